@@ -1,0 +1,156 @@
+#include "causeway/base/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "causeway/base/error.h"
+
+namespace causeway {
+namespace {
+
+[[noreturn]] void fail_io(const std::filesystem::path& path, const char* action) {
+  const int code = errno;
+  const ErrorKind kind = code == ENOENT ? ErrorKind::kNotFound : ErrorKind::kIo;
+  std::string hint;
+  if (code == ENOSPC || code == EDQUOT) hint = "The disk is full: free some space or choose another directory.";
+  if (code == EACCES || code == EPERM || code == EROFS) hint = "Check the permissions of the file and its directory.";
+  throw Error(kind, fmt::format("cannot {}: {}", action, std::strerror(code)), path.string(), hint);
+}
+
+class Descriptor {
+ public:
+  Descriptor(const std::filesystem::path& path, int flags, const char* action) {
+    do {
+      value_ = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
+    } while (value_ < 0 && errno == EINTR);
+    if (value_ < 0) fail_io(path, action);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() { ::close(value_); }
+  int get() const { return value_; }
+
+ private:
+  int value_;
+};
+
+}  // namespace
+
+std::string read_text_file(const std::filesystem::path& path) {
+  const Descriptor file(path, O_RDONLY, "open");
+  std::string text;
+  char buffer[1 << 16];
+  while (true) {
+    const ssize_t count = ::read(file.get(), buffer, sizeof buffer);
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      fail_io(path, "read");
+    }
+    if (count == 0) return text;
+    text.append(buffer, static_cast<size_t>(count));
+  }
+}
+
+void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes) {
+  static std::atomic<unsigned> counter{0};
+  const std::filesystem::path temporary = path.string() + fmt::format(".tmp-{}-{}", ::getpid(), counter.fetch_add(1));
+  try {
+    FileWriter writer(temporary);
+    writer.write(bytes);
+    writer.sync();
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+  if (::rename(temporary.c_str(), path.c_str()) != 0) {
+    const int code = errno;
+    ::unlink(temporary.c_str());
+    errno = code;
+    fail_io(path, "write");
+  }
+  sync_directory(path.has_parent_path() ? path.parent_path() : std::filesystem::path("."));
+}
+
+void write_file_atomically(const std::filesystem::path& path, std::string_view text) {
+  write_file_atomically(path, std::as_bytes(std::span(text.data(), text.size())));
+}
+
+void sync_directory(const std::filesystem::path& path) {
+  const Descriptor directory(path, O_RDONLY | O_DIRECTORY, "open directory");
+  if (::fsync(directory.get()) != 0 && errno != EINVAL) fail_io(path, "flush directory");
+}
+
+MappedFile::MappedFile(const std::filesystem::path& path) {
+  const Descriptor file(path, O_RDONLY, "open");
+  struct stat status{};
+  if (::fstat(file.get(), &status) != 0) fail_io(path, "read the size of");
+  if (S_ISDIR(status.st_mode)) {
+    errno = EISDIR;
+    fail_io(path, "map");
+  }
+  size_ = static_cast<size_t>(status.st_size);
+  if (size_ == 0) return;
+  void* address = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.get(), 0);
+  if (address == MAP_FAILED) fail_io(path, "map");
+  data_ = static_cast<const std::byte*>(address);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+FileWriter::FileWriter(const std::filesystem::path& path) : path_(path) {
+  do {
+    descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  } while (descriptor_ < 0 && errno == EINTR);
+  if (descriptor_ < 0) fail_io(path, "create");
+}
+
+FileWriter::~FileWriter() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void FileWriter::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      fail_io(path_, "write");
+    }
+    position_ += static_cast<size_t>(count);
+    bytes = bytes.subspan(static_cast<size_t>(count));
+  }
+}
+
+void FileWriter::write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
+
+void FileWriter::sync() {
+  if (::fsync(descriptor_) != 0) fail_io(path_, "flush");
+}
+
+std::filesystem::path user_cache_directory() {
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0')
+    return std::filesystem::path(cache) / "causeway";
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0')
+    return std::filesystem::path(home) / ".cache" / "causeway";
+  return std::filesystem::temp_directory_path() / "causeway-cache";
+}
+
+}  // namespace causeway

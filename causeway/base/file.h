@@ -1,0 +1,64 @@
+// Files: whole-file reads, memory maps, and writes that are either complete and durable or absent.
+// Every function throws Error(kIo or kNotFound) naming the path and the operating system's reason.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace causeway {
+
+std::string read_text_file(const std::filesystem::path& path);
+
+// Writes to a temporary file beside `path`, flushes it to disk, renames it over `path` and flushes the directory.
+// A crash at any instant leaves the old content or the new, never a mixture.
+void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
+void write_file_atomically(const std::filesystem::path& path, std::string_view text);
+
+// Flushes a directory's entries (names created, renamed or removed in it) to disk.
+void sync_directory(const std::filesystem::path& path);
+
+// A read-only memory map of a whole file. Movable; unmapped on destruction. An empty file maps to an empty span.
+class MappedFile {
+ public:
+  MappedFile() = default;
+  explicit MappedFile(const std::filesystem::path& path);
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  ~MappedFile();
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+
+ private:
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// A file opened for writing in sequence; sync() makes its content durable. Closed on destruction.
+class FileWriter {
+ public:
+  explicit FileWriter(const std::filesystem::path& path);
+  FileWriter(const FileWriter&) = delete;
+  FileWriter& operator=(const FileWriter&) = delete;
+  ~FileWriter();
+
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text);
+  void sync();
+  size_t position() const { return position_; }
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  size_t position_ = 0;
+};
+
+// Where per-user cached data lives: $XDG_CACHE_HOME/causeway, or ~/.cache/causeway.
+std::filesystem::path user_cache_directory();
+
+}  // namespace causeway
