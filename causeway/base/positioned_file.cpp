@@ -1,0 +1,121 @@
+#include "causeway/base/positioned_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "causeway/base/error.h"
+
+namespace causeway {
+namespace {
+
+[[noreturn]] void fail(const std::filesystem::path& path, const char* action, int code) {
+  ErrorKind kind = ErrorKind::kIo;
+  std::string hint;
+  if (code == ENOENT) kind = ErrorKind::kNotFound;
+  if (code == ENOSPC || code == EDQUOT) {
+    kind = ErrorKind::kResource;
+    hint = "The disk is full: free some space or choose another directory.";
+  }
+  if (code == EFBIG) {
+    kind = ErrorKind::kResource;
+    hint = "The file would pass the largest file size allowed here: see `ulimit -f` and the file system's limit.";
+  }
+  if (code == EACCES || code == EPERM || code == EROFS) hint = "Check the permissions of the file and its directory.";
+  throw Error(kind, fmt::format("cannot {}: {}", action, std::strerror(code)), path.string(), hint);
+}
+
+int open_retrying(const std::filesystem::path& path, int flags) {
+  int descriptor = -1;
+  do {
+    descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
+  } while (descriptor < 0 && errno == EINTR);
+  return descriptor;
+}
+
+}  // namespace
+
+PositionedFile PositionedFile::create(const std::filesystem::path& path) {
+  const int descriptor = open_retrying(path, O_RDWR | O_CREAT | O_TRUNC);
+  if (descriptor < 0) fail(path, "create", errno);
+  return PositionedFile(path, descriptor);
+}
+
+PositionedFile PositionedFile::open(const std::filesystem::path& path) {
+  const int descriptor = open_retrying(path, O_RDONLY);
+  if (descriptor < 0) fail(path, "open", errno);
+  PositionedFile file(path, descriptor);
+  struct stat status{};
+  if (::fstat(descriptor, &status) != 0) fail(path, "read the size of", errno);
+  if (!S_ISREG(status.st_mode)) throw Error(ErrorKind::kIo, "not a regular file", path.string());
+  return file;
+}
+
+PositionedFile::PositionedFile(PositionedFile&& other) noexcept
+    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+PositionedFile& PositionedFile::operator=(PositionedFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
+
+PositionedFile::~PositionedFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+uint64_t PositionedFile::size() const {
+  struct stat status{};
+  if (::fstat(descriptor_, &status) != 0) fail(path_, "read the size of", errno);
+  return static_cast<uint64_t>(status.st_size);
+}
+
+void PositionedFile::reserve(uint64_t bytes) {
+  if (bytes > 0) {
+    int result = 0;
+    do {
+      result = ::fallocate(descriptor_, 0, 0, static_cast<off_t>(bytes));
+    } while (result != 0 && errno == EINTR);
+    // Not every file system can claim space ahead; there the disk is found full when the data is written.
+    if (result != 0 && errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL) fail(path_, "write", errno);
+  }
+  if (::ftruncate(descriptor_, static_cast<off_t>(bytes)) != 0) fail(path_, "write", errno);
+}
+
+void PositionedFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      fail(path_, "write", errno);
+    }
+    offset += static_cast<uint64_t>(count);
+    bytes = bytes.subspan(static_cast<size_t>(count));
+  }
+}
+
+void PositionedFile::read_at(uint64_t offset, std::span<std::byte> bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t count = ::pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      fail(path_, "read", errno);
+    }
+    if (count == 0) {
+      throw Error(ErrorKind::kCorrupt, fmt::format("the file ends before byte {}", offset + bytes.size()),
+                  path_.string());
+    }
+    offset += static_cast<uint64_t>(count);
+    bytes = bytes.subspan(static_cast<size_t>(count));
+  }
+}
+
+void PositionedFile::sync() {
+  if (::fsync(descriptor_) != 0) fail(path_, "flush", errno);
+}
+
+}  // namespace causeway

@@ -1,0 +1,192 @@
+// The typed graph that everything between the tensor front end and the kernels works on.
+//
+// A graph is a list of nodes in topological order; a value is one output of one node. Types are inferred when a node
+// is added, so a graph that exists is well typed; verify() checks it again between passes.
+//
+// Meaning of the ops (x: first input; all elementwise inputs have one shape, broadcasting is explicit):
+//   input          a named argument of the graph
+//   constant       `value` in every element of `shape`
+//   iota           element index along `axes[0]` of `shape`
+//   random_bits    i32 of `shape`: word 0 of Philox-4x32-10 (Salmon et al., SC11) with key = x[0] (seed, i64) and
+//                  counter = {element index low, high, `stream`, low 32 bits of x[1]}; x is i64 [2] = {seed, step}
+//   exp2 log2      base two; recip 1/x; erf, tanh, sqrt, rsqrt, sin, cos, floor as in C. Floats only.
+//   neg abs add sub mul max min   floats and integers. max and min return NaN when an operand is NaN.
+//   div rem        floats: IEEE division, C fmod; integers: truncating, the divisor is not zero
+//   pow            floats: C pow. and or xor shl shr: integers (and or xor also bool); shr is arithmetic
+//   lt le eq       bool; false when an operand is NaN
+//   select         x (bool) ? second : third.  fma: x * second + third, rounded once or twice
+//   cast           to `dtype`; rounding as write_element() in dtype.h. bitcast: same element size, same bits
+//   reduce_sum reduce_max   over `axes` (ascending, removed from the shape); float sums accumulate in f32 or wider
+//   argmax         i32 index of the first maximum along axes[0] (removed)
+//   cumsum         inclusive along axes[0]
+//   reshape        to `shape`, row-major order kept.  permute: output dim i is input dim axes[i]
+//   broadcast      to `shape`: input dim i goes to output dim axes[i] (ascending) and has that size or is 1
+//   slice          start[i] <= index < limit[i], every strides[i]-th (strides >= 1)
+//   pad            start[i] copies of `value` before and limit[i] after, per dim.  concat: along axes[0]
+//   gather         x[..., indices, ...] along axes[0]: shape x[:axis] + indices + x[axis+1:]; i32 or i64 indices,
+//                  each in [0, size) (an index outside reads element 0 of the axis or its last, whichever is nearer)
+//   scatter_add    base x plus updates added at indices along axes[0] (shapes as gather); repeated indices add up in
+//                  index order; an index outside is ignored
+//   topk           outputs: the `count` largest along the last axis in descending order, and their i32 indices
+//   dot            [batch..., m, k] x [batch..., k, n] -> [batch..., m, n] of `dtype`; transpose_a: x is [..., k, m];
+//                  transpose_b: second is [..., n, k]; accumulates in f32
+//   attention*     see AttentionSpec
+//   linear_cross_entropy   inputs x [N, C], weight [V, C], targets [N] (i32 or i64; negative = ignored), token
+//                  weights f32 [N]. outputs: loss f32 [] = sum_i weight_i * -log softmax(x_i . W^T)[target_i], and the
+//                  gradients of that loss: dx [N, C] (dtype of x) and dW [V, C] f32. Unused outputs cost nothing.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "causeway/graph/dim.h"
+#include "causeway/graph/dtype.h"
+
+namespace causeway {
+
+enum class Op : uint8_t {
+#define CAUSEWAY_OP(name, text, kind, arity) name,
+#include "causeway/graph/ops.def"
+#undef CAUSEWAY_OP
+};
+
+enum class OpKind : uint8_t {
+  kSource,
+  kRandom,
+  kUnary,
+  kConvert,
+  kBinary,
+  kCompare,
+  kSelect,
+  kTernary,
+  kReduce,
+  kArgmax,
+  kScan,
+  kMovement,
+  kIndexing,
+  kTemplate,
+};
+
+struct OpInfo {
+  Op op;
+  std::string_view name;
+  OpKind kind;
+  int arity;  // -1: any number
+};
+std::span<const OpInfo> all_ops();
+const OpInfo& op_info(Op op);
+inline std::string_view op_name(Op op) { return op_info(op).name; }
+// One output element depends on the same element of each input, and on nothing else.
+bool is_elementwise(Op op);
+
+struct TensorType {
+  DType dtype = DType::kF32;
+  Shape shape;
+  bool operator==(const TensorType&) const = default;
+  std::string text() const;  // "bf16[B, T, 64]"
+};
+
+// One output of one node.
+struct Value {
+  int32_t node = -1;
+  int32_t output = 0;
+  bool valid() const { return node >= 0; }
+  auto operator<=>(const Value&) const = default;
+};
+
+class Graph;
+
+// What attention computes: for batch b, query head h, query position i and key position j,
+//   s = score(b, h, i, j, scale * q[b,i,h,:] . k[b,j,h/group,:])    where mask(b, h, i, j), else -infinity
+//   out[b,i,h,:] = sum_j softmax_j(s) v[b,j,h/group,:],   lse[b,h,i] = log sum_j exp(s)   (out 0, lse -inf when empty)
+// attention           inputs q [B,T,H,D], k, v [B,S,Hk,D], block map when has_block_map, captured tensors...;
+//                     outputs out [B,T,H,D] of q's dtype, lse f32 [B,H,T]
+// attention_gradient  inputs q, k, v, dout [B,T,H,D], lse, delta f32 [B,H,T] (sum_d out*dout, minus the gradient of
+//                     lse), block map when has_block_map, captured...; outputs dq, dk, dv, types of q, k, v
+// attention_block_map inputs captured...; output u8 [B or 1, H or 1, ceil(T/block_q), ceil(S/block_k)] given by
+//                     attributes.shape = {B, H, T, S}: 0 no pair in the block attends, 2 all do, 1 some do. The batch
+//                     (head) dim is 1 when the mask does not depend on it.
+// score and mask are graphs of scalars. Inputs of both, in order: b, h, i, j (i32 []), for score then the score
+// (f32 []), then the captured tensors with their own types. One output: f32 [] and bool [].
+struct AttentionSpec {
+  std::shared_ptr<const Graph> score;           // null: identity
+  std::shared_ptr<const Graph> score_gradient;  // d score / d s, inputs as score; set in attention_gradient
+  std::shared_ptr<const Graph> mask;            // null: every pair attends
+  double scale = 1.0;
+  int64_t block_q = 64;
+  int64_t block_k = 64;
+  bool has_block_map = false;
+};
+
+// What a node needs beside its inputs; which fields an op reads is said at its meaning above.
+struct Attributes {
+  std::vector<int64_t> axes;
+  Shape shape;
+  Shape start;
+  Shape limit;
+  std::vector<int64_t> strides;
+  double value = 0;
+  DType dtype = DType::kF32;  // constant, iota, cast, bitcast, dot, input
+  bool transpose_a = false;
+  bool transpose_b = false;
+  int64_t count = 0;   // topk
+  int64_t stream = 0;  // random_bits
+  std::string name;    // input
+  std::shared_ptr<const AttentionSpec> attention;
+  bool operator==(const Attributes& other) const;  // attention specs compare by content
+};
+
+struct Node {
+  Op op = Op::kConstant;
+  std::vector<Value> inputs;
+  Attributes attributes;
+  std::vector<TensorType> outputs;
+  std::string scope;  // the layer that created it, e.g. "layers.3.mlp"; for messages only
+};
+
+// A persistent input (parameter, optimizer state) and the value it takes after the graph has run.
+struct Assignment {
+  Value target;  // an input
+  Value value;   // of the same type
+};
+
+// The output types of `op`; throws Error(kInvalidArgument) that names the op and the types when they do not fit.
+std::vector<TensorType> infer_types(Op op, const std::vector<TensorType>& inputs, const Attributes& attributes);
+
+class Graph {
+ public:
+  // Appends a node and returns its first output.
+  Value add(Op op, std::vector<Value> inputs, Attributes attributes = {});
+  Value add_input(std::string name, TensorType type);
+
+  const std::vector<Node>& nodes() const { return nodes_; }
+  const Node& node(Value value) const { return nodes_[static_cast<size_t>(value.node)]; }
+  const Node& node(int32_t index) const { return nodes_[static_cast<size_t>(index)]; }
+  const TensorType& type(Value value) const { return node(value).outputs[static_cast<size_t>(value.output)]; }
+  const Shape& shape(Value value) const { return type(value).shape; }
+  DType dtype(Value value) const { return type(value).dtype; }
+
+  const std::vector<Value>& inputs() const { return inputs_; }
+  std::vector<Value> outputs;
+  std::vector<Assignment> assignments;
+
+  // Nodes added from now on carry this scope.
+  void set_scope(std::string scope) { scope_ = std::move(scope); }
+  const std::string& scope() const { return scope_; }
+
+  // Checks order, arity, types, outputs and assignments; throws InternalError naming `stage` and the node.
+  void verify(std::string_view stage) const;
+
+ private:
+  std::vector<Node> nodes_;
+  std::vector<Value> inputs_;
+  std::string scope_;
+};
+
+bool structurally_equal(const Graph& a, const Graph& b);
+
+}  // namespace causeway
