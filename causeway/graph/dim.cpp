@@ -17,6 +17,20 @@ struct SymbolTable {
   std::deque<std::string> names;
 };
 
+[[noreturn]] void throw_overflow() { throw Error(ErrorKind::kInvalidArgument, "a size does not fit in 64 bits"); }
+
+int64_t checked_sum(int64_t a, int64_t b) {
+  int64_t result = 0;
+  if (__builtin_add_overflow(a, b, &result)) throw_overflow();
+  return result;
+}
+
+int64_t checked_product(int64_t a, int64_t b) {
+  int64_t result = 0;
+  if (__builtin_mul_overflow(a, b, &result)) throw_overflow();
+  return result;
+}
+
 SymbolTable& symbol_table() {
   static SymbolTable table;
   return table;
@@ -53,13 +67,13 @@ int64_t Dim::constant() const {
 void Dim::add_term(const std::vector<int32_t>& symbols, int64_t coefficient) {
   if (coefficient == 0) return;
   if (symbols.empty()) {
-    constant_ += coefficient;
+    constant_ = checked_sum(constant_, coefficient);
     return;
   }
   const auto position = std::lower_bound(terms_.begin(), terms_.end(), symbols,
                                          [](const Term& term, const auto& key) { return term.symbols < key; });
   if (position != terms_.end() && position->symbols == symbols) {
-    position->coefficient += coefficient;
+    position->coefficient = checked_sum(position->coefficient, coefficient);
     if (position->coefficient == 0) terms_.erase(position);
   } else {
     terms_.insert(position, Term{symbols, coefficient});
@@ -73,9 +87,9 @@ int64_t Dim::evaluate(const SymbolBindings& bindings) const {
     for (const int32_t symbol : term.symbols) {
       const auto entry = bindings.find(symbol);
       CAUSEWAY_CHECK(entry != bindings.end(), "symbol {} has no value", symbol_name(symbol));
-      product *= entry->second;
+      product = checked_product(product, entry->second);
     }
-    total += product;
+    total = checked_sum(total, product);
   }
   return total;
 }
@@ -90,7 +104,7 @@ Dim Dim::substitute(const SymbolBindings& bindings) const {
       if (entry == bindings.end()) {
         rest.push_back(symbol);
       } else {
-        coefficient *= entry->second;
+        coefficient = checked_product(coefficient, entry->second);
       }
     }
     result.add_term(rest, coefficient);
@@ -200,20 +214,15 @@ Dim Dim::parse(const std::string& text) {
 
 Dim Dim::operator+(const Dim& other) const {
   Dim result = *this;
-  result.constant_ += other.constant_;
+  result.constant_ = checked_sum(constant_, other.constant_);
   for (const Term& term : other.terms_) result.add_term(term.symbols, term.coefficient);
   return result;
 }
 
-Dim Dim::operator-(const Dim& other) const {
-  Dim result = *this;
-  result.constant_ -= other.constant_;
-  for (const Term& term : other.terms_) result.add_term(term.symbols, -term.coefficient);
-  return result;
-}
+Dim Dim::operator-(const Dim& other) const { return *this + Dim(-1) * other; }
 
 Dim Dim::operator*(const Dim& other) const {
-  if (terms_.empty() && other.terms_.empty()) return Dim(constant_ * other.constant_);
+  if (terms_.empty() && other.terms_.empty()) return Dim(checked_product(constant_, other.constant_));
   Dim result;
   std::vector<Term> left = terms_, right = other.terms_;
   if (constant_ != 0) left.push_back(Term{{}, constant_});
@@ -222,7 +231,7 @@ Dim Dim::operator*(const Dim& other) const {
     for (const Term& b : right) {
       std::vector<int32_t> merged;
       std::merge(a.symbols.begin(), a.symbols.end(), b.symbols.begin(), b.symbols.end(), std::back_inserter(merged));
-      result.add_term(merged, a.coefficient * b.coefficient);
+      result.add_term(merged, checked_product(a.coefficient, b.coefficient));
     }
   }
   return result;

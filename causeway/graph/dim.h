@@ -1,6 +1,6 @@
 // Tensor dimensions: integers, or polynomials with integer coefficients over named symbols (batch, sequence length),
 // so that one compiled program serves every length. Divisibility is part of the type: a symbol declared as a multiple
-// of 64 is 64 times another symbol.
+// of 64 is 64 times another symbol. Arithmetic that leaves 64 bits throws Error(kInvalidArgument).
 #pragma once
 
 #include <cstdint>

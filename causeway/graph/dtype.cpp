@@ -38,7 +38,7 @@ double round_f8e4m3(double value) {
 
 double round_f8e5m2(double value) {
   const double rounded = round_mantissa(value, 2, -14);
-  return std::abs(rounded) > 57344.0 ? std::copysign(std::numeric_limits<double>::infinity(), value) : rounded;
+  return std::abs(rounded) > 57344.0 ? std::copysign(57344.0, value) : rounded;
 }
 
 // A small float with `mantissa_bits` and bias `bias`, decoded from `bits`; `has_infinity` as IEEE, else only all-ones

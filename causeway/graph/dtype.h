@@ -24,8 +24,8 @@ bool is_integer(DType dtype);  // i32, i64, u8; not bool
 
 // The element at `index` of a packed array, as a double (i64 beyond 2^53 loses low bits).
 double read_element(DType dtype, const void* data, size_t index);
-// Stores `value` rounded as a cast does: to nearest even for floats (f8e4m3 saturates at +-448, f8e5m2 overflows to
-// infinity, NaN kept), truncation toward zero for integers, non-zero for bool.
+// Stores `value` rounded as a cast does: to nearest even for floats (the 8-bit ones saturate at +-448 and +-57344, NaN
+// kept), truncation toward zero for integers, non-zero for bool.
 void write_element(DType dtype, void* data, size_t index, double value);
 // `value` after a round trip through `dtype`.
 double round_to_dtype(DType dtype, double value);

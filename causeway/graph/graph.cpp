@@ -63,7 +63,7 @@ Value Graph::add(Op op, std::vector<Value> inputs, Attributes attributes) {
     types.push_back(type(input));
   }
   std::vector<TensorType> outputs = infer_types(op, types, attributes);
-  nodes_.push_back(Node{op, std::move(inputs), std::move(attributes), std::move(outputs), scope_});
+  nodes_.push_back(Node{op, std::move(inputs), std::move(attributes), std::move(outputs), scope_, backward_});
   return Value{static_cast<int32_t>(nodes_.size()) - 1, 0};
 }
 

@@ -145,7 +145,8 @@ struct Node {
   std::vector<Value> inputs;
   Attributes attributes;
   std::vector<TensorType> outputs;
-  std::string scope;  // the layer that created it, e.g. "layers.3.mlp"; for messages only
+  std::string scope;      // the layer that created it, e.g. "layers.3.mlp"
+  bool backward = false;  // made by add_gradients(), or a forward node cloned for it
 };
 
 // A persistent input (parameter, optimizer state) and the value it takes after the graph has run.
@@ -177,6 +178,9 @@ class Graph {
   // Nodes added from now on carry this scope.
   void set_scope(std::string scope) { scope_ = std::move(scope); }
   const std::string& scope() const { return scope_; }
+  // Nodes added from now on are marked as backward.
+  void set_backward(bool backward) { backward_ = backward; }
+  bool backward() const { return backward_; }
 
   // Checks order, arity, types, outputs and assignments; throws InternalError naming `stage` and the node.
   void verify(std::string_view stage) const;
@@ -185,6 +189,7 @@ class Graph {
   std::vector<Node> nodes_;
   std::vector<Value> inputs_;
   std::string scope_;
+  bool backward_ = false;
 };
 
 bool structurally_equal(const Graph& a, const Graph& b);

@@ -29,9 +29,12 @@ std::vector<std::vector<int>> count_uses(const Graph& graph) {
 
 std::vector<Value> copy_node(Graph& target, const Node& node, std::vector<Value> inputs) {
   const std::string previous = target.scope();
+  const bool previous_backward = target.backward();
   target.set_scope(node.scope);
+  target.set_backward(node.backward);
   const Value first = target.add(node.op, std::move(inputs), node.attributes);
   target.set_scope(previous);
+  target.set_backward(previous_backward);
   std::vector<Value> outputs;
   for (size_t i = 0; i < node.outputs.size(); ++i) outputs.push_back({first.node, static_cast<int32_t>(i)});
   return outputs;
@@ -57,11 +60,13 @@ Graph rebuild_graph(const Graph& source, const NodeTransform& transform) {
     inputs.reserve(node.inputs.size());
     for (const Value input : node.inputs) inputs.push_back(map(input));
     target.set_scope(node.scope);
+    target.set_backward(node.backward);
     mapped[i] = transform(target, node, inputs);
     CAUSEWAY_CHECK(mapped[i].size() == node.outputs.size(), "{} was replaced by {} values", op_name(node.op),
                    mapped[i].size());
   }
   target.set_scope({});
+  target.set_backward(false);
   for (const Value value : source.outputs) target.outputs.push_back(map(value));
   for (const Assignment& assignment : source.assignments)
     target.assignments.push_back({map(assignment.target), map(assignment.value)});

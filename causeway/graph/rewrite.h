@@ -16,7 +16,7 @@ using NodeTransform =
     std::function<std::vector<Value>(Graph& target, const Node& node, const std::vector<Value>& inputs)>;
 Graph rebuild_graph(const Graph& source, const NodeTransform& transform);
 
-// Copies `node` into `target` with new inputs, keeping its scope; returns all its outputs.
+// Copies `node` into `target` with new inputs, keeping its scope and backward mark; returns all its outputs.
 std::vector<Value> copy_node(Graph& target, const Node& node, std::vector<Value> inputs);
 
 // Number of uses of each output of each node, by nodes, graph outputs and assignments.

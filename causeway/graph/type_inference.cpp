@@ -21,6 +21,7 @@ class Rule {
         return source();
       case OpKind::kRandom:
         require(inputs_[0] == TensorType{DType::kI64, {2}}, "takes an i64[2] of seed and step");
+        require_sizes(attributes_.shape);
         return {{DType::kI32, attributes_.shape}};
       case OpKind::kUnary:
         return unary();
@@ -70,6 +71,12 @@ class Rule {
   DType dtype(size_t input) const { return inputs_[input].dtype; }
   const Shape& shape(size_t input) const { return inputs_[input].shape; }
 
+  void require_sizes(const Shape& shape) const {
+    for (const Dim& dim : shape)
+      require(!dim.is_constant() || dim.constant() >= 0,
+              fmt::format("takes sizes that are not negative, unlike {}", shape_text(shape)));
+  }
+
   void require_same_inputs() const {
     for (const TensorType& input : inputs_) require(input == inputs_[0], "takes inputs of one type and shape");
   }
@@ -88,6 +95,7 @@ class Rule {
   }
 
   std::vector<TensorType> source() const {
+    require_sizes(attributes_.shape);
     if (op_ == Op::kIota) {
       require(attributes_.axes.size() == 1 && attributes_.axes[0] >= 0 &&
                   static_cast<size_t>(attributes_.axes[0]) < attributes_.shape.size(),
@@ -156,6 +164,7 @@ class Rule {
     const size_t rank = in.size();
     switch (op_) {
       case Op::kReshape:
+        require_sizes(attributes_.shape);
         require(element_count(in) == element_count(attributes_.shape),
                 fmt::format("to {} keeps the number of elements", shape_text(attributes_.shape)));
         return {{dtype(0), attributes_.shape}};
@@ -172,6 +181,7 @@ class Rule {
       }
       case Op::kBroadcast: {
         const Shape& out = attributes_.shape;
+        require_sizes(out);
         require(attributes_.axes.size() == rank, "takes one output axis for each input axis");
         for (size_t i = 0; i < rank; ++i) {
           const int64_t to = attributes_.axes[i];
@@ -195,7 +205,8 @@ class Rule {
             require(start.constant() >= 0 && start.constant() <= limit.constant() &&
                         (!in[i].is_constant() || limit.constant() <= in[i].constant()),
                     fmt::format("from {} to {} on axis {} lies within the input", start.text(), limit.text(), i));
-            result.push_back((limit.constant() - start.constant() + stride - 1) / stride);
+            const int64_t length = limit.constant() - start.constant();
+            result.push_back(length == 0 ? 0 : (length - 1) / stride + 1);
           } else {
             require(stride == 1, "takes stride 1 on a symbolic axis");
             result.push_back(limit - start);
@@ -206,6 +217,8 @@ class Rule {
       default: {  // pad
         require(attributes_.start.size() == rank && attributes_.limit.size() == rank,
                 "takes padding before and after each axis");
+        require_sizes(attributes_.start);
+        require_sizes(attributes_.limit);
         Shape result;
         for (size_t i = 0; i < rank; ++i) result.push_back(attributes_.start[i] + in[i] + attributes_.limit[i]);
         return {{dtype(0), result}};
@@ -286,6 +299,9 @@ class Rule {
                       size_t first_captured) const {
     if (function == nullptr) return;
     const size_t fixed = has_score ? 5 : 4;
+    for (size_t i = 0; i < std::min(fixed, function->inputs().size()); ++i)
+      require(function->type(function->inputs()[i]) == TensorType{i == 4 ? DType::kF32 : DType::kI32, {}},
+              fmt::format("takes a {} function of i32[] positions{}", name, has_score ? " and an f32[] score" : ""));
     require(function->inputs().size() == fixed + inputs_.size() - first_captured && function->outputs.size() == 1,
             fmt::format("takes a {} function of its positions and captured tensors", name));
     for (size_t i = first_captured; i < inputs_.size(); ++i)
@@ -298,8 +314,10 @@ class Rule {
   std::vector<TensorType> attention() const {
     require(attributes_.attention != nullptr, "takes a specification");
     const AttentionSpec& spec = *attributes_.attention;
+    require(spec.block_q >= 1 && spec.block_k >= 1, "takes blocks of at least 1");
     if (op_ == Op::kAttentionBlockMap) {
       require(spec.mask != nullptr && attributes_.shape.size() == 4, "takes a mask and {batch, heads, queries, keys}");
+      require_sizes(attributes_.shape);
       check_function(spec.mask, "mask", false, DType::kBool, 0);
       return {{DType::kU8, block_map_shape(spec, attributes_.shape)}};
     }
@@ -313,7 +331,7 @@ class Rule {
     require(inputs_[1] == inputs_[2], "takes keys and values of one type and shape");
     require(q[0] == k[0] && q[3] == k[3], "takes queries and keys of one batch size and head dimension");
     require(q[2].is_constant() && k[2].is_constant() && q[3].is_constant(), "takes constant head counts and dimension");
-    require(q[2].constant() % k[2].constant() == 0,
+    require(k[2].constant() >= 1 && q[2].constant() % k[2].constant() == 0,
             fmt::format("takes a number of query heads ({}) that the number of key heads ({}) divides", q[2].text(),
                         k[2].text()));
     require(dtype(0) == dtype(1), "takes queries and keys of one type");
@@ -332,7 +350,7 @@ class Rule {
 
   // ceil(T / block) as a dimension: exact for constants; a symbolic length must be a multiple of the block.
   Dim block_count(const Dim& length, int64_t block) const {
-    if (length.is_constant()) return (length.constant() + block - 1) / block;
+    if (length.is_constant()) return length.is_constant(0) ? 0 : (length.constant() - 1) / block + 1;
     const std::optional<Dim> blocks = length.divide_exactly(block);
     require(blocks.has_value(),
             fmt::format("takes a symbolic length ({}) that its block size {} divides", length.text(), block));

@@ -1,0 +1,39 @@
+# make test is what a contributor needs: it installs the packages, builds and runs every test.
+
+BUILD := build
+JOBS := $(shell nproc)
+
+# Debian 12's own packages; nothing is fetched from anywhere else. docs/dependencies.md says what each is for.
+PACKAGES := cmake ninja-build clang-19 lld-19 llvm-19-dev libclang-19-dev liblld-19-dev \
+  libfmt-dev libspdlog-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev libxxhash-dev libpcre2-dev \
+  libzstd-dev zlib1g-dev libncurses-dev libboost-context-dev libgtest-dev libgmock-dev xz-utils
+
+SUDO := $(shell test "$$(id -u)" = 0 || echo sudo)
+APT_INSTALL := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $(PACKAGES)
+
+.PHONY: deps build test demo bundle clean
+
+# The package lists are refreshed only when the ones at hand cannot provide a package.
+deps:
+	@if dpkg-query -W -f='$${Status}\n' $(PACKAGES) 2>/dev/null | grep -c '^install ok installed$$' \
+	    | grep -qx $(words $(PACKAGES)); then \
+	  echo "All $(words $(PACKAGES)) packages are installed."; \
+	else \
+	  $(APT_INSTALL) || { $(SUDO) apt-get update -q && $(APT_INSTALL); }; \
+	fi
+
+build: deps
+	cmake -S . -B $(BUILD) -G Ninja -DCMAKE_C_COMPILER=clang-19 -DCMAKE_CXX_COMPILER=clang++-19
+	cmake --build $(BUILD) --parallel $(JOBS)
+
+test: build
+	ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS)
+
+demo: build
+	bash tools/demo.sh
+
+bundle: build
+	bash tools/bundle.sh $(BUILD)
+
+clean:
+	rm -rf $(BUILD)

@@ -1,0 +1,87 @@
+// What fusion asks code generation for, and what it gets back.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "causeway/device/target.h"
+#include "causeway/graph/graph.h"
+
+namespace causeway {
+
+enum class KernelKind {
+  kLoop,          // rows x columns: elementwise values, reductions over the columns, and what follows from them
+  kColumnReduce,  // one reduction whose input's last axis is kept
+  kArgmax,
+  kCumsum,
+  kTopk,
+  kScatterAdd,
+  kDot,  // one dot, and elementwise values of its result
+  kAttentionBlockMap,
+  kAttention,
+  kAttentionGradient,
+};
+std::string_view kernel_kind_name(KernelKind kind);
+
+// A set of graph values computed by one kernel.
+struct KernelRequest {
+  KernelKind kind = KernelKind::kLoop;
+  // The values it computes, in topological order. For templates the template's own outputs come first.
+  std::vector<Value> members;
+  // Which members are written to memory; the others live in registers only.
+  std::vector<bool> stored;
+  // kLoop: each row has `columns` elements. A kernel of elementwise values only has one row of all elements.
+  Dim rows = 1;
+  Dim columns = 1;
+};
+
+// Values that are in memory when a kernel runs; everything else is computed inside the kernels that need it.
+class MaterializedValues {
+ public:
+  explicit MaterializedValues(const Graph& graph);
+  bool contains(Value value) const {
+    return flags_[static_cast<size_t>(value.node)][static_cast<size_t>(value.output)];
+  }
+  void insert(Value value) { flags_[static_cast<size_t>(value.node)][static_cast<size_t>(value.output)] = true; }
+
+ private:
+  std::vector<std::vector<bool>> flags_;
+};
+
+// One argument of a kernel: buffers[i].
+struct KernelArgument {
+  enum class Kind { kValue, kWorkspace };
+  Kind kind = Kind::kValue;
+  Value value;
+  bool written = false;
+};
+
+// A quantity that depends on the sizes of one run.
+using SizeFunction = std::function<int64_t(const SymbolBindings&)>;
+
+struct KernelPhase {
+  std::string function;  // extern "C" name in the source
+  SizeFunction tasks;
+  SizeFunction scratch_bytes;  // per worker
+};
+
+struct GeneratedKernel {
+  std::string source;  // equal work gives equal text, so that layers share compiled kernels
+  std::vector<KernelArgument> arguments;
+  std::vector<Dim> sizes;           // sizes[i]
+  std::vector<KernelPhase> phases;  // run in order
+  SizeFunction workspace_bytes;     // of the workspace argument; null when there is none
+};
+
+// Writes the kernel. Throws InternalError when the request cannot be served (see can_generate()).
+GeneratedKernel generate_kernel(const Graph& graph, const MaterializedValues& materialized,
+                                const KernelRequest& request, const Target& target);
+
+// Whether every member of a kLoop or kDot request can be computed at its own loop position, so that the request may be
+// generated: a member that another member needs at a different position belongs in another kernel.
+bool can_generate(const Graph& graph, const MaterializedValues& materialized, const KernelRequest& request,
+                  const Target& target);
+
+}  // namespace causeway

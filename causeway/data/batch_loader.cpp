@@ -1,0 +1,163 @@
+#include "causeway/data/batch_loader.h"
+
+#include <chrono>
+#include <utility>
+
+namespace causeway {
+namespace {
+
+BatchOptions checked(const TokenDataset& dataset, BatchOptions options) {
+  const auto refuse = [](const std::string& what, const std::string& where, const std::string& hint) {
+    throw Error(ErrorKind::kInvalidArgument, what, where, hint);
+  };
+  if (options.sequence_length <= 0) {
+    refuse(fmt::format("the sequence length is {}", options.sequence_length), "batch", "It must be at least 1.");
+  }
+  if (options.global_batch_size <= 0) {
+    refuse(fmt::format("the global batch size is {}", options.global_batch_size), "batch", "It must be at least 1.");
+  }
+  if (options.rows == 0) options.rows = options.global_batch_size - options.first_row;
+  if (options.first_row < 0 || options.rows <= 0 || options.first_row > options.global_batch_size - options.rows) {
+    refuse(fmt::format("rows {} to {} are not inside the global batch of {}", options.first_row,
+                       options.first_row + options.rows, options.global_batch_size),
+           "batch", "The global batch size must divide by the number of data-parallel ranks.");
+  }
+  if (options.read_ahead < 0)
+    refuse(fmt::format("read_ahead is {}", options.read_ahead), "batch", "It must be at least 0.");
+  const std::optional<TokenizerIdentity>& tokenizer = dataset.tokenizer_identity();
+  if (options.vocabulary_size > 0 && tokenizer && tokenizer->vocabulary_size > options.vocabulary_size) {
+    refuse(fmt::format("the data's tokenizer \"{}\" has {} tokens, the model's vocabulary only {}", tokenizer->name,
+                       tokenizer->vocabulary_size, options.vocabulary_size),
+           dataset.path().string(),
+           fmt::format("Give the model a vocabulary of at least {}.", tokenizer->vocabulary_size));
+  }
+  return options;
+}
+
+}  // namespace
+
+BatchLoader::BatchLoader(const TokenDataset& dataset, const SampleOrder& order, const BatchOptions& options)
+    : BatchLoader(dataset, [order](uint64_t sample) { return order.window(sample); }, options) {}
+
+BatchLoader::BatchLoader(const TokenDataset& dataset, const SequentialOrder& order, const BatchOptions& options)
+    : BatchLoader(dataset, [order](uint64_t sample) { return order.window(sample); }, options) {}
+
+BatchLoader::BatchLoader(const TokenDataset& dataset, WindowOf window_of, const BatchOptions& options)
+    : dataset_(dataset),
+      window_of_(std::move(window_of)),
+      options_(checked(dataset, options)),
+      cursor_(options.first_sample) {
+  if (options_.read_ahead > 0) reader_ = std::thread([this] { read_ahead(); });
+}
+
+BatchLoader::~BatchLoader() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  if (reader_.joinable()) reader_.join();
+}
+
+const Batch& BatchLoader::next() {
+  const auto start = std::chrono::steady_clock::now();
+  if (options_.read_ahead > 0) {
+    wait_for_batch();
+  } else {
+    fill(cursor_, current_);
+  }
+  wait_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  cursor_ += static_cast<uint64_t>(options_.global_batch_size);
+  return current_;
+}
+
+void BatchLoader::wait_for_batch() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !ready_.empty() || failure_ != nullptr; });
+  if (ready_.empty()) std::rethrow_exception(failure_);
+  spent_.push_back(std::exchange(current_, std::move(ready_.front())));
+  ready_.pop_front();
+  lock.unlock();
+  changed_.notify_all();
+}
+
+void BatchLoader::read_ahead() {
+  for (uint64_t sample = options_.first_sample;; sample += static_cast<uint64_t>(options_.global_batch_size)) {
+    Batch batch;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return stop_ || ready_.size() < static_cast<size_t>(options_.read_ahead); });
+      if (stop_) return;
+      if (!spent_.empty()) {
+        batch = std::move(spent_.back());
+        spent_.pop_back();
+      }
+    }
+    std::exception_ptr failure;
+    try {
+      fill(sample, batch);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      failure_ = failure;
+      if (failure == nullptr) ready_.push_back(std::move(batch));
+    }
+    changed_.notify_all();
+    if (failure != nullptr) return;
+  }
+}
+
+void BatchLoader::fill(uint64_t first_sample, Batch& batch) const {
+  const auto elements = static_cast<size_t>(options_.rows * options_.sequence_length);
+  batch.first_sample = first_sample;
+  batch.valid_targets = 0;
+  batch.inputs.assign(elements, 0);
+  batch.targets.assign(elements, kIgnoredTarget);
+  if (options_.document_numbers) batch.documents.assign(elements, 0);
+  for (int64_t row = 0; row < options_.rows; ++row) {
+    const SampleWindow window = window_of_(first_sample + static_cast<uint64_t>(options_.first_row + row));
+    CAUSEWAY_CHECK(window.length <= static_cast<uint64_t>(options_.sequence_length) + 1);
+    if (window.length >= 2) fill_row(window, row, batch);
+  }
+}
+
+void BatchLoader::fill_row(const SampleWindow& window, int64_t row, Batch& batch) const {
+  thread_local std::vector<int32_t> tokens;
+  thread_local std::vector<int32_t> documents;
+  tokens.resize(window.length);
+  dataset_.read(window.offset, tokens);
+  if (options_.vocabulary_size > 0) check_vocabulary(window, tokens);
+  const ptrdiff_t start = row * options_.sequence_length;
+  const auto inputs = batch.inputs.begin() + start;
+  const auto targets = batch.targets.begin() + start;
+  std::copy(tokens.begin(), tokens.end() - 1, inputs);
+  std::copy(tokens.begin() + 1, tokens.end(), targets);
+  batch.valid_targets += static_cast<int64_t>(window.length) - 1;
+  if (!options_.document_numbers && !options_.ignore_targets_across_documents) return;
+  documents.resize(window.length);
+  dataset_.read_document_numbers(window.offset, documents);
+  if (options_.document_numbers) std::copy(documents.begin(), documents.end() - 1, batch.documents.begin() + start);
+  if (!options_.ignore_targets_across_documents) return;
+  for (size_t i = 0; i + 1 < documents.size(); ++i) {
+    if (documents[i] == documents[i + 1]) continue;
+    targets[static_cast<ptrdiff_t>(i)] = kIgnoredTarget;
+    --batch.valid_targets;
+  }
+}
+
+void BatchLoader::check_vocabulary(const SampleWindow& window, std::span<const int32_t> tokens) const {
+  const auto beyond = std::find_if(tokens.begin(), tokens.end(), [this](int32_t id) {
+    return static_cast<int64_t>(static_cast<uint32_t>(id)) >= options_.vocabulary_size;
+  });
+  if (beyond == tokens.end()) return;
+  const TokenDataset::Place place = dataset_.locate(window.offset + static_cast<uint64_t>(beyond - tokens.begin()));
+  throw Error(ErrorKind::kInvalidArgument,
+              fmt::format("token id {} is beyond the model's vocabulary of {}", static_cast<uint32_t>(*beyond),
+                          options_.vocabulary_size),
+              fmt::format("{}, token {}", place.shard->path().string(), place.position),
+              "Check that the data was made with the model's tokenizer, or give the model a larger vocabulary.");
+}
+
+}  // namespace causeway

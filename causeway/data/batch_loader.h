@@ -1,0 +1,116 @@
+// Batches of token windows, read ahead by a background thread.
+#pragma once
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "causeway/base/error.h"
+#include "causeway/data/sample_order.h"
+#include "causeway/data/token_dataset.h"
+
+namespace causeway {
+
+// The target that the loss leaves out.
+constexpr int32_t kIgnoredTarget = -1;
+
+struct BatchOptions {
+  int64_t sequence_length = 0;  // T
+  // Samples that one batch takes from the order, over all ranks.
+  int64_t global_batch_size = 0;
+  // The part of them that this loader reads: rows [first_row, first_row + rows) of the global batch; rows 0 means all
+  // from first_row on.
+  int64_t first_row = 0;
+  int64_t rows = 0;
+  // The model's vocabulary; a token at or beyond it is an error. 0 leaves tokens unchecked.
+  int64_t vocabulary_size = 0;
+  // Targets that are the first token of another document than their input become kIgnoredTarget.
+  bool ignore_targets_across_documents = false;
+  bool document_numbers = false;
+  // Batches to read ahead; 0 reads in next() itself.
+  int read_ahead = 2;
+  // The data cursor to start at: samples consumed before.
+  uint64_t first_sample = 0;
+};
+
+// Row-major [rows, sequence_length]. Where a row's window is short or empty (the end of a SequentialOrder), inputs are
+// 0 and targets kIgnoredTarget.
+struct Batch {
+  uint64_t first_sample = 0;  // of the global batch
+  int64_t valid_targets = 0;  // targets that are not kIgnoredTarget, in these rows
+  std::vector<int32_t> inputs;
+  std::vector<int32_t> targets;
+  std::vector<int32_t> documents;  // document numbers (TokenDataset::read_document_numbers), empty unless asked for
+};
+
+class BatchLoader {
+ public:
+  // The dataset must outlive the loader. Throws Error(kInvalidArgument) for impossible options, and when the dataset's
+  // tokenizer has more tokens than the model's vocabulary.
+  BatchLoader(const TokenDataset& dataset, const SampleOrder& order, const BatchOptions& options);
+  BatchLoader(const TokenDataset& dataset, const SequentialOrder& order, const BatchOptions& options);
+  BatchLoader(const BatchLoader&) = delete;
+  BatchLoader& operator=(const BatchLoader&) = delete;
+  ~BatchLoader();
+
+  int64_t rows() const { return options_.rows; }
+  int64_t sequence_length() const { return options_.sequence_length; }
+
+  // The next batch, valid until the next call: batch k holds samples first_sample + k * global_batch_size onwards,
+  // whatever read_ahead is. Throws Error naming the shard and the position in it where a token is beyond the
+  // vocabulary; every later call throws it again.
+  const Batch& next();
+
+  // The next batch into the caller's buffers of rows * sequence_length elements, of int32_t or int64_t; `documents` may
+  // be empty. Returns the number of valid targets.
+  template <typename T>
+  int64_t next_into(std::span<T> inputs, std::span<T> targets, std::span<T> documents = {}) {
+    const Batch& batch = next();
+    CAUSEWAY_CHECK(inputs.size() == batch.inputs.size() && targets.size() == batch.targets.size());
+    CAUSEWAY_CHECK(documents.empty() || documents.size() == batch.documents.size());
+    std::copy(batch.inputs.begin(), batch.inputs.end(), inputs.begin());
+    std::copy(batch.targets.begin(), batch.targets.end(), targets.begin());
+    if (!documents.empty()) std::copy(batch.documents.begin(), batch.documents.end(), documents.begin());
+    return batch.valid_targets;
+  }
+
+  // The data cursor: samples consumed by the batches that next() has returned, over all ranks. A checkpoint keeps it.
+  uint64_t cursor() const { return cursor_; }
+  // Seconds that next() has waited for data, in all.
+  double data_wait_seconds() const { return wait_seconds_; }
+
+ private:
+  using WindowOf = std::function<SampleWindow(uint64_t)>;
+
+  BatchLoader(const TokenDataset& dataset, WindowOf window_of, const BatchOptions& options);
+  void fill(uint64_t first_sample, Batch& batch) const;
+  void fill_row(const SampleWindow& window, int64_t row, Batch& batch) const;
+  void check_vocabulary(const SampleWindow& window, std::span<const int32_t> tokens) const;
+  void read_ahead();
+  void wait_for_batch();
+
+  const TokenDataset& dataset_;
+  WindowOf window_of_;
+  BatchOptions options_;
+  uint64_t cursor_;
+  double wait_seconds_ = 0;
+  Batch current_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Batch> ready_;
+  std::vector<Batch> spent_;
+  std::exception_ptr failure_;
+  bool stop_ = false;
+  std::thread reader_;
+};
+
+}  // namespace causeway

@@ -1,0 +1,93 @@
+#include "causeway/data/inspect.h"
+
+#include <algorithm>
+
+#include "causeway/base/error.h"
+#include "causeway/base/file.h"
+#include "causeway/data/token_dataset.h"
+
+namespace causeway {
+namespace {
+
+ShardInspection inspect_shard(const TokenShard& shard, int64_t vocabulary_size) {
+  shard.verify();
+  ShardInspection result;
+  result.path = shard.path();
+  result.format = shard.format();
+  result.token_bytes = shard.token_bytes();
+  result.tokens = shard.token_count();
+  result.documents = shard.document_count();
+  result.hash = shard.hash_tokens().hex();
+  result.hash_checked = shard.format() == ShardFormat::kCauseway;
+  std::vector<int32_t> ids(1 << 16);
+  for (uint64_t position = 0; position < shard.token_count(); position += ids.size()) {
+    ids.resize(std::min<uint64_t>(ids.size(), shard.token_count() - position));
+    shard.read(position, ids);
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (vocabulary_size > 0 && static_cast<int64_t>(static_cast<uint32_t>(ids[i])) >= vocabulary_size) {
+        throw Error(ErrorKind::kCorrupt,
+                    fmt::format("token id {} is beyond the tokenizer's vocabulary of {}", static_cast<uint32_t>(ids[i]),
+                                vocabulary_size),
+                    fmt::format("{}, token {}", shard.path().string(), position + i), "Prepare the dataset again.");
+      }
+      result.largest_token = std::max(result.largest_token, ids[i]);
+    }
+  }
+  return result;
+}
+
+void add_sources(const TokenShard& shard, std::vector<SourceFile>& sources) {
+  if (shard.metadata() == nullptr) return;
+  for (const SourceFile& source : shard.metadata()->sources) {
+    if (std::find(sources.begin(), sources.end(), source) == sources.end()) sources.push_back(source);
+  }
+}
+
+// The splits that a directory has; one without a name for a file.
+std::vector<std::string> split_names(const std::filesystem::path& path) {
+  std::error_code code;
+  if (!std::filesystem::is_directory(path, code)) return {""};
+  std::vector<std::string> names;
+  if (std::filesystem::exists(path / kManifestFileName, code)) {
+    const std::filesystem::path manifest = path / kManifestFileName;
+    for (const auto& [name, split] : parse_manifest(read_text_file(manifest), manifest.string()).splits) {
+      names.push_back(name);
+    }
+    return names;
+  }
+  for (const std::string_view split : {kTrainSplit, kValidationSplit}) {
+    try {
+      TokenDataset::open(path, split);
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::kNotFound) continue;
+      throw;
+    }
+    names.emplace_back(split);
+  }
+  if (names.empty()) TokenDataset::open(path, kTrainSplit);  // throws, saying what is missing
+  return names;
+}
+
+}  // namespace
+
+DatasetInspection inspect_dataset(const std::filesystem::path& path,
+                                  const std::function<void(const ShardInspection&)>& on_shard) {
+  DatasetInspection result;
+  for (const std::string& name : split_names(path)) {
+    const TokenDataset dataset = TokenDataset::open(path, name);
+    result.tokenizer = dataset.tokenizer_identity();
+    SplitInspection split;
+    split.name = name;
+    for (const TokenShard& shard : dataset.shards()) {
+      split.shards.push_back(inspect_shard(shard, result.tokenizer ? result.tokenizer->vocabulary_size : 0));
+      split.tokens += shard.token_count();
+      split.documents += split.shards.back().documents;
+      add_sources(shard, result.sources);
+      if (on_shard) on_shard(split.shards.back());
+    }
+    result.splits.push_back(std::move(split));
+  }
+  return result;
+}
+
+}  // namespace causeway

@@ -1,0 +1,46 @@
+// What is in a token dataset, with every byte of it checked: what "causeway data inspect" shows.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "causeway/data/dataset_manifest.h"
+#include "causeway/data/token_shard.h"
+
+namespace causeway {
+
+struct ShardInspection {
+  std::filesystem::path path;
+  ShardFormat format = ShardFormat::kCauseway;
+  int token_bytes = 0;
+  uint64_t tokens = 0;
+  uint64_t documents = 0;  // that start in the shard, 0 where the format cannot tell
+  int32_t largest_token = 0;
+  std::string hash;           // of the tokens, computed
+  bool hash_checked = false;  // against a stored one: only Causeway's format has it
+};
+
+struct SplitInspection {
+  std::string name;  // empty where a file was named
+  uint64_t tokens = 0;
+  uint64_t documents = 0;
+  std::vector<ShardInspection> shards;
+};
+
+struct DatasetInspection {
+  std::optional<TokenizerIdentity> tokenizer;
+  std::vector<SourceFile> sources;
+  std::vector<SplitInspection> splits;
+};
+
+// Reads all of the dataset at `path` (as TokenDataset::open takes it; of a directory, every split). Throws Error for
+// the first thing wrong: a damaged shard, or a token beyond the tokenizer's vocabulary, naming its shard and position.
+// `on_shard` is called after each shard.
+DatasetInspection inspect_dataset(const std::filesystem::path& path,
+                                  const std::function<void(const ShardInspection&)>& on_shard = {});
+
+}  // namespace causeway

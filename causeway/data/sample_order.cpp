@@ -1,0 +1,95 @@
+#include "causeway/data/sample_order.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "causeway/base/error.h"
+
+namespace causeway {
+namespace {
+
+constexpr uint64_t kFewestWindowsToShift = 16;
+// Keys of what is drawn, so that the permutation and the shift of one epoch are unrelated.
+constexpr uint64_t kShiftStream = 0x5348494654;
+constexpr uint64_t kPermutationStream = 0x5045524D55;
+
+// SplitMix64's output function (Steele, Lea and Flood 2014): a bijection in which every input bit moves every output
+// bit.
+uint64_t mix(uint64_t value) {
+  value += 0x9E3779B97F4A7C15;
+  value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9;
+  value = (value ^ value >> 27) * 0x94D049BB133111EB;
+  return value ^ value >> 31;
+}
+
+uint64_t checked_sequence_length(int64_t sequence_length) {
+  if (sequence_length <= 0) {
+    throw Error(ErrorKind::kInvalidArgument, fmt::format("the sequence length is {}", sequence_length),
+                "sequence length", "It must be at least 1.");
+  }
+  return static_cast<uint64_t>(sequence_length);
+}
+
+}  // namespace
+
+KeyedPermutation::KeyedPermutation(uint64_t size, uint64_t seed, uint64_t stream) : size_(size) {
+  CAUSEWAY_CHECK(size >= 1);
+  half_bits_ = std::max(3, (static_cast<int>(std::bit_width(size - 1)) + 1) / 2);
+  uint64_t key = mix(mix(seed) ^ stream);
+  for (uint64_t& round_key : round_keys_) round_key = key = mix(key);
+}
+
+uint64_t KeyedPermutation::operator()(uint64_t index) const {
+  CAUSEWAY_CHECK(index < size_);
+  const uint64_t half_mask = (uint64_t{1} << half_bits_) - 1;
+  uint64_t value = index;
+  do {
+    uint64_t left = value >> half_bits_;
+    uint64_t right = value & half_mask;
+    for (const uint64_t round_key : round_keys_) {
+      const uint64_t next = left ^ (mix(right ^ round_key) & half_mask);
+      left = right;
+      right = next;
+    }
+    value = left << half_bits_ | right;
+  } while (value >= size_);
+  return value;
+}
+
+SampleOrder::SampleOrder(uint64_t token_count, int64_t sequence_length, uint64_t seed)
+    : token_count_(token_count), sequence_length_(checked_sequence_length(sequence_length)), seed_(seed) {
+  if (token_count_ <= sequence_length_) {
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("{} tokens do not fill one sample of {} (sequence length {} and its last target)",
+                            token_count_, sequence_length_ + 1, sequence_length_),
+                "training data", "Use more text or a shorter sequence length.");
+  }
+  const uint64_t windows = (token_count_ - 1) / sequence_length_;
+  shifts_ = windows >= kFewestWindowsToShift;
+  samples_per_epoch_ = shifts_ ? windows - 1 : windows;
+}
+
+SampleWindow SampleOrder::window(uint64_t sample) const {
+  const uint64_t epoch = sample / samples_per_epoch_;
+  const uint64_t epoch_key = mix(seed_) ^ epoch;
+  const uint64_t shift = shifts_ ? mix(mix(epoch_key) ^ kShiftStream) % sequence_length_ : 0;
+  const KeyedPermutation permutation(samples_per_epoch_, epoch_key, kPermutationStream);
+  return {epoch, shift + permutation(sample % samples_per_epoch_) * sequence_length_, sequence_length_ + 1};
+}
+
+SequentialOrder::SequentialOrder(uint64_t token_count, int64_t sequence_length)
+    : token_count_(token_count), sequence_length_(checked_sequence_length(sequence_length)) {
+  if (token_count_ < 2) {
+    throw Error(ErrorKind::kInvalidArgument, fmt::format("{} tokens leave nothing to predict", token_count_),
+                "evaluation data", "Use more text.");
+  }
+  sample_count_ = (token_count_ - 2) / sequence_length_ + 1;
+}
+
+SampleWindow SequentialOrder::window(uint64_t sample) const {
+  if (sample >= sample_count_) return {0, token_count_, 0};
+  const uint64_t offset = sample * sequence_length_;
+  return {0, offset, std::min(sequence_length_ + 1, token_count_ - offset)};
+}
+
+}  // namespace causeway

@@ -1,0 +1,189 @@
+#include "causeway/data/token_dataset.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "causeway/base/error.h"
+#include "causeway/base/file.h"
+
+namespace causeway {
+namespace {
+
+std::vector<std::filesystem::path> list_files(const std::filesystem::path& directory) {
+  std::vector<std::filesystem::path> files;
+  std::error_code code;
+  for (std::filesystem::directory_iterator entry(directory, code), end; !code && entry != end; entry.increment(code)) {
+    files.push_back(entry->path());
+  }
+  if (code)
+    throw Error(ErrorKind::kIo, fmt::format("cannot list the directory: {}", code.message()), directory.string());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::string joined_names(const std::map<std::string, SplitEntry>& splits) {
+  std::string names;
+  for (const auto& [name, split] : splits) names += (names.empty() ? "" : ", ") + name;
+  return names;
+}
+
+std::vector<std::filesystem::path> find_bin_files(const std::filesystem::path& directory, std::string_view split) {
+  const std::string_view mark = split == kValidationSplit ? "val" : split;
+  std::vector<std::filesystem::path> found;
+  bool any_bin = false;
+  for (const std::filesystem::path& file : list_files(directory)) {
+    if (file.extension() != ".bin") continue;
+    any_bin = true;
+    if (file.filename().string().find(mark) != std::string::npos) found.push_back(file);
+  }
+  if (!found.empty()) return found;
+  throw Error(ErrorKind::kNotFound,
+              any_bin ? fmt::format("the directory has no .bin file with \"{}\" in its name", mark)
+                      : fmt::format("the directory holds neither {} nor .bin files", kManifestFileName),
+              directory.string(),
+              any_bin ? "Name the file itself, or a pattern that it matches."
+                      : "Make a dataset with \"causeway data prepare\", or name a directory with llm.c's or nanoGPT's "
+                        ".bin files.");
+}
+
+std::vector<std::filesystem::path> find_named_files(const std::filesystem::path& path) {
+  std::error_code code;
+  if (std::filesystem::exists(path, code)) return {path};
+  const std::filesystem::path directory = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  const std::string pattern = path.filename().string();
+  std::vector<std::filesystem::path> found;
+  std::vector<std::string> names;
+  if (std::filesystem::is_directory(directory, code)) {
+    for (const std::filesystem::path& file : list_files(directory)) {
+      names.push_back(file.filename().string());
+      if (::fnmatch(pattern.c_str(), names.back().c_str(), 0) == 0) found.push_back(file);
+    }
+  }
+  if (!found.empty()) return found;
+  const std::string nearest = nearest_name(pattern, names);
+  throw Error(ErrorKind::kNotFound, "the token data does not exist", path.string(),
+              nearest.empty() ? "Make a dataset with \"causeway data prepare\", or check the path."
+                              : fmt::format("Did you mean \"{}\"?", (directory / nearest).string()));
+}
+
+}  // namespace
+
+TokenDataset TokenDataset::open(const std::filesystem::path& path, std::string_view split) {
+  TokenDataset dataset;
+  dataset.path_ = path;
+  std::error_code code;
+  if (std::filesystem::exists(path / kManifestFileName, code)) {
+    dataset.open_prepared(split);
+    return dataset;
+  }
+  const bool is_directory = std::filesystem::is_directory(path, code);
+  for (const std::filesystem::path& file : is_directory ? find_bin_files(path, split) : find_named_files(path)) {
+    dataset.add_shard(file);
+  }
+  if (const ShardMetadata* metadata = dataset.shards_.front().metadata())
+    dataset.tokenizer_identity_ = metadata->tokenizer;
+  for (const TokenShard& shard : dataset.shards_) {
+    if (shard.format() != dataset.shards_.front().format() ||
+        (shard.metadata() != nullptr && shard.metadata()->tokenizer != *dataset.tokenizer_identity_)) {
+      throw Error(ErrorKind::kInvalidArgument,
+                  fmt::format("the shards are not of one kind: {} was made with another tokenizer or format than {}",
+                              shard.path().filename().string(), dataset.shards_.front().path().filename().string()),
+                  path.string(), "Give a path or pattern that matches the shards of one dataset only.");
+    }
+  }
+  return dataset;
+}
+
+void TokenDataset::add_shard(const std::filesystem::path& path) {
+  shards_.push_back(TokenShard::open(path));
+  shard_offsets_.push_back(token_count_);
+  token_count_ += shards_.back().token_count();
+}
+
+void TokenDataset::open_prepared(std::string_view split) {
+  const std::filesystem::path manifest_path = path_ / kManifestFileName;
+  const DatasetManifest manifest = parse_manifest(read_text_file(manifest_path), manifest_path.string());
+  const auto found = manifest.splits.find(std::string(split));
+  if (found == manifest.splits.end() || found->second.shards.empty()) {
+    throw Error(
+        ErrorKind::kNotFound, fmt::format("the dataset has no split \"{}\"", split), path_.string(),
+        fmt::format("It has: {}. Prepare it again with a validation fraction or validation files, or choose one "
+                    "of these.",
+                    joined_names(manifest.splits)));
+  }
+  tokenizer_identity_ = manifest.tokenizer;
+  for (const ShardEntry& entry : found->second.shards) {
+    const std::filesystem::path file = path_ / entry.file;
+    add_shard(file);
+    const TokenShard& shard = shards_.back();
+    if (shard.format() != ShardFormat::kCauseway || shard.token_count() != entry.tokens ||
+        shard.stored_hash().hex() != entry.hash || shard.metadata()->tokenizer != manifest.tokenizer) {
+      throw Error(ErrorKind::kCorrupt,
+                  fmt::format("the shard is not the one that {} describes: its size, hash or tokenizer differs",
+                              kManifestFileName),
+                  file.string(), "Prepare the dataset again with \"causeway data prepare\".");
+    }
+  }
+}
+
+std::string TokenDataset::fingerprint() const {
+  std::string identity;
+  for (const TokenShard& shard : shards_) {
+    identity += fmt::format("{} {} {} {}\n", shard_format_name(shard.format()), shard.token_bytes(),
+                            shard.token_count(), shard.stored_hash().hex());
+  }
+  return hash_text(identity).hex();
+}
+
+TokenDataset::Place TokenDataset::locate(uint64_t offset) const {
+  CAUSEWAY_CHECK(offset < token_count_, "offset {} of {}", offset, token_count_);
+  const auto after = std::upper_bound(shard_offsets_.begin(), shard_offsets_.end(), offset);
+  const auto index = static_cast<size_t>(after - shard_offsets_.begin()) - 1;
+  return {&shards_[index], offset - shard_offsets_[index]};
+}
+
+void TokenDataset::read(uint64_t offset, std::span<int32_t> ids) const {
+  CAUSEWAY_CHECK(offset <= token_count_ && ids.size() <= token_count_ - offset);
+  while (!ids.empty()) {
+    const Place place = locate(offset);
+    const uint64_t count = std::min<uint64_t>(ids.size(), place.shard->token_count() - place.position);
+    place.shard->read(place.position, ids.first(count));
+    ids = ids.subspan(count);
+    offset += count;
+  }
+}
+
+void TokenDataset::read_document_numbers(uint64_t offset, std::span<int32_t> documents) const {
+  int32_t number = 0;
+  int32_t last_token_before = -1;
+  for (size_t done = 0; done < documents.size();) {
+    const Place place = locate(offset + done);
+    const uint64_t count = std::min<uint64_t>(documents.size() - done, place.shard->token_count() - place.position);
+    for (uint64_t i = 0; i < count; ++i, ++done) {
+      if (done > 0 && place.shard->starts_document(place.position + i, last_token_before)) ++number;
+      documents[done] = number;
+    }
+    last_token_before = place.shard->token(place.shard->token_count() - 1);
+  }
+}
+
+std::unique_ptr<Tokenizer> TokenDataset::load_tokenizer() const {
+  if (!tokenizer_identity_) {
+    throw Error(ErrorKind::kNotFound, "the token files do not say which tokenizer made them", path_.string(),
+                "Name the tokenizer: \"bytes\", or the directory of its vocabulary.");
+  }
+  const bool bytes = tokenizer_identity_->name == "bytes";
+  std::error_code code;
+  const std::filesystem::path directory = std::filesystem::is_directory(path_, code) ? path_ : path_.parent_path();
+  std::unique_ptr<Tokenizer> tokenizer =
+      causeway::load_tokenizer(bytes ? "bytes" : (directory / kTokenizerDirectoryName).string());
+  if (tokenizer->fingerprint() != tokenizer_identity_->fingerprint) {
+    throw Error(ErrorKind::kCorrupt, "the tokenizer beside the dataset is not the one its tokens were made with",
+                path_.string(), "Prepare the dataset again, or put back the vocabulary files it was prepared with.");
+  }
+  return tokenizer;
+}
+
+}  // namespace causeway

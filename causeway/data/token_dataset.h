@@ -1,0 +1,72 @@
+// One stream of tokens over any number of shards: what training and evaluation read. Reading is const and may be done
+// from many threads at once.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "causeway/data/token_shard.h"
+#include "causeway/data/tokenizer.h"
+
+namespace causeway {
+
+// The names of the splits of a dataset.
+constexpr std::string_view kTrainSplit = "train";
+constexpr std::string_view kValidationSplit = "validation";
+
+class TokenDataset {
+ public:
+  // `path` is one of
+  //  - a directory that "causeway data prepare" wrote (it holds dataset.json): the split of that name;
+  //  - a directory of .bin files by llm.c or nanoGPT: those with "train" in their names for the split "train", with
+  //    "val" for "validation", in order of name;
+  //  - a token file, or a pattern for the last part of the path such as fineweb_train_*.bin: all that match, in order
+  //  of
+  //    name, whatever `split` says: a file that is named is what the caller wants.
+  // Throws Error when nothing is there, when the split is not (naming those that are), and when a shard is damaged or
+  // differs from what dataset.json says of it.
+  static TokenDataset open(const std::filesystem::path& path, std::string_view split = kTrainSplit);
+
+  uint64_t token_count() const { return token_count_; }
+  const std::vector<TokenShard>& shards() const { return shards_; }
+  // Where the dataset was opened, for messages.
+  const std::filesystem::path& path() const { return path_; }
+  // A hash of the shards' formats, sizes and stored hashes: a resumed run compares it to be sure that a data cursor
+  // still means the same samples. Does not read the tokens.
+  std::string fingerprint() const;
+
+  // The tokens [offset, offset + ids.size()), which must lie inside the dataset.
+  void read(uint64_t offset, std::span<int32_t> ids) const;
+  // For each position of the same window, which document it is in, counted from 0 at the window's start: two positions
+  // have the same number exactly when they are in the same document. All 0 where a file has no document boundaries.
+  void read_document_numbers(uint64_t offset, std::span<int32_t> documents) const;
+
+  // The tokenizer that made the tokens, when the files say so (Causeway's own do).
+  const std::optional<TokenizerIdentity>& tokenizer_identity() const { return tokenizer_identity_; }
+  // Loads that tokenizer from what the dataset carries; throws Error when it carries none, or another than its tokens
+  // were made with.
+  std::unique_ptr<Tokenizer> load_tokenizer() const;
+
+  struct Place {
+    const TokenShard* shard;
+    uint64_t position;  // in the shard
+  };
+  Place locate(uint64_t offset) const;
+
+ private:
+  void add_shard(const std::filesystem::path& path);
+  void open_prepared(std::string_view split);
+
+  std::filesystem::path path_;
+  std::vector<TokenShard> shards_;
+  std::vector<uint64_t> shard_offsets_;  // of each shard's first token
+  uint64_t token_count_ = 0;
+  std::optional<TokenizerIdentity> tokenizer_identity_;
+};
+
+}  // namespace causeway

@@ -1,0 +1,102 @@
+#include "causeway/device/cpu/cpu_device.h"
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "causeway/base/error.h"
+#include "causeway/device/cpu/host_target.h"
+
+namespace causeway {
+namespace {
+
+constexpr size_t kAlignment = 64;
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kMappedFrom = 2 * kHugePage;
+
+size_t round_up(size_t value, size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+// A private mapping that begins on a huge page, or null.
+std::byte* map_huge(size_t bytes) {
+  void* address = ::mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (address == MAP_FAILED) return nullptr;
+  const auto begin = reinterpret_cast<uintptr_t>(address);
+  const uintptr_t aligned = round_up(begin, kHugePage);
+  if (aligned != begin) ::munmap(address, aligned - begin);
+  const uintptr_t end = begin + bytes + kHugePage;
+  if (end != aligned + bytes) ::munmap(reinterpret_cast<void*>(aligned + bytes), end - (aligned + bytes));
+  ::madvise(reinterpret_cast<void*>(aligned), bytes, MADV_HUGEPAGE);
+  return reinterpret_cast<std::byte*>(aligned);
+}
+
+}  // namespace
+
+CpuDevice::CpuDevice(int thread_count) : target_(host_target()), pool_(thread_count) {
+  scratch_.resize(static_cast<size_t>(pool_.thread_count()));
+}
+
+void CpuDevice::set_thread_count(int thread_count) {
+  pool_.set_thread_count(thread_count);
+  scratch_.resize(static_cast<size_t>(pool_.thread_count()));
+}
+
+DeviceBuffer CpuDevice::allocate(size_t bytes, bool zeroed) {
+  if (bytes == 0) return {};
+  std::byte* data = nullptr;
+  size_t mapped = 0;  // bytes mapped from the operating system, 0 when the memory is the heap's
+  // Beyond half of the address space, rounding up would wrap.
+  if (bytes < SIZE_MAX / 2) {
+    if (bytes >= kMappedFrom) {
+      mapped = round_up(bytes, kHugePage);
+      data = map_huge(mapped);  // zero already
+    } else {
+      data = static_cast<std::byte*>(std::aligned_alloc(kAlignment, round_up(bytes, kAlignment)));
+      if (data != nullptr && zeroed) std::memset(data, 0, bytes);
+    }
+  }
+  if (data == nullptr) {
+    throw Error(ErrorKind::kResource,
+                fmt::format("cannot allocate {} bytes ({:.2f} GiB) of memory", bytes,
+                            static_cast<double>(bytes) / static_cast<double>(1 << 30)),
+                "cpu", "Use a smaller batch or model, or a machine with more memory.");
+  }
+  const int64_t counted = static_cast<int64_t>(bytes);
+  const int64_t now = use_->current.fetch_add(counted) + counted;
+  int64_t peak = use_->peak.load();
+  while (peak < now && !use_->peak.compare_exchange_weak(peak, now)) {
+  }
+  const auto release = [use = use_, mapped, counted](std::byte* memory) {
+    use->current.fetch_sub(counted);
+    if (mapped != 0) {
+      ::munmap(memory, mapped);
+    } else {
+      std::free(memory);
+    }
+  };
+  return {std::shared_ptr<std::byte>(data, release), bytes};
+}
+
+void CpuDevice::copy_to_device(void* to, const void* host, size_t bytes) { copy_on_device(to, host, bytes); }
+void CpuDevice::copy_to_host(void* host, const void* from, size_t bytes) { copy_on_device(host, from, bytes); }
+void CpuDevice::copy_on_device(void* to, const void* from, size_t bytes) {
+  if (bytes != 0) std::memmove(to, from, bytes);
+}
+
+std::shared_ptr<DeviceModule> CpuDevice::load(std::string_view image) { return std::make_shared<CpuModule>(image); }
+
+void CpuDevice::launch(const DeviceLaunch& launch) {
+  ++launch_count_;
+  for (DeviceBuffer& scratch : scratch_) {
+    if (scratch.bytes >= static_cast<size_t>(launch.scratch_bytes)) continue;
+    scratch = {};
+    scratch = allocate(static_cast<size_t>(launch.scratch_bytes));
+  }
+  const auto kernel = reinterpret_cast<CpuKernel>(const_cast<void*>(launch.kernel));
+  pool_.run(launch.task_count, [&](int64_t task, int worker) {
+    kernel(launch.buffers.data(), launch.sizes.data(), task, scratch_[static_cast<size_t>(worker)].data());
+  });
+}
+
+}  // namespace causeway

@@ -1,0 +1,47 @@
+#include "causeway/device/target.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace causeway {
+
+void Target::add_feature(std::string_view name) {
+  const auto place = std::lower_bound(features.begin(), features.end(), name);
+  if (place == features.end() || *place != name) features.emplace(place, name);
+}
+
+bool Target::has_feature(std::string_view name) const {
+  return std::binary_search(features.begin(), features.end(), name);
+}
+
+bool Target::has_avx2() const {
+  return family == Family::kX86 && (processor == "x86-64-v3" || processor == "x86-64-v4");
+}
+
+bool Target::has_avx512() const { return family == Family::kX86 && processor == "x86-64-v4"; }
+
+bool Target::has_avx512_bf16() const { return has_avx512() && has_feature("avx512bf16"); }
+
+bool Target::has_amx_bf16() const { return has_avx512() && has_feature("amx-bf16"); }
+
+std::string Target::text() const {
+  return fmt::format("{}:{}:{}:{}", target_family_name(family), processor, fmt::join(features, ","), vector_bytes);
+}
+
+std::string_view target_family_name(Target::Family family) {
+  switch (family) {
+    case Target::Family::kX86:
+      return "x86";
+    case Target::Family::kNvptx:
+      return "nvptx";
+    case Target::Family::kAmdgpu:
+      return "amdgpu";
+    case Target::Family::kEmulator:
+      return "emulator";
+  }
+  return "unknown";
+}
+
+}  // namespace causeway

@@ -1,0 +1,41 @@
+// What a kernel is compiled for: a processor family, a processor of it and the features it has. A target is a value;
+// its text names it completely and is part of every kernel cache key.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace causeway {
+
+struct Target {
+  enum class Family { kX86, kNvptx, kAmdgpu, kEmulator };
+
+  Family family = Family::kX86;
+  // LLVM's name of the processor: "x86-64-v4", "sm_90a", "gfx942". For the emulator, the processor it imitates.
+  std::string processor;
+  // LLVM's names of features beyond the processor's own, without "+", sorted and unique.
+  std::vector<std::string> features;
+  // x86: the vector width to prefer, in bytes (16, 32 or 64). Otherwise the width of the widest load, in bytes.
+  int vector_bytes = 16;
+
+  // Adds a feature, keeping the list sorted and unique.
+  void add_feature(std::string_view name);
+  bool has_feature(std::string_view name) const;
+
+  // These hold only for the x86 family.
+  bool has_avx2() const;    // x86-64-v3 at least: AVX2, FMA, F16C
+  bool has_avx512() const;  // x86-64-v4 at least: AVX-512 F, BW, CD, DQ, VL
+  bool has_avx512_bf16() const;
+  bool has_amx_bf16() const;  // and this process may use the tiles
+
+  // "x86:x86-64-v4:avx512bf16,gfni:64", equal for equal targets and only for those.
+  std::string text() const;
+
+  bool operator==(const Target&) const = default;
+};
+
+// "x86", "nvptx", "amdgpu", "emulator".
+std::string_view target_family_name(Target::Family family);
+
+}  // namespace causeway

@@ -1,0 +1,298 @@
+// Dot, attention and linear cross-entropy.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "causeway/base/error.h"
+#include "causeway/graph/interpreter_node.h"
+
+namespace causeway {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// A score or mask graph as a function of the position. Only the nodes that depend on an argument that has changed
+// since the call before are evaluated again, so that what depends on outer loops costs little.
+class PositionFunction {
+ public:
+  PositionFunction(const Graph& graph, std::span<const HostTensor* const> captured, const NodeEvaluation& context)
+      : graph_(graph), context_(context), values_(graph.nodes().size()), operands_(graph.nodes().size()) {
+    const size_t arguments = graph.inputs().size() - captured.size();
+    CAUSEWAY_CHECK(arguments == 4 || arguments == 5);
+    depends_.assign(graph.nodes().size(), 0);
+    std::vector<const HostTensor*> external(graph.nodes().size(), nullptr);
+    for (size_t i = 0; i < graph.inputs().size(); ++i) {
+      const auto node = static_cast<size_t>(graph.inputs()[i].node);
+      if (i < arguments) {
+        depends_[node] = static_cast<uint8_t>(1u << i);
+        values_[node] = allocate_outputs(graph.nodes()[node], context.bindings);
+        arguments_.push_back(&values_[node][0].values[0]);
+      } else {
+        external[node] = captured[i - arguments];
+      }
+    }
+    const auto pointer = [&](Value value) -> const HostTensor* {
+      const auto node = static_cast<size_t>(value.node);
+      return external[node] != nullptr ? external[node] : &values_[node][static_cast<size_t>(value.output)];
+    };
+    for (size_t i = 0; i < graph.nodes().size(); ++i) {
+      const Node& node = graph.nodes()[i];
+      if (node.op == Op::kInput) continue;
+      values_[i] = allocate_outputs(node, context.bindings);
+      for (const Value input : node.inputs) {
+        operands_[i].push_back(pointer(input));
+        depends_[i] |= depends_[static_cast<size_t>(input.node)];
+      }
+    }
+    result_ = &pointer(graph.outputs[0])->values[0];
+  }
+
+  double operator()(int64_t b, int64_t h, int64_t i, int64_t j, double score = 0) {
+    const double next[] = {static_cast<double>(b), static_cast<double>(h), static_cast<double>(i),
+                           static_cast<double>(j), score};
+    uint8_t changed = 0;
+    for (size_t a = 0; a < arguments_.size(); ++a) {
+      if (first_ || *arguments_[a] != next[a]) changed |= static_cast<uint8_t>(1u << a);
+      *arguments_[a] = next[a];
+    }
+    for (size_t n = 0; n < values_.size(); ++n)
+      if (graph_.nodes()[n].op != Op::kInput && (first_ || (depends_[n] & changed) != 0))
+        evaluate_node({graph_.nodes()[n], operands_[n], values_[n], context_.bindings, context_.rounding});
+    first_ = false;
+    return *result_;
+  }
+
+ private:
+  const Graph& graph_;
+  const NodeEvaluation& context_;
+  std::vector<std::vector<HostTensor>> values_;
+  std::vector<std::vector<const HostTensor*>> operands_;
+  std::vector<uint8_t> depends_;  // bit a: on argument a
+  std::vector<double*> arguments_;
+  const double* result_ = nullptr;
+  bool first_ = true;
+};
+
+// What forward and gradient share: the tensors, the sizes and the score of one pair.
+class Attention {
+ public:
+  Attention(const NodeEvaluation& evaluation, size_t tensors)
+      : evaluation_(evaluation),
+        spec_(*evaluation.node.attributes.attention),
+        captured_(evaluation.inputs.subspan(tensors + (spec_.has_block_map ? 1 : 0))),
+        batch(evaluation.input(0).shape[0]),
+        queries(evaluation.input(0).shape[1]),
+        heads(evaluation.input(0).shape[2]),
+        dim(evaluation.input(0).shape[3]),
+        keys(evaluation.input(1).shape[1]),
+        key_heads(evaluation.input(1).shape[2]) {
+    if (spec_.score != nullptr) score_.emplace(*spec_.score, captured_, evaluation);
+    if (spec_.score_gradient != nullptr) score_gradient_.emplace(*spec_.score_gradient, captured_, evaluation);
+    if (spec_.mask != nullptr) mask_.emplace(*spec_.mask, captured_, evaluation);
+  }
+
+  int64_t query_row(int64_t b, int64_t i, int64_t h) const { return ((b * queries + i) * heads + h) * dim; }
+  int64_t key_row(int64_t b, int64_t j, int64_t h) const {
+    return ((b * keys + j) * key_heads + h / (heads / key_heads)) * dim;
+  }
+  int64_t statistic(int64_t b, int64_t h, int64_t i) const { return (b * heads + h) * queries + i; }
+
+  double dot(size_t left, int64_t left_row, size_t right, int64_t right_row) const {
+    const double* a = evaluation_.input(left).values.data() + left_row;
+    const double* b = evaluation_.input(right).values.data() + right_row;
+    double sum = 0;
+    for (int64_t d = 0; d < dim; ++d) sum += a[d] * b[d];
+    return sum;
+  }
+
+  // scale * q . k
+  double raw_score(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    const double raw = spec_.scale * dot(0, query_row(b, i, h), 1, key_row(b, j, h));
+    return evaluation_.rounding == Rounding::kRounded ? round_to_dtype(DType::kF32, raw) : raw;
+  }
+  // The score after the score function and the mask.
+  double score(int64_t b, int64_t h, int64_t i, int64_t j, double raw) {
+    if (mask_.has_value() && (*mask_)(b, h, i, j) == 0) return -kInfinity;
+    return score_.has_value() ? (*score_)(b, h, i, j, raw) : raw;
+  }
+  double score_gradient(int64_t b, int64_t h, int64_t i, int64_t j, double raw) {
+    return score_gradient_.has_value() ? (*score_gradient_)(b, h, i, j, raw) : 1;
+  }
+  double scale() const { return spec_.scale; }
+
+ private:
+  const NodeEvaluation& evaluation_;
+  const AttentionSpec& spec_;
+  std::span<const HostTensor* const> captured_;
+  std::optional<PositionFunction> score_, score_gradient_, mask_;
+
+ public:
+  const int64_t batch, queries, heads, dim, keys, key_heads;
+};
+
+void evaluate_forward(const NodeEvaluation& evaluation) {
+  Attention attention(evaluation, 3);
+  HostTensor &out = evaluation.output(0), &lse = evaluation.output(1);
+  std::fill(out.values.begin(), out.values.end(), 0);
+  std::vector<double> scores(static_cast<size_t>(attention.keys));
+  for (int64_t b = 0; b < attention.batch; ++b)
+    for (int64_t h = 0; h < attention.heads; ++h)
+      for (int64_t i = 0; i < attention.queries; ++i) {
+        double largest = -kInfinity;
+        for (int64_t j = 0; j < attention.keys; ++j) {
+          scores[static_cast<size_t>(j)] = attention.score(b, h, i, j, attention.raw_score(b, h, i, j));
+          largest = max_or_nan(largest, scores[static_cast<size_t>(j)]);
+        }
+        double& row_lse = lse.values[static_cast<size_t>(attention.statistic(b, h, i))];
+        row_lse = -kInfinity;
+        if (largest == -kInfinity) continue;
+        double total = 0;
+        for (const double score : scores) total += std::exp(score - largest);
+        row_lse = largest + std::log(total);
+        double* row = out.values.data() + attention.query_row(b, i, h);
+        for (int64_t j = 0; j < attention.keys; ++j) {
+          const double weight = std::exp(scores[static_cast<size_t>(j)] - largest) / total;
+          const double* v = evaluation.input(2).values.data() + attention.key_row(b, j, h);
+          if (weight == 0) continue;
+          for (int64_t d = 0; d < attention.dim; ++d) row[d] += weight * v[d];
+        }
+      }
+}
+
+void evaluate_gradient(const NodeEvaluation& evaluation) {
+  Attention attention(evaluation, 6);
+  for (HostTensor& output : evaluation.outputs) std::fill(output.values.begin(), output.values.end(), 0);
+  const double* q = evaluation.input(0).values.data();
+  const double* k = evaluation.input(1).values.data();
+  const double* dout = evaluation.input(3).values.data();
+  double* dq = evaluation.output(0).values.data();
+  double* dk = evaluation.output(1).values.data();
+  double* dv = evaluation.output(2).values.data();
+  for (int64_t b = 0; b < attention.batch; ++b)
+    for (int64_t h = 0; h < attention.heads; ++h)
+      for (int64_t i = 0; i < attention.queries; ++i) {
+        const auto statistic = static_cast<size_t>(attention.statistic(b, h, i));
+        const double lse = evaluation.input(4).values[statistic], delta = evaluation.input(5).values[statistic];
+        const int64_t query = attention.query_row(b, i, h);
+        for (int64_t j = 0; j < attention.keys; ++j) {
+          const double raw = attention.raw_score(b, h, i, j);
+          const double score = attention.score(b, h, i, j, raw);
+          if (score == -kInfinity) continue;
+          const int64_t key = attention.key_row(b, j, h);
+          const double weight = std::exp(score - lse);
+          const double dscore = weight * (attention.dot(3, query, 2, key) - delta);
+          const double draw = attention.scale() * dscore * attention.score_gradient(b, h, i, j, raw);
+          for (int64_t d = 0; d < attention.dim; ++d) {
+            dv[key + d] += weight * dout[query + d];
+            dq[query + d] += draw * k[key + d];
+            dk[key + d] += draw * q[query + d];
+          }
+        }
+      }
+}
+
+void evaluate_block_map(const NodeEvaluation& evaluation) {
+  const AttentionSpec& spec = *evaluation.node.attributes.attention;
+  const std::vector<int64_t> sizes = evaluate(evaluation.node.attributes.shape, evaluation.bindings);
+  HostTensor& out = evaluation.output();
+  PositionFunction mask(*spec.mask, evaluation.inputs, evaluation);
+  double* next = out.values.data();
+  for (int64_t b = 0; b < out.shape[0]; ++b)
+    for (int64_t h = 0; h < out.shape[1]; ++h)
+      for (int64_t i = 0; i < out.shape[2]; ++i)
+        for (int64_t j = 0; j < out.shape[3]; ++j) {
+          bool any = false, all = true;
+          for (int64_t t = i * spec.block_q; t < std::min(sizes[2], (i + 1) * spec.block_q); ++t)
+            for (int64_t s = j * spec.block_k; s < std::min(sizes[3], (j + 1) * spec.block_k); ++s) {
+              const bool attends = mask(b, h, t, s) != 0;
+              any |= attends;
+              all &= attends;
+            }
+          *next++ = !any ? 0 : all ? 2 : 1;
+        }
+}
+
+}  // namespace
+
+void evaluate_dot(const NodeEvaluation& evaluation) {
+  const HostTensor &a = evaluation.input(0), &b = evaluation.input(1);
+  HostTensor& out = evaluation.output();
+  const Attributes& attributes = evaluation.node.attributes;
+  const size_t rank = out.shape.size();
+  const int64_t m = out.shape[rank - 2], n = out.shape[rank - 1];
+  const int64_t k = a.shape[attributes.transpose_a ? rank - 2 : rank - 1];
+  int64_t batch = 1;
+  for (size_t i = 0; i + 2 < rank; ++i) batch *= out.shape[i];
+  const int64_t a_row = attributes.transpose_a ? 1 : k, a_column = attributes.transpose_a ? m : 1;
+  std::fill(out.values.begin(), out.values.end(), 0);
+  for (int64_t index = 0; index < batch; ++index) {
+    const double* left = a.values.data() + index * m * k;
+    const double* right = b.values.data() + index * k * n;
+    for (int64_t i = 0; i < m; ++i) {
+      double* row = out.values.data() + (index * m + i) * n;
+      if (attributes.transpose_b) {
+        for (int64_t j = 0; j < n; ++j)
+          for (int64_t l = 0; l < k; ++l) row[j] += left[i * a_row + l * a_column] * right[j * k + l];
+      } else {
+        for (int64_t l = 0; l < k; ++l) {
+          const double scale = left[i * a_row + l * a_column];
+          for (int64_t j = 0; j < n; ++j) row[j] += scale * right[l * n + j];
+        }
+      }
+    }
+  }
+}
+
+void evaluate_cross_entropy(const NodeEvaluation& evaluation) {
+  const HostTensor &x = evaluation.input(0), &weight = evaluation.input(1), &targets = evaluation.input(2);
+  const int64_t tokens = x.shape[0], channels = x.shape[1], vocabulary = weight.shape[0];
+  double& loss = evaluation.output(0).values[0];
+  HostTensor &dx = evaluation.output(1), &dw = evaluation.output(2);
+  loss = 0;
+  std::fill(dx.values.begin(), dx.values.end(), 0);
+  std::fill(dw.values.begin(), dw.values.end(), 0);
+  std::vector<double> logits(static_cast<size_t>(vocabulary));
+  for (int64_t i = 0; i < tokens; ++i) {
+    const int64_t target = to_int64(targets.values[static_cast<size_t>(i)]);
+    if (target >= vocabulary)
+      throw_evaluation_error(evaluation,
+                             fmt::format("was given target {} at token {} but {} classes", target, i, vocabulary));
+    if (target < 0) continue;
+    const double* row = x.values.data() + i * channels;
+    double largest = -kInfinity;
+    for (int64_t v = 0; v < vocabulary; ++v) {
+      const double* column = weight.values.data() + v * channels;
+      double sum = 0;
+      for (int64_t c = 0; c < channels; ++c) sum += row[c] * column[c];
+      logits[static_cast<size_t>(v)] = sum;
+      largest = max_or_nan(largest, sum);
+    }
+    double total = 0;
+    for (const double logit : logits) total += std::exp(logit - largest);
+    const double token_weight = evaluation.input(3).values[static_cast<size_t>(i)];
+    loss += token_weight * (largest + std::log(total) - logits[static_cast<size_t>(target)]);
+    for (int64_t v = 0; v < vocabulary; ++v) {
+      const double probability = std::exp(logits[static_cast<size_t>(v)] - largest) / total;
+      const double dlogit = token_weight * (probability - (v == target ? 1 : 0));
+      for (int64_t c = 0; c < channels; ++c) {
+        dx.values[static_cast<size_t>(i * channels + c)] +=
+            dlogit * weight.values[static_cast<size_t>(v * channels + c)];
+        dw.values[static_cast<size_t>(v * channels + c)] += dlogit * row[c];
+      }
+    }
+  }
+}
+
+void evaluate_attention(const NodeEvaluation& evaluation) {
+  switch (evaluation.node.op) {
+    case Op::kAttention:
+      return evaluate_forward(evaluation);
+    case Op::kAttentionGradient:
+      return evaluate_gradient(evaluation);
+    default:
+      return evaluate_block_map(evaluation);
+  }
+}
+
+}  // namespace causeway

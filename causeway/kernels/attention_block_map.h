@@ -1,0 +1,46 @@
+// Which blocks of an attention matrix hold anything: one byte for each (query block, key block), from the mask alone.
+//
+// The problem P provides
+//   static constexpr int kBlockQ, kBlockK;
+//   int64_t map_batch, map_heads;        // 1 where the mask does not depend on the batch or the head
+//   int64_t query_length, key_length;
+//   bool mask(int64_t b, int64_t h, int64_t t, int64_t s) const;     // whether query t may attend to key s
+//   void store_block_kind(int64_t b, int64_t h, int64_t q_block, int64_t k_block, uint8_t kind) const;
+// The members may be static constexpr. A block at the end of either length is judged by the positions that exist.
+#pragma once
+
+#include "causeway/kernels/attention_layout.h"
+
+constexpr uint8_t kAttentionBlockEmpty = 0;    // no position is allowed: skip it
+constexpr uint8_t kAttentionBlockPartial = 1;  // the mask must be applied
+constexpr uint8_t kAttentionBlockFull = 2;     // every position is allowed
+
+// Task `(b * map_heads + h) * query_blocks + q_block` fills one row of the map.
+template <class P>
+inline void attention_block_map(const P& problem, int64_t task) {
+  const P p = problem;
+  const int64_t query_blocks = attention_block_count(p.query_length, P::kBlockQ);
+  const int64_t key_blocks = attention_block_count(p.key_length, P::kBlockK);
+  const int64_t q_block = task % query_blocks;
+  const int64_t h = task / query_blocks % p.map_heads;
+  const int64_t b = task / query_blocks / p.map_heads;
+  const int64_t t_begin = q_block * P::kBlockQ;
+  const int64_t t_end = t_begin + P::kBlockQ < p.query_length ? t_begin + P::kBlockQ : p.query_length;
+  for (int64_t k_block = 0; k_block < key_blocks; ++k_block) {
+    const int64_t s_begin = k_block * P::kBlockK;
+    const int64_t left = p.key_length - s_begin;
+    const int32_t keys = left < P::kBlockK ? static_cast<int32_t>(left) : P::kBlockK;
+    bool any = false;
+    bool all = true;
+    for (int64_t t = t_begin; t < t_end && (all || !any); ++t) {
+      int32_t allowed = 0;
+      for (int32_t j = 0; j < keys; ++j) allowed += p.mask(b, h, t, s_begin + j) ? 1 : 0;
+      any = any || allowed != 0;
+      all = all && allowed == keys;
+    }
+    p.store_block_kind(b, h, q_block, k_block,
+                       all   ? kAttentionBlockFull
+                       : any ? kAttentionBlockPartial
+                             : kAttentionBlockEmpty);
+  }
+}

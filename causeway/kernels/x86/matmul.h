@@ -1,0 +1,468 @@
+// C[batch, m, n] = sum over k of A[batch, m, k] * B[batch, k, n], with what comes before and after fused into it.
+//
+// The problem is a type P that the code generator writes for one matmul (members may be static constexpr):
+//   using Operand = bf16 or float;      operands are rounded to it; products are summed in f32
+//   int64_t batch, m, n, k;
+//   static constexpr bool kAContiguousInK, kBContiguousInN;   the axis along which consecutive load_* lie side by side
+//   static constexpr MatmulBlocks kBlocks;                    chosen by codegen/matmul_geometry.h
+//   float load_a(int64_t batch, int64_t m, int64_t k) const;  the prologues: any inlined expression
+//   float load_b(int64_t batch, int64_t k, int64_t n) const;
+//   void store(int64_t batch, int64_t m, int64_t n, float value) const;  the epilogue, called once for each element
+//   void* workspace;                    matmul_workspace_bytes, 64-byte aligned; unused by the thin paths
+// and, for an operand that is read straight from memory, optionally (worth up to 4 % where terms of k lie far apart):
+//   void prefetch_a(int64_t batch, int64_t m, int64_t k) const;  __builtin_prefetch of the address that load_a reads;
+//   void prefetch_b(int64_t batch, int64_t k, int64_t n) const;  may be asked for a little beyond the operand's end
+// Stores to different elements must not depend on each other, since the loops over them are vectorised along n (along m
+// for kThinSwapped); a load must not read what a store of the same launch writes.
+//
+// Phase 1 is matmul_pack for tasks 0..matmul_pack_tasks-1, phase 2, after it, matmul_run for 0..matmul_run_tasks-1.
+// Each sum runs over k in one fixed order: its bits depend on neither the order of tasks nor on how many threads run
+// them.
+//
+// The packed paths follow Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008), with
+// register tiles of 8 x 48 (AVX-512), 4 x 24 (AVX2) or 4 x 12. A packed operand is a list of panels, each as wide as
+// the tile: for each word of k, the panel's rows (or columns) side by side; a word is a float or two bf16 along k.
+#pragma once
+
+#include "causeway/kernels/types.h"
+#include "causeway/kernels/x86/matmul_layout.h"
+#include "causeway/kernels/x86/simd.h"
+
+namespace matmul {
+
+constexpr int kTileRows = CAUSEWAY_X86_LEVEL >= 2 ? 8 : 4;
+constexpr int kTileVectors = 3;
+constexpr int kTileColumns = kTileVectors * kLanes;
+
+template <class T>
+inline constexpr bool kIsBf16 = false;
+template <>
+inline constexpr bool kIsBf16<bf16> = true;
+
+template <class P>
+inline constexpr bool kPairs = kIsBf16<typename P::Operand> && kHasPairDot;
+
+// Terms of k in a word.
+template <class P>
+inline constexpr int kDepth = kPairs<P> ? 2 : 1;
+
+template <class P>
+CAUSEWAY_INLINE float round_operand(float value) {
+  if constexpr (kIsBf16<typename P::Operand>) {
+    return float_from_bits(bf16_bits(value) << 16);
+  } else {
+    return value;
+  }
+}
+
+template <bool kPaired>
+struct PackedTerm {
+  using Type = uint32_t;
+};
+template <>
+struct PackedTerm<true> {
+  using Type = uint16_t;
+};
+
+// The operand to pack, seen as rows of terms: row(i) is a row of A or a column of B.
+template <class P, bool kIsA>
+struct Operand {
+  static constexpr bool kContiguousInK = kIsA ? P::kAContiguousInK : !P::kBContiguousInN;
+  static constexpr int kWidth = kIsA ? kTileRows : kTileColumns;
+
+  const P& p;
+  int64_t batch;
+
+  CAUSEWAY_INLINE float load(int64_t row, int64_t k) const {
+    if constexpr (kIsA) {
+      return p.load_a(batch, row, k);
+    } else {
+      return p.load_b(batch, k, row);
+    }
+  }
+
+  // As it is packed: a float's bits, rounded to the operand type, or a bf16.
+  using Term = typename PackedTerm<kPairs<P>>::Type;
+  CAUSEWAY_INLINE Term term(int64_t row, int64_t k) const {
+    if constexpr (kPairs<P>) {
+      return static_cast<Term>(bf16_bits(load(row, k)));
+    } else {
+      return bits_from_float(round_operand<P>(load(row, k)));
+    }
+  }
+  CAUSEWAY_INLINE uint32_t word(int64_t row, int64_t k) const {
+    if constexpr (kPairs<P>) {
+      return bf16_bits(load(row, k)) | bf16_bits(load(row, k + 1)) << 16;
+    } else {
+      return term(row, k);
+    }
+  }
+
+  // Terms lie a whole row of the matrix apart here, further than the processor looks ahead by itself.
+  CAUSEWAY_INLINE void prefetch(int64_t row, int64_t rows, int64_t k) const {
+    constexpr int64_t kLine = 64 / sizeof(typename P::Operand);
+    if constexpr (kIsA && requires { p.prefetch_a(batch, row, k); }) {
+      for (int64_t i = 0; i < rows; i += kLine) p.prefetch_a(batch, row + i, k);
+    } else if constexpr (!kIsA && requires { p.prefetch_b(batch, k, row); }) {
+      for (int64_t i = 0; i < rows; i += kLine) p.prefetch_b(batch, k, row + i);
+    }
+  }
+};
+
+// One panel whose rows lie side by side in memory: words come out in the order they are read.
+template <class P, bool kIsA>
+CAUSEWAY_INLINE void pack_across(const Operand<P, kIsA>& operand, int64_t row, int64_t rows, int64_t k, int64_t terms,
+                                 int64_t step, uint32_t* to) {
+  constexpr int kWidth = Operand<P, kIsA>::kWidth;
+  int64_t at = k + step * kDepth<P>;
+  if (kPairs<P> && at + 1 == k + terms) {
+#pragma clang loop vectorize(disable) unroll(disable)
+    for (int64_t i = 0; i < kWidth; ++i) to[i] = i < rows ? bf16_bits(operand.load(row + i, at)) : 0;
+  } else if (rows == kWidth) {
+#pragma clang loop vectorize(assume_safety) vectorize_width(kWidth < kLanes ? kWidth : kLanes)
+    for (int64_t i = 0; i < kWidth; ++i) to[i] = operand.word(row + i, at);
+  } else {
+#pragma clang loop vectorize(assume_safety) vectorize_width(kLanes) interleave(disable)
+    for (int64_t i = 0; i < rows; ++i) to[i] = operand.word(row + i, at);
+    for (int64_t i = rows; i < kWidth; ++i) to[i] = 0;
+  }
+}
+
+// One panel whose rows each run along memory: read kLanes words of every row, then transpose.
+template <class P, bool kIsA>
+CAUSEWAY_INLINE void pack_along(const Operand<P, kIsA>& operand, int64_t row, int64_t rows, int64_t k, int64_t terms,
+                                int64_t steps, uint32_t* to) {
+  constexpr int kWidth = Operand<P, kIsA>::kWidth;
+  constexpr int kRows = kWidth < kLanes ? kWidth : kLanes;
+  constexpr int kTerms = kLanes * kDepth<P>;
+  using Term = typename Operand<P, kIsA>::Term;
+  for (int64_t step = 0; step < steps; step += kLanes) {
+    int64_t first_term = step * kDepth<P>;
+    int64_t term_count = matmul_min(kTerms, terms - first_term);
+    for (int64_t group = 0; group < kWidth; group += kRows) {
+      alignas(64) Term gathered[kRows][kTerms];
+#pragma clang loop unroll(disable)
+      for (int64_t i = 0; i < kRows; ++i) {
+        Term* line = gathered[i];
+        if (group + i < rows && term_count == kTerms) {
+#pragma clang loop vectorize(assume_safety) vectorize_width(kLanes)
+          for (int64_t j = 0; j < kTerms; ++j) line[j] = operand.term(row + group + i, k + first_term + j);
+        } else {
+          int64_t count = group + i < rows ? term_count : 0;
+#pragma clang loop vectorize(disable) unroll(disable)
+          for (int64_t j = 0; j < kTerms; ++j)
+            line[j] = j < count ? operand.term(row + group + i, k + first_term + j) : Term();
+        }
+      }
+      WordLanes words[kRows];
+#pragma clang loop unroll(full)
+      for (int i = 0; i < kRows; ++i) __builtin_memcpy(&words[i], gathered[i], sizeof(WordLanes));
+      transpose_words<kRows>(words);
+      uint32_t* target = to + step * kWidth + group;
+      if (step + kLanes <= steps) {
+#pragma clang loop unroll(full)
+        for (int i = 0; i < kRows; ++i) {
+          // With a panel as narrow as kRows, one vector is several steps, and they follow each other.
+          store_lanes(target + (kRows == kLanes ? i * kWidth : i * kLanes), words[i]);
+        }
+      } else {
+        alignas(64) uint32_t transposed[kRows * kLanes];
+        for (int i = 0; i < kRows; ++i) store_lanes(transposed + i * kLanes, words[i]);
+        for (int64_t s = 0; s < steps - step; ++s) {
+          for (int64_t i = 0; i < kRows; ++i) target[s * kWidth + i] = transposed[s * kRows + i];
+        }
+      }
+    }
+  }
+}
+
+// Packs rows [row, row + rows) and terms [k, k + terms) as panels, one after the other.
+template <class P, bool kIsA>
+CAUSEWAY_INLINE void pack(const Operand<P, kIsA>& operand, int64_t row, int64_t rows, int64_t k, int64_t terms,
+                          uint32_t* to) {
+  constexpr int kWidth = Operand<P, kIsA>::kWidth;
+  int64_t steps = matmul_ceil_div(terms, kDepth<P>);
+  if constexpr (Operand<P, kIsA>::kContiguousInK) {
+    for (int64_t first = 0; first < rows; first += kWidth) {
+      pack_along(operand, row + first, matmul_min(kWidth, rows - first), k, terms, steps, to + first * steps);
+    }
+  } else {
+    // Several panels at a time, for longer reads; not so many that the panels' lines evict each other.
+    constexpr int64_t kTogether = kWidth * 4;
+    constexpr int64_t kPrefetchSteps = 8;
+    for (int64_t group = 0; group < rows; group += kTogether) {
+      int64_t group_end = matmul_min(rows, group + kTogether);
+      for (int64_t step = 0; step < steps; ++step) {
+        int64_t ahead = (step + kPrefetchSteps) * kDepth<P>;
+        if (ahead < terms) {
+          for (int t = 0; t < kDepth<P>; ++t) operand.prefetch(row + group, group_end - group, k + ahead + t);
+        }
+        for (int64_t first = group; first < group_end; first += kWidth) {
+          pack_across(operand, row + first, matmul_min(kWidth, rows - first), k, terms, step,
+                      to + first * steps + step * kWidth);
+        }
+      }
+    }
+  }
+}
+
+// sums[kTileRows][kTileColumns] (+)= a * b over `steps` words, for the first kVectors vectors of the columns.
+template <bool kPaired, int kVectors>
+CAUSEWAY_INLINE void multiply_tile(const uint32_t* a, const uint32_t* b, int64_t steps, bool add, float* sums) {
+  if (add) {
+#pragma clang loop unroll(full)
+    for (int i = 0; i < kTileRows; ++i) {
+#pragma clang loop unroll(full)
+      for (int j = 0; j < kVectors; ++j) __builtin_prefetch(sums + i * kTileColumns + j * kLanes, 1);
+    }
+  }
+  FloatLanes tile[kTileRows][kVectors] = {};
+#pragma clang loop unroll_count(2)
+  for (int64_t step = 0; step < steps; ++step) {
+    WordLanes columns[kVectors];
+#pragma clang loop unroll(full)
+    for (int j = 0; j < kVectors; ++j) columns[j] = load_lanes(b + step * kTileColumns + j * kLanes);
+#pragma clang loop unroll(full)
+    for (int i = 0; i < kTileRows; ++i) {
+      WordLanes row = WordLanes(a[step * kTileRows + i]);
+#pragma clang loop unroll(full)
+      for (int j = 0; j < kVectors; ++j) {
+        if constexpr (kPaired) {
+          tile[i][j] = accumulate_pairs(row, columns[j], tile[i][j]);
+        } else {
+          tile[i][j] =
+              multiply_add(__builtin_bit_cast(FloatLanes, row), __builtin_bit_cast(FloatLanes, columns[j]), tile[i][j]);
+        }
+      }
+    }
+  }
+#pragma clang loop unroll(full)
+  for (int i = 0; i < kTileRows; ++i) {
+#pragma clang loop unroll(full)
+    for (int j = 0; j < kVectors; ++j) {
+      float* to = sums + i * kTileColumns + j * kLanes;
+      if (add) tile[i][j] += load_lanes(to);
+      store_lanes(to, tile[i][j]);
+    }
+  }
+}
+
+template <class P>
+CAUSEWAY_INLINE void store_tile(const P& p, int64_t batch, int64_t m, int64_t rows, int64_t n, int64_t columns,
+                                const float* sums) {
+#pragma clang loop unroll(disable)
+  for (int64_t i = 0; i < rows; ++i) {
+    const float* row = sums + i * kTileColumns;
+    if (columns == kTileColumns) {
+#pragma clang loop vectorize(assume_safety) vectorize_width(kLanes)
+      for (int64_t j = 0; j < kTileColumns; ++j) p.store(batch, m + i, n + j, row[j]);
+    } else {
+#pragma clang loop vectorize(assume_safety) vectorize_width(kLanes) interleave(disable)
+      for (int64_t j = 0; j < columns; ++j) p.store(batch, m + i, n + j, row[j]);
+    }
+  }
+}
+
+template <class P>
+CAUSEWAY_INLINE void run_packed(const P& p, int64_t task, void* scratch) {
+  constexpr MatmulBlocks kBlocks = P::kBlocks;
+  constexpr bool kPackA = kBlocks.path == MatmulPath::kPackA;
+  static_assert(kBlocks.tile_rows == kTileRows && kBlocks.tile_columns == kTileColumns && kBlocks.pairs == kPairs<P>,
+                "the blocks were chosen for another vector level");
+  int64_t m_blocks = matmul_ceil_div(p.m, kBlocks.m);
+  int64_t n_blocks = matmul_ceil_div(p.n, kBlocks.n);
+  // Tasks that run side by side share the packed operand's block.
+  int64_t m_block = kPackA ? task / n_blocks % m_blocks : task % m_blocks;
+  int64_t n_block = kPackA ? task % n_blocks : task / m_blocks % n_blocks;
+  int64_t batch = task / (m_blocks * n_blocks);
+  int64_t m = m_block * kBlocks.m;
+  int64_t n = n_block * kBlocks.n;
+  int64_t rows = matmul_min(kBlocks.m, p.m - m);
+  int64_t columns = matmul_min(kBlocks.n, p.n - n);
+
+  const uint32_t* packed =
+      static_cast<const uint32_t*>(p.workspace) + batch * matmul_packed_words(kBlocks, p.m, p.n, p.k);
+  int64_t padded = kPackA ? matmul_round_up(p.m, kTileRows) : matmul_round_up(p.n, kTileColumns);
+  uint32_t* fresh = static_cast<uint32_t*>(scratch);
+  float* sums = reinterpret_cast<float*>(fresh + matmul_words(kBlocks, kBlocks.k) * (kPackA ? kBlocks.n : kBlocks.m));
+  alignas(64) float one_tile[kTileRows * kTileColumns];
+  bool one_block = p.k <= kBlocks.k;
+
+  int64_t k = 0;
+  do {
+    int64_t terms = matmul_min(kBlocks.k, p.k - k);
+    int64_t steps = matmul_words(kBlocks, terms);
+    const uint32_t* block = packed + padded * matmul_words(kBlocks, k);
+    if constexpr (kPackA) {
+      pack(Operand<P, false>{p, batch}, n, columns, k, terms, fresh);
+    } else {
+      pack(Operand<P, true>{p, batch}, m, rows, k, terms, fresh);
+    }
+    for (int64_t j = 0; j < columns; j += kTileColumns) {
+      int64_t tile_columns = matmul_min(kTileColumns, columns - j);
+      const uint32_t* b = kPackA ? fresh + j * steps : block + (n + j) * steps;
+      for (int64_t i = 0; i < rows; i += kTileRows) {
+        const uint32_t* a = kPackA ? block + (m + i) * steps : fresh + i * steps;
+        float* tile = one_block ? one_tile : sums + j * kBlocks.m + i * kTileColumns;
+        if (tile_columns > 2 * kLanes) {
+          multiply_tile<kPairs<P>, 3>(a, b, steps, k > 0, tile);
+        } else if (tile_columns > kLanes) {
+          multiply_tile<kPairs<P>, 2>(a, b, steps, k > 0, tile);
+        } else {
+          multiply_tile<kPairs<P>, 1>(a, b, steps, k > 0, tile);
+        }
+        if (k + terms == p.k) {
+          store_tile(p, batch, m + i, matmul_min(kTileRows, rows - i), n + j, tile_columns, tile);
+        }
+      }
+    }
+    k += terms;
+  } while (k < p.k);
+}
+
+// The transposed problem: C^T = B^T A^T.
+template <class P>
+struct Swapped {
+  using Operand = typename P::Operand;
+  static constexpr bool kAContiguousInK = !P::kBContiguousInN;
+  static constexpr bool kBContiguousInN = !P::kAContiguousInK;
+  static constexpr MatmulBlocks kBlocks = {MatmulPath::kThin,    P::kBlocks.pairs, P::kBlocks.tile_columns,
+                                           P::kBlocks.tile_rows, P::kBlocks.n,     P::kBlocks.m,
+                                           P::kBlocks.k};
+  const P& p;
+  int64_t m, n, k;
+
+  CAUSEWAY_INLINE float load_a(int64_t batch, int64_t i, int64_t at) const { return p.load_b(batch, at, i); }
+  CAUSEWAY_INLINE float load_b(int64_t batch, int64_t at, int64_t j) const { return p.load_a(batch, j, at); }
+  CAUSEWAY_INLINE void store(int64_t batch, int64_t i, int64_t j, float value) const { p.store(batch, j, i, value); }
+};
+
+// sums[kRows][columns] += rows * B, with B's columns side by side: eight rows of B are streamed together.
+template <class P, int kRows, int kTerms>
+CAUSEWAY_INLINE void thin_across(const P& p, int64_t batch, int64_t n, int64_t columns, int64_t k, const float* rows,
+                                 int64_t row_stride, float* sums, int64_t sum_stride) {
+  float factors[kRows][kTerms];
+  for (int i = 0; i < kRows; ++i) {
+    for (int t = 0; t < kTerms; ++t) factors[i][t] = rows[i * row_stride + k + t];
+  }
+#pragma clang loop vectorize(assume_safety) vectorize_width(kLanes) interleave(disable)
+  for (int64_t j = 0; j < columns; ++j) {
+    float terms[kTerms];
+#pragma clang loop unroll(full)
+    for (int t = 0; t < kTerms; ++t) terms[t] = round_operand<P>(p.load_b(batch, k + t, n + j));
+#pragma clang loop unroll(full)
+    for (int i = 0; i < kRows; ++i) {
+      float sum = sums[i * sum_stride + j];
+#pragma clang loop unroll(full)
+      for (int t = 0; t < kTerms; ++t) sum += factors[i][t] * terms[t];
+      sums[i * sum_stride + j] = sum;
+    }
+  }
+}
+
+// sums[kRows][kColumns] = rows * B, with B's columns each running along memory: dot products, kLanes terms at a time.
+template <class P, int kRows, int kColumns>
+CAUSEWAY_INLINE void thin_along(const P& p, int64_t batch, int64_t n, const float* rows, int64_t row_stride,
+                                float* sums, int64_t sum_stride) {
+  FloatLanes lanes[kRows][kColumns] = {};
+  for (int64_t k = 0; k < p.k; k += kLanes) {
+#pragma clang loop unroll(full)
+    for (int j = 0; j < kColumns; ++j) {
+      if constexpr (requires { p.prefetch_b(batch, k, n); }) p.prefetch_b(batch, k, n + j + kColumns);
+      alignas(64) float terms[kLanes];
+      if (k + kLanes <= p.k) {
+#pragma clang loop vectorize(assume_safety) vectorize_width(kLanes) unroll(full)
+        for (int64_t t = 0; t < kLanes; ++t) terms[t] = round_operand<P>(p.load_b(batch, k + t, n + j));
+      } else {
+#pragma clang loop vectorize(disable) unroll(disable)
+        for (int64_t t = 0; t < kLanes; ++t) {
+          terms[t] = k + t < p.k ? round_operand<P>(p.load_b(batch, k + t, n + j)) : 0.0f;
+        }
+      }
+#pragma clang loop unroll(full)
+      for (int i = 0; i < kRows; ++i) {
+        lanes[i][j] = multiply_add(load_lanes(rows + i * row_stride + k), load_lanes(terms), lanes[i][j]);
+      }
+    }
+  }
+  for (int i = 0; i < kRows; ++i) {
+    for (int j = 0; j < kColumns; ++j) sums[i * sum_stride + j] = sum_lanes(lanes[i][j]);
+  }
+}
+
+template <int kRows, class P>
+CAUSEWAY_INLINE void run_thin_rows(const P& p, int64_t task, void* scratch) {
+  constexpr MatmulBlocks kBlocks = P::kBlocks;
+  int64_t n_blocks = matmul_ceil_div(p.n, kBlocks.n);
+  int64_t batch = task / n_blocks;
+  int64_t n = task % n_blocks * kBlocks.n;
+  int64_t columns = matmul_min(kBlocks.n, p.n - n);
+
+  int64_t row_stride = matmul_round_up(p.k, 16);
+  float* rows = static_cast<float*>(scratch);
+  float* sums = rows + kRows * row_stride;
+  for (int64_t i = 0; i < kRows; ++i) {
+#pragma clang loop vectorize(assume_safety)
+    for (int64_t k = 0; k < p.k; ++k) rows[i * row_stride + k] = round_operand<P>(p.load_a(batch, i, k));
+    for (int64_t k = p.k; k < row_stride; ++k) rows[i * row_stride + k] = 0.0f;
+  }
+  if constexpr (P::kBContiguousInN) {
+    constexpr int kTogether = 8;
+    for (int64_t i = 0; i < kRows * kBlocks.n; ++i) sums[i] = 0.0f;
+    int64_t k = 0;
+    for (; k + kTogether <= p.k; k += kTogether) {
+      thin_across<P, kRows, kTogether>(p, batch, n, columns, k, rows, row_stride, sums, kBlocks.n);
+    }
+    for (; k < p.k; ++k) thin_across<P, kRows, 1>(p, batch, n, columns, k, rows, row_stride, sums, kBlocks.n);
+  } else {
+    constexpr int kTogether = 4;
+    int64_t j = 0;
+    for (; j + kTogether <= columns; j += kTogether) {
+      thin_along<P, kRows, kTogether>(p, batch, n + j, rows, row_stride, sums + j, kBlocks.n);
+    }
+    for (; j < columns; ++j) thin_along<P, kRows, 1>(p, batch, n + j, rows, row_stride, sums + j, kBlocks.n);
+  }
+  for (int64_t i = 0; i < kRows; ++i) {
+#pragma clang loop vectorize(assume_safety)
+    for (int64_t j = 0; j < columns; ++j) p.store(batch, i, n + j, sums[i * kBlocks.n + j]);
+  }
+}
+
+template <class P>
+CAUSEWAY_INLINE void run_thin(const P& p, int64_t task, void* scratch) {
+  run_thin_rows<static_cast<int>(P::kBlocks.m)>(p, task, scratch);
+}
+
+}  // namespace matmul
+
+// Phase 1: packs one piece of the operand that phase 2 shares between tasks.
+template <class P>
+CAUSEWAY_INLINE void matmul_pack(const P& p, int64_t task) {
+  constexpr MatmulBlocks kBlocks = P::kBlocks;
+  static_assert(!matmul_is_thin(kBlocks), "this path has no phase 1");
+  constexpr bool kPackA = kBlocks.path == MatmulPath::kPackA;
+  using Packed = matmul::Operand<P, kPackA>;
+  int64_t k_blocks = matmul_k_blocks(kBlocks, p.k);
+  int64_t extent = kPackA ? p.m : p.n;
+  int64_t groups = matmul_ceil_div(extent, kMatmulPackGroup);
+  int64_t row = task % groups * kMatmulPackGroup;
+  int64_t k = task / groups % k_blocks * kBlocks.k;
+  int64_t batch = task / (groups * k_blocks);
+  int64_t terms = matmul_min(kBlocks.k, p.k - k);
+  uint32_t* to = static_cast<uint32_t*>(p.workspace) + batch * matmul_packed_words(kBlocks, p.m, p.n, p.k) +
+                 matmul_round_up(extent, Packed::kWidth) * matmul_words(kBlocks, k) +
+                 row * matmul_words(kBlocks, terms);
+  matmul::pack(Packed{p, batch}, row, matmul_min(kMatmulPackGroup, extent - row), k, terms, to);
+}
+
+// Phase 2: computes one block of C and hands it to the epilogue. `scratch`: matmul_scratch_bytes, 64-byte aligned.
+template <class P>
+CAUSEWAY_INLINE void matmul_run(const P& p, int64_t task, void* scratch) {
+  if constexpr (P::kBlocks.path == MatmulPath::kThin) {
+    matmul::run_thin(p, task, scratch);
+  } else if constexpr (P::kBlocks.path == MatmulPath::kThinSwapped) {
+    matmul::run_thin(matmul::Swapped<P>{p, p.n, p.m, p.k}, task, scratch);
+  } else {
+    matmul::run_packed(p, task, scratch);
+  }
+}

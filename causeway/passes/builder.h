@@ -1,0 +1,65 @@
+// Appending nodes to a graph by the names of their ops: what passes write new nodes with. Shapes, dtypes and errors are
+// those of Graph::add. A node that would change nothing (a cast to the same type, a reshape to the same shape) is left
+// out.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "causeway/graph/graph.h"
+
+namespace causeway {
+
+class Builder {
+ public:
+  explicit Builder(Graph& graph) : graph_(graph) {}
+
+  Graph& graph() const { return graph_; }
+  const TensorType& type(Value value) const { return graph_.type(value); }
+  const Shape& shape(Value value) const { return graph_.shape(value); }
+  DType dtype(Value value) const { return graph_.dtype(value); }
+
+  Value constant(DType dtype, Shape shape, double value) const;
+  Value iota(DType dtype, Shape shape, int64_t axis) const;
+  // `value` in every element of the type of `like`.
+  Value constant_like(Value like, double value) const { return constant(dtype(like), shape(like), value); }
+  Value zeros_like(Value like) const { return constant_like(like, 0); }
+
+  Value neg(Value x) const { return graph_.add(Op::kNeg, {x}); }
+  Value exp2(Value x) const { return graph_.add(Op::kExp2, {x}); }
+  Value log2(Value x) const { return graph_.add(Op::kLog2, {x}); }
+  Value recip(Value x) const { return graph_.add(Op::kRecip, {x}); }
+  Value add(Value a, Value b) const { return graph_.add(Op::kAdd, {a, b}); }
+  Value sub(Value a, Value b) const { return graph_.add(Op::kSub, {a, b}); }
+  Value mul(Value a, Value b) const { return graph_.add(Op::kMul, {a, b}); }
+  Value div(Value a, Value b) const { return graph_.add(Op::kDiv, {a, b}); }
+  Value scale(Value x, double factor) const { return mul(x, constant_like(x, factor)); }
+  Value less(Value a, Value b) const { return graph_.add(Op::kLt, {a, b}); }
+  Value less_equal(Value a, Value b) const { return graph_.add(Op::kLe, {a, b}); }
+  Value equal(Value a, Value b) const { return graph_.add(Op::kEq, {a, b}); }
+  Value select(Value condition, Value yes, Value no) const { return graph_.add(Op::kSelect, {condition, yes, no}); }
+  Value cast(Value x, DType dtype) const;
+
+  Value reduce_sum(Value x, std::vector<int64_t> axes) const { return reduce(Op::kReduceSum, x, std::move(axes)); }
+  Value reduce_max(Value x, std::vector<int64_t> axes) const { return reduce(Op::kReduceMax, x, std::move(axes)); }
+  Value reshape(Value x, Shape shape) const;
+  Value permute(Value x, std::vector<int64_t> axes) const;
+  Value broadcast(Value x, Shape shape, std::vector<int64_t> axes) const;
+  // Undoes a reduction over `axes`: x, without those axes, repeated along them to `shape`.
+  Value broadcast_over(Value x, Shape shape, const std::vector<int64_t>& axes) const;
+  // start <= index < limit along one axis, everything along the others.
+  Value slice_axis(Value x, int64_t axis, Dim start, Dim limit) const;
+  Value slice(Value x, Shape start, Shape limit) const;
+  Value pad(Value x, Shape before, Shape after, double value) const;
+  Value concat(std::vector<Value> parts, int64_t axis) const;
+  Value gather(Value x, Value indices, int64_t axis) const;
+  Value scatter_add(Value base, Value indices, Value updates, int64_t axis) const;
+  Value dot(Value a, Value b, bool transpose_a, bool transpose_b, DType dtype) const;
+
+ private:
+  Value reduce(Op op, Value x, std::vector<int64_t> axes) const;
+
+  Graph& graph_;
+};
+
+}  // namespace causeway

@@ -1,0 +1,134 @@
+#include "causeway/passes/constant_folding.h"
+
+#include <cmath>
+
+namespace causeway {
+namespace {
+
+struct Range {
+  double low, high;
+};
+
+Range integer_range(DType dtype) {
+  switch (dtype) {
+    case DType::kU8:
+      return {0, 255};
+    case DType::kI32:
+      return {-2147483648.0, 2147483647.0};
+    default:
+      return {-9007199254740992.0, 9007199254740992.0};  // what a double holds exactly
+  }
+}
+
+std::optional<double> fold_integer(Op op, double a, double b) {
+  const auto x = static_cast<int64_t>(a), y = static_cast<int64_t>(b);
+  switch (op) {
+    case Op::kDiv:
+      return y == 0 ? std::nullopt : std::optional<double>(static_cast<double>(x / y));
+    case Op::kRem:
+      return y == 0 ? std::nullopt : std::optional<double>(static_cast<double>(x % y));
+    case Op::kAnd:
+      return static_cast<double>(x & y);
+    case Op::kOr:
+      return static_cast<double>(x | y);
+    case Op::kXor:
+      return static_cast<double>(x ^ y);
+    case Op::kShl:
+      return y < 0 || y > 52 ? std::nullopt : std::optional<double>(a * std::ldexp(1.0, static_cast<int>(y)));
+    case Op::kShr:
+      return y < 0 || y > 62 ? std::nullopt : std::optional<double>(static_cast<double>(x >> y));
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<double> fold_float(Op op, double a, double b) {
+  switch (op) {
+    case Op::kExp2:
+      return std::exp2(a);
+    case Op::kLog2:
+      return std::log2(a);
+    case Op::kSin:
+      return std::sin(a);
+    case Op::kCos:
+      return std::cos(a);
+    case Op::kSqrt:
+      return std::sqrt(a);
+    case Op::kRsqrt:
+      return 1 / std::sqrt(a);
+    case Op::kRecip:
+      return 1 / a;
+    case Op::kTanh:
+      return std::tanh(a);
+    case Op::kErf:
+      return std::erf(a);
+    case Op::kFloor:
+      return std::floor(a);
+    case Op::kDiv:
+      return a / b;
+    case Op::kRem:
+      return std::fmod(a, b);
+    case Op::kPow:
+      return std::pow(a, b);
+    default:
+      return std::nullopt;
+  }
+}
+
+// Ops that mean the same for integers and floats.
+std::optional<double> fold_number(Op op, double a, double b) {
+  const bool nan = std::isnan(a) || std::isnan(b);
+  switch (op) {
+    case Op::kNeg:
+      return -a;
+    case Op::kAbs:
+      return std::fabs(a);
+    case Op::kAdd:
+      return a + b;
+    case Op::kSub:
+      return a - b;
+    case Op::kMul:
+      return a * b;
+    case Op::kMax:
+      return nan ? NAN : std::fmax(a, b);
+    case Op::kMin:
+      return nan ? NAN : std::fmin(a, b);
+    case Op::kLt:
+      return a < b ? 1 : 0;
+    case Op::kLe:
+      return a <= b ? 1 : 0;
+    case Op::kEq:
+      return a == b ? 1 : 0;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::optional<double> fold_elementwise(Op op, const std::vector<double>& inputs, DType operand, DType result) {
+  const double a = inputs[0], b = inputs.size() > 1 ? inputs[1] : 0;
+  std::optional<double> value;
+  if (op == Op::kSelect) {
+    value = a != 0 ? inputs[1] : inputs[2];
+  } else if (op == Op::kFma) {
+    value = std::fma(a, b, inputs[2]);
+  } else if (op == Op::kCast) {
+    if (is_integer(result) && !is_integer(operand) && !std::isfinite(a)) return std::nullopt;
+    value = is_integer(result) ? std::trunc(a) : a;
+  } else if (op == Op::kBitcast) {
+    return std::nullopt;
+  } else {
+    value = fold_number(op, a, b);
+    if (!value.has_value()) value = is_float(operand) ? fold_float(op, a, b) : fold_integer(op, a, b);
+  }
+  if (!value.has_value()) return std::nullopt;
+  if (is_integer(result)) {
+    const Range range = integer_range(result);
+    if (!(*value >= range.low && *value <= range.high)) return std::nullopt;
+    return *value + 0.0;  // no negative zero
+  }
+  return round_to_dtype(result, *value);
+}
+
+}  // namespace causeway

@@ -1,0 +1,9 @@
+#include "causeway/passes/eliminate_dead_code.h"
+
+#include "causeway/graph/rewrite.h"
+
+namespace causeway {
+
+Graph eliminate_dead_code(const Graph& graph) { return rebuild_graph(graph, copy_node); }
+
+}  // namespace causeway

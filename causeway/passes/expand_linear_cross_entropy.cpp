@@ -1,0 +1,107 @@
+#include "causeway/passes/expand_linear_cross_entropy.h"
+
+#include <algorithm>
+#include <numbers>
+
+#include "causeway/graph/rewrite.h"
+#include "causeway/passes/builder.h"
+
+namespace causeway {
+namespace {
+
+struct Needs {
+  bool loss = false, dx = false, dweight = false;
+};
+
+struct Chunk {
+  Value loss;     // f32 []
+  Value dx;       // [n, C], dtype of x
+  Value dweight;  // f32 [V, C]
+};
+
+// Rows of x in one chunk, for constant sizes.
+int64_t rows_per_chunk(int64_t tokens, int64_t vocabulary, int64_t element_bytes, int64_t budget) {
+  int64_t rows = budget / std::max<int64_t>(1, vocabulary * element_bytes);
+  if (rows >= 64) rows -= rows % 64;
+  return std::clamp<int64_t>(rows, 1, std::max<int64_t>(1, tokens));
+}
+
+Chunk expand_chunk(const Builder& build, Value x, Value weight, Value targets, Value token_weights, const Needs& needs,
+                   DType logits_type) {
+  const Value logits = build.cast(build.dot(x, weight, false, true, logits_type), DType::kF32);
+  const Shape shape = build.shape(logits);
+  const auto over_vocabulary = [&](Value value) { return build.broadcast_over(value, shape, {1}); };
+
+  const Value row_max = build.reduce_max(logits, {1});
+  const Value shifted = build.sub(logits, over_vocabulary(row_max));
+  const Value exponentials = build.exp2(build.scale(shifted, std::numbers::log2e));
+  const Value sum = build.reduce_sum(exponentials, {1});
+  const Value is_target = build.equal(build.iota(build.dtype(targets), shape, 1), over_vocabulary(targets));
+  const Value counted = build.less_equal(build.zeros_like(targets), targets);
+
+  Chunk chunk;
+  if (needs.loss) {
+    const Value target_logit = build.reduce_sum(build.select(is_target, shifted, build.zeros_like(shifted)), {1});
+    const Value nll = build.sub(build.scale(build.log2(sum), std::numbers::ln2), target_logit);
+    const Value weighted = build.mul(token_weights, nll);
+    chunk.loss = build.reduce_sum(build.select(counted, weighted, build.zeros_like(weighted)), {0});
+  }
+  if (needs.dx || needs.dweight) {
+    const bool backward = build.graph().backward();
+    build.graph().set_backward(true);
+    const Value softmax = build.mul(exponentials, over_vocabulary(build.recip(sum)));
+    const Value one_hot = build.cast(is_target, DType::kF32);
+    const Value factor = build.select(counted, token_weights, build.zeros_like(token_weights));
+    const Value dlogits = build.cast(build.mul(build.sub(softmax, one_hot), over_vocabulary(factor)), build.dtype(x));
+    if (needs.dx) chunk.dx = build.dot(dlogits, weight, false, false, build.dtype(x));
+    if (needs.dweight) chunk.dweight = build.dot(dlogits, x, true, false, DType::kF32);
+    build.graph().set_backward(backward);
+  }
+  return chunk;
+}
+
+std::vector<Value> expand(Graph& target, const std::vector<Value>& inputs, const Needs& needs,
+                          const ExpandLinearCrossEntropyOptions& options) {
+  const Builder build(target);
+  const Value x = inputs[0];
+  // The dots need operands of one type: that of x.
+  const Value weight = build.cast(inputs[1], build.dtype(x));
+  const DType logits_type = options.narrow_logits ? build.dtype(x) : DType::kF32;
+  const Dim tokens = build.shape(x)[0], vocabulary = build.shape(weight)[0];
+  const bool chunked = tokens.is_constant() && vocabulary.is_constant() && tokens.constant() > 0;
+  if (!chunked) {
+    const Chunk chunk = expand_chunk(build, x, weight, inputs[2], inputs[3], needs, logits_type);
+    return {chunk.loss, chunk.dx, chunk.dweight};
+  }
+
+  const int64_t count = tokens.constant();
+  const int64_t rows =
+      rows_per_chunk(count, vocabulary.constant(), static_cast<int64_t>(size_bytes(logits_type)), options.logits_bytes);
+  Chunk total;
+  std::vector<Value> dx;
+  const auto accumulate = [&](Value& sum, Value part) { sum = sum.valid() ? build.add(sum, part) : part; };
+  for (int64_t start = 0; start < count; start += rows) {
+    const int64_t limit = std::min(count, start + rows);
+    const auto part = [&](Value value) { return build.slice_axis(value, 0, start, limit); };
+    const Chunk chunk = expand_chunk(build, part(x), weight, part(inputs[2]), part(inputs[3]), needs, logits_type);
+    if (needs.loss) accumulate(total.loss, chunk.loss);
+    if (needs.dx) dx.push_back(chunk.dx);
+    if (needs.dweight) accumulate(total.dweight, chunk.dweight);
+  }
+  if (needs.dx) total.dx = build.concat(std::move(dx), 0);
+  return {total.loss, total.dx, total.dweight};
+}
+
+}  // namespace
+
+Graph expand_linear_cross_entropy(const Graph& graph, const ExpandLinearCrossEntropyOptions& options) {
+  const std::vector<std::vector<int>> uses = count_uses(graph);
+  const Node* first = graph.nodes().data();
+  return rebuild_graph(graph, [&](Graph& target, const Node& node, const std::vector<Value>& inputs) {
+    if (node.op != Op::kLinearCrossEntropy) return copy_node(target, node, inputs);
+    const std::vector<int>& used = uses[static_cast<size_t>(&node - first)];
+    return expand(target, inputs, {used[0] > 0, used[1] > 0, used[2] > 0}, options);
+  });
+}
+
+}  // namespace causeway

@@ -1,0 +1,21 @@
+// Rewrites linear_cross_entropy into primitives, a chunk of tokens at a time, so that the logits of all tokens never
+// exist at once: per chunk the logits, their softmax, the loss, the chunk's dx, and its share of dW (added up in f32 in
+// the order of the chunks). The nodes of a chunk precede those of the next, so that its logits' memory is used again.
+// Only the outputs that are used are computed. Targets that are negative add nothing to the loss and its gradients.
+#pragma once
+
+#include "causeway/graph/graph.h"
+
+namespace causeway {
+
+struct ExpandLinearCrossEntropyOptions {
+  // What the logits of one chunk may take. Chunks are multiples of 64 tokens where that fits; a symbolic number of
+  // tokens (or vocabulary) makes one chunk.
+  int64_t logits_bytes = int64_t{64} << 20;
+  // Store the logits in the type of x instead of f32 (half the memory under mixed precision).
+  bool narrow_logits = false;
+};
+
+Graph expand_linear_cross_entropy(const Graph& graph, const ExpandLinearCrossEntropyOptions& options);
+
+}  // namespace causeway

@@ -1,0 +1,96 @@
+#include "causeway/passes/mixed_precision.h"
+
+#include "causeway/base/error.h"
+#include "causeway/graph/rewrite.h"
+#include "causeway/passes/builder.h"
+#include "causeway/passes/residual_stream.h"
+
+namespace causeway {
+namespace {
+
+bool runs_in_compute_type(Op op) {
+  return op == Op::kDot || op == Op::kAttention || op == Op::kAttentionGradient || op == Op::kLinearCrossEntropy;
+}
+
+// How many leading inputs of a template are cast: q, k, v and dout; x and weight; a and b.
+size_t cast_inputs(Op op) {
+  switch (op) {
+    case Op::kAttention:
+      return 3;
+    case Op::kAttentionGradient:
+      return 4;
+    default:
+      return 2;
+  }
+}
+
+// Which nodes' results reach an input of a template op by way of elementwise and movement ops.
+std::vector<bool> nodes_feeding_templates(const Graph& graph) {
+  std::vector<bool> feeds(graph.nodes().size());
+  for (size_t i = feeds.size(); i-- > 0;) {
+    const Node& node = graph.nodes()[i];
+    const bool compute = runs_in_compute_type(node.op);
+    const bool passes_on = feeds[i] && (is_elementwise(node.op) || op_info(node.op).kind == OpKind::kMovement);
+    if (!compute && !passes_on) continue;
+    const size_t count = compute ? cast_inputs(node.op) : node.inputs.size();
+    for (size_t k = 0; k < count; ++k) feeds[static_cast<size_t>(node.inputs[k].node)] = true;
+  }
+  return feeds;
+}
+
+class MixedPrecision {
+ public:
+  MixedPrecision(const Graph& graph, const MixedPrecisionOptions& options)
+      : options_(options), feeds_template_(nodes_feeding_templates(graph)) {
+    if (options.residual != DType::kF32) residual_ = residual_additions(graph);
+  }
+
+  std::vector<Value> transform(Graph& target, const Node& node, std::vector<Value> inputs, size_t index) const {
+    const Builder build(target);
+    if (!runs_in_compute_type(node.op)) {
+      std::vector<Value> outputs = copy_node(target, node, std::move(inputs));
+      if (!residual_.empty() && residual_[index] && feeds_template_[index] && node.outputs[0].dtype == DType::kF32)
+        outputs[0] = build.cast(build.cast(outputs[0], options_.residual), DType::kF32);
+      return outputs;
+    }
+    for (size_t i = 0; i < cast_inputs(node.op); ++i)
+      if (target.dtype(inputs[i]) == DType::kF32) inputs[i] = build.cast(inputs[i], options_.compute);
+    // Operands of one type where the op asks for it: an input that already was narrower than f32 decides.
+    if (node.op != Op::kLinearCrossEntropy)
+      for (size_t i = 1; i < cast_inputs(node.op); ++i) inputs[i] = build.cast(inputs[i], target.dtype(inputs[0]));
+    Node narrow = node;
+    if (node.op == Op::kDot && node.outputs[0].dtype == DType::kF32 && feeds_template_[index])
+      narrow.attributes.dtype = options_.compute;
+    std::vector<Value> outputs = copy_node(target, narrow, std::move(inputs));
+    for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = build.cast(outputs[i], node.outputs[i].dtype);
+    return outputs;
+  }
+
+ private:
+  const MixedPrecisionOptions& options_;
+  std::vector<bool> feeds_template_;
+  std::vector<bool> residual_;
+};
+
+}  // namespace
+
+Graph mixed_precision(const Graph& graph, const MixedPrecisionOptions& options) {
+  if (options.compute != DType::kF32 && options.compute != DType::kBF16 && options.compute != DType::kF16)
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("mixed precision cannot compute in {}", dtype_name(options.compute)), "precision",
+                "use f32, bf16 or f16");
+  if (options.residual != DType::kF32 && options.residual != options.compute)
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("the residual stream cannot be stored in {} when computing in {}",
+                            dtype_name(options.residual), dtype_name(options.compute)),
+                "precision", "store it in f32 or in the compute type");
+  if (options.compute == DType::kF32) return graph;
+  const MixedPrecision pass(graph, options);
+  // Nodes are handed to the transform by reference into the list: their position is their index.
+  const Node* first = graph.nodes().data();
+  return rebuild_graph(graph, [&](Graph& target, const Node& node, const std::vector<Value>& inputs) {
+    return pass.transform(target, node, inputs, static_cast<size_t>(&node - first));
+  });
+}
+
+}  // namespace causeway

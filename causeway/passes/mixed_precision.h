@@ -1,0 +1,29 @@
+// Automatic mixed precision over a whole traced step (forward, backward, optimizer), which is written in f32.
+//
+// What runs in the compute type: the inputs of every dot, attention, attention_gradient and linear_cross_entropy (f32
+// ones are cast, weights included; eliminate_common_subexpressions shares the casts), and their results where these are
+// activations or activation gradients, that is, where another such op consumes them by way of elementwise and movement
+// ops only. Those results are cast back to f32 for their consumers: elementwise math between the templates is f32, and
+// lives in registers once fused.
+//
+// What stays f32: dot results that reach no other template op (weight gradients on their way to the optimizer; logits
+// on their way to a loss), the weight gradient of linear_cross_entropy, reductions, norms, softmax, losses, master
+// weights and optimizer state, and inputs that were not f32 to begin with. Dots accumulate in f32 in any case.
+//
+// The residual stream is stored in f32 unless `residual` says otherwise. It is found by structure, see
+// residual_stream.h. f16 has a narrow range: scaling the loss is up to the traced step.
+#pragma once
+
+#include "causeway/graph/graph.h"
+
+namespace causeway {
+
+struct MixedPrecisionOptions {
+  DType compute = DType::kF32;   // kF32 (off), kBF16 or kF16
+  DType residual = DType::kF32;  // kF32, or the compute type
+};
+
+// Throws Error(kInvalidArgument) for other types.
+Graph mixed_precision(const Graph& graph, const MixedPrecisionOptions& options);
+
+}  // namespace causeway

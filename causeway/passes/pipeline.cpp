@@ -1,0 +1,60 @@
+#include "causeway/passes/pipeline.h"
+
+#include <chrono>
+#include <functional>
+
+#include "causeway/graph/printer.h"
+#include "causeway/passes/canonicalize.h"
+#include "causeway/passes/eliminate_common_subexpressions.h"
+#include "causeway/passes/eliminate_dead_code.h"
+
+namespace causeway {
+namespace {
+
+struct Pass {
+  std::string name;
+  std::function<Graph(const Graph&)> run;
+};
+
+std::vector<Pass> passes(const PipelineOptions& options) {
+  std::vector<Pass> list = {
+      {"eliminate_dead_code", eliminate_dead_code},
+      {"canonicalize", canonicalize},
+      {"eliminate_common_subexpressions", eliminate_common_subexpressions},
+  };
+  if (options.mixed_precision.compute != DType::kF32) {
+    list.push_back(
+        {"mixed_precision", [&](const Graph& graph) { return mixed_precision(graph, options.mixed_precision); }});
+    list.push_back({"canonicalize", canonicalize});
+    list.push_back({"eliminate_common_subexpressions", eliminate_common_subexpressions});
+  }
+  // From here on equal nodes may be there on purpose.
+  if (options.recompute != RecomputePolicy::kNone)
+    list.push_back({"recompute", [&](const Graph& graph) { return recompute(graph, options.recompute); }});
+  if (options.expand_linear_cross_entropy)
+    list.push_back({"expand_linear_cross_entropy", [&](const Graph& graph) {
+                      return expand_linear_cross_entropy(graph, options.linear_cross_entropy);
+                    }});
+  list.push_back({"canonicalize", canonicalize});
+  return list;
+}
+
+}  // namespace
+
+Graph run_pipeline(const Graph& graph, const PipelineOptions& options, PipelineTrace* trace) {
+  graph.verify("traced graph");
+  Graph current = graph;
+  for (const Pass& pass : passes(options)) {
+    const size_t before = current.nodes().size();
+    const auto start = std::chrono::steady_clock::now();
+    current = pass.run(current);
+    const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
+    current.verify(pass.name);
+    if (trace == nullptr) continue;
+    trace->records.push_back({pass.name, before, current.nodes().size(), elapsed.count(),
+                              trace->with_text ? print_graph(current) : std::string()});
+  }
+  return current;
+}
+
+}  // namespace causeway

@@ -1,0 +1,176 @@
+#include "causeway/passes/recompute.h"
+
+#include <algorithm>
+#include <map>
+
+#include "causeway/base/error.h"
+#include "causeway/graph/rewrite.h"
+#include "causeway/passes/residual_stream.h"
+
+namespace causeway {
+namespace {
+
+// A reduction of this many elements or more leaves so little behind that keeping it beats reading them again.
+constexpr int64_t kSmallReduction = 8;
+
+bool is_free(Op op) { return op == Op::kInput || op == Op::kConstant || op == Op::kIota; }
+
+bool is_small_reduction(const Graph& graph, const Node& node) {
+  Dim count(1);
+  for (const int64_t axis : node.attributes.axes) count *= graph.shape(node.inputs[0])[static_cast<size_t>(axis)];
+  return count.is_constant() && count.constant() < kSmallReduction;
+}
+
+// Which nodes' results are kept from the forward pass (or cost nothing to have).
+std::vector<bool> kept_selectively(const Graph& graph) {
+  const std::vector<bool> residual = residual_additions(graph);
+  std::vector<bool> kept = residual;
+  for (size_t i = 0; i < kept.size(); ++i) {
+    const Node& node = graph.nodes()[i];
+    switch (op_info(node.op).kind) {
+      case OpKind::kIndexing:
+      case OpKind::kTemplate:
+      case OpKind::kScan:
+        kept[i] = true;
+        break;
+      case OpKind::kReduce:
+      case OpKind::kArgmax:
+        kept[i] = kept[i] || !is_small_reduction(graph, node);
+        break;
+      default:
+        kept[i] = kept[i] || is_free(node.op);
+        break;
+    }
+  }
+  // A residual stream stored in a narrower type is kept in that type.
+  for (size_t i = 0; i < kept.size(); ++i) {
+    const Node& node = graph.nodes()[i];
+    if (node.op != Op::kCast || !residual[static_cast<size_t>(node.inputs[0].node)]) continue;
+    if (size_bytes(node.outputs[0].dtype) >= size_bytes(graph.dtype(node.inputs[0]))) continue;
+    kept[i] = true;
+    kept[static_cast<size_t>(node.inputs[0].node)] = false;
+  }
+  return kept;
+}
+
+std::vector<bool> kept_between_blocks(const Graph& graph) {
+  std::vector<std::string_view> blocks;
+  for (const Node& node : graph.nodes()) blocks.push_back(block_of_scope(node.scope));
+  std::vector<bool> kept(graph.nodes().size());
+  const auto keep = [&](Value value) { kept[static_cast<size_t>(value.node)] = true; };
+  for (size_t i = 0; i < kept.size(); ++i) {
+    const Node& node = graph.nodes()[i];
+    if (blocks[i].empty() || is_free(node.op)) kept[i] = true;
+    if (node.backward) continue;
+    for (const Value input : node.inputs)
+      if (blocks[static_cast<size_t>(input.node)] != blocks[i]) keep(input);
+  }
+  for (const Value output : graph.outputs) keep(output);
+  return kept;
+}
+
+class Recompute {
+ public:
+  Recompute(const Graph& graph, std::vector<bool> kept)
+      : graph_(graph), kept_(std::move(kept)), forward_(graph.nodes().size()), clones_(graph.nodes().size()) {}
+
+  std::vector<Value> transform(Graph& target, const Node& node, const std::vector<Value>& inputs, size_t index) {
+    std::vector<Value> actual = inputs;
+    if (node.backward)
+      for (size_t i = 0; i < inputs.size(); ++i) actual[i] = for_backward(target, node.inputs[i], inputs[i]);
+    forward_[index] = copy_node(target, node, std::move(actual));
+    return forward_[index];
+  }
+
+ private:
+  bool is_kept(Value value) const { return kept_[static_cast<size_t>(value.node)] || graph_.node(value).backward; }
+
+  // The value a backward node reads: the kept one, or a clone. `original` is its counterpart in the target graph.
+  Value for_backward(Graph& target, Value value, Value original) {
+    if (is_kept(value)) return original;
+    // Nodes to clone, found from the last; emitted in graph order. An explicit list, since chains can be deep.
+    std::vector<int32_t> pending = {value.node}, order;
+    std::vector<bool> seen(static_cast<size_t>(value.node) + 1);
+    while (!pending.empty()) {
+      const int32_t index = pending.back();
+      pending.pop_back();
+      if (seen[static_cast<size_t>(index)] || !clones_[static_cast<size_t>(index)].empty()) continue;
+      seen[static_cast<size_t>(index)] = true;
+      order.push_back(index);
+      for (const Value input : graph_.node(index).inputs)
+        if (!is_kept(input)) pending.push_back(input.node);
+    }
+    std::sort(order.begin(), order.end());
+    for (const int32_t index : order) {
+      Node clone = graph_.node(index);
+      clone.backward = true;
+      std::vector<Value> inputs;
+      for (const Value input : clone.inputs)
+        inputs.push_back(is_kept(input) ? in_forward(target, input) : cloned(input));
+      clones_[static_cast<size_t>(index)] = copy_node(target, clone, std::move(inputs));
+    }
+    return cloned(value);
+  }
+
+  Value cloned(Value value) const {
+    return clones_[static_cast<size_t>(value.node)].at(static_cast<size_t>(value.output));
+  }
+
+  Value in_forward(const Graph& target, Value value) const {
+    if (graph_.node(value).op != Op::kInput)
+      return forward_[static_cast<size_t>(value.node)].at(static_cast<size_t>(value.output));
+    const std::vector<Value>& inputs = graph_.inputs();
+    return target.inputs()[static_cast<size_t>(std::find(inputs.begin(), inputs.end(), value) - inputs.begin())];
+  }
+
+  const Graph& graph_;
+  std::vector<bool> kept_;
+  std::vector<std::vector<Value>> forward_;  // of each source node, its outputs in the target
+  std::vector<std::vector<Value>> clones_;
+};
+
+}  // namespace
+
+std::optional<RecomputePolicy> parse_recompute_policy(std::string_view name) {
+  for (const RecomputePolicy policy : {RecomputePolicy::kNone, RecomputePolicy::kSelective, RecomputePolicy::kBlock})
+    if (name == recompute_policy_name(policy)) return policy;
+  return std::nullopt;
+}
+
+std::string_view recompute_policy_name(RecomputePolicy policy) {
+  switch (policy) {
+    case RecomputePolicy::kNone:
+      return "none";
+    case RecomputePolicy::kSelective:
+      return "selective";
+    case RecomputePolicy::kBlock:
+      return "block";
+  }
+  return "";
+}
+
+std::string_view block_of_scope(std::string_view scope) {
+  size_t begin = 0;
+  while (begin <= scope.size()) {
+    const size_t end = std::min(scope.find('.', begin), scope.size());
+    const std::string_view part = scope.substr(begin, end - begin);
+    const bool number =
+        !part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
+    if (number) return scope.substr(0, end);
+    begin = end + 1;
+  }
+  return {};
+}
+
+Graph recompute(const Graph& graph, RecomputePolicy policy) {
+  if (policy == RecomputePolicy::kNone) return graph;
+  Recompute pass(graph, policy == RecomputePolicy::kSelective ? kept_selectively(graph) : kept_between_blocks(graph));
+  const Node* first = graph.nodes().data();
+  const Graph rebuilt = rebuild_graph(graph, [&](Graph& target, const Node& node, const std::vector<Value>& inputs) {
+    return pass.transform(target, node, inputs, static_cast<size_t>(&node - first));
+  });
+  // Forward nodes that only the backward pass needed have been replaced by their clones.
+  return rebuild_graph(rebuilt, copy_node);
+}
+
+}  // namespace causeway

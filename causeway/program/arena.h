@@ -1,0 +1,30 @@
+// Working memory of a device, shared by the programs that run on it one after the other. It grows to the largest need
+// and stays; a program's values are gone when the next one runs.
+#pragma once
+
+#include <algorithm>
+
+#include "causeway/device/device.h"
+
+namespace causeway {
+
+class Arena {
+ public:
+  explicit Arena(Device& device) : device_(device) {}
+
+  // At least `bytes`, valid until the next call that asks for more.
+  std::byte* reserve(int64_t bytes) {
+    if (bytes > static_cast<int64_t>(buffer_.bytes)) {
+      buffer_ = {};  // released first, so that the peak is not the sum
+      buffer_ = device_.allocate(static_cast<size_t>(bytes));
+    }
+    return buffer_.data();
+  }
+  int64_t bytes() const { return static_cast<int64_t>(buffer_.bytes); }
+
+ private:
+  Device& device_;
+  DeviceBuffer buffer_;
+};
+
+}  // namespace causeway

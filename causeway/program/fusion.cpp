@@ -1,0 +1,375 @@
+#include "causeway/program/fusion.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "causeway/base/error.h"
+#include "causeway/graph/rewrite.h"
+
+namespace causeway {
+namespace {
+
+// Costs in simple operations for each element.
+constexpr int kCheapToRepeat = 8;        // a value with several uses is stored from this cost on
+constexpr int kCheapUnderBroadcast = 4;  // a value that a broadcast repeats
+constexpr int kCheapOperand = 2;         // an operand of a template computed while it is packed
+constexpr int kLargestExpression = 200;
+constexpr size_t kRecentKernels = 12;  // how far back a value may join a kernel
+constexpr size_t kMostMembers = 12;
+constexpr size_t kMostLeaves = 24;
+
+int node_cost(Op op) {
+  switch (op) {
+    case Op::kExp2:
+    case Op::kLog2:
+    case Op::kSin:
+    case Op::kCos:
+    case Op::kTanh:
+    case Op::kErf:
+      return 8;
+    case Op::kPow:
+      return 20;
+    case Op::kRandomBits:
+      return 30;
+    case Op::kSqrt:
+    case Op::kRsqrt:
+    case Op::kRecip:
+    case Op::kDiv:
+    case Op::kRem:
+      return 3;
+    case Op::kGather:
+      return 2;
+    case Op::kConcat:
+    case Op::kPad:
+      return 2;
+    default:
+      return is_elementwise(op) ? 1 : 0;
+  }
+}
+
+// Loops can compute it in place, wherever it is used.
+bool is_expandable(Op op) {
+  const OpKind kind = op_info(op).kind;
+  return is_elementwise(op) || kind == OpKind::kMovement || op == Op::kConstant || op == Op::kIota ||
+         op == Op::kRandomBits || op == Op::kGather;
+}
+
+bool reduces_trailing_axes(const Graph& graph, const Node& node) {
+  const size_t rank = graph.shape(node.inputs[0]).size();
+  return node.attributes.axes.front() == static_cast<int64_t>(rank - node.attributes.axes.size());
+}
+
+class Fuser {
+ public:
+  Fuser(const Graph& graph, const Target& target)
+      : graph_(graph), target_(target), needed_(needed_nodes(graph)), uses_(count_uses(graph)), materialized_(graph) {}
+
+  FusionResult run() {
+    choose_materialized();
+    for (size_t i = 0; i < graph_.nodes().size(); ++i) {
+      if (!needed_[i] || graph_.nodes()[i].op == Op::kInput) continue;
+      place(static_cast<int32_t>(i));
+    }
+    decide_stores();
+    return {materialized_, std::move(kernels_)};
+  }
+
+ private:
+  bool used(Value value) const { return uses_[static_cast<size_t>(value.node)][static_cast<size_t>(value.output)] > 0; }
+  int uses(Value value) const { return uses_[static_cast<size_t>(value.node)][static_cast<size_t>(value.output)]; }
+
+  void choose_materialized() {
+    costs_.resize(graph_.nodes().size());
+    for (const Value output : graph_.outputs) materialized_.insert(output);
+    for (const Assignment& assignment : graph_.assignments) materialized_.insert(assignment.value);
+    mark_reduction_inputs();
+    for (size_t i = 0; i < graph_.nodes().size(); ++i) {
+      if (!needed_[i]) continue;
+      const Node& node = graph_.nodes()[i];
+      const Value value{static_cast<int32_t>(i), 0};
+      if (node.op == Op::kInput) continue;
+      require_inputs(node);
+      if (!is_expandable(node.op)) {
+        for (size_t output = 0; output < node.outputs.size(); ++output)
+          if (used({value.node, static_cast<int32_t>(output)}))
+            materialized_.insert({value.node, static_cast<int32_t>(output)});
+        continue;
+      }
+      int cost = node_cost(node.op);
+      for (const Value input : node.inputs)
+        if (!materialized_.contains(input)) cost += costs_[static_cast<size_t>(input.node)];
+      costs_[i] = std::min(cost, 1 << 20);
+      const bool repeated = uses(value) > 1 && cost >= kCheapToRepeat && !feeds_reduction_[i] &&
+                            op_info(node.op).kind != OpKind::kMovement;
+      if (repeated || cost >= kLargestExpression) materialized_.insert(value);
+    }
+  }
+
+  // Elementwise values that a sum reads: they are computed again in the pass after the sum, not stored between.
+  void mark_reduction_inputs() {
+    feeds_reduction_.resize(graph_.nodes().size());
+    for (size_t i = graph_.nodes().size(); i-- > 0;) {
+      const Node& node = graph_.nodes()[i];
+      const bool marks = op_info(node.op).kind == OpKind::kReduce || (feeds_reduction_[i] && is_elementwise(node.op));
+      if (!marks) continue;
+      for (const Value input : node.inputs) feeds_reduction_[static_cast<size_t>(input.node)] = true;
+    }
+  }
+
+  // Inputs that this node needs in memory.
+  void require_inputs(const Node& node) {
+    switch (node.op) {
+      case Op::kBroadcast: {
+        const Value source = below_movement(node.inputs[0]);
+        if (!materialized_.contains(source) && costs_[static_cast<size_t>(source.node)] >= kCheapUnderBroadcast &&
+            !(element_count(graph_.shape(source)) == element_count(node.outputs[0].shape)))
+          materialized_.insert(source);
+        return;
+      }
+      case Op::kGather:
+        if (costs_[static_cast<size_t>(node.inputs[0].node)] > 1) materialized_.insert(node.inputs[0]);
+        return;
+      case Op::kDot:
+        for (const Value input : node.inputs) require_operand(input);
+        return;
+      case Op::kAttention:
+      case Op::kAttentionGradient: {
+        const size_t operands = node.op == Op::kAttention ? 3 : 4;
+        for (size_t i = 0; i < node.inputs.size(); ++i) {
+          if (i < operands) {
+            require_operand(node.inputs[i]);
+          } else {
+            materialized_.insert(node.inputs[i]);
+          }
+        }
+        return;
+      }
+      case Op::kAttentionBlockMap:
+        for (const Value input : node.inputs) materialized_.insert(input);
+        return;
+      default:
+        return;
+    }
+  }
+
+  void require_operand(Value value) {
+    if (materialized_.contains(value)) return;
+    if (costs_[static_cast<size_t>(value.node)] > kCheapOperand || !is_view(value)) materialized_.insert(value);
+  }
+
+  // One tensor in memory, seen through movement ops and conversions.
+  bool is_view(Value value) const {
+    while (!materialized_.contains(value)) {
+      const Node& node = graph_.node(value);
+      const bool moves = node.op == Op::kReshape || node.op == Op::kPermute || node.op == Op::kSlice;
+      if (!moves && node.op != Op::kCast) return false;
+      value = node.inputs[0];
+    }
+    return true;
+  }
+
+  Value below_movement(Value value) const {
+    while (!materialized_.contains(value) &&
+           (graph_.node(value).op == Op::kReshape || graph_.node(value).op == Op::kPermute ||
+            graph_.node(value).op == Op::kBroadcast))
+      value = graph_.node(value).inputs[0];
+    return value;
+  }
+
+  // The values in memory that computing `value` reads.
+  std::vector<Value> leaves(Value value) const {
+    std::vector<Value> found;
+    std::set<Value> visited;
+    std::vector<Value> pending = graph_.node(value).inputs;
+    while (!pending.empty()) {
+      const Value next = pending.back();
+      pending.pop_back();
+      if (!visited.insert(next).second) continue;
+      if (materialized_.contains(next)) {
+        found.push_back(next);
+      } else {
+        const std::vector<Value>& inputs = graph_.node(next).inputs;
+        pending.insert(pending.end(), inputs.begin(), inputs.end());
+      }
+    }
+    return found;
+  }
+
+  void place(int32_t node_index) {
+    const Node& node = graph_.node(node_index);
+    std::vector<Value> members;
+    for (size_t output = 0; output < node.outputs.size(); ++output) {
+      const Value value{node_index, static_cast<int32_t>(output)};
+      if (materialized_.contains(value)) members.push_back(value);
+    }
+    if (members.empty()) return;
+    KernelRequest request = lone_request(node, members);
+    const std::vector<Value> reads = leaves(members.front());
+    size_t earliest = 0;  // kernels before this one do not have all inputs ready
+    for (const Value read : reads)
+      if (const auto entry = kernel_of_.find(read); entry != kernel_of_.end())
+        earliest = std::max(earliest, entry->second);
+    if (request.kind == KernelKind::kLoop) {
+      const size_t recent = kernels_.size() > kRecentKernels ? kernels_.size() - kRecentKernels : 0;
+      for (size_t k = kernels_.size(); k-- > std::max(earliest, recent);)
+        if (try_join(k, request, reads)) return;
+    }
+    make_operands_direct(request, node);
+    for (const Value member : members) kernel_of_[member] = kernels_.size();
+    kernels_.push_back(std::move(request));
+    reads_.emplace_back(reads.begin(), reads.end());
+  }
+
+  KernelRequest lone_request(const Node& node, std::vector<Value> members) const {
+    KernelRequest request;
+    request.stored.assign(members.size(), true);
+    request.members = std::move(members);
+    switch (node.op) {
+      case Op::kReduceSum:
+      case Op::kReduceMax: {
+        const Shape& shape = graph_.shape(node.inputs[0]);
+        const bool last_kept = node.attributes.axes.back() + 1 != static_cast<int64_t>(shape.size());
+        request.rows = element_count(node.outputs[0].shape);
+        request.columns = Dim(1);
+        for (const int64_t axis : node.attributes.axes) request.columns *= shape[static_cast<size_t>(axis)];
+        if (last_kept && !request.columns.is_constant(1)) request.kind = KernelKind::kColumnReduce;
+        return request;
+      }
+      case Op::kArgmax:
+        request.kind = KernelKind::kArgmax;
+        return request;
+      case Op::kCumsum:
+        request.kind = KernelKind::kCumsum;
+        return request;
+      case Op::kTopk:
+        request.kind = KernelKind::kTopk;
+        return request;
+      case Op::kScatterAdd:
+        request.kind = KernelKind::kScatterAdd;
+        return request;
+      case Op::kDot:
+        request.kind = KernelKind::kDot;
+        return request;
+      case Op::kAttention:
+        request.kind = KernelKind::kAttention;
+        return request;
+      case Op::kAttentionGradient:
+        request.kind = KernelKind::kAttentionGradient;
+        return request;
+      case Op::kAttentionBlockMap:
+        request.kind = KernelKind::kAttentionBlockMap;
+        return request;
+      default:
+        CAUSEWAY_CHECK(is_expandable(node.op), "no kernel computes {}", op_name(node.op));
+        request.columns = element_count(node.outputs[0].shape);
+        return request;
+    }
+  }
+
+  static bool has_reductions(const Graph& graph, const KernelRequest& request) {
+    return std::any_of(request.members.begin(), request.members.end(),
+                       [&](Value member) { return op_info(graph.node(member).op).kind == OpKind::kReduce; });
+  }
+
+  bool try_join(size_t k, const KernelRequest& lone, const std::vector<Value>& reads) {
+    KernelRequest& kernel = kernels_[k];
+    if (kernel.members.size() >= kMostMembers) return false;
+    KernelRequest joined = kernel;
+    if (!match_sizes(joined, lone) || !worthwhile(k, lone, reads)) return false;
+    joined.members.push_back(lone.members.front());
+    joined.stored.push_back(true);
+    if (!can_generate(graph_, materialized_, joined, target_)) return false;
+    kernel_of_[lone.members.front()] = k;
+    kernel = std::move(joined);
+    reads_[k].insert(reads.begin(), reads.end());
+    return true;
+  }
+
+  // Gives `joined` the rows and columns that serve both; false when none do.
+  bool match_sizes(KernelRequest& joined, const KernelRequest& lone) const {
+    const Value member = lone.members.front();
+    const bool reduces = op_info(graph_.node(member).op).kind == OpKind::kReduce;
+    const Dim count = lone.rows * lone.columns;
+    if (joined.kind == KernelKind::kDot)
+      return !reduces && count == element_count(graph_.shape(joined.members.front()));
+    if (joined.kind != KernelKind::kLoop) return false;
+    if (reduces && !reduces_trailing_axes(graph_, graph_.node(member))) return false;
+    const bool rows_fixed = has_reductions(graph_, joined);
+    if (rows_fixed) {
+      for (const Value other : joined.members)
+        if (op_info(graph_.node(other).op).kind == OpKind::kReduce &&
+            !reduces_trailing_axes(graph_, graph_.node(other)))
+          return false;
+      if (reduces) return joined.rows == lone.rows && joined.columns == lone.columns;
+      return count == joined.rows * joined.columns || count == joined.rows;
+    }
+    if (!(joined.rows * joined.columns == count)) return false;
+    if (reduces) {
+      joined.rows = lone.rows;
+      joined.columns = lone.columns;
+    }
+    return true;
+  }
+
+  bool worthwhile(size_t k, const KernelRequest& lone, const std::vector<Value>& reads) const {
+    const KernelRequest& kernel = kernels_[k];
+    const auto is_member = [&](Value value) {
+      return std::find(kernel.members.begin(), kernel.members.end(), value) != kernel.members.end();
+    };
+    std::set<Value> all = reads_[k];
+    all.insert(reads.begin(), reads.end());
+    if (all.size() > kMostLeaves) return false;
+    if (std::any_of(reads.begin(), reads.end(), is_member)) return true;
+    if (kernel.kind == KernelKind::kDot) return false;
+    // Reading the same large tensor once instead of twice.
+    const Dim count = lone.rows * lone.columns;
+    return std::any_of(reads.begin(), reads.end(), [&](Value read) {
+      return reads_[k].contains(read) && element_count(graph_.shape(read)) == count;
+    });
+  }
+
+  // Operands whose index arithmetic cannot be had for free while packing are stored beforehand.
+  void make_operands_direct(const KernelRequest& request, const Node& node) {
+    if (request.kind != KernelKind::kDot || can_generate(graph_, materialized_, request, target_)) return;
+    for (const Value input : node.inputs) {
+      if (materialized_.contains(input)) continue;
+      materialized_.insert(input);
+      place(input.node);
+    }
+  }
+
+  // A member is written when anything but its own kernel needs it.
+  void decide_stores() {
+    std::set<Value> wanted(graph_.outputs.begin(), graph_.outputs.end());
+    for (const Assignment& assignment : graph_.assignments) wanted.insert(assignment.value);
+    for (size_t k = 0; k < kernels_.size(); ++k)
+      for (const Value member : kernels_[k].members)
+        for (const Value read : leaves(member))
+          if (const auto entry = kernel_of_.find(read); entry != kernel_of_.end() && entry->second != k)
+            wanted.insert(read);
+    for (KernelRequest& kernel : kernels_) {
+      if (kernel.kind != KernelKind::kLoop && kernel.kind != KernelKind::kDot) continue;
+      for (size_t i = 0; i < kernel.members.size(); ++i) kernel.stored[i] = wanted.contains(kernel.members[i]);
+      // A later pass over the row may need a value that no register keeps.
+      if (!can_generate(graph_, materialized_, kernel, target_)) kernel.stored.assign(kernel.members.size(), true);
+    }
+  }
+
+  const Graph& graph_;
+  const Target& target_;
+  std::vector<bool> needed_;
+  std::vector<std::vector<int>> uses_;
+  MaterializedValues materialized_;
+  std::vector<int> costs_;
+  std::vector<bool> feeds_reduction_;
+  std::vector<KernelRequest> kernels_;
+  std::vector<std::set<Value>> reads_;
+  std::map<Value, size_t> kernel_of_;
+};
+
+}  // namespace
+
+FusionResult fuse(const Graph& graph, const Target& target) { return Fuser(graph, target).run(); }
+
+}  // namespace causeway

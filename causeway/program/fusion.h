@@ -1,0 +1,23 @@
+// Which values of a graph get memory, and which kernels compute them.
+//
+// Everything that need not be in memory is computed inside the kernels that use it. A value gets memory when something
+// outside loops reads it (a template, a scan, an output), when it is a sum, and when computing it again would cost more
+// than reading it. Values with memory are then gathered into kernels, in order, greedily: a value joins a recent kernel
+// that works on the same elements and shares what it reads.
+#pragma once
+
+#include <vector>
+
+#include "causeway/codegen/kernel.h"
+#include "causeway/graph/graph.h"
+
+namespace causeway {
+
+struct FusionResult {
+  MaterializedValues materialized;
+  std::vector<KernelRequest> kernels;  // in an order in which they may run
+};
+
+FusionResult fuse(const Graph& graph, const Target& target);
+
+}  // namespace causeway

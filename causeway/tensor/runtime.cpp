@@ -1,0 +1,44 @@
+#include "causeway/tensor/runtime.h"
+
+#include "causeway/base/error.h"
+#include "causeway/device/cpu/cpu_device.h"
+#include "causeway/graph/printer.h"
+
+namespace causeway {
+namespace {
+
+std::shared_ptr<Runtime>& current_runtime() {
+  static std::shared_ptr<Runtime> runtime;
+  return runtime;
+}
+
+std::string options_text(const PipelineOptions& options) {
+  return fmt::format("{} {} {} {} {} {}", dtype_name(options.mixed_precision.compute),
+                     dtype_name(options.mixed_precision.residual), recompute_policy_name(options.recompute),
+                     options.expand_linear_cross_entropy, options.linear_cross_entropy.logits_bytes,
+                     options.linear_cross_entropy.narrow_logits);
+}
+
+}  // namespace
+
+Runtime::Runtime(std::shared_ptr<Device> device, std::shared_ptr<KernelCache> cache)
+    : device_(std::move(device)), library_(*device_, std::move(cache)), arena_(*device_) {}
+
+Runtime& Runtime::current() {
+  std::shared_ptr<Runtime>& runtime = current_runtime();
+  if (runtime == nullptr) runtime = std::make_shared<Runtime>(std::make_shared<CpuDevice>());
+  return *runtime;
+}
+
+void Runtime::use(std::shared_ptr<Runtime> runtime) { current_runtime() = std::move(runtime); }
+
+std::shared_ptr<Program> Runtime::compile(const Graph& graph, const PipelineOptions& options, PipelineTrace* trace) {
+  const std::string key = options_text(options) + "\n" + print_graph(graph);
+  if (trace == nullptr)
+    if (const auto entry = programs_.find(key); entry != programs_.end()) return entry->second;
+  auto program = std::make_shared<Program>(run_pipeline(graph, options, trace), *device_, library_, arena_);
+  programs_[key] = program;
+  return program;
+}
+
+}  // namespace causeway

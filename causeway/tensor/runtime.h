@@ -1,0 +1,40 @@
+// The device that tensors live on, with its compiled kernels and working memory. One for each process and device.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "causeway/device/device.h"
+#include "causeway/passes/pipeline.h"
+#include "causeway/program/arena.h"
+#include "causeway/program/kernel_library.h"
+#include "causeway/program/program.h"
+
+namespace causeway {
+
+class Runtime {
+ public:
+  explicit Runtime(std::shared_ptr<Device> device,
+                   std::shared_ptr<KernelCache> cache = std::make_shared<KernelCache>());
+
+  // The runtime that tensors use: the CPU unless use() set another.
+  static Runtime& current();
+  // Before the first tensor is made.
+  static void use(std::shared_ptr<Runtime> runtime);
+
+  Device& device() { return *device_; }
+  KernelLibrary& library() { return library_; }
+  Arena& arena() { return arena_; }
+
+  // Passes, fusion, code generation, compilation. Programs of equal graphs and options are shared.
+  std::shared_ptr<Program> compile(const Graph& graph, const PipelineOptions& options, PipelineTrace* trace = nullptr);
+
+ private:
+  std::shared_ptr<Device> device_;
+  KernelLibrary library_;
+  Arena arena_;
+  std::map<std::string, std::shared_ptr<Program>> programs_;  // by graph text and options
+};
+
+}  // namespace causeway

@@ -1,0 +1,105 @@
+#include "causeway/tensor/step.h"
+
+#include "causeway/base/error.h"
+#include "causeway/tensor/trace.h"
+
+namespace causeway {
+
+Step::Step(Function function, StepOptions options) : function_(std::move(function)), options_(std::move(options)) {}
+
+std::vector<TensorType> Step::with_symbols(std::vector<TensorType> types, SymbolBindings& bindings) const {
+  for (const StepOptions::SymbolicAxis& symbolic : options_.symbolic) {
+    CAUSEWAY_CHECK(symbolic.argument < types.size() && symbolic.axis < types[symbolic.argument].shape.size());
+    Dim& dim = types[symbolic.argument].shape[symbolic.axis];
+    const Dim replacement = Dim::symbol(symbolic.symbol, symbolic.divisor);
+    if (dim == replacement) continue;
+    const int64_t size = dim.constant();
+    const int32_t symbol = replacement.symbols().front();
+    if (size % symbolic.divisor != 0 || size < symbolic.divisor)
+      throw Error(ErrorKind::kInvalidArgument,
+                  fmt::format("axis {} of argument {} has size {}, which is no positive multiple of {}", symbolic.axis,
+                              symbolic.argument, size, symbolic.divisor));
+    const auto [entry, inserted] = bindings.try_emplace(symbol, size / symbolic.divisor);
+    if (entry->second != size / symbolic.divisor)
+      throw Error(ErrorKind::kInvalidArgument,
+                  fmt::format("axis {} of argument {} has size {}, but '{}' is {} in another argument", symbolic.axis,
+                              symbolic.argument, size, symbolic.symbol, entry->second * symbolic.divisor));
+    dim = replacement;
+  }
+  return types;
+}
+
+Step::Compiled Step::compile(const std::vector<TensorType>& arguments) {
+  Trace trace;
+  Compiled compiled;
+  std::vector<Value> argument_inputs;
+  {
+    const TraceScope scope(trace);
+    std::vector<Tensor> stand_ins;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      stand_ins.push_back(trace.add_argument(fmt::format("argument{}", i), arguments[i]));
+      argument_inputs.push_back(stand_ins.back().state()->value);
+    }
+    const std::vector<Tensor> results = function_(stand_ins);
+    for (const Tensor& result : results) {
+      trace.graph.outputs.push_back(trace.use(result));
+      compiled.results.push_back(result.type());
+    }
+  }
+  for (const Trace::Captured& captured : trace.captured()) compiled.captured.push_back(captured.tensor);
+  compiled.argument_count = arguments.size();
+  compiled.program = Runtime::current().compile(trace.graph, options_.pipeline, pipeline_trace_);
+  compiled.traced = std::move(trace.graph);
+  return compiled;
+}
+
+Step::Compiled& Step::compiled_for(const std::vector<TensorType>& arguments) {
+  std::string key;
+  for (const TensorType& type : arguments) key += type.text() + ";";
+  auto entry = compiled_.find(key);
+  if (entry == compiled_.end()) entry = compiled_.emplace(key, compile(arguments)).first;
+  return entry->second;
+}
+
+Program& Step::prepare(const std::vector<TensorType>& arguments) {
+  SymbolBindings bindings;
+  return *compiled_for(with_symbols(arguments, bindings)).program;
+}
+
+const Graph& Step::traced_graph(const std::vector<TensorType>& arguments) {
+  SymbolBindings bindings;
+  return compiled_for(with_symbols(arguments, bindings)).traced;
+}
+
+Step::Call Step::prepare_call(const std::vector<Tensor>& arguments, Compiled*& compiled) {
+  Call call;
+  std::vector<TensorType> types;
+  for (const Tensor& argument : arguments) {
+    argument.evaluate();
+    types.push_back(argument.type());
+  }
+  compiled = &compiled_for(with_symbols(std::move(types), call.bindings));
+  // Arguments come first among the program's inputs, then what the function captured.
+  for (const Tensor& argument : arguments) call.inputs.push_back(argument.buffer().data());
+  for (const Tensor& captured : compiled->captured) call.inputs.push_back(captured.buffer().data());
+  for (const TensorType& type : compiled->results) {
+    call.results.push_back(Tensor::uninitialized(evaluate(type.shape, call.bindings), type.dtype));
+    call.outputs.push_back(call.results.back().buffer().data());
+  }
+  return call;
+}
+
+std::vector<Tensor> Step::operator()(const std::vector<Tensor>& arguments) {
+  Compiled* compiled = nullptr;
+  Call call = prepare_call(arguments, compiled);
+  compiled->program->run(call.inputs, call.outputs, call.bindings);
+  return std::move(call.results);
+}
+
+std::optional<NonFiniteValue> Step::find_non_finite(const std::vector<Tensor>& arguments) {
+  Compiled* compiled = nullptr;
+  Call call = prepare_call(arguments, compiled);
+  return compiled->program->run_and_find_non_finite(call.inputs, call.outputs, call.bindings);
+}
+
+}  // namespace causeway

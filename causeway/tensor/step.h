@@ -1,0 +1,73 @@
+// A function of tensors, traced once and compiled into one program: forward, loss, gradients, optimizer and all.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "causeway/tensor/runtime.h"
+#include "causeway/tensor/tensor.h"
+
+namespace causeway {
+
+struct StepOptions {
+  PipelineOptions pipeline;
+  // Axes whose size may change from call to call without compiling again.
+  struct SymbolicAxis {
+    size_t argument = 0;
+    size_t axis = 0;
+    std::string symbol;   // equal symbols have equal sizes
+    int64_t divisor = 1;  // every size is a multiple of it
+  };
+  std::vector<SymbolicAxis> symbolic;
+};
+
+class Step {
+ public:
+  // Called with stand-ins for the arguments; returns the results. Tensors it captures that hold values are inputs of
+  // the program; those it assigns to are updated in place at each call.
+  using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>& arguments)>;
+  explicit Step(Function function, StepOptions options = {});
+
+  // Runs the program for arguments of these types, tracing and compiling it when they are new. Throws
+  // Error(kInvalidArgument) when a size does not fit its symbolic axis.
+  std::vector<Tensor> operator()(const std::vector<Tensor>& arguments);
+
+  // Traces and compiles for arguments of these types without running.
+  Program& prepare(const std::vector<TensorType>& arguments);
+  // The graph as traced, before the passes.
+  const Graph& traced_graph(const std::vector<TensorType>& arguments);
+  // What running with these arguments would compute, looked at value by value; the results and updates happen too.
+  std::optional<NonFiniteValue> find_non_finite(const std::vector<Tensor>& arguments);
+  // Records of the passes, for the next program that is compiled.
+  void record_passes(PipelineTrace* trace) { pipeline_trace_ = trace; }
+
+ private:
+  struct Compiled {
+    Graph traced;
+    std::shared_ptr<Program> program;
+    std::vector<Tensor> captured;
+    std::vector<TensorType> results;
+    size_t argument_count = 0;
+  };
+  struct Call {
+    std::vector<void*> inputs;
+    std::vector<Tensor> results;
+    std::vector<void*> outputs;
+    SymbolBindings bindings;
+  };
+
+  Compiled& compiled_for(const std::vector<TensorType>& arguments);
+  Compiled compile(const std::vector<TensorType>& arguments);
+  std::vector<TensorType> with_symbols(std::vector<TensorType> types, SymbolBindings& bindings) const;
+  Call prepare_call(const std::vector<Tensor>& arguments, Compiled*& compiled);
+
+  Function function_;
+  StepOptions options_;
+  PipelineTrace* pipeline_trace_ = nullptr;
+  std::map<std::string, Compiled> compiled_;  // by argument types
+};
+
+}  // namespace causeway

@@ -1,0 +1,101 @@
+// Tensors as a model author uses them.
+//
+// An operation on tensors records a node; nothing is computed until values are asked for (eager use) or until the
+// surrounding Step has been traced (tensor/step.h). Both go through the same passes, kernels and programs.
+//
+// A Tensor is a handle: copies refer to the same tensor. A tensor that was given or has computed values holds them in
+// device memory. assign() gives such a tensor new values; inside a Step the update happens in place, in the same
+// program. Not thread-safe: a thread works on its own tensors.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "causeway/device/device.h"
+#include "causeway/graph/graph.h"
+
+namespace causeway {
+
+class Trace;
+struct TensorState;
+
+class Tensor {
+ public:
+  Tensor() = default;  // no tensor; only assignment and defined() are allowed
+
+  // Values converted to `dtype` as write_element() does.
+  static Tensor from_values(std::span<const double> values, const std::vector<int64_t>& shape,
+                            DType dtype = DType::kF32);
+  static Tensor from_values(std::initializer_list<double> values, const std::vector<int64_t>& shape,
+                            DType dtype = DType::kF32);
+  // Packed elements of `dtype`, row-major.
+  static Tensor from_bytes(std::span<const std::byte> bytes, const std::vector<int64_t>& shape, DType dtype);
+  // Memory with undefined contents, to be filled by write_bytes().
+  static Tensor uninitialized(const std::vector<int64_t>& shape, DType dtype);
+
+  bool defined() const { return state_ != nullptr; }
+  const TensorType& type() const;
+  DType dtype() const { return type().dtype; }
+  const Shape& shape() const { return type().shape; }
+  int64_t rank() const { return static_cast<int64_t>(shape().size()); }
+  // The size of an axis; negative axes count from the end. Throws Error(kInvalidArgument) when there is none.
+  Dim size(int64_t axis) const;
+
+  // Computes the tensor if need be and returns its elements as doubles, or its only element. Throws
+  // Error(kInvalidArgument) inside a Step, where values do not exist yet.
+  std::vector<double> values() const;
+  double item() const;
+  // The same as packed elements; `bytes` has the tensor's size in bytes.
+  void read_bytes(std::span<std::byte> bytes) const;
+  // Overwrites a tensor that holds values.
+  void write_bytes(std::span<const std::byte> bytes);
+  // Computes the tensor now, if it has not been.
+  void evaluate() const;
+
+  // Gives this tensor the value of `value`, which has the same type. What was computed from the old value keeps it.
+  void assign(const Tensor& value);
+
+  // The device memory of a tensor that holds values.
+  const DeviceBuffer& buffer() const;
+  bool holds_values() const;
+
+  // For the op library and Step.
+  Tensor(Trace& trace, Value value);
+  const std::shared_ptr<TensorState>& state() const { return state_; }
+
+ private:
+  explicit Tensor(std::shared_ptr<TensorState> state) : state_(std::move(state)) {}
+
+  std::shared_ptr<TensorState> state_;
+};
+
+// Records one graph op on tensors; `output` chooses among several outputs.
+Tensor apply(Op op, std::span<const Tensor> inputs, Attributes attributes = {});
+Tensor apply(Op op, std::initializer_list<Tensor> inputs, Attributes attributes = {});
+std::vector<Tensor> apply_all(Op op, std::span<const Tensor> inputs, Attributes attributes = {});
+
+// d loss / d wrt[i] for a scalar loss; zeros where it does not depend on wrt[i]. Inside a Step, or on a loss whose
+// values have not been asked for yet: values that have been computed have forgotten how.
+std::vector<Tensor> gradients(const Tensor& loss, std::span<const Tensor> wrt);
+
+// A value that gradients treat as a constant.
+Tensor stop_gradient(const Tensor& x);
+
+// While it lives, what is recorded carries the name of the layer: scopes nest as "layers.3.mlp".
+class Scope {
+ public:
+  explicit Scope(const std::string& name);
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+  ~Scope();
+
+ private:
+  std::string previous_;
+};
+
+// A new number for each random op of a trace, so that ops draw different numbers from one key.
+int64_t next_random_stream();
+
+}  // namespace causeway

@@ -1,0 +1,111 @@
+#include "causeway/tensor/trace.h"
+
+#include <algorithm>
+
+#include "causeway/base/error.h"
+#include "causeway/tensor/runtime.h"
+
+namespace causeway {
+namespace {
+
+thread_local Trace* current_trace = nullptr;
+
+// Recorded ops beyond this are computed, so that a long eager loop does not record forever.
+constexpr size_t kLongestEagerTrace = 20000;
+
+}  // namespace
+
+TensorState::~TensorState() {
+  if (trace != nullptr) trace->forget_state(this);
+}
+
+Trace::~Trace() {
+  // Tensors that outlive the trace no longer stand for anything.
+  for (TensorState* state : live_) state->trace = nullptr;
+}
+
+Trace& Trace::current() {
+  thread_local Trace eager;
+  return current_trace != nullptr ? *current_trace : eager;
+}
+
+TraceScope::TraceScope(Trace& trace) : previous_(current_trace) {
+  trace.eager_ = false;
+  current_trace = &trace;
+}
+
+TraceScope::~TraceScope() { current_trace = previous_; }
+
+size_t constant_bytes(const TensorType& type) {
+  return static_cast<size_t>(element_count(type.shape).constant()) * size_bytes(type.dtype);
+}
+
+Value Trace::use(const Tensor& tensor) {
+  const std::shared_ptr<TensorState>& state = tensor.state();
+  if (state == nullptr) throw Error(ErrorKind::kInvalidArgument, "an undefined tensor was used");
+  if (state->trace == this) {
+    const auto assigned = value_of_.find(state.get());
+    return assigned == value_of_.end() ? state->value : assigned->second;
+  }
+  if (state->trace != nullptr) tensor.evaluate();
+  if (eager_ && graph.nodes().size() > kLongestEagerTrace) flush();
+  const auto known = value_of_.find(state.get());
+  if (known != value_of_.end()) return known->second;
+  if (state->buffer.memory == nullptr && constant_bytes(state->type) != 0)
+    throw Error(ErrorKind::kInvalidArgument, "a tensor was used after the step that it belonged to", {},
+                "Return from a step's function what is to be used outside it.");
+  const Value input = graph.add_input(fmt::format("captured{}", captured_.size()), state->type);
+  captured_.push_back({tensor, input});
+  value_of_[state.get()] = input;
+  return input;
+}
+
+Tensor Trace::add_argument(const std::string& name, TensorType type) {
+  return Tensor(*this, graph.add_input(name, std::move(type)));
+}
+
+void Trace::assign(const Tensor& target, Value value) {
+  const std::shared_ptr<TensorState>& state = target.state();
+  if (state->trace == this) {
+    // An argument or a value of this trace: from now on the handle means the new value.
+    value_of_[state.get()] = value;
+    return;
+  }
+  use(target);
+  value_of_[state.get()] = value;
+  for (Captured& captured : captured_) {
+    if (captured.tensor.state() != state) continue;
+    std::erase_if(graph.assignments, [&](const Assignment& old) { return old.target == captured.input; });
+    if (value != captured.input) graph.assignments.push_back({captured.input, value});
+  }
+}
+
+void Trace::flush() {
+  CAUSEWAY_CHECK(eager_);
+  std::vector<TensorState*> pending(live_.begin(), live_.end());
+  std::sort(pending.begin(), pending.end(),
+            [](const TensorState* a, const TensorState* b) { return a->value < b->value; });
+  graph.outputs.clear();
+  for (const TensorState* state : pending) graph.outputs.push_back(state->value);
+  Runtime& runtime = Runtime::current();
+  if (!graph.outputs.empty() || !graph.assignments.empty()) {
+    const std::shared_ptr<Program> program = runtime.compile(graph, {});
+    std::vector<void*> inputs, outputs;
+    for (const Captured& captured : captured_) inputs.push_back(captured.tensor.buffer().data());
+    for (TensorState* state : pending) {
+      state->buffer = runtime.device().allocate(constant_bytes(state->type));
+      outputs.push_back(state->buffer.data());
+    }
+    program->run(inputs, outputs);
+  }
+  for (TensorState* state : pending) state->trace = nullptr;
+  live_.clear();
+  const std::string scope = graph.scope();
+  graph = Graph();
+  graph.set_scope(scope);
+  captured_.clear();
+  value_of_.clear();
+  stopped_.clear();
+}
+
+}  // namespace causeway

@@ -1,0 +1,79 @@
+// What is being recorded: a graph, the tensors it captured as inputs, and the tensors that stand for its values.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "causeway/tensor/tensor.h"
+
+namespace causeway {
+
+// What a Tensor refers to: a value of a trace, or memory, or both.
+struct TensorState {
+  TensorType type;
+  Trace* trace = nullptr;  // while it stands for a value that is not in memory
+  Value value;
+  DeviceBuffer buffer;
+  ~TensorState();
+};
+
+class Trace {
+ public:
+  Trace() = default;
+  Trace(const Trace&) = delete;
+  Trace& operator=(const Trace&) = delete;
+  ~Trace();
+
+  // The trace that ops are recorded in: the innermost Step's, or the thread's eager one.
+  static Trace& current();
+  bool is_eager() const { return eager_; }
+
+  // The tensor as a value of this trace; one that holds memory becomes an input.
+  Value use(const Tensor& tensor);
+  // A new input that stands for a tensor to be given later (a Step's argument).
+  Tensor add_argument(const std::string& name, TensorType type);
+  void assign(const Tensor& target, Value value);
+  void stop(Value value) { stopped_.push_back(value); }
+  void register_state(TensorState* state) { live_.insert(state); }
+  void forget_state(TensorState* state) { live_.erase(state); }
+  // Computes every tensor that still stands for a value of this eager trace, and starts afresh.
+  void flush();
+
+  Graph graph;
+  int64_t next_random_stream = 0;
+  const std::vector<Value>& stopped() const { return stopped_; }
+  // Tensors captured as inputs, in the order in which they were, with their inputs.
+  struct Captured {
+    Tensor tensor;
+    Value input;
+  };
+  const std::vector<Captured>& captured() const { return captured_; }
+
+ private:
+  friend class TraceScope;
+
+  bool eager_ = true;
+  std::vector<Captured> captured_;
+  std::map<TensorState*, Value> value_of_;  // captured tensors' present values: their input, or what was assigned
+  std::set<TensorState*> live_;
+  std::vector<Value> stopped_;
+};
+
+// Makes a trace the current one while it lives.
+class TraceScope {
+ public:
+  explicit TraceScope(Trace& trace);
+  TraceScope(const TraceScope&) = delete;
+  TraceScope& operator=(const TraceScope&) = delete;
+  ~TraceScope();
+
+ private:
+  Trace* previous_;
+};
+
+// Sizes in bytes of a type without symbols.
+size_t constant_bytes(const TensorType& type);
+
+}  // namespace causeway

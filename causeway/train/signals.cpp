@@ -1,0 +1,61 @@
+#include "causeway/train/signals.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <iterator>
+
+#include "causeway/base/error.h"
+
+namespace causeway {
+namespace {
+
+constexpr int kInterruptedStatus = 130;  // 128 + SIGINT, as shells report it
+
+std::atomic<bool> watching{false};
+// What the handler writes must be lock-free to be safe in a signal handler.
+std::atomic<int> stop_signal_seen{0};
+std::atomic<int> interrupts{0};
+std::atomic<bool> save_requested{false};
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+
+extern "C" void causeway_handle_signal(int signal) {
+  if (signal == SIGUSR1) {
+    save_requested.store(true);
+    return;
+  }
+  if (signal == SIGINT && interrupts.fetch_add(1) > 0) ::_exit(kInterruptedStatus);
+  stop_signal_seen.store(signal);
+}
+
+}  // namespace
+
+SignalWatch::SignalWatch() {
+  CAUSEWAY_CHECK(!watching.exchange(true), "signals are watched already");
+  stop_signal_seen.store(0);
+  interrupts.store(0);
+  save_requested.store(false);
+  for (size_t i = 0; i < std::size(kSignals); ++i) {
+    const bool is_ignored = kSignals[i] == SIGPIPE || kSignals[i] == SIGXFSZ;
+    struct sigaction action{};
+    action.sa_handler = is_ignored ? SIG_IGN : causeway_handle_signal;
+    action.sa_flags = SA_RESTART;
+    ::sigemptyset(&action.sa_mask);
+    CAUSEWAY_CHECK(::sigaction(kSignals[i], &action, &former_[i]) == 0, "signal {}, errno {}", kSignals[i], errno);
+  }
+}
+
+SignalWatch::~SignalWatch() {
+  for (size_t i = 0; i < std::size(kSignals); ++i) ::sigaction(kSignals[i], &former_[i], nullptr);
+  watching.store(false);
+}
+
+SignalRequest SignalWatch::poll() {
+  if (stop_signal_seen.load() != 0) return SignalRequest::kStop;
+  return save_requested.exchange(false) ? SignalRequest::kSave : SignalRequest::kNone;
+}
+
+int SignalWatch::stop_signal() const { return stop_signal_seen.load(); }
+
+}  // namespace causeway

@@ -1,0 +1,32 @@
+// Signals asked of a training run, as requests to poll between steps:
+//   SIGINT, SIGTERM  save and stop (a second SIGINT exits at once, with status 130)
+//   SIGUSR1          save and go on
+// SIGPIPE and SIGXFSZ are ignored meanwhile, so that a closed pipe or a file-size limit is an error of the write and
+// not the end of the run.
+#pragma once
+
+#include <csignal>
+
+namespace causeway {
+
+enum class SignalRequest { kNone, kSave, kStop };
+
+// Installs the handlers, and puts the former ones back when destroyed. At most one may exist at a time.
+class SignalWatch {
+ public:
+  SignalWatch();
+  SignalWatch(const SignalWatch&) = delete;
+  SignalWatch& operator=(const SignalWatch&) = delete;
+  ~SignalWatch();
+
+  // kStop once asked for, for good; otherwise kSave once for the SIGUSR1s since the last poll. From any thread.
+  SignalRequest poll();
+  // The signal that asked to stop (SIGINT or SIGTERM), or 0.
+  int stop_signal() const;
+
+ private:
+  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGUSR1, SIGPIPE, SIGXFSZ};
+  struct sigaction former_[5] = {};
+};
+
+}  // namespace causeway

@@ -1,0 +1,70 @@
+// What the data tests share: a directory of their own, and the catching of an Error.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "causeway/base/error.h"
+#include "causeway/base/file.h"
+
+namespace causeway {
+
+// A fresh directory, removed with all that is in it.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    static std::atomic<int> counter{0};
+    path_ = std::filesystem::path(::testing::TempDir()) /
+            fmt::format("causeway-data-{}-{}", ::getpid(), counter.fetch_add(1));
+    std::filesystem::create_directories(path_);
+  }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  ~TemporaryDirectory() {
+    std::error_code code;
+    std::filesystem::remove_all(path_, code);
+  }
+
+  std::filesystem::path operator/(std::string_view name) const { return path_ / name; }
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path write(std::string_view name, std::string_view text) const {
+    std::filesystem::create_directories((path_ / name).parent_path());
+    write_file_atomically(path_ / name, text);
+    return path_ / name;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// The Error that `action` throws; a test failure when it throws none.
+template <typename Action>
+Error caught(Action&& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "no Error was thrown";
+  return Error(ErrorKind::kInvalidArgument, "");
+}
+
+inline bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
+template <typename T>
+std::string_view as_text(std::span<T> values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size_bytes()};
+}
+
+inline std::filesystem::path gpt2_directory() {
+  return std::filesystem::path(CAUSEWAY_SOURCE_DIR) / "tests/fixtures/gpt2_tokenizer";
+}
+
+}  // namespace causeway

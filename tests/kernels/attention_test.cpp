@@ -1,0 +1,542 @@
+#include "causeway/kernels/x86/attention.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "causeway/base/error.h"
+#include "causeway/codegen/attention_geometry.h"
+#include "causeway/kernels/x86/attention_gradient.h"
+
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+struct Sizes {
+  int64_t batch, query_heads, kv_heads, query_length, key_length;
+};
+
+// Score and mask variants. Each is written as a recipe's functions would be traced: positions as 32-bit integers.
+struct Full {
+  static constexpr bool kHasScore = false, kHasMask = false;
+};
+
+struct Causal {
+  static constexpr bool kHasScore = false, kHasMask = true;
+  bool mask(int64_t, int64_t, int32_t t, int32_t s) const { return s <= t; }
+};
+
+// The last query is aligned with the last key.
+struct CausalAtEnd {
+  static constexpr bool kHasScore = false, kHasMask = true;
+  int32_t offset;
+  bool mask(int64_t, int64_t, int32_t t, int32_t s) const { return s <= t + offset; }
+};
+
+struct SlidingWindow {
+  static constexpr bool kHasScore = false, kHasMask = true;
+  int32_t window = 37;
+  bool mask(int64_t, int64_t, int32_t t, int32_t s) const { return s <= t && t - s < window; }
+};
+
+struct Document {
+  static constexpr bool kHasScore = false, kHasMask = true;
+  const int32_t* ids;  // [batch][positions]
+  int64_t positions;
+  bool mask(int64_t b, int64_t, int32_t t, int32_t s) const {
+    return s <= t && ids[b * positions + t] == ids[b * positions + s];
+  }
+};
+
+struct Prefix {
+  static constexpr bool kHasScore = false, kHasMask = true;
+  int32_t prefix = 70;
+  bool mask(int64_t, int64_t, int32_t t, int32_t s) const { return s < prefix || s <= t; }
+};
+
+struct Alibi {
+  static constexpr bool kHasScore = true, kHasMask = true;
+  bool mask(int64_t, int64_t, int32_t t, int32_t s) const { return s <= t; }
+  float score(int64_t, int64_t h, int32_t t, int32_t s, float x) const {
+    return x + 0.05f * static_cast<float>(h + 1) * static_cast<float>(s - t);
+  }
+  float score_gradient(int64_t, int64_t, int32_t, int32_t, float) const { return 1.0f; }
+};
+
+// x / (1 + |x| / cap): soft-capping with a cap that needs no library call.
+struct SoftCap {
+  static constexpr bool kHasScore = true, kHasMask = false;
+  float cap = 2.0f;
+  float score(int64_t, int64_t, int32_t, int32_t, float x) const { return x / (1.0f + std::abs(x) / cap); }
+  float score_gradient(int64_t, int64_t, int32_t, int32_t, float x) const {
+    const float scaled = 1.0f + std::abs(x) / cap;
+    return 1.0f / (scaled * scaled);
+  }
+};
+
+// Rows 3, 4 and 5 of head 0 and the whole first query block of head 1 attend to nothing.
+struct FullyMasked {
+  static constexpr bool kHasScore = false, kHasMask = true;
+  bool mask(int64_t, int64_t h, int32_t t, int32_t) const { return h == 0 ? t < 3 || t > 5 : h != 1 || t >= 64; }
+};
+
+// Only even keys, as a mask that depends on the batch element: the others through a captured bias of -inf.
+struct CapturedBias {
+  static constexpr bool kHasScore = true, kHasMask = false;
+  const float* bias;  // [query_length][key_length]
+  int64_t key_length;
+  float score(int64_t, int64_t, int32_t t, int32_t s, float x) const {
+    return x + bias[static_cast<int64_t>(t) * key_length + s];
+  }
+  float score_gradient(int64_t, int64_t, int32_t, int32_t, float) const { return 1.0f; }
+};
+
+// No query sees the first two blocks of keys.
+struct LateKeys {
+  static constexpr bool kHasScore = false, kHasMask = true;
+  bool mask(int64_t, int64_t, int32_t t, int32_t s) const { return s >= 128 && s - 128 <= t; }
+};
+
+template <class Function, class OperandType, int kDim, bool kMap, int kBlock>
+struct Problem : Function {
+  using Operand = OperandType;
+  static constexpr int kHeadDim = kDim, kBlockQ = kBlock, kBlockK = kBlock;
+  static constexpr bool kHasBlockMap = kMap && Function::kHasMask;
+
+  int64_t batch, query_heads, kv_heads, query_length, key_length;
+  float scale;
+  int64_t query_splits = 1;
+  int64_t map_batch = 1, map_heads = 1;
+  const float *q, *k, *v, *dout;
+  float *out, *lse, *delta, *dq, *dk, *dv;
+  uint8_t* map;
+
+  int64_t query_at(int64_t b, int64_t h, int64_t t, int64_t d) const {
+    return ((b * query_heads + h) * query_length + t) * kDim + d;
+  }
+  int64_t key_at(int64_t b, int64_t h, int64_t s, int64_t d) const {
+    return ((b * kv_heads + h) * key_length + s) * kDim + d;
+  }
+  int64_t row_at(int64_t b, int64_t h, int64_t t) const { return (b * query_heads + h) * query_length + t; }
+  int64_t map_at(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    const int64_t query_blocks = (query_length + kBlock - 1) / kBlock;
+    const int64_t key_blocks = (key_length + kBlock - 1) / kBlock;
+    return (((b % map_batch) * map_heads + h % map_heads) * query_blocks + i) * key_blocks + j;
+  }
+
+  float load_q(int64_t b, int64_t h, int64_t t, int64_t d) const { return q[query_at(b, h, t, d)]; }
+  float load_k(int64_t b, int64_t h, int64_t s, int64_t d) const { return k[key_at(b, h, s, d)]; }
+  float load_v(int64_t b, int64_t h, int64_t s, int64_t d) const { return v[key_at(b, h, s, d)]; }
+  float load_out_gradient(int64_t b, int64_t h, int64_t t, int64_t d) const { return dout[query_at(b, h, t, d)]; }
+  float load_lse(int64_t b, int64_t h, int64_t t) const { return lse[row_at(b, h, t)]; }
+  float load_delta(int64_t b, int64_t h, int64_t t) const { return delta[row_at(b, h, t)]; }
+  void store_out(int64_t b, int64_t h, int64_t t, int64_t d, float x) const { out[query_at(b, h, t, d)] = x; }
+  void store_lse(int64_t b, int64_t h, int64_t t, float x) const { lse[row_at(b, h, t)] = x; }
+  void store_dq(int64_t b, int64_t h, int64_t t, int64_t d, float x) const { dq[query_at(b, h, t, d)] = x; }
+  void store_dk(int64_t b, int64_t h, int64_t s, int64_t d, float x) const { dk[key_at(b, h, s, d)] = x; }
+  void store_dv(int64_t b, int64_t h, int64_t s, int64_t d, float x) const { dv[key_at(b, h, s, d)] = x; }
+  uint8_t block_kind(int64_t b, int64_t h, int64_t i, int64_t j) const { return map[map_at(b, h, i, j)]; }
+  void store_block_kind(int64_t b, int64_t h, int64_t i, int64_t j, uint8_t kind) const {
+    map[map_at(b, h, i, j)] = kind;
+  }
+};
+
+// Scratch with exactly the declared size, filled with NaN so that a read before a write shows.
+struct Scratch {
+  explicit Scratch(int64_t bytes)
+      : size(static_cast<size_t>((bytes + 63) / 64 * 64)), memory(std::aligned_alloc(64, size), std::free) {
+    std::fill_n(static_cast<float*>(memory.get()), size / 4, std::numeric_limits<float>::quiet_NaN());
+  }
+  void* get() const { return memory.get(); }
+  size_t size;
+  std::unique_ptr<void, void (*)(void*)> memory;
+};
+
+enum class Order { kForward, kBackward, kShuffled };
+
+std::vector<int64_t> task_order(int64_t count, Order order) {
+  std::vector<int64_t> tasks(static_cast<size_t>(count));
+  std::iota(tasks.begin(), tasks.end(), 0);
+  if (order == Order::kBackward) std::reverse(tasks.begin(), tasks.end());
+  if (order == Order::kShuffled) std::shuffle(tasks.begin(), tasks.end(), std::mt19937(5));
+  return tasks;
+}
+
+std::vector<float> random_values(int64_t count, uint32_t seed, bool round) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(static_cast<size_t>(count));
+  for (float& value : values) value = round ? to_float(to_bf16(normal(generator))) : normal(generator);
+  return values;
+}
+
+template <class Function, class Operand, int kDim, bool kMap = true, int kBlock = 64>
+struct Case {
+  using P = Problem<Function, Operand, kDim, kMap, kBlock>;
+
+  Case(Sizes sizes, Function function, float scale = 0.0f, bool map_per_head = false)
+      : sizes(sizes),
+        shape{sizes.batch, sizes.query_heads, sizes.kv_heads, sizes.query_length, sizes.key_length, kDim, kBlock,
+              kBlock} {
+    constexpr bool kRound = sizeof(Operand) == 2;
+    const int64_t query_count = sizes.batch * sizes.query_heads * sizes.query_length * kDim;
+    const int64_t key_count = sizes.batch * sizes.kv_heads * sizes.key_length * kDim;
+    q = random_values(query_count, 1, kRound);
+    k = random_values(key_count, 2, kRound);
+    v = random_values(key_count, 3, kRound);
+    dout = random_values(query_count, 4, kRound);
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    out.assign(q.size(), nan);
+    dq.assign(q.size(), nan);
+    dk.assign(k.size(), nan);
+    dv.assign(k.size(), nan);
+    lse.assign(q.size() / kDim, nan);
+    delta.assign(q.size() / kDim, nan);
+    static_cast<Function&>(problem) = function;
+    problem.batch = sizes.batch;
+    problem.query_heads = sizes.query_heads;
+    problem.kv_heads = sizes.kv_heads;
+    problem.query_length = sizes.query_length;
+    problem.key_length = sizes.key_length;
+    problem.scale = scale != 0.0f ? scale : 1.0f / std::sqrt(static_cast<float>(kDim));
+    problem.map_batch = map_per_head ? sizes.batch : 1;
+    problem.map_heads = map_per_head ? sizes.query_heads : 1;
+    problem.q = q.data();
+    problem.k = k.data();
+    problem.v = v.data();
+    problem.dout = dout.data();
+    problem.out = out.data();
+    problem.lse = lse.data();
+    problem.delta = delta.data();
+    problem.dq = dq.data();
+    problem.dk = dk.data();
+    problem.dv = dv.data();
+    const int64_t blocks = ((sizes.query_length + kBlock - 1) / kBlock) * ((sizes.key_length + kBlock - 1) / kBlock);
+    map.assign(static_cast<size_t>(problem.map_batch * problem.map_heads * blocks), 255);
+    problem.map = map.data();
+    if constexpr (P::kHasBlockMap) {
+      const auto launch = causeway::attention_block_map_launch(shape, problem.map_batch, problem.map_heads);
+      for (int64_t task = 0; task < launch.task_count; ++task) attention_block_map(problem, task);
+    }
+  }
+
+  void forward(Order order = Order::kForward, int64_t workers = 1) {
+    const auto launch = causeway::attention_forward_launch(shape, workers);
+    problem.query_splits = launch.query_splits;
+    Scratch scratch(launch.scratch_bytes);
+    for (int64_t task : task_order(launch.task_count, order)) attention_forward(problem, task, scratch.get());
+  }
+
+  void backward(Order order = Order::kForward) {
+    for (size_t row = 0; row < delta.size(); ++row) {
+      delta[row] = 0.0f;
+      for (int d = 0; d < kDim; ++d) delta[row] += out[row * kDim + d] * dout[row * kDim + d];
+    }
+    const auto launch = causeway::attention_backward_launch(shape);
+    Scratch scratch(launch.scratch_bytes);
+    for (int64_t task : task_order(launch.task_count, order)) attention_backward(problem, task, scratch.get());
+  }
+
+  double score_at(int64_t b, int64_t h, int64_t t, int64_t s, double* gradient) const {
+    const int64_t kv_head = h / (sizes.query_heads / sizes.kv_heads);
+    double x = 0.0;
+    for (int d = 0; d < kDim; ++d) {
+      x += static_cast<double>(problem.load_q(b, h, t, d)) * problem.load_k(b, kv_head, s, d);
+    }
+    x *= problem.scale;
+    *gradient = 1.0;
+    if constexpr (Function::kHasScore) {
+      const int32_t ti = static_cast<int32_t>(t), si = static_cast<int32_t>(s);
+      *gradient = problem.score_gradient(b, h, ti, si, static_cast<float>(x));
+      x = problem.score(b, h, ti, si, static_cast<float>(x));
+    }
+    if constexpr (Function::kHasMask) {
+      if (!problem.mask(b, h, static_cast<int32_t>(t), static_cast<int32_t>(s))) x = -kInf;
+    }
+    return x;
+  }
+
+  // The analytic definition in double precision; fills the expected_ members.
+  void reference() {
+    expected_out.assign(q.size(), 0.0);
+    expected_lse.assign(lse.size(), -kInf);
+    expected_dq.assign(q.size(), 0.0);
+    expected_dk.assign(k.size(), 0.0);
+    expected_dv.assign(k.size(), 0.0);
+    std::vector<double> x(static_cast<size_t>(sizes.key_length)), gradient(x.size()), weight(x.size()), dp(x.size());
+    for (int64_t b = 0; b < sizes.batch; ++b) {
+      for (int64_t h = 0; h < sizes.query_heads; ++h) {
+        const int64_t kv_head = h / (sizes.query_heads / sizes.kv_heads);
+        for (int64_t t = 0; t < sizes.query_length; ++t) {
+          double maximum = -kInf;
+          for (size_t s = 0; s < x.size(); ++s) {
+            x[s] = score_at(b, h, t, static_cast<int64_t>(s), &gradient[s]);
+            maximum = std::max(maximum, x[s]);
+          }
+          if (maximum == -kInf) continue;
+          double sum = 0.0;
+          for (double score : x) sum += std::exp(score - maximum);
+          expected_lse[static_cast<size_t>(problem.row_at(b, h, t))] = maximum + std::log(sum);
+          double delta_row = 0.0;
+          for (size_t s = 0; s < x.size(); ++s) {
+            weight[s] = std::exp(x[s] - maximum) / sum;
+            dp[s] = 0.0;
+            if (weight[s] == 0.0) continue;
+            for (int d = 0; d < kDim; ++d) {
+              const auto query = static_cast<size_t>(problem.query_at(b, h, t, d));
+              const auto key = static_cast<size_t>(problem.key_at(b, kv_head, static_cast<int64_t>(s), d));
+              expected_out[query] += weight[s] * v[key];
+              dp[s] += static_cast<double>(dout[query]) * v[key];
+              expected_dv[key] += weight[s] * dout[query];
+            }
+            delta_row += weight[s] * dp[s];
+          }
+          for (size_t s = 0; s < x.size(); ++s) {
+            if (weight[s] == 0.0) continue;
+            const double dx = weight[s] * (dp[s] - delta_row) * gradient[s] * problem.scale;
+            for (int d = 0; d < kDim; ++d) {
+              const auto query = static_cast<size_t>(problem.query_at(b, h, t, d));
+              const auto key = static_cast<size_t>(problem.key_at(b, kv_head, static_cast<int64_t>(s), d));
+              expected_dq[query] += dx * k[key];
+              expected_dk[key] += dx * q[query];
+            }
+          }
+        }
+      }
+    }
+  }
+
+  // Largest difference from `expected` over its largest magnitude; NaN anywhere gives NaN.
+  static double distance(const std::vector<float>& actual, const std::vector<double>& expected) {
+    double largest = 0.0, difference = 0.0;
+    for (size_t i = 0; i < actual.size(); ++i) {
+      if (std::isinf(expected[i]) && static_cast<double>(actual[i]) == expected[i]) continue;
+      if (std::isnan(actual[i])) return std::numeric_limits<double>::quiet_NaN();
+      difference = std::max(difference, std::abs(actual[i] - expected[i]));
+      if (!std::isinf(expected[i])) largest = std::max(largest, std::abs(expected[i]));
+    }
+    return largest > 0.0 ? difference / largest : difference;
+  }
+
+  // `slack` widens the tolerance where gradients cancel.
+  void check(double slack = 1.0) {
+    forward();
+    backward();
+    reference();
+    constexpr bool kBf16 = sizeof(Operand) == 2;
+    const double tolerance = slack * (kBf16 ? 1e-2 : 2e-6 * std::sqrt(static_cast<double>(kDim)));
+    EXPECT_LT(distance(out, expected_out), tolerance);
+    EXPECT_LT(distance(lse, expected_lse), kBf16 ? 2e-5 : 4e-6);
+    EXPECT_LT(distance(dq, expected_dq), tolerance);
+    EXPECT_LT(distance(dk, expected_dk), tolerance);
+    EXPECT_LT(distance(dv, expected_dv), tolerance);
+  }
+
+  Sizes sizes;
+  causeway::AttentionShape shape;
+  P problem{};
+  std::vector<float> q, k, v, dout, out, lse, delta, dq, dk, dv;
+  std::vector<uint8_t> map;
+  std::vector<double> expected_out, expected_lse, expected_dq, expected_dk, expected_dv;
+};
+
+template <class Operand>
+class AttentionTest : public testing::Test {};
+using Operands = testing::Types<bf16, float>;
+TYPED_TEST_SUITE(AttentionTest, Operands);
+
+TYPED_TEST(AttentionTest, Full) { Case<Full, TypeParam, 64>({2, 2, 2, 128, 128}, {}).check(); }
+
+TYPED_TEST(AttentionTest, FullWithoutMapAndOddLengths) {
+  Case<Full, TypeParam, 64, false>({1, 2, 1, 77, 131}, {}).check();
+}
+
+TYPED_TEST(AttentionTest, Causal) { Case<Causal, TypeParam, 64>({1, 3, 3, 200, 200}, {}).check(); }
+
+TYPED_TEST(AttentionTest, CausalWithoutMap) { Case<Causal, TypeParam, 64, false>({1, 2, 2, 130, 130}, {}).check(); }
+
+TYPED_TEST(AttentionTest, CausalWithMoreKeysThanQueries) {
+  Case<CausalAtEnd, TypeParam, 64>({1, 2, 1, 90, 301}, CausalAtEnd{.offset = 211}).check();
+}
+
+TYPED_TEST(AttentionTest, CausalWithMoreQueriesThanKeys) {
+  Case<CausalAtEnd, TypeParam, 32>({1, 2, 1, 210, 70}, CausalAtEnd{.offset = -140}).check();
+}
+
+TYPED_TEST(AttentionTest, SlidingWindow) { Case<SlidingWindow, TypeParam, 64>({1, 2, 2, 333, 333}, {}).check(); }
+
+TYPED_TEST(AttentionTest, Document) {
+  std::vector<int32_t> ids(2 * 300);
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(i < 300 ? i / 70 : (i * i) / 30000);
+  Case<Document, TypeParam, 64>({2, 2, 2, 300, 300}, Document{.ids = ids.data(), .positions = 300}, 0.0f, true).check();
+}
+
+TYPED_TEST(AttentionTest, Prefix) { Case<Prefix, TypeParam, 64>({1, 2, 2, 190, 190}, {}).check(); }
+
+TYPED_TEST(AttentionTest, Alibi) { Case<Alibi, TypeParam, 64>({1, 4, 2, 150, 150}, {}).check(); }
+
+TYPED_TEST(AttentionTest, SoftCap) { Case<SoftCap, TypeParam, 64>({1, 2, 2, 100, 140}, {}).check(); }
+
+TYPED_TEST(AttentionTest, CapturedBias) {
+  std::vector<float> bias = random_values(75 * 83, 9, false);
+  for (size_t i = 0; i < bias.size(); i += 3) bias[i] = -kInf;
+  Case<CapturedBias, TypeParam, 64>({1, 2, 2, 75, 83}, CapturedBias{.bias = bias.data(), .key_length = 83}).check();
+}
+
+TYPED_TEST(AttentionTest, GroupedQueries) {
+  Case<Causal, TypeParam, 64>({2, 6, 2, 129, 129}, {}).check();
+  Case<Causal, TypeParam, 64>({1, 8, 1, 65, 65}, {}).check();
+}
+
+TYPED_TEST(AttentionTest, HeadDimensions) {
+  Case<Causal, TypeParam, 16>({1, 2, 2, 70, 70}, {}).check();
+  Case<Causal, TypeParam, 40>({1, 2, 2, 70, 70}, {}).check();
+  Case<Causal, TypeParam, 80>({1, 2, 2, 70, 70}, {}).check();
+  Case<Causal, TypeParam, 96>({1, 2, 2, 70, 70}, {}).check();
+  Case<Causal, TypeParam, 128>({1, 2, 2, 130, 130}, {}).check();
+  Case<Causal, TypeParam, 256>({1, 1, 1, 130, 130}, {}).check();
+  Case<Full, TypeParam, 5>({1, 1, 1, 20, 30}, {}).check();
+}
+
+TYPED_TEST(AttentionTest, OtherBlockSizes) {
+  Case<Causal, TypeParam, 64, true, 16>({1, 2, 1, 100, 100}, {}).check();
+  Case<Causal, TypeParam, 64, true, 48>({1, 2, 1, 100, 100}, {}).check();
+  Case<Causal, TypeParam, 64, true, 128>({1, 2, 1, 300, 300}, {}).check();
+}
+
+TYPED_TEST(AttentionTest, Decoding) {
+  Case<CausalAtEnd, TypeParam, 64>({2, 8, 2, 1, 333}, CausalAtEnd{.offset = 332}).check();
+  Case<CausalAtEnd, TypeParam, 64>({1, 4, 1, 3, 200}, CausalAtEnd{.offset = 197}).check();
+  Case<Full, TypeParam, 64, false>({1, 40, 1, 5, 100}, {}).check();
+}
+
+TYPED_TEST(AttentionTest, NegativeScale) { Case<Causal, TypeParam, 64>({1, 1, 1, 100, 100}, {}, -0.2f).check(); }
+
+TYPED_TEST(AttentionTest, LargeScoresKeepTheRunningMaximum) {
+  Case<Causal, TypeParam, 64> test({1, 1, 1, 256, 256}, {});
+  // Scores that rise by hundreds along the keys: every block raises the maximum.
+  for (size_t i = 0; i < test.q.size(); ++i) test.q[i] = 2.0f;
+  for (size_t i = 0; i < test.k.size(); ++i) {
+    test.k[i] = to_float(to_bf16(test.k[i] + static_cast<float>(static_cast<int>(i) / (64 * 8))));
+  }
+  test.check(8.0);
+}
+
+TYPED_TEST(AttentionTest, FullyMaskedRows) {
+  Case<FullyMasked, TypeParam, 64> test({1, 3, 3, 100, 100}, {}, 0.0f, true);
+  test.check();
+  for (int64_t t : {3, 4, 5}) {
+    EXPECT_EQ(test.lse[static_cast<size_t>(test.problem.row_at(0, 0, t))], -kInf);
+    EXPECT_EQ(test.out[static_cast<size_t>(test.problem.query_at(0, 0, t, 7))], 0.0f);
+    EXPECT_EQ(test.dq[static_cast<size_t>(test.problem.query_at(0, 0, t, 7))], 0.0f);
+  }
+  EXPECT_EQ(test.map[static_cast<size_t>(test.problem.map_at(0, 1, 0, 0))], kAttentionBlockEmpty);
+  EXPECT_EQ(test.lse[static_cast<size_t>(test.problem.row_at(0, 1, 63))], -kInf);
+}
+
+TYPED_TEST(AttentionTest, NoKeys) {
+  Case<Full, TypeParam, 64, false> test({1, 1, 1, 5, 0}, {});
+  test.forward();
+  test.backward();
+  for (float x : test.out) EXPECT_EQ(x, 0.0f);
+  for (float x : test.lse) EXPECT_EQ(x, -kInf);
+  for (float x : test.dq) EXPECT_EQ(x, 0.0f);
+}
+
+// The NaN in blocks that no query sees must not be read.
+TYPED_TEST(AttentionTest, EmptyBlocksAreSkipped) {
+  Case<LateKeys, TypeParam, 64> test({1, 2, 1, 256, 256}, {});
+  for (size_t i = 0; i < 128 * 64; ++i) test.k[i] = test.v[i] = std::numeric_limits<float>::quiet_NaN();
+  test.forward();
+  test.backward();
+  for (float x : test.out) ASSERT_FALSE(std::isnan(x));
+  for (float x : test.dq) ASSERT_FALSE(std::isnan(x));
+  for (size_t i = 0; i < test.dk.size(); ++i) {
+    ASSERT_FALSE(std::isnan(test.dk[i]));
+    if (i < 128 * 64) {
+      ASSERT_EQ(test.dk[i], 0.0f);
+      ASSERT_EQ(test.dv[i], 0.0f);
+    }
+  }
+}
+
+TYPED_TEST(AttentionTest, NanInAnAllowedKeyIsNotHidden) {
+  Case<Full, TypeParam, 64, false> test({1, 1, 1, 8, 100}, {});
+  test.k[70 * 64] = std::numeric_limits<float>::quiet_NaN();
+  test.forward();
+  for (float x : test.out) EXPECT_TRUE(std::isnan(x));
+  for (float x : test.lse) EXPECT_TRUE(std::isnan(x));
+}
+
+TYPED_TEST(AttentionTest, ResultsDoNotDependOnTaskOrderOrSplits) {
+  Case<Causal, TypeParam, 64> first({2, 4, 2, 500, 500}, {});
+  first.forward(Order::kForward, 1);
+  EXPECT_EQ(first.problem.query_splits, 1);
+  first.backward(Order::kForward);
+  Case<Causal, TypeParam, 64> second({2, 4, 2, 500, 500}, {});
+  second.forward(Order::kShuffled, 16);
+  EXPECT_GT(second.problem.query_splits, 1);
+  second.backward(Order::kBackward);
+  EXPECT_EQ(first.out, second.out);
+  EXPECT_EQ(first.lse, second.lse);
+  EXPECT_EQ(first.dq, second.dq);
+  EXPECT_EQ(first.dk, second.dk);
+  EXPECT_EQ(first.dv, second.dv);
+}
+
+TEST(AttentionBlockMap, KindsOfASlidingWindow) {
+  Case<SlidingWindow, float, 16> test({1, 1, 1, 200, 200}, SlidingWindow{.window = 150});
+  const std::vector<uint8_t> expected = {1, 0, 0, 0,  //
+                                         2, 1, 0, 0,  //
+                                         1, 2, 1, 0,  //
+                                         1, 2, 2, 1};
+  // Row 150 no longer sees key 0, but query block 2 holds rows 128 to 191; the last block holds rows 192 to 199.
+  EXPECT_EQ(test.map, expected);
+}
+
+TEST(AttentionBlockMap, EdgesAreJudgedByThePositionsThatExist) {
+  Case<CausalAtEnd, float, 16> test({1, 1, 1, 10, 70}, CausalAtEnd{.offset = 69});
+  EXPECT_EQ(test.map, (std::vector<uint8_t>{2, 2}));
+}
+
+TEST(AttentionGeometry, SplitsQueriesOnlyWhenWorkersWouldIdle) {
+  causeway::AttentionShape shape{4, 12, 12, 1024, 1024, 64};
+  EXPECT_EQ(causeway::attention_forward_launch(shape, 2).query_splits, 1);
+  EXPECT_EQ(causeway::attention_forward_launch(shape, 2).task_count, 48);
+  EXPECT_EQ(causeway::attention_forward_launch(shape, 64).query_splits, 4);
+  EXPECT_EQ(causeway::attention_forward_launch(shape, 64).task_count, 192);
+  EXPECT_EQ(causeway::attention_backward_launch(shape).task_count, 48);
+  shape.query_length = 1;
+  EXPECT_EQ(causeway::attention_forward_launch(shape, 64).query_splits, 1);
+  // One panel of keys and one of values, not all sixteen.
+  EXPECT_LT(causeway::attention_forward_launch(shape, 64).scratch_bytes, 100 * 1024);
+}
+
+TEST(AttentionGeometry, RefusesWhatTheKernelsCannotRun) {
+  auto message = [](causeway::AttentionShape shape) -> std::string {
+    try {
+      causeway::check_attention_shape(shape);
+    } catch (const causeway::Error& error) {
+      EXPECT_EQ(error.kind(), causeway::ErrorKind::kInvalidArgument);
+      return error.message() + "; " + error.hint();
+    }
+    return "";
+  };
+  EXPECT_EQ(message({1, 8, 2, 10, 10, 64}), "");
+  EXPECT_EQ(message({1, 8, 3, 10, 10, 64}),
+            "8 query heads cannot share 3 key/value heads evenly; make the number of query heads a multiple of the "
+            "number of key/value heads");
+  EXPECT_EQ(message({1, 8, 2, 10, 10, 1024}), "the head dimension is 1024; use a head dimension from 1 to 512");
+  EXPECT_EQ(message({1, 8, 2, 10, 10, 64, 64, 20}), "the block size is 20; use a multiple of 16 from 16 to 256");
+  EXPECT_EQ(message({0, 8, 2, 10, 10, 64}), "batch is 0; give at least one sequence");
+}
+
+}  // namespace

@@ -1,0 +1,101 @@
+#include "causeway/passes/expand_linear_cross_entropy.h"
+
+#include <gtest/gtest.h>
+
+#include "causeway/passes/builder.h"
+#include "tests/passes/same_values.h"
+
+namespace causeway {
+namespace {
+
+struct Loss {
+  Graph graph;
+  std::vector<HostTensor> inputs;
+};
+
+// `tokens` may be a symbol; its value is then given apart.
+Loss make_loss(const Dim& tokens, int64_t count, int64_t vocabulary, const std::vector<int32_t>& outputs,
+               DType x_type = DType::kF32) {
+  Loss loss;
+  const auto input = [&](const char* name, DType dtype, Shape shape, const std::vector<int64_t>& sizes, double low,
+                         double high) {
+    loss.inputs.push_back(random_host_tensor(dtype, sizes, loss.inputs.size() + 1, low, high));
+    return loss.graph.add_input(name, {dtype, std::move(shape)});
+  };
+  const Value x = input("x", x_type, {tokens, 5}, {count, 5}, -2, 2);
+  const Value weight = input("weight", DType::kF32, {vocabulary, 5}, {vocabulary, 5}, -2, 2);
+  const Value targets = input("targets", DType::kI64, {tokens}, {count}, -2, static_cast<double>(vocabulary));
+  const Value token_weights = input("token_weights", DType::kF32, {tokens}, {count}, 0, 1);
+  const Value first = loss.graph.add(Op::kLinearCrossEntropy, {x, weight, targets, token_weights});
+  for (const int32_t output : outputs) loss.graph.outputs.push_back({first.node, output});
+  return loss;
+}
+
+// Rows of each chunk, from the forward dots in order.
+std::vector<int64_t> chunk_rows(const Graph& graph) {
+  std::vector<int64_t> rows;
+  for (const Node& node : graph.nodes())
+    if (node.op == Op::kDot && node.attributes.transpose_b) rows.push_back(node.outputs[0].shape[0].constant());
+  return rows;
+}
+
+TEST(ExpandLinearCrossEntropy, GivesTheSameLossAndGradients) {
+  for (const DType x_type : {DType::kF32, DType::kBF16}) {
+    const Loss loss = make_loss(200, 200, 9, {0, 1, 2}, x_type);
+    for (const bool narrow : {false, true}) {
+      for (const int64_t budget : {int64_t{1} << 26, int64_t{9 * 4 * 70}, int64_t{9 * 4 * 7}, int64_t{1}}) {
+        const Graph graph = expand_linear_cross_entropy(loss.graph, {budget, narrow});
+        graph.verify("expand");
+        expect_same_values(loss.graph, graph, loss.inputs, {}, {1e-12, 1e-9, 0});
+      }
+    }
+  }
+}
+
+TEST(ExpandLinearCrossEntropy, ChunksFitTheBudget) {
+  const Loss loss = make_loss(200, 200, 9, {0, 1, 2});
+  const auto rows = [&](int64_t budget) { return chunk_rows(expand_linear_cross_entropy(loss.graph, {budget})); };
+  EXPECT_EQ(rows(1 << 26), (std::vector<int64_t>{200}));
+  EXPECT_EQ(rows(9 * 4 * 70), (std::vector<int64_t>{64, 64, 64, 8}));
+  EXPECT_EQ(rows(9 * 4 * 50), (std::vector<int64_t>{50, 50, 50, 50}));
+}
+
+TEST(ExpandLinearCrossEntropy, FinishesAChunkBeforeTheNext) {
+  const Loss loss = make_loss(200, 200, 9, {0, 1, 2});
+  const Graph graph = expand_linear_cross_entropy(loss.graph, {9 * 4 * 64});
+  // Everything that reads a chunk's logits or something as large stands before the next chunk's logits.
+  std::vector<size_t> starts;
+  for (size_t i = 0; i < graph.nodes().size(); ++i)
+    if (graph.nodes()[i].op == Op::kDot && graph.nodes()[i].attributes.transpose_b) starts.push_back(i);
+  ASSERT_EQ(starts.size(), 4u);
+  const auto chunk_of = [&](size_t index) {
+    return std::upper_bound(starts.begin(), starts.end(), index) - starts.begin();
+  };
+  for (size_t i = starts[0]; i < graph.nodes().size(); ++i)
+    for (const Value input : graph.nodes()[i].inputs)
+      if (graph.shape(input).size() == 2 && graph.shape(input)[1] == Dim(9))
+        EXPECT_EQ(chunk_of(static_cast<size_t>(input.node)), chunk_of(i)) << i;
+}
+
+TEST(ExpandLinearCrossEntropy, ComputesWhatIsUsedOnly) {
+  const auto dots = [](const std::vector<int32_t>& outputs) {
+    const Loss loss = make_loss(20, 20, 9, outputs);
+    const Graph graph = expand_linear_cross_entropy(loss.graph, {});
+    expect_same_values(loss.graph, graph, loss.inputs, {}, {1e-12, 1e-9, 0});
+    return std::count_if(graph.nodes().begin(), graph.nodes().end(), [](const Node& n) { return n.op == Op::kDot; });
+  };
+  EXPECT_EQ(dots({0}), 1);
+  EXPECT_EQ(dots({0, 1}), 2);
+  EXPECT_EQ(dots({2}), 2);
+  EXPECT_EQ(dots({0, 1, 2}), 3);
+}
+
+TEST(ExpandLinearCrossEntropy, SymbolicTokensMakeOneChunk) {
+  const Loss loss = make_loss(Dim::symbol("N"), 33, 7, {0, 1, 2});
+  const Graph graph = expand_linear_cross_entropy(loss.graph, {1});
+  graph.verify("expand");
+  expect_same_values(loss.graph, graph, loss.inputs, {{Dim::symbol_id("N"), 33}}, {1e-12, 1e-9, 0});
+}
+
+}  // namespace
+}  // namespace causeway

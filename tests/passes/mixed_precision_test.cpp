@@ -1,0 +1,99 @@
+#include "causeway/passes/mixed_precision.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "causeway/graph/rewrite.h"
+#include "causeway/passes/residual_stream.h"
+#include "tests/passes/same_values.h"
+#include "tests/passes/small_model.h"
+
+namespace causeway {
+namespace {
+
+constexpr MixedPrecisionOptions kBF16Compute = {DType::kBF16, DType::kF32};
+
+TEST(MixedPrecision, ComputesInTheNarrowTypeAndKeepsWeightGradientsWide) {
+  const int64_t layers = 2;
+  const SmallModel model = small_model(layers);
+  const Graph graph = mixed_precision(model.graph, kBF16Compute);
+  graph.verify("mixed_precision");
+  const std::vector<bool> needed = needed_nodes(graph);
+  int64_t wide_dots = 0, dots = 0;
+  for (size_t i = 0; i < needed.size(); ++i) {
+    const Node& node = graph.nodes()[i];
+    if (!needed[i] || op_info(node.op).kind != OpKind::kTemplate) continue;
+    EXPECT_EQ(graph.dtype(node.inputs[0]), DType::kBF16) << op_name(node.op);
+    EXPECT_EQ(graph.dtype(node.inputs[1]), DType::kBF16) << op_name(node.op);
+    if (node.op == Op::kAttentionGradient) EXPECT_EQ(graph.dtype(node.inputs[3]), DType::kBF16);
+    if (node.op == Op::kLinearCrossEntropy) {
+      EXPECT_EQ(node.outputs[1].dtype, DType::kBF16);
+      EXPECT_EQ(node.outputs[2].dtype, DType::kF32);
+    }
+    if (node.op != Op::kDot) continue;
+    ++dots;
+    if (node.outputs[0].dtype == DType::kF32) ++wide_dots;
+  }
+  // Three dots for each of seven matrices a layer. Wide are the weight gradients, and the three whose results reach
+  // nothing but the embedding's gradient.
+  EXPECT_EQ(dots, 3 * 7 * layers);
+  EXPECT_EQ(wide_dots, 7 * layers + 3);
+}
+
+TEST(MixedPrecision, ChangesOnlyTheRounding) {
+  const SmallModel model = small_model();
+  for (const DType residual : {DType::kF32, DType::kBF16}) {
+    const Graph graph = mixed_precision(model.graph, {DType::kBF16, residual});
+    graph.verify("mixed_precision");
+    expect_same_values(model.graph, graph, model.inputs, {}, {1e-12, 1e-9, 0});
+    const double exact = interpret(model.graph, model.inputs)[0].values[0];
+    const double rounded = interpret(graph, model.inputs, {}, Rounding::kRounded)[0].values[0];
+    EXPECT_NE(rounded, exact);
+    EXPECT_NEAR(rounded, exact, 0.02 * exact);
+  }
+}
+
+TEST(MixedPrecision, StoresTheResidualStreamAsAsked) {
+  const SmallModel model = small_model(3);
+  const auto narrow_sums = [](const Graph& graph) {
+    int64_t count = 0;
+    for (const Node& node : graph.nodes())
+      if (node.op == Op::kCast && node.outputs[0].dtype == DType::kBF16 && graph.node(node.inputs[0]).op == Op::kAdd &&
+          !node.backward)
+        ++count;
+    return count;
+  };
+  // Two additions a layer.
+  EXPECT_EQ(narrow_sums(mixed_precision(model.graph, kBF16Compute)), 0);
+  EXPECT_EQ(narrow_sums(mixed_precision(model.graph, {DType::kBF16, DType::kBF16})), 2 * 3);
+}
+
+TEST(MixedPrecision, FindsTheResidualStream) {
+  const SmallModel model = small_model(3);
+  const std::vector<bool> found = residual_additions(model.graph);
+  int64_t forward = 0, backward = 0, update = 0;
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (!found[i]) continue;
+    const Node& node = model.graph.nodes()[i];
+    ++(node.backward ? backward : node.scope.empty() ? update : forward);
+  }
+  EXPECT_EQ(forward, 2 * 3);
+  EXPECT_GE(backward, 2 * 3);
+  EXPECT_EQ(update, 0);
+}
+
+TEST(MixedPrecision, KeepsValuesOfRandomGraphs) {
+  expect_same_values_on_random_graphs([](const Graph& graph) { return mixed_precision(graph, kBF16Compute); });
+}
+
+TEST(MixedPrecision, RefusesOtherTypes) {
+  using testing::HasSubstr;
+  const Graph graph;
+  EXPECT_THAT([&] { mixed_precision(graph, {DType::kI32, DType::kF32}); },
+              testing::ThrowsMessage<Error>(HasSubstr("cannot compute in i32")));
+  EXPECT_THAT([&] { mixed_precision(graph, {DType::kBF16, DType::kF16}); },
+              testing::ThrowsMessage<Error>(HasSubstr("cannot be stored in f16 when computing in bf16")));
+}
+
+}  // namespace
+}  // namespace causeway

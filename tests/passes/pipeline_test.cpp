@@ -1,0 +1,81 @@
+#include "causeway/passes/pipeline.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/passes/same_values.h"
+#include "tests/passes/small_model.h"
+
+namespace causeway {
+namespace {
+
+TEST(Pipeline, KeepsATrainingStep) {
+  const SmallModel model = small_model();
+  for (const RecomputePolicy policy : {RecomputePolicy::kNone, RecomputePolicy::kSelective, RecomputePolicy::kBlock}) {
+    for (const DType compute : {DType::kF32, DType::kBF16}) {
+      for (const bool expand : {false, true}) {
+        SCOPED_TRACE(fmt::format("{} {} {}", recompute_policy_name(policy), dtype_name(compute), expand));
+        PipelineOptions options;
+        options.recompute = policy;
+        options.mixed_precision.compute = compute;
+        options.expand_linear_cross_entropy = expand;
+        options.linear_cross_entropy.logits_bytes = 11 * 4 * 5;
+        const Graph graph = run_pipeline(model.graph, options);
+        // Folded constants are rounded to f32; nothing else may change.
+        expect_same_values(model.graph, graph, model.inputs, {}, {1e-6, 1e-5, 0});
+        const auto left = std::count_if(graph.nodes().begin(), graph.nodes().end(),
+                                        [](const Node& node) { return node.op == Op::kLinearCrossEntropy; });
+        EXPECT_EQ(left, expand ? 0 : 1);
+      }
+    }
+  }
+}
+
+TEST(Pipeline, Trains) {
+  const SmallModel model = small_model(2, 8, 12);
+  PipelineOptions options;
+  options.mixed_precision.compute = DType::kBF16;
+  options.recompute = RecomputePolicy::kSelective;
+  const Graph graph = run_pipeline(model.graph, options);
+  std::vector<HostTensor> inputs = model.inputs;
+  std::vector<double> losses;
+  for (int step = 0; step < 120; ++step) {
+    const std::vector<HostTensor> results = interpret(graph, inputs, {}, Rounding::kRounded);
+    losses.push_back(results[0].values[0]);
+    for (size_t i = 0; i < graph.assignments.size(); ++i)
+      for (size_t k = 0; k < graph.inputs().size(); ++k)
+        if (graph.inputs()[k] == graph.assignments[i].target) inputs[k] = results[1 + i];
+  }
+  EXPECT_LT(losses.back(), 0.7 * losses.front()) << fmt::format("{} -> {}", losses.front(), losses.back());
+}
+
+TEST(Pipeline, RecordsWhatEachPassDid) {
+  const SmallModel model = small_model();
+  PipelineOptions options;
+  options.mixed_precision.compute = DType::kBF16;
+  options.recompute = RecomputePolicy::kBlock;
+  PipelineTrace trace;
+  trace.with_text = true;
+  const Graph graph = run_pipeline(model.graph, options, &trace);
+  std::vector<std::string> names;
+  size_t nodes = model.graph.nodes().size();
+  for (const PassRecord& record : trace.records) {
+    names.push_back(record.name);
+    EXPECT_EQ(record.nodes_before, nodes);
+    EXPECT_GE(record.milliseconds, 0);
+    EXPECT_THAT(record.text, testing::HasSubstr("input \"tokens\""));
+    nodes = record.nodes_after;
+  }
+  EXPECT_EQ(nodes, graph.nodes().size());
+  EXPECT_EQ(trace.records.back().text, print_graph(graph));
+  EXPECT_THAT(names, testing::ElementsAre("eliminate_dead_code", "canonicalize", "eliminate_common_subexpressions",
+                                          "mixed_precision", "canonicalize", "eliminate_common_subexpressions",
+                                          "recompute", "expand_linear_cross_entropy", "canonicalize"));
+}
+
+TEST(Pipeline, KeepsRandomGraphs) {
+  expect_same_values_on_random_graphs([](const Graph& graph) { return run_pipeline(graph, {}); }, 100);
+}
+
+}  // namespace
+}  // namespace causeway

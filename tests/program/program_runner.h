@@ -1,0 +1,71 @@
+// Runs a graph on the CPU device from host tensors, for comparison with the reference interpreter.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "causeway/device/cpu/cpu_device.h"
+#include "causeway/graph/host_tensor.h"
+#include "causeway/program/program.h"
+
+namespace causeway {
+
+class ProgramRunner {
+ public:
+  explicit ProgramRunner(int thread_count = 0) : device_(thread_count) {}
+
+  // Outputs, then the new values of assigned inputs, in order.
+  std::vector<HostTensor> run(const Graph& graph, const std::vector<HostTensor>& inputs,
+                              const SymbolBindings& bindings = {}) {
+    Program program(graph, device_, library_, arena_);
+    return run(program, inputs, bindings);
+  }
+
+  std::vector<HostTensor> run(Program& program, const std::vector<HostTensor>& inputs,
+                              const SymbolBindings& bindings = {}) {
+    const Graph& graph = program.graph();
+    std::vector<DeviceBuffer> buffers;
+    std::vector<void*> input_pointers, output_pointers;
+    for (const HostTensor& input : inputs) {
+      const std::vector<std::byte> bytes = to_bytes(input);
+      buffers.push_back(device_.allocate(bytes.size()));
+      device_.copy_to_device(buffers.back().data(), bytes.data(), bytes.size());
+      input_pointers.push_back(buffers.back().data());
+    }
+    for (const Value output : graph.outputs) {
+      const size_t bytes = byte_count(graph.type(output), bindings);
+      buffers.push_back(device_.allocate(bytes));
+      // Poison, so that an element nobody writes shows.
+      if (bytes != 0) std::memset(buffers.back().data(), 0xff, bytes);
+      output_pointers.push_back(buffers.back().data());
+    }
+    program.run(input_pointers, output_pointers, bindings);
+    std::vector<HostTensor> results;
+    for (size_t i = 0; i < graph.outputs.size(); ++i)
+      results.push_back(read(graph.type(graph.outputs[i]), output_pointers[i], bindings));
+    for (const Assignment& assignment : graph.assignments)
+      for (size_t i = 0; i < graph.inputs().size(); ++i)
+        if (graph.inputs()[i] == assignment.target)
+          results.push_back(read(graph.type(assignment.target), input_pointers[i], bindings));
+    return results;
+  }
+
+  CpuDevice& device() { return device_; }
+  KernelLibrary& library() { return library_; }
+  Arena& arena() { return arena_; }
+
+ private:
+  static size_t byte_count(const TensorType& type, const SymbolBindings& bindings) {
+    return static_cast<size_t>(element_count(type.shape).evaluate(bindings)) * size_bytes(type.dtype);
+  }
+  static HostTensor read(const TensorType& type, const void* data, const SymbolBindings& bindings) {
+    return from_bytes(type.dtype, evaluate(type.shape, bindings), data);
+  }
+
+  CpuDevice device_;
+  KernelLibrary library_{device_, std::make_shared<KernelCache>()};
+  Arena arena_{device_};
+};
+
+}  // namespace causeway

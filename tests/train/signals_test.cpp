@@ -1,0 +1,99 @@
+#include "causeway/train/signals.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <functional>
+
+#include "causeway/base/error.h"
+
+namespace causeway {
+namespace {
+
+// The wait status of a child that runs `body` and then ends with status 0.
+int status_of_child(const std::function<void()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    body();
+    ::_exit(0);
+  }
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return status;
+}
+
+TEST(Signals, Requests) {
+  SignalWatch watch;
+  EXPECT_EQ(watch.poll(), SignalRequest::kNone);
+  EXPECT_EQ(watch.stop_signal(), 0);
+  std::raise(SIGUSR1);
+  std::raise(SIGUSR1);
+  EXPECT_EQ(watch.poll(), SignalRequest::kSave);
+  EXPECT_EQ(watch.poll(), SignalRequest::kNone);
+  std::raise(SIGUSR1);
+  std::raise(SIGTERM);
+  EXPECT_EQ(watch.poll(), SignalRequest::kStop);
+  EXPECT_EQ(watch.poll(), SignalRequest::kStop);
+  EXPECT_EQ(watch.stop_signal(), SIGTERM);
+}
+
+TEST(Signals, EachWatchStartsAfresh) {
+  {
+    SignalWatch watch;
+    std::raise(SIGINT);
+    EXPECT_EQ(watch.stop_signal(), SIGINT);
+  }
+  SignalWatch watch;
+  EXPECT_EQ(watch.poll(), SignalRequest::kNone);
+  std::raise(SIGINT);
+  EXPECT_EQ(watch.poll(), SignalRequest::kStop);
+}
+
+TEST(Signals, OnlyOneWatch) {
+  const SignalWatch watch;
+  EXPECT_THROW(SignalWatch(), InternalError);
+}
+
+TEST(Signals, SecondInterruptExitsAtOnce) {
+  const int status = status_of_child([] {
+    const SignalWatch watch;
+    std::raise(SIGINT);
+    std::raise(SIGINT);
+  });
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+  EXPECT_EQ(status_of_child([] {
+              const SignalWatch watch;
+              std::raise(SIGTERM);
+              std::raise(SIGTERM);
+              std::raise(SIGINT);
+            }),
+            0);
+}
+
+TEST(Signals, FormerHandlersComeBack) {
+  const int status = status_of_child([] {
+    {
+      const SignalWatch watch;
+    }
+    std::raise(SIGTERM);
+  });
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGTERM);
+}
+
+TEST(Signals, ClosedPipeIsAnErrorOfTheWrite) {
+  EXPECT_EQ(status_of_child([] {
+              const SignalWatch watch;
+              int ends[2];
+              if (::pipe(ends) != 0) ::_exit(1);
+              ::close(ends[0]);
+              if (::write(ends[1], "x", 1) != -1 || errno != EPIPE) ::_exit(2);
+            }),
+            0);
+}
+
+}  // namespace
+}  // namespace causeway

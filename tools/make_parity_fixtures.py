@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""Make the parity fixtures in tests/fixtures/parity.
+
+Each fixture is a tiny model with random weights, built and run by Hugging Face transformers and PyTorch in float32 on
+the CPU: a configuration and weights as Hugging Face saves them, and the logits, loss and gradients to be matched.
+
+    python tools/make_parity_fixtures.py [--output tests/fixtures/parity] [NAME ...]
+
+Needs torch, transformers, safetensors. tools/check_parity_fixtures.py checks the result without either library.
+"""
+
+import argparse
+import shutil
+import tempfile
+import zlib
+from pathlib import Path
+
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from transformers import (
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+    MptConfig,
+    MptForCausalLM,
+)
+
+BATCH = 2
+SEQUENCE = 24
+IGNORED = -100
+TRAINING_STEPS = 10
+LARGEST_DIRECTORY = 1_000_000
+
+LLAMA = dict(
+    hidden_size=64,
+    intermediate_size=96,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    max_position_embeddings=64,
+    attn_implementation="eager",
+)
+
+# name -> (model class, configuration, whether a short training run is recorded too)
+FIXTURES = {
+    "gpt2": (
+        GPT2LMHeadModel,
+        GPT2Config(
+            vocab_size=97,
+            n_positions=32,
+            n_embd=64,
+            n_layer=2,
+            n_head=4,
+            resid_pdrop=0.0,
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
+            bos_token_id=0,
+            eos_token_id=0,
+            attn_implementation="eager",
+        ),
+        False,
+    ),
+    "llama": (LlamaForCausalLM, LlamaConfig(vocab_size=96, rms_norm_eps=1e-5, **LLAMA), True),
+    "llama_tied": (
+        LlamaForCausalLM,
+        LlamaConfig(vocab_size=101, rms_norm_eps=1e-6, rope_theta=500000.0, tie_word_embeddings=True, **LLAMA),
+        False,
+    ),
+    "mistral": (MistralForCausalLM, MistralConfig(vocab_size=112, rms_norm_eps=1e-5, sliding_window=8, **LLAMA), False),
+    "mpt": (
+        MptForCausalLM,
+        MptConfig(vocab_size=96, d_model=64, n_heads=4, n_layers=2, max_seq_len=32, attn_implementation="eager"),
+        False,
+    ),
+    "mpt_heads6": (
+        MptForCausalLM,
+        MptConfig(vocab_size=97, d_model=48, n_heads=6, n_layers=2, max_seq_len=32, attn_implementation="eager"),
+        False,
+    ),
+}
+
+
+def randomise(model, generator):
+    """Give every parameter, norms and biases included, values far from the defaults that would hide a mistake."""
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            noise = torch.randn(parameter.shape, generator=generator)
+            is_norm_weight = parameter.dim() == 1 and name.endswith("weight")
+            parameter.copy_(1.0 + 0.2 * noise if is_norm_weight else (0.1 if parameter.dim() > 1 else 0.2) * noise)
+
+
+def mean_loss(model, input_ids, labels):
+    logits = model(input_ids=input_ids, use_cache=False).logits
+    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORED)
+    return logits, loss
+
+
+def train(model, input_ids, labels):
+    """TRAINING_STEPS of AdamW on one batch; decay on matrices only, gradients clipped to a norm of 1."""
+    parameters = list(model.parameters())
+    groups = [
+        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": 0.1},
+        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
+    ]
+    optimizer = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), eps=1e-8, foreach=False, fused=False)
+    losses, norms = [], []
+    for _ in range(TRAINING_STEPS):
+        optimizer.zero_grad()
+        loss = mean_loss(model, input_ids, labels)[1]
+        loss.backward()
+        norms.append(torch.nn.utils.clip_grad_norm_(parameters, 1.0).detach())
+        losses.append(loss.detach())
+        optimizer.step()
+    with torch.no_grad():
+        final_loss = mean_loss(model, input_ids, labels)[1]
+    recorded = {"train.losses": torch.stack(losses), "train.grad_norms": torch.stack(norms), "train.final_loss": final_loss}
+    for name, parameter in model.named_parameters():
+        recorded[f"train.param.{name}"] = parameter.detach().clone()
+    return recorded
+
+
+def make(name, output):
+    model_class, config, with_training = FIXTURES[name]
+    generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
+    model = model_class(config).float().eval()
+    randomise(model, generator)
+    # Tying keeps one tensor under two names; the copy above must not have parted them.
+    if config.tie_word_embeddings:
+        assert model.get_output_embeddings().weight is model.get_input_embeddings().weight
+
+    directory = output / name
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    with tempfile.TemporaryDirectory() as saved:
+        model.save_pretrained(saved)
+        for file in ("config.json", "model.safetensors"):
+            shutil.copyfile(Path(saved) / file, directory / file)
+
+    tokens = torch.randint(config.vocab_size, (BATCH, SEQUENCE + 1), generator=generator)
+    input_ids, labels = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
+    labels[0, :3] = IGNORED
+    labels[1, 10] = IGNORED
+    labels[1, -1] = IGNORED
+
+    logits, loss = mean_loss(model, input_ids, labels)
+    loss.backward()
+    expected = {"input_ids": input_ids, "labels": labels, "logits": logits.detach(), "loss": loss.detach()}
+    for parameter_name, parameter in model.named_parameters():
+        expected[f"grad.{parameter_name}"] = parameter.grad.clone()
+    if with_training:
+        expected |= train(model, input_ids, labels)
+    expected = {key: value.contiguous() for key, value in expected.items()}
+    save_file(expected, directory / "expected.safetensors")
+
+    for file in directory.iterdir():
+        file.chmod(0o644)
+    size = sum(file.stat().st_size for file in directory.iterdir())
+    assert size < LARGEST_DIRECTORY, f"{name}: {size} bytes"
+    weights = load_file(directory / "model.safetensors")
+    count = sum(tensor.numel() for tensor in weights.values())
+    print(f"{name:12} {count:7} parameters  {size / 1000:6.0f} kB  loss {loss:.4f}  logit std {logits.std():.3f}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    default_output = Path(__file__).resolve().parent.parent / "tests/fixtures/parity"
+    parser.add_argument("--output", type=Path, default=default_output)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(FIXTURES)} (default: all)")
+    arguments = parser.parse_args()
+    unknown = sorted(set(arguments.names) - set(FIXTURES))
+    if unknown:
+        parser.error(f"no fixture named {', '.join(unknown)}; there are {', '.join(FIXTURES)}")
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    print(f"torch {torch.__version__}, transformers {transformers.__version__}")
+    for name in arguments.names or FIXTURES:
+        make(name, arguments.output)
+
+
+if __name__ == "__main__":
+    main()
