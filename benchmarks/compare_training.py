@@ -123,7 +123,7 @@ def main():
     p.add_argument("recipe")
     p.add_argument("--runs", type=int, default=3, help="rounds")
     p.add_argument("--skip", type=int, default=2, help="first steps of each run left out")
-    p.add_argument("--causeway-arguments", default="", help="more arguments of causeway train; {run}: a fresh directory")
+    p.add_argument("--causeway-arguments", default="", help="{run}: a fresh directory")
     p.add_argument("--metrics", help="where metrics.jsonl appears, when not in {run}")
     p.add_argument("--pytorch-python", default=sys.executable)
     p.add_argument("--pytorch-arguments", required=True, help="of pytorch_peer.py")

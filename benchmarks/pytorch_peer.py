@@ -13,11 +13,13 @@ keeps large blocks instead of returning them to the kernel after each operation.
         --data tinyshakespeare.txt --steps 1000 --batch 16 --sequence 256 --warmup 100 --eval-every 250
 
 Writes JSON lines: one a step (step from 1, loss in nats a token before the update, gradient norm before clipping,
-learning rate, tokens, seconds), one an evaluation, and a summary. Seconds cover a whole step: sampling, forward, backward,
-clipping, update. The summary leaves out the first --skip steps (compilation, first touch of memory).
+learning rate, tokens, seconds, processor seconds of all threads together), one an evaluation, and a summary. Seconds
+cover a whole step: sampling, forward, backward, clipping, update. Where processor seconds fall short of seconds times
+threads, the machine was busy with something else or the threads waited for each other. The summary leaves out the
+first --skip steps (compilation, first touch of memory).
 
-The learning rate rises linearly, lr * step / warmup for step = 1..warmup, then follows a cosine that would
-reach min-lr one step after the last: min-lr + (lr - min-lr) * (1 + cos(pi * (step - 1 - warmup) / (steps - warmup))) / 2.
+The learning rate rises linearly, lr * step / warmup for step = 1..warmup, then follows a cosine that would reach min-lr
+one step after the last: min-lr + (lr - min-lr) * (1 + cos(pi * (step - 1 - warmup) / (steps - warmup))) / 2.
 
 Needs torch, numpy, safetensors, and g++ for torch.compile.
 """
@@ -42,10 +44,10 @@ INITIAL_STD = 0.02
 
 
 class Gpt2Block(nn.Module):
-    def __init__(self, width, heads):
+    def __init__(self, a):
         super().__init__()
-        self.heads = heads
-        self.ln_1, self.ln_2 = nn.LayerNorm(width, eps=1e-5), nn.LayerNorm(width, eps=1e-5)
+        width, self.heads = a.width, a.heads
+        self.ln_1, self.ln_2 = nn.LayerNorm(width, eps=a.norm_eps), nn.LayerNorm(width, eps=a.norm_eps)
         self.qkv, self.attention_out = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
@@ -62,8 +64,8 @@ class Gpt2(nn.Module):
     def __init__(self, a):
         super().__init__()
         self.tokens, self.positions = nn.Embedding(a.vocabulary, a.width), nn.Embedding(a.sequence, a.width)
-        self.blocks = nn.ModuleList(Gpt2Block(a.width, a.heads) for _ in range(a.layers))
-        self.norm = nn.LayerNorm(a.width, eps=1e-5)
+        self.blocks = nn.ModuleList(Gpt2Block(a) for _ in range(a.layers))
+        self.norm = nn.LayerNorm(a.width, eps=a.norm_eps)
         initialise(self, [m for b in self.blocks for m in (b.attention_out, b.down)])
 
     def forward(self, ids, labels):
@@ -93,7 +95,7 @@ class LlamaBlock(nn.Module):
         super().__init__()
         self.heads, self.kv_heads, self.head_width = a.heads, a.kv_heads, a.width // a.heads
         self.ffn = a.ffn
-        self.norm_1, self.norm_2 = nn.RMSNorm(a.width, eps=1e-5), nn.RMSNorm(a.width, eps=1e-5)
+        self.norm_1, self.norm_2 = nn.RMSNorm(a.width, eps=a.norm_eps), nn.RMSNorm(a.width, eps=a.norm_eps)
         self.qkv = nn.Linear(a.width, (a.heads + 2 * a.kv_heads) * self.head_width, bias=False)
         self.attention_out = nn.Linear(a.width, a.width, bias=False)
         self.gate_up = nn.Linear(a.width, 2 * a.ffn, bias=False)
@@ -125,7 +127,7 @@ class Llama(nn.Module):
         super().__init__()
         self.tokens = nn.Embedding(a.vocabulary, a.width)
         self.blocks = nn.ModuleList(LlamaBlock(a) for _ in range(a.layers))
-        self.norm = nn.RMSNorm(a.width, eps=1e-5)
+        self.norm = nn.RMSNorm(a.width, eps=a.norm_eps)
         self.head = None if a.tied else nn.Linear(a.width, a.vocabulary, bias=False)
         half = a.width // a.heads // 2
         angles = torch.arange(a.sequence)[:, None] * a.rope_theta ** (-torch.arange(half) / half)
@@ -267,6 +269,7 @@ def parse_arguments():
     p.add_argument("--kv-heads", type=int, help="llama; default: as many as heads")
     p.add_argument("--ffn", type=int, default=704, help="llama; gpt2 has 4 x width")
     p.add_argument("--rope-theta", type=float, default=10000.0, help="llama")
+    p.add_argument("--norm-eps", type=float, default=1e-5)
     p.add_argument("--tied", action="store_true", help="llama: tie the head (gpt2's always is)")
     p.add_argument("--vocabulary", type=int, help="default 50304 (gpt2, its 50257 padded), 256 (llama)")
     p.add_argument("--sequence", type=int, help="default 1024 (gpt2), 256 (llama)")
@@ -341,7 +344,7 @@ def main():
 
     losses, seconds, evaluated = [], [], {}
     for step in range(1, a.steps + 1):
-        start = time.perf_counter()
+        start, cpu_start = time.perf_counter(), time.process_time()
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(a, step)
         loss_sum = 0.0
@@ -356,7 +359,8 @@ def main():
         optimizer.zero_grad(set_to_none=True)
         seconds.append(time.perf_counter() - start)
         losses.append(loss_sum / micro_steps)
-        timing = {"tokens": a.batch * a.sequence, "seconds": seconds[-1]}
+        cpu_seconds = time.process_time() - cpu_start
+        timing = {"tokens": a.batch * a.sequence, "seconds": seconds[-1], "cpu_seconds": cpu_seconds}
         say(step=step, loss=losses[-1], grad_norm=norm, learning_rate=learning_rate(a, step), **timing)
         if windows.held_out is not None and (step == a.steps or (a.eval_every and step % a.eval_every == 0)):
             evaluated = evaluate(step)

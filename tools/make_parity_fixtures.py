@@ -117,7 +117,8 @@ def train(model, input_ids, labels):
         optimizer.step()
     with torch.no_grad():
         final_loss = mean_loss(model, input_ids, labels)[1]
-    recorded = {"train.losses": torch.stack(losses), "train.grad_norms": torch.stack(norms), "train.final_loss": final_loss}
+    recorded = {"train.losses": torch.stack(losses), "train.grad_norms": torch.stack(norms)}
+    recorded["train.final_loss"] = final_loss
     for name, parameter in model.named_parameters():
         recorded[f"train.param.{name}"] = parameter.detach().clone()
     return recorded

@@ -277,6 +277,8 @@ EmittedValue ExpressionEmitter::expand(Value value, const ElementPosition& posit
     }
     case Op::kGather:
       return gather(node, position);
+    case Op::kConstant:
+      return {literal(node.attributes.dtype, node.attributes.value), 0};
     default:
       break;
   }

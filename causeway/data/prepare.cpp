@@ -346,8 +346,13 @@ void check_options(const PrepareOptions& options) {
 }  // namespace
 
 PrepareSummary prepare_dataset(const PrepareOptions& options, const Tokenizer& tokenizer) {
-  check_options(options);
-  return Preparation(options, tokenizer).run();
+  try {
+    check_options(options);
+    return Preparation(options, tokenizer).run();
+  } catch (const std::filesystem::filesystem_error& error) {
+    throw Error(ErrorKind::kIo, fmt::format("the dataset cannot be prepared: {}", error.code().message()),
+                error.path1().string(), "Check that the inputs can be read and the output directory written.");
+  }
 }
 
 }  // namespace causeway

@@ -72,6 +72,8 @@ const Graph& Step::traced_graph(const std::vector<TensorType>& arguments) {
 }
 
 Step::Call Step::prepare_call(const std::vector<Tensor>& arguments, Compiled*& compiled) {
+  // What was recorded eagerly is computed before the step updates tensors in place.
+  if (Trace::current().is_eager() && !Trace::current().captured().empty()) Trace::current().flush();
   Call call;
   std::vector<TensorType> types;
   for (const Tensor& argument : arguments) {

@@ -65,11 +65,14 @@ bool Tensor::holds_values() const { return state_ != nullptr && state_->trace ==
 
 void Tensor::evaluate() const {
   if (state_ == nullptr) throw Error(ErrorKind::kInvalidArgument, "an undefined tensor was used");
-  if (state_->trace == nullptr) return;
-  if (!state_->trace->is_eager())
+  // A tensor with values is still to be computed when it was assigned to in the present trace.
+  Trace* trace = state_->trace;
+  if (trace == nullptr && Trace::current().has_assigned(state_.get())) trace = &Trace::current();
+  if (trace == nullptr) return require_values(*state_);
+  if (!trace->is_eager())
     throw Error(ErrorKind::kInvalidArgument, "a tensor's values were asked for while its step was being traced", {},
                 "Return the tensor from the step's function and read it from the step's result.");
-  state_->trace->flush();
+  trace->flush();
 }
 
 const DeviceBuffer& Tensor::buffer() const {
@@ -86,6 +89,9 @@ void Tensor::read_bytes(std::span<std::byte> bytes) const {
 }
 
 void Tensor::write_bytes(std::span<const std::byte> bytes) {
+  // What was recorded with the old values is computed from them.
+  if (state_ != nullptr && Trace::current().is_eager() && Trace::current().has_captured(state_.get()))
+    Trace::current().flush();
   const DeviceBuffer& memory = buffer();
   if (bytes.size() != constant_bytes(state_->type))
     throw Error(ErrorKind::kInvalidArgument,
@@ -120,6 +126,7 @@ void Tensor::assign(const Tensor& value) {
 
 std::vector<Tensor> apply_all(Op op, std::span<const Tensor> inputs, Attributes attributes) {
   Trace& trace = Trace::current();
+  trace.flush_when_long();
   std::vector<Value> values;
   values.reserve(inputs.size());
   for (const Tensor& input : inputs) values.push_back(trace.use(input));

@@ -10,7 +10,7 @@ namespace {
 
 thread_local Trace* current_trace = nullptr;
 
-// Recorded ops beyond this are computed, so that a long eager loop does not record forever.
+// Nodes that an eager trace holds before flush_when_long() computes them.
 constexpr size_t kLongestEagerTrace = 20000;
 
 }  // namespace
@@ -40,6 +40,25 @@ size_t constant_bytes(const TensorType& type) {
   return static_cast<size_t>(element_count(type.shape).constant()) * size_bytes(type.dtype);
 }
 
+void require_values(const TensorState& state) {
+  const auto is_zero = [](const Dim& dim) { return dim.is_constant(0); };
+  if (state.buffer.memory != nullptr || std::any_of(state.type.shape.begin(), state.type.shape.end(), is_zero)) return;
+  throw Error(ErrorKind::kInvalidArgument, "a tensor was used after the step that it belonged to", {},
+              "Return from a step's function what is to be used outside it.");
+}
+
+bool Trace::has_assigned(TensorState* state) const {
+  const auto value = value_of_.find(state);
+  if (value == value_of_.end()) return false;
+  return std::none_of(captured_.begin(), captured_.end(), [&](const Captured& captured) {
+    return captured.tensor.state().get() == state && captured.input == value->second;
+  });
+}
+
+void Trace::flush_when_long() {
+  if (eager_ && graph.nodes().size() > kLongestEagerTrace) flush();
+}
+
 Value Trace::use(const Tensor& tensor) {
   const std::shared_ptr<TensorState>& state = tensor.state();
   if (state == nullptr) throw Error(ErrorKind::kInvalidArgument, "an undefined tensor was used");
@@ -47,13 +66,10 @@ Value Trace::use(const Tensor& tensor) {
     const auto assigned = value_of_.find(state.get());
     return assigned == value_of_.end() ? state->value : assigned->second;
   }
-  if (state->trace != nullptr) tensor.evaluate();
-  if (eager_ && graph.nodes().size() > kLongestEagerTrace) flush();
+  if (state->trace != nullptr && captures_ == Captures::kValues) tensor.evaluate();
   const auto known = value_of_.find(state.get());
   if (known != value_of_.end()) return known->second;
-  if (state->buffer.memory == nullptr && constant_bytes(state->type) != 0)
-    throw Error(ErrorKind::kInvalidArgument, "a tensor was used after the step that it belonged to", {},
-                "Return from a step's function what is to be used outside it.");
+  if (state->trace == nullptr) require_values(*state);
   const Value input = graph.add_input(fmt::format("captured{}", captured_.size()), state->type);
   captured_.push_back({tensor, input});
   value_of_[state.get()] = input;

@@ -21,7 +21,10 @@ struct TensorState {
 
 class Trace {
  public:
-  Trace() = default;
+  // Which tensors of other traces become inputs: those with values (which are computed if need be), or any, as in a
+  // function within another trace whose captured tensors are handed on to that trace.
+  enum class Captures { kValues, kAnything };
+  explicit Trace(Captures captures = Captures::kValues) : captures_(captures) {}
   Trace(const Trace&) = delete;
   Trace& operator=(const Trace&) = delete;
   ~Trace();
@@ -37,7 +40,15 @@ class Trace {
   void assign(const Tensor& target, Value value);
   void stop(Value value) { stopped_.push_back(value); }
   void register_state(TensorState* state) { live_.insert(state); }
-  void forget_state(TensorState* state) { live_.erase(state); }
+  void forget_state(TensorState* state) {
+    live_.erase(state);
+    value_of_.erase(state);
+  }
+  // Whether the tensor is an input of this trace, and whether it was also given a new value.
+  bool has_captured(TensorState* state) const { return value_of_.contains(state); }
+  bool has_assigned(TensorState* state) const;
+  // Computes what an eager trace has recorded once that is long, so that a long loop does not record forever.
+  void flush_when_long();
   // Computes every tensor that still stands for a value of this eager trace, and starts afresh.
   void flush();
 
@@ -55,6 +66,7 @@ class Trace {
   friend class TraceScope;
 
   bool eager_ = true;
+  Captures captures_;
   std::vector<Captured> captured_;
   std::map<TensorState*, Value> value_of_;  // captured tensors' present values: their input, or what was assigned
   std::set<TensorState*> live_;
@@ -72,6 +84,9 @@ class TraceScope {
  private:
   Trace* previous_;
 };
+
+// Throws Error(kInvalidArgument) unless the tensor, which no trace computes, has memory.
+void require_values(const TensorState& state);
 
 // Sizes in bytes of a type without symbols.
 size_t constant_bytes(const TensorType& type);

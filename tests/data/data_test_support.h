@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <span>
 #include <string>
@@ -36,7 +37,9 @@ class TemporaryDirectory {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path write(std::string_view name, std::string_view text) const {
     std::filesystem::create_directories((path_ / name).parent_path());
-    write_file_atomically(path_ / name, text);
+    // Some file systems flush a file that is truncated and rewritten; a new one they do not.
+    std::filesystem::remove(path_ / name);
+    std::ofstream(path_ / name, std::ios::binary).write(text.data(), static_cast<std::streamsize>(text.size()));
     return path_ / name;
   }
 

@@ -205,6 +205,10 @@ TEST(Prepare, NamesBadInput) {
   const Error missing = caught([&] { prepare_dataset(options, ByteTokenizer()); });
   EXPECT_EQ(missing.message(), "the text does not exist");
   EXPECT_EQ(missing.hint(), fmt::format("Did you mean \"{}\"?", (directory / "empty.txt").string()));
+  options.inputs = {directory.write("a.txt", "abc")};
+  options.output = directory / "a.txt" / "out";
+  EXPECT_EQ(caught([&] { prepare_dataset(options, ByteTokenizer()); }).kind(), ErrorKind::kIo);
+  options.output = directory / "out";
   std::filesystem::create_directories(directory / "nothing");
   options.inputs = {directory / "nothing"};
   EXPECT_EQ(caught([&] { prepare_dataset(options, ByteTokenizer()); }).message(),

@@ -89,7 +89,7 @@ TEST(SampleOrder, IsAPureFunctionOfSeedAndSample) {
   const SampleOrder b(100000, 16, 7);
   const SampleOrder c(100000, 16, 8);
   int equal = 0;
-  for (uint64_t i = 20000; i > 0; i -= 7) {
+  for (uint64_t i = 0; i < 20000; i += 7) {
     EXPECT_EQ(a.window(i).offset, b.window(i).offset);
     equal += a.window(i).offset == c.window(i).offset;
   }

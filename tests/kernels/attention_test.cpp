@@ -397,18 +397,14 @@ TYPED_TEST(AttentionTest, GroupedQueries) {
 }
 
 TYPED_TEST(AttentionTest, HeadDimensions) {
-  Case<Causal, TypeParam, 16>({1, 2, 2, 70, 70}, {}).check();
   Case<Causal, TypeParam, 40>({1, 2, 2, 70, 70}, {}).check();
-  Case<Causal, TypeParam, 80>({1, 2, 2, 70, 70}, {}).check();
   Case<Causal, TypeParam, 96>({1, 2, 2, 70, 70}, {}).check();
-  Case<Causal, TypeParam, 128>({1, 2, 2, 130, 130}, {}).check();
   Case<Causal, TypeParam, 256>({1, 1, 1, 130, 130}, {}).check();
   Case<Full, TypeParam, 5>({1, 1, 1, 20, 30}, {}).check();
 }
 
 TYPED_TEST(AttentionTest, OtherBlockSizes) {
   Case<Causal, TypeParam, 64, true, 16>({1, 2, 1, 100, 100}, {}).check();
-  Case<Causal, TypeParam, 64, true, 48>({1, 2, 1, 100, 100}, {}).check();
   Case<Causal, TypeParam, 64, true, 128>({1, 2, 1, 300, 300}, {}).check();
 }
 

@@ -25,6 +25,9 @@
 #include "causeway/kernels/attention_block_map.h"
 #include "causeway/kernels/x86/attention_tile.h"
 
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wpsabi"
+
 namespace attention_tile {
 
 template <class P>
@@ -273,6 +276,8 @@ class Forward {
 };
 
 }  // namespace attention_tile
+
+#pragma clang diagnostic pop
 
 // Runs task 0 to batch * kv_heads * query_splits - 1. `scratch`: 64-byte aligned, of the size that
 // attention_forward_launch() states.

@@ -15,6 +15,9 @@
 
 #include "causeway/kernels/x86/attention.h"
 
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wpsabi"
+
 namespace attention_tile {
 
 template <class P>
@@ -290,6 +293,8 @@ class Backward {
 };
 
 }  // namespace attention_tile
+
+#pragma clang diagnostic pop
 
 // Runs task 0 to batch * kv_heads - 1. `scratch`: 64-byte aligned, of the size that attention_backward_launch() states.
 template <class P>

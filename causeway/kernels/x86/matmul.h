@@ -64,7 +64,7 @@ struct PackedTerm<true> {
   using Type = uint16_t;
 };
 
-// The operand to pack, seen as rows of terms: row(i) is a row of A or a column of B.
+// The operand to pack, seen as rows of terms along k: the rows of A, or the columns of B.
 template <class P, bool kIsA>
 struct Operand {
   static constexpr bool kContiguousInK = kIsA ? P::kAContiguousInK : !P::kBContiguousInN;

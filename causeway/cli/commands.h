@@ -1,0 +1,21 @@
+// The commands of the program, one file each. A command adds its options to the command line and returns what to run.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace causeway {
+
+// Each adds its subcommand to `program`. The subcommand's callback throws Error for what the user can mend.
+void add_train_command(CLI::App& program);
+void add_generate_command(CLI::App& program);
+void add_data_command(CLI::App& program);
+void add_checkpoint_command(CLI::App& program);
+void add_doctor_command(CLI::App& program);
+void add_explain_command(CLI::App& program);
+void add_completion_command(CLI::App& program);
+
+// The status that the program exits with when a command has run and has something to say by it (a damaged checkpoint);
+// 0 otherwise.
+extern int command_status;
+
+}  // namespace causeway

@@ -1,0 +1,116 @@
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "causeway/cli/commands.h"
+#include "causeway/codegen/compiler.h"
+#include "causeway/graph/printer.h"
+#include "causeway/tensor/runtime.h"
+#include "causeway/train/progress_line.h"
+#include "causeway/train/training_step.h"
+
+namespace causeway {
+namespace {
+
+struct Options {
+  std::string recipe;
+  std::vector<std::string> overrides;
+  bool graph = false;
+  bool passes = false;
+  bool program = false;
+  bool kernels = false;
+  bool assembly = false;
+  bool json = false;
+};
+
+void run(const Options& options) {
+  const Recipe recipe = load_recipe(options.recipe, options.overrides);
+  const std::unique_ptr<LanguageModel> model =
+      LanguageModel::create(recipe.model, static_cast<uint64_t>(recipe.train.seed));
+  TrainingStep step(*model, recipe);
+  PipelineTrace trace;
+  trace.with_text = options.passes;
+  step.main_step().record_passes(&trace);
+  Program& program = step.main_step().prepare(step.main_arguments());
+  step.main_step().record_passes(nullptr);
+  const StepCost cost = step.cost();
+  const ProgramMemory memory = program.memory();
+  const double tokens = static_cast<double>(recipe.train.batch_size * recipe.data.sequence_length);
+  const std::vector<Program::KernelReport> reports = program.kernel_reports();
+
+  if (options.json) {
+    nlohmann::ordered_json json = {{"parameters", parameter_count(recipe.model)},
+                                   {"parameter_bytes", cost.parameter_bytes},
+                                   {"optimizer_bytes", cost.optimizer_bytes},
+                                   {"arena_bytes", cost.arena_bytes},
+                                   {"peak_bytes", cost.total_bytes()},
+                                   {"flops_per_token", cost.flops.total() / tokens},
+                                   {"forward_flops_per_token", cost.flops.forward / tokens},
+                                   {"kernels", program.sources().size()},
+                                   {"launches", reports.size()}};
+    for (const PassRecord& record : trace.records)
+      json["passes"].push_back({{"name", record.name},
+                                {"nodes_before", record.nodes_before},
+                                {"nodes_after", record.nodes_after},
+                                {"milliseconds", record.milliseconds}});
+    for (const ProgramMemory::Item& item : memory.largest)
+      json["largest_buffers"].push_back({{"name", item.name}, {"bytes", item.bytes}});
+    fmt::print("{}\n", json.dump());
+    return;
+  }
+  if (options.graph)
+    fmt::print("graph as traced\n{}\n", print_graph(step.main_step().traced_graph(step.main_arguments())));
+  fmt::print("passes\n");
+  for (const PassRecord& record : trace.records) {
+    fmt::print("  {:<32}{:>7} -> {:<7} nodes  {:>8.1f} ms{}\n", record.name, record.nodes_before, record.nodes_after,
+               record.milliseconds, record.nodes_before == record.nodes_after ? "  (same number)" : "");
+    if (options.passes) fmt::print("{}\n", record.text);
+  }
+  std::map<std::string, int> kinds;
+  for (const Program::KernelReport& report : reports) ++kinds[report.kind];
+  fmt::print("\nprogram: {} launches of {} distinct kernels\n", reports.size(), program.sources().size());
+  for (const auto& [kind, count] : kinds) fmt::print("  {:<24}{}\n", kind, count);
+  if (options.program)
+    for (size_t i = 0; i < reports.size(); ++i)
+      fmt::print("  {:>4}  kernel {:<4}{:<20}{:<32}{}\n", i, reports[i].source, reports[i].kind, reports[i].scope,
+                 reports[i].members);
+  if (options.kernels || options.assembly)
+    for (size_t i = 0; i < program.sources().size(); ++i)
+      fmt::print("\n--- kernel {} ---\n{}", i,
+                 options.assembly ? compile_to_assembly(program.sources()[i], Runtime::current().device().target())
+                                  : program.sources()[i]);
+  fmt::print(
+      "\nmemory, to the byte\n  weights                 {:>16}\n  optimizer state         {:>16}\n"
+      "  activations, workspace  {:>16}\n  peak                    {:>16}  ({})\n",
+      cost.parameter_bytes, cost.optimizer_bytes, cost.arena_bytes, cost.total_bytes(),
+      format_bytes(static_cast<uint64_t>(cost.total_bytes())));
+  fmt::print("  largest buffers\n");
+  for (const ProgramMemory::Item& item : memory.largest) fmt::print("  {:>16}  {}\n", item.bytes, item.name);
+  fmt::print(
+      "\nFLOPs per token: {:.6g} (forward {:.6g}, backward {:.6g}; 2 per multiply-add of matrix products, attention\n"
+      "counted with the density of its mask: {:.4g} of all pairs)\n",
+      cost.flops.total() / tokens, cost.flops.forward / tokens, cost.flops.backward / tokens,
+      cost.flops.attention_pairs > 0 ? cost.flops.attended_pairs / cost.flops.attention_pairs : 1.0);
+}
+
+}  // namespace
+
+void add_explain_command(CLI::App& program) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      program.add_subcommand("explain", "Show what a recipe becomes: graph, passes, program, kernels, memory, FLOPs");
+  command->add_option("recipe", options->recipe, "The recipe, a YAML file")->required();
+  command->add_option("overrides", options->overrides, "Recipe keys to change, as key=value");
+  command->add_flag("--graph", options->graph, "Print the traced graph");
+  command->add_flag("--passes", options->passes, "Print the graph after every pass");
+  command->add_flag("--program", options->program, "Print every launch");
+  command->add_flag("--kernels", options->kernels, "Print the kernels' C++ text");
+  command->add_flag("--assembly", options->assembly, "Print the kernels' assembly");
+  command->add_flag("--json", options->json, "Print the figures as JSON");
+  command->footer("Example: causeway explain recipes/shakespeare.yaml --kernels");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace causeway

@@ -1,0 +1,85 @@
+#include "causeway/model/language_model.h"
+
+#include <cmath>
+
+#include "causeway/base/error.h"
+#include "causeway/model/families.h"
+#include "causeway/tensor/ops.h"
+
+namespace causeway {
+
+std::unique_ptr<LanguageModel> LanguageModel::create(const ModelConfig& config, std::optional<uint64_t> seed) {
+  CAUSEWAY_CHECK(config == config.resolved());
+  std::optional<InitialValues> values;
+  if (seed) values.emplace(*seed);
+  InitialValues* given = values ? &*values : nullptr;
+  switch (config.family) {
+    case ModelFamily::kGpt2:
+      return make_gpt2(config, given);
+    case ModelFamily::kMpt:
+      return make_mpt(config, given);
+    default:
+      return make_llama(config, given);
+  }
+}
+
+const Parameter& LanguageModel::parameter(const std::string& name) const {
+  std::vector<std::string> names;
+  for (const Parameter& parameter : parameters_) {
+    if (parameter.name == name) return parameter;
+    names.push_back(parameter.name);
+  }
+  const std::string nearest = nearest_name(name, names);
+  throw Error(ErrorKind::kNotFound,
+              fmt::format("the {} model has no parameter '{}'", model_family_name(config_.family), name), {},
+              nearest.empty() ? "" : fmt::format("Did you mean {}?", nearest));
+}
+
+Tensor LanguageModel::declare(const std::string& name, const std::vector<int64_t>& shape, Initial initial,
+                              InitialValues* values) {
+  Tensor tensor = Tensor::uninitialized(shape, DType::kF32);
+  if (values != nullptr) {
+    std::vector<float> elements(static_cast<size_t>(element_count(tensor.shape()).constant()),
+                                initial == Initial::kOnes ? 1.0f : 0.0f);
+    const double residual = 1 / std::sqrt(2.0 * static_cast<double>(config_.layers));
+    if (initial == Initial::kNormal || initial == Initial::kResidualNormal)
+      values->fill_normal(name, config_.initializer_range * (initial == Initial::kNormal ? 1 : residual), elements);
+    tensor.write_bytes(std::as_bytes(std::span<const float>(elements)));
+  }
+  parameters_.push_back({name, tensor, shape.size() >= 2});
+  return tensor;
+}
+
+Tensor LanguageModel::logits(const ForwardInputs& inputs) const {
+  const Tensor hidden = hidden_states(inputs);
+  const Scope scope("head");
+  return linear(hidden, output_weight());
+}
+
+Tensor LanguageModel::loss(const ForwardInputs& inputs, const Tensor& targets, const Tensor& token_weights) const {
+  const Tensor hidden = hidden_states(inputs);
+  const Scope scope("head");
+  return linear_cross_entropy(hidden, output_weight(), targets,
+                              {.reduction = Reduction::kSum, .token_weights = token_weights});
+}
+
+Tensor LanguageModel::drop(const Tensor& x, const ForwardInputs& inputs) const {
+  if (config_.dropout == 0 || !inputs.dropout_key.defined()) return x;
+  return dropout(x, config_.dropout, inputs.dropout_key);
+}
+
+Tensor LanguageModel::split_heads(const Tensor& x, int64_t heads) const {
+  return reshape(x, {x.size(0), x.size(1), heads, config_.head_dim});
+}
+
+Tensor LanguageModel::attend(const Tensor& q, const Tensor& k, const Tensor& v, const ForwardInputs& inputs,
+                             int64_t window, const Tensor& slopes) const {
+  AttentionOptions options;
+  options.mask = window > 0 ? sliding_window_mask(window) : causal_mask();
+  if (inputs.documents.defined()) options.mask = and_masks({options.mask, document_mask(inputs.documents)});
+  if (slopes.defined()) options.score = alibi_score(slopes);
+  const Tensor mixed = attention(q, k, v, options);
+  return reshape(mixed, {q.size(0), q.size(1), config_.heads * config_.head_dim});
+}
+
+}  // namespace causeway

@@ -1,0 +1,24 @@
+// Products of matrices. Operands are floats, promoted to one dtype, which is that of the result; sums accumulate in
+// f32.
+#pragma once
+
+#include "causeway/tensor/operand.h"
+
+namespace causeway {
+
+// As numpy.matmul: [..., m, k] x [..., k, n] with leading axes broadcast; a vector is a row on the left and a column on
+// the right, and its axis vanishes. When the right operand is one matrix, the left one's leading axes and rows are
+// flattened, so that the product, and each gradient, is a single matrix product.
+Tensor matmul(const Tensor& a, const Tensor& b);
+Tensor bmm(const Tensor& a, const Tensor& b);  // [B, m, k] x [B, k, n]
+Tensor mv(const Tensor& matrix, const Tensor& vector);
+Tensor dot(const Tensor& a, const Tensor& b);  // two vectors
+Tensor outer(const Tensor& a, const Tensor& b);
+// x [..., in] x weight [out, in]^T + bias [out]; the bias may be undefined.
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+// One or two operands, e.g. einsum("bthd,bshd->bhts", {q, k}). Each letter is an axis and occurs once in an operand; a
+// letter missing from the result is summed over. Without "->" the result has the letters that occur once, in
+// alphabetical order.
+Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands);
+
+}  // namespace causeway

@@ -1,0 +1,71 @@
+#include "causeway/train/evaluation.h"
+
+#include <algorithm>
+
+#include "causeway/data/batch_loader.h"
+#include "causeway/data/sample_order.h"
+#include "causeway/tensor/ops.h"
+#include "causeway/train/training_step.h"
+
+namespace causeway {
+namespace {
+
+StepOptions step_options(const Recipe& recipe) {
+  StepOptions options;
+  options.pipeline = pipeline_options(recipe);
+  return options;
+}
+
+Tensor tensor_of(const std::vector<int32_t>& values, int64_t rows) {
+  return Tensor::from_bytes(std::as_bytes(std::span(values)), {rows, static_cast<int64_t>(values.size()) / rows},
+                            DType::kI32);
+}
+
+}  // namespace
+
+Evaluator::Evaluator(const LanguageModel& model, const Recipe& recipe, const TokenDataset& dataset)
+    : recipe_(recipe),
+      dataset_(dataset),
+      document_mask_(recipe.data.document_mask),
+      rows_(recipe.train.micro_batch_size),
+      vocabulary_size_(model.config().vocabulary_size),
+      loss_sum_(
+          [&model, this](const std::vector<Tensor>& arguments) -> std::vector<Tensor> {
+            ForwardInputs inputs;
+            inputs.tokens = arguments[0];
+            if (document_mask_) inputs.documents = arguments[2];
+            const Tensor weights = cast(ge(arguments[1], 0.0), DType::kF32);
+            return {model.loss(inputs, arguments[1], weights)};
+          },
+          step_options(recipe)) {}
+
+EvaluationResult Evaluator::run() {
+  const SequentialOrder order(dataset_.token_count(), recipe_.data.sequence_length);
+  BatchOptions options;
+  options.sequence_length = recipe_.data.sequence_length;
+  options.global_batch_size = rows_;
+  options.vocabulary_size = vocabulary_size_;
+  options.document_numbers = document_mask_;
+  options.ignore_targets_across_documents = document_mask_;
+  options.read_ahead = 1;
+  BatchLoader loader(dataset_, order, options);
+  const int64_t sequences =
+      std::min<int64_t>(static_cast<int64_t>(order.sample_count()), std::max<int64_t>(1, recipe_.evaluation.sequences));
+  EvaluationResult result;
+  double sum = 0;
+  for (int64_t done = 0; done < sequences; done += rows_) {
+    Batch batch = loader.next();
+    // Rows beyond the last sequence count nothing.
+    if (done + rows_ > sequences)
+      std::fill(batch.targets.begin() + (sequences - done) * recipe_.data.sequence_length, batch.targets.end(),
+                kIgnoredTarget);
+    std::vector<Tensor> arguments = {tensor_of(batch.inputs, rows_), tensor_of(batch.targets, rows_)};
+    if (document_mask_) arguments.push_back(tensor_of(batch.documents, rows_));
+    sum += loss_sum_(arguments).front().item();
+    result.targets += std::count_if(batch.targets.begin(), batch.targets.end(), [](int32_t t) { return t >= 0; });
+  }
+  result.loss = result.targets > 0 ? sum / static_cast<double>(result.targets) : 0;
+  return result;
+}
+
+}  // namespace causeway

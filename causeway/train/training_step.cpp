@@ -1,0 +1,211 @@
+#include "causeway/train/training_step.h"
+
+#include <cmath>
+
+#include "causeway/base/error.h"
+#include "causeway/tensor/ops.h"
+
+namespace causeway {
+namespace {
+
+// Positions in the `hyper` argument, f32.
+enum Hyper : int64_t { kLearningRate, kMoment1Correction, kMoment2Correction, kHyperCount };
+
+Tensor scalar_at(const Tensor& vector, int64_t index) { return reshape(narrow(vector, 0, index, 1), {}); }
+
+template <class T>
+std::span<const std::byte> bytes_of(std::span<const T> values) {
+  return std::as_bytes(values);
+}
+
+Tensor zeros_in_memory(const Shape& shape) {
+  const TensorType type{DType::kF32, shape};
+  Tensor tensor = Tensor::uninitialized(evaluate(shape, {}), DType::kF32);
+  const std::vector<std::byte> zero(static_cast<size_t>(element_count(shape).constant()) * sizeof(float));
+  tensor.write_bytes(zero);
+  return tensor;
+}
+
+}  // namespace
+
+PipelineOptions pipeline_options(const Recipe& recipe) {
+  PipelineOptions options;
+  options.mixed_precision.compute = recipe.train.precision == "bf16" ? DType::kBF16 : DType::kF32;
+  options.recompute = *parse_recompute_policy(recipe.train.recompute);
+  return options;
+}
+
+TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe) : model_(model), recipe_(recipe) {
+  for (const Parameter& parameter : model.parameters()) {
+    weights_.push_back(parameter.tensor);
+    moment1_.push_back(zeros_in_memory(parameter.tensor.shape()));
+    moment2_.push_back(zeros_in_memory(parameter.tensor.shape()));
+    state_.push_back({"moment1." + parameter.name, moment1_.back()});
+    state_.push_back({"moment2." + parameter.name, moment2_.back()});
+    if (accumulates()) gradient_sums_.push_back(zeros_in_memory(parameter.tensor.shape()));
+  }
+  const int64_t rows = recipe.train.micro_batch_size, length = recipe.data.sequence_length;
+  tokens_ = Tensor::uninitialized({rows, length}, DType::kI32);
+  targets_ = Tensor::uninitialized({rows, length}, DType::kI32);
+  documents_ = Tensor::uninitialized({rows, recipe.data.document_mask ? length : 1}, DType::kI32);
+  target_weight_ = Tensor::uninitialized({}, DType::kF32);
+  key_ = Tensor::uninitialized({2}, DType::kI64);
+  hyper_ = Tensor::uninitialized({kHyperCount}, DType::kF32);
+  if (accumulates()) loss_sum_ = zeros_in_memory({});
+
+  StepOptions options;
+  options.pipeline = pipeline_options(recipe);
+  main_ = std::make_unique<Step>(
+      [this](const std::vector<Tensor>& arguments) { return accumulates() ? accumulate(arguments) : fused(arguments); },
+      options);
+  if (accumulates())
+    apply_ = std::make_unique<Step>([this](const std::vector<Tensor>& arguments) { return apply(arguments); }, options);
+}
+
+std::vector<TensorType> TrainingStep::main_arguments() const {
+  std::vector<TensorType> types;
+  for (const Tensor& argument : {tokens_, targets_, documents_, target_weight_, key_, hyper_})
+    types.push_back(argument.type());
+  return types;
+}
+
+void TrainingStep::prepare() {
+  main_->prepare(main_arguments());
+  if (apply_ != nullptr) apply_->prepare({hyper_.type()});
+}
+
+StepCost TrainingStep::cost() {
+  StepCost cost;
+  for (const Tensor& weight : weights_)
+    cost.parameter_bytes += element_count(weight.shape()).constant() * static_cast<int64_t>(sizeof(float));
+  cost.optimizer_bytes = cost.parameter_bytes * (accumulates() ? 3 : 2);
+  cost.arena_bytes = main_->prepare(main_arguments()).memory().arena_bytes;
+  if (apply_ != nullptr)
+    cost.arena_bytes = std::max(cost.arena_bytes, apply_->prepare({hyper_.type()}).memory().arena_bytes);
+  cost.flops = count_flops(main_->traced_graph(main_arguments()), {});
+  const double micro_batches = static_cast<double>(recipe_.micro_batches());
+  cost.flops.forward *= micro_batches;
+  cost.flops.backward *= micro_batches;
+  return cost;
+}
+
+Tensor TrainingStep::loss(const std::vector<Tensor>& arguments) const {
+  ForwardInputs inputs;
+  inputs.tokens = arguments[0];
+  if (recipe_.data.document_mask) inputs.documents = arguments[2];
+  if (model_.config().dropout > 0) inputs.dropout_key = arguments[4];
+  const Tensor& targets = arguments[1];
+  const Tensor weights = where(ge(targets, 0.0), broadcast_to(arguments[3], targets.shape()), 0.0);
+  return model_.loss(inputs, targets, weights);
+}
+
+std::vector<Tensor> TrainingStep::fused(const std::vector<Tensor>& arguments) {
+  const Tensor value = loss(arguments);
+  const std::vector<Tensor> gradient = gradients(value, weights_);
+  std::vector<Tensor> results = {value};
+  for (Tensor& figure : update(value, gradient, arguments[5])) results.push_back(std::move(figure));
+  return results;
+}
+
+std::vector<Tensor> TrainingStep::accumulate(const std::vector<Tensor>& arguments) {
+  const Tensor value = loss(arguments);
+  const std::vector<Tensor> gradient = gradients(value, weights_);
+  for (size_t i = 0; i < gradient.size(); ++i) gradient_sums_[i].assign(gradient_sums_[i] + gradient[i]);
+  loss_sum_.assign(loss_sum_ + value);
+  return {};
+}
+
+std::vector<Tensor> TrainingStep::apply(const std::vector<Tensor>& arguments) {
+  const Tensor value = loss_sum_ * 1.0;
+  std::vector<Tensor> results = {value};
+  for (Tensor& figure : update(value, gradient_sums_, arguments[0])) results.push_back(std::move(figure));
+  for (Tensor& sum : gradient_sums_) sum.assign(zeros_like(sum));
+  loss_sum_.assign(zeros_like(loss_sum_));
+  return results;
+}
+
+std::vector<Tensor> TrainingStep::update(const Tensor& loss, const std::vector<Tensor>& gradients,
+                                         const Tensor& hyper) {
+  const Scope scope("optimizer");
+  const Recipe::Optimizer& optimizer = recipe_.optimizer;
+  Tensor squares;
+  for (const Tensor& gradient : gradients) {
+    const Tensor square_sum = sum(square(gradient));
+    squares = squares.defined() ? squares + square_sum : square_sum;
+  }
+  const Tensor norm = sqrt(squares);
+  const Tensor finite = logical_and(isfinite(loss), isfinite(norm));
+  // PyTorch's clip_grad_norm_: the scale is clip / (norm + 1e-6), at most 1.
+  const Tensor scale =
+      optimizer.gradient_clip > 0 ? minimum(optimizer.gradient_clip / (norm + 1e-6), 1.0) : ones_like(norm);
+  const Tensor rate = scalar_at(hyper, kLearningRate);
+  const Tensor correction1 = scalar_at(hyper, kMoment1Correction), correction2 = scalar_at(hyper, kMoment2Correction);
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    const Tensor gradient = gradients[i] * scale;
+    const Tensor moment1 = moment1_[i] * optimizer.beta1 + gradient * (1 - optimizer.beta1);
+    const Tensor moment2 = moment2_[i] * optimizer.beta2 + square(gradient) * (1 - optimizer.beta2);
+    Tensor direction = (moment1 * correction1) / (sqrt(moment2 * correction2) + optimizer.epsilon);
+    if (model_.parameters()[i].decays && optimizer.weight_decay > 0)
+      direction = direction + weights_[i] * optimizer.weight_decay;
+    const Tensor weight = weights_[i] - rate * direction;
+    const auto keep_unless_finite = [&](Tensor& target, const Tensor& value) {
+      target.assign(where(broadcast_to(finite, value.shape()), value, target));
+    };
+    keep_unless_finite(weights_[i], weight);
+    keep_unless_finite(moment1_[i], moment1);
+    keep_unless_finite(moment2_[i], moment2);
+  }
+  return {norm, cast(finite, DType::kF32)};
+}
+
+void TrainingStep::write_batch(const TrainingBatch& batch, int64_t micro_batch, int64_t step) {
+  const size_t count = static_cast<size_t>(recipe_.train.micro_batch_size * recipe_.data.sequence_length);
+  const size_t first = static_cast<size_t>(micro_batch) * count;
+  CAUSEWAY_CHECK(first + count <= batch.inputs.size() && batch.inputs.size() == batch.targets.size());
+  tokens_.write_bytes(bytes_of(batch.inputs.subspan(first, count)));
+  targets_.write_bytes(bytes_of(batch.targets.subspan(first, count)));
+  if (recipe_.data.document_mask) documents_.write_bytes(bytes_of(batch.documents.subspan(first, count)));
+  const float weight = batch.valid_targets > 0 ? 1.0f / static_cast<float>(batch.valid_targets) : 0.0f;
+  target_weight_.write_bytes(bytes_of(std::span<const float>(&weight, 1)));
+  const int64_t key[] = {recipe_.train.seed, step * recipe_.micro_batches() + micro_batch};
+  key_.write_bytes(bytes_of(std::span<const int64_t>(key)));
+}
+
+void TrainingStep::write_hyper(int64_t step, double learning_rate) {
+  const double count = static_cast<double>(step + 1);
+  float hyper[kHyperCount];
+  hyper[kLearningRate] = static_cast<float>(learning_rate);
+  hyper[kMoment1Correction] = static_cast<float>(1 / (1 - std::pow(recipe_.optimizer.beta1, count)));
+  hyper[kMoment2Correction] = static_cast<float>(1 / (1 - std::pow(recipe_.optimizer.beta2, count)));
+  hyper_.write_bytes(bytes_of(std::span<const float>(hyper)));
+}
+
+StepFigures TrainingStep::run(const TrainingBatch& batch, int64_t step, double learning_rate) {
+  write_hyper(step, learning_rate);
+  const std::vector<Tensor> arguments = {tokens_, targets_, documents_, target_weight_, key_, hyper_};
+  std::vector<Tensor> results;
+  for (int64_t micro_batch = 0; micro_batch < recipe_.micro_batches(); ++micro_batch) {
+    write_batch(batch, micro_batch, step);
+    results = (*main_)(arguments);
+  }
+  if (apply_ != nullptr) results = (*apply_)({hyper_});
+  return {results[0].item(), results[1].item(), results[2].item() != 0};
+}
+
+std::optional<NonFiniteValue> TrainingStep::find_non_finite(const TrainingBatch& batch, int64_t step,
+                                                            double learning_rate) {
+  write_hyper(step, learning_rate);
+  const std::vector<Tensor> arguments = {tokens_, targets_, documents_, target_weight_, key_, hyper_};
+  std::optional<NonFiniteValue> found;
+  for (int64_t micro_batch = 0; micro_batch < recipe_.micro_batches() && !found; ++micro_batch) {
+    write_batch(batch, micro_batch, step);
+    found = main_->find_non_finite(arguments);
+  }
+  // What the search added up must not reach the next step.
+  for (Tensor& sum : gradient_sums_)
+    sum.write_bytes(std::vector<std::byte>(static_cast<size_t>(element_count(sum.shape()).constant()) * sizeof(float)));
+  if (loss_sum_.defined()) loss_sum_.write_bytes(std::vector<std::byte>(sizeof(float)));
+  return found;
+}
+
+}  // namespace causeway

@@ -1,0 +1,90 @@
+// Logits, loss and gradients against an independent implementation: the fixtures of tests/fixtures/parity, made by
+// Hugging Face transformers.
+//
+// An element may differ from the fixture's r by 1e-4 |r| + 1e-5 M, with M the largest magnitude in its tensor.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "causeway/train/hugging_face.h"
+#include "tests/model/model_test_support.h"
+
+namespace causeway {
+namespace {
+
+std::filesystem::path fixture(const std::string& name) {
+  return std::filesystem::path(CAUSEWAY_SOURCE_DIR) / "tests/fixtures/parity" / name;
+}
+
+HostTensor expected(const SafetensorsFile& file, const std::string& name) {
+  return from_bytes(file.dtype(name), file.entry(name).shape, file.data(name).data());
+}
+
+Tensor integer_tensor(const HostTensor& tensor) {
+  return Tensor::from_values(tensor.values, tensor.shape, DType::kI32);
+}
+
+void expect_parity(const std::string& what, const HostTensor& actual, const HostTensor& reference) {
+  double largest = 0;
+  for (const double value : reference.values) largest = std::max(largest, std::fabs(value));
+  const Comparison comparison = compare(actual, reference, {.absolute = 1e-5 * largest, .relative = 1e-4});
+  EXPECT_TRUE(comparison.equal) << what << ": " << comparison.text;
+}
+
+class Parity : public testing::TestWithParam<const char*> {
+ protected:
+  Parity()
+      : file_(fixture(GetParam()) / "expected.safetensors"), model_(load_hugging_face_model(fixture(GetParam()))) {}
+
+  // Arguments: tokens, targets. Results: logits, the mean loss, and the gradient of each parameter.
+  std::vector<Tensor> forward_and_backward(const std::vector<Tensor>& arguments) const {
+    const ForwardInputs inputs = {.tokens = arguments[0], .documents = {}, .dropout_key = {}};
+    const Tensor& targets = arguments[1];
+    const Tensor counted = cast(targets >= 0, DType::kF32);
+    const Tensor loss = model_->loss(inputs, targets, counted / sum(counted));
+    std::vector<Tensor> results = {model_->logits(inputs), loss}, weights;
+    for (const Parameter& parameter : model_->parameters()) weights.push_back(parameter.tensor);
+    for (Tensor& gradient : gradients(loss, weights)) results.push_back(std::move(gradient));
+    return results;
+  }
+
+  std::vector<Tensor> arguments() const {
+    return {integer_tensor(expected(file_, "input_ids")), integer_tensor(expected(file_, "labels"))};
+  }
+
+  ModelFunction function() const {
+    return [this](const std::vector<Tensor>& arguments) { return forward_and_backward(arguments); };
+  }
+
+  void expect_all(const std::vector<HostTensor>& results) const {
+    expect_parity("logits", results[0], expected(file_, "logits"));
+    expect_parity("loss", results[1], expected(file_, "loss"));
+    for (size_t i = 0; i < model_->parameters().size(); ++i) {
+      const std::string& name = model_->parameters()[i].name;
+      expect_parity("gradient of " + name, results[2 + i], expected(file_, "grad." + name));
+    }
+  }
+
+  SafetensorsFile file_;
+  std::unique_ptr<LanguageModel> model_;
+};
+
+TEST_P(Parity, OfTheGraph) { expect_all(run_on_interpreter(function(), arguments())); }
+
+TEST_P(Parity, OfTheProgramOnTheCpu) { expect_all(run_on_cpu(function(), arguments())); }
+
+TEST_P(Parity, EveryTensorOfTheCheckpointIsAParameter) {
+  const SafetensorsFile weights(fixture(GetParam()) / "model.safetensors");
+  std::vector<std::string> names;
+  for (const Parameter& parameter : model_->parameters()) names.push_back(parameter.name);
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, weights.names());
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, Parity,
+                         testing::Values("gpt2", "llama", "llama_tied", "mistral", "mpt", "mpt_heads6"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace causeway

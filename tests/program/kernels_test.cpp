@@ -1,0 +1,188 @@
+// Kernels of every kind against the reference interpreter, on graphs written out by hand.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "causeway/graph/compare.h"
+#include "causeway/graph/interpreter.h"
+#include "causeway/graph/parser.h"
+#include "tests/program/program_runner.h"
+
+namespace causeway {
+namespace {
+
+class Kernels : public testing::Test {
+ protected:
+  // Runs the graph on random inputs and compares; integer inputs are drawn from [0, 4).
+  void expect_reference(const std::string& text, double relative = 1e-5, double absolute = 1e-5) {
+    const Graph graph = parse_graph(text);
+    std::vector<HostTensor> inputs;
+    uint64_t seed = 1;
+    for (const Value input : graph.inputs()) {
+      const TensorType& type = graph.type(input);
+      const bool floating = is_float(type.dtype);
+      inputs.push_back(random_host_tensor(type.dtype, evaluate(type.shape, bindings_), seed++, floating ? -1 : 0,
+                                          floating ? 1 : type.dtype == DType::kBool ? 2 : 4));
+    }
+    const std::vector<HostTensor> reference = interpret(graph, inputs, bindings_, Rounding::kRounded);
+    Program program(graph, runner_.device(), runner_.library(), runner_.arena());
+    kinds_.clear();
+    for (const Program::KernelReport& report : program.kernel_reports()) kinds_.push_back(report.kind);
+    const std::vector<HostTensor> actual = runner_.run(program, inputs, bindings_);
+    ASSERT_EQ(actual.size(), reference.size());
+    for (size_t i = 0; i < actual.size(); ++i) {
+      const Comparison comparison = compare(actual[i], reference[i], {absolute, relative, 2});
+      EXPECT_TRUE(comparison.equal) << "result " << i << ": " << comparison.text << "\n" << program.sources()[0];
+    }
+  }
+
+  ProgramRunner runner_{2};
+  SymbolBindings bindings_;
+  std::vector<std::string> kinds_;
+};
+
+TEST_F(Kernels, ElementwiseChainIsOneLoop) {
+  expect_reference(R"(%0 = input "x" : f32[5, 1000]
+%1 = input "y" : f32[5, 1000]
+%2 = mul(%0, %1) : f32[5, 1000]
+%3 = exp2(%2) : f32[5, 1000]
+%4 = add(%3, %0) : f32[5, 1000]
+%5 = cast(%4) : bf16[5, 1000]
+return %4, %5
+)");
+  EXPECT_THAT(kinds_, testing::ElementsAre("loop"));
+}
+
+TEST_F(Kernels, BiasIsReadAlongItsOwnAxis) {
+  expect_reference(R"(%0 = input "x" : f32[4, 7, 33]
+%1 = input "bias" : f32[33]
+%2 = input "row" : f32[7]
+%3 = broadcast(%1) {axes=[2]} : f32[4, 7, 33]
+%4 = broadcast(%2) {axes=[1]} : f32[4, 7, 33]
+%5 = add(%0, %3) : f32[4, 7, 33]
+%6 = mul(%5, %4) : f32[4, 7, 33]
+return %6
+)");
+}
+
+TEST_F(Kernels, LayerNormIsOneLoop) {
+  expect_reference(R"(%0 = input "x" : f32[37, 96]
+%1 = reduce_sum(%0) {axes=[1]} : f32[37]
+%2 = constant 0.010416667 : f32[37]
+%3 = mul(%1, %2) : f32[37]
+%4 = broadcast(%3) {axes=[0]} : f32[37, 96]
+%5 = sub(%0, %4) : f32[37, 96]
+%6 = mul(%5, %5) : f32[37, 96]
+%7 = reduce_sum(%6) {axes=[1]} : f32[37]
+%8 = mul(%7, %2) : f32[37]
+%9 = constant 1e-05 : f32[37]
+%10 = add(%8, %9) : f32[37]
+%11 = rsqrt(%10) : f32[37]
+%12 = broadcast(%11) {axes=[0]} : f32[37, 96]
+%13 = mul(%5, %12) : f32[37, 96]
+%14 = cast(%13) : bf16[37, 96]
+return %14, %11
+)");
+  EXPECT_THAT(kinds_, testing::ElementsAre("loop"));
+}
+
+TEST_F(Kernels, SoftmaxIsOneLoop) {
+  expect_reference(R"(%0 = input "x" : f32[9, 5, 77]
+%1 = reduce_max(%0) {axes=[2]} : f32[9, 5]
+%2 = broadcast(%1) {axes=[0, 1]} : f32[9, 5, 77]
+%3 = sub(%0, %2) : f32[9, 5, 77]
+%4 = exp2(%3) : f32[9, 5, 77]
+%5 = reduce_sum(%4) {axes=[2]} : f32[9, 5]
+%6 = broadcast(%5) {axes=[0, 1]} : f32[9, 5, 77]
+%7 = div(%4, %6) : f32[9, 5, 77]
+return %7
+)");
+  EXPECT_THAT(kinds_, testing::ElementsAre("loop"));
+}
+
+TEST_F(Kernels, ReductionsOverAnyAxes) {
+  expect_reference(R"(%0 = input "x" : f32[6, 5, 33]
+%1 = reduce_sum(%0) {axes=[0]} : f32[5, 33]
+%2 = reduce_sum(%0) {axes=[1]} : f32[6, 33]
+%3 = reduce_max(%0) {axes=[0, 1]} : f32[33]
+%4 = reduce_sum(%0) {axes=[0, 2]} : f32[5]
+%5 = reduce_max(%0) {axes=[0, 1, 2]} : f32[]
+%6 = reduce_sum(%0) {axes=[1, 2]} : f32[6]
+return %1, %2, %3, %4, %5, %6
+)");
+}
+
+TEST_F(Kernels, MovementInsideLoops) {
+  expect_reference(R"(%0 = input "x" : f32[4, 6, 8]
+%1 = slice(%0) {start=[0, 0, 0], limit=[4, 6, 4], strides=[1, 1, 1]} : f32[4, 6, 4]
+%2 = slice(%0) {start=[0, 0, 4], limit=[4, 6, 8], strides=[1, 1, 1]} : f32[4, 6, 4]
+%3 = neg(%2) : f32[4, 6, 4]
+%4 = concat(%3, %1) {axes=[2]} : f32[4, 6, 8]
+%5 = permute(%4) {axes=[2, 0, 1]} : f32[8, 4, 6]
+%6 = pad(%5) {start=[1, 0, 2], limit=[0, 1, 0], value=0.5} : f32[9, 5, 8]
+%7 = reshape(%6) : f32[45, 8]
+%8 = reshape(%7) : f32[9, 40]
+return %4, %5, %8
+)");
+}
+
+TEST_F(Kernels, GatherAndScatterAdd) {
+  expect_reference(R"(%0 = input "table" : f32[4, 40]
+%1 = input "indices" : i32[3, 5]
+%2 = gather(%0, %1) {axes=[0]} : f32[3, 5, 40]
+%3 = constant 0 : f32[4, 40]
+%4 = scatter_add(%3, %1, %2) {axes=[0]} : f32[4, 40]
+return %2, %4
+)");
+}
+
+TEST_F(Kernels, WalksAlongAnAxis) {
+  expect_reference(R"(%0 = input "x" : f32[6, 9]
+%1 = argmax(%0) {axes=[1]} : i32[6]
+%2 = cumsum(%0) {axes=[0]} : f32[6, 9]
+%3:2 = topk(%0) {count=3} : f32[6, 3], i32[6, 3]
+return %1, %2, %3.0, %3.1
+)");
+}
+
+TEST_F(Kernels, DotWithEpilogue) {
+  expect_reference(R"(%0 = input "a" : f32[2, 19, 40]
+%1 = input "w" : f32[40, 50]
+%2 = input "bias" : f32[50]
+%3 = reshape(%0) : f32[38, 40]
+%4 = dot(%3, %1) : f32[38, 50]
+%5 = broadcast(%2) {axes=[1]} : f32[38, 50]
+%6 = add(%4, %5) : f32[38, 50]
+%7 = tanh(%6) : f32[38, 50]
+%8 = reshape(%7) : f32[2, 19, 50]
+return %8
+)");
+  EXPECT_THAT(kinds_, testing::ElementsAre("dot"));
+}
+
+TEST_F(Kernels, DotInEveryOrientation) {
+  for (const char* flags : {"", " {transpose_a}", " {transpose_b}", " {transpose_a, transpose_b}"}) {
+    const std::string a = std::string(flags).find("_a") != std::string::npos ? "[3, 17, 21]" : "[3, 21, 17]";
+    const std::string b = std::string(flags).find("_b") != std::string::npos ? "[3, 30, 17]" : "[3, 17, 30]";
+    expect_reference("%0 = input \"a\" : bf16" + a + "\n%1 = input \"b\" : bf16" + b + "\n%2 = dot(%0, %1)" + flags +
+                         " : f32[3, 21, 30]\nreturn %2\n",
+                     1e-3, 1e-3);
+  }
+}
+
+TEST_F(Kernels, SymbolicSizes) {
+  bindings_[Dim::symbol_id("B")] = 3;
+  bindings_[Dim::symbol_id("T")] = 11;
+  expect_reference(R"(%0 = input "x" : f32[B, T, 24]
+%1 = input "w" : f32[24, 10]
+%2 = reshape(%0) : f32[B*T, 24]
+%3 = dot(%2, %1) : f32[B*T, 10]
+%4 = reshape(%3) : f32[B, T, 10]
+%5 = reduce_sum(%4) {axes=[1]} : f32[B, 10]
+%6 = broadcast(%5) {axes=[0, 2]} : f32[B, T, 10]
+%7 = mul(%4, %6) : f32[B, T, 10]
+return %7
+)");
+}
+
+}  // namespace
+}  // namespace causeway
