@@ -48,6 +48,7 @@ class DotWriter : public ProblemWriter {
     machine.level = x86_level(target_);
     machine.threads = available_processors();
     const MatmulBlocks blocks = choose_matmul_blocks(problem, machine);
+    const bool thin = matmul_is_thin(blocks);
     std::string members, initialisation;
     declare_size("batch", batch, members, initialisation);
     declare_size("m", m, members, initialisation);
@@ -63,7 +64,7 @@ class DotWriter : public ProblemWriter {
             "static constexpr bool kBContiguousInN = {};\n{}\n",
             bf16_operands ? "bf16" : "float", a_contiguous_in_k, !b_contiguous_in_k, matmul_blocks_text(blocks)) +
         problem_members(members, initialisation) + functions + "};\n}\n" +
-        entry_point("kernel_pack", "matmul_pack(problem, task);") +
+        (thin ? "" : entry_point("kernel_pack", "matmul_pack(problem, task);")) +
         entry_point("kernel_run", "matmul_run(problem, task, scratch);");
     conflict = conflict_;
     GeneratedKernel kernel = finish(source);
@@ -71,12 +72,11 @@ class DotWriter : public ProblemWriter {
       return matmul_launch(blocks, batch.evaluate(bindings), m.evaluate(bindings), n.evaluate(bindings),
                            k.evaluate(bindings));
     };
-    kernel.phases = {
-        {"kernel_pack", [launch](const SymbolBindings& b) { return launch(b).pack_tasks; },
-         [](const SymbolBindings&) { return int64_t{0}; }},
-        {"kernel_run", [launch](const SymbolBindings& b) { return launch(b).run_tasks; },
-         [launch](const SymbolBindings& b) { return launch(b).scratch_bytes; }},
-    };
+    if (!thin)
+      kernel.phases.push_back({"kernel_pack", [launch](const SymbolBindings& b) { return launch(b).pack_tasks; },
+                               [](const SymbolBindings&) { return int64_t{0}; }});
+    kernel.phases.push_back({"kernel_run", [launch](const SymbolBindings& b) { return launch(b).run_tasks; },
+                             [launch](const SymbolBindings& b) { return launch(b).scratch_bytes; }});
     kernel.workspace_bytes = [launch](const SymbolBindings& b) { return launch(b).workspace_bytes; };
     return kernel;
   }

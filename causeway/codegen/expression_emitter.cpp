@@ -119,7 +119,7 @@ std::string SymbolNames::text(const Dim& dim) {
     sum += (sum.empty() ? "" : " + ") + product;
   }
   if (dim.constant_term() != 0) sum += fmt::format(" + {}", dim.constant_term());
-  return dim.terms().size() > 1 || dim.constant_term() != 0 ? "(" + sum + ")" : sum;
+  return sum.find(' ') != std::string::npos ? "(" + sum + ")" : sum;
 }
 
 ExpressionEmitter::ExpressionEmitter(const Graph& graph, EmitterContext& context, IndexVariables& variables,
@@ -202,17 +202,15 @@ QuotientRemainder ExpressionEmitter::divide_at_run_time(const Index& index, cons
 std::vector<Index> ExpressionEmitter::delinearize(const Index& linear, const Shape& shape) {
   std::vector<Index> result(shape.size(), Index::constant(0));
   Index rest = linear;
-  Dim outer = element_count(shape);
   for (size_t i = shape.size(); i-- > 0;) {
     if (shape[i].is_constant(1)) continue;
-    const std::optional<Dim> above = outer.divide_exactly(shape[i]);
-    outer = above ? *above : Dim(1);
-    if (outer.is_constant(1)) {
+    const Dim above = element_count(Shape(shape.begin(), shape.begin() + static_cast<ptrdiff_t>(i)));
+    if (above.is_constant(1)) {
       result[i] = rest;
       break;
     }
     std::optional<QuotientRemainder> parts = divide(rest, shape[i], variables_);
-    if (!parts) parts = divide_at_run_time(rest, shape[i], outer);
+    if (!parts) parts = divide_at_run_time(rest, shape[i], above);
     result[i] = parts->remainder;
     rest = parts->quotient;
   }

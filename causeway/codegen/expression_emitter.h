@@ -49,7 +49,7 @@ class EmitterContext {
 // Names symbols' values: "d0", "d1", ... in order of first use, shared by all that one kernel emits.
 class SymbolNames {
  public:
-  // The dimension as a C++ expression of type int64_t, parenthesised when it is a sum.
+  // The dimension as a C++ expression of type int64_t, parenthesised unless it is a single name or number.
   std::string text(const Dim& dim);
   // The symbols in order of their names.
   const std::vector<int32_t>& symbols() const { return symbols_; }

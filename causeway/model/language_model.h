@@ -64,7 +64,8 @@ class LanguageModel {
   // x [B, T, heads x head_dim] as [B, T, heads, head_dim].
   Tensor split_heads(const Tensor& x, int64_t heads) const;
   // Causal attention of q [B, T, H, D] to k, v [B, T, Hk, D] within documents: [B, T, H x D]. A query sees `window`
-  // positions, itself included (0: all). The slopes [H], if defined, are those of ALiBi: each position back costs one.
+  // positions, itself included (0: all). The slopes [H], if defined, are those of ALiBi: a score falls
+  // by its head's slope with each position back.
   Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const ForwardInputs& inputs, int64_t window = 0,
                 const Tensor& slopes = {}) const;
 

@@ -49,9 +49,8 @@ Tensor log_sigmoid(const Tensor& x) {
 
 Tensor softplus(const Tensor& x, double beta) {
   require_argument(beta > 0, "softplus", fmt::format("takes a positive beta, not {}", beta), {x});
-  return compute_in_f32(x, [&](const Tensor& wide) {
-    return beta == 1 ? softplus_f32(wide) : softplus_f32(wide * beta) * (1 / beta);
-  });
+  return compute_in_f32(
+      x, [&](const Tensor& wide) { return beta == 1 ? softplus_f32(wide) : softplus_f32(wide * beta) * (1 / beta); });
 }
 
 Tensor relu(const Tensor& x) { return maximum(0, x); }
@@ -81,8 +80,7 @@ Tensor selu(const Tensor& x) {
 
 Tensor gelu(const Tensor& x, GeluApproximation approximation) {
   return compute_in_f32(x, [&](const Tensor& wide) {
-    if (approximation == GeluApproximation::kNone)
-      return 0.5 * wide * (1.0 + erf(wide * (1 / std::numbers::sqrt2)));
+    if (approximation == GeluApproximation::kNone) return 0.5 * wide * (1.0 + erf(wide * (1 / std::numbers::sqrt2)));
     constexpr double kScale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
     return 0.5 * wide * (1.0 + tanh(kScale * wide * (1.0 + 0.044715 * wide * wide)));
   });

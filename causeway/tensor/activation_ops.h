@@ -8,8 +8,8 @@ namespace causeway {
 
 enum class GeluApproximation { kNone, kTanh };
 
-Tensor sigmoid(const Tensor& x);      // accurate at both ends; no overflow in its gradient
-Tensor log_sigmoid(const Tensor& x);  // -softplus(-x)
+Tensor sigmoid(const Tensor& x);                    // accurate at both ends; no overflow in its gradient
+Tensor log_sigmoid(const Tensor& x);                // -softplus(-x)
 Tensor softplus(const Tensor& x, double beta = 1);  // log(1 + exp(beta x)) / beta
 Tensor relu(const Tensor& x);
 Tensor relu6(const Tensor& x);

@@ -41,8 +41,7 @@ Tensor pow_number(const Tensor& x, double exponent) {
   if (exponent == -1) return reciprocal(x);
   if (exponent == std::floor(exponent) && exponent >= 0 && exponent <= 4)
     return compute_in_f32(x, [&](const Tensor& wide) { return multiply_out(wide, static_cast<int64_t>(exponent)); });
-  return compute_in_f32(x,
-                        [&](const Tensor& wide) { return apply(Op::kPow, {wide, constant_like(wide, exponent)}); });
+  return compute_in_f32(x, [&](const Tensor& wide) { return apply(Op::kPow, {wide, constant_like(wide, exponent)}); });
 }
 
 }  // namespace
@@ -50,7 +49,9 @@ Tensor pow_number(const Tensor& x, double exponent) {
 Tensor add(const Operand& a, const Operand& b) { return binary(Op::kAdd, "add", a, b); }
 Tensor sub(const Operand& a, const Operand& b) { return binary(Op::kSub, "sub", a, b); }
 Tensor mul(const Operand& a, const Operand& b) { return binary(Op::kMul, "mul", a, b); }
-Tensor div(const Operand& a, const Operand& b) { return causeway::apply(Op::kDiv, match_float_operands("div", {a, b})); }
+Tensor div(const Operand& a, const Operand& b) {
+  return causeway::apply(Op::kDiv, match_float_operands("div", {a, b}));
+}
 
 Tensor floor_divide(const Operand& a, const Operand& b) {
   const std::vector<Tensor> operands = match_operands("floor_divide", {a, b});
@@ -99,6 +100,9 @@ Tensor clamp(const Tensor& x, std::optional<Operand> low, std::optional<Operand>
   const Tensor above = low ? binary(Op::kMax, "clamp", x, *low) : x;
   return high ? binary(Op::kMin, "clamp", above, *high) : above;
 }
+
+Tensor clamp_min(const Tensor& x, const Operand& low) { return clamp(x, low, std::nullopt); }
+Tensor clamp_max(const Tensor& x, const Operand& high) { return clamp(x, std::nullopt, high); }
 
 Tensor lerp(const Tensor& start, const Tensor& end, const Operand& weight) { return start + weight * (end - start); }
 

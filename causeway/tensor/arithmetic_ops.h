@@ -23,8 +23,11 @@ Tensor pow(const Operand& a, const Operand& b);
 // NaN when either is. Where both are equal the gradient goes to a.
 Tensor minimum(const Operand& a, const Operand& b);
 Tensor maximum(const Operand& a, const Operand& b);
-Tensor clamp(const Tensor& x, std::optional<Operand> low, std::optional<Operand> high);  // the gradient passes at bounds
-Tensor lerp(const Tensor& start, const Tensor& end, const Operand& weight);              // start + weight (end - start)
+Tensor clamp(const Tensor& x, std::optional<Operand> low,
+             std::optional<Operand> high);  // the gradient passes at bounds
+Tensor clamp_min(const Tensor& x, const Operand& low);
+Tensor clamp_max(const Tensor& x, const Operand& high);
+Tensor lerp(const Tensor& start, const Tensor& end, const Operand& weight);  // start + weight (end - start)
 Tensor logaddexp(const Operand& a, const Operand& b);
 
 Tensor neg(const Tensor& x);

@@ -75,8 +75,7 @@ void check_operands(const Tensor& q, const Tensor& k, const Tensor& v) {
   const auto require = [&](bool condition, const std::string& what) {
     require_argument(condition, "attention", what, {q, k, v});
   };
-  require(q.rank() == 4 && k.rank() == 4 && k.shape() == v.shape(),
-          "takes q [B, T, H, D] and k and v [B, S, K, D]");
+  require(q.rank() == 4 && k.rank() == 4 && k.shape() == v.shape(), "takes q [B, T, H, D] and k and v [B, S, K, D]");
   require(is_float(q.dtype()) && is_float(k.dtype()) && is_float(v.dtype()), "takes floats");
   require(q.size(0) == k.size(0), "takes queries and keys of one batch size");
   require(q.size(3) == k.size(3), "takes queries and keys of one head dimension");
@@ -89,12 +88,11 @@ void check_operands(const Tensor& q, const Tensor& k, const Tensor& v) {
 
 }  // namespace
 
-AttentionResult attention_with_lse(const Tensor& q, const Tensor& k, const Tensor& v,
-                                   const AttentionOptions& options) {
+AttentionResult attention_with_lse(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
   check_operands(q, k, v);
   require_argument(options.block_q >= 1 && options.block_k >= 1, "attention", "takes blocks of at least 1", {q, k, v});
-  require_argument(!options.sink.defined() || options.sink.shape() == Shape{q.size(2)}, "attention",
-                   "takes a sink [H]", {q, options.sink});
+  require_argument(!options.sink.defined() || options.sink.shape() == Shape{q.size(2)}, "attention", "takes a sink [H]",
+                   {q, options.sink});
   const DType dtype = promote_dtypes(promote_dtypes(q.dtype(), k.dtype()), v.dtype());
   std::vector<Tensor> inputs = {cast(q, dtype), cast(k, dtype), cast(v, dtype)};
 
@@ -123,8 +121,7 @@ AttentionResult attention_with_lse(const Tensor& q, const Tensor& k, const Tenso
     score = trace_function("score", true, captured, options.score);
     // Both functions declare all captured tensors; the mask does not read those that only the score uses.
     for (size_t i = captured.size(); i < score.captured.size(); ++i) {
-      if (mask.graph != nullptr)
-        mask.graph->add_input(fmt::format("captured{}", i), score.captured[i].type());
+      if (mask.graph != nullptr) mask.graph->add_input(fmt::format("captured{}", i), score.captured[i].type());
       captured.push_back(score.captured[i]);
     }
   }

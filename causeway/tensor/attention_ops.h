@@ -28,10 +28,10 @@ using ScoreFunction = std::function<Tensor(const AttentionPosition& position, co
 using MaskFunction = std::function<Tensor(const AttentionPosition& position)>;
 
 struct AttentionOptions {
-  ScoreFunction score = {};            // none: the scaled product
-  MaskFunction mask = {};              // none: every query attends to every key
-  std::optional<double> scale = {};    // 1 / sqrt(D) when not given
-  Tensor sink = {};                    // [H]: a learned logit per head that takes part in the softmax and has no value
+  ScoreFunction score = {};          // none: the scaled product
+  MaskFunction mask = {};            // none: every query attends to every key
+  std::optional<double> scale = {};  // 1 / sqrt(D) when not given
+  Tensor sink = {};                  // [H]: a learned logit per head that takes part in the softmax and has no value
   // Blocks of the map that lets the kernel skip what the mask excludes.
   int64_t block_q = 64;
   int64_t block_k = 64;
@@ -62,9 +62,9 @@ MaskFunction or_masks(std::vector<MaskFunction> masks);   // any of them; none a
 MaskFunction not_mask(MaskFunction mask);
 
 // Scores.
-ScoreFunction alibi_score(const Tensor& slopes);     // score + slopes[head] (key - query)
-ScoreFunction softcap_score(double cap);             // cap tanh(score / cap) (Gemma 2)
-ScoreFunction bias_score(const Tensor& bias);        // score + bias[head, query, key], sizes of 1 broadcast
+ScoreFunction alibi_score(const Tensor& slopes);  // score + slopes[head] (key - query)
+ScoreFunction softcap_score(double cap);          // cap tanh(score / cap) (Gemma 2)
+ScoreFunction bias_score(const Tensor& bias);     // score + bias[head, query, key], sizes of 1 broadcast
 ScoreFunction compose_scores(std::vector<ScoreFunction> scores);  // in the order given
 
 }  // namespace causeway

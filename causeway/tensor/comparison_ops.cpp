@@ -32,7 +32,9 @@ Tensor logical(Op op, std::string_view function, const Tensor& a, const Tensor& 
 }  // namespace
 
 Tensor eq(const Operand& a, const Operand& b) { return causeway::apply(Op::kEq, match_operands("eq", {a, b})); }
-Tensor ne(const Operand& a, const Operand& b) { return logical_not(causeway::apply(Op::kEq, match_operands("ne", {a, b}))); }
+Tensor ne(const Operand& a, const Operand& b) {
+  return logical_not(causeway::apply(Op::kEq, match_operands("ne", {a, b})));
+}
 Tensor lt(const Operand& a, const Operand& b) { return causeway::apply(Op::kLt, match_numbers("lt", a, b)); }
 Tensor le(const Operand& a, const Operand& b) { return causeway::apply(Op::kLe, match_numbers("le", a, b)); }
 
@@ -46,9 +48,7 @@ Tensor ge(const Operand& a, const Operand& b) {
   return apply(Op::kLe, {operands[1], operands[0]});
 }
 
-Tensor isnan(const Tensor& x) {
-  return is_float(x.dtype()) ? ne(x, x) : constant_tensor(DType::kBool, x.shape(), 0);
-}
+Tensor isnan(const Tensor& x) { return is_float(x.dtype()) ? ne(x, x) : constant_tensor(DType::kBool, x.shape(), 0); }
 
 Tensor isinf(const Tensor& x) {
   if (!is_float(x.dtype())) return constant_tensor(DType::kBool, x.shape(), 0);

@@ -39,8 +39,9 @@ Tensor arange(double start, double end, double step, DType dtype) {
   require_argument(start == std::floor(start) && step == std::floor(step), "arange",
                    fmt::format("integers do not go from {} in steps of {}", start, step));
   const double last = start + step * std::max(0.0, count - 1);
-  require_argument(dtype != DType::kBool && round_to_dtype(dtype, start) == start && round_to_dtype(dtype, last) == last,
-                   "arange", fmt::format("{} to {} does not fit in {}", start, last, dtype_name(dtype)));
+  require_argument(
+      dtype != DType::kBool && round_to_dtype(dtype, start) == start && round_to_dtype(dtype, last) == last, "arange",
+      fmt::format("{} to {} does not fit in {}", start, last, dtype_name(dtype)));
   const Tensor index = index_tensor(DType::kI64, shape, 0);
   return cast(index * static_cast<int64_t>(step) + static_cast<int64_t>(start), dtype);
 }

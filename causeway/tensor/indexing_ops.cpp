@@ -91,8 +91,8 @@ Tensor scatter_add(const Tensor& x, int64_t axis, const Tensor& index, const Ten
                    {x, index, source});
   const Tensor inside = logical_and(ge(index, 0), lt(index, dimension_scalar(x.size(along), index.dtype())));
   const Tensor positions = where(inside, flat_positions(x, index, along), -1);
-  const Tensor sums = primitive_scatter_add(reshape(x, {element_count(x.shape())}), reshape(positions, {-1}),
-                                            reshape(source, {-1}), 0);
+  const Tensor sums =
+      primitive_scatter_add(reshape(x, {element_count(x.shape())}), reshape(positions, {-1}), reshape(source, {-1}), 0);
   return reshape(sums, x.shape());
 }
 

@@ -158,8 +158,8 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 }
 
 Tensor bmm(const Tensor& a, const Tensor& b) {
-  require_argument(a.rank() == 3 && b.rank() == 3 && a.size(0) == b.size(0), "bmm",
-                   "takes [B, m, k] and [B, k, n]", {a, b});
+  require_argument(a.rank() == 3 && b.rank() == 3 && a.size(0) == b.size(0), "bmm", "takes [B, m, k] and [B, k, n]",
+                   {a, b});
   return matmul(a, b);
 }
 

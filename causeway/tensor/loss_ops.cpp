@@ -70,9 +70,9 @@ Tensor nll_loss(const Tensor& log_probabilities, const Tensor& targets, const Cr
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets,
                             const LinearCrossEntropyOptions& options) {
   require_targets("linear_cross_entropy", x, targets);
-  require_argument(weight.rank() == 2 && weight.size(1) == x.size(-1) && is_float(x.dtype()) &&
-                       is_float(weight.dtype()),
-                   "linear_cross_entropy", "takes floats x [..., channels] and weight [classes, channels]", {x, weight});
+  require_argument(
+      weight.rank() == 2 && weight.size(1) == x.size(-1) && is_float(x.dtype()) && is_float(weight.dtype()),
+      "linear_cross_entropy", "takes floats x [..., channels] and weight [classes, channels]", {x, weight});
   require_argument(options.reduction == Reduction::kMean || options.reduction == Reduction::kSum,
                    "linear_cross_entropy", "reduces to a mean or a sum only", {x, weight}, "Use cross_entropy.");
   const Dim tokens = element_count(targets.shape());
@@ -86,8 +86,7 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   }
   // A negative target is what the op itself leaves out.
   const Tensor known = options.ignore_index < 0 ? flat_targets : where(counts, flat_targets, -1);
-  const Tensor loss = apply(Op::kLinearCrossEntropy,
-                            {reshape(x, {tokens, x.size(-1)}), weight, known, weights});
+  const Tensor loss = apply(Op::kLinearCrossEntropy, {reshape(x, {tokens, x.size(-1)}), weight, known, weights});
   if (options.reduction == Reduction::kSum) return loss;
   return loss / sum(where(counts, weights, 0.0));
 }

@@ -13,10 +13,10 @@ namespace {
 // The last axes, as many as `weight` has, whose sizes must agree.
 std::vector<int64_t> normalized_axes(std::string_view function, const Tensor& x, const Tensor& weight) {
   const int64_t count = weight.defined() ? weight.rank() : 1;
-  require_argument(count >= 1 && count <= x.rank() &&
-                       (!weight.defined() ||
-                        std::equal(weight.shape().begin(), weight.shape().end(), x.shape().end() - count)),
-                   function, "takes a weight shaped as the last axes of its first argument", {x, weight});
+  require_argument(
+      count >= 1 && count <= x.rank() &&
+          (!weight.defined() || std::equal(weight.shape().begin(), weight.shape().end(), x.shape().end() - count)),
+      function, "takes a weight shaped as the last axes of its first argument", {x, weight});
   std::vector<int64_t> axes;
   for (int64_t i = x.rank() - count; i < x.rank(); ++i) axes.push_back(i);
   return axes;

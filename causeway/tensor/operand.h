@@ -57,9 +57,9 @@ class Operand {
 class Axes {
  public:
   Axes() = default;
-  Axes(int64_t axis) : axes_{axis} {}                                // NOLINT: one axis
-  Axes(std::initializer_list<int64_t> axes) : axes_(axes) {}         // NOLINT: several
-  Axes(std::vector<int64_t> axes) : axes_(std::move(axes)) {}        // NOLINT: several
+  Axes(int64_t axis) : axes_{axis} {}                          // NOLINT: one axis
+  Axes(std::initializer_list<int64_t> axes) : axes_(axes) {}   // NOLINT: several
+  Axes(std::vector<int64_t> axes) : axes_(std::move(axes)) {}  // NOLINT: several
   const std::vector<int64_t>& list() const { return axes_; }
 
  private:

@@ -14,8 +14,8 @@ double stretched(double frequency, const RotaryScaling& scaling) {
   const double turns = scaling.original_context * frequency / (2 * std::numbers::pi);
   if (turns > scaling.high_frequency_factor) return frequency;
   if (turns < scaling.low_frequency_factor) return frequency / scaling.factor;
-  const double share = (turns - scaling.low_frequency_factor) /
-                       (scaling.high_frequency_factor - scaling.low_frequency_factor);
+  const double share =
+      (turns - scaling.low_frequency_factor) / (scaling.high_frequency_factor - scaling.low_frequency_factor);
   return (1 - share) * frequency / scaling.factor + share * frequency;
 }
 
@@ -57,7 +57,9 @@ Tensor rotary_embedding(const Tensor& x, const Tensor& frequencies, const Tensor
 Tensor alibi_slopes(int64_t heads, double max_bias) {
   require_argument(heads >= 1, "alibi_slopes", fmt::format("{} heads", heads));
   const auto slots = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(heads)));
-  const auto slope = [&](int64_t i) { return std::exp2(-max_bias * static_cast<double>(i + 1) / static_cast<double>(slots)); };
+  const auto slope = [&](int64_t i) {
+    return std::exp2(-max_bias * static_cast<double>(i + 1) / static_cast<double>(slots));
+  };
   std::vector<double> slopes;
   if (slots != heads)
     for (int64_t i = 1; i < slots; i += 2) slopes.push_back(slope(i));

@@ -20,9 +20,7 @@ Tensor random_bits(std::string_view function, const Shape& shape, const Tensor& 
 }
 
 // The upper 24 bits as a whole number in [0, 2^24).
-Tensor upper_bits(const Tensor& bits) {
-  return cast(bitwise_and(bitwise_right_shift(bits, 8), 0xffffff), DType::kF32);
-}
+Tensor upper_bits(const Tensor& bits) { return cast(bitwise_and(bitwise_right_shift(bits, 8), 0xffffff), DType::kF32); }
 
 }  // namespace
 

@@ -167,7 +167,8 @@ Tensor slice(const Tensor& x, int64_t axis, const Dim& start, std::optional<Dim>
   const Dim &first = attributes.start[at], &end = attributes.limit[at];
   if (first.is_constant(0) && end == size && step == 1) return x;
   const auto inside = [&](const Dim& index) {
-    return !index.is_constant() || (index.constant() >= 0 && (!size.is_constant() || index.constant() <= size.constant()));
+    return !index.is_constant() ||
+           (index.constant() >= 0 && (!size.is_constant() || index.constant() <= size.constant()));
   };
   const bool ordered = !first.is_constant() || !end.is_constant() || first.constant() <= end.constant();
   require_argument(inside(first) && inside(end) && ordered, "slice",

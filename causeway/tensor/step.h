@@ -13,7 +13,7 @@
 namespace causeway {
 
 struct StepOptions {
-  PipelineOptions pipeline;
+  PipelineOptions pipeline = {};
   // Axes whose size may change from call to call without compiling again.
   struct SymbolicAxis {
     size_t argument = 0;
@@ -21,7 +21,7 @@ struct StepOptions {
     std::string symbol;   // equal symbols have equal sizes
     int64_t divisor = 1;  // every size is a multiple of it
   };
-  std::vector<SymbolicAxis> symbolic;
+  std::vector<SymbolicAxis> symbolic = {};
 };
 
 class Step {

@@ -107,7 +107,7 @@ void Trace::flush() {
   if (!graph.outputs.empty() || !graph.assignments.empty()) {
     const std::shared_ptr<Program> program = runtime.compile(graph, {});
     std::vector<void*> inputs, outputs;
-    for (const Captured& captured : captured_) inputs.push_back(captured.tensor.buffer().data());
+    for (const Captured& captured : captured_) inputs.push_back(captured.tensor.state()->buffer.data());
     for (TensorState* state : pending) {
       state->buffer = runtime.device().allocate(constant_bytes(state->type));
       outputs.push_back(state->buffer.data());

@@ -72,7 +72,7 @@ TEST(InitialValues, DependOnSeedAndNameAndOnNothingElse) {
 TEST(InitialValues, KeepTheirBits) {
   // Golden: a change here changes every training run.
   const std::vector<float> values = normal(1, "transformer.wte.weight", 0.02, 1'000'000);
-  EXPECT_EQ(hash_bytes(std::as_bytes(std::span<const float>(values))).hex(), "golden");
+  EXPECT_EQ(hash_bytes(std::as_bytes(std::span<const float>(values))).hex(), "952544cacc6179f78487422b4655be92");
 }
 
 }  // namespace

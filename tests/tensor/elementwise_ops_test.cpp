@@ -34,7 +34,9 @@ std::vector<UnaryCase> unary_cases() {
   return {
       {"neg", of(neg), [](double x) { return -x; }, kAround},
       {"abs", of(abs), [](double x) { return std::fabs(x); }, kAround},
-      {"sign", of(sign), [](double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : 0.0; }, kAround},
+      {"sign", of(sign), [](double x) { return x > 0   ? 1.0
+                                               : x < 0 ? -1.0
+                                                       : 0.0; }, kAround},
       {"square", of(square), [](double x) { return x * x; }, kAround},
       {"reciprocal", of(reciprocal), [](double x) { return 1 / x; }, {-3, -0.4, 0.6, 2}},
       {"sqrt", of(sqrt), [](double x) { return std::sqrt(x); }, kPositive},
@@ -71,8 +73,7 @@ std::vector<UnaryCase> unary_cases() {
        [](double x) { return x > 0 ? x : 1.3 * std::expm1(x); }, kAround},
       {"celu", [](const std::vector<Tensor>& x) { return celu(x[0], 2); },
        [](double x) { return x > 0 ? x : 2 * std::expm1(x / 2); }, kAround},
-      {"selu", of(selu),
-       [=](double x) { return selu_scale * (x > 0 ? x : selu_alpha * std::expm1(x)); }, kAround},
+      {"selu", of(selu), [=](double x) { return selu_scale * (x > 0 ? x : selu_alpha * std::expm1(x)); }, kAround},
       {"gelu", [](const std::vector<Tensor>& x) { return gelu(x[0]); },
        [](double x) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))); }, kAround},
       {"gelu_tanh", [](const std::vector<Tensor>& x) { return gelu(x[0], GeluApproximation::kTanh); },
@@ -87,7 +88,9 @@ std::vector<UnaryCase> unary_cases() {
       {"softsign", of(softsign), [](double x) { return x / (1 + std::fabs(x)); }, kAround},
       {"tanhshrink", of(tanhshrink), [](double x) { return x - std::tanh(x); }, kAround},
       {"softshrink", [](const std::vector<Tensor>& x) { return softshrink(x[0]); },
-       [](double x) { return x > 0.5 ? x - 0.5 : x < -0.5 ? x + 0.5 : 0; }, kAround},
+       [](double x) { return x > 0.5    ? x - 0.5
+                             : x < -0.5 ? x + 0.5
+                                        : 0; }, kAround},
       {"hardshrink", [](const std::vector<Tensor>& x) { return hardshrink(x[0]); },
        [](double x) { return std::fabs(x) > 0.5 ? x : 0; }, kAround},
       {"threshold", [](const std::vector<Tensor>& x) { return threshold(x[0], 0.5, -7); },

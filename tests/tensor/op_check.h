@@ -2,6 +2,7 @@
 // values, the same values through the kernels of the CPU, and its gradients against central differences.
 #pragma once
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,6 +16,7 @@
 #include "causeway/graph/printer.h"
 #include "causeway/passes/gradient.h"
 #include "causeway/tensor/ops.h"
+#include "causeway/tensor/step.h"
 #include "causeway/tensor/trace.h"
 
 namespace causeway {
@@ -100,8 +102,7 @@ inline void expect_op_gradients(const OpFunction& function, const std::vector<Ho
   const Graph forward = graph;
   const Value out = graph.outputs[0];
   ASSERT_TRUE(is_float(graph.dtype(out)));
-  const HostTensor weights =
-      random_host_tensor(graph.dtype(out), evaluate(graph.shape(out), {}), 977, 0.5, 1.5);
+  const HostTensor weights = random_host_tensor(graph.dtype(out), evaluate(graph.shape(out), {}), 977, 0.5, 1.5);
   const Value weight = graph.add_input("w", graph.type(out));
   std::vector<Value> wrt;
   std::vector<size_t> positions;

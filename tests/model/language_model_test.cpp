@@ -1,0 +1,270 @@
+#include "causeway/model/language_model.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "causeway/base/error.h"
+#include "tests/model/model_test_support.h"
+
+namespace causeway {
+namespace {
+
+ModelConfig small(ModelFamily family) {
+  ModelConfig config;
+  config.family = family;
+  config.vocabulary_size = 61;
+  config.layers = 2;
+  config.width = 32;
+  config.heads = 4;
+  if (family == ModelFamily::kLlama || family == ModelFamily::kMistral) config.kv_heads = 2;
+  config.ffn_width = family == ModelFamily::kLlama ? 48 : 0;
+  config.max_sequence_length = 64;
+  config.initializer_range = 0.2;
+  return config.resolved();
+}
+
+std::vector<int32_t> some_tokens(size_t count, int32_t seed) {
+  std::vector<int32_t> tokens;
+  for (size_t i = 0; i < count; ++i) tokens.push_back(static_cast<int32_t>((i * 17 + i * i * 5) % 61 + seed) % 61);
+  return tokens;
+}
+
+class EveryFamily : public testing::TestWithParam<ModelFamily> {
+ protected:
+  ModelConfig config() const { return small(GetParam()); }
+};
+
+// The logits [B, T, V] as plain values.
+HostTensor logits(const LanguageModel& model, const Tensor& tokens, const Tensor& documents = {}) {
+  const bool has_documents = documents.defined();
+  const ModelFunction function = [&](const std::vector<Tensor>& arguments) -> std::vector<Tensor> {
+    ForwardInputs inputs;
+    inputs.tokens = arguments[0];
+    if (has_documents) inputs.documents = arguments[1];
+    return {model.logits(inputs)};
+  };
+  std::vector<Tensor> arguments = {tokens};
+  if (has_documents) arguments.push_back(documents);
+  return run_on_interpreter(function, arguments).front();
+}
+
+std::vector<double> row(const HostTensor& logits, size_t position) {
+  const auto vocabulary = static_cast<ptrdiff_t>(logits.shape.back());
+  const auto begin = logits.values.begin() + static_cast<ptrdiff_t>(position) * vocabulary;
+  return {begin, begin + vocabulary};
+}
+
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  double largest = 0;
+  for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::fabs(a[i] - b[i]));
+  return largest;
+}
+
+TEST_P(EveryFamily, HasAsManyParametersAsTheConfigurationSays) {
+  const auto model = LanguageModel::create(config(), std::nullopt);
+  int64_t count = 0;
+  for (const Parameter& parameter : model->parameters()) count += element_count(parameter.tensor.shape()).constant();
+  EXPECT_EQ(count, parameter_count(config()));
+}
+
+TEST_P(EveryFamily, StartsFromNormalWeightsSmallerIntoTheResidualStream) {
+  const auto model = LanguageModel::create(config(), 7);
+  int residual = 0;
+  for (const Parameter& parameter : model->parameters()) {
+    const std::vector<double> values = parameter.tensor.values();
+    const double n = static_cast<double>(values.size());
+    if (!parameter.decays) {
+      EXPECT_EQ(parameter.tensor.rank(), 1) << parameter.name;
+      const double constant = parameter.name.ends_with("bias") ? 0 : 1;
+      EXPECT_EQ(std::count(values.begin(), values.end(), constant), values.size()) << parameter.name;
+      continue;
+    }
+    EXPECT_EQ(parameter.tensor.rank(), 2) << parameter.name;
+    double squares = 0;
+    for (const double value : values) squares += value * value;
+    const bool into_residual = parameter.name.ends_with("c_proj.weight") || parameter.name.ends_with("o_proj.weight") ||
+                               parameter.name.ends_with("out_proj.weight") ||
+                               parameter.name.ends_with("down_proj.weight");
+    residual += into_residual;
+    EXPECT_NEAR(std::sqrt(squares / n), into_residual ? 0.1 : 0.2, 0.2 * 5 / std::sqrt(2 * n)) << parameter.name;
+  }
+  EXPECT_EQ(residual, 4);
+}
+
+TEST_P(EveryFamily, TheSeedDecidesTheWeights) {
+  const auto a = LanguageModel::create(config(), 7), b = LanguageModel::create(config(), 7),
+             c = LanguageModel::create(config(), 8);
+  for (size_t i = 0; i < a->parameters().size(); ++i) {
+    EXPECT_EQ(a->parameters()[i].tensor.values(), b->parameters()[i].tensor.values());
+    if (a->parameters()[i].decays) {
+      EXPECT_NE(a->parameters()[i].tensor.values(), c->parameters()[i].tensor.values());
+    }
+  }
+}
+
+TEST_P(EveryFamily, ATokenInfluencesNothingBeforeIt) {
+  const auto model = LanguageModel::create(config(), 7);
+  std::vector<int32_t> tokens = some_tokens(12, 0);
+  const HostTensor before = logits(*model, integers(tokens, {1, 12}));
+  tokens[5] = (tokens[5] + 1) % 61;
+  const HostTensor after = logits(*model, integers(tokens, {1, 12}));
+  for (size_t i = 0; i < 5; ++i) EXPECT_EQ(row(before, i), row(after, i)) << i;
+  EXPECT_GT(largest_difference(row(before, 5), row(after, 5)), 1e-3);
+  EXPECT_GT(largest_difference(row(before, 8), row(after, 8)), 1e-4);
+}
+
+TEST_P(EveryFamily, DocumentsDoNotSeeEachOther) {
+  const auto model = LanguageModel::create(config(), 7);
+  std::vector<int32_t> tokens = some_tokens(12, 0);
+  const Tensor documents = integers({3, 3, 3, 3, 3, 4, 4, 4, 4, 4, 4, 4}, {1, 12});
+  const HostTensor before = logits(*model, integers(tokens, {1, 12}), documents);
+  for (size_t i = 0; i < 5; ++i) tokens[i] = (tokens[i] + 7) % 61;
+  const HostTensor after = logits(*model, integers(tokens, {1, 12}), documents);
+  EXPECT_GT(largest_difference(row(before, 4), row(after, 4)), 1e-3);
+  for (size_t i = 5; i < 12; ++i) EXPECT_EQ(row(before, i), row(after, i)) << i;
+  if (GetParam() == ModelFamily::kGpt2) return;
+  // Where positions are relative, a document reads as it would alone.
+  const HostTensor alone = logits(*model, integers({tokens.begin() + 5, tokens.end()}, {1, 7}));
+  for (size_t i = 0; i < 7; ++i) EXPECT_LT(largest_difference(row(alone, i), row(after, 5 + i)), 1e-6) << i;
+}
+
+TEST_P(EveryFamily, TheLossIsTheWeightedCrossEntropyOfTheLogits) {
+  const auto model = LanguageModel::create(config(), 7);
+  const std::vector<int32_t> targets = {3, -1, 60, 0, -100, 5};
+  const std::vector<double> weights = {1, 2, 0.5, 0, 1, 3};
+  const ModelFunction function = [&](const std::vector<Tensor>& arguments) -> std::vector<Tensor> {
+    const ForwardInputs inputs = {.tokens = arguments[0], .documents = {}, .dropout_key = {}};
+    return {model->logits(inputs), model->loss(inputs, arguments[1], arguments[2])};
+  };
+  const std::vector<HostTensor> results = run_on_interpreter(
+      function, {integers(some_tokens(6, 2), {2, 3}), integers(targets, {2, 3}), Tensor::from_values(weights, {2, 3})});
+  double loss = 0;
+  for (size_t i = 0; i < 6; ++i) {
+    if (targets[i] < 0) continue;
+    const std::vector<double> scores = row(results[0], i);
+    double total = 0;
+    for (const double score : scores) total += std::exp(score);
+    loss += weights[i] * (std::log(total) - scores[static_cast<size_t>(targets[i])]);
+  }
+  EXPECT_NEAR(results[1].values.front(), loss, 1e-6 * loss);
+}
+
+TEST_P(EveryFamily, DropoutNeedsAKeyAndIsDecidedByIt) {
+  ModelConfig dropping = config();
+  dropping.dropout = 0.3;
+  const auto model = LanguageModel::create(dropping, 7), plain = LanguageModel::create(config(), 7);
+  const Tensor tokens = integers(some_tokens(8, 1), {1, 8});
+  const ModelFunction with_key = [&](const std::vector<Tensor>& arguments) -> std::vector<Tensor> {
+    return {model->hidden_states({.tokens = arguments[0], .documents = {}, .dropout_key = arguments[1]})};
+  };
+  const ModelFunction without_key = [&](const std::vector<Tensor>& arguments) -> std::vector<Tensor> {
+    return {model->hidden_states({.tokens = arguments[0], .documents = {}, .dropout_key = {}})};
+  };
+  const auto run = [&](int64_t step) {
+    return run_on_interpreter(with_key, {tokens, random_key(5, step)}).front().values;
+  };
+  EXPECT_EQ(run(1), run(1));
+  EXPECT_NE(run(1), run(2));
+  EXPECT_EQ(logits(*model, tokens).values, logits(*plain, tokens).values);
+  // On the embedding, and on the attention and feed-forward output of each layer; with numbers of their own.
+  std::map<std::string, int> draws;
+  std::vector<int64_t> streams;
+  const Graph graph = trace_graph(with_key, {tokens, random_key(5, 1)});
+  for (const Node& node : graph.nodes()) {
+    if (node.op != Op::kRandomBits) continue;
+    ++draws[node.scope];
+    streams.push_back(node.attributes.stream);
+  }
+  EXPECT_EQ(draws, (std::map<std::string, int>{{"embedding", 1},
+                                               {"layers.0.attention", 1},
+                                               {"layers.0.mlp", 1},
+                                               {"layers.1.attention", 1},
+                                               {"layers.1.mlp", 1}}));
+  std::sort(streams.begin(), streams.end());
+  EXPECT_EQ(std::adjacent_find(streams.begin(), streams.end()), streams.end());
+}
+
+TEST_P(EveryFamily, EveryMatrixProductIsOfTwoMatrices) {
+  const auto model = LanguageModel::create(config(), std::nullopt);
+  const ModelFunction function = [&](const std::vector<Tensor>& arguments) -> std::vector<Tensor> {
+    return {model->hidden_states({.tokens = arguments[0], .documents = {}, .dropout_key = {}})};
+  };
+  int dots = 0;
+  const Graph graph = trace_graph(function, {integers(some_tokens(8, 1), {2, 4})});
+  for (const Node& node : graph.nodes()) {
+    if (node.op != Op::kDot) continue;
+    ++dots;
+    EXPECT_EQ(node.outputs.front().shape.size(), 2u) << node.scope;
+  }
+  const bool llama = GetParam() == ModelFamily::kLlama || GetParam() == ModelFamily::kMistral;
+  EXPECT_EQ(dots, llama ? 14 : 8);
+}
+
+TEST_P(EveryFamily, OneProgramServesEveryLength) {
+  const auto model = LanguageModel::create(config(), 7);
+  StepOptions options;
+  options.symbolic = {{0, 1, "T", 1}};
+  Step step(
+      [&](const std::vector<Tensor>& arguments) -> std::vector<Tensor> {
+        return {model->logits({.tokens = arguments[0], .documents = {}, .dropout_key = {}})};
+      },
+      options);
+  for (const int64_t length : {5, 12, 1}) {
+    const Tensor tokens = integers(some_tokens(static_cast<size_t>(length), 3), {1, length});
+    const HostTensor actual = to_host(step({tokens}).front());
+    const Comparison comparison = compare(actual, logits(*model, tokens), {.absolute = 1e-5, .relative = 1e-4});
+    EXPECT_TRUE(comparison.equal) << "length " << length << ": " << comparison.text;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, EveryFamily,
+                         testing::Values(ModelFamily::kGpt2, ModelFamily::kLlama, ModelFamily::kMistral,
+                                         ModelFamily::kMpt),
+                         [](const auto& info) { return std::string(model_family_name(info.param)); });
+
+TEST(Mistral, SeesOnlyItsWindow) {
+  ModelConfig config = small(ModelFamily::kMistral);
+  config.layers = 1;
+  config.sliding_window = 3;
+  const auto model = LanguageModel::create(config, 7);
+  std::vector<int32_t> tokens = some_tokens(8, 0);
+  const HostTensor before = logits(*model, integers(tokens, {1, 8}));
+  tokens[2] = (tokens[2] + 1) % 61;
+  const HostTensor after = logits(*model, integers(tokens, {1, 8}));
+  for (const size_t i : {0, 1, 5, 6, 7}) EXPECT_EQ(row(before, i), row(after, i)) << i;
+  for (const size_t i : {2, 3, 4}) EXPECT_GT(largest_difference(row(before, i), row(after, i)), 1e-4) << i;
+}
+
+TEST(LanguageModel, NamesTheNearestParameter) {
+  const auto model = LanguageModel::create(small(ModelFamily::kLlama), std::nullopt);
+  EXPECT_EQ(model->parameter("model.layers.1.mlp.up_proj.weight").tensor.shape(), (Shape{48, 32}));
+  try {
+    model->parameter("model.layers.1.mlp.upproj.weight");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kNotFound);
+    EXPECT_EQ(error.message(), "the llama model has no parameter 'model.layers.1.mlp.upproj.weight'");
+    EXPECT_EQ(error.hint(), "Did you mean model.layers.1.mlp.up_proj.weight?");
+  }
+}
+
+TEST(Gpt2, RefusesSequencesLongerThanItsPositionTable) {
+  const auto model = LanguageModel::create(small(ModelFamily::kGpt2), std::nullopt);
+  try {
+    trace_graph(
+        [&](const std::vector<Tensor>& arguments) -> std::vector<Tensor> {
+          return {model->hidden_states({.tokens = arguments[0], .documents = {}, .dropout_key = {}})};
+        },
+        {integers(some_tokens(65, 1), {1, 65})});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "a sequence of 65 tokens, but the position table has 64 entries");
+    EXPECT_EQ(error.where(), "embedding");
+  }
+}
+
+}  // namespace
+}  // namespace causeway
