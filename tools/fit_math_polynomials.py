@@ -61,7 +61,7 @@ def fit(name, low, high, target, weight, powers, exact=(), wide=0):
 
 
 def report(name, powers, coefficients, error, wide=0):
-    print(f"{name}: error {error * 2**24:.3f}")
+    print(f"{name}: error {error * 2**24:.2g}")
     for k, (power, c) in enumerate(zip(powers, coefficients)):
         print(f"  x^{power:<2d} {c:.17g}" if k < wide else f"  x^{power:<2d} {np.float32(c):.9g}f")
 
@@ -72,26 +72,27 @@ def main():
 
     # 2^f = 1 + f q(f).
     fit("exp2: q", -1, 1, lambda f: mpmath.expm1(f / log2_e) / f, lambda f: f / mpmath.power(2, f), range(7))
-    # 2^f - 1 = f q(f), relative to itself.
-    fit("exp2 - 1: q", -0.5, 0.5, lambda f: mpmath.expm1(f / log2_e) / f, lambda f: f / mpmath.expm1(f / log2_e),
-        range(6))
+    # 2^f - 1 = ln(2) f + f^2 q(f), relative to itself.
+    ln2 = float(np.float32(np.log(2)))
+    fit("exp2 - 1: ln(2), q", -0.5, 0.5, lambda f: mpmath.expm1(f / log2_e) / f,
+        lambda f: f / mpmath.expm1(f / log2_e), range(6), exact=[ln2])
+    # (exp(2 f) - 1) / 2 = f + f^2 q(f), relative to itself, on [-ln(2) / 4, ln(2) / 4].
+    fit("half expm1: 1, q", -0.1734, 0.1734, lambda f: mpmath.expm1(2 * f) / (2 * f), lambda f: 2 * f / mpmath.expm1(2 * f),
+        range(6), exact=[1.0])
     # log2(1 + t) = t q(t).
-    for degree in (8, 9):
-        fit(f"log2: q{degree}", -1 / 3, 1 / 3, lambda t: mpmath.log1p(t) * log2_e / t,
-            lambda t: t / (mpmath.log1p(t) * log2_e), range(degree + 1))
-    fit("log2 for pow: q", -1 / 3, 1 / 3, lambda t: mpmath.log1p(t) * log2_e / t,
-        lambda t: t / (mpmath.log1p(t) * log2_e), range(13), wide=6)
+    for name, terms, wide in (("log2: q", 10, 0), ("pow: q", 13, 4)):
+        fit(name, -1 / 3, 1 / 3, lambda t: mpmath.log1p(t) * log2_e / t, lambda t: t / (mpmath.log1p(t) * log2_e),
+            range(terms), wide=wide)
     # With z = r^2: sin(r) = r + r z S(z), cos(r) = 1 - z / 2 + z^2 C(z).
-    quarter = (mpmath.pi / 4) ** 2 * mpmath.mpf("1.001")
+    quarter = 0.79**2
     r = mpmath.sqrt
-    fit("sin: S", 0, float(quarter), lambda z: (mpmath.sin(r(z)) - r(z)) / (z * r(z)),
+    fit("sin: S", 0, quarter, lambda z: (mpmath.sin(r(z)) - r(z)) / (z * r(z)),
         lambda z: z * r(z) / mpmath.sin(r(z)), range(3))
-    fit("cos: C", 0, float(quarter), lambda z: (mpmath.cos(r(z)) - 1 + z / 2) / z**2,
+    fit("cos: C", 0, quarter, lambda z: (mpmath.cos(r(z)) - 1 + z / 2) / z**2,
         lambda z: z**2 / mpmath.cos(r(z)), range(3))
     # erf(a) = 1 - 2^(a G(a)): the error of the exponent matters as its effect on erf.
-    for degree in (8, 9, 10):
-        fit(f"erf: G{degree}", 0, 4, lambda a: mpmath.log(mpmath.erfc(a)) * log2_e / a,
-            lambda a: a * mpmath.erfc(a) / log2_e / mpmath.erf(a), range(degree + 1))
+    fit("erf: G", 0, 4, lambda a: mpmath.log(mpmath.erfc(a)) * log2_e / a,
+        lambda a: a * mpmath.erfc(a) / log2_e / mpmath.erf(a), range(9))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "causeway/cli/commands.h"
 #include "causeway/codegen/compiler.h"
@@ -22,8 +24,57 @@ struct Options {
   bool program = false;
   bool kernels = false;
   bool assembly = false;
+  bool time = false;
   bool json = false;
 };
+
+// Median seconds of each kernel over a few steps on random tokens.
+std::vector<double> kernel_seconds(TrainingStep& step, const Recipe& recipe) {
+  constexpr int kSteps = 5;
+  std::mt19937 random(1);
+  std::vector<int32_t> tokens(static_cast<size_t>(recipe.train.batch_size * recipe.data.sequence_length));
+  for (int32_t& token : tokens)
+    token = static_cast<int32_t>(random() % static_cast<uint32_t>(recipe.model.vocabulary_size));
+  const std::vector<int32_t> documents(recipe.data.document_mask ? tokens.size() : 0);
+  const TrainingBatch batch{tokens, tokens, documents, static_cast<int64_t>(tokens.size())};
+  std::vector<std::vector<double>> samples;
+  for (int i = 0; i <= kSteps; ++i) {
+    const std::vector<double> seconds = step.run_timed(batch, i, 1e-4);
+    samples.resize(seconds.size());
+    // The first run touches memory for the first time.
+    for (size_t k = 0; k < seconds.size() && i > 0; ++k) samples[k].push_back(seconds[k]);
+  }
+  std::vector<double> medians;
+  for (std::vector<double>& kernel : samples) {
+    std::nth_element(kernel.begin(), kernel.begin() + kSteps / 2, kernel.end());
+    medians.push_back(kernel[kSteps / 2]);
+  }
+  return medians;
+}
+
+void print_times(const std::vector<Program::KernelReport>& reports, const std::vector<double>& seconds) {
+  struct Total {
+    double seconds = 0;
+    int launches = 0;
+    const Program::KernelReport* example = nullptr;
+  };
+  std::map<size_t, Total> by_source;
+  double all = 0;
+  for (size_t i = 0; i < reports.size(); ++i) {
+    Total& total = by_source[reports[i].source];
+    total.seconds += seconds[i];
+    total.launches += 1;
+    total.example = &reports[i];
+    all += seconds[i];
+  }
+  std::vector<std::pair<size_t, Total>> ordered(by_source.begin(), by_source.end());
+  std::sort(ordered.begin(), ordered.end(),
+            [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
+  fmt::print("\ntime of one step: {:.1f} ms in kernels (medians)\n", all * 1e3);
+  for (const auto& [source, total] : ordered)
+    fmt::print("  {:>5.1f} %  {:>9.2f} ms  {:>4} x kernel {:<4}{:<20}{}\n", 100 * total.seconds / all,
+               total.seconds * 1e3, total.launches, source, total.example->kind, total.example->members);
+}
 
 void run(const Options& options) {
   const Recipe recipe = load_recipe(options.recipe, options.overrides);
@@ -81,6 +132,7 @@ void run(const Options& options) {
       fmt::print("\n--- kernel {} ---\n{}", i,
                  options.assembly ? compile_to_assembly(program.sources()[i], Runtime::current().device().target())
                                   : program.sources()[i]);
+  if (options.time) print_times(reports, kernel_seconds(step, recipe));
   fmt::print(
       "\nmemory, to the byte\n  weights                 {:>16}\n  optimizer state         {:>16}\n"
       "  activations, workspace  {:>16}\n  peak                    {:>16}  ({})\n",
@@ -108,6 +160,7 @@ void add_explain_command(CLI::App& program) {
   command->add_flag("--program", options->program, "Print every launch");
   command->add_flag("--kernels", options->kernels, "Print the kernels' C++ text");
   command->add_flag("--assembly", options->assembly, "Print the kernels' assembly");
+  command->add_flag("--time", options->time, "Run a few steps on random tokens and print each kernel's time");
   command->add_flag("--json", options->json, "Print the figures as JSON");
   command->footer("Example: causeway explain recipes/shakespeare.yaml --kernels");
   command->callback([options] { run(*options); });

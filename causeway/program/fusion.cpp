@@ -100,10 +100,21 @@ class Fuser {
       for (const Value input : node.inputs)
         if (!materialized_.contains(input)) cost += costs_[static_cast<size_t>(input.node)];
       costs_[i] = std::min(cost, 1 << 20);
-      const bool repeated = uses(value) > 1 && cost >= kCheapToRepeat && !feeds_reduction_[i] &&
-                            op_info(node.op).kind != OpKind::kMovement;
-      if (repeated || cost >= kLargestExpression) materialized_.insert(value);
+      const bool several_uses = uses(value) > 1 && op_info(node.op).kind != OpKind::kMovement;
+      const bool costly = cost >= kCheapToRepeat && !feeds_reduction_[i];
+      if ((several_uses && (costly || reads_several_tensors(value))) || cost >= kLargestExpression)
+        materialized_.insert(value);
     }
+  }
+
+  // Computing it again would read more than one tensor as large as itself, where reading it would read one: the sums of
+  // a residual stream.
+  bool reads_several_tensors(Value value) const {
+    const Dim count = element_count(graph_.shape(value));
+    if (count.is_constant(1)) return false;
+    const std::vector<Value> reads = leaves(value);
+    return std::count_if(reads.begin(), reads.end(),
+                         [&](Value read) { return element_count(graph_.shape(read)) == count; }) > 1;
   }
 
   // Elementwise values that a sum reads: they are computed again in the pass after the sum, not stored between.

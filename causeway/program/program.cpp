@@ -1,6 +1,7 @@
 #include "causeway/program/program.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <set>
 #include <unordered_map>
@@ -180,11 +181,27 @@ Program::Bound Program::make_bound(const SymbolBindings& bindings) const {
       if (launch.tasks > 0) bound.launches.push_back(launch);
     }
   }
+  // A value that is itself an input assigned to goes by way of the arena: its old content is copied out before any
+  // assignment overwrites it.
+  std::vector<Copy> to_targets;
   for (const Assignment& assignment : graph_.assignments) {
     if (donated_.contains(assignment.value) || assignment.value == assignment.target) continue;
     const Reference to{Place::kInput, positions(graph_.inputs(), assignment.target).front()};
-    bound.copies.push_back({references.at(assignment.value), to, byte_count(graph_.type(assignment.value), bindings)});
+    const int64_t bytes = byte_count(graph_.type(assignment.value), bindings);
+    Reference from = references.at(assignment.value);
+    const bool overwritten =
+        from.place == Place::kInput && std::any_of(graph_.assignments.begin(), graph_.assignments.end(),
+                                                   [&](const Assignment& a) { return a.target == assignment.value; });
+    if (overwritten) {
+      const Reference kept{Place::kArena, (bound.arena_bytes + 63) / 64 * 64};
+      bound.arena_bytes = kept.index + bytes;
+      bound.copies.push_back({from, kept, bytes});
+      from = kept;
+    }
+    to_targets.push_back({from, to, bytes});
   }
+  bound.copies.insert(bound.copies.end(), to_targets.begin(), to_targets.end());
+  bound.memory.arena_bytes = bound.arena_bytes;
   return bound;
 }
 
@@ -199,8 +216,9 @@ ProgramMemory Program::memory(const SymbolBindings& bindings) { return bind(bind
 
 void Program::run_launch(const Launch& launch, std::byte* arena, std::span<void* const> inputs,
                          std::span<void* const> outputs) {
-  void* pointers[64];
-  CAUSEWAY_CHECK(launch.buffers.size() <= std::size(pointers), "a kernel with {} buffers", launch.buffers.size());
+  // Kept between launches: running a step allocates nothing.
+  thread_local std::vector<void*> pointers;
+  pointers.resize(launch.buffers.size());
   for (size_t i = 0; i < launch.buffers.size(); ++i) {
     const Reference& reference = launch.buffers[i];
     const size_t index = static_cast<size_t>(reference.index);
@@ -208,8 +226,7 @@ void Program::run_launch(const Launch& launch, std::byte* arena, std::span<void*
                   : reference.place == Place::kInput ? inputs[index]
                                                      : outputs[index];
   }
-  device_.launch({launch.entry, std::span<void* const>(pointers, launch.buffers.size()), launch.sizes, launch.tasks,
-                  launch.scratch_bytes});
+  device_.launch({launch.entry, std::span<void* const>(pointers), launch.sizes, launch.tasks, launch.scratch_bytes});
 }
 
 void Program::run_copies(const Bound& bound, std::byte* arena, std::span<void* const> inputs,
@@ -230,6 +247,21 @@ void Program::run(std::span<void* const> inputs, std::span<void* const> outputs,
   std::byte* arena = arena_.reserve(bound.arena_bytes);
   for (const Launch& launch : bound.launches) run_launch(launch, arena, inputs, outputs);
   run_copies(bound, arena, inputs, outputs);
+}
+
+std::vector<double> Program::run_timed(std::span<void* const> inputs, std::span<void* const> outputs,
+                                       const SymbolBindings& bindings) {
+  const Bound& bound = bind(bindings);
+  std::byte* arena = arena_.reserve(bound.arena_bytes);
+  std::vector<double> seconds(kernels_.size());
+  for (const Launch& launch : bound.launches) {
+    const auto start = std::chrono::steady_clock::now();
+    run_launch(launch, arena, inputs, outputs);
+    device_.synchronize();
+    seconds[launch.kernel] += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  run_copies(bound, arena, inputs, outputs);
+  return seconds;
 }
 
 std::optional<NonFiniteValue> Program::run_and_find_non_finite(std::span<void* const> inputs,

@@ -49,6 +49,10 @@ class Program {
   std::optional<NonFiniteValue> run_and_find_non_finite(std::span<void* const> inputs, std::span<void* const> outputs,
                                                         const SymbolBindings& bindings = {});
 
+  // Runs as run() does and returns the seconds each kernel took, in the order of kernel_reports().
+  std::vector<double> run_timed(std::span<void* const> inputs, std::span<void* const> outputs,
+                                const SymbolBindings& bindings = {});
+
   const Graph& graph() const { return graph_; }
   ProgramMemory memory(const SymbolBindings& bindings = {});
 

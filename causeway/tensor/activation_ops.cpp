@@ -14,11 +14,8 @@ namespace {
 // -|x| with the derivative of -x at 0, so that sums of the two sides have the right slope there.
 Tensor negative_magnitude(const Tensor& x) { return where(gt(x, 0.0), -x, x); }
 
-Tensor sigmoid_f32(const Tensor& x) {
-  const Tensor power = exp(negative_magnitude(x));
-  const Tensor upper = reciprocal(power + 1.0);
-  return where(gt(x, 0.0), upper, power * upper);
-}
+// The bound keeps the power finite, so that the gradient is not 0 times infinity.
+Tensor sigmoid_f32(const Tensor& x) { return reciprocal(exp(minimum(-x, 80.0)) + 1.0); }
 
 Tensor softplus_f32(const Tensor& x) { return where(gt(x, 0.0), x, 0.0) + log1p(exp(negative_magnitude(x))); }
 

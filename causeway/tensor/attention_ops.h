@@ -2,8 +2,8 @@
 // it:
 //
 //   const Tensor out = attention(q, k, v, {.score = alibi_score(slopes), .mask = causal_mask()});
-//   const Tensor own = attention(q, k, v, {.score = [&](const AttentionPosition& at_, const Tensor& score) {
-//     return score + at(bias, {at_.head, at_.query - at_.key + length});
+//   const Tensor own = attention(q, k, v, {.score = [&](const AttentionPosition& p, const Tensor& score) {
+//     return score + at(bias, {p.head, p.key});
 //   }});
 //
 // A function sees one query-key pair: its position and, for a score, the scaled product. Whatever other tensors it uses

@@ -98,6 +98,12 @@ std::vector<Tensor> Step::operator()(const std::vector<Tensor>& arguments) {
   return std::move(call.results);
 }
 
+std::vector<double> Step::run_timed(const std::vector<Tensor>& arguments) {
+  Compiled* compiled = nullptr;
+  Call call = prepare_call(arguments, compiled);
+  return compiled->program->run_timed(call.inputs, call.outputs, call.bindings);
+}
+
 std::optional<NonFiniteValue> Step::find_non_finite(const std::vector<Tensor>& arguments) {
   Compiled* compiled = nullptr;
   Call call = prepare_call(arguments, compiled);

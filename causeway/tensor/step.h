@@ -41,6 +41,8 @@ class Step {
   const Graph& traced_graph(const std::vector<TensorType>& arguments);
   // What running with these arguments would compute, looked at value by value; the results and updates happen too.
   std::optional<NonFiniteValue> find_non_finite(const std::vector<Tensor>& arguments);
+  // Runs and returns the seconds each kernel of the program took, in the order of its kernel_reports().
+  std::vector<double> run_timed(const std::vector<Tensor>& arguments);
   // Records of the passes, for the next program that is compiled.
   void record_passes(PipelineTrace* trace) { pipeline_trace_ = trace; }
 

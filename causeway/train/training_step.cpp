@@ -192,6 +192,12 @@ StepFigures TrainingStep::run(const TrainingBatch& batch, int64_t step, double l
   return {results[0].item(), results[1].item(), results[2].item() != 0};
 }
 
+std::vector<double> TrainingStep::run_timed(const TrainingBatch& batch, int64_t step, double learning_rate) {
+  write_hyper(step, learning_rate);
+  write_batch(batch, 0, step);
+  return main_->run_timed({tokens_, targets_, documents_, target_weight_, key_, hyper_});
+}
+
 std::optional<NonFiniteValue> TrainingStep::find_non_finite(const TrainingBatch& batch, int64_t step,
                                                             double learning_rate) {
   write_hyper(step, learning_rate);

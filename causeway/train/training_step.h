@@ -56,6 +56,9 @@ class TrainingStep {
   // After a run that was not finite, on the same batch: the first value that is not.
   std::optional<NonFiniteValue> find_non_finite(const TrainingBatch& batch, int64_t step, double learning_rate);
 
+  // Runs the main step's program and returns the seconds each of its kernels took; updates happen as in run().
+  std::vector<double> run_timed(const TrainingBatch& batch, int64_t step, double learning_rate);
+
   // The optimizer's state by name: "moment1.NAME" and "moment2.NAME" for each parameter.
   struct StateTensor {
     std::string name;

@@ -1,0 +1,26 @@
+# The installed package: `cmake --install build --prefix DIR` gives the program, the recipes, the headers, libcauseway.a
+# and causewayConfig.cmake. examples/ is a project that uses it.
+#
+# The archives that libcauseway.a needs (LLVM, clang, lld, yaml-cpp, ...) are the distribution's and are not copied: the
+# exported target names them by their absolute paths, so a project that uses the package needs the same packages
+# (`make deps`). What it builds needs none of them to run.
+
+include(CMakePackageConfigHelpers)
+include(GNUInstallDirs)
+
+function(causeway_install_package library program)
+  set(package_directory ${CMAKE_INSTALL_LIBDIR}/cmake/causeway)
+  install(TARGETS ${library} EXPORT causewayTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(EXPORT causewayTargets NAMESPACE causeway:: DESTINATION ${package_directory})
+  install(DIRECTORY ${CMAKE_SOURCE_DIR}/causeway DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+    FILES_MATCHING PATTERN "*.h" PATTERN "*.def" PATTERN "cli" EXCLUDE)
+
+  configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/causewayConfig.cmake.in
+    ${CMAKE_BINARY_DIR}/causewayConfig.cmake INSTALL_DESTINATION ${package_directory})
+  write_basic_package_version_file(${CMAKE_BINARY_DIR}/causewayConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+  install(FILES ${CMAKE_BINARY_DIR}/causewayConfig.cmake ${CMAKE_BINARY_DIR}/causewayConfigVersion.cmake
+    DESTINATION ${package_directory})
+
+  install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(DIRECTORY ${CMAKE_SOURCE_DIR}/recipes DESTINATION ${CMAKE_INSTALL_DATADIR}/causeway)
+endfunction()
