@@ -9,6 +9,12 @@ include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
 function(causeway_install_package library program)
+  # Clang's lld leaves out unreferenced sections before it looks for undefined symbols; GNU ld would ask for the code
+  # generators of every processor that LLVM knows.
+  execute_process(COMMAND ${CAUSEWAY_LLVM_CONFIG} --bindir OUTPUT_VARIABLE lld_directory
+    OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  target_link_options(${library} INTERFACE $<INSTALL_INTERFACE:-fuse-ld=lld> $<INSTALL_INTERFACE:-B${lld_directory}>)
+
   set(package_directory ${CMAKE_INSTALL_LIBDIR}/cmake/causeway)
   install(TARGETS ${library} EXPORT causewayTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(EXPORT causewayTargets NAMESPACE causeway:: DESTINATION ${package_directory})

@@ -34,7 +34,8 @@ int main() {
 
   // Traced once, compiled into one program: forward, loss, gradients and update.
   Step step([&](const std::vector<Tensor>& arguments) {
-    const Tensor x = concat({embedding(arguments[0], parameters[0].value), embedding(arguments[1], parameters[0].value)}, -1);
+    const Tensor x =
+        cat({embedding(arguments[0], parameters[0].value), embedding(arguments[1], parameters[0].value)}, -1);
     const Tensor logits = linear(gelu(linear(x, parameters[1].value)), parameters[2].value);
     const Tensor loss = cross_entropy(logits, arguments[2]);
 
@@ -43,17 +44,17 @@ int main() {
     const std::vector<Tensor> gradient = gradients(loss, values);
     for (size_t i = 0; i < parameters.size(); ++i) {
       Parameter& p = parameters[i];
-      const AdamWUpdate update = adamw_update(p.value, gradient[i], p.moment1, p.moment2, 3e-3, arguments[3]);
+      const AdamWUpdate update = adamw_update(p.value, gradient[i], p.moment1, p.moment2, 1e-3, arguments[3]);
       p.value.assign(update.parameter);
       p.moment1.assign(update.first_moment);
       p.moment2.assign(update.second_moment);
     }
     return std::vector<Tensor>{loss, mean(cast(eq(argmax(logits, -1), arguments[2]), DType::kF32))};
   });
-  for (int i = 1; i <= 200; ++i) {
+  for (int i = 1; i <= 100; ++i) {
     const auto count = Tensor::from_values({static_cast<double>(i)}, {});
     const std::vector<Tensor> results = step({data[0], data[1], data[2], count});
-    if (i == 1 || i % 20 == 0)
+    if (i == 1 || i % 10 == 0)
       std::printf("step %3d  loss %.4f  right %.1f %%\n", i, results[0].item(), 100 * results[1].item());
   }
 }

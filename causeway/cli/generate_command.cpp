@@ -66,19 +66,21 @@ void run(const Options& options) {
 }  // namespace
 
 void add_generate_command(CLI::App& program) {
+  const CLI::Validator not_negative(
+      [](std::string& text) { return std::string(text.starts_with('-') ? "must not be negative" : ""); }, "");
   auto options = std::make_shared<Options>();
   options->sampling.temperature = 0.8;
   CLI::App* command = program.add_subcommand("generate", "Write text with a trained model");
   command->add_option("run", options->run, "A run directory (its newest checkpoint), or a checkpoint")->required();
   command->add_option("--prompt", options->prompt, "How the text begins");
   command->add_option("--tokens", options->sampling.tokens, "Tokens to write")
-      ->check(CLI::NonNegativeNumber)
+      ->check(not_negative)
       ->capture_default_str();
   command->add_option("--temperature", options->sampling.temperature, "0: always the most likely token")
-      ->check(CLI::NonNegativeNumber)
+      ->check(not_negative)
       ->capture_default_str();
   command->add_option("--top-k", options->sampling.top_k, "Draw among this many likeliest tokens; 0: all")
-      ->check(CLI::NonNegativeNumber);
+      ->check(not_negative);
   command->add_option("--seed", options->sampling.seed, "The same seed gives the same text")->capture_default_str();
   command->add_option("--tokenizer", options->tokenizer,
                       "bytes, or a directory with a GPT-2 vocabulary; default: the dataset's");

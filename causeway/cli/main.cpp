@@ -1,14 +1,51 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <string>
+#include <vector>
 
 #include "causeway/base/error.h"
 #include "causeway/cli/commands.h"
 
 namespace causeway {
+
 int command_status = 0;
+
+namespace {
+
+std::string suggestion(const std::string& name, const std::vector<std::string>& names) {
+  const std::string nearest = nearest_name(name, names);
+  return nearest.empty() ? "" : fmt::format(" Did you mean {}?", nearest);
 }
+
+// What is wrong with a command line that could not be parsed, with the nearest name where a command or option is
+// unknown.
+std::string usage_error(const CLI::App& program, const std::vector<std::string>& words, const CLI::ParseError& error) {
+  const CLI::App* command = &program;
+  std::string path = program.get_name(), what;
+  for (const std::string& word : words) {
+    std::vector<std::string> commands, options;
+    for (const CLI::App* sub : command->get_subcommands({})) commands.push_back(sub->get_name());
+    for (const CLI::Option* option : command->get_options())
+      for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
+    const std::string option = word.substr(0, word.find('='));
+    if (word.starts_with("--")) {
+      if (what.empty() && std::find(options.begin(), options.end(), option) == options.end())
+        what = fmt::format("{} has no option {}.{}", path, option, suggestion(option, options));
+    } else if (std::find(commands.begin(), commands.end(), word) != commands.end()) {
+      command = command->get_subcommand(word);
+      path += " " + word;
+    } else if (!commands.empty() && what.empty() && !word.starts_with("-")) {
+      what = fmt::format("'{}' is not a command of {}.{}", word, path, suggestion(word, commands));
+    }
+  }
+  return fmt::format("error: {}\n  See {} --help.\n", what.empty() ? error.what() : what, path);
+}
+
+}  // namespace
+}  // namespace causeway
 
 int main(int argc, char** argv) {
   CLI::App program("Causeway trains large language models on a CPU, from recipes.", "causeway");
@@ -25,18 +62,9 @@ int main(int argc, char** argv) {
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    // The first word that is no command gets the nearest one suggested.
-    if (error.get_exit_code() != 0 && argc > 1 && argv[1][0] != '-') {
-      std::vector<std::string> names;
-      for (const CLI::App* command : program.get_subcommands({})) names.push_back(command->get_name());
-      if (std::find(names.begin(), names.end(), argv[1]) == names.end()) {
-        const std::string nearest = causeway::nearest_name(argv[1], names);
-        fmt::print(stderr, "causeway: '{}' is not a command.{}\nSee causeway --help.\n", argv[1],
-                   nearest.empty() ? "" : fmt::format(" Did you mean {}?", nearest));
-        return 2;
-      }
-    }
-    return program.exit(error);
+    if (error.get_exit_code() == 0) return program.exit(error);  // --help and --version
+    fmt::print(stderr, "{}", causeway::usage_error(program, std::vector<std::string>(argv + 1, argv + argc), error));
+    return 2;
   } catch (const causeway::Error& error) {
     fmt::print(stderr, "error: {}\n", error.what());
     return 1;

@@ -199,10 +199,10 @@ QuotientRemainder ExpressionEmitter::divide_at_run_time(const Index& index, cons
   return result;
 }
 
-std::vector<Index> ExpressionEmitter::delinearize(const Index& linear, const Shape& shape) {
+std::vector<Index> ExpressionEmitter::delinearize(const Index& linear, const Shape& shape, size_t first_axis) {
   std::vector<Index> result(shape.size(), Index::constant(0));
   Index rest = linear;
-  for (size_t i = shape.size(); i-- > 0;) {
+  for (size_t i = shape.size(); i-- > first_axis;) {
     if (shape[i].is_constant(1)) continue;
     const Dim above = element_count(Shape(shape.begin(), shape.begin() + static_cast<ptrdiff_t>(i)));
     if (above.is_constant(1)) {
@@ -293,7 +293,14 @@ EmittedValue ExpressionEmitter::movement(Value value, const ElementPosition& pos
   if (node.op == Op::kReshape) return emit(input, {linear(position, shape), {}});
   if (node.op == Op::kBroadcast && std::all_of(from.begin(), from.end(), [](const Dim& d) { return d.is_constant(1); }))
     return emit(input, {Index::constant(0), std::vector<Index>(from.size(), Index::constant(0))});
-  const std::vector<Index> at = multi(position, shape);
+  // A broadcast needs no index of the axes before the first that it keeps.
+  size_t first_axis = 0;
+  if (node.op == Op::kBroadcast) {
+    first_axis = shape.size();
+    for (size_t i = 0; i < from.size(); ++i)
+      if (!from[i].is_constant(1)) first_axis = std::min(first_axis, static_cast<size_t>(attributes.axes[i]));
+  }
+  const std::vector<Index> at = position.multi ? *position.multi : delinearize(*position.linear, shape, first_axis);
   std::vector<Index> source(from.size(), Index::constant(0));
   switch (node.op) {
     case Op::kPermute:

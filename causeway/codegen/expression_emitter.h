@@ -73,8 +73,8 @@ class ExpressionEmitter {
   EmittedValue define(Value value, const ElementPosition& position) { return expand(value, position); }
   std::string index_text(const Index& index);
   int index_depth(const Index& index) const;
-  // The index per dimension of element `linear` of `shape`.
-  std::vector<Index> delinearize(const Index& linear, const Shape& shape);
+  // The index per dimension of element `linear` of `shape`; axes before `first_axis` are not wanted and get 0.
+  std::vector<Index> delinearize(const Index& linear, const Shape& shape, size_t first_axis = 0);
   // A new variable holding a C++ expression of type int64_t with the given range.
   int add_variable(const std::string& expression, Dim extent, int depth);
   Index linear(const ElementPosition& position, const Shape& shape);

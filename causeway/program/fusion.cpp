@@ -96,6 +96,7 @@ class Fuser {
             materialized_.insert({value.node, static_cast<int32_t>(output)});
         continue;
       }
+      store_partial_sums(node);
       int cost = node_cost(node.op);
       for (const Value input : node.inputs)
         if (!materialized_.contains(input)) cost += costs_[static_cast<size_t>(input.node)];
@@ -104,6 +105,25 @@ class Fuser {
       const bool costly = cost >= kCheapToRepeat && !feeds_reduction_[i];
       if ((several_uses && (costly || reads_several_tensors(value))) || cost >= kLargestExpression)
         materialized_.insert(value);
+    }
+  }
+
+  // Of a sum of several products, each partial sum is stored by the kernel of its last product; otherwise every product
+  // would be kept until the end.
+  void store_partial_sums(const Node& node) {
+    if (node.op != Op::kAdd) return;
+    const Dim count = element_count(node.outputs[0].shape);
+    const auto is_product = [&](Value value) {
+      while (!materialized_.contains(value) && graph_.node(value).op == Op::kReshape)
+        value = graph_.node(value).inputs[0];
+      return graph_.node(value).op == Op::kDot;
+    };
+    for (size_t i = 0; i < 2; ++i) {
+      const Value partial = node.inputs[i];
+      if (materialized_.contains(partial) || graph_.node(partial).op != Op::kAdd || !is_product(node.inputs[1 - i]))
+        continue;
+      const std::vector<Value>& terms = graph_.node(partial).inputs;
+      if (is_product(terms[0]) || is_product(terms[1])) materialized_.insert(partial);
     }
   }
 

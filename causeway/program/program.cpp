@@ -70,16 +70,19 @@ void Program::find_donations() {
     if (reader != last_reader.end()) {
       if (reader->second > writer->second) continue;
       if (reader->second == writer->second) {
-        const KernelRequest& request = fusion_.kernels[writer->second];
-        const bool in_place = request.kind == KernelKind::kLoop && request.rows.is_constant(1) &&
-                              std::all_of(request.members.begin(), request.members.end(), [&](Value member) {
-                                return reads_only_at_own_position(member, assignment.target);
-                              });
-        if (!in_place) continue;
+        if (!may_overwrite(writer->second, assignment.target)) continue;
       }
     }
     donated_[assignment.value] = positions(graph_.inputs(), assignment.target).front();
   }
+}
+
+bool Program::may_overwrite(size_t kernel, Value input) const {
+  const KernelRequest& request = fusion_.kernels[kernel];
+  const bool elementwise_loop = request.kind == KernelKind::kLoop && request.rows.is_constant(1);
+  if (!elementwise_loop && request.kind != KernelKind::kDot) return false;
+  return std::all_of(request.members.begin(), request.members.end(),
+                     [&](Value member) { return reads_only_at_own_position(member, input); });
 }
 
 bool Program::reads_only_at_own_position(Value member, Value input) const {
@@ -135,11 +138,31 @@ Program::Bound Program::make_bound(const SymbolBindings& bindings) const {
     if (uses.contains(assignment.value)) uses[assignment.value].last = end;
 
   std::vector<PlannedBuffer> buffers;
-  std::vector<Value> planned;
-  for (const auto& [value, use] : uses) {
-    if (references.contains(value)) continue;
-    buffers.push_back({byte_count(graph_.type(value), bindings), use.first, use.last, 0});
-    planned.push_back(value);
+  std::vector<Value> planned;  // the first value in each buffer
+  std::map<Value, size_t> buffer_of;
+  for (size_t k = 0; k < kernels_.size(); ++k) {
+    for (const KernelArgument& argument : kernels_[k].arguments) {
+      const Value value = argument.value;
+      if (argument.kind != KernelArgument::Kind::kValue || !argument.written || references.contains(value)) continue;
+      const Use& use = uses.at(value);
+      const int64_t bytes = byte_count(graph_.type(value), bindings);
+      // A value that is read for the last time here, element by element, may give its memory to the result.
+      for (const KernelArgument& other : kernels_[k].arguments) {
+        const auto source = buffer_of.find(other.value);
+        if (other.kind != KernelArgument::Kind::kValue || other.written || source == buffer_of.end()) continue;
+        PlannedBuffer& buffer = buffers[source->second];
+        if (buffer.last_step != static_cast<int>(k) || uses.at(other.value).last != static_cast<int>(k) ||
+            buffer.bytes != bytes || !may_overwrite(k, other.value))
+          continue;
+        buffer.last_step = use.last;
+        buffer_of[value] = source->second;
+        break;
+      }
+      if (buffer_of.contains(value)) continue;
+      buffer_of[value] = buffers.size();
+      buffers.push_back({bytes, use.first, use.last, 0});
+      planned.push_back(value);
+    }
   }
   std::vector<size_t> workspace_buffer(kernels_.size());
   for (size_t k = 0; k < kernels_.size(); ++k) {
@@ -149,7 +172,7 @@ Program::Bound Program::make_bound(const SymbolBindings& bindings) const {
   }
   bound.arena_bytes = plan_memory(buffers);
   bound.memory.arena_bytes = bound.arena_bytes;
-  for (size_t i = 0; i < planned.size(); ++i) references[planned[i]] = {Place::kArena, buffers[i].offset};
+  for (const auto& [value, buffer] : buffer_of) references[value] = {Place::kArena, buffers[buffer].offset};
 
   std::vector<size_t> by_size(planned.size());
   for (size_t i = 0; i < by_size.size(); ++i) by_size[i] = i;

@@ -95,6 +95,8 @@ class Program {
 
   void compile(KernelLibrary& library);
   void find_donations();
+  // Whether the kernel reads each element of `input` only to compute the same element of its results.
+  bool may_overwrite(size_t kernel, Value input) const;
   bool reads_only_at_own_position(Value member, Value input) const;
   const Bound& bind(const SymbolBindings& bindings);
   Bound make_bound(const SymbolBindings& bindings) const;

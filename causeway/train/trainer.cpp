@@ -52,6 +52,8 @@ class Trainer {
       const CheckpointReader checkpoint(resume_from_->directory);
       position_ = restore_run(checkpoint, *model_, *step_, dataset_.fingerprint());
     }
+    // Not earlier: a recipe that the run's checkpoint refuses must not replace the run's own.
+    write_file_atomically(directory_ / "recipe.yaml", recipe_text(recipe_));
   }
 
   TrainResult run() {
@@ -178,7 +180,6 @@ class Trainer {
     if (code)
       throw Error(ErrorKind::kIo, fmt::format("cannot create the run directory: {}", code.message()),
                   directory_.string(), "Give another run_directory.");
-    write_file_atomically(directory_ / "recipe.yaml", recipe_text(recipe_));
     if (std::filesystem::is_directory(recipe_.data.path)) {
       try {
         tokenizer_ = dataset_.load_tokenizer();

@@ -1,0 +1,174 @@
+// The layout that docs/architecture.md promises: a folder is a stage, includes point to earlier stages, files stay
+// small and are named for the one thing in them, and what the documentation points to is there.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "causeway/base/file.h"
+
+namespace causeway {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kRoot = CAUSEWAY_SOURCE_DIR;
+
+// In the order of the pipeline: an include may point to the same folder or to an earlier one.
+const std::vector<std::string> kStages = {"base",    "graph",  "device", "mesh", "passes", "kernels", "codegen",
+                                          "program", "tensor", "model",  "data", "train",  "bench",   "cli"};
+
+std::vector<fs::path> files_under(const fs::path& directory, const std::set<std::string>& extensions) {
+  std::vector<fs::path> files;
+  if (!fs::exists(directory)) return files;
+  for (const auto& entry : fs::recursive_directory_iterator(directory))
+    if (entry.is_regular_file() && extensions.contains(entry.path().extension().string()))
+      files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::vector<std::string> lines_of(const fs::path& file) {
+  std::istringstream stream(read_text_file(file));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+std::string relative(const fs::path& file) { return fs::relative(file, kRoot).string(); }
+
+// What is wrong with an include of `included` in the folder `stage`; empty when nothing is.
+std::string include_problem(const std::string& stage, const std::string& included) {
+  const std::string target = included.substr(0, included.find('/'));
+  const auto from = std::find(kStages.begin(), kStages.end(), stage);
+  const auto to = std::find(kStages.begin(), kStages.end(), target);
+  if (from == kStages.end()) return stage + " is not a stage";
+  if (to == kStages.end()) return target + " is not a stage";
+  if (to > from) return stage + " may not include from " + target;
+  return "";
+}
+
+TEST(Architecture, IncludeRuleSeesWrongArrows) {
+  EXPECT_EQ(include_problem("graph", "base/error.h"), "");
+  EXPECT_EQ(include_problem("graph", "graph/dim.h"), "");
+  EXPECT_EQ(include_problem("graph", "passes/gradient.h"), "graph may not include from passes");
+  EXPECT_EQ(include_problem("data", "train/recipe.h"), "data may not include from train");
+  EXPECT_EQ(include_problem("graph", "common/strings.h"), "common is not a stage");
+}
+
+TEST(Architecture, IncludesPointToEarlierStages) {
+  const std::regex include(R"(^\s*#\s*include\s*["<]causeway/([^">]+)[">])");
+  size_t seen = 0;
+  for (const fs::path& file : files_under(kRoot / "causeway", {".h", ".cpp", ".def", ".inc"})) {
+    const std::string stage = *fs::relative(file, kRoot / "causeway").begin();
+    const std::vector<std::string> lines = lines_of(file);
+    for (size_t i = 0; i < lines.size(); ++i) {
+      std::smatch match;
+      if (!std::regex_search(lines[i], match, include)) continue;
+      ++seen;
+      EXPECT_EQ(include_problem(stage, match[1]), "") << relative(file) << ":" << i + 1;
+      EXPECT_TRUE(fs::exists(kRoot / "causeway" / match[1].str())) << relative(file) << ":" << i + 1;
+    }
+  }
+  EXPECT_GT(seen, 300u);
+}
+
+TEST(Architecture, DataNeedsNothingAboveBase) {
+  const std::regex include(R"(^\s*#\s*include\s*"causeway/([a-z]+)/)");
+  for (const fs::path& file : files_under(kRoot / "causeway/data", {".h", ".cpp"}))
+    for (const std::string& line : lines_of(file)) {
+      std::smatch match;
+      if (std::regex_search(line, match, include))
+        EXPECT_TRUE(match[1] == "base" || match[1] == "data") << relative(file) << ": " << line;
+    }
+}
+
+// The sources of a stage include no test, and includes within the program are written from the root.
+TEST(Architecture, IncludesNameTheirFolder) {
+  const std::regex include(R"re(^\s*#\s*include\s*"([^"]+)")re");
+  for (const fs::path& file : files_under(kRoot / "causeway", {".h", ".cpp"}))
+    for (const std::string& line : lines_of(file)) {
+      std::smatch match;
+      if (std::regex_search(line, match, include))
+        EXPECT_TRUE(match[1].str().starts_with("causeway/")) << relative(file) << ": " << line;
+    }
+}
+
+std::vector<fs::path> written_files() {
+  const std::set<std::string> extensions = {".h",  ".cpp", ".def",   ".inc", ".py",
+                                            ".sh", ".md",  ".cmake", ".in",  ".yaml"};
+  std::vector<fs::path> files;
+  for (const char* folder : {"causeway", "tests", "docs", "tools", "cmake", "examples", "recipes", "benchmarks"})
+    for (const fs::path& file : files_under(kRoot / folder, extensions))
+      if (!relative(file).starts_with("tests/fixtures/")) files.push_back(file);
+  for (const char* file : {"README.md", "CONTRIBUTING.md", "CMakeLists.txt"}) files.push_back(kRoot / file);
+  return files;
+}
+
+TEST(Architecture, FilesStaySmall) {
+  for (const fs::path& file : written_files()) EXPECT_LE(lines_of(file).size(), 1000u) << relative(file);
+}
+
+TEST(Architecture, FilesAreNamedForTheOneThingInThem) {
+  const std::regex vague("((^|/|_)(utils?|misc|helpers?)|(^|/)common)(_|\\.|/|$)");
+  for (const char* name : {"causeway/base/string_utils.h", "causeway/common/file.h", "causeway/base/common_types.h"})
+    EXPECT_TRUE(std::regex_search(name, vague)) << name;
+  for (const fs::path& file : written_files()) EXPECT_FALSE(std::regex_search(relative(file), vague)) << relative(file);
+}
+
+// Paths that a document mentions: targets of links, relative to the document, and `folder/...` in code spans, relative
+// to the root. Text with <, *, { or capitals such as NAME stands for something else than itself.
+std::vector<fs::path> mentioned_paths(const fs::path& document) {
+  static const std::regex link(R"(\]\(([^)#\s]+)[^)]*\))");
+  static const std::regex span("`((causeway|docs|tests|recipes|tools|cmake|examples|benchmarks)/[^`\\s]*)`");
+  std::vector<fs::path> paths;
+  const std::string text = read_text_file(document);
+  for (std::sregex_iterator match(text.begin(), text.end(), link), end; match != end; ++match) {
+    const std::string target = (*match)[1];
+    if (target.find("://") == std::string::npos) paths.push_back(document.parent_path() / target);
+  }
+  for (std::sregex_iterator match(text.begin(), text.end(), span), end; match != end; ++match) {
+    const std::string target = (*match)[1];
+    if (target.find_first_of("<>*{}()") == std::string::npos) paths.push_back(kRoot / target);
+  }
+  return paths;
+}
+
+TEST(Architecture, DocumentsPointToWhatIsThere) {
+  std::vector<fs::path> documents = files_under(kRoot / "docs", {".md"});
+  for (const char* name : {"README.md", "CONTRIBUTING.md"}) documents.push_back(kRoot / name);
+  size_t seen = 0;
+  for (const fs::path& document : documents)
+    for (const fs::path& path : mentioned_paths(document)) {
+      ++seen;
+      EXPECT_TRUE(fs::exists(path)) << relative(document) << " points to " << path.lexically_normal();
+    }
+  EXPECT_GT(seen, 40u);
+}
+
+// What stands in one line of the Makefile's list is explained in docs/dependencies.md, and nothing else is.
+TEST(Architecture, EveryPackageIsExplained) {
+  const std::string makefile = read_text_file(kRoot / "Makefile");
+  const size_t first = makefile.find("PACKAGES := ") + std::string("PACKAGES := ").size();
+  std::string list = makefile.substr(first, makefile.find("\n\n", first) - first);
+  std::replace(list.begin(), list.end(), '\\', ' ');
+  std::istringstream words(list);
+  std::set<std::string> packages, explained;
+  for (std::string word; words >> word;) packages.insert(word);
+  const std::string document = read_text_file(kRoot / "docs/dependencies.md");
+  const std::regex row("\n\\| (`[^|]*`) \\|");
+  const std::regex name("`([^`]+)`");
+  for (std::sregex_iterator match(document.begin(), document.end(), row), end; match != end; ++match) {
+    const std::string names = (*match)[1];
+    for (std::sregex_iterator each(names.begin(), names.end(), name); each != end; ++each) explained.insert((*each)[1]);
+  }
+  EXPECT_EQ(packages, explained);
+  EXPECT_GT(packages.size(), 10u);
+}
+
+}  // namespace
+}  // namespace causeway
