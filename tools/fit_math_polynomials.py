@@ -68,7 +68,6 @@ def report(name, powers, coefficients, error, wide=0):
 
 def main():
     log2_e = 1 / mpmath.log(2)
-    root = mpmath.sqrt(2)
 
     # 2^f = 1 + f q(f).
     fit("exp2: q", -1, 1, lambda f: mpmath.expm1(f / log2_e) / f, lambda f: f / mpmath.power(2, f), range(7))
@@ -77,8 +76,8 @@ def main():
     fit("exp2 - 1: ln(2), q", -0.5, 0.5, lambda f: mpmath.expm1(f / log2_e) / f,
         lambda f: f / mpmath.expm1(f / log2_e), range(6), exact=[ln2])
     # (exp(2 f) - 1) / 2 = f + f^2 q(f), relative to itself, on [-ln(2) / 4, ln(2) / 4].
-    fit("half expm1: 1, q", -0.1734, 0.1734, lambda f: mpmath.expm1(2 * f) / (2 * f), lambda f: 2 * f / mpmath.expm1(2 * f),
-        range(6), exact=[1.0])
+    fit("half expm1: 1, q", -0.1734, 0.1734, lambda f: mpmath.expm1(2 * f) / (2 * f),
+        lambda f: 2 * f / mpmath.expm1(2 * f), range(6), exact=[1.0])
     # log2(1 + t) = t q(t).
     for name, terms, wide in (("log2: q", 10, 0), ("pow: q", 13, 4)):
         fit(name, -1 / 3, 1 / 3, lambda t: mpmath.log1p(t) * log2_e / t, lambda t: t / (mpmath.log1p(t) * log2_e),

@@ -202,7 +202,8 @@ CAUSEWAY_INLINE float erf_f32(float x) {
   return with_sign_of(fma_f32(p, scale, scale - 1.0f), x);
 }
 
-// x^y as C's pow, special values included; 1.5 ulp (1.39 met in 10^8 trials). The logarithm's leading terms and y log2(x) are in double.
+// x^y as C's pow, special values included; 1.5 ulp (the largest of 4 10^7 trials: 1.39). The logarithm's leading terms
+// and y log2(x) are in double.
 CAUSEWAY_INLINE float pow_f32(float x, float y) {
   const float a = __builtin_fabsf(x);
   const SplitFloat parts = split_f32(a);

@@ -1,0 +1,144 @@
+// Inputs that are wrong: each is answered with what is wrong, where, and what to do, and with status 1.
+#include "tests/cli/program_under_test.h"
+
+namespace causeway {
+namespace {
+
+using BadInputTest = CliTest;
+
+TEST_F(BadInputTest, Recipes) {
+  expect_failure({"train", "absent.yaml"}, 1, {"absent.yaml", "No such file"});
+  write("broken.yaml", "name: x\nmodel: [1,\n");
+  expect_failure({"train", "broken.yaml"}, 1, {"broken.yaml", "not readable as YAML", "line 3"});
+  write("list.yaml", "- name\n");
+  expect_failure({"train", "list.yaml"}, 1, {"list.yaml", "is not a map of keys"});
+  write("twice.yaml", "name: x\nname: y\n");
+  expect_failure({"train", "twice.yaml"}, 1, {"twice.yaml: name: is given twice"});
+  write("empty_key.yaml", "name: x\nmodel:\n  layers:\n");
+  expect_failure({"train", "empty_key.yaml"}, 1, {"empty_key.yaml: model.layers: has no value"});
+  write("wrong_place.yaml", "name: x\nlearning_rate: 1e-3\n");
+  expect_failure({"train", "wrong_place.yaml"}, 1,
+                 {"learning_rate: unknown key", "Did you mean optimizer.learning_rate?"});
+  const std::vector<std::pair<std::string, std::vector<std::string>>> overrides = {
+      {"modle.heads=2", {"command line: modle.heads: unknown key", "Did you mean model.heads?"}},
+      {"train.steps", {"train.steps: is not of the form key=value"}},
+      {"train.steps=many", {"command line: train.steps: 'many' is not an integer"}},
+      {"train.steps=0", {"tiny.yaml: train.steps: must be at least 1"}},
+      {"optimizer.learning_rate=nan", {"'nan' is not a number"}},
+      {"data.document_mask=yes", {"'yes' is not true or false"}},
+      {"model.family=lama", {"unknown model family 'lama'", "Did you mean llama?"}},
+      {"schedule.kind=cosin", {"'cosin'", "Did you mean 'cosine'?"}},
+      {"train.precision=bf8", {"'bf8' is not one of bf16, f32", "Did you mean bf16?"}},
+      {"train.micro_batch_size=3", {"3 does not divide train.batch_size, 4"}},
+      {"data.sequence_length=33", {"33 is longer than model.max_sequence_length, 32"}},
+      {"model.heads=3", {"3 heads do not divide the width, 32", "2 or 4 heads would divide it."}},
+      {"schedule.warmup_steps=31", {"a warm-up of 31 steps does not fit the run's 30"}},
+  };
+  for (const auto& [text, parts] : overrides) expect_failure({"train", "tiny.yaml", text}, 1, parts);
+  EXPECT_FALSE(std::filesystem::exists(path("runs")));
+}
+
+TEST_F(BadInputTest, Text) {
+  expect_failure({"data", "prepare", "absent.txt", "-o", "data"}, 1, {"absent.txt: the text does not exist"});
+  write("empty.txt", "");
+  expect_failure({"data", "prepare", "empty.txt", "-o", "data"}, 1, {"empty.txt: the text is empty"});
+  write("lines.jsonl", "{\"txt\": \"a\"}\n");
+  expect_failure({"data", "prepare", "lines.jsonl", "-o", "data"}, 1,
+                 {"lines.jsonl", "no text under \"text\"", "\"txt\""});
+  EXPECT_FALSE(std::filesystem::exists(path("data/dataset.json")));
+  prepare_data();
+  expect_failure({"data", "prepare", "text.txt", "-o", "data"}, 1,
+                 {"data: the output directory already holds a dataset"});
+}
+
+TEST_F(BadInputTest, DataThatDoesNotFitTheRecipe) {
+  expect_failure({"train", "tiny.yaml"}, 1, {"data: the token data does not exist", "causeway data prepare"});
+  prepare_data();
+  expect_failure({"train", "tiny.yaml", "data.path=dat"}, 1, {"dat: the token data does not exist", "Did you mean"});
+  expect_failure({"train", "tiny.yaml", "model.vocabulary_size=64"}, 1,
+                 {"\"bytes\" has 256 tokens, the model's vocabulary only 64", "at least 256"});
+  write("short.txt", "too short");
+  ASSERT_EQ(run({"data", "prepare", "short.txt", "-o", "short"}).status, 0);
+  expect_failure({"train", "tiny.yaml", "data.path=short"}, 1, {"9 tokens do not fill one sample of 33"});
+}
+
+TEST_F(BadInputTest, ATokenBeyondTheVocabulary) {
+  // nanoGPT's format: 16-bit tokens and nothing else.
+  std::string bytes;
+  for (int i = 0; i < 2000; ++i) bytes += {static_cast<char>(i % 50), static_cast<char>(i == 777 ? 3 : 0)};
+  write("train.bin", bytes);
+  expect_failure({"train", "tiny.yaml", "data.path=train.bin", "train.steps=200", "--quiet"}, 1,
+                 {"token id 795 is beyond the model's vocabulary of 256", "train.bin, token 777"});
+}
+
+class BadCheckpointTest : public CliTest {
+ protected:
+  void SetUp() override {
+    CliTest::SetUp();
+    prepare_data();
+    const Outcome outcome = run({"train", "tiny.yaml", "--quiet"});
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+  }
+  std::filesystem::path tensors(const std::string& step) const {
+    return path("runs/tiny/checkpoints/step-" + step + "/tensors-00001-of-00001.safetensors");
+  }
+};
+
+TEST_F(BadCheckpointTest, Truncated) {
+  const uint64_t size = std::filesystem::file_size(tensors("00000030"));
+  std::filesystem::resize_file(tensors("00000030"), 1000);
+  const std::string what = "the file has 1000 bytes, but " + std::to_string(size) + " were saved";
+  const Outcome verified = run({"checkpoint", "verify", "runs/tiny"});
+  EXPECT_EQ(verified.status, 1);
+  EXPECT_NE(verified.out.find("step-00000020: intact"), std::string::npos) << verified.out;
+  EXPECT_NE(verified.out.find("step-00000030: damaged"), std::string::npos) << verified.out;
+  EXPECT_NE(verified.out.find(what), std::string::npos) << verified.out;
+  // Going back loses steps, so it is offered and not done.
+  const std::vector<std::string> parts = {"step-00000030", "the checkpoint is damaged", what, "step-00000020"};
+  expect_failure({"train", "tiny.yaml", "train.steps=40", "--resume", "auto", "--quiet"}, 1, parts);
+  expect_failure({"generate", "runs/tiny"}, 1, parts);
+}
+
+TEST_F(BadCheckpointTest, OneBitFlipped) {
+  std::string bytes = read_text_file(tensors("00000030"));
+  bytes[bytes.size() - 100] = static_cast<char>(bytes[bytes.size() - 100] ^ 4);
+  std::ofstream(tensors("00000030"), std::ios::binary) << bytes;
+  const Outcome outcome = run({"checkpoint", "verify", "runs/tiny/checkpoints/step-00000030", "--json"});
+  EXPECT_EQ(outcome.status, 1);
+  const nlohmann::json json = nlohmann::json::parse(outcome.out);
+  ASSERT_EQ(json.size(), 1u);
+  EXPECT_EQ(json[0]["intact"], false);
+  ASSERT_EQ(json[0]["problems"].size(), 1u) << outcome.out;
+  const std::string problem = json[0]["problems"][0];
+  EXPECT_NE(problem.find("do not match their hash"), std::string::npos) << problem;
+  const std::string tensor = problem.substr(problem.find("tensor '"), 30);
+  expect_failure({"train", "tiny.yaml", "train.steps=40", "--resume", "auto", "--quiet"}, 1,
+                 {"the checkpoint is damaged", tensor, "step-00000020"});
+}
+
+TEST_F(BadCheckpointTest, OfAnotherModelOrDataset) {
+  const std::string recipe = read_text_file(path("runs/tiny/recipe.yaml"));
+  expect_failure(
+      {"train", "tiny.yaml", "train.steps=40", "model.width=16", "--resume", "auto", "--quiet"}, 1,
+      {"step-00000030: the checkpoint is of another model", "head_dim is 16 in the checkpoint and 8 in this run"});
+  write("other.txt", sample_text(9'000));
+  ASSERT_EQ(run({"data", "prepare", "other.txt", "-o", "other"}).status, 0);
+  expect_failure({"train", "tiny.yaml", "train.steps=40", "data.path=other", "--resume", "auto", "--quiet"}, 1,
+                 {"the checkpoint was trained on another dataset"});
+  EXPECT_EQ(read_text_file(path("runs/tiny/recipe.yaml")), recipe);
+}
+
+TEST_F(BadCheckpointTest, Absent) {
+  expect_failure({"generate", "nowhere"}, 1, {"nowhere: holds no checkpoint"});
+  expect_failure({"checkpoint", "inspect", "runs"}, 1, {"runs: holds no checkpoint", "Give a run directory"});
+  expect_failure({"generate", "runs/tiny", "--prompt", ""}, 1, {"the prompt is empty"});
+}
+
+TEST_F(BadCheckpointTest, AUsedRunDirectoryIsRefused) {
+  expect_failure({"train", "tiny.yaml", "--quiet"}, 1,
+                 {"runs/tiny: the run directory already holds a checkpoint of step 30", "--resume auto"});
+  EXPECT_EQ(run({"train", "tiny.yaml", "--resume", "auto"}).out, "nothing to do: the run is at step 30 of 30\n");
+}
+
+}  // namespace
+}  // namespace causeway

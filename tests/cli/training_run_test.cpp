@@ -1,0 +1,161 @@
+// Whole runs: text, training, checkpoint, text; and that a run's bits depend on its recipe alone.
+#include <cmath>
+
+#include "tests/cli/program_under_test.h"
+
+namespace causeway {
+namespace {
+
+class TrainingRunTest : public CliTest {
+ protected:
+  void SetUp() override {
+    CliTest::SetUp();
+    prepare_data();
+  }
+  void train(const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"train", "tiny.yaml", "--quiet"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = run(arguments);
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+  }
+  // Until a run in progress has written `count` records.
+  void wait_for_metrics(const std::string& run_directory, int count) const {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+    while (std::chrono::steady_clock::now() < deadline) {
+      std::ifstream metrics(path(run_directory + "/metrics.jsonl"));
+      int lines = 0;
+      for (std::string line; std::getline(metrics, line);) ++lines;
+      if (lines >= count) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    FAIL() << run_directory << " has not written " << count << " records in two minutes";
+  }
+};
+
+TEST_F(TrainingRunTest, FromTextToText) {
+  const nlohmann::json result = run_json({"train", "tiny.yaml", "train.steps=150", "--json"});
+  EXPECT_EQ(result["step"], 150);
+  EXPECT_EQ(result["interrupted"], false);
+  EXPECT_EQ(result["skipped_steps"], 0);
+  EXPECT_EQ(result["checkpoint"], "runs/tiny/checkpoints/step-00000150");
+  const std::map<std::string, double> found = losses("runs/tiny");
+  // 150 steps, each with loss and gradient norm, and one evaluation.
+  EXPECT_EQ(found.size(), 301u);
+  EXPECT_NEAR(found.at("1 loss"), std::log(256.0), 0.3);
+  EXPECT_LT(found.at("150 validation_loss"), 1.5);
+  EXPECT_EQ(found.at("150 validation_loss"), result["validation_loss"].get<double>());
+
+  const nlohmann::json inspected = run_json({"checkpoint", "inspect", "runs/tiny", "--json"});
+  EXPECT_EQ(inspected["step"], 150);
+  EXPECT_EQ(inspected["model"]["model_type"], "llama");
+  EXPECT_EQ(inspected["data"]["samples_consumed"], 600);
+  EXPECT_EQ(inspected["tensors"]["model.embed_tokens.weight"]["shape"], (std::vector<int>{256, 32}));
+  EXPECT_EQ(inspected["tensors"]["moment2.lm_head.weight"]["dtype"], "f32");
+  const nlohmann::json verified = run_json({"checkpoint", "verify", "runs/tiny", "--json"});
+  ASSERT_EQ(verified.size(), 2u);  // checkpoint.keep
+  for (const nlohmann::json& entry : verified) EXPECT_EQ(entry["intact"], true);
+
+  const std::vector<std::string> generate = {"generate", "runs/tiny", "--prompt", "the river ",
+                                             "--tokens", "40",        "--json"};
+  const nlohmann::json written = run_json(generate);
+  EXPECT_EQ(written["tokens"].size(), 40u);
+  EXPECT_EQ(written["text"].get<std::string>().size(), 40u);
+  EXPECT_EQ(run_json(generate), written);
+  // Nothing but letters of the text it was trained on, after so short a training.
+  const std::string letters = sample_text(5'000);
+  for (const char letter : written["text"].get<std::string>()) EXPECT_NE(letters.find(letter), std::string::npos);
+  EXPECT_TRUE(run({"generate", "runs/tiny", "--prompt", "the river ", "--tokens", "5"}).out.starts_with("the river "));
+}
+
+TEST_F(TrainingRunTest, OneSeedGivesTheSameBits) {
+  train({"name=a"});
+  train({"name=b"});
+  train({"name=c", "train.seed=2"});
+  EXPECT_EQ(losses("runs/a"), losses("runs/b"));
+  EXPECT_NE(losses("runs/a"), losses("runs/c"));
+  const auto a = tensor_files("runs/a/checkpoints/step-00000030"), b = tensor_files("runs/b/checkpoints/step-00000030");
+  EXPECT_FALSE(a.empty());
+  EXPECT_TRUE(a == b);
+  EXPECT_FALSE(a == tensor_files("runs/c/checkpoints/step-00000030"));
+}
+
+TEST_F(TrainingRunTest, MicroBatchesGiveTheSameLossUpToRounding) {
+  train({"name=whole", "train.precision=f32"});
+  train({"name=split", "train.precision=f32", "train.micro_batch_size=1"});
+  const std::map<std::string, double> whole = losses("runs/whole"), split = losses("runs/split");
+  ASSERT_EQ(whole.size(), split.size());
+  for (const auto& [name, value] : whole) EXPECT_NEAR(split.at(name), value, 2e-3 * std::abs(value)) << name;
+}
+
+TEST_F(TrainingRunTest, ResumedAfterASignalItEqualsTheUninterruptedRun) {
+  const std::vector<std::string> common = {"train.steps=800", "checkpoint.interval=0", "model.dropout=0.1"};
+  std::vector<std::string> whole = {"name=whole"}, parts = {"train", "tiny.yaml", "name=parts"};
+  whole.insert(whole.end(), common.begin(), common.end());
+  train(whole);
+  parts.insert(parts.end(), common.begin(), common.end());
+
+  const pid_t child = start(parts);
+  wait_for_metrics("runs/parts", 5);
+  ASSERT_EQ(::kill(child, SIGTERM), 0);
+  const Outcome stopped = wait_for(child);
+  EXPECT_EQ(stopped.status, 0) << stopped.err;
+  EXPECT_NE(stopped.out.find("stopped at step "), std::string::npos) << stopped.out;
+  EXPECT_NE(stopped.out.find("--resume auto"), std::string::npos) << stopped.out;
+  const int64_t step = run_json({"checkpoint", "inspect", "runs/parts", "--json"})["step"];
+  EXPECT_GE(step, 5);
+  EXPECT_LT(step, 800);
+
+  parts.insert(parts.end(), {"--resume", "auto", "--quiet"});
+  const Outcome resumed = run(parts);
+  ASSERT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_EQ(losses("runs/whole"), losses("runs/parts"));
+  const auto expected = tensor_files("runs/whole/checkpoints/step-00000800");
+  EXPECT_FALSE(expected.empty());
+  EXPECT_TRUE(expected == tensor_files("runs/parts/checkpoints/step-00000800"));
+}
+
+TEST_F(TrainingRunTest, KilledAtAnyInstantItGoesOnFromTheLastCheckpoint) {
+  train({"name=whole", "checkpoint.interval=0", "train.steps=300"});
+  for (int part = 1; part <= 3; ++part) {
+    const pid_t child = start({"train", "tiny.yaml", "name=parts", "train.steps=300", "checkpoint.interval=1",
+                               "checkpoint.keep=300", "--resume", "auto", "--quiet"});
+    wait_for_metrics("runs/parts", 20 * part);
+    ASSERT_EQ(::kill(child, SIGKILL), 0);
+    EXPECT_EQ(wait_for(child).status, 128 + SIGKILL);
+    EXPECT_EQ(run({"checkpoint", "verify", "runs/parts"}).status, 0);
+  }
+  train({"name=parts", "train.steps=300", "--resume", "auto"});
+  EXPECT_EQ(losses("runs/whole"), losses("runs/parts"));
+  EXPECT_TRUE(tensor_files("runs/whole/checkpoints/step-00000300") ==
+              tensor_files("runs/parts/checkpoints/step-00000300"));
+}
+
+TEST_F(TrainingRunTest, ResumedFromACheckpointItEqualsTheUninterruptedRun) {
+  train({"name=whole"});
+  train({"name=parts", "train.steps=20", "schedule.kind=constant"});
+  train({"name=constant", "schedule.kind=constant"});
+  train({"name=parts", "schedule.kind=constant", "--resume", "auto"});
+  EXPECT_TRUE(tensor_files("runs/constant/checkpoints/step-00000030") ==
+              tensor_files("runs/parts/checkpoints/step-00000030"));
+  EXPECT_FALSE(tensor_files("runs/whole/checkpoints/step-00000030") ==
+               tensor_files("runs/parts/checkpoints/step-00000030"));
+}
+
+TEST_F(TrainingRunTest, WorksWithoutAKernelCache) {
+  train({"name=cached"});
+  write("file", "not a directory");
+  for (const std::string& place : {path("file/cache").string(), std::string("/proc/causeway")}) {
+    set_environment({{"XDG_CACHE_HOME", place}, {"HOME", place}});
+    const Outcome outcome = run({"train", "tiny.yaml", "name=uncached", "run_directory=uncached", "--quiet"});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_NE(outcome.err.find(place), std::string::npos) << outcome.err;
+    EXPECT_TRUE(tensor_files("runs/cached/checkpoints/step-00000030") ==
+                tensor_files("uncached/checkpoints/step-00000030"));
+    std::filesystem::remove_all(path("uncached"));
+    const nlohmann::json doctor = run_json({"doctor", "--json"});
+    EXPECT_NE(doctor["kernel_cache"]["problem"].get<std::string>().find("compiled in every run"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace causeway
