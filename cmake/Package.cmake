@@ -9,8 +9,8 @@ include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
 function(causeway_install_package library program)
-  # Clang's lld leaves out unreferenced sections before it looks for undefined symbols; GNU ld would ask for the code
-  # generators of every processor that LLVM knows.
+  # lld looks for a symbol in all archives, wherever they stand; GNU ld looks only in those to the right, and the
+  # archives of the embedded compiler refer back to libcauseway.a.
   execute_process(COMMAND ${CAUSEWAY_LLVM_CONFIG} --bindir OUTPUT_VARIABLE lld_directory
     OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
   target_link_options(${library} INTERFACE $<INSTALL_INTERFACE:-fuse-ld=lld> $<INSTALL_INTERFACE:-B${lld_directory}>)

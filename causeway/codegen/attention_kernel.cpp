@@ -1,6 +1,5 @@
 // Attention through kernels/x86/attention.h and attention_gradient.h: operands are computed while they are packed,
 // score and mask functions are expanded into the kernel.
-#include "causeway/base/thread_pool.h"
 #include "causeway/codegen/attention_geometry.h"
 #include "causeway/codegen/problem_writer.h"
 
@@ -106,7 +105,7 @@ class AttentionWriter : public ProblemWriter {
     };
     // Splitting by queries is decided when the kernel is compiled, where the sizes are known by then.
     const bool sizes_known = batch_.is_constant() && query_length_.is_constant() && key_length_.is_constant();
-    const int64_t workers = sizes_known ? available_processors() : 1;
+    const int64_t workers = sizes_known ? target_.parallel_units : 1;
     if (!backward) {
       const int64_t splits = sizes_known ? attention_forward_launch(shape({}), workers).query_splits : 1;
       members += fmt::format("static constexpr int64_t query_splits = {};\n", splits);

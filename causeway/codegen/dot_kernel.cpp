@@ -2,7 +2,6 @@
 // the result are computed while it is in registers.
 #include <algorithm>
 
-#include "causeway/base/thread_pool.h"
 #include "causeway/codegen/matmul_geometry.h"
 #include "causeway/codegen/problem_writer.h"
 
@@ -46,7 +45,7 @@ class DotWriter : public ProblemWriter {
     MatmulProblem problem{bf16_operands, known_size(batch), known_size(m), known_size(n), known_size(k)};
     MatmulMachine machine;
     machine.level = x86_level(target_);
-    machine.threads = available_processors();
+    machine.threads = target_.parallel_units;
     const MatmulBlocks blocks = choose_matmul_blocks(problem, machine);
     const bool thin = matmul_is_thin(blocks);
     std::string members, initialisation;

@@ -31,7 +31,7 @@ std::string convert(DType from, DType to, const std::string& value) {
   if (from == to) return value;
   if (is_float(to)) return rounded(to, is_float(from) ? value : fmt::format("static_cast<float>({})", value));
   if (to == DType::kBool) return fmt::format("({} != 0)", value);
-  if (is_float(from)) return fmt::format("cast_to_{}({})", dtype_name(to), value);
+  if (from != DType::kBool) return fmt::format("cast_to_{}({})", dtype_name(to), value);
   return fmt::format("static_cast<{}>({})", compute_type(to), value);
 }
 

@@ -18,6 +18,9 @@ struct Target {
   std::vector<std::string> features;
   // x86: the vector width to prefer, in bytes (16, 32 or 64). Otherwise the width of the widest load, in bytes.
   int vector_bytes = 16;
+  // Processors, or compute units, that share a launch: work is cut with them in mind. It never changes results, and the
+  // compiler does not see it, so it is not part of text().
+  int parallel_units = 1;
 
   // Adds a feature, keeping the list sorted and unique.
   void add_feature(std::string_view name);

@@ -12,7 +12,7 @@ CAUSEWAY_INLINE int64_t clamp_index(int64_t index, int64_t size) {
   return last < 0 ? 0 : last;
 }
 
-// Truncation toward zero; saturates; NaN gives 0.
+// From floats: truncation toward zero; saturates; NaN gives 0.
 CAUSEWAY_INLINE int32_t cast_to_i32(float x) {
   const int32_t inside = static_cast<int32_t>(x >= 2147483648.0f || x < -2147483648.0f || x != x ? 0.0f : x);
   const int32_t high = x >= 2147483648.0f ? 2147483647 : inside;
@@ -28,6 +28,18 @@ CAUSEWAY_INLINE uint8_t cast_to_u8(float x) {
   const float bounded = x > 255.0f ? 255.0f : (x > 0.0f ? x : 0.0f);
   return static_cast<uint8_t>(static_cast<int32_t>(bounded));
 }
+
+// Integers saturate too.
+CAUSEWAY_INLINE int32_t cast_to_i32(int64_t x) {
+  const int64_t low = x < -2147483647 - 1 ? -2147483647 - 1 : x;
+  return static_cast<int32_t>(low > 2147483647 ? 2147483647 : low);
+}
+CAUSEWAY_INLINE int32_t cast_to_i32(int32_t x) { return x; }
+CAUSEWAY_INLINE int32_t cast_to_i32(uint8_t x) { return x; }
+CAUSEWAY_INLINE int64_t cast_to_i64(int32_t x) { return x; }
+CAUSEWAY_INLINE int64_t cast_to_i64(uint8_t x) { return x; }
+CAUSEWAY_INLINE uint8_t cast_to_u8(int64_t x) { return static_cast<uint8_t>(x < 0 ? 0 : x > 255 ? 255 : x); }
+CAUSEWAY_INLINE uint8_t cast_to_u8(int32_t x) { return static_cast<uint8_t>(x < 0 ? 0 : x > 255 ? 255 : x); }
 
 CAUSEWAY_INLINE int32_t shift_left(int32_t x, int32_t by) { return static_cast<int32_t>(static_cast<uint32_t>(x) << by); }
 CAUSEWAY_INLINE int64_t shift_left(int64_t x, int64_t by) { return static_cast<int64_t>(static_cast<uint64_t>(x) << by); }

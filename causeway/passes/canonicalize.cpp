@@ -152,12 +152,21 @@ class Simplifier {
     return std::nullopt;
   }
 
+  // a + scatter_add(0, ...): the gradient of a tied embedding on top of the output layer's.
+  Result scatter_into(Value a, Value b) {
+    if (!is(b, Op::kScatterAdd) || !is_splat(node(b).inputs[0], 0)) return std::nullopt;
+    const Node scatter = node(b);
+    return graph_.add(Op::kScatterAdd, {a, scatter.inputs[1], scatter.inputs[2]}, scatter.attributes);
+  }
+
   Result binary(Op op, Value a, Value b) {
     switch (op) {
       case Op::kAdd:
         if (is_splat(b, 0)) return a;
         if (is(b, Op::kNeg)) return make(Op::kSub, {a, node(b).inputs[0]}, {});
         if (is(a, Op::kNeg)) return make(Op::kSub, {b, node(a).inputs[0]}, {});
+        if (const Result sum = scatter_into(a, b)) return sum;
+        if (const Result sum = scatter_into(b, a)) return sum;
         break;
       case Op::kSub:
         if (is_splat(b, 0)) return a;

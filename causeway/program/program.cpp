@@ -79,6 +79,12 @@ void Program::find_donations() {
 
 bool Program::may_overwrite(size_t kernel, Value input) const {
   const KernelRequest& request = fusion_.kernels[kernel];
+  if (request.kind == KernelKind::kScatterAdd) {
+    // The base is copied before anything is added to it.
+    const std::vector<Value>& operands = graph_.node(request.members.front()).inputs;
+    return operands[0] == input && operands[1] != input && operands[2] != input &&
+           fusion_.materialized.contains(operands[1]) && fusion_.materialized.contains(operands[2]);
+  }
   const bool elementwise_loop = request.kind == KernelKind::kLoop && request.rows.is_constant(1);
   if (!elementwise_loop && request.kind != KernelKind::kDot) return false;
   return std::all_of(request.members.begin(), request.members.end(),

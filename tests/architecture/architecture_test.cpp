@@ -128,7 +128,11 @@ std::vector<fs::path> mentioned_paths(const fs::path& document) {
   static const std::regex span("`((causeway|docs|tests|recipes|tools|cmake|examples|benchmarks)/[^`\\s]*)`");
   std::vector<fs::path> paths;
   const std::string text = read_text_file(document);
-  const std::string prose = std::regex_replace(text, std::regex("`[^`]*`"), "code");
+  // Links are looked for outside code, indented or in a span.
+  std::string prose;
+  for (const std::string& line : lines_of(document))
+    if (!line.starts_with("    ")) prose += line + "\n";
+  prose = std::regex_replace(prose, std::regex("`[^`]*`"), "code");
   for (std::sregex_iterator match(prose.begin(), prose.end(), link), end; match != end; ++match) {
     const std::string target = (*match)[1];
     if (target.find("://") == std::string::npos) paths.push_back(document.parent_path() / target);

@@ -21,7 +21,9 @@ class Kernels : public testing::Test {
       const TensorType& type = graph.type(input);
       const bool floating = is_float(type.dtype);
       inputs.push_back(random_host_tensor(type.dtype, evaluate(type.shape, bindings_), seed++, floating ? -1 : 0,
-                                          floating ? 1 : type.dtype == DType::kBool ? 2 : 4));
+                                          floating                     ? 1
+                                          : type.dtype == DType::kBool ? 2
+                                                                       : 4));
     }
     const std::vector<HostTensor> reference = interpret(graph, inputs, bindings_, Rounding::kRounded);
     Program program(graph, runner_.device(), runner_.library(), runner_.arena());

@@ -1,10 +1,11 @@
 // Random graphs give on the CPU what the f64 reference gives, before and after the passes.
+#include "causeway/graph/random_graph.h"
+
 #include <gtest/gtest.h>
 
 #include "causeway/graph/compare.h"
 #include "causeway/graph/interpreter.h"
 #include "causeway/graph/printer.h"
-#include "causeway/graph/random_graph.h"
 #include "causeway/passes/pipeline.h"
 #include "tests/program/program_runner.h"
 

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "causeway/base/thread_pool.h"
+
 namespace causeway {
 namespace {
 
@@ -68,6 +70,7 @@ Target detect() {
   target.family = Target::Family::kX86;
   target.processor = v4 ? "x86-64-v4" : v3 ? "x86-64-v3" : v2 ? "x86-64-v2" : "x86-64";
   target.vector_bytes = v4 ? 64 : v3 ? 32 : 16;
+  target.parallel_units = available_processors();
   if (v3 && bit(extended.ecx, 8)) target.add_feature("gfni");
   if (!v4) return target;
   if (bit(extended.ecx, 11)) target.add_feature("avx512vnni");
