@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Train the same model with Causeway and with PyTorch, alternately, and compare tokens per second and peak memory.
 
-    python benchmarks/compare_training.py build/causeway recipes/gpt2-124m.yaml --runs 3 \\
-        --causeway-arguments "--run-directory {run}" \\
-        --pytorch-python /tmp/venv/bin/python \\
-        --pytorch-arguments "gpt2 --batch 4 --sequence 1024 --steps 8 --random-vocabulary 50257"
+    python benchmarks/compare_training.py build/causeway recipes/gpt2_124m.yaml --runs 3 --skip 1 \\
+        --causeway-arguments "run_directory={run} data.path=DATASET train.steps=5 schedule.warmup_steps=1 log.interval=1 \\
+            train.batch_size=4 train.micro_batch_size=4 evaluation.interval=0 evaluation.sequences=4" \\
+        --pytorch-python VENV/bin/python \\
+        --pytorch-arguments "gpt2 --batch 4 --sequence 1024 --steps 5 --random-vocabulary 50257"
 
 Each round runs `causeway train RECIPE`, then benchmarks/pytorch_peer.py compiled, then the same without torch.compile
 (--pytorch-modes names others); ratios are against the faster of PyTorch's modes. The recipe and the PyTorch arguments

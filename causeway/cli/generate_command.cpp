@@ -43,7 +43,7 @@ void run(const Options& options) {
     throw Error(ErrorKind::kInvalidArgument, "the tokenizer is not the one the model was trained with",
                 options.tokenizer.empty() ? recipe.data.path : options.tokenizer,
                 "Give the right one with --tokenizer.");
-  const std::unique_ptr<LanguageModel> model = LanguageModel::create(checkpoint_model(checkpoint), 0);
+  const std::unique_ptr<LanguageModel> model = LanguageModel::create(recipe.model, std::nullopt);
   restore_weights(checkpoint, *model);
   TextGenerator generator(*model, pipeline_options(recipe));
   SamplingOptions sampling = options.sampling;

@@ -178,6 +178,7 @@ ModelConfig from_hugging_face(const Json& json) {
     c.ffn_width = get<int64_t>(json, "n_inner", 0);
     c.max_sequence_length = get<int64_t>(json, "n_positions", 1024);
     c.norm_epsilon = get(json, "layer_norm_epsilon", 1e-5);
+    c.dropout = get(json, "resid_pdrop", 0.0);
   } else if (type == "llama" || type == "mistral") {
     c.family = type == "llama" ? ModelFamily::kLlama : ModelFamily::kMistral;
     expect_value(json, "hidden_act", "silu");

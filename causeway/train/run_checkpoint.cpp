@@ -81,6 +81,4 @@ void restore_weights(const CheckpointReader& checkpoint, LanguageModel& model) {
   for (const Parameter& parameter : model.parameters()) read_tensor(checkpoint, parameter.name, parameter.tensor);
 }
 
-ModelConfig checkpoint_model(const CheckpointReader& checkpoint) { return from_hugging_face(checkpoint.state().model); }
-
 }  // namespace causeway

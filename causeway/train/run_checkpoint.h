@@ -30,7 +30,4 @@ RunPosition restore_run(const CheckpointReader& checkpoint, LanguageModel& model
 // Restores the weights alone, for generation and evaluation.
 void restore_weights(const CheckpointReader& checkpoint, LanguageModel& model);
 
-// The model configuration that a checkpoint was made with.
-ModelConfig checkpoint_model(const CheckpointReader& checkpoint);
-
 }  // namespace causeway

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
@@ -50,6 +51,7 @@ class Trainer {
     step_ = std::make_unique<TrainingStep>(*model_, recipe_);
     if (resume_from_) {
       const CheckpointReader checkpoint(resume_from_->directory);
+      require_same_samples(checkpoint);
       position_ = restore_run(checkpoint, *model_, *step_, dataset_.fingerprint());
     }
     // Not earlier: a recipe that the run's checkpoint refuses must not replace the run's own.
@@ -187,6 +189,21 @@ class Trainer {
         tokenizer_.reset();  // tokens without a tokenizer still train; samples are then not printed
       }
     }
+  }
+
+  // The position in the data counts samples, whose text follows from the seed and the sequence length.
+  void require_same_samples(const CheckpointReader& checkpoint) const {
+    const Recipe before =
+        parse_recipe(checkpoint.state().trainer.value("recipe", std::string()), "recipe of the checkpoint", {});
+    for (const auto& [key, was, is] :
+         {std::tuple{"data.sequence_length", before.data.sequence_length, recipe_.data.sequence_length},
+          {"train.seed", before.train.seed, recipe_.train.seed}})
+      if (was != is)
+        throw Error(ErrorKind::kInvalidArgument,
+                    fmt::format("{} is {} in the checkpoint and {} in this run, which would go on with other text", key,
+                                was, is),
+                    checkpoint.directory().string(),
+                    "Resume with the same value, or start a new run with another name.");
   }
 
   BatchOptions batch_options() const {

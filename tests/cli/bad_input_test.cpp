@@ -116,11 +116,15 @@ TEST_F(BadCheckpointTest, OneBitFlipped) {
                  {"the checkpoint is damaged", tensor, "step-00000020"});
 }
 
-TEST_F(BadCheckpointTest, OfAnotherModelOrDataset) {
+TEST_F(BadCheckpointTest, OfAnotherModelOrData) {
   const std::string recipe = read_text_file(path("runs/tiny/recipe.yaml"));
   expect_failure(
       {"train", "tiny.yaml", "train.steps=40", "model.width=16", "--resume", "auto", "--quiet"}, 1,
       {"step-00000030: the checkpoint is of another model", "head_dim is 16 in the checkpoint and 8 in this run"});
+  expect_failure({"train", "tiny.yaml", "train.steps=40", "data.sequence_length=16", "--resume", "auto", "--quiet"}, 1,
+                 {"data.sequence_length is 32 in the checkpoint and 16 in this run", "start a new run"});
+  expect_failure({"train", "tiny.yaml", "train.steps=40", "train.seed=7", "--resume", "auto", "--quiet"}, 1,
+                 {"train.seed is 1 in the checkpoint and 7 in this run"});
   write("other.txt", sample_text(9'000));
   ASSERT_EQ(run({"data", "prepare", "other.txt", "-o", "other"}).status, 0);
   expect_failure({"train", "tiny.yaml", "train.steps=40", "data.path=other", "--resume", "auto", "--quiet"}, 1,

@@ -81,6 +81,38 @@ TEST_F(TrainingRunTest, OneSeedGivesTheSameBits) {
   EXPECT_FALSE(a == tensor_files("runs/c/checkpoints/step-00000030"));
 }
 
+TEST_F(TrainingRunTest, EveryFamilyLearns) {
+  const std::vector<std::vector<std::string>> variants = {
+      {"model.family=gpt2", "model.ffn_width=128", "model.dropout=0.1"},
+      {"model.family=mistral", "model.kv_heads=1", "model.sliding_window=8", "train.recompute=block"},
+      {"model.family=mpt", "model.ffn_width=96", "data.document_mask=true", "train.recompute=selective"},
+      {"model.family=llama", "model.tie_embeddings=true", "train.precision=f32", "data.sequence_length=31"},
+  };
+  for (size_t i = 0; i < variants.size(); ++i) {
+    const std::string name = "variant" + std::to_string(i);
+    std::vector<std::string> arguments = {"name=" + name, "train.steps=100"};
+    arguments.insert(arguments.end(), variants[i].begin(), variants[i].end());
+    train(arguments);
+    const std::map<std::string, double> found = losses("runs/" + name);
+    EXPECT_NEAR(found.at("1 loss"), std::log(256.0), 0.5) << name;
+    EXPECT_LT(found.at("100 validation_loss"), 2.0) << name;
+    EXPECT_EQ(run_json({"generate", "runs/" + name, "--tokens", "5", "--json"})["tokens"].size(), 5u);
+  }
+}
+
+TEST_F(TrainingRunTest, ALossThatIsNotFiniteStopsTheRunAndNamesItsOrigin) {
+  const std::vector<std::string> wild = {"train", "tiny.yaml", "optimizer.learning_rate=1e38", "--quiet"};
+  expect_failure(wild, 1,
+                 {"the first value that is not finite is made by", "Lower the learning rate", "on_non_finite=skip"});
+  std::vector<std::string> skipping = wild;
+  skipping.insert(skipping.end(), {"train.on_non_finite=skip", "name=skipping", "--json"});
+  const nlohmann::json result = run_json(skipping);
+  EXPECT_EQ(result["step"], 30);
+  EXPECT_GT(result["skipped_steps"], 0);
+  // Skipped steps change nothing: the weights that were saved are numbers.
+  EXPECT_EQ(run({"checkpoint", "verify", "runs/skipping"}).status, 0);
+}
+
 TEST_F(TrainingRunTest, OneThreadAndManyGiveTheSameBits) {
   cpu_set_t all, one;
   CPU_ZERO(&one);

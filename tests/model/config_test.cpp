@@ -74,6 +74,7 @@ TEST(ModelConfig, SurvivesHuggingFacesFormat) {
   for (const ModelFamily family : {ModelFamily::kGpt2, ModelFamily::kLlama, ModelFamily::kMistral, ModelFamily::kMpt}) {
     ModelConfig c = config;
     c.family = family;
+    if (family == ModelFamily::kGpt2) c.dropout = 0.25;
     if (family == ModelFamily::kMpt) c.alibi_bias_max = 6;
     if (family == ModelFamily::kLlama || family == ModelFamily::kMistral) {
       c.kv_heads = 2;
