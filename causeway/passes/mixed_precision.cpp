@@ -54,7 +54,7 @@ class MixedPrecision {
       return outputs;
     }
     for (size_t i = 0; i < cast_inputs(node.op); ++i)
-      if (target.dtype(inputs[i]) == DType::kF32) inputs[i] = build.cast(inputs[i], options_.compute);
+      if (target.dtype(inputs[i]) == DType::kF32) inputs[i] = narrow_below_movement(target, inputs[i]);
     // Operands of one type where the op asks for it: an input that already was narrower than f32 decides.
     if (node.op != Op::kLinearCrossEntropy)
       for (size_t i = 1; i < cast_inputs(node.op); ++i) inputs[i] = build.cast(inputs[i], target.dtype(inputs[0]));
@@ -67,6 +67,15 @@ class MixedPrecision {
   }
 
  private:
+  // The cast goes below reshapes, slices and permutes, so that the parts of one tensor (queries, keys and values of one
+  // projection) share it.
+  Value narrow_below_movement(Graph& target, Value value) const {
+    const Node node = target.node(value);
+    const bool moves = node.op == Op::kReshape || node.op == Op::kSlice || node.op == Op::kPermute;
+    if (!moves) return Builder(target).cast(value, options_.compute);
+    return target.add(node.op, {narrow_below_movement(target, node.inputs[0])}, node.attributes);
+  }
+
   const MixedPrecisionOptions& options_;
   std::vector<bool> feeds_template_;
   std::vector<bool> residual_;

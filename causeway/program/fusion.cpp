@@ -186,15 +186,21 @@ class Fuser {
 
   void require_operand(Value value) {
     if (materialized_.contains(value)) return;
-    if (costs_[static_cast<size_t>(value.node)] > kCheapOperand || !is_view(value)) materialized_.insert(value);
+    if (costs_[static_cast<size_t>(value.node)] <= kCheapOperand && is_view(value)) return;
+    // What the operand is a part of may serve other operands too.
+    Value source = value;
+    while (!materialized_.contains(source) && moves(graph_.node(source).op)) source = graph_.node(source).inputs[0];
+    materialized_.insert(is_expandable(graph_.node(source).op) && graph_.node(source).op != Op::kConstant ? source
+                                                                                                          : value);
   }
+
+  static bool moves(Op op) { return op == Op::kReshape || op == Op::kPermute || op == Op::kSlice; }
 
   // One tensor in memory, seen through movement ops and conversions.
   bool is_view(Value value) const {
     while (!materialized_.contains(value)) {
       const Node& node = graph_.node(value);
-      const bool moves = node.op == Op::kReshape || node.op == Op::kPermute || node.op == Op::kSlice;
-      if (!moves && node.op != Op::kCast) return false;
+      if (!moves(node.op) && node.op != Op::kCast) return false;
       value = node.inputs[0];
     }
     return true;
