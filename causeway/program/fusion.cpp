@@ -161,6 +161,11 @@ class Fuser {
       case Op::kGather:
         if (costs_[static_cast<size_t>(node.inputs[0].node)] > 1) materialized_.insert(node.inputs[0]);
         return;
+      case Op::kScatterAdd:
+        // In memory, the base can become the result in place.
+        if (graph_.node(node.inputs[0]).op != Op::kConstant && is_expandable(graph_.node(node.inputs[0]).op))
+          for (const Value input : node.inputs) materialized_.insert(input);
+        return;
       case Op::kDot:
         for (const Value input : node.inputs) require_operand(input);
         return;
