@@ -32,6 +32,9 @@ PipelineOptions pipeline_options(const Recipe& recipe) {
   PipelineOptions options;
   options.mixed_precision.compute = recipe.train.precision == "bf16" ? DType::kBF16 : DType::kF32;
   options.recompute = *parse_recompute_policy(recipe.train.recompute);
+  // Narrow logits make longer chunks in the same memory, whose products run faster.
+  options.linear_cross_entropy.narrow_logits = recipe.train.precision == "bf16";
+  options.linear_cross_entropy.logits_bytes = int64_t{128} << 20;
   return options;
 }
 
