@@ -1,7 +1,5 @@
 #include "causeway/train/training_step.h"
 
-#include <cmath>
-
 #include "causeway/base/error.h"
 #include "causeway/tensor/ops.h"
 
@@ -9,7 +7,7 @@ namespace causeway {
 namespace {
 
 // Positions in the `hyper` argument, f32.
-enum Hyper : int64_t { kLearningRate, kMoment1Correction, kMoment2Correction, kHyperCount };
+enum Hyper : int64_t { kLearningRate, kStep, kHyperCount };
 
 Tensor scalar_at(const Tensor& vector, int64_t index) { return reshape(narrow(vector, 0, index, 1), {}); }
 
@@ -131,32 +129,21 @@ std::vector<Tensor> TrainingStep::update(const Tensor& loss, const std::vector<T
                                          const Tensor& hyper) {
   const Scope scope("optimizer");
   const Recipe::Optimizer& optimizer = recipe_.optimizer;
-  Tensor squares;
-  for (const Tensor& gradient : gradients) {
-    const Tensor square_sum = sum(square(gradient));
-    squares = squares.defined() ? squares + square_sum : square_sum;
-  }
-  const Tensor norm = sqrt(squares);
+  const Tensor norm = global_norm(gradients);
   const Tensor finite = logical_and(isfinite(loss), isfinite(norm));
-  // PyTorch's clip_grad_norm_: the scale is clip / (norm + 1e-6), at most 1.
-  const Tensor scale =
-      optimizer.gradient_clip > 0 ? minimum(optimizer.gradient_clip / (norm + 1e-6), 1.0) : ones_like(norm);
-  const Tensor rate = scalar_at(hyper, kLearningRate);
-  const Tensor correction1 = scalar_at(hyper, kMoment1Correction), correction2 = scalar_at(hyper, kMoment2Correction);
+  const Tensor scale = optimizer.gradient_clip > 0 ? clip_scale(norm, optimizer.gradient_clip) : ones_like(norm);
+  const Tensor rate = scalar_at(hyper, kLearningRate), step = scalar_at(hyper, kStep);
   for (size_t i = 0; i < weights_.size(); ++i) {
-    const Tensor gradient = gradients[i] * scale;
-    const Tensor moment1 = moment1_[i] * optimizer.beta1 + gradient * (1 - optimizer.beta1);
-    const Tensor moment2 = moment2_[i] * optimizer.beta2 + square(gradient) * (1 - optimizer.beta2);
-    Tensor direction = (moment1 * correction1) / (sqrt(moment2 * correction2) + optimizer.epsilon);
-    if (model_.parameters()[i].decays && optimizer.weight_decay > 0)
-      direction = direction + weights_[i] * optimizer.weight_decay;
-    const Tensor weight = weights_[i] - rate * direction;
+    AdamWOptions options{optimizer.beta1, optimizer.beta2, optimizer.epsilon, optimizer.weight_decay};
+    if (!model_.parameters()[i].decays) options.weight_decay = 0;
+    const AdamWUpdate updated =
+        adamw_update(weights_[i], gradients[i] * scale, moment1_[i], moment2_[i], rate, step, options);
     const auto keep_unless_finite = [&](Tensor& target, const Tensor& value) {
       target.assign(where(broadcast_to(finite, value.shape()), value, target));
     };
-    keep_unless_finite(weights_[i], weight);
-    keep_unless_finite(moment1_[i], moment1);
-    keep_unless_finite(moment2_[i], moment2);
+    keep_unless_finite(weights_[i], updated.parameter);
+    keep_unless_finite(moment1_[i], updated.first_moment);
+    keep_unless_finite(moment2_[i], updated.second_moment);
   }
   return {norm, cast(finite, DType::kF32)};
 }
@@ -175,11 +162,9 @@ void TrainingStep::write_batch(const TrainingBatch& batch, int64_t micro_batch, 
 }
 
 void TrainingStep::write_hyper(int64_t step, double learning_rate) {
-  const double count = static_cast<double>(step + 1);
   float hyper[kHyperCount];
   hyper[kLearningRate] = static_cast<float>(learning_rate);
-  hyper[kMoment1Correction] = static_cast<float>(1 / (1 - std::pow(recipe_.optimizer.beta1, count)));
-  hyper[kMoment2Correction] = static_cast<float>(1 / (1 - std::pow(recipe_.optimizer.beta2, count)));
+  hyper[kStep] = static_cast<float>(step + 1);
   hyper_.write_bytes(bytes_of(std::span<const float>(hyper)));
 }
 
