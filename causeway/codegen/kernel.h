@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "causeway/device/device.h"
 #include "causeway/device/target.h"
 #include "causeway/graph/graph.h"
 
@@ -62,10 +63,17 @@ struct KernelArgument {
 using SizeFunction = std::function<int64_t(const SymbolBindings&)>;
 
 struct KernelPhase {
-  std::string function;  // extern "C" name in the source
-  SizeFunction tasks;
-  SizeFunction scratch_bytes;  // per worker
+  std::string function;        // extern "C" name in the source
+  SizeFunction tasks;          // GPU: blocks of threads
+  SizeFunction scratch_bytes;  // CPU: per worker
+  // GPU: what DeviceLaunch calls by these names. They are fixed when the text is written.
+  int threads = 1;
+  int shared_bytes = 0;
+  int cluster = 1;
 };
+
+// What a kernel's tensor maps are for given sizes. TensorMap::buffer counts the kernel's arguments.
+using TensorMapFunction = std::function<std::vector<TensorMap>(const SymbolBindings&)>;
 
 struct GeneratedKernel {
   std::string source;  // equal work gives equal text, so that layers share compiled kernels
@@ -73,6 +81,7 @@ struct GeneratedKernel {
   std::vector<Dim> sizes;           // sizes[i]
   std::vector<KernelPhase> phases;  // run in order
   SizeFunction workspace_bytes;     // of the workspace argument; null when there is none
+  TensorMapFunction tensor_maps;    // of all phases; null when there are none
 };
 
 // Writes the kernel. Throws InternalError when the request cannot be served (see can_generate()).

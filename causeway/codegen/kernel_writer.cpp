@@ -93,12 +93,22 @@ std::string KernelWriter::prologue() {
   std::string text;
   for (size_t i = 0; i < arguments_.size(); ++i) {
     if (arguments_[i].kind != KernelArgument::Kind::kValue) continue;
-    text += fmt::format("auto* b{} = static_cast<{}{}*>(buffers[{}]);\n", i, arguments_[i].written ? "" : "const ",
-                        storage_type(graph_.dtype(arguments_[i].value)), i);
+    const std::string type = (arguments_[i].written ? "" : "const ") + storage_type(graph_.dtype(arguments_[i].value));
+    text += fmt::format("auto* b{} = {};\n", i, buffer_pointer(type, i));
   }
   for (size_t i = 0; i < symbols_.symbols().size(); ++i)
     text += fmt::format("const int64_t d{} = sizes[{}];\n", i, sizes_.size() + i);
   return text;
+}
+
+std::string KernelWriter::buffer_pointer(const std::string& type, size_t position) const {
+  return target_.is_gpu() ? fmt::format("global_pointer<{}>(buffers[{}])", type, position)
+                          : fmt::format("static_cast<{}*>(buffers[{}])", type, position);
+}
+
+std::string KernelWriter::gpu_kernel(const std::string& name, int threads, int blocks_per_unit, int tensor_maps) {
+  return fmt::format("CAUSEWAY_KERNEL({}, {}, {}, {}, {}, {}) {{\n", name, threads, blocks_per_unit, arguments_.size(),
+                     sizes_.size() + symbols_.symbols().size(), tensor_maps);
 }
 
 GeneratedKernel KernelWriter::finish(std::string source) {

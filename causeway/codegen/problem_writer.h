@@ -38,9 +38,9 @@ class ProblemWriter : public KernelWriter {
     for (size_t i = 0; i < arguments_.size(); ++i) {
       if (arguments_[i].kind != KernelArgument::Kind::kValue) continue;
       const std::string type =
-          (arguments_[i].written ? "" : "const ") + storage_type(graph_.dtype(arguments_[i].value)) + "*";
-      members += fmt::format("{} b{};\n", type, i);
-      initialisation += fmt::format("b{0} = static_cast<{1}>(buffers[{0}]);\n", i, type);
+          (arguments_[i].written ? "" : "const ") + storage_type(graph_.dtype(arguments_[i].value));
+      members += fmt::format("{}* b{};\n", type, i);
+      initialisation += fmt::format("b{} = {};\n", i, buffer_pointer(type, i));
     }
     for (size_t i = 0; i < symbols_.symbols().size(); ++i) {
       members += fmt::format("int64_t d{};\n", i);

@@ -2,8 +2,10 @@
 // launch may return before it has run. Pointers are addresses in the device's memory.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -31,12 +33,39 @@ class DeviceModule {
   virtual DeviceKernel kernel(const std::string& name) const = 0;
 };
 
+// A window through which a GPU's copy engine moves boxes of a buffer into shared memory (cuTensorMapEncodeTiled).
+// Dimension 0 is the contiguous one. Elements outside `sizes` read as zero and are not written.
+struct TensorMap {
+  static constexpr int kMaxRank = 5;
+  int buffer = 0;         // position in DeviceLaunch::buffers
+  int64_t offset = 0;     // of the first element, in bytes; a multiple of 16
+  int element_bytes = 2;  // 1, 2 or 4
+  int rank = 2;
+  std::array<int64_t, kMaxRank> sizes{};         // elements
+  std::array<int64_t, kMaxRank> stride_bytes{};  // [0] is element_bytes; the others are multiples of 16
+  std::array<int, kMaxRank> box{};               // elements, at most 256 each
+  int swizzle_bytes = 0;  // 0, 32, 64 or 128: pattern in which 16-byte pieces of the box lie in shared memory
+
+  bool operator==(const TensorMap&) const = default;
+};
+
+// A kernel over `task_count` tasks. A task is a call on one of a CPU's workers, or one block of threads of a GPU.
 struct DeviceLaunch {
   DeviceKernel kernel = nullptr;
   std::span<void* const> buffers;
   std::span<const int64_t> sizes;
   int64_t task_count = 0;
-  int64_t scratch_bytes = 0;  // per worker
+  int64_t scratch_bytes = 0;  // CPU: per worker
+  int threads = 1;            // GPU: per task, a multiple of the wave's width
+  int shared_bytes = 0;       // GPU: shared memory of a task
+  int cluster = 1;            // GPU: neighbouring tasks that run at the same time and share memory; divides task_count
+  std::span<const TensorMap> tensor_maps;
+};
+
+// A recorded sequence of launches and copies, replayed in one go. Addresses are those of the recording.
+class DeviceGraph {
+ public:
+  virtual ~DeviceGraph() = default;
 };
 
 class Device {
@@ -53,8 +82,18 @@ class Device {
   virtual void copy_to_host(void* host, const void* from, size_t bytes) = 0;
   virtual void copy_on_device(void* to, const void* from, size_t bytes) = 0;
 
+  // What this machine makes of a compiled image before it can be loaded, done once and cached under finisher():
+  // NVIDIA's driver turns PTX into machine code. Thread-safe.
+  virtual std::string finish_image(std::string image) { return image; }
+  // Names what finish_image() depends on besides the image, e.g. the driver's version; empty when it changes nothing.
+  virtual std::string finisher() const { return {}; }
   virtual std::shared_ptr<DeviceModule> load(std::string_view image) = 0;
+  // Throws Error(kResource) when the kernel needs more shared memory or threads than the device has.
   virtual void launch(const DeviceLaunch& launch) = 0;
+  // Runs `work`, whose launches and copies on the device are recorded instead of executed. Null where the device has no
+  // such thing; `work` has then not run.
+  virtual std::shared_ptr<DeviceGraph> record(const std::function<void()>& work) { return nullptr; }
+  virtual void replay(const DeviceGraph& graph) {}
   virtual void synchronize() = 0;
 
   virtual int64_t bytes_in_use() const = 0;

@@ -30,6 +30,17 @@ std::string Target::text() const {
   return fmt::format("{}:{}:{}:{}", target_family_name(family), processor, fmt::join(features, ","), vector_bytes);
 }
 
+Target gpu_target(std::string_view processor, bool emulated) {
+  const GpuArchitecture& architecture = gpu_architecture(processor);
+  Target target;
+  target.family = emulated                                                  ? Target::Family::kEmulator
+                  : architecture.vendor == GpuArchitecture::Vendor::kNvidia ? Target::Family::kNvptx
+                                                                            : Target::Family::kAmdgpu;
+  target.processor = architecture.processor;
+  target.parallel_units = architecture.parallel_units;
+  return target;
+}
+
 std::string_view target_family_name(Target::Family family) {
   switch (family) {
     case Target::Family::kX86:

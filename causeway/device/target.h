@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "causeway/device/gpu_architecture.h"
+
 namespace causeway {
 
 struct Target {
@@ -26,6 +28,11 @@ struct Target {
   void add_feature(std::string_view name);
   bool has_feature(std::string_view name) const;
 
+  // Kernels run as blocks of threads: NVIDIA's, AMD's and the emulator's.
+  bool is_gpu() const { return family != Family::kX86; }
+  // The architecture compiled for or imitated; only where is_gpu().
+  const GpuArchitecture& architecture() const { return gpu_architecture(processor); }
+
   // These hold only for the x86 family.
   bool has_avx2() const;    // x86-64-v3 at least: AVX2, FMA, F16C
   bool has_avx512() const;  // x86-64-v4 at least: AVX-512 F, BW, CD, DQ, VL
@@ -37,6 +44,9 @@ struct Target {
 
   bool operator==(const Target&) const = default;
 };
+
+// A GPU target of the architecture, as its own device or imitated. Throws as gpu_architecture() does.
+Target gpu_target(std::string_view processor, bool emulated = false);
 
 // "x86", "nvptx", "amdgpu", "emulator".
 std::string_view target_family_name(Target::Family family);

@@ -203,10 +203,12 @@ Program::Bound Program::make_bound(const SymbolBindings& bindings) const {
       }
     }
     for (const Dim& size : kernel.sizes) launch.sizes.push_back(size.evaluate(bindings));
+    if (kernel.tensor_maps) launch.tensor_maps = kernel.tensor_maps(bindings);
     for (size_t phase = 0; phase < kernel.phases.size(); ++phase) {
       launch.entry = entries_[k][phase];
       launch.tasks = kernel.phases[phase].tasks(bindings);
       launch.scratch_bytes = kernel.phases[phase].scratch_bytes(bindings);
+      launch.phase = &kernel.phases[phase];
       if (launch.tasks > 0) bound.launches.push_back(launch);
     }
   }
@@ -234,7 +236,7 @@ Program::Bound Program::make_bound(const SymbolBindings& bindings) const {
   return bound;
 }
 
-const Program::Bound& Program::bind(const SymbolBindings& bindings) {
+Program::Bound& Program::bind(const SymbolBindings& bindings) {
   const std::vector<std::pair<int32_t, int64_t>> key(bindings.begin(), bindings.end());
   auto entry = bound_.find(key);
   if (entry == bound_.end()) entry = bound_.emplace(key, make_bound(bindings)).first;
@@ -255,7 +257,8 @@ void Program::run_launch(const Launch& launch, std::byte* arena, std::span<void*
                   : reference.place == Place::kInput ? inputs[index]
                                                      : outputs[index];
   }
-  device_.launch({launch.entry, std::span<void* const>(pointers), launch.sizes, launch.tasks, launch.scratch_bytes});
+  device_.launch({launch.entry, std::span<void* const>(pointers), launch.sizes, launch.tasks, launch.scratch_bytes,
+                  launch.phase->threads, launch.phase->shared_bytes, launch.phase->cluster, launch.tensor_maps});
 }
 
 void Program::run_copies(const Bound& bound, std::byte* arena, std::span<void* const> inputs,
@@ -272,8 +275,28 @@ void Program::run_copies(const Bound& bound, std::byte* arena, std::span<void* c
 
 void Program::run(std::span<void* const> inputs, std::span<void* const> outputs, const SymbolBindings& bindings) {
   CAUSEWAY_CHECK(inputs.size() == graph_.inputs().size() && outputs.size() == graph_.outputs.size());
-  const Bound& bound = bind(bindings);
+  Bound& bound = bind(bindings);
   std::byte* arena = arena_.reserve(bound.arena_bytes);
+  thread_local std::vector<void*> addresses;
+  addresses.assign(1, arena);
+  addresses.insert(addresses.end(), inputs.begin(), inputs.end());
+  addresses.insert(addresses.end(), outputs.begin(), outputs.end());
+  if (addresses != bound.addresses) {
+    bound.addresses = addresses;
+    bound.recording = nullptr;
+    launch_all(bound, arena, inputs, outputs);
+    return;
+  }
+  if (bound.recording == nullptr) bound.recording = device_.record([&] { launch_all(bound, arena, inputs, outputs); });
+  if (bound.recording != nullptr) {
+    device_.replay(*bound.recording);
+  } else {
+    launch_all(bound, arena, inputs, outputs);
+  }
+}
+
+void Program::launch_all(const Bound& bound, std::byte* arena, std::span<void* const> inputs,
+                         std::span<void* const> outputs) {
   for (const Launch& launch : bound.launches) run_launch(launch, arena, inputs, outputs);
   run_copies(bound, arena, inputs, outputs);
 }

@@ -80,6 +80,8 @@ class Program {
     std::vector<int64_t> sizes;
     int64_t tasks = 0;
     int64_t scratch_bytes = 0;
+    const KernelPhase* phase = nullptr;
+    std::vector<TensorMap> tensor_maps;
   };
   struct Copy {
     Reference from, to;
@@ -91,6 +93,10 @@ class Program {
     std::vector<Copy> copies;  // after the launches
     int64_t arena_bytes = 0;
     ProgramMemory memory;
+    // The whole run, recorded for these addresses (arena, inputs, outputs). The first run at an address is launched one
+    // by one, which is as fast when there is no second.
+    std::vector<void*> addresses;
+    std::shared_ptr<DeviceGraph> recording;
   };
 
   void compile(KernelLibrary& library);
@@ -98,8 +104,9 @@ class Program {
   // Whether the kernel reads each element of `input` only to compute the same element of its results.
   bool may_overwrite(size_t kernel, Value input) const;
   bool reads_only_at_own_position(Value member, Value input) const;
-  const Bound& bind(const SymbolBindings& bindings);
+  Bound& bind(const SymbolBindings& bindings);
   Bound make_bound(const SymbolBindings& bindings) const;
+  void launch_all(const Bound& bound, std::byte* arena, std::span<void* const> inputs, std::span<void* const> outputs);
   void run_launch(const Launch& launch, std::byte* arena, std::span<void* const> inputs,
                   std::span<void* const> outputs);
   void run_copies(const Bound& bound, std::byte* arena, std::span<void* const> inputs, std::span<void* const> outputs);

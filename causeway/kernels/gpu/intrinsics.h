@@ -1,0 +1,100 @@
+// The vocabulary of GPU kernel text. A kernel is one function per thread; threads form waves that run in lockstep, waves
+// form blocks that share memory and can wait for each other. The same text is compiled for NVIDIA (nvidia.h), for AMD
+// (amd.h) and for the emulator (emulator.h), each of which defines what is declared here. Wave width, matrix layouts and
+// limits are constants of the architecture: text must not assume them.
+//
+// The compiler defines, for every GPU target, one of
+//   CAUSEWAY_NVIDIA   80 or 90     (sm_80, sm_90a)
+//   CAUSEWAY_AMD      0x90a or 0x942
+// and CAUSEWAY_EMULATOR where that architecture is imitated.
+//
+// What each of the three headers defines:
+//
+//   kWaveWidth                                32 or 64
+//   int thread_index(), block_index()         within the block; within the launch
+//   void block_barrier()                      all threads of the block; orders shared and global memory within it
+//   void wave_barrier()                       all threads of the wave; orders shared memory within it
+//   char* shared_memory()                     the block's shared memory, 1024-byte aligned, contents undefined
+//   T wave_shuffle(T value, int lane)         value of that lane (T: 4 bytes); all lanes of the wave take part
+//   T wave_shuffle_xor(T value, int mask)     value of lane ^ mask
+//   bool wave_any(bool), wave_all(bool)
+//   uint64_t wave_ballot(bool)                bit i: lane i; upper bits are 0 on 32-wide waves
+//   void copy_async_16(void* shared, const void* global, bool valid)
+//                                             16 bytes, both addresses 16-byte aligned; zeros when not valid. The copy may
+//                                             end as late as the wait that covers it.
+//   void copy_async_commit()                  closes a group of this thread's copies
+//   void copy_async_wait<N>()                 all but the newest N groups of this thread have ended; others see the data
+//                                             after a barrier
+//   float fast_exp2(float), fast_log2(float)  hardware's, about 2 ulp; 2^-inf = 0
+//   T* global_pointer<T>(void*)               the same address, known to the compiler as device memory and as a multiple
+//                                             of 16
+//
+// Matrix products of one wave: C[16][16] += A[16][16] B[16][16]. T is bf16, f16 or float; sums are in float. With float
+// operands, products are exact to float's precision (no tf32).
+//
+//   FragmentA<T>, FragmentB<T>                this lane's part of A and of B
+//   kAccumulatorElements                      256 / kWaveWidth
+//   struct Accumulator { float v[kAccumulatorElements]; }
+//   void load_fragment(FragmentA<T>&, const T* shared, int stride)       A[m][k] at shared[m * stride + k]
+//   void load_fragment(FragmentB<T>&, const T* shared, int stride)       B[k][n] at shared[n * stride + k]
+//   void load_fragment_transposed(FragmentA<T>&, const T* shared, int stride)   A[m][k] at shared[k * stride + m]
+//   void load_fragment_transposed(FragmentB<T>&, const T* shared, int stride)   B[k][n] at shared[k * stride + n]
+//                                             stride * sizeof(T) is a multiple of 16, shared is 16-byte aligned
+//   void multiply_add(Accumulator&, const FragmentA<T>&, const FragmentB<T>&)   all lanes of the wave take part
+//   int accumulator_row(int i), accumulator_column(int i)                which element of C v[i] is, for this lane
+//
+// Where the architecture has warpgroup matrices (CAUSEWAY_NVIDIA >= 90), hopper.h has those, the tensor copy engine,
+// mbarriers and clusters.
+#pragma once
+
+#include "causeway/kernels/elementwise.h"
+
+struct alignas(128) TensorMapBytes {
+  char bytes[128];
+};
+
+// What a launch passes to a kernel, by value: tensor maps, then pointers, then sizes.
+template <int kBuffers, int kSizes, int kMaps>
+struct KernelArguments {
+  TensorMapBytes maps[kMaps];
+  void* buffers[kBuffers];
+  int64_t sizes[kSizes];
+};
+template <int kBuffers, int kSizes>
+struct KernelArguments<kBuffers, kSizes, 0> {
+  void* buffers[kBuffers];
+  int64_t sizes[kSizes];
+  static constexpr const TensorMapBytes* maps = nullptr;
+};
+template <int kBuffers>
+struct KernelArguments<kBuffers, 0, 0> {
+  void* buffers[kBuffers];
+  static constexpr const TensorMapBytes* maps = nullptr;
+  static constexpr const int64_t* sizes = nullptr;
+};
+
+// CAUSEWAY_KERNEL(name, threads, blocks_per_unit, buffers, sizes, maps) { body } defines the kernel `name`, launched with
+// blocks of `threads` threads, of which a multiprocessor should hold `blocks_per_unit` at once (it bounds registers). The
+// body sees `void* const* buffers`, `const int64_t* sizes`, `const TensorMapBytes* maps` and `int task`, the block's
+// number.
+#define CAUSEWAY_KERNEL(name, threads, blocks_per_unit, buffer_count, size_count, map_count)                          \
+  static CAUSEWAY_INLINE void name##_body(void* const* buffers, const int64_t* sizes, const TensorMapBytes* maps,     \
+                                          int task);                                                                  \
+  extern "C" CAUSEWAY_KERNEL_ENTRY(threads, blocks_per_unit) void name(                                               \
+      CAUSEWAY_KERNEL_PARAMETER(KernelArguments<buffer_count, size_count, map_count>) arguments) {                    \
+    const auto& a = CAUSEWAY_KERNEL_ARGUMENTS(arguments);                                                             \
+    name##_body(a.buffers, a.sizes, a.maps, block_index());                                                           \
+  }                                                                                                                   \
+  static CAUSEWAY_INLINE void name##_body(void* const* buffers, const int64_t* sizes, const TensorMapBytes* maps,     \
+                                          int task)
+
+#if defined(CAUSEWAY_EMULATOR)
+#include "causeway/kernels/gpu/emulator.h"
+#elif defined(CAUSEWAY_NVIDIA)
+#include "causeway/kernels/gpu/nvidia.h"
+#else
+#include "causeway/kernels/gpu/amd.h"
+#endif
+
+CAUSEWAY_INLINE int lane_index() { return thread_index() % kWaveWidth; }
+CAUSEWAY_INLINE int wave_index() { return thread_index() / kWaveWidth; }
