@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The PyTorch peer: train GPT-2 or Llama on the CPU as fast as PyTorch does it, to be compared with Causeway.
+"""The PyTorch peer: train GPT-2 or Llama as fast as PyTorch does it, on the CPU or a GPU, to be compared with Causeway.
 
 What makes it strong: torch.compile, bfloat16 autocast, F.scaled_dot_product_attention, fused AdamW, query-key-value and
 gate-up projections in one matmul each, a tied head where the model has one, every core in use, and an allocator that
@@ -7,6 +7,9 @@ keeps large blocks instead of returning them to the kernel after each operation.
 
     # GPT-2 124M, random tokens
     python benchmarks/pytorch_peer.py gpt2 --steps 6 --batch 4 --sequence 1024
+
+    # the same on a GPU
+    python benchmarks/pytorch_peer.py gpt2 --device cuda --steps 20 --batch 32 --sequence 1024
 
     # a byte Llama on text, with evaluation on the last tenth of the file
     python benchmarks/pytorch_peer.py llama --layers 6 --width 256 --heads 8 --kv-heads 8 --ffn 704 \\
@@ -109,9 +112,10 @@ class LlamaBlock(nn.Module):
         q, k, v = self.qkv(self.norm_1(x)).split(self.qkv_rows(), dim=2)
         q, k, v = (t.view(batch, sequence, -1, self.head_width).transpose(1, 2) for t in (q, k, v))
         q, k = rotate(q, cosine, sine), rotate(k, cosine, sine)
-        if self.kv_heads != self.heads:
+        grouped = self.kv_heads != self.heads
+        if grouped and not x.is_cuda:
             k, v = (t.repeat_interleave(self.heads // self.kv_heads, dim=1) for t in (k, v))
-        h = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        h = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped and x.is_cuda)
         x = x + self.attention_out(h.transpose(1, 2).reshape(batch, sequence, width))
         gate, up = self.gate_up(self.norm_2(x)).split(self.ffn, dim=2)
         return x + self.down(F.silu(gate) * up)
@@ -288,6 +292,7 @@ def parse_arguments():
     p.add_argument("--dtype", choices=["bfloat16", "float32"], default="bfloat16", help="of autocast")
     p.add_argument("--no-compile", action="store_true")
     p.add_argument("--no-keep-blocks", action="store_true", help="leave the allocator as glibc sets it")
+    p.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     p.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--data", help="file of tokens; without it, random tokens")
@@ -324,7 +329,8 @@ def main():
         keep_large_blocks()
     torch.set_num_threads(a.threads)
     torch.manual_seed(a.seed)
-    model = (Gpt2 if a.model == "gpt2" else Llama)(a)
+    with torch.device(a.device):
+        model = (Gpt2 if a.model == "gpt2" else Llama)(a)
     if a.init:
         load_initial(model, a.init)
     if a.dump_init:
@@ -332,12 +338,12 @@ def main():
         save_file(weights, a.dump_init, metadata={"format": "pt"})
     optimizer = make_optimizer(a, model)
     loss_of = model if a.no_compile else torch.compile(model)
-    autocast = nullcontext() if a.dtype == "float32" else torch.autocast("cpu", dtype=torch.bfloat16)
+    autocast = nullcontext() if a.dtype == "float32" else torch.autocast(a.device, dtype=torch.bfloat16)
     windows, micro_steps = Windows(a), a.batch // a.micro_batch
 
     def evaluate(step):
         with torch.no_grad(), autocast:
-            losses = [loss_of(*batch).item() for batch in windows.evaluation(a.micro_batch, a.eval_windows)]
+            losses = [loss_of(*(t.to(a.device) for t in batch)).item() for batch in windows.evaluation(a.micro_batch, a.eval_windows)]
         evaluated = {"eval_loss": statistics.fmean(losses), "eval_windows": len(losses) * a.micro_batch}
         say(step=step, **evaluated)
         return evaluated
@@ -349,7 +355,7 @@ def main():
             group["lr"] = learning_rate(a, step)
         loss_sum = 0.0
         for _ in range(micro_steps):
-            batch = windows.draw(a.micro_batch)
+            batch = [tokens.to(a.device, non_blocking=True) for tokens in windows.draw(a.micro_batch)]
             with autocast:
                 loss = loss_of(*batch)
             (loss / micro_steps).backward()
@@ -373,6 +379,7 @@ def main():
         compiled=not a.no_compile,
         dtype=a.dtype,
         threads=a.threads,
+        device=torch.cuda.get_device_name() if a.device == "cuda" else "cpu",
         torch=torch.__version__,
         tokens_per_second=statistics.median(rates),
         tokens_per_second_min=min(rates),
@@ -380,6 +387,7 @@ def main():
         steps_measured=len(rates),
         first_step_seconds=seconds[0],
         peak_resident_bytes=peak_resident_bytes(),
+        peak_device_bytes=torch.cuda.max_memory_allocated() if a.device == "cuda" else None,
         first_loss=losses[0],
         last_loss=losses[-1],
         **evaluated,

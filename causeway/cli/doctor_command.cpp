@@ -7,21 +7,23 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
-#include "causeway/base/thread_pool.h"
 #include "causeway/cli/commands.h"
 #include "causeway/codegen/compiler.h"
 #include "causeway/codegen/kernel_cache.h"
 #include "causeway/device/cpu/host_target.h"
+#include "causeway/device/open_device.h"
 #include "causeway/tensor/ops.h"
+#include "causeway/tensor/runtime.h"
 #include "causeway/tensor/tensor.h"
 #include "causeway/train/progress_line.h"
 
 namespace causeway {
 namespace {
 
-// Compiles and runs one small kernel; empty when it gave the right answer.
-std::string try_a_kernel() {
+// Compiles and runs one small kernel on a device; empty when it gave the right answer.
+std::string try_a_kernel(const std::string& device) {
   try {
+    Runtime::use_device(device);
     const Tensor x = Tensor::from_values({1, 2, 3}, {3});
     const double total = sum(square(x)).item();
     return total == 14 ? "" : fmt::format("a test kernel gave {} instead of 14", total);
@@ -44,42 +46,80 @@ std::string try_the_cache() {
   }
 }
 
+// The devices that drivers show, each with a kernel run on it.
+std::vector<DeviceDescription> examine_devices() {
+  std::vector<DeviceDescription> devices = describe_devices();
+  for (DeviceDescription& device : devices) {
+    if (!device.usable) continue;
+    device.problem = try_a_kernel(device.spec);
+    device.usable = device.problem.empty();
+  }
+  return devices;
+}
+
+void print_device(const DeviceDescription& device) {
+  fmt::print("\n{:<14}{}\n", device.spec,
+             device.usable  ? "usable"
+             : device.found ? "NOT usable: " + device.problem
+                            : "not here: " + device.problem);
+  if (!device.advice.empty()) fmt::print("  what to do  {}\n", device.advice);
+  if (device.product.empty()) return;
+  fmt::print("  product     {}, {} {}, {} memory ({} free)\n", device.product, device.parallel_units,
+             device.spec == "cpu" ? "threads" : "multiprocessors",
+             format_bytes(static_cast<uint64_t>(device.memory_total)),
+             format_bytes(static_cast<uint64_t>(device.memory_free)));
+  fmt::print("  kernels for {}\n", device.architecture);
+  if (!device.software.empty()) fmt::print("  software    {}\n", device.software);
+  if (device.spec.starts_with("hip"))
+    fmt::print("  note        HIP support was never run on an AMD GPU: its kernels are tested on the emulator\n");
+}
+
 void run(bool as_json) {
   const Target& target = host_target();
-  const std::string kernel_problem = try_a_kernel(), cache_problem = try_the_cache();
-  const uint64_t memory =
-      static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGE_SIZE));
+  const std::vector<DeviceDescription> devices = examine_devices();
+  const std::string cache_problem = try_the_cache();
   const std::string matrix = target.has_avx512_bf16() ? "AVX-512 BF16"
                              : target.has_avx512()    ? "AVX-512 (bf16 widened to f32)"
                              : target.has_avx2()      ? "AVX2 (bf16 widened to f32)"
                                                       : "baseline x86-64 (slow)";
   if (as_json) {
-    const nlohmann::ordered_json json = {
-        {"version", CAUSEWAY_VERSION},
-        {"devices",
-         {{{"name", "cpu"},
-           {"processor", host_processor_name()},
-           {"target", target.text()},
-           {"threads", available_processors()},
-           {"memory_bytes", memory},
-           {"matrix_products", matrix},
-           {"usable", kernel_problem.empty()},
-           {"problem", kernel_problem}}}},
-        {"kernel_cache", {{"directory", KernelCache::default_directory().string()}, {"problem", cache_problem}}},
-        {"compiler", compiler_fingerprint()}};
+    nlohmann::ordered_json json = {{"version", CAUSEWAY_VERSION}};
+    for (const DeviceDescription& device : devices) {
+      json["devices"].push_back({{"name", device.spec},
+                                 {"product", device.product},
+                                 {"architecture", device.architecture},
+                                 {"software", device.software},
+                                 {"units", device.parallel_units},
+                                 {"memory_bytes", device.memory_total},
+                                 {"memory_free_bytes", device.memory_free},
+                                 {"found", device.found},
+                                 {"usable", device.usable},
+                                 {"problem", device.problem},
+                                 {"advice", device.advice}});
+    }
+    json["devices"][0]["matrix_products"] = matrix;
+    json["emulator"] = nlohmann::json::array();
+    for (const GpuArchitecture& architecture : gpu_architectures())
+      json["emulator"].push_back("emulator:" + std::string(architecture.processor));
+    json["kernel_cache"] = {{"directory", KernelCache::default_directory().string()}, {"problem", cache_problem}};
+    json["compiler"] = compiler_fingerprint();
     fmt::print("{}\n", json.dump());
   } else {
-    fmt::print("causeway {}\n\ncpu           {}\n", CAUSEWAY_VERSION,
-               kernel_problem.empty() ? "usable" : "NOT usable: " + kernel_problem);
-    fmt::print("  processor   {}, {} threads, {} memory\n", host_processor_name(), available_processors(),
-               format_bytes(memory));
-    fmt::print("  kernels for {}\n  matrices    {}\n", target.text(), matrix);
+    fmt::print("causeway {}\n", CAUSEWAY_VERSION);
+    for (const DeviceDescription& device : devices) {
+      print_device(device);
+      if (device.spec == "cpu") fmt::print("  matrices    {}\n", matrix);
+    }
+    fmt::print("\nemulator      usable, for tests: exact and very slow\n");
+    for (const GpuArchitecture& architecture : gpu_architectures())
+      fmt::print("  emulator:{:<8}{}\n", architecture.processor, architecture.product);
     fmt::print("\nkernel cache  {}\n  directory   {}\n", cache_problem.empty() ? "usable" : cache_problem,
                KernelCache::default_directory().string());
-    fmt::print("\nNVIDIA, AMD   this version runs on the CPU alone\n");
     fmt::print("\nEnvironment variables are not needed. XDG_CACHE_HOME moves the kernel cache.\n");
   }
-  if (!kernel_problem.empty()) command_status = 1;
+  // A missing GPU is no fault; one that is there and cannot be used is.
+  for (const DeviceDescription& device : devices)
+    if (device.found && !device.usable) command_status = 1;
 }
 
 }  // namespace

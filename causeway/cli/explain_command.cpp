@@ -8,6 +8,8 @@
 
 #include "causeway/cli/commands.h"
 #include "causeway/codegen/compiler.h"
+#include "causeway/device/offline/offline_device.h"
+#include "causeway/device/open_device.h"
 #include "causeway/graph/printer.h"
 #include "causeway/tensor/runtime.h"
 #include "causeway/train/progress_line.h"
@@ -76,10 +78,25 @@ void print_times(const std::vector<Program::KernelReport>& reports, const std::v
                total.seconds * 1e3, total.launches, source, total.example->kind, total.example->members);
 }
 
+// An architecture in place of a device's number ("cuda:sm_90a") is compiled for and not looked for. Whether weights can
+// be given values.
+bool use_device(const std::string& specification) {
+  const size_t colon = specification.find(':');
+  const bool here =
+      colon == std::string::npos || specification.find_first_not_of("0123456789", colon + 1) == std::string::npos;
+  if (here) {
+    Runtime::use_device(specification);
+  } else {
+    Runtime::use(std::make_shared<Runtime>(std::make_shared<OfflineDevice>(parse_target(specification))));
+  }
+  return here;
+}
+
 void run(const Options& options) {
   const Recipe recipe = load_recipe(options.recipe, options.overrides);
-  const std::unique_ptr<LanguageModel> model =
-      LanguageModel::create(recipe.model, static_cast<uint64_t>(recipe.train.seed));
+  const std::optional<uint64_t> seed =
+      use_device(recipe.device) ? std::optional(static_cast<uint64_t>(recipe.train.seed)) : std::nullopt;
+  const std::unique_ptr<LanguageModel> model = LanguageModel::create(recipe.model, seed);
   TrainingStep step(*model, recipe);
   PipelineTrace trace;
   trace.with_text = options.passes;
@@ -162,7 +179,9 @@ void add_explain_command(CLI::App& program) {
   command->add_flag("--assembly", options->assembly, "Print the kernels' assembly");
   command->add_flag("--time", options->time, "Run a few steps on random tokens and print each kernel's time");
   command->add_flag("--json", options->json, "Print the figures as JSON");
-  command->footer("Example: causeway explain recipes/shakespeare.yaml --kernels");
+  command->footer(
+      "Example: causeway explain recipes/shakespeare.yaml --kernels\n"
+      "Hardware that is not here: causeway explain recipes/gpt2_124m.yaml device=cuda:sm_90a --assembly");
   command->callback([options] { run(*options); });
 }
 

@@ -7,6 +7,7 @@
 #include "causeway/base/error.h"
 #include "causeway/cli/commands.h"
 #include "causeway/data/token_dataset.h"
+#include "causeway/tensor/runtime.h"
 #include "causeway/train/run_checkpoint.h"
 #include "causeway/train/text_generation.h"
 
@@ -17,6 +18,7 @@ struct Options {
   std::string run;
   std::string prompt = "\n";
   std::string tokenizer;
+  std::string device = "auto";
   SamplingOptions sampling;
   bool json = false;
 };
@@ -43,6 +45,7 @@ void run(const Options& options) {
     throw Error(ErrorKind::kInvalidArgument, "the tokenizer is not the one the model was trained with",
                 options.tokenizer.empty() ? recipe.data.path : options.tokenizer,
                 "Give the right one with --tokenizer.");
+  Runtime::use_device(options.device);
   const std::unique_ptr<LanguageModel> model = LanguageModel::create(recipe.model, std::nullopt);
   restore_weights(checkpoint, *model);
   TextGenerator generator(*model, pipeline_options(recipe));
@@ -73,6 +76,8 @@ void add_generate_command(CLI::App& program) {
   CLI::App* command = program.add_subcommand("generate", "Write text with a trained model");
   command->add_option("run", options->run, "A run directory (its newest checkpoint), or a checkpoint")->required();
   command->add_option("--prompt", options->prompt, "How the text begins");
+  command->add_option("--device", options->device, "auto, cpu, cuda, hip or emulator:ARCHITECTURE")
+      ->capture_default_str();
   command->add_option("--tokens", options->sampling.tokens, "Tokens to write")
       ->check(not_negative)
       ->capture_default_str();

@@ -176,11 +176,13 @@ class AxisWriter : public KernelWriter {
 
 GeneratedKernel generate_axis_kernel(const Graph& graph, const MaterializedValues& materialized,
                                      const KernelRequest& request, const Target& target) {
+  if (target.is_gpu()) return generate_gpu_axis_kernel(graph, materialized, request, target);
   return AxisWriter(graph, materialized, request, target).write_along_axis();
 }
 
 GeneratedKernel generate_scatter_add_kernel(const Graph& graph, const MaterializedValues& materialized,
                                             const KernelRequest& request, const Target& target) {
+  if (target.is_gpu()) return generate_gpu_scatter_add_kernel(graph, materialized, request, target);
   return AxisWriter(graph, materialized, request, target).write_scatter_add();
 }
 

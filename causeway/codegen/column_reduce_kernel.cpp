@@ -112,6 +112,7 @@ class ColumnReduceWriter : public KernelWriter {
 
 GeneratedKernel generate_column_reduce_kernel(const Graph& graph, const MaterializedValues& materialized,
                                               const KernelRequest& request, const Target& target) {
+  if (target.is_gpu()) return generate_gpu_column_reduce_kernel(graph, materialized, request, target);
   return ColumnReduceWriter(graph, materialized, request, target).write();
 }
 

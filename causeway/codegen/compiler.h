@@ -12,9 +12,14 @@
 
 namespace causeway {
 
-// x86: a position-independent shared object for CpuModule.
-// Throws Error(kInvalidArgument) with the compiler's diagnostics when the text is wrong, and Error(kUnsupported) for
-// target families that this build cannot compile for.
+// x86 and the emulator: a position-independent shared object for this process (the emulator's needs x86-64-v3). NVIDIA:
+// PTX 8.0. AMD: a code object for HIP. Throws Error(kInvalidArgument) with the compiler's diagnostics when the text is
+// wrong, which on a GPU includes calls of functions that the text does not define.
+//
+// Text for the emulator's "checked" targets itself defines, as extern "C" functions that are not instrumented
+// (__attribute__((disable_sanitizer_instrumentation))), what the instrumentation calls: __tsan_init, __tsan_func_entry
+// and _exit, __tsan_read1 to 16, __tsan_write1 to 16, the __tsan_unaligned_ ones, __tsan_memcpy and so on. Functions
+// whose names begin with two underscores are private to the image. The image has line tables (DWARF 4).
 std::string compile_module(const std::string& source, const Target& target);
 
 // Its two halves. Linking is short (about 2 ms) and one at a time, and waits for compilations under way: whoever

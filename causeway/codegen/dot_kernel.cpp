@@ -161,6 +161,7 @@ class DotWriter : public ProblemWriter {
 
 GeneratedKernel generate_dot_kernel(const Graph& graph, const MaterializedValues& materialized,
                                     const KernelRequest& request, const Target& target, bool& conflict) {
+  if (target.is_gpu()) return generate_gpu_dot_kernel(graph, materialized, request, target, conflict);
   return DotWriter(graph, materialized, request, target).write(conflict);
 }
 

@@ -4,11 +4,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
 #include <thread>
 
+#include "causeway/codegen/gpu_module.h"
 #include "clang/AST/ASTConsumer.h"
 #include "clang/Basic/Version.h"
 #include "clang/CodeGen/BackendUtil.h"
@@ -24,6 +26,7 @@
 #include "llvm/IR/Module.h"
 #include "llvm/Passes/PassPlugin.h"
 #include "llvm/Support/CrashRecoveryContext.h"
+#include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/VirtualFileSystem.h"
@@ -45,9 +48,55 @@ std::shared_mutex& global_options_mutex() {
   return mutex;
 }
 
-void initialize_targets_once() {
+// LLVM ends the process where a back end meets what it cannot translate. So back ends run on a thread of their own, and
+// one that meets a fatal error stays where it is for ever: LLVM's frames cannot be unwound, and what points into them
+// must remain.
+class BackEndThread {
+ public:
+  // Runs `work`; empty, or LLVM's reason for giving up. In the latter case what `work` refers to must never go away.
+  template <class Work>
+  static std::string run(const Work& work) {
+    const auto state = std::make_shared<BackEndThread>();
+    std::thread thread([state, &work] {
+      current_ = state.get();
+      work();
+      state->end({});
+    });
+    std::unique_lock lock(state->mutex_);
+    state->ended_signal_.wait(lock, [&] { return state->ended_; });
+    lock.unlock();
+    state->reason_.empty() ? thread.join() : thread.detach();
+    return state->reason_;
+  }
+
+  static void on_fatal_error(void*, const char* reason, bool) {
+    if (current_ == nullptr) {
+      llvm::errs() << "LLVM: " << reason << '\n';
+      return;  // LLVM ends the process
+    }
+    current_->end(*reason == '\0' ? "a fatal error without a reason" : reason);
+    for (;;) ::pause();
+  }
+
+ private:
+  void end(const std::string& reason) {
+    const std::lock_guard lock(mutex_);
+    reason_ = reason;
+    ended_ = true;
+    ended_signal_.notify_one();
+  }
+
+  static inline thread_local BackEndThread* current_ = nullptr;
+  std::mutex mutex_;
+  std::condition_variable ended_signal_;
+  bool ended_ = false;
+  std::string reason_;
+};
+
+void initialize_once() {
   static std::once_flag flag;
   std::call_once(flag, [] {
+    llvm::install_fatal_error_handler(BackEndThread::on_fatal_error);
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
@@ -114,9 +163,19 @@ class ModuleAction : public clang::ASTFrontendAction {
   std::unique_ptr<llvm::Module> module_;
 };
 
+// One compilation's objects of clang and LLVM. The module goes before its context.
+struct CompilerState {
+  clang::CompilerInstance compiler;
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> module;
+  llvm::SmallVector<char, 0> bytes;
+};
+
 void export_kernels(llvm::Module& module) {
   for (llvm::Function& function : module) {
-    if (function.isDeclaration() || !function.hasExternalLinkage() || function.getName().starts_with("_Z")) continue;
+    const llvm::StringRef name = function.getName();
+    if (function.isDeclaration() || !function.hasExternalLinkage() || name.starts_with("_Z") || name.starts_with("__"))
+      continue;
     function.setVisibility(llvm::GlobalValue::DefaultVisibility);
     function.setDSOLocal(true);
   }
@@ -126,7 +185,7 @@ void export_kernels(llvm::Module& module) {
 
 CompilerOutput run_embedded_clang(const std::string& source, const std::vector<std::string>& arguments,
                                   std::span<const VirtualFile> files, CompilerAction action) {
-  initialize_targets_once();
+  initialize_once();
   const std::shared_lock lock(global_options_mutex());
   CompilerOutput output;
   llvm::raw_string_ostream diagnostics_stream(output.diagnostics);
@@ -141,6 +200,7 @@ CompilerOutput run_embedded_clang(const std::string& source, const std::vector<s
   file_system->addFile(kSourceName, 0, llvm::MemoryBuffer::getMemBufferCopy(source, kSourceName));
 
   auto options = llvm::makeIntrusiveRefCnt<clang::DiagnosticOptions>();
+  options->ShowPresumedLoc = true;  // a user's own lines, by #line
   auto* printer = new clang::TextDiagnosticPrinter(diagnostics_stream, options.get());
   auto diagnostics = llvm::makeIntrusiveRefCnt<clang::DiagnosticsEngine>(
       llvm::makeIntrusiveRefCnt<clang::DiagnosticIDs>(), options, printer);
@@ -151,34 +211,48 @@ CompilerOutput run_embedded_clang(const std::string& source, const std::vector<s
   auto invocation = std::make_shared<clang::CompilerInvocation>();
   if (!clang::CompilerInvocation::CreateFromArgs(*invocation, argument_pointers, *diagnostics)) return output;
 
-  clang::CompilerInstance compiler;
+  auto state = std::make_unique<CompilerState>();
+  clang::CompilerInstance& compiler = state->compiler;
   compiler.setInvocation(invocation);
   compiler.setDiagnostics(diagnostics.get());
   compiler.setVerboseOutputStream(std::make_unique<llvm::raw_null_ostream>());
   compiler.createFileManager(file_system);
 
-  llvm::LLVMContext context;
   std::pair<llvm::raw_string_ostream*, bool> backend_state(&diagnostics_stream, false);
-  context.setDiagnosticHandlerCallBack(collect_backend_diagnostic, &backend_state);
-  ModuleAction module_action(context);
+  state->context.setDiagnosticHandlerCallBack(collect_backend_diagnostic, &backend_state);
+  ModuleAction module_action(state->context);
   if (!compiler.ExecuteAction(module_action)) return output;
-  const std::unique_ptr<llvm::Module> module = module_action.take_module();
-  if (module == nullptr) return output;
-  export_kernels(*module);
+  state->module = module_action.take_module();
+  if (state->module == nullptr) return output;
+  if (const llvm::Triple triple(state->module->getTargetTriple()); triple.isNVPTX() || triple.isAMDGPU()) {
+    if (const std::string name = missing_function(*state->module); !name.empty()) {
+      output.diagnostics += "error: the kernel calls " + name + ", which no GPU has\n";
+      return output;
+    }
+    apply_launch_bounds(*state->module);
+  } else {
+    export_kernels(*state->module);
+  }
 
-  llvm::SmallVector<char, 0> bytes;
-  clang::EmitBackendOutput(compiler.getDiagnostics(), compiler.getHeaderSearchOpts(), compiler.getCodeGenOpts(),
-                           compiler.getTargetOpts(), compiler.getLangOpts(), compiler.getTarget().getDataLayoutString(),
-                           module.get(),
-                           action == CompilerAction::kObject ? clang::Backend_EmitObj : clang::Backend_EmitAssembly,
-                           file_system, std::make_unique<llvm::raw_svector_ostream>(bytes));
+  const std::string fatal_error = BackEndThread::run([&] {
+    clang::EmitBackendOutput(compiler.getDiagnostics(), compiler.getHeaderSearchOpts(), compiler.getCodeGenOpts(),
+                             compiler.getTargetOpts(), compiler.getLangOpts(),
+                             compiler.getTarget().getDataLayoutString(), state->module.get(),
+                             action == CompilerAction::kObject ? clang::Backend_EmitObj : clang::Backend_EmitAssembly,
+                             file_system, std::make_unique<llvm::raw_svector_ostream>(state->bytes));
+  });
+  if (!fatal_error.empty()) {
+    output.diagnostics += "error: the back end gave up: " + fatal_error + "\n";
+    static_cast<void>(state.release());  // still in use
+    return output;
+  }
   if (backend_state.second || compiler.getDiagnostics().hasErrorOccurred()) return output;
-  output.bytes.assign(bytes.begin(), bytes.end());
+  output.bytes.assign(state->bytes.begin(), state->bytes.end());
   output.succeeded = true;
   return output;
 }
 
-CompilerOutput run_embedded_linker(const std::string& object) {
+CompilerOutput run_embedded_linker(const std::string& object, bool keep_debug_information) {
   const std::unique_lock lock(global_options_mutex());
   CompilerOutput output;
 
@@ -202,8 +276,9 @@ CompilerOutput run_embedded_linker(const std::string& object) {
 
   const std::string input_path = "/proc/self/fd/" + std::to_string(input);
   const std::string output_path = "/proc/self/fd/" + std::to_string(pipe_ends[1]);
-  const char* arguments[] = {"ld.lld", "-shared", "--threads=1", "--strip-all",       "--hash-style=gnu",
-                             "-z",     "now",     "-o",          output_path.c_str(), input_path.c_str()};
+  const char* strip = keep_debug_information ? "--discard-all" : "--strip-all";
+  const char* arguments[] = {"ld.lld", "-shared",           "--threads=1",     strip, "--hash-style=gnu", "-z", "now",
+                             "-o",     output_path.c_str(), input_path.c_str()};
   llvm::raw_string_ostream messages(output.diagnostics);
   llvm::raw_null_ostream nothing;
   lld::Result result{1, true};

@@ -32,7 +32,7 @@ CompilerOutput run_embedded_clang(const std::string& source, const std::vector<s
 
 // Links one object file into a shared object, through memory only. Thread-safe; one link runs at a time and waits for
 // the compilations under way, because lld resets LLVM's global options.
-CompilerOutput run_embedded_linker(const std::string& object);
+CompilerOutput run_embedded_linker(const std::string& object, bool keep_debug_information = false);
 
 // Clang's full version, part of every cache key.
 std::string embedded_compiler_version();

@@ -140,7 +140,8 @@ void ExpressionEmitter::leave_loops(int depth) {
 
 void ExpressionEmitter::place(int depth, const std::string& statement) {
   if (!captures_.empty()) {
-    captures_.back().text += statement + "\n";
+    Capture& capture = captures_.back();
+    (capture.of_all_lanes && depth < lane_depth() ? capture.before : capture.text) += statement + "\n";
     return;
   }
   if (static_cast<size_t>(depth) >= statements_.size()) statements_.resize(static_cast<size_t>(depth) + 1);
@@ -155,7 +156,7 @@ EmittedValue ExpressionEmitter::declare(const std::string& type, const std::stri
 
 int ExpressionEmitter::add_variable(const std::string& expression, Dim extent, int depth) {
   const std::string name = fmt::format("i{}", variables_.size());
-  place(depth, fmt::format("const int64_t {} = {};", name, expression));
+  place(depth, fmt::format("const {} {} = {};", index_type_, name, expression));
   variables_.push_back({name, std::move(extent), depth});
   return static_cast<int>(variables_.size()) - 1;
 }
@@ -240,7 +241,11 @@ EmittedValue ExpressionEmitter::emit(Value value, const ElementPosition& positio
   const Key key{value, position_key(at)};
   if (const auto entry = known_.find(key); entry != known_.end()) return entry->second;
   if (stored) {
-    if (const std::optional<EmittedValue> variable = context_.variable(value, *at.linear)) return *variable;
+    if (const std::optional<EmittedValue> variable = context_.variable(value, *at.linear)) {
+      if (!captures_.empty() && captures_.front().of_all_lanes && variable->depth >= lane_depth())
+        needs_lane_variable_ = true;
+      return *variable;
+    }
   }
   const EmittedValue result = stored ? load(value, *at.linear) : expand(value, at);
   known_.emplace(key, result);
@@ -323,14 +328,14 @@ EmittedValue ExpressionEmitter::movement(Value value, const ElementPosition& pos
     int depth = 0;
     for (size_t i = 0; i < at.size(); ++i) {
       source[i] = shift(at[i], Dim(0) - attributes.start[i]);
-      const std::string text = index_text(at[i]);
-      if (!attributes.start[i].is_constant(0))
-        condition +=
-            (condition.empty() ? "" : " && ") + fmt::format("{} >= {}", text, symbols_.text(attributes.start[i]));
-      if (!attributes.limit[i].is_constant(0))
+      const auto require = [&](const char* comparison, const Dim& bound) {
+        const Index index = for_comparison(at[i], bound);
         condition += (condition.empty() ? "" : " && ") +
-                     fmt::format("{} < {}", text, symbols_.text(attributes.start[i] + from[i]));
-      depth = std::max(depth, index_depth(at[i]));
+                     fmt::format("{} {} {}", index_text(index), comparison, symbols_.text(bound));
+        depth = std::max(depth, index_depth(index));
+      };
+      if (!attributes.start[i].is_constant(0)) require(">=", attributes.start[i]);
+      if (!attributes.limit[i].is_constant(0)) require("<", attributes.start[i] + from[i]);
     }
     if (condition.empty()) return emit(input, {{}, source});
     const DType dtype = node.outputs[0].dtype;
@@ -346,15 +351,37 @@ EmittedValue ExpressionEmitter::movement(Value value, const ElementPosition& pos
     const auto element = [&] { return emit(node.inputs[part], {{}, inner}); };
     const Dim end = begin + graph_.shape(node.inputs[part])[axis];
     if (part + 1 == node.inputs.size() || is_within(at[axis], end, variables_)) return element();
-    return conditional(type, fmt::format("{} < {}", index_text(at[axis]), symbols_.text(end)), index_depth(at[axis]),
-                       element, [&] { return choose(part + 1, end); });
+    const Index index = for_comparison(at[axis], end);
+    return conditional(type, fmt::format("{} < {}", index_text(index), symbols_.text(end)), index_depth(index), element,
+                       [&] { return choose(part + 1, end); });
   };
   return choose(0, Dim(0));
+}
+
+// index < bound and index >= bound do not depend on the lane when the rest of the index and the bound are multiples of
+// the number of lanes.
+Index ExpressionEmitter::for_comparison(const Index& index, const Dim& bound) const {
+  Index rest{{}, index.offset};
+  bool uniform = lane_variable_ >= 0 && bound.divide_exactly(lanes_) && index.offset.divide_exactly(lanes_);
+  for (const Index::Term& term : index.terms) {
+    if (term.variable == lane_variable_) {
+      uniform = uniform && term.coefficient.is_constant(1);
+    } else {
+      uniform = uniform && term.coefficient.divide_exactly(lanes_);
+      rest.terms.push_back(term);
+    }
+  }
+  return uniform ? rest : index;
 }
 
 EmittedValue ExpressionEmitter::conditional(const std::string& type, const std::string& condition, int condition_depth,
                                             const std::function<EmittedValue()>& taken,
                                             const std::function<EmittedValue()>& otherwise) {
+  if (lane_variable_ >= 0 && condition_depth < lane_depth() && !needs_lane_variable_ &&
+      std::all_of(captures_.begin(), captures_.end(), [](const Capture& capture) { return capture.of_all_lanes; })) {
+    const std::optional<EmittedValue> result = lanes_conditional(type, condition, taken, otherwise);
+    if (result) return *result;
+  }
   // Both branches keep their statements inside: an index is only in range where its condition holds.
   const std::string name = fmt::format("t{}", next_name_++);
   int depth = condition_depth;
@@ -363,16 +390,50 @@ EmittedValue ExpressionEmitter::conditional(const std::string& type, const std::
   for (const int branch : {0, 1}) {
     captures_.emplace_back();
     const EmittedValue value = branch == 0 ? taken() : otherwise();
-    for (const Key& key : captures_.back().values) known_.erase(key);
-    for (const std::string& key : captures_.back().quotients) quotients_.erase(key);
     branches[branch] = std::move(captures_.back().text);
-    captures_.pop_back();
+    end_capture();
     branches[branch] += fmt::format("{} = {};\n", name, value.name);
     depth = std::max(depth, value.depth);
   }
   for (size_t i = first_variable; i < variables_.size(); ++i) depth = std::max(depth, variables_[i].depth);
   place(depth, fmt::format("{} {};\nif ({}) {{\n{}}} else {{\n{}}}", type, name, condition, branches[0], branches[1]));
   return {name, depth};
+}
+
+void ExpressionEmitter::end_capture() {
+  for (const Key& key : captures_.back().values) known_.erase(key);
+  for (const std::string& key : captures_.back().quotients) quotients_.erase(key);
+  captures_.pop_back();
+}
+
+// One decision for all lanes, before their loop: so the lanes' loads can merge. Nothing when a branch needs a variable
+// of that loop.
+std::optional<EmittedValue> ExpressionEmitter::lanes_conditional(const std::string& type, const std::string& condition,
+                                                                 const std::function<EmittedValue()>& taken,
+                                                                 const std::function<EmittedValue()>& otherwise) {
+  const std::string name = fmt::format("t{}", next_name_++);
+  const std::string& lane = variables_[static_cast<size_t>(lane_variable_)].name;
+  const std::string loop =
+      fmt::format("#pragma clang loop unroll(full)\nfor (int {0} = 0; {0} < {1}; ++{0}) {{\n", lane, lanes_);
+  // What the lanes' loop has computed does not exist yet before it.
+  const std::map<Key, EmittedValue> known = known_;
+  const std::map<std::string, QuotientRemainder> quotients = quotients_;
+  leave_loops(lane_depth());
+  std::string branches[2];
+  for (const int branch : {0, 1}) {
+    captures_.emplace_back();
+    captures_.back().of_all_lanes = true;
+    const EmittedValue value = branch == 0 ? taken() : otherwise();
+    branches[branch] = captures_.back().before + loop + captures_.back().text +
+                       fmt::format("{}[{}] = {};\n}}\n", name, lane, value.name);
+    end_capture();
+  }
+  known_ = known;
+  quotients_ = quotients;
+  if (needs_lane_variable_) return std::nullopt;  // nor can the conditions around this one be decided before the loop
+  place(lane_depth() - 1, fmt::format("{} {}[{}];\nif ({}) {{\n{}}} else {{\n{}}}", type, name, lanes_, condition,
+                                      branches[0], branches[1]));
+  return EmittedValue{fmt::format("{}[{}]", name, lane), lane_depth()};
 }
 
 std::optional<Index> ExpressionEmitter::as_index(Value value, const ElementPosition& position) {

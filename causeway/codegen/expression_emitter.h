@@ -62,6 +62,15 @@ class ExpressionEmitter {
  public:
   ExpressionEmitter(const Graph& graph, EmitterContext& context, IndexVariables& variables, SymbolNames& symbols);
 
+  // The C++ type of index variables: int64_t unless every index of the kernel fits a narrower one.
+  void set_index_type(std::string type) { index_type_ = std::move(type); }
+  // Variable `variable` counts `lanes` neighbouring elements: conditions that hold for all or none of them are written
+  // without it.
+  void set_lanes(int variable, int lanes) {
+    lane_variable_ = variable;
+    lanes_ = lanes;
+  }
+
   // Statements by the loop depth at which they belong, in order, each ending in a newline. The caller takes them out
   // when it writes the loop of that depth.
   std::string take_statements(int depth);
@@ -75,7 +84,7 @@ class ExpressionEmitter {
   int index_depth(const Index& index) const;
   // The index per dimension of element `linear` of `shape`; axes before `first_axis` are not wanted and get 0.
   std::vector<Index> delinearize(const Index& linear, const Shape& shape, size_t first_axis = 0);
-  // A new variable holding a C++ expression of type int64_t with the given range.
+  // A new index variable holding a C++ expression with the given range.
   int add_variable(const std::string& expression, Dim extent, int depth);
   Index linear(const ElementPosition& position, const Shape& shape);
   std::vector<Index> multi(const ElementPosition& position, const Shape& shape);
@@ -90,6 +99,9 @@ class ExpressionEmitter {
   // A branch being written: its statements stay together, and what they define is forgotten after it.
   struct Capture {
     std::string text;
+    // Of a condition that holds for all lanes or none: the branch is `before`, then `text` for each lane.
+    bool of_all_lanes = false;
+    std::string before;
     std::vector<Key> values;
     std::vector<std::string> quotients;
   };
@@ -99,7 +111,13 @@ class ExpressionEmitter {
   EmittedValue movement(Value value, const ElementPosition& position);
   EmittedValue conditional(const std::string& type, const std::string& condition, int condition_depth,
                            const std::function<EmittedValue()>& taken, const std::function<EmittedValue()>& otherwise);
+  std::optional<EmittedValue> lanes_conditional(const std::string& type, const std::string& condition,
+                                                const std::function<EmittedValue()>& taken,
+                                                const std::function<EmittedValue()>& otherwise);
+  void end_capture();
+  int lane_depth() const { return variables_[static_cast<size_t>(lane_variable_)].depth; }
   EmittedValue load(Value value, const Index& linear);
+  Index for_comparison(const Index& index, const Dim& bound) const;
   EmittedValue gather(const Node& node, const ElementPosition& position);
   std::optional<Index> as_index(Value value, const ElementPosition& position);
   EmittedValue declare(const std::string& type, const std::string& expression, int depth);
@@ -115,6 +133,9 @@ class ExpressionEmitter {
   std::map<std::string, QuotientRemainder> quotients_;
   std::vector<Capture> captures_;
   int next_name_ = 0;
+  std::string index_type_ = "int64_t";
+  int lane_variable_ = -1, lanes_ = 1;
+  bool needs_lane_variable_ = false;  // a branch before the lanes' loop reads what only exists inside
 };
 
 // C++ type in which an element of `dtype` is computed with: float, int32_t, int64_t, uint8_t or bool.

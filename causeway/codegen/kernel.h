@@ -23,6 +23,7 @@ enum class KernelKind {
   kAttentionBlockMap,
   kAttention,
   kAttentionGradient,
+  kUser,  // C++ text of the user's
 };
 std::string_view kernel_kind_name(KernelKind kind);
 

@@ -33,6 +33,8 @@ std::string_view kernel_kind_name(KernelKind kind) {
       return "attention";
     case KernelKind::kAttentionGradient:
       return "attention_gradient";
+    case KernelKind::kUser:
+      return "user";
   }
   return "";
 }
@@ -143,6 +145,8 @@ GeneratedKernel generate_kernel(const Graph& graph, const MaterializedValues& ma
     case KernelKind::kAttention:
     case KernelKind::kAttentionGradient:
       return generate_attention_kernel(graph, materialized, request, target);
+    case KernelKind::kUser:
+      return generate_user_kernel(graph, materialized, request, target);
   }
   CAUSEWAY_CHECK(!conflict, "a {} kernel needs one of its own values at another position",
                  kernel_kind_name(request.kind));

@@ -61,16 +61,28 @@ class KernelWriter : public EmitterContext {
 
 GeneratedKernel generate_loop_kernel(const Graph& graph, const MaterializedValues& materialized,
                                      const KernelRequest& request, const Target& target, bool& conflict);
+GeneratedKernel generate_gpu_loop_kernel(const Graph& graph, const MaterializedValues& materialized,
+                                         const KernelRequest& request, const Target& target, bool& conflict);
 GeneratedKernel generate_column_reduce_kernel(const Graph& graph, const MaterializedValues& materialized,
                                               const KernelRequest& request, const Target& target);
+GeneratedKernel generate_gpu_column_reduce_kernel(const Graph& graph, const MaterializedValues& materialized,
+                                                  const KernelRequest& request, const Target& target);
 GeneratedKernel generate_axis_kernel(const Graph& graph, const MaterializedValues& materialized,
                                      const KernelRequest& request, const Target& target);
+GeneratedKernel generate_gpu_axis_kernel(const Graph& graph, const MaterializedValues& materialized,
+                                         const KernelRequest& request, const Target& target);
 GeneratedKernel generate_scatter_add_kernel(const Graph& graph, const MaterializedValues& materialized,
                                             const KernelRequest& request, const Target& target);
+GeneratedKernel generate_gpu_scatter_add_kernel(const Graph& graph, const MaterializedValues& materialized,
+                                                const KernelRequest& request, const Target& target);
 GeneratedKernel generate_dot_kernel(const Graph& graph, const MaterializedValues& materialized,
                                     const KernelRequest& request, const Target& target, bool& conflict);
+GeneratedKernel generate_gpu_dot_kernel(const Graph& graph, const MaterializedValues& materialized,
+                                        const KernelRequest& request, const Target& target, bool& conflict);
 GeneratedKernel generate_attention_kernel(const Graph& graph, const MaterializedValues& materialized,
                                           const KernelRequest& request, const Target& target);
+GeneratedKernel generate_user_kernel(const Graph& graph, const MaterializedValues& materialized,
+                                     const KernelRequest& request, const Target& target);
 
 // The integer ceil(value / divisor).
 inline int64_t divide_up(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }

@@ -1,121 +1,31 @@
-// Loop kernels: rows x columns. A row is worked through in phases: each phase is one pass over the columns that
-// computes elements and sums; what depends on a row's sums comes in a later phase.
+// Loop kernels on CPUs: a task is a range of rows, or of the elements when there are no rows.
 #include <algorithm>
 
 #include "causeway/base/error.h"
-#include "causeway/codegen/kernel_writer.h"
+#include "causeway/codegen/loop_writer.h"
 
 namespace causeway {
 namespace {
 
-constexpr int kRowDepth = 1;  // loop depth of row variables; columns are deeper
 constexpr int64_t kElementsPerTask = 32768;
 
-class LoopWriter : public KernelWriter {
+class CpuLoopWriter : public LoopWriter {
  public:
-  using KernelWriter::KernelWriter;
+  using LoopWriter::LoopWriter;
 
   GeneratedKernel write(bool& conflict) {
-    axes_ = {{request_.rows, true}, {request_.columns, false}};
-    std::erase_if(axes_, [](const Axis& axis) { return axis.is_row && axis.extent.is_constant(1); });
+    start_axes();
     // Writing the text shows where index arithmetic would have to divide; cutting the axis there avoids it.
     std::string body;
-    while (true) {
+    do {
       reset();
       body = write_body();
-      if (!wanted_split_) break;
-      const auto [axis, inner] = *wanted_split_;
-      const Axis cut = axes_[axis];
-      axes_[axis] = {inner, cut.is_row};
-      axes_.insert(axes_.begin() + static_cast<ptrdiff_t>(axis), {*cut.extent.divide_exactly(inner), cut.is_row});
-      // Without sums, everything but the innermost loop counts as rows, so that tasks are cut there.
-      if (!has_reductions())
-        for (size_t i = 0; i < axes_.size(); ++i) axes_[i].is_row = i + 1 < axes_.size();
-    }
+    } while (cut_wanted_axis());
     conflict = conflict_;
     return assemble(body);
   }
 
-  void want_split(int variable, const Dim& inner) override {
-    for (size_t i = 0; i < axes_.size(); ++i)
-      if (axis_variables_[i] == variable && !wanted_split_) wanted_split_ = {i, inner};
-  }
-
  private:
-  struct Axis {
-    Dim extent;
-    bool is_row;
-  };
-
-  enum class Role { kFull, kRow, kReduction };
-
-  bool has_reductions() const {
-    return std::any_of(request_.members.begin(), request_.members.end(),
-                       [&](Value member) { return op_info(graph_.node(member).op).kind == OpKind::kReduce; });
-  }
-
-  Role role(Value member) const {
-    if (op_info(graph_.node(member).op).kind == OpKind::kReduce) return Role::kReduction;
-    const Dim count = element_count(graph_.shape(member));
-    if (has_reductions() && count == request_.rows && !(count == request_.rows * request_.columns)) return Role::kRow;
-    CAUSEWAY_CHECK(count == request_.rows * request_.columns, "{} in a kernel of {} x {}", graph_.type(member).text(),
-                   request_.rows.text(), request_.columns.text());
-    return Role::kFull;
-  }
-
-  void reset() {
-    variables_.clear();
-    symbols_ = {};
-    arguments_.clear();
-    pointers_.clear();
-    sizes_.clear();
-    member_variables_.clear();
-    conflict_ = false;
-    next_result_ = 0;
-    wanted_split_.reset();
-    axis_variables_.clear();
-    row_linear_ = Index::constant(0);
-    column_linear_ = Index::constant(0);
-    Dim row_stride(1), column_stride(1);
-    int depth = kRowDepth;
-    for (const Axis& axis : axes_) {
-      if (!axis.is_row) ++depth;
-      axis_variables_.push_back(static_cast<int>(variables_.size()));
-      variables_.push_back({fmt::format("{}{}", axis.is_row ? "r" : "c", variables_.size()), axis.extent,
-                            axis.is_row ? kRowDepth : depth});
-    }
-    for (size_t i = axes_.size(); i-- > 0;) {
-      Dim& stride = axes_[i].is_row ? row_stride : column_stride;
-      Index& linear = axes_[i].is_row ? row_linear_ : column_linear_;
-      linear = add(linear, scale(Index::of(axis_variables_[i]), stride));
-      stride *= axes_[i].extent;
-    }
-    // Reductions keep the row axes apart from the columns; otherwise the axes are cut from one row-major range.
-    full_linear_ = add(scale(row_linear_, column_stride), column_linear_);
-  }
-
-  // Phases in which the members are computed.
-  std::map<Value, int> assign_phases() const {
-    std::map<Value, int> phases;
-    for (const Value member : request_.members) {
-      int phase = 0;
-      for (const Value leaf : leaves(member)) {
-        const auto entry = phases.find(leaf);
-        if (entry == phases.end()) continue;
-        phase = std::max(phase, entry->second + (role(leaf) == Role::kReduction ? 1 : 0));
-      }
-      phases[member] = phase;
-    }
-    return phases;
-  }
-
-  ElementPosition reduction_input(const Node& node) const {
-    const Shape& shape = graph_.shape(node.inputs[0]);
-    const std::vector<int64_t>& axes = node.attributes.axes;
-    if (axes.front() == static_cast<int64_t>(shape.size() - axes.size())) return {full_linear_, {}};
-    return {};
-  }
-
   std::string write_body() {
     ExpressionEmitter emitter(graph_, *this, variables_, symbols_);
     const std::map<Value, int> phases = assign_phases();
@@ -138,19 +48,6 @@ class LoopWriter : public KernelWriter {
     member_variables_[member] = {value, row_linear_};
   }
 
-  bool is_stored(Value value) override { return is_member(value) || KernelWriter::is_stored(value); }
-
-  std::optional<EmittedValue> variable(Value value, const Index& linear) override {
-    if (!is_member(value)) return std::nullopt;
-    const auto entry = member_variables_.find(value);
-    if (entry != member_variables_.end() && entry->second.linear == linear) return entry->second.value;
-    // An element of an earlier pass over the same row can be read back; any other may not have been computed yet.
-    if (!member_stored(value) || entry != member_variables_.end() || role(value) != Role::kFull ||
-        !(linear == full_linear_))
-      conflict_ = true;
-    return std::nullopt;
-  }
-
   std::string write_phase(ExpressionEmitter& emitter, const std::map<Value, int>& phases, int phase) {
     std::string stores, before, after;
     bool any = false;
@@ -168,9 +65,7 @@ class LoopWriter : public KernelWriter {
         continue;
       }
       const Node& node = graph_.node(member);
-      ElementPosition input = reduction_input(node);
-      if (!input.linear) input.multi = scattered_reduction_input(emitter, node);
-      const EmittedValue value = emitter.emit(node.inputs[0], input);
+      const EmittedValue value = emitter.emit(node.inputs[0], reduction_input(emitter, node));
       const std::string accumulator = fmt::format("a{}", position);
       if (node.op == Op::kReduceMax && is_float(dtype)) {
         before += fmt::format("int32_t {} = kLowestOrderKey;\n", accumulator);
@@ -205,24 +100,6 @@ class LoopWriter : public KernelWriter {
       member_variables_[member] = {{name, kRowDepth}, row_linear_};
     }
     return text;
-  }
-
-  std::vector<Index> scattered_reduction_input(ExpressionEmitter& emitter, const Node& node) {
-    const Shape& shape = graph_.shape(node.inputs[0]);
-    Shape kept, reduced;
-    for (size_t i = 0; i < shape.size(); ++i) {
-      const bool is_reduced = std::binary_search(node.attributes.axes.begin(), node.attributes.axes.end(), int64_t(i));
-      (is_reduced ? reduced : kept).push_back(shape[i]);
-    }
-    const std::vector<Index> kept_at = emitter.delinearize(row_linear_, kept);
-    const std::vector<Index> reduced_at = emitter.delinearize(column_linear_, reduced);
-    std::vector<Index> multi;
-    size_t next_kept = 0, next_reduced = 0;
-    for (size_t i = 0; i < shape.size(); ++i) {
-      const bool is_reduced = std::binary_search(node.attributes.axes.begin(), node.attributes.axes.end(), int64_t(i));
-      multi.push_back(is_reduced ? reduced_at[next_reduced++] : kept_at[next_kept++]);
-    }
-    return multi;
   }
 
   std::string write_column_loops(ExpressionEmitter& emitter, const std::string& innermost) {
@@ -305,19 +182,14 @@ class LoopWriter : public KernelWriter {
     }
     return text;
   }
-
-  std::vector<Axis> axes_;
-  std::vector<int> axis_variables_;
-  std::optional<std::pair<size_t, Dim>> wanted_split_;
-  Index row_linear_, column_linear_, full_linear_;
-  int next_result_ = 0;
 };
 
 }  // namespace
 
 GeneratedKernel generate_loop_kernel(const Graph& graph, const MaterializedValues& materialized,
                                      const KernelRequest& request, const Target& target, bool& conflict) {
-  return LoopWriter(graph, materialized, request, target).write(conflict);
+  if (target.is_gpu()) return generate_gpu_loop_kernel(graph, materialized, request, target, conflict);
+  return CpuLoopWriter(graph, materialized, request, target).write(conflict);
 }
 
 }  // namespace causeway

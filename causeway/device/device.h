@@ -59,7 +59,7 @@ struct DeviceLaunch {
   int threads = 1;            // GPU: per task, a multiple of the wave's width
   int shared_bytes = 0;       // GPU: shared memory of a task
   int cluster = 1;            // GPU: neighbouring tasks that run at the same time and share memory; divides task_count
-  std::span<const TensorMap> tensor_maps;
+  std::span<const TensorMap> tensor_maps = {};
 };
 
 // A recorded sequence of launches and copies, replayed in one go. Addresses are those of the recording.
@@ -98,6 +98,8 @@ class Device {
 
   virtual int64_t bytes_in_use() const = 0;
   virtual int64_t peak_bytes() const = 0;
+  // All that buffers could take, those in use included; 0 where the device does not say.
+  virtual int64_t memory_limit() const { return 0; }
 };
 
 }  // namespace causeway

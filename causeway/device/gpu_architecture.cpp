@@ -31,7 +31,11 @@ const GpuArchitecture& gpu_architecture(std::string_view processor) {
     if (architecture.processor == processor) return architecture;
     names.emplace_back(architecture.processor);
   }
-  const std::string nearest = nearest_name(processor, names);
+  // "sm_90" means sm_90a, though sm_80 is as near by its letters.
+  std::string nearest;
+  for (const std::string& name : names)
+    if (!processor.empty() && name.starts_with(processor)) nearest = name;
+  if (nearest.empty()) nearest = nearest_name(processor, names);
   throw Error(ErrorKind::kInvalidArgument, fmt::format("unknown GPU architecture '{}'", processor), "device",
               fmt::format("{}Known: sm_80 (A100), sm_90a (H100, H200), gfx90a (MI200 series), gfx942 (MI300 series).",
                           nearest.empty() ? "" : fmt::format("Did you mean {}? ", nearest)));

@@ -16,7 +16,8 @@ struct Target {
   Family family = Family::kX86;
   // LLVM's name of the processor: "x86-64-v4", "sm_90a", "gfx942". For the emulator, the processor it imitates.
   std::string processor;
-  // LLVM's names of features beyond the processor's own, without "+", sorted and unique.
+  // LLVM's names of features beyond the processor's own, without "+", sorted and unique. Of the emulator: "checked",
+  // that kernels report every access to memory.
   std::vector<std::string> features;
   // x86: the vector width to prefer, in bytes (16, 32 or 64). Otherwise the width of the widest load, in bytes.
   int vector_bytes = 16;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "causeway/base/error.h"
+#include "causeway/graph/user_kernel.h"
 
 namespace causeway {
 namespace {
@@ -48,11 +49,19 @@ bool is_elementwise(Op op) {
 
 std::string TensorType::text() const { return fmt::format("{}{}", dtype_name(dtype), shape_text(shape)); }
 
+bool same_computation(const UserKernelSpec& a, const UserKernelSpec& b) {
+  return a.name == b.name && a.source == b.source && a.outputs == b.outputs && a.sizes == b.sizes &&
+         a.tasks == b.tasks && a.threads == b.threads && a.shared_bytes == b.shared_bytes;
+}
+
 bool Attributes::operator==(const Attributes& other) const {
   return axes == other.axes && shape == other.shape && start == other.start && limit == other.limit &&
          strides == other.strides && (value == other.value || (value != value && other.value != other.value)) &&
          dtype == other.dtype && transpose_a == other.transpose_a && transpose_b == other.transpose_b &&
-         count == other.count && stream == other.stream && name == other.name && same_spec(attention, other.attention);
+         count == other.count && stream == other.stream && name == other.name &&
+         same_spec(attention, other.attention) &&
+         (user_kernel == other.user_kernel || (user_kernel != nullptr && other.user_kernel != nullptr &&
+                                               same_computation(*user_kernel, *other.user_kernel)));
 }
 
 Value Graph::add(Op op, std::vector<Value> inputs, Attributes attributes) {

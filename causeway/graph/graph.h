@@ -31,6 +31,7 @@
 //   dot            [batch..., m, k] x [batch..., k, n] -> [batch..., m, n] of `dtype`; transpose_a: x is [..., k, m];
 //                  transpose_b: second is [..., n, k]; accumulates in f32
 //   attention*     see AttentionSpec
+//   user_kernel    any inputs; what graph/user_kernel.h says
 //   linear_cross_entropy   inputs x [N, C], weight [V, C], targets [N] (i32 or i64; negative = ignored), token
 //                  weights f32 [N]. outputs: loss f32 [] = sum_i weight_i * -log softmax(x_i . W^T)[target_i], and the
 //                  gradients of that loss: dx [N, C] (dtype of x) and dW [V, C] f32. Unused outputs cost nothing.
@@ -122,6 +123,8 @@ struct AttentionSpec {
   bool has_block_map = false;
 };
 
+struct UserKernelSpec;
+
 // What a node needs beside its inputs; which fields an op reads is said at its meaning above.
 struct Attributes {
   std::vector<int64_t> axes;
@@ -137,6 +140,7 @@ struct Attributes {
   int64_t stream = 0;  // random_bits
   std::string name;    // input
   std::shared_ptr<const AttentionSpec> attention;
+  std::shared_ptr<const UserKernelSpec> user_kernel;
   bool operator==(const Attributes& other) const;  // attention specs compare by content
 };
 

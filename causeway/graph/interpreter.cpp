@@ -6,6 +6,7 @@
 #include "causeway/graph/interpreter_node.h"
 #include "causeway/graph/philox.h"
 #include "causeway/graph/rewrite.h"
+#include "causeway/graph/user_kernel.h"
 
 namespace causeway {
 namespace {
@@ -65,6 +66,10 @@ void evaluate_unrounded(const NodeEvaluation& evaluation) {
     case OpKind::kIndexing:
       return evaluate_indexing(evaluation);
     case OpKind::kTemplate:
+      if (evaluation.node.op == Op::kUserKernel)
+        throw Error(ErrorKind::kUnsupported,
+                    fmt::format("the reference interpreter cannot run the kernel '{}', which is C++ text",
+                                evaluation.node.attributes.user_kernel->name));
       return evaluate_attention(evaluation);
     default:
       CAUSEWAY_CHECK(is_elementwise(evaluation.node.op), "{} cannot be evaluated", op_name(evaluation.node.op));

@@ -1,6 +1,8 @@
 #include "causeway/graph/printer.h"
 
 #include "causeway/base/error.h"
+#include "causeway/base/hash.h"
+#include "causeway/graph/user_kernel.h"
 
 namespace causeway {
 namespace {
@@ -55,6 +57,17 @@ std::vector<std::string> plain_attributes(const Node& node) {
     items.push_back(fmt::format("block_q={}", spec.block_q));
     items.push_back(fmt::format("block_k={}", spec.block_k));
     if (spec.has_block_map) items.emplace_back("block_map");
+  }
+  if (attributes.user_kernel != nullptr) {
+    const UserKernelSpec& spec = *attributes.user_kernel;
+    std::vector<std::string> sizes;
+    for (const Dim& size : spec.sizes) sizes.push_back(size.text());
+    items.push_back(fmt::format("kernel=\"{}\"", escape(spec.name, true)));
+    items.push_back(fmt::format("text={}", hash_text(spec.source).hex()));
+    items.push_back(fmt::format("sizes=[{}]", fmt::join(sizes, ", ")));
+    items.push_back(fmt::format("tasks={}", spec.tasks.text()));
+    items.push_back(fmt::format("threads={}", spec.threads));
+    items.push_back(fmt::format("shared_bytes={}", spec.shared_bytes));
   }
   return items;
 }

@@ -1,8 +1,10 @@
 // Type rules of the ops, in the order of ops.def.
 #include <algorithm>
+#include <cctype>
 
 #include "causeway/base/error.h"
 #include "causeway/graph/graph.h"
+#include "causeway/graph/user_kernel.h"
 
 namespace causeway {
 namespace {
@@ -273,9 +275,27 @@ class Rule {
         require(inputs_[3] == TensorType{DType::kF32, {shape(0)[0]}}, "takes f32 token weights [N]");
         return {{DType::kF32, {}}, inputs_[0], {DType::kF32, shape(1)}};
       }
+      case Op::kUserKernel:
+        return user_kernel();
       default:
         return attention();
     }
+  }
+
+  std::vector<TensorType> user_kernel() const {
+    require(attributes_.user_kernel != nullptr, "takes a specification");
+    const UserKernelSpec& spec = *attributes_.user_kernel;
+    const auto starts_a_name = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+    require(!spec.name.empty() && starts_a_name(spec.name[0]) &&
+                std::all_of(spec.name.begin(), spec.name.end(),
+                            [&](char c) { return starts_a_name(c) || (c >= '0' && c <= '9'); }),
+            fmt::format("takes the name of a C++ function, not '{}'", spec.name));
+    require(!spec.outputs.empty(), "takes at least one output");
+    require(spec.threads >= 64 && spec.threads <= 1024 && spec.threads % 64 == 0,
+            fmt::format("takes a number of threads that is a multiple of 64, at most 1024, not {}", spec.threads));
+    require(spec.shared_bytes >= 0 && spec.shared_bytes <= 48 * 1024,
+            fmt::format("takes 0 to {} bytes of shared memory, not {}", 48 * 1024, spec.shared_bytes));
+    return spec.outputs;
   }
 
   std::vector<TensorType> dot() const {

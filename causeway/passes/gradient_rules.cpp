@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "causeway/base/error.h"
+#include "causeway/graph/user_kernel.h"
 #include "causeway/passes/attention_gradient_rule.h"
 
 namespace causeway {
@@ -277,6 +278,20 @@ Values linear_cross_entropy_rule(const Request& r) {
   return result;
 }
 
+Values user_kernel_rule(const Request& r) {
+  const UserKernelSpec& spec = *r.node.attributes.user_kernel;
+  if (spec.gradient == nullptr)
+    unsupported(r, fmt::format("the kernel '{}' was given without a gradient", spec.name),
+                "set UserKernel::gradient, or use stop_gradient() on its result");
+  Values results = spec.gradient(r.graph, r.node, r.values, r.output_gradients);
+  if (results.size() != r.node.inputs.size())
+    unsupported(r,
+                fmt::format("the gradient of the kernel '{}' gave {} tensors for {} inputs", spec.name, results.size(),
+                            r.node.inputs.size()),
+                "return one tensor for each input, an undefined one where no gradient flows");
+  return results;
+}
+
 Values attention_gradient_rule(const Request& r) {
   unsupported(r, "second derivatives of attention are not defined",
               "compose attention from dot and softmax where second derivatives are needed");
@@ -379,6 +394,8 @@ GradientRule gradient_rule(Op op) {
       return attention_gradient_rule;
     case Op::kLinearCrossEntropy:
       return linear_cross_entropy_rule;
+    case Op::kUserKernel:
+      return user_kernel_rule;
   }
   return nullptr;
 }

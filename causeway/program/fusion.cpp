@@ -91,8 +91,9 @@ class Fuser {
       if (node.op == Op::kInput) continue;
       require_inputs(node);
       if (!is_expandable(node.op)) {
+        // A kernel of the user's writes all its outputs, wanted or not.
         for (size_t output = 0; output < node.outputs.size(); ++output)
-          if (used({value.node, static_cast<int32_t>(output)}))
+          if (node.op == Op::kUserKernel || used({value.node, static_cast<int32_t>(output)}))
             materialized_.insert({value.node, static_cast<int32_t>(output)});
         continue;
       }
@@ -182,6 +183,7 @@ class Fuser {
         return;
       }
       case Op::kAttentionBlockMap:
+      case Op::kUserKernel:
         for (const Value input : node.inputs) materialized_.insert(input);
         return;
       default:
@@ -201,11 +203,12 @@ class Fuser {
 
   static bool moves(Op op) { return op == Op::kReshape || op == Op::kPermute || op == Op::kSlice; }
 
-  // One tensor in memory, seen through movement ops and conversions.
+  // One tensor in memory, seen through movement ops and, where operands are packed anyway, conversions. A GPU copies
+  // operands from memory as they are.
   bool is_view(Value value) const {
     while (!materialized_.contains(value)) {
       const Node& node = graph_.node(value);
-      if (!moves(node.op) && node.op != Op::kCast) return false;
+      if (!moves(node.op) && (node.op != Op::kCast || target_.is_gpu())) return false;
       value = node.inputs[0];
     }
     return true;
@@ -301,6 +304,9 @@ class Fuser {
         return request;
       case Op::kAttentionBlockMap:
         request.kind = KernelKind::kAttentionBlockMap;
+        return request;
+      case Op::kUserKernel:
+        request.kind = KernelKind::kUser;
         return request;
       default:
         CAUSEWAY_CHECK(is_expandable(node.op), "no kernel computes {}", op_name(node.op));

@@ -2,6 +2,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/device/cpu/cpu_device.h"
+#include "causeway/device/open_device.h"
 #include "causeway/graph/printer.h"
 
 namespace causeway {
@@ -28,6 +29,13 @@ Runtime& Runtime::current() {
   std::shared_ptr<Runtime>& runtime = current_runtime();
   if (runtime == nullptr) runtime = std::make_shared<Runtime>(std::make_shared<CpuDevice>());
   return *runtime;
+}
+
+void Runtime::use_device(const std::string& specification) {
+  static std::string in_use;
+  if (current_runtime() != nullptr && in_use == specification) return;
+  use(std::make_shared<Runtime>(open_device(specification)));
+  in_use = specification;
 }
 
 void Runtime::use(std::shared_ptr<Runtime> runtime) { current_runtime() = std::move(runtime); }

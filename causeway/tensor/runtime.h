@@ -22,6 +22,8 @@ class Runtime {
   static Runtime& current();
   // Before the first tensor is made.
   static void use(std::shared_ptr<Runtime> runtime);
+  // Opens the device (open_device()) and uses it, unless it is in use already. Throws as open_device() does.
+  static void use_device(const std::string& specification);
 
   Device& device() { return *device_; }
   KernelLibrary& library() { return library_; }

@@ -26,12 +26,16 @@ Tensor::Tensor(Trace& trace, Value value) : state_(std::make_shared<TensorState>
   trace.register_state(state_.get());
 }
 
-Tensor Tensor::uninitialized(const std::vector<int64_t>& shape, DType dtype) {
+Tensor Tensor::in_memory(const std::vector<int64_t>& shape, DType dtype, bool zeroed) {
   auto state = std::make_shared<TensorState>();
   state->type = {dtype, constant_shape(shape)};
-  state->buffer = Runtime::current().device().allocate(constant_bytes(state->type));
+  state->buffer = Runtime::current().device().allocate(constant_bytes(state->type), zeroed);
   return Tensor(std::move(state));
 }
+
+Tensor Tensor::uninitialized(const std::vector<int64_t>& shape, DType dtype) { return in_memory(shape, dtype, false); }
+
+Tensor Tensor::zeroed(const std::vector<int64_t>& shape, DType dtype) { return in_memory(shape, dtype, true); }
 
 Tensor Tensor::from_bytes(std::span<const std::byte> bytes, const std::vector<int64_t>& shape, DType dtype) {
   Tensor tensor = uninitialized(shape, dtype);

@@ -34,6 +34,8 @@ class Tensor {
   static Tensor from_bytes(std::span<const std::byte> bytes, const std::vector<int64_t>& shape, DType dtype);
   // Memory with undefined contents, to be filled by write_bytes().
   static Tensor uninitialized(const std::vector<int64_t>& shape, DType dtype);
+  // Memory of zeros, without a kernel.
+  static Tensor zeroed(const std::vector<int64_t>& shape, DType dtype);
 
   bool defined() const { return state_ != nullptr; }
   const TensorType& type() const;
@@ -67,6 +69,7 @@ class Tensor {
 
  private:
   explicit Tensor(std::shared_ptr<TensorState> state) : state_(std::move(state)) {}
+  static Tensor in_memory(const std::vector<int64_t>& shape, DType dtype, bool zeroed);
 
   std::shared_ptr<TensorState> state_;
 };

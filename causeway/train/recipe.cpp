@@ -87,7 +87,7 @@ std::vector<Field> fields(Recipe& r) {
   return {
       field("name", r.name, "the run's name"),
       field("run_directory", r.run_directory, "where checkpoints and logs go; empty: runs/NAME"),
-      field("device", r.device, "auto or cpu"),
+      field("device", r.device, "auto, cpu, cuda, cuda:N, hip, hip:N or emulator:ARCHITECTURE"),
       choice("model.family", r.model.family, "gpt2, llama, mistral or mpt", &parse_model_family, &model_family_name),
       field("model.vocabulary_size", r.model.vocabulary_size, "tokens the model knows"),
       field("model.layers", r.model.layers, "transformer blocks"),
@@ -220,7 +220,6 @@ void resolve(Recipe& r, const std::string& where) {
   require_choice(where, "train.precision", r.train.precision, {"bf16", "f32"});
   require_choice(where, "train.recompute", r.train.recompute, {"none", "selective", "block"});
   require_choice(where, "train.on_non_finite", r.train.on_non_finite, {"stop", "skip"});
-  require_choice(where, "device", r.device, {"auto", "cpu"});
   for (const auto& [key, value] : {std::pair{"evaluation.interval", r.evaluation.interval},
                                    {"evaluation.sequences", r.evaluation.sequences},
                                    {"sampling.interval", r.sampling.interval},

@@ -13,6 +13,7 @@
 #include "causeway/data/batch_loader.h"
 #include "causeway/data/sample_order.h"
 #include "causeway/data/token_dataset.h"
+#include "causeway/tensor/runtime.h"
 #include "causeway/train/evaluation.h"
 #include "causeway/train/metrics_log.h"
 #include "causeway/train/progress_line.h"
@@ -35,6 +36,12 @@ uint64_t peak_resident_bytes() {
   return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
 }
 
+// Memory in use at most: the device's own, or the process's where the device is the processor.
+uint64_t peak_bytes() {
+  const Device& device = Runtime::current().device();
+  return device.target().is_gpu() ? static_cast<uint64_t>(device.peak_bytes()) : peak_resident_bytes();
+}
+
 bool is_due(int64_t step, int64_t interval) { return interval > 0 && step % interval == 0; }
 
 class Trainer {
@@ -47,6 +54,7 @@ class Trainer {
         schedule_(recipe.schedule) {
     open_validation();
     prepare_run_directory();
+    require_memory_for_weights();
     model_ = LanguageModel::create(recipe.model, static_cast<uint64_t>(recipe.train.seed));
     step_ = std::make_unique<TrainingStep>(*model_, recipe_);
     if (resume_from_) {
@@ -107,7 +115,7 @@ class Trainer {
             {"step_seconds", step_seconds},
             {"data_wait_seconds", waited},
             {"tokens", static_cast<double>(position_.data_cursor) * static_cast<double>(recipe_.data.sequence_length)},
-            {"memory_bytes", peak_resident_bytes()},
+            {"memory_bytes", peak_bytes()},
             {"skipped_steps", result.skipped_steps}};
         metrics.write(position_.step, record);
         if (tensorboard) {
@@ -126,7 +134,7 @@ class Trainer {
         line.grad_norm = figures.grad_norm;
         line.learning_rate = learning_rate;
         line.tokens_per_second = tokens_per_step / seconds_per_step;
-        line.memory_bytes = peak_resident_bytes();
+        line.memory_bytes = peak_bytes();
         line.data_wait = seconds_since(start) > 0 ? loader.data_wait_seconds() / seconds_since(start) : 0;
         if (timed_steps > 0)
           line.eta_seconds = seconds_per_step * static_cast<double>(recipe_.train.steps - position_.step);
@@ -217,9 +225,40 @@ class Trainer {
     return options;
   }
 
+  // Before anything is allocated that would not fit in the end.
+  void require_memory_for_weights() const {
+    const Device& device = Runtime::current().device();
+    const int64_t copies = recipe_.micro_batches() > 1 ? 4 : 3;  // weights, two moments, sums over micro-batches
+    const int64_t bytes = parameter_count(recipe_.model) * static_cast<int64_t>(sizeof(float)) * copies;
+    if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
+    throw Error(ErrorKind::kResource,
+                fmt::format("weights and optimizer need {}, and {} has {}", format_bytes(static_cast<uint64_t>(bytes)),
+                            device.name(), format_bytes(static_cast<uint64_t>(device.memory_limit()))),
+                recipe_.name, "Train a smaller model, or on a device with more memory.");
+  }
+
+  void require_memory(const StepCost& cost) {
+    const Device& device = Runtime::current().device();
+    if (device.memory_limit() == 0 || cost.total_bytes() <= device.memory_limit()) return;
+    std::string largest;
+    for (const ProgramMemory::Item& item : step_->main_step().prepare(step_->main_arguments()).memory().largest)
+      largest += fmt::format("\n  {:>10}  {}", format_bytes(static_cast<uint64_t>(item.bytes)), item.name);
+    throw Error(ErrorKind::kResource,
+                fmt::format("a step needs {} ({} weights, {} optimizer, {} activations and workspace), and {} has {}; "
+                            "the largest activations are{}",
+                            format_bytes(static_cast<uint64_t>(cost.total_bytes())),
+                            format_bytes(static_cast<uint64_t>(cost.parameter_bytes)),
+                            format_bytes(static_cast<uint64_t>(cost.optimizer_bytes)),
+                            format_bytes(static_cast<uint64_t>(cost.arena_bytes)), device.name(),
+                            format_bytes(static_cast<uint64_t>(device.memory_limit())), largest),
+                recipe_.name,
+                "Lower train.micro_batch_size or data.sequence_length, or set train.recompute to selective or block.");
+  }
+
   void announce() {
-    if (options_.quiet) return;
     const StepCost cost = step_->cost();
+    require_memory(cost);
+    if (options_.quiet) return;
     fmt::print(stderr, "{}: {} parameters, {} tokens of training text, {:.3g} GFLOP a step\n", recipe_.name,
                format_count(static_cast<double>(parameter_count(recipe_.model))),
                format_count(static_cast<double>(dataset_.token_count())), cost.flops.total() / 1e9);
@@ -301,6 +340,9 @@ class Trainer {
 
 }  // namespace
 
-TrainResult train(const Recipe& recipe, const TrainOptions& options) { return Trainer(recipe, options).run(); }
+TrainResult train(const Recipe& recipe, const TrainOptions& options) {
+  Runtime::use_device(recipe.device);
+  return Trainer(recipe, options).run();
+}
 
 }  // namespace causeway

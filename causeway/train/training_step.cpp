@@ -2,6 +2,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/tensor/ops.h"
+#include "causeway/tensor/runtime.h"
 
 namespace causeway {
 namespace {
@@ -16,13 +17,7 @@ std::span<const std::byte> bytes_of(std::span<const T> values) {
   return std::as_bytes(values);
 }
 
-Tensor zeros_in_memory(const Shape& shape) {
-  const TensorType type{DType::kF32, shape};
-  Tensor tensor = Tensor::uninitialized(evaluate(shape, {}), DType::kF32);
-  const std::vector<std::byte> zero(static_cast<size_t>(element_count(shape).constant()) * sizeof(float));
-  tensor.write_bytes(zero);
-  return tensor;
-}
+Tensor zeros_in_memory(const Shape& shape) { return Tensor::zeroed(evaluate(shape, {}), DType::kF32); }
 
 }  // namespace
 
@@ -32,7 +27,8 @@ PipelineOptions pipeline_options(const Recipe& recipe) {
   options.recompute = *parse_recompute_policy(recipe.train.recompute);
   // Narrow logits make longer chunks in the same memory, whose products run faster.
   options.linear_cross_entropy.narrow_logits = recipe.train.precision == "bf16";
-  options.linear_cross_entropy.logits_bytes = int64_t{128} << 20;
+  const bool gpu = Runtime::current().device().target().is_gpu();
+  options.linear_cross_entropy.logits_bytes = int64_t{gpu ? 512 : 128} << 20;
   return options;
 }
 

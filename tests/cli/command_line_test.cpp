@@ -57,7 +57,7 @@ TEST_F(CommandLineTest, Version) {
 
 TEST_F(CommandLineTest, DoctorFindsAUsableCpu) {
   const nlohmann::json json = run_json({"doctor", "--json"});
-  ASSERT_EQ(json["devices"].size(), 1u);
+  ASSERT_GE(json["devices"].size(), 3u);  // the processor, and for each vendor its GPUs or why there are none
   EXPECT_EQ(json["devices"][0]["name"], "cpu");
   EXPECT_EQ(json["devices"][0]["usable"], true) << json["devices"][0]["problem"];
   EXPECT_EQ(json["kernel_cache"]["problem"], "");

@@ -197,12 +197,6 @@ TEST(Compiler, ErrorsCarryTheDiagnostics) {
       HasSubstr("no_such_instruction"));
 }
 
-TEST(Compiler, OtherFamiliesAreRefusedInASentence) {
-  const Target gpu{Target::Family::kNvptx, "sm_90a", {}, 16};
-  EXPECT_EQ(message_of(kSaxpy, gpu, ErrorKind::kUnsupported),
-            "this build compiles kernels for x86 processors, not for the nvptx family");
-}
-
 TEST(Compiler, ManyModulesMayBeLoadedAtOnce) {
   std::vector<CpuModule> modules;
   for (int index = 0; index < 5; ++index) {

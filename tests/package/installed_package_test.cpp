@@ -46,6 +46,7 @@ TEST_F(InstalledPackageTest, ExamplesBuildAndLearn) {
   ASSERT_EQ(losses.size(), 11u);
   EXPECT_LT(losses.back(), 0.1);
   EXPECT_EQ(right, 100.0);
+  for (const char* device : {"cpu", "emulator:sm_90a", "emulator:gfx942"}) run(build + "/user_kernel " + device);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
-// Runs a graph on the CPU device from host tensors, for comparison with the reference interpreter.
+// Runs a graph on a device from host tensors, for comparison with the reference interpreter.
 #pragma once
 
-#include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "causeway/device/cpu/cpu_device.h"
@@ -13,12 +13,14 @@ namespace causeway {
 
 class ProgramRunner {
  public:
-  explicit ProgramRunner(int thread_count = 0) : device_(thread_count) {}
+  explicit ProgramRunner(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+  // On the CPU.
+  explicit ProgramRunner(int thread_count = 0) : ProgramRunner(std::make_shared<CpuDevice>(thread_count)) {}
 
   // Outputs, then the new values of assigned inputs, in order.
   std::vector<HostTensor> run(const Graph& graph, const std::vector<HostTensor>& inputs,
                               const SymbolBindings& bindings = {}) {
-    Program program(graph, device_, library_, arena_);
+    Program program(graph, *device_, library_, arena_);
     return run(program, inputs, bindings);
   }
 
@@ -27,19 +29,11 @@ class ProgramRunner {
     const Graph& graph = program.graph();
     std::vector<DeviceBuffer> buffers;
     std::vector<void*> input_pointers, output_pointers;
-    for (const HostTensor& input : inputs) {
-      const std::vector<std::byte> bytes = to_bytes(input);
-      buffers.push_back(device_.allocate(bytes.size()));
-      device_.copy_to_device(buffers.back().data(), bytes.data(), bytes.size());
-      input_pointers.push_back(buffers.back().data());
-    }
-    for (const Value output : graph.outputs) {
-      const size_t bytes = byte_count(graph.type(output), bindings);
-      buffers.push_back(device_.allocate(bytes));
-      // Poison, so that an element nobody writes shows.
-      if (bytes != 0) std::memset(buffers.back().data(), 0xff, bytes);
-      output_pointers.push_back(buffers.back().data());
-    }
+    for (const HostTensor& input : inputs) input_pointers.push_back(upload(buffers, to_bytes(input)));
+    // Poison, so that an element nobody writes shows.
+    for (const Value output : graph.outputs)
+      output_pointers.push_back(
+          upload(buffers, std::vector<std::byte>(byte_count(graph.type(output), bindings), std::byte{0xff})));
     program.run(input_pointers, output_pointers, bindings);
     std::vector<HostTensor> results;
     for (size_t i = 0; i < graph.outputs.size(); ++i)
@@ -51,7 +45,7 @@ class ProgramRunner {
     return results;
   }
 
-  CpuDevice& device() { return device_; }
+  Device& device() { return *device_; }
   KernelLibrary& library() { return library_; }
   Arena& arena() { return arena_; }
 
@@ -59,13 +53,20 @@ class ProgramRunner {
   static size_t byte_count(const TensorType& type, const SymbolBindings& bindings) {
     return static_cast<size_t>(element_count(type.shape).evaluate(bindings)) * size_bytes(type.dtype);
   }
-  static HostTensor read(const TensorType& type, const void* data, const SymbolBindings& bindings) {
-    return from_bytes(type.dtype, evaluate(type.shape, bindings), data);
+  void* upload(std::vector<DeviceBuffer>& buffers, const std::vector<std::byte>& bytes) {
+    buffers.push_back(device_->allocate(bytes.size()));
+    if (!bytes.empty()) device_->copy_to_device(buffers.back().data(), bytes.data(), bytes.size());
+    return buffers.back().data();
+  }
+  HostTensor read(const TensorType& type, const void* data, const SymbolBindings& bindings) {
+    std::vector<std::byte> bytes(byte_count(type, bindings));
+    if (!bytes.empty()) device_->copy_to_host(bytes.data(), data, bytes.size());
+    return from_bytes(type.dtype, evaluate(type.shape, bindings), bytes.data());
   }
 
-  CpuDevice device_;
-  KernelLibrary library_{device_, std::make_shared<KernelCache>()};
-  Arena arena_{device_};
+  std::shared_ptr<Device> device_;
+  KernelLibrary library_{*device_, std::make_shared<KernelCache>()};
+  Arena arena_{*device_};
 };
 
 }  // namespace causeway

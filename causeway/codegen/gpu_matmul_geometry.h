@@ -1,0 +1,28 @@
+// Chooses how a GPU matmul is cut into tiles and k into parts. Pure: the same arguments give the same choice, which
+// depends on the architecture and never on how many multiprocessors a device happens to have, because the parts of k
+// decide the order of sums.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "causeway/codegen/matmul_geometry.h"
+#include "causeway/device/gpu_architecture.h"
+#include "causeway/kernels/gpu/matmul_layout.h"
+
+namespace causeway {
+
+struct GpuMatmulPlan {
+  GpuMatmulTile tile;
+  int splits = 1;
+};
+
+// `operand_bytes`: 2 or 4, of the multiplied type. Sizes may be kUnknownSize, which are taken to be large; a product
+// whose sizes are not all known is never split.
+GpuMatmulPlan choose_gpu_matmul(const GpuArchitecture& architecture, int operand_bytes, int64_t batch, int64_t m,
+                                int64_t n, int64_t k);
+
+// "static constexpr GpuMatmulTile kTile = {...};".
+std::string gpu_matmul_tile_text(const GpuMatmulTile& tile);
+
+}  // namespace causeway

@@ -1,0 +1,45 @@
+// An NVIDIA GPU. The driver (libcuda, version 525 / CUDA 12.0 or newer) is all that is needed, at run time alone.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "causeway/device/cuda/cuda_queue.h"
+#include "causeway/device/gpu_device.h"
+
+namespace causeway {
+
+struct CudaOptions {
+  int index = 0;  // as the driver counts: CUDA_VISIBLE_DEVICES applies
+  std::string library = "libcuda.so.1";
+};
+
+class CudaDevice : public GpuDevice {
+ public:
+  // Throws Error: kNotFound without a driver or such a GPU, kUnsupported for an old driver or an architecture that
+  // kernels are not made for, kResource when the GPU is taken or full. The hint says what to do.
+  explicit CudaDevice(const CudaOptions& options = {});
+
+  // How many GPUs the driver shows. Throws as the constructor does where there is no usable driver.
+  static int count(const std::string& library = CudaOptions().library);
+
+  // PTX to machine code by the driver's assembler.
+  std::string finish_image(std::string image) override;
+  // "cuda driver 13.0 sm_90a".
+  std::string finisher() const override { return finisher_; }
+
+ private:
+  struct Opened {
+    std::shared_ptr<CudaQueue> queue;
+    std::string target;
+    std::string finisher;
+    GpuInfo info;
+  };
+  static Opened open(const CudaOptions& options);
+  explicit CudaDevice(Opened opened);
+
+  std::shared_ptr<CudaQueue> cuda_queue_;
+  std::string finisher_;
+};
+
+}  // namespace causeway

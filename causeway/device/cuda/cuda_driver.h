@@ -1,0 +1,138 @@
+// The part of NVIDIA's driver API that is used here, declared after the CUDA Driver API reference (CUDA 12.0) so that
+// nothing of CUDA is needed to build, and libcuda alone to run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace causeway {
+
+struct CudaLaunchAttribute {
+  enum Id : int { kClusterDimension = 4 };
+  Id id = kClusterDimension;
+  char pad[4] = {};
+  union Value {
+    char bytes[64] = {};
+    struct {
+      unsigned x, y, z;
+    } cluster;
+  } value;
+};
+static_assert(sizeof(CudaLaunchAttribute) == 72);
+
+struct CudaLaunchConfig {
+  unsigned grid_x = 1, grid_y = 1, grid_z = 1;
+  unsigned block_x = 1, block_y = 1, block_z = 1;
+  unsigned shared_bytes = 0;
+  void* stream = nullptr;
+  CudaLaunchAttribute* attributes = nullptr;
+  unsigned attribute_count = 0;
+};
+static_assert(sizeof(CudaLaunchConfig) == 56);
+
+// One table of the driver's functions. Handles are void*, addresses in device memory uint64_t.
+struct CudaDriver {
+  enum Result : int {
+    kSuccess = 0,
+    kOutOfMemory = 2,
+    kStubLibrary = 34,
+    kDeviceUnavailable = 46,
+    kNoDevice = 100,
+    kEccUncorrectable = 214,
+    kNvlinkUncorrectable = 220,
+    kUnsupportedPtxVersion = 222,
+    kNotFound = 500,
+    kIllegalAddress = 700,
+    kLaunchTimeout = 702,
+    kAssert = 710,
+    kHardwareStackError = 714,
+    kLaunchFailed = 719,
+    kSystemNotReady = 802,
+    kSystemDriverMismatch = 803,
+  };
+  enum DeviceAttribute : int {
+    kMultiprocessorCount = 16,
+    kComputeMode = 20,
+    kComputeCapabilityMajor = 75,
+    kComputeCapabilityMinor = 76,
+    kMaxSharedMemoryPerBlockOptin = 97,
+  };
+  enum ComputeMode : int { kModeDefault = 0, kModeProhibited = 2, kModeExclusiveProcess = 3 };
+  enum FunctionAttribute : int { kMaxThreadsPerBlock = 0, kSharedSizeBytes = 1, kMaxDynamicSharedSizeBytes = 8 };
+  enum JitOption : int { kInfoLog = 3, kInfoLogBytes = 4, kErrorLog = 5, kErrorLogBytes = 6, kLogVerbose = 12 };
+  enum JitInput : int { kInputPtx = 1 };
+  enum CaptureMode : int { kCaptureThreadLocal = 1 };
+  enum Flags : unsigned { kStreamNonBlocking = 1, kEventDisableTiming = 2 };
+  enum TensorMapType : int { kUint8 = 0, kUint16 = 1, kUint32 = 2 };
+  enum TensorMapPromotion : int { kPromote256Bytes = 3 };
+
+  Result (*init)(unsigned flags) = nullptr;
+  Result (*driver_version)(int* version) = nullptr;
+  Result (*error_name)(Result error, const char** text) = nullptr;
+  Result (*error_string)(Result error, const char** text) = nullptr;
+
+  Result (*device_count)(int* count) = nullptr;
+  Result (*device_get)(int* device, int index) = nullptr;
+  Result (*device_name)(char* name, int bytes, int device) = nullptr;
+  Result (*device_attribute)(int* value, DeviceAttribute attribute, int device) = nullptr;
+  Result (*primary_context_retain)(void** context, int device) = nullptr;
+  Result (*primary_context_release)(int device) = nullptr;
+  Result (*context_set_current)(void* context) = nullptr;
+
+  Result (*memory_info)(size_t* free, size_t* total) = nullptr;
+  Result (*memory_allocate)(uint64_t* memory, size_t bytes) = nullptr;
+  Result (*memory_free)(uint64_t memory) = nullptr;
+  Result (*host_allocate)(void** memory, size_t bytes, unsigned flags) = nullptr;
+  Result (*host_free)(void* memory) = nullptr;
+  Result (*copy_to_device)(uint64_t to, const void* from, size_t bytes, void* stream) = nullptr;
+  Result (*copy_to_host)(void* to, uint64_t from, size_t bytes, void* stream) = nullptr;
+  Result (*copy_on_device)(uint64_t to, uint64_t from, size_t bytes, void* stream) = nullptr;
+  Result (*fill_bytes)(uint64_t to, unsigned char value, size_t bytes, void* stream) = nullptr;
+
+  Result (*link_create)(unsigned options, JitOption* names, void** values, void** state) = nullptr;
+  Result (*link_add_data)(void* state, JitInput kind, void* data, size_t bytes, const char* name, unsigned options,
+                          JitOption* names, void** values) = nullptr;
+  Result (*link_complete)(void* state, void** image, size_t* bytes) = nullptr;
+  Result (*link_destroy)(void* state) = nullptr;
+  Result (*module_load)(void** module, const void* image, unsigned options, JitOption* names, void** values) = nullptr;
+  Result (*module_unload)(void* module) = nullptr;
+  Result (*module_function)(void** function, void* module, const char* name) = nullptr;
+  Result (*function_attribute)(int* value, FunctionAttribute attribute, void* function) = nullptr;
+  Result (*function_set_attribute)(void* function, FunctionAttribute attribute, int value) = nullptr;
+  // Since CUDA 12.4; null in drivers before.
+  Result (*function_parameter)(void* function, size_t index, size_t* offset, size_t* bytes) = nullptr;
+  Result (*launch)(const CudaLaunchConfig* config, void* function, void** parameters, void** extra) = nullptr;
+  Result (*tensor_map_encode)(void* map, TensorMapType type, uint32_t rank, void* address, const uint64_t* sizes,
+                              const uint64_t* stride_bytes, const uint32_t* box, const uint32_t* element_strides,
+                              int interleave, int swizzle, TensorMapPromotion promotion, int fill) = nullptr;
+
+  Result (*stream_create)(void** stream, unsigned flags) = nullptr;
+  Result (*stream_destroy)(void* stream) = nullptr;
+  Result (*stream_synchronize)(void* stream) = nullptr;
+  Result (*stream_begin_capture)(void* stream, CaptureMode mode) = nullptr;
+  Result (*stream_end_capture)(void* stream, void** graph) = nullptr;
+  Result (*graph_instantiate)(void** executable, void* graph, unsigned long long flags) = nullptr;
+  Result (*graph_launch)(void* executable, void* stream) = nullptr;
+  Result (*graph_executable_destroy)(void* executable) = nullptr;
+  Result (*graph_destroy)(void* graph) = nullptr;
+  Result (*event_create)(void** event, unsigned flags) = nullptr;
+  Result (*event_destroy)(void* event) = nullptr;
+  Result (*event_record)(void* event, void* stream) = nullptr;
+  Result (*event_synchronize)(void* event) = nullptr;
+
+  int version = 0;  // 12040: the driver serves CUDA 12.4
+
+  // "12.4".
+  std::string version_text() const;
+  // "CUDA_ERROR_ILLEGAL_ADDRESS" and the driver's sentence on it.
+  std::string name_of(Result result) const;
+  std::string text_of(Result result) const;
+
+  // Opens the library (a name for the system's loader, or a path), starts the driver and checks its version. Throws
+  // Error with what to do: kNotFound when there is no driver or no GPU, else kUnsupported.
+  static std::shared_ptr<const CudaDriver> open(const std::string& library);
+};
+
+}  // namespace causeway

@@ -1,0 +1,324 @@
+#include "causeway/device/cuda/cuda_queue.h"
+
+#include <array>
+#include <vector>
+
+#include "causeway/base/error.h"
+#include "causeway/base/log.h"
+
+namespace causeway {
+namespace {
+
+using Result = CudaDriver::Result;
+
+constexpr size_t kLogBytes = 64 << 10;
+// Dynamic shared memory that a kernel may have without asking.
+constexpr int kDefaultSharedBytes = 48 << 10;
+
+uint64_t address(const void* memory) { return reinterpret_cast<uint64_t>(memory); }
+
+// After these, every call on the context fails the same way.
+bool is_fatal(Result result) {
+  switch (result) {
+    case CudaDriver::kEccUncorrectable:
+    case CudaDriver::kNvlinkUncorrectable:
+    case CudaDriver::kIllegalAddress:
+    case CudaDriver::kLaunchTimeout:
+    case CudaDriver::kAssert:
+      return true;
+    default:
+      return result >= CudaDriver::kHardwareStackError && result <= CudaDriver::kLaunchFailed;
+  }
+}
+
+// The extra parameter of a launch: a list of keys and values (CU_LAUNCH_PARAM_*).
+void* launch_key(uintptr_t key) { return reinterpret_cast<void*>(key); }
+
+}  // namespace
+
+CudaQueue::CudaQueue(std::shared_ptr<const CudaDriver> driver, std::string name, int device)
+    : GpuQueue(std::move(name)), driver_(std::move(driver)), handle_(device) {
+  const Result result = driver_->primary_context_retain(&context_, handle_);
+  if (result == CudaDriver::kDeviceUnavailable) {
+    int mode = 0;
+    driver_->device_attribute(&mode, CudaDriver::kComputeMode, handle_);
+    if (mode == CudaDriver::kModeProhibited) {
+      throw Error(ErrorKind::kResource, "the GPU is closed to programs (compute mode: prohibited)", this->device(),
+                  "An administrator opens it with `nvidia-smi -c DEFAULT`.");
+    }
+    throw Error(ErrorKind::kResource, "the GPU is taken: another process holds it for itself", this->device(),
+                "Wait for that process (`nvidia-smi` lists it), choose another GPU, or let an administrator allow "
+                "several processes with `nvidia-smi -c DEFAULT`.");
+  }
+  if (result == CudaDriver::kOutOfMemory) {
+    throw Error(ErrorKind::kResource, "the GPU's memory is full: there is not enough left to start", this->device(),
+                "`nvidia-smi` lists the processes that hold it.");
+  }
+  check(result, "open the GPU");
+  try {
+    enter();
+    check(driver_->stream_create(&stream_, CudaDriver::kStreamNonBlocking), "create a stream");
+  } catch (...) {
+    driver_->primary_context_release(handle_);
+    throw;
+  }
+}
+
+CudaQueue::~CudaQueue() {
+  driver_->context_set_current(context_);
+  driver_->stream_synchronize(stream_);
+  driver_->stream_destroy(stream_);
+  driver_->primary_context_release(handle_);
+}
+
+void CudaQueue::enter() const { check(driver_->context_set_current(context_), "select the GPU"); }
+
+void CudaQueue::check(Result result, std::string_view doing) const {
+  if (result != CudaDriver::kSuccess) fail(doing, driver_->name_of(result), driver_->text_of(result), is_fatal(result));
+}
+
+void* CudaQueue::allocate(size_t bytes) {
+  enter();
+  uint64_t memory = 0;
+  const Result result = driver_->memory_allocate(&memory, bytes);
+  if (result == CudaDriver::kOutOfMemory) return nullptr;
+  check(result, "allocate memory");
+  return reinterpret_cast<void*>(memory);
+}
+
+void CudaQueue::release(void* memory) noexcept {
+  driver_->context_set_current(context_);
+  driver_->memory_free(address(memory));
+}
+
+GpuQueue::Memory CudaQueue::memory() {
+  enter();
+  size_t free = 0, total = 0;
+  check(driver_->memory_info(&free, &total), "ask for free memory");
+  return {static_cast<int64_t>(free), static_cast<int64_t>(total)};
+}
+
+void* CudaQueue::allocate_pinned(size_t bytes) {
+  enter();
+  void* memory = nullptr;
+  check(driver_->host_allocate(&memory, bytes, 0), "allocate host memory for copies");
+  return memory;
+}
+
+void CudaQueue::release_pinned(void* memory) noexcept {
+  driver_->context_set_current(context_);
+  driver_->stream_synchronize(stream_);
+  driver_->host_free(memory);
+}
+
+void CudaQueue::copy(void* to, const void* from, size_t bytes, Direction direction) {
+  enter();
+  switch (direction) {
+    case Direction::kToDevice:
+      return check(driver_->copy_to_device(address(to), from, bytes, stream_), "copy to the GPU");
+    case Direction::kToHost:
+      return check(driver_->copy_to_host(to, address(from), bytes, stream_), "copy from the GPU");
+    case Direction::kOnDevice:
+      return check(driver_->copy_on_device(address(to), address(from), bytes, stream_), "copy on the GPU");
+  }
+}
+
+void CudaQueue::fill_with_zeros(void* memory, size_t bytes) {
+  enter();
+  check(driver_->fill_bytes(address(memory), 0, bytes, stream_), "clear memory");
+}
+
+GpuQueue::Event CudaQueue::make_event() {
+  enter();
+  void* event = nullptr;
+  check(driver_->event_create(&event, CudaDriver::kEventDisableTiming), "create an event");
+  return event;
+}
+
+void CudaQueue::release_event(Event event) noexcept {
+  driver_->context_set_current(context_);
+  driver_->event_destroy(event);
+}
+
+void CudaQueue::record_event(Event event) {
+  enter();
+  check(driver_->event_record(event, stream_), "record an event");
+}
+
+void CudaQueue::wait_for_event(Event event) {
+  enter();
+  check(driver_->event_synchronize(event), "wait for a copy");
+}
+
+void CudaQueue::synchronize() {
+  enter();
+  check(driver_->stream_synchronize(stream_), "wait for the GPU");
+}
+
+std::string CudaQueue::assemble(const std::string& ptx) {
+  enter();
+  std::vector<char> info(kLogBytes), error(kLogBytes);
+  std::array names = {CudaDriver::kInfoLog, CudaDriver::kInfoLogBytes, CudaDriver::kErrorLog,
+                      CudaDriver::kErrorLogBytes, CudaDriver::kLogVerbose};
+  std::array values = {static_cast<void*>(info.data()), reinterpret_cast<void*>(kLogBytes),
+                       static_cast<void*>(error.data()), reinterpret_cast<void*>(kLogBytes),
+                       reinterpret_cast<void*>(uintptr_t{1})};
+  void* state = nullptr;
+  check(driver_->link_create(static_cast<unsigned>(names.size()), names.data(), values.data(), &state),
+        "start the driver's assembler");
+  const auto end = [this](void* link) { driver_->link_destroy(link); };
+  const std::unique_ptr<void, decltype(end)> owner(state, end);
+  void* image = nullptr;
+  size_t bytes = 0;
+  // The text's end is marked by a zero, which counts.
+  Result result = driver_->link_add_data(state, CudaDriver::kInputPtx, const_cast<char*>(ptx.c_str()), ptx.size() + 1,
+                                         "kernel", 0, nullptr, nullptr);
+  if (result == CudaDriver::kSuccess) result = driver_->link_complete(state, &image, &bytes);
+  info.back() = error.back() = 0;
+  if (result == CudaDriver::kUnsupportedPtxVersion) {
+    throw Error(ErrorKind::kUnsupported,
+                fmt::format("the NVIDIA driver (CUDA {}) is too old for these kernels", driver_->version_text()),
+                device(), "Install version 525 (CUDA 12.0) or newer.");
+  }
+  if (is_fatal(result)) check(result, "assemble a kernel");
+  if (result != CudaDriver::kSuccess) {
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("the driver's assembler refused a kernel: {} ({})\n{}{}", driver_->name_of(result),
+                            driver_->text_of(result), error.data(), info.data()),
+                device(), "Is it your own kernel, look at the lines named; otherwise please report it.");
+  }
+  if (info[0] != 0) log_debug("{}: {}", device(), info.data());
+  return std::string(static_cast<const char*>(image), bytes);
+}
+
+void* CudaQueue::load_image(std::string_view image) {
+  enter();
+  // A cubin says its own size; PTX must end with a zero.
+  const std::string copy(image);
+  void* module = nullptr;
+  const Result result = driver_->module_load(&module, copy.c_str(), 0, nullptr, nullptr);
+  if (result != CudaDriver::kSuccess && !is_fatal(result) && result != CudaDriver::kOutOfMemory) {
+    throw Error(
+        ErrorKind::kCorrupt,
+        fmt::format("a compiled kernel cannot be loaded: {} ({})", driver_->name_of(result), driver_->text_of(result)),
+        device(), "Empty the kernel cache; `causeway doctor` says where it is.");
+  }
+  check(result, "load a kernel");
+  return module;
+}
+
+void CudaQueue::unload_image(void* module) noexcept {
+  driver_->context_set_current(context_);
+  driver_->stream_synchronize(stream_);
+  driver_->module_unload(module);
+}
+
+GpuKernel CudaQueue::find_kernel(void* module, const std::string& name) {
+  enter();
+  GpuKernel kernel;
+  kernel.name = name;
+  kernel.dynamic_shared_limit = kDefaultSharedBytes;
+  const Result result = driver_->module_function(&kernel.function, module, name.c_str());
+  if (result == CudaDriver::kNotFound)
+    throw Error(ErrorKind::kNotFound, fmt::format("the module has no kernel \"{}\"", name));
+  check(result, "find a kernel");
+  check(driver_->function_attribute(&kernel.max_threads, CudaDriver::kMaxThreadsPerBlock, kernel.function),
+        "ask for a kernel's threads");
+  check(driver_->function_attribute(&kernel.fixed_shared_bytes, CudaDriver::kSharedSizeBytes, kernel.function),
+        "ask for a kernel's shared memory");
+  size_t offset = 0, bytes = 0;
+  if (driver_->function_parameter != nullptr &&
+      driver_->function_parameter(kernel.function, 0, &offset, &bytes) == CudaDriver::kSuccess)
+    kernel.argument_bytes = static_cast<int>(bytes);
+  return kernel;
+}
+
+EncodedTensorMap CudaQueue::encode_tensor_map(const TensorMap& map, void* buffer) {
+  const auto type = map.element_bytes == 1   ? CudaDriver::kUint8
+                    : map.element_bytes == 2 ? CudaDriver::kUint16
+                                             : CudaDriver::kUint32;
+  const int swizzle = map.swizzle_bytes == 0 ? 0 : map.swizzle_bytes == 32 ? 1 : map.swizzle_bytes == 64 ? 2 : 3;
+  std::array<uint64_t, TensorMap::kMaxRank> sizes{}, strides{};
+  std::array<uint32_t, TensorMap::kMaxRank> box{}, element_strides{};
+  for (size_t i = 0; i < static_cast<size_t>(map.rank); ++i) {
+    sizes[i] = static_cast<uint64_t>(map.sizes[i]);
+    box[i] = static_cast<uint32_t>(map.box[i]);
+    element_strides[i] = 1;
+    // The contiguous dimension's stride is left out.
+    if (i > 0) strides[i - 1] = static_cast<uint64_t>(map.stride_bytes[i]);
+  }
+  EncodedTensorMap encoded;
+  const Result result = driver_->tensor_map_encode(
+      &encoded, type, static_cast<uint32_t>(map.rank), static_cast<std::byte*>(buffer) + map.offset, sizes.data(),
+      strides.data(), box.data(), element_strides.data(), 0, swizzle, CudaDriver::kPromote256Bytes, 0);
+  if (result != CudaDriver::kSuccess) {
+    std::string text;
+    for (size_t i = 0; i < static_cast<size_t>(map.rank); ++i)
+      text += fmt::format("{}{} every {} bytes in boxes of {}", i == 0 ? "" : "; ", map.sizes[i], map.stride_bytes[i],
+                          map.box[i]);
+    CAUSEWAY_CHECK(false, "the driver refused a tensor map ({}): {} bytes an element, offset {}, swizzle {}, {}",
+                   driver_->name_of(result), map.element_bytes, map.offset, map.swizzle_bytes, text);
+  }
+  return encoded;
+}
+
+void CudaQueue::launch(const GpuLaunch& launch) {
+  enter();
+  const GpuKernel& kernel = *launch.kernel;
+  if (static_cast<int>(launch.shared_bytes) > kernel.dynamic_shared_limit) {
+    check(driver_->function_set_attribute(kernel.function, CudaDriver::kMaxDynamicSharedSizeBytes,
+                                          static_cast<int>(launch.shared_bytes)),
+          fmt::format("give {} bytes of shared memory to {}", launch.shared_bytes, kernel.name));
+    kernel.dynamic_shared_limit = static_cast<int>(launch.shared_bytes);
+  }
+  CudaLaunchAttribute cluster;
+  cluster.value.cluster = {launch.cluster, 1, 1};
+  CudaLaunchConfig config;
+  config.grid_x = launch.blocks;
+  config.block_x = launch.threads;
+  config.shared_bytes = launch.shared_bytes;
+  config.stream = stream_;
+  config.attributes = &cluster;
+  config.attribute_count = launch.cluster > 1 ? 1 : 0;
+  size_t bytes = launch.argument_bytes;
+  std::array<void*, 5> extra = {launch_key(1), launch.arguments, launch_key(2), &bytes, launch_key(0)};
+  const Result result = driver_->launch(&config, kernel.function, nullptr, extra.data());
+  if (result != CudaDriver::kSuccess)
+    check(result, fmt::format("launch {} ({} blocks of {} threads, {} bytes of shared memory, clusters of {})",
+                              kernel.name, launch.blocks, launch.threads, launch.shared_bytes, launch.cluster));
+}
+
+void CudaQueue::begin_recording() {
+  enter();
+  check(driver_->stream_begin_capture(stream_, CudaDriver::kCaptureThreadLocal), "begin to record launches");
+}
+
+void* CudaQueue::end_recording() {
+  enter();
+  void* graph = nullptr;
+  check(driver_->stream_end_capture(stream_, &graph), "record launches");
+  void* executable = nullptr;
+  const Result result = driver_->graph_instantiate(&executable, graph, 0);
+  driver_->graph_destroy(graph);
+  check(result, "prepare recorded launches");
+  return executable;
+}
+
+void CudaQueue::abandon_recording() noexcept {
+  void* graph = nullptr;
+  driver_->context_set_current(context_);
+  driver_->stream_end_capture(stream_, &graph);
+  if (graph != nullptr) driver_->graph_destroy(graph);
+}
+
+void CudaQueue::replay(void* recording) {
+  enter();
+  check(driver_->graph_launch(recording, stream_), "run recorded launches");
+}
+
+void CudaQueue::release_recording(void* recording) noexcept {
+  driver_->context_set_current(context_);
+  driver_->graph_executable_destroy(recording);
+}
+
+}  // namespace causeway

@@ -1,0 +1,57 @@
+// One NVIDIA GPU's primary context with a stream of its own, as a GpuQueue.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "causeway/device/cuda/cuda_driver.h"
+#include "causeway/device/gpu_queue.h"
+
+namespace causeway {
+
+class CudaQueue : public GpuQueue {
+ public:
+  // `device` is the driver's handle. Throws Error(kResource) when another process holds the GPU for itself, or its
+  // memory is full.
+  CudaQueue(std::shared_ptr<const CudaDriver> driver, std::string name, int device);
+  ~CudaQueue() override;
+
+  void* allocate(size_t bytes) override;
+  void release(void* memory) noexcept override;
+  Memory memory() override;
+  void* allocate_pinned(size_t bytes) override;
+  void release_pinned(void* memory) noexcept override;
+  void copy(void* to, const void* from, size_t bytes, Direction direction) override;
+  void fill_with_zeros(void* memory, size_t bytes) override;
+  Event make_event() override;
+  void release_event(Event event) noexcept override;
+  void record_event(Event event) override;
+  void wait_for_event(Event event) override;
+  void synchronize() override;
+  void* load_image(std::string_view image) override;
+  void unload_image(void* module) noexcept override;
+  GpuKernel find_kernel(void* module, const std::string& name) override;
+  EncodedTensorMap encode_tensor_map(const TensorMap& map, void* buffer) override;
+  void launch(const GpuLaunch& launch) override;
+  void begin_recording() override;
+  void* end_recording() override;
+  void abandon_recording() noexcept override;
+  void replay(void* recording) override;
+  void release_recording(void* recording) noexcept override;
+
+  // PTX to machine code for this GPU; what the driver's assembler says of registers and spills goes to the debug log.
+  // Thread-safe. Throws Error(kInvalidArgument) with the assembler's messages.
+  std::string assemble(const std::string& ptx);
+
+ private:
+  void enter() const;
+  void check(CudaDriver::Result result, std::string_view doing) const;
+
+  std::shared_ptr<const CudaDriver> driver_;
+  int handle_;
+  void* context_ = nullptr;
+  void* stream_ = nullptr;
+};
+
+}  // namespace causeway

@@ -1,0 +1,204 @@
+#include "causeway/device/emulator/async_copy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace causeway {
+
+namespace {
+
+constexpr size_t kCopyBytes = 16;
+constexpr int kBoxAlignment = 128;
+
+}  // namespace
+
+std::vector<std::byte>& AsyncView::view(int block_rank) {
+  std::vector<std::byte>& view = views_[block_rank];
+  if (view.empty()) view.assign(host_.shared(block_rank).size(), kPoison);
+  return view;
+}
+
+void AsyncView::stored(int offset, int bytes) {
+  reports_stores_ = true;
+  int& length = stores_[{host_.block_rank(), host_.thread()}][offset];
+  length = std::max(length, bytes);
+}
+
+void AsyncView::publish() {
+  const int rank = host_.block_rank();
+  const std::span<const std::byte> shared = host_.shared(rank);
+  if (!reports_stores_) {
+    std::copy(shared.begin(), shared.end(), view(rank).begin());
+    return;
+  }
+  auto& stores = stores_[{rank, host_.thread()}];
+  for (const auto& [offset, bytes] : stores) written(rank, offset, bytes);
+  stores.clear();
+}
+
+void AsyncView::written(int block_rank, int offset, int bytes) {
+  std::memcpy(view(block_rank).data() + offset, host_.shared(block_rank).data() + offset, static_cast<size_t>(bytes));
+}
+
+void AsyncView::check(int block_rank, int offset, int bytes, const std::string& reader) {
+  const std::byte* seen = view(block_rank).data() + offset;
+  const std::byte* shared = host_.shared(block_rank).data() + offset;
+  if (std::memcmp(seen, shared, static_cast<size_t>(bytes)) == 0) return;
+  const auto at = std::mismatch(seen, seen + bytes, shared).first - seen;
+  host_.fail(
+      fmt::format("{} reads shared memory {:#x}, where ordinary stores wrote after the last fence_async_shared()",
+                  reader, offset + at));
+}
+
+void ThreadCopies::apply(const Copy& copy) {
+  if (copy.valid) {
+    std::memcpy(copy.shared, copy.global, kCopyBytes);
+  } else {
+    std::memset(copy.shared, 0, kCopyBytes);
+  }
+}
+
+void ThreadCopies::copy_16(void* shared, const void* global, bool valid) {
+  const std::span<const std::byte> memory = host_.shared(host_.block_rank());
+  const auto offset = static_cast<const std::byte*>(shared) - memory.data();
+  if (offset < 0 || offset + static_cast<ptrdiff_t>(kCopyBytes) > static_cast<ptrdiff_t>(memory.size()) ||
+      offset % static_cast<ptrdiff_t>(kCopyBytes) != 0) {
+    host_.fail(
+        fmt::format("copy_async_16() to shared memory {:#x}, which is misaligned or outside of the block's {} bytes",
+                    offset, memory.size()));
+  }
+  if (valid && reinterpret_cast<uintptr_t>(global) % kCopyBytes != 0) {
+    host_.fail("copy_async_16() from an address that is not a multiple of 16");
+  }
+  const Copy copy{shared, global, valid};
+  if (host_.random(4) == 0) {
+    apply(copy);
+    return;
+  }
+  std::memset(shared, std::to_integer<int>(kPoison), kCopyBytes);
+  current().open.push_back(copy);
+}
+
+void ThreadCopies::commit() {
+  Thread& thread = current();
+  thread.groups.push_back(std::move(thread.open));
+  thread.open.clear();
+}
+
+void ThreadCopies::wait(int groups) {
+  Thread& thread = current();
+  while (thread.groups.size() > static_cast<size_t>(groups)) {
+    for (const Copy& copy : thread.groups.front()) apply(copy);
+    thread.groups.pop_front();
+  }
+}
+
+const EmulatedTensorMap& TensorCopies::decode(const void* map, const std::string& by) {
+  const auto* decoded = static_cast<const EmulatedTensorMap*>(map);
+  if (reinterpret_cast<uintptr_t>(map) % 64 != 0 || !decoded->is_valid()) {
+    host_.fail(fmt::format("{} is given something that is not a tensor map", by));
+  }
+  return *decoded;
+}
+
+int TensorCopies::box_offset(const EmulatedTensorMap& map, const void* shared, int rank, const std::string& by) {
+  if (map.rank != rank) {
+    host_.fail(fmt::format("{} has {} coordinates for a tensor map of rank {}", by, rank, map.rank));
+  }
+  const std::span<const std::byte> memory = host_.shared(host_.block_rank());
+  const auto offset = static_cast<const std::byte*>(shared) - memory.data();
+  if (offset < 0 || offset + map.box_bytes() > static_cast<ptrdiff_t>(memory.size())) {
+    host_.fail(fmt::format("{} of {} bytes at shared memory {:#x} leaves the block's {} bytes", by, map.box_bytes(),
+                           offset, memory.size()));
+  }
+  if (offset % kBoxAlignment != 0) {
+    host_.fail(fmt::format("{} at shared memory {:#x}, which is not a multiple of {}", by, offset, kBoxAlignment));
+  }
+  return static_cast<int>(offset);
+}
+
+void TensorCopies::load(void* shared, const void* map_bytes, void* barrier, const BoxCoordinates& first, int rank,
+                        uint32_t block_mask) {
+  const std::string by = block_mask == 0 ? "tensor_load()" : "tensor_load_multicast()";
+  const EmulatedTensorMap map = decode(map_bytes, by);
+  const int offset = box_offset(map, shared, rank, by);
+  const int barrier_offset = barriers_.offset_for_transfer(barrier);
+  if (block_mask >> host_.cluster_size() != 0) {
+    host_.fail(fmt::format("{} to blocks {:#x} of a cluster of {}", by, block_mask, host_.cluster_size()));
+  }
+  const uint32_t blocks = block_mask == 0 ? 1u << host_.block_rank() : block_mask;
+  for (int block = 0; block < host_.cluster_size(); ++block) {
+    if ((blocks >> block & 1) == 0) continue;
+    std::memset(host_.shared(block).data() + offset, std::to_integer<int>(kPoison),
+                static_cast<size_t>(map.box_bytes()));
+    view_.written(block, offset, map.box_bytes());
+    effects_.add([this, map, first, block, offset, barrier_offset] {
+      load_box(map, first, host_.shared(block).data(), offset);
+      view_.written(block, offset, map.box_bytes());
+      barriers_.complete_bytes(block, barrier_offset, map.box_bytes());
+    });
+  }
+}
+
+void TensorCopies::read(Store& store) {
+  if (store.read) return;
+  const int bytes = store.map.box_bytes();
+  view_.check(store.block_rank, store.offset, bytes, fmt::format("tensor_store() of thread {}", store.thread));
+  const std::byte* from = host_.shared(store.block_rank).data() + store.offset;
+  store.box.assign(from, from + bytes);
+  store.read = true;
+}
+
+// A store is read at one moment and written at a later one.
+void TensorCopies::advance(const StorePointer& store) {
+  if (store->written) return;
+  if (!store->read) {
+    read(*store);
+    effects_.add([this, store] { advance(store); });
+    return;
+  }
+  store_box(store->map, store->first, store->box.data(), store->offset);
+  store->written = true;
+}
+
+void TensorCopies::store(const void* map_bytes, const void* shared, const BoxCoordinates& first, int rank) {
+  const EmulatedTensorMap map = decode(map_bytes, "tensor_store()");
+  auto store = std::make_shared<Store>();
+  store->map = map;
+  store->first = first;
+  store->block_rank = host_.block_rank();
+  store->thread = host_.thread();
+  store->offset = box_offset(map, shared, rank, "tensor_store()");
+  threads_[{store->block_rank, store->thread}].open.push_back(store);
+  effects_.add([this, store] { advance(store); });
+}
+
+void TensorCopies::store_commit() {
+  Thread& thread = threads_[{host_.block_rank(), host_.thread()}];
+  thread.groups.push_back(std::move(thread.open));
+  thread.open.clear();
+}
+
+void TensorCopies::store_wait(int groups) {
+  Thread& thread = threads_[{host_.block_rank(), host_.thread()}];
+  while (thread.groups.size() > static_cast<size_t>(groups)) {
+    for (const StorePointer& store : thread.groups.front()) {
+      // The effect that is still queued then writes.
+      read(*store);
+    }
+    thread.groups.pop_front();
+  }
+}
+
+void TensorCopies::thread_ended() {
+  const auto found = threads_.find({host_.block_rank(), host_.thread()});
+  if (found == threads_.end()) return;
+  const auto has_stores = [](const std::vector<StorePointer>& group) { return !group.empty(); };
+  if (has_stores(found->second.open) || std::ranges::any_of(found->second.groups, has_stores)) {
+    host_.fail("ends before tensor_store_wait<0>() has covered its tensor stores");
+  }
+}
+
+}  // namespace causeway

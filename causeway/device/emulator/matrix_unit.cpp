@@ -1,0 +1,196 @@
+#include "causeway/device/emulator/matrix_unit.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "causeway/base/error.h"
+#include "causeway/graph/dtype.h"
+
+namespace causeway {
+
+namespace {
+
+constexpr int kWaveNvidia = 32;
+constexpr int kWaveAmd = 64;
+constexpr int kTile = 16;
+
+template <class T>
+T read_as(const void* array, int64_t index) {
+  T value;
+  std::memcpy(&value, static_cast<const std::byte*>(array) + index * static_cast<int64_t>(sizeof(T)), sizeof(T));
+  return value;
+}
+
+std::array<float, 256> decode_bytes(DType dtype) {
+  std::array<float, 256> values{};
+  for (int code = 0; code < 256; ++code) {
+    const uint8_t byte = static_cast<uint8_t>(code);
+    values[static_cast<size_t>(code)] = static_cast<float>(read_element(dtype, &byte, 0));
+  }
+  return values;
+}
+
+// Of a register pair of 16-bit elements.
+float half_of(const void* registers, int word, int half, MatrixElement element) {
+  return matrix_element(element, registers, 2 * word + half);
+}
+
+}  // namespace
+
+int matrix_element_bytes(MatrixElement element) {
+  switch (element) {
+    case MatrixElement::kBF16:
+    case MatrixElement::kF16:
+      return 2;
+    case MatrixElement::kF32:
+      return 4;
+    case MatrixElement::kF8E4M3:
+    case MatrixElement::kF8E5M2:
+      return 1;
+  }
+  CAUSEWAY_CHECK(false, "matrix element {}", static_cast<int>(element));
+}
+
+float matrix_element(MatrixElement element, const void* array, int64_t index) {
+  static const std::array<float, 256> e4m3 = decode_bytes(DType::kF8E4M3);
+  static const std::array<float, 256> e5m2 = decode_bytes(DType::kF8E5M2);
+  switch (element) {
+    case MatrixElement::kBF16:
+      return std::bit_cast<float>(static_cast<uint32_t>(read_as<uint16_t>(array, index)) << 16);
+    case MatrixElement::kF16:
+      return static_cast<float>(read_as<_Float16>(array, index));
+    case MatrixElement::kF32:
+      return read_as<float>(array, index);
+    case MatrixElement::kF8E4M3:
+      return e4m3[read_as<uint8_t>(array, index)];
+    case MatrixElement::kF8E5M2:
+      return e5m2[read_as<uint8_t>(array, index)];
+  }
+  CAUSEWAY_CHECK(false, "matrix element {}", static_cast<int>(element));
+}
+
+void load_matrices(void* const* lanes, bool transposed) {
+  uint16_t elements[4][8][8];
+  for (int lane = 0; lane < kWaveNvidia; ++lane) {
+    std::memcpy(elements[lane / 8][lane % 8], static_cast<const LaneMatrixLoad*>(lanes[lane])->row, 16);
+  }
+  for (int lane = 0; lane < kWaveNvidia; ++lane) {
+    uint32_t* registers = static_cast<const LaneMatrixLoad*>(lanes[lane])->registers;
+    const int line = lane / 4, pair = lane % 4 * 2;
+    for (int matrix = 0; matrix < 4; ++matrix) {
+      const uint32_t low = transposed ? elements[matrix][pair][line] : elements[matrix][line][pair];
+      const uint32_t high = transposed ? elements[matrix][pair + 1][line] : elements[matrix][line][pair + 1];
+      registers[matrix] = low | high << 16;
+    }
+  }
+}
+
+void multiply_matrices_nvidia(void* const* lanes, MatrixElement element) {
+  CAUSEWAY_CHECK(matrix_element_bytes(element) == 2);
+  float a[kTile][kTile], b[kTile][kTile];
+  for (int lane = 0; lane < kWaveNvidia; ++lane) {
+    const auto& operands = *static_cast<const LaneMatrixMultiply*>(lanes[lane]);
+    const int group = lane / 4, pair = lane % 4 * 2;
+    for (int word = 0; word < 4; ++word) {
+      for (int half = 0; half < 2; ++half) {
+        // A's registers: the lower eight rows, then the upper, of the first eight k, then of the others. B's: the first
+        // eight k, then the others, of the first eight columns, then of the others.
+        a[group + word % 2 * 8][pair + half + word / 2 * 8] = half_of(operands.a, word, half, element);
+        b[pair + half + word % 2 * 8][group + word / 2 * 8] = half_of(operands.b, word, half, element);
+      }
+    }
+  }
+  for (int lane = 0; lane < kWaveNvidia; ++lane) {
+    float* c = static_cast<const LaneMatrixMultiply*>(lanes[lane])->c;
+    for (int i = 0; i < 8; ++i) {
+      const int row = lane / 4 + (i & 2) * 4, column = lane % 4 * 2 + (i & 1) + (i & 4) * 2;
+      float sum = c[i];
+      for (int k = 0; k < kTile; ++k) sum += a[row][k] * b[k][column];
+      c[i] = sum;
+    }
+  }
+}
+
+void multiply_matrices_amd(void* const* lanes, MatrixElement element) {
+  // Lane l holds line l % 16 and four elements of depth. For float these are operands of four instructions of depth 4,
+  // in each of which the lane's k is l / 16; the order of k in the sum follows from that.
+  float a[kTile][kTile], b[kTile][kTile];
+  for (int lane = 0; lane < kWaveAmd; ++lane) {
+    const auto& operands = *static_cast<const LaneMatrixMultiply*>(lanes[lane]);
+    for (int i = 0; i < 4; ++i) {
+      const int k = element == MatrixElement::kF32 ? 4 * i + lane / 16 : lane / 16 * 4 + i;
+      a[lane % 16][k] = matrix_element(element, operands.a, i);
+      b[k][lane % 16] = matrix_element(element, operands.b, i);
+    }
+  }
+  for (int lane = 0; lane < kWaveAmd; ++lane) {
+    float* c = static_cast<const LaneMatrixMultiply*>(lanes[lane])->c;
+    for (int i = 0; i < 4; ++i) {
+      const int row = lane / 16 * 4 + i, column = lane % 16;
+      float sum = c[i];
+      for (int k = 0; k < kTile; ++k) {
+        sum = static_cast<float>(static_cast<double>(a[row][k]) * b[k][column] + sum);
+      }
+      c[i] = sum;
+    }
+  }
+}
+
+int swizzle_offset(int offset, int swizzle_bytes) {
+  if (swizzle_bytes == 0) return offset;
+  const int pieces = swizzle_bytes / 16;
+  return offset ^ ((offset >> 7 & (pieces - 1)) << 4);
+}
+
+std::string SharedOperand::decode(uint64_t descriptor) {
+  constexpr uint64_t kField = 0x3fff;
+  start = static_cast<int>((descriptor & kField) << 4);
+  leading_bytes = static_cast<int>((descriptor >> 16 & kField) << 4);
+  stride_bytes = static_cast<int>((descriptor >> 32 & kField) << 4);
+  swizzle_bytes = std::array<int, 4>{0, 128, 64, 32}[descriptor >> 62];
+  if ((descriptor >> 49 & 7) != 0) return "has a base offset, which is not supported";
+  const int pattern = swizzle_bytes * 8;
+  if (swizzle_bytes > 0 && start % pattern >= swizzle_bytes) {
+    return fmt::format("starts at {:#x}, inside the pattern of {} bytes of its {}-byte swizzle", start, pattern,
+                       swizzle_bytes);
+  }
+  return {};
+}
+
+int SharedOperand::offset(int line, int k, int element_bytes, bool transposed) const {
+  const int per_piece = 16 / element_bytes;
+  if (swizzle_bytes == 0) {
+    const int within =
+        transposed ? line % per_piece * element_bytes + k % 8 * 16 : line % 8 * 16 + k % per_piece * element_bytes;
+    const int line_group = transposed ? line / per_piece : line / 8;
+    const int k_group = transposed ? k / 8 : k / per_piece;
+    return start + within + line_group * stride_bytes + k_group * leading_bytes;
+  }
+  if (!transposed) {
+    return swizzle_offset(start + line / 8 * stride_bytes + line % 8 * swizzle_bytes + k * element_bytes,
+                          swizzle_bytes);
+  }
+  const int width = swizzle_bytes / element_bytes;
+  return swizzle_offset(start + line / width * leading_bytes + line % width * element_bytes + k / 8 * stride_bytes +
+                            k % 8 * swizzle_bytes,
+                        swizzle_bytes);
+}
+
+int warpgroup_product_row(int thread, int index) { return thread % 128 / 32 * 16 + thread % 32 / 4 + (index & 2) * 4; }
+int warpgroup_product_column(int thread, int index) { return index / 4 * 8 + thread % 4 * 2 + (index & 1); }
+
+void multiply_dense(float* c, const float* a, const float* b, int columns, int depth) {
+  for (int row = 0; row < 64; ++row) {
+    for (int k = 0; k < depth; ++k) {
+      const float factor = a[row * depth + k];
+      const float* from = b + static_cast<ptrdiff_t>(k) * columns;
+      float* to = c + static_cast<ptrdiff_t>(row) * columns;
+      for (int column = 0; column < columns; ++column) to[column] += factor * from[column];
+    }
+  }
+}
+
+}  // namespace causeway

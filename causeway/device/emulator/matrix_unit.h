@@ -1,0 +1,63 @@
+// The arithmetic of the matrix instructions that the emulator imitates, with the vendors' operand layouts: NVIDIA's
+// ldmatrix and mma.sync.m16n8k16 (PTX ISA, "Warp-level matrix instructions"), AMD's v_mfma_f32_16x16x16 and
+// v_mfma_f32_16x16x4f32 (CDNA 2 and 3 ISA documents), and the operands of NVIDIA's wgmma (PTX ISA, "Asynchronous
+// warpgroup-level matrix instructions"). Products are exact and are added in float, one after the other in the order of
+// k; the hardware's internal order and width are not documented.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace causeway {
+
+// The element types of multiplicands, as kernel text passes them.
+enum class MatrixElement : int { kBF16, kF16, kF32, kF8E4M3, kF8E5M2 };
+
+int matrix_element_bytes(MatrixElement element);
+// Element `index` of an array.
+float matrix_element(MatrixElement element, const void* array, int64_t index);
+
+// ldmatrix.x4: lane 8 j + r brings the address of row r of matrix j, eight elements of two bytes; lane l receives, of
+// each of the four matrices, elements 2 (l % 4) and the next of row l / 4 (of column l / 4 when transposed).
+struct LaneMatrixLoad {
+  const void* row;
+  uint32_t* registers;  // 4
+};
+void load_matrices(void* const* lanes, bool transposed);
+
+// C[16][16] += A[16][16] B[16][16]; what the pointers lead to is laid out as in FragmentA, FragmentB and Accumulator of
+// kernels/gpu/nvidia.h (32 lanes; no kF32) and kernels/gpu/amd.h (64 lanes).
+struct LaneMatrixMultiply {
+  const void* a;
+  const void* b;
+  float* c;
+};
+void multiply_matrices_nvidia(void* const* lanes, MatrixElement element);
+void multiply_matrices_amd(void* const* lanes, MatrixElement element);
+
+// A shared-memory operand of wgmma, from its descriptor. Offsets are from the start of the block's shared memory.
+struct SharedOperand {
+  int start = 0;          // bytes
+  int leading_bytes = 0;  // between groups of 8 k (without swizzle), or of one swizzle width of rows or columns
+  int stride_bytes = 0;   // between groups of 8 rows (K-major) or of 8 k (transposed and swizzled)
+  int swizzle_bytes = 0;  // 0, 32, 64, 128
+
+  // Empty, or what is wrong with the descriptor.
+  std::string decode(uint64_t descriptor);
+  // Where the element lies: `line` is the row of A or the column of B; `transposed` is MN-major.
+  int offset(int line, int k, int element_bytes, bool transposed) const;
+};
+
+// The pattern of the tensor copy engine and of wgmma: the number of the 16-byte piece within a swizzle width is
+// combined with the number of the 128-byte row, both taken from the address. 0 leaves offsets as they are.
+int swizzle_offset(int offset, int swizzle_bytes);
+
+// The place of element `index` of thread `thread`'s part of wgmma's 64 x N product.
+int warpgroup_product_row(int thread, int index);
+int warpgroup_product_column(int thread, int index);
+
+// c[64][columns] += a[64][depth] b[depth][columns], all dense.
+void multiply_dense(float* c, const float* a, const float* b, int columns, int depth);
+
+}  // namespace causeway

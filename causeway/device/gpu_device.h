@@ -1,0 +1,77 @@
+// A GPU as a device: what is alike whoever made it, on top of its driver's GpuQueue.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "causeway/device/device.h"
+#include "causeway/device/gpu_memory_pool.h"
+#include "causeway/device/gpu_queue.h"
+#include "causeway/device/kernel_arguments.h"
+#include "causeway/device/staging_memory.h"
+#include "causeway/device/target.h"
+
+namespace causeway {
+
+// What the driver says of a GPU.
+struct GpuInfo {
+  std::string product;      // "NVIDIA H200"
+  std::string processor;    // as the vendor names it: "sm_90", "gfx942:sramecc+:xnack-"
+  std::string software;     // "driver for CUDA 13.0"
+  int parallel_units = 0;   // multiprocessors or compute units
+  int shared_bytes = 0;     // most shared memory of one thread block
+  int64_t memory_free = 0;  // when asked
+  int64_t memory_total = 0;
+};
+
+// One thread at a time, but for finish_image() and the release of buffers. Buffers, modules and recordings may outlive
+// the device.
+class GpuDevice : public Device {
+ public:
+  std::string name() const override { return queue_->device(); }
+  const Target& target() const override { return target_; }
+  // Memory as of this call.
+  GpuInfo info();
+
+  // Aligned to 256 bytes, from a pool: see GpuMemoryPool.
+  DeviceBuffer allocate(size_t bytes, bool zeroed = false) override;
+  // Returns when the host memory may be reused.
+  void copy_to_device(void* to, const void* host, size_t bytes) override;
+  void copy_to_host(void* host, const void* from, size_t bytes) override;
+  void copy_on_device(void* to, const void* from, size_t bytes) override;
+
+  std::shared_ptr<DeviceModule> load(std::string_view image) override;
+  void launch(const DeviceLaunch& launch) override;
+  // `work` must not allocate, copy from or to the host, or synchronize.
+  std::shared_ptr<DeviceGraph> record(const std::function<void()>& work) override;
+  void replay(const DeviceGraph& graph) override;
+  void synchronize() override;
+
+  int64_t bytes_in_use() const override { return pool_->bytes_in_use(); }
+  int64_t peak_bytes() const override { return pool_->peak_bytes(); }
+  int64_t memory_limit() const override;
+  GpuMemoryPool& pool() { return *pool_; }
+
+ protected:
+  // `max_blocks` of a launch and `max_threads` of a launch in all are the driver's limits.
+  GpuDevice(std::shared_ptr<GpuQueue> queue, Target target, GpuInfo info, int64_t max_blocks, int64_t max_threads);
+
+ private:
+  void check_limits(const DeviceLaunch& launch, const GpuKernel& kernel) const;
+
+  std::shared_ptr<GpuQueue> queue_;
+  Target target_;
+  GpuInfo info_;
+  int64_t max_blocks_;
+  int64_t max_threads_;
+  std::shared_ptr<GpuMemoryPool> pool_;
+  StagingMemory staging_;
+  KernelArguments arguments_;
+  std::vector<EncodedTensorMap> maps_;  // of the launch at hand
+  bool recording_ = false;
+  std::vector<const std::string*> recorded_;  // names of the kernels launched since record() began
+};
+
+}  // namespace causeway

@@ -1,0 +1,100 @@
+#include "causeway/device/gpu_memory_pool.h"
+
+#include <algorithm>
+
+#include "causeway/base/error.h"
+
+namespace causeway {
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+size_t round_up(size_t value, size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+std::string gib(int64_t bytes) {
+  return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / static_cast<double>(1 << 30));
+}
+
+}  // namespace
+
+size_t GpuMemoryPool::rounded(size_t bytes) { return round_up(bytes, bytes <= kMiB ? 512 : 2 * kMiB); }
+
+GpuMemoryPool::~GpuMemoryPool() { release_cached_locked(); }
+
+DeviceBuffer GpuMemoryPool::allocate(size_t bytes) {
+  if (bytes == 0) return {};
+  const std::lock_guard lock(mutex_);
+  std::byte* memory = nullptr;
+  // Beyond half of the address space, rounding up would wrap.
+  if (bytes < SIZE_MAX / 2) {
+    const size_t size = rounded(bytes);
+    const auto blocks = free_.find(size);
+    if (blocks != free_.end()) {
+      memory = *blocks->second.begin();
+      blocks->second.erase(blocks->second.begin());
+      if (blocks->second.empty()) free_.erase(blocks);
+      cached_ -= static_cast<int64_t>(size);
+    } else {
+      memory = static_cast<std::byte*>(queue_->allocate(size));
+      if (memory == nullptr && cached_ > 0) {
+        queue_->synchronize();
+        release_cached_locked();
+        memory = static_cast<std::byte*>(queue_->allocate(size));
+      }
+    }
+  }
+  if (memory == nullptr) {
+    const GpuQueue::Memory state = queue_->memory();
+    throw Error(
+        ErrorKind::kResource,
+        fmt::format("cannot allocate {} bytes ({}) of GPU memory: {} in use here, {} of {} free", bytes,
+                    gib(static_cast<int64_t>(std::min<size_t>(bytes, INT64_MAX))), gib(in_use_), gib(state.free),
+                    gib(state.total)),
+        queue_->device(),
+        "Use a smaller batch with more accumulation, recompute activations, a smaller model, or a GPU with more "
+        "memory. What is neither free nor in use here belongs to other processes.");
+  }
+  CAUSEWAY_CHECK(reinterpret_cast<uintptr_t>(memory) % 256 == 0, "the driver returned memory at {}", fmt::ptr(memory));
+  in_use_ += static_cast<int64_t>(bytes);
+  peak_ = std::max(peak_, in_use_);
+  const auto release = [pool = shared_from_this(), bytes](std::byte* block) { pool->give_back(block, bytes); };
+  return {std::shared_ptr<std::byte>(memory, release), bytes};
+}
+
+void GpuMemoryPool::give_back(std::byte* memory, size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const size_t size = rounded(bytes);
+  free_[size].insert(memory);
+  cached_ += static_cast<int64_t>(size);
+  in_use_ -= static_cast<int64_t>(bytes);
+}
+
+void GpuMemoryPool::release_cached() {
+  const std::lock_guard lock(mutex_);
+  queue_->synchronize();
+  release_cached_locked();
+}
+
+void GpuMemoryPool::release_cached_locked() {
+  for (const auto& [size, blocks] : free_)
+    for (std::byte* block : blocks) queue_->release(block);
+  free_.clear();
+  cached_ = 0;
+}
+
+int64_t GpuMemoryPool::bytes_in_use() const {
+  const std::lock_guard lock(mutex_);
+  return in_use_;
+}
+
+int64_t GpuMemoryPool::peak_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return peak_;
+}
+
+int64_t GpuMemoryPool::cached_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return cached_;
+}
+
+}  // namespace causeway

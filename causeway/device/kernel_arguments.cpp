@@ -1,0 +1,27 @@
+#include "causeway/device/kernel_arguments.h"
+
+#include <cstring>
+
+namespace causeway {
+namespace {
+
+std::byte* append(std::byte* place, const void* from, size_t bytes) {
+  if (bytes != 0) std::memcpy(place, from, bytes);
+  return place + bytes;
+}
+
+}  // namespace
+
+void KernelArguments::pack(std::span<const EncodedTensorMap> maps, std::span<void* const> buffers,
+                           std::span<const int64_t> sizes) {
+  constexpr size_t kBlock = sizeof(EncodedTensorMap);
+  const size_t content = maps.size_bytes() + buffers.size_bytes() + sizes.size_bytes();
+  const size_t blocks = (content + kBlock - 1) / kBlock;
+  if (blocks > blocks_.size()) blocks_.resize(blocks);
+  std::byte* place = append(data(), maps.data(), maps.size_bytes());
+  place = append(place, buffers.data(), buffers.size_bytes());
+  append(place, sizes.data(), sizes.size_bytes());
+  bytes_ = maps.empty() ? content : blocks * kBlock;
+}
+
+}  // namespace causeway

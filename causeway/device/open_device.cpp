@@ -1,0 +1,196 @@
+#include "causeway/device/open_device.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <functional>
+
+#include "causeway/base/error.h"
+#include "causeway/base/log.h"
+#include "causeway/base/thread_pool.h"
+#include "causeway/device/cpu/cpu_device.h"
+#include "causeway/device/cpu/host_target.h"
+#if __has_include("causeway/device/emulator/emulator_device.h")
+#include "causeway/device/emulator/emulator_device.h"
+#endif
+
+namespace causeway {
+namespace {
+
+constexpr const char* kNames =
+    "Devices: auto, cpu, cuda, cuda:N, hip, hip:N (N counts GPUs from 0), emulator:ARCHITECTURE (sm_80, sm_90a, "
+    "gfx90a, "
+    "gfx942).";
+
+// "cuda:1" in two parts; `detail` is what follows the colon.
+struct Spec {
+  std::string name;
+  std::string detail;
+  bool has_detail = false;
+};
+
+Spec split(const std::string& text) {
+  const size_t colon = text.find(':');
+  Spec spec{text.substr(0, colon), colon == std::string::npos ? "" : text.substr(colon + 1),
+            colon != std::string::npos};
+  const std::vector<std::string> names = {"auto", "cpu", "cuda", "hip", "emulator"};
+  if (std::find(names.begin(), names.end(), spec.name) == names.end()) {
+    const std::string nearest = nearest_name(spec.name, names);
+    throw Error(ErrorKind::kInvalidArgument, fmt::format("there is no device '{}'", text), "device",
+                (nearest.empty() ? "" : fmt::format("Did you mean {}? ", nearest)) + kNames);
+  }
+  if (spec.has_detail && (spec.name == "auto" || spec.name == "cpu")) {
+    throw Error(ErrorKind::kInvalidArgument, fmt::format("there is no device '{}': there is one {}", text, spec.name),
+                "device", fmt::format("Write {}.", spec.name));
+  }
+  if (spec.name == "emulator" && spec.detail.empty()) {
+    throw Error(ErrorKind::kInvalidArgument, "the emulator needs an architecture to imitate", "device",
+                "Write, for example, emulator:sm_90a or emulator:gfx942.");
+  }
+  return spec;
+}
+
+int gpu_index(const Spec& spec) {
+  if (!spec.has_detail) return 0;
+  int index = 0;
+  const char* end = spec.detail.data() + spec.detail.size();
+  const auto [stop, problem] = std::from_chars(spec.detail.data(), end, index);
+  if (problem != std::errc() || stop != end || index < 0) {
+    throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' is not the number of a GPU", spec.detail), "device",
+                fmt::format("Write {0}, or {0}:0, {0}:1 and so on; `causeway doctor` lists what is here. Commands that "
+                            "only compile take an architecture as well.",
+                            spec.name));
+  }
+  return index;
+}
+
+std::shared_ptr<Device> open_emulator(const std::string& processor) {
+  gpu_architecture(processor);  // names the known ones where this is none
+#if __has_include("causeway/device/emulator/emulator_device.h")
+  return std::make_shared<EmulatorDevice>(processor, EmulatorOptions());
+#else
+  throw Error(ErrorKind::kUnsupported, "this build has no emulator", "emulator:" + processor);
+#endif
+}
+
+// The first of a vendor's GPUs that can be opened, or null.
+std::shared_ptr<Device> first_usable(const std::function<int()>& count,
+                                     const std::function<std::shared_ptr<Device>(int)>& open) {
+  const auto explain = [](const Error& error) {
+    log_at(error.kind() == ErrorKind::kNotFound ? LogLevel::kDebug : LogLevel::kInfo, "a GPU is not used: {}",
+           error.what());
+  };
+  try {
+    const int devices = count();
+    for (int index = 0; index < devices; ++index) {
+      try {
+        return open(index);
+      } catch (const Error& error) {
+        explain(error);
+      }
+    }
+  } catch (const Error& error) {
+    explain(error);
+  }
+  return nullptr;
+}
+
+std::shared_ptr<Device> open_best(const DeviceLibraries& libraries) {
+  std::shared_ptr<Device> device =
+      first_usable([&] { return CudaDevice::count(libraries.cuda); },
+                   [&](int index) { return std::make_shared<CudaDevice>(CudaOptions{index, libraries.cuda}); });
+  if (device == nullptr) {
+    device = first_usable([&] { return HipDevice::count(libraries.hip); },
+                          [&](int index) { return std::make_shared<HipDevice>(HipOptions{index, libraries.hip}); });
+  }
+  if (device == nullptr) device = std::make_shared<CpuDevice>();
+  log_debug("device: {} ({})", device->name(), device->target().text());
+  return device;
+}
+
+DeviceDescription describe_processor() {
+  DeviceDescription description;
+  description.spec = "cpu";
+  description.product = host_processor_name();
+  description.architecture = host_target().text();
+  description.parallel_units = available_processors();
+  const int64_t page = ::sysconf(_SC_PAGE_SIZE);
+  description.memory_total = ::sysconf(_SC_PHYS_PAGES) * page;
+  description.memory_free = ::sysconf(_SC_AVPHYS_PAGES) * page;
+  description.found = description.usable = true;
+  return description;
+}
+
+DeviceDescription unusable(const std::string& spec, const std::exception& problem) {
+  DeviceDescription description;
+  description.spec = spec;
+  description.problem = problem.what();
+  if (const auto* error = dynamic_cast<const Error*>(&problem)) {
+    description.problem = error->message();
+    description.advice = error->hint();
+    description.found = error->kind() != ErrorKind::kNotFound;
+  }
+  return description;
+}
+
+void describe_vendor(const std::string& name, const std::function<int()>& count,
+                     const std::function<GpuInfo(int)>& open, std::vector<DeviceDescription>& descriptions) {
+  int devices = 0;
+  try {
+    devices = count();
+  } catch (const std::exception& problem) {
+    descriptions.push_back(unusable(name, problem));
+  }
+  for (int index = 0; index < devices; ++index) {
+    const std::string spec = fmt::format("{}:{}", name, index);
+    try {
+      const GpuInfo info = open(index);
+      descriptions.push_back({spec, info.product, info.processor, info.software, info.parallel_units, info.memory_total,
+                              info.memory_free, true, true, "", ""});
+    } catch (const std::exception& problem) {
+      descriptions.push_back(unusable(spec, problem));
+    }
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<Device> open_device(const std::string& text, const DeviceLibraries& libraries) {
+  const Spec spec = split(text);
+  if (spec.name == "auto") return open_best(libraries);
+  if (spec.name == "cpu") return std::make_shared<CpuDevice>();
+  if (spec.name == "cuda") return std::make_shared<CudaDevice>(CudaOptions{gpu_index(spec), libraries.cuda});
+  if (spec.name == "hip") return std::make_shared<HipDevice>(HipOptions{gpu_index(spec), libraries.hip});
+  return open_emulator(spec.detail);
+}
+
+Target parse_target(const std::string& text) {
+  const Spec spec = split(text);
+  if (spec.name == "cpu") return host_target();
+  if (spec.name == "emulator") return gpu_target(spec.detail, true);
+  if (spec.name == "auto" || spec.detail.empty()) {
+    throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' does not say which architecture to compile for", text),
+                "device", "Write cuda:sm_90a, cuda:sm_80, hip:gfx942, hip:gfx90a or cpu.");
+  }
+  const GpuArchitecture& architecture = gpu_architecture(spec.detail);
+  const std::string vendor = architecture.vendor == GpuArchitecture::Vendor::kNvidia ? "cuda" : "hip";
+  if (vendor != spec.name) {
+    throw Error(ErrorKind::kInvalidArgument, fmt::format("{} has no architecture {}", spec.name, spec.detail), "device",
+                fmt::format("Did you mean {}:{}?", vendor, spec.detail));
+  }
+  return gpu_target(spec.detail);
+}
+
+std::vector<DeviceDescription> describe_devices(const DeviceLibraries& libraries) {
+  std::vector<DeviceDescription> descriptions = {describe_processor()};
+  describe_vendor(
+      "cuda", [&] { return CudaDevice::count(libraries.cuda); },
+      [&](int index) { return CudaDevice({index, libraries.cuda}).info(); }, descriptions);
+  describe_vendor(
+      "hip", [&] { return HipDevice::count(libraries.hip); },
+      [&](int index) { return HipDevice({index, libraries.hip}).info(); }, descriptions);
+  return descriptions;
+}
+
+}  // namespace causeway

@@ -1,0 +1,52 @@
+// Devices by name, as recipes and commands give them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "causeway/device/cuda/cuda_device.h"
+#include "causeway/device/device.h"
+#include "causeway/device/hip/hip_device.h"
+#include "causeway/device/target.h"
+
+namespace causeway {
+
+// Where the vendors' libraries are looked for.
+struct DeviceLibraries {
+  std::string cuda = CudaOptions().library;
+  std::vector<std::string> hip = HipOptions().libraries;
+};
+
+// "auto"             the first usable of: NVIDIA's GPUs, AMD's GPUs, the processor; the debug log says which
+// "cpu"              the processor
+// "cuda", "cuda:1"   an NVIDIA GPU: the first, or the one of that number as its driver counts
+// "hip", "hip:1"     an AMD GPU, likewise
+// "emulator:sm_90a"  a GPU of that architecture, imitated on the processor: exact and very slow
+// Throws Error(kInvalidArgument) for other names, with the nearest one; and as the devices' constructors do.
+std::shared_ptr<Device> open_device(const std::string& spec, const DeviceLibraries& libraries = {});
+
+// What kernels are compiled for on a device that need not be here: "cuda:sm_90a", "hip:gfx942", "emulator:gfx942",
+// "cpu". Throws Error(kInvalidArgument) for other names.
+Target parse_target(const std::string& spec);
+
+struct DeviceDescription {
+  std::string spec;          // what open_device() takes
+  std::string product;       // "NVIDIA H200"; empty when there is none
+  std::string architecture;  // as the vendor names it: "sm_90", "gfx942:sramecc+:xnack-"
+  std::string software;      // "driver for CUDA 13.0"
+  int parallel_units = 0;    // threads, multiprocessors or compute units
+  int64_t memory_total = 0;  // bytes
+  int64_t memory_free = 0;
+  bool found = false;  // there is a driver and a device; it may still not be usable
+  bool usable = false;
+  std::string problem;  // why it is not usable
+  std::string advice;   // and what to do
+};
+
+// The processor; then every GPU that a driver shows, each opened for a moment, or one entry for a vendor ("cuda",
+// "hip") that says why there is none. Does not throw.
+std::vector<DeviceDescription> describe_devices(const DeviceLibraries& libraries = {});
+
+}  // namespace causeway

@@ -1,0 +1,37 @@
+// A vendor's library, opened when the program runs: one build serves machines with and without it.
+#pragma once
+
+#include <span>
+#include <string>
+
+namespace causeway {
+
+// Stays open until the process ends: drivers start threads of their own that outlive any handle.
+class VendorLibrary {
+ public:
+  // Opens the first of `names` (file names or paths) that the system's loader accepts. Throws Error(kNotFound) at
+  // `where`, with the loader's reason for the first name and `hint`.
+  VendorLibrary(std::span<const std::string> names, std::string where, std::string hint);
+
+  // Points `function` at the exported function of that name. Throws Error(kUnsupported): the library is too old.
+  template <typename Function>
+  void bind(Function*& function, const char* name) const {
+    function = reinterpret_cast<Function*>(required(name));
+  }
+  // Null where the library has no such function.
+  template <typename Function>
+  void bind_if_present(Function*& function, const char* name) const {
+    function = reinterpret_cast<Function*>(find(name));
+  }
+
+ private:
+  void* find(const char* name) const;
+  void* required(const char* name) const;
+
+  void* handle_ = nullptr;
+  std::string path_;
+  std::string where_;
+  std::string hint_;
+};
+
+}  // namespace causeway

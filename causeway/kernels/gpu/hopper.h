@@ -1,0 +1,315 @@
+// Hopper's own vocabulary, beside intrinsics.h: the tensor copy engine (TMA), mbarriers, clusters and warpgroup matrix
+// products (wgmma); PTX ISA 8.0, sm_90a. For kernel text where CAUSEWAY_NVIDIA >= 90; emulator_hopper.h defines the
+// same for the emulator.
+//
+//   TransferBarrier                       an mbarrier in shared memory, 8 bytes. Its phases count from 0; a phase
+//   completes
+//                                         when the announced arrivals and bytes have come.
+//   barrier_init(barrier, arrivals)       then barrier_init_fence() by the same thread, then a barrier of the block (of
+//   the
+//                                         cluster, where its other blocks use it)
+//   barrier_expect_bytes(barrier, bytes)  arrives and announces bytes
+//   barrier_arrive, barrier_arrive_in_block(barrier, rank)     the latter: at the same place in that block of the
+//   cluster barrier_wait(barrier, parity)         until the phase of that parity has completed; of a fresh barrier, 1
+//   has tensor_load(shared, map, barrier, c0, c1 [, c2 [, c3 [, c4]]])    by one thread: the box whose first element
+//   has these
+//                                         coordinates, dimension 0 first; its bytes count on the barrier
+//   tensor_load_multicast(..., block_mask)    2 or 3 coordinates; to the same place in every block of the mask
+//   tensor_store(map, shared, c0, c1 [, c2]), tensor_store_commit(), tensor_store_wait<N>()    the wait: until all but
+//   the
+//                                         newest N groups of this thread have read shared memory
+//   fence_async_shared()                  makes this thread's writes to shared memory visible to TMA and wgmma
+//   matrix_descriptor(shared, leading_bytes, stride_bytes, swizzle_bytes)    operand in shared memory. Lines along k,
+//                                         128-byte swizzle: stride_bytes from 8 lines to the next 8. Lines side by side
+//                                         (transposed): stride_bytes from 8 of k to the next 8, leading_bytes from 64
+//                                         lines to the next 64
+//   warpgroup_fence(), warpgroup_commit(), warpgroup_wait<N>()    around products: a fence before the first, then a
+//   commit,
+//                                         then a wait before anything touches c
+//   warpgroup_multiply_add<T, kN, kATransposed, kBTransposed>(c, a, b, accumulate)    c (+)= A B, 64 x kN, 32 bytes of
+//   k warpgroup_multiply_add<T, kN, kBTransposed>(c, a_registers, b, accumulate)
+//                                         T: bf16, f16, f8e4m3, f8e5m2 (not transposed); kN: a multiple of 16, or 8
+//   warpgroup_row(i), warpgroup_column(i) which element of the product c[i] is, for this thread
+//   registers_increase<N>(), registers_decrease<N>()    by all threads of a warpgroup; N a multiple of 8
+//   named_barrier(id, threads), named_barrier_arrive(id, threads)     id 1..15; threads a multiple of 32
+//   cluster_rank(), cluster_barrier()     this block's number in its cluster; all threads of its blocks
+#pragma once
+
+#if defined(CAUSEWAY_EMULATOR)
+#include "causeway/kernels/gpu/emulator_hopper.h"
+#else
+
+#include "causeway/kernels/gpu/intrinsics.h"
+
+typedef uint64_t TransferBarrier;
+
+CAUSEWAY_INLINE void barrier_init(TransferBarrier* barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
+}
+CAUSEWAY_INLINE void barrier_init_fence() {
+  asm volatile("fence.mbarrier_init.release.cluster;\n\tfence.proxy.async.shared::cta;" ::: "memory");
+}
+CAUSEWAY_INLINE void barrier_expect_bytes(TransferBarrier* barrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
+               : "memory");
+}
+CAUSEWAY_INLINE void barrier_arrive(TransferBarrier* barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
+CAUSEWAY_INLINE void barrier_arrive_in_block(TransferBarrier* same_offset, int cluster_rank) {
+  asm volatile(
+      "{\n\t.reg .b32 remote;\n\tmapa.shared::cluster.u32 remote, %0, %1;\n\t"
+      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n\t}" ::"r"(shared_address(same_offset)),
+      "r"(cluster_rank)
+      : "memory");
+}
+CAUSEWAY_INLINE void barrier_wait(TransferBarrier* barrier, int parity) {
+  asm volatile(
+      "{\n\t.reg .pred done;\n\tWAIT:\n\tmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n\t"
+      "@!done bra WAIT;\n\t}" ::"r"(shared_address(barrier)),
+      "r"(parity)
+      : "memory");
+}
+
+CAUSEWAY_INLINE void tensor_load(void* shared, const TensorMapBytes* map, TransferBarrier* barrier, int c0, int c1) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::
+          "r"(shared_address(shared)),
+      "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1)
+      : "memory");
+}
+CAUSEWAY_INLINE void tensor_load(void* shared, const TensorMapBytes* map, TransferBarrier* barrier, int c0, int c1,
+                                 int c2) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], "
+      "[%2];" ::"r"(shared_address(shared)),
+      "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2)
+      : "memory");
+}
+CAUSEWAY_INLINE void tensor_load(void* shared, const TensorMapBytes* map, TransferBarrier* barrier, int c0, int c1,
+                                 int c2, int c3) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
+      "[%2];" ::"r"(shared_address(shared)),
+      "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+      : "memory");
+}
+CAUSEWAY_INLINE void tensor_load(void* shared, const TensorMapBytes* map, TransferBarrier* barrier, int c0, int c1,
+                                 int c2, int c3, int c4) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, "
+      "%7}], [%2];" ::"r"(shared_address(shared)),
+      "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
+      : "memory");
+}
+CAUSEWAY_INLINE void tensor_load_multicast(void* shared, const TensorMapBytes* map, TransferBarrier* barrier, int c0,
+                                           int c1, uint16_t block_mask) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
+      "[%0], [%1, {%4, %5}], [%2], %3;" ::"r"(shared_address(shared)),
+      "l"(map), "r"(shared_address(barrier)), "h"(block_mask), "r"(c0), "r"(c1)
+      : "memory");
+}
+CAUSEWAY_INLINE void tensor_load_multicast(void* shared, const TensorMapBytes* map, TransferBarrier* barrier, int c0,
+                                           int c1, int c2, uint16_t block_mask) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
+      "[%0], [%1, {%4, %5, %6}], [%2], %3;" ::"r"(shared_address(shared)),
+      "l"(map), "r"(shared_address(barrier)), "h"(block_mask), "r"(c0), "r"(c1), "r"(c2)
+      : "memory");
+}
+CAUSEWAY_INLINE void tensor_store(const TensorMapBytes* map, const void* shared, int c0, int c1) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%1, {%2, %3}], [%0];" ::"r"(shared_address(shared)),
+      "l"(map), "r"(c0), "r"(c1)
+      : "memory");
+}
+CAUSEWAY_INLINE void tensor_store(const TensorMapBytes* map, const void* shared, int c0, int c1, int c2) {
+  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%1, {%2, %3, %4}], [%0];" ::"r"(
+                   shared_address(shared)),
+               "l"(map), "r"(c0), "r"(c1), "r"(c2)
+               : "memory");
+}
+CAUSEWAY_INLINE void tensor_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+template <int N>
+CAUSEWAY_INLINE void tensor_store_wait() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
+}
+CAUSEWAY_INLINE void prefetch_tensor_map(const TensorMapBytes* map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+CAUSEWAY_INLINE void fence_async_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// PTX ISA, "Matrix Descriptor Format".
+CAUSEWAY_INLINE uint64_t matrix_descriptor(const void* shared, int leading_bytes, int stride_bytes, int swizzle_bytes) {
+  const uint64_t mode = swizzle_bytes == 128 ? 1 : swizzle_bytes == 64 ? 2 : swizzle_bytes == 32 ? 3 : 0;
+  return static_cast<uint64_t>((shared_address(shared) & 0x3ffff) >> 4) |
+         static_cast<uint64_t>(leading_bytes >> 4 & 0x3fff) << 16 |
+         static_cast<uint64_t>(stride_bytes >> 4 & 0x3fff) << 32 | mode << 62;
+}
+
+CAUSEWAY_INLINE void warpgroup_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+CAUSEWAY_INLINE void warpgroup_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int N>
+CAUSEWAY_INLINE void warpgroup_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
+}
+
+// Four asm operands of c, and their names in asm text.
+#define CAUSEWAY_C4(i) "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
+#define CAUSEWAY_C8(i) CAUSEWAY_C4(i), CAUSEWAY_C4(i + 4)
+#define CAUSEWAY_TEXT_16 "%0, %1, %2, %3, %4, %5, %6, %7"
+#define CAUSEWAY_SUMS_16 CAUSEWAY_C8(0)
+#define CAUSEWAY_TEXT_32 CAUSEWAY_TEXT_16 ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define CAUSEWAY_SUMS_32 CAUSEWAY_SUMS_16, CAUSEWAY_C8(8)
+#define CAUSEWAY_TEXT_48 CAUSEWAY_TEXT_32 ", %16, %17, %18, %19, %20, %21, %22, %23"
+#define CAUSEWAY_SUMS_48 CAUSEWAY_SUMS_32, CAUSEWAY_C8(16)
+#define CAUSEWAY_TEXT_64 CAUSEWAY_TEXT_48 ", %24, %25, %26, %27, %28, %29, %30, %31"
+#define CAUSEWAY_SUMS_64 CAUSEWAY_SUMS_48, CAUSEWAY_C8(24)
+#define CAUSEWAY_TEXT_80 CAUSEWAY_TEXT_64 ", %32, %33, %34, %35, %36, %37, %38, %39"
+#define CAUSEWAY_SUMS_80 CAUSEWAY_SUMS_64, CAUSEWAY_C8(32)
+#define CAUSEWAY_TEXT_96 CAUSEWAY_TEXT_80 ", %40, %41, %42, %43, %44, %45, %46, %47"
+#define CAUSEWAY_SUMS_96 CAUSEWAY_SUMS_80, CAUSEWAY_C8(40)
+#define CAUSEWAY_TEXT_112 CAUSEWAY_TEXT_96 ", %48, %49, %50, %51, %52, %53, %54, %55"
+#define CAUSEWAY_SUMS_112 CAUSEWAY_SUMS_96, CAUSEWAY_C8(48)
+#define CAUSEWAY_TEXT_128 CAUSEWAY_TEXT_112 ", %56, %57, %58, %59, %60, %61, %62, %63"
+#define CAUSEWAY_SUMS_128 CAUSEWAY_SUMS_112, CAUSEWAY_C8(56)
+#define CAUSEWAY_TEXT_144 CAUSEWAY_TEXT_128 ", %64, %65, %66, %67, %68, %69, %70, %71"
+#define CAUSEWAY_SUMS_144 CAUSEWAY_SUMS_128, CAUSEWAY_C8(64)
+#define CAUSEWAY_TEXT_160 CAUSEWAY_TEXT_144 ", %72, %73, %74, %75, %76, %77, %78, %79"
+#define CAUSEWAY_SUMS_160 CAUSEWAY_SUMS_144, CAUSEWAY_C8(72)
+#define CAUSEWAY_TEXT_176 CAUSEWAY_TEXT_160 ", %80, %81, %82, %83, %84, %85, %86, %87"
+#define CAUSEWAY_SUMS_176 CAUSEWAY_SUMS_160, CAUSEWAY_C8(80)
+#define CAUSEWAY_TEXT_192 CAUSEWAY_TEXT_176 ", %88, %89, %90, %91, %92, %93, %94, %95"
+#define CAUSEWAY_SUMS_192 CAUSEWAY_SUMS_176, CAUSEWAY_C8(88)
+#define CAUSEWAY_TEXT_208 CAUSEWAY_TEXT_192 ", %96, %97, %98, %99, %100, %101, %102, %103"
+#define CAUSEWAY_SUMS_208 CAUSEWAY_SUMS_192, CAUSEWAY_C8(96)
+#define CAUSEWAY_TEXT_224 CAUSEWAY_TEXT_208 ", %104, %105, %106, %107, %108, %109, %110, %111"
+#define CAUSEWAY_SUMS_224 CAUSEWAY_SUMS_208, CAUSEWAY_C8(104)
+#define CAUSEWAY_TEXT_240 CAUSEWAY_TEXT_224 ", %112, %113, %114, %115, %116, %117, %118, %119"
+#define CAUSEWAY_SUMS_240 CAUSEWAY_SUMS_224, CAUSEWAY_C8(112)
+#define CAUSEWAY_TEXT_256 CAUSEWAY_TEXT_240 ", %120, %121, %122, %123, %124, %125, %126, %127"
+#define CAUSEWAY_SUMS_256 CAUSEWAY_SUMS_240, CAUSEWAY_C8(120)
+#define CAUSEWAY_TEXT_8 "%0, %1, %2, %3"
+#define CAUSEWAY_SUMS_8 CAUSEWAY_C4(0)
+
+#define CAUSEWAY_WGMMA(N, shape_k, type, a_text, transposes_text, ...)                                 \
+  asm volatile(                                                                                        \
+      "{\n\t.reg .pred add;\n\tsetp.ne.b32 add, %[accumulate], 0;\n\t"                                 \
+      "wgmma.mma_async.sync.aligned.m64n" #N "k" #shape_k ".f32." type "." type " {" CAUSEWAY_TEXT_##N \
+      "}, " a_text ", %[b], add, 1, 1" transposes_text ";\n\t}"                                        \
+      : CAUSEWAY_SUMS_##N                                                                              \
+      : [accumulate] "r"(static_cast<int>(accumulate)), [b] "l"(b), __VA_ARGS__                        \
+      : "memory")
+#define CAUSEWAY_WGMMA_SHARED(N, shape_k, type, transposes_text, ...) \
+  CAUSEWAY_WGMMA(N, shape_k, type, "%[a]", transposes_text, [a] "l"(a)__VA_ARGS__)
+#define CAUSEWAY_WGMMA_REGISTERS(N, shape_k, type, transposes_text, ...) \
+  CAUSEWAY_WGMMA(N, shape_k, type, "{%[a0], %[a1], %[a2], %[a3]}",       \
+                 transposes_text, [a0] "r"(a[0]), [a1] "r"(a[1]), [a2] "r"(a[2]), [a3] "r"(a[3])__VA_ARGS__)
+// Only 16-bit operands may be transposed.
+#define CAUSEWAY_TRANSPOSES , [ta] "n"(kATransposed ? 1 : 0), [tb] "n"(kBTransposed ? 1 : 0)
+#define CAUSEWAY_TRANSPOSE_B , [tb] "n"(kBTransposed ? 1 : 0)
+
+template <int kN>
+struct WarpgroupMultiply;
+#define CAUSEWAY_WARPGROUP_MULTIPLY(N)                                                                        \
+  template <>                                                                                                 \
+  struct WarpgroupMultiply<N> {                                                                               \
+    template <class T, bool kATransposed, bool kBTransposed>                                                  \
+    CAUSEWAY_INLINE static void add(float (&c)[N / 2], uint64_t a, uint64_t b, bool accumulate) {             \
+      if constexpr (__is_same(T, bf16)) {                                                                     \
+        CAUSEWAY_WGMMA_SHARED(N, 16, "bf16", ", %[ta], %[tb]", CAUSEWAY_TRANSPOSES);                          \
+      } else if constexpr (__is_same(T, f16)) {                                                               \
+        CAUSEWAY_WGMMA_SHARED(N, 16, "f16", ", %[ta], %[tb]", CAUSEWAY_TRANSPOSES);                           \
+      } else if constexpr (__is_same(T, f8e4m3)) {                                                            \
+        CAUSEWAY_WGMMA_SHARED(N, 32, "e4m3", "");                                                             \
+      } else {                                                                                                \
+        CAUSEWAY_WGMMA_SHARED(N, 32, "e5m2", "");                                                             \
+      }                                                                                                       \
+    }                                                                                                         \
+    template <class T, bool kBTransposed>                                                                     \
+    CAUSEWAY_INLINE static void add(float (&c)[N / 2], const uint32_t (&a)[4], uint64_t b, bool accumulate) { \
+      if constexpr (__is_same(T, bf16)) {                                                                     \
+        CAUSEWAY_WGMMA_REGISTERS(N, 16, "bf16", ", %[tb]", CAUSEWAY_TRANSPOSE_B);                             \
+      } else if constexpr (__is_same(T, f16)) {                                                               \
+        CAUSEWAY_WGMMA_REGISTERS(N, 16, "f16", ", %[tb]", CAUSEWAY_TRANSPOSE_B);                              \
+      } else if constexpr (__is_same(T, f8e4m3)) {                                                            \
+        CAUSEWAY_WGMMA_REGISTERS(N, 32, "e4m3", "");                                                          \
+      } else {                                                                                                \
+        CAUSEWAY_WGMMA_REGISTERS(N, 32, "e5m2", "");                                                          \
+      }                                                                                                       \
+    }                                                                                                         \
+  };
+CAUSEWAY_WARPGROUP_MULTIPLY(8)
+CAUSEWAY_WARPGROUP_MULTIPLY(16)
+CAUSEWAY_WARPGROUP_MULTIPLY(32)
+CAUSEWAY_WARPGROUP_MULTIPLY(48)
+CAUSEWAY_WARPGROUP_MULTIPLY(64)
+CAUSEWAY_WARPGROUP_MULTIPLY(80)
+CAUSEWAY_WARPGROUP_MULTIPLY(96)
+CAUSEWAY_WARPGROUP_MULTIPLY(112)
+CAUSEWAY_WARPGROUP_MULTIPLY(128)
+CAUSEWAY_WARPGROUP_MULTIPLY(144)
+CAUSEWAY_WARPGROUP_MULTIPLY(160)
+CAUSEWAY_WARPGROUP_MULTIPLY(176)
+CAUSEWAY_WARPGROUP_MULTIPLY(192)
+CAUSEWAY_WARPGROUP_MULTIPLY(208)
+CAUSEWAY_WARPGROUP_MULTIPLY(224)
+CAUSEWAY_WARPGROUP_MULTIPLY(240)
+CAUSEWAY_WARPGROUP_MULTIPLY(256)
+#undef CAUSEWAY_WARPGROUP_MULTIPLY
+#undef CAUSEWAY_TRANSPOSE_B
+#undef CAUSEWAY_TRANSPOSES
+#undef CAUSEWAY_WGMMA_REGISTERS
+#undef CAUSEWAY_WGMMA_SHARED
+#undef CAUSEWAY_WGMMA
+
+template <class T>
+constexpr bool kIsWarpgroupOperand =
+    __is_same(T, bf16) || __is_same(T, f16) || __is_same(T, f8e4m3) || __is_same(T, f8e5m2);
+
+template <class T, int kN, bool kATransposed, bool kBTransposed>
+CAUSEWAY_INLINE void warpgroup_multiply_add(float (&c)[kN / 2], uint64_t a, uint64_t b, bool accumulate) {
+  static_assert(kIsWarpgroupOperand<T>);
+  static_assert(sizeof(T) == 2 || (!kATransposed && !kBTransposed), "8-bit operands have to be K-major");
+  WarpgroupMultiply<kN>::template add<T, kATransposed, kBTransposed>(c, a, b, accumulate);
+}
+template <class T, int kN, bool kBTransposed>
+CAUSEWAY_INLINE void warpgroup_multiply_add(float (&c)[kN / 2], const uint32_t (&a)[4], uint64_t b, bool accumulate) {
+  static_assert(kIsWarpgroupOperand<T>);
+  static_assert(sizeof(T) == 2 || !kBTransposed, "8-bit operands have to be K-major");
+  WarpgroupMultiply<kN>::template add<T, kBTransposed>(c, a, b, accumulate);
+}
+
+CAUSEWAY_INLINE int warpgroup_row(int i) {
+  return thread_index() % 128 / 32 * 16 + thread_index() % 32 / 4 + (i & 2) * 4;
+}
+CAUSEWAY_INLINE int warpgroup_column(int i) { return i / 4 * 8 + thread_index() % 4 * 2 + (i & 1); }
+
+template <int N>
+CAUSEWAY_INLINE void registers_increase() {
+  static_assert(N % 8 == 0 && N >= 24 && N <= 256);
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
+}
+template <int N>
+CAUSEWAY_INLINE void registers_decrease() {
+  static_assert(N % 8 == 0 && N >= 24 && N <= 256);
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
+}
+CAUSEWAY_INLINE void named_barrier(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+CAUSEWAY_INLINE void named_barrier_arrive(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+CAUSEWAY_INLINE int cluster_rank() {
+  uint32_t rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return static_cast<int>(rank);
+}
+CAUSEWAY_INLINE void cluster_barrier() {
+  asm volatile("barrier.cluster.arrive.release;\n\tbarrier.cluster.wait.acquire;" ::: "memory");
+}
+
+#endif

@@ -1,0 +1,43 @@
+// The tiles of Hopper's matmul (matmul_hopper.h), as kernel text and the host that launches it both need them.
+#pragma once
+
+#include "causeway/kernels/types.h"
+
+// One block of threads computes m x n elements of the result at a time, 64 x n in each warpgroup that multiplies; one
+// more warpgroup loads. Operands are of two bytes.
+struct HopperMatmulTile {
+  int m = 128;       // 64 or 128
+  int n = 256;       // a multiple of 64 up to 256
+  int stages = 4;    // slices of k in shared memory at once
+  int cluster = 1;   // 2: neighbouring blocks, one above the other, each load half of the columns of B for both
+  int blocks = 132;  // of a launch at most; each computes tiles until none is left. A multiple of cluster
+
+  constexpr bool operator==(const HopperMatmulTile&) const = default;
+};
+
+constexpr int kHopperMatmulDepth = 64;           // of a slice: 128 bytes, the widest swizzle
+constexpr int kHopperMatmulMostShared = 232448;  // bytes that a block can have
+
+constexpr int hopper_matmul_warpgroups(const HopperMatmulTile& tile) { return tile.m / 64; }
+constexpr int hopper_matmul_threads(const HopperMatmulTile& tile) { return (hopper_matmul_warpgroups(tile) + 1) * 128; }
+
+// Lines of A (m of the tile) or of B (n of the tile) that one transfer loads, where lines run along k: of B, what one
+// block of the cluster loads.
+constexpr int hopper_matmul_box_lines(const HopperMatmulTile& tile, int lines, bool is_b) {
+  return is_b ? lines / tile.cluster : lines;
+}
+
+constexpr int hopper_matmul_stage_bytes(const HopperMatmulTile& tile) {
+  return (tile.m + tile.n) * kHopperMatmulDepth * 2;
+}
+
+// Results leave through shared memory, 16 x 64 floats of each wave at a time.
+constexpr int kHopperMatmulPieceBytes = 16 * 64 * 4;
+constexpr int hopper_matmul_piece_bytes(const HopperMatmulTile& tile) {
+  return hopper_matmul_warpgroups(tile) * 4 * kHopperMatmulPieceBytes;
+}
+
+// Stages, pieces of results, then two mbarriers for each stage.
+constexpr int hopper_matmul_shared_bytes(const HopperMatmulTile& tile) {
+  return tile.stages * (hopper_matmul_stage_bytes(tile) + 16) + hopper_matmul_piece_bytes(tile);
+}

@@ -1,0 +1,300 @@
+// Kernel text compiled for GPUs, without one.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "causeway/base/error.h"
+#include "causeway/codegen/compiler.h"
+#include "causeway/codegen/kernel_resources.h"
+#include "causeway/device/cpu/cpu_device.h"
+#include "causeway/device/cpu/cpu_module.h"
+
+namespace causeway {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr char kKernel[] = R"(
+#include "causeway/kernels/gpu/intrinsics.h"
+CAUSEWAY_KERNEL(scale, 256, 2, 2, 1, 1) {
+  const float* x = global_pointer<const float>(buffers[0]);
+  float* y = global_pointer<float>(buffers[1]);
+  const int64_t at = (static_cast<int64_t>(task) * 256 + thread_index()) * 4;
+  if (at >= sizes[0]) return;
+  float values[4];
+  for (int i = 0; i < 4; ++i) values[i] = 2.0f * x[at + i];
+  for (int i = 0; i < 4; ++i) y[at + i] = values[i];
+}
+)";
+
+TEST(GpuCompiler, WritesPtxThatDriversOfCuda12Read) {
+  const std::string ptx = compile_module(kKernel, gpu_target("sm_90a"));
+  EXPECT_THAT(ptx, HasSubstr(".version 8.0"));
+  EXPECT_THAT(ptx, HasSubstr(".target sm_90a"));
+  EXPECT_THAT(ptx, HasSubstr(".visible .entry scale("));
+  EXPECT_THAT(ptx, HasSubstr(".maxntid 256"));
+  EXPECT_THAT(ptx, HasSubstr(".minnctapersm 2"));
+  EXPECT_THAT(ptx, HasSubstr("ld.global.v4"));
+  EXPECT_THAT(ptx, HasSubstr("st.global.v4"));
+  EXPECT_THAT(ptx, Not(HasSubstr(".local")));
+  EXPECT_THAT(compile_module(kKernel, gpu_target("sm_80")), HasSubstr(".target sm_80"));
+}
+
+TEST(GpuCompiler, TheAddressOfATensorMapIsThatOfTheArgument) {
+  const std::string ptx = compile_module(
+      R"(#include "causeway/kernels/gpu/intrinsics.h"
+CAUSEWAY_KERNEL(fetch, 128, 1, 1, 1, 2) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&maps[1]) : "memory");
+})",
+      gpu_target("sm_90a"));
+  EXPECT_THAT(ptx, Not(HasSubstr(".local")));
+  EXPECT_THAT(ptx, HasSubstr("prefetch.tensormap"));
+}
+
+TEST(GpuCompiler, LaunchBoundsReachAmdsBackEnd) {
+  for (const char* processor : {"gfx90a", "gfx942"}) {
+    const std::string listing = compile_to_assembly(kKernel, gpu_target(processor));
+    EXPECT_THAT(listing, HasSubstr(".protected\tscale"));
+    EXPECT_THAT(listing, HasSubstr(".max_flat_workgroup_size: 256"));
+    EXPECT_THAT(listing, HasSubstr("global_load_dwordx4"));
+    EXPECT_THAT(listing, Not(HasSubstr("hidden_")));  // arguments that the runtime would have to supply
+  }
+}
+
+TEST(GpuCompiler, CompilesForTheEmulator) {
+  for (const char* processor : {"sm_80", "sm_90a", "gfx90a", "gfx942"}) {
+    Target target = gpu_target(processor, true);
+    EXPECT_THAT(compile_to_assembly(kKernel, target), Not(HasSubstr("__tsan_read")));
+    target.add_feature("checked");
+    EXPECT_THAT(compile_to_assembly(kKernel, target), HasSubstr("__tsan_read"));
+  }
+}
+
+// The callbacks of the instrumentation are the kernel text's own.
+TEST(GpuCompiler, CheckedKernelsReportTheirAccesses) {
+  constexpr char kText[] = R"(
+#define CALLBACK extern "C" __attribute__((disable_sanitizer_instrumentation))
+static int reads, writes;
+CALLBACK void __tsan_init() {}
+CALLBACK void __tsan_func_entry(void*) {}
+CALLBACK void __tsan_func_exit() {}
+CALLBACK void __tsan_read4(void*) { ++reads; }
+CALLBACK void __tsan_write4(void*) { ++writes; }
+extern "C" void copy(void* const* buffers, const long*, long, void*) {
+  int* to = static_cast<int*>(__builtin_assume_aligned(buffers[0], 4));
+  const int* from = static_cast<const int*>(buffers[1]);
+  for (int i = 0; i < 10; ++i) to[i] = from[i];
+}
+CALLBACK void __tsan_read8(void*) {}
+extern "C" __attribute__((disable_sanitizer_instrumentation)) void count(void* const* buffers, const long*, long, void*) {
+  static_cast<int*>(buffers[0])[0] = reads;
+  static_cast<int*>(buffers[0])[1] = writes;
+})";
+  Target target = gpu_target("sm_90a", true);
+  target.add_feature("checked");
+  const std::string image = compile_module(kText, target);
+  EXPECT_THAT(image, HasSubstr(".debug_line"));
+  const CpuModule module(image);
+  CpuDevice device(1);
+  std::vector<int> from(10, 7), to(10), counts(2);
+  void* const buffers[] = {to.data(), from.data()};
+  device.launch({module.kernel("copy"), buffers, {}, 1, 0});
+  void* const results[] = {counts.data()};
+  device.launch({module.kernel("count"), results, {}, 1, 0});
+  EXPECT_EQ(to, from);
+  EXPECT_THAT(counts, testing::ElementsAre(10, 10));
+  EXPECT_THROW(module.kernel("__tsan_read4"), Error);  // two modules must not share them
+}
+
+TEST(GpuCompiler, RefusesWhatNoGpuHas) {
+  const std::pair<const char*, const char*> kCalls[] = {
+      {"extern \"C\" float sinf(float);", "sinf(1.0f * sizes[0])"},
+      {"extern \"C\" float powf(float, float);", "powf(sizes[0], 2.5f)"},
+      {"", "__builtin_tanhf(sizes[0])"},
+      {"", "__builtin_exp(sizes[0])"}};
+  const char* const kNames[] = {"sinf", "powf", "tanh", "exp"};
+  for (const char* processor : {"sm_80", "sm_90a", "gfx90a", "gfx942"}) {
+    for (size_t i = 0; i < std::size(kCalls); ++i) {
+      try {
+        compile_module(std::string("#include \"causeway/kernels/gpu/intrinsics.h\"\n") + kCalls[i].first +
+                           "\nCAUSEWAY_KERNEL(wave, 64, 1, 1, 1, 0) { global_pointer<float>(buffers[0])[0] = " +
+                           kCalls[i].second + "; }",
+                       gpu_target(processor));
+        ADD_FAILURE() << kNames[i] << " compiled for " << processor;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+        EXPECT_THAT(error.message(), testing::ContainsRegex(std::string("the kernel calls [a-z.0-9]*") + kNames[i] +
+                                                            "[a-z.0-9]*, which no GPU has"));
+      }
+    }
+  }
+}
+
+TEST(GpuCompiler, WhatTheBackEndCannotTranslateIsAnError) {
+  // The first is an instruction of another machine, the second a broken module.
+  for (const char* name : {"llvm.x86.sse2.pause", "llvm.ctpop.i64"}) {
+    for (const char* processor : {"sm_90a", "gfx942"}) {
+      const std::string text =
+          std::string("#include \"causeway/kernels/gpu/intrinsics.h\"\nextern \"C\" void wrong() asm(\"") + name +
+          "\");\nCAUSEWAY_KERNEL(stop, 64, 1, 1, 1, 0) { wrong(); }";
+      try {
+        compile_module(text, gpu_target(processor));
+        ADD_FAILURE() << name << " compiled for " << processor;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+        EXPECT_THAT(error.message(), HasSubstr("the back end gave up: "));
+      }
+      EXPECT_FALSE(compile_module(kKernel, gpu_target(processor)).empty());
+    }
+  }
+}
+
+TEST(GpuCompiler, TextKnowsItsArchitecture) {
+  const std::pair<const char*, const char*> kExpected[] = {{"sm_80", "CAUSEWAY_NVIDIA == 80"},
+                                                           {"sm_90a", "CAUSEWAY_NVIDIA == 90"},
+                                                           {"gfx90a", "CAUSEWAY_AMD == 0x90a"},
+                                                           {"gfx942", "CAUSEWAY_AMD == 0x942"}};
+  for (const auto& [processor, condition] : kExpected) {
+    const std::string text = std::string("static_assert(") + condition + ");\n";
+    EXPECT_NO_THROW(compile_object(text, gpu_target(processor))) << processor;
+    EXPECT_NO_THROW(compile_object(text + "static_assert(CAUSEWAY_EMULATOR);", gpu_target(processor, true)))
+        << processor;
+  }
+}
+
+TEST(GpuCompiler, ImagesAreReproducibleOnEveryThread) {
+  std::vector<std::thread> threads;
+  for (const char* processor : {"sm_80", "sm_90a", "gfx90a", "gfx942"}) {
+    threads.emplace_back([processor] {
+      const std::string image = compile_module(kKernel, gpu_target(processor));
+      for (int repeat = 0; repeat < 3; ++repeat)
+        EXPECT_EQ(compile_module(kKernel, gpu_target(processor)), image) << processor;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(KernelResources, AreReadFromAmdCodeObjects) {
+  const std::string text = std::string(kKernel) + R"(
+CAUSEWAY_KERNEL(stacked, 1024, 1, 2, 1, 0) {
+  volatile float local[64];
+  for (int i = 0; i < 64; ++i) local[i] = global_pointer<float>(buffers[0])[i];
+  global_pointer<float>(buffers[1])[0] = local[sizes[0]];
+}
+)";
+  for (const char* processor : {"gfx90a", "gfx942"}) {
+    const std::string image = compile_module(text, gpu_target(processor));
+    const auto kernels = kernel_resources(image, gpu_target(processor));
+    ASSERT_TRUE(kernels.has_value());
+    ASSERT_EQ(kernels->size(), 2u);
+    EXPECT_EQ((*kernels)[0].kernel, "scale");
+    EXPECT_EQ((*kernels)[1].kernel, "stacked");
+    for (const KernelResources& kernel : *kernels) {
+      EXPECT_TRUE(kernel.exported) << kernel.kernel;
+      EXPECT_GT(kernel.registers, 0);
+      EXPECT_GT(kernel.scalar_registers, 0);
+      EXPECT_EQ(kernel.spill_bytes, 0);
+      EXPECT_THAT(kernel.notes, testing::IsEmpty());
+    }
+    EXPECT_EQ((*kernels)[0].stack_bytes, 0);
+    EXPECT_GE((*kernels)[1].stack_bytes, 256);
+    for (const size_t size : {size_t{0}, size_t{40}, image.size() / 2}) {
+      try {
+        kernel_resources(image.substr(0, size), gpu_target(processor));
+        ADD_FAILURE() << "read " << size << " bytes";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
+      }
+    }
+  }
+}
+
+// One block of 256 threads to a compute unit leaves a wave all 512 vector registers.
+TEST(KernelResources, OneBlockOf256ThreadsMayUseEveryRegister) {
+  const std::string text = R"(#include "causeway/kernels/gpu/intrinsics.h"
+CAUSEWAY_KERNEL(wide, 256, 1, 2, 1, 0) {
+  const float* x = global_pointer<const float>(buffers[0]) + thread_index();
+  float sums[300] = {};
+  for (int64_t k = 0; k < sizes[0]; ++k) {
+    const float factor = x[k * 256];
+#pragma clang loop unroll(full)
+    for (int i = 0; i < 300; ++i) sums[i] = sums[i] * factor + i;
+  }
+  float* y = global_pointer<float>(buffers[1]) + thread_index() * 300;
+#pragma clang loop unroll(full)
+  for (int i = 0; i < 300; ++i) y[i] = sums[i];
+})";
+  const auto kernels = kernel_resources(compile_module(text, gpu_target("gfx942")), gpu_target("gfx942"));
+  ASSERT_TRUE(kernels.has_value());
+  EXPECT_GE((*kernels)[0].registers, 300);
+  EXPECT_EQ((*kernels)[0].spill_bytes, 0);
+  EXPECT_EQ((*kernels)[0].stack_bytes, 0);
+}
+
+TEST(KernelResources, AreReadFromPtxasWhereItIsInstalled) {
+  const Target target = gpu_target("sm_90a");
+  const auto kernels = kernel_resources(compile_module(kKernel, target), target);
+  ASSERT_EQ(kernels.has_value(), !find_ptxas().empty());
+  if (!kernels.has_value()) return;
+  ASSERT_EQ(kernels->size(), 1u);
+  EXPECT_EQ((*kernels)[0].kernel, "scale");
+  EXPECT_GT((*kernels)[0].registers, 4);
+  EXPECT_EQ((*kernels)[0].spill_bytes + (*kernels)[0].stack_bytes, 0);
+  EXPECT_THAT((*kernels)[0].notes, testing::IsEmpty());
+  try {
+    kernel_resources("not PTX", target);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), HasSubstr("ptxas refuses the kernel"));
+  }
+}
+
+TEST(KernelResources, PtxasReportsAreRead) {
+  const std::string serialized =
+      "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to "
+      "non wgmma instructions defining accumulator registers in the function 'product'";
+  const std::string ignored = "ptxas info    : (C7508) Potential Performance Loss: 'setmaxnreg' ignored";
+  const std::vector<KernelResources> kernels = parse_ptxas_report(
+      "ptxas info    : 0 bytes gmem\n" + serialized + "\n" + ignored +
+      "\nptxas info    : Compiling entry function 'sum' for 'sm_90a'\n"
+      "ptxas info    : Function properties for sum\n"
+      "    256 bytes stack frame, 12 bytes spill stores, 16 bytes spill loads\n"
+      "ptxas info    : Used 32 registers, used 0 barriers, 256 bytes cumulative stack size, 1024 bytes smem\n"
+      "ptxas info    : Compiling entry function 'product' for 'sm_90a'\n"
+      "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+      "ptxas info    : Used 168 registers, used 1 barriers\n");
+  ASSERT_EQ(kernels.size(), 2u);
+  EXPECT_EQ(kernels[0], (KernelResources{.kernel = "sum",
+                                         .registers = 32,
+                                         .accumulation_registers = 0,
+                                         .scalar_registers = 0,
+                                         .shared_bytes = 1024,
+                                         .spill_bytes = 12,
+                                         .stack_bytes = 256,
+                                         .exported = true,
+                                         .notes = {ignored}}));
+  EXPECT_EQ(kernels[1].registers, 168);
+  EXPECT_THAT(kernels[1].notes, testing::ElementsAre(serialized, ignored));
+}
+
+TEST(KernelResources, AreUnknownOnProcessors) {
+  EXPECT_FALSE(kernel_resources("", Target{}).has_value());
+  EXPECT_FALSE(kernel_resources("", gpu_target("sm_90a", true)).has_value());
+}
+
+TEST(GpuCompiler, NamesTheKnownArchitectures) {
+  try {
+    gpu_target("sm_90");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("Did you mean sm_90a?"));
+    EXPECT_THAT(error.what(), HasSubstr("gfx942"));
+  }
+}
+
+}  // namespace
+}  // namespace causeway

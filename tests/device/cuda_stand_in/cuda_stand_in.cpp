@@ -1,0 +1,267 @@
+// The functions of libcuda.so.1 that CudaDevice uses, without a GPU.
+#include "causeway/device/cuda/cuda_driver.h"
+#include "tests/device/gpu_stand_in.h"
+
+using causeway::CudaDriver;
+using causeway::CudaLaunchConfig;
+using Result = int;
+
+namespace {
+
+StandIn state;
+int context_tag = 0, stream_tag = 0;
+thread_local void* current = nullptr;
+
+// Every call but these needs a context, and fails once a kernel has crashed.
+Result ready() {
+  if (current != &context_tag) return 201;
+  return state.fault;
+}
+
+struct Link {
+  std::string image;
+  char* info = nullptr;
+  char* error = nullptr;
+};
+
+}  // namespace
+
+extern "C" {
+
+StandIn* stand_in() { return &state; }
+
+Result cuInit(unsigned) { return state.init_result; }
+Result cuDriverGetVersion(int* version) { return *version = state.version, 0; }
+Result cuGetErrorName(int error, const char** text) {
+  switch (error) {
+    case 1:
+      return *text = "CUDA_ERROR_INVALID_VALUE", 0;
+    case 218:
+      return *text = "CUDA_ERROR_INVALID_PTX", 0;
+    case 700:
+      return *text = "CUDA_ERROR_ILLEGAL_ADDRESS", 0;
+    case 803:
+      return *text = "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", 0;
+    default:
+      return *text = nullptr, 1;
+  }
+}
+Result cuGetErrorString(int error, const char** text) { return *text = "as the stand-in says", 0; }
+
+Result cuDeviceGetCount(int* count) { return *count = state.device_count, 0; }
+Result cuDeviceGet(int* device, int index) { return *device = 100 + index, 0; }
+Result cuDeviceGetName(char* name, int bytes, int) {
+  std::strncpy(name, state.product.c_str(), static_cast<size_t>(bytes));
+  return 0;
+}
+Result cuDeviceGetAttribute(int* value, int attribute, int) {
+  *value = attribute == 16   ? state.units
+           : attribute == 20 ? state.compute_mode
+           : attribute == 75 ? state.major
+           : attribute == 76 ? state.minor
+           : attribute == 97 ? state.shared_bytes
+                             : -1;
+  return 0;
+}
+Result cuDevicePrimaryCtxRetain(void** context, int) {
+  if (state.open_result != 0) return state.open_result;
+  ++state.contexts;
+  return *context = &context_tag, 0;
+}
+Result cuDevicePrimaryCtxRelease_v2(int) { return --state.contexts, 0; }
+Result cuCtxSetCurrent(void* context) { return current = context, 0; }
+
+Result cuMemGetInfo_v2(size_t* free, size_t* total) {
+  *free = state.memory_total - state.memory_used;
+  *total = state.memory_total;
+  return ready();
+}
+Result cuMemAlloc_v2(uint64_t* memory, size_t bytes) {
+  if (const Result result = ready(); result != 0) return result;
+  *memory = reinterpret_cast<uint64_t>(state.allocate(bytes));
+  return *memory == 0 ? 2 : 0;
+}
+Result cuMemFree_v2(uint64_t memory) {
+  state.release(reinterpret_cast<void*>(memory));
+  return ready();
+}
+Result cuMemHostAlloc(void** memory, size_t bytes, unsigned) {
+  *memory = std::malloc(bytes);
+  ++state.pinned;
+  return ready();
+}
+Result cuMemFreeHost(void* memory) {
+  std::free(memory);
+  --state.pinned;
+  return ready();
+}
+
+static Result copy(void* to, const void* from, size_t bytes) {
+  if (const Result result = ready(); result != 0) return result;
+  state.enqueue([=] { std::memcpy(to, from, bytes); });
+  return 0;
+}
+Result cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, void*) {
+  return copy(reinterpret_cast<void*>(to), from, bytes);
+}
+Result cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, void*) {
+  return copy(to, reinterpret_cast<void*>(from), bytes);
+}
+Result cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void*) {
+  return copy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
+}
+Result cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void*) {
+  state.enqueue([=] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
+  return ready();
+}
+
+Result cuLinkCreate_v2(unsigned options, int* names, void** values, void** link) {
+  auto* made = new Link;
+  for (unsigned i = 0; i < options; ++i) {
+    if (names[i] == 3) made->info = static_cast<char*>(values[i]);
+    if (names[i] == 5) made->error = static_cast<char*>(values[i]);
+  }
+  *link = made;
+  return ready();
+}
+Result cuLinkAddData_v2(void* link, int kind, void* data, size_t bytes, const char*, unsigned, int*, void**) {
+  auto* made = static_cast<Link*>(link);
+  const auto* text = static_cast<const char*>(data);
+  if (kind != 1 || bytes == 0 || text[bytes - 1] != 0) return 1;
+  if (std::strncmp(text, "ptx", 3) != 0) {
+    std::strcpy(made->error, "ptxas error : line 1 is wrong");
+    return 218;
+  }
+  made->image = std::string("cubin") + (text + 3);
+  std::strcpy(made->info, "ptxas info : Used 40 registers");
+  return ready();
+}
+Result cuLinkComplete(void* link, void** image, size_t* bytes) {
+  auto* made = static_cast<Link*>(link);
+  *image = made->image.data();
+  *bytes = made->image.size();
+  return ready();
+}
+Result cuLinkDestroy(void* link) {
+  delete static_cast<Link*>(link);
+  return 0;
+}
+Result cuModuleLoadDataEx(void** module, const void* image, unsigned, int*, void**) {
+  if (const Result result = ready(); result != 0) return result;
+  *module = state.load(static_cast<const char*>(image), "cubin");
+  return *module == nullptr ? 200 : 0;
+}
+Result cuModuleUnload(void* module) {
+  delete static_cast<StandInModule*>(module);
+  --state.modules;
+  return 0;
+}
+Result cuModuleGetFunction(void** function, void* module, const char* name) {
+  auto& kernels = static_cast<StandInModule*>(module)->kernels;
+  const auto found = kernels.find(name);
+  if (found == kernels.end()) return 500;
+  return *function = &found->second, ready();
+}
+Result cuFuncGetAttribute(int* value, int attribute, void* function) {
+  const auto* kernel = static_cast<const StandInKernel*>(function);
+  *value = attribute == 0 ? kernel->max_threads : attribute == 1 ? kernel->fixed_shared_bytes : -1;
+  return ready();
+}
+Result cuFuncSetAttribute(void* function, int attribute, int value) {
+  auto* kernel = static_cast<StandInKernel*>(function);
+  if (attribute != 8 || value + kernel->fixed_shared_bytes > state.shared_bytes) return 1;
+  kernel->dynamic_shared_limit = value;
+  return ready();
+}
+Result cuFuncGetParamInfo(void* function, size_t index, size_t* offset, size_t* bytes) {
+  if (index != 0) return 1;
+  *offset = 0;
+  *bytes = static_cast<size_t>(static_cast<const StandInKernel*>(function)->argument_bytes);
+  return ready();
+}
+Result cuLaunchKernelEx(const CudaLaunchConfig* config, void* function, void**, void** extra) {
+  if (const Result result = ready(); result != 0) return result;
+  const auto* kernel = static_cast<const StandInKernel*>(function);
+  if (static_cast<int>(config->shared_bytes) > kernel->dynamic_shared_limit || config->stream != &stream_tag) return 1;
+  StandInLaunch call{
+      kernel->name, config->grid_x, config->block_x, config->shared_bytes, 1, stand_in_arguments(extra, 0)};
+  if (config->attribute_count == 1 && config->attributes[0].id == 4)
+    call.cluster = config->attributes[0].value.cluster.x;
+  return state.launch(call);
+}
+// Writes what it was given, so that tests can read it back from a launch's arguments.
+Result cuTensorMapEncodeTiled(void* map, int type, uint32_t rank, void* address, const uint64_t* sizes,
+                              const uint64_t* strides, const uint32_t* box, const uint32_t* element_strides,
+                              int interleave, int swizzle, int promotion, int fill) {
+  if (reinterpret_cast<uintptr_t>(map) % 64 != 0 || reinterpret_cast<uintptr_t>(address) % 16 != 0) return 1;
+  const uint64_t fields[16] = {static_cast<uint64_t>(type),
+                               rank,
+                               reinterpret_cast<uint64_t>(address),
+                               sizes[0],
+                               sizes[1],
+                               strides[0],
+                               box[0],
+                               box[1],
+                               element_strides[0],
+                               element_strides[1],
+                               static_cast<uint64_t>(interleave),
+                               static_cast<uint64_t>(swizzle),
+                               static_cast<uint64_t>(promotion),
+                               static_cast<uint64_t>(fill)};
+  std::memcpy(map, fields, sizeof fields);
+  return 0;
+}
+
+Result cuStreamCreate(void** stream, unsigned flags) {
+  if (flags != 1) return 1;
+  ++state.streams;
+  return *stream = &stream_tag, ready();
+}
+Result cuStreamDestroy_v2(void*) { return --state.streams, 0; }
+Result cuStreamSynchronize(void*) { return state.synchronize(); }
+Result cuStreamBeginCapture_v2(void*, int) {
+  if (state.capture != nullptr) return 901;
+  state.capture = new StandInGraph;
+  return ready();
+}
+Result cuStreamEndCapture(void*, void** graph) {
+  if (state.capture == nullptr) return 901;
+  *graph = state.capture;
+  state.capture = nullptr;
+  ++state.graphs;
+  return ready();
+}
+Result cuGraphInstantiateWithFlags(void** executable, void* graph, unsigned long long) {
+  *executable = new StandInGraph(*static_cast<StandInGraph*>(graph));
+  ++state.graphs;
+  return ready();
+}
+Result cuGraphLaunch(void* executable, void*) {
+  for (const auto& work : static_cast<StandInGraph*>(executable)->work) state.enqueue(work);
+  ++state.replays;
+  return ready();
+}
+Result cuGraphExecDestroy(void* executable) {
+  delete static_cast<StandInGraph*>(executable);
+  return --state.graphs, 0;
+}
+Result cuGraphDestroy(void* graph) {
+  delete static_cast<StandInGraph*>(graph);
+  return --state.graphs, 0;
+}
+Result cuEventCreate(void** event, unsigned flags) {
+  if (flags != 2) return 1;
+  ++state.events;
+  return *event = new char, ready();
+}
+Result cuEventDestroy_v2(void* event) {
+  delete static_cast<char*>(event);
+  return --state.events, 0;
+}
+Result cuEventRecord(void* event, void*) {
+  state.record(event);
+  return ready();
+}
+Result cuEventSynchronize(void* event) { return state.wait(event); }
+
+}  // extern "C"

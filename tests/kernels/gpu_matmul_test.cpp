@@ -1,0 +1,268 @@
+// GPU matmuls against the reference interpreter, through fusion and code generation: on the emulator, or on the device
+// that the environment variable CAUSEWAY_TEST_DEVICE names ("cuda", "hip").
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "causeway/codegen/gpu_matmul_geometry.h"
+#include "causeway/device/emulator/emulator_device.h"
+#include "causeway/device/open_device.h"
+#include "causeway/graph/compare.h"
+#include "causeway/graph/interpreter.h"
+#include "causeway/graph/parser.h"
+#include "tests/program/program_runner.h"
+
+namespace causeway {
+namespace {
+
+std::vector<std::string> device_specs() {
+  if (const char* spec = std::getenv("CAUSEWAY_TEST_DEVICE")) return {spec};
+  return {"emulator:sm_80", "emulator:sm_90a", "emulator:gfx90a", "emulator:gfx942"};
+}
+
+class GpuMatmul : public testing::TestWithParam<std::string> {
+ protected:
+  std::vector<HostTensor> random_inputs(const Graph& graph) const {
+    std::vector<HostTensor> inputs;
+    uint64_t seed = 1;
+    for (const Value input : graph.inputs()) {
+      const TensorType& type = graph.type(input);
+      inputs.push_back(random_host_tensor(type.dtype, evaluate(type.shape, bindings_), seed++, -1, 1));
+    }
+    return inputs;
+  }
+
+  std::vector<HostTensor> run(const std::shared_ptr<Device>& device, const Graph& graph,
+                              const std::vector<HostTensor>& inputs) {
+    ProgramRunner runner(device);
+    Program program(graph, runner.device(), runner.library(), runner.arena());
+    kinds_.clear();
+    for (const Program::KernelReport& report : program.kernel_reports()) kinds_ += report.kind + " ";
+    source_ = program.sources().back();
+    return runner.run(program, inputs, bindings_);
+  }
+
+  void expect_reference(const std::string& text, double tolerance) {
+    const Graph graph = parse_graph(text);
+    const std::vector<HostTensor> inputs = random_inputs(graph);
+    const std::vector<HostTensor> reference = interpret(graph, inputs, bindings_, Rounding::kRounded);
+    const std::vector<HostTensor> actual = run(device(), graph, inputs);
+    ASSERT_EQ(actual.size(), reference.size());
+    for (size_t i = 0; i < actual.size(); ++i) {
+      const Comparison comparison = compare(actual[i], reference[i], {tolerance, tolerance, 2});
+      EXPECT_TRUE(comparison.equal) << "result " << i << ": " << comparison.text << "\n" << text << source_;
+    }
+  }
+
+  // C = A B with A and B as they lie in memory.
+  static std::string dot(const std::string& dtype, const std::string& batch, int m, int n, int k, bool transpose_a,
+                         bool transpose_b, const std::string& result) {
+    const std::string a = fmt::format("[{}{}, {}]", batch, transpose_a ? k : m, transpose_a ? m : k);
+    const std::string b = fmt::format("[{}{}, {}]", batch, transpose_b ? n : k, transpose_b ? k : n);
+    const std::string flags = transpose_a && transpose_b ? " {transpose_a, transpose_b}"
+                              : transpose_a              ? " {transpose_a}"
+                              : transpose_b              ? " {transpose_b}"
+                                                         : "";
+    return fmt::format("%0 = input \"a\" : {0}{1}\n%1 = input \"b\" : {0}{2}\n%2 = dot(%0, %1){3} : {4}[{5}{6}, {7}]\n",
+                       dtype, a, b, flags, result, batch, m, n);
+  }
+
+  // One for all tests of a device.
+  std::shared_ptr<Device> device() const {
+    static std::map<std::string, std::shared_ptr<Device>> devices;
+    std::shared_ptr<Device>& device = devices[GetParam()];
+    if (device == nullptr) device = open_device(GetParam());
+    return device;
+  }
+  const GpuArchitecture& architecture() const { return device()->target().architecture(); }
+
+  SymbolBindings bindings_;
+  std::string kinds_;
+  std::string source_;
+};
+
+TEST_P(GpuMatmul, EveryOrientationAndType) {
+  for (const char* dtype : {"bf16", "f16", "f32", "f8e4m3", "f8e5m2"}) {
+    for (const bool transpose_a : {false, true})
+      for (const bool transpose_b : {false, true})
+        expect_reference(dot(dtype, "", 72, 88, 40, transpose_a, transpose_b, "f32") + "return %2\n", 1e-5);
+  }
+}
+
+TEST_P(GpuMatmul, SizesThatNoTileDivides) {
+  for (const char* dtype : {"bf16", "f32"})
+    for (const bool transpose_a : {false, true})
+      for (const bool transpose_b : {false, true})
+        expect_reference(dot(dtype, "", 67, 131, 45, transpose_a, transpose_b, "bf16") + "return %2\n", 1e-5);
+}
+
+TEST_P(GpuMatmul, ThinSides) {
+  for (const char* dtype : {"bf16", "f32"}) {
+    for (const auto& [m, n] : {std::pair(1, 136), std::pair(136, 1), std::pair(9, 72), std::pair(72, 16)})
+      for (const bool transpose : {false, true})
+        expect_reference(dot(dtype, "", m, n, 80, transpose, !transpose, "f32") + "return %2\n", 1e-5);
+  }
+}
+
+TEST_P(GpuMatmul, Batches) {
+  expect_reference(dot("bf16", "3, ", 21, 30, 17, false, false, "f32") + "return %2\n", 1e-5);
+  expect_reference(dot("f32", "2, 3, ", 40, 24, 16, true, true, "f32") + "return %2\n", 1e-5);
+}
+
+// Heads that lie between tokens and features are read where they are: no copy is made.
+TEST_P(GpuMatmul, PermutedBatchesAreReadInPlace) {
+  expect_reference(R"(%0 = input "q" : bf16[2, 24, 3, 16]
+%1 = input "k" : bf16[2, 32, 3, 16]
+%2 = permute(%0) {axes=[0, 2, 1, 3]} : bf16[2, 3, 24, 16]
+%3 = permute(%1) {axes=[0, 2, 1, 3]} : bf16[2, 3, 32, 16]
+%4 = dot(%2, %3) {transpose_b} : f32[2, 3, 24, 32]
+return %4
+)",
+                   1e-5);
+  EXPECT_EQ(kinds_, "dot ");
+}
+
+TEST_P(GpuMatmul, SlicesAreReadInPlace) {
+  expect_reference(R"(%0 = input "x" : bf16[40, 96]
+%1 = input "w" : bf16[32, 56]
+%2 = slice(%0) {start=[8, 32], limit=[40, 64], strides=[1, 1]} : bf16[32, 32]
+%3 = dot(%2, %1) : f32[32, 56]
+return %3
+)",
+                   1e-5);
+  EXPECT_EQ(kinds_, "dot ");
+}
+
+TEST_P(GpuMatmul, ComputedOperandsAreStoredBeforehand) {
+  expect_reference(R"(%0 = input "x" : f32[40, 32]
+%1 = input "w" : bf16[32, 56]
+%2 = mul(%0, %0) : f32[40, 32]
+%3 = cast(%2) : bf16[40, 32]
+%4 = dot(%3, %1) : f32[40, 56]
+return %4
+)",
+                   1e-4);
+  EXPECT_EQ(kinds_, "loop dot ");
+}
+
+TEST_P(GpuMatmul, MergedAxesOfAPermutationAreStoredBeforehand) {
+  expect_reference(R"(%0 = input "x" : bf16[2, 3, 24, 16]
+%1 = input "w" : bf16[48, 40]
+%2 = permute(%0) {axes=[0, 2, 1, 3]} : bf16[2, 24, 3, 16]
+%3 = reshape(%2) : bf16[48, 48]
+%4 = dot(%3, %1) : f32[48, 40]
+return %4
+)",
+                   1e-5);
+  EXPECT_EQ(kinds_, "loop dot ");
+}
+
+TEST_P(GpuMatmul, BiasActivationResidualAndTwoResults) {
+  for (const int n : {80, 83})
+    expect_reference(fmt::format(R"(%0 = input "x" : bf16[70, 64]
+%1 = input "w" : bf16[{0}, 64]
+%2 = input "bias" : f32[{0}]
+%3 = input "residual" : f32[70, {0}]
+%4 = dot(%0, %1) {{transpose_b}} : f32[70, {0}]
+%5 = broadcast(%2) {{axes=[1]}} : f32[70, {0}]
+%6 = add(%4, %5) : f32[70, {0}]
+%7 = tanh(%6) : f32[70, {0}]
+%8 = mul(%6, %7) : f32[70, {0}]
+%9 = add(%8, %3) : f32[70, {0}]
+%10 = cast(%6) : bf16[70, {0}]
+return %9, %10
+)",
+                                 n),
+                     1e-4);
+  EXPECT_EQ(kinds_, "dot ");
+}
+
+TEST_P(GpuMatmul, LongSumsAreSplitAndFollowedByTheirEpilogue) {
+  for (const char* dtype : {"bf16", "f32"}) {
+    const int k = 2072;
+    ASSERT_GT(choose_gpu_matmul(architecture(), dtype[0] == 'b' ? 2 : 4, 1, 40, 56, k).splits, 1);
+    expect_reference(dot(dtype, "", 40, 56, k, true, false, "f32") + R"(%3 = input "before" : f32[40, 56]
+%4 = add(%2, %3) : f32[40, 56]
+return %4
+)",
+                     1e-4);
+    EXPECT_EQ(kinds_, "dot dot ");
+  }
+}
+
+TEST_P(GpuMatmul, SymbolicSizes) {
+  bindings_[Dim::symbol_id("B")] = 3;
+  bindings_[Dim::symbol_id("T")] = 11;
+  expect_reference(R"(%0 = input "x" : bf16[B, T, 24]
+%1 = input "w" : bf16[24, 40]
+%2 = reshape(%0) : bf16[B*T, 24]
+%3 = dot(%2, %1) : f32[B*T, 40]
+%4 = dot(%2, %2) {transpose_a} : f32[24, 24]
+%5 = dot(%2, %2) {transpose_b} : f32[B*T, B*T]
+return %3, %4, %5
+)",
+                   1e-4);
+}
+
+TEST_P(GpuMatmul, NothingToSum) {
+  bindings_[Dim::symbol_id("T")] = 0;
+  expect_reference(R"(%0 = input "x" : bf16[T, 24]
+%1 = input "y" : bf16[T, 16]
+%2 = dot(%0, %1) {transpose_a} : f32[24, 16]
+return %2
+)",
+                   0);
+}
+
+TEST_P(GpuMatmul, ResultsDoNotDependOnTheSchedule) {
+  const Graph graph = parse_graph(dot("bf16", "", 72, 80, 1032, true, false, "f32") + "return %2\n");
+  const std::vector<HostTensor> inputs = random_inputs(graph);
+  const auto result = [&](uint64_t seed) {
+    EmulatorOptions options;
+    options.seed = seed;
+    const std::string processor = device()->target().processor;
+    return to_bytes(run(std::make_shared<EmulatorDevice>(processor, options), graph, inputs)[0]);
+  };
+  EXPECT_EQ(result(1), result(2));
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, GpuMatmul, testing::ValuesIn(device_specs()), [](const auto& test) {
+  std::string name = test.param;
+  std::replace(name.begin(), name.end(), ':', '_');
+  return name;
+});
+
+TEST(GpuMatmulPlan, TilesFollowTheSizes) {
+  const GpuArchitecture& a100 = gpu_architecture("sm_80");
+  const GpuMatmulPlan large = choose_gpu_matmul(a100, 2, 1, 8192, 4096, 1024);
+  EXPECT_EQ(large.tile.m, 128);
+  EXPECT_EQ(large.splits, 1);
+  EXPECT_EQ(choose_gpu_matmul(a100, 2, 1, 256, 256, 256).tile.m, 64);
+  EXPECT_EQ(choose_gpu_matmul(a100, 2, 1, 8, 4096, 256).tile.m, 16);
+  EXPECT_EQ(choose_gpu_matmul(a100, 2, 1, 4096, 8, 256).tile.n, 16);
+  EXPECT_GT(choose_gpu_matmul(a100, 2, 1, 384, 384, 32768).splits, 1);
+  EXPECT_EQ(choose_gpu_matmul(a100, 2, 1, 384, 384, kUnknownSize).splits, 1);
+}
+
+TEST(GpuMatmulPlan, TilesFitTheirArchitecture) {
+  for (const GpuArchitecture& architecture : gpu_architectures())
+    for (const int bytes : {2, 4})
+      for (const int64_t m : {1, 64, 100, 5000})
+        for (const int64_t n : {1, 64, 100, 5000})
+          for (const bool k_major : {false, true}) {
+            const GpuMatmulTile tile = choose_gpu_matmul(architecture, bytes, 1, m, n, 700).tile;
+            EXPECT_LE(gpu_matmul_shared_bytes(tile, k_major, k_major, bytes) * tile.blocks_per_unit,
+                      architecture.shared_bytes);
+            EXPECT_EQ(tile.m % tile.wave_m, 0);
+            EXPECT_EQ(tile.n % tile.wave_n, 0);
+          }
+}
+
+}  // namespace
+}  // namespace causeway

@@ -1,0 +1,376 @@
+// GPU kernels of loops, reductions and ops along an axis against the reference interpreter: on the emulator as an
+// NVIDIA and as an AMD GPU, or on the device that the environment variable CAUSEWAY_TEST_DEVICE names ("cuda", "hip").
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <map>
+
+#include "causeway/device/open_device.h"
+#include "causeway/graph/parser.h"
+#include "causeway/graph/random_graph.h"
+#include "causeway/passes/pipeline.h"
+#include "tests/program/primitive_cases.h"
+
+namespace causeway {
+namespace {
+
+std::vector<std::string> device_specs() {
+  if (const char* spec = std::getenv("CAUSEWAY_TEST_DEVICE")) return {spec};
+  return {"emulator:sm_90a", "emulator:gfx942"};
+}
+
+std::string test_name(const std::string& spec) {
+  std::string name = spec;
+  std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
+  return name;
+}
+
+ProgramRunner& runner_on(const std::string& spec) {
+  static std::map<std::string, std::unique_ptr<ProgramRunner>> runners;
+  std::unique_ptr<ProgramRunner>& runner = runners[spec];
+  if (runner == nullptr) runner = std::make_unique<ProgramRunner>(open_device(spec));
+  return *runner;
+}
+
+class ElementwiseOnGpu : public testing::TestWithParam<std::tuple<std::string, Op>> {};
+
+TEST_P(ElementwiseOnGpu, MatchesTheReference) {
+  const auto& [spec, op] = GetParam();
+  for (const PrimitiveCase& primitive : elementwise_cases(op)) expect_reference(runner_on(spec), primitive);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, ElementwiseOnGpu,
+                         testing::Combine(testing::ValuesIn(device_specs()), testing::ValuesIn(elementwise_ops())),
+                         [](const auto& test) {
+                           return test_name(std::get<0>(test.param)) + "_" +
+                                  std::string(op_name(std::get<1>(test.param)));
+                         });
+
+class KernelsOnGpu : public testing::TestWithParam<std::string> {
+ protected:
+  ProgramRunner& runner() { return runner_on(GetParam()); }
+
+  // Inputs in order of the graph's; random where none are given, integers from [0, 4).
+  void expect_graph(const std::string& text, const Tolerance& tolerance = {1e-5, 1e-5, 2},
+                    std::vector<HostTensor> inputs = {}) {
+    const Graph graph = parse_graph(text);
+    for (size_t i = inputs.size(); i < graph.inputs().size(); ++i) {
+      const TensorType& type = graph.type(graph.inputs()[i]);
+      const bool floating = is_float(type.dtype);
+      const double high = floating ? 1 : type.dtype == DType::kBool ? 2 : 4;
+      inputs.push_back(random_host_tensor(type.dtype, evaluate(type.shape, bindings_), i + 1, floating ? -1 : 0, high));
+    }
+    const std::vector<HostTensor> reference = interpret(graph, inputs, bindings_, Rounding::kRounded);
+    Program program(graph, runner().device(), runner().library(), runner().arena());
+    kinds_.clear();
+    for (const Program::KernelReport& report : program.kernel_reports()) kinds_.push_back(report.kind);
+    const std::vector<HostTensor> actual = runner().run(program, inputs, bindings_);
+    ASSERT_EQ(actual.size(), reference.size());
+    for (size_t i = 0; i < actual.size(); ++i) {
+      const Comparison comparison = compare(actual[i], reference[i], tolerance);
+      EXPECT_TRUE(comparison.equal) << "result " << i << ": " << comparison.text << "\n" << program.sources()[0];
+    }
+  }
+
+  SymbolBindings bindings_;
+  std::vector<std::string> kinds_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Devices, KernelsOnGpu, testing::ValuesIn(device_specs()),
+                         [](const auto& test) { return test_name(test.param); });
+
+TEST_P(KernelsOnGpu, Conversions) {
+  for (const PrimitiveCase& primitive : conversion_cases()) expect_reference(runner(), primitive);
+}
+
+TEST_P(KernelsOnGpu, Reductions) {
+  for (const PrimitiveCase& primitive : reduction_cases()) expect_reference(runner(), primitive);
+}
+
+TEST_P(KernelsOnGpu, ReductionsOfWholeVectors) {
+  for (const PrimitiveCase& primitive : reduction_cases({3, 40, 16})) expect_reference(runner(), primitive);
+}
+
+TEST_P(KernelsOnGpu, VectorsWithAndWithoutATail) {
+  for (const int count : {4096, 4099, 2, 1031}) {
+    const std::string shape = "[" + std::to_string(count) + "]";
+    expect_graph("%0 = input \"x\" : bf16" + shape + "\n%1 = input \"y\" : f32" + shape + "\n%2 = cast(%0) : f32" +
+                 shape + "\n%3 = fma(%2, %1, %1) : f32" + shape + "\n%4 = cast(%3) : bf16" + shape +
+                 "\nreturn %3, %4\n");
+    EXPECT_THAT(kinds_, testing::ElementsAre("loop"));
+  }
+}
+
+TEST_P(KernelsOnGpu, MovementInsideLoops) {
+  expect_graph(R"(%0 = input "x" : f32[4, 6, 8]
+%1 = slice(%0) {start=[0, 0, 0], limit=[4, 6, 4], strides=[1, 1, 1]} : f32[4, 6, 4]
+%2 = slice(%0) {start=[0, 0, 4], limit=[4, 6, 8], strides=[1, 1, 1]} : f32[4, 6, 4]
+%3 = neg(%2) : f32[4, 6, 4]
+%4 = concat(%3, %1) {axes=[2]} : f32[4, 6, 8]
+%5 = permute(%4) {axes=[2, 0, 1]} : f32[8, 4, 6]
+%6 = pad(%5) {start=[1, 0, 2], limit=[0, 1, 0], value=0.5} : f32[9, 5, 8]
+%7 = reshape(%6) : f32[45, 8]
+%8 = reshape(%7) : f32[9, 40]
+return %4, %5, %8
+)");
+}
+
+// Conditions that whole vectors share, and one around a value of the same loop.
+TEST_P(KernelsOnGpu, ConcatenationsOfWholeVectors) {
+  expect_graph(R"(%0 = input "q" : bf16[5, 32]
+%1 = input "k" : bf16[5, 16]
+%2 = input "v" : bf16[5, 16]
+%3 = concat(%0, %1, %2) {axes=[1]} : bf16[5, 64]
+%4 = pad(%0) {start=[1, 16], limit=[0, 16], value=2} : bf16[6, 64]
+%5 = input "x" : f32[6, 64]
+%6 = neg(%5) : f32[6, 64]
+%7 = slice(%6) {start=[0, 0], limit=[6, 32], strides=[1, 1]} : f32[6, 32]
+%8 = pad(%7) {start=[0, 0], limit=[0, 32], value=0} : f32[6, 64]
+%9 = pad(%7) {start=[0, 32], limit=[0, 0], value=0} : f32[6, 64]
+%10 = add(%8, %9) : f32[6, 64]
+return %3, %4, %6, %10
+)");
+}
+
+TEST_P(KernelsOnGpu, Transposes) {
+  expect_graph(R"(%0 = input "x" : f32[3, 40, 72]
+%1 = permute(%0) {axes=[0, 2, 1]} : f32[3, 72, 40]
+%2 = input "y" : f32[3, 72, 40]
+%3 = add(%1, %2) : f32[3, 72, 40]
+%4 = input "z" : bf16[2, 5, 3, 7]
+%5 = permute(%4) {axes=[3, 1, 0, 2]} : bf16[7, 5, 2, 3]
+%6 = neg(%5) : bf16[7, 5, 2, 3]
+%7 = input "heads" : f32[2, 9, 4, 16]
+%8 = permute(%7) {axes=[0, 2, 1, 3]} : f32[2, 4, 9, 16]
+return %3, %6, %8
+)");
+}
+
+TEST_P(KernelsOnGpu, BroadcastsAndEmbeddings) {
+  expect_graph(R"(%0 = input "x" : f32[4, 7, 33]
+%1 = input "bias" : f32[33]
+%2 = input "row" : f32[7]
+%3 = broadcast(%1) {axes=[2]} : f32[4, 7, 33]
+%4 = broadcast(%2) {axes=[1]} : f32[4, 7, 33]
+%5 = add(%0, %3) : f32[4, 7, 33]
+%6 = mul(%5, %4) : f32[4, 7, 33]
+%7 = input "table" : bf16[4, 64]
+%8 = input "tokens" : i32[3, 11]
+%9 = gather(%7, %8) {axes=[0]} : bf16[3, 11, 64]
+%10 = iota {axes=[1]} : i32[3, 11]
+%11 = input "positions" : bf16[16, 64]
+%12 = gather(%11, %10) {axes=[0]} : bf16[3, 11, 64]
+%13 = add(%9, %12) : bf16[3, 11, 64]
+return %6, %13
+)");
+}
+
+std::string layer_norm(int rows, int columns) {
+  const std::string r = std::to_string(rows), c = std::to_string(columns), full = "[" + r + ", " + c + "]";
+  const std::string mean = std::to_string(1.0 / columns);
+  return "%0 = input \"x\" : f32" + full + "\n%1 = reduce_sum(%0) {axes=[1]} : f32[" + r + "]\n%2 = constant " + mean +
+         " : f32[" + r + "]\n%3 = mul(%1, %2) : f32[" + r + "]\n%4 = broadcast(%3) {axes=[0]} : f32" + full +
+         "\n%5 = sub(%0, %4) : f32" + full + "\n%6 = mul(%5, %5) : f32" + full +
+         "\n%7 = reduce_sum(%6) {axes=[1]} : f32[" + r + "]\n%8 = mul(%7, %2) : f32[" + r +
+         "]\n%9 = constant 1e-05 : f32[" + r + "]\n%10 = add(%8, %9) : f32[" + r + "]\n%11 = rsqrt(%10) : f32[" + r +
+         "]\n%12 = broadcast(%11) {axes=[0]} : f32" + full + "\n%13 = mul(%5, %12) : f32" + full +
+         "\n%14 = input \"weight\" : f32[" + c + "]\n%15 = broadcast(%14) {axes=[1]} : f32" + full +
+         "\n%16 = mul(%13, %15) : f32" + full + "\n%17 = cast(%16) : bf16" + full + "\nreturn %17, %11\n";
+}
+
+// A wave's part, a wave, a block; rows kept in registers and rows read again; whole and ragged blocks of rows.
+TEST_P(KernelsOnGpu, RowsOfEveryLength) {
+  for (const auto& [rows, columns] : {std::pair{37, 96},
+                                      {16, 64},
+                                      {5, 3},
+                                      {300, 1},
+                                      {9, 1000},
+                                      {3, 77},
+                                      {2, 4096},
+                                      {3, 5003},
+                                      {1, 256},
+                                      {2, 40000}}) {
+    expect_graph(layer_norm(rows, columns), {1e-4, 1e-4, 2});
+    if (columns > 1) EXPECT_THAT(kinds_, testing::ElementsAre("loop")) << rows << " x " << columns;
+  }
+}
+
+TEST_P(KernelsOnGpu, Softmax) {
+  for (const std::string columns : {"77", "64", "2048"}) {
+    const std::string full = "[2, 3, " + columns + "]";
+    expect_graph("%0 = input \"x\" : bf16" + full + "\n%1 = reduce_max(%0) {axes=[2]} : bf16[2, 3]\n" +
+                 "%2 = broadcast(%1) {axes=[0, 1]} : bf16" + full + "\n%3 = sub(%0, %2) : bf16" + full +
+                 "\n%4 = cast(%3) : f32" + full + "\n%5 = exp2(%4) : f32" + full +
+                 "\n%6 = reduce_sum(%5) {axes=[2]} : f32[2, 3]\n%7 = broadcast(%6) {axes=[0, 1]} : f32" + full +
+                 "\n%8 = div(%5, %7) : f32" + full + "\nreturn %8\n");
+    EXPECT_THAT(kinds_, testing::ElementsAre("loop"));
+  }
+}
+
+// A few long rows are summed in parts; what follows from the sums is computed with the second launch.
+TEST_P(KernelsOnGpu, LongRowsInParts) {
+  expect_graph(R"(%0 = input "x" : f32[200003]
+%1 = mul(%0, %0) : f32[200003]
+%2 = reduce_sum(%1) {axes=[0]} : f32[]
+%3 = sqrt(%2) : f32[]
+%4 = input "scale" : f32[]
+%5 = mul(%3, %4) : f32[]
+return %3, %5
+)",
+               {1e-3, 1e-5, 2});
+  expect_graph(R"(%0 = input "x" : bf16[3, 70000]
+%1 = reduce_max(%0) {axes=[1]} : bf16[3]
+%2 = cast(%0) : f32[3, 70000]
+%3 = neg(%2) : f32[3, 70000]
+%4 = reduce_sum(%3) {axes=[1]} : f32[3]
+%5 = input "counts" : i64[3, 70000]
+%6 = reduce_sum(%5) {axes=[1]} : i64[3]
+return %1, %3, %4, %6
+)",
+               {1e-2, 1e-5, 2});
+}
+
+TEST_P(KernelsOnGpu, ColumnSumsInParts) {
+  expect_graph(R"(%0 = input "x" : f32[3000, 40]
+%1 = reduce_sum(%0) {axes=[0]} : f32[40]
+%2 = input "y" : bf16[2, 700, 3, 16]
+%3 = reduce_sum(%2) {axes=[1]} : bf16[2, 3, 16]
+%4 = reduce_max(%2) {axes=[0, 1]} : bf16[3, 16]
+%5 = reduce_max(%2) {axes=[0, 2]} : bf16[700, 16]
+%6 = input "z" : f32[900, 7]
+%7 = input "row" : f32[900]
+%8 = broadcast(%7) {axes=[0]} : f32[900, 7]
+%9 = mul(%6, %8) : f32[900, 7]
+%10 = reduce_sum(%9) {axes=[0]} : f32[7]
+return %1, %3, %4, %5, %10
+)",
+               {2e-3, 1e-4, 2});
+  EXPECT_THAT(kinds_, testing::Contains("column_reduce"));
+}
+
+TEST_P(KernelsOnGpu, SymbolicSizes) {
+  bindings_[Dim::symbol_id("B")] = 3;
+  bindings_[Dim::symbol_id("T")] = 11;
+  expect_graph(R"(%0 = input "x" : f32[B, T, 24]
+%1 = reduce_sum(%0) {axes=[1]} : f32[B, 24]
+%2 = broadcast(%1) {axes=[0, 2]} : f32[B, T, 24]
+%3 = mul(%0, %2) : f32[B, T, 24]
+%4 = reduce_max(%3) {axes=[2]} : f32[B, T]
+%5 = broadcast(%4) {axes=[0, 1]} : f32[B, T, 24]
+%6 = sub(%3, %5) : f32[B, T, 24]
+%7 = reduce_sum(%6) {axes=[0, 1, 2]} : f32[]
+%8 = permute(%6) {axes=[2, 1, 0]} : f32[24, T, B]
+%9 = input "tokens" : i32[B, T]
+%10 = constant 0 : f32[9, 24]
+%11 = scatter_add(%10, %9, %6) {axes=[0]} : f32[9, 24]
+%12 = argmax(%0) {axes=[1]} : i32[B, 24]
+%13 = cumsum(%6) {axes=[1]} : f32[B, T, 24]
+return %6, %7, %8, %11, %12, %13
+)",
+               {1e-4, 1e-4, 2});
+}
+
+TEST_P(KernelsOnGpu, ScatterAdd) {
+  // Repeated, negative and too large indices.
+  const HostTensor indices{DType::kI32, {3, 5}, {1, 0, 3, 3, -1, 3, 2, 4, 1, 9, 3, 3, -7, 0, 1}};
+  expect_graph(R"(%0 = input "indices" : i32[3, 5]
+%1 = input "updates" : f32[3, 5, 40]
+%2 = input "base" : f32[4, 40]
+%3 = scatter_add(%2, %0, %1) {axes=[0]} : f32[4, 40]
+%4 = input "narrow" : bf16[3, 5, 7]
+%5 = constant 0.5 : bf16[4, 7]
+%6 = scatter_add(%5, %0, %4) {axes=[0]} : bf16[4, 7]
+%7 = input "inner" : f32[2, 3, 5, 6]
+%8 = input "inner_base" : f32[2, 4, 6]
+%9 = scatter_add(%8, %0, %7) {axes=[1]} : f32[2, 4, 6]
+%10 = input "last" : i64[2, 3, 5]
+%11 = input "last_base" : i64[2, 4]
+%12 = scatter_add(%11, %0, %10) {axes=[1]} : i64[2, 4]
+return %3, %6, %9, %12
+)",
+               {1e-5, 1e-2, 2}, {indices});
+}
+
+TEST_P(KernelsOnGpu, ScatterAddOfManyUpdates) {
+  expect_graph(R"(%0 = input "tokens" : i32[1500]
+%1 = input "gradients" : f32[1500, 24]
+%2 = constant 0 : f32[6, 24]
+%3 = scatter_add(%2, %0, %1) {axes=[0]} : f32[6, 24]
+return %3
+)",
+               {1e-3, 1e-4, 2});
+}
+
+TEST_P(KernelsOnGpu, AssignedValuesMayTakeTheirTargetsPlace) {
+  expect_graph(R"(%0 = input "table" : f32[4, 40]
+%1 = input "indices" : i32[9]
+%2 = input "updates" : f32[9, 40]
+%3 = scatter_add(%0, %1, %2) {axes=[0]} : f32[4, 40]
+%4 = input "weight" : f32[1003]
+%5 = input "gradient" : f32[1003]
+%6 = sub(%4, %5) : f32[1003]
+%7 = input "loss" : f32[]
+%8 = reduce_sum(%5) {axes=[0]} : f32[]
+%9 = add(%7, %8) : f32[]
+assign %0 = %3
+assign %4 = %6
+assign %7 = %9
+return %8
+)");
+}
+
+TEST_P(KernelsOnGpu, AlongAnAxis) {
+  expect_graph(R"(%0 = input "x" : f32[6, 9]
+%1 = argmax(%0) {axes=[1]} : i32[6]
+%2 = argmax(%0) {axes=[0]} : i32[9]
+%3 = cumsum(%0) {axes=[0]} : f32[6, 9]
+%4 = cumsum(%0) {axes=[1]} : f32[6, 9]
+%5:2 = topk(%0) {count=3} : f32[6, 3], i32[6, 3]
+%6 = input "long" : f32[3, 2500]
+%7 = argmax(%6) {axes=[1]} : i32[3]
+%8 = cumsum(%6) {axes=[1]} : f32[3, 2500]
+%9:2 = topk(%6) {count=5} : f32[3, 5], i32[3, 5]
+%10 = input "counts" : i64[2, 3000]
+%11 = cumsum(%10) {axes=[1]} : i64[2, 3000]
+%12 = argmax(%10) {axes=[1]} : i32[2]
+%13 = input "bytes" : u8[300, 4]
+%14 = cumsum(%13) {axes=[1]} : u8[300, 4]
+%15:2 = topk(%13) {count=4} : u8[300, 4], i32[300, 4]
+return %1, %2, %3, %4, %5.0, %5.1, %7, %8, %9.0, %9.1, %11, %12, %14, %15.0, %15.1
+)",
+               {1e-4, 1e-4, 2});
+}
+
+TEST_P(KernelsOnGpu, NaNAndEqualValuesAlongAnAxis) {
+  const double nan = std::nan("");
+  const HostTensor x{DType::kF32, {3, 5}, {1, nan, 3, nan, 2, -0.0, 0.0, -1, 0.0, -2, 7, 7, -7, 7, -INFINITY}};
+  expect_graph(R"(%0 = input "x" : f32[3, 5]
+%1 = argmax(%0) {axes=[1]} : i32[3]
+%2:2 = topk(%0) {count=5} : f32[3, 5], i32[3, 5]
+%3 = reduce_max(%0) {axes=[1]} : f32[3]
+%4 = reduce_max(%0) {axes=[0]} : f32[5]
+return %1, %2.0, %2.1, %3, %4
+)",
+               {}, {x});
+}
+
+TEST_P(KernelsOnGpu, RandomGraphs) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    RandomGraphOptions options;
+    options.symbolic = seed % 3 == 2;
+    const RandomGraph random = make_random_graph(seed, options);
+    const std::vector<HostTensor> reference = interpret(random.graph, random.inputs, random.bindings);
+    const Graph graph = seed % 2 == 0 ? random.graph : run_pipeline(random.graph, {});
+    const std::vector<HostTensor> actual = runner().run(graph, random.inputs, random.bindings);
+    ASSERT_EQ(actual.size(), reference.size());
+    for (size_t i = 0; i < actual.size(); ++i) {
+      const Comparison comparison = compare(actual[i], reference[i], {random.tolerances[i], 0, 0});
+      ASSERT_TRUE(comparison.equal) << "seed " << seed << ", result " << i << ": " << comparison.text << "\n"
+                                    << print_graph(graph);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace causeway
