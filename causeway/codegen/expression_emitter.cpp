@@ -229,7 +229,8 @@ std::vector<Index> ExpressionEmitter::multi(const ElementPosition& position, con
 EmittedValue ExpressionEmitter::load(Value value, const Index& linear) {
   const DType dtype = graph_.dtype(value);
   context_.note_load(value, linear);
-  const std::string reference = fmt::format("{}[{}]", context_.pointer(value), index_text(linear));
+  const std::string index = context_.known_index(linear).value_or(index_text(linear));
+  const std::string reference = fmt::format("{}[{}]", context_.pointer(value), index);
   return declare(compute_type(dtype), from_storage(dtype, reference), index_depth(linear));
 }
 

@@ -40,6 +40,8 @@ class EmitterContext {
   virtual std::string pointer(Value value) = 0;
   // The value as an index when it is one of the kernel's loop positions.
   virtual std::optional<Index> position_index(Value value) { return std::nullopt; }
+  // The text of an index that the kernel has at hand.
+  virtual std::optional<std::string> known_index(const Index& linear) { return std::nullopt; }
   // An element of `value` at `linear` is loaded.
   virtual void note_load(Value value, const Index& linear) {}
   // Index arithmetic wants loop variable `variable` to be cut into (extent / inner, inner).

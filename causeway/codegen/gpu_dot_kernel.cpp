@@ -38,8 +38,8 @@ class GpuDotWriter : public ProblemWriter {
     conflict = conflict_;
     if (conflict) return {};
 
-    const GpuMatmulPlan plan = choose_gpu_matmul(target_.architecture(), operand == "float" ? 4 : 2, known_size(batch),
-                                                 known_size(m), known_size(n), known_size(k));
+    const bool copy_engine = serves_copy_engine(a) && serves_copy_engine(b) && !is_thin(m) && !is_thin(n);
+    const Plan plan = copy_engine ? hopper_plan(b, batch, m, n, k) : portable_plan(a, b, operand, batch, m, n, k);
     const int lanes = store_lanes(n);
     std::string members, initialisation;
     declare_size("batch", batch, members, initialisation);
@@ -47,9 +47,9 @@ class GpuDotWriter : public ProblemWriter {
     declare_size("n", n, members, initialisation);
     declare_size("k", k, members, initialisation);
     members += fmt::format("static constexpr int kStoreLanes = {};\n{}\nstatic constexpr int kSplits = {};\n", lanes,
-                           gpu_matmul_tile_text(plan.tile), plan.splits);
-    const std::string operands =
-        operand_struct("A", "a", a, initialisation) + operand_struct("B", "b", b, initialisation);
+                           plan.tile, plan.splits);
+    const std::string operands = operand_struct("A", "a", a, copy_engine, initialisation) +
+                                 operand_struct("B", "b", b, copy_engine, initialisation);
     if (plan.splits > 1) {
       members += "float* workspace;\n";
       initialisation += fmt::format("workspace = {};\n", buffer_pointer("float", arguments_.size()));
@@ -57,15 +57,16 @@ class GpuDotWriter : public ProblemWriter {
     }
     const std::string problem = fmt::format("struct Problem {{\nusing Operand = {};\n", operand) + operands +
                                 problem_members(members, initialisation) + store + "};\n";
-    const int threads = gpu_matmul_waves(plan.tile) * target_.architecture().wave_width;
-    std::string source = "#include \"causeway/kernels/gpu/matmul.h\"\nnamespace {\n" + problem + "}\n" +
-                         gpu_kernel("kernel_run", threads, plan.tile.blocks_per_unit) +
-                         "const Problem problem(buffers, sizes);\nmatmul_run(problem, task);\n}\n";
+    std::string source = fmt::format("#include \"{}\"\nnamespace {{\n", plan.include) + problem + "}\n" +
+                         gpu_kernel("kernel_run", plan.phase.threads, plan.blocks_per_unit, plan.tensor_maps) +
+                         "const Problem problem(buffers, sizes);\n" + plan.call + "\n}\n";
     if (plan.splits > 1)
-      source += gpu_kernel("kernel_combine", kGpuMatmulCombineThreads) +
+      source += gpu_kernel("kernel_combine", kGpuMatmulCombineThreads, 1, plan.tensor_maps) +
                 "const Problem problem(buffers, sizes);\nmatmul_combine(problem, task);\n}\n";
     GeneratedKernel kernel = finish(std::move(source));
-    add_phases(kernel, plan, lanes, a, b, operand == "float" ? 4 : 2, batch, m, n);
+    kernel.phases.push_back(plan.phase);
+    if (plan.splits > 1) add_combine(kernel, plan.splits, lanes, batch, m, n);
+    if (copy_engine) kernel.tensor_maps = tensor_maps(a, b);
     return kernel;
   }
 
@@ -97,12 +98,25 @@ class GpuDotWriter : public ProblemWriter {
     };
     std::vector<BatchDimension> batch;  // the fastest last; none of extent 1
     bool aligned = false;
+    Dim lines, k;
+  };
+
+  // The launch of the product's blocks.
+  struct Plan {
+    std::string tile;  // the Problem's kTile
+    int splits = 1;
+    std::string include, call;
+    KernelPhase phase;
+    int blocks_per_unit = 1;
+    int tensor_maps = 0;
   };
 
   // Sets conflict_ when the operand has to be computed, or its index is not such a sum: stored, it is.
   DirectOperand find_operand(Value operand, const Shape& batch_shape, const Dim& lines, const Dim& k, bool k_last) {
     DirectOperand found;
     found.value = operand;
+    found.lines = lines;
+    found.k = k;
     while (!materialized_.contains(found.value)) {
       const Node& node = graph_.node(found.value);
       if (node.op != Op::kReshape && node.op != Op::kPermute && node.op != Op::kSlice) {
@@ -170,8 +184,8 @@ class GpuDotWriter : public ProblemWriter {
   }
 
   std::string operand_struct(const std::string& type, const std::string& name, const DirectOperand& operand,
-                             std::string& initialisation) {
-    std::string members, body;
+                             bool copy_engine, std::string& initialisation) {
+    std::string members, body, coordinates;
     const auto declare = [&](const std::string& member, const Dim& value) {
       if (value.is_constant()) {
         members += fmt::format("static constexpr int64_t {} = {};\n", member, value.constant());
@@ -199,11 +213,23 @@ class GpuDotWriter : public ProblemWriter {
         rest = fmt::format("{} / batch_extent{}", rest, i);
       }
       body += fmt::format("{}({}) * batch_stride{}", body.empty() ? "" : " + ", index, i);
+      coordinates += fmt::format(", static_cast<int>({})", index);
     }
-    return fmt::format(
-        "struct {} {{\n{}CAUSEWAY_INLINE int64_t batch_offset(int64_t batch_index) const {{ return {}; }}\n}};\n{} "
-        "{};\n",
-        type, members, body.empty() ? "0" : body, type, name);
+    std::string functions =
+        fmt::format("CAUSEWAY_INLINE int64_t batch_offset(int64_t batch_index) const {{ return {}; }}\n",
+                    body.empty() ? "0" : body);
+    if (copy_engine) {
+      const std::string parameters =
+          "(void* shared, const TensorMapBytes* map, TransferBarrier* barrier, int contiguous, int other, "
+          "int64_t batch_index";
+      const std::string arguments = "(shared, map, barrier, contiguous, other" + coordinates;
+      functions += fmt::format("static constexpr int kMapRank = {};\n", 2 + operand.batch.size());
+      functions += "CAUSEWAY_INLINE void load" + parameters + ") const { tensor_load" + arguments + "); }\n";
+      if (operand.batch.size() <= 1)
+        functions += "CAUSEWAY_INLINE void load_multicast" + parameters +
+                     ", uint16_t block_mask) const { tensor_load_multicast" + arguments + ", block_mask); }\n";
+    }
+    return fmt::format("struct {} {{\n{}{}}};\n{} {};\n", type, members, functions, type, name);
   }
 
   // How many neighbouring elements of a row are stored together: the narrowest stored member fills 16 bytes.
@@ -257,42 +283,126 @@ class GpuDotWriter : public ProblemWriter {
            "}\n";
   }
 
-  void add_phases(GeneratedKernel& kernel, const GpuMatmulPlan& plan, int lanes, const DirectOperand& a,
-                  const DirectOperand& b, int operand_bytes, const Dim& batch, const Dim& m, const Dim& n) const {
+  static bool is_thin(const Dim& size) { return size.is_constant() && size.constant() <= 16; }
+
+  // Whether the tensor copy engine and warpgroup matrices are there and take the operand as it lies.
+  bool serves_copy_engine(const DirectOperand& operand) const {
+    const DType dtype = graph_.dtype(operand.value);
+    return target_.architecture().has_warpgroup_matrix && (dtype == DType::kBF16 || dtype == DType::kF16) &&
+           operand.aligned && operand.batch.size() + 2 <= TensorMap::kMaxRank && operand.k.is_constant() &&
+           operand.k.constant() > 0;
+  }
+
+  Plan portable_plan(const DirectOperand& a, const DirectOperand& b, const std::string& operand, const Dim& batch,
+                     const Dim& m, const Dim& n, const Dim& k) const {
     const GpuArchitecture& architecture = target_.architecture();
-    const SizeFunction no_scratch = [](const SymbolBindings&) { return int64_t{0}; };
-    const GpuMatmulTile tile = plan.tile;
-    const int splits = plan.splits;
-    KernelPhase run;
-    run.function = "kernel_run";
-    run.tasks = [=](const SymbolBindings& bindings) {
-      return batch.evaluate(bindings) * splits * divide_up(m.evaluate(bindings), tile.m) *
-             divide_up(n.evaluate(bindings), tile.n);
-    };
-    run.scratch_bytes = no_scratch;
-    run.threads = gpu_matmul_waves(tile) * architecture.wave_width;
+    const int operand_bytes = operand == "float" ? 4 : 2;
+    const GpuMatmulPlan chosen =
+        choose_gpu_matmul(architecture, operand_bytes, known_size(batch), known_size(m), known_size(n), known_size(k));
+    const GpuMatmulTile tile = chosen.tile;
+    const Dim matrices = batch * Dim(chosen.splits);
+    Plan plan;
+    plan.tile = matmul_tile_text(tile);
+    plan.splits = chosen.splits;
+    plan.include = "causeway/kernels/gpu/matmul.h";
+    plan.call = "matmul_run(problem, task);";
+    plan.blocks_per_unit = tile.blocks_per_unit;
+    plan.phase =
+        phase("kernel_run", gpu_matmul_waves(tile) * architecture.wave_width, [=](const SymbolBindings& bindings) {
+          return matrices.evaluate(bindings) * divide_up(m.evaluate(bindings), tile.m) *
+                 divide_up(n.evaluate(bindings), tile.n);
+        });
     // AMD's copy transposes what is not contiguous in k.
     const bool k_major = architecture.vendor == GpuArchitecture::Vendor::kAmd;
-    run.shared_bytes =
+    plan.phase.shared_bytes =
         gpu_matmul_shared_bytes(tile, k_major || a.contiguous_in_k, k_major || b.contiguous_in_k, operand_bytes);
-    kernel.phases.push_back(run);
-    if (splits == 1) return;
-    const auto count = [=](const SymbolBindings& bindings) {
-      return batch.evaluate(bindings) * m.evaluate(bindings) * n.evaluate(bindings);
-    };
-    KernelPhase combine;
-    combine.function = "kernel_combine";
-    combine.tasks = [=](const SymbolBindings& bindings) {
-      return divide_up(count(bindings) / lanes, kGpuMatmulCombineThreads);
-    };
-    combine.scratch_bytes = no_scratch;
-    combine.threads = kGpuMatmulCombineThreads;
-    kernel.phases.push_back(combine);
+    return plan;
+  }
+
+  Plan hopper_plan(const DirectOperand& b, const Dim& batch, const Dim& m, const Dim& n, const Dim& k) {
+    const HopperMatmulPlan chosen = choose_hopper_matmul(target_.architecture(), b.batch.size() <= 1, known_size(batch),
+                                                         known_size(m), known_size(n), known_size(k));
+    const HopperMatmulTile tile = chosen.tile;
+    const Dim matrices = batch * Dim(chosen.splits);
+    hopper_tile_ = tile;
+    Plan plan;
+    plan.tile = matmul_tile_text(tile);
+    plan.splits = chosen.splits;
+    plan.include = "causeway/kernels/gpu/matmul_hopper.h";
+    plan.call = "hopper_matmul_run(problem, maps, task);";
+    plan.tensor_maps = 2;
+    plan.phase = phase("kernel_run", hopper_matmul_threads(tile), [=](const SymbolBindings& bindings) {
+      const int64_t work = matrices.evaluate(bindings) * divide_up(m.evaluate(bindings), tile.m * tile.cluster) *
+                           divide_up(n.evaluate(bindings), tile.n);
+      return std::min<int64_t>(tile.blocks, work * tile.cluster);
+    });
+    plan.phase.shared_bytes = hopper_matmul_shared_bytes(tile);
+    plan.phase.cluster = tile.cluster;
+    return plan;
+  }
+
+  static KernelPhase phase(const std::string& function, int threads, SizeFunction tasks) {
+    KernelPhase result;
+    result.function = function;
+    result.threads = threads;
+    result.tasks = std::move(tasks);
+    result.scratch_bytes = [](const SymbolBindings&) { return int64_t{0}; };
+    return result;
+  }
+
+  static void add_combine(GeneratedKernel& kernel, int splits, int lanes, const Dim& batch, const Dim& m,
+                          const Dim& n) {
+    const Dim count = batch * m * n;
+    kernel.phases.push_back(phase("kernel_combine", kGpuMatmulCombineThreads, [=](const SymbolBindings& bindings) {
+      return divide_up(count.evaluate(bindings) / lanes, kGpuMatmulCombineThreads);
+    }));
     kernel.workspace_bytes = [=](const SymbolBindings& bindings) {
-      return count(bindings) * splits * static_cast<int64_t>(sizeof(float));
+      return count.evaluate(bindings) * splits * static_cast<int64_t>(sizeof(float));
     };
   }
 
+  // As matmul.h asks for them.
+  TensorMapFunction tensor_maps(const DirectOperand& a, const DirectOperand& b) const {
+    const auto argument = [&](const DirectOperand& operand) {
+      const auto found = std::find_if(arguments_.begin(), arguments_.end(), [&](const KernelArgument& candidate) {
+        return candidate.kind == KernelArgument::Kind::kValue && candidate.value == operand.value;
+      });
+      return static_cast<int>(found - arguments_.begin());
+    };
+    const auto map = [](const DirectOperand& operand, int buffer, int box_lines, const SymbolBindings& bindings) {
+      constexpr int64_t kElementBytes = 2;
+      // The device refuses empty dimensions; nothing is launched then.
+      const auto size = [&](const Dim& dim) { return std::max<int64_t>(1, dim.evaluate(bindings)); };
+      TensorMap result;
+      result.buffer = buffer;
+      result.offset = operand.offset.evaluate(bindings) * kElementBytes;
+      result.element_bytes = kElementBytes;
+      result.rank = 2;
+      result.sizes[0] = size(operand.contiguous_in_k ? operand.k : operand.lines);
+      result.sizes[1] = size(operand.contiguous_in_k ? operand.lines : operand.k);
+      result.stride_bytes[0] = kElementBytes;
+      // Of a dimension of one element the stride does not count, but it has to be a valid one.
+      result.stride_bytes[1] = std::max<int64_t>(16, operand.stride.evaluate(bindings) * kElementBytes);
+      result.box[0] = kHopperMatmulDepth;
+      result.box[1] = operand.contiguous_in_k ? box_lines : kHopperMatmulDepth;
+      for (size_t i = operand.batch.size(); i-- > 0;) {
+        const auto rank = static_cast<size_t>(result.rank++);
+        result.sizes[rank] = size(operand.batch[i].extent);
+        result.stride_bytes[rank] = operand.batch[i].stride.evaluate(bindings) * kElementBytes;
+        result.box[rank] = 1;
+      }
+      result.swizzle_bytes = 128;
+      return result;
+    };
+    const int a_argument = argument(a), b_argument = argument(b);
+    const int a_lines = hopper_matmul_box_lines(hopper_tile_, hopper_tile_.m, false);
+    const int b_lines = hopper_matmul_box_lines(hopper_tile_, hopper_tile_.n, true);
+    return [=](const SymbolBindings& bindings) {
+      return std::vector<TensorMap>{map(a, a_argument, a_lines, bindings), map(b, b_argument, b_lines, bindings)};
+    };
+  }
+
+  HopperMatmulTile hopper_tile_;
   std::vector<Index> loads_;
 };
 

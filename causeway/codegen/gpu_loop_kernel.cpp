@@ -10,10 +10,11 @@
 namespace causeway {
 namespace {
 
-constexpr int kWaveTeam = 32;          // the widest team that shares a wave on every architecture
-constexpr int kShortRow = 128;         // vectors of a row that such a team takes
-constexpr int kSharedBytes = 256;      // for the sums of a block
-constexpr int kMostKeptElements = 32;  // of one tensor in a thread's registers
+constexpr int kWaveTeam = 32;            // the widest team that shares a wave on every architecture
+constexpr int kShortRow = 128;           // vectors of a row that such a team takes
+constexpr int64_t kUnalignedRow = 1024;  // columns from which rows that begin within a vector are worth the trouble
+constexpr int kSharedBytes = 256;        // for the sums of a block
+constexpr int kMostKeptElements = 32;    // of one tensor in a thread's registers
 constexpr size_t kMostCachedTensors = 3;
 constexpr int64_t kLongRow = 65536;  // columns from which a row is cut into parts
 constexpr int64_t kPartColumns = 16384;
@@ -32,11 +33,9 @@ class GpuLoopWriter : public LoopWriter {
       reset();
       write_body();
     } while (cut_wanted_axis());
+    if (has_reductions()) plan_parts();
     cut_lanes();
-    if (has_reductions()) {
-      plan_parts();
-      plan_team();
-    }
+    if (has_reductions()) plan_team();
     do {
       reset();
       write_body();
@@ -63,11 +62,16 @@ class GpuLoopWriter : public LoopWriter {
     return LoopWriter::variable(value, linear);
   }
 
+  std::optional<std::string> known_index(const Index& linear) override {
+    if (!unaligned_columns_ || !(linear == full_linear_)) return std::nullopt;
+    return fmt::format("aligned + {}", lane_name());
+  }
+
   void note_load(Value value, const Index& linear) override {
     const bool is_full = element_count(graph_.shape(value)) == request_.rows * request_.columns;
     if (is_full && linear == full_linear_ && !is_member(value)) loads_[value].insert(phase_);
     // A large tensor whose neighbouring elements lie along another axis than the result's.
-    if (has_reductions() || !axes_.back().is_lane || !is_full) return;
+    if (has_reductions() || !axes_.back().is_lane || !is_full || unaligned_columns_) return;
     for (const Index::Term& term : linear.terms) {
       const auto axis = std::find(axis_variables_.begin(), axis_variables_.end(), term.variable);
       const size_t position = static_cast<size_t>(axis - axis_variables_.begin());
@@ -83,16 +87,31 @@ class GpuLoopWriter : public LoopWriter {
     const Dim extent = axes_.back().extent;
     // A single range can end within a vector; otherwise vectors must fit the innermost axis.
     const bool one_range = !has_reductions() && axes_.size() == 1;
-    lanes_ = gpu_lanes(graph_, materialized_, request_, count, one_range ? Dim(kLoopThreads) : extent);
-    const std::optional<Dim> vectors = extent.divide_exactly(lanes_);
-    ragged_ = !vectors;
-    // With a ragged end the number of vectors has no closed form; a bound serves index arithmetic as well.
-    axes_.back() = {vectors.value_or(extent), !has_reductions()};
+    const int best = gpu_lanes(graph_, materialized_, request_, count, Dim(kLoopThreads));
+    lanes_ = one_range ? best : gpu_lanes(graph_, materialized_, request_, count, extent);
+    if (!one_range && lanes_ == 1 && best > 1 && may_be_unaligned()) {
+      lanes_ = best;
+      unaligned_columns_ = extent;
+      // The first column of a vector that lies within the row; both ends of a row may cut a vector.
+      axes_.back() = {extent - Dim(lanes_ - 1), false};
+    } else {
+      const std::optional<Dim> vectors = extent.divide_exactly(lanes_);
+      ragged_ = !vectors;
+      // With a ragged end the number of vectors has no closed form; a bound serves index arithmetic as well.
+      axes_.back() = {vectors.value_or(extent), !has_reductions()};
+    }
     axes_.push_back({Dim(lanes_), false, true});
     lanes_cut_ = true;
   }
 
+  bool may_be_unaligned() const {
+    const auto columns = std::count_if(axes_.begin(), axes_.end(), [](const Axis& axis) { return !axis.is_row; });
+    return columns == 1 && parts_ == 1 && axes_.back().extent.is_constant() &&
+           axes_.back().extent.constant() >= kUnalignedRow;
+  }
+
   Dim row_vectors() const {
+    if (unaligned_columns_) return Dim(unaligned_columns_->constant() / lanes_ + 2);
     Dim vectors(1);
     for (const Axis& axis : axes_)
       if (!axis.is_row && !axis.is_lane) vectors *= axis.extent;
@@ -144,7 +163,7 @@ class GpuLoopWriter : public LoopWriter {
 
   // Whether a thread's share of a row is small enough to stay in registers from one pass to the next.
   bool can_keep() const {
-    return lanes_cut_ && has_reductions() && parts_ == 1 && row_vectors().is_constant() &&
+    return lanes_cut_ && has_reductions() && parts_ == 1 && !unaligned_columns_ && row_vectors().is_constant() &&
            kept_elements() <= kMostKeptElements;
   }
   int64_t kept_elements() const { return divide_up(row_vectors().constant(), team_) * lanes_; }
@@ -199,10 +218,11 @@ class GpuLoopWriter : public LoopWriter {
   }
 
   // The loop's position with the lane taken out: a multiple of the lanes.
-  Index first_lane() const {
+  std::string first_lane_text(ExpressionEmitter& emitter) const {
+    if (unaligned_columns_) return "aligned";
     Index first = full_linear_;
     std::erase_if(first.terms, [&](const Index::Term& term) { return term.variable == axis_variables_.back(); });
-    return first;
+    return emitter.index_text(first);
   }
 
   std::string load_cached(ExpressionEmitter& emitter) {
@@ -237,6 +257,40 @@ class GpuLoopWriter : public LoopWriter {
     return text + "if (vector < last) {\n" + body + "}\n}\n";
   }
 
+  // Where a row begins in the tensors that are as large as the loop, and the vector in which it does.
+  std::string unaligned_row() const {
+    return fmt::format("const {0} row_start = row * {1};\nconst {0} row_vector = row_start & ~{0}({2});\n", index_type_,
+                       unaligned_columns_->constant(), lanes_ - 1);
+  }
+
+  // A vector at a multiple of the lanes, all of it or the part that is in the row.
+  std::string unaligned_vector(const std::string& inside, const std::string& stores, const std::string& lane_stores) {
+    const std::string column = variables_[static_cast<size_t>(axis_variables_[axes_.size() - 2])].name;
+    const int64_t columns = unaligned_columns_->constant();
+    return fmt::format(
+               "const {0} aligned = row_vector + vector * {1};\nconst {0} {2} = aligned - row_start;\n"
+               "if ({2} >= 0 && {2} + {1} <= {3}) {{\n",
+               index_type_, lanes_, column, columns) +
+           inside + stores + "} else {\n" +
+           guarded(inside + lane_stores,
+                   fmt::format("{0} + {1} < 0 || {0} + {1} >= {2}", column, lane_name(), columns)) +
+           "}\n";
+  }
+
+  std::string unaligned_loop(const std::string& inside, const std::string& stores, const std::string& lane_stores) {
+    return fmt::format("for ({0} vector = first; vector < row_last; vector += {1}) {{\n", index_type_, team_) +
+           unaligned_vector(inside, stores, lane_stores) + "}\n";
+  }
+
+  // The text with every loop over lanes passing over those for which the condition holds.
+  std::string guarded(std::string text, const std::string& condition) const {
+    const std::string full = gpu_lane_loop(lane_name(), lanes_);
+    const std::string partial = full + fmt::format("if ({}) continue;\n", condition);
+    for (size_t at = text.find(full); at != std::string::npos; at = text.find(full, at + partial.size()))
+      text.replace(at, full.size(), partial);
+    return text;
+  }
+
   struct Sum {
     Value member;
     std::string name;
@@ -267,8 +321,7 @@ class GpuLoopWriter : public LoopWriter {
         const DType dtype = graph_.dtype(member);
         arrays += fmt::format("{} v{}[{}];\n", storage_type(dtype), position, lanes_);
         updates += fmt::format("v{}[{}] = {};\n", position, lane, to_storage(dtype, value.name));
-        stores +=
-            fmt::format("store_lanes({} + ({}), v{});\n", pointer(member), emitter.index_text(first_lane()), position);
+        stores += fmt::format("store_lanes({} + ({}), v{});\n", pointer(member), first_lane_text(emitter), position);
         lane_stores +=
             fmt::format("{}[{}] = v{}[{}];\n", pointer(member), emitter.index_text(full_linear_), position, lane);
         continue;
@@ -291,7 +344,12 @@ class GpuLoopWriter : public LoopWriter {
       lane_stores_ = gpu_lane_loop(lane, lanes_) + lane_stores + "}\n";
       return text;
     }
-    text += column_loop(inside + stores);
+    if (unaligned_columns_) {
+      const std::string one_by_one = lane_stores.empty() ? "" : gpu_lane_loop(lane, lanes_) + lane_stores + "}\n";
+      text += unaligned_loop(inside, stores, one_by_one);
+    } else {
+      text += column_loop(inside + stores);
+    }
     // Elements of this pass are gone when the loop ends.
     emitter.leave_loops(kRowDepth + 1);
     std::erase_if(member_variables_, [&](const auto& entry) { return entry.second.value.depth > kRowDepth; });
@@ -367,6 +425,7 @@ class GpuLoopWriter : public LoopWriter {
   GeneratedKernel assemble_elements() {
     const Dim count = request_.rows * request_.columns;
     if (transposed_axis_) return assemble_transposing();
+    if (unaligned_columns_) return assemble_unaligned();
     std::string body = fmt::format("const {} position = {};\n", index_type_,
                                    position_text(std::to_string(kLoopThreads), "thread_index()"));
     const std::string total = symbols_.text(count);
@@ -375,15 +434,9 @@ class GpuLoopWriter : public LoopWriter {
     if (!fills) body += fmt::format("if ({} >= {}) return;\n", limit, total);
     body += row_variables("position") + top_ + text_;
     if (ragged_) {
-      const std::string lane = lane_name();
       body += fmt::format("if ({} + {} <= {}) {{\n{}}} else {{\nconst int lanes = static_cast<int>({} - {});\n", limit,
-                          lanes_, total, element_text_ + element_stores_, total, limit);
-      std::string tail = element_text_ + lane_stores_;
-      const std::string full = gpu_lane_loop(lane, lanes_);
-      const std::string partial = full + fmt::format("if ({} >= lanes) continue;\n", lane);
-      for (size_t at = tail.find(full); at != std::string::npos; at = tail.find(full, at + partial.size()))
-        tail.replace(at, full.size(), partial);
-      body += tail + "}\n";
+                          lanes_, total, element_text_ + element_stores_, total, limit) +
+              guarded(element_text_ + lane_stores_, lane_name() + " >= lanes") + "}\n";
     } else {
       body += element_text_ + element_stores_;
     }
@@ -391,6 +444,26 @@ class GpuLoopWriter : public LoopWriter {
     const int64_t per_block = int64_t{lanes_} * kLoopThreads;
     kernel.phases = {gpu_phase("kernel", kLoopThreads, 0, [count, per_block](const SymbolBindings& bindings) {
       return divide_up(count.evaluate(bindings), per_block);
+    })};
+    return kernel;
+  }
+
+  // A block takes kLoopThreads vectors of one row.
+  GeneratedKernel assemble_unaligned() {
+    const int64_t chunks = divide_up(row_vectors().constant(), kLoopThreads);
+    std::string body =
+        fmt::format("const {0} row = task / {1};\nconst {0} vector = task % {1} * {2} + thread_index();\n", index_type_,
+                    chunks, kLoopThreads);
+    body += unaligned_row();
+    body += fmt::format("if (row_vector + vector * {} >= row_start + {}) return;\n", lanes_,
+                        unaligned_columns_->constant());
+    body += row_variables("row") + top_ + text_ + unaligned_vector(element_text_, element_stores_, lane_stores_);
+    Dim rows(1);
+    for (const Axis& axis : axes_)
+      if (axis.is_row) rows *= axis.extent;
+    GeneratedKernel kernel = finish(source("kernel", kLoopThreads, body));
+    kernel.phases = {gpu_phase("kernel", kLoopThreads, 0, [rows, chunks](const SymbolBindings& bindings) {
+      return rows.evaluate(bindings) * chunks;
     })};
     return kernel;
   }
@@ -451,6 +524,9 @@ class GpuLoopWriter : public LoopWriter {
       }
       body += fmt::format("const {} first = thread_index() % {};\n", index_type_, team_);
     }
+    if (unaligned_columns_)
+      body += unaligned_row() + fmt::format("const {} row_last = (row_start - row_vector + {}) / {};\n", index_type_,
+                                            unaligned_columns_->constant() + lanes_ - 1, lanes_);
     body += row_variables("row") + top_ + text_;
     if (!row_stores_.empty()) {
       // A value of a single row may take the place of one that other threads still have to read.

@@ -14,6 +14,42 @@ constexpr int64_t kLarge = 4096;  // what an unknown size is taken for
 constexpr int64_t kThin = 16;     // sides up to this have tiles of their own
 constexpr int kMostSplits = 32;
 constexpr int64_t kLeastSplitK = 256;  // less is not worth a part of its own
+constexpr double kLaunch = 3;          // microseconds
+
+struct Sizes {
+  int64_t batch, m, n, k;
+  bool all_known;
+
+  Sizes(int64_t batch, int64_t m, int64_t n, int64_t k)
+      : batch(batch == kUnknownSize ? 1 : batch),
+        m(m == kUnknownSize ? kLarge : m),
+        n(n == kUnknownSize ? kLarge : n),
+        k(k == kUnknownSize ? kLarge : k),
+        all_known(batch != kUnknownSize && m != kUnknownSize && n != kUnknownSize && k != kUnknownSize) {}
+};
+
+// Part of the time model: what one unit multiplies in a microsecond, and bytes of memory of all units.
+struct Rates {
+  double products;
+  double memory_bytes;
+};
+
+// Calls `offer(splits, microseconds)` for each way to cut k.
+template <class Offer>
+void for_each_split(const Sizes& sizes, int tile_m, int tile_n, int tile_k, int64_t units, const Rates& rates,
+                    Offer&& offer) {
+  const int64_t tiles = sizes.batch * matmul_ceil_div(sizes.m, tile_m) * matmul_ceil_div(sizes.n, tile_n);
+  for (int splits = 1; splits <= kMostSplits; ++splits) {
+    const int64_t split_k = gpu_matmul_split_k(sizes.k, splits, tile_k);
+    if (splits > 1 && (!sizes.all_known || split_k < kLeastSplitK)) return;
+    if (splits > 1 && split_k * (splits - 1) >= sizes.k) continue;  // a part would be empty
+    const auto rounds = static_cast<double>(matmul_ceil_div(tiles * splits, units));
+    double time = rounds * tile_m * tile_n * static_cast<double>(split_k) / rates.products;
+    if (splits > 1)
+      time += kLaunch + 8.0 * splits * static_cast<double>(sizes.batch * sizes.m * sizes.n) / rates.memory_bytes;
+    offer(splits, time);
+  }
+}
 
 struct Candidate {
   GpuMatmulTile tile;
@@ -40,38 +76,62 @@ GpuMatmulPlan choose_gpu_matmul(const GpuArchitecture& architecture, int operand
                                 int64_t n, int64_t k) {
   CAUSEWAY_CHECK(operand_bytes == 2 || operand_bytes == 4, "operands of {} bytes", operand_bytes);
   const auto thin = [](int64_t size) { return size != kUnknownSize && size <= kThin; };
-  const bool all_known = batch != kUnknownSize && m != kUnknownSize && n != kUnknownSize && k != kUnknownSize;
-  const auto known = [](int64_t size) { return size == kUnknownSize ? kLarge : size; };
-  const int64_t units = architecture.parallel_units;
-  // What one unit does in a microsecond: products of the multipliers; and bytes of memory of all units.
   const bool nvidia = architecture.vendor == GpuArchitecture::Vendor::kNvidia;
   const double products = operand_bytes == 2 ? (nvidia ? 1.4e6 : 2.0e6) : (nvidia ? 0.09e6 : 0.25e6);
-  constexpr double kMemoryBytes = 2e6, kLaunch = 3;
+  const Sizes sizes(batch, m, n, k);
   GpuMatmulPlan best;
   double best_time = 0;
   for (const Candidate& candidate : candidates(architecture, operand_bytes, thin(m), !thin(m) && thin(n))) {
     const GpuMatmulTile& tile = candidate.tile;
-    const int64_t tiles =
-        (batch == kUnknownSize ? 1 : batch) * matmul_ceil_div(known(m), tile.m) * matmul_ceil_div(known(n), tile.n);
-    for (int splits = 1; splits <= kMostSplits; ++splits) {
-      const int64_t split_k = gpu_matmul_split_k(known(k), splits, tile.k);
-      if (splits > 1 && (!all_known || split_k < kLeastSplitK)) break;
-      if (splits > 1 && split_k * (splits - 1) >= k) continue;  // a part would be empty
-      const double rounds = static_cast<double>(matmul_ceil_div(tiles * splits, units));
-      double time = rounds * tile.m * tile.n * static_cast<double>(split_k) / (products * candidate.efficiency);
-      if (splits > 1) time += kLaunch + 8.0 * splits * static_cast<double>(batch * m * n) / kMemoryBytes;
-      if (best_time == 0 || time < best_time) {
-        best_time = time;
-        best = {tile, splits};
-      }
-    }
+    for_each_split(sizes, tile.m, tile.n, tile.k, architecture.parallel_units, {products * candidate.efficiency, 2e6},
+                   [&](int splits, double time) {
+                     if (best_time != 0 && time >= best_time) return;
+                     best_time = time;
+                     best = {tile, splits};
+                   });
   }
   return best;
 }
 
-std::string gpu_matmul_tile_text(const GpuMatmulTile& tile) {
+HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, bool multicast, int64_t batch, int64_t m,
+                                      int64_t n, int64_t k) {
+  struct HopperCandidate {
+    int m, n, stages;
+    double efficiency;
+  };
+  // As many stages as fit.
+  constexpr HopperCandidate kCandidates[] = {{128, 256, 4, 1.0}, {128, 192, 4, 0.95}, {128, 128, 6, 0.85},
+                                             {128, 64, 8, 0.55}, {64, 128, 8, 0.55},  {64, 64, 8, 0.35}};
+  const Sizes sizes(batch, m, n, k);
+  const int units = architecture.parallel_units;
+  HopperMatmulPlan best;
+  double best_time = 0;
+  for (const HopperCandidate& candidate : kCandidates) {
+    for_each_split(sizes, candidate.m, candidate.n, kHopperMatmulDepth, units, {2.8e6 * candidate.efficiency, 4e6},
+                   [&](int splits, double time) {
+                     if (best_time != 0 && time >= best_time) return;
+                     best_time = time;
+                     best = {{candidate.m, candidate.n, candidate.stages, 1, units}, splits};
+                   });
+  }
+  // Two blocks share what they load of B where there is enough to do for pairs of blocks.
+  const int64_t rows = matmul_ceil_div(sizes.m, best.tile.m);
+  const int64_t tiles = sizes.batch * rows * matmul_ceil_div(sizes.n, best.tile.n) * best.splits;
+  if (multicast && best.tile.n % 128 == 0 && tiles >= 2 * units && (rows % 2 == 0 || rows >= 16)) {
+    best.tile.cluster = 2;
+    best.tile.blocks = units / 2 * 2;
+  }
+  return best;
+}
+
+std::string matmul_tile_text(const GpuMatmulTile& tile) {
   return fmt::format("static constexpr GpuMatmulTile kTile = {{{}, {}, {}, {}, {}, {}, {}}};", tile.m, tile.n, tile.k,
                      tile.wave_m, tile.wave_n, tile.stages, tile.blocks_per_unit);
+}
+
+std::string matmul_tile_text(const HopperMatmulTile& tile) {
+  return fmt::format("static constexpr HopperMatmulTile kTile = {{{}, {}, {}, {}, {}}};", tile.m, tile.n, tile.stages,
+                     tile.cluster, tile.blocks);
 }
 
 }  // namespace causeway

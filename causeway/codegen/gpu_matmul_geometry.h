@@ -8,6 +8,7 @@
 
 #include "causeway/codegen/matmul_geometry.h"
 #include "causeway/device/gpu_architecture.h"
+#include "causeway/kernels/gpu/matmul_hopper_layout.h"
 #include "causeway/kernels/gpu/matmul_layout.h"
 
 namespace causeway {
@@ -22,7 +23,17 @@ struct GpuMatmulPlan {
 GpuMatmulPlan choose_gpu_matmul(const GpuArchitecture& architecture, int operand_bytes, int64_t batch, int64_t m,
                                 int64_t n, int64_t k);
 
+struct HopperMatmulPlan {
+  HopperMatmulTile tile;
+  int splits = 1;
+};
+
+// The same for the products that matmul_hopper.h computes. `multicast`: B may be loaded for two blocks at once.
+HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, bool multicast, int64_t batch, int64_t m,
+                                      int64_t n, int64_t k);
+
 // "static constexpr GpuMatmulTile kTile = {...};".
-std::string gpu_matmul_tile_text(const GpuMatmulTile& tile);
+std::string matmul_tile_text(const GpuMatmulTile& tile);
+std::string matmul_tile_text(const HopperMatmulTile& tile);
 
 }  // namespace causeway

@@ -13,7 +13,9 @@ void LoopWriter::start_axes() {
 
 void LoopWriter::want_split(int variable, const Dim& inner) {
   for (size_t i = 0; i < axes_.size(); ++i)
-    if (axis_variables_[i] == variable && !wanted_split_ && !axes_[i].is_lane) wanted_split_ = {i, inner};
+    if (axis_variables_[i] == variable && !wanted_split_ && !axes_[i].is_lane &&
+        (axes_[i].is_row || !unaligned_columns_))
+      wanted_split_ = {i, inner};
 }
 
 bool LoopWriter::cut_wanted_axis() {
@@ -23,7 +25,7 @@ bool LoopWriter::cut_wanted_axis() {
   axes_[axis] = {inner, cut.is_row};
   axes_.insert(axes_.begin() + static_cast<ptrdiff_t>(axis), {*cut.extent.divide_exactly(inner), cut.is_row});
   // Without sums, everything but the innermost loop counts as rows, so that tasks are cut there.
-  if (!has_reductions())
+  if (!has_reductions() && !unaligned_columns_)
     for (size_t i = 0; i < axes_.size(); ++i) axes_[i].is_row = i + 1 < axes_.size();
   return true;
 }
@@ -73,6 +75,10 @@ void LoopWriter::reset() {
     Index& linear = axes_[i].is_row ? row_linear_ : column_linear_;
     linear = add(linear, scale(Index::of(axis_variables_[i]), stride));
     stride *= axes_[i].extent;
+  }
+  if (unaligned_columns_) {
+    column_linear_ = add(Index::of(axis_variables_[axes_.size() - 2]), Index::of(axis_variables_.back()));
+    column_stride = *unaligned_columns_;
   }
   // Reductions keep the row axes apart from the columns; otherwise the axes are cut from one row-major range.
   full_linear_ = add(scale(row_linear_, column_stride), column_linear_);

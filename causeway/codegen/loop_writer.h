@@ -43,6 +43,9 @@ class LoopWriter : public KernelWriter {
 
   std::vector<Axis> axes_;
   std::vector<int> axis_variables_;
+  // When set, the column axis counts elements and not vectors of lanes: rows of this many elements, which need not be a
+  // multiple of the lanes.
+  std::optional<Dim> unaligned_columns_;
   std::optional<std::pair<size_t, Dim>> wanted_split_;
   Index row_linear_, column_linear_, full_linear_;
   int next_result_ = 0;

@@ -185,14 +185,27 @@ return %9, %10
 
 TEST_P(GpuMatmul, LongSumsAreSplitAndFollowedByTheirEpilogue) {
   for (const char* dtype : {"bf16", "f32"}) {
-    const int k = 2072;
-    ASSERT_GT(choose_gpu_matmul(architecture(), dtype[0] == 'b' ? 2 : 4, 1, 40, 56, k).splits, 1);
-    expect_reference(dot(dtype, "", 40, 56, k, true, false, "f32") + R"(%3 = input "before" : f32[40, 56]
+    expect_reference(dot(dtype, "", 40, 56, 2072, true, false, "f32") + R"(%3 = input "before" : f32[40, 56]
 %4 = add(%2, %3) : f32[40, 56]
 return %4
 )",
                      1e-4);
-    EXPECT_EQ(kinds_, "dot dot ");
+    EXPECT_EQ(kinds_, "dot ");
+    EXPECT_NE(source_.find("kernel_combine"), std::string::npos) << source_;
+  }
+}
+
+TEST_P(GpuMatmul, SeveralTilesInEveryOrientation) {
+  for (const bool transpose_a : {false, true})
+    for (const bool transpose_b : {false, true})
+      expect_reference(dot("bf16", "", 200, 328, 136, transpose_a, transpose_b, "f32") + "return %2\n", 1e-4);
+}
+
+TEST_P(GpuMatmul, ClustersLoadColumnsForTwoBlocks) {
+  if (!architecture().has_warpgroup_matrix) GTEST_SKIP() << "the architecture has no clusters";
+  for (const bool transpose_b : {false, true}) {
+    expect_reference(dot("bf16", "140, ", 256, 128, 16, false, transpose_b, "bf16") + "return %2\n", 1e-4);
+    EXPECT_NE(source_.find("HopperMatmulTile kTile = {128, 128, 6, 2, 132}"), std::string::npos) << source_;
   }
 }
 
@@ -218,6 +231,18 @@ TEST_P(GpuMatmul, NothingToSum) {
 return %2
 )",
                    0);
+}
+
+TEST_P(GpuMatmul, NoRacesAndNoAccessOutsideOfMemory) {
+  EmulatorOptions options;
+  options.checked = true;
+  const auto checked = std::make_shared<EmulatorDevice>(device()->target().processor, options);
+  for (const auto& [dtype, k] : {std::pair("bf16", 72), std::pair("bf16", 37), std::pair("f32", 37)})
+    for (const bool transpose : {false, true}) {
+      const int n = k == 37 ? 67 : 72;
+      const Graph graph = parse_graph(dot(dtype, "", n + 2, n, k, transpose, !transpose, "f32") + "return %2\n");
+      EXPECT_NO_THROW(run(checked, graph, random_inputs(graph))) << source_;
+    }
 }
 
 TEST_P(GpuMatmul, ResultsDoNotDependOnTheSchedule) {
@@ -248,6 +273,19 @@ TEST(GpuMatmulPlan, TilesFollowTheSizes) {
   EXPECT_EQ(choose_gpu_matmul(a100, 2, 1, 4096, 8, 256).tile.n, 16);
   EXPECT_GT(choose_gpu_matmul(a100, 2, 1, 384, 384, 32768).splits, 1);
   EXPECT_EQ(choose_gpu_matmul(a100, 2, 1, 384, 384, kUnknownSize).splits, 1);
+}
+
+TEST(GpuMatmulPlan, HopperTilesFollowTheSizes) {
+  const GpuArchitecture& h200 = gpu_architecture("sm_90a");
+  const HopperMatmulPlan large = choose_hopper_matmul(h200, true, 1, 16384, 4096, 1024);
+  EXPECT_EQ(large.tile, (HopperMatmulTile{128, 256, 4, 2, 132}));
+  EXPECT_EQ(large.splits, 1);
+  EXPECT_EQ(choose_hopper_matmul(h200, false, 1, 16384, 4096, 1024).tile.cluster, 1);
+  EXPECT_EQ(choose_hopper_matmul(h200, true, 1, 64, 64, 1024).tile.m, 64);
+  EXPECT_GT(choose_hopper_matmul(h200, true, 1, 384, 384, 32768).splits, 1);
+  for (const int64_t m : {20, 100, 700, 5000})
+    for (const int64_t n : {20, 100, 700, 5000})
+      EXPECT_LE(hopper_matmul_shared_bytes(choose_hopper_matmul(h200, true, 1, m, n, 4096).tile), h200.shared_bytes);
 }
 
 TEST(GpuMatmulPlan, TilesFitTheirArchitecture) {

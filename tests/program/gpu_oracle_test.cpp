@@ -208,6 +208,31 @@ TEST_P(KernelsOnGpu, Softmax) {
   }
 }
 
+// Long rows that begin within a vector.
+TEST_P(KernelsOnGpu, UnalignedRows) {
+  expect_graph(R"(%0 = input "logits" : bf16[2, 3, 1027]
+%1 = reduce_max(%0) {axes=[2]} : bf16[2, 3]
+%2 = broadcast(%1) {axes=[0, 1]} : bf16[2, 3, 1027]
+%3 = sub(%0, %2) : bf16[2, 3, 1027]
+%4 = cast(%3) : f32[2, 3, 1027]
+%5 = exp2(%4) : f32[2, 3, 1027]
+%6 = reduce_sum(%5) {axes=[2]} : f32[2, 3]
+%7 = broadcast(%6) {axes=[0, 1]} : f32[2, 3, 1027]
+%8 = div(%5, %7) : f32[2, 3, 1027]
+%9 = input "scale" : f32[3]
+%10 = broadcast(%9) {axes=[1]} : f32[2, 3, 1027]
+%11 = input "bias" : f32[1027]
+%12 = broadcast(%11) {axes=[2]} : f32[2, 3, 1027]
+%13 = input "x" : bf16[2, 3, 1027]
+%14 = cast(%13) : f32[2, 3, 1027]
+%15 = fma(%14, %10, %12) : f32[2, 3, 1027]
+%16 = cast(%15) : bf16[2, 3, 1027]
+%17 = input "y" : f32[5, 1029]
+%18 = pad(%17) {start=[0, 1], limit=[0, 1], value=0.5} : f32[5, 1031]
+return %8, %1, %16, %18
+)");
+}
+
 // A few long rows are summed in parts; what follows from the sums is computed with the second launch.
 TEST_P(KernelsOnGpu, LongRowsInParts) {
   expect_graph(R"(%0 = input "x" : f32[200003]

@@ -90,8 +90,7 @@ CAUSEWAY_INLINE T* global_pointer(void* pointer) {
 template <class T>
 CAUSEWAY_INLINE T wave_shuffle(T value, int lane, CAUSEWAY_EMULATOR_PLACE) {
   static_assert(sizeof(T) == 4);
-  return __builtin_bit_cast(
-      T, emulator_runtime()->wave_shuffle(__builtin_bit_cast(uint32_t, value), lane, file, line));
+  return __builtin_bit_cast(T, emulator_runtime()->wave_shuffle(__builtin_bit_cast(uint32_t, value), lane, file, line));
 }
 template <class T>
 CAUSEWAY_INLINE T wave_shuffle_xor(T value, int mask, CAUSEWAY_EMULATOR_PLACE) {
@@ -111,9 +110,9 @@ CAUSEWAY_INLINE float fast_log2(float x) { return log2_f32(x); }
 #if __has_feature(thread_sanitizer)
 // What clang's instrumentation of checked text calls.
 #define CAUSEWAY_EMULATOR_HOOK extern "C" __attribute__((used, noinline, disable_sanitizer_instrumentation)) void
-#define CAUSEWAY_EMULATOR_ACCESS(name, bytes, writes)                                                \
-  CAUSEWAY_EMULATOR_HOOK name(void* address) {                                                       \
-    causeway_emulator_runtime->access(address, bytes, writes, __builtin_return_address(0));          \
+#define CAUSEWAY_EMULATOR_ACCESS(name, bytes, writes)                                       \
+  CAUSEWAY_EMULATOR_HOOK name(void* address) {                                              \
+    causeway_emulator_runtime->access(address, bytes, writes, __builtin_return_address(0)); \
   }
 CAUSEWAY_EMULATOR_ACCESS(__tsan_read1, 1, 0)
 CAUSEWAY_EMULATOR_ACCESS(__tsan_read2, 2, 0)
@@ -139,12 +138,12 @@ CAUSEWAY_EMULATOR_HOOK __tsan_func_entry(void*) {}
 CAUSEWAY_EMULATOR_HOOK __tsan_func_exit() {}
 #undef CAUSEWAY_EMULATOR_HOOK
 
-#define CAUSEWAY_EMULATOR_COPY(name, copy)                                                                            \
+#define CAUSEWAY_EMULATOR_COPY(name, copy)                                                                             \
   extern "C" __attribute__((used, noinline, disable_sanitizer_instrumentation)) void* name(void* to, const void* from, \
-                                                                                           size_t bytes) {            \
-    causeway_emulator_runtime->access(from, static_cast<int64_t>(bytes), 0, __builtin_return_address(0));             \
-    causeway_emulator_runtime->access(to, static_cast<int64_t>(bytes), 1, __builtin_return_address(0));               \
-    return copy(to, from, bytes);                                                                                     \
+                                                                                           size_t bytes) {             \
+    causeway_emulator_runtime->access(from, static_cast<int64_t>(bytes), 0, __builtin_return_address(0));              \
+    causeway_emulator_runtime->access(to, static_cast<int64_t>(bytes), 1, __builtin_return_address(0));                \
+    return copy(to, from, bytes);                                                                                      \
   }
 CAUSEWAY_EMULATOR_COPY(__tsan_memcpy, __builtin_memcpy)
 CAUSEWAY_EMULATOR_COPY(__tsan_memmove, __builtin_memmove)

@@ -24,8 +24,8 @@ CAUSEWAY_INLINE void barrier_wait(TransferBarrier* barrier, int parity) {
 }
 
 template <class... Coordinates>
-CAUSEWAY_INLINE void emulator_tensor_load(void* shared, const TensorMapBytes* map, TransferBarrier* barrier, uint32_t mask,
-                                          Coordinates... coordinates) {
+CAUSEWAY_INLINE void emulator_tensor_load(void* shared, const TensorMapBytes* map, TransferBarrier* barrier,
+                                          uint32_t mask, Coordinates... coordinates) {
   const int first[5] = {coordinates...};
   emulator_runtime()->tensor_load(shared, map, barrier, first, sizeof...(coordinates), mask);
 }
@@ -95,8 +95,8 @@ CAUSEWAY_INLINE void emulator_warpgroup_multiply(float* c, const uint32_t* a_reg
   static_assert(kN % 8 == 0 && kN >= 8 && kN <= 256);
   static_assert(sizeof(T) <= 2);
   static_assert(sizeof(T) == 2 || (!kATransposed && !kBTransposed), "8-bit operands have to be K-major");
-  LaneWarpgroupMultiply operands = {c,  a_registers,  a,           b,         kMatrixElement<T>,
-                                    kN, kATransposed, kBTransposed, accumulate};
+  LaneWarpgroupMultiply operands = {c,         a_registers, a, b, kMatrixElement<T>, kN, kATransposed, kBTransposed,
+                                    accumulate};
   emulator_runtime()->warpgroup_multiply(&operands);
 }
 template <class T, int kN, bool kATransposed, bool kBTransposed>

@@ -1,5 +1,5 @@
-// Matrix products of one wave and asynchronous copies for the emulator, included by emulator.h. Fragments are laid out as
-// in nvidia.h and amd.h, so that text which depended on a layout would behave as it does there.
+// Matrix products of one wave and asynchronous copies for the emulator, included by emulator.h. Fragments are laid out
+// as in nvidia.h and amd.h, so that text which depended on a layout would behave as it does there.
 #pragma once
 
 // The numbers by which the host knows multiplicands (device/emulator/matrix_unit.h).

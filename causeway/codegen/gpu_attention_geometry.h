@@ -1,0 +1,33 @@
+// How attention on a GPU is cut into blocks of threads and tiles, from the architecture's limits. Lengths in elements,
+// memory in bytes.
+#pragma once
+
+#include <cstdint>
+
+#include "causeway/device/gpu_architecture.h"
+
+namespace causeway {
+
+struct GpuAttentionRequest {
+  int64_t head_dim = 0;
+  int operand_bytes = 2;
+  // Blocks of the map; tiles that do not straddle them can be skipped with them.
+  int64_t block_q = 64;
+  int64_t block_k = 64;
+};
+
+struct GpuAttentionTiles {
+  int waves = 4;
+  int query_tile = 64;  // forward: queries of a block, 16 or 32 for each wave
+  int key_tile = 64;    // forward: keys taken at a time; backward: keys or queries
+  int stages = 2;       // tiles in flight
+  int shared_bytes = 0;
+  bool map_is_usable = true;
+  bool gradients_together = true;  // keys' and values' gradients fit in registers at once
+};
+
+// Throws Error(kResource) naming the op and the limit when no tile fits.
+GpuAttentionTiles gpu_attention_forward_tiles(const GpuAttentionRequest& request, const GpuArchitecture& architecture);
+GpuAttentionTiles gpu_attention_backward_tiles(const GpuAttentionRequest& request, const GpuArchitecture& architecture);
+
+}  // namespace causeway

@@ -1,0 +1,209 @@
+// Attention through kernels/gpu/attention.h and attention_gradient.h: operands that lie in memory as rows are copied as
+// they are, others are computed element by element while they are staged.
+#include <fmt/format.h>
+
+#include "causeway/codegen/attention_writer.h"
+#include "causeway/codegen/gpu_attention_geometry.h"
+
+namespace causeway {
+namespace {
+
+constexpr int kMapThreads = 128;
+
+class GpuAttentionWriter : public AttentionWriter {
+ public:
+  using AttentionWriter::AttentionWriter;
+
+  GeneratedKernel write() {
+    if (node_.op == Op::kAttentionBlockMap) return write_block_map();
+    return backward_ ? write_backward() : write_forward();
+  }
+
+  void note_load(Value value, const Index& linear) override { loads_.push_back(linear); }
+
+ private:
+  std::string operand() const { return storage_type(graph_.dtype(node_.inputs[0])); }
+
+  GpuAttentionRequest geometry_request() const {
+    return {graph_.shape(node_.inputs[0])[3].constant(), static_cast<int>(size_bytes(graph_.dtype(node_.inputs[0]))),
+            spec_.block_q, spec_.block_k};
+  }
+
+  // The problem and its constants; more_members adds what depends on the direction.
+  std::string problem(const std::string& more_members, const std::string& rows) {
+    const std::string problem_functions = functions() + rows;
+    std::string members, initialisation;
+    declare_sizes(members, initialisation);
+    return "struct Problem {\n" + constants(operand()) + more_members + problem_members(members, initialisation) +
+           problem_functions + "};\n";
+  }
+
+  std::string tile_constants(const GpuAttentionTiles& tiles) const {
+    return fmt::format(
+        "static constexpr int kWaves = {};\nstatic constexpr int kStages = {};\nstatic constexpr int kDimPadded = {};\n"
+        "static constexpr bool kMapIsUsable = {};\n",
+        tiles.waves, tiles.stages, (geometry_request().head_dim + 15) / 16 * 16, tiles.map_is_usable);
+  }
+
+  static SizeFunction no_scratch() {
+    return [](const SymbolBindings&) { return int64_t{0}; };
+  }
+
+  KernelPhase phase(const std::string& name, const GpuAttentionTiles& tiles, const Dim& heads, const Dim& length,
+                    int64_t tile) const {
+    KernelPhase result;
+    result.function = name;
+    result.tasks = [batch = batch_, heads, length, tile](const SymbolBindings& bindings) {
+      return batch.evaluate(bindings) * heads.evaluate(bindings) * divide_up(length.evaluate(bindings), tile);
+    };
+    result.scratch_bytes = no_scratch();
+    result.threads = tiles.waves * target_.architecture().wave_width;
+    result.shared_bytes = tiles.shared_bytes;
+    return result;
+  }
+
+  GeneratedKernel write_forward() {
+    read_inputs();
+    const GpuAttentionTiles tiles = gpu_attention_forward_tiles(geometry_request(), target_.architecture());
+    bool q = false, k = false, v = false;
+    const std::string rows = row_function("q_row", "t", node_.inputs[0], q) +
+                             row_function("k_row", "s", node_.inputs[1], k) +
+                             row_function("v_row", "s", node_.inputs[2], v);
+    const std::string text =
+        problem(tile_constants(tiles) +
+                    fmt::format("static constexpr int kQueryTile = {};\nstatic constexpr int kKeyTile = {};\n"
+                                "static constexpr bool kDirectQ = {};\nstatic constexpr bool kDirectK = {};\n"
+                                "static constexpr bool kDirectV = {};\n",
+                                tiles.query_tile, tiles.key_tile, q, k, v),
+                rows);
+    std::string source =
+        "#include \"causeway/kernels/attention_block_map.h\"\n"
+        "#include \"causeway/kernels/gpu/attention.h\"\nnamespace {\n" +
+        text + "}\n" + entry("kernel", tiles, "gpu_attention_forward(problem, task);");
+    GeneratedKernel kernel = finish(std::move(source));
+    kernel.phases = {phase("kernel", tiles, query_heads_, query_length_, tiles.query_tile)};
+    return kernel;
+  }
+
+  GeneratedKernel write_backward() {
+    read_inputs();
+    const GpuAttentionTiles tiles = gpu_attention_backward_tiles(geometry_request(), target_.architecture());
+    bool q = false, k = false, v = false, gradient = false;
+    const std::string rows = row_function("q_row", "t", node_.inputs[0], q) +
+                             row_function("k_row", "s", node_.inputs[1], k) +
+                             row_function("v_row", "s", node_.inputs[2], v) +
+                             row_function("out_gradient_row", "t", node_.inputs[3], gradient);
+    const std::string text =
+        problem(tile_constants(tiles) +
+                    fmt::format("static constexpr int kGradientTile = {};\nstatic constexpr bool kDirectQ = {};\n"
+                                "static constexpr bool kDirectK = {};\nstatic constexpr bool kDirectV = {};\n"
+                                "static constexpr bool kDirectGradient = {};\n",
+                                tiles.key_tile, q, k, v, gradient),
+                rows);
+    const int32_t node = request_.members.front().node;
+    const bool for_queries = is_member({node, 0});
+    const bool for_keys = is_member({node, 1}), for_values = is_member({node, 2});
+    std::string source =
+        "#include \"causeway/kernels/attention_block_map.h\"\n"
+        "#include \"causeway/kernels/gpu/attention_gradient.h\"\nnamespace {\n" +
+        text + "}\n";
+    std::vector<KernelPhase> phases;
+    const auto add_keys = [&](const std::string& name, bool keys, bool values) {
+      source += entry(name, tiles, fmt::format("gpu_attention_key_gradient<{}, {}>(problem, task);", keys, values));
+      phases.push_back(phase(name, tiles, kv_heads_, key_length_, tiles.query_tile));
+    };
+    if (for_queries) {
+      source += entry("kernel_queries", tiles, "gpu_attention_query_gradient(problem, task);");
+      phases.push_back(phase("kernel_queries", tiles, query_heads_, query_length_, tiles.query_tile));
+    }
+    if (for_keys && for_values && tiles.gradients_together) {
+      add_keys("kernel_keys_values", true, true);
+    } else {
+      if (for_keys) add_keys("kernel_keys", true, false);
+      if (for_values) add_keys("kernel_values", false, true);
+    }
+    GeneratedKernel kernel = finish(std::move(source));
+    kernel.phases = std::move(phases);
+    return kernel;
+  }
+
+  std::string entry(const std::string& name, const GpuAttentionTiles& tiles, const std::string& call) {
+    return gpu_kernel(name, tiles.waves * target_.architecture().wave_width) +
+           "const Problem problem(buffers, sizes);\n" + call + "\n}\n";
+  }
+
+  // The address of a row of a head, where rows lie in memory as they are needed; `direct` says whether they do.
+  std::string row_function(const std::string& name, const std::string& position, Value operand_value, bool& direct) {
+    direct = false;
+    Value source = operand_value;
+    while (!materialized_.contains(source)) {
+      const Node& node = graph_.node(source);
+      if (node.op != Op::kReshape && node.op != Op::kPermute && node.op != Op::kSlice) return {};
+      source = node.inputs[0];
+    }
+    const Shape& shape = graph_.shape(operand_value);
+    const int first = static_cast<int>(variables_.size());
+    for (const auto& [variable, axis] :
+         {std::pair{std::string("b"), 0}, {std::string("h"), 2}, {position, 1}, {std::string("d"), 3}})
+      parameter(variable, shape[static_cast<size_t>(axis)]);
+    const std::vector<Index> at = {Index::of(first), Index::of(first + 2), Index::of(first + 1), Index::of(first + 3)};
+    const size_t known = variables_.size();
+    ExpressionEmitter emitter(graph_, *this, variables_, symbols_);
+    loads_.clear();
+    emitter.emit(operand_value, {{}, at});
+    if (loads_.size() != 1 || variables_.size() != known) return {};
+    Index linear = loads_.front();
+    const int64_t piece = 16 / static_cast<int64_t>(size_bytes(graph_.dtype(operand_value)));
+    bool contiguous = false;
+    for (auto term = linear.terms.begin(); term != linear.terms.end();) {
+      if (term->variable == first + 3) {
+        if (!term->coefficient.is_constant(1)) return {};
+        contiguous = true;
+        term = linear.terms.erase(term);
+        continue;
+      }
+      if (!term->coefficient.divide_exactly(piece)) return {};
+      ++term;
+    }
+    if (!contiguous || !(linear.offset.is_constant(0) || linear.offset.divide_exactly(piece))) return {};
+    if (shape[3].constant() % piece != 0) return {};
+    direct = true;
+    return fmt::format(
+        "CAUSEWAY_INLINE const Operand* {}(int64_t b, int64_t h, int64_t {}) const {{ return {} + {}; }}\n", name,
+        position, pointer(source), emitter.index_text(linear));
+  }
+
+  GeneratedKernel write_block_map() {
+    read_map_inputs();
+    const Shape& map = graph_.shape(request_.members.front());
+    const std::string problem_functions = map_functions();
+    std::string members = fmt::format("static constexpr int kBlockQ = {};\nstatic constexpr int kBlockK = {};\n",
+                                      spec_.block_q, spec_.block_k);
+    std::string initialisation;
+    declare_map_sizes(members, initialisation);
+    std::string source = "#include \"causeway/kernels/gpu/attention_block_map.h\"\nnamespace {\nstruct Problem {\n" +
+                         problem_members(members, initialisation) + problem_functions + "};\n}\n" +
+                         gpu_kernel("kernel", kMapThreads) +
+                         "const Problem problem(buffers, sizes);\ngpu_attention_block_map(problem, task);\n}\n";
+    GeneratedKernel kernel = finish(std::move(source));
+    KernelPhase phase;
+    phase.function = "kernel";
+    phase.tasks = [map](const SymbolBindings& bindings) { return element_count(map).evaluate(bindings); };
+    phase.scratch_bytes = no_scratch();
+    phase.threads = kMapThreads;
+    phase.shared_bytes = 2 * static_cast<int>(sizeof(int));
+    kernel.phases = {std::move(phase)};
+    return kernel;
+  }
+
+  std::vector<Index> loads_;
+};
+
+}  // namespace
+
+GeneratedKernel generate_gpu_attention_kernel(const Graph& graph, const MaterializedValues& materialized,
+                                              const KernelRequest& request, const Target& target) {
+  return GpuAttentionWriter(graph, materialized, request, target).write();
+}
+
+}  // namespace causeway

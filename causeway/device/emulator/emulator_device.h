@@ -1,0 +1,77 @@
+// A GPU imitated on the processor, for any architecture that kernels are compiled for: the same kernel text, a fiber
+// for every thread. Exact and slow. What it finds beside wrong results: threads that wait for each other for ever or
+// meet in different operations, too much shared memory, asynchronous results that are used too early; with checked
+// kernels also accesses outside of memory and races. What it cannot see: registers, spills, scheduling, the real
+// instructions.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "causeway/base/thread_pool.h"
+#include "causeway/device/device.h"
+#include "causeway/device/emulator/emulated_memory.h"
+#include "causeway/device/kernel_arguments.h"
+
+namespace causeway {
+
+class ThreadCluster;
+
+struct EmulatorOptions {
+  // Draws the order in which threads run. Results must not depend on it; the same seed gives the same order in any run.
+  uint64_t seed = 1;
+  // The target has the feature "checked": every access to memory is examined, at perhaps a hundredth of the speed, and
+  // a launch takes twelve times the memory that it touches.
+  bool checked = false;
+  // Of the host. 0: as many as the processors this process may use.
+  int threads = 0;
+};
+
+class EmulatorDevice : public Device {
+ public:
+  // Throws as gpu_architecture() does.
+  explicit EmulatorDevice(std::string_view processor, const EmulatorOptions& options = {});
+  ~EmulatorDevice() override;
+
+  std::string name() const override { return name_; }  // "emulator:sm_90a"
+  const Target& target() const override { return target_; }
+
+  // Memory that is not zeroed holds 0xff: NaN in every floating-point type. A buffer may outlive the device.
+  DeviceBuffer allocate(size_t bytes, bool zeroed = false) override;
+  // These throw Error(kInvalidArgument) when the device's side is not within one buffer.
+  void copy_to_device(void* to, const void* host, size_t bytes) override;
+  void copy_to_host(void* host, const void* from, size_t bytes) override;
+  void copy_on_device(void* to, const void* from, size_t bytes) override;
+
+  std::shared_ptr<DeviceModule> load(std::string_view image) override;
+  // Returns when all blocks have ended. Throws Error(kInvalidArgument) that names kernel, block and thread for whatever
+  // a kernel does wrong; what the launch wrote is undefined then, and the device can be used on.
+  void launch(const DeviceLaunch& launch) override;
+  void synchronize() override {}
+
+  int64_t bytes_in_use() const override { return memory_->bytes_in_use(); }
+  int64_t peak_bytes() const override { return memory_->peak_bytes(); }
+
+ private:
+  void check_limits(const DeviceLaunch& launch, const std::string& kernel) const;
+  std::vector<EncodedTensorMap> encode_maps(const DeviceLaunch& launch, const AllocationTable& allocations,
+                                            const std::string& kernel) const;
+
+  Target target_;
+  std::string name_;
+  uint64_t seed_;
+  std::shared_ptr<EmulatedMemory> memory_ = std::make_shared<EmulatedMemory>();
+  std::mutex mutex_;  // one launch at a time
+  ThreadPool pool_;
+  std::vector<std::unique_ptr<ThreadCluster>> clusters_;  // one per thread of the host
+  KernelArguments arguments_;
+  uint64_t launches_ = 0;
+};
+
+std::unique_ptr<Device> make_emulator_device(std::string_view processor, const EmulatorOptions& options = {});
+
+}  // namespace causeway

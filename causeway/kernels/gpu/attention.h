@@ -1,0 +1,292 @@
+// Attention on GPUs, forward: one block of threads for kQueryTile queries of one head, which goes over the keys in tiles
+// and keeps a running maximum and sum for each query (FlashAttention-2, Dao, arXiv 2307.08691).
+//
+// The problem P provides, beside what kernels/x86/attention.h asks of it (sizes, load_q, load_k, load_v, score, mask,
+// block_kind, store_out, store_lse),
+//   static constexpr int kQueryTile, kKeyTile, kWaves, kStages, kDimPadded;   // kDimPadded: kHeadDim up to a multiple of 16
+//   static constexpr bool kDirectQ, kDirectK, kDirectV;    // rows lie in memory as Operand, contiguous, 16-byte aligned:
+//   const Operand* q_row(b, h, t), k_row(b, h, s), v_row(b, h, s)
+//   static constexpr bool kMapIsUsable;    // tiles do not straddle blocks of the map
+// h of k and v counts key heads.
+#pragma once
+
+#include "causeway/kernels/gpu/attention_tile.h"
+
+namespace attention_tile {
+
+template <class P>
+constexpr int kForwardTileElements = P::kKeyTile* row_stride<typename P::Operand>(P::kDimPadded);
+
+// codegen/gpu_attention_geometry.h says how much shared memory this takes: the tiles of all stages, or a block's rows of
+// queries and later of results in their place; queries that are not kept in registers lie behind the tiles.
+template <class P>
+class Forward {
+  using T = typename P::Operand;
+  static constexpr int kThreads = P::kWaves * kWaveWidth;
+  static constexpr int kBlocks = P::kQueryTile / (16 * P::kWaves);  // of 16 queries, in each wave
+  static constexpr int kInner = P::kDimPadded / 16;
+  static constexpr int kOthers = P::kKeyTile / 16;
+  static constexpr int kStride = row_stride<T>(P::kDimPadded);
+  // Fragments of float are too large to keep on NVIDIA's units, which multiply them outside the matrix unit.
+  static constexpr bool kKeepQueries = sizeof(T) == 2;
+
+ public:
+  CAUSEWAY_INLINE Forward(const P& problem, int task) : p(problem) {
+    const int64_t heads = p.batch * p.query_heads;
+    const int64_t tiles = (p.query_length + P::kQueryTile - 1) / P::kQueryTile;
+    // Later queries see more keys under a causal mask: they start first.
+    first_query_ = (tiles - 1 - task / heads) * P::kQueryTile;
+    b_ = task % heads / p.query_heads;
+    h_ = task % heads % p.query_heads;
+    kv_head_ = h_ / (p.query_heads / p.kv_heads);
+    first_line_ = first_query_ + wave_index() * 16 * kBlocks;
+  }
+
+  CAUSEWAY_INLINE void run() {
+    load_queries();
+#pragma clang loop unroll(full)
+    for (int r = 0; r < kBlocks; ++r) {
+#pragma clang loop unroll(full)
+      for (int d = 0; d < kInner; ++d) output_[r][d] = Accumulator{};
+#pragma clang loop unroll(full)
+      for (int slot = 0; slot < kLinesPerLane; ++slot) {
+        maximum_[r][slot] = -kInfinity;
+        sum_[r][slot] = 0.0f;
+      }
+    }
+    int64_t key = next_tile(0);
+    int stage = 0;
+    if (P::kStages > 1 && key < p.key_length) load_tile(key, stage);
+    copy_async_commit();
+    while (key < p.key_length) {
+      const int64_t next = next_tile(key + P::kKeyTile);
+      if constexpr (P::kStages > 1) {
+        if (next < p.key_length) load_tile(next, stage ^ 1);
+        copy_async_commit();
+        copy_async_wait<1>();
+      } else {
+        load_tile(key, 0);
+        copy_async_commit();
+        copy_async_wait<0>();
+      }
+      block_barrier();
+      process_tile(key, stage);
+      block_barrier();
+      key = next;
+      if constexpr (P::kStages > 1) stage ^= 1;
+    }
+    copy_async_wait<0>();
+    finish();
+  }
+
+ private:
+  CAUSEWAY_INLINE T* tile(int stage, int which) const {
+    return reinterpret_cast<T*>(shared_memory()) + (2 * stage + which) * kForwardTileElements<P>;
+  }
+
+  CAUSEWAY_INLINE T* query_rows() const {
+    return reinterpret_cast<T*>(shared_memory()) + (kKeepQueries ? 0 : 2 * P::kStages * kForwardTileElements<P>);
+  }
+
+  CAUSEWAY_INLINE const T* query_block(int r, int d) const {
+    return query_rows() + (wave_index() * kBlocks + r) * 16 * kStride + 16 * d;
+  }
+
+  CAUSEWAY_INLINE void load_queries() {
+    T* rows = query_rows();
+    if constexpr (P::kDirectQ) {
+      stage_rows<T, P::kQueryTile, P::kDimPadded, P::kHeadDim, kThreads>(
+          rows, first_query_, p.query_length, [&](int64_t t) { return p.q_row(b_, h_, t); });
+    } else {
+      compute_rows<T, P::kQueryTile, P::kDimPadded, P::kHeadDim, kThreads>(
+          rows, first_query_, p.query_length, [&](int64_t t, int d) { return p.load_q(b_, h_, t, d); });
+    }
+    copy_async_commit();
+    copy_async_wait<0>();
+    block_barrier();
+    if constexpr (kKeepQueries) {
+#pragma clang loop unroll(full)
+      for (int r = 0; r < kBlocks; ++r) {
+#pragma clang loop unroll(full)
+        for (int d = 0; d < kInner; ++d) load_fragment(queries_[r][d], query_block(r, d), kStride);
+      }
+      block_barrier();
+    }
+  }
+
+  // The first tile from `key` on, of which any query of the block sees something.
+  CAUSEWAY_INLINE int64_t next_tile(int64_t key) const {
+    if constexpr (P::kHasBlockMap && P::kMapIsUsable) {
+      for (; key < p.key_length; key += P::kKeyTile) {
+        for (int64_t t = first_query_; t < first_query_ + P::kQueryTile && t < p.query_length; t += P::kBlockQ)
+          if (block_kind(p, b_, h_, t, key) != 0) return key;
+      }
+    }
+    return key;
+  }
+
+  CAUSEWAY_INLINE void load_tile(int64_t key, int stage) const {
+    if constexpr (P::kDirectK) {
+      stage_rows<T, P::kKeyTile, P::kDimPadded, P::kHeadDim, kThreads>(
+          tile(stage, 0), key, p.key_length, [&](int64_t s) { return p.k_row(b_, kv_head_, s); });
+    } else {
+      compute_rows<T, P::kKeyTile, P::kDimPadded, P::kHeadDim, kThreads>(
+          tile(stage, 0), key, p.key_length, [&](int64_t s, int d) { return p.load_k(b_, kv_head_, s, d); });
+    }
+    if constexpr (P::kDirectV) {
+      stage_rows<T, P::kKeyTile, P::kDimPadded, P::kHeadDim, kThreads>(
+          tile(stage, 1), key, p.key_length, [&](int64_t s) { return p.v_row(b_, kv_head_, s); });
+    } else {
+      compute_rows<T, P::kKeyTile, P::kDimPadded, P::kHeadDim, kThreads>(
+          tile(stage, 1), key, p.key_length, [&](int64_t s, int d) { return p.load_v(b_, kv_head_, s, d); });
+    }
+  }
+
+  CAUSEWAY_INLINE void process_tile(int64_t key, int stage) {
+    const uint8_t kind = first_line_ < p.query_length ? block_kind(p, b_, h_, first_line_, key) : 0;
+    if (kind == 0) return;
+    const bool masked = P::kHasMask && kind == 1;
+    Accumulator scores[kBlocks][kOthers];
+#pragma clang loop unroll(full)
+    for (int n = 0; n < kOthers; ++n) {
+#pragma clang loop unroll(full)
+      for (int r = 0; r < kBlocks; ++r) scores[r][n] = Accumulator{};
+#pragma clang loop unroll(full)
+      for (int d = 0; d < kInner; ++d) {
+        OtherFragment<T> keys;
+        load_fragment(keys, tile(stage, 0) + n * 16 * kStride + 16 * d, kStride);
+#pragma clang loop unroll(full)
+        for (int r = 0; r < kBlocks; ++r) {
+          if constexpr (!kKeepQueries) load_fragment(queries_[r][0], query_block(r, d), kStride);
+          multiply_scores<T>(scores[r][n], queries_[r][kKeepQueries ? d : 0], keys);
+        }
+      }
+    }
+#pragma clang loop unroll(full)
+    for (int r = 0; r < kBlocks; ++r) soften(scores[r], r, key, masked);
+#pragma clang loop unroll(full)
+    for (int n = 0; n < kOthers; ++n) {
+      WeightFragment<T> weights[kBlocks];
+#pragma clang loop unroll(full)
+      for (int r = 0; r < kBlocks; ++r) set_weights(weights[r], scores[r][n]);
+#pragma clang loop unroll(full)
+      for (int d = 0; d < kInner; ++d) {
+        ValueFragment<T> values;
+        load_fragment_transposed(values, tile(stage, 1) + n * 16 * kStride + 16 * d, kStride);
+#pragma clang loop unroll(full)
+        for (int r = 0; r < kBlocks; ++r) multiply_values<T>(output_[r][d], weights[r], values);
+      }
+    }
+  }
+
+  // Scores to weights exp2(score - maximum), with what was summed so far rescaled to the new maximum.
+  CAUSEWAY_INLINE void soften(Accumulator (&scores)[kOthers], int r, int64_t key, bool masked) {
+    const bool whole = key + P::kKeyTile <= p.key_length;
+    if (!P::kHasScore && !masked && whole) {
+      const float factor = p.scale * kLog2E;
+#pragma clang loop unroll(full)
+      for (int n = 0; n < kOthers; ++n) {
+#pragma clang loop unroll(full)
+        for (int i = 0; i < kAccumulatorElements; ++i) scores[n].v[i] *= factor;
+      }
+    } else {
+#pragma clang loop unroll(full)
+      for (int n = 0; n < kOthers; ++n) {
+#pragma clang loop unroll(full)
+        for (int i = 0; i < kAccumulatorElements; ++i) {
+          const int64_t t = first_line_ + 16 * r + line_of_slot(line_slot(i)), s = key + 16 * n + other_of(i);
+          // Positions past the ends are computed like the last ones and then left out.
+          const int64_t t_inside = t < p.query_length ? t : p.query_length - 1;
+          const int64_t s_inside = s < p.key_length ? s : p.key_length - 1;
+          const float x = modified_score(p, scores[n].v[i], b_, h_, t_inside, s_inside, masked);
+          scores[n].v[i] = s < p.key_length ? x : -kInfinity;
+        }
+      }
+    }
+    float shift[kLinesPerLane];
+#pragma clang loop unroll(full)
+    for (int slot = 0; slot < kLinesPerLane; ++slot) {
+      float largest = maximum_[r][slot];
+#pragma clang loop unroll(full)
+      for (int n = 0; n < kOthers; ++n) {
+#pragma clang loop unroll(full)
+        for (int i = 0; i < kAccumulatorElements; ++i)
+          if (line_slot(i) == slot) largest = __builtin_fmaxf(largest, scores[n].v[i]);
+      }
+      largest = over_line(largest, [](float a, float b) { return __builtin_fmaxf(a, b); });
+      shift[slot] = largest == -kInfinity ? 0.0f : largest;
+      const float rescale = fast_exp2(maximum_[r][slot] - shift[slot]);
+      maximum_[r][slot] = largest;
+      sum_[r][slot] *= rescale;
+#pragma clang loop unroll(full)
+      for (int d = 0; d < kInner; ++d) {
+#pragma clang loop unroll(full)
+        for (int i = 0; i < kAccumulatorElements; ++i)
+          if (line_slot(i) == slot) output_[r][d].v[i] *= rescale;
+      }
+    }
+#pragma clang loop unroll(full)
+    for (int n = 0; n < kOthers; ++n) {
+#pragma clang loop unroll(full)
+      for (int i = 0; i < kAccumulatorElements; ++i) {
+        const float weight = fast_exp2(scores[n].v[i] - shift[line_slot(i)]);
+        scores[n].v[i] = weight;
+        sum_[r][line_slot(i)] += weight;
+      }
+    }
+  }
+
+  CAUSEWAY_INLINE void finish() {
+    T* rows = reinterpret_cast<T*>(shared_memory()) + wave_index() * kBlocks * 16 * kStride;
+#pragma clang loop unroll(full)
+    for (int r = 0; r < kBlocks; ++r) {
+#pragma clang loop unroll(full)
+      for (int slot = 0; slot < kLinesPerLane; ++slot) {
+        const float sum = over_line(sum_[r][slot], [](float a, float b) { return a + b; });
+        const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
+        const int line = 16 * r + line_of_slot(slot);
+        if (first_line_ + line < p.query_length && other_of(0) == 0)
+          p.store_lse(b_, h_, first_line_ + line, (maximum_[r][slot] + fast_log2(sum)) * kLn2);
+#pragma clang loop unroll(full)
+        for (int d = 0; d < kInner; ++d) {
+#pragma clang loop unroll(full)
+          for (int i = 0; i < kAccumulatorElements; ++i)
+            if (line_slot(i) == slot)
+              rows[line * kStride + 16 * d + other_of(i)] = to_operand<T>(output_[r][d].v[i] * inverse);
+        }
+      }
+    }
+    wave_barrier();
+    constexpr int kPiece = 16 / sizeof(T), kPieces = P::kHeadDim / kPiece;
+    for (int piece = lane_index(); piece < 16 * kBlocks * kPieces; piece += kWaveWidth) {
+      const int line = piece / kPieces, d = piece % kPieces * kPiece;
+      if (first_line_ + line >= p.query_length) continue;
+      float values[kPiece];
+#pragma clang loop unroll(full)
+      for (int e = 0; e < kPiece; ++e) values[e] = to_float(rows[line * kStride + d + e]);
+#pragma clang loop unroll(full)
+      for (int e = 0; e < kPiece; ++e) p.store_out(b_, h_, first_line_ + line, d + e, values[e]);
+    }
+    for (int at = lane_index(); at < 16 * kBlocks * (P::kHeadDim % kPiece); at += kWaveWidth) {
+      const int line = at / (P::kHeadDim % kPiece == 0 ? 1 : P::kHeadDim % kPiece);
+      const int d = P::kHeadDim - 1 - at % (P::kHeadDim % kPiece == 0 ? 1 : P::kHeadDim % kPiece);
+      if (first_line_ + line < p.query_length)
+        p.store_out(b_, h_, first_line_ + line, d, to_float(rows[line * kStride + d]));
+    }
+  }
+
+  const P& p;
+  int64_t first_query_, first_line_, b_, h_, kv_head_;
+  LineFragment<T> queries_[kBlocks][kKeepQueries ? kInner : 1];
+  Accumulator output_[kBlocks][kInner];
+  float maximum_[kBlocks][kLinesPerLane];
+  float sum_[kBlocks][kLinesPerLane];
+};
+
+}  // namespace attention_tile
+
+// One block of a launch of batch * query_heads * ceil(query_length / kQueryTile), kWaves waves each.
+template <class P>
+CAUSEWAY_INLINE void gpu_attention_forward(const P& problem, int task) {
+  attention_tile::Forward<P>(problem, task).run();
+}

@@ -1,0 +1,398 @@
+// Attention on GPUs, backward, in two launches that share nothing but their inputs, so that every sum has one owner and
+// one order: the gradient of the queries by blocks of queries, those of keys and values by blocks of keys. Weights are
+// computed again from the logarithms that the forward pass left (lse).
+//
+// With x the score in natural units, w = exp(x - lse) and dw = dout . v:
+//   dx = w (dw - delta),   dq = scale sum dx score'(x) k,   dk = scale sum dx score'(x) q,   dv = sum w dout
+// The problem P provides what gpu/attention.h says, and kDirectGradient, out_gradient_row(b, h, t), load_out_gradient,
+// load_lse, load_delta, score_gradient, store_dq, store_dk, store_dv; kWaves 16-line groups make a block of either launch,
+// which goes over the others in tiles of kGradientTile.
+#pragma once
+
+#include "causeway/kernels/gpu/attention_tile.h"
+
+namespace attention_tile {
+
+template <class P>
+constexpr int kGradientTileElements = P::kGradientTile* row_stride<typename P::Operand>(P::kDimPadded);
+template <class P>
+constexpr int kGradientLineElements = 16 * P::kWaves * row_stride<typename P::Operand>(P::kDimPadded);
+
+// codegen/gpu_attention_geometry.h says how much shared memory a block takes: two operands of its own lines, kStages of
+// two operands of the others, and for the keys' launch the statistics of kStages tiles of queries.
+
+// A weight and the gradient of its product of query and key, from the product and from dout . v.
+struct PairGradient {
+  float weight, dproduct;
+};
+template <class P>
+CAUSEWAY_INLINE PairGradient pair_gradient(const P& p, float product, float dweight, float lse, float delta, int64_t b,
+                                           int64_t h, int64_t t, int64_t s, bool masked) {
+  const float x = modified_score(p, product, b, h, t, s, masked);
+  // A query that sees nothing has lse = -infinity, and no weights.
+  const float weight = lse == -kInfinity ? 0.0f : fast_exp2(x - lse * kLog2E);
+  float dproduct = weight * (dweight - delta) * p.scale;
+  if constexpr (P::kHasScore)
+    dproduct *= p.score_gradient(b, h, static_cast<int32_t>(t), static_cast<int32_t>(s), product * p.scale);
+  return {weight, weight == 0.0f ? 0.0f : dproduct};
+}
+
+// What both launches do alike: a block owns 16 kWaves lines with two operands each (a, b), and goes over tiles of others.
+template <class P>
+class GradientBlock {
+ protected:
+  using T = typename P::Operand;
+  static constexpr int kLines = 16 * P::kWaves;
+  static constexpr int kThreads = P::kWaves * kWaveWidth;
+  static constexpr int kInner = P::kDimPadded / 16;
+  static constexpr int kOthers = P::kGradientTile / 16;
+  static constexpr int kStride = row_stride<T>(P::kDimPadded);
+
+  CAUSEWAY_INLINE explicit GradientBlock(const P& problem) : p(problem) {}
+
+  CAUSEWAY_INLINE T* lines(int which) const {
+    return reinterpret_cast<T*>(shared_memory()) + which * kGradientLineElements<P>;
+  }
+  CAUSEWAY_INLINE T* tile(int stage, int which) const {
+    return lines(2) + (2 * stage + which) * kGradientTileElements<P>;
+  }
+  // [kStages][lse, delta][kGradientTile]
+  CAUSEWAY_INLINE float* statistics(int stage) const {
+    return reinterpret_cast<float*>(lines(2) + 2 * P::kStages * kGradientTileElements<P>) +
+           2 * stage * P::kGradientTile;
+  }
+
+  template <int kRows>
+  CAUSEWAY_INLINE void stage_queries(T* to, int64_t h, int64_t t) const {
+    if constexpr (P::kDirectQ) {
+      stage_rows<T, kRows, P::kDimPadded, P::kHeadDim, kThreads>(to, t, p.query_length,
+                                                                 [&](int64_t i) { return p.q_row(b_, h, i); });
+    } else {
+      compute_rows<T, kRows, P::kDimPadded, P::kHeadDim, kThreads>(
+          to, t, p.query_length, [&](int64_t i, int d) { return p.load_q(b_, h, i, d); });
+    }
+  }
+  template <int kRows>
+  CAUSEWAY_INLINE void stage_out_gradients(T* to, int64_t h, int64_t t) const {
+    if constexpr (P::kDirectGradient) {
+      stage_rows<T, kRows, P::kDimPadded, P::kHeadDim, kThreads>(to, t, p.query_length,
+                                                                 [&](int64_t i) { return p.out_gradient_row(b_, h, i); });
+    } else {
+      compute_rows<T, kRows, P::kDimPadded, P::kHeadDim, kThreads>(
+          to, t, p.query_length, [&](int64_t i, int d) { return p.load_out_gradient(b_, h, i, d); });
+    }
+  }
+  template <int kRows>
+  CAUSEWAY_INLINE void stage_keys(T* to, int64_t s) const {
+    if constexpr (P::kDirectK) {
+      stage_rows<T, kRows, P::kDimPadded, P::kHeadDim, kThreads>(to, s, p.key_length,
+                                                                 [&](int64_t i) { return p.k_row(b_, kv_head_, i); });
+    } else {
+      compute_rows<T, kRows, P::kDimPadded, P::kHeadDim, kThreads>(
+          to, s, p.key_length, [&](int64_t i, int d) { return p.load_k(b_, kv_head_, i, d); });
+    }
+  }
+  template <int kRows>
+  CAUSEWAY_INLINE void stage_values(T* to, int64_t s) const {
+    if constexpr (P::kDirectV) {
+      stage_rows<T, kRows, P::kDimPadded, P::kHeadDim, kThreads>(to, s, p.key_length,
+                                                                 [&](int64_t i) { return p.v_row(b_, kv_head_, i); });
+    } else {
+      compute_rows<T, kRows, P::kDimPadded, P::kHeadDim, kThreads>(
+          to, s, p.key_length, [&](int64_t i, int d) { return p.load_v(b_, kv_head_, i, d); });
+    }
+  }
+
+  // Products of the wave's lines of operand `which` with 16 others.
+  CAUSEWAY_INLINE Accumulator product(int which, const T* others) const {
+    Accumulator result{};
+#pragma clang loop unroll(full)
+    for (int d = 0; d < kInner; ++d) {
+      LineFragment<T> line;
+      OtherFragment<T> other;
+      load_fragment(line, lines(which) + wave_index() * 16 * kStride + 16 * d, kStride);
+      load_fragment(other, others + 16 * d, kStride);
+      multiply_scores<T>(result, line, other);
+    }
+    return result;
+  }
+
+  // sums += weights times 16 rows of `values`.
+  CAUSEWAY_INLINE void accumulate(Accumulator (&sums)[kInner], const Accumulator& weights, const T* values) const {
+    WeightFragment<T> fragment;
+    set_weights(fragment, weights);
+#pragma clang loop unroll(full)
+    for (int d = 0; d < kInner; ++d) {
+      ValueFragment<T> value;
+      load_fragment_transposed(value, values + 16 * d, kStride);
+      multiply_values<T>(sums[d], fragment, value);
+    }
+  }
+
+  // The wave's 16 lines through its own rows of operand `which`, in pieces of 16 bytes; store(line, d, value).
+  template <class F>
+  CAUSEWAY_INLINE void store(const Accumulator (&sums)[kInner], int which, F store_element) const {
+    T* rows = lines(which) + wave_index() * 16 * kStride;
+    wave_barrier();
+#pragma clang loop unroll(full)
+    for (int d = 0; d < kInner; ++d) {
+#pragma clang loop unroll(full)
+      for (int i = 0; i < kAccumulatorElements; ++i)
+        rows[line_of_slot(line_slot(i)) * kStride + 16 * d + other_of(i)] = to_operand<T>(sums[d].v[i]);
+    }
+    wave_barrier();
+    constexpr int kPiece = P::kHeadDim % (16 / sizeof(T)) == 0 ? 16 / sizeof(T) : 1;
+    constexpr int kPieces = P::kHeadDim / kPiece;
+    for (int piece = lane_index(); piece < 16 * kPieces; piece += kWaveWidth) {
+      const int line = piece / kPieces, d = piece % kPieces * kPiece;
+      float values[kPiece];
+#pragma clang loop unroll(full)
+      for (int e = 0; e < kPiece; ++e) values[e] = to_float(rows[line * kStride + d + e]);
+      store_element(line, d, values, kPiece);
+    }
+  }
+
+  const P& p;
+  int64_t b_ = 0, kv_head_ = 0;
+};
+
+template <class P>
+class QueryGradient : GradientBlock<P> {
+  using Base = GradientBlock<P>;
+  using typename Base::T;
+  using Base::b_, Base::kv_head_, Base::p, Base::kInner, Base::kLines, Base::kOthers, Base::kStride;
+
+ public:
+  CAUSEWAY_INLINE QueryGradient(const P& problem, int task) : Base(problem) {
+    const int64_t heads = p.batch * p.query_heads;
+    const int64_t blocks = (p.query_length + kLines - 1) / kLines;
+    first_query_ = (blocks - 1 - task / heads) * kLines;
+    b_ = task % heads / p.query_heads;
+    h_ = task % heads % p.query_heads;
+    kv_head_ = h_ / (p.query_heads / p.kv_heads);
+    first_line_ = first_query_ + wave_index() * 16;
+  }
+
+  CAUSEWAY_INLINE void run() {
+    this->template stage_queries<kLines>(this->lines(0), h_, first_query_);
+    this->template stage_out_gradients<kLines>(this->lines(1), h_, first_query_);
+    copy_async_commit();
+#pragma clang loop unroll(full)
+    for (int slot = 0; slot < kLinesPerLane; ++slot) {
+      const int64_t t = first_line_ + line_of_slot(slot);
+      lse_[slot] = t < p.query_length ? p.load_lse(b_, h_, t) : -kInfinity;
+      delta_[slot] = t < p.query_length ? p.load_delta(b_, h_, t) : 0.0f;
+    }
+#pragma clang loop unroll(full)
+    for (int d = 0; d < kInner; ++d) sums_[d] = Accumulator{};
+    int64_t key = next_tile(0);
+    int stage = 0;
+    if (P::kStages > 1 && key < p.key_length) load_tile(key, stage);
+    copy_async_commit();
+    while (key < p.key_length) {
+      const int64_t next = next_tile(key + P::kGradientTile);
+      if constexpr (P::kStages > 1) {
+        if (next < p.key_length) load_tile(next, stage ^ 1);
+        copy_async_commit();
+        copy_async_wait<1>();
+      } else {
+        load_tile(key, 0);
+        copy_async_commit();
+        copy_async_wait<0>();
+      }
+      block_barrier();
+      process_tile(key, stage);
+      block_barrier();
+      key = next;
+      if constexpr (P::kStages > 1) stage ^= 1;
+    }
+    copy_async_wait<0>();
+    block_barrier();
+    this->store(sums_, 0, [&](int line, int d, const float* values, int count) {
+      if (first_line_ + line >= p.query_length) return;
+#pragma clang loop unroll(full)
+      for (int e = 0; e < count; ++e) p.store_dq(b_, h_, first_line_ + line, d + e, values[e]);
+    });
+  }
+
+ private:
+  CAUSEWAY_INLINE int64_t next_tile(int64_t key) const {
+    if constexpr (P::kHasBlockMap && P::kMapIsUsable) {
+      for (; key < p.key_length; key += P::kGradientTile) {
+        for (int64_t t = first_query_; t < first_query_ + kLines && t < p.query_length; t += P::kBlockQ)
+          if (block_kind(p, b_, h_, t, key) != 0) return key;
+      }
+    }
+    return key;
+  }
+
+  CAUSEWAY_INLINE void load_tile(int64_t key, int stage) const {
+    this->template stage_keys<P::kGradientTile>(this->tile(stage, 0), key);
+    this->template stage_values<P::kGradientTile>(this->tile(stage, 1), key);
+  }
+
+  CAUSEWAY_INLINE void process_tile(int64_t key, int stage) {
+    const uint8_t kind = first_line_ < p.query_length ? block_kind(p, b_, h_, first_line_, key) : 0;
+    if (kind == 0) return;
+    const bool masked = P::kHasMask && kind == 1;
+#pragma clang loop unroll(full)
+    for (int n = 0; n < kOthers; ++n) {
+      const T* keys = this->tile(stage, 0) + n * 16 * kStride;
+      const Accumulator scores = this->product(0, keys);
+      const Accumulator dweights = this->product(1, this->tile(stage, 1) + n * 16 * kStride);
+      Accumulator gradients;
+#pragma clang loop unroll(full)
+      for (int i = 0; i < kAccumulatorElements; ++i) {
+        const int slot = line_slot(i);
+        const int64_t t = first_line_ + line_of_slot(slot), s = key + 16 * n + other_of(i);
+        const int64_t t_inside = t < p.query_length ? t : p.query_length - 1;
+        const int64_t s_inside = s < p.key_length ? s : p.key_length - 1;
+        const float gradient = pair_gradient(p, scores.v[i], dweights.v[i], lse_[slot], delta_[slot], b_, h_, t_inside,
+                                             s_inside, masked)
+                                   .dproduct;
+        gradients.v[i] = s < p.key_length ? gradient : 0.0f;
+      }
+      this->accumulate(sums_, gradients, keys);
+    }
+  }
+
+  int64_t first_query_, first_line_, h_;
+  float lse_[kLinesPerLane], delta_[kLinesPerLane];
+  Accumulator sums_[kInner];
+};
+
+// kForKeys, kForValues: which of the two sums to compute; registers hold both unless heads are wide.
+template <class P, bool kForKeys, bool kForValues>
+class KeyGradient : GradientBlock<P> {
+  using Base = GradientBlock<P>;
+  using typename Base::T;
+  using Base::b_, Base::kv_head_, Base::p, Base::kInner, Base::kLines, Base::kOthers, Base::kStride;
+
+ public:
+  CAUSEWAY_INLINE KeyGradient(const P& problem, int task) : Base(problem) {
+    // The first keys are seen by the most queries under a causal mask: they start first.
+    const int64_t heads = p.batch * p.kv_heads;
+    first_key_ = task / heads * kLines;
+    b_ = task % heads / p.kv_heads;
+    kv_head_ = task % heads % p.kv_heads;
+    first_line_ = first_key_ + wave_index() * 16;
+  }
+
+  CAUSEWAY_INLINE void run() {
+    this->template stage_keys<kLines>(this->lines(0), first_key_);
+    this->template stage_values<kLines>(this->lines(1), first_key_);
+    copy_async_commit();
+#pragma clang loop unroll(full)
+    for (int d = 0; d < kInner; ++d) dk_[d] = dv_[d] = Accumulator{};
+    const int64_t group = p.query_heads / p.kv_heads;
+    Position at = next_tile({kv_head_ * group, 0});
+    const int64_t end = (kv_head_ + 1) * group;
+    int stage = 0;
+    if (P::kStages > 1 && at.head < end) load_tile(at, stage);
+    copy_async_commit();
+    while (at.head < end) {
+      const Position next = next_tile({at.head, at.query + P::kGradientTile});
+      if constexpr (P::kStages > 1) {
+        if (next.head < end) load_tile(next, stage ^ 1);
+        copy_async_commit();
+        copy_async_wait<1>();
+      } else {
+        load_tile(at, 0);
+        copy_async_commit();
+        copy_async_wait<0>();
+      }
+      block_barrier();
+      process_tile(at, stage);
+      block_barrier();
+      at = next;
+      if constexpr (P::kStages > 1) stage ^= 1;
+    }
+    copy_async_wait<0>();
+    block_barrier();
+    if constexpr (kForKeys) this->store(dk_, 0, [&](int line, int d, const float* values, int count) {
+      if (first_line_ + line >= p.key_length) return;
+#pragma clang loop unroll(full)
+      for (int e = 0; e < count; ++e) p.store_dk(b_, kv_head_, first_line_ + line, d + e, values[e]);
+    });
+    if constexpr (kForValues) this->store(dv_, 1, [&](int line, int d, const float* values, int count) {
+      if (first_line_ + line >= p.key_length) return;
+#pragma clang loop unroll(full)
+      for (int e = 0; e < count; ++e) p.store_dv(b_, kv_head_, first_line_ + line, d + e, values[e]);
+    });
+  }
+
+ private:
+  struct Position {
+    int64_t head, query;
+  };
+
+  // The first tile of queries from `at` on that sees any of the block's keys; heads of the group follow each other.
+  CAUSEWAY_INLINE Position next_tile(Position at) const {
+    const int64_t end = (kv_head_ + 1) * (p.query_heads / p.kv_heads);
+    while (at.head < end) {
+      for (; at.query < p.query_length; at.query += P::kGradientTile) {
+        if constexpr (!(P::kHasBlockMap && P::kMapIsUsable)) return at;
+        for (int64_t s = first_key_; s < first_key_ + kLines && s < p.key_length; s += P::kBlockK)
+          if (block_kind(p, b_, at.head, at.query, s) != 0) return at;
+      }
+      at = {at.head + 1, 0};
+    }
+    return at;
+  }
+
+  CAUSEWAY_INLINE void load_tile(const Position& at, int stage) const {
+    this->template stage_queries<P::kGradientTile>(this->tile(stage, 0), at.head, at.query);
+    this->template stage_out_gradients<P::kGradientTile>(this->tile(stage, 1), at.head, at.query);
+    float* statistics = this->statistics(stage);
+    for (int i = thread_index(); i < P::kGradientTile; i += Base::kThreads) {
+      const int64_t t = at.query + i;
+      statistics[i] = t < p.query_length ? p.load_lse(b_, at.head, t) : -kInfinity;
+      statistics[P::kGradientTile + i] = t < p.query_length ? p.load_delta(b_, at.head, t) : 0.0f;
+    }
+  }
+
+  CAUSEWAY_INLINE void process_tile(const Position& at, int stage) {
+    const uint8_t kind = first_line_ < p.key_length ? block_kind(p, b_, at.head, at.query, first_line_) : 0;
+    if (kind == 0) return;
+    const bool masked = P::kHasMask && kind == 1;
+    const float* statistics = this->statistics(stage);
+#pragma clang loop unroll(full)
+    for (int n = 0; n < kOthers; ++n) {
+      const T* queries = this->tile(stage, 0) + n * 16 * kStride;
+      const T* out_gradients = this->tile(stage, 1) + n * 16 * kStride;
+      Accumulator scores = this->product(0, queries);
+      Accumulator dweights = this->product(1, out_gradients);
+#pragma clang loop unroll(full)
+      for (int i = 0; i < kAccumulatorElements; ++i) {
+        const int other = 16 * n + other_of(i);
+        const int64_t s = first_line_ + line_of_slot(line_slot(i)), t = at.query + other;
+        const int64_t t_inside = t < p.query_length ? t : p.query_length - 1;
+        const int64_t s_inside = s < p.key_length ? s : p.key_length - 1;
+        const PairGradient pair =
+            pair_gradient(p, scores.v[i], dweights.v[i], statistics[other], statistics[P::kGradientTile + other], b_,
+                          at.head, t_inside, s_inside, masked);
+        scores.v[i] = pair.weight;
+        dweights.v[i] = pair.dproduct;
+      }
+      if constexpr (kForValues) this->accumulate(dv_, scores, out_gradients);
+      if constexpr (kForKeys) this->accumulate(dk_, dweights, queries);
+    }
+  }
+
+  int64_t first_key_, first_line_;
+  Accumulator dk_[kInner], dv_[kInner];
+};
+
+}  // namespace attention_tile
+
+// One block of a launch of batch * query_heads * ceil(query_length / (16 kWaves)).
+template <class P>
+CAUSEWAY_INLINE void gpu_attention_query_gradient(const P& problem, int task) {
+  attention_tile::QueryGradient<P>(problem, task).run();
+}
+
+// One block of a launch of batch * kv_heads * ceil(key_length / (16 kWaves)).
+template <bool kForKeys, bool kForValues, class P>
+CAUSEWAY_INLINE void gpu_attention_key_gradient(const P& problem, int task) {
+  attention_tile::KeyGradient<P, kForKeys, kForValues>(problem, task).run();
+}

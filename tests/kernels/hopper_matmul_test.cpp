@@ -1,0 +1,278 @@
+// The Hopper matmul template: its results on the emulator (or on the device that CAUSEWAY_TEST_DEVICE names, "cuda"),
+// what the assembler makes of it, and the choice of tiles.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "causeway/base/error.h"
+#include "causeway/codegen/compiler.h"
+#include "causeway/codegen/gpu_matmul_geometry.h"
+#include "causeway/codegen/kernel_resources.h"
+#include "causeway/device/open_device.h"
+#include "causeway/kernels/gpu/matmul_layout.h"
+#include "causeway/kernels/types.h"
+
+namespace causeway {
+namespace {
+
+// C[batch, m, n] (bf16) = A B + residual (bf16).
+struct Case {
+  int64_t batch = 1, m = 128, n = 128, k = 128;
+  bool a_along_k = true, b_along_k = true;
+  HopperMatmulTile tile{128, 128, 4, 1, 132};
+  int splits = 1;
+  bool half = false;  // f16 operands
+  int lanes = 8;
+
+  std::string describe() const {
+    return fmt::format("batch {} {}x{}x{} along k: {} {}, tile {}x{} stages {} cluster {} blocks {}, splits {}, f16 {}",
+                       batch, m, n, k, a_along_k, b_along_k, tile.m, tile.n, tile.stages, tile.cluster, tile.blocks,
+                       splits, half);
+  }
+};
+
+std::string side_text(const std::string& type, bool along_k) {
+  return fmt::format(R"(
+  struct {0} {{
+    static constexpr bool kContiguousInK = {1};
+    CAUSEWAY_INLINE void load(void* shared, const TensorMapBytes* map, TransferBarrier* barrier, int contiguous,
+                              int other, int64_t batch_index) const {{
+      tensor_load(shared, map, barrier, contiguous, other, static_cast<int>(batch_index));
+    }}
+    CAUSEWAY_INLINE void load_multicast(void* shared, const TensorMapBytes* map, TransferBarrier* barrier,
+                                        int contiguous, int other, int64_t batch_index, uint16_t block_mask) const {{
+      tensor_load_multicast(shared, map, barrier, contiguous, other, static_cast<int>(batch_index), block_mask);
+    }}
+  }};
+)",
+                     type, along_k);
+}
+
+std::string kernel_text(const Case& c) {
+  std::string text = "#include \"causeway/kernels/gpu/matmul_hopper.h\"\nnamespace {\nstruct Problem {\n";
+  text += fmt::format("using Operand = {};\n", c.half ? "f16" : "bf16");
+  text += side_text("A", c.a_along_k) + side_text("B", c.b_along_k) + "A a;\nB b;\n";
+  text += matmul_tile_text(c.tile);
+  text +=
+      fmt::format("\nstatic constexpr int kSplits = {};\nstatic constexpr int kStoreLanes = {};\n", c.splits, c.lanes);
+  text += R"(
+  int64_t batch, m, n, k;
+  const bf16* residual;
+  bf16* result;
+  float* workspace;
+  CAUSEWAY_INLINE Problem(void* const* buffers, const int64_t* sizes)
+      : batch(sizes[0]), m(sizes[1]), n(sizes[2] * kStoreLanes), k(sizes[3]),
+        residual(global_pointer<const bf16>(buffers[2])), result(global_pointer<bf16>(buffers[3])),
+        workspace(global_pointer<float>(buffers[4])) {}
+  template <int V>
+  CAUSEWAY_INLINE void store(int64_t batch_index, int64_t m_index, int64_t n_index, const float (&values)[V]) const {
+    const int64_t at = (batch_index * m + m_index) * n + n_index;
+    bf16 stored[V];
+#pragma clang loop unroll(full)
+    for (int e = 0; e < V; ++e) stored[e] = to_bf16(values[e] + to_float(residual[at + e]));
+#pragma clang loop unroll(full)
+    for (int e = 0; e < V; ++e) result[at + e] = stored[e];
+  }
+};
+}
+)";
+  text += fmt::format("CAUSEWAY_KERNEL(kernel_run, {}, 1, 5, 4, 2) {{\n", hopper_matmul_threads(c.tile)) +
+          "const Problem problem(buffers, sizes);\nhopper_matmul_run(problem, maps, task);\n}\n";
+  if (c.splits > 1)
+    text += fmt::format("CAUSEWAY_KERNEL(kernel_combine, {}, 1, 5, 4, 2) {{\n", kGpuMatmulCombineThreads) +
+            "const Problem problem(buffers, sizes);\nmatmul_combine(problem, task);\n}\n";
+  return text;
+}
+
+Device& device() {
+  static const std::shared_ptr<Device> device = [] {
+    const char* spec = std::getenv("CAUSEWAY_TEST_DEVICE");
+    return open_device(spec != nullptr ? spec : "emulator:sm_90a");
+  }();
+  return *device;
+}
+
+TensorMap operand_map(const Case& c, int buffer, int64_t lines, bool along_k, int box_lines) {
+  TensorMap map;
+  map.buffer = buffer;
+  map.rank = 3;
+  map.sizes = {along_k ? c.k : lines, along_k ? lines : c.k, c.batch};
+  map.stride_bytes = {2, map.sizes[0] * 2, lines * c.k * 2};
+  map.box = {kHopperMatmulDepth, along_k ? box_lines : kHopperMatmulDepth, 1};
+  map.swizzle_bytes = 128;
+  return map;
+}
+
+float operand_value(uint16_t bits, bool half) {
+  return half ? to_float(__builtin_bit_cast(f16, bits)) : to_float(bf16{bits});
+}
+
+void expect_product(const Case& c) {
+  SCOPED_TRACE(c.describe());
+  std::mt19937 random(1);
+  const auto fill = [&](int64_t count, bool half) {
+    std::vector<uint16_t> values(static_cast<size_t>(count));
+    for (uint16_t& value : values) {
+      const float number = static_cast<float>(static_cast<int>(random() % 33) - 16) / 8;  // exact in both types
+      value = half ? __builtin_bit_cast(uint16_t, to_f16(number)) : to_bf16(number).bits;
+    }
+    return values;
+  };
+  const std::vector<uint16_t> a = fill(c.batch * c.m * c.k, c.half), b = fill(c.batch * c.n * c.k, c.half);
+  const std::vector<uint16_t> residual = fill(c.batch * c.m * c.n, false);
+  const auto upload = [](const std::vector<uint16_t>& values) {
+    DeviceBuffer buffer = device().allocate(values.size() * 2);
+    device().copy_to_device(buffer.data(), values.data(), values.size() * 2);
+    return buffer;
+  };
+  const DeviceBuffer a_buffer = upload(a), b_buffer = upload(b), residual_buffer = upload(residual);
+  const DeviceBuffer result_buffer = device().allocate(residual.size() * 2);
+  const DeviceBuffer workspace = device().allocate(residual.size() * 4 * static_cast<size_t>(c.splits));
+
+  const TensorMap maps[] = {operand_map(c, 0, c.m, c.a_along_k, hopper_matmul_box_lines(c.tile, c.tile.m, false)),
+                            operand_map(c, 1, c.n, c.b_along_k, hopper_matmul_box_lines(c.tile, c.tile.n, true))};
+  void* const buffers[] = {a_buffer.data(), b_buffer.data(), residual_buffer.data(), result_buffer.data(),
+                           workspace.data()};
+  const int64_t sizes[] = {c.batch, c.m, c.n / c.lanes, c.k};
+  const auto module = device().load(device().finish_image(compile_module(kernel_text(c), device().target())));
+  DeviceLaunch launch;
+  launch.kernel = module->kernel("kernel_run");
+  launch.buffers = buffers;
+  launch.sizes = sizes;
+  const int64_t clusters =
+      c.batch * c.splits * matmul_ceil_div(c.m, int64_t{c.tile.m} * c.tile.cluster) * matmul_ceil_div(c.n, c.tile.n);
+  launch.task_count = std::min<int64_t>(c.tile.blocks, clusters * c.tile.cluster);
+  launch.threads = hopper_matmul_threads(c.tile);
+  launch.shared_bytes = hopper_matmul_shared_bytes(c.tile);
+  launch.cluster = c.tile.cluster;
+  launch.tensor_maps = maps;
+  device().launch(launch);
+  if (c.splits > 1) {
+    launch.kernel = module->kernel("kernel_combine");
+    launch.task_count =
+        matmul_ceil_div(static_cast<int64_t>(residual.size()) / c.lanes, int64_t{kGpuMatmulCombineThreads});
+    launch.threads = kGpuMatmulCombineThreads;
+    launch.shared_bytes = 0;
+    launch.cluster = 1;
+    device().launch(launch);
+  }
+  std::vector<uint16_t> result(residual.size());
+  device().copy_to_host(result.data(), result_buffer.data(), result.size() * 2);
+
+  int wrong = 0;
+  for (int64_t batch = 0; batch < c.batch; ++batch) {
+    for (int64_t m = 0; m < c.m; ++m) {
+      for (int64_t n = 0; n < c.n; ++n) {
+        float sum = 0;  // exact: multiples of 1/64 below 2^18
+        for (int64_t k = 0; k < c.k; ++k) {
+          const int64_t in_a = c.a_along_k ? m * c.k + k : k * c.m + m, in_b = c.b_along_k ? n * c.k + k : k * c.n + n;
+          sum += operand_value(a[static_cast<size_t>(batch * c.m * c.k + in_a)], c.half) *
+                 operand_value(b[static_cast<size_t>(batch * c.n * c.k + in_b)], c.half);
+        }
+        const auto at = static_cast<size_t>((batch * c.m + m) * c.n + n);
+        const uint16_t expected = to_bf16(sum + to_float(bf16{residual[at]})).bits;
+        if (result[at] != expected && ++wrong <= 3)
+          ADD_FAILURE() << "batch " << batch << " row " << m << " column " << n << ": " << to_float(bf16{result[at]})
+                        << " instead of " << to_float(bf16{expected});
+      }
+    }
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(HopperMatmul, EveryOrientation) {
+  for (const bool a_along_k : {true, false})
+    for (const bool b_along_k : {true, false})
+      expect_product({.m = 128, .n = 128, .k = 192, .a_along_k = a_along_k, .b_along_k = b_along_k});
+}
+
+TEST(HopperMatmul, EveryTile) {
+  for (const int m : {64, 128})
+    for (const int n : {64, 192, 256})
+      expect_product({.m = 64, .n = 256, .k = 128, .b_along_k = n != 192, .tile = {m, n, 2, 1, 132}});
+}
+
+TEST(HopperMatmul, SizesThatNoTileDivides) {
+  for (const bool a_along_k : {true, false})
+    for (const bool b_along_k : {true, false})
+      expect_product({.m = 152, .n = 136, .k = 88, .a_along_k = a_along_k, .b_along_k = b_along_k});
+}
+
+// The ring goes around several times, across tiles, and the producer runs ahead of results that are being stored.
+TEST(HopperMatmul, BlocksComputeManyTiles) {
+  expect_product({.m = 320, .n = 264, .k = 328, .tile = {128, 64, 3, 1, 2}, .half = true});
+}
+
+TEST(HopperMatmul, ClustersShareB) {
+  for (const bool b_along_k : {true, false})
+    expect_product({.m = 384, .n = 256, .k = 200, .b_along_k = b_along_k, .tile = {128, 128, 3, 2, 4}});
+}
+
+TEST(HopperMatmul, BatchesAndNarrowStores) {
+  expect_product(
+      {.batch = 3, .m = 72, .n = 76 * 2, .k = 72, .b_along_k = false, .tile = {64, 128, 2, 1, 4}, .lanes = 4});
+}
+
+TEST(HopperMatmul, SplitsOfKAreAddedInOrder) {
+  expect_product({.batch = 2,
+                  .m = 64,
+                  .n = 64,
+                  .k = 456,
+                  .a_along_k = false,
+                  .b_along_k = false,
+                  .tile = {64, 64, 3, 1, 132},
+                  .splits = 4});
+}
+
+// A C75xx note means that the assembler lets matrix instructions run one after the other, or ignores setmaxnreg.
+TEST(HopperMatmul, AssemblesWithoutSpillsOrNotes) {
+  if (find_ptxas().empty()) GTEST_SKIP() << "no ptxas";
+  for (const bool a_along_k : {true, false}) {
+    for (const HopperMatmulTile tile : {HopperMatmulTile{128, 256, 4, 2, 132}, HopperMatmulTile{64, 256, 4, 1, 132}}) {
+      const Case c{.a_along_k = a_along_k, .b_along_k = !a_along_k, .tile = tile};
+      SCOPED_TRACE(c.describe());
+      const Target target = gpu_target("sm_90a");
+      const std::string image = compile_module(kernel_text(c), target);
+      EXPECT_NE(image.find("wgmma.mma_async"), std::string::npos);
+      EXPECT_NE(image.find("cp.async.bulk.tensor"), std::string::npos);
+      const auto resources = kernel_resources(image, target);
+      ASSERT_TRUE(resources.has_value());
+      for (const KernelResources& kernel : *resources) {
+        EXPECT_EQ(kernel.spill_bytes, 0);
+        EXPECT_EQ(kernel.stack_bytes, 0);
+        EXPECT_TRUE(kernel.notes.empty()) << kernel.notes.front();
+        if (tile.m == 128) EXPECT_EQ(kernel.registers, 168);
+      }
+    }
+  }
+}
+
+TEST(HopperMatmulPlan, TilesFitTheirProduct) {
+  const GpuArchitecture& hopper = gpu_architecture("sm_90a");
+  const auto choose = [&](int64_t m, int64_t n, int64_t k, bool may_share_b = true) {
+    return choose_hopper_matmul(hopper, may_share_b, 1, m, n, k);
+  };
+  EXPECT_EQ(choose(8192, 8192, 8192).tile, (HopperMatmulTile{128, 256, 4, 2, 132}));
+  EXPECT_EQ(choose(8192, 8192, 8192, false).tile, (HopperMatmulTile{128, 256, 4, 1, 132}));
+  EXPECT_EQ(choose(8192, 8192, 8192).splits, 1);
+  EXPECT_GT(choose(768, 768, 65536).splits, 1);
+  EXPECT_EQ(choose(768, 768, kUnknownSize).splits, 1);
+  for (const int64_t size : {8, 64, 200, 768, 1024, 4096, 50304}) {
+    const HopperMatmulPlan plan = choose(size, 768, size);
+    const int64_t slices = matmul_ceil_div(size, kHopperMatmulDepth);
+    EXPECT_LE(hopper_matmul_shared_bytes(plan.tile), hopper.shared_bytes);
+    EXPECT_GE(plan.tile.stages, 2);
+    EXPECT_EQ(plan.tile.blocks % plan.tile.cluster, 0);
+    EXPECT_LT(matmul_ceil_div(slices, plan.splits) * (plan.splits - 1), slices) << "an empty part of " << size;
+  }
+}
+
+}  // namespace
+}  // namespace causeway

@@ -1,0 +1,113 @@
+// What the writers of GPU loops decide, seen in the text they write.
+#include <gmock/gmock.h>
+
+#include "causeway/graph/parser.h"
+#include "causeway/program/fusion.h"
+
+namespace causeway {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+std::vector<GeneratedKernel> kernels(const std::string& text, Target target = gpu_target("sm_90a")) {
+  const Graph graph = parse_graph(text);
+  const FusionResult fusion = fuse(graph, target);
+  std::vector<GeneratedKernel> result;
+  for (const KernelRequest& request : fusion.kernels)
+    result.push_back(generate_kernel(graph, fusion.materialized, request, target));
+  return result;
+}
+
+std::string elementwise(const std::string& type) {
+  return "%0 = input \"x\" : " + type + "\n%1 = neg(%0) : " + type + "\nreturn %1\n";
+}
+
+TEST(GpuKernelText, AThreadComputesSixteenBytesOfTheNarrowestTensor) {
+  EXPECT_THAT(kernels(elementwise("bf16[64, 4096]"))[0].source, HasSubstr("store_lanes(b1 + (r0 * 8), v0)"));
+  EXPECT_THAT(kernels(elementwise("f32[64, 4096]"))[0].source, HasSubstr("store_lanes(b1 + (r0 * 4), v0)"));
+  EXPECT_THAT(kernels(elementwise("i64[64, 4096]"))[0].source, HasSubstr("store_lanes(b1 + (r0 * 2), v0)"));
+}
+
+TEST(GpuKernelText, OnlyARaggedEndIsChecked) {
+  EXPECT_THAT(kernels(elementwise("f32[1024]"))[0].source, Not(HasSubstr("return;")));
+  EXPECT_THAT(kernels(elementwise("f32[1020]"))[0].source, Not(HasSubstr("const int lanes")));
+  EXPECT_THAT(kernels(elementwise("f32[1021]"))[0].source, HasSubstr("const int lanes = "));
+}
+
+TEST(GpuKernelText, IndicesAreNarrowWhereTheyFit) {
+  EXPECT_THAT(kernels(elementwise("f32[32768, 32768]"))[0].source, HasSubstr("const int32_t position"));
+  EXPECT_THAT(kernels(elementwise("f32[65536, 32768]"))[0].source, HasSubstr("const int64_t position"));
+  EXPECT_THAT(kernels(elementwise("f32[B, 64]"))[0].source, HasSubstr("const int64_t position"));
+}
+
+TEST(GpuKernelText, ShortRowsShareABlockAndLongOnesHaveTheirOwn) {
+  const auto sum = [](const std::string& shape) {
+    return "%0 = input \"x\" : f32[" + shape + "]\n%1 = reduce_sum(%0) {axes=[1]} : f32[64]\nreturn %1\n";
+  };
+  const GeneratedKernel wave = kernels(sum("64, 512"))[0];
+  EXPECT_THAT(wave.source, HasSubstr("team_reduce<32>"));
+  EXPECT_EQ(wave.phases[0].tasks({}), 8);
+  EXPECT_EQ(wave.phases[0].shared_bytes, 0);
+  const GeneratedKernel block = kernels(sum("64, 4096"))[0];
+  EXPECT_THAT(block.source, HasSubstr("team_reduce<256>"));
+  EXPECT_EQ(block.phases[0].tasks({}), 64);
+  EXPECT_EQ(block.phases[0].threads, 256);
+}
+
+// Results must not depend on how many multiprocessors the device has.
+TEST(GpuKernelText, PartsDependOnSizesOnly) {
+  const std::string text = R"(%0 = input "x" : f32[1000000]
+%1 = reduce_sum(%0) {axes=[0]} : f32[]
+%2 = sqrt(%1) : f32[]
+%3 = input "y" : f32[8192, 768]
+%4 = reduce_sum(%3) {axes=[0]} : f32[768]
+return %2, %4
+)";
+  Target large = gpu_target("sm_90a");
+  Target small = large;
+  small.parallel_units = 1;
+  large.parallel_units = 300;
+  const std::vector<GeneratedKernel> a = kernels(text, large), b = kernels(text, small);
+  ASSERT_EQ(a.size(), 2u);
+  for (size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i].source, b[i].source);
+    ASSERT_EQ(a[i].phases.size(), 2u);
+    EXPECT_GT(a[i].phases[0].tasks({}), 50);
+    EXPECT_GT(a[i].workspace_bytes({}), 0);
+  }
+}
+
+TEST(GpuKernelText, RowsStayInRegistersBetweenPasses) {
+  const std::string source = kernels(R"(%0 = input "x" : f32[64, 768]
+%1 = reduce_max(%0) {axes=[1]} : f32[64]
+%2 = broadcast(%1) {axes=[0]} : f32[64, 768]
+%3 = sub(%0, %2) : f32[64, 768]
+return %3
+)")[0]
+                                 .source;
+  EXPECT_THAT(source, HasSubstr("float k0["));
+  EXPECT_EQ(source.find("b0[", source.find("b0[") + 1), std::string::npos) << "read twice:\n" << source;
+}
+
+TEST(GpuKernelText, ConditionsOfWholeVectorsAreDecidedOnce) {
+  EXPECT_THAT(kernels(R"(%0 = input "q" : bf16[64, 768]
+%1 = input "k" : bf16[64, 768]
+%2 = concat(%0, %1) {axes=[1]} : bf16[64, 1536]
+return %2
+)")[0]
+                  .source,
+              HasSubstr("if (r1 * 8 < 768)"));
+}
+
+TEST(GpuKernelText, TransposesWorkOnTiles) {
+  const GeneratedKernel kernel = kernels(R"(%0 = input "x" : f32[96, 256]
+%1 = permute(%0) {axes=[1, 0]} : f32[256, 96]
+return %1
+)")[0];
+  EXPECT_THAT(kernel.source, HasSubstr("read_tiles"));
+  EXPECT_EQ(kernel.phases[0].tasks({}), 16 * 2);
+}
+
+}  // namespace
+}  // namespace causeway
