@@ -11,9 +11,7 @@
 #include "causeway/base/thread_pool.h"
 #include "causeway/device/cpu/cpu_device.h"
 #include "causeway/device/cpu/host_target.h"
-#if __has_include("causeway/device/emulator/emulator_device.h")
 #include "causeway/device/emulator/emulator_device.h"
-#endif
 
 namespace causeway {
 namespace {
@@ -67,11 +65,7 @@ int gpu_index(const Spec& spec) {
 
 std::shared_ptr<Device> open_emulator(const std::string& processor) {
   gpu_architecture(processor);  // names the known ones where this is none
-#if __has_include("causeway/device/emulator/emulator_device.h")
   return std::make_shared<EmulatorDevice>(processor, EmulatorOptions());
-#else
-  throw Error(ErrorKind::kUnsupported, "this build has no emulator", "emulator:" + processor);
-#endif
 }
 
 // The first of a vendor's GPUs that can be opened, or null.

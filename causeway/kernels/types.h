@@ -52,11 +52,15 @@ CAUSEWAY_INLINE float to_float(float value) { return value; }
 CAUSEWAY_INLINE float to_float(bf16 value) { return float_from_bits(static_cast<uint32_t>(value.bits) << 16); }
 
 CAUSEWAY_INLINE bf16 to_bf16(float value) {
+#if defined(__NVPTX__)
+  return __builtin_bit_cast(bf16, static_cast<__bf16>(value));  // one instruction
+#else
   uint32_t bits = bits_from_float(value);
   uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
   uint32_t quiet = (bits >> 16) | 0x40u;
   bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
   return bf16{static_cast<uint16_t>(is_nan ? quiet : rounded)};
+#endif
 }
 
 CAUSEWAY_INLINE float to_float(f16 value) { return static_cast<float>(value); }

@@ -1,6 +1,7 @@
 #include "causeway/passes/expand_linear_cross_entropy.h"
 
 #include <algorithm>
+#include <limits>
 #include <numbers>
 
 #include "causeway/graph/rewrite.h"
@@ -27,9 +28,14 @@ int64_t rows_per_chunk(int64_t tokens, int64_t vocabulary, int64_t element_bytes
 }
 
 Chunk expand_chunk(const Builder& build, Value x, Value weight, Value targets, Value token_weights, const Needs& needs,
-                   DType logits_type) {
-  const Value logits = build.cast(build.dot(x, weight, false, true, logits_type), DType::kF32);
+                   DType logits_type, const Dim& vocabulary) {
+  Value logits = build.cast(build.dot(x, weight, false, true, logits_type), DType::kF32);
   const Shape shape = build.shape(logits);
+  if (!(shape[1] == vocabulary)) {
+    const Value exists = build.less(build.iota(DType::kI32, shape, 1),
+                                    build.constant(DType::kI32, shape, static_cast<double>(vocabulary.constant())));
+    logits = build.select(exists, logits, build.constant_like(logits, -std::numeric_limits<double>::infinity()));
+  }
   const auto over_vocabulary = [&](Value value) { return build.broadcast_over(value, shape, {1}); };
 
   const Value row_max = build.reduce_max(logits, {1});
@@ -65,13 +71,20 @@ std::vector<Value> expand(Graph& target, const std::vector<Value>& inputs, const
   const Builder build(target);
   const Value x = inputs[0];
   // The dots need operands of one type: that of x.
-  const Value weight = build.cast(inputs[1], build.dtype(x));
+  Value weight = build.cast(inputs[1], build.dtype(x));
   const DType logits_type = options.narrow_logits ? build.dtype(x) : DType::kF32;
   const Dim tokens = build.shape(x)[0], vocabulary = build.shape(weight)[0];
+  if (vocabulary.is_constant() && vocabulary.constant() % options.vocabulary_multiple != 0) {
+    const int64_t more = options.vocabulary_multiple - vocabulary.constant() % options.vocabulary_multiple;
+    weight = build.pad(weight, {0, 0}, {more, 0}, 0);
+  }
+  const auto without_padding = [&](Value dweight) {
+    return dweight.valid() ? build.slice_axis(dweight, 0, 0, vocabulary) : dweight;
+  };
   const bool chunked = tokens.is_constant() && vocabulary.is_constant() && tokens.constant() > 0;
   if (!chunked) {
-    const Chunk chunk = expand_chunk(build, x, weight, inputs[2], inputs[3], needs, logits_type);
-    return {chunk.loss, chunk.dx, chunk.dweight};
+    const Chunk chunk = expand_chunk(build, x, weight, inputs[2], inputs[3], needs, logits_type, vocabulary);
+    return {chunk.loss, chunk.dx, without_padding(chunk.dweight)};
   }
 
   const int64_t count = tokens.constant();
@@ -83,13 +96,14 @@ std::vector<Value> expand(Graph& target, const std::vector<Value>& inputs, const
   for (int64_t start = 0; start < count; start += rows) {
     const int64_t limit = std::min(count, start + rows);
     const auto part = [&](Value value) { return build.slice_axis(value, 0, start, limit); };
-    const Chunk chunk = expand_chunk(build, part(x), weight, part(inputs[2]), part(inputs[3]), needs, logits_type);
+    const Chunk chunk =
+        expand_chunk(build, part(x), weight, part(inputs[2]), part(inputs[3]), needs, logits_type, vocabulary);
     if (needs.loss) accumulate(total.loss, chunk.loss);
     if (needs.dx) dx.push_back(chunk.dx);
     if (needs.dweight) accumulate(total.dweight, chunk.dweight);
   }
   if (needs.dx) total.dx = build.concat(std::move(dx), 0);
-  return {total.loss, total.dx, total.dweight};
+  return {total.loss, total.dx, without_padding(total.dweight)};
 }
 
 }  // namespace

@@ -169,6 +169,7 @@ class Fuser {
         return;
       case Op::kDot:
         for (const Value input : node.inputs) require_operand(input);
+        make_operands_direct(node);
         return;
       case Op::kAttention:
       case Op::kAttentionGradient: {
@@ -260,7 +261,6 @@ class Fuser {
       for (size_t k = kernels_.size(); k-- > std::max(earliest, recent);)
         if (try_join(k, request, reads)) return;
     }
-    make_operands_direct(request, node);
     for (const Value member : members) kernel_of_[member] = kernels_.size();
     kernels_.push_back(std::move(request));
     reads_.emplace_back(reads.begin(), reads.end());
@@ -378,13 +378,10 @@ class Fuser {
   }
 
   // Operands whose index arithmetic cannot be had for free while packing are stored beforehand.
-  void make_operands_direct(const KernelRequest& request, const Node& node) {
-    if (request.kind != KernelKind::kDot || can_generate(graph_, materialized_, request, target_)) return;
-    for (const Value input : node.inputs) {
-      if (materialized_.contains(input)) continue;
-      materialized_.insert(input);
-      place(input.node);
-    }
+  void make_operands_direct(const Node& node) {
+    const Value result{static_cast<int32_t>(&node - graph_.nodes().data()), 0};
+    if (can_generate(graph_, materialized_, lone_request(node, {result}), target_)) return;
+    for (const Value input : node.inputs) materialized_.insert(input);
   }
 
   // A member is written when anything but its own kernel needs it.

@@ -14,10 +14,10 @@ std::shared_ptr<Runtime>& current_runtime() {
 }
 
 std::string options_text(const PipelineOptions& options) {
-  return fmt::format("{} {} {} {} {} {}", dtype_name(options.mixed_precision.compute),
+  return fmt::format("{} {} {} {} {} {} {}", dtype_name(options.mixed_precision.compute),
                      dtype_name(options.mixed_precision.residual), recompute_policy_name(options.recompute),
                      options.expand_linear_cross_entropy, options.linear_cross_entropy.logits_bytes,
-                     options.linear_cross_entropy.narrow_logits);
+                     options.linear_cross_entropy.narrow_logits, options.linear_cross_entropy.vocabulary_multiple);
 }
 
 }  // namespace

@@ -28,6 +28,7 @@ PipelineOptions pipeline_options(const Recipe& recipe) {
   // Narrow logits make longer chunks in the same memory, whose products run faster.
   options.linear_cross_entropy.narrow_logits = recipe.train.precision == "bf16";
   const bool gpu = Runtime::current().device().target().is_gpu();
+  if (gpu) options.linear_cross_entropy.vocabulary_multiple = 64;
   options.linear_cross_entropy.logits_bytes = int64_t{gpu ? 512 : 128} << 20;
   return options;
 }

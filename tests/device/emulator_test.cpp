@@ -346,6 +346,82 @@ CAUSEWAY_KERNEL(beyond_shared, 64, 1, 1, 1, 0) {
   EXPECT_THROW(emulated.device.launch(launch), Error);
 }
 
+// What orders threads on Hopper beside barriers of the block: mbarriers, named barriers; and what blocks do through the
+// tensor copy engine.
+TEST(Emulator, RacesAroundHoppersBarriersAreFound) {
+  const char* text = R"(
+#include "causeway/kernels/gpu/hopper.h"
+template <bool kWaits>
+CAUSEWAY_INLINE void hand_over(void* const* buffers) {
+  auto* full = reinterpret_cast<TransferBarrier*>(shared_memory());
+  float* values = reinterpret_cast<float*>(shared_memory() + 128);
+  if (thread_index() == 0) {
+    barrier_init(full, 128);
+    barrier_init_fence();
+  }
+  block_barrier();
+  if (thread_index() < 128) {
+    values[thread_index()] = 1;
+    barrier_arrive(full);
+  } else {
+    if (kWaits) barrier_wait(full, 0);
+    global_pointer<float>(buffers[0])[thread_index() - 128] = values[255 - thread_index()];
+  }
+}
+CAUSEWAY_KERNEL(waits, 256, 1, 1, 0, 0) { hand_over<true>(buffers); }
+CAUSEWAY_KERNEL(does_not_wait, 256, 1, 1, 0, 0) { hand_over<false>(buffers); }
+template <int kThreads>
+CAUSEWAY_INLINE void turn(void* const* buffers) {
+  float* values = reinterpret_cast<float*>(shared_memory());
+  values[thread_index()] = 1;
+  if (kThreads == 256) named_barrier(1, 256);
+  else named_barrier(1 + thread_index() / kThreads, kThreads);
+  global_pointer<float>(buffers[0])[thread_index()] = values[255 - thread_index()];
+}
+CAUSEWAY_KERNEL(named_for_all, 256, 1, 1, 0, 0) { turn<256>(buffers); }
+CAUSEWAY_KERNEL(named_for_half, 256, 1, 1, 0, 0) { turn<128>(buffers); }
+CAUSEWAY_KERNEL(stores, 128, 1, 1, 1, 1) {
+  float* values = reinterpret_cast<float*>(shared_memory());
+  values[thread_index()] = 1;
+  fence_async_shared();
+  block_barrier();
+  if (thread_index() == 0) {
+    tensor_store(&maps[0], values, 0, static_cast<int>(task * sizes[0]));
+    tensor_store_commit();
+    tensor_store_wait<0>();
+  }
+}
+)";
+  Emulated emulated("sm_90a", text, kChecked);
+  EXPECT_EQ(emulated.failure("waits", 1, 256, 1024), "no failure");
+  EXPECT_THAT(emulated.failure("does_not_wait", 1, 256, 1024), HasSubstr("a race: "));
+  EXPECT_EQ(emulated.failure("named_for_all", 1, 256, 1024), "no failure");
+  EXPECT_THAT(emulated.failure("named_for_half", 1, 256, 1024), HasSubstr("a race: "));
+
+  // Boxes of 8 rows of 16 words.
+  TensorMap map;
+  map.element_bytes = 4;
+  map.sizes = {16, 64};
+  map.stride_bytes = {4, 64};
+  map.box = {16, 8};
+  const auto store = [&](int64_t step) -> std::string {
+    emulated.sizes = {step};
+    DeviceLaunch launch = emulated.launch_of("stores", 2, 128, 512);
+    launch.tensor_maps = {&map, 1};
+    try {
+      emulated.device.launch(launch);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no failure";
+  };
+  EXPECT_EQ(store(8), "no failure");
+  EXPECT_THAT(store(7), AllOf(HasSubstr("a race: "), HasSubstr("by tensor_store()"),
+                              HasSubstr("for they are in different blocks")));
+  map.sizes = {16, 65};
+  EXPECT_THAT(store(8), HasSubstr("it covers 4160 bytes that begin at byte 0 of an allocation of 4096 bytes"));
+}
+
 TEST(Emulator, ThreadsThatNeverMeetAreReported) {
   Emulated emulated("sm_90a", R"(
 CAUSEWAY_KERNEL(divergent_barrier, 64, 1, 1, 0, 0) {

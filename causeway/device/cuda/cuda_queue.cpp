@@ -31,9 +31,6 @@ bool is_fatal(Result result) {
   }
 }
 
-// The extra parameter of a launch: a list of keys and values (CU_LAUNCH_PARAM_*).
-void* launch_key(uintptr_t key) { return reinterpret_cast<void*>(key); }
-
 }  // namespace
 
 CudaQueue::CudaQueue(std::shared_ptr<const CudaDriver> driver, std::string name, int device)
@@ -280,9 +277,9 @@ void CudaQueue::launch(const GpuLaunch& launch) {
   config.stream = stream_;
   config.attributes = &cluster;
   config.attribute_count = launch.cluster > 1 ? 1 : 0;
-  size_t bytes = launch.argument_bytes;
-  std::array<void*, 5> extra = {launch_key(1), launch.arguments, launch_key(2), &bytes, launch_key(0)};
-  const Result result = driver_->launch(&config, kernel.function, nullptr, extra.data());
+  // Not as one buffer of all parameters: a kernel's first parameter need not lie at its start when it is aligned.
+  void* parameter = launch.arguments;
+  const Result result = driver_->launch(&config, kernel.function, &parameter, nullptr);
   if (result != CudaDriver::kSuccess)
     check(result, fmt::format("launch {} ({} blocks of {} threads, {} bytes of shared memory, clusters of {})",
                               kernel.name, launch.blocks, launch.threads, launch.shared_bytes, launch.cluster));

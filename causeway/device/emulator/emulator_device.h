@@ -24,7 +24,7 @@ class ThreadCluster;
 struct EmulatorOptions {
   // Draws the order in which threads run. Results must not depend on it; the same seed gives the same order in any run.
   uint64_t seed = 1;
-  // The target has the feature "checked": every access to memory is examined, at perhaps a hundredth of the speed, and
+  // The target has the feature "checked": every access to memory is examined, which takes several times as long, and
   // a launch takes twelve times the memory that it touches.
   bool checked = false;
   // Of the host. 0: as many as the processors this process may use.

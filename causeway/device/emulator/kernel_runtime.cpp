@@ -198,13 +198,36 @@ BoxCoordinates coordinates(const int* first, int rank) {
   return coordinates;
 }
 
+// The rows of the box, as far as they lie inside of the tensor, count as the thread's own accesses to device memory.
+void access_box(ThreadCluster& cluster, const EmulatedTensorMap& map, const BoxCoordinates& first, bool writes) {
+  const int64_t begin = std::max<int64_t>(first[0], 0);
+  const int64_t end = std::min<int64_t>(int64_t{first[0]} + map.box[0], map.sizes[0]);
+  if (begin >= end) return;
+  for (int row = 0; row < map.box_bytes() / map.row_bytes(); ++row) {
+    int64_t offset = begin * map.element_bytes;
+    bool inside = true;
+    int rest = row;
+    for (size_t d = 1; d < map.rank; ++d) {
+      const int64_t at = int64_t{first[d]} + rest % map.box[d];
+      rest /= map.box[d];
+      inside = inside && at >= 0 && at < map.sizes[d];
+      offset += at * map.stride_bytes[d];
+    }
+    if (!inside) continue;
+    cluster.access(map.base + offset, static_cast<size_t>((end - begin) * map.element_bytes), writes,
+                   writes ? kTensorStorePlace : kTensorLoadPlace);
+  }
+}
+
 // The copy counts as the thread's own write; who waits for the barrier has seen it.
 void tensor_load(void* shared, const void* map, void* barrier, const int* first, int rank, uint32_t block_mask) {
   guarded([&](ThreadCluster& cluster) {
     cluster.units().tensors.load(shared, map, barrier, coordinates(first, rank), rank, block_mask);
     if (!cluster.launch().checked) return;
+    const auto& decoded = *static_cast<const EmulatedTensorMap*>(map);
+    access_box(cluster, decoded, coordinates(first, rank), false);
     const int own = cluster.block_rank();
-    const auto bytes = static_cast<size_t>(static_cast<const EmulatedTensorMap*>(map)->box_bytes());
+    const auto bytes = static_cast<size_t>(decoded.box_bytes());
     for (int block = 0; block < cluster.cluster_size(); ++block) {
       if (block_mask == 0 ? block != own : (block_mask >> block & 1) == 0) continue;
       cluster.shared_access(block, static_cast<size_t>(shared_offset(cluster, shared)), bytes, true, kTensorLoadPlace);
@@ -215,9 +238,11 @@ void tensor_load(void* shared, const void* map, void* barrier, const int* first,
 void tensor_store(const void* map, const void* shared, const int* first, int rank) {
   guarded([&](ThreadCluster& cluster) {
     cluster.units().tensors.store(map, shared, coordinates(first, rank), rank);
-    const auto bytes = static_cast<size_t>(static_cast<const EmulatedTensorMap*>(map)->box_bytes());
-    cluster.shared_access(cluster.block_rank(), static_cast<size_t>(shared_offset(cluster, shared)), bytes, false,
-                          kTensorStorePlace);
+    if (!cluster.launch().checked) return;
+    const auto& decoded = *static_cast<const EmulatedTensorMap*>(map);
+    access_box(cluster, decoded, coordinates(first, rank), true);
+    cluster.shared_access(cluster.block_rank(), static_cast<size_t>(shared_offset(cluster, shared)),
+                          static_cast<size_t>(decoded.box_bytes()), false, kTensorStorePlace);
   });
 }
 void tensor_store_commit() {

@@ -3,26 +3,24 @@
 //
 // A Problem describes one product; code generation writes it (codegen/gpu_dot_kernel.cpp):
 //
-//   using Operand = bf16;                      // bf16, f16 or float: what is multiplied
-//   batch, m, n, k                             // static constexpr int64_t where known, otherwise int64_t members
-//   struct A, struct B; A a; B b;              // the operands in memory, of "lines" (rows of A, columns of B) along k:
-//     using Element                            //   Operand, or a narrower type that is converted to it
-//     static constexpr bool kContiguousInK     //   element (line, k) is at line * stride + k, otherwise at k * stride
-//     + line static constexpr bool kAligned           //   data, stride and every batch offset are multiples of 16
-//     bytes, and so
-//                                              //   is the contiguous extent: no 16-byte piece straddles an edge
-//     const Element* data                      //   first element (offsets of slices are in it)
-//     stride                                   //   elements; static constexpr int64_t where known
-//     int64_t batch_offset(int64_t batch)      //   elements from data to that batch's matrix
-//   static constexpr int kStoreLanes           // 8, 4, 2 or 1; divides n
-//   template <int V> void store(int64_t batch_index, int64_t m_index, int64_t n_index, const float (&values)[V]) const
-//                                              // takes V neighbouring elements of C, V = kStoreLanes, n_index a
-//                                              multiple of
-//                                              // V: computes what follows from them (all loads first) and stores it
+//   using Operand = bf16;                    // bf16, f16 or float: what is multiplied
+//   batch, m, n, k                           // static constexpr int64_t where known, otherwise int64_t members
+//   struct A, struct B; A a; B b;            // operands in memory, of "lines" (rows of A, columns of B) along k:
+//     using Element                          //   Operand, or a narrower type that is converted to it
+//     static constexpr bool kContiguousInK   //   (line, k) is at line * stride + k, otherwise at k * stride + line
+//     static constexpr bool kAligned         //   data, stride and batch offsets are multiples of 16 bytes, and so is
+//                                            //   the contiguous extent: no 16-byte piece straddles an edge
+//     const Element* data                    //   the first element
+//     stride                                 //   in elements; static constexpr int64_t where known
+//     int64_t batch_offset(int64_t batch)    //   elements from data to that batch's matrix
+//   static constexpr int kStoreLanes         // V below: 8, 4, 2 or 1; divides n
+//   template <int V> void store(int64_t batch_index, int64_t m_index, int64_t n_index,
+//                               const float (&values)[V]) const
+//                                            // takes V neighbours of a row of C, n_index a multiple of V;
+//                                            // computes what follows, all loads first, and stores it
 //   static constexpr GpuMatmulTile kTile;
-//   static constexpr int kSplits               // parts of k that are summed by blocks of their own; when more than
-//   one, float* workspace                           // [split][batch][m][n]: their sums, which matmul_combine adds in
-//   order
+//   static constexpr int kSplits             // parts of k that blocks of their own sum; when more than one,
+//   float* workspace                         // [split][batch][m][n] has the sums, which matmul_combine adds in order
 //
 // Where the tensor copy engine serves, matmul_hopper.h takes the same problem, with these differences:
 //
@@ -32,9 +30,9 @@
 //                int64_t batch_index) const    // tensor_load of a box; `contiguous` and `other` are its first elements
 //   void A::load_multicast(the same, uint16_t block_mask) const    // where kMapRank is 2 or 3
 //
-// maps[0] is of A, maps[1] of B. Dimension 0 is the contiguous one (k or the line), 1 the other; batches follow. Boxes are
-// 64 elements of dimension 0 (128 bytes, swizzled alike) by kTile.k of dimension 1 where lines are contiguous, otherwise
-// by hopper_matmul_box_lines(kTile, lines of the tile). What is out of range reads as zero.
+// maps[0] is of A, maps[1] of B. Dimension 0 is the contiguous one (k or the line), 1 the other; batches follow. Boxes
+// are 64 elements of dimension 0 (128 bytes, swizzled alike) by kHopperMatmulDepth of dimension 1 where lines are
+// contiguous, otherwise by hopper_matmul_box_lines(). What is out of range reads as zero.
 #pragma once
 
 #include "causeway/kernels/gpu/intrinsics.h"

@@ -179,12 +179,17 @@ Result cuFuncGetParamInfo(void* function, size_t index, size_t* offset, size_t* 
   *bytes = static_cast<size_t>(static_cast<const StandInKernel*>(function)->argument_bytes);
   return ready();
 }
-Result cuLaunchKernelEx(const CudaLaunchConfig* config, void* function, void**, void** extra) {
+Result cuLaunchKernelEx(const CudaLaunchConfig* config, void* function, void** parameters, void**) {
   if (const Result result = ready(); result != 0) return result;
   const auto* kernel = static_cast<const StandInKernel*>(function);
   if (static_cast<int>(config->shared_bytes) > kernel->dynamic_shared_limit || config->stream != &stream_tag) return 1;
-  StandInLaunch call{
-      kernel->name, config->grid_x, config->block_x, config->shared_bytes, 1, stand_in_arguments(extra, 0)};
+  const auto* argument = static_cast<const std::byte*>(parameters[0]);
+  StandInLaunch call{kernel->name,
+                     config->grid_x,
+                     config->block_x,
+                     config->shared_bytes,
+                     1,
+                     {argument, argument + kernel->argument_bytes}};
   if (config->attribute_count == 1 && config->attributes[0].id == 4)
     call.cluster = config->attributes[0].value.cluster.x;
   return state.launch(call);
