@@ -320,8 +320,8 @@ class GpuDotWriter : public ProblemWriter {
   }
 
   Plan hopper_plan(const DirectOperand& b, const Dim& batch, const Dim& m, const Dim& n, const Dim& k) {
-    const HopperMatmulPlan chosen = choose_hopper_matmul(target_.architecture(), b.batch.size() <= 1, known_size(batch),
-                                                         known_size(m), known_size(n), known_size(k));
+    const HopperMatmulPlan chosen =
+        choose_hopper_matmul(target_.architecture(), known_size(batch), known_size(m), known_size(n), known_size(k));
     const HopperMatmulTile tile = chosen.tile;
     const Dim matrices = batch * Dim(chosen.splits);
     hopper_tile_ = tile;

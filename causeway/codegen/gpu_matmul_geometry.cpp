@@ -93,8 +93,8 @@ GpuMatmulPlan choose_gpu_matmul(const GpuArchitecture& architecture, int operand
   return best;
 }
 
-HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, bool multicast, int64_t batch, int64_t m,
-                                      int64_t n, int64_t k) {
+HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, int64_t batch, int64_t m, int64_t n,
+                                      int64_t k) {
   struct HopperCandidate {
     int m, n, stages;
     double efficiency;
@@ -114,13 +114,7 @@ HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, bool 
                      best = {{candidate.m, candidate.n, candidate.stages, 1, units}, splits};
                    });
   }
-  // Two blocks share what they load of B where there is enough to do for pairs of blocks.
-  const int64_t rows = matmul_ceil_div(sizes.m, best.tile.m);
-  const int64_t tiles = sizes.batch * rows * matmul_ceil_div(sizes.n, best.tile.n) * best.splits;
-  if (multicast && best.tile.n % 128 == 0 && tiles >= 2 * units && (rows % 2 == 0 || rows >= 16)) {
-    best.tile.cluster = 2;
-    best.tile.blocks = units / 2 * 2;
-  }
+  // Clusters of two blocks that share what they load of B were slower at every shape measured (docs/performance.md).
   return best;
 }
 

@@ -28,9 +28,9 @@ struct HopperMatmulPlan {
   int splits = 1;
 };
 
-// The same for the products that matmul_hopper.h computes. `multicast`: B may be loaded for two blocks at once.
-HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, bool multicast, int64_t batch, int64_t m,
-                                      int64_t n, int64_t k);
+// The same for the products that matmul_hopper.h computes.
+HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, int64_t batch, int64_t m, int64_t n,
+                                      int64_t k);
 
 // "static constexpr GpuMatmulTile kTile = {...};".
 std::string matmul_tile_text(const GpuMatmulTile& tile);

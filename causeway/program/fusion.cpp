@@ -14,6 +14,9 @@ namespace {
 constexpr int kCheapToRepeat = 8;        // a value with several uses is stored from this cost on
 constexpr int kCheapUnderBroadcast = 4;  // a value that a broadcast repeats
 constexpr int kCheapOperand = 2;         // an operand of a template computed while it is packed
+// What a GPU computes of a product's result before storing it: the few threads that own the result would hold up the
+// matrix units with more.
+constexpr int kCheapEpilogue = 6;
 constexpr int kLargestExpression = 200;
 constexpr size_t kRecentKernels = 12;  // how far back a value may join a kernel
 constexpr size_t kMostMembers = 12;
@@ -368,6 +371,9 @@ class Fuser {
     std::set<Value> all = reads_[k];
     all.insert(reads.begin(), reads.end());
     if (all.size() > kMostLeaves) return false;
+    if (kernel.kind == KernelKind::kDot && target_.is_gpu() &&
+        costs_[static_cast<size_t>(lone.members.front().node)] > kCheapEpilogue)
+      return false;
     if (std::any_of(reads.begin(), reads.end(), is_member)) return true;
     if (kernel.kind == KernelKind::kDot) return false;
     // Reading the same large tensor once instead of twice.

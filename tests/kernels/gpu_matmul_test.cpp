@@ -277,15 +277,14 @@ TEST(GpuMatmulPlan, TilesFollowTheSizes) {
 
 TEST(GpuMatmulPlan, HopperTilesFollowTheSizes) {
   const GpuArchitecture& h200 = gpu_architecture("sm_90a");
-  const HopperMatmulPlan large = choose_hopper_matmul(h200, true, 1, 16384, 4096, 1024);
-  EXPECT_EQ(large.tile, (HopperMatmulTile{128, 256, 4, 2, 132}));
+  const HopperMatmulPlan large = choose_hopper_matmul(h200, 1, 16384, 4096, 1024);
+  EXPECT_EQ(large.tile, (HopperMatmulTile{128, 256, 4, 1, 132}));
   EXPECT_EQ(large.splits, 1);
-  EXPECT_EQ(choose_hopper_matmul(h200, false, 1, 16384, 4096, 1024).tile.cluster, 1);
-  EXPECT_EQ(choose_hopper_matmul(h200, true, 1, 64, 64, 1024).tile.m, 64);
-  EXPECT_GT(choose_hopper_matmul(h200, true, 1, 384, 384, 32768).splits, 1);
+  EXPECT_EQ(choose_hopper_matmul(h200, 1, 64, 64, 1024).tile.m, 64);
+  EXPECT_GT(choose_hopper_matmul(h200, 1, 384, 384, 32768).splits, 1);
   for (const int64_t m : {20, 100, 700, 5000})
     for (const int64_t n : {20, 100, 700, 5000})
-      EXPECT_LE(hopper_matmul_shared_bytes(choose_hopper_matmul(h200, true, 1, m, n, 4096).tile), h200.shared_bytes);
+      EXPECT_LE(hopper_matmul_shared_bytes(choose_hopper_matmul(h200, 1, m, n, 4096).tile), h200.shared_bytes);
 }
 
 TEST(GpuMatmulPlan, TilesFitTheirArchitecture) {
