@@ -12,6 +12,7 @@ namespace {
 
 // Costs in simple operations for each element.
 constexpr int kCheapToRepeat = 8;        // a value with several uses is stored from this cost on
+constexpr int kCheapToRepeatOnGpu = 40;  // there, arithmetic waits for memory
 constexpr int kCheapUnderBroadcast = 4;  // a value that a broadcast repeats
 constexpr int kCheapOperand = 2;         // an operand of a template computed while it is packed
 // What a GPU computes of a product's result before storing it: the few threads that own the result would hold up the
@@ -106,7 +107,7 @@ class Fuser {
         if (!materialized_.contains(input)) cost += costs_[static_cast<size_t>(input.node)];
       costs_[i] = std::min(cost, 1 << 20);
       const bool several_uses = uses(value) > 1 && op_info(node.op).kind != OpKind::kMovement;
-      const bool costly = cost >= kCheapToRepeat && !feeds_reduction_[i];
+      const bool costly = cost >= (target_.is_gpu() ? kCheapToRepeatOnGpu : kCheapToRepeat) && !feeds_reduction_[i];
       if ((several_uses && (costly || reads_several_tensors(value))) || cost >= kLargestExpression)
         materialized_.insert(value);
     }
@@ -263,6 +264,8 @@ class Fuser {
       const size_t recent = kernels_.size() > kRecentKernels ? kernels_.size() - kRecentKernels : 0;
       for (size_t k = kernels_.size(); k-- > std::max(earliest, recent);)
         if (try_join(k, request, reads)) return;
+      for (size_t k = std::min(earliest, kernels_.size()); k-- > recent;)
+        if (join_later(k, request, reads)) return;
     }
     for (const Value member : members) kernel_of_[member] = kernels_.size();
     kernels_.push_back(std::move(request));
@@ -334,6 +337,28 @@ class Fuser {
     kernel_of_[lone.members.front()] = k;
     kernel = std::move(joined);
     reads_[k].insert(reads.begin(), reads.end());
+    return true;
+  }
+
+  // Joins a kernel that comes before some of the inputs, by moving that kernel to the end, where nothing waits for it.
+  bool join_later(size_t k, const KernelRequest& lone, const std::vector<Value>& reads) {
+    KernelRequest joined = kernels_[k];
+    if (joined.members.size() >= kMostMembers || !match_sizes(joined, lone) || !worthwhile(k, lone, reads))
+      return false;
+    for (size_t later = k + 1; later < kernels_.size(); ++later)
+      for (const Value member : joined.members)
+        if (reads_[later].contains(member)) return false;
+    joined.members.push_back(lone.members.front());
+    joined.stored.push_back(true);
+    if (!can_generate(graph_, materialized_, joined, target_)) return false;
+    std::rotate(kernels_.begin() + static_cast<ptrdiff_t>(k), kernels_.begin() + static_cast<ptrdiff_t>(k) + 1,
+                kernels_.end());
+    std::rotate(reads_.begin() + static_cast<ptrdiff_t>(k), reads_.begin() + static_cast<ptrdiff_t>(k) + 1,
+                reads_.end());
+    kernels_.back() = std::move(joined);
+    reads_.back().insert(reads.begin(), reads.end());
+    for (size_t moved = k; moved < kernels_.size(); ++moved)
+      for (const Value member : kernels_[moved].members) kernel_of_[member] = moved;
     return true;
   }
 
