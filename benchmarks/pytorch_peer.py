@@ -193,6 +193,9 @@ class Windows:
     def __init__(self, a):
         self.sequence, self.random = a.sequence, np.random.default_rng(a.seed)
         self.vocabulary, self.held_out = a.random_vocabulary or a.vocabulary, None
+        self.given, self.next = None, 0
+        if a.windows is not None:
+            self.given = np.fromfile(a.windows, dtype="<u2").reshape(-1, a.sequence + 1)
         if a.data is None:
             self.tokens = None
             return
@@ -209,6 +212,9 @@ class Windows:
             sys.exit(f"{a.data}: token {largest} is outside the vocabulary of {a.vocabulary}")
 
     def draw(self, batch):
+        if self.given is not None:
+            self.next += batch
+            return pair(self.given[self.next - batch : self.next])
         if self.tokens is None:
             return pair(self.random.integers(self.vocabulary, size=(batch, self.sequence + 1)))
         starts = self.random.integers(len(self.tokens) - self.sequence, size=batch)
@@ -298,6 +304,7 @@ def parse_arguments():
     p.add_argument("--data", help="file of tokens; without it, random tokens")
     p.add_argument("--data-type", choices=["bytes", "uint16"], default="bytes")
     p.add_argument("--random-vocabulary", type=int, help="draw random tokens below this (50257 of a padded 50304)")
+    p.add_argument("--windows", help="file of windows of sequence + 1 uint16 tokens, to be trained on in this order")
     p.add_argument("--eval-data", help="held-out file; without it, the end of --data")
     p.add_argument("--eval-fraction", type=float, default=0.1)
     p.add_argument("--eval-every", type=int, default=0, help="steps; the end is always evaluated when there is data")

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "causeway/base/thread_pool.h"
 
@@ -18,7 +19,15 @@ class InitialValues {
   // Fills `values` with independent normal numbers of mean 0. About 6.7 standard deviations is the largest possible.
   void fill_normal(std::string_view name, double standard_deviation, std::span<float> values);
 
+  // Memory for the values of one parameter, valid until the next call. It is kept, since touching fresh pages for every
+  // parameter takes as long as computing the values.
+  std::span<float> buffer(size_t count) {
+    if (buffer_.size() < count) buffer_.resize(count);
+    return std::span<float>(buffer_).first(count);
+  }
+
  private:
+  std::vector<float> buffer_;
   uint64_t seed_;
   ThreadPool pool_;
 };

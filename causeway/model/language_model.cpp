@@ -1,5 +1,6 @@
 #include "causeway/model/language_model.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "causeway/base/error.h"
@@ -39,12 +40,14 @@ Tensor LanguageModel::declare(const std::string& name, const std::vector<int64_t
                               InitialValues* values) {
   Tensor tensor = Tensor::uninitialized(shape, DType::kF32);
   if (values != nullptr) {
-    std::vector<float> elements(static_cast<size_t>(element_count(tensor.shape()).constant()),
-                                initial == Initial::kOnes ? 1.0f : 0.0f);
+    const std::span<float> elements = values->buffer(static_cast<size_t>(element_count(tensor.shape()).constant()));
     const double residual = 1 / std::sqrt(2.0 * static_cast<double>(config_.layers));
-    if (initial == Initial::kNormal || initial == Initial::kResidualNormal)
+    if (initial == Initial::kNormal || initial == Initial::kResidualNormal) {
       values->fill_normal(name, config_.initializer_range * (initial == Initial::kNormal ? 1 : residual), elements);
-    tensor.write_bytes(std::as_bytes(std::span<const float>(elements)));
+    } else {
+      std::fill(elements.begin(), elements.end(), initial == Initial::kOnes ? 1.0f : 0.0f);
+    }
+    tensor.write_bytes(std::as_bytes(elements));
   }
   parameters_.push_back({name, tensor, shape.size() >= 2});
   return tensor;
