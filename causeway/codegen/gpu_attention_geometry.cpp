@@ -45,6 +45,7 @@ GpuAttentionTiles gpu_attention_forward_tiles(const GpuAttentionRequest& request
       if (tiles.shared_bytes > architecture.shared_bytes) continue;
       tiles.map_is_usable = request.block_k % key_tile == 0 && request.block_q % (16 * blocks) == 0 &&
                             whole(request.block_q, tiles.query_tile);
+      tiles.blocks_per_unit = nvidia && narrow && dim <= 128 ? 2 : 1;
       return tiles;
     }
   }
@@ -69,6 +70,13 @@ GpuAttentionTiles gpu_attention_backward_tiles(const GpuAttentionRequest& reques
                             request.block_k % 16 == 0 && whole(request.block_q, tiles.query_tile) &&
                             whole(request.block_k, tiles.query_tile);
       tiles.gradients_together = !nvidia || dim <= 128;
+      if (nvidia && request.operand_bytes == 2 && waves == 4) {
+        tiles.blocks_per_unit = std::min(dim <= 64    ? 4
+                                         : dim <= 128 ? 3
+                                                      : 1,
+                                         architecture.shared_bytes / tiles.shared_bytes);
+        tiles.key_blocks_per_unit = std::min(dim <= 64 ? 3 : dim <= 128 ? 2 : 1, tiles.blocks_per_unit);
+      }
       return tiles;
     }
   }

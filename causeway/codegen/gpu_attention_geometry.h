@@ -24,6 +24,10 @@ struct GpuAttentionTiles {
   int shared_bytes = 0;
   bool map_is_usable = true;
   bool gradients_together = true;  // keys' and values' gradients fit in registers at once
+  // Thread blocks that a multiprocessor should hold at once: as many as registers allow without spilling. Backward:
+  // of the queries' launch and of the keys'.
+  int blocks_per_unit = 1;
+  int key_blocks_per_unit = 1;
 };
 
 // Throws Error(kResource) naming the op and the limit when no tile fits.

@@ -79,7 +79,7 @@ class GpuAttentionWriter : public AttentionWriter {
     std::string source =
         "#include \"causeway/kernels/attention_block_map.h\"\n"
         "#include \"causeway/kernels/gpu/attention.h\"\nnamespace {\n" +
-        text + "}\n" + entry("kernel", tiles, "gpu_attention_forward(problem, task);");
+        text + "}\n" + entry("kernel", tiles, tiles.blocks_per_unit, "gpu_attention_forward(problem, task);");
     GeneratedKernel kernel = finish(std::move(source));
     kernel.phases = {phase("kernel", tiles, query_heads_, query_length_, tiles.query_tile)};
     return kernel;
@@ -109,11 +109,12 @@ class GpuAttentionWriter : public AttentionWriter {
         text + "}\n";
     std::vector<KernelPhase> phases;
     const auto add_keys = [&](const std::string& name, bool keys, bool values) {
-      source += entry(name, tiles, fmt::format("gpu_attention_key_gradient<{}, {}>(problem, task);", keys, values));
+      source += entry(name, tiles, tiles.key_blocks_per_unit,
+                      fmt::format("gpu_attention_key_gradient<{}, {}>(problem, task);", keys, values));
       phases.push_back(phase(name, tiles, kv_heads_, key_length_, tiles.query_tile));
     };
     if (for_queries) {
-      source += entry("kernel_queries", tiles, "gpu_attention_query_gradient(problem, task);");
+      source += entry("kernel_queries", tiles, tiles.blocks_per_unit, "gpu_attention_query_gradient(problem, task);");
       phases.push_back(phase("kernel_queries", tiles, query_heads_, query_length_, tiles.query_tile));
     }
     if (for_keys && for_values && tiles.gradients_together) {
@@ -127,8 +128,9 @@ class GpuAttentionWriter : public AttentionWriter {
     return kernel;
   }
 
-  std::string entry(const std::string& name, const GpuAttentionTiles& tiles, const std::string& call) {
-    return gpu_kernel(name, tiles.waves * target_.architecture().wave_width) +
+  std::string entry(const std::string& name, const GpuAttentionTiles& tiles, int blocks_per_unit,
+                    const std::string& call) {
+    return gpu_kernel(name, tiles.waves * target_.architecture().wave_width, blocks_per_unit) +
            "const Problem problem(buffers, sizes);\n" + call + "\n}\n";
   }
 

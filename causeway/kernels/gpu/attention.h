@@ -162,8 +162,17 @@ class Forward {
         }
       }
     }
+    // Inside and unmasked, which most tiles are, positions do not matter.
+    const bool positions = P::kHasScore || masked || key + P::kKeyTile > p.key_length;
 #pragma clang loop unroll(full)
-    for (int r = 0; r < kBlocks; ++r) soften(scores[r], r, key, masked);
+    for (int r = 0; r < kBlocks; ++r) {
+      if (positions) {
+        modify(scores[r], r, key, masked);
+        soften(scores[r], r, 1.0f);
+      } else {
+        soften(scores[r], r, p.scale * kLog2E);
+      }
+    }
 #pragma clang loop unroll(full)
     for (int n = 0; n < kOthers; ++n) {
       WeightFragment<T> weights[kBlocks];
@@ -179,57 +188,68 @@ class Forward {
     }
   }
 
-  // Scores to weights exp2(score - maximum), with what was summed so far rescaled to the new maximum.
-  CAUSEWAY_INLINE void soften(Accumulator (&scores)[kOthers], int r, int64_t key, bool masked) {
-    const bool whole = key + P::kKeyTile <= p.key_length;
-    if (!P::kHasScore && !masked && whole) {
-      const float factor = p.scale * kLog2E;
+  CAUSEWAY_INLINE void modify(Accumulator (&scores)[kOthers], int r, int64_t key, bool masked) const {
+    const int32_t first_line = static_cast<int32_t>(first_line_) + 16 * r;
 #pragma clang loop unroll(full)
-      for (int n = 0; n < kOthers; ++n) {
+    for (int n = 0; n < kOthers; ++n) {
 #pragma clang loop unroll(full)
-        for (int i = 0; i < kAccumulatorElements; ++i) scores[n].v[i] *= factor;
-      }
-    } else {
-#pragma clang loop unroll(full)
-      for (int n = 0; n < kOthers; ++n) {
-#pragma clang loop unroll(full)
-        for (int i = 0; i < kAccumulatorElements; ++i) {
-          const int64_t t = first_line_ + 16 * r + line_of_slot(line_slot(i)), s = key + 16 * n + other_of(i);
-          // Positions past the ends are computed like the last ones and then left out.
-          const int64_t t_inside = t < p.query_length ? t : p.query_length - 1;
-          const int64_t s_inside = s < p.key_length ? s : p.key_length - 1;
-          const float x = modified_score(p, scores[n].v[i], b_, h_, t_inside, s_inside, masked);
-          scores[n].v[i] = s < p.key_length ? x : -kInfinity;
-        }
+      for (int i = 0; i < kAccumulatorElements; ++i) {
+        scores[n].v[i] = modified_score(p, scores[n].v[i], b_, h_, first_line + line_of_slot(line_slot(i)),
+                                        static_cast<int32_t>(key) + 16 * n + other_of(i), masked);
       }
     }
+  }
+
+  // Scores to weights exp2(factor score - maximum), with what was summed so far rescaled to the new maximum.
+  CAUSEWAY_INLINE void soften(Accumulator (&scores)[kOthers], int r, float factor) {
     float shift[kLinesPerLane];
+    bool grown = false;
 #pragma clang loop unroll(full)
     for (int slot = 0; slot < kLinesPerLane; ++slot) {
-      float largest = maximum_[r][slot];
+      float largest = -kInfinity;
 #pragma clang loop unroll(full)
       for (int n = 0; n < kOthers; ++n) {
 #pragma clang loop unroll(full)
         for (int i = 0; i < kAccumulatorElements; ++i)
           if (line_slot(i) == slot) largest = __builtin_fmaxf(largest, scores[n].v[i]);
       }
-      largest = over_line(largest, [](float a, float b) { return __builtin_fmaxf(a, b); });
-      shift[slot] = largest == -kInfinity ? 0.0f : largest;
-      const float rescale = fast_exp2(maximum_[r][slot] - shift[slot]);
-      maximum_[r][slot] = largest;
-      sum_[r][slot] *= rescale;
+      // The factor may be negative where the scale is.
+      if (factor < 0.0f) {
+        largest = kInfinity;
 #pragma clang loop unroll(full)
-      for (int d = 0; d < kInner; ++d) {
+        for (int n = 0; n < kOthers; ++n) {
 #pragma clang loop unroll(full)
-        for (int i = 0; i < kAccumulatorElements; ++i)
-          if (line_slot(i) == slot) output_[r][d].v[i] *= rescale;
+          for (int i = 0; i < kAccumulatorElements; ++i)
+            if (line_slot(i) == slot) largest = __builtin_fminf(largest, scores[n].v[i]);
+        }
+      }
+      largest = over_line(largest * factor, [](float a, float b) { return __builtin_fmaxf(a, b); });
+      largest = __builtin_fmaxf(largest, maximum_[r][slot]);
+      grown = grown || largest > maximum_[r][slot];
+      shift[slot] = largest;
+    }
+    // Where no maximum of the wave grew, nothing is to be rescaled.
+    if (wave_any(grown)) {
+#pragma clang loop unroll(full)
+      for (int slot = 0; slot < kLinesPerLane; ++slot) {
+        const float rescale = fast_exp2(maximum_[r][slot] - (shift[slot] == -kInfinity ? 0.0f : shift[slot]));
+        maximum_[r][slot] = shift[slot];
+        sum_[r][slot] *= rescale;
+#pragma clang loop unroll(full)
+        for (int d = 0; d < kInner; ++d) {
+#pragma clang loop unroll(full)
+          for (int i = 0; i < kAccumulatorElements; ++i)
+            if (line_slot(i) == slot) output_[r][d].v[i] *= rescale;
+        }
       }
     }
+#pragma clang loop unroll(full)
+    for (int slot = 0; slot < kLinesPerLane; ++slot) shift[slot] = shift[slot] == -kInfinity ? 0.0f : -shift[slot];
 #pragma clang loop unroll(full)
     for (int n = 0; n < kOthers; ++n) {
 #pragma clang loop unroll(full)
       for (int i = 0; i < kAccumulatorElements; ++i) {
-        const float weight = fast_exp2(scores[n].v[i] - shift[line_slot(i)]);
+        const float weight = fast_exp2(__builtin_fmaf(scores[n].v[i], factor, shift[line_slot(i)]));
         scores[n].v[i] = weight;
         sum_[r][line_slot(i)] += weight;
       }

@@ -21,20 +21,30 @@ constexpr int kGradientLineElements = 16 * P::kWaves * row_stride<typename P::Op
 // codegen/gpu_attention_geometry.h says how much shared memory a block takes: two operands of its own lines, kStages of
 // two operands of the others, and for the keys' launch the statistics of kStages tiles of queries.
 
-// A weight and the gradient of its product of query and key, from the product and from dout . v.
+// Of a line, what exp2 takes off its scores; a query that sees nothing has no weights.
+CAUSEWAY_INLINE float weight_shift(float lse) { return lse == -kInfinity ? -kInfinity : -lse * kLog2E; }
+
+// A weight and the gradient of its score, from a product of query and key and from dout . v; the scale of scores is left
+// for the end. kPositions: there is a score function or a mask to apply, or an end to respect.
 struct PairGradient {
   float weight, dproduct;
 };
-template <class P>
-CAUSEWAY_INLINE PairGradient pair_gradient(const P& p, float product, float dweight, float lse, float delta, int64_t b,
-                                           int64_t h, int64_t t, int64_t s, bool masked) {
-  const float x = modified_score(p, product, b, h, t, s, masked);
-  // A query that sees nothing has lse = -infinity, and no weights.
-  const float weight = lse == -kInfinity ? 0.0f : fast_exp2(x - lse * kLog2E);
-  float dproduct = weight * (dweight - delta) * p.scale;
-  if constexpr (P::kHasScore)
-    dproduct *= p.score_gradient(b, h, static_cast<int32_t>(t), static_cast<int32_t>(s), product * p.scale);
-  return {weight, weight == 0.0f ? 0.0f : dproduct};
+template <bool kPositions, class P>
+CAUSEWAY_INLINE PairGradient pair_gradient(const P& p, float product, float dweight, float shift, float delta,
+                                           int64_t b, int64_t h, int32_t t, int32_t s, bool masked) {
+  if constexpr (!kPositions) {
+    const float weight = fast_exp2(__builtin_fmaf(product, p.scale * kLog2E, shift));
+    return {weight, weight * (dweight - delta)};
+  } else {
+    const float x = modified_score(p, product, b, h, t, s, masked);
+    const float weight = x == -kInfinity ? 0.0f : fast_exp2(x + shift);
+    float dproduct = weight * (dweight - delta);
+    if constexpr (P::kHasScore) {
+      const int32_t queries = static_cast<int32_t>(p.query_length), keys = static_cast<int32_t>(p.key_length);
+      dproduct *= p.score_gradient(b, h, t < queries ? t : queries - 1, s < keys ? s : keys - 1, product * p.scale);
+    }
+    return {weight, weight == 0.0f ? 0.0f : dproduct};
+  }
 }
 
 // What both launches do alike: a block owns 16 kWaves lines with two operands each (a, b), and goes over tiles of others.
@@ -47,6 +57,7 @@ class GradientBlock {
   static constexpr int kInner = P::kDimPadded / 16;
   static constexpr int kOthers = P::kGradientTile / 16;
   static constexpr int kStride = row_stride<T>(P::kDimPadded);
+  static constexpr bool kKeepLines = sizeof(T) == 2 && kInner <= 4;
 
   CAUSEWAY_INLINE explicit GradientBlock(const P& problem) : p(problem) {}
 
@@ -103,16 +114,32 @@ class GradientBlock {
     }
   }
 
+  // The wave's own lines, where registers can hold them.
+  CAUSEWAY_INLINE void keep_lines() {
+    if constexpr (kKeepLines) {
+#pragma clang loop unroll(full)
+      for (int which = 0; which < 2; ++which) {
+#pragma clang loop unroll(full)
+        for (int d = 0; d < kInner; ++d)
+          load_fragment(kept_[which][d], lines(which) + wave_index() * 16 * kStride + 16 * d, kStride);
+      }
+    }
+  }
+
   // Products of the wave's lines of operand `which` with 16 others.
   CAUSEWAY_INLINE Accumulator product(int which, const T* others) const {
     Accumulator result{};
 #pragma clang loop unroll(full)
     for (int d = 0; d < kInner; ++d) {
-      LineFragment<T> line;
       OtherFragment<T> other;
-      load_fragment(line, lines(which) + wave_index() * 16 * kStride + 16 * d, kStride);
       load_fragment(other, others + 16 * d, kStride);
-      multiply_scores<T>(result, line, other);
+      if constexpr (kKeepLines) {
+        multiply_scores<T>(result, kept_[which][d], other);
+      } else {
+        LineFragment<T> line;
+        load_fragment(line, lines(which) + wave_index() * 16 * kStride + 16 * d, kStride);
+        multiply_scores<T>(result, line, other);
+      }
     }
     return result;
   }
@@ -129,16 +156,17 @@ class GradientBlock {
     }
   }
 
-  // The wave's 16 lines through its own rows of operand `which`, in pieces of 16 bytes; store(line, d, value).
+  // The wave's 16 lines, times `factor`, through its own rows of operand `which`, in pieces of 16 bytes:
+  // store_element(line, d, values, count).
   template <class F>
-  CAUSEWAY_INLINE void store(const Accumulator (&sums)[kInner], int which, F store_element) const {
+  CAUSEWAY_INLINE void store(const Accumulator (&sums)[kInner], float factor, int which, F store_element) const {
     T* rows = lines(which) + wave_index() * 16 * kStride;
     wave_barrier();
 #pragma clang loop unroll(full)
     for (int d = 0; d < kInner; ++d) {
 #pragma clang loop unroll(full)
       for (int i = 0; i < kAccumulatorElements; ++i)
-        rows[line_of_slot(line_slot(i)) * kStride + 16 * d + other_of(i)] = to_operand<T>(sums[d].v[i]);
+        rows[line_of_slot(line_slot(i)) * kStride + 16 * d + other_of(i)] = to_operand<T>(sums[d].v[i] * factor);
     }
     wave_barrier();
     constexpr int kPiece = P::kHeadDim % (16 / sizeof(T)) == 0 ? 16 / sizeof(T) : 1;
@@ -154,6 +182,7 @@ class GradientBlock {
 
   const P& p;
   int64_t b_ = 0, kv_head_ = 0;
+  LineFragment<T> kept_[2][kKeepLines ? kInner : 1];
 };
 
 template <class P>
@@ -180,11 +209,14 @@ class QueryGradient : GradientBlock<P> {
 #pragma clang loop unroll(full)
     for (int slot = 0; slot < kLinesPerLane; ++slot) {
       const int64_t t = first_line_ + line_of_slot(slot);
-      lse_[slot] = t < p.query_length ? p.load_lse(b_, h_, t) : -kInfinity;
+      shift_[slot] = t < p.query_length ? weight_shift(p.load_lse(b_, h_, t)) : -kInfinity;
       delta_[slot] = t < p.query_length ? p.load_delta(b_, h_, t) : 0.0f;
     }
 #pragma clang loop unroll(full)
     for (int d = 0; d < kInner; ++d) sums_[d] = Accumulator{};
+    copy_async_wait<0>();
+    block_barrier();
+    this->keep_lines();
     int64_t key = next_tile(0);
     int stage = 0;
     if (P::kStages > 1 && key < p.key_length) load_tile(key, stage);
@@ -208,7 +240,7 @@ class QueryGradient : GradientBlock<P> {
     }
     copy_async_wait<0>();
     block_barrier();
-    this->store(sums_, 0, [&](int line, int d, const float* values, int count) {
+    this->store(sums_, p.scale, 0, [&](int line, int d, const float* values, int count) {
       if (first_line_ + line >= p.query_length) return;
 #pragma clang loop unroll(full)
       for (int e = 0; e < count; ++e) p.store_dq(b_, h_, first_line_ + line, d + e, values[e]);
@@ -235,7 +267,18 @@ class QueryGradient : GradientBlock<P> {
     const uint8_t kind = first_line_ < p.query_length ? block_kind(p, b_, h_, first_line_, key) : 0;
     if (kind == 0) return;
     const bool masked = P::kHasMask && kind == 1;
-#pragma clang loop unroll(full)
+    // Lines past the end are not stored, and their weights are 0.
+    if (P::kHasScore || masked || key + P::kGradientTile > p.key_length) {
+      add_tile<true>(key, stage, masked);
+    } else {
+      add_tile<false>(key, stage, false);
+    }
+  }
+
+  template <bool kPositions>
+  CAUSEWAY_INLINE void add_tile(int64_t key, int stage, bool masked) {
+    // Not unrolled: registers of one piece serve the next, and more blocks fit.
+#pragma clang loop unroll(disable)
     for (int n = 0; n < kOthers; ++n) {
       const T* keys = this->tile(stage, 0) + n * 16 * kStride;
       const Accumulator scores = this->product(0, keys);
@@ -244,20 +287,18 @@ class QueryGradient : GradientBlock<P> {
 #pragma clang loop unroll(full)
       for (int i = 0; i < kAccumulatorElements; ++i) {
         const int slot = line_slot(i);
-        const int64_t t = first_line_ + line_of_slot(slot), s = key + 16 * n + other_of(i);
-        const int64_t t_inside = t < p.query_length ? t : p.query_length - 1;
-        const int64_t s_inside = s < p.key_length ? s : p.key_length - 1;
-        const float gradient = pair_gradient(p, scores.v[i], dweights.v[i], lse_[slot], delta_[slot], b_, h_, t_inside,
-                                             s_inside, masked)
-                                   .dproduct;
-        gradients.v[i] = s < p.key_length ? gradient : 0.0f;
+        gradients.v[i] =
+            pair_gradient<kPositions>(p, scores.v[i], dweights.v[i], shift_[slot], delta_[slot], b_, h_,
+                                      static_cast<int32_t>(first_line_) + line_of_slot(slot),
+                                      static_cast<int32_t>(key) + 16 * n + other_of(i), masked)
+                .dproduct;
       }
       this->accumulate(sums_, gradients, keys);
     }
   }
 
   int64_t first_query_, first_line_, h_;
-  float lse_[kLinesPerLane], delta_[kLinesPerLane];
+  float shift_[kLinesPerLane], delta_[kLinesPerLane];
   Accumulator sums_[kInner];
 };
 
@@ -284,6 +325,9 @@ class KeyGradient : GradientBlock<P> {
     copy_async_commit();
 #pragma clang loop unroll(full)
     for (int d = 0; d < kInner; ++d) dk_[d] = dv_[d] = Accumulator{};
+    copy_async_wait<0>();
+    block_barrier();
+    this->keep_lines();
     const int64_t group = p.query_heads / p.kv_heads;
     Position at = next_tile({kv_head_ * group, 0});
     const int64_t end = (kv_head_ + 1) * group;
@@ -309,12 +353,12 @@ class KeyGradient : GradientBlock<P> {
     }
     copy_async_wait<0>();
     block_barrier();
-    if constexpr (kForKeys) this->store(dk_, 0, [&](int line, int d, const float* values, int count) {
+    if constexpr (kForKeys) this->store(dk_, p.scale, 0, [&](int line, int d, const float* values, int count) {
       if (first_line_ + line >= p.key_length) return;
 #pragma clang loop unroll(full)
       for (int e = 0; e < count; ++e) p.store_dk(b_, kv_head_, first_line_ + line, d + e, values[e]);
     });
-    if constexpr (kForValues) this->store(dv_, 1, [&](int line, int d, const float* values, int count) {
+    if constexpr (kForValues) this->store(dv_, 1.0f, 1, [&](int line, int d, const float* values, int count) {
       if (first_line_ + line >= p.key_length) return;
 #pragma clang loop unroll(full)
       for (int e = 0; e < count; ++e) p.store_dv(b_, kv_head_, first_line_ + line, d + e, values[e]);
@@ -346,7 +390,7 @@ class KeyGradient : GradientBlock<P> {
     float* statistics = this->statistics(stage);
     for (int i = thread_index(); i < P::kGradientTile; i += Base::kThreads) {
       const int64_t t = at.query + i;
-      statistics[i] = t < p.query_length ? p.load_lse(b_, at.head, t) : -kInfinity;
+      statistics[i] = t < p.query_length ? weight_shift(p.load_lse(b_, at.head, t)) : -kInfinity;
       statistics[P::kGradientTile + i] = t < p.query_length ? p.load_delta(b_, at.head, t) : 0.0f;
     }
   }
@@ -355,8 +399,19 @@ class KeyGradient : GradientBlock<P> {
     const uint8_t kind = first_line_ < p.key_length ? block_kind(p, b_, at.head, at.query, first_line_) : 0;
     if (kind == 0) return;
     const bool masked = P::kHasMask && kind == 1;
+    // Queries past the end have weights of 0, and keys past the end are not stored.
+    if (P::kHasScore || masked) {
+      add_tile<true>(at, stage, masked);
+    } else {
+      add_tile<false>(at, stage, false);
+    }
+  }
+
+  template <bool kPositions>
+  CAUSEWAY_INLINE void add_tile(const Position& at, int stage, bool masked) {
     const float* statistics = this->statistics(stage);
-#pragma clang loop unroll(full)
+    // Not unrolled: registers of one piece serve the next, and more blocks fit.
+#pragma clang loop unroll(disable)
     for (int n = 0; n < kOthers; ++n) {
       const T* queries = this->tile(stage, 0) + n * 16 * kStride;
       const T* out_gradients = this->tile(stage, 1) + n * 16 * kStride;
@@ -365,12 +420,11 @@ class KeyGradient : GradientBlock<P> {
 #pragma clang loop unroll(full)
       for (int i = 0; i < kAccumulatorElements; ++i) {
         const int other = 16 * n + other_of(i);
-        const int64_t s = first_line_ + line_of_slot(line_slot(i)), t = at.query + other;
-        const int64_t t_inside = t < p.query_length ? t : p.query_length - 1;
-        const int64_t s_inside = s < p.key_length ? s : p.key_length - 1;
         const PairGradient pair =
-            pair_gradient(p, scores.v[i], dweights.v[i], statistics[other], statistics[P::kGradientTile + other], b_,
-                          at.head, t_inside, s_inside, masked);
+            pair_gradient<kPositions>(p, scores.v[i], dweights.v[i], statistics[other],
+                                      statistics[P::kGradientTile + other], b_, at.head,
+                                      static_cast<int32_t>(at.query) + other,
+                                      static_cast<int32_t>(first_line_) + line_of_slot(line_slot(i)), masked);
         scores.v[i] = pair.weight;
         dweights.v[i] = pair.dproduct;
       }

@@ -83,16 +83,13 @@ template <class T>
 CAUSEWAY_INLINE void multiply_values(Accumulator& c, const WeightFragment<T>& weight, const ValueFragment<T>& value) {
   multiply_add(c, weight, value);
 }
-CAUSEWAY_INLINE uint32_t pack_pair(bf16 low, bf16 high) {
-  return static_cast<uint32_t>(low.bits) | static_cast<uint32_t>(high.bits) << 16;
-}
 CAUSEWAY_INLINE uint32_t pack_pair(f16 low, f16 high) {
   return static_cast<uint32_t>(__builtin_bit_cast(uint16_t, low)) |
          static_cast<uint32_t>(__builtin_bit_cast(uint16_t, high)) << 16;
 }
 CAUSEWAY_INLINE void set_weights(WeightFragment<bf16>& weight, const Accumulator& c) {
 #pragma clang loop unroll(full)
-  for (int i = 0; i < 4; ++i) weight.v[i] = pack_pair(to_bf16(c.v[2 * i]), to_bf16(c.v[2 * i + 1]));
+  for (int i = 0; i < 4; ++i) weight.v[i] = pack_bf16(c.v[2 * i], c.v[2 * i + 1]);
 }
 CAUSEWAY_INLINE void set_weights(WeightFragment<f16>& weight, const Accumulator& c) {
 #pragma clang loop unroll(full)
@@ -172,15 +169,17 @@ CAUSEWAY_INLINE uint8_t block_kind(const P& p, int64_t b, int64_t h, int64_t t, 
   }
 }
 
-// A score as the softmax takes it, in base 2, from a product of query and key.
+// A score as the softmax takes it, in base 2, from a product of query and key. Positions past the ends are computed like
+// the last ones; keys there are left out.
 template <class P>
-CAUSEWAY_INLINE float modified_score(const P& p, float product, int64_t b, int64_t h, int64_t t, int64_t s, bool masked) {
+CAUSEWAY_INLINE float modified_score(const P& p, float product, int64_t b, int64_t h, int32_t t, int32_t s, bool masked) {
+  const int32_t queries = static_cast<int32_t>(p.query_length), keys = static_cast<int32_t>(p.key_length);
+  const int32_t t_inside = t < queries ? t : queries - 1, s_inside = s < keys ? s : keys - 1;
   float x = product * p.scale;
-  if constexpr (P::kHasScore) x = p.score(b, h, static_cast<int32_t>(t), static_cast<int32_t>(s), x);
-  if constexpr (P::kHasMask) {
-    if (masked) x = p.mask(b, h, static_cast<int32_t>(t), static_cast<int32_t>(s)) ? x : -kInfinity;
-  }
-  return x * kLog2E;
+  if constexpr (P::kHasScore) x = p.score(b, h, t_inside, s_inside, x);
+  bool seen = s < keys;
+  if constexpr (P::kHasMask) seen = seen && (!masked || p.mask(b, h, t_inside, s_inside));
+  return seen ? x * kLog2E : -kInfinity;
 }
 
 }  // namespace attention_tile

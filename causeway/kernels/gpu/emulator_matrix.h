@@ -38,6 +38,10 @@ CAUSEWAY_INLINE void copy_async_wait() {
 
 #if defined(CAUSEWAY_NVIDIA)
 
+CAUSEWAY_INLINE uint32_t pack_bf16(float low, float high) {
+  return static_cast<uint32_t>(to_bf16(low).bits) | static_cast<uint32_t>(to_bf16(high).bits) << 16;
+}
+
 constexpr int kAccumulatorElements = 8;
 struct Accumulator {
   float v[kAccumulatorElements];

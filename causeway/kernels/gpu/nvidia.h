@@ -53,6 +53,13 @@ CAUSEWAY_INLINE void copy_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");
 }
 
+// Two floats as bf16, the first in the lower half.
+CAUSEWAY_INLINE uint32_t pack_bf16(float low, float high) {
+  uint32_t packed;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  return packed;
+}
+
 CAUSEWAY_INLINE float fast_exp2(float x) { return __nvvm_ex2_approx_ftz_f(x); }
 CAUSEWAY_INLINE float fast_log2(float x) { return __nvvm_lg2_approx_ftz_f(x); }
 
