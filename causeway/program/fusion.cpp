@@ -138,6 +138,13 @@ class Fuser {
     const Dim count = element_count(graph_.shape(value));
     if (count.is_constant(1)) return false;
     const std::vector<Value> reads = leaves(value);
+    if (target_.is_gpu()) {
+      // Where arithmetic costs nothing, bytes decide.
+      size_t bytes = 0;
+      for (const Value read : reads)
+        if (element_count(graph_.shape(read)) == count) bytes += size_bytes(graph_.dtype(read));
+      return bytes > size_bytes(graph_.dtype(value));
+    }
     return std::count_if(reads.begin(), reads.end(),
                          [&](Value read) { return element_count(graph_.shape(read)) == count; }) > 1;
   }
