@@ -32,7 +32,7 @@ GpuAttentionTiles gpu_attention_forward_tiles(const GpuAttentionRequest& request
   const bool narrow = request.operand_bytes == 2;
   const int dim = padded(request.head_dim), row = row_bytes(request);
   for (const int key_tile : {64, 32, 16}) {
-    if (nvidia && (dim > 128 || !narrow) && key_tile > 32) continue;  // registers
+    if (nvidia && key_tile > (dim > 128 ? 16 : narrow ? 64 : 32)) continue;  // registers
     for (const int waves : {4, 2, 1}) {
       GpuAttentionTiles tiles;
       tiles.waves = waves;
@@ -45,7 +45,7 @@ GpuAttentionTiles gpu_attention_forward_tiles(const GpuAttentionRequest& request
       if (tiles.shared_bytes > architecture.shared_bytes) continue;
       tiles.map_is_usable = request.block_k % key_tile == 0 && request.block_q % (16 * blocks) == 0 &&
                             whole(request.block_q, tiles.query_tile);
-      tiles.blocks_per_unit = nvidia && narrow && dim <= 128 ? 2 : 1;
+      tiles.blocks_per_unit = nvidia && narrow && dim <= 128 && !request.has_score ? 2 : 1;
       return tiles;
     }
   }
@@ -70,12 +70,10 @@ GpuAttentionTiles gpu_attention_backward_tiles(const GpuAttentionRequest& reques
                             request.block_k % 16 == 0 && whole(request.block_q, tiles.query_tile) &&
                             whole(request.block_k, tiles.query_tile);
       tiles.gradients_together = !nvidia || dim <= 128;
-      if (nvidia && request.operand_bytes == 2 && waves == 4) {
-        tiles.blocks_per_unit = std::min(dim <= 64    ? 4
-                                         : dim <= 128 ? 3
-                                                      : 1,
-                                         architecture.shared_bytes / tiles.shared_bytes);
-        tiles.key_blocks_per_unit = std::min(dim <= 64 ? 3 : dim <= 128 ? 2 : 1, tiles.blocks_per_unit);
+      if (nvidia && request.operand_bytes == 2 && waves == 4 && dim <= 128) {
+        const int fitting = architecture.shared_bytes / tiles.shared_bytes, less = request.has_score ? 1 : 0;
+        tiles.blocks_per_unit = std::clamp((dim <= 64 ? 4 : 2) - less, 1, fitting);
+        tiles.key_blocks_per_unit = std::clamp((dim <= 64 ? 3 : 2) - less, 1, fitting);
       }
       return tiles;
     }

@@ -26,7 +26,7 @@ class GpuAttentionWriter : public AttentionWriter {
 
   GpuAttentionRequest geometry_request() const {
     return {graph_.shape(node_.inputs[0])[3].constant(), static_cast<int>(size_bytes(graph_.dtype(node_.inputs[0]))),
-            spec_.block_q, spec_.block_k};
+            spec_.block_q, spec_.block_k, spec_.score != nullptr};
   }
 
   // The problem and its constants; more_members adds what depends on the direction.

@@ -1,5 +1,5 @@
-// The block map of attention_block_map.h on GPUs: one block of threads for each byte of the map, which looks at all pairs
-// of its block of the attention matrix.
+// The block map of attention_block_map.h on GPUs: one block of threads for each byte of the map, which looks at all
+// pairs of its block of the attention matrix.
 #pragma once
 
 #include "causeway/kernels/attention_block_map.h"
@@ -8,17 +8,19 @@
 // Task ((b * map_heads + h) * query_blocks + q_block) * key_blocks + k_block, by 128 threads; 8 bytes of shared memory.
 template <class P>
 CAUSEWAY_INLINE void gpu_attention_block_map(const P& p, int task) {
-  const int64_t query_blocks = attention_block_count(p.query_length, P::kBlockQ);
-  const int64_t key_blocks = attention_block_count(p.key_length, P::kBlockK);
-  const int64_t k_block = task % key_blocks, q_block = task / key_blocks % query_blocks;
-  const int64_t h = task / (key_blocks * query_blocks) % p.map_heads;
-  const int64_t b = task / (key_blocks * query_blocks) / p.map_heads;
-  const int64_t t_begin = q_block * P::kBlockQ, s_begin = k_block * P::kBlockK;
+  const int query_blocks = static_cast<int>(attention_block_count(p.query_length, P::kBlockQ));
+  const int key_blocks = static_cast<int>(attention_block_count(p.key_length, P::kBlockK));
+  const int heads = static_cast<int>(p.map_heads);
+  const int k_block = task % key_blocks, q_block = task / key_blocks % query_blocks;
+  const int h = task / (key_blocks * query_blocks) % heads;
+  const int b = task / (key_blocks * query_blocks) / heads;
+  const int t_begin = q_block * P::kBlockQ, s_begin = k_block * P::kBlockK;
   const int queries = static_cast<int>(minimum(P::kBlockQ, p.query_length - t_begin));
   const int keys = static_cast<int>(minimum(P::kBlockK, p.key_length - s_begin));
   bool any = false, all = true;
+#pragma clang loop unroll(disable)
   for (int pair = thread_index(); pair < queries * keys; pair += 128) {
-    const bool allowed = p.mask(b, h, static_cast<int32_t>(t_begin + pair / keys), static_cast<int32_t>(s_begin + pair % keys));
+    const bool allowed = p.mask(b, h, t_begin + pair / keys, s_begin + pair % keys);
     any = any || allowed;
     all = all && allowed;
   }
