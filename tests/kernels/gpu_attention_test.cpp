@@ -38,7 +38,9 @@ struct AttentionCase {
   int64_t batch = 2, queries = 37, keys = 37, heads = 2, kv_heads = 2, dim = 32;
   std::shared_ptr<const Graph> mask, score;
   bool captures_slopes = false;
-  bool permuted = false;  // heads before positions in memory
+  bool captures_documents = false;
+  enum class Layout { kPlain, kPermuted, kSliced, kComputed };
+  Layout layout = Layout::kPlain;
   int64_t block = 32;
 };
 
@@ -55,18 +57,45 @@ std::shared_ptr<const Graph> soft_capped_gradient(double cap) {
   return finish(f, b.sub(b.constant(DType::kF32, {}, 1), b.mul(bent, bent)));
 }
 
+// Causal within documents; documents [batch, length] captured.
+std::shared_ptr<const Graph> document_mask(int64_t batch, int64_t length) {
+  ScalarFunction f = scalar_function(false);
+  const Value documents = f.graph.add_input("documents", {DType::kI32, {batch, length}});
+  const Builder b(f.graph);
+  const Value row = b.gather(documents, f.in[0], 0);
+  const Value same = b.equal(b.gather(row, f.in[2], 0), b.gather(row, f.in[3], 0));
+  return finish(f, f.graph.add(Op::kAnd, {same, b.less_equal(f.in[3], f.in[2])}));
+}
+// Causal, but the first keys are seen by all.
+std::shared_ptr<const Graph> prefix_mask(int64_t prefix) {
+  ScalarFunction f = scalar_function(false);
+  const Builder b(f.graph);
+  const Value first = b.less(f.in[3], b.constant(DType::kI32, {}, static_cast<double>(prefix)));
+  return finish(f, f.graph.add(Op::kOr, {first, b.less_equal(f.in[3], f.in[2])}));
+}
+
 // Outputs: out, lse, dq, dk, dv.
 Graph attention_graph(const AttentionCase& c, const std::shared_ptr<const Graph>& score_gradient) {
   Graph graph;
   const Builder build(graph);
   const auto operand = [&](const char* name, int64_t length, int64_t heads) {
-    if (!c.permuted) return graph.add_input(name, {c.dtype, {c.batch, length, heads, c.dim}});
-    return build.permute(graph.add_input(name, {c.dtype, {c.batch, heads, length, c.dim}}), {0, 2, 1, 3});
+    switch (c.layout) {
+      case AttentionCase::Layout::kPermuted:  // heads before positions in memory
+        return build.permute(graph.add_input(name, {c.dtype, {c.batch, heads, length, c.dim}}), {0, 2, 1, 3});
+      case AttentionCase::Layout::kSliced:  // between other heads
+        return build.slice_axis(graph.add_input(name, {c.dtype, {c.batch, length, heads + 2, c.dim}}), 2, 1, heads + 1);
+      case AttentionCase::Layout::kComputed:
+        return build.neg(graph.add_input(name, {c.dtype, {c.batch, length, heads, c.dim}}));
+      case AttentionCase::Layout::kPlain:
+        break;
+    }
+    return graph.add_input(name, {c.dtype, {c.batch, length, heads, c.dim}});
   };
   const Value q = operand("q", c.queries, c.heads), k = operand("k", c.keys, c.kv_heads),
               v = operand("v", c.keys, c.kv_heads), dout = operand("dout", c.queries, c.heads);
   std::vector<Value> captured;
   if (c.captures_slopes) captured.push_back(graph.add_input("slopes", {DType::kF32, {c.heads}}));
+  if (c.captures_documents) captured.push_back(graph.add_input("documents", {DType::kI32, {c.batch, c.keys}}));
 
   auto spec = std::make_shared<AttentionSpec>();
   spec->mask = c.mask;
@@ -79,7 +108,7 @@ Graph attention_graph(const AttentionCase& c, const std::shared_ptr<const Graph>
     Attributes attributes;
     attributes.attention = spec;
     attributes.shape = {c.batch, c.heads, c.queries, c.keys};
-    map.push_back(graph.add(Op::kAttentionBlockMap, {}, attributes));
+    map.push_back(graph.add(Op::kAttentionBlockMap, captured, attributes));
   }
   const auto inputs = [&](std::vector<Value> first) {
     first.insert(first.end(), map.begin(), map.end());
@@ -201,9 +230,32 @@ TEST_P(GpuAttention, ScoresWithTheirGradients) {
 TEST_P(GpuAttention, OperandsAreReadWhereTheyLie) {
   AttentionCase c;
   c.dtype = DType::kBF16;
-  c.permuted = true;
   c.mask = causal_mask();
   c.queries = c.keys = 65;
+  for (const auto layout : {AttentionCase::Layout::kPermuted, AttentionCase::Layout::kSliced}) {
+    c.layout = layout;
+    expect_reference(c);
+  }
+}
+
+TEST_P(GpuAttention, ComputedOperands) {
+  AttentionCase c;
+  c.layout = AttentionCase::Layout::kComputed;
+  c.mask = causal_mask();
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    c.dtype = dtype;
+    expect_reference(c);
+  }
+}
+
+TEST_P(GpuAttention, DocumentsAndPrefixes) {
+  AttentionCase c;
+  c.dtype = DType::kBF16;
+  c.queries = c.keys = 100;
+  c.mask = prefix_mask(21);
+  expect_reference(c);
+  c.mask = document_mask(c.batch, c.keys);
+  c.captures_documents = true;
   expect_reference(c);
 }
 

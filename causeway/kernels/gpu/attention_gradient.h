@@ -5,8 +5,8 @@
 // With x the score in natural units, w = exp(x - lse) and dw = dout . v:
 //   dx = w (dw - delta),   dq = scale sum dx score'(x) k,   dk = scale sum dx score'(x) q,   dv = sum w dout
 // The problem P provides what gpu/attention.h says, and kDirectGradient, out_gradient_row(b, h, t), load_out_gradient,
-// load_lse, load_delta, score_gradient, store_dq, store_dk, store_dv; kWaves 16-line groups make a block of either launch,
-// which goes over the others in tiles of kGradientTile.
+// load_lse, load_delta, score_gradient, store_dq, store_dk, store_dv; kWaves 16-line groups make a block of either
+// launch, which goes over the others in tiles of kGradientTile.
 #pragma once
 
 #include "causeway/kernels/gpu/attention_tile.h"
@@ -14,7 +14,7 @@
 namespace attention_tile {
 
 template <class P>
-constexpr int kGradientTileElements = P::kGradientTile* row_stride<typename P::Operand>(P::kDimPadded);
+constexpr int kGradientTileElements = P::kGradientTile * row_stride<typename P::Operand>(P::kDimPadded);
 template <class P>
 constexpr int kGradientLineElements = 16 * P::kWaves * row_stride<typename P::Operand>(P::kDimPadded);
 
@@ -24,8 +24,8 @@ constexpr int kGradientLineElements = 16 * P::kWaves * row_stride<typename P::Op
 // Of a line, what exp2 takes off its scores; a query that sees nothing has no weights.
 CAUSEWAY_INLINE float weight_shift(float lse) { return lse == -kInfinity ? -kInfinity : -lse * kLog2E; }
 
-// A weight and the gradient of its score, from a product of query and key and from dout . v; the scale of scores is left
-// for the end. kPositions: there is a score function or a mask to apply, or an end to respect.
+// A weight and the gradient of its score, from a product of query and key and from dout . v; the scale of scores is
+// left for the end. kPositions: there is a score function or a mask to apply, or an end to respect.
 struct PairGradient {
   float weight, dproduct;
 };
@@ -47,7 +47,8 @@ CAUSEWAY_INLINE PairGradient pair_gradient(const P& p, float product, float dwei
   }
 }
 
-// What both launches do alike: a block owns 16 kWaves lines with two operands each (a, b), and goes over tiles of others.
+// What both launches do alike: a block owns 16 kWaves lines with two operands each (a, b), and goes over tiles of
+// others.
 template <class P>
 class GradientBlock {
  protected:
@@ -86,8 +87,8 @@ class GradientBlock {
   template <int kRows>
   CAUSEWAY_INLINE void stage_out_gradients(T* to, int64_t h, int64_t t) const {
     if constexpr (P::kDirectGradient) {
-      stage_rows<T, kRows, P::kDimPadded, P::kHeadDim, kThreads>(to, t, p.query_length,
-                                                                 [&](int64_t i) { return p.out_gradient_row(b_, h, i); });
+      stage_rows<T, kRows, P::kDimPadded, P::kHeadDim, kThreads>(
+          to, t, p.query_length, [&](int64_t i) { return p.out_gradient_row(b_, h, i); });
     } else {
       compute_rows<T, kRows, P::kDimPadded, P::kHeadDim, kThreads>(
           to, t, p.query_length, [&](int64_t i, int d) { return p.load_out_gradient(b_, h, i, d); });
@@ -188,8 +189,8 @@ class GradientBlock {
 template <class P>
 class QueryGradient : GradientBlock<P> {
   using Base = GradientBlock<P>;
-  using typename Base::T;
   using Base::b_, Base::kv_head_, Base::p, Base::kInner, Base::kLines, Base::kOthers, Base::kStride;
+  using typename Base::T;
 
  public:
   CAUSEWAY_INLINE QueryGradient(const P& problem, int task) : Base(problem) {
@@ -287,11 +288,10 @@ class QueryGradient : GradientBlock<P> {
 #pragma clang loop unroll(full)
       for (int i = 0; i < kAccumulatorElements; ++i) {
         const int slot = line_slot(i);
-        gradients.v[i] =
-            pair_gradient<kPositions>(p, scores.v[i], dweights.v[i], shift_[slot], delta_[slot], b_, h_,
-                                      static_cast<int32_t>(first_line_) + line_of_slot(slot),
-                                      static_cast<int32_t>(key) + 16 * n + other_of(i), masked)
-                .dproduct;
+        gradients.v[i] = pair_gradient<kPositions>(p, scores.v[i], dweights.v[i], shift_[slot], delta_[slot], b_, h_,
+                                                   static_cast<int32_t>(first_line_) + line_of_slot(slot),
+                                                   static_cast<int32_t>(key) + 16 * n + other_of(i), masked)
+                             .dproduct;
       }
       this->accumulate(sums_, gradients, keys);
     }
@@ -306,8 +306,8 @@ class QueryGradient : GradientBlock<P> {
 template <class P, bool kForKeys, bool kForValues>
 class KeyGradient : GradientBlock<P> {
   using Base = GradientBlock<P>;
-  using typename Base::T;
   using Base::b_, Base::kv_head_, Base::p, Base::kInner, Base::kLines, Base::kOthers, Base::kStride;
+  using typename Base::T;
 
  public:
   CAUSEWAY_INLINE KeyGradient(const P& problem, int task) : Base(problem) {
@@ -353,16 +353,18 @@ class KeyGradient : GradientBlock<P> {
     }
     copy_async_wait<0>();
     block_barrier();
-    if constexpr (kForKeys) this->store(dk_, p.scale, 0, [&](int line, int d, const float* values, int count) {
-      if (first_line_ + line >= p.key_length) return;
+    if constexpr (kForKeys)
+      this->store(dk_, p.scale, 0, [&](int line, int d, const float* values, int count) {
+        if (first_line_ + line >= p.key_length) return;
 #pragma clang loop unroll(full)
-      for (int e = 0; e < count; ++e) p.store_dk(b_, kv_head_, first_line_ + line, d + e, values[e]);
-    });
-    if constexpr (kForValues) this->store(dv_, 1.0f, 1, [&](int line, int d, const float* values, int count) {
-      if (first_line_ + line >= p.key_length) return;
+        for (int e = 0; e < count; ++e) p.store_dk(b_, kv_head_, first_line_ + line, d + e, values[e]);
+      });
+    if constexpr (kForValues)
+      this->store(dv_, 1.0f, 1, [&](int line, int d, const float* values, int count) {
+        if (first_line_ + line >= p.key_length) return;
 #pragma clang loop unroll(full)
-      for (int e = 0; e < count; ++e) p.store_dv(b_, kv_head_, first_line_ + line, d + e, values[e]);
-    });
+        for (int e = 0; e < count; ++e) p.store_dv(b_, kv_head_, first_line_ + line, d + e, values[e]);
+      });
   }
 
  private:
@@ -420,11 +422,10 @@ class KeyGradient : GradientBlock<P> {
 #pragma clang loop unroll(full)
       for (int i = 0; i < kAccumulatorElements; ++i) {
         const int other = 16 * n + other_of(i);
-        const PairGradient pair =
-            pair_gradient<kPositions>(p, scores.v[i], dweights.v[i], statistics[other],
-                                      statistics[P::kGradientTile + other], b_, at.head,
-                                      static_cast<int32_t>(at.query) + other,
-                                      static_cast<int32_t>(first_line_) + line_of_slot(line_slot(i)), masked);
+        const PairGradient pair = pair_gradient<kPositions>(
+            p, scores.v[i], dweights.v[i], statistics[other], statistics[P::kGradientTile + other], b_, at.head,
+            static_cast<int32_t>(at.query) + other, static_cast<int32_t>(first_line_) + line_of_slot(line_slot(i)),
+            masked);
         scores.v[i] = pair.weight;
         dweights.v[i] = pair.dproduct;
       }

@@ -1,10 +1,10 @@
-// The pieces blockwise attention on GPUs is made of: one wave's tiles of scores and weighted sums, in fragments, and rows
-// of operands staged in shared memory.
+// The pieces blockwise attention on GPUs is made of: one wave's tiles of scores and weighted sums, in fragments, and
+// rows of operands staged in shared memory.
 //
 // A wave owns 16 lines (queries of the forward pass, keys for their gradients) and goes over the others. Scores come
 // out of one matrix product and go into the next as an operand; the orientation below makes the registers of the result
-// those of the operand, on both vendors' units: NVIDIA's accumulator has the layout of a left operand, CDNA's of a right
-// one, so there everything is computed transposed.
+// those of the operand, on both vendors' units: NVIDIA's accumulator has the layout of a left operand, CDNA's of a
+// right one, so there everything is computed transposed.
 #pragma once
 
 #include "causeway/kernels/gpu/intrinsics.h"
@@ -114,9 +114,9 @@ constexpr int row_stride(int width) {
   return width + 16 / static_cast<int>(sizeof(T));
 }
 
-// Stages rows [first, first + kRows) of kWidth elements (kSource of them exist in memory, the others are zero) in shared
-// memory, by kThreads threads; rows from `limit` on are zero. `row(index)` gives the address of a row's elements, 16-byte
-// aligned; copies end at copy_async_wait().
+// Stages rows [first, first + kRows) of kWidth elements (kSource of them exist in memory, the others are zero) in
+// shared memory, by kThreads threads; rows from `limit` on are zero. `row(index)` gives the address of a row's
+// elements, 16-byte aligned; copies end at copy_async_wait().
 template <class T, int kRows, int kWidth, int kSource, int kThreads, class F>
 CAUSEWAY_INLINE void stage_rows(T* shared, int64_t first, int64_t limit, F row) {
   constexpr int kPieceElements = 16 / sizeof(T);
@@ -157,8 +157,8 @@ CAUSEWAY_INLINE T to_operand(float value) {
   }
 }
 
-// Whether any element of a block of the attention matrix, or all, attend; for problems without a map everything does, or
-// the mask decides.
+// Whether any element of a block of the attention matrix, or all, attend; for problems without a map everything does,
+// or the mask decides.
 template <class P>
 CAUSEWAY_INLINE uint8_t block_kind(const P& p, int64_t b, int64_t h, int64_t t, int64_t s) {
   if constexpr (P::kHasBlockMap) {
@@ -169,10 +169,11 @@ CAUSEWAY_INLINE uint8_t block_kind(const P& p, int64_t b, int64_t h, int64_t t, 
   }
 }
 
-// A score as the softmax takes it, in base 2, from a product of query and key. Positions past the ends are computed like
-// the last ones; keys there are left out.
+// A score as the softmax takes it, in base 2, from a product of query and key. Positions past the ends are computed
+// like the last ones; keys there are left out.
 template <class P>
-CAUSEWAY_INLINE float modified_score(const P& p, float product, int64_t b, int64_t h, int32_t t, int32_t s, bool masked) {
+CAUSEWAY_INLINE float modified_score(const P& p, float product, int64_t b, int64_t h, int32_t t, int32_t s,
+                                     bool masked) {
   const int32_t queries = static_cast<int32_t>(p.query_length), keys = static_cast<int32_t>(p.key_length);
   const int32_t t_inside = t < queries ? t : queries - 1, s_inside = s < keys ? s : keys - 1;
   float x = product * p.scale;
