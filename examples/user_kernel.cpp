@@ -35,7 +35,7 @@ void row_norm(const Block& block, const float* x, float* y, float* scale, int64_
   return kernel;
 }
 
-double largest_difference(const Tensor& a, const Tensor& b) { return max(abs(a - b)).item(); }
+double largest_difference(const Tensor& a, const Tensor& b) { return amax(abs(a - b)).item(); }
 
 int main(int argc, char** argv) {
   if (argc > 1) Runtime::use_device(argv[1]);
