@@ -12,10 +12,8 @@ int64_t known_size(const Dim& size) { return size.is_constant() ? size.constant(
 
 bool divisible(const Dim& size, int64_t by) { return size.divide_exactly(by).has_value(); }
 
-std::string operand_type(DType dtype) {
-  // Every value of the 8-bit types is a bf16.
-  return size_bytes(dtype) == 1 ? "bf16" : storage_type(dtype);
-}
+// What is multiplied, where it is not pairs of 8-bit operands: every value of the 8-bit types is a bf16.
+std::string operand_type(DType dtype) { return size_bytes(dtype) == 1 ? "bf16" : storage_type(dtype); }
 
 class GpuDotWriter : public ProblemWriter {
  public:
@@ -29,17 +27,23 @@ class GpuDotWriter : public ProblemWriter {
     const size_t rank = c.size();
     const Shape batch_shape(c.begin(), c.end() - 2);
     const Dim batch = element_count(batch_shape), m = c[rank - 2], n = c[rank - 1];
-    const Dim k = a_shape[node.attributes.transpose_a ? rank - 2 : rank - 1];
-    const std::string operand = operand_type(graph_.dtype(node.inputs[0]));
+    Dim k = a_shape[node.attributes.transpose_a ? rank - 2 : rank - 1];
+    std::string operand = operand_type(graph_.dtype(node.inputs[0]));
 
-    const DirectOperand a = find_operand(node.inputs[0], batch_shape, m, k, !node.attributes.transpose_a);
-    const DirectOperand b = find_operand(node.inputs[1], batch_shape, n, k, node.attributes.transpose_b);
+    DirectOperand a = find_operand(node.inputs[0], batch_shape, m, k, !node.attributes.transpose_a);
+    DirectOperand b = find_operand(node.inputs[1], batch_shape, n, k, node.attributes.transpose_b);
     const std::string store = epilogue(result, batch, m, n);
     conflict = conflict_;
     if (conflict) return {};
 
+    if (multiplies_pairs(a, b, m, n)) {
+      operand = fmt::format("F8Pair<{}, {}>", a.element, b.element);
+      a = paired(a, operand);
+      b = paired(b, operand);
+      k = a.k;
+    }
     const bool copy_engine = serves_copy_engine(a) && serves_copy_engine(b) && !is_thin(m) && !is_thin(n);
-    const Plan plan = copy_engine ? hopper_plan(b, batch, m, n, k) : portable_plan(a, b, operand, batch, m, n, k);
+    const Plan plan = copy_engine ? hopper_plan(a, batch, m, n, k) : portable_plan(a, b, operand, batch, m, n, k);
     const int lanes = store_lanes(n);
     std::string members, initialisation;
     declare_size("batch", batch, members, initialisation);
@@ -89,6 +93,8 @@ class GpuDotWriter : public ProblemWriter {
   // offset + batch indices . batch strides + (contiguous_in_k ? line * stride + k : k * stride + line).
   struct DirectOperand {
     Value value;
+    std::string element;
+    int64_t element_bytes = 0;
     Dim offset;
     bool contiguous_in_k = true;
     Dim stride;
@@ -175,12 +181,42 @@ class GpuDotWriter : public ProblemWriter {
         found.batch.push_back({batch_shape[i], stride});
       }
     }
-    const int64_t piece = 16 / static_cast<int64_t>(size_bytes(graph_.dtype(found.value)));
-    found.aligned = piece <= 8 && divisible(found.contiguous_in_k ? k : lines, piece) &&
-                    divisible(found.offset, piece) && divisible(found.stride, piece) &&
-                    std::all_of(found.batch.begin(), found.batch.end(),
-                                [&](const auto& dimension) { return divisible(dimension.stride, piece); });
+    found.element = storage_type(graph_.dtype(found.value));
+    found.element_bytes = static_cast<int64_t>(size_bytes(graph_.dtype(found.value)));
+    found.aligned = found.element_bytes > 1 && is_multiple(found, 16 / found.element_bytes);
     return found;
+  }
+
+  // Whether offset, strides and the contiguous extent are multiples of so many elements.
+  static bool is_multiple(const DirectOperand& operand, int64_t elements) {
+    return divisible(operand.contiguous_in_k ? operand.k : operand.lines, elements) &&
+           divisible(operand.offset, elements) && divisible(operand.stride, elements) &&
+           std::all_of(operand.batch.begin(), operand.batch.end(),
+                       [&](const auto& dimension) { return divisible(dimension.stride, elements); });
+  }
+
+  // Whether there are matrix instructions for 8-bit operands that take these as they lie.
+  bool multiplies_pairs(const DirectOperand& a, const DirectOperand& b, const Dim& m, const Dim& n) const {
+    if (a.element_bytes != 1 || b.element_bytes != 1 || !a.contiguous_in_k || !b.contiguous_in_k) return false;
+    const GpuArchitecture& architecture = target_.architecture();
+    if (architecture.has_warpgroup_matrix)
+      return is_multiple(a, 16) && is_multiple(b, 16) && a.batch.size() + 2 <= TensorMap::kMaxRank &&
+             b.batch.size() + 2 <= TensorMap::kMaxRank && a.k.is_constant() && a.k.constant() > 0 && !is_thin(m) &&
+             !is_thin(n);
+    return architecture.has_f8_matrix && is_multiple(a, 2) && is_multiple(b, 2);
+  }
+
+  // The operand in elements of two neighbours along k.
+  static DirectOperand paired(DirectOperand operand, const std::string& pair) {
+    const auto half = [](const Dim& dim) { return *dim.divide_exactly(2); };
+    operand.element = pair;
+    operand.element_bytes = 2;
+    operand.offset = half(operand.offset);
+    operand.stride = half(operand.stride);
+    operand.k = half(operand.k);
+    for (auto& dimension : operand.batch) dimension.stride = half(dimension.stride);
+    operand.aligned = is_multiple(operand, 8);
+    return operand;
   }
 
   std::string operand_struct(const std::string& type, const std::string& name, const DirectOperand& operand,
@@ -194,14 +230,17 @@ class GpuDotWriter : public ProblemWriter {
         initialisation += fmt::format("{}.{} = {};\n", name, member, symbols_.text(value));
       }
     };
-    const std::string element = storage_type(graph_.dtype(operand.value));
     members += fmt::format(
         "using Element = {};\nstatic constexpr bool kContiguousInK = {};\nstatic constexpr bool kAligned = {};\n"
         "const Element* data;\n",
-        element, operand.contiguous_in_k, operand.aligned);
+        operand.element, operand.contiguous_in_k, operand.aligned);
     // As an argument, so that the parts of one tensor share a kernel.
     const std::string offset = operand.offset.is_constant(0) ? "" : " + " + size_argument(operand.offset);
-    initialisation += fmt::format("{}.data = {}{};\n", name, pointer(operand.value), offset);
+    const std::string data =
+        operand.element == storage_type(graph_.dtype(operand.value))
+            ? pointer(operand.value)
+            : fmt::format("reinterpret_cast<const {}*>({})", operand.element, pointer(operand.value));
+    initialisation += fmt::format("{}.data = {}{};\n", name, data, offset);
     declare("stride", operand.stride);
     std::string rest = "batch_index";
     for (size_t i = operand.batch.size(); i-- > 0;) {
@@ -287,10 +326,8 @@ class GpuDotWriter : public ProblemWriter {
 
   // Whether the tensor copy engine and warpgroup matrices are there and take the operand as it lies.
   bool serves_copy_engine(const DirectOperand& operand) const {
-    const DType dtype = graph_.dtype(operand.value);
-    return target_.architecture().has_warpgroup_matrix && (dtype == DType::kBF16 || dtype == DType::kF16) &&
-           operand.aligned && operand.batch.size() + 2 <= TensorMap::kMaxRank && operand.k.is_constant() &&
-           operand.k.constant() > 0;
+    return target_.architecture().has_warpgroup_matrix && operand.element_bytes == 2 && operand.aligned &&
+           operand.batch.size() + 2 <= TensorMap::kMaxRank && operand.k.is_constant() && operand.k.constant() > 0;
   }
 
   Plan portable_plan(const DirectOperand& a, const DirectOperand& b, const std::string& operand, const Dim& batch,
@@ -319,9 +356,10 @@ class GpuDotWriter : public ProblemWriter {
     return plan;
   }
 
-  Plan hopper_plan(const DirectOperand& b, const Dim& batch, const Dim& m, const Dim& n, const Dim& k) {
-    const HopperMatmulPlan chosen =
-        choose_hopper_matmul(target_.architecture(), known_size(batch), known_size(m), known_size(n), known_size(k));
+  Plan hopper_plan(const DirectOperand& a, const Dim& batch, const Dim& m, const Dim& n, const Dim& k) {
+    const bool f8_pairs = a.element != storage_type(graph_.dtype(a.value));
+    const HopperMatmulPlan chosen = choose_hopper_matmul(target_.architecture(), f8_pairs, known_size(batch),
+                                                         known_size(m), known_size(n), known_size(k));
     const HopperMatmulTile tile = chosen.tile;
     const Dim matrices = batch * Dim(chosen.splits);
     hopper_tile_ = tile;
@@ -370,25 +408,25 @@ class GpuDotWriter : public ProblemWriter {
       return static_cast<int>(found - arguments_.begin());
     };
     const auto map = [](const DirectOperand& operand, int buffer, int box_lines, const SymbolBindings& bindings) {
-      constexpr int64_t kElementBytes = 2;
+      const int64_t element_bytes = operand.element_bytes;
       // The device refuses empty dimensions; nothing is launched then.
       const auto size = [&](const Dim& dim) { return std::max<int64_t>(1, dim.evaluate(bindings)); };
       TensorMap result;
       result.buffer = buffer;
-      result.offset = operand.offset.evaluate(bindings) * kElementBytes;
-      result.element_bytes = kElementBytes;
+      result.offset = operand.offset.evaluate(bindings) * element_bytes;
+      result.element_bytes = static_cast<int>(element_bytes);
       result.rank = 2;
       result.sizes[0] = size(operand.contiguous_in_k ? operand.k : operand.lines);
       result.sizes[1] = size(operand.contiguous_in_k ? operand.lines : operand.k);
-      result.stride_bytes[0] = kElementBytes;
+      result.stride_bytes[0] = element_bytes;
       // Of a dimension of one element the stride does not count, but it has to be a valid one.
-      result.stride_bytes[1] = std::max<int64_t>(16, operand.stride.evaluate(bindings) * kElementBytes);
+      result.stride_bytes[1] = std::max<int64_t>(16, operand.stride.evaluate(bindings) * element_bytes);
       result.box[0] = kHopperMatmulDepth;
       result.box[1] = operand.contiguous_in_k ? box_lines : kHopperMatmulDepth;
       for (size_t i = operand.batch.size(); i-- > 0;) {
         const auto rank = static_cast<size_t>(result.rank++);
         result.sizes[rank] = size(operand.batch[i].extent);
-        result.stride_bytes[rank] = operand.batch[i].stride.evaluate(bindings) * kElementBytes;
+        result.stride_bytes[rank] = operand.batch[i].stride.evaluate(bindings) * element_bytes;
         result.box[rank] = 1;
       }
       result.swizzle_bytes = 128;

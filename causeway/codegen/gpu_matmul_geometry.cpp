@@ -93,8 +93,8 @@ GpuMatmulPlan choose_gpu_matmul(const GpuArchitecture& architecture, int operand
   return best;
 }
 
-HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, int64_t batch, int64_t m, int64_t n,
-                                      int64_t k) {
+HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, bool f8_pairs, int64_t batch, int64_t m,
+                                      int64_t n, int64_t k) {
   struct HopperCandidate {
     int m, n, stages;
     double efficiency;
@@ -107,6 +107,7 @@ HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, int64
   HopperMatmulPlan best;
   double best_time = 0;
   for (const HopperCandidate& candidate : kCandidates) {
+    if (f8_pairs && candidate.n == 256) continue;  // too few registers
     for_each_split(sizes, candidate.m, candidate.n, kHopperMatmulDepth, units, {2.8e6 * candidate.efficiency, 4e6},
                    [&](int splits, double time) {
                      if (best_time != 0 && time >= best_time) return;

@@ -301,7 +301,9 @@ class Rule {
   std::vector<TensorType> dot() const {
     const size_t rank = shape(0).size();
     require(rank >= 2 && shape(1).size() == rank, "takes two inputs of one rank, at least 2");
-    require(is_float(dtype(0)) && dtype(0) == dtype(1), "takes floats of one type");
+    const auto is_f8 = [](DType type) { return type == DType::kF8E4M3 || type == DType::kF8E5M2; };
+    require(is_float(dtype(0)) && (dtype(0) == dtype(1) || (is_f8(dtype(0)) && is_f8(dtype(1)))),
+            "takes floats of one type, or of the two 8-bit types");
     require(is_float(attributes_.dtype), "gives floats");
     for (size_t i = 0; i + 2 < rank; ++i) require(shape(0)[i] == shape(1)[i], "takes equal batch dimensions");
     const Dim& m = shape(0)[attributes_.transpose_a ? rank - 1 : rank - 2];

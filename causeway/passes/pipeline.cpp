@@ -7,6 +7,7 @@
 #include "causeway/passes/canonicalize.h"
 #include "causeway/passes/eliminate_common_subexpressions.h"
 #include "causeway/passes/eliminate_dead_code.h"
+#include "causeway/passes/fp8_products.h"
 
 namespace causeway {
 namespace {
@@ -25,6 +26,7 @@ std::vector<Pass> passes(const PipelineOptions& options) {
   if (options.mixed_precision.compute != DType::kF32) {
     list.push_back(
         {"mixed_precision", [&](const Graph& graph) { return mixed_precision(graph, options.mixed_precision); }});
+    if (options.fp8_products) list.push_back({"fp8_products", fp8_products});
     list.push_back({"canonicalize", canonicalize});
     list.push_back({"eliminate_common_subexpressions", eliminate_common_subexpressions});
   }

@@ -14,6 +14,7 @@ namespace causeway {
 
 struct PipelineOptions {
   MixedPrecisionOptions mixed_precision;
+  bool fp8_products = false;  // asks for mixed_precision to bf16
   RecomputePolicy recompute = RecomputePolicy::kNone;
   // Off for a device with a linear_cross_entropy kernel of its own.
   bool expand_linear_cross_entropy = true;

@@ -23,10 +23,12 @@ Tensor zeros_in_memory(const Shape& shape) { return Tensor::zeroed(evaluate(shap
 
 PipelineOptions pipeline_options(const Recipe& recipe) {
   PipelineOptions options;
-  options.mixed_precision.compute = recipe.train.precision == "bf16" ? DType::kBF16 : DType::kF32;
+  const bool narrow = recipe.train.precision != "f32";
+  options.mixed_precision.compute = narrow ? DType::kBF16 : DType::kF32;
+  options.fp8_products = recipe.train.precision == "fp8";
   options.recompute = *parse_recompute_policy(recipe.train.recompute);
   // Narrow logits make longer chunks in the same memory, whose products run faster.
-  options.linear_cross_entropy.narrow_logits = recipe.train.precision == "bf16";
+  options.linear_cross_entropy.narrow_logits = narrow;
   const bool gpu = Runtime::current().device().target().is_gpu();
   if (gpu) options.linear_cross_entropy.vocabulary_multiple = 64;
   options.linear_cross_entropy.logits_bytes = int64_t{gpu ? 512 : 128} << 20;

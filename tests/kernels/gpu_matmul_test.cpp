@@ -4,14 +4,20 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "causeway/codegen/compiler.h"
 #include "causeway/codegen/gpu_matmul_geometry.h"
+#include "causeway/codegen/kernel_resources.h"
 #include "causeway/device/emulator/emulator_device.h"
+#include "causeway/device/offline/offline_device.h"
 #include "causeway/device/open_device.h"
 #include "causeway/graph/compare.h"
 #include "causeway/graph/interpreter.h"
@@ -92,6 +98,65 @@ TEST_P(GpuMatmul, EveryOrientationAndType) {
     for (const bool transpose_a : {false, true})
       for (const bool transpose_b : {false, true})
         expect_reference(dot(dtype, "", 72, 88, 40, transpose_a, transpose_b, "f32") + "return %2\n", 1e-5);
+  }
+}
+
+// Lines along k of both 8-bit types, in every combination: on matrix instructions of their own where there are some.
+TEST_P(GpuMatmul, EightBitOperandsAreMultipliedAsTheyAre) {
+  const bool has_instructions = architecture().has_f8_matrix;
+  for (const char* a : {"f8e4m3", "f8e5m2"}) {
+    for (const char* b : {"f8e4m3", "f8e5m2"}) {
+      for (const auto& [m, n, k] : {std::array{72, 88, 48}, std::array{130, 200, 1200}}) {
+        expect_reference(fmt::format("%0 = input \"a\" : {}[{}, {}]\n%1 = input \"b\" : {}[{}, {}]\n"
+                                     "%2 = input \"scale\" : f32[]\n"
+                                     "%3 = dot(%0, %1) {{transpose_b}} : f32[{}, {}]\n"
+                                     "%4 = broadcast(%2) : f32[{}, {}]\n%5 = mul(%3, %4) : f32[{}, {}]\nreturn %5\n",
+                                     a, m, k, b, n, k, m, n, m, n, m, n),
+                         2e-4);
+        EXPECT_EQ(kinds_, "dot ");
+        EXPECT_EQ(source_.find("F8Pair<") != std::string::npos, has_instructions) << source_;
+      }
+    }
+  }
+}
+
+// Large ones, as compiled for silicon: nothing spills, and Hopper's matrix instructions overlap.
+TEST(GpuMatmulResources, OfEightBitOperands) {
+  for (const char* processor : {"sm_90a", "gfx942"}) {
+    const Target target = gpu_target(processor);
+    const auto device = std::make_shared<OfflineDevice>(target);
+    for (const char* b : {"f8e4m3", "f8e5m2"}) {
+      const Graph graph = parse_graph(fmt::format(
+          "%0 = input \"a\" : f8e4m3[4096, 8192]\n%1 = input \"b\" : {}[4096, 8192]\n%2 = dot(%0, %1) {{transpose_b}} "
+          ": bf16[4096, 4096]\nreturn %2\n",
+          b));
+      ProgramRunner runner(device);
+      const Program program(graph, runner.device(), runner.library(), runner.arena());
+      const std::string image = compile_module(program.sources().back(), target);
+      const auto resources = kernel_resources(image, target);
+      if (!resources) continue;  // ptxas is not installed
+      for (const KernelResources& kernel : *resources) {
+        EXPECT_EQ(kernel.spill_bytes, 0) << processor << program.sources().back();
+        EXPECT_TRUE(kernel.notes.empty()) << kernel.notes.front();
+      }
+    }
+  }
+}
+
+// CDNA 3 reads these codes as something else.
+TEST_P(GpuMatmul, EightBitZerosAndNoNumbers) {
+  for (const DType dtype : {DType::kF8E4M3, DType::kF8E5M2}) {
+    const Graph graph =
+        parse_graph(dot(std::string(dtype_name(dtype)), "", 32, 32, 32, false, true, "f32") + "return %2\n");
+    std::vector<HostTensor> inputs = random_inputs(graph);
+    for (size_t k = 0; k < 32; ++k) inputs[0].values[3 * 32 + k] = -0.0;
+    inputs[0].values[5 * 32 + 7] = std::numeric_limits<double>::quiet_NaN();
+    const HostTensor result = run(device(), graph, inputs)[0];
+    for (size_t n = 0; n < 32; ++n) {
+      EXPECT_EQ(result.values[3 * 32 + n], 0);
+      EXPECT_TRUE(std::isnan(result.values[5 * 32 + n]));
+      EXPECT_TRUE(std::isfinite(result.values[6 * 32 + n]));
+    }
   }
 }
 
@@ -274,14 +339,14 @@ TEST(GpuMatmulPlan, TilesFollowTheSizes) {
 
 TEST(GpuMatmulPlan, HopperTilesFollowTheSizes) {
   const GpuArchitecture& h200 = gpu_architecture("sm_90a");
-  const HopperMatmulPlan large = choose_hopper_matmul(h200, 1, 16384, 4096, 1024);
+  const HopperMatmulPlan large = choose_hopper_matmul(h200, false, 1, 16384, 4096, 1024);
   EXPECT_EQ(large.tile, (HopperMatmulTile{128, 256, 4, 1, 132}));
   EXPECT_EQ(large.splits, 1);
-  EXPECT_EQ(choose_hopper_matmul(h200, 1, 64, 64, 1024).tile.m, 64);
-  EXPECT_GT(choose_hopper_matmul(h200, 1, 384, 384, 32768).splits, 1);
+  EXPECT_EQ(choose_hopper_matmul(h200, false, 1, 64, 64, 1024).tile.m, 64);
+  EXPECT_GT(choose_hopper_matmul(h200, false, 1, 384, 384, 32768).splits, 1);
   for (const int64_t m : {20, 100, 700, 5000})
     for (const int64_t n : {20, 100, 700, 5000})
-      EXPECT_LE(hopper_matmul_shared_bytes(choose_hopper_matmul(h200, 1, m, n, 4096).tile), h200.shared_bytes);
+      EXPECT_LE(hopper_matmul_shared_bytes(choose_hopper_matmul(h200, false, 1, m, n, 4096).tile), h200.shared_bytes);
 }
 
 TEST(GpuMatmulPlan, TilesFitTheirArchitecture) {

@@ -256,7 +256,7 @@ TEST(HopperMatmul, AssemblesWithoutSpillsOrNotes) {
 
 TEST(HopperMatmulPlan, TilesFitTheirProduct) {
   const GpuArchitecture& hopper = gpu_architecture("sm_90a");
-  const auto choose = [&](int64_t m, int64_t n, int64_t k) { return choose_hopper_matmul(hopper, 1, m, n, k); };
+  const auto choose = [&](int64_t m, int64_t n, int64_t k) { return choose_hopper_matmul(hopper, false, 1, m, n, k); };
   EXPECT_EQ(choose(8192, 8192, 8192).tile, (HopperMatmulTile{128, 256, 4, 1, 132}));
   EXPECT_EQ(choose(8192, 8192, 8192).splits, 1);
   EXPECT_GT(choose(768, 768, 65536).splits, 1);

@@ -96,6 +96,20 @@ TEST_F(LlamaRun, StaysNearItInMixedPrecision) {
     EXPECT_NEAR(step.run(batch(), i, 1e-3).loss, losses.values[static_cast<size_t>(i)], 0.02) << "step " << i;
 }
 
+TEST_F(LlamaRun, StaysNearItInEightBits) {
+  recipe_.train.precision = "fp8";
+  const auto model = load_hugging_face_model(fixture("llama"));
+  TrainingStep step(*model, recipe_);
+  const HostTensor losses = expected(file_, "train.losses");
+  bool differs = false;
+  for (int64_t i = 0; i < 10; ++i) {
+    const double loss = step.run(batch(), i, 1e-3).loss, reference = losses.values[static_cast<size_t>(i)];
+    EXPECT_NEAR(loss, reference, 0.05) << "step " << i;
+    differs |= std::abs(loss - reference) > 1e-3;
+  }
+  EXPECT_TRUE(differs);
+}
+
 TEST_F(LlamaRun, TheSameStepsGiveTheSameBits) {
   recipe_.model.dropout = 0.1;
   std::vector<std::vector<double>> weights;

@@ -151,13 +151,14 @@ void load_matrices(void* lane, int transposed) {
   });
 }
 
-void multiply_matrices(void* lane, int element) {
+void multiply_matrices(void* lane, int a_element, int b_element) {
   guarded([&](ThreadCluster& cluster) {
-    cluster.meet_wave({"multiply_add", nullptr, 0, element}, lane, [&](void* const* lanes) {
+    cluster.meet_wave({"multiply_add", nullptr, 0, a_element | b_element << 8}, lane, [&](void* const* lanes) {
       if (lanes_run_in_lockstep(cluster)) {
-        multiply_matrices_amd(lanes, static_cast<MatrixElement>(element));
+        multiply_matrices_amd(lanes, static_cast<MatrixElement>(a_element), static_cast<MatrixElement>(b_element));
       } else {
-        multiply_matrices_nvidia(lanes, static_cast<MatrixElement>(element));
+        CAUSEWAY_CHECK(a_element == b_element);
+        multiply_matrices_nvidia(lanes, static_cast<MatrixElement>(a_element));
       }
     });
   });

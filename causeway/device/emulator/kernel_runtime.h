@@ -22,8 +22,8 @@ struct EmulatorRuntime {
   void (*copy_async_16)(void* shared, const void* global, int valid);
   void (*copy_async_commit)();
   void (*copy_async_wait)(int groups);
-  void (*load_matrices)(void* lane, int transposed);   // LaneMatrixLoad
-  void (*multiply_matrices)(void* lane, int element);  // LaneMatrixMultiply
+  void (*load_matrices)(void* lane, int transposed);                    // LaneMatrixLoad
+  void (*multiply_matrices)(void* lane, int a_element, int b_element);  // LaneMatrixMultiply
 
   void (*barrier_init)(void* barrier, int arrivals);
   void (*barrier_init_fence)();

@@ -4,7 +4,9 @@
 
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "causeway/base/error.h"
 #include "causeway/graph/dtype.h"
@@ -33,6 +35,21 @@ std::array<float, 256> decode_bytes(DType dtype) {
   return values;
 }
 
+// The formats without infinities and -0 that CDNA 3 has: one code is not a number.
+std::array<float, 256> decode_fnuz(int mantissa_bits, int bias) {
+  std::array<float, 256> values{};
+  for (int code = 0; code < 256; ++code) {
+    const int exponent = (code & 0x7f) >> mantissa_bits, mantissa = code & ((1 << mantissa_bits) - 1);
+    const int significand = exponent == 0 ? mantissa : mantissa + (1 << mantissa_bits);
+    const float magnitude =
+        std::ldexp(static_cast<float>(significand), (exponent == 0 ? 1 : exponent) - bias - mantissa_bits);
+    values[static_cast<size_t>(code)] = code == 0x80  ? std::numeric_limits<float>::quiet_NaN()
+                                        : code > 0x80 ? -magnitude
+                                                      : magnitude;
+  }
+  return values;
+}
+
 // Of a register pair of 16-bit elements.
 float half_of(const void* registers, int word, int half, MatrixElement element) {
   return matrix_element(element, registers, 2 * word + half);
@@ -49,6 +66,8 @@ int matrix_element_bytes(MatrixElement element) {
       return 4;
     case MatrixElement::kF8E4M3:
     case MatrixElement::kF8E5M2:
+    case MatrixElement::kF8E4M3Fnuz:
+    case MatrixElement::kF8E5M2Fnuz:
       return 1;
   }
   CAUSEWAY_CHECK(false, "matrix element {}", static_cast<int>(element));
@@ -57,6 +76,7 @@ int matrix_element_bytes(MatrixElement element) {
 float matrix_element(MatrixElement element, const void* array, int64_t index) {
   static const std::array<float, 256> e4m3 = decode_bytes(DType::kF8E4M3);
   static const std::array<float, 256> e5m2 = decode_bytes(DType::kF8E5M2);
+  static const std::array<float, 256> e4m3_fnuz = decode_fnuz(3, 8), e5m2_fnuz = decode_fnuz(2, 16);
   switch (element) {
     case MatrixElement::kBF16:
       return std::bit_cast<float>(static_cast<uint32_t>(read_as<uint16_t>(array, index)) << 16);
@@ -68,6 +88,10 @@ float matrix_element(MatrixElement element, const void* array, int64_t index) {
       return e4m3[read_as<uint8_t>(array, index)];
     case MatrixElement::kF8E5M2:
       return e5m2[read_as<uint8_t>(array, index)];
+    case MatrixElement::kF8E4M3Fnuz:
+      return e4m3_fnuz[read_as<uint8_t>(array, index)];
+    case MatrixElement::kF8E5M2Fnuz:
+      return e5m2_fnuz[read_as<uint8_t>(array, index)];
   }
   CAUSEWAY_CHECK(false, "matrix element {}", static_cast<int>(element));
 }
@@ -114,16 +138,17 @@ void multiply_matrices_nvidia(void* const* lanes, MatrixElement element) {
   }
 }
 
-void multiply_matrices_amd(void* const* lanes, MatrixElement element) {
-  // Lane l holds line l % 16 and four elements of depth. For float these are operands of four instructions of depth 4,
-  // in each of which the lane's k is l / 16; the order of k in the sum follows from that.
-  float a[kTile][kTile], b[kTile][kTile];
+void multiply_matrices_amd(void* const* lanes, MatrixElement a_element, MatrixElement b_element) {
+  // Lane l holds line l % 16 and four elements of depth, eight of 8 bits. For float these are operands of four
+  // instructions of depth 4, in each of which the lane's k is l / 16; the order of k in the sum follows from that.
+  const int of_lane = matrix_element_bytes(a_element) == 1 ? 8 : 4, depth = 4 * of_lane;
+  float a[kTile][2 * kTile], b[2 * kTile][kTile];
   for (int lane = 0; lane < kWaveAmd; ++lane) {
     const auto& operands = *static_cast<const LaneMatrixMultiply*>(lanes[lane]);
-    for (int i = 0; i < 4; ++i) {
-      const int k = element == MatrixElement::kF32 ? 4 * i + lane / 16 : lane / 16 * 4 + i;
-      a[lane % 16][k] = matrix_element(element, operands.a, i);
-      b[k][lane % 16] = matrix_element(element, operands.b, i);
+    for (int i = 0; i < of_lane; ++i) {
+      const int k = a_element == MatrixElement::kF32 ? 4 * i + lane / 16 : lane / 16 * of_lane + i;
+      a[lane % 16][k] = matrix_element(a_element, operands.a, i);
+      b[k][lane % 16] = matrix_element(b_element, operands.b, i);
     }
   }
   for (int lane = 0; lane < kWaveAmd; ++lane) {
@@ -131,7 +156,7 @@ void multiply_matrices_amd(void* const* lanes, MatrixElement element) {
     for (int i = 0; i < 4; ++i) {
       const int row = lane / 16 * 4 + i, column = lane % 16;
       float sum = c[i];
-      for (int k = 0; k < kTile; ++k) {
+      for (int k = 0; k < depth; ++k) {
         sum = static_cast<float>(static_cast<double>(a[row][k]) * b[k][column] + sum);
       }
       c[i] = sum;

@@ -1,8 +1,8 @@
 // The arithmetic of the matrix instructions that the emulator imitates, with the vendors' operand layouts: NVIDIA's
-// ldmatrix and mma.sync.m16n8k16 (PTX ISA, "Warp-level matrix instructions"), AMD's v_mfma_f32_16x16x16 and
-// v_mfma_f32_16x16x4f32 (CDNA 2 and 3 ISA documents), and the operands of NVIDIA's wgmma (PTX ISA, "Asynchronous
-// warpgroup-level matrix instructions"). Products are exact and are added in float, one after the other in the order of
-// k; the hardware's internal order and width are not documented.
+// ldmatrix and mma.sync.m16n8k16 (PTX ISA, "Warp-level matrix instructions"), AMD's v_mfma_f32_16x16x16,
+// v_mfma_f32_16x16x32 of 8-bit types and v_mfma_f32_16x16x4f32 (CDNA 2 and 3 ISA documents), and the operands of
+// NVIDIA's wgmma (PTX ISA, "Asynchronous warpgroup-level matrix instructions"). Products are exact and are added in
+// float, one after the other in the order of k; the hardware's internal order and width are not documented.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 namespace causeway {
 
 // The element types of multiplicands, as kernel text passes them.
-enum class MatrixElement : int { kBF16, kF16, kF32, kF8E4M3, kF8E5M2 };
+enum class MatrixElement : int { kBF16, kF16, kF32, kF8E4M3, kF8E5M2, kF8E4M3Fnuz, kF8E5M2Fnuz };
 
 int matrix_element_bytes(MatrixElement element);
 // Element `index` of an array.
@@ -26,15 +26,16 @@ struct LaneMatrixLoad {
 };
 void load_matrices(void* const* lanes, bool transposed);
 
-// C[16][16] += A[16][16] B[16][16]; what the pointers lead to is laid out as in FragmentA, FragmentB and Accumulator of
-// kernels/gpu/nvidia.h (32 lanes; no kF32) and kernels/gpu/amd.h (64 lanes).
+// C[16][16] += A[16][16] B[16][16] (8-bit elements, AMD alone: 32 of k); what the pointers lead to is laid out as in
+// FragmentA, FragmentB and Accumulator of kernels/gpu/nvidia.h (32 lanes; 16-bit elements) and kernels/gpu/amd.h (64
+// lanes).
 struct LaneMatrixMultiply {
   const void* a;
   const void* b;
   float* c;
 };
 void multiply_matrices_nvidia(void* const* lanes, MatrixElement element);
-void multiply_matrices_amd(void* const* lanes, MatrixElement element);
+void multiply_matrices_amd(void* const* lanes, MatrixElement a_element, MatrixElement b_element);
 
 // A shared-memory operand of wgmma, from its descriptor. Offsets are from the start of the block's shared memory.
 struct SharedOperand {

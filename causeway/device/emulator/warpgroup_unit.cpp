@@ -86,13 +86,14 @@ void WarpgroupUnit::multiply(void* const* lanes) {
   auto product = std::make_shared<Product>();
   product->warpgroup = host_.thread() / kWarpgroupThreads;
   product->block_rank = host_.block_rank();
-  product->element = static_cast<MatrixElement>(first.element);
+  product->a_element = static_cast<MatrixElement>(first.a_element);
+  product->b_element = static_cast<MatrixElement>(first.b_element);
   product->a_transposed = first.a_transposed != 0;
   product->b_transposed = first.b_transposed != 0;
   product->b = operand(first.b, 'B');
   if (first.a_registers != nullptr) {
     if (!group.fenced) host_.fail("issues wgmma with A in registers without warpgroup_fence()");
-    product->a_values = a_from_registers(lanes, product->element);
+    product->a_values = a_from_registers(lanes, product->a_element);
   } else {
     product->a = operand(first.a, 'A');
   }
@@ -151,7 +152,8 @@ void WarpgroupUnit::compute_until(Warpgroup& group, const Product& product) {
 }
 
 std::vector<float> WarpgroupUnit::gather(const Product& product, const SharedOperand& from, bool is_a) {
-  const int depth = depth_of(product.element), bytes = matrix_element_bytes(product.element);
+  const MatrixElement element = is_a ? product.a_element : product.b_element;
+  const int depth = depth_of(element), bytes = matrix_element_bytes(element);
   const int lines = is_a ? kRows : product.sum->columns;
   const bool transposed = is_a ? product.a_transposed : product.b_transposed;
   const std::span<const std::byte> shared = host_.shared(product.block_rank);
@@ -169,7 +171,7 @@ std::vector<float> WarpgroupUnit::gather(const Product& product, const SharedOpe
       for (int i = 0; i < run; ++i) {
         const int at_line = transposed ? line + i : line, at_k = transposed ? k : k + i;
         const int place = is_a ? at_line * depth + at_k : at_k * lines + at_line;
-        values[static_cast<size_t>(place)] = matrix_element(product.element, shared.data() + offset, i);
+        values[static_cast<size_t>(place)] = matrix_element(element, shared.data() + offset, i);
       }
     }
   }
@@ -181,7 +183,7 @@ void WarpgroupUnit::compute(Product& product) {
   const std::vector<float> b = gather(product, product.b, false);
   Sum& sum = *product.sum;
   if (product.clears) std::fill(sum.values.begin(), sum.values.end(), 0.0f);
-  multiply_dense(sum.values.data(), a.data(), b.data(), sum.columns, depth_of(product.element));
+  multiply_dense(sum.values.data(), a.data(), b.data(), sum.columns, depth_of(product.a_element));
 }
 
 }  // namespace causeway

@@ -24,7 +24,8 @@ struct LaneWarpgroupMultiply {
   const uint32_t* a_registers;  // 4, or null: A is in shared memory
   uint64_t a;
   uint64_t b;
-  int element;  // MatrixElement
+  int a_element;  // MatrixElement, of one size
+  int b_element;
   int columns;
   int a_transposed;
   int b_transposed;
@@ -55,7 +56,7 @@ class WarpgroupUnit {
     int warpgroup = 0;
     int block_rank = 0;
     std::shared_ptr<Sum> sum;
-    MatrixElement element{};
+    MatrixElement a_element{}, b_element{};
     SharedOperand a, b;
     std::vector<float> a_values;  // from registers
     bool a_transposed = false, b_transposed = false;

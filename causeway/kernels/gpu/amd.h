@@ -91,6 +91,22 @@ template <class T>
 CAUSEWAY_INLINE void load_fragment(FragmentB<T>& b, const T* shared, int stride) {
   load_line(b.v, shared, stride, 1);
 }
+template <class E, class T>
+CAUSEWAY_INLINE void load_fnuz_line(T* v, const T* shared, int stride) {
+  load_line(v, shared, stride, 1);
+  uint32_t words[2];
+  __builtin_memcpy(words, v, 8);
+  for (uint32_t& word : words) word = to_fnuz<E>(word);
+  __builtin_memcpy(v, words, 8);
+}
+template <class EA, class EB>
+CAUSEWAY_INLINE void load_fragment(FragmentA<F8Pair<EA, EB>>& a, const F8Pair<EA, EB>* shared, int stride) {
+  load_fnuz_line<EA>(a.v, shared, stride);
+}
+template <class EA, class EB>
+CAUSEWAY_INLINE void load_fragment(FragmentB<F8Pair<EA, EB>>& b, const F8Pair<EA, EB>* shared, int stride) {
+  load_fnuz_line<EB>(b.v, shared, stride);
+}
 template <class T>
 CAUSEWAY_INLINE void load_fragment_transposed(FragmentA<T>& a, const T* shared, int stride) {
   load_line(a.v, shared, 1, stride);
@@ -103,15 +119,15 @@ CAUSEWAY_INLINE void load_fragment_transposed(FragmentB<T>& b, const T* shared, 
 typedef Vector<float, 4> MatrixSum;
 CAUSEWAY_INLINE void multiply_add(Accumulator& c, const FragmentA<bf16>& a, const FragmentB<bf16>& b) {
   typedef Vector<short, 4> Words;
-  c = __builtin_bit_cast(Accumulator, __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(__builtin_bit_cast(Words, a),
-                                                                                __builtin_bit_cast(Words, b),
-                                                                                __builtin_bit_cast(MatrixSum, c), 0, 0, 0));
+  c = __builtin_bit_cast(
+      Accumulator, __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(__builtin_bit_cast(Words, a), __builtin_bit_cast(Words, b),
+                                                             __builtin_bit_cast(MatrixSum, c), 0, 0, 0));
 }
 CAUSEWAY_INLINE void multiply_add(Accumulator& c, const FragmentA<f16>& a, const FragmentB<f16>& b) {
   typedef Vector<f16, 4> Words;
-  c = __builtin_bit_cast(Accumulator, __builtin_amdgcn_mfma_f32_16x16x16f16(__builtin_bit_cast(Words, a),
-                                                                            __builtin_bit_cast(Words, b),
-                                                                            __builtin_bit_cast(MatrixSum, c), 0, 0, 0));
+  c = __builtin_bit_cast(
+      Accumulator, __builtin_amdgcn_mfma_f32_16x16x16f16(__builtin_bit_cast(Words, a), __builtin_bit_cast(Words, b),
+                                                         __builtin_bit_cast(MatrixSum, c), 0, 0, 0));
 }
 // Four products of depth 4, k = lane / 16 in each (v_mfma_f32_16x16x4f32): the k of A and B may be permuted alike.
 CAUSEWAY_INLINE void multiply_add(Accumulator& c, const FragmentA<float>& a, const FragmentB<float>& b) {
@@ -120,3 +136,23 @@ CAUSEWAY_INLINE void multiply_add(Accumulator& c, const FragmentA<float>& a, con
   for (int i = 0; i < 4; ++i) sum = __builtin_amdgcn_mfma_f32_16x16x4f32(a.v[i], b.v[i], sum, 0, 0, 0);
   c = __builtin_bit_cast(Accumulator, sum);
 }
+
+#if CAUSEWAY_AMD == 0x942
+// v_mfma_f32_16x16x32 of 8-bit operands: the lane holds k = 8 (lane / 16) + 0..7.
+template <class EA, class EB>
+CAUSEWAY_INLINE void multiply_add(Accumulator& c, const FragmentA<F8Pair<EA, EB>>& a,
+                                  const FragmentB<F8Pair<EA, EB>>& b) {
+  const auto words_a = __builtin_bit_cast(int64_t, a), words_b = __builtin_bit_cast(int64_t, b);
+  MatrixSum sum = __builtin_bit_cast(MatrixSum, c);
+  if constexpr (__is_same(EA, f8e4m3) && __is_same(EB, f8e4m3)) {
+    sum = __builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(words_a, words_b, sum, 0, 0, 0);
+  } else if constexpr (__is_same(EA, f8e4m3)) {
+    sum = __builtin_amdgcn_mfma_f32_16x16x32_fp8_bf8(words_a, words_b, sum, 0, 0, 0);
+  } else if constexpr (__is_same(EB, f8e4m3)) {
+    sum = __builtin_amdgcn_mfma_f32_16x16x32_bf8_fp8(words_a, words_b, sum, 0, 0, 0);
+  } else {
+    sum = __builtin_amdgcn_mfma_f32_16x16x32_bf8_bf8(words_a, words_b, sum, 0, 0, 0);
+  }
+  c = __builtin_bit_cast(Accumulator, sum);
+}
+#endif

@@ -20,7 +20,7 @@ struct EmulatorRuntime {
   void (*copy_async_commit)();
   void (*copy_async_wait)(int groups);
   void (*load_matrices)(void* lane, int transposed);
-  void (*multiply_matrices)(void* lane, int element);
+  void (*multiply_matrices)(void* lane, int a_element, int b_element);
 
   void (*barrier_init)(void* barrier, int arrivals);
   void (*barrier_init_fence)();

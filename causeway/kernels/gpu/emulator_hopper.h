@@ -82,7 +82,8 @@ struct LaneWarpgroupMultiply {
   const uint32_t* a_registers;
   uint64_t a;
   uint64_t b;
-  int element;
+  int a_element;
+  int b_element;
   int columns;
   int a_transposed;
   int b_transposed;
@@ -93,10 +94,10 @@ template <class T, int kN, bool kATransposed, bool kBTransposed>
 CAUSEWAY_INLINE void emulator_warpgroup_multiply(float* c, const uint32_t* a_registers, uint64_t a, uint64_t b,
                                                  bool accumulate) {
   static_assert(kN % 8 == 0 && kN >= 8 && kN <= 256);
-  static_assert(sizeof(T) <= 2);
-  static_assert(sizeof(T) == 2 || (!kATransposed && !kBTransposed), "8-bit operands have to be K-major");
-  LaneWarpgroupMultiply operands = {c,         a_registers, a, b, kMatrixElement<T>, kN, kATransposed, kBTransposed,
-                                    accumulate};
+  static_assert(sizeof(T) == 2);
+  static_assert(!kIsF8Pair<T> || (!kATransposed && !kBTransposed), "8-bit operands have to be K-major");
+  LaneWarpgroupMultiply operands = {
+      c, a_registers, a, b, kMatrixElementA<T>, kMatrixElementB<T>, kN, kATransposed, kBTransposed, accumulate};
   emulator_runtime()->warpgroup_multiply(&operands);
 }
 template <class T, int kN, bool kATransposed, bool kBTransposed>

@@ -11,10 +11,25 @@ template <>
 constexpr int kMatrixElement<f16> = 1;
 template <>
 constexpr int kMatrixElement<float> = 2;
+#if defined(CAUSEWAY_NVIDIA)
 template <>
 constexpr int kMatrixElement<f8e4m3> = 3;
 template <>
 constexpr int kMatrixElement<f8e5m2> = 4;
+#else
+template <>
+constexpr int kMatrixElement<f8e4m3> = 5;
+template <>
+constexpr int kMatrixElement<f8e5m2> = 6;
+#endif
+template <class T>
+constexpr int kMatrixElementA = kMatrixElement<T>;
+template <class T>
+constexpr int kMatrixElementB = kMatrixElement<T>;
+template <class EA, class EB>
+constexpr int kMatrixElementA<F8Pair<EA, EB>> = kMatrixElement<EA>;
+template <class EA, class EB>
+constexpr int kMatrixElementB<F8Pair<EA, EB>> = kMatrixElement<EB>;
 
 struct LaneMatrixLoad {
   const void* row;
@@ -125,7 +140,7 @@ CAUSEWAY_INLINE void multiply_add(Accumulator& c, const FragmentA<float>& a, con
 template <class T>
 CAUSEWAY_INLINE void multiply_add(Accumulator& c, const FragmentA<T>& a, const FragmentB<T>& b) {
   LaneMatrixMultiply operands = {a.v, b.v, c.v};
-  emulator_runtime()->multiply_matrices(&operands, kMatrixElement<T>);
+  emulator_runtime()->multiply_matrices(&operands, kMatrixElementA<T>, kMatrixElementB<T>);
 }
 
 #else
@@ -160,6 +175,22 @@ template <class T>
 CAUSEWAY_INLINE void load_fragment(FragmentB<T>& b, const T* shared, int stride) {
   load_line(b.v, shared, stride, 1);
 }
+template <class E, class T>
+CAUSEWAY_INLINE void load_fnuz_line(T* v, const T* shared, int stride) {
+  load_line(v, shared, stride, 1);
+  uint32_t words[2];
+  __builtin_memcpy(words, v, 8);
+  for (uint32_t& word : words) word = to_fnuz<E>(word);
+  __builtin_memcpy(v, words, 8);
+}
+template <class EA, class EB>
+CAUSEWAY_INLINE void load_fragment(FragmentA<F8Pair<EA, EB>>& a, const F8Pair<EA, EB>* shared, int stride) {
+  load_fnuz_line<EA>(a.v, shared, stride);
+}
+template <class EA, class EB>
+CAUSEWAY_INLINE void load_fragment(FragmentB<F8Pair<EA, EB>>& b, const F8Pair<EA, EB>* shared, int stride) {
+  load_fnuz_line<EB>(b.v, shared, stride);
+}
 template <class T>
 CAUSEWAY_INLINE void load_fragment_transposed(FragmentA<T>& a, const T* shared, int stride) {
   load_line(a.v, shared, 1, stride);
@@ -171,7 +202,7 @@ CAUSEWAY_INLINE void load_fragment_transposed(FragmentB<T>& b, const T* shared, 
 template <class T>
 CAUSEWAY_INLINE void multiply_add(Accumulator& c, const FragmentA<T>& a, const FragmentB<T>& b) {
   LaneMatrixMultiply operands = {a.v, b.v, c.v};
-  emulator_runtime()->multiply_matrices(&operands, kMatrixElement<T>);
+  emulator_runtime()->multiply_matrices(&operands, kMatrixElementA<T>, kMatrixElementB<T>);
 }
 
 #endif

@@ -24,11 +24,12 @@
 //                                         (transposed): stride_bytes from 8 of k to the next 8, leading_bytes from 64
 //                                         lines to the next 64
 //   warpgroup_fence(), warpgroup_commit(), warpgroup_wait<N>()    around products: a fence before the first, then a
-//   commit,
-//                                         then a wait before anything touches c
-//   warpgroup_multiply_add<T, kN, kATransposed, kBTransposed>(c, a, b, accumulate)    c (+)= A B, 64 x kN, 32 bytes of
-//   k warpgroup_multiply_add<T, kN, kBTransposed>(c, a_registers, b, accumulate)
-//                                         T: bf16, f16, f8e4m3, f8e5m2 (not transposed); kN: a multiple of 16, or 8
+//                                         commit, then a wait before anything touches c
+//   warpgroup_multiply_add<T, kN, kATransposed, kBTransposed>(c, a, b, accumulate)
+//   warpgroup_multiply_add<T, kN, kBTransposed>(c, a_registers, b, accumulate)
+//                                         c (+)= A B, 64 x kN, 32 bytes of k
+//                                         T: bf16, f16, F8Pair (lines along k, A not in registers); kN: a multiple
+//                                         of 16, or 8
 //   warpgroup_row(i), warpgroup_column(i) which element of the product c[i] is, for this thread
 //   registers_increase<N>(), registers_decrease<N>()    by all threads of a warpgroup; N a multiple of 8
 //   named_barrier(id, threads), named_barrier_arrive(id, threads)     id 1..15; threads a multiple of 32
@@ -193,13 +194,13 @@ CAUSEWAY_INLINE void warpgroup_wait() {
 #define CAUSEWAY_TEXT_8 "%0, %1, %2, %3"
 #define CAUSEWAY_SUMS_8 CAUSEWAY_C4(0)
 
-#define CAUSEWAY_WGMMA(N, shape_k, type, a_text, transposes_text, ...)                                 \
-  asm volatile(                                                                                        \
-      "{\n\t.reg .pred add;\n\tsetp.ne.b32 add, %[accumulate], 0;\n\t"                                 \
-      "wgmma.mma_async.sync.aligned.m64n" #N "k" #shape_k ".f32." type "." type " {" CAUSEWAY_TEXT_##N \
-      "}, " a_text ", %[b], add, 1, 1" transposes_text ";\n\t}"                                        \
-      : CAUSEWAY_SUMS_##N                                                                              \
-      : [accumulate] "r"(static_cast<int>(accumulate)), [b] "l"(b), __VA_ARGS__                        \
+#define CAUSEWAY_WGMMA(N, shape_k, type, a_text, transposes_text, ...)                        \
+  asm volatile(                                                                               \
+      "{\n\t.reg .pred add;\n\tsetp.ne.b32 add, %[accumulate], 0;\n\t"                        \
+      "wgmma.mma_async.sync.aligned.m64n" #N "k" #shape_k ".f32." type " {" CAUSEWAY_TEXT_##N \
+      "}, " a_text ", %[b], add, 1, 1" transposes_text ";\n\t}"                               \
+      : CAUSEWAY_SUMS_##N                                                                     \
+      : [accumulate] "r"(static_cast<int>(accumulate)), [b] "l"(b), __VA_ARGS__               \
       : "memory")
 #define CAUSEWAY_WGMMA_SHARED(N, shape_k, type, transposes_text, ...) \
   CAUSEWAY_WGMMA(N, shape_k, type, "%[a]", transposes_text, [a] "l"(a)__VA_ARGS__)
@@ -218,25 +219,25 @@ struct WarpgroupMultiply;
     template <class T, bool kATransposed, bool kBTransposed>                                                  \
     CAUSEWAY_INLINE static void add(float (&c)[N / 2], uint64_t a, uint64_t b, bool accumulate) {             \
       if constexpr (__is_same(T, bf16)) {                                                                     \
-        CAUSEWAY_WGMMA_SHARED(N, 16, "bf16", ", %[ta], %[tb]", CAUSEWAY_TRANSPOSES);                          \
+        CAUSEWAY_WGMMA_SHARED(N, 16, "bf16.bf16", ", %[ta], %[tb]", CAUSEWAY_TRANSPOSES);                     \
       } else if constexpr (__is_same(T, f16)) {                                                               \
-        CAUSEWAY_WGMMA_SHARED(N, 16, "f16", ", %[ta], %[tb]", CAUSEWAY_TRANSPOSES);                           \
-      } else if constexpr (__is_same(T, f8e4m3)) {                                                            \
-        CAUSEWAY_WGMMA_SHARED(N, 32, "e4m3", "");                                                             \
+        CAUSEWAY_WGMMA_SHARED(N, 16, "f16.f16", ", %[ta], %[tb]", CAUSEWAY_TRANSPOSES);                       \
+      } else if constexpr (__is_same(T, F8Pair<f8e4m3, f8e4m3>)) {                                            \
+        CAUSEWAY_WGMMA_SHARED(N, 32, "e4m3.e4m3", "");                                                        \
+      } else if constexpr (__is_same(T, F8Pair<f8e4m3, f8e5m2>)) {                                            \
+        CAUSEWAY_WGMMA_SHARED(N, 32, "e4m3.e5m2", "");                                                        \
+      } else if constexpr (__is_same(T, F8Pair<f8e5m2, f8e4m3>)) {                                            \
+        CAUSEWAY_WGMMA_SHARED(N, 32, "e5m2.e4m3", "");                                                        \
       } else {                                                                                                \
-        CAUSEWAY_WGMMA_SHARED(N, 32, "e5m2", "");                                                             \
+        CAUSEWAY_WGMMA_SHARED(N, 32, "e5m2.e5m2", "");                                                        \
       }                                                                                                       \
     }                                                                                                         \
     template <class T, bool kBTransposed>                                                                     \
     CAUSEWAY_INLINE static void add(float (&c)[N / 2], const uint32_t (&a)[4], uint64_t b, bool accumulate) { \
       if constexpr (__is_same(T, bf16)) {                                                                     \
-        CAUSEWAY_WGMMA_REGISTERS(N, 16, "bf16", ", %[tb]", CAUSEWAY_TRANSPOSE_B);                             \
-      } else if constexpr (__is_same(T, f16)) {                                                               \
-        CAUSEWAY_WGMMA_REGISTERS(N, 16, "f16", ", %[tb]", CAUSEWAY_TRANSPOSE_B);                              \
-      } else if constexpr (__is_same(T, f8e4m3)) {                                                            \
-        CAUSEWAY_WGMMA_REGISTERS(N, 32, "e4m3", "");                                                          \
+        CAUSEWAY_WGMMA_REGISTERS(N, 16, "bf16.bf16", ", %[tb]", CAUSEWAY_TRANSPOSE_B);                        \
       } else {                                                                                                \
-        CAUSEWAY_WGMMA_REGISTERS(N, 32, "e5m2", "");                                                          \
+        CAUSEWAY_WGMMA_REGISTERS(N, 16, "f16.f16", ", %[tb]", CAUSEWAY_TRANSPOSE_B);                          \
       }                                                                                                       \
     }                                                                                                         \
   };
@@ -264,20 +265,15 @@ CAUSEWAY_WARPGROUP_MULTIPLY(256)
 #undef CAUSEWAY_WGMMA_SHARED
 #undef CAUSEWAY_WGMMA
 
-template <class T>
-constexpr bool kIsWarpgroupOperand =
-    __is_same(T, bf16) || __is_same(T, f16) || __is_same(T, f8e4m3) || __is_same(T, f8e5m2);
-
 template <class T, int kN, bool kATransposed, bool kBTransposed>
 CAUSEWAY_INLINE void warpgroup_multiply_add(float (&c)[kN / 2], uint64_t a, uint64_t b, bool accumulate) {
-  static_assert(kIsWarpgroupOperand<T>);
-  static_assert(sizeof(T) == 2 || (!kATransposed && !kBTransposed), "8-bit operands have to be K-major");
+  static_assert(__is_same(T, bf16) || __is_same(T, f16) || kIsF8Pair<T>);
+  static_assert(!kIsF8Pair<T> || (!kATransposed && !kBTransposed), "8-bit operands have to be K-major");
   WarpgroupMultiply<kN>::template add<T, kATransposed, kBTransposed>(c, a, b, accumulate);
 }
 template <class T, int kN, bool kBTransposed>
 CAUSEWAY_INLINE void warpgroup_multiply_add(float (&c)[kN / 2], const uint32_t (&a)[4], uint64_t b, bool accumulate) {
-  static_assert(kIsWarpgroupOperand<T>);
-  static_assert(sizeof(T) == 2 || !kBTransposed, "8-bit operands have to be K-major");
+  static_assert(__is_same(T, bf16) || __is_same(T, f16));
   WarpgroupMultiply<kN>::template add<T, kBTransposed>(c, a, b, accumulate);
 }
 

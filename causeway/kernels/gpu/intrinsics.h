@@ -48,6 +48,7 @@
 #pragma once
 
 #include "causeway/kernels/elementwise.h"
+#include "causeway/kernels/gpu/f8_pair.h"
 
 struct alignas(128) TensorMapBytes {
   char bytes[128];

@@ -270,7 +270,8 @@ struct FragmentSums {
     for (int j = 0; j < kColumnTiles; ++j) {
 #pragma clang loop unroll(full)
       for (int e = 0; e < kAccumulatorElements; ++e)
-        to[accumulator_row(e) * kStride + j * 16 + accumulator_column(e)] = sums[strip][j].v[e];
+        to[accumulator_row(e) * kStride + j * 16 + accumulator_column(e)] =
+            sums[strip][j].v[e] * kProductFactor<Operand>;
     }
   }
 };

@@ -113,6 +113,11 @@ CAUSEWAY_INLINE void hopper_matmul_load(const Problem& problem, const TensorMapB
   }
 }
 
+// Sums of 8-bit products lose bits as they grow (14 are kept when a product is added), so that those of a few slices
+// are added up in float: 512 of k. ("DeepSeek-V3 Technical Report", section 3.3.2.) 0: all slices go into one sum.
+template <class Operand>
+constexpr int kHopperMatmulSlicesPerSum = kIsF8Pair<Operand> ? 4 : 0;
+
 // Stores the 64 x n sums of one warpgroup, whose first row is `m_first`. Each wave has 16 rows of them, which pass
 // through its own piece of shared memory; groups of eight columns are exchanged there so that no bank is met twice.
 template <class Problem>
@@ -181,7 +186,9 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int task, in
 #pragma clang loop unroll(disable)
   for (int index = task / kTile.cluster; index < schedule.work; index += kTile.blocks / kTile.cluster) {
     const HopperMatmulPosition tile(schedule, index, rank);
+    constexpr int kSlicesPerSum = kHopperMatmulSlicesPerSum<Operand>;
     float sums[kTile.n / 2];
+    float totals[kSlicesPerSum > 0 ? kTile.n / 2 : 1] = {};
     int before = 0;
 #pragma clang loop unroll(disable)
     for (int slice = 0; slice < tile.slices; ++slice) {
@@ -189,6 +196,7 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int task, in
       char* stage = stages + ring.stage * hopper_matmul_stage_bytes(kTile);
       const uint64_t a = matrix_descriptor(stage + group * kBoxBytes, kBoxBytes, 1024, 128);
       const uint64_t b = matrix_descriptor(stage + kABytes, kBoxBytes, 1024, 128);
+      const bool begins = kSlicesPerSum > 0 ? slice % kSlicesPerSum == 0 : slice == 0;
       warpgroup_fence();
 #pragma clang loop unroll(full)
       for (int step = 0; step < kDepth / 16; ++step) {
@@ -196,9 +204,16 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int task, in
         const uint64_t a_step = static_cast<uint64_t>(step * (kATransposed ? 16 * 128 : 32) / 16);
         const uint64_t b_step = static_cast<uint64_t>(step * (kBTransposed ? 16 * 128 : 32) / 16);
         warpgroup_multiply_add<Operand, kTile.n, kATransposed, kBTransposed>(sums, a + a_step, b + b_step,
-                                                                             slice > 0 || step > 0);
+                                                                             !begins || step > 0);
       }
       warpgroup_commit();
+      if constexpr (kSlicesPerSum > 0) {
+        if ((slice + 1) % kSlicesPerSum == 0 || slice + 1 == tile.slices) {
+          warpgroup_wait<0>();
+#pragma clang loop unroll(full)
+          for (int i = 0; i < kTile.n / 2; ++i) totals[i] += sums[i];
+        }
+      }
       // The slice before has been read when only this one's products are under way.
       warpgroup_wait<1>();
       if (slice > 0) release(before);
@@ -207,7 +222,11 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int task, in
     }
     warpgroup_wait<0>();
     release(before);
-    hopper_matmul_store(problem, tile, tile.m + group * 64, sums, piece);
+    if constexpr (kSlicesPerSum > 0) {
+      hopper_matmul_store(problem, tile, tile.m + group * 64, totals, piece);
+    } else {
+      hopper_matmul_store(problem, tile, tile.m + group * 64, sums, piece);
+    }
   }
 }
 
