@@ -1,17 +1,16 @@
-// The headers under causeway/kernels/, embedded in the program when it is built.
+// The headers under causeway/kernels/, embedded in the program when it is built. A file's path is the one by which it
+// is included.
 #pragma once
 
 #include <span>
-#include <string_view>
+
+#include "causeway/base/embedded_text.h"
 
 namespace causeway {
 
-struct KernelTextFile {
-  std::string_view path;  // as included, e.g. "causeway/kernels/types.h"
-  std::string_view text;  // followed by a zero byte
-};
+using KernelTextFile = EmbeddedText;
 
 // Sorted by path. Valid for the life of the program.
-std::span<const KernelTextFile> kernel_text_files();
+std::span<const EmbeddedText> kernel_text_files();
 
 }  // namespace causeway

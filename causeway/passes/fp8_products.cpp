@@ -37,9 +37,10 @@ Quantized quantize(const Builder& build, Value matrix, bool k_last, DType dtype)
   const Value magnitude = build.reduce_max(build.graph().add(Op::kAbs, {wide}), {0, 1});
   const Value bounded = build.graph().add(Op::kMax, {magnitude, build.constant_like(magnitude, kLeastMagnitude)});
   if (!k_last) wide = build.permute(wide, {1, 0});
-  const Value factor = build.div(build.constant_like(bounded, largest(dtype)), bounded);
+  const Value ratio = build.div(build.constant_like(bounded, largest(dtype)), bounded);
+  const Value factor = build.exp2(build.graph().add(Op::kFloor, {build.log2(ratio)}));
   const Value scaled = build.mul(wide, build.broadcast(factor, build.shape(wide), {}));
-  return {build.cast(scaled, dtype), build.scale(bounded, 1 / largest(dtype))};
+  return {build.cast(scaled, dtype), build.recip(factor)};
 }
 
 }  // namespace
@@ -57,10 +58,11 @@ Graph fp8_products(const Graph& graph) {
     const auto narrow = [&](size_t i) { return is_gradient(graph, node.inputs[i]) ? DType::kF8E5M2 : DType::kF8E4M3; };
     const Quantized a = quantize(build, inputs[0], !node.attributes.transpose_a, narrow(0));
     const Quantized b = quantize(build, inputs[1], node.attributes.transpose_b, narrow(1));
-    const Value product = build.dot(a.values, b.values, false, true, DType::kF32);
+    const DType dtype = node.outputs[0].dtype;
+    const Value product = build.cast(build.dot(a.values, b.values, false, true, dtype), DType::kF32);
     const Value scale = build.mul(a.inverse, b.inverse);
     const Value result = build.mul(product, build.broadcast(scale, build.shape(product), {}));
-    const Value stored = build.cast(result, node.outputs[0].dtype);
+    const Value stored = build.cast(result, dtype);
     target.set_scope(scope);
     target.set_backward(backward);
     return std::vector<Value>{stored};
