@@ -58,6 +58,7 @@ int main(int argc, char** argv) {
   causeway::add_checkpoint_command(program);
   causeway::add_doctor_command(program);
   causeway::add_explain_command(program);
+  causeway::add_bench_command(program);
   causeway::add_completion_command(program);
   try {
     program.parse(argc, argv);

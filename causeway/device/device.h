@@ -68,6 +68,12 @@ class DeviceGraph {
   virtual ~DeviceGraph() = default;
 };
 
+// A moment in a device's queue: when the work before it was done.
+class DeviceMoment {
+ public:
+  virtual ~DeviceMoment() = default;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -95,6 +101,11 @@ class Device {
   virtual std::shared_ptr<DeviceGraph> record(const std::function<void()>& work) { return nullptr; }
   virtual void replay(const DeviceGraph& graph) {}
   virtual void synchronize() = 0;
+
+  // For timing, by the device's own clock where it has one: marks the queue; seconds between two marks, waiting for the
+  // later one to pass.
+  virtual std::shared_ptr<DeviceMoment> mark();
+  virtual double seconds_between(const DeviceMoment& from, const DeviceMoment& to);
 
   virtual int64_t bytes_in_use() const = 0;
   virtual int64_t peak_bytes() const = 0;

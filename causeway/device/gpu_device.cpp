@@ -15,6 +15,16 @@ namespace {
 constexpr int kMaxCluster = 8;
 constexpr size_t kNamedInRecording = 8;
 
+struct GpuMoment : DeviceMoment {
+  explicit GpuMoment(std::shared_ptr<GpuQueue> queue) : queue(std::move(queue)), event(this->queue->make_event(true)) {}
+  ~GpuMoment() override { queue->release_event(event); }
+  GpuMoment(const GpuMoment&) = delete;
+  GpuMoment& operator=(const GpuMoment&) = delete;
+
+  std::shared_ptr<GpuQueue> queue;
+  GpuQueue::Event event;
+};
+
 class GpuModule : public DeviceModule {
  public:
   GpuModule(std::shared_ptr<GpuQueue> queue, std::string_view image)
@@ -184,6 +194,18 @@ void GpuDevice::replay(const DeviceGraph& graph) {
 void GpuDevice::synchronize() {
   CAUSEWAY_CHECK(!recording_, "the device is waited for while launches are recorded");
   queue_->synchronize();
+}
+
+std::shared_ptr<DeviceMoment> GpuDevice::mark() {
+  auto moment = std::make_shared<GpuMoment>(queue_);
+  queue_->record_event(moment->event);
+  return moment;
+}
+
+double GpuDevice::seconds_between(const DeviceMoment& from, const DeviceMoment& to) {
+  const auto& last = static_cast<const GpuMoment&>(to);
+  queue_->wait_for_event(last.event);
+  return queue_->seconds_between(static_cast<const GpuMoment&>(from).event, last.event);
 }
 
 int64_t GpuDevice::memory_limit() const {

@@ -48,6 +48,10 @@ class GpuDevice : public Device {
   std::shared_ptr<DeviceGraph> record(const std::function<void()>& work) override;
   void replay(const DeviceGraph& graph) override;
   void synchronize() override;
+  std::shared_ptr<DeviceMoment> mark() override;
+  double seconds_between(const DeviceMoment& from, const DeviceMoment& to) override;
+  // The driver's handle of the queue of work.
+  void* stream() const { return queue_->stream(); }
 
   int64_t bytes_in_use() const override { return pool_->bytes_in_use(); }
   int64_t peak_bytes() const override { return pool_->peak_bytes(); }

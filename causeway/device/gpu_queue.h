@@ -65,11 +65,15 @@ class GpuQueue {
   virtual void copy(void* to, const void* from, size_t bytes, Direction direction) = 0;
   virtual void fill_with_zeros(void* memory, size_t bytes) = 0;
 
-  virtual Event make_event() = 0;
+  virtual Event make_event(bool timed = false) = 0;
   virtual void release_event(Event event) noexcept = 0;
   virtual void record_event(Event event) = 0;
   virtual void wait_for_event(Event event) = 0;
+  // Of timed events that have passed.
+  virtual double seconds_between(Event from, Event to) = 0;
   virtual void synchronize() = 0;
+  // The driver's handle of the queue, for libraries that queue work of their own.
+  virtual void* stream() const = 0;
 
   virtual void* load_image(std::string_view image) = 0;
   virtual void unload_image(void* module) noexcept = 0;

@@ -121,6 +121,7 @@ struct CudaDriver {
   Result (*event_destroy)(void* event) = nullptr;
   Result (*event_record)(void* event, void* stream) = nullptr;
   Result (*event_synchronize)(void* event) = nullptr;
+  Result (*event_elapsed_time)(float* milliseconds, void* from, void* to) = nullptr;
 
   int version = 0;  // 12040: the driver serves CUDA 12.4
 

@@ -125,10 +125,10 @@ void CudaQueue::fill_with_zeros(void* memory, size_t bytes) {
   check(driver_->fill_bytes(address(memory), 0, bytes, stream_), "clear memory");
 }
 
-GpuQueue::Event CudaQueue::make_event() {
+GpuQueue::Event CudaQueue::make_event(bool timed) {
   enter();
   void* event = nullptr;
-  check(driver_->event_create(&event, CudaDriver::kEventDisableTiming), "create an event");
+  check(driver_->event_create(&event, timed ? 0 : CudaDriver::kEventDisableTiming), "create an event");
   return event;
 }
 
@@ -145,6 +145,13 @@ void CudaQueue::record_event(Event event) {
 void CudaQueue::wait_for_event(Event event) {
   enter();
   check(driver_->event_synchronize(event), "wait for a copy");
+}
+
+double CudaQueue::seconds_between(Event from, Event to) {
+  enter();
+  float milliseconds = 0;
+  check(driver_->event_elapsed_time(&milliseconds, from, to), "time events");
+  return static_cast<double>(milliseconds) / 1e3;
 }
 
 void CudaQueue::synchronize() {

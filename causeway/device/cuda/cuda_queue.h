@@ -24,11 +24,13 @@ class CudaQueue : public GpuQueue {
   void release_pinned(void* memory) noexcept override;
   void copy(void* to, const void* from, size_t bytes, Direction direction) override;
   void fill_with_zeros(void* memory, size_t bytes) override;
-  Event make_event() override;
+  Event make_event(bool timed) override;
   void release_event(Event event) noexcept override;
   void record_event(Event event) override;
   void wait_for_event(Event event) override;
+  double seconds_between(Event from, Event to) override;
   void synchronize() override;
+  void* stream() const override { return stream_; }
   void* load_image(std::string_view image) override;
   void unload_image(void* module) noexcept override;
   GpuKernel find_kernel(void* module, const std::string& name) override;

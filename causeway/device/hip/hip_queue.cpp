@@ -86,10 +86,10 @@ void HipQueue::fill_with_zeros(void* memory, size_t bytes) {
   check(runtime_->fill_bytes(memory, 0, bytes, stream_), "clear memory");
 }
 
-GpuQueue::Event HipQueue::make_event() {
+GpuQueue::Event HipQueue::make_event(bool timed) {
   enter();
   void* event = nullptr;
-  check(runtime_->event_create(&event, HipRuntime::kEventDisableTiming), "create an event");
+  check(runtime_->event_create(&event, timed ? 0 : HipRuntime::kEventDisableTiming), "create an event");
   return event;
 }
 
@@ -106,6 +106,13 @@ void HipQueue::record_event(Event event) {
 void HipQueue::wait_for_event(Event event) {
   enter();
   check(runtime_->event_synchronize(event), "wait for a copy");
+}
+
+double HipQueue::seconds_between(Event from, Event to) {
+  enter();
+  float milliseconds = 0;
+  check(runtime_->event_elapsed_time(&milliseconds, from, to), "time events");
+  return static_cast<double>(milliseconds) / 1e3;
 }
 
 void HipQueue::synchronize() {

@@ -83,6 +83,7 @@ struct HipRuntime {
   Result (*event_destroy)(void* event) = nullptr;
   Result (*event_record)(void* event, void* stream) = nullptr;
   Result (*event_synchronize)(void* event) = nullptr;
+  Result (*event_elapsed_time)(float* milliseconds, void* from, void* to) = nullptr;
 
   int version = 0;  // 60241134: HIP 6.2.41134
 

@@ -268,5 +268,6 @@ Result cuEventRecord(void* event, void*) {
   return ready();
 }
 Result cuEventSynchronize(void* event) { return state.wait(event); }
+Result cuEventElapsedTime(float* milliseconds, void*, void*) { return *milliseconds = 2.5f, ready(); }
 
 }  // extern "C"

@@ -1,0 +1,225 @@
+#include "causeway/bench/gemm_benchmark.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "causeway/base/error.h"
+#include "causeway/tensor/ops.h"
+
+namespace causeway {
+namespace {
+
+constexpr int64_t kChecked = 16;  // rows and columns
+
+std::string_view distribution_name(InputDistribution inputs) {
+  switch (inputs) {
+    case InputDistribution::kNormal:
+      return "normal, mean 0, variance 1";
+    case InputDistribution::kUniform:
+      return "uniform in [-1, 1)";
+    case InputDistribution::kIntegers:
+      return "integers from -4 to 4";
+    default:
+      return "zeros";
+  }
+}
+
+Tensor random_matrix(int64_t rows, int64_t columns, DType dtype, InputDistribution inputs, int64_t seed) {
+  const Shape shape = {Dim(rows), Dim(columns)};
+  const Tensor key = random_key(seed);
+  Tensor values;
+  switch (inputs) {
+    case InputDistribution::kNormal:
+      values = randn(shape, key);
+      break;
+    case InputDistribution::kUniform:
+      values = rand(shape, key) * 2.0 - 1.0;
+      break;
+    case InputDistribution::kIntegers:
+      values = cast(randint(-4, 5, shape, key, DType::kI32), DType::kF32);
+      break;
+    case InputDistribution::kZeros:
+      return Tensor::zeroed({rows, columns}, dtype);
+  }
+  return cast(values, dtype);
+}
+
+// Lines `step` apart, as doubles.
+std::vector<std::vector<double>> read_lines(Device& device, const void* matrix, DType dtype, int64_t lines,
+                                            int64_t length) {
+  const size_t line_bytes = static_cast<size_t>(length) * size_bytes(dtype);
+  std::vector<std::byte> bytes(line_bytes);
+  std::vector<std::vector<double>> result;
+  const int64_t count = std::min(kChecked, lines);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t line = i * (lines - 1) / std::max<int64_t>(1, count - 1);
+    device.copy_to_host(bytes.data(), static_cast<const std::byte*>(matrix) + static_cast<size_t>(line) * line_bytes,
+                        line_bytes);
+    std::vector<double>& values = result.emplace_back(static_cast<size_t>(length));
+    for (size_t j = 0; j < values.size(); ++j) values[j] = read_element(dtype, bytes.data(), j);
+  }
+  return result;
+}
+
+// The product's elements that are looked at, exact but for the operands' own rounding, with what they may be off.
+struct Reference {
+  std::vector<std::vector<double>> a, b;
+  int64_t m, n;
+  DType operands, result;
+
+  Reference(Device& device, const MatmulWorkload& w, const void* a_data, const void* b_data)
+      : a(read_lines(device, a_data, w.operands, w.m, w.k)),
+        b(read_lines(device, b_data, w.operands, w.n, w.k)),
+        m(w.m),
+        n(w.n),
+        operands(w.operands),
+        result(w.result()) {}
+
+  // Sums are f32; those of 8-bit operands keep about 14 bits on Hopper. Then the result is rounded.
+  double sum_error() const { return size_bytes(operands) == 1 ? 0x1p-12 : 0x1p-18; }
+  double result_error() const { return result == DType::kBF16 ? 0x1p-8 : result == DType::kF16 ? 0x1p-10 : 0x1p-22; }
+
+  void check(Device& device, const void* c_data, Measurement& measurement) const {
+    const std::vector<std::vector<double>> c = read_lines(device, c_data, result, m, n);
+    double worst = 0, worst_share = 0;
+    for (size_t i = 0; i < a.size(); ++i) {
+      for (size_t j = 0; j < b.size(); ++j) {
+        double sum = 0, magnitude = 0;
+        for (size_t k = 0; k < a[i].size(); ++k) {
+          const double product = a[i][k] * b[j][k];
+          sum += product;
+          magnitude += std::abs(product);
+        }
+        const auto count = static_cast<int64_t>(b.size());
+        const auto column = static_cast<size_t>(static_cast<int64_t>(j) * (n - 1) / std::max<int64_t>(1, count - 1));
+        const double error = std::abs(c[i][column] - sum);
+        const double allowed = sum_error() * magnitude + result_error() * std::abs(sum) + 1e-30;
+        worst = std::max(worst, error);
+        // A NaN compares as no smaller.
+        if (!(error / allowed <= worst_share)) worst_share = error / allowed;
+      }
+    }
+    if (!(worst_share <= 1)) measurement.correct = false;
+    measurement.check =
+        fmt::format("{} elements against sums in double: largest error {:.3g}, {:.0f} % of what is allowed",
+                    a.size() * b.size(), worst, 100 * worst_share);
+  }
+};
+
+void add_square(std::vector<GemmCase>& cases, int64_t n, DType operands) {
+  cases.push_back({"squares", {n, n, n, operands}});
+}
+
+}  // namespace
+
+MatmulWorkload parse_matmul_shape(const std::string& text, DType operands) {
+  MatmulWorkload workload;
+  workload.operands = operands;
+  int64_t* const sizes[] = {&workload.m, &workload.n, &workload.k};
+  const char* at = text.data();
+  const char* const end = text.data() + text.size();
+  bool good = true;
+  for (int i = 0; i < 3 && good; ++i) {
+    const auto [next, error] = std::from_chars(at, end, *sizes[i]);
+    good = error == std::errc() && *sizes[i] > 0 && *sizes[i] <= (int64_t{1} << 24);
+    at = next;
+    if (good && i < 2) good = at != end && (*at == 'x' || *at == ',') && ++at != end;
+  }
+  if (!good || at != end)
+    throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' is not a shape", text), "--shape",
+                "Give m, n and k, for example 8192x8192x8192 for C[m, n] = A[m, k] B[n, k]^T.");
+  return workload;
+}
+
+std::vector<GemmCase> standard_gemm_cases(bool is_gpu, DType operands, int64_t memory_bytes) {
+  std::vector<GemmCase> cases;
+  const auto add = [&](const char* group, int64_t m, int64_t n, int64_t k) {
+    cases.push_back({group, {m, n, k, operands}});
+  };
+  if (is_gpu) {
+    add("Llama 70B", 16384, 8192, 1280);
+    add("Llama 70B", 16384, 1024, 8192);
+    add("Llama 70B", 16384, 8192, 7168);
+    add("Llama 70B", 16384, 3584, 8192);
+    add("Llama 70B", 8192, 8192, 8192);
+    add("Llama 8B", 8192, 6144, 4096);
+    add("Llama 8B", 8192, 4096, 4096);
+    add("Llama 8B", 8192, 28672, 4096);
+    add("Llama 8B", 8192, 4096, 14336);
+    add("GPT 1.5B", 8192, 4800, 1600);
+    add("GPT 1.5B", 8192, 1600, 1600);
+    add("GPT 1.5B", 8192, 6400, 1600);
+    add("GPT 1.5B", 8192, 1600, 6400);
+    for (int64_t n = 1024; n <= 32768; n *= 2) add_square(cases, n, operands);
+  } else {
+    add("GPT-2 124M", 1024, 2304, 768);
+    add("GPT-2 124M", 1024, 3072, 768);
+    add("GPT-2 124M", 1024, 768, 3072);
+    for (int64_t n = 256; n <= 2048; n *= 2) add_square(cases, n, operands);
+  }
+  std::erase_if(cases, [&](const GemmCase& gemm) {
+    const MatmulWorkload& w = gemm.workload;
+    const int64_t bytes = (w.m * w.k + w.n * w.k) * static_cast<int64_t>(size_bytes(operands)) +
+                          w.m * w.n * static_cast<int64_t>(size_bytes(w.result()));
+    return memory_bytes > 0 && bytes > memory_bytes / 2;
+  });
+  return cases;
+}
+
+std::vector<Measurement> run_gemm(Device& device, const GemmCase& gemm,
+                                  const std::vector<std::unique_ptr<MatmulProvider>>& providers,
+                                  const GemmOptions& options, const PeakOf& peak, std::vector<std::string>& skipped) {
+  const MatmulWorkload& w = gemm.workload;
+  const Tensor a = random_matrix(w.m, w.k, w.operands, options.inputs, 1);
+  const Tensor b = random_matrix(w.n, w.k, w.operands, options.inputs, 2);
+  void* const a_data = a.buffer().data();
+  void* const b_data = b.buffer().data();
+  const Reference reference(device, w, a_data, b_data);
+
+  std::vector<Measurement> measurements;
+  std::vector<std::unique_ptr<PreparedMatmul>> prepared;
+  std::vector<DeviceBuffer> results;
+  std::vector<TimedWork> work;
+  for (const auto& provider : providers) {
+    const size_t result_bytes = static_cast<size_t>(w.m * w.n) * size_bytes(w.result());
+    try {
+      results.push_back(device.allocate(result_bytes, true));
+      prepared.push_back(provider->prepare(w, a_data, b_data, results.back().data()));
+    } catch (const Error& error) {
+      results.resize(prepared.size());
+      skipped.push_back(fmt::format("{}: {} {}: {}", provider->name(), w.name(), dtype_name(w.operands), error.what()));
+      continue;
+    }
+    work.push_back([&product = *prepared.back()] { product.run(); });
+    Measurement& measurement = measurements.emplace_back();
+    measurement.benchmark = "gemm";
+    measurement.group = gemm.group;
+    measurement.workload = w.name();
+    if (w.m == w.n && w.n == w.k) measurement.size = static_cast<double>(w.n);
+    measurement.dtype = std::string(dtype_name(w.operands));
+    measurement.provider = provider->name();
+    measurement.work = w.flops();
+    measurement.unit = "TFLOP/s";
+    if (const auto known = peak(w.operands)) {
+      measurement.peak = known->first;
+      measurement.peak_source = known->second;
+    }
+    measurement.details["inputs"] = distribution_name(options.inputs);
+    measurement.details["layout"] = "C[m, n] = A[m, k] B[n, k]^T";
+    work.back()();
+    reference.check(device, results.back().data(), measurement);
+  }
+  std::vector<std::vector<std::vector<double>>> seconds = time_alternately(device, work, options.timing);
+  for (size_t i = 0; i < measurements.size(); ++i) {
+    measurements[i].rounds = std::move(seconds[i]);
+    const bool was_correct = measurements[i].correct;
+    reference.check(device, results[i].data(), measurements[i]);
+    measurements[i].correct &= was_correct;
+  }
+  return measurements;
+}
+
+}  // namespace causeway

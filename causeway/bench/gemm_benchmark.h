@@ -1,0 +1,43 @@
+// Matrix products by shape and type: Causeway's kernels and the vendor's library, in turns.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "causeway/bench/providers/matmul_provider.h"
+#include "causeway/bench/result.h"
+#include "causeway/bench/timing.h"
+
+namespace causeway {
+
+// What operands are filled with. Power, and with it speed, depends on it: zeros flatter.
+enum class InputDistribution { kNormal, kUniform, kIntegers, kZeros };
+
+struct GemmCase {
+  std::string group;  // "Llama 70B"
+  MatmulWorkload workload;
+};
+
+// "16384x8192x1280" (m, n, k). Throws Error(kInvalidArgument) that says what was expected.
+MatmulWorkload parse_matmul_shape(const std::string& text, DType operands);
+
+// The published training shapes (benchmarks facts: SemiAnalysis, December 2024), those of Llama 8B and GPT 1.5B layers
+// for 8,192 tokens, and squares; what fits a device of so much memory. On a CPU small ones.
+std::vector<GemmCase> standard_gemm_cases(bool is_gpu, DType operands, int64_t memory_bytes);
+
+struct GemmOptions {
+  InputDistribution inputs = InputDistribution::kNormal;
+  TimingOptions timing;
+};
+
+// The peak that figures are compared with; nothing where it is not known.
+using PeakOf = std::function<std::optional<std::pair<double, std::string>>(DType)>;
+
+// One measurement for each provider; a provider that has no such product is left out, with the reason in `skipped`.
+// Results are checked before and after the timing: 256 elements against sums in double.
+std::vector<Measurement> run_gemm(Device& device, const GemmCase& gemm,
+                                  const std::vector<std::unique_ptr<MatmulProvider>>& providers,
+                                  const GemmOptions& options, const PeakOf& peak, std::vector<std::string>& skipped);
+
+}  // namespace causeway

@@ -1,0 +1,74 @@
+#include "causeway/bench/timing.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace causeway {
+namespace {
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+// Two halves, one copied over the other.
+class CacheFlush {
+ public:
+  CacheFlush(Device& device, size_t bytes)
+      : device_(device), half_(bytes / 2), memory_(half_ == 0 ? DeviceBuffer{} : device.allocate(2 * half_, true)) {}
+  void run() {
+    if (half_ > 0) device_.copy_on_device(memory_.data(), memory_.data() + half_, half_);
+  }
+
+ private:
+  Device& device_;
+  size_t half_;
+  DeviceBuffer memory_;
+};
+
+void warm_up(Device& device, const TimedWork& work, double seconds) {
+  work();
+  device.synchronize();
+  const double start = now();
+  // In batches that grow, so that the device is never idle for long.
+  for (int batch = 1; now() - start < seconds; batch = std::min(64, 2 * batch)) {
+    for (int i = 0; i < batch; ++i) work();
+    device.synchronize();
+  }
+}
+
+}  // namespace
+
+std::vector<std::vector<std::vector<double>>> time_alternately(Device& device, std::span<const TimedWork> contenders,
+                                                               const TimingOptions& options,
+                                                               const std::function<void(size_t)>& after_round) {
+  CacheFlush flush(device, options.flush_bytes);
+  const double start = now();
+  for (const TimedWork& work : contenders) warm_up(device, work, options.warm_up_seconds);
+  std::vector<std::vector<std::vector<double>>> seconds(contenders.size());
+  for (int round = 0; round < options.rounds; ++round) {
+    if (round > 0 && options.limit_seconds > 0 && now() - start > options.limit_seconds) break;
+    const int samples = options.samples * (round + 1) / options.rounds - options.samples * round / options.rounds;
+    if (samples == 0) continue;
+    for (size_t i = 0; i < contenders.size(); ++i) {
+      // Another contender has run since: one execution that does not count.
+      contenders[i]();
+      std::vector<std::shared_ptr<DeviceMoment>> marks;
+      for (int sample = 0; sample < samples; ++sample) {
+        flush.run();
+        marks.push_back(device.mark());
+        contenders[i]();
+        marks.push_back(device.mark());
+      }
+      device.synchronize();
+      std::vector<double>& of_round = seconds[i].emplace_back();
+      for (size_t mark = 0; mark < marks.size(); mark += 2)
+        of_round.push_back(device.seconds_between(*marks[mark], *marks[mark + 1]));
+      if (after_round) after_round(i);
+    }
+  }
+  return seconds;
+}
+
+size_t flush_bytes_for(int64_t cache_bytes) {
+  return static_cast<size_t>(std::max<int64_t>(4 * cache_bytes, int64_t{256} << 20));
+}
+
+}  // namespace causeway

@@ -1,0 +1,37 @@
+// Time of work on a device, as docs/benchmarking.md describes it: contenders warm up until the clocks are steady, then
+// take turns, a round each; before every sample the last-level cache is filled with something else, outside the time;
+// samples are taken by the device's own clock.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "causeway/device/device.h"
+
+namespace causeway {
+
+struct TimingOptions {
+  int samples = 100;  // of each contender
+  int rounds = 10;
+  double warm_up_seconds = 0.3;  // of each contender
+  // No more samples are begun after this; every contender has a whole round at least. 0: no limit.
+  double limit_seconds = 0;
+  // Written and read between samples; 0: nothing is done to the cache.
+  size_t flush_bytes = 0;
+};
+
+// Puts one execution of the work into the device's queue.
+using TimedWork = std::function<void()>;
+
+// Seconds by contender, round, sample. `after_round` is called with the contender's number after each round, when the
+// device has finished it.
+std::vector<std::vector<std::vector<double>>> time_alternately(Device& device, std::span<const TimedWork> contenders,
+                                                               const TimingOptions& options,
+                                                               const std::function<void(size_t)>& after_round = {});
+
+// Bytes that displace everything in a last-level cache of this size: four times as many, 256 MiB at least
+// (triton.testing.do_bench writes 256 MiB).
+size_t flush_bytes_for(int64_t cache_bytes);
+
+}  // namespace causeway
