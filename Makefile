@@ -6,7 +6,7 @@ JOBS := $(shell nproc)
 # Debian 12's own packages; nothing is fetched from anywhere else. docs/dependencies.md says what each is for.
 PACKAGES := cmake ninja-build clang-19 lld-19 llvm-19-dev libclang-19-dev liblld-19-dev \
   libfmt-dev libspdlog-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev libxxhash-dev \
-  libboost-context-dev libzstd-dev zlib1g-dev libncurses-dev libgtest-dev libgmock-dev xz-utils
+  libboost-context-dev libsqlite3-dev libzstd-dev zlib1g-dev libncurses-dev libgtest-dev libgmock-dev xz-utils
 
 SUDO := $(shell test "$$(id -u)" = 0 || echo sudo)
 APT_INSTALL := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $(PACKAGES)

@@ -11,10 +11,15 @@ if(git)
     file(REAL_PATH ${top} top)
     file(REAL_PATH ${ROOT} root)
     if(top STREQUAL root)
-      execute_process(COMMAND ${git} -C ${ROOT} describe --always --abbrev=40 --exclude=* --dirty=-modified
-        OUTPUT_VARIABLE described OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-      if(described)
-        set(commit ${described})
+      execute_process(COMMAND ${git} -C ${ROOT} rev-parse --verify --quiet HEAD
+        OUTPUT_VARIABLE head OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+      # Takes no lock: somebody may be committing while this builds.
+      execute_process(COMMAND ${git} --no-optional-locks -C ${ROOT} status --porcelain --untracked-files=no
+        OUTPUT_VARIABLE changes OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+      if(head AND changes)
+        set(commit ${head}-modified)
+      elseif(head)
+        set(commit ${head})
       endif()
     endif()
   endif()

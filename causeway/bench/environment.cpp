@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "causeway/base/thread_pool.h"
-#include "causeway/bench/kernel_files.h"
+#include "causeway/bench/system_files.h"
 
 namespace causeway {
 namespace {
@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string operating_system(const fs::path& root) {
-  std::istringstream lines(read_kernel_file(root / "etc" / "os-release"));
+  std::istringstream lines(read_system_file(root / "etc" / "os-release"));
   for (std::string line; std::getline(lines, line);) {
     constexpr std::string_view kKey = "PRETTY_NAME=";
     if (!line.starts_with(kKey)) continue;
@@ -59,7 +59,7 @@ std::string processors(const std::string& cpuinfo) {
 }
 
 std::string memory(const fs::path& root) {
-  const auto total = find_value(read_kernel_file(root / "proc" / "meminfo"), "MemTotal");
+  const auto total = find_value(read_system_file(root / "proc" / "meminfo"), "MemTotal");
   if (!total) return {};
   return fmt::format("{:.1f} GiB", std::strtod(total->c_str(), nullptr) / (1 << 20));
 }
@@ -69,7 +69,7 @@ std::string container(const fs::path& root) {
   if (fs::exists(root / ".dockerenv", ignored)) return "Docker";
   if (fs::exists(root / "run" / ".containerenv", ignored)) return "Podman";
   if (fs::exists(root / "singularity.d", ignored) || fs::exists(root / ".singularity.d", ignored)) return "Apptainer";
-  const std::string groups = read_kernel_file(root / "proc" / "1" / "cgroup");
+  const std::string groups = read_system_file(root / "proc" / "1" / "cgroup");
   for (const auto& [word, name] : {std::pair("kubepods", "Kubernetes"),
                                    {"docker", "Docker"},
                                    {"containerd", "containerd"},
@@ -82,7 +82,7 @@ std::string container(const fs::path& root) {
 }  // namespace
 
 std::map<std::string, std::string> describe_environment(const DeviceEnvironment& device, const fs::path& root) {
-  const std::string cpuinfo = read_kernel_file(root / "proc" / "cpuinfo");
+  const std::string cpuinfo = read_system_file(root / "proc" / "cpuinfo");
   std::map<std::string, std::string> environment = {
       {"operating system", operating_system(root)},
       {"kernel", kernel()},

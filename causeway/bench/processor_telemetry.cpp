@@ -9,8 +9,8 @@
 #include <map>
 #include <sstream>
 
-#include "causeway/bench/kernel_files.h"
 #include "causeway/bench/rapl.h"
+#include "causeway/bench/system_files.h"
 
 namespace causeway {
 namespace {
@@ -65,7 +65,7 @@ class ProcessorTelemetry : public TelemetryReader {
     for (const fs::path& core : cores) frequencies_.push_back(core / "cpufreq" / "scaling_cur_freq");
     slowdowns_ = slowdown_counters(cores);
     // Version 2 of control groups: "0::/path".
-    if (const auto group = find_value(read_kernel_file(processes / "self" / "cgroup"), "0:"))
+    if (const auto group = find_value(read_system_file(processes / "self" / "cgroup"), "0:"))
       group_statistics_ = system / "fs" / "cgroup" / fs::path(*group).relative_path() / "cpu.stat";
     slowdown_count_ = slowdown_count();
     quota_count_ = quota_count();
@@ -76,7 +76,7 @@ class ProcessorTelemetry : public TelemetryReader {
   std::optional<double> megahertz() const {
     double sum = 0;
     int count = 0;
-    std::istringstream lines(read_kernel_file(cpuinfo_));
+    std::istringstream lines(read_system_file(cpuinfo_));
     for (std::string line; std::getline(lines, line);) {
       if (!line.starts_with("cpu MHz")) continue;
       const double value = std::strtod(line.c_str() + std::min(line.find(':') + 1, line.size()), nullptr);
@@ -102,7 +102,7 @@ class ProcessorTelemetry : public TelemetryReader {
   }
 
   uint64_t quota_count() const {
-    const auto value = find_value(read_kernel_file(group_statistics_), "nr_throttled");
+    const auto value = find_value(read_system_file(group_statistics_), "nr_throttled");
     return value ? std::strtoull(value->c_str(), nullptr, 10) : 0;
   }
 

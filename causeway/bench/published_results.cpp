@@ -26,18 +26,16 @@ std::vector<PublishedResult> parse_published_results(const std::string& yaml, co
   std::vector<PublishedResult> results;
   const YamlRecord root(load_yaml(yaml, where), where, {"results"});
   for (const YAML::Node& node : root.list("results")) {
-    const YamlRecord record(
-        node, where, {"source", "date", "tag", "benchmark", "group", "dtype", "unit", "note", "results"});
+    const YamlRecord record(node, where,
+                            {"source", "date", "tag", "benchmark", "group", "dtype", "unit", "note", "results"});
     PublishedResult result;
     result.source = record.text("source");
     result.date = record.date(true);
     result.tag = record.tag();
-    result.benchmark =
-        one_of(record, "benchmark", {"gemm", "copy", "attention", "collectives", "train", "startup"});
+    result.benchmark = one_of(record, "benchmark", {"gemm", "copy", "attention", "collectives", "train", "startup"});
     result.group = record.text("group");
     result.dtype = record.text_or("dtype", "");
-    result.unit =
-        one_of(record, "unit", {"TFLOP/s", "GB/s", "s", "tokens/s per device", "TFLOP/s per device"});
+    result.unit = one_of(record, "unit", {"TFLOP/s", "GB/s", "s", "tokens/s per device", "TFLOP/s per device"});
     result.note = record.text_or("note", "");
     for (const YAML::Node& entry : record.list("results")) {
       const YamlRecord workload(entry, where, {"workload", "size", "devices"});
@@ -60,8 +58,8 @@ std::vector<PublishedResult> parse_published_results(const std::string& yaml, co
 }
 
 const std::vector<PublishedResult>& shipped_published_results() {
-  static const std::vector<PublishedResult> results = parse_published_results(
-      std::string(shipped_benchmark_text("benchmarks/published.yaml")), "published.yaml");
+  static const std::vector<PublishedResult> results =
+      parse_published_results(std::string(shipped_benchmark_text("benchmarks/published.yaml")), "published.yaml");
   return results;
 }
 

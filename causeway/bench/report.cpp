@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kDetailBytes = 200'000;
+constexpr size_t kDetailBytes = 100'000;
 constexpr size_t kRunsWithSurroundings = 20;
 
 // Five significant digits, which no timing exceeds; null where there is no number.
@@ -71,6 +71,23 @@ Json columns(const std::vector<const char*>& names) {
   return result;
 }
 
+// Columns whose neighbouring values repeat become {"runs": [value, count, ...]} where that is shorter.
+void pack(Json& table) {
+  for (auto& [name, column] : table.items()) {
+    if (!column.is_array()) continue;
+    Json runs = Json::array();
+    size_t count = 0;
+    for (size_t i = 0; i < column.size(); ++i) {
+      ++count;
+      if (i + 1 < column.size() && column[i + 1] == column[i]) continue;
+      runs.push_back(column[i]);
+      runs.push_back(count);
+      count = 0;
+    }
+    if (runs.size() < column.size()) column = Json{{"runs", std::move(runs)}};
+  }
+}
+
 int devices_used(const Measurement& measurement, const BenchmarkRun& run) {
   const auto detail = measurement.details.find("devices");
   int count = 0;
@@ -101,6 +118,7 @@ class PageData {
     Json data;
     data["runs"] = runs_json();
     data["rows"] = rows_json();
+    pack(cases_);
     data["cases"] = std::move(cases_);
     data["published"] = published_json(published);
     data["devices"] = devices_json(published);
@@ -190,6 +208,7 @@ class PageData {
         if (newest_.at(place(*runs_[r], m)) == &m) newest.emplace_back(std::to_string(row), &m);
         ++row;
       }
+    pack(rows);
     size_t bytes = 0;
     rows["shortened"] = false;
     for (auto entry = newest.rbegin(); entry != newest.rend(); ++entry) {
@@ -211,8 +230,8 @@ class PageData {
     for (const PublishedResult& p : published)
       result.push_back({strings_.index(p.device), strings_.index(p.benchmark), strings_.index(p.group),
                         strings_.index(p.workload), strings_.index(p.dtype), number(p.size), number(p.value),
-                        strings_.index(p.unit), strings_.index(p.source), strings_.index(p.date),
-                        strings_.index(p.tag), strings_.index(p.note)});
+                        strings_.index(p.unit), strings_.index(p.source), strings_.index(p.date), strings_.index(p.tag),
+                        strings_.index(p.note)});
     return result;
   }
 
@@ -242,7 +261,7 @@ class PageData {
       "benchmark", "group", "workload", "size", "dtype", "provider", "unit", "scale", "minimum", "peak", "peakSource"};
 
   const CostTable& costs_;
-  std::vector<const BenchmarkRun*> runs_;  // oldest first
+  std::vector<const BenchmarkRun*> runs_;                            // oldest first
   std::map<std::array<std::string, 3>, const Measurement*> newest_;  // by place()
   StringTable strings_;
   Json cases_ = columns({kCaseColumns.begin(), kCaseColumns.end()});
@@ -281,7 +300,7 @@ std::string report_html(const std::vector<BenchmarkRun>& runs, const CostTable& 
     return std::string(shipped_benchmark_text(fmt::format("causeway/bench/report_page/{}", name)));
   };
   std::string script;
-  for (const char* name : {"results.js", "drawing.js", "bars.js", "curves.js", "history.js", "page.js"})
+  for (const char* name : {"results.js", "drawing.js", "bars.js", "curves.js", "history.js", "cost.js", "page.js"})
     script += part(name);
   // The data comes last: nothing is looked for in what a user wrote.
   std::string page = replaced(part("page.html"), "/*style*/", part("page.css"));

@@ -15,13 +15,13 @@ namespace causeway {
 struct RegressionMark {
   std::string key;     // Measurement::key()
   std::string commit;  // BenchmarkRun::commit
-  double ratio = 1;    // the figure at that commit over the one before it: 0.96 TFLOP/s of before, or 1.04 of its seconds
+  double ratio = 1;    // seconds at that commit over seconds before it, as Change::ratio: 1.04 is 4 % slower
   std::string device;  // BenchmarkRun::device; empty: every device measured at that commit
 };
 
 // The page for these runs, in any order. A device's newest measurement of a workload is what charts show; all of them
 // make its history. The page holds summaries (median, mean, minimum, 5th and 95th percentile), not samples: 10,000
-// measurements weigh under 1 MB. Checks and details are kept for the newest measurements, as far as 200 kB of text go.
+// measurements weigh under 1 MB. Checks and details are kept for the newest measurements, as far as 100 kB of text go.
 // Every text is escaped, whatever it holds. The same input gives the same bytes. Details that the page reads:
 // "devices", how many of the run's devices a training measurement used (absent: all), by which tokens/s are divided.
 std::string report_html(const std::vector<BenchmarkRun>& runs, const CostTable& costs,

@@ -43,7 +43,8 @@ void YamlRecord::fail(const std::string& key, const std::string& what, const std
 
 YAML::Node YamlRecord::node(const std::string& key) const {
   const YAML::Node value = node_[key];
-  if (!value || value.IsNull()) fail(key, fmt::format("'{}' is missing", key), fmt::format("Add a line '{}: ...'.", key));
+  if (!value || value.IsNull())
+    fail(key, fmt::format("'{}' is missing", key), fmt::format("Add a line '{}: ...'.", key));
   return value;
 }
 

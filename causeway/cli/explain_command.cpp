@@ -7,6 +7,7 @@
 #include <random>
 
 #include "causeway/cli/commands.h"
+#include "causeway/cli/explain_resources.h"
 #include "causeway/codegen/compiler.h"
 #include "causeway/device/offline/offline_device.h"
 #include "causeway/device/open_device.h"
@@ -26,6 +27,7 @@ struct Options {
   bool program = false;
   bool kernels = false;
   bool assembly = false;
+  bool resources = false;
   bool time = false;
   bool json = false;
 };
@@ -125,6 +127,7 @@ void run(const Options& options) {
                                 {"milliseconds", record.milliseconds}});
     for (const ProgramMemory::Item& item : memory.largest)
       json["largest_buffers"].push_back({{"name", item.name}, {"bytes", item.bytes}});
+    if (options.resources) add_resources(program, Runtime::current().library(), json);
     fmt::print("{}\n", json.dump());
     return;
   }
@@ -149,6 +152,7 @@ void run(const Options& options) {
       fmt::print("\n--- kernel {} ---\n{}", i,
                  options.assembly ? compile_to_assembly(program.sources()[i], Runtime::current().device().target())
                                   : program.sources()[i]);
+  if (options.resources) print_resources(program, Runtime::current().library());
   if (options.time) print_times(reports, kernel_seconds(step, recipe));
   fmt::print(
       "\nmemory, to the byte\n  weights                 {:>16}\n  optimizer state         {:>16}\n"
@@ -177,11 +181,12 @@ void add_explain_command(CLI::App& program) {
   command->add_flag("--program", options->program, "Print every launch");
   command->add_flag("--kernels", options->kernels, "Print the kernels' C++ text");
   command->add_flag("--assembly", options->assembly, "Print the kernels' assembly");
+  command->add_flag("--resources", options->resources, "Print the registers and shared memory of a GPU's kernels");
   command->add_flag("--time", options->time, "Run a few steps on random tokens and print each kernel's time");
   command->add_flag("--json", options->json, "Print the figures as JSON");
   command->footer(
       "Example: causeway explain recipes/shakespeare.yaml --kernels\n"
-      "Hardware that is not here: causeway explain recipes/gpt2_124m.yaml device=cuda:sm_90a --assembly");
+      "Hardware that is not here: causeway explain recipes/gpt2_124m.yaml device=cuda:sm_90a --resources");
   command->callback([options] { run(*options); });
 }
 

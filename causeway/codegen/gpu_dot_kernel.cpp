@@ -33,6 +33,8 @@ class GpuDotWriter : public ProblemWriter {
     DirectOperand a = find_operand(node.inputs[0], batch_shape, m, k, !node.attributes.transpose_a);
     DirectOperand b = find_operand(node.inputs[1], batch_shape, n, k, node.attributes.transpose_b);
     const std::string store = epilogue(result, batch, m, n);
+    // Matrix instructions want 8-bit operands along k: others are copied.
+    if (lies_across_k(a, node.inputs[0], m, n) || lies_across_k(b, node.inputs[1], m, n)) conflict_ = true;
     conflict = conflict_;
     if (conflict) return {};
 
@@ -204,6 +206,11 @@ class GpuDotWriter : public ProblemWriter {
              b.batch.size() + 2 <= TensorMap::kMaxRank && a.k.is_constant() && a.k.constant() > 0 && !is_thin(m) &&
              !is_thin(n);
     return architecture.has_f8_matrix && is_multiple(a, 2) && is_multiple(b, 2);
+  }
+
+  bool lies_across_k(const DirectOperand& operand, Value value, const Dim& m, const Dim& n) const {
+    return operand.element_bytes == 1 && !operand.contiguous_in_k && operand.value != value &&
+           target_.architecture().has_f8_matrix && !is_thin(m) && !is_thin(n) && divisible(operand.k, 16);
   }
 
   // The operand in elements of two neighbours along k.

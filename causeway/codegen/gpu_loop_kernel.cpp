@@ -75,7 +75,9 @@ class GpuLoopWriter : public LoopWriter {
     for (const Index::Term& term : linear.terms) {
       const auto axis = std::find(axis_variables_.begin(), axis_variables_.end(), term.variable);
       const size_t position = static_cast<size_t>(axis - axis_variables_.begin());
-      if (term.coefficient.is_constant(1) && position + 2 < axes_.size()) transposed_axis_ = position;
+      if (!term.coefficient.is_constant(1) || position + 2 >= axes_.size()) continue;
+      transposed_axis_ = position;
+      transposed_ = {value, linear};
     }
   }
 
@@ -202,6 +204,10 @@ class GpuLoopWriter : public LoopWriter {
       if (parts_ > 1) break;
     }
     top_ = emitter.take_statements(0);
+    if (transposed_axis_) {
+      copied_from_ = emitter.index_text(transposed_.second);
+      copied_to_ = emitter.index_text(full_linear_);
+    }
     if (parts_ > 1) write_finish(emitter);
   }
 
@@ -424,7 +430,7 @@ class GpuLoopWriter : public LoopWriter {
 
   GeneratedKernel assemble_elements() {
     const Dim count = request_.rows * request_.columns;
-    if (transposed_axis_) return assemble_transposing();
+    if (transposed_axis_) return is_transposed_copy() ? assemble_transposed_copy() : assemble_transposing();
     if (unaligned_columns_) return assemble_unaligned();
     std::string body = fmt::format("const {} position = {};\n", index_type_,
                                    position_text(std::to_string(kLoopThreads), "thread_index()"));
@@ -495,6 +501,72 @@ class GpuLoopWriter : public LoopWriter {
     kernel.phases = {gpu_phase("kernel", kLoopThreads, 0, [=](const SymbolBindings& bindings) {
       return other_count.evaluate(bindings) * divide_up(read_extent.evaluate(bindings), kTile) *
              divide_up(written_extent.evaluate(bindings), kTile);
+    })};
+    return kernel;
+  }
+
+  // Whether the kernel does nothing but move the elements of the transposed tensor, in whole pieces of 16 bytes.
+  bool is_transposed_copy() const {
+    const Value result = request_.members.front();
+    if (request_.members.size() != 1 || wanted_split_) return false;
+    Value source = result;
+    do {
+      const Op op = graph_.node(source).op;
+      if (op != Op::kPermute && op != Op::kReshape) return false;
+      source = graph_.node(source).inputs[0];
+    } while (!materialized_.contains(source));
+    const int64_t bytes = static_cast<int64_t>(size_bytes(graph_.dtype(result)));
+    if (bytes > 4 || transposed_.first != source) return false;
+    const auto whole = [&](const Dim& elements) { return elements.divide_exactly(16 / bytes).has_value(); };
+    const size_t read = *transposed_axis_, written = axes_.size() - 2;
+    // Every stride but those of the innermost axes, and what the lanes and vectors cover.
+    for (const Index* index : {&transposed_.second, static_cast<const Index*>(&full_linear_)})
+      for (const Index::Term& term : index->terms)
+        if (!term.coefficient.is_constant(1) &&
+            !(index == &full_linear_ && term.variable == axis_variables_[written]) && !whole(term.coefficient))
+          return false;
+    return transposed_.second.offset.is_constant(0) && whole(axes_[read].extent) &&
+           whole(axes_[written].extent * Dim(lanes_)) &&
+           coefficient(full_linear_, axis_variables_[written]).is_constant(lanes_);
+  }
+
+  static Dim coefficient(const Index& index, int variable) {
+    for (const Index::Term& term : index.terms)
+      if (term.variable == variable) return term.coefficient;
+    return Dim(0);
+  }
+
+  GeneratedKernel assemble_transposed_copy() {
+    const size_t read = *transposed_axis_, written = axes_.size() - 2;
+    const auto name = [&](size_t axis) { return variables_[static_cast<size_t>(axis_variables_[axis])].name; };
+    const Value result = request_.members.front();
+    const int64_t tile = 128 / static_cast<int64_t>(size_bytes(graph_.dtype(result)));
+    const Dim read_extent = axes_[read].extent, written_extent = axes_[written].extent * Dim(lanes_);
+    std::string body = fmt::format(
+        "const {0} read_tiles = ({1} + {3}) / {4}, written_tiles = ({2} + {3}) / {4};\n"
+        "const {0} first = task % written_tiles * {4};\nconst {0} {5} = first / {6};\n"
+        "const {0} {7} = task / written_tiles % read_tiles * {4};\nconst {0} {8} = 0;\n",
+        index_type_, symbols_.text(read_extent), symbols_.text(written_extent), tile - 1, tile, name(written), lanes_,
+        name(read), lane_name());
+    std::vector<std::pair<std::string, std::string>> others;
+    Dim other_count(1);
+    for (size_t i = 0; i < written; ++i) {
+      if (i == read) continue;
+      others.emplace_back(name(i), symbols_.text(axes_[i].extent));
+      other_count *= axes_[i].extent;
+    }
+    body += gpu_axis_variables(index_type_, "(task / written_tiles / read_tiles)", others);
+    body +=
+        fmt::format("transpose_tile({} + ({}), {}, {} + ({}), {}, {} - {}, {} - first);\n", pointer(transposed_.first),
+                    copied_from_, symbols_.text(coefficient(transposed_.second, axis_variables_.back())),
+                    pointer(result), copied_to_, symbols_.text(coefficient(full_linear_, axis_variables_[read])),
+                    symbols_.text(read_extent), name(read), symbols_.text(written_extent));
+    GeneratedKernel kernel =
+        finish("#include \"causeway/kernels/gpu/transpose.h\"\n" + kernel_text("kernel", kLoopThreads, body));
+    constexpr int kTileBytes = 132 * 128;
+    kernel.phases = {gpu_phase("kernel", kLoopThreads, kTileBytes, [=](const SymbolBindings& bindings) {
+      return other_count.evaluate(bindings) * divide_up(read_extent.evaluate(bindings), tile) *
+             divide_up(written_extent.evaluate(bindings), tile);
     })};
     return kernel;
   }
@@ -588,6 +660,8 @@ class GpuLoopWriter : public LoopWriter {
   int64_t parts_ = 1;
   int phase_ = 0;
   std::optional<size_t> transposed_axis_;
+  std::pair<Value, Index> transposed_;        // the tensor that lies so, and where it is read
+  std::string copied_from_, copied_to_;       // its place and the result's, in elements
   std::map<Value, std::set<int>> loads_;      // phases that read a tensor's element at the loop's own position
   std::map<Value, std::string> cached_;       // those kept in registers
   std::set<Value> kept_, wanted_kept_;        // members kept in registers for later passes

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -163,6 +164,24 @@ bool run_program(const std::vector<std::string>& command, const fs::path& log) {
 }
 
 }  // namespace
+
+int resident_blocks(const KernelResources& kernel, int threads, int shared_bytes, const GpuArchitecture& architecture) {
+  const auto round_up = [](int value, int granule) { return (value + granule - 1) / granule * granule; };
+  const int waves = (threads + architecture.wave_width - 1) / architecture.wave_width;
+  const int shared = kernel.shared_bytes + shared_bytes;
+  constexpr int kUnits = 4;  // each with its own registers
+  if (architecture.vendor == GpuArchitecture::Vendor::kNvidia) {
+    // A unit has 16,384 registers and 16 warps; every block takes 1 KiB of shared memory more than it asks for.
+    constexpr int kReserved = 1024, kMaxBlocks = 32;
+    const int unit_warps = std::min(16, 16'384 / round_up(std::max(1, kernel.registers) * 32, 256));
+    const int by_shared = (architecture.shared_bytes + kReserved) / (round_up(shared, 128) + kReserved);
+    return std::min({kMaxBlocks, kUnits * unit_warps / round_up(waves, kUnits), by_shared});
+  }
+  const int by_vector = 512 / round_up(std::max(1, kernel.registers), 8);
+  const int unit_waves = std::min({8, by_vector, kernel.scalar_registers > 100 ? 7 : 8});
+  const int by_shared = shared == 0 ? INT_MAX : architecture.shared_bytes / round_up(shared, 512);
+  return std::min({waves > 1 ? 16 : 32, kUnits * unit_waves / waves, by_shared});
+}
 
 std::string find_ptxas() {
   const char* path = std::getenv("PATH");

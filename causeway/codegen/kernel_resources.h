@@ -31,6 +31,11 @@ struct KernelResources {
 // Error(kInvalidArgument) when ptxas refuses the text and Error(kCorrupt) when an AMD image is damaged.
 std::optional<std::vector<KernelResources>> kernel_resources(const std::string& image, const Target& target);
 
+// How many thread blocks of `threads` threads fit on one multiprocessor (compute unit) at a time, by registers, shared
+// memory (`shared_bytes` is what a launch asks for beyond the kernel's own) and waves. NVIDIA, "CUDA Occupancy
+// Calculator"; LLVM, AMDGPUBaseInfo, for CDNA 2 and 3.
+int resident_blocks(const KernelResources& kernel, int threads, int shared_bytes, const GpuArchitecture& architecture);
+
 // Reads what `ptxas -v` prints.
 std::vector<KernelResources> parse_ptxas_report(const std::string& report);
 

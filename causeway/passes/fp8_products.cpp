@@ -33,14 +33,14 @@ struct Quantized {
 };
 
 Quantized quantize(const Builder& build, Value matrix, bool k_last, DType dtype) {
-  Value wide = build.cast(matrix, DType::kF32);
+  const Value wide = build.cast(matrix, DType::kF32);
   const Value magnitude = build.reduce_max(build.graph().add(Op::kAbs, {wide}), {0, 1});
   const Value bounded = build.graph().add(Op::kMax, {magnitude, build.constant_like(magnitude, kLeastMagnitude)});
-  if (!k_last) wide = build.permute(wide, {1, 0});
   const Value ratio = build.div(build.constant_like(bounded, largest(dtype)), bounded);
   const Value factor = build.exp2(build.graph().add(Op::kFloor, {build.log2(ratio)}));
   const Value scaled = build.mul(wide, build.broadcast(factor, build.shape(wide), {}));
-  return {build.cast(scaled, dtype), build.recip(factor)};
+  const Value values = build.cast(scaled, dtype);
+  return {k_last ? values : build.permute(values, {1, 0}), build.recip(factor)};
 }
 
 }  // namespace

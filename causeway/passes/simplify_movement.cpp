@@ -181,15 +181,18 @@ Result simplify_dot(const Builder& build, const std::vector<Value>& inputs, cons
   Value a = inputs[0], b = inputs[1];
   bool transpose_a = attributes.transpose_a, transpose_b = attributes.transpose_b;
   bool changed = false;
-  const auto absorb = [&](Value& x, bool& flag) {
+  // `across`: the flag's value when x does not lie along what is summed over. Matrix instructions want 8-bit operands
+  // to, so that a permutation that makes them do stays.
+  const auto absorb = [&](Value& x, bool& flag, bool across) {
     while (const Result source = untransposed(build, x)) {
+      if (size_bytes(build.dtype(x)) == 1 && flag != across) return;
       x = *source;
       flag = !flag;
       changed = true;
     }
   };
-  absorb(a, transpose_a);
-  absorb(b, transpose_b);
+  absorb(a, transpose_a, true);
+  absorb(b, transpose_b, false);
 
   const Shape from_a = build.shape(a), from_b = build.shape(b);
   const auto batch_end = from_a.end() - 2;

@@ -403,6 +403,8 @@ class Fuser {
     std::set<Value> all = reads_[k];
     all.insert(reads.begin(), reads.end());
     if (all.size() > kMostLeaves) return false;
+    // Copies in another order go through shared memory, alone.
+    if (target_.is_gpu() && (is_copy(lone.members.front()) || is_copy(kernel.members.front()))) return false;
     if (kernel.kind == KernelKind::kDot && target_.is_gpu() &&
         costs_[static_cast<size_t>(lone.members.front().node)] > kCheapEpilogue)
       return false;
@@ -413,6 +415,11 @@ class Fuser {
     return std::any_of(reads.begin(), reads.end(), [&](Value read) {
       return reads_[k].contains(read) && element_count(graph_.shape(read)) == count;
     });
+  }
+
+  bool is_copy(Value value) const {
+    return graph_.node(value).op == Op::kPermute &&
+           materialized_.contains(below_movement(graph_.node(value).inputs[0]));
   }
 
   // Operands whose index arithmetic cannot be had for free while packing are stored beforehand.

@@ -19,7 +19,13 @@ class KernelLibrary {
   // Modules in the order of `sources`, compiled in parallel where they are not cached. Thread-safe.
   std::vector<std::shared_ptr<DeviceModule>> load(const std::vector<std::string>& sources);
 
+  // Images in the order of `sources`, as compile_module() gives them: the device has not finished them.
+  std::vector<KernelImage> images(const std::vector<std::string>& sources) {
+    return cache_->get_or_compile_all(sources, device_.target());
+  }
+
   const KernelCache& cache() const { return *cache_; }
+  const Target& target() const { return device_.target(); }
 
  private:
   Device& device_;

@@ -364,6 +364,7 @@ std::vector<Program::KernelReport> Program::kernel_reports() const {
                       op_name(graph_.node(request.members[i]).op), graph_.type(request.members[i]).text());
     report.scope = graph_.node(request.members.front()).scope;
     report.source = source_of_[k];
+    report.phases = kernels_[k].phases;
     reports.push_back(std::move(report));
   }
   return reports;

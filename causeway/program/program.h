@@ -61,8 +61,9 @@ class Program {
     std::string members;  // the values it computes
     std::string scope;
     size_t source = 0;  // index into sources()
+    std::vector<KernelPhase> phases;
   };
-  // One entry for each launch of the program, in order.
+  // One entry for each use of a kernel, in order.
   std::vector<KernelReport> kernel_reports() const;
   // The distinct kernels' C++ text.
   const std::vector<std::string>& sources() const { return sources_; }

@@ -286,6 +286,30 @@ TEST(KernelResources, AreUnknownOnProcessors) {
   EXPECT_FALSE(kernel_resources("", gpu_target("sm_90a", true)).has_value());
 }
 
+TEST(KernelResources, GiveTheBlocksThatFitOnAMultiprocessor) {
+  const auto blocks = [](int registers, int threads, int shared, const char* processor, int scalar = 0) {
+    return resident_blocks({.kernel = "", .registers = registers, .scalar_registers = scalar, .notes = {}}, threads,
+                           shared, gpu_architecture(processor));
+  };
+  // 64 waves; 65,536 registers; 32 blocks; 164 and 228 KiB of shared memory, of which a block takes 1 KiB.
+  EXPECT_EQ(blocks(32, 256, 0, "sm_90a"), 8);
+  EXPECT_EQ(blocks(33, 256, 0, "sm_90a"), 6);
+  EXPECT_EQ(blocks(168, 384, 0, "sm_90a"), 1);
+  EXPECT_EQ(blocks(255, 256, 0, "sm_80"), 1);
+  EXPECT_EQ(blocks(16, 32, 0, "sm_80"), 16);
+  EXPECT_EQ(blocks(16, 128, 40 * 1024, "sm_80"), 4);
+  EXPECT_EQ(blocks(16, 128, 40 * 1024, "sm_90a"), 5);
+  EXPECT_EQ(blocks(16, 128, 227 * 1024, "sm_90a"), 1);
+  // Four units of 512 vector registers to a lane, of at most 8 waves; 64 KiB.
+  EXPECT_EQ(blocks(64, 256, 0, "gfx942"), 8);
+  EXPECT_EQ(blocks(65, 256, 0, "gfx942"), 7);
+  EXPECT_EQ(blocks(64, 256, 0, "gfx942", 102), 7);
+  EXPECT_EQ(blocks(512, 256, 0, "gfx90a"), 1);
+  EXPECT_EQ(blocks(24, 128, 0, "gfx90a"), 16);
+  EXPECT_EQ(blocks(24, 64, 0, "gfx90a"), 32);
+  EXPECT_EQ(blocks(24, 128, 20 * 1024, "gfx90a"), 3);
+}
+
 TEST(GpuCompiler, NamesTheKnownArchitectures) {
   try {
     gpu_target("sm_90");

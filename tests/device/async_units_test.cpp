@@ -310,6 +310,7 @@ struct Product {
                      a,
                      b,
                      static_cast<int>(element),
+                     static_cast<int>(element),
                      columns,
                      a_transposed,
                      b_transposed,

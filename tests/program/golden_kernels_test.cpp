@@ -24,8 +24,7 @@ Target golden_target() {
   return target;
 }
 
-std::string kernels_text(const Graph& graph) {
-  const Target target = golden_target();
+std::string kernels_text(const Graph& graph, const Target& target) {
   const FusionResult fusion = fuse(graph, target);
   std::string text;
   for (const KernelRequest& request : fusion.kernels) {
@@ -42,9 +41,8 @@ std::string kernels_text(const Graph& graph) {
   return text;
 }
 
-void expect_golden(const std::string& name, const Graph& graph) {
+void expect_golden(const std::string& name, const std::string& text) {
   const std::filesystem::path path = std::filesystem::path(CAUSEWAY_SOURCE_DIR) / "tests/golden" / (name + ".txt");
-  const std::string text = kernels_text(graph);
   if (std::getenv("CAUSEWAY_UPDATE_GOLDEN") != nullptr) {
     std::filesystem::create_directories(path.parent_path());
     write_file_atomically(path, text);
@@ -54,8 +52,11 @@ void expect_golden(const std::string& name, const Graph& graph) {
   EXPECT_EQ(text, read_text_file(path)) << "the kernels of " << name << " have changed";
 }
 
-TEST(GoldenKernels, NormalisationForward) {
-  expect_golden("rms_norm", parse_graph(R"(%0 = input "x" : f32[64, 256]
+void expect_golden(const std::string& name, const Graph& graph) {
+  expect_golden(name, kernels_text(graph, golden_target()));
+}
+
+constexpr char kNormalisation[] = R"(%0 = input "x" : f32[64, 256]
 %1 = input "weight" : f32[256]
 %2 = mul(%0, %0) : f32[64, 256]
 %3 = reduce_sum(%2) {axes=[1]} : f32[64]
@@ -70,8 +71,9 @@ TEST(GoldenKernels, NormalisationForward) {
 %12 = mul(%10, %11) : f32[64, 256]
 %13 = cast(%12) : bf16[64, 256]
 return %13
-)"));
-}
+)";
+
+TEST(GoldenKernels, NormalisationForward) { expect_golden("rms_norm", parse_graph(kNormalisation)); }
 
 // Two layers, their loss and gradients, in bf16: products with fused prologues and epilogues, sums by columns.
 TEST(GoldenKernels, TwoLayersWithGradients) {
@@ -107,6 +109,48 @@ TEST(GoldenKernels, SymbolicEmbedding) {
 %6 = add(%2, %5) : f32[B, T, 64]
 return %6
 )"));
+}
+
+constexpr char kColumnSum[] = R"(%0 = input "x" : bf16[4096, 768]
+%1 = cast(%0) : f32[4096, 768]
+%2 = reduce_sum(%1) {axes=[0]} : f32[768]
+return %2
+)";
+
+constexpr char kProductWithBias[] = R"(%0 = input "x" : bf16[4096, 768]
+%1 = input "weight" : bf16[768, 3072]
+%2 = input "bias" : bf16[3072]
+%3 = dot(%0, %1) : bf16[4096, 3072]
+%4 = broadcast(%2) {axes=[1]} : bf16[4096, 3072]
+%5 = add(%3, %4) : bf16[4096, 3072]
+return %5
+)";
+
+constexpr char kCausalAttention[] = R"(%0 = input "q" : bf16[2, 512, 8, 64]
+%1 = input "k" : bf16[2, 512, 4, 64]
+%2 = input "v" : bf16[2, 512, 4, 64]
+%3:2 = attention(%0, %1, %2) {
+  scale=0.125, block_q=64, block_k=64,
+  mask={
+    %0 = input "b" : i32[]
+    %1 = input "h" : i32[]
+    %2 = input "i" : i32[]
+    %3 = input "j" : i32[]
+    %4 = le(%3, %2) : bool[]
+    return %4
+  }
+} : bf16[2, 512, 8, 64], f32[2, 8, 512]
+return %3, %3.1
+)";
+
+// A row loop, a sum by columns, a product and attention, as the writers for GPUs give them.
+TEST(GoldenKernels, OfGpus) {
+  for (const char* processor : {"sm_90a", "gfx942"}) {
+    std::string text;
+    for (const char* graph : {kNormalisation, kColumnSum, kProductWithBias, kCausalAttention})
+      text += kernels_text(parse_graph(graph), gpu_target(processor));
+    expect_golden(std::string("gpu_kernels_") + processor, text);
+  }
 }
 
 }  // namespace

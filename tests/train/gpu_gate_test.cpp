@@ -1,12 +1,23 @@
 // What no emulator sees: the kernels of training steps, compiled for GPUs that are not here, use no more registers than
-// there are. Layers are cut to one, all other sizes are the recipes'. AMD's figures are in the code objects; NVIDIA's
-// need ptxas, and where that is not installed its kernels are only compiled to PTX.
+// there are, and as many as tests/golden/gpu_budgets.txt says: a change shows as a difference there. To accept one:
+// CAUSEWAY_UPDATE_GOLDEN=1 build/tests/train_tests --gtest_filter='*GpuGate*'. Layers are cut to one, all other sizes
+// are the recipes'. AMD's figures are in the code objects; NVIDIA's need ptxas, and where that is not installed its
+// kernels are only compiled to PTX. Another release of ptxas gives other figures, which are then not compared.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
 
+#include "causeway/base/file.h"
 #include "causeway/codegen/kernel_resources.h"
 #include "causeway/device/offline/offline_device.h"
+#include "causeway/program/program_resources.h"
 #include "causeway/tensor/runtime.h"
 #include "causeway/train/recipe.h"
 #include "causeway/train/training_step.h"
@@ -18,38 +29,125 @@ struct GateCase {
   std::string recipe, processor;
 };
 
+// Figures of one function of one kind of kernel, the greatest of all kernels that have it.
+struct Budget {
+  int registers = 0;
+  int shared_bytes = 0;
+  bool operator==(const Budget&) const = default;
+};
+using Budgets = std::map<std::string, Budget>;  // "dot kernel_run"
+
+// tests/golden/gpu_budgets.txt: "RECIPE PROCESSOR KIND FUNCTION REGISTERS SHARED" in sorted lines, after a first line
+// that names the release of ptxas that NVIDIA's figures are of.
+class BudgetFile {
+ public:
+  BudgetFile() {
+    std::ifstream file(path());
+    std::getline(file, heading_);
+    for (std::string line; std::getline(file, line);) lines_.insert(line);
+  }
+
+  static std::string path() { return CAUSEWAY_SOURCE_DIR "/tests/golden/gpu_budgets.txt"; }
+
+  static std::string heading() { return "# registers and shared bytes; of NVIDIA by ptxas " + ptxas_release(); }
+
+  bool is_of_this_ptxas() const { return heading_ == heading(); }
+
+  static std::set<std::string> lines_of(const GateCase& gate_case, const Budgets& budgets) {
+    std::set<std::string> lines;
+    for (const auto& [function, budget] : budgets)
+      lines.insert(fmt::format("{} {} {} {} {}", gate_case.recipe, gate_case.processor, function, budget.registers,
+                               budget.shared_bytes));
+    return lines;
+  }
+
+  std::set<std::string> lines_of(const GateCase& gate_case) const {
+    std::set<std::string> found;
+    for (const std::string& line : lines_)
+      if (line.starts_with(gate_case.recipe + " " + gate_case.processor + " ")) found.insert(line);
+    return found;
+  }
+
+  void replace(const GateCase& gate_case, const std::set<std::string>& lines) {
+    for (const std::string& line : lines_of(gate_case)) lines_.erase(line);
+    lines_.insert(lines.begin(), lines.end());
+    std::string text = (find_ptxas().empty() ? heading_ : heading()) + "\n";
+    for (const std::string& line : lines_) text += line + "\n";
+    write_file_atomically(path(), text);
+  }
+
+ private:
+  // "13.0"; empty where ptxas is not installed.
+  static std::string ptxas_release() {
+    if (find_ptxas().empty()) return "";
+    const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen((find_ptxas() + " --version").c_str(), "r"), ::pclose);
+    std::string text(4096, '\0');
+    text.resize(std::fread(text.data(), 1, text.size(), pipe.get()));
+    std::smatch match;
+    return std::regex_search(text, match, std::regex("release ([0-9.]+)")) ? match[1].str() : "";
+  }
+
+  std::string heading_;
+  std::set<std::string> lines_;
+};
+
+// Lines that only one of the two has, marked as diff marks them.
+std::string difference(const std::set<std::string>& golden, const std::set<std::string>& now) {
+  std::set<std::string> all = golden;
+  all.insert(now.begin(), now.end());
+  std::string text;
+  for (const std::string& line : all)
+    if (golden.contains(line) != now.contains(line)) text += (golden.contains(line) ? "- " : "+ ") + line + "\n";
+  return text;
+}
+
 class GpuGate : public testing::TestWithParam<GateCase> {
  protected:
   void TearDown() override { Runtime::use(nullptr); }
 };
 
-TEST_P(GpuGate, NoKernelSpills) {
+TEST_P(GpuGate, NoKernelSpillsAndBudgetsHold) {
   const Recipe recipe = load_recipe(CAUSEWAY_SOURCE_DIR "/recipes/" + GetParam().recipe + ".yaml",
                                     {"model.layers=1", "train.batch_size=4", "train.micro_batch_size=4"});
   const Target target = gpu_target(GetParam().processor);
-  auto cache = std::make_shared<KernelCache>("");
-  Runtime::use(std::make_shared<Runtime>(std::make_shared<OfflineDevice>(target), cache));
+  const auto runtime =
+      std::make_shared<Runtime>(std::make_shared<OfflineDevice>(target), std::make_shared<KernelCache>(""));
+  Runtime::use(runtime);
   const std::unique_ptr<LanguageModel> model = LanguageModel::create(recipe.model, std::nullopt);
   TrainingStep step(*model, recipe);
   Program& program = step.main_step().prepare(step.main_arguments());
-  const std::vector<KernelImage> images = cache->get_or_compile_all(program.sources(), target);
-  ASSERT_GT(images.size(), 20u);
-  int examined = 0;
-  for (size_t i = 0; i < images.size(); ++i) {
-    const std::optional<std::vector<KernelResources>> resources = kernel_resources(*images[i], target);
-    if (!resources) continue;  // ptxas is not installed
-    for (const KernelResources& kernel : *resources) {
-      ++examined;
-      // Heads of 128 with a document mask leave one kernel short of four registers.
-      const bool short_of_four = GetParam().recipe == "llama3_8b" && kernel.kernel == "kernel_keys_values";
-      EXPECT_LE(kernel.spill_bytes, short_of_four ? 16 : 0) << kernel.kernel << "\n" << program.sources()[i];
-      EXPECT_TRUE(kernel.exported) << kernel.kernel;
-      // AMD's scalar registers spill to vector registers, not to memory.
-      if (target.family == Target::Family::kNvptx)
-        EXPECT_TRUE(kernel.notes.empty()) << kernel.notes.front() << "\n" << program.sources()[i];
+  ASSERT_GT(program.sources().size(), 20u);
+  const bool is_nvidia = target.family == Target::Family::kNvptx;
+  Budgets budgets;
+  for (const FunctionResources& function : program_resources(program, runtime->library())) {
+    const std::string& source = program.sources()[function.source];
+    EXPECT_LE(function.shared_bytes(), target.architecture().shared_bytes) << source;
+    if (!function.resources) {
+      ASSERT_TRUE(is_nvidia && find_ptxas().empty());
+      continue;
     }
+    const KernelResources& kernel = *function.resources;
+    Budget& budget = budgets[function.kind + " " + function.function];
+    budget.registers = std::max(budget.registers, kernel.registers);
+    budget.shared_bytes = std::max(budget.shared_bytes, function.shared_bytes());
+    // Heads of 128 with a document mask leave one kernel short of four registers.
+    const bool short_of_four = GetParam().recipe == "llama3_8b" && kernel.kernel == "kernel_keys_values";
+    EXPECT_LE(kernel.spill_bytes, short_of_four ? 16 : 0) << kernel.kernel << "\n" << source;
+    EXPECT_TRUE(kernel.exported) << kernel.kernel;
+    // AMD's scalar registers spill to vector registers, not to memory.
+    if (is_nvidia) EXPECT_TRUE(kernel.notes.empty()) << kernel.notes.front() << "\n" << source;
   }
-  if (target.family == Target::Family::kAmdgpu) EXPECT_GE(examined, static_cast<int>(images.size()));
+  if (budgets.empty()) return;  // ptxas is not installed
+  BudgetFile file;
+  const std::set<std::string> now = BudgetFile::lines_of(GetParam(), budgets), golden = file.lines_of(GetParam());
+  if (std::getenv("CAUSEWAY_UPDATE_GOLDEN") != nullptr) {
+    file.replace(GetParam(), now);
+  } else if (!is_nvidia || file.is_of_this_ptxas()) {
+    EXPECT_TRUE(now == golden) << "registers or shared memory have changed (- tests/golden/gpu_budgets.txt, + now):\n"
+                               << difference(golden, now)
+                               << "To accept it: CAUSEWAY_UPDATE_GOLDEN=1 build/tests/train_tests "
+                                  "--gtest_filter='*GpuGate*'";
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Recipes, GpuGate,

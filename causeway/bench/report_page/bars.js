@@ -10,7 +10,9 @@ function barGroups(marks) {
     if (!groups.has(workload)) groups.set(workload, []);
     return groups.get(workload);
   };
-  marks.forEach((mark, index) => { if (!mark.published) group(mark.workload).push(index); });
+  marks.forEach((mark, index) => {
+    if (!mark.published) group(mark.workload).push(index);
+  });
   const measured = [...groups.keys()];
   marks.forEach((mark, index) => {
     if (!mark.published) return;
@@ -18,8 +20,9 @@ function barGroups(marks) {
     group(host || mark.workload).push(index);
   });
   for (const indices of groups.values())
-    indices.sort((a, b) => seriesRank(marks[a]) - seriesRank(marks[b]) || (marks[a].published && marks[b].published
-      ? marks[a].device.localeCompare(marks[b].device) : 0));
+    indices.sort(
+        (a, b) => seriesRank(marks[a]) - seriesRank(marks[b]) ||
+            (marks[a].published && marks[b].published ? marks[a].device.localeCompare(marks[b].device) : 0));
   return [...groups];
 }
 
@@ -33,7 +36,8 @@ function drawBars(plot, width, marks, notes) {
   const bare = groups.length === 1;
   const anyPeak = marks.some((m) => m.peak);
   const value = (m) => (m.correct ? "" : "incorrect ") + formatFigure(m.value, unit);
-  const noteWidth = Math.max(0, ...marks.map((m) => notes.keys(m).length && !m.published ? 4 + 8 * notes.keys(m).length : 0));
+  const noteWidth =
+      Math.max(0, ...marks.map((m) => notes.keys(m).length && !m.published ? 4 + 8 * notes.keys(m).length : 0));
   const valueWidth = Math.max(...marks.map((m) => textWidth(value(m), 13, 600))) + noteWidth;
   const peakWidth = anyPeak ? 58 : 0;
   const alone = measuredIn(marks).length < 2;
@@ -54,7 +58,9 @@ function drawBars(plot, width, marks, notes) {
   const rows = groups.reduce((sum, [, indices]) => sum + indices.length, 0);
   const bottom = top + rows * rowHeight + groups.length * headHeight + (groups.length - 1) * 6 + 6;
   const height = bottom + 22;
-  const svg = shape(plot, "svg", {viewBox: "0 0 " + width + " " + height, width, height, class: narrow ? "narrow" : null, "aria-hidden": "true"});
+  const svg = shape(
+      plot, "svg",
+      {viewBox: "0 0 " + width + " " + height, width, height, class: narrow ? "narrow" : null, "aria-hidden": "true"});
   plot.order = groups.flatMap(([, indices]) => indices);
 
   for (const tick of ticks) {
@@ -62,7 +68,16 @@ function drawBars(plot, width, marks, notes) {
     shape(svg, "line", {x1: at, x2: at, y1: top, y2: bottom, class: "gridline"});
     const label = tickLabel(tick, ticks, unit);
     const overRight = at + textWidth(label, 12) / 2 > width;
-    shape(svg, "text", {x: overRight ? width : at, y: bottom + 16, class: "tick", "text-anchor": overRight ? "end" : tick === 0 && narrow ? "start" : "middle"}, label);
+    shape(
+        svg, "text", {
+          x: overRight ? width : at,
+          y: bottom + 16,
+          class: "tick",
+          "text-anchor": overRight ? "end" :
+              tick === 0 && narrow ? "start" :
+                                     "middle"
+        },
+        label);
   }
   if (headed) {
     shape(svg, "text", {x: width - peakWidth - noteWidth, y: 12, class: "tick", "text-anchor": "end"}, unit);
@@ -74,7 +89,9 @@ function drawBars(plot, width, marks, notes) {
     if (position) y += 6;
     if (!bare) shape(svg, "text", {x: 0, y: y + 20, class: "head"}, fitted(workload, width, 13, 650));
     y += headHeight;
-    if (!narrow) shape(svg, "line", {x1: left + 0.5, x2: left + 0.5, y1: y, y2: y + indices.length * rowHeight, class: "baseline"});
+    if (!narrow)
+      shape(
+          svg, "line", {x1: left + 0.5, x2: left + 0.5, y1: y, y2: y + indices.length * rowHeight, class: "baseline"});
     for (const index of indices) {
       const mark = marks[index];
       const g = shape(svg, "g", {class: "mark", "data-mark": String(index), style: colour(mark)});
@@ -84,7 +101,8 @@ function drawBars(plot, width, marks, notes) {
       const textY = narrow ? y + 15 : y + rowHeight / 2 + 4.5;
       if (mark.peak) {
         shape(g, "rect", {x: left, y: barTop, width: x(mark.peak) - left, height: barHeight, class: "track"});
-        shape(g, "line", {x1: x(mark.peak), x2: x(mark.peak), y1: barTop - 2, y2: barTop + barHeight + 2, class: "peak"});
+        shape(
+            g, "line", {x1: x(mark.peak), x2: x(mark.peak), y1: barTop - 2, y2: barTop + barHeight + 2, class: "peak"});
       }
       const kind = !mark.correct ? "bar incorrect" : mark.published ? "bar published" : "bar";
       shape(g, "rect", {x: left, y: barTop, width: Math.max(1, x(mark.value) - left), height: barHeight, class: kind});
@@ -94,9 +112,19 @@ function drawBars(plot, width, marks, notes) {
       const label = fitted(labels[index], labelRoom - (mark.published ? 12 : 0));
       shape(g, "text", {x: 0, y: textY, class: mark.published ? "muted" : null}, label);
       if (mark.published) noteKeys(g, notes, mark, textWidth(label), textY);
-      shape(g, "text", {x: numberEnd, y: textY, "text-anchor": "end", class: !mark.correct ? "struck" : mark.published ? "muted" : "strong"}, value(mark));
+      shape(
+          g, "text", {
+            x: numberEnd,
+            y: textY,
+            "text-anchor": "end",
+            class: !mark.correct ? "struck" :
+                mark.published   ? "muted" :
+                                   "strong"
+          },
+          value(mark));
       if (!mark.published) noteKeys(g, notes, mark, numberEnd, textY);
-      if (mark.peak && mark.correct) shape(g, "text", {x: width, y: textY, "text-anchor": "end", class: "muted"}, percent(mark.value / mark.peak));
+      if (mark.peak && mark.correct)
+        shape(g, "text", {x: width, y: textY, "text-anchor": "end", class: "muted"}, percent(mark.value / mark.peak));
       y += rowHeight;
     }
   });
@@ -111,6 +139,4 @@ function whisker(parent, from, to, y) {
 
 const kWorkloadsAtFirst = 12;
 
-function barHeightEstimate(marks) {
-  return marks.length * 26 + new Set(marks.map((m) => m.workload)).size * 34 + 50;
-}
+function barHeightEstimate(marks) { return marks.length * 26 + new Set(marks.map((m) => m.workload)).size * 34 + 50; }

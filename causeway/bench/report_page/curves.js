@@ -2,8 +2,10 @@
 // percentile, labels at the ends of the lines.
 
 // What a workload is besides its sizes: "all_reduce 16 MiB in place" and "all_reduce 32 MiB in place" are one line.
-const variantOf = (workload) => workload.replace(/(\d)[x×^*](?=\d)/g, "$1 ").replace(/\d[\d.,]*\s*([KMGT]i?B|B|[kM])?(?![A-Za-z])/g, "")
-  .replace(/\s+/g, " ").trim();
+const variantOf = (workload) => workload.replace(/(\d)[x×^*](?=\d)/g, "$1 ")
+                                    .replace(/\d[\d.,]*\s*([KMGT]i?B|B|[kM])?(?![A-Za-z])/g, "")
+                                    .replace(/\s+/g, " ")
+                                    .trim();
 
 // Whether these marks make curves: three sizes or more on some line, and no line with two figures at one size.
 function curveSeries(marks) {
@@ -33,9 +35,15 @@ function drawCurves(plot, width, marks, lines, notes) {
   const narrow = width < 520;
   const unit = marks[0].unit;
   const keyed = narrow || lines.length > 12;
-  const labelWidth = keyed ? 10 : Math.min(width * 0.34, Math.max(...lines.map((l) => l.first.published ? textWidth(l.label) + 14 : textWidth(l.label, 13, 600))) + 18);
+  const labelWidth = keyed ?
+      10 :
+      Math.min(
+          width * 0.34,
+          Math.max(...lines.map((l) => l.first.published ? textWidth(l.label) + 14 : textWidth(l.label, 13, 600))) +
+              18);
   const maximum = Math.max(...marks.map((m) => Math.max(finite(m.value), finite(m.high))));
-  const peaks = [...new Map(marks.filter((m) => m.peak).map((m) => [m.device + m.peak, m])).values()].filter((m) => m.peak < maximum * 4);
+  const peaks = [...new Map(marks.filter((m) => m.peak).map((m) => [m.device + m.peak, m])).values()].filter(
+      (m) => m.peak < maximum * 4);
   const ticks = ticksTo(Math.max(maximum, ...peaks.map((m) => m.peak)), 5);
   const left = Math.max(...ticks.map((t) => textWidth(tickLabel(t, ticks, unit), 12))) + 10;
   const inner = width - left - labelWidth;
@@ -53,8 +61,15 @@ function drawCurves(plot, width, marks, lines, notes) {
 
   for (const {line, x: keyX, y: keyY, text} of keyRows) {
     const g = shape(svg, "g", {style: colour(line.first)});
-    shape(g, "line", {x1: keyX, x2: keyX + 22, y1: keyY + 8, y2: keyY + 8, class: "line" + (line.first.published ? " published" : "")});
-    dot(g, line.first.published ? "circle" : shapeOf(line.first), keyX + 11, keyY + 8, 4, {class: "dot" + (line.first.published ? " published" : "")});
+    shape(g, "line", {
+      x1: keyX,
+      x2: keyX + 22,
+      y1: keyY + 8,
+      y2: keyY + 8,
+      class: "line" + (line.first.published ? " published" : "")
+    });
+    dot(g, line.first.published ? "circle" : shapeOf(line.first), keyX + 11, keyY + 8, 4,
+        {class: "dot" + (line.first.published ? " published" : "")});
     shape(g, "text", {x: keyX + 28, y: keyY + 12.5, class: line.first.published ? "muted" : null}, text);
     if (line.first.published) noteKeys(g, notes, line.first, keyX + 28 + textWidth(text), keyY + 12.5);
   }
@@ -77,8 +92,9 @@ function drawCurves(plot, width, marks, lines, notes) {
   for (const mark of peaks) {
     const at = Math.round(y(mark.peak)) + 0.5;
     shape(svg, "line", {x1: left, x2: left + inner, y1: at, y2: at, class: "peak-line"});
-    shape(svg, "text", {x: left + 4, y: at - top < 14 ? at + 14 : at - 5, class: "tick"},
-      "peak " + formatPeak(mark.peak) + (measuredIn(marks).length > 1 ? ", " + shortDevice(mark.device) : ""));
+    shape(
+        svg, "text", {x: left + 4, y: at - top < 14 ? at + 14 : at - 5, class: "tick"},
+        "peak " + formatPeak(mark.peak) + (measuredIn(marks).length > 1 ? ", " + shortDevice(mark.device) : ""));
   }
 
   for (const line of [...lines].reverse()) {
@@ -91,7 +107,10 @@ function drawCurves(plot, width, marks, lines, notes) {
       shape(g, "polygon", {points: [...there, ...back].join(" "), class: "spread"});
     }
     if (points.length > 1)
-      shape(g, "polyline", {points: points.map((m) => x(m.size).toFixed(1) + "," + y(m.value).toFixed(1)).join(" "), class: "line" + (published ? " published" : "")});
+      shape(g, "polyline", {
+        points: points.map((m) => x(m.size).toFixed(1) + "," + y(m.value).toFixed(1)).join(" "),
+        class: "line" + (published ? " published" : "")
+      });
     for (const index of line.indices) {
       const mark = marks[index];
       const m = shape(g, "g", {class: "mark", "data-mark": String(index)});
@@ -101,15 +120,18 @@ function drawCurves(plot, width, marks, lines, notes) {
       if (!published && notes.keys(mark).length) noteKeys(m, notes, mark, x(mark.size) + 4, y(mark.value) - 4);
     }
   }
-  if (!keyed) endLabels(svg, marks, lines, notes, {x: left + inner, room: labelWidth, y, top, bottom, at: (m) => x(m.size)});
+  if (!keyed)
+    endLabels(svg, marks, lines, notes, {x: left + inner, room: labelWidth, y, top, bottom, at: (m) => x(m.size)});
 }
 
 // Labels beside the last points, moved apart until none overlaps.
 function endLabels(svg, marks, lines, notes, frame) {
-  const labels = lines.map((line) => {
-    const last = marks[line.indices[line.indices.length - 1]];
-    return {line, last, wanted: frame.y(last.value), y: frame.y(last.value)};
-  }).sort((a, b) => a.wanted - b.wanted);
+  const labels = lines
+                     .map((line) => {
+                       const last = marks[line.indices[line.indices.length - 1]];
+                       return {line, last, wanted: frame.y(last.value), y: frame.y(last.value)};
+                     })
+                     .sort((a, b) => a.wanted - b.wanted);
   const step = 17;
   for (let pass = 0; pass < 60; ++pass)
     for (let i = 1; i < labels.length; ++i) {
@@ -119,10 +141,14 @@ function endLabels(svg, marks, lines, notes, frame) {
   const shift = Math.max(0, labels[labels.length - 1].y - frame.bottom);
   for (const label of labels) label.y -= shift;
   for (const {line, last, wanted, y} of labels) {
-    const text = line.first.published ? fitted(line.label, frame.room - 28) : fitted(line.label, frame.room - 14, 13, 600);
+    const text =
+        line.first.published ? fitted(line.label, frame.room - 28) : fitted(line.label, frame.room - 14, 13, 600);
     const from = frame.at(last) + 7;
     if (Math.abs(y - wanted) > 3 || frame.x - from > 14)
-      shape(svg, "path", {d: "M" + from.toFixed(1) + " " + wanted.toFixed(1) + "L" + (frame.x + 8).toFixed(1) + " " + y.toFixed(1), class: "leader"});
+      shape(svg, "path", {
+        d: "M" + from.toFixed(1) + " " + wanted.toFixed(1) + "L" + (frame.x + 8).toFixed(1) + " " + y.toFixed(1),
+        class: "leader"
+      });
     const g = shape(svg, "g", {style: colour(line.first)});
     shape(g, "text", {x: frame.x + 12, y: y + 4.5, class: line.first.published ? "muted" : "strong"}, text);
     if (line.first.published) noteKeys(g, notes, line.first, frame.x + 12 + textWidth(text), y + 4.5);

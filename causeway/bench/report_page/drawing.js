@@ -3,7 +3,8 @@
 
 function element(name, attributes, ...children) {
   const node = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes || {})) if (value !== null && value !== undefined) node.setAttribute(key, value);
+  for (const [key, value] of Object.entries(attributes || {}))
+    if (value !== null && value !== undefined) node.setAttribute(key, value);
   node.append(...children.filter((child) => child !== null && child !== undefined && child !== ""));
   return node;
 }
@@ -11,7 +12,8 @@ function element(name, attributes, ...children) {
 function shape(parent, name, attributes, content) {
   const node = document.createElementNS("http://www.w3.org/2000/svg", name);
   for (const [key, value] of Object.entries(attributes))
-    if (value !== null && value !== undefined) node.setAttribute(key, typeof value === "number" ? Math.round(value * 100) / 100 : value);
+    if (value !== null && value !== undefined)
+      node.setAttribute(key, typeof value === "number" ? Math.round(value * 100) / 100 : value);
   if (content !== undefined) node.textContent = content;
   if (parent) parent.append(node);
   return node;
@@ -31,8 +33,10 @@ function fitted(text, width, size = 13, weight = 400) {
   let low = 0, high = text.length;
   while (low < high) {
     const middle = (low + high + 1) >> 1;
-    if (textWidth(text.slice(0, middle) + "…", size, weight) <= width) low = middle;
-    else high = middle - 1;
+    if (textWidth(text.slice(0, middle) + "…", size, weight) <= width)
+      low = middle;
+    else
+      high = middle - 1;
   }
   return text.slice(0, low).trimEnd() + "…";
 }
@@ -51,8 +55,14 @@ function ticksTo(maximum, count) {
 function tickLabel(value, ticks, unit) {
   const step = ticks[1] - ticks[0];
   const prefix = unit.startsWith("$") ? "$" : "";
-  const decimals = Math.max(0, Math.min(6, -Math.floor(Math.log10(step) + 1e-9) + (/2\.5|25$/.test(String(+step.toPrecision(3))) && step < 10 ? 1 : 0)));
-  return value === 0 ? prefix + "0" : prefix + value.toLocaleString("en", {minimumFractionDigits: decimals, maximumFractionDigits: decimals});
+  const decimals = Math.max(
+      0,
+      Math.min(
+          6,
+          -Math.floor(Math.log10(step) + 1e-9) + (/2\.5|25$/.test(String(+step.toPrecision(3))) && step < 10 ? 1 : 0)));
+  return value === 0 ?
+      prefix + "0" :
+      prefix + value.toLocaleString("en", {minimumFractionDigits: decimals, maximumFractionDigits: decimals});
 }
 
 const colour = (mark) => mark.published ? null : "--c: var(--s" + (seriesRank(mark) % 8) + ")";
@@ -66,14 +76,20 @@ function dot(parent, kind, x, y, r, attributes) {
     triangle: [[0, -1.15], [1.1, 0.85], [-1.1, 0.85]],
     down: [[0, 1.15], [1.1, -0.85], [-1.1, -0.85]],
     diamond: [[0, -1.3], [1.3, 0], [0, 1.3], [-1.3, 0]],
-    cross: [[-0.4, -1.2], [0.4, -1.2], [0.4, -0.4], [1.2, -0.4], [1.2, 0.4], [0.4, 0.4], [0.4, 1.2], [-0.4, 1.2], [-0.4, 0.4],
-            [-1.2, 0.4], [-1.2, -0.4], [-0.4, -0.4]],
+    cross: [
+      [-0.4, -1.2], [0.4, -1.2], [0.4, -0.4], [1.2, -0.4], [1.2, 0.4], [0.4, 0.4], [0.4, 1.2], [-0.4, 1.2], [-0.4, 0.4],
+      [-1.2, 0.4], [-1.2, -0.4], [-0.4, -0.4]
+    ],
   }[kind];
   if (!points) return shape(parent, "circle", {cx: x, cy: y, r, ...attributes});
-  return shape(parent, "polygon", {points: points.map(([px, py]) => (x + px * r).toFixed(1) + "," + (y + py * r).toFixed(1)).join(" "), ...attributes});
+  return shape(parent, "polygon", {
+    points: points.map(([px, py]) => (x + px * r).toFixed(1) + "," + (y + py * r).toFixed(1)).join(" "),
+    ...attributes
+  });
 }
 
-// Footnotes of one chart: sentences of distrust and incorrect results by number, sources of published figures by letter.
+// Footnotes of one chart: sentences of distrust and incorrect results by number, sources of published figures by
+// letter.
 class Notes {
   constructor(marks) {
     this.entries = new Map();
@@ -83,13 +99,18 @@ class Notes {
       const key = kind === "source" ? String.fromCharCode(97 + (letters++ % 26)) : String(++numbers);
       this.entries.set(text, {key, kind});
     };
-    for (const mark of marks) for (const [text, kind] of Notes.of(mark)) add(text, kind);
+    for (const mark of marks)
+      for (const [text, kind] of Notes.of(mark)) add(text, kind);
   }
   static of(mark) {
     const list = mark.distrust.map((sentence) => [sentence, "warn"]);
-    if (!mark.correct) list.unshift(["Incorrect result, not to be used" + (mark.check ? ": " + mark.check : "") + ".", "bad"]);
+    if (!mark.correct)
+      list.unshift(["Incorrect result, not to be used" + (mark.check ? ": " + mark.check : "") + ".", "bad"]);
     if (mark.published)
-      list.push(["published, " + mark.source + ", " + mark.date + " (" + mark.tag + ")" + (mark.note ? ": " + mark.note : ""), "source"]);
+      list.push([
+        "published, " + mark.source + ", " + mark.date + " (" + mark.tag + ")" + (mark.note ? ": " + mark.note : ""),
+        "source"
+      ]);
     return list;
   }
   keys(mark) { return Notes.of(mark).map(([text]) => this.entries.get(text)); }
@@ -104,7 +125,8 @@ class Notes {
 // Figures draw when they come near the screen, and again when their width changes.
 const waiting = new Map();
 const observer = new IntersectionObserver((entries) => {
-  for (const entry of entries) if (entry.isIntersecting) drawNow(entry.target);
+  for (const entry of entries)
+    if (entry.isIntersecting) drawNow(entry.target);
 }, {rootMargin: "300px 0px"});
 
 function drawNow(plot) {
@@ -134,24 +156,30 @@ window.addEventListener("resize", () => {
   lastWidth = window.innerWidth;
   requestAnimationFrame(() => {
     for (const plot of waiting.keys())
-      if (plot.drawnWidth && plot.getBoundingClientRect().bottom > -300 && plot.getBoundingClientRect().top < innerHeight + 300)
+      if (plot.drawnWidth && plot.getBoundingClientRect().bottom > -300 &&
+          plot.getBoundingClientRect().top < innerHeight + 300)
         drawNow(plot);
-      else if (plot.drawnWidth) observer.unobserve(plot), observer.observe(plot);
+      else if (plot.drawnWidth)
+        observer.unobserve(plot), observer.observe(plot);
   });
 });
 window.addEventListener("beforeprint", drawEverything);
 
 // The frame of a chart. `draw(plot, width)` draws the marks and returns nothing; each mark's group carries data-mark,
 // its index in `marks`.
-function figureOf({title, subtitle, finding, marks, draw, height, hint, wide, columns, say = describe}) {
-  const figure = element("figure", {class: wide ? "wide" : null});
+function figureOf({title, subtitle, finding, marks, draw, height, hint, columns, say = describe}) {
+  const figure = element("figure", {});
   const caption = element("figcaption", {}, element("h4", {}, title));
   if (finding) caption.append(element("p", {class: "finding"}, finding));
   if (subtitle) caption.append(element("p", {}, subtitle));
   const rest = hint || "Point at a mark, tap it, or use the arrow keys.";
   const plot = element("div", {
-    class: "plot", tabindex: "0", role: "application", "aria-roledescription": "chart",
-    "aria-label": title + ". " + (finding ? finding + " " : "") + "Arrow keys move between " + marks.length + " marks; a table follows.",
+    class: "plot",
+    tabindex: "0",
+    role: "application",
+    "aria-roledescription": "chart",
+    "aria-label": title + ". " + (finding ? finding + " " : "") + "Arrow keys move between " + marks.length +
+        " marks; a table follows.",
   });
   const readout = element("p", {class: "readout", "aria-live": "polite"}, rest);
   figure.append(caption, plot, readout);
@@ -182,10 +210,14 @@ function figureOf({title, subtitle, finding, marks, draw, height, hint, wide, co
     if (step) {
       const at = drawn.indexOf(current);
       select(drawn[at < 0 ? (step > 0 ? 0 : drawn.length - 1) : Math.max(0, Math.min(drawn.length - 1, at + step))]);
-    } else if (event.key === "Home") select(drawn[0]);
-    else if (event.key === "End") select(drawn[drawn.length - 1]);
-    else if (event.key === "Escape") select(-1);
-    else return;
+    } else if (event.key === "Home")
+      select(drawn[0]);
+    else if (event.key === "End")
+      select(drawn[drawn.length - 1]);
+    else if (event.key === "Escape")
+      select(-1);
+    else
+      return;
     event.preventDefault();
   });
   drawWhenSeen(plot, (target, width) => {
@@ -201,7 +233,11 @@ const kColumns = [
   ["Workload", (m) => m.workload],
   ["By", (m) => m.published ? shortDevice(m.device) + ", published" : seriesLabel(m)],
   ["Figure", (m) => figureWithUnit(m.value, m.unit), "number"],
-  ["5th to 95th percentile", (m) => m.published || m.low === m.high ? "" : formatFigure(m.low, m.unit) + " to " + formatFigure(m.high, m.unit), "number"],
+  [
+    "5th to 95th percentile",
+    (m) => m.published || m.low === m.high ? "" : formatFigure(m.low, m.unit) + " to " + formatFigure(m.high, m.unit),
+    "number"
+  ],
   ["Rounds vary by", (m) => m.variation > 0 ? (m.variation * 100).toFixed(2) + " %" : "", "number"],
   ["Of peak", (m) => m.peak ? percent(m.value / m.peak) : "", "number"],
   ["Samples", (m) => m.samples ? m.samples.toLocaleString("en") : "", "number"],
@@ -214,17 +250,21 @@ function tableOf(title, marks, columns = kColumns) {
   details.addEventListener("toggle", () => {
     if (!details.open || details.querySelector("table")) return;
     const used = columns.filter(([, get]) => marks.some((m) => get(m) !== ""));
-    details.append(tableFrom(title, used.map(([name, , kind]) => [name, kind]), marks.map((m) => used.map(([, get], i) => {
-      const text = get(m);
-      return !m.correct && used[i][0] === "Figure" ? element("s", {}, text) : text;
-    }))));
+    details.append(
+        tableFrom(title, used.map(([name, , kind]) => [name, kind]), marks.map((m) => used.map(([, get], i) => {
+          const text = get(m);
+          return !m.correct && used[i][0] === "Figure" ? element("s", {}, text) : text;
+        }))));
   });
   return details;
 }
 
 function tableFrom(caption, heads, rows) {
-  const table = element("table", {}, element("caption", {class: "spoken"}, caption),
-    element("thead", {}, element("tr", {}, ...heads.map(([name, kind]) => element("th", {scope: "col", class: kind}, name)))));
+  const table = element(
+      "table", {}, element("caption", {class: "spoken"}, caption),
+      element(
+          "thead", {},
+          element("tr", {}, ...heads.map(([name, kind]) => element("th", {scope: "col", class: kind}, name)))));
   const body = element("tbody", {});
   for (const row of rows)
     body.append(element("tr", {}, ...row.map((cell, i) => element("td", {class: heads[i][1]}, cell))));

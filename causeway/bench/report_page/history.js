@@ -1,11 +1,9 @@
 // The same workload over commits: one small chart each, regressions marked.
 
-const regressionsOf = (device, key) => data.regressions.filter((r) => r.key === key && (!r.device || r.device === device));
+const regressionsOf = (device, key) =>
+    data.regressions.filter((r) => r.key === key && (!r.device || r.device === device));
 
-function regressionText(ratio, unit) {
-  const change = Math.abs(ratio - 1) * 100;
-  return change.toFixed(1) + " % " + (unit === "s" ? (ratio > 1 ? "longer" : "shorter") : ratio < 1 ? "lower" : "higher");
-}
+const regressionText = (ratio) => ratio > 1 ? ((ratio - 1) * 100).toFixed(1) + " % slower" : "worse";
 
 // Workloads measured more than once, those with regressions first, then by how much they changed.
 function histories(shown) {
@@ -15,7 +13,8 @@ function histories(shown) {
     const c = cases[data.rows.case[rows[rows.length - 1]]];
     const device = runs[data.rows.run[rows[0]]].device;
     if (!shown(device)) continue;
-    const marks = regressionsOf(device, c.key).filter((r) => rows.some((row) => runs[data.rows.run[row]].commit === r.commit));
+    const marks =
+        regressionsOf(device, c.key).filter((r) => rows.some((row) => runs[data.rows.run[row]].commit === r.commit));
     const first = data.rows.median[rows[0]], last = data.rows.median[rows[rows.length - 1]];
     const change = first > 0 && last > 0 ? Math.abs(Math.log(last / first)) : 0;
     list.push({id, rows, case: c, device, regressions: marks, change});
@@ -30,22 +29,33 @@ function historyFigure(entry) {
     const index = marks.findIndex((m) => m.run.commit === regression.commit);
     if (index >= 0) {
       found.set(index, regression);
-      marks[index].regression = "regression, " + regressionText(regression.ratio, entry.case.unit);
+      marks[index].regression = "regression, " + regressionText(regression.ratio);
     }
   }
   const c = entry.case;
   const benchmark = kBenchmarks.find(([id]) => id === c.benchmark);
   return figureOf({
     title: c.workload + (c.dtype ? ", " + c.dtype : ""),
-    subtitle: [benchmark ? benchmark[1] : c.benchmark, c.workload.includes(c.group) ? "" : c.group, seriesLabel(marks[marks.length - 1]), c.unit].filter(Boolean).join(", ") + (lowerIsBetter(c.unit) ? ", lower is better" : ""),
+    subtitle: [
+      benchmark ? benchmark[1] : c.benchmark, c.workload.includes(c.group) ? "" : c.group,
+      seriesLabel(marks[marks.length - 1]), c.unit
+    ].filter(Boolean)
+                  .join(", ") +
+        (lowerIsBetter(c.unit) ? ", lower is better" : ""),
     say: (m) => ({
       head: figureWithUnit(m.value, m.unit),
-      body: [m.run.day, shortCommit(m.run.commit), m.correct ? "" : "incorrect result", m.regression, ...m.distrust].filter(Boolean).join(", "),
+      body: [m.run.day, shortCommit(m.run.commit), m.correct ? "" : "incorrect result", m.regression, ...m.distrust]
+                .filter(Boolean)
+                .join(", "),
     }),
-    marks, height: 130, hint: " ",
+    marks,
+    height: 130,
+    hint: " ",
     draw: (plot, width) => drawHistory(plot, width, marks, found),
     columns: [
-      ["Commit", (m) => shortCommit(m.run.commit)], ["Date", (m) => m.run.day], ["Regression", (m) => m.regression || ""],
+      ["Commit", (m) => shortCommit(m.run.commit)],
+      ["Date", (m) => m.run.day],
+      ["Regression", (m) => m.regression || ""],
       ...kColumns.filter(([name]) => name !== "Workload" && name !== "By"),
     ],
   });
@@ -70,22 +80,40 @@ function drawHistory(plot, width, marks, regressions) {
   const there = marks.map((m, i) => x(i).toFixed(1) + "," + y(m.high).toFixed(1));
   const back = marks.map((m, i) => x(i).toFixed(1) + "," + y(m.low).toFixed(1)).reverse();
   shape(g, "polygon", {points: [...there, ...back].join(" "), class: "spread"});
-  shape(g, "polyline", {points: marks.map((m, i) => x(i).toFixed(1) + "," + y(m.value).toFixed(1)).join(" "), class: "line"});
+  shape(
+      g, "polyline",
+      {points: marks.map((m, i) => x(i).toFixed(1) + "," + y(m.value).toFixed(1)).join(" "), class: "line"});
   const radius = marks.length > 60 ? 1.4 : marks.length > 12 ? 2.2 : 3.4;
   marks.forEach((mark, i) => {
     const m = shape(g, "g", {class: "mark", "data-mark": String(i)});
     const reach = Math.max(3, (width - right) / marks.length / 2);
     shape(m, "rect", {x: x(i) - reach, y: top - 14, width: reach * 2, height: bottom - top + 14, class: "hit"});
-    shape(m, "circle", {cx: x(i), cy: y(mark.value), r: radius, class: "dot" + (radius < 3 ? " small" : "") + (mark.correct ? "" : " incorrect")});
+    shape(m, "circle", {
+      cx: x(i),
+      cy: y(mark.value),
+      r: radius,
+      class: "dot" + (radius < 3 ? " small" : "") + (mark.correct ? "" : " incorrect")
+    });
   });
   for (const [i, regression] of regressions) {
     const above = y(Math.max(marks[i].high || 0, marks[i].value)) - 9;
-    const text = (regression.ratio < 1 ? "−" : "+") + (Math.abs(regression.ratio - 1) * 100).toFixed(1) + " %";
+    const text = regressionText(regression.ratio);
     const atRight = x(i) + 10 + textWidth(text, 12, 600) > width - right;
     dot(svg, "down", x(i), above, 5, {class: "regression"});
-    shape(svg, "text", {x: x(i) + (atRight ? -9 : 9), y: above + 4, class: "struck", style: "text-decoration: none", "text-anchor": atRight ? "end" : "start"}, text);
+    shape(
+        svg, "text", {
+          x: x(i) + (atRight ? -9 : 9),
+          y: above + 4,
+          class: "struck",
+          style: "text-decoration: none",
+          "text-anchor": atRight ? "end" : "start"
+        },
+        text);
   }
-  shape(svg, "text", {x: x(marks.length - 1) + 9, y: y(last.value) + 4.5, class: "strong"}, formatFigure(last.value, unit));
+  shape(
+      svg, "text", {x: x(marks.length - 1) + 9, y: y(last.value) + 4.5, class: "strong"},
+      formatFigure(last.value, unit));
   shape(svg, "text", {x: 0, y: height - 6, class: "tick"}, marks[0].run.day);
-  if (width > 260) shape(svg, "text", {x: width - right, y: height - 6, class: "tick", "text-anchor": "end"}, last.run.day);
+  if (width > 260)
+    shape(svg, "text", {x: width - right, y: height - 6, class: "tick", "text-anchor": "end"}, last.run.day);
 }

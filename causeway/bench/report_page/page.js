@@ -1,6 +1,9 @@
 // The page: header, overview, a section for each benchmark, cost, history, and how it was measured.
 
-const state = {hidden: new Set(), published: true};
+const state = {
+  hidden: new Set(),
+  published: true
+};
 const shown = (device) => !state.hidden.has(device);
 const visible = (mark) => mark.published ? state.published : shown(mark.device);
 const plural = (count, one, many) => count.toLocaleString("en") + " " + (count === 1 ? one : many || one + "s");
@@ -13,15 +16,18 @@ function listed(names) {
 function header() {
   const names = measuredDevices.map(shortDevice);
   const few = names.length > 4 ? [...names.slice(0, 3), plural(names.length - 3, "other device")] : names;
-  document.getElementById("headline").textContent = names.length ? "What " + (names.length === 1 ? "the " : "") + listed(few) +
-    " really " + (names.length === 1 ? "does" : "do") : "No measurements yet";
+  document.getElementById("headline").textContent = names.length ?
+      "What " + (names.length === 1 ? "the " : "") + listed(few) + " really " + (names.length === 1 ? "does" : "do") :
+      "No measurements yet";
   const days = runs.map((run) => run.day).filter(Boolean).sort();
-  const dates = !days.length ? "Run causeway bench, then write this report again."
-    : days[0] === days[days.length - 1] ? formatDay(days[0]) : formatDay(days[0]) + " to " + formatDay(days[days.length - 1]);
+  const dates = !days.length            ? "Run causeway bench, then write this report again." :
+      days[0] === days[days.length - 1] ? formatDay(days[0]) :
+                                          formatDay(days[0]) + " to " + formatDay(days[days.length - 1]);
   const parts = [dates];
   if (runs.length) {
-    parts.push(plural(runs.length, "run"), plural(data.rows.run.length, "measurement"),
-      "newest commit " + shortCommit(runs[runs.length - 1].commit));
+    parts.push(
+        plural(runs.length, "run"), plural(data.rows.run.length, "measurement"),
+        "newest commit " + shortCommit(runs[runs.length - 1].commit));
   }
   document.getElementById("dates").textContent = parts.join(" · ");
   if (names.length) document.title = "Causeway benchmark report: " + listed(few);
@@ -47,9 +53,10 @@ function findingOf(marks) {
         strongest = {provider, mean, count: ratios.length};
     }
     if (!strongest) continue;
-    sentences.push("Causeway reaches " + Math.round(strongest.mean * 100) + " % of " + strongest.provider +
-      (alone ? "" : " on " + shortDevice(device)) +
-      (strongest.count > 1 ? " (geometric mean of " + strongest.count + ")" : ""));
+    sentences.push(
+        "Causeway reaches " + Math.round(strongest.mean * 100) + " % of " + strongest.provider +
+        (alone ? "" : " on " + shortDevice(device)) +
+        (strongest.count > 1 ? " (geometric mean of " + strongest.count + ")" : ""));
   }
   return sentences.length ? sentences.join("; ") + "." : "";
 }
@@ -59,10 +66,15 @@ function subtitleOf(marks) {
   const on = measuredIn(marks);
   const device = measuredDevices.length > 1 && on.length === 1 ? shortDevice(on[0]) + ". " : "";
   const bandwidth = marks[0].benchmark === "collectives" && unit === "GB/s" ? "Bus bandwidth, " : "";
-  const text = device + bandwidth + (unit === "s" ? "Time, lower is better." : unit.startsWith("$") ? "Dollars" + unit.slice(1) + ", lower is better."
-    : unit + ", higher is better.");
-  const peaks = [...new Set(marks.filter((m) => m.peak).map((m) => formatPeak(m.peak) + " " + unit + " (" + m.peakSource + ")"))];
-  return text + (peaks.length ? " Peak: " + (peaks.length > 3 ? "see the table" : peaks.join("; ")) + "." : "");
+  const text = device + bandwidth +
+      (unit === "s"             ? "Time, lower is better." :
+           unit.startsWith("$") ? "Dollars" + unit.slice(1) + ", lower is better." :
+                                  unit + ", higher is better.");
+  const peaks =
+      [...new Set(marks.filter((m) => m.peak).map((m) => formatPeak(m.peak) + " " + unit + " (" + m.peakSource + ")"))];
+  const shortest = marks.some((m) => m.minimum) ? " From the shortest time, as the benchmark's convention is." : "";
+  return text + shortest +
+      (peaks.length ? " Peak: " + (peaks.length > 3 ? "see the table" : peaks.join("; ")) + "." : "");
 }
 
 function chartFigure(chart, title) {
@@ -70,13 +82,34 @@ function chartFigure(chart, title) {
   const lines = curveSeries(marks);
   const finding = findingOf(marks), subtitle = subtitleOf(marks);
   if (lines)
-    return figureOf({title, finding, subtitle, marks, height: 360, draw: (plot, width, notes) => drawCurves(plot, width, marks, lines, notes)});
+    return figureOf({
+      title,
+      finding,
+      subtitle,
+      marks,
+      height: 360,
+      draw: (plot, width, notes) => drawCurves(plot, width, marks, lines, notes)
+    });
   const groups = barGroups(marks);
   if (groups.length <= kWorkloadsAtFirst)
-    return figureOf({title, finding, subtitle, marks, height: barHeightEstimate(marks), draw: (plot, width, notes) => drawBars(plot, width, marks, notes)});
+    return figureOf({
+      title,
+      finding,
+      subtitle,
+      marks,
+      height: barHeightEstimate(marks),
+      draw: (plot, width, notes) => drawBars(plot, width, marks, notes)
+    });
   const first = groups.slice(0, kWorkloadsAtFirst).flatMap(([, indices]) => indices).map((i) => marks[i]);
   const frame = element("div", {});
-  const show = (some) => figureOf({title, finding, subtitle, marks: some, height: barHeightEstimate(some), draw: (plot, width, notes) => drawBars(plot, width, some, notes)});
+  const show = (some) => figureOf({
+    title,
+    finding,
+    subtitle,
+    marks: some,
+    height: barHeightEstimate(some),
+    draw: (plot, width, notes) => drawBars(plot, width, some, notes)
+  });
   const more = element("button", {type: "button", class: "more"}, "Show all " + groups.length + " workloads");
   more.addEventListener("click", () => {
     const whole = show(marks);
@@ -93,7 +126,8 @@ function chartsInto(section, charts) {
   const grid = element("div", {class: "figures"});
   for (const group of groups)
     for (const chart of charts.filter((c) => c.group === group))
-      grid.append(chartFigure(chart, [group[0].toUpperCase() + group.slice(1), chart.dtype].filter(Boolean).join(", ")));
+      grid.append(
+          chartFigure(chart, [group[0].toUpperCase() + group.slice(1), chart.dtype].filter(Boolean).join(", ")));
   section.append(grid);
 }
 
@@ -114,7 +148,10 @@ function sectionOf(id, title, lead) {
 function benchmarkSections() {
   const charts = buildCharts().filter((chart) => chart.marks.some(visible));
   const known = kBenchmarks.map(([id]) => id);
-  const names = [...kBenchmarks, ...[...new Set(charts.map((c) => c.benchmark))].filter((b) => !known.includes(b)).map((b) => [b, b, ""])];
+  const names = [
+    ...kBenchmarks,
+    ...[...new Set(charts.map((c) => c.benchmark))].filter((b) => !known.includes(b)).map((b) => [b, b, ""])
+  ];
   const sections = [];
   for (const [id, title, lead] of names) {
     const own = charts.filter((c) => c.benchmark === id);
@@ -124,7 +161,9 @@ function benchmarkSections() {
     const section = sectionOf(id, title, measured.length ? lead : lead + " Not measured in these runs.");
     chartsInto(section, measured);
     if (only.length)
-      section.append(aside("Published elsewhere, not measured here (" + plural(only.length, "chart") + ")", (details) => chartsInto(details, only)));
+      section.append(aside(
+          "Published elsewhere, not measured here (" + plural(only.length, "chart") + ")",
+          (details) => chartsInto(details, only)));
     sections.push(section);
   }
   return sections;
@@ -133,7 +172,8 @@ function benchmarkSections() {
 // The best correct figure of a device in one benchmark and dtype.
 function bestOf(marks) {
   let best = null;
-  for (const m of marks) if (m.correct && Number.isFinite(m.value) && (!best || better(m.unit, m.value, best.value))) best = m;
+  for (const m of marks)
+    if (m.correct && Number.isFinite(m.value) && (!best || better(m.unit, m.value, best.value))) best = m;
   return best;
 }
 
@@ -172,22 +212,29 @@ function overviewEntries(device) {
 function card(device) {
   const run = [...runs].reverse().find((r) => r.device === device);
   const own = newestMarks.filter((m) => m.device === device);
-  const article = element("article", {class: "card"}, element("h3", {}, (run.count > 1 ? run.count + " × " : "") + device),
-    element("p", {class: "sub"}, [run.architecture, formatDay(run.day), "commit " + shortCommit(run.commit)].filter(Boolean).join(" · ")));
+  const article = element(
+      "article", {class: "card"}, element("h3", {}, (run.count > 1 ? run.count + " × " : "") + device),
+      element(
+          "p", {class: "sub"},
+          [run.architecture, formatDay(run.day), "commit " + shortCommit(run.commit)].filter(Boolean).join(" · ")));
   const list = element("dl", {});
   for (const [label, mark] of overviewEntries(device)) {
-    const [number, unit] = mark.unit === "s" ? formatSeconds(mark.value).split(" ") : [formatFigure(mark.value, mark.unit), mark.unit];
-    const row = element("div", {}, element("dt", {}, label),
-      element("dd", {class: "figure"}, number + " ", element("small", {}, unit)));
+    const [number, unit] =
+        mark.unit === "s" ? formatSeconds(mark.value).split(" ") : [formatFigure(mark.value, mark.unit), mark.unit];
+    const row = element(
+        "div", {}, element("dt", {}, label),
+        element("dd", {class: "figure"}, number + " ", element("small", {}, unit)));
     if (mark.peak) {
       const meter = element("span", {class: "meter", "aria-hidden": "true"}, element("i", {}));
       meter.firstChild.style.width = Math.min(100, 100 * mark.value / mark.peak) + "%";
       meter.firstChild.style.background = "var(--s" + (seriesRank(mark) % 8) + ")";
       row.append(meter);
     }
-    row.append(element("dd", {class: "how"}, (mark.peak ? percent(mark.value / mark.peak) + " of peak · " : "") + mark.provider +
-      (label.includes(mark.workload) ? "" : " · " + mark.workload) + (mark.distrust.length ? " · " : ""),
-      mark.distrust.length ? element("span", {class: "warn"}, mark.distrust[0]) : ""));
+    row.append(element(
+        "dd", {class: "how"},
+        (mark.peak ? percent(mark.value / mark.peak) + " of peak · " : "") + mark.provider +
+            (label.includes(mark.workload) ? "" : " · " + mark.workload) + (mark.distrust.length ? " · " : ""),
+        mark.distrust.length ? element("span", {class: "warn"}, mark.distrust[0]) : ""));
     list.append(row);
   }
   const doubtful = own.filter((m) => m.distrust.length).length, wrong = own.filter((m) => !m.correct).length;
@@ -204,7 +251,7 @@ function card(device) {
 function legend() {
   const list = element("ul", {class: "legend"});
   const entry = (draw, text) => {
-    const svg = shape(null, "svg", {width: 84, height: 18, viewBox: "0 0 84 18", "aria-hidden": "true"});
+    const svg = shape(null, "svg", {width: 96, height: 18, viewBox: "0 0 96 18", "aria-hidden": "true"});
     draw(svg);
     list.append(element("li", {}, svg, element("span", {}, text)));
   };
@@ -218,21 +265,30 @@ function legend() {
     shape(svg, "line", {x1: 76, x2: 76, y1: 1, y2: 17, class: "peak"});
     shape(svg, "rect", {x: 0, y: 3, width: 50, height: 12, class: "bar", style: "--c: var(--s0)"});
   }, "The device's peak, dense and for this dtype");
-  entry((svg) => shape(svg, "rect", {x: 0.5, y: 3.5, width: 56, height: 11, class: "bar published"}), "Published by others, not measured here");
+  entry(
+      (svg) => shape(svg, "rect", {x: 0.5, y: 3.5, width: 56, height: 11, class: "bar published"}),
+      "Published by others, not measured here");
   entry((svg) => {
     shape(svg, "text", {x: 0, y: 14, class: "strong"}, "712");
     shape(svg, "text", {x: 26, y: 9, class: "note"}, "1");
   }, "A reason to distrust the figure stands below the chart");
-  entry((svg) => shape(svg, "text", {x: 0, y: 14, class: "struck"}, "incorrect 712"), "The result was wrong: the figure counts for nothing");
+  entry(
+      (svg) => shape(svg, "text", {x: 0, y: 14, class: "struck"}, "incorrect 712"),
+      "The result was wrong: the figure counts for nothing");
   return list;
 }
 
 function overview() {
-  const section = sectionOf("overview", "Overview",
-    runs.length ? "The best figure of each device in each benchmark, from its newest measurements." : "");
+  const section = sectionOf(
+      "overview", "Overview",
+      runs.length ? "The best figure of each device in each benchmark, from its newest measurements." : "");
   const sentences = regressionSentences();
-  if (sentences.length) section.append(element("ul", {class: "sentences bad"}, ...sentences.slice(0, 5).map((s) => element("li", {}, s)),
-    sentences.length > 5 ? element("li", {}, "and " + plural(sentences.length - 5, "other regression") + ", under History") : ""));
+  if (sentences.length)
+    section.append(element(
+        "ul", {class: "sentences bad"}, ...sentences.slice(0, 5).map((s) => element("li", {}, s)),
+        sentences.length > 5 ?
+            element("li", {}, "and " + plural(sentences.length - 5, "other regression") + ", under History") :
+            ""));
   section.append(element("div", {class: "cards"}, ...measuredDevices.filter(shown).map(card)));
   section.append(element("h3", {}, "How to read the charts"), legend());
   return section;
@@ -251,87 +307,34 @@ function filters() {
   };
   if (measuredDevices.length > 1)
     measuredDevices.forEach((device, i) => chip("device-" + i, shortDevice(device), shown(device), () => {
-      if (!state.hidden.delete(device)) state.hidden.add(device);
-    }));
-  if (publishedMarks.length) chip("published", "published results", state.published, () => { state.published = !state.published; });
+                              if (!state.hidden.delete(device)) state.hidden.add(device);
+                            }));
+  if (publishedMarks.length)
+    chip("published", "published results", state.published, () => {
+      state.published = !state.published;
+    });
   return bar.childElementCount ? bar : null;
 }
 
-const dollarsOf = (device) => devices.get(device) && devices.get(device).cost;
-
-function costMarks(marks, unit, convert, workload) {
-  return marks.filter((m) => m.correct && visible(m) && dollarsOf(m.device) && m.value > 0).map((m) => {
-    const cost = dollarsOf(m.device);
-    const ends = [convert(m.low, cost.dollars), convert(m.high, cost.dollars)];
-    return {
-      ...m, unit, workload: workload(m), value: convert(m.value, cost.dollars), low: Math.min(...ends), high: Math.max(...ends),
-      peak: null, details: [], check: "",
-      basis: "From " + figureWithUnit(m.value, m.unit) + " (" + m.workload + ") and $" + cost.dollars + " per hour, " + cost.source + ", " + cost.date + ".",
-    };
-  });
-}
-
-function barsFigure(title, marks, wide) {
-  return figureOf({title, subtitle: subtitleOf(marks), marks, wide, height: barHeightEstimate(marks),
-    draw: (plot, width, notes) => drawBars(plot, width, marks, notes)});
-}
-
-function costSection() {
-  const section = sectionOf("cost", "Cost", "What a dollar buys, from the hourly costs in " + data.costsFile + ". Edit a copy of it to use prices of your own.");
-  const missing = measuredDevices.filter((d) => shown(d) && devices.get(d).missing);
-  if (missing.length) section.append(element("ul", {class: "sentences warn"}, ...missing.map((d) => {
-    const sentence = devices.get(d).missing;
-    return element("li", {}, sentence[0].toUpperCase() + sentence.slice(1) + ".");
-  })));
-  const tokens = [...newestMarks, ...publishedMarks].filter((m) => m.benchmark === "train" && m.unit === "tokens/s per device");
-  const price = costMarks(tokens, "$ per million tokens", (rate, dollars) => dollars / 3600 / rate * 1e6, (m) => m.workload + (m.dtype ? ", " + m.dtype : ""));
-  const grid = element("div", {class: "figures"}), published = [];
-  for (const group of new Set(price.map((m) => m.group))) {
-    const marks = price.filter((m) => m.group === group);
-    if (marks.some((m) => !m.published)) grid.append(barsFigure("Training " + group, marks));
-    else published.push(() => barsFigure("Training " + group, marks));
-  }
-  for (const [id, title] of kBenchmarks.filter(([benchmark]) => ["gemm", "copy", "attention", "collectives"].includes(benchmark))) {
-    const best = [];
-    const all = [...newestMarks, ...publishedMarks].filter((m) => m.benchmark === id && m.unit !== "s");
-    const dtypeOf = (m) => id === "gemm" || id === "attention" ? m.dtype : "";
-    const kindOf = (m) => [m.device, dtypeOf(m), m.unit, m.published].join("|");
-    for (const kind of new Set(all.map(kindOf))) {
-      const mark = bestOf(all.filter((m) => kindOf(m) === kind));
-      if (mark) best.push(mark);
-    }
-    for (const unit of new Set(best.map((m) => m.unit))) {
-      const marks = costMarks(best.filter((m) => m.unit === unit), unit + " per $/h", (rate, dollars) => rate / dollars, (m) => [dtypeOf(m), "best figure"].filter(Boolean).join(", "));
-      const make = () => barsFigure(title + " per dollar", marks);
-      if (marks.some((m) => !m.published)) grid.append(make());
-      else if (marks.length) published.push(make);
-    }
-  }
-  section.append(grid);
-  if (published.length)
-    section.append(aside("From published results only (" + plural(published.length, "chart") + ")", (details) =>
-      details.append(element("div", {class: "figures"}, ...published.map((make) => make())))));
-  const priced = data.devices.filter((d) => d.cost && (d.measured ? shown(d.name) : state.published));
-  if (priced.length)
-    section.append(element("h3", {}, "Hourly costs"), tableFrom("Hourly costs", [["Device"], ["Dollars per hour", "number"], ["Covers"], ["Source"], ["Date"]],
-      priced.map((d) => [shortDevice(d.name) + (d.measured ? "" : ", published"), "$" + d.cost.dollars.toFixed(2), d.cost.basis, d.cost.source + " (" + d.cost.tag + ")", d.cost.date])));
-  return section;
-}
-
 function regressionSentences() {
-  return histories(shown).flatMap((entry) => entry.regressions.map((r) =>
-    entry.case.workload + (entry.case.dtype ? ", " + entry.case.dtype : "") + ", " + entry.case.provider + " on " + shortDevice(entry.device) + ": " +
-    regressionText(r.ratio, entry.case.unit) + " since commit " + shortCommit(r.commit)));
+  return histories(shown).flatMap(
+      (entry) => entry.regressions.map(
+          (r) => entry.case.workload + (entry.case.dtype ? ", " + entry.case.dtype : "") + ", " + entry.case.provider +
+              " on " + shortDevice(entry.device) + ": " + regressionText(r.ratio) + " since commit " +
+              shortCommit(r.commit)));
 }
 
 function historySection() {
   const list = histories(shown);
   if (!list.length) return null;
   const sentences = regressionSentences();
-  const section = sectionOf("history", "History", plural(list.length, "workload") + " measured more than once; those that changed most come first. " +
-    "Axes do not begin at zero.");
-  section.append(element("ul", {class: "sentences " + (sentences.length ? "bad" : "good")},
-    ...(sentences.length ? sentences : ["No regression."]).map((s) => element("li", {}, s))));
+  const section = sectionOf(
+      "history", "History",
+      plural(list.length, "workload") + " measured more than once; those that changed most come first. " +
+          "Axes do not begin at zero.");
+  section.append(element(
+      "ul", {class: "sentences " + (sentences.length ? "bad" : "good")},
+      ...(sentences.length ? sentences : ["No regression."]).map((s) => element("li", {}, s))));
   const grid = element("div", {class: "histories"}, ...list.slice(0, 12).map(historyFigure));
   section.append(grid);
   if (list.length > 12) {
@@ -348,20 +351,26 @@ function historySection() {
 }
 
 function methodSection() {
-  const section = sectionOf("method", "How it was measured",
-    "Every run stored, newest first, with the command that repeats it." +
-    (data.rows.shortened ? " Checks and details of older figures are left out here; the results store has them." : ""));
+  const section = sectionOf(
+      "method", "How it was measured",
+      "Every run stored, newest first, with the command that repeats it." +
+          (data.rows.shortened ? " Checks and details of older figures are left out here; the results store has them." :
+                                 ""));
   const counts = new Map();
   for (const run of data.rows.run) counts.set(run, (counts.get(run) || 0) + 1);
-  const rowsOf = (list) => list.map((run) => [run.started.replace("T", " ").replace("Z", ""), (run.count > 1 ? run.count + " × " : "") + run.device,
-    run.architecture, element("span", {class: "code"}, shortCommit(run.commit)), element("span", {class: "code"}, run.command), (counts.get(run.index) || 0).toLocaleString("en")]);
+  const rowsOf = (list) => list.map(
+      (run) =>
+          [run.started.replace("T", " ").replace("Z", ""), (run.count > 1 ? run.count + " × " : "") + run.device,
+           run.architecture, element("span", {class: "code"}, shortCommit(run.commit)),
+           element("span", {class: "code"}, run.command), (counts.get(run.index) || 0).toLocaleString("en")]);
   const heads = [["Started, UTC"], ["Device"], ["Architecture"], ["Commit"], ["Command"], ["Figures", "number"]];
   const list = [...runs].reverse().filter((run) => shown(run.device));
   const frame = element("div", {}, tableFrom("Runs", heads, rowsOf(list.slice(0, 10))));
   section.append(frame);
   if (list.length > 10) {
     const more = element("button", {type: "button", class: "more"}, "Show all " + plural(list.length, "run"));
-    more.addEventListener("click", () => frame.replaceChildren(tableFrom("Runs", heads, rowsOf(list))) || more.remove());
+    more.addEventListener(
+        "click", () => frame.replaceChildren(tableFrom("Runs", heads, rowsOf(list))) || more.remove());
     section.append(more);
   }
   const state3 = (value, unit) => value === null ? "" : value.toLocaleString("en") + " " + unit;
@@ -370,11 +379,21 @@ function methodSection() {
     if (!run || (!run.environment.length && !run.telemetry.length)) continue;
     section.append(aside("Newest run on " + device + ": environment, clocks, power, temperature", (details) => {
       if (run.telemetry.length)
-        details.append(tableFrom("Telemetry", [["Moment"], ["Graphics clock", "number"], ["Memory clock", "number"], ["Power", "number"], ["Temperature", "number"], ["Throttled by"]],
-          run.telemetry.map((t) => [t.moment, state3(t.graphics, "MHz"), state3(t.memory, "MHz"), state3(t.power, "W"), state3(t.temperature, "°C"),
-            t.throttle.length ? element("span", {class: "warn"}, t.throttle.join(", ")) : "nothing reported"])));
+        details.append(tableFrom(
+            "Telemetry",
+            [
+              ["Moment"], ["Graphics clock", "number"], ["Memory clock", "number"], ["Power", "number"],
+              ["Temperature", "number"], ["Throttled by"]
+            ],
+            run.telemetry.map(
+                (t) =>
+                    [t.moment, state3(t.graphics, "MHz"), state3(t.memory, "MHz"), state3(t.power, "W"),
+                     state3(t.temperature, "°C"),
+                     t.throttle.length ? element("span", {class: "warn"}, t.throttle.join(", ")) :
+                                         "nothing reported"])));
       if (run.environment.length)
-        details.append(tableFrom("Environment", [["What"], ["Value"]], run.environment.map(([key, value]) => [key, value])));
+        details.append(
+            tableFrom("Environment", [["What"], ["Value"]], run.environment.map(([key, value]) => [key, value])));
     }));
   }
   return section;
@@ -416,8 +435,14 @@ function render() {
 }
 
 function csvText() {
-  const heads = ["started", "commit", "device", "architecture", "device_count", "benchmark", "group", "workload", "size", "dtype", "provider", "unit", "figure",
-    "statistic", "low", "high", "mean", "best", "samples", "peak", "peak_source", "correct", "check", "distrust", "published_source", "published_date", "published_tag", "note"];
+  const heads = [
+    "started",        "commit",        "device",   "architecture", "device_count",
+    "benchmark",      "group",         "workload", "size",         "dtype",
+    "provider",       "unit",          "figure",   "statistic",    "low",
+    "high",           "mean",          "best",     "samples",      "peak",
+    "peak_source",    "correct",       "check",    "distrust",     "published_source",
+    "published_date", "published_tag", "note"
+  ];
   const cell = (value) => {
     const text = value === null || value === undefined || Number.isNaN(value) ? "" : String(value);
     return /[",\r\n]/.test(text) ? '"' + text.replace(/"/g, '""') + '"' : text;
@@ -425,13 +450,42 @@ function csvText() {
   const lines = [heads.join(",")];
   for (let row = 0; row < data.rows.run.length; ++row) {
     const m = measuredMark(row);
-    lines.push([m.run.started, m.run.commit, m.device, m.run.architecture, m.run.count, m.benchmark, m.group, m.workload, m.size, m.dtype, m.provider, m.unit,
-      m.value, m.minimum ? "minimum" : "median", m.low, m.high, m.mean, m.best, m.samples, m.peak, m.peakSource, m.correct, m.check, m.distrust.join(" "),
-      "", "", "", ""].map(cell).join(","));
+    lines.push([
+      m.run.started,
+      m.run.commit,
+      m.device,
+      m.run.architecture,
+      m.run.count,
+      m.benchmark,
+      m.group,
+      m.workload,
+      m.size,
+      m.dtype,
+      m.provider,
+      m.unit,
+      m.value,
+      m.minimum ? "minimum" : "median",
+      m.low,
+      m.high,
+      m.mean,
+      m.best,
+      m.samples,
+      m.peak,
+      m.peakSource,
+      m.correct,
+      m.check,
+      m.distrust.join(" "),
+      "",
+      "",
+      "",
+      ""
+    ].map(cell).join(","));
   }
   for (const m of publishedMarks)
-    lines.push(["", "", m.device, "", "", m.benchmark, m.group, m.workload, m.size, m.dtype, "", m.unit, m.value, "", "", "", "", "", "", "", "", "", "", "",
-      m.source, m.date, m.tag, m.note].map(cell).join(","));
+    lines.push([
+      "", "", m.device, "", "", m.benchmark, m.group, m.workload, m.size, m.dtype, "",       m.unit, m.value, "",
+      "", "", "",       "", "", "",          "",      "",         "",     "",      m.source, m.date, m.tag,   m.note
+    ].map(cell).join(","));
   return lines.join("\r\n") + "\r\n";
 }
 
@@ -446,16 +500,26 @@ document.getElementById("csv").addEventListener("click", () => {
 
 // The theme follows the system until the button is pressed; a browser may refuse to remember it.
 const themeButton = document.getElementById("theme");
-const darkNow = () => (document.documentElement.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
-const nameTheme = () => { themeButton.textContent = darkNow() ? "Light" : "Dark"; themeButton.setAttribute("aria-label", "Switch to the " + (darkNow() ? "light" : "dark") + " theme"); };
+const darkNow = () => (document.documentElement.dataset.theme ||
+                       (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+const nameTheme = () => {
+  themeButton.textContent = darkNow() ? "Light" : "Dark";
+  themeButton.setAttribute("aria-label", "Switch to the " + (darkNow() ? "light" : "dark") + " theme");
+};
 try {
   const chosen = localStorage.getItem("causeway-theme");
   if (chosen === "dark" || chosen === "light") document.documentElement.dataset.theme = chosen;
-} catch (refused) { document.documentElement.removeAttribute("data-theme"); }
+} catch (refused) {
+  document.documentElement.removeAttribute("data-theme");
+}
 themeButton.addEventListener("click", () => {
   document.documentElement.dataset.theme = darkNow() ? "light" : "dark";
   nameTheme();
-  try { localStorage.setItem("causeway-theme", document.documentElement.dataset.theme); } catch (refused) { return; }
+  try {
+    localStorage.setItem("causeway-theme", document.documentElement.dataset.theme);
+  } catch (refused) {
+    return;
+  }
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", nameTheme);
 nameTheme();

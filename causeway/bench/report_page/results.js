@@ -14,36 +14,61 @@ const pairs = (indices) => {
   return list;
 };
 
+// Columns come as they are, or as runs of equal values.
+for (const table of [data.cases, data.rows])
+  for (const [name, column] of Object.entries(table)) {
+    if (!column.runs) continue;
+    const values = [];
+    for (let i = 0; i < column.runs.length; i += 2)
+      for (let n = 0; n < column.runs[i + 1]; ++n) values.push(column.runs[i]);
+    table[name] = values;
+  }
+
 // Runs, oldest first.
-const runs = data.runs.map((run, index) => ({
-  index,
-  started: run.started,
-  day: run.started.slice(0, 10),
-  command: word(run.command),
-  commit: word(run.commit),
-  device: word(run.device),
-  architecture: word(run.architecture),
-  count: run.count,
-  environment: run.environment && pairs(run.environment),
-  telemetry: (run.telemetry || []).map(([moment, graphics, memory, power, temperature, throttle]) => ({
-    moment: word(moment), graphics, memory, power, temperature, throttle: words(throttle),
-  })),
-}));
+const runs = data.runs.map(
+    (run, index) => ({
+      index,
+      started: run.started,
+      day: run.started.slice(0, 10),
+      command: word(run.command),
+      commit: word(run.commit),
+      device: word(run.device),
+      architecture: word(run.architecture),
+      count: run.count,
+      environment: run.environment && pairs(run.environment),
+      telemetry: (run.telemetry || []).map(([moment, graphics, memory, power, temperature, throttle]) => ({
+                                             moment: word(moment),
+                                             graphics,
+                                             memory,
+                                             power,
+                                             temperature,
+                                             throttle: words(throttle),
+                                           })),
+    }));
 
 const devices = new Map(data.devices.map((device) => [device.name, device]));
 const measuredDevices = data.devices.filter((device) => device.measured).map((device) => device.name);
 
 function shortDevice(name) {
   return name.replace(/^(NVIDIA|AMD Instinct|AMD|Intel\(R\)|Intel)\s+/, "")
-    .replace(/\s+\d+-Core Processor$/, "").replace(/\((R|TM)\)/g, "");
+      .replace(/\s+\d+-Core Processor$/, "")
+      .replace(/\((R|TM)\)/g, "");
 }
 
 const cases = data.cases.benchmark.map((_, i) => {
   const c = data.cases;
   const entry = {
-    benchmark: word(c.benchmark[i]), group: word(c.group[i]), workload: word(c.workload[i]), size: c.size[i],
-    dtype: word(c.dtype[i]), provider: word(c.provider[i]), unit: word(c.unit[i]), scale: c.scale[i],
-    minimum: c.minimum[i] === 1, peak: c.peak[i], peakSource: word(c.peakSource[i]),
+    benchmark: word(c.benchmark[i]),
+    group: word(c.group[i]),
+    workload: word(c.workload[i]),
+    size: c.size[i],
+    dtype: word(c.dtype[i]),
+    provider: word(c.provider[i]),
+    unit: word(c.unit[i]),
+    scale: c.scale[i],
+    minimum: c.minimum[i] === 1,
+    peak: c.peak[i],
+    peakSource: word(c.peakSource[i]),
   };
   entry.key = [entry.benchmark, entry.workload, entry.dtype, entry.provider].join("|");
   return entry;
@@ -62,12 +87,22 @@ function measuredMark(row) {
   const figure = (time) => time === null ? NaN : c.unit === "s" ? time : time > 0 ? c.scale / time : NaN;
   const ends = [figure(seconds(rows.p5[row])), figure(seconds(rows.p95[row]))];
   return {
-    ...c, row, run, device: run.device, published: false,
+    ...c,
+    row,
+    run,
+    device: run.device,
+    published: false,
     value: figure(c.minimum ? seconds(rows.minimum[row]) : median),
-    median: figure(median), mean: figure(seconds(rows.mean[row])), best: figure(seconds(rows.minimum[row])),
-    low: Math.min(...ends), high: Math.max(...ends), samples: rows.samples[row], variation: rows.variation[row] / 10000,
+    median: figure(median),
+    mean: figure(seconds(rows.mean[row])),
+    best: figure(seconds(rows.minimum[row])),
+    low: Math.min(...ends),
+    high: Math.max(...ends),
+    samples: rows.samples[row],
+    variation: rows.variation[row] / 10000,
     correct: !incorrectRows.has(row),
-    distrust: words(rows.distrust[row]), check: row in rows.check ? word(rows.check[row]) : "",
+    distrust: words(rows.distrust[row]),
+    check: row in rows.check ? word(rows.check[row]) : "",
     details: pairs(rows.details[row]),
     series: run.device + "|" + c.provider,
   };
@@ -75,10 +110,29 @@ function measuredMark(row) {
 
 const publishedMarks = data.published.map((p) => {
   const [device, benchmark, group, workload, dtype, size, value, unit, source, date, tag, note] =
-    p.map((field, i) => i === 5 || i === 6 ? field : word(field));
+      p.map((field, i) => i === 5 || i === 6 ? field : word(field));
   return {
-    device, benchmark, group, workload, dtype, size, value, unit, source, date, tag, note, published: true, provider: "",
-    low: value, high: value, correct: true, distrust: [], details: [], peak: null, series: device + "|" + source,
+    device,
+    benchmark,
+    group,
+    workload,
+    dtype,
+    size,
+    value,
+    unit,
+    source,
+    date,
+    tag,
+    note,
+    published: true,
+    provider: "",
+    low: value,
+    high: value,
+    correct: true,
+    distrust: [],
+    details: [],
+    peak: null,
+    series: device + "|" + source,
   };
 });
 
@@ -88,16 +142,18 @@ for (let row = 0; row < data.rows.run.length; ++row) {
   const c = cases[data.rows.case[row]];
   const key = [runs[data.rows.run[row]].device, c.group, c.key].join("|");
   const rows = historyRows.get(key);
-  if (rows) rows.push(row);
-  else historyRows.set(key, [row]);
+  if (rows)
+    rows.push(row);
+  else
+    historyRows.set(key, [row]);
 }
 const newestMarks = [...historyRows.values()].map((rows) => measuredMark(rows[rows.length - 1]));
 
 // Series in one order everywhere, so that a colour means one thing: by device, Causeway first.
 const providerOrder = (name) => name.startsWith("Causeway") ? "0" + name : "1" + name;
-const measuredSeries = [...new Map(newestMarks.map((m) => [m.series, m])).values()].sort((a, b) =>
-  measuredDevices.indexOf(a.device) - measuredDevices.indexOf(b.device) ||
-  providerOrder(a.provider).localeCompare(providerOrder(b.provider)));
+const measuredSeries = [...new Map(newestMarks.map((m) => [m.series, m])).values()].sort(
+    (a, b) => measuredDevices.indexOf(a.device) - measuredDevices.indexOf(b.device) ||
+        providerOrder(a.provider).localeCompare(providerOrder(b.provider)));
 const seriesIndex = new Map(measuredSeries.map((m, i) => [m.series, i]));
 const seriesRank = (mark) => mark.published ? 1000 : seriesIndex.get(mark.series);
 
@@ -126,9 +182,9 @@ function buildCharts() {
   for (const mark of newestMarks) chartOf(mark, mark.dtype).marks.push(mark);
   const measured = [...charts.values()];
   for (const mark of publishedMarks) {
-    const joined = measured.filter((c) =>
-      c.benchmark === mark.benchmark && c.group === mark.group && c.unit === mark.unit &&
-      (c.dtype === mark.dtype || mark.dtype === ""));
+    const joined = measured.filter(
+        (c) => c.benchmark === mark.benchmark && c.group === mark.group && c.unit === mark.unit &&
+            (c.dtype === mark.dtype || mark.dtype === ""));
     for (const chart of joined.length ? joined : [chartOf(mark, mark.dtype)]) chart.marks.push(mark);
   }
   return [...charts.values()];
@@ -138,7 +194,10 @@ function buildCharts() {
 function formatNumber(value) {
   if (!Number.isFinite(value)) return "n/a";
   const size = Math.abs(value);
-  const decimals = size >= 100 || size === 0 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : Math.min(6, 1 - Math.floor(Math.log10(size)));
+  const decimals = size >= 100 || size === 0 ? 0 :
+      size >= 10                             ? 1 :
+      size >= 1                              ? 2 :
+                                               Math.min(6, 1 - Math.floor(Math.log10(size)));
   return value.toLocaleString("en", {minimumFractionDigits: decimals, maximumFractionDigits: decimals});
 }
 
@@ -150,13 +209,17 @@ function formatSeconds(value) {
 
 function formatFigure(value, unit) {
   if (unit === "s") return formatSeconds(value);
-  if (unit.startsWith("$")) return "$" + (value >= 1 ? value.toFixed(2) : Number(value.toPrecision(3)) < 1e-4 ? value.toExponential(2) : value.toFixed(Math.min(7, 2 - Math.floor(Math.log10(value)))));
+  if (unit.startsWith("$"))
+    return "$" +
+        (value >= 1                              ? value.toFixed(2) :
+             Number(value.toPrecision(3)) < 1e-4 ? value.toExponential(2) :
+                                                   value.toFixed(Math.min(7, 2 - Math.floor(Math.log10(value)))));
   return formatNumber(value);
 }
 
-const figureWithUnit = (value, unit) =>
-  unit === "s" ? formatSeconds(value) : unit.startsWith("$") ? formatFigure(value, unit) + unit.slice(1)
-                                                                : formatNumber(value) + " " + unit;
+const figureWithUnit = (value, unit) => unit === "s" ? formatSeconds(value) :
+    unit.startsWith("$")                             ? formatFigure(value, unit) + unit.slice(1) :
+                                                       formatNumber(value) + " " + unit;
 
 function formatBytes(value) {
   const names = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -171,8 +234,9 @@ const measuredIn = (marks) => [...new Set(marks.filter((m) => !m.published).map(
 const percent = (ratio) => (ratio * 100).toFixed(ratio < 0.1 ? 1 : 0) + " %";
 const formatDay = (day) => {
   const date = new Date(day + "T00:00:00Z");
-  return Number.isNaN(date.getTime()) ? day
-      : date.toLocaleDateString("en-GB", {day: "numeric", month: "long", year: "numeric", timeZone: "UTC"});
+  return Number.isNaN(date.getTime()) ?
+      day :
+      date.toLocaleDateString("en-GB", {day: "numeric", month: "long", year: "numeric", timeZone: "UTC"});
 };
 const shortCommit = (commit) => /^[0-9a-f]{12,}$/.test(commit) ? commit.slice(0, 10) : commit;
 
@@ -191,18 +255,27 @@ function describe(mark) {
     if (mark.note) parts.push(mark.note[0].toUpperCase() + mark.note.slice(1) + ".");
   } else {
     if (mark.samples)
-      parts.push((mark.minimum ? "Best" : "Median") + " of " + mark.samples.toLocaleString("en") +
-        (mark.samples === 1 ? " sample" : " samples, 5th to 95th percentile " + formatFigure(mark.low, mark.unit) + " to " +
-        formatFigure(mark.high, mark.unit) +
-        (mark.variation > 0 ? ", rounds vary by " + (mark.variation * 100).toFixed(2) + " %" : "")) + ".");
-    if (mark.peak) parts.push(percent(mark.value / mark.peak) + " of the peak of " + formatPeak(mark.peak) + " " + mark.unit + " (" + mark.peakSource + ").");
-    if (!mark.correct) parts.push("Incorrect result" + (mark.check ? ": " + mark.check : "") + ".");
-    else if (mark.check) parts.push("Checked: " + mark.check + ".");
+      parts.push(
+          (mark.minimum ? "Best" : "Median") + " of " + mark.samples.toLocaleString("en") +
+          (mark.samples === 1 ? " sample" :
+                                " samples, 5th to 95th percentile " + formatFigure(mark.low, mark.unit) + " to " +
+                   formatFigure(mark.high, mark.unit) +
+                   (mark.variation > 0 ? ", rounds vary by " + (mark.variation * 100).toFixed(2) + " %" : "")) +
+          ".");
+    if (mark.peak)
+      parts.push(
+          percent(mark.value / mark.peak) + " of the peak of " + formatPeak(mark.peak) + " " + mark.unit + " (" +
+          mark.peakSource + ").");
+    if (!mark.correct)
+      parts.push("Incorrect result" + (mark.check ? ": " + mark.check : "") + ".");
+    else if (mark.check)
+      parts.push("Checked: " + mark.check + ".");
     for (const sentence of mark.distrust) parts.push(sentence);
     for (const [key, value] of mark.details) parts.push(key + ": " + value + ".");
     if (mark.run) parts.push(formatDay(mark.run.day) + ", commit " + shortCommit(mark.run.commit) + ".");
   }
   if (mark.basis) parts.push(mark.basis);
-  const name = [mark.published ? shortDevice(mark.device) : seriesLabel(mark), mark.workload, mark.dtype].filter(Boolean);
+  const name =
+      [mark.published ? shortDevice(mark.device) : seriesLabel(mark), mark.workload, mark.dtype].filter(Boolean);
   return {head: name.join(", ") + ": " + figure, body: parts.join(" ")};
 }

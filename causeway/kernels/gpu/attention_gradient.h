@@ -332,10 +332,7 @@ class KeyGradient : GradientBlock<P> {
     Position at = next_tile({kv_head_ * group, 0});
     const int64_t end = (kv_head_ + 1) * group;
     int stage = 0;
-    if (P::kStages > 1 && at.head < end) {
-      load_tile(at, stage);
-      store_statistics(stage);
-    }
+    if (P::kStages > 1 && at.head < end) load_tile(at, stage);
     copy_async_commit();
     while (at.head < end) {
       const Position next = next_tile({at.head, at.query + P::kGradientTile});
@@ -345,13 +342,11 @@ class KeyGradient : GradientBlock<P> {
         copy_async_wait<1>();
       } else {
         load_tile(at, 0);
-        store_statistics(0);
         copy_async_commit();
         copy_async_wait<0>();
       }
       block_barrier();
       process_tile(at, stage);
-      if (P::kStages > 1 && next.head < end) store_statistics(stage ^ 1);
       block_barrier();
       at = next;
       if constexpr (P::kStages > 1) stage ^= 1;
@@ -391,27 +386,14 @@ class KeyGradient : GradientBlock<P> {
     return at;
   }
 
-  // Rows on their way to shared memory; the statistics to registers, so that nothing waits for them here.
-  CAUSEWAY_INLINE void load_tile(const Position& at, int stage) {
+  CAUSEWAY_INLINE void load_tile(const Position& at, int stage) const {
     this->template stage_queries<P::kGradientTile>(this->tile(stage, 0), at.head, at.query);
     this->template stage_out_gradients<P::kGradientTile>(this->tile(stage, 1), at.head, at.query);
-#pragma clang loop unroll(full)
-    for (int i = 0; i < kStatistics; ++i) {
-      const int64_t t = at.query + thread_index() + i * Base::kThreads;
-      const bool exists = thread_index() + i * Base::kThreads < P::kGradientTile && t < p.query_length;
-      lse_[i] = exists ? p.load_lse(b_, at.head, t) : -kInfinity;
-      delta_[i] = exists ? p.load_delta(b_, at.head, t) : 0.0f;
-    }
-  }
-
-  CAUSEWAY_INLINE void store_statistics(int stage) const {
     float* statistics = this->statistics(stage);
-#pragma clang loop unroll(full)
-    for (int i = 0; i < kStatistics; ++i) {
-      const int line = thread_index() + i * Base::kThreads;
-      if (line >= P::kGradientTile) continue;
-      statistics[line] = weight_shift(lse_[i]);
-      statistics[P::kGradientTile + line] = delta_[i];
+    for (int i = thread_index(); i < P::kGradientTile; i += Base::kThreads) {
+      const int64_t t = at.query + i;
+      statistics[i] = t < p.query_length ? weight_shift(p.load_lse(b_, at.head, t)) : -kInfinity;
+      statistics[P::kGradientTile + i] = t < p.query_length ? p.load_delta(b_, at.head, t) : 0.0f;
     }
   }
 
@@ -452,9 +434,6 @@ class KeyGradient : GradientBlock<P> {
     }
   }
 
-  // Of the tile loaded last, kStatistics lines for each thread.
-  static constexpr int kStatistics = (P::kGradientTile + Base::kThreads - 1) / Base::kThreads;
-  float lse_[kStatistics], delta_[kStatistics];
   int64_t first_key_, first_line_;
   Accumulator dk_[kInner], dv_[kInner];
 };

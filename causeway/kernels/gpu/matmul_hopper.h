@@ -189,7 +189,7 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int task, in
     constexpr int kSlicesPerSum = kHopperMatmulSlicesPerSum<Operand>;
     float sums[kTile.n / 2];
     float totals[kSlicesPerSum > 0 ? kTile.n / 2 : 1] = {};
-    int before = 0;
+    int before = -1;  // the stage that products under way may still read
 #pragma clang loop unroll(disable)
     for (int slice = 0; slice < tile.slices; ++slice) {
       barrier_wait(full + ring.stage, ring.parity);
@@ -210,18 +210,23 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int task, in
       if constexpr (kSlicesPerSum > 0) {
         if ((slice + 1) % kSlicesPerSum == 0 || slice + 1 == tile.slices) {
           warpgroup_wait<0>();
+          if (before >= 0) release(before);
+          release(ring.stage);
+          before = -1;
+          ring.advance();
 #pragma clang loop unroll(full)
           for (int i = 0; i < kTile.n / 2; ++i) totals[i] += sums[i];
+          continue;
         }
       }
       // The slice before has been read when only this one's products are under way.
       warpgroup_wait<1>();
-      if (slice > 0) release(before);
+      if (before >= 0) release(before);
       before = ring.stage;
       ring.advance();
     }
     warpgroup_wait<0>();
-    release(before);
+    if (before >= 0) release(before);
     if constexpr (kSlicesPerSum > 0) {
       hopper_matmul_store(problem, tile, tile.m + group * 64, totals, piece);
     } else {

@@ -1,4 +1,4 @@
-#include "causeway/bench/kernel_files.h"
+#include "causeway/bench/system_files.h"
 
 #include <algorithm>
 #include <charconv>
@@ -10,7 +10,7 @@ namespace causeway {
 
 namespace fs = std::filesystem;
 
-std::string read_kernel_file(const fs::path& path) {
+std::string read_system_file(const fs::path& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
 }

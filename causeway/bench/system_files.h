@@ -11,7 +11,7 @@
 namespace causeway {
 
 // All of the file; empty when it cannot be read.
-std::string read_kernel_file(const std::filesystem::path& path);
+std::string read_system_file(const std::filesystem::path& path);
 std::optional<std::string> read_first_line(const std::filesystem::path& path);
 // A file that holds one whole number.
 std::optional<uint64_t> read_count(const std::filesystem::path& path);

@@ -1,0 +1,296 @@
+#include "causeway/bench/compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "causeway/base/error.h"
+#include "causeway/bench/inference.h"
+#include "causeway/bench/statistics.h"
+
+namespace causeway {
+namespace {
+
+// A timer's resolution: rounds that agree better than to 0.01 % do so by chance.
+constexpr double kLeastVariance = 1e-8;
+
+// Mean and variance between rounds of the logarithm of a round's median.
+struct LogRounds {
+  double mean = 0;
+  Variance variance;
+  double rounds = 0;
+};
+
+LogRounds log_rounds(const Measurement& measurement) {
+  std::vector<double> logs;
+  for (std::vector<double> round : measurement.rounds) {
+    std::sort(round.begin(), round.end());
+    logs.push_back(std::log(percentile(round, 0.5)));
+  }
+  LogRounds result;
+  result.rounds = static_cast<double>(logs.size());
+  for (const double log : logs) result.mean += log / result.rounds;
+  double squares = 0;
+  for (const double log : logs) squares += (log - result.mean) * (log - result.mean);
+  result.variance = {std::max(squares / (result.rounds - 1), kLeastVariance), result.rounds - 1};
+  return result;
+}
+
+void moderate(std::vector<LogRounds>& all) {
+  std::vector<Variance> variances;
+  for (const LogRounds& one : all) variances.push_back(one.variance);
+  variances = moderate_variances(variances);
+  for (size_t i = 0; i < all.size(); ++i) all[i].variance = variances[i];
+}
+
+std::string rounds_reason(const Measurement& m, const char* when) {
+  if (m.rounds.size() < 2)
+    return fmt::format("{} {}: without a second one noise is unknown", m.rounds.empty() ? "no round" : "one round",
+                       when);
+  for (const std::vector<double>& round : m.rounds)
+    for (const double seconds : round)
+      if (!(seconds > 0)) return fmt::format("a sample of {} s {}", seconds, when);
+  return "";
+}
+
+std::string untested_reason(const Measurement& before, const Measurement& after) {
+  if (before.unit != after.unit) return fmt::format("in {} before, in {} after", before.unit, after.unit);
+  if (before.work != after.work)
+    return fmt::format("another amount of work: {:g} before, {:g} after", before.work, after.work);
+  if (!before.correct) return after.correct ? "its result was wrong before" : "its result is wrong in both runs";
+  const std::string reason = rounds_reason(before, "before");
+  return reason.empty() ? rounds_reason(after, "after") : reason;
+}
+
+double median_figure(const Measurement& m) { return m.rounds.empty() ? 0 : m.rate(summarize(m).median); }
+
+Change change_of(const Measurement& m) {
+  Change change;
+  change.key = m.key();
+  change.benchmark = m.benchmark;
+  change.workload = m.workload;
+  change.dtype = m.dtype;
+  change.provider = m.provider;
+  change.unit = m.unit;
+  return change;
+}
+
+// The difference of two means of logarithms, and what is known of its error.
+struct Difference {
+  double value = 0;
+  Variance variance;
+};
+
+// Welch's, with Satterthwaite's degrees of freedom.
+Difference difference_of(const LogRounds& before, const LogRounds& after) {
+  const double b = before.variance.value / before.rounds;
+  const double a = after.variance.value / after.rounds;
+  return {after.mean - before.mean,
+          {a + b, (a + b) * (a + b) /
+                      (a * a / after.variance.degrees_of_freedom + b * b / before.variance.degrees_of_freedom)}};
+}
+
+std::vector<Difference> differences_of(std::vector<LogRounds> before, std::vector<LogRounds> after) {
+  moderate(before);
+  moderate(after);
+  std::vector<Difference> differences;
+  for (size_t i = 0; i < before.size(); ++i) differences.push_back(difference_of(before[i], after[i]));
+  return differences;
+}
+
+double interval_width(const Variance& variance, double tail) {
+  return student_t_quantile(tail, variance.degrees_of_freedom) * std::sqrt(variance.value);
+}
+
+// Gives every tested change its interval and verdict.
+void judge(const std::vector<Change*>& changes, const std::vector<Difference>& differences,
+           const CompareOptions& options) {
+  const double tail = (1 - options.confidence) / (2 * static_cast<double>(changes.size()));
+  std::vector<double> unchanged, unchanged_variances;
+  for (size_t i = 0; i < changes.size(); ++i) {
+    Change& change = *changes[i];
+    const Difference& difference = differences[i];
+    const double width = interval_width(difference.variance, tail);
+    change.ratio = std::exp(difference.value);
+    change.low = std::exp(difference.value - width);
+    change.high = std::exp(difference.value + width);
+    if (change.low > 1 + options.margin) {
+      change.verdict = Verdict::kSlower;
+    } else if (change.high < 1 / (1 + options.margin)) {
+      change.verdict = Verdict::kFaster;
+    } else {
+      unchanged.push_back(difference.value);
+      unchanged_variances.push_back(difference.variance.value);
+    }
+  }
+  const double between_runs = excess_variance(unchanged, unchanged_variances);
+  for (size_t i = 0; i < changes.size(); ++i) {
+    if (changes[i]->verdict == Verdict::kSame) continue;
+    Variance variance = differences[i].variance;
+    variance.value += between_runs;
+    if (std::abs(differences[i].value) > interval_width(variance, tail)) continue;
+    changes[i]->verdict = Verdict::kSame;
+    changes[i]->reason =
+        fmt::format("the other workloads differ by {:.1f} % between these runs too", 100 * std::sqrt(between_runs));
+  }
+}
+
+std::map<std::string, const Measurement*> by_key(const BenchmarkRun& run) {
+  std::map<std::string, const Measurement*> result;
+  for (const Measurement& measurement : run.measurements) result[measurement.key()] = &measurement;
+  return result;
+}
+
+std::string devices_of(const BenchmarkRun& run) {
+  return run.device_count == 1 ? run.device : fmt::format("{} {}", run.device_count, run.device);
+}
+
+std::string percent(double ratio) { return fmt::format("{:+.1f} %", (ratio - 1) * 100); }
+
+std::string figure(double value, const std::string& unit) {
+  if (value == 0) return "-";
+  return fmt::format("{:.4g} {}", value, unit);
+}
+
+// Columns as wide as their longest cell, two spaces apart.
+std::string format_table(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths;
+  for (const std::vector<std::string>& row : rows)
+    for (size_t column = 0; column < row.size(); ++column) {
+      if (column == widths.size()) widths.push_back(0);
+      widths[column] = std::max(widths[column], row[column].size());
+    }
+  std::string text;
+  for (const std::vector<std::string>& row : rows) {
+    std::string line;
+    for (size_t column = 0; column < row.size(); ++column) line += fmt::format("{:<{}}  ", row[column], widths[column]);
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::vector<std::string> table_row(const Change& c) {
+  const bool tested = std::isfinite(c.high);
+  const std::string interval = tested ? fmt::format("{} to {}", percent(c.low), percent(c.high)) : "";
+  const std::string remark = interval + (tested && !c.reason.empty() ? "; " : "") + c.reason;
+  return {verdict_name(c.verdict),
+          c.benchmark,
+          c.workload,
+          c.dtype,
+          c.provider,
+          figure(c.before, c.unit),
+          figure(c.after, c.unit),
+          tested ? percent(c.ratio) : "",
+          remark};
+}
+
+}  // namespace
+
+std::string verdict_name(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kSame:
+      return "same";
+    case Verdict::kFaster:
+      return "faster";
+    case Verdict::kOnlyAfter:
+      return "new";
+    case Verdict::kOnlyBefore:
+      return "gone";
+    case Verdict::kUntested:
+      return "not tested";
+    case Verdict::kSlower:
+      return "slower";
+    case Verdict::kWrong:
+      return "wrong";
+  }
+  throw_check_failure("verdict is known", __FILE__, __LINE__, fmt::format("{}", static_cast<int>(verdict)));
+}
+
+bool is_regression(Verdict verdict) { return verdict >= Verdict::kSlower; }
+
+std::vector<Change> compare(const BenchmarkRun& before, const BenchmarkRun& after, const CompareOptions& options) {
+  if (devices_of(before) != devices_of(after))
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("runs on different devices cannot be compared for changes: {} and {}", devices_of(before),
+                            devices_of(after)),
+                "", "Compare two runs of one device; causeway bench report draws device against device.");
+  const std::map<std::string, const Measurement*> old_ones = by_key(before);
+  const std::map<std::string, const Measurement*> new_ones = by_key(after);
+  std::vector<Change> changes;
+  std::vector<size_t> tested;
+  std::vector<LogRounds> tested_before, tested_after;
+  for (const Measurement& m : after.measurements) {
+    if (new_ones.at(m.key()) != &m) continue;
+    Change change = change_of(m);
+    change.after = median_figure(m);
+    const auto old_one = old_ones.find(m.key());
+    if (old_one == old_ones.end()) {
+      change.verdict = Verdict::kOnlyAfter;
+    } else {
+      const Measurement& old = *old_one->second;
+      change.before = median_figure(old);
+      if (old.correct && !m.correct) {
+        change.verdict = Verdict::kWrong;
+        change.reason = m.check.empty() ? "its result is wrong" : m.check;
+      } else if (change.reason = untested_reason(old, m); !change.reason.empty()) {
+        change.verdict = Verdict::kUntested;
+      } else {
+        tested.push_back(changes.size());
+        tested_before.push_back(log_rounds(old));
+        tested_after.push_back(log_rounds(m));
+      }
+    }
+    changes.push_back(std::move(change));
+  }
+  std::vector<Change*> to_judge;
+  for (const size_t i : tested) to_judge.push_back(&changes[i]);
+  judge(to_judge, differences_of(std::move(tested_before), std::move(tested_after)), options);
+  for (const Measurement& m : before.measurements) {
+    if (old_ones.at(m.key()) != &m || new_ones.contains(m.key())) continue;
+    changes.push_back(change_of(m));
+    changes.back().before = median_figure(m);
+    changes.back().verdict = Verdict::kOnlyBefore;
+  }
+  return changes;
+}
+
+Verdict worst_verdict(const std::vector<Change>& changes) {
+  Verdict worst = Verdict::kSame;
+  for (const Change& change : changes) worst = std::max(worst, change.verdict);
+  return worst;
+}
+
+std::string format_changes(const std::vector<Change>& changes, const CompareOptions& options, bool show_same) {
+  std::vector<const Change*> sorted;
+  std::vector<double> widths;
+  for (const Change& change : changes) {
+    if (change.verdict == Verdict::kSame) widths.push_back(change.high / change.ratio);
+    if (show_same || change.verdict != Verdict::kSame || !change.reason.empty()) sorted.push_back(&change);
+  }
+  std::sort(sorted.begin(), sorted.end(), [](const Change* a, const Change* b) {
+    if (a->verdict != b->verdict) return a->verdict > b->verdict;
+    if (a->ratio != b->ratio) return a->verdict == Verdict::kFaster ? a->ratio < b->ratio : a->ratio > b->ratio;
+    return a->key < b->key;
+  });
+  std::string text;
+  if (!sorted.empty()) {
+    std::vector<std::vector<std::string>> rows = {{"", "benchmark", "workload", "dtype", "provider", "before", "after",
+                                                   "time", fmt::format("{:g} % interval", options.confidence * 100)}};
+    for (const Change* change : sorted) rows.push_back(table_row(*change));
+    text = format_table(rows) + "\n";
+  }
+  if (!widths.empty()) {
+    std::sort(widths.begin(), widths.end());
+    // The interval of such a change lies beyond the margin.
+    const auto visible = [&](double width) { return ((1 + options.margin) * width - 1) * 100; };
+    text += fmt::format(
+        "{} of {} workloads show no change; one of {:.1f} % would have shown in half of them, one of {:.1f} % in "
+        "all.\n",
+        widths.size(), changes.size(), visible(percentile(widths, 0.5)), visible(widths.back()));
+  }
+  if (changes.empty()) text += "Neither run has a measurement.\n";
+  return text;
+}
+
+}  // namespace causeway

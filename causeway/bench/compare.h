@@ -1,0 +1,79 @@
+// What changed between two runs of the benchmark lab on one device, beyond noise.
+//
+// The test. Samples within a round share what happened to the device at that time, so the unit of observation is the
+// round: y is the logarithm of a round's median of seconds (the median, since single samples stray far upwards). For
+// each workload that both runs measured, the difference of the runs' means of y gets a confidence interval by Welch's
+// t (two means, unequal variances, Satterthwaite's degrees of freedom). With 5 to 10 rounds a variance is poorly known
+// and the quantile is large; so the variances of a run's workloads are moderated by each other first
+// (moderate_variances()), which is where the power to see 3 % comes from. The interval is Bonferroni's: all intervals
+// of a comparison hold together with the probability CompareOptions::confidence. (A bootstrap over rounds cannot serve:
+// 5 rounds have too few different resamples for quantiles as far out as the correction needs.)
+//
+// A workload is slower only if its whole interval lies above 1 + margin, and faster only if it lies below
+// 1 / (1 + margin); and only if it stands out among the other workloads. For rounds cannot show what differs between
+// one run and the next of the same program (placement in memory, a warmer room, a drift slower than a round). The
+// workloads can, when there are 10 or more that did not change by the first test: what their differences vary beyond
+// what rounds explain (excess_variance()) is added to the variance, and the interval made with that must not contain 1.
+// A change of all workloads alike is not hidden by this.
+#pragma once
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "causeway/bench/result.h"
+
+namespace causeway {
+
+// From harmless to bad.
+enum class Verdict {
+  kSame,  // no change beyond noise and margin was shown
+  kFaster,
+  kOnlyAfter,
+  kOnlyBefore,
+  kUntested,  // measured in both runs, but not so that they can be compared; Change::reason says why
+  kSlower,
+  kWrong,  // the result was right before and is wrong after
+};
+
+// "same", "faster", "new", "gone", "not tested", "slower", "wrong".
+std::string verdict_name(Verdict verdict);
+
+// Slower or wrong: what a nightly job must fail for.
+bool is_regression(Verdict verdict);
+
+struct CompareOptions {
+  double confidence = 0.99;  // of all the intervals together
+  double margin = 0.01;      // a change of the time by less is none
+};
+
+// One workload. Figures are the medians of all samples, in `unit`; 0 in the run that has none.
+struct Change {
+  std::string key;  // Measurement::key()
+  std::string benchmark, workload, dtype, provider, unit;
+  double before = 0, after = 0;
+  // Seconds after over seconds before, by the means over rounds of the logarithms of their medians: 1.03 is 3 % slower,
+  // whatever the unit. With its interval, which is without bounds where the workload was not tested.
+  double ratio = 1, low = 0, high = std::numeric_limits<double>::infinity();
+  Verdict verdict = Verdict::kSame;
+  // Of kUntested and kWrong, and of kSame where only the second test, against the other workloads, spoke against a
+  // change; empty otherwise.
+  std::string reason;
+};
+
+// One change for each key of either run, in the order of `after`, then what only `before` has. A workload that a run
+// measured twice counts by its last. Not tested: fewer than 2 rounds in either run, a sample of 0 s, another amount of
+// work or unit, a wrong result in both or only before. Throws Error(kInvalidArgument) when the runs are of different
+// devices or device counts. Other dtypes and providers are other keys.
+std::vector<Change> compare(const BenchmarkRun& before, const BenchmarkRun& after, const CompareOptions& options = {});
+
+// The worst of all; kSame when there are none.
+Verdict worst_verdict(const std::vector<Change>& changes);
+
+// A table for people, the worst first, then how many workloads are the same, and how small a change could have been
+// seen in half of them and in all. `show_same`: a line for each of those too; without it only for those with a reason.
+// Ends with a newline.
+std::string format_changes(const std::vector<Change>& changes, const CompareOptions& options = {},
+                           bool show_same = false);
+
+}  // namespace causeway

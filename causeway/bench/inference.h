@@ -1,0 +1,33 @@
+// What a comparison of few rounds needs from mathematical statistics.
+#pragma once
+
+#include <vector>
+
+namespace causeway {
+
+// The t for which a variable of Student's distribution exceeds t with probability `tail`, in (0, 0.5). Degrees of
+// freedom may be fractional, 1 or more. Relative error below 1e-9 (regularised incomplete beta function by its
+// continued fraction, DLMF 8.17.22, and bisection).
+double student_t_quantile(double tail, double degrees_of_freedom);
+
+// A variance as estimated from samples.
+struct Variance {
+  double value = 0;
+  double degrees_of_freedom = 0;
+};
+
+// Better estimates of many variances of one kind, each of few degrees of freedom: each is drawn towards what the others
+// say, and gains degrees of freedom, as far as the others agree with each other. Where they differ much, little
+// changes. Values must be above 0.
+// G. K. Smyth, "Linear models and empirical Bayes methods for assessing differential expression in microarray
+// experiments", Stat. Appl. Genet. Mol. Biol. 3(1), 2004, section 6.2. Two departures, both for safety: with fewer than
+// 10 variances they are returned as they are, and what the others add is no more degrees of freedom than they have.
+std::vector<Variance> moderate_variances(const std::vector<Variance>& variances);
+
+// The variance that `differences`, of which most should be equal, have beyond their own known variances `expected`: the
+// square of t for which the median of (difference - median)^2 / (expected + t^2) is that of a standard normal variable
+// squared. (The random effects of a meta-analysis, by medians, so that a few true differences do not count.) 0 with
+// fewer than 10 differences.
+double excess_variance(const std::vector<double>& differences, const std::vector<double>& expected);
+
+}  // namespace causeway

@@ -1,0 +1,148 @@
+#include "causeway/bench/sqlite.h"
+
+#include <sqlite3.h>
+
+#include <cstring>
+
+#include "causeway/base/error.h"
+
+namespace causeway {
+namespace {
+
+constexpr int kWaitMilliseconds = 10'000;
+
+}  // namespace
+
+SqliteDatabase::SqliteDatabase(const std::filesystem::path& path) : path_(path), handle_(nullptr, sqlite3_close) {
+  sqlite3* handle = nullptr;
+  const int code = sqlite3_open_v2(path.c_str(), &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);
+  handle_.reset(handle);
+  if (code != SQLITE_OK) fail(code);
+  sqlite3_busy_timeout(handle, kWaitMilliseconds);
+}
+
+void SqliteDatabase::fail(int code) const {
+  const std::string reason = handle_ ? sqlite3_errmsg(handle_.get()) : sqlite3_errstr(code);
+  const std::string another = "Give another file with --store, or move this one away.";
+  switch (code & 0xff) {
+    case SQLITE_NOTADB:
+      throw Error(ErrorKind::kCorrupt, "the file is not a store of benchmark results", path_, another);
+    case SQLITE_CORRUPT:
+      throw Error(ErrorKind::kCorrupt, "the store of benchmark results is damaged: " + reason, path_, another);
+    case SQLITE_FULL:
+      throw Error(ErrorKind::kResource, "no room is left for benchmark results", path_,
+                  "Free some disk space, or give a file on another disk with --store.");
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      throw Error(ErrorKind::kResource,
+                  fmt::format("another program has kept the store of benchmark results busy for {} s",
+                              kWaitMilliseconds / 1000),
+                  path_, "Wait for it, or give another file with --store.");
+    default:
+      throw Error(ErrorKind::kIo, "the store of benchmark results cannot be used: " + reason, path_,
+                  "Check the rights of the file and its folder, or give another file with --store.");
+  }
+}
+
+SqliteStatement SqliteDatabase::prepare(std::string_view sql) const {
+  sqlite3_stmt* statement = nullptr;
+  const int code = sqlite3_prepare_v2(handle_.get(), sql.data(), static_cast<int>(sql.size()), &statement, nullptr);
+  if (code != SQLITE_OK) fail(code);
+  return SqliteStatement(*this, statement);
+}
+
+void SqliteDatabase::execute(const std::string& sql) const {
+  const int code = sqlite3_exec(handle_.get(), sql.c_str(), nullptr, nullptr, nullptr);
+  if (code != SQLITE_OK) fail(code);
+}
+
+int64_t SqliteDatabase::query_integer(std::string_view sql) const {
+  SqliteStatement statement = prepare(sql);
+  CAUSEWAY_CHECK(statement.step(), "{}", sql);
+  return statement.integer(0);
+}
+
+int64_t SqliteDatabase::last_row_id() const { return sqlite3_last_insert_rowid(handle_.get()); }
+
+SqliteStatement::SqliteStatement(const SqliteDatabase& database, sqlite3_stmt* statement)
+    : database_(&database), statement_(statement, sqlite3_finalize) {}
+
+bool SqliteStatement::step() {
+  const int code = sqlite3_step(statement_.get());
+  if (code != SQLITE_ROW && code != SQLITE_DONE) database_->fail(code);
+  return code == SQLITE_ROW;
+}
+
+void SqliteStatement::run() {
+  while (step()) {
+  }
+  reset();
+}
+
+void SqliteStatement::reset() {
+  sqlite3_reset(statement_.get());
+  sqlite3_clear_bindings(statement_.get());
+}
+
+void SqliteStatement::bind_one(int index, int64_t value) { sqlite3_bind_int64(statement_.get(), index, value); }
+
+void SqliteStatement::bind_one(int index, double value) { sqlite3_bind_double(statement_.get(), index, value); }
+
+void SqliteStatement::bind_one(int index, const std::optional<double>& value) {
+  if (value) bind_one(index, *value);
+}
+
+void SqliteStatement::bind_one(int index, std::string_view value) {
+  sqlite3_bind_text64(statement_.get(), index, value.data(), value.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
+}
+
+void SqliteStatement::bind_one(int index, std::span<const double> values) {
+  sqlite3_bind_blob64(statement_.get(), index, values.data(), values.size_bytes(), SQLITE_TRANSIENT);
+}
+
+int64_t SqliteStatement::integer(int column) const { return sqlite3_column_int64(statement_.get(), column); }
+
+double SqliteStatement::number(int column) const { return sqlite3_column_double(statement_.get(), column); }
+
+std::optional<double> SqliteStatement::optional_number(int column) const {
+  if (sqlite3_column_type(statement_.get(), column) == SQLITE_NULL) return std::nullopt;
+  return number(column);
+}
+
+std::string SqliteStatement::text(int column) const {
+  const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_.get(), column));
+  const int size = sqlite3_column_bytes(statement_.get(), column);
+  return text == nullptr ? std::string() : std::string(text, static_cast<size_t>(size));
+}
+
+std::vector<double> SqliteStatement::numbers(int column) const {
+  const void* bytes = sqlite3_column_blob(statement_.get(), column);
+  const auto size = static_cast<size_t>(sqlite3_column_bytes(statement_.get(), column));
+  if (size % sizeof(double) != 0)
+    throw Error(ErrorKind::kCorrupt,
+                fmt::format("the store of benchmark results is damaged: {} bytes are no whole number of samples", size),
+                database_->path(), "Give another file with --store, or move this one away.");
+  std::vector<double> values(size / sizeof(double));
+  if (size > 0) std::memcpy(values.data(), bytes, size);
+  return values;
+}
+
+SqliteTransaction::SqliteTransaction(const SqliteDatabase& database, SqliteAccess access) : database_(database) {
+  database_.execute(access == SqliteAccess::kWrite ? "BEGIN IMMEDIATE" : "BEGIN");
+}
+
+SqliteTransaction::~SqliteTransaction() {
+  if (committed_) return;
+  try {
+    database_.execute("ROLLBACK");
+  } catch (const Error&) {
+    // SQLite has rolled back by itself, as it does when the disk is full.
+  }
+}
+
+void SqliteTransaction::commit() {
+  database_.execute("COMMIT");
+  committed_ = true;
+}
+
+}  // namespace causeway

@@ -1,0 +1,103 @@
+#include "causeway/cli/explain_resources.h"
+
+#include <fmt/format.h>
+
+#include "causeway/program/program_resources.h"
+
+namespace causeway {
+namespace {
+
+struct Findings {
+  std::vector<FunctionResources> functions;
+  std::string note;  // what is not said, and why; empty when all is
+};
+
+Findings find_resources(const Program& program, KernelLibrary& library) {
+  const Target& target = library.target();
+  if (target.family == Target::Family::kX86)
+    return {{},
+            "The processor's kernels share no registers or shared memory. For those of a GPU: device=cuda:sm_90a or "
+            "device=hip:gfx942."};
+  if (target.family == Target::Family::kEmulator)
+    return {
+        {},
+        fmt::format("The emulator has no registers to run out of. For what the GPU's own compiler needs: device={}:{}.",
+                    target.architecture().vendor == GpuArchitecture::Vendor::kAmd ? "hip" : "cuda", target.processor)};
+  Findings findings{program_resources(program, library), ""};
+  for (const FunctionResources& function : findings.functions)
+    if (!function.resources)
+      findings.note =
+          "Registers, spills and stack of NVIDIA's kernels are decided by the driver's assembler. To see them here, "
+          "install ptxas of the CUDA toolkit, 12.0 or newer, on PATH or in /usr/local/cuda/bin.";
+  return findings;
+}
+
+std::string figures(const FunctionResources& function, bool amd) {
+  const auto& resources = function.resources;
+  const auto number = [&](int KernelResources::* member) {
+    return resources ? std::to_string((*resources).*member) : std::string("-");
+  };
+  std::string text = fmt::format("{:>10}", number(&KernelResources::registers));
+  if (amd)
+    text += fmt::format("{:>8}{:>8}", number(&KernelResources::accumulation_registers),
+                        number(&KernelResources::scalar_registers));
+  text += fmt::format("{:>9}{:>9}{:>9}{:>7}", number(&KernelResources::shared_bytes), function.dynamic_shared_bytes,
+                      number(&KernelResources::spill_bytes), number(&KernelResources::stack_bytes));
+  return text;
+}
+
+}  // namespace
+
+void print_resources(const Program& program, KernelLibrary& library) {
+  const Findings findings = find_resources(program, library);
+  if (!findings.functions.empty()) {
+    const GpuArchitecture& architecture = library.target().architecture();
+    const bool amd = architecture.vendor == GpuArchitecture::Vendor::kAmd;
+    fmt::print(
+        "\nresources on {} ({}): registers, spilled and stack bytes of a thread; threads, shared bytes of a block\n"
+        "(static, and dynamic: asked for at launch); how many blocks fit on a {} at a time\n",
+        architecture.processor, architecture.product, amd ? "compute unit" : "multiprocessor");
+    fmt::print("  kernel {:<20}{:<20}launches threads{}   static  dynamic  spilled  stack blocks\n", "kind", "function",
+               amd ? "    vector  accum.  scalar" : " registers");
+    for (const FunctionResources& function : findings.functions) {
+      fmt::print("  {:>6} {:<20}{:<20}{:>8}{:>8}{}{:>7}\n", function.source, function.kind, function.function,
+                 function.launches, function.threads, figures(function, amd),
+                 function.resources ? std::to_string(resident_blocks(*function.resources, function.threads,
+                                                                     function.dynamic_shared_bytes, architecture))
+                                    : "-");
+      if (!function.resources) continue;
+      for (const std::string& note : function.resources->notes) fmt::print("         {}\n", note);
+    }
+  }
+  if (!findings.note.empty()) fmt::print("\n{}\n", findings.note);
+}
+
+void add_resources(const Program& program, KernelLibrary& library, nlohmann::ordered_json& json) {
+  const Findings findings = find_resources(program, library);
+  json["resources"] = nlohmann::ordered_json::array();
+  for (const FunctionResources& function : findings.functions) {
+    nlohmann::ordered_json entry = {
+        {"kernel", function.source},     {"kind", function.kind},
+        {"function", function.function}, {"launches", function.launches},
+        {"threads", function.threads},   {"dynamic_shared_bytes", function.dynamic_shared_bytes}};
+    if (function.resources) {
+      const KernelResources& resources = *function.resources;
+      const GpuArchitecture& architecture = library.target().architecture();
+      entry["registers"] = resources.registers;
+      if (architecture.vendor == GpuArchitecture::Vendor::kAmd) {
+        entry["accumulation_registers"] = resources.accumulation_registers;
+        entry["scalar_registers"] = resources.scalar_registers;
+      }
+      entry["static_shared_bytes"] = resources.shared_bytes;
+      entry["spill_bytes"] = resources.spill_bytes;
+      entry["stack_bytes"] = resources.stack_bytes;
+      entry["resident_blocks"] =
+          resident_blocks(resources, function.threads, function.dynamic_shared_bytes, architecture);
+      entry["notes"] = resources.notes;
+    }
+    json["resources"].push_back(std::move(entry));
+  }
+  if (!findings.note.empty()) json["resources_note"] = findings.note;
+}
+
+}  // namespace causeway

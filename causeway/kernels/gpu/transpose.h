@@ -1,0 +1,51 @@
+// Copies of tensors whose neighbouring elements lie along another axis in the copy: through a square tile of shared
+// memory, so that whole sectors are read and written.
+#pragma once
+
+#include "causeway/kernels/gpu/intrinsics.h"
+
+constexpr int kTransposeBytes = 128;  // of a side of the tile
+constexpr int kTransposeThreads = 256;
+template <class T>
+constexpr int kTransposeTile = kTransposeBytes / static_cast<int>(sizeof(T));
+// A row of the tile and four bytes, which spread its columns over the banks.
+constexpr int kTransposeRowBytes = kTransposeBytes + 4;
+
+// to[r * to_stride + w] = from[w * from_stride + r] for r < rows, w < columns, at most a tile of each. Everything is
+// in pieces of 16 bytes: pointers, strides, rows and columns.
+template <class T>
+CAUSEWAY_INLINE void transpose_tile(const T* from, int64_t from_stride, T* to, int64_t to_stride, int64_t rows,
+                                    int64_t columns) {
+  constexpr int kPiece = 16 / static_cast<int>(sizeof(T)), kPieces = kTransposeBytes / 16;
+  constexpr int kRounds = kTransposeTile<T> * kPieces / kTransposeThreads;
+  static_assert(kTransposeTile<T> * kPieces % kTransposeThreads == 0);
+  char* tile = shared_memory();
+  typedef Vector<uint32_t, 4> Piece;
+#pragma clang loop unroll(full)
+  for (int round = 0; round < kRounds; ++round) {
+    const int item = round * kTransposeThreads + thread_index();
+    const int column = item / kPieces, row = item % kPieces * kPiece;
+    if (column >= columns || row >= rows) continue;
+    const Piece piece = *reinterpret_cast<const Piece*>(from + column * from_stride + row);
+    auto* words = reinterpret_cast<uint32_t*>(tile + column * kTransposeRowBytes + row * static_cast<int>(sizeof(T)));
+#pragma clang loop unroll(full)
+    for (int i = 0; i < 4; ++i) words[i] = piece[i];
+  }
+  block_barrier();
+#pragma clang loop unroll(full)
+  for (int round = 0; round < kRounds; ++round) {
+    // Sixteen rows and two neighbouring pieces of each side by side: sectors of 32 bytes.
+    const int item = round * kTransposeThreads + thread_index();
+    const int row = item / 2 % 16 + item / (32 * (kPieces / 2)) * 16;
+    const int column = (item % 2 + item / 32 % (kPieces / 2) * 2) * kPiece;
+    if (column >= columns || row >= rows) continue;
+    T elements[kPiece];
+#pragma clang loop unroll(full)
+    for (int i = 0; i < kPiece; ++i)
+      elements[i] =
+          *reinterpret_cast<const T*>(tile + (column + i) * kTransposeRowBytes + row * static_cast<int>(sizeof(T)));
+    Piece piece;
+    __builtin_memcpy(&piece, elements, 16);
+    *reinterpret_cast<Piece*>(to + row * to_stride + column) = piece;
+  }
+}

@@ -1,0 +1,44 @@
+#include "causeway/program/program_resources.h"
+
+#include <algorithm>
+
+#include "causeway/base/error.h"
+#include "causeway/base/thread_pool.h"
+
+namespace causeway {
+
+std::vector<FunctionResources> program_resources(const Program& program, KernelLibrary& library) {
+  std::vector<std::vector<FunctionResources>> by_source(program.sources().size());
+  for (const Program::KernelReport& report : program.kernel_reports()) {
+    std::vector<FunctionResources>& functions = by_source[report.source];
+    for (const KernelPhase& phase : report.phases) {
+      auto found = std::ranges::find(functions, phase.function, &FunctionResources::function);
+      if (found == functions.end()) {
+        functions.push_back({report.source, report.kind, phase.function, 0, phase.threads, phase.shared_bytes, {}});
+        found = functions.end() - 1;
+      }
+      ++found->launches;
+    }
+  }
+
+  const Target& target = library.target();
+  const std::vector<KernelImage> images = library.images(program.sources());
+  ThreadPool pool;
+  pool.run(static_cast<int64_t>(images.size()), [&](int64_t i, int) {
+    const auto source = static_cast<size_t>(i);
+    const std::optional<std::vector<KernelResources>> kernels = kernel_resources(*images[source], target);
+    if (!kernels) return;
+    for (FunctionResources& function : by_source[source]) {
+      const auto found = std::ranges::find(*kernels, function.function, &KernelResources::kernel);
+      CAUSEWAY_CHECK(found != kernels->end());
+      function.resources = *found;
+    }
+  });
+
+  std::vector<FunctionResources> all;
+  for (const std::vector<FunctionResources>& functions : by_source)
+    all.insert(all.end(), functions.begin(), functions.end());
+  return all;
+}
+
+}  // namespace causeway

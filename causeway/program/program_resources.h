@@ -1,0 +1,33 @@
+// What a program's kernels take of a multiprocessor, function by function.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "causeway/codegen/kernel_resources.h"
+#include "causeway/program/kernel_library.h"
+#include "causeway/program/program.h"
+
+namespace causeway {
+
+struct FunctionResources {
+  size_t source = 0;  // index into Program::sources()
+  std::string kind;   // "loop", "dot", ...
+  std::string function;
+  int launches = 0;  // in one run of the program
+  int threads = 0;   // of a block
+  // Shared memory a launch asks for, beyond the function's own.
+  int dynamic_shared_bytes = 0;
+  // As kernel_resources() gives them: nothing where it knows nothing.
+  std::optional<KernelResources> resources;
+
+  int shared_bytes() const { return dynamic_shared_bytes + (resources ? resources->shared_bytes : 0); }
+};
+
+// One entry for each function of each distinct kernel, in the order of sources() and, within one, of launches.
+// `library` is of the device the program was made for, which must be a GPU (Target::is_gpu). Throws as
+// kernel_resources() does.
+std::vector<FunctionResources> program_resources(const Program& program, KernelLibrary& library);
+
+}  // namespace causeway

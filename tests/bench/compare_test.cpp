@@ -1,0 +1,252 @@
+#include "causeway/bench/compare.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <random>
+
+#include "causeway/base/error.h"
+
+namespace causeway {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// Standard deviations, as parts of the time.
+struct Noise {
+  double round = 0.005;    // of the rounds
+  double sample = 0.01;    // of the samples in a round
+  double run = 0;          // of a workload from one run to the next
+  double outliers = 0.02;  // this part of the samples takes twice as long
+};
+
+constexpr int kWorkloads = 100;
+
+// `slowdown`: what workload i takes longer.
+BenchmarkRun simulated_run(
+    unsigned seed, int rounds, int samples, const Noise& noise = {},
+    const std::function<double(int)>& slowdown = [](int) { return 1.0; }) {
+  std::mt19937 random(seed);
+  std::normal_distribution<double> normal(0, 1);
+  std::uniform_real_distribution<double> uniform(0, 1);
+  BenchmarkRun run;
+  run.device = "NVIDIA H200";
+  for (int i = 0; i < kWorkloads; ++i) {
+    Measurement m;
+    m.benchmark = "gemm";
+    m.workload = fmt::format("shape {}", i);
+    m.dtype = "bf16";
+    m.provider = "Causeway";
+    m.unit = "TFLOP/s";
+    m.work = 1e12;
+    const double time = 1e-4 * (1 + i) * slowdown(i) * (1 + noise.run * normal(random));
+    for (int r = 0; r < rounds; ++r) {
+      const double at_that_time = time * (1 + noise.round * normal(random));
+      m.rounds.emplace_back();
+      for (int s = 0; s < samples; ++s)
+        m.rounds.back().push_back(at_that_time * (1 + noise.sample * normal(random)) *
+                                  (uniform(random) < noise.outliers ? 2 : 1));
+    }
+    run.measurements.push_back(std::move(m));
+  }
+  return run;
+}
+
+int count(const std::vector<Change>& changes, Verdict verdict) {
+  return static_cast<int>(
+      std::count_if(changes.begin(), changes.end(), [&](const Change& c) { return c.verdict == verdict; }));
+}
+
+TEST(Compare, TwoRunsOfTheSameShowNoRegression) {
+  for (const auto& [rounds, samples] : {std::pair{10, 10}, {5, 20}})
+    for (unsigned repetition = 0; repetition < 20; ++repetition) {
+      const std::vector<Change> changes =
+          compare(simulated_run(2 * repetition, rounds, samples), simulated_run(2 * repetition + 1, rounds, samples));
+      ASSERT_EQ(changes.size(), static_cast<size_t>(kWorkloads));
+      EXPECT_EQ(count(changes, Verdict::kSame), kWorkloads) << format_changes(changes);
+      EXPECT_EQ(worst_verdict(changes), Verdict::kSame);
+    }
+}
+
+TEST(Compare, APlantedSlowdownOfThreePercentIsCaughtAndNothingElse) {
+  for (unsigned repetition = 0; repetition < 20; ++repetition) {
+    const int planted = static_cast<int>(repetition) * 5;
+    const std::vector<Change> changes =
+        compare(simulated_run(100 + repetition, 10, 10),
+                simulated_run(200 + repetition, 10, 10, {}, [&](int i) { return i == planted ? 1.03 : 1.0; }));
+    const Change& change = changes[static_cast<size_t>(planted)];
+    EXPECT_EQ(change.verdict, Verdict::kSlower) << change.low << " to " << change.high;
+    EXPECT_GT(change.low, 1.01);
+    EXPECT_GT(change.high, change.ratio);
+    EXPECT_NEAR(change.ratio, 1.03, 0.01);
+    EXPECT_EQ(count(changes, Verdict::kSame), kWorkloads - 1) << format_changes(changes);
+    EXPECT_TRUE(is_regression(worst_verdict(changes)));
+  }
+}
+
+TEST(Compare, FiveRoundsCatchThreePercentMostly) {
+  int caught = 0;
+  for (unsigned repetition = 0; repetition < 20; ++repetition)
+    caught += compare(simulated_run(300 + repetition, 5, 20),
+                      simulated_run(400 + repetition, 5, 20, {}, [](int i) { return i == 7 ? 1.03 : 1.0; }))[7]
+                  .verdict == Verdict::kSlower;
+  EXPECT_GE(caught, 14);
+}
+
+TEST(Compare, TheIntervalsHoldTogether) {
+  int outside = 0;
+  for (unsigned repetition = 0; repetition < 20; ++repetition)
+    for (const Change& change : compare(simulated_run(500 + repetition, 5, 20), simulated_run(600 + repetition, 5, 20)))
+      outside += change.low > 1 || change.high < 1;
+  // Of 20 comparisons with 99 % confidence each, two with an interval beside the truth would be a chance of 2 %.
+  EXPECT_LE(outside, 1);
+}
+
+TEST(Compare, RoundsCountAndNotSamples) {
+  // Two rounds each, a thousand samples that agree within a round: two observations all the same.
+  BenchmarkRun before = simulated_run(1, 2, 1000, {.round = 0.03, .sample = 0.001});
+  BenchmarkRun after = simulated_run(2, 2, 1000, {.round = 0.03, .sample = 0.001});
+  EXPECT_EQ(count(compare(before, after), Verdict::kSame), kWorkloads);
+}
+
+TEST(Compare, WhatAllWorkloadsDifferFromRunToRunIsNoRegression) {
+  int wrongly = 0;
+  int by_the_second_test = 0;
+  for (unsigned repetition = 0; repetition < 20; ++repetition) {
+    const std::vector<Change> changes = compare(simulated_run(700 + repetition, 10, 10, {.run = 0.006}),
+                                                simulated_run(800 + repetition, 10, 10, {.run = 0.006}));
+    wrongly += kWorkloads - count(changes, Verdict::kSame);
+    for (const Change& change : changes) {
+      by_the_second_test += !change.reason.empty();
+      if (!change.reason.empty()) EXPECT_THAT(change.reason, HasSubstr("the other workloads differ by"));
+    }
+  }
+  EXPECT_EQ(wrongly, 0);
+  EXPECT_GT(by_the_second_test, 0);
+}
+
+TEST(Compare, ASlowdownOfManyWorkloadsDoesNotHideItself) {
+  const std::vector<Change> half =
+      compare(simulated_run(1, 10, 10), simulated_run(2, 10, 10, {}, [](int i) { return i % 2 == 0 ? 1.05 : 1.0; }));
+  EXPECT_EQ(count(half, Verdict::kSlower), kWorkloads / 2) << format_changes(half);
+  const std::vector<Change> all =
+      compare(simulated_run(3, 10, 10), simulated_run(4, 10, 10, {}, [](int) { return 1.05; }));
+  EXPECT_EQ(count(all, Verdict::kSlower), kWorkloads) << format_changes(all);
+}
+
+TEST(Compare, FasterIsFoundAndAChangeWithinTheMarginIsNone) {
+  const Noise quiet = {.round = 0.0005, .sample = 0.001};
+  const std::vector<Change> changes =
+      compare(simulated_run(1, 10, 10, quiet), simulated_run(2, 10, 10, quiet, [](int i) {
+                return i == 3 ? 1 / 1.04 : i == 4 ? 1.008 : 1.0;
+              }));
+  EXPECT_EQ(changes[3].verdict, Verdict::kFaster);
+  EXPECT_LT(changes[3].high, 1 / 1.01);
+  EXPECT_GT(changes[3].after, changes[3].before);
+  EXPECT_EQ(changes[4].verdict, Verdict::kSame);
+  EXPECT_GT(changes[4].low, 1);
+  EXPECT_FALSE(is_regression(worst_verdict(changes)));
+}
+
+TEST(Compare, SecondsAreSlowerWhenThereAreMore) {
+  BenchmarkRun before = simulated_run(1, 10, 10), after = simulated_run(2, 10, 10, {}, [](int) { return 1.1; });
+  for (BenchmarkRun* run : {&before, &after})
+    for (Measurement& m : run->measurements) m.unit = "s", m.work = 0;
+  const std::vector<Change> changes = compare(before, after);
+  EXPECT_EQ(changes[0].verdict, Verdict::kSlower);
+  EXPECT_GT(changes[0].after, changes[0].before);
+}
+
+TEST(Compare, WhatOnlyOneRunHasIsNamed) {
+  BenchmarkRun before = simulated_run(1, 10, 10), after = simulated_run(2, 10, 10);
+  before.measurements.resize(3);
+  after.measurements.resize(3);
+  after.measurements[1].dtype = "fp8";
+  after.measurements[2].provider = "cuBLASLt 12.8";
+  const std::vector<Change> changes = compare(before, after);
+  ASSERT_EQ(changes.size(), 5u);
+  EXPECT_EQ(changes[0].verdict, Verdict::kSame);
+  EXPECT_EQ(changes[1].verdict, Verdict::kOnlyAfter);
+  EXPECT_EQ(changes[1].before, 0);
+  EXPECT_EQ(changes[2].verdict, Verdict::kOnlyAfter);
+  EXPECT_EQ(changes[3].key, "gemm|shape 1|bf16|Causeway");
+  EXPECT_EQ(changes[3].verdict, Verdict::kOnlyBefore);
+  EXPECT_EQ(changes[4].verdict, Verdict::kOnlyBefore);
+  EXPECT_EQ(worst_verdict(changes), Verdict::kOnlyBefore);
+  EXPECT_TRUE(compare({}, {}).empty());
+  EXPECT_EQ(worst_verdict({}), Verdict::kSame);
+}
+
+TEST(Compare, OtherDevicesAreRefused) {
+  BenchmarkRun before = simulated_run(1, 5, 5), after = before;
+  after.device = "AMD Instinct MI300X";
+  after.device_count = 8;
+  try {
+    compare(before, after);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    EXPECT_THAT(error.what(), HasSubstr("different devices cannot be compared"));
+    EXPECT_THAT(error.what(), HasSubstr("NVIDIA H200 and 8 AMD Instinct MI300X"));
+    EXPECT_THAT(error.what(), HasSubstr("causeway bench report"));
+  }
+  after.device = before.device;
+  EXPECT_THROW(compare(before, after), Error);
+}
+
+TEST(Compare, WhatCannotBeComparedSaysWhy) {
+  BenchmarkRun before = simulated_run(1, 5, 5);
+  before.measurements.resize(8);
+  BenchmarkRun after = before;
+  after.measurements[0].rounds.resize(1);
+  before.measurements[1].rounds.clear();
+  after.measurements[2].work *= 2;
+  after.measurements[3].unit = "GB/s";
+  before.measurements[4].correct = false;
+  after.measurements[5].rounds[2][1] = 0;
+  after.measurements[6].correct = false;
+  after.measurements[6].check = "max |error| 0.4 of 0.02 allowed";
+  const std::vector<Change> changes = compare(before, after);
+  EXPECT_EQ(changes[0].reason, "one round after: without a second one noise is unknown");
+  EXPECT_EQ(changes[1].reason, "no round before: without a second one noise is unknown");
+  EXPECT_EQ(changes[2].reason, "another amount of work: 1e+12 before, 2e+12 after");
+  EXPECT_EQ(changes[3].reason, "in TFLOP/s before, in GB/s after");
+  EXPECT_EQ(changes[4].reason, "its result was wrong before");
+  EXPECT_EQ(changes[5].reason, "a sample of 0 s after");
+  for (size_t i = 0; i < 6; ++i) EXPECT_EQ(changes[i].verdict, Verdict::kUntested) << i;
+  EXPECT_EQ(changes[6].verdict, Verdict::kWrong);
+  EXPECT_EQ(changes[6].reason, "max |error| 0.4 of 0.02 allowed");
+  // Identical samples: no noise at all, and no change.
+  EXPECT_EQ(changes[7].verdict, Verdict::kSame);
+  EXPECT_DOUBLE_EQ(changes[7].ratio, 1);
+  EXPECT_TRUE(is_regression(worst_verdict(changes)));
+}
+
+TEST(Compare, TheTableShowsTheWorstFirst) {
+  BenchmarkRun before = simulated_run(1, 10, 10);
+  BenchmarkRun after = simulated_run(2, 10, 10, {}, [](int i) {
+    return i == 8 ? 1.06 : i == 9 ? 1.2 : i == 2 ? 0.9 : 1;
+  });
+  after.measurements[5].correct = false;
+  after.measurements[5].check = "max |error| 0.4";
+  const std::vector<Change> changes = compare(before, after);
+  const std::string table = format_changes(changes);
+  SCOPED_TRACE(table);
+  EXPECT_THAT(table, HasSubstr("99 % interval"));
+  EXPECT_THAT(table, HasSubstr("TFLOP/s"));
+  EXPECT_LT(table.find("wrong "), table.find("shape 9 "));
+  EXPECT_LT(table.find("shape 9 "), table.find("shape 8 "));
+  EXPECT_LT(table.find("shape 8 "), table.find("shape 2 "));
+  EXPECT_THAT(table, HasSubstr("max |error| 0.4"));
+  EXPECT_THAT(table, HasSubstr("96 of 100 workloads show no change; one of "));
+  EXPECT_THAT(table, Not(HasSubstr("shape 50 ")));
+  EXPECT_THAT(format_changes(changes, {}, true), HasSubstr("shape 50 "));
+  EXPECT_EQ(table.back(), '\n');
+  EXPECT_EQ(format_changes({}), "Neither run has a measurement.\n");
+}
+
+}  // namespace
+}  // namespace causeway
