@@ -171,7 +171,8 @@ std::vector<GemmCase> standard_gemm_cases(bool is_gpu, DType operands, int64_t m
 
 std::vector<Measurement> run_gemm(Device& device, const GemmCase& gemm,
                                   const std::vector<std::unique_ptr<MatmulProvider>>& providers,
-                                  const GemmOptions& options, const PeakOf& peak, std::vector<std::string>& skipped) {
+                                  const GemmOptions& options, const std::optional<DevicePeak>& peak,
+                                  std::vector<std::string>& skipped) {
   const MatmulWorkload& w = gemm.workload;
   const Tensor a = random_matrix(w.m, w.k, w.operands, options.inputs, 1);
   const Tensor b = random_matrix(w.n, w.k, w.operands, options.inputs, 2);
@@ -203,9 +204,9 @@ std::vector<Measurement> run_gemm(Device& device, const GemmCase& gemm,
     measurement.provider = provider->name();
     measurement.work = w.flops();
     measurement.unit = "TFLOP/s";
-    if (const auto known = peak(w.operands)) {
-      measurement.peak = known->first;
-      measurement.peak_source = known->second;
+    if (peak) {
+      measurement.peak = peak->tflops(dtype_name(w.operands));
+      measurement.peak_source = peak->source;
     }
     measurement.details["inputs"] = distribution_name(options.inputs);
     measurement.details["layout"] = "C[m, n] = A[m, k] B[n, k]^T";

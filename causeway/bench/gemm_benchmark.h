@@ -1,10 +1,11 @@
 // Matrix products by shape and type: Causeway's kernels and the vendor's library, in turns.
 #pragma once
 
-#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "causeway/bench/device_peaks.h"
 #include "causeway/bench/providers/matmul_provider.h"
 #include "causeway/bench/result.h"
 #include "causeway/bench/timing.h"
@@ -31,13 +32,11 @@ struct GemmOptions {
   TimingOptions timing;
 };
 
-// The peak that figures are compared with; nothing where it is not known.
-using PeakOf = std::function<std::optional<std::pair<double, std::string>>(DType)>;
-
 // One measurement for each provider; a provider that has no such product is left out, with the reason in `skipped`.
 // Results are checked before and after the timing: 256 elements against sums in double.
 std::vector<Measurement> run_gemm(Device& device, const GemmCase& gemm,
                                   const std::vector<std::unique_ptr<MatmulProvider>>& providers,
-                                  const GemmOptions& options, const PeakOf& peak, std::vector<std::string>& skipped);
+                                  const GemmOptions& options, const std::optional<DevicePeak>& peak,
+                                  std::vector<std::string>& skipped);
 
 }  // namespace causeway

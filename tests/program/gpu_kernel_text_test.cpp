@@ -105,8 +105,16 @@ TEST(GpuKernelText, TransposesWorkOnTiles) {
 %1 = permute(%0) {axes=[1, 0]} : f32[256, 96]
 return %1
 )")[0];
-  EXPECT_THAT(kernel.source, HasSubstr("read_tiles"));
-  EXPECT_EQ(kernel.phases[0].tasks({}), 16 * 2);
+  EXPECT_THAT(kernel.source, HasSubstr("transpose_tile"));
+  EXPECT_EQ(kernel.phases[0].tasks({}), 8 * 3);
+  // With arithmetic on the way, threads are tiled and nothing passes through shared memory.
+  const GeneratedKernel scaled = kernels(R"(%0 = input "x" : f32[96, 256]
+%1 = permute(%0) {axes=[1, 0]} : f32[256, 96]
+%2 = exp2(%1) : f32[256, 96]
+return %2
+)")[0];
+  EXPECT_THAT(scaled.source, HasSubstr("read_tiles"));
+  EXPECT_EQ(scaled.phases[0].tasks({}), 16 * 2);
 }
 
 }  // namespace

@@ -1,0 +1,144 @@
+#include "causeway/bench/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "causeway/bench/environment.h"
+#include "causeway/bench/statistics.h"
+#include "causeway/codegen/compiler.h"
+#include "causeway/device/gpu_device.h"
+#include "causeway/device/open_device.h"
+#include "causeway/tensor/runtime.h"
+
+namespace causeway {
+namespace {
+
+constexpr double kSteady = 0.02;     // variation between rounds that is worth a word
+constexpr double kAbovePeak = 1.01;  // clocks are not exact; peaks are of the boost clock
+
+std::shared_ptr<Device> open(const std::string& specification) {
+  Runtime::use_device(specification);
+  // The runtime outlives every session.
+  return {std::shared_ptr<void>(), &Runtime::current().device()};
+}
+
+std::string product_of(Device& device) {
+  if (auto* gpu = dynamic_cast<GpuDevice*>(&device)) return gpu->info().product;
+  for (const DeviceDescription& description : describe_devices())
+    if (description.spec == "cpu" && !device.target().is_gpu()) return description.product;
+  return device.name();
+}
+
+std::string figure(double value) {
+  return value >= 1000 ? fmt::format("{:.0f}", value)
+         : value >= 10 ? fmt::format("{:.1f}", value)
+                       : fmt::format("{:.3g}", value);
+}
+
+}  // namespace
+
+BenchmarkSession::BenchmarkSession(const SessionOptions& options)
+    : options_(options),
+      device_(open(options.device)),
+      product_(product_of(*device_)),
+      peak_(find_device_peak(product_)),
+      cache_bytes_(peak_      ? peak_->cache_bytes
+                   : is_gpu() ? 0
+                              : processor_cache_bytes().value_or(0)),
+      telemetry_(open_telemetry(device_->name())),
+      store_(options.store.empty() ? default_store_path() : options.store) {}
+
+void BenchmarkSession::begin() {
+  if (run_ != 0) return;
+  BenchmarkRun run;
+  run.started = utc_now();
+  run.command = options_.command;
+  run.commit = program_commit();
+  run.device = product_;
+  run.architecture = device_->target().processor;
+  DeviceEnvironment environment = {product_, {}, compiler_fingerprint()};
+  if (auto* gpu = dynamic_cast<GpuDevice*>(device_.get())) environment.driver = gpu->info().software;
+  run.environment = describe_environment(environment);
+  if (const std::string absent = telemetry_->why_absent(); !absent.empty()) run.environment["telemetry"] = absent;
+  run.telemetry.push_back(telemetry_->read("before"));
+  run_ = store_.begin_run(run);
+  sampler_ = std::make_unique<TelemetrySampler>(*telemetry_);
+  fmt::print("{} ({}), run {} in {}\n", product_, device_->name(), run_, store_.path().string());
+  if (!peak_) fmt::print("{}\n", why_no_peak(product_, !is_gpu()));
+}
+
+BenchmarkSession::~BenchmarkSession() = default;
+
+void BenchmarkSession::judge(Measurement& m) const {
+  const Summary summary = summarize(m);
+  if (static_cast<int>(summary.samples) < options_.samples)
+    m.distrust.push_back(fmt::format("fewer samples than {}", options_.samples));
+  if (m.rounds.size() < 2) {
+    m.distrust.push_back("one round only: no variation between rounds is known");
+  } else if (const double variation = variation_between_rounds(m); variation > kSteady) {
+    m.distrust.push_back(fmt::format("rounds differ by more than {:.0f} %", 100 * kSteady));
+  }
+  if (m.peak && m.higher_is_better() && headline(m) > *m.peak * kAbovePeak) {
+    m.correct = false;
+    m.check += fmt::format("; {:.1f} {} is above the device's peak of {:.1f}", headline(m), m.unit, *m.peak);
+  }
+}
+
+void BenchmarkSession::record(std::vector<Measurement> measurements) {
+  begin();
+  for (Measurement& m : measurements) {
+    judge(m);
+    const std::string heading = m.benchmark + ", " + m.group;
+    if (heading != heading_) {
+      fmt::print("\n{:<34}{:<8}{:<34}{:>11}{:>11}{:>11}{:>8}{:>6}\n", heading, "type", "provider", m.unit, "5 %",
+                 "95 %", "of peak", "n");
+      heading_ = heading;
+    }
+    const Summary s = summarize(m);
+    // The slower end of the samples is the lower end of the rates.
+    const double low = m.rate(m.higher_is_better() ? s.p95 : s.p5), high = m.rate(m.higher_is_better() ? s.p5 : s.p95);
+    const std::string of_peak = m.peak ? fmt::format("{:.0f} %", 100 * headline(m) / *m.peak) : "n/a";
+    fmt::print("{:<34}{:<8}{:<34}{:>11}{:>11}{:>11}{:>8}{:>6}{}\n", m.workload, m.dtype, m.provider,
+               figure(headline(m)), figure(low), figure(high), of_peak, s.samples,
+               m.correct ? "" : "  WRONG: " + m.check);
+    std::fflush(stdout);
+    store_.add(run_, m);
+    ++recorded_;
+    all_right_ &= m.correct;
+    for (const std::string& sentence : m.distrust) {
+      const auto known =
+          std::find_if(distrust_.begin(), distrust_.end(), [&](const auto& entry) { return entry.first == sentence; });
+      if (known == distrust_.end()) {
+        distrust_.emplace_back(sentence, 1);
+      } else {
+        ++known->second;
+      }
+    }
+  }
+}
+
+bool BenchmarkSession::finish() {
+  begin();
+  const Telemetry during = summarize(sampler_->stop(), "during");
+  store_.add_telemetry(run_, during);
+  store_.add_telemetry(run_, telemetry_->read("after"));
+  fmt::print("\n");
+  for (const std::string& reason : during.throttle_reasons) fmt::print("the device slowed itself down: {}\n", reason);
+  for (const auto& [sentence, figures] : distrust_) fmt::print("distrust {} of {}: {}\n", figures, recorded_, sentence);
+  for (const std::string& reason : skipped_) fmt::print("left out: {}\n", reason);
+  if (during.graphics_clock_mhz || during.power_watts)
+    fmt::print("while measuring: {}{}{}\n",
+               during.graphics_clock_mhz ? fmt::format("{:.0f} MHz", *during.graphics_clock_mhz) : "",
+               during.power_watts ? fmt::format("  {:.0f} W", *during.power_watts) : "",
+               during.temperature_celsius ? fmt::format("  {:.0f} C", *during.temperature_celsius) : "");
+  fmt::print(
+      "{} figures stored as run {}. `causeway bench report` draws them, `causeway bench compare` sets runs "
+      "against each other.\n",
+      recorded_, run_);
+  if (!all_right_) fmt::print("There are wrong results: see WRONG above.\n");
+  return all_right_;
+}
+
+}  // namespace causeway

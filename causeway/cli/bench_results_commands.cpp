@@ -1,0 +1,147 @@
+// What becomes of figures: the list of runs, comparison, the report, export and import.
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+
+#include "causeway/base/error.h"
+#include "causeway/bench/compare.h"
+#include "causeway/bench/report.h"
+#include "causeway/bench/results_file.h"
+#include "causeway/bench/results_store.h"
+#include "causeway/cli/commands.h"
+
+namespace causeway {
+namespace {
+
+struct Options {
+  std::string store, before, after = "latest", against, output, costs;
+  std::vector<std::string> files;
+  std::string run = "latest";
+  bool all = false;
+};
+
+std::filesystem::path store_path(const Options& options) {
+  return options.store.empty() ? default_store_path() : std::filesystem::path(options.store);
+}
+
+void list_runs(const Options& options) {
+  const ResultsStore store(store_path(options));
+  fmt::print("{:>5}  {:<22}{:>8}  {:<28}{:<14}{}\n", "run", "started", "figures", "device", "commit", "command");
+  for (const StoredRun& run : store.list())
+    fmt::print("{:>5}  {:<22}{:>8}  {:<28}{:<14}{}\n", run.id, run.started, run.measurements, run.device,
+               run.commit.substr(0, 12), run.command);
+}
+
+void compare_runs(const Options& options) {
+  const std::string before = options.against.empty() ? options.before : options.against;
+  const std::string after = options.against.empty()  ? options.after
+                            : options.before.empty() ? "latest"
+                                                     : options.before;
+  if (before.empty())
+    throw Error(ErrorKind::kInvalidArgument, "there is nothing to compare with", "bench compare",
+                "Name two runs (`causeway bench compare 3 4`), or give --against FILE.");
+  const std::vector<Change> changes =
+      compare(load_run_reference(store_path(options), before), load_run_reference(store_path(options), after));
+  fmt::print("{}", format_changes(changes, {}, options.all));
+  if (is_regression(worst_verdict(changes))) command_status = 1;
+}
+
+// Each run against the one before it on the same device, where they measured the same things.
+std::vector<RegressionMark> regressions(const std::vector<BenchmarkRun>& runs) {
+  std::vector<RegressionMark> marks;
+  std::map<std::string, std::map<std::string, const BenchmarkRun*>> latest;  // by device, by key
+  for (const BenchmarkRun& run : runs) {
+    auto& before = latest[fmt::format("{} x {}", run.device, run.device_count)];
+    std::map<const BenchmarkRun*, bool> earlier;
+    for (const Measurement& m : run.measurements)
+      if (const auto found = before.find(m.key()); found != before.end()) earlier[found->second] = true;
+    for (const auto& [other, unused] : earlier)
+      for (const Change& change : compare(*other, run))
+        if (is_regression(change.verdict) && before[change.key] == other)
+          marks.push_back({change.key, run.commit, change.ratio, run.device});
+    for (const Measurement& m : run.measurements) before[m.key()] = &run;
+  }
+  return marks;
+}
+
+void write_report_page(const Options& options) {
+  std::vector<BenchmarkRun> runs;
+  if (options.files.empty()) {
+    runs = ResultsStore(store_path(options)).load_all();
+  } else {
+    for (const std::string& file : options.files)
+      for (BenchmarkRun& run : read_results_file(file)) runs.push_back(std::move(run));
+  }
+  if (runs.empty())
+    throw Error(ErrorKind::kNotFound, "there are no results yet", store_path(options).string(),
+                "Run `causeway bench` first.");
+  const std::string output = options.output.empty() ? "causeway-report.html" : options.output;
+  write_report(runs, options.costs.empty() ? shipped_cost_table() : read_cost_table(options.costs),
+               shipped_published_results(), regressions(runs), output);
+  fmt::print("{}: {} runs. Open it in a browser; it needs no server and no network.\n", output, runs.size());
+}
+
+void export_run(const Options& options) {
+  std::vector<BenchmarkRun> runs;
+  if (options.run == "all") {
+    runs = ResultsStore(store_path(options)).load_all();
+  } else {
+    runs.push_back(load_run_reference(store_path(options), options.run));
+  }
+  if (options.output.ends_with(".csv")) {
+    write_results_csv(runs, options.output);
+  } else if (options.output.ends_with(".json")) {
+    write_results_json(runs, options.output);
+  } else {
+    throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' is neither a .json nor a .csv file", options.output),
+                "--output", "The ending chooses the format: JSON can be read back, CSV has one line for each sample.");
+  }
+  fmt::print("{}: {} run{}\n", options.output, runs.size(), runs.size() == 1 ? "" : "s");
+}
+
+void import_files(const Options& options) {
+  ResultsStore store(store_path(options));
+  for (const std::string& file : options.files)
+    for (const BenchmarkRun& run : read_results_file(file))
+      fmt::print("{}: stored as run {}\n", file, store.begin_run(run));
+}
+
+}  // namespace
+
+void add_bench_results_commands(CLI::App& bench) {
+  auto options = std::make_shared<Options>();
+  const auto add = [&](const char* name, const char* description, const char* example) {
+    CLI::App* command = bench.add_subcommand(name, description);
+    command->add_option("--store", options->store, "The results' SQLite file, in place of the usual one");
+    command->footer(std::string("Example: causeway bench ") + example);
+    return command;
+  };
+  CLI::App* list = add("list", "The runs in the store", "list");
+  list->callback([options] { list_runs(*options); });
+
+  CLI::App* compare =
+      add("compare", "What changed between two runs beyond noise; exits with 1 on a regression", "compare 3 4");
+  compare->add_option("before", options->before, "A run's number, latest, or a .json file");
+  compare->add_option("after", options->after, "The other; the latest if it is left out");
+  compare->add_option("--against", options->against, "Compare the first argument, or the latest run, with this");
+  compare->add_flag("--all", options->all, "Also show what did not change");
+  compare->callback([options] { compare_runs(*options); });
+
+  CLI::App* report = add("report", "Write one HTML page of all results", "report -o report.html");
+  report->add_option("files", options->files, "Exported .json files, in place of the store");
+  report->add_option("-o,--output", options->output, "The page; causeway-report.html if it is left out");
+  report->add_option("--costs", options->costs, "A cost table, YAML; benchmarks/costs.yaml shows the form");
+  report->callback([options] { write_report_page(*options); });
+
+  CLI::App* exporting = add("export", "Write runs as JSON or CSV", "export latest -o run.json");
+  exporting->add_option("run", options->run, "A run's number, latest, or all");
+  exporting->add_option("-o,--output", options->output, "A .json or .csv file")->required();
+  exporting->callback([options] { export_run(*options); });
+
+  CLI::App* importing = add("import", "Take exported runs into the store", "import run.json");
+  importing->add_option("files", options->files, "Exported .json files")->required();
+  importing->callback([options] { import_files(*options); });
+}
+
+}  // namespace causeway

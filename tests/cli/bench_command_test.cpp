@@ -1,0 +1,63 @@
+// `causeway bench` on the processor with small shapes, and what is done with its figures.
+#include <filesystem>
+
+#include "causeway/base/file.h"
+#include "tests/cli/program_under_test.h"
+
+namespace causeway {
+namespace {
+
+class BenchCommandTest : public CliTest {
+ protected:
+  Outcome bench(std::vector<std::string> words) {
+    words.insert(words.begin(), "bench");
+    words.insert(words.end(), {"--store", "results.sqlite"});
+    return run(words);
+  }
+  Outcome gemm(const std::string& shape) {
+    return bench({"gemm", "--device", "cpu", "--shape", shape, "--samples", "20"});
+  }
+};
+
+TEST_F(BenchCommandTest, FiguresAreStoredComparedExportedAndDrawn) {
+  const Outcome first = gemm("96x64x48");
+  EXPECT_EQ(first.status, 0) << first.err;
+  EXPECT_NE(first.out.find("96x64x48"), std::string::npos) << first.out;
+  EXPECT_NE(first.out.find("1 figures stored as run 1"), std::string::npos) << first.out;
+  ASSERT_EQ(gemm("96x64x48").status, 0);
+  EXPECT_NE(bench({"list"}).out.find("causeway bench gemm"), std::string::npos);
+
+  const Outcome compared = bench({"compare", "1", "2", "--all"});
+  EXPECT_NE(compared.out.find("96x64x48"), std::string::npos) << compared.out << compared.err;
+
+  EXPECT_EQ(bench({"export", "1", "-o", "one.json"}).status, 0);
+  EXPECT_EQ(bench({"export", "all", "-o", "all.csv"}).status, 0);
+  EXPECT_NE(bench({"compare", "latest", "--against", "one.json", "--all"}).out.find("96x64x48"), std::string::npos);
+  EXPECT_NE(bench({"import", "one.json"}).out.find("stored as run 3"), std::string::npos);
+
+  EXPECT_EQ(bench({"report", "-o", "page.html"}).status, 0);
+  EXPECT_NE(read_text_file(directory_ / "page.html").find("96x64x48"), std::string::npos);
+}
+
+TEST_F(BenchCommandTest, BadInput) {
+  const auto expect = [&](const Outcome& outcome, const std::string& text) {
+    EXPECT_EQ(outcome.status, 1) << outcome.out;
+    EXPECT_NE(outcome.err.find(text), std::string::npos) << outcome.err;
+  };
+  expect(gemm("12x"), "'12x' is not a shape");
+  expect(gemm("12x12x12x12"), "is not a shape");
+  expect(bench({"gemm", "--device", "cpu", "--dtype", "bf61"}), "'bf61' is no type of numbers");
+  expect(bench({"gemm", "--device", "cpu", "--inputs", "gamma"}), "'gamma' is no distribution of inputs");
+  expect(bench({"report"}), "there are no results yet");
+  expect(bench({"compare"}), "there is nothing to compare with");
+  expect(bench({"compare", "1", "7"}), "");
+  expect(bench({"export", "latest", "-o", "run.txt"}), "");
+  write_file_atomically(directory_ / "newer.json",
+                        std::string_view(R"({"format": "causeway-benchmarks", "version": 99, "runs": []})"));
+  expect(bench({"import", "newer.json"}), "newer");
+  // A run that measured nothing leaves no trace.
+  EXPECT_EQ(bench({"list"}).out.find("causeway bench gemm"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace causeway
