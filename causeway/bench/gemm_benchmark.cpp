@@ -189,9 +189,12 @@ std::vector<Measurement> run_gemm(Device& device, const GemmCase& gemm,
     try {
       results.push_back(device.allocate(result_bytes, true));
       prepared.push_back(provider->prepare(w, a_data, b_data, results.back().data()));
+      prepared.back()->run();
     } catch (const Error& error) {
-      results.resize(prepared.size());
-      skipped.push_back(fmt::format("{}: {} {}: {}", provider->name(), w.name(), dtype_name(w.operands), error.what()));
+      prepared.resize(work.size());
+      results.resize(work.size());
+      // Not the shape: most reasons hold for all of them, and are printed once.
+      skipped.push_back(fmt::format("{}, {}: {}", provider->name(), dtype_name(w.operands), error.what()));
       continue;
     }
     work.push_back([&product = *prepared.back()] { product.run(); });
@@ -210,7 +213,6 @@ std::vector<Measurement> run_gemm(Device& device, const GemmCase& gemm,
     }
     measurement.details["inputs"] = distribution_name(options.inputs);
     measurement.details["layout"] = "C[m, n] = A[m, k] B[n, k]^T";
-    work.back()();
     reference.check(device, results.back().data(), measurement);
   }
   std::vector<std::vector<std::vector<double>>> seconds = time_alternately(device, work, options.timing);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <set>
 
 #include "causeway/bench/environment.h"
 #include "causeway/bench/statistics.h"
@@ -48,7 +49,9 @@ BenchmarkSession::BenchmarkSession(const SessionOptions& options)
                    : is_gpu() ? 0
                               : processor_cache_bytes().value_or(0)),
       telemetry_(open_telemetry(device_->name())),
-      store_(options.store.empty() ? default_store_path() : options.store) {}
+      store_(options.store.empty() ? default_store_path() : options.store),
+      before_(telemetry_->read("before")),
+      sampler_(std::make_unique<TelemetrySampler>(*telemetry_)) {}
 
 void BenchmarkSession::begin() {
   if (run_ != 0) return;
@@ -62,9 +65,8 @@ void BenchmarkSession::begin() {
   if (auto* gpu = dynamic_cast<GpuDevice*>(device_.get())) environment.driver = gpu->info().software;
   run.environment = describe_environment(environment);
   if (const std::string absent = telemetry_->why_absent(); !absent.empty()) run.environment["telemetry"] = absent;
-  run.telemetry.push_back(telemetry_->read("before"));
+  run.telemetry.push_back(before_);
   run_ = store_.begin_run(run);
-  sampler_ = std::make_unique<TelemetrySampler>(*telemetry_);
   fmt::print("{} ({}), run {} in {}\n", product_, device_->name(), run_, store_.path().string());
   if (!peak_) fmt::print("{}\n", why_no_peak(product_, !is_gpu()));
 }
@@ -127,7 +129,9 @@ bool BenchmarkSession::finish() {
   fmt::print("\n");
   for (const std::string& reason : during.throttle_reasons) fmt::print("the device slowed itself down: {}\n", reason);
   for (const auto& [sentence, figures] : distrust_) fmt::print("distrust {} of {}: {}\n", figures, recorded_, sentence);
-  for (const std::string& reason : skipped_) fmt::print("left out: {}\n", reason);
+  std::set<std::string> printed;
+  for (const std::string& reason : skipped_)
+    if (printed.insert(reason).second) fmt::print("left out: {}\n", reason);
   if (during.graphics_clock_mhz || during.power_watts)
     fmt::print("while measuring: {}{}{}\n",
                during.graphics_clock_mhz ? fmt::format("{:.0f} MHz", *during.graphics_clock_mhz) : "",

@@ -35,6 +35,8 @@ class BenchmarkSession {
   // Of the last cache before memory; 0 where it is not known.
   int64_t cache_bytes() const { return cache_bytes_; }
   TelemetryReader& telemetry() const { return *telemetry_; }
+  const std::filesystem::path& store() const { return store_.path(); }
+  int64_t run() const { return run_; }  // after the first figure or finish()
 
   // Prints a heading when the benchmark or group differs from the last figure's, then a line each; stores them.
   void record(std::vector<Measurement> measurements);
@@ -55,8 +57,9 @@ class BenchmarkSession {
   std::optional<DevicePeak> peak_;
   int64_t cache_bytes_ = 0;
   std::unique_ptr<TelemetryReader> telemetry_;
-  std::unique_ptr<TelemetrySampler> sampler_;
   ResultsStore store_;
+  Telemetry before_;
+  std::unique_ptr<TelemetrySampler> sampler_;
   int64_t run_ = 0;  // 0: not begun
   std::string heading_;
   size_t recorded_ = 0;

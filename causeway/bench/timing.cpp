@@ -8,28 +8,27 @@ namespace {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-// Two halves, one copied over the other.
 class CacheFlush {
  public:
-  CacheFlush(Device& device, size_t bytes)
-      : device_(device), half_(bytes / 2), memory_(half_ == 0 ? DeviceBuffer{} : device.allocate(2 * half_, true)) {}
-  void run() {
-    if (half_ > 0) device_.copy_on_device(memory_.data(), memory_.data() + half_, half_);
-  }
+  CacheFlush(Device& device, size_t bytes) : device_(device), memory_(device.allocate(bytes)) {}
+  void run() { device_.fill_with_zeros(memory_.data(), memory_.bytes); }
 
  private:
   Device& device_;
-  size_t half_;
   DeviceBuffer memory_;
 };
 
-void warm_up(Device& device, const TimedWork& work, double seconds) {
+// As it is timed, with the cache filled in between: under a power limit, clocks depend on the pauses too.
+void warm_up(Device& device, const TimedWork& work, CacheFlush& flush, double seconds) {
   work();
   device.synchronize();
   const double start = now();
   // In batches that grow, so that the device is never idle for long.
   for (int batch = 1; now() - start < seconds; batch = std::min(64, 2 * batch)) {
-    for (int i = 0; i < batch; ++i) work();
+    for (int i = 0; i < batch; ++i) {
+      flush.run();
+      work();
+    }
     device.synchronize();
   }
 }
@@ -41,7 +40,7 @@ std::vector<std::vector<std::vector<double>>> time_alternately(Device& device, s
                                                                const std::function<void(size_t)>& after_round) {
   CacheFlush flush(device, options.flush_bytes);
   const double start = now();
-  for (const TimedWork& work : contenders) warm_up(device, work, options.warm_up_seconds);
+  for (const TimedWork& work : contenders) warm_up(device, work, flush, options.warm_up_seconds);
   std::vector<std::vector<std::vector<double>>> seconds(contenders.size());
   for (int round = 0; round < options.rounds; ++round) {
     if (round > 0 && options.limit_seconds > 0 && now() - start > options.limit_seconds) break;

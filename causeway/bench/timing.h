@@ -17,7 +17,7 @@ struct TimingOptions {
   double warm_up_seconds = 0.3;  // of each contender
   // No more samples are begun after this; every contender has a whole round at least. 0: no limit.
   double limit_seconds = 0;
-  // Written and read between samples; 0: nothing is done to the cache.
+  // Written between samples; 0: nothing is done to the cache.
   size_t flush_bytes = 0;
 };
 

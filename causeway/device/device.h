@@ -87,6 +87,7 @@ class Device {
   // Waits for the work launched before it.
   virtual void copy_to_host(void* host, const void* from, size_t bytes) = 0;
   virtual void copy_on_device(void* to, const void* from, size_t bytes) = 0;
+  virtual void fill_with_zeros(void* memory, size_t bytes) = 0;
 
   // What this machine makes of a compiled image before it can be loaded, done once and cached under finisher():
   // NVIDIA's driver turns PTX into machine code. Thread-safe.

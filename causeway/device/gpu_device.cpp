@@ -90,7 +90,7 @@ GpuInfo GpuDevice::info() {
 DeviceBuffer GpuDevice::allocate(size_t bytes, bool zeroed) {
   CAUSEWAY_CHECK(!recording_, "memory is allocated while launches are recorded");
   DeviceBuffer buffer = pool_->allocate(bytes);
-  if (zeroed && bytes != 0) queue_->fill_with_zeros(buffer.data(), bytes);
+  if (zeroed) fill_with_zeros(buffer.data(), bytes);
   return buffer;
 }
 
@@ -106,6 +106,10 @@ void GpuDevice::copy_to_host(void* host, const void* from, size_t bytes) {
 
 void GpuDevice::copy_on_device(void* to, const void* from, size_t bytes) {
   if (bytes != 0 && to != from) queue_->copy(to, from, bytes, GpuQueue::Direction::kOnDevice);
+}
+
+void GpuDevice::fill_with_zeros(void* memory, size_t bytes) {
+  if (bytes != 0) queue_->fill_with_zeros(memory, bytes);
 }
 
 std::shared_ptr<DeviceModule> GpuDevice::load(std::string_view image) {

@@ -41,6 +41,7 @@ class GpuDevice : public Device {
   void copy_to_device(void* to, const void* host, size_t bytes) override;
   void copy_to_host(void* host, const void* from, size_t bytes) override;
   void copy_on_device(void* to, const void* from, size_t bytes) override;
+  void fill_with_zeros(void* memory, size_t bytes) override;
 
   std::shared_ptr<DeviceModule> load(std::string_view image) override;
   void launch(const DeviceLaunch& launch) override;

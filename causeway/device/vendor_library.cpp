@@ -6,7 +6,8 @@
 
 namespace causeway {
 
-VendorLibrary::VendorLibrary(std::span<const std::string> names, std::string where, std::string hint)
+VendorLibrary::VendorLibrary(std::span<const std::string> names, std::string where, std::string hint,
+                             const std::string& what)
     : where_(std::move(where)), hint_(std::move(hint)) {
   std::string reason;
   for (const std::string& name : names) {
@@ -18,7 +19,7 @@ VendorLibrary::VendorLibrary(std::span<const std::string> names, std::string whe
     const char* text = ::dlerror();
     if (reason.empty() && text != nullptr) reason = text;
   }
-  throw Error(ErrorKind::kNotFound, fmt::format("the driver's library cannot be opened: {}", reason), where_, hint_);
+  throw Error(ErrorKind::kNotFound, fmt::format("{} cannot be opened: {}", what, reason), where_, hint_);
 }
 
 void* VendorLibrary::find(const char* name) const { return ::dlsym(handle_, name); }

@@ -10,8 +10,9 @@ namespace causeway {
 class VendorLibrary {
  public:
   // Opens the first of `names` (file names or paths) that the system's loader accepts. Throws Error(kNotFound) at
-  // `where`, with the loader's reason for the first name and `hint`.
-  VendorLibrary(std::span<const std::string> names, std::string where, std::string hint);
+  // `where`, with the loader's reason for the first name and `hint`; `what` is how the message calls it.
+  VendorLibrary(std::span<const std::string> names, std::string where, std::string hint,
+                const std::string& what = "the driver's library");
 
   // Points `function` at the exported function of that name. Throws Error(kUnsupported): the library is too old.
   template <typename Function>

@@ -42,8 +42,20 @@ class MatmulProvider {
 // Causeway's kernels, compiled for the device.
 std::unique_ptr<MatmulProvider> make_causeway_matmul(Device& device);
 
-// NVIDIA's library, opened at run time: `library` names a file, otherwise the usual places are searched. Throws
-// Error(kNotFound) where it is not installed.
-std::unique_ptr<MatmulProvider> open_cublaslt(Device& device, const std::string& library = {});
+// Libraries, opened at run time: `file` names one, otherwise the usual places are searched. Throw Error(kNotFound) that
+// says what to install where there is none, Error(kUnsupported) where it does not run on the device.
+
+// NVIDIA's cuBLASLt. With `fast_accumulation`, 8-bit operands alone: sums are not moved to f32 on the way, so they keep
+// what the multipliers keep.
+std::unique_ptr<MatmulProvider> open_cublaslt(Device& device, const std::string& file = {},
+                                              bool fast_accumulation = false);
+// NVIDIA's cuBLAS: cublasGemmEx.
+std::unique_ptr<MatmulProvider> open_cublas(Device& device, const std::string& file = {});
+// AMD's hipBLASLt.
+std::unique_ptr<MatmulProvider> open_hipblaslt(Device& device, const std::string& file = {});
+// OpenBLAS, on the processor: f32, and bf16 where it was built with it.
+std::unique_ptr<MatmulProvider> open_openblas(Device& device, const std::string& file = {});
+// Intel's oneDNN, on the processor.
+std::unique_ptr<MatmulProvider> open_onednn(Device& device, const std::string& file = {});
 
 }  // namespace causeway

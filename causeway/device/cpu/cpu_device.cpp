@@ -83,6 +83,9 @@ void CpuDevice::copy_to_host(void* host, const void* from, size_t bytes) { copy_
 void CpuDevice::copy_on_device(void* to, const void* from, size_t bytes) {
   if (bytes != 0) std::memmove(to, from, bytes);
 }
+void CpuDevice::fill_with_zeros(void* memory, size_t bytes) {
+  if (bytes != 0) std::memset(memory, 0, bytes);
+}
 
 std::shared_ptr<DeviceModule> CpuDevice::load(std::string_view image) { return std::make_shared<CpuModule>(image); }
 

@@ -38,6 +38,7 @@ class CpuDevice : public Device {
   void copy_to_device(void* to, const void* host, size_t bytes) override;
   void copy_to_host(void* host, const void* from, size_t bytes) override;
   void copy_on_device(void* to, const void* from, size_t bytes) override;
+  void fill_with_zeros(void* memory, size_t bytes) override;
 
   std::shared_ptr<DeviceModule> load(std::string_view image) override;
   // Runs the CpuKernel for every task and returns when all have ended. A single task runs on the calling thread. One

@@ -54,6 +54,11 @@ void EmulatorDevice::copy_on_device(void* to, const void* from, size_t bytes) {
   if (bytes != 0) std::memmove(to, from, bytes);
 }
 
+void EmulatorDevice::fill_with_zeros(void* memory, size_t bytes) {
+  memory_->require(memory, bytes, "fill_with_zeros()", name_);
+  if (bytes != 0) std::memset(memory, 0, bytes);
+}
+
 std::shared_ptr<DeviceModule> EmulatorDevice::load(std::string_view image) {
   return std::make_shared<EmulatorModule>(image, name_);
 }

@@ -46,6 +46,7 @@ class EmulatorDevice : public Device {
   void copy_to_device(void* to, const void* host, size_t bytes) override;
   void copy_to_host(void* host, const void* from, size_t bytes) override;
   void copy_on_device(void* to, const void* from, size_t bytes) override;
+  void fill_with_zeros(void* memory, size_t bytes) override;
 
   std::shared_ptr<DeviceModule> load(std::string_view image) override;
   // Returns when all blocks have ended. Throws Error(kInvalidArgument) that names kernel, block and thread for whatever

@@ -25,6 +25,7 @@ class OfflineDevice : public Device {
   // Reading, like launching, throws Error(kUnsupported).
   void copy_to_host(void* host, const void* from, size_t bytes) override { refuse(); }
   void copy_on_device(void* to, const void* from, size_t bytes) override { refuse(); }
+  void fill_with_zeros(void* memory, size_t bytes) override { refuse(); }
 
   std::shared_ptr<DeviceModule> load(std::string_view image) override;
   void launch(const DeviceLaunch& launch) override { refuse(); }

@@ -1,0 +1,389 @@
+#include "causeway/bench/collectives_benchmark.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <numeric>
+
+#include "causeway/base/error.h"
+#include "causeway/base/thread_pool.h"
+#include "causeway/bench/collective_check.h"
+#include "causeway/bench/statistics.h"
+
+namespace causeway {
+namespace {
+
+constexpr int64_t kPartAlignment = 16;  // bytes of one rank's part, as nccl-tests has them
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+bool is_divided(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllGather || kind == CollectiveKind::kReduceScatter ||
+         kind == CollectiveKind::kAllToAll;
+}
+
+bool adds_up(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduceScatter;
+}
+
+std::string size_name(int64_t bytes) {
+  for (const auto& [unit, size] : {std::pair("GiB", int64_t{1} << 30), {"MiB", kMiB}, {"KiB", int64_t{1} << 10}})
+    if (bytes >= size && bytes % size == 0) return fmt::format("{} {}", bytes / size, unit);
+  return fmt::format("{} B", bytes);
+}
+
+// The group's devices as the one that the timing knows: a moment is one of each, and time passes as on their average
+// (nccl-tests, -a 1).
+class GroupDevice final : public Device {
+ public:
+  GroupDevice(const Communicator& communicator, std::span<const int> ranks) {
+    for (const int rank : ranks) {
+      Device* device = &communicator.device(rank);
+      if (std::find(devices_.begin(), devices_.end(), device) == devices_.end()) devices_.push_back(device);
+    }
+  }
+
+  std::string name() const override { return first().name(); }
+  const Target& target() const override { return first().target(); }
+  DeviceBuffer allocate(size_t bytes, bool zeroed) override { return first().allocate(bytes, zeroed); }
+  void copy_to_device(void* to, const void* host, size_t bytes) override { first().copy_to_device(to, host, bytes); }
+  void copy_to_host(void* host, const void* from, size_t bytes) override { first().copy_to_host(host, from, bytes); }
+  void fill_with_zeros(void* memory, size_t bytes) override { first().fill_with_zeros(memory, bytes); }
+  void copy_on_device(void* to, const void* from, size_t bytes) override { first().copy_on_device(to, from, bytes); }
+  std::shared_ptr<DeviceModule> load(std::string_view image) override { return first().load(image); }
+  void launch(const DeviceLaunch& launch) override { first().launch(launch); }
+  int64_t bytes_in_use() const override { return first().bytes_in_use(); }
+  int64_t peak_bytes() const override { return first().peak_bytes(); }
+
+  void synchronize() override {
+    for (Device* device : devices_) device->synchronize();
+  }
+  std::shared_ptr<DeviceMoment> mark() override {
+    auto moment = std::make_shared<GroupMoment>();
+    for (Device* device : devices_) moment->moments.push_back(device->mark());
+    return moment;
+  }
+  double seconds_between(const DeviceMoment& from, const DeviceMoment& to) override {
+    const auto& starts = static_cast<const GroupMoment&>(from).moments;
+    const auto& ends = static_cast<const GroupMoment&>(to).moments;
+    double seconds = 0;
+    for (size_t i = 0; i < devices_.size(); ++i) seconds += devices_[i]->seconds_between(*starts[i], *ends[i]);
+    return seconds / static_cast<double>(devices_.size());
+  }
+
+ private:
+  struct GroupMoment : DeviceMoment {
+    std::vector<std::shared_ptr<DeviceMoment>> moments;
+  };
+  Device& first() const { return *devices_.front(); }
+
+  std::vector<Device*> devices_;
+};
+
+// Buffers of every rank that takes part, in place as NCCL defines it. Ranks that rest have none.
+struct Buffers {
+  std::vector<DeviceBuffer> memory;
+  std::vector<void*> from, to;
+
+  Buffers(const Communicator& communicator, const Collective& collective, std::span<const int> taking_part,
+          bool in_place)
+      : from(static_cast<size_t>(communicator.size())), to(from) {
+    const int ranks = communicator.size();
+    const size_t element = size_bytes(collective.dtype);
+    const auto sent = static_cast<size_t>(collective.sent(ranks)) * element;
+    const auto received = static_cast<size_t>(collective.received(ranks)) * element;
+    for (const int rank : taking_part) {
+      Device& device = communicator.device(rank);
+      const auto r = static_cast<size_t>(rank);
+      if (in_place) {
+        const size_t part = r * static_cast<size_t>(collective.count) * element;
+        std::byte* whole = memory.emplace_back(device.allocate(std::max(sent, received))).data();
+        from[r] = collective.kind == CollectiveKind::kAllGather ? whole + part : whole;
+        to[r] = collective.kind == CollectiveKind::kReduceScatter ? whole + part : whole;
+      } else {
+        from[r] = memory.emplace_back(device.allocate(sent)).data();
+        to[r] = memory.emplace_back(device.allocate(received)).data();
+      }
+    }
+  }
+};
+
+std::string bandwidth_text(double bytes, double seconds) {
+  return fmt::format("{:.2f} GB/s", seconds > 0 ? bytes / seconds / 1e9 : 0);
+}
+
+// Links bound what passes through them. Where a switch adds up or repeats for the devices (NVLink SHARP), less passes
+// than the bus bandwidth of an all_reduce assumes.
+bool links_bound(const CollectiveCase& c, const CollectivesOptions& options) {
+  return c.kind != CollectiveKind::kAllReduce || c.ranks == 2 || !options.communicator.nvlink_multicast;
+}
+
+}  // namespace
+
+Collective CollectiveCase::collective() const {
+  const auto element = static_cast<int64_t>(size_bytes(dtype));
+  int64_t count = bytes / element;
+  if (is_divided(kind)) {
+    const int64_t aligned = kPartAlignment / element;
+    count = count / ranks / aligned * aligned;
+  }
+  if (count <= 0)
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("{} are too few for {} among {} ranks", size_name(bytes), collective_name(kind), ranks),
+                "--size", fmt::format("Give {} bytes or more.", is_divided(kind) ? kPartAlignment * ranks : element));
+  return {kind, dtype, count, 0};
+}
+
+int64_t CollectiveCase::moved_bytes() const {
+  const int64_t count = collective().count;
+  return (is_divided(kind) ? count * ranks : count) * static_cast<int64_t>(size_bytes(dtype));
+}
+
+std::string CollectiveCase::group() const {
+  if (pair) return fmt::format("{}, pairs", collective_name(kind));
+  return fmt::format("{}, {} devices", collective_name(kind), ranks);
+}
+
+std::string CollectiveCase::workload() const {
+  if (pair)
+    return fmt::format("{} between {} and {}, {}", size_name(bytes), pair->first, pair->second, collective_name(kind));
+  return fmt::format("{} {}, {}", size_name(bytes), in_place ? "in place" : "out of place", group());
+}
+
+double bus_bandwidth_factor(CollectiveKind kind, int ranks) {
+  const double n = ranks;
+  if (kind == CollectiveKind::kAllReduce) return 2 * (n - 1) / n;
+  return is_divided(kind) ? (n - 1) / n : 1;
+}
+
+int64_t parse_collective_bytes(const std::string& text) {
+  int64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, problem] = std::from_chars(text.data(), end, number);
+  std::string_view unit(stop, static_cast<size_t>(end - stop));
+  while (unit.starts_with(' ')) unit.remove_prefix(1);
+  int64_t scale = 0;
+  if (unit.empty() || unit == "B") scale = 1;
+  for (const auto& [letter, size] : {std::pair('K', int64_t{1} << 10), {'M', kMiB}, {'G', int64_t{1} << 30}})
+    if (!unit.empty() && unit[0] == letter && (unit.size() == 1 || unit.substr(1) == "iB" || unit.substr(1) == "B"))
+      scale = size;
+  constexpr int64_t kMost = int64_t{1} << 40;
+  if (problem != std::errc() || scale == 0 || number <= 0 || number > kMost / scale)
+    throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' is not a size", text), "--size",
+                "Give bytes, or a number with K, M or G (of 1024), for example 16M or 8G.");
+  return number * scale;
+}
+
+CollectiveKind parse_collective(const std::string& name) {
+  std::vector<std::string> names;
+  for (const CollectiveKind kind : kAllCollectives) {
+    names.emplace_back(collective_name(kind));
+    if (names.back() == name) return kind;
+  }
+  const std::string nearest = nearest_name(name, names);
+  throw Error(
+      ErrorKind::kInvalidArgument, fmt::format("'{}' is no collective", name), "--collective",
+      nearest.empty() ? fmt::format("Choose {}.", fmt::join(names, ", ")) : fmt::format("Did you mean {}?", nearest));
+}
+
+std::vector<CollectiveCase> standard_collective_cases(bool is_gpu, int devices, DType dtype,
+                                                      std::span<const int64_t> bytes) {
+  std::vector<int64_t> sizes(bytes.begin(), bytes.end());
+  if (sizes.empty())
+    for (int64_t mib = is_gpu ? 16 : 1; mib <= (is_gpu ? 256 : 16); mib *= 2) sizes.push_back(mib * kMiB);
+  std::vector<int> groups;
+  for (const int ranks : {2, 4, 8})
+    if (ranks <= devices) groups.push_back(ranks);
+  if (devices > 1 && std::find(groups.begin(), groups.end(), devices) == groups.end()) groups.push_back(devices);
+  std::vector<CollectiveCase> cases;
+  for (const int ranks : groups)
+    for (const CollectiveKind kind : kAllCollectives)
+      for (const bool in_place : {false, true})
+        for (const int64_t size : sizes)
+          if (!in_place || has_in_place(kind)) cases.push_back({kind, ranks, size, dtype, in_place, {}});
+  // Of two devices, the group is the pair.
+  if (is_gpu && devices > 2)
+    for (int first = 0; first < devices; ++first)
+      for (int second = first + 1; second < devices; ++second)
+        cases.push_back({CollectiveKind::kSendReceive, devices, *std::max_element(sizes.begin(), sizes.end()), dtype,
+                         false, std::pair(first, second)});
+  return cases;
+}
+
+Measurement run_collective(Communicator& communicator, const CollectiveCase& collective_case,
+                           const CollectivesOptions& options, const std::optional<DevicePeak>& peak) {
+  const CollectiveCase& c = collective_case;
+  CAUSEWAY_CHECK(c.ranks == communicator.size() && (!c.in_place || has_in_place(c.kind)) &&
+                     (!c.pair || c.kind == CollectiveKind::kSendReceive),
+                 "{} by {} devices", c.workload(), communicator.size());
+  const Collective collective = c.collective();
+  std::vector<int> ranks;
+  if (c.pair) {
+    ranks = {c.pair->first, c.pair->second};
+  } else {
+    ranks.resize(static_cast<size_t>(c.ranks));
+    std::iota(ranks.begin(), ranks.end(), 0);
+  }
+  const Buffers buffers(communicator, collective, ranks, c.in_place);
+  const std::vector<const void*> sent(buffers.from.begin(), buffers.from.end());
+  CollectiveCheck check(communicator, collective, ranks);
+  std::vector<Transfer> transfers;
+  if (c.pair) {
+    for (const auto& [sender, receiver] : {std::pair(ranks[0], ranks[1]), {ranks[1], ranks[0]}}) {
+      check.set_sender(receiver, sender);
+      transfers.push_back({sender, receiver, buffers.from[static_cast<size_t>(sender)],
+                           buffers.to[static_cast<size_t>(receiver)], collective.count, c.dtype});
+    }
+  }
+  const TimedWork work = [&] {
+    if (c.pair) {
+      communicator.send_receive(transfers);
+    } else {
+      communicator.run(collective, sent, buffers.to);
+    }
+  };
+
+  Measurement m;
+  m.benchmark = "collectives";
+  m.group = c.group();
+  m.workload = c.workload();
+  // Pairs are compared with each other.
+  if (!c.pair) m.size = static_cast<double>(c.bytes);
+  m.dtype = std::string(dtype_name(c.dtype));
+  m.provider = communicator.name();
+  const auto bytes = static_cast<double>(c.moved_bytes());
+  const double factor = bus_bandwidth_factor(c.kind, c.ranks);
+  m.work = bytes * factor;
+  m.unit = "GB/s";
+  if (peak && peak->link_gb_per_s && links_bound(c, options)) {
+    m.peak = peak->link_gb_per_s;
+    m.peak_source = peak->source;
+  }
+
+  const auto run_and_count = [&] {
+    check.fill(buffers.from, buffers.to);
+    work();
+    return check.wrong(buffers.to);
+  };
+  const int64_t wrong_before = run_and_count();
+  TimingOptions timing = options.timing;
+  timing.flush_bytes = 0;
+  GroupDevice group(communicator, ranks);
+  m.rounds = std::move(time_alternately(group, std::span(&work, 1), timing).front());
+  const int64_t wrong = wrong_before + (c.in_place ? run_and_count() : check.wrong(buffers.to));
+
+  m.correct = wrong == 0;
+  m.check = fmt::format("{} wrong of {} elements received by {} ranks, each compared before and after the timing",
+                        wrong, 2 * static_cast<int64_t>(ranks.size()) * collective.received(c.ranks), ranks.size());
+  const double median = summarize(m).median;
+  m.details["devices"] = fmt::to_string(ranks.size());
+  m.details["place"] = c.in_place ? "in place" : "out of place";
+  m.details["bytes"] = fmt::to_string(c.moved_bytes());
+  m.details["count"] = fmt::to_string(collective.count);
+  m.details["wrong"] = fmt::to_string(wrong);
+  m.details["reduction"] = adds_up(c.kind) ? "sum" : "none";
+  m.details["root"] = c.kind == CollectiveKind::kBroadcast ? "0" : "-1";
+  m.details["algorithm bandwidth"] = bandwidth_text(bytes, median);
+  m.details["bus bandwidth"] =
+      fmt::format("{}, {:.4g} times the algorithm bandwidth", bandwidth_text(m.work, median), factor);
+  m.details["time"] = fmt::format("{:.2f} us", median * 1e6);
+  m.details["inputs"] = "integers whose sums are exact";
+  if (!communicator.device(0).target().is_gpu() && c.ranks > available_processors())
+    m.distrust.push_back(fmt::format("{} ranks shared {} processors.", c.ranks, available_processors()));
+  return m;
+}
+
+std::vector<Measurement> run_collectives(std::span<const std::shared_ptr<Device>> devices,
+                                         std::span<const CollectiveCase> cases, const CollectivesOptions& options,
+                                         const std::optional<DevicePeak>& peak, std::vector<std::string>& skipped,
+                                         const std::function<void(const Measurement&)>& measured) {
+  std::vector<Measurement> measurements;
+  std::vector<int> groups;
+  for (const CollectiveCase& c : cases)
+    if (std::find(groups.begin(), groups.end(), c.ranks) == groups.end()) groups.push_back(c.ranks);
+  for (const int ranks : groups) {
+    if (ranks < 1 || static_cast<size_t>(ranks) > devices.size()) {
+      skipped.push_back(fmt::format("collectives of {} devices: there are {}", ranks, devices.size()));
+      continue;
+    }
+    std::unique_ptr<Communicator> communicator;
+    try {
+      communicator = open_communicator({devices.begin(), devices.begin() + ranks}, options.communicator);
+    } catch (const Error& error) {
+      skipped.push_back(fmt::format("collectives of {} devices: {}", ranks, error.what()));
+      continue;
+    }
+    for (const CollectiveCase& c : cases) {
+      if (c.ranks != ranks) continue;
+      try {
+        measurements.push_back(run_collective(*communicator, c, options, peak));
+      } catch (const Error& error) {
+        skipped.push_back(fmt::format("{} {}: {}", c.workload(), dtype_name(c.dtype), error.what()));
+        continue;
+      }
+      if (measured) measured(measurements.back());
+    }
+  }
+  return measurements;
+}
+
+std::string format_nccl_table(std::span<const Measurement> measurements) {
+  struct Line {
+    const Measurement* out_of_place = nullptr;
+    const Measurement* in_place = nullptr;
+  };
+  // By title, then in the order measured: by bytes.
+  std::vector<std::pair<std::string, std::vector<std::pair<double, Line>>>> tables;
+  for (const Measurement& m : measurements) {
+    if (m.benchmark != "collectives" || m.size <= 0) continue;
+    const std::string title = fmt::format("{}, {}, {}", m.group, m.dtype, m.provider);
+    auto table = std::find_if(tables.begin(), tables.end(), [&](const auto& t) { return t.first == title; });
+    if (table == tables.end()) table = tables.insert(tables.end(), {title, {}});
+    auto& lines = table->second;
+    auto line = std::find_if(lines.begin(), lines.end(), [&](const auto& l) { return l.first == m.size; });
+    if (line == lines.end()) line = lines.insert(lines.end(), {m.size, {}});
+    (m.details.at("place") == "in place" ? line->second.in_place : line->second.out_of_place) = &m;
+  }
+
+  std::string text;
+  for (auto& [title, lines] : tables) {
+    text += fmt::format("# {}\n", title);
+    text += fmt::format("#{:>53}{:^36}   {:^36}\n", "", "out-of-place", "in-place");
+    text += fmt::format("#{:>11}  {:>12}  {:>8}  {:>6}  {:>6}", "size", "count", "type", "redop", "root");
+    for (int place = 0; place < 2; ++place)
+      text += fmt::format("  {:>9}  {:>7}  {:>7}  {:>6}", "time", "algbw", "busbw", "#wrong");
+    text += fmt::format("\n#{:>11}  {:>12}  {:>8}  {:>6}  {:>6}", "(B)", "(elements)", "", "", "");
+    for (int place = 0; place < 2; ++place)
+      text += fmt::format("  {:>9}  {:>7}  {:>7}  {:>6}", "(us)", "(GB/s)", "(GB/s)", "");
+    text += "\n";
+    double total = 0;
+    int figures = 0;
+    int64_t wrong = 0;
+    for (const auto& [size, line] : lines) {
+      const auto& details = (line.out_of_place != nullptr ? line.out_of_place : line.in_place)->details;
+      const std::string& dtype = (line.out_of_place != nullptr ? line.out_of_place : line.in_place)->dtype;
+      text += fmt::format("{:>12}  {:>12}  {:>8}  {:>6}  {:>6}", details.at("bytes"), details.at("count"),
+                          dtype == "bf16" ? "bfloat16" : "float", details.at("reduction"), details.at("root"));
+      for (const Measurement* m : {line.out_of_place, line.in_place}) {
+        if (m == nullptr) {
+          text += fmt::format("  {:>9}  {:>7}  {:>7}  {:>6}", "N/A", "N/A", "N/A", "N/A");
+          continue;
+        }
+        const double seconds = summarize(*m).median;
+        const double bytes = std::stod(m->details.at("bytes"));
+        text += fmt::format("  {:>9.2f}  {:>7.2f}  {:>7.2f}  {:>6}", seconds * 1e6,
+                            seconds > 0 ? bytes / seconds / 1e9 : 0, m->rate(seconds), m->details.at("wrong"));
+        total += m->rate(seconds);
+        ++figures;
+        wrong += std::stoll(m->details.at("wrong"));
+      }
+      text += "\n";
+    }
+    text += fmt::format("# Out of bounds values : {} {}\n# Avg bus bandwidth    : {:.4f}\n\n", wrong,
+                        wrong == 0 ? "OK" : "FAILED", total / std::max(1, figures));
+  }
+  return text;
+}
+
+}  // namespace causeway

@@ -1,0 +1,78 @@
+// Collectives by size, group and place, after the conventions of NVIDIA's nccl-tests, so that figures compare with
+// theirs and with rccl-tests'.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "causeway/bench/device_peaks.h"
+#include "causeway/bench/result.h"
+#include "causeway/bench/timing.h"
+#include "causeway/mesh/communicator.h"
+
+namespace causeway {
+
+struct CollectiveCase {
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  int ranks = 2;
+  // nccl-tests' "size": of a rank's larger buffer. Where it is divided among ranks, rounded down to 16 bytes of each.
+  int64_t bytes = 0;
+  DType dtype = DType::kF32;
+  bool in_place = false;
+  // kSendReceive: only these two of the ranks, both ways at once; the others rest.
+  std::optional<std::pair<int, int>> pair;
+
+  // What NCCL's function takes. Throws Error(kInvalidArgument) where the size leaves a rank nothing.
+  Collective collective() const;
+  int64_t moved_bytes() const;   // `bytes` as rounded
+  std::string group() const;     // "all_reduce, 8 devices", "send_receive, pairs"
+  std::string workload() const;  // "16 MiB in place, all_reduce, 8 devices", "16 MiB between 0 and 3, send_receive"
+};
+
+// Bus bandwidth over algorithm bandwidth (nccl-tests, PERFORMANCE.md): what a link must carry so that devices of any
+// number finish in that time. all_reduce 2(n - 1)/n; all_gather, reduce_scatter, all_to_all (n - 1)/n; others 1.
+double bus_bandwidth_factor(CollectiveKind kind, int ranks);
+
+// "16M", "16MiB", "16777216", "8G": bytes, with K, M and G of 1024 as nccl-tests takes them. Throws
+// Error(kInvalidArgument) that says what was expected.
+int64_t parse_collective_bytes(const std::string& text);
+// "all_reduce" and the others' names. Throws Error(kInvalidArgument) with the nearest one.
+CollectiveKind parse_collective(const std::string& name);
+
+// Every collective, out of place and in place where there is such a thing, in groups of 2, 4 and 8 as far as there are
+// devices, and of all devices; on GPUs each pair by the largest size too. Sizes: those asked for, otherwise 16 to 256
+// MiB, on a processor 1 to 16 MiB.
+std::vector<CollectiveCase> standard_collective_cases(bool is_gpu, int devices, DType dtype,
+                                                      std::span<const int64_t> bytes = {});
+
+struct CollectivesOptions {
+  TimingOptions timing;  // flush_bytes has no effect: nccl-tests leaves caches alone
+  CommunicatorOptions communicator;
+};
+
+// Samples are the mean over the devices of each one's own time, of executions queued back to back. Every element of
+// every rank's result is compared, before and after the timing, with what it must be: inputs are small integers whose
+// sums are exact in bf16 in any order. (In place, results feed the next execution while timed, and the inputs are
+// restored for the check.) Details: "devices", "place", "bytes", "count", "wrong", "reduction", "root", "algorithm
+// bandwidth", "bus bandwidth", "time". Throws Error, e.g. kResource where the buffers do not fit.
+Measurement run_collective(Communicator& communicator, const CollectiveCase& collective_case,
+                           const CollectivesOptions& options, const std::optional<DevicePeak>& peak);
+
+// All cases, in groups of the first `ranks` devices; `measured` hears of each at once. What cannot be measured is left
+// out, with the reason in `skipped`.
+std::vector<Measurement> run_collectives(std::span<const std::shared_ptr<Device>> devices,
+                                         std::span<const CollectiveCase> cases, const CollectivesOptions& options,
+                                         const std::optional<DevicePeak>& peak, std::vector<std::string>& skipped,
+                                         const std::function<void(const Measurement&)>& measured = {});
+
+// What nccl-tests would print of these: a table for each group and type, a line for each size, out of place and in
+// place beside each other, the median for the time, wrong elements of all ranks; then the mean of the table's bus
+// bandwidths. Measurements of other benchmarks and of pairs are passed over.
+std::string format_nccl_table(std::span<const Measurement> measurements);
+
+}  // namespace causeway

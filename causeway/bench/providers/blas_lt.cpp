@@ -1,0 +1,155 @@
+#include "causeway/bench/providers/blas_lt.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "causeway/base/error.h"
+
+namespace causeway {
+namespace {
+
+constexpr int kMostWorkspace = 1;  // attribute of preferences, alike in both
+
+// What the heuristics answer: it begins with the algorithm, which is all that is used. cuBLASLt's has 96 bytes,
+// hipBLASLt's 56.
+using Heuristic = std::array<uint64_t, 16>;
+
+struct Functions {
+  int (*create)(void** handle) = nullptr;
+  int (*destroy)(void* handle) = nullptr;
+  int (*description_create)(void** description, int compute, int scale_type) = nullptr;
+  int (*description_destroy)(void* description) = nullptr;
+  int (*description_set)(void* description, int attribute, const void* value, size_t bytes) = nullptr;
+  int (*layout_create)(void** layout, int type, uint64_t rows, uint64_t columns, int64_t leading) = nullptr;
+  int (*layout_destroy)(void* layout) = nullptr;
+  int (*preference_create)(void** preference) = nullptr;
+  int (*preference_destroy)(void* preference) = nullptr;
+  int (*preference_set)(void* preference, int attribute, const void* value, size_t bytes) = nullptr;
+  int (*heuristic)(void* handle, void* description, void* a, void* b, void* c, void* d, void* preference, int asked,
+                   Heuristic* found, int* count) = nullptr;
+  int (*matmul)(void* handle, void* description, const void* alpha, const void* a, void* a_layout, const void* b,
+                void* b_layout, const void* beta, const void* c, void* c_layout, void* d, void* d_layout,
+                const void* algorithm, void* workspace, size_t workspace_bytes, void* stream) = nullptr;
+
+  Functions(const VendorLibrary& library, const std::string& prefix) {
+    const auto bind = [&](auto& function, const char* name) { library.bind(function, (prefix + name).c_str()); };
+    bind(create, "Create");
+    bind(destroy, "Destroy");
+    bind(description_create, "MatmulDescCreate");
+    bind(description_destroy, "MatmulDescDestroy");
+    bind(description_set, "MatmulDescSetAttribute");
+    bind(layout_create, "MatrixLayoutCreate");
+    bind(layout_destroy, "MatrixLayoutDestroy");
+    bind(preference_create, "MatmulPreferenceCreate");
+    bind(preference_destroy, "MatmulPreferenceDestroy");
+    bind(preference_set, "MatmulPreferenceSetAttribute");
+    bind(heuristic, "MatmulAlgoGetHeuristic");
+    bind(matmul, "Matmul");
+  }
+};
+
+// One library opened on one device.
+struct Opened {
+  GpuDevice& device;
+  BlasLtDialect dialect;
+  Functions functions;
+  LibraryHandle handle;
+  DeviceBuffer workspace;
+
+  Opened(GpuDevice& gpu, const VendorLibrary& library, const BlasLtDialect& speech)
+      : device(gpu), dialect(speech), functions(library, speech.prefix), handle(functions.destroy) {
+    device.synchronize();  // binds the device to this thread
+    check(functions.create(handle.out()), "start");
+    workspace = device.allocate(kMatmulWorkspaceBytes);
+  }
+  void check(int status, const char* doing) const { check_call(dialect.library, status, doing); }
+};
+
+// The library counts along columns: it is asked for C^T = B A^T.
+class PreparedBlasLt : public PreparedMatmul {
+ public:
+  PreparedBlasLt(std::shared_ptr<const Opened> opened, const MatmulWorkload& w, bool fast_accumulation, void* a,
+                 void* b, void* c)
+      : opened_(std::move(opened)),
+        a_(a),
+        b_(b),
+        c_(c),
+        description_(opened_->functions.description_destroy),
+        a_layout_(opened_->functions.layout_destroy),
+        b_layout_(opened_->functions.layout_destroy),
+        c_layout_(opened_->functions.layout_destroy) {
+    const BlasLtDialect& dialect = opened_->dialect;
+    const Functions& lt = opened_->functions;
+    if (size_bytes(w.operands) == 1 && !dialect.has_8_bit) throw_no_product(dialect.library, dialect.why_not_8_bit);
+    if (size_bytes(w.operands) != 1 && fast_accumulation)
+      throw_no_product(dialect.library, "fast accumulation is for 8-bit operands alone");
+    const int operands = gpu_library_type(dialect.library, w.operands);
+    const int result = gpu_library_type(dialect.library, w.result());
+    const int f32 = gpu_library_type(dialect.library, DType::kF32);
+    opened_->check(lt.description_create(description_.out(), dialect.compute_f32, f32), "describe a product");
+    opened_->check(lt.description_set(description_.get(), dialect.transpose_first, &dialect.transposed, sizeof(int)),
+                   "transpose an operand");
+    if (const int8_t on = 1; fast_accumulation)
+      opened_->check(lt.description_set(description_.get(), dialect.fast_accumulation, &on, sizeof(on)),
+                     "accumulate fast");
+    const auto m = static_cast<uint64_t>(w.m), n = static_cast<uint64_t>(w.n), k = static_cast<uint64_t>(w.k);
+    opened_->check(lt.layout_create(b_layout_.out(), operands, k, n, w.k), "describe an operand");
+    opened_->check(lt.layout_create(a_layout_.out(), operands, k, m, w.k), "describe an operand");
+    opened_->check(lt.layout_create(c_layout_.out(), result, n, m, w.n), "describe the result");
+    LibraryHandle preference(lt.preference_destroy);
+    opened_->check(lt.preference_create(preference.out()), "state preferences");
+    opened_->check(lt.preference_set(preference.get(), kMostWorkspace, &kMatmulWorkspaceBytes, sizeof(size_t)),
+                   "state the workspace");
+    int count = 0;
+    opened_->check(lt.heuristic(opened_->handle.get(), description_.get(), b_layout_.get(), a_layout_.get(),
+                                c_layout_.get(), c_layout_.get(), preference.get(), 1, &heuristic_, &count),
+                   "choose an algorithm");
+    if (count == 0)
+      throw_no_product(dialect.library, fmt::format("{} has no algorithm for this product", dialect.library.product));
+  }
+
+  void run() override {
+    const float one = 1, zero = 0;
+    const DeviceBuffer& workspace = opened_->workspace;
+    opened_->check(opened_->functions.matmul(opened_->handle.get(), description_.get(), &one, b_, b_layout_.get(), a_,
+                                             a_layout_.get(), &zero, c_, c_layout_.get(), c_, c_layout_.get(),
+                                             &heuristic_, workspace.data(), workspace.bytes, opened_->device.stream()),
+                   "multiply");
+  }
+
+ private:
+  std::shared_ptr<const Opened> opened_;
+  void *a_, *b_, *c_;
+  LibraryHandle description_, a_layout_, b_layout_, c_layout_;
+  Heuristic heuristic_{};
+};
+
+class BlasLt : public MatmulProvider {
+ public:
+  BlasLt(GpuDevice& device, const VendorLibrary& library, const BlasLtDialect& dialect, bool fast_accumulation)
+      : opened_(std::make_shared<Opened>(device, library, dialect)),
+        fast_accumulation_(fast_accumulation),
+        name_(fmt::format("{} {}{}", dialect.library.product, dialect.version(library, opened_->handle.get()),
+                          fast_accumulation ? " (fast accumulation)" : "")) {}
+
+  std::string name() const override { return name_; }
+  std::unique_ptr<PreparedMatmul> prepare(const MatmulWorkload& workload, void* a, void* b, void* c) override {
+    return std::make_unique<PreparedBlasLt>(opened_, workload, fast_accumulation_, a, b, c);
+  }
+
+ private:
+  std::shared_ptr<const Opened> opened_;
+  bool fast_accumulation_;
+  std::string name_;
+};
+
+}  // namespace
+
+std::unique_ptr<MatmulProvider> make_blas_lt(GpuDevice& device, const VendorLibrary& library,
+                                             const BlasLtDialect& dialect, bool fast_accumulation) {
+  CAUSEWAY_CHECK(!fast_accumulation || dialect.fast_accumulation != 0);
+  return std::make_unique<BlasLt>(device, library, dialect, fast_accumulation);
+}
+
+}  // namespace causeway

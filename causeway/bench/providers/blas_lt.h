@@ -1,0 +1,34 @@
+// Products by NVIDIA's cuBLASLt and AMD's hipBLASLt, which have the same functions and structures but for the prefix of
+// their names and a few numbers.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "causeway/bench/providers/matmul_library.h"
+
+namespace causeway {
+
+struct BlasLtDialect {
+  MatmulLibrary library;
+  std::string prefix;  // of every function: "cublasLt"
+  // Numbers of the library's enumerations.
+  int compute_f32 = 0;        // a type of computation
+  int transposed = 0;         // an operation on an operand
+  int transpose_first = 0;    // attribute of a product: the operation on its first operand, int32
+  int fast_accumulation = 0;  // attribute of a product, int8; 0: there is none
+  bool has_8_bit = true;      // with the encodings that Causeway has: those of the Open Compute Project
+  std::string why_not_8_bit;  // otherwise
+  // "12.8.4".
+  std::string (*version)(const VendorLibrary& library, void* handle) = nullptr;
+};
+
+// Products by the library, with the algorithm that its heuristics put first and 32 MiB of workspace. With
+// `fast_accumulation`, 8-bit operands alone, and sums are kept in the multiplier's own precision.
+std::unique_ptr<MatmulProvider> make_blas_lt(GpuDevice& device, const VendorLibrary& library,
+                                             const BlasLtDialect& dialect, bool fast_accumulation = false);
+
+// What libraries are given to work in: as much as PyTorch gives them on Hopper.
+inline constexpr size_t kMatmulWorkspaceBytes = size_t{32} << 20;
+
+}  // namespace causeway

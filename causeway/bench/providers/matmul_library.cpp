@@ -1,0 +1,93 @@
+#include "causeway/bench/providers/matmul_library.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "causeway/base/error.h"
+
+namespace causeway {
+namespace {
+
+// The paths below the packages of every Python that the machine or an active environment has.
+std::vector<std::string> package_files(const std::vector<std::string>& paths) {
+  std::vector<std::string> prefixes;
+  for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"})
+    if (const char* value = std::getenv(variable); value != nullptr) prefixes.push_back(std::string(value) + "/lib");
+  prefixes.insert(prefixes.end(), {"/usr/local/lib", "/usr/lib", "/opt/conda/lib"});
+  std::vector<std::string> files;
+  for (const std::string& prefix : prefixes) {
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(prefix, error)) {
+      if (!entry.path().filename().string().starts_with("python3")) continue;
+      for (const char* packages : {"site-packages", "dist-packages"})
+        for (const std::string& path : paths) files.push_back(entry.path() / packages / path);
+    }
+  }
+  return files;
+}
+
+}  // namespace
+
+VendorLibrary open_matmul_library(const MatmulLibrary& library, const std::string& file) {
+  std::vector<std::string> names = {file};
+  if (file.empty()) {
+    names = library.files;
+    const std::vector<std::string> packaged = package_files(library.in_packages);
+    names.insert(names.end(), packaged.begin(), packaged.end());
+  }
+  return VendorLibrary(names, library.provider,
+                       fmt::format("{} --library {}=FILE names one elsewhere.", library.install, library.provider),
+                       library.product);
+}
+
+GpuDevice& require_gpu(Device& device, Target::Family family, const MatmulLibrary& library) {
+  auto* gpu = dynamic_cast<GpuDevice*>(&device);
+  if (gpu == nullptr || device.target().family != family)
+    throw Error(ErrorKind::kUnsupported,
+                fmt::format("{} runs on {} GPUs alone", library.product,
+                            family == Target::Family::kNvptx ? "NVIDIA's" : "AMD's"),
+                library.provider, fmt::format("Leave it out for {}.", device.name()));
+  return *gpu;
+}
+
+CpuDevice& require_processor(Device& device, const MatmulLibrary& library) {
+  auto* processor = dynamic_cast<CpuDevice*>(&device);
+  if (processor == nullptr)
+    throw Error(ErrorKind::kUnsupported, fmt::format("{} is measured on the processor alone", library.product),
+                library.provider, fmt::format("Leave it out for {}.", device.name()));
+  return *processor;
+}
+
+void throw_no_product(const MatmulLibrary& library, const std::string& what) {
+  throw Error(ErrorKind::kUnsupported, what, library.provider, "The other providers are measured.");
+}
+
+void throw_no_product(const MatmulLibrary& library, DType operands) {
+  throw_no_product(library, fmt::format("{} does not multiply {}", library.product, dtype_name(operands)));
+}
+
+void check_call(const MatmulLibrary& library, int status, const char* doing) {
+  if (status != 0)
+    throw_no_product(library, fmt::format("{} could not {} (status {})", library.product, doing, status));
+}
+
+int gpu_library_type(const MatmulLibrary& library, DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return 0;
+    case DType::kF16:
+      return 2;
+    case DType::kBF16:
+      return 14;
+    case DType::kF8E4M3:
+      return 28;
+    case DType::kF8E5M2:
+      return 29;
+    default:
+      throw_no_product(library, dtype);
+  }
+}
+
+}  // namespace causeway

@@ -1,0 +1,128 @@
+// OpenBLAS, declared after its cblas.h (0.3.21), with as many threads as the device has.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "causeway/bench/providers/matmul_library.h"
+
+namespace causeway {
+namespace {
+
+constexpr int kRowMajor = 101, kAsItIs = 111, kTransposed = 112;
+constexpr int64_t kMostConverted = int64_t{1} << 30;  // elements in one call: counts are 32 bits wide
+
+const MatmulLibrary& openblas() {
+  static const MatmulLibrary library = {"openblas",
+                                        "OpenBLAS",
+                                        {"libopenblas.so.0", "libopenblasp.so.0", "/opt/conda/lib/libopenblas.so.0"},
+                                        {},
+                                        "Install libopenblas0 (Debian, Ubuntu) or openblas (Fedora, Arch, conda)."};
+  return library;
+}
+
+struct OpenBlas {
+  char* (*config)() = nullptr;
+  char* (*core)() = nullptr;
+  void (*set_threads)(int count) = nullptr;
+  int (*threads)() = nullptr;
+  void (*sgemm)(int order, int a_operation, int b_operation, int m, int n, int k, float alpha, const float* a,
+                int a_leading, const float* b, int b_leading, float beta, float* c, int c_leading) = nullptr;
+  // Only in libraries built with them.
+  void (*sbgemm)(int order, int a_operation, int b_operation, int m, int n, int k, float alpha, const uint16_t* a,
+                 int a_leading, const uint16_t* b, int b_leading, float beta, float* c, int c_leading) = nullptr;
+  void (*to_bf16)(int count, const float* from, int from_step, uint16_t* to, int to_step) = nullptr;
+
+  explicit OpenBlas(const VendorLibrary& library) {
+    library.bind(config, "openblas_get_config");
+    library.bind(core, "openblas_get_corename");
+    library.bind(set_threads, "openblas_set_num_threads");
+    library.bind(threads, "openblas_get_num_threads");
+    library.bind(sgemm, "cblas_sgemm");
+    library.bind_if_present(sbgemm, "cblas_sbgemm");
+    library.bind_if_present(to_bf16, "cblas_sbstobf16");
+    if (std::string_view(config()).find("USE64BITINT") != std::string_view::npos)
+      throw_no_product(openblas(), "this OpenBLAS counts in 64 bits, under the names of functions that count in 32");
+  }
+  bool has_bf16() const { return sbgemm != nullptr && to_bf16 != nullptr; }
+};
+
+struct Operands {
+  int m, n, k;
+  void *a, *b, *c;
+};
+
+class F32Product : public PreparedMatmul {
+ public:
+  F32Product(const OpenBlas& blas, const Operands& operands) : blas_(blas), o_(operands) {}
+  void run() override {
+    blas_.sgemm(kRowMajor, kAsItIs, kTransposed, o_.m, o_.n, o_.k, 1, static_cast<const float*>(o_.a), o_.k,
+                static_cast<const float*>(o_.b), o_.k, 0, static_cast<float*>(o_.c), o_.n);
+  }
+
+ private:
+  OpenBlas blas_;
+  Operands o_;
+};
+
+// The library's product of bf16 operands is f32: its rounding is part of what is timed.
+class Bf16Product : public PreparedMatmul {
+ public:
+  Bf16Product(const OpenBlas& blas, Device& device, const Operands& operands)
+      : blas_(blas),
+        o_(operands),
+        elements_(int64_t{operands.m} * operands.n),
+        sums_(device.allocate(static_cast<size_t>(elements_) * sizeof(float))) {}
+  void run() override {
+    auto* sums = reinterpret_cast<float*>(sums_.data());
+    blas_.sbgemm(kRowMajor, kAsItIs, kTransposed, o_.m, o_.n, o_.k, 1, static_cast<const uint16_t*>(o_.a), o_.k,
+                 static_cast<const uint16_t*>(o_.b), o_.k, 0, sums, o_.n);
+    for (int64_t first = 0; first < elements_; first += kMostConverted)
+      blas_.to_bf16(static_cast<int>(std::min(kMostConverted, elements_ - first)), sums + first, 1,
+                    static_cast<uint16_t*>(o_.c) + first, 1);
+  }
+
+ private:
+  OpenBlas blas_;
+  Operands o_;
+  int64_t elements_;
+  DeviceBuffer sums_;
+};
+
+class OpenBlasProvider : public MatmulProvider {
+ public:
+  OpenBlasProvider(CpuDevice& device, const VendorLibrary& library) : device_(device), blas_(library) {
+    blas_.set_threads(device.thread_count());
+    // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...".
+    const std::string_view config = blas_.config();
+    const size_t second_space = config.find(' ', config.find(' ') + 1);
+    name_ = fmt::format("{} for {}", config.substr(0, second_space), blas_.core());
+    if (blas_.threads() != device.thread_count()) name_ += fmt::format(" ({} threads)", blas_.threads());
+    if (blas_.has_bf16()) name_ += " (bf16: f32 sums, then rounded)";
+  }
+
+  std::string name() const override { return name_; }
+
+  std::unique_ptr<PreparedMatmul> prepare(const MatmulWorkload& w, void* a, void* b, void* c) override {
+    const Operands operands = {static_cast<int>(w.m), static_cast<int>(w.n), static_cast<int>(w.k), a, b, c};
+    blas_.set_threads(device_.thread_count());
+    if (w.operands == DType::kF32) return std::make_unique<F32Product>(blas_, operands);
+    if (w.operands != DType::kBF16) throw_no_product(openblas(), w.operands);
+    if (!blas_.has_bf16()) throw_no_product(openblas(), "this OpenBLAS was built without products of bf16");
+    return std::make_unique<Bf16Product>(blas_, device_, operands);
+  }
+
+ private:
+  CpuDevice& device_;
+  OpenBlas blas_;
+  std::string name_;
+};
+
+}  // namespace
+
+std::unique_ptr<MatmulProvider> open_openblas(Device& device, const std::string& file) {
+  CpuDevice& processor = require_processor(device, openblas());
+  return std::make_unique<OpenBlasProvider>(processor, open_matmul_library(openblas(), file));
+}
+
+}  // namespace causeway

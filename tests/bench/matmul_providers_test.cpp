@@ -1,0 +1,157 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "causeway/base/error.h"
+#include "causeway/bench/gemm_benchmark.h"
+#include "causeway/bench/providers/open_providers.h"
+#include "causeway/device/open_device.h"
+#include "causeway/tensor/runtime.h"
+
+namespace causeway {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+Device& processor() {
+  Runtime::use_device("cpu");
+  return Runtime::current().device();
+}
+
+std::string message_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+// Times two products of every type asked for and expects all of the provider's to be right.
+void expect_right_products(const std::string& name, DType operands) {
+  std::vector<std::string> absent;
+  const auto providers = open_matmul_providers(processor(), {"causeway", name}, {}, absent);
+  if (providers.size() < 2) GTEST_SKIP() << absent.at(0);
+  GemmOptions options;
+  options.timing.samples = 2;
+  options.timing.rounds = 2;
+  options.timing.warm_up_seconds = 0;
+  for (const MatmulWorkload& workload :
+       {MatmulWorkload{96, 160, 224, operands}, MatmulWorkload{33, 17, 129, operands}}) {
+    std::vector<std::string> skipped;
+    const std::vector<Measurement> measurements =
+        run_gemm(processor(), {"squares", workload}, providers, options, {}, skipped);
+    if (measurements.size() < 2) {
+      ASSERT_EQ(skipped.size(), 1u);
+      EXPECT_THAT(skipped[0], AllOf(StartsWith(providers[1]->name()), HasSubstr(dtype_name(operands))));
+      GTEST_SKIP() << skipped[0];
+    }
+    EXPECT_THAT(skipped, ElementsAre());
+    EXPECT_EQ(measurements[0].provider, "Causeway");
+    EXPECT_EQ(measurements[1].provider, providers[1]->name());
+    for (const Measurement& measurement : measurements) {
+      EXPECT_TRUE(measurement.correct) << measurement.provider << ": " << measurement.check;
+      EXPECT_EQ(measurement.workload, workload.name());
+      EXPECT_EQ(measurement.rounds.size(), 2u);
+    }
+  }
+}
+
+TEST(MatmulProviders, OpenBlasMultipliesF32) { expect_right_products("openblas", DType::kF32); }
+TEST(MatmulProviders, OpenBlasMultipliesBf16) { expect_right_products("openblas", DType::kBF16); }
+TEST(MatmulProviders, OneDnnMultipliesF32) { expect_right_products("onednn", DType::kF32); }
+TEST(MatmulProviders, OneDnnMultipliesBf16) { expect_right_products("onednn", DType::kBF16); }
+
+TEST(MatmulProviders, TwoProvidersAreTwoRightMeasurements) {
+  std::vector<std::unique_ptr<MatmulProvider>> providers;
+  providers.push_back(make_causeway_matmul(processor()));
+  providers.push_back(make_causeway_matmul(processor()));
+  GemmOptions options;
+  options.timing = {.samples = 3, .rounds = 3, .warm_up_seconds = 0};
+  std::vector<std::string> skipped;
+  const std::vector<Measurement> measurements =
+      run_gemm(processor(), {"squares", {64, 64, 64, DType::kF32}}, providers, options, {}, skipped);
+  ASSERT_EQ(measurements.size(), 2u);
+  for (const Measurement& measurement : measurements) {
+    EXPECT_TRUE(measurement.correct) << measurement.check;
+    EXPECT_EQ(measurement.size, 64);
+    EXPECT_EQ(measurement.rounds.size(), 3u);
+    EXPECT_THAT(measurement.check, StartsWith("256 elements against sums in double"));
+  }
+  EXPECT_THAT(skipped, ElementsAre());
+}
+
+TEST(MatmulProviders, NamesInTheOrderGivenEachOnce) {
+  std::vector<std::string> skipped;
+  const auto providers = open_matmul_providers(processor(), {"causeway", "cublas", "causeway"}, {}, skipped);
+  ASSERT_EQ(providers.size(), 1u);
+  EXPECT_EQ(providers[0]->name(), "Causeway");
+  EXPECT_THAT(skipped, ElementsAre("cublas: cuBLAS runs on NVIDIA's GPUs alone. Leave it out for cpu."));
+}
+
+TEST(MatmulProviders, NoNamesAreAllThatFitTheDevice) {
+  std::vector<std::string> skipped;
+  const auto providers = open_matmul_providers(processor(), {}, {}, skipped);
+  // Causeway, OpenBLAS and oneDNN: each is there or its absence is told.
+  EXPECT_EQ(providers.size() + skipped.size(), 3u);
+  ASSERT_FALSE(providers.empty());
+  EXPECT_EQ(providers[0]->name(), "Causeway");
+  for (const std::string& sentence : skipped)
+    EXPECT_THAT(sentence, AllOf(HasSubstr("cannot be opened"), HasSubstr("Install lib"), Not(HasSubstr("driver"))));
+}
+
+TEST(MatmulProviders, UnknownNamesBringTheNearest) {
+  std::vector<std::string> skipped;
+  EXPECT_THAT(message_of([&] { open_matmul_providers(processor(), {"openblass"}, {}, skipped); }),
+              AllOf(StartsWith("--provider: 'openblass' is no provider of matrix products"),
+                    HasSubstr("Did you mean 'openblas'?"), HasSubstr("cublaslt-fast")));
+  EXPECT_THAT(message_of([&] { open_matmul_providers(processor(), {"xxxxxxxx"}, {}, skipped); }),
+              AllOf(HasSubstr("Known: causeway, cublaslt, cublas, cublaslt-fast, hipblaslt, openblas, onednn."),
+                    Not(HasSubstr("Did you mean"))));
+  EXPECT_THAT(
+      message_of([&] { open_matmul_providers(processor(), {}, {{"onedn", "/x.so"}}, skipped); }),
+      AllOf(StartsWith("--library: 'onedn' is no library that is opened"), HasSubstr("Did you mean 'onednn'?")));
+  // Causeway's kernels are in no library's file.
+  EXPECT_THAT(message_of([&] { open_matmul_providers(processor(), {}, {{"causeway", "/x.so"}}, skipped); }),
+              HasSubstr("'causeway' is no library that is opened"));
+  EXPECT_THAT(skipped, ElementsAre());
+}
+
+TEST(MatmulProviders, AnAbsentFileIsAnErrorThatSaysWhatToInstall) {
+  std::vector<std::string> skipped;
+  const std::string message = message_of(
+      [&] { open_matmul_providers(processor(), {"openblas"}, {{"openblas", "/absent/libopenblas.so"}}, skipped); });
+  EXPECT_THAT(message, AllOf(StartsWith("openblas: OpenBLAS cannot be opened: /absent/libopenblas.so: "),
+                             HasSubstr("Install libopenblas0 (Debian, Ubuntu)"), HasSubstr("--library openblas=FILE")));
+  EXPECT_THAT(message_of([] { open_onednn(processor(), "/absent/libdnnl.so"); }),
+              AllOf(StartsWith("onednn: oneDNN cannot be opened: /absent/libdnnl.so: "), HasSubstr("libdnnl2")));
+}
+
+TEST(MatmulProviders, AnotherLibrarysFileIsRefused) {
+  std::vector<std::string> skipped;
+  // The C library is there and exports nothing of oneDNN's.
+  const auto providers = open_matmul_providers(processor(), {"onednn"}, {{"onednn", "libc.so.6"}}, skipped);
+  EXPECT_TRUE(providers.empty());
+  ASSERT_EQ(skipped.size(), 1u);
+  EXPECT_THAT(skipped[0], AllOf(StartsWith("onednn: libc.so.6"), HasSubstr("dnnl_version")));
+}
+
+TEST(MatmulProviders, EachLibraryIsForItsDevices) {
+  EXPECT_THAT(message_of([] { open_hipblaslt(processor()); }),
+              AllOf(HasSubstr("hipBLASLt runs on AMD's GPUs alone"), HasSubstr("Leave it out for cpu.")));
+  EXPECT_THAT(message_of([] { open_cublaslt(processor(), {}, true); }),
+              HasSubstr("cuBLASLt runs on NVIDIA's GPUs alone"));
+  const auto emulator = open_device("emulator:gfx942");
+  EXPECT_THAT(message_of([&] { open_openblas(*emulator); }), HasSubstr("OpenBLAS is measured on the processor alone"));
+  std::vector<std::string> skipped;
+  EXPECT_EQ(open_matmul_providers(*emulator, {}, {}, skipped).size(), 1u);
+  EXPECT_THAT(skipped, ElementsAre());
+}
+
+}  // namespace
+}  // namespace causeway

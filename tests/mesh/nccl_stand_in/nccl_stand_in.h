@@ -1,0 +1,32 @@
+// What the stand-in for libnccl.so.2 was asked.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+struct NcclCall {
+  std::string function;  // "ncclAllReduce"
+  const void* from = nullptr;
+  void* to = nullptr;
+  size_t count = 0;
+  int type = 0;
+  int detail = 0;  // operation, root or peer
+  int rank = 0;
+  void* stream = nullptr;
+
+  bool operator==(const NcclCall&) const = default;
+};
+
+struct NcclStandIn {
+  // What it pretends.
+  int version = 22705;
+  int init_result = 0;
+  int call_result = 0;   // of every operation
+  int group_result = 0;  // of ncclGroupEnd
+
+  std::vector<int> devices;     // of ncclCommInitAll
+  std::string nvls_at_start;    // NCCL_NVLS_ENABLE then
+  std::vector<NcclCall> calls;  // with "group {" and "}" between them
+  int communicators = 0;        // alive
+};
