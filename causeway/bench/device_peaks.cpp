@@ -6,7 +6,7 @@
 #include <cctype>
 #include <set>
 
-#include "causeway/bench/system_files.h"
+#include "causeway/bench/telemetry/system_files.h"
 
 namespace causeway {
 namespace {

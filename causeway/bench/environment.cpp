@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "causeway/base/thread_pool.h"
-#include "causeway/bench/system_files.h"
+#include "causeway/bench/telemetry/system_files.h"
 
 namespace causeway {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "causeway/bench/device_peaks.h"
 #include "causeway/bench/result.h"
-#include "causeway/bench/results_store.h"
-#include "causeway/bench/telemetry.h"
+#include "causeway/bench/results/results_store.h"
+#include "causeway/bench/telemetry/telemetry.h"
 #include "causeway/device/device.h"
 
 namespace causeway {
@@ -25,7 +25,8 @@ struct SessionOptions {
 
 class BenchmarkSession {
  public:
-  // Opens the device; the run begins in the store with the first figure. Throws as Runtime::use_device() and ResultsStore do.
+  // Opens the device; the run begins in the store with the first figure. Throws as Runtime::use_device() and
+  // ResultsStore do.
   explicit BenchmarkSession(const SessionOptions& options);
   ~BenchmarkSession();
 

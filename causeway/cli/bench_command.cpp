@@ -6,10 +6,10 @@
 #include <memory>
 
 #include "causeway/base/error.h"
-#include "causeway/bench/compare.h"
 #include "causeway/bench/gemm_benchmark.h"
 #include "causeway/bench/providers/open_providers.h"
-#include "causeway/bench/results_file.h"
+#include "causeway/bench/results/compare.h"
+#include "causeway/bench/results/results_file.h"
 #include "causeway/bench/session.h"
 #include "causeway/cli/commands.h"
 

@@ -5,10 +5,10 @@
 #include <memory>
 
 #include "causeway/base/error.h"
-#include "causeway/bench/compare.h"
-#include "causeway/bench/report.h"
-#include "causeway/bench/results_file.h"
-#include "causeway/bench/results_store.h"
+#include "causeway/bench/report/report.h"
+#include "causeway/bench/results/compare.h"
+#include "causeway/bench/results/results_file.h"
+#include "causeway/bench/results/results_store.h"
 #include "causeway/cli/commands.h"
 
 namespace causeway {

@@ -1,4 +1,4 @@
-#include "causeway/bench/compare.h"
+#include "causeway/bench/results/compare.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Hourly costs: the shipped table, matching devices by name, and what is said about files that are wrong.
-#include "causeway/bench/cost_table.h"
+#include "causeway/bench/report/cost_table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

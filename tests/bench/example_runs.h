@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "causeway/bench/report.h"
+#include "causeway/bench/report/report.h"
 
 namespace causeway {
 

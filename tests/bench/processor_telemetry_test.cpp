@@ -1,11 +1,11 @@
-#include "causeway/bench/processor_telemetry.h"
+#include "causeway/bench/telemetry/processor_telemetry.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <thread>
 
-#include "causeway/bench/rapl.h"
+#include "causeway/bench/telemetry/rapl.h"
 #include "tests/bench/temporary_tree.h"
 
 namespace causeway {

@@ -1,5 +1,5 @@
 // Published baselines: what is shipped, and what is said about files that are wrong.
-#include "causeway/bench/published_results.h"
+#include "causeway/bench/report/published_results.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

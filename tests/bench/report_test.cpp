@@ -1,5 +1,5 @@
 // The report page as a file: self-contained, small, and safe whatever text the results hold.
-#include "causeway/bench/report.h"
+#include "causeway/bench/report/report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
-#include "causeway/bench/shipped_text.h"
+#include "causeway/bench/report/shipped_text.h"
 #include "tests/bench/example_runs.h"
 
 namespace causeway {

@@ -1,4 +1,4 @@
-#include "causeway/bench/results_file.h"
+#include "causeway/bench/results/results_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
-#include "causeway/bench/results_store.h"
+#include "causeway/bench/results/results_store.h"
 #include "tests/bench/example_runs.h"
 
 namespace causeway {

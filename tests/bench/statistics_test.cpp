@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "causeway/bench/inference.h"
+#include "causeway/bench/results/inference.h"
 
 namespace causeway {
 namespace {

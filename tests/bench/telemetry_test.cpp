@@ -1,4 +1,4 @@
-#include "causeway/bench/telemetry.h"
+#include "causeway/bench/telemetry/telemetry.h"
 
 #include <dlfcn.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "causeway/bench/report.h"
+#include "causeway/bench/report/report.h"
 
 #include <algorithm>
 #include <array>
@@ -11,7 +11,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
-#include "causeway/bench/shipped_text.h"
+#include "causeway/bench/report/shipped_text.h"
 #include "causeway/bench/statistics.h"
 
 namespace causeway {
@@ -297,7 +297,7 @@ std::string replaced(const std::string& text, std::string_view mark, std::string
 std::string report_html(const std::vector<BenchmarkRun>& runs, const CostTable& costs,
                         const std::vector<PublishedResult>& published, const std::vector<RegressionMark>& regressions) {
   const auto part = [](const char* name) {
-    return std::string(shipped_benchmark_text(fmt::format("causeway/bench/report_page/{}", name)));
+    return std::string(shipped_benchmark_text(fmt::format("causeway/bench/report/page/{}", name)));
   };
   std::string script;
   for (const char* name : {"results.js", "drawing.js", "bars.js", "curves.js", "history.js", "cost.js", "page.js"})

@@ -1,4 +1,4 @@
-#include "causeway/bench/inference.h"
+#include "causeway/bench/results/inference.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "causeway/bench/sqlite.h"
+#include "causeway/bench/results/sqlite.h"
 
 #include <sqlite3.h>
 

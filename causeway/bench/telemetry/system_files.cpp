@@ -1,4 +1,4 @@
-#include "causeway/bench/system_files.h"
+#include "causeway/bench/telemetry/system_files.h"
 
 #include <algorithm>
 #include <charconv>

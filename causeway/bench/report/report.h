@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "causeway/bench/cost_table.h"
-#include "causeway/bench/published_results.h"
+#include "causeway/bench/report/cost_table.h"
+#include "causeway/bench/report/published_results.h"
 #include "causeway/bench/result.h"
 
 namespace causeway {

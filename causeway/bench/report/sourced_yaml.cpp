@@ -1,4 +1,4 @@
-#include "causeway/bench/sourced_yaml.h"
+#include "causeway/bench/report/sourced_yaml.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,4 +1,4 @@
-#include "causeway/bench/telemetry.h"
+#include "causeway/bench/telemetry/telemetry.h"
 
 #include <fmt/format.h>
 
@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "causeway/base/error.h"
-#include "causeway/bench/nvml.h"
-#include "causeway/bench/pci_address.h"
-#include "causeway/bench/processor_telemetry.h"
-#include "causeway/bench/rocm_smi.h"
+#include "causeway/bench/telemetry/nvml.h"
+#include "causeway/bench/telemetry/pci_address.h"
+#include "causeway/bench/telemetry/processor_telemetry.h"
+#include "causeway/bench/telemetry/rocm_smi.h"
 
 namespace causeway {
 namespace {

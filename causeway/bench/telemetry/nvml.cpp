@@ -1,4 +1,4 @@
-#include "causeway/bench/nvml.h"
+#include "causeway/bench/telemetry/nvml.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "causeway/bench/pci_address.h"
+#include "causeway/bench/telemetry/pci_address.h"
 
 #include <array>
 

@@ -1,4 +1,4 @@
-#include "causeway/bench/rocm_smi.h"
+#include "causeway/bench/telemetry/rocm_smi.h"
 
 #include <fmt/format.h>
 

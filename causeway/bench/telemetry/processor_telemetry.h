@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "causeway/bench/telemetry.h"
+#include "causeway/bench/telemetry/telemetry.h"
 
 namespace causeway {
 

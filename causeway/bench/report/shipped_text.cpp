@@ -1,4 +1,4 @@
-#include "causeway/bench/shipped_text.h"
+#include "causeway/bench/report/shipped_text.h"
 
 #include "causeway/base/error.h"
 

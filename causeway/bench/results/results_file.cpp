@@ -1,4 +1,4 @@
-#include "causeway/bench/results_file.h"
+#include "causeway/bench/results/results_file.h"
 
 #include <algorithm>
 #include <charconv>
@@ -7,7 +7,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
-#include "causeway/bench/results_store.h"
+#include "causeway/bench/results/results_store.h"
 
 namespace causeway {
 namespace {

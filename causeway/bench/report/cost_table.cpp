@@ -1,12 +1,12 @@
-#include "causeway/bench/cost_table.h"
+#include "causeway/bench/report/cost_table.h"
 
 #include <algorithm>
 #include <cctype>
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
-#include "causeway/bench/shipped_text.h"
-#include "causeway/bench/sourced_yaml.h"
+#include "causeway/bench/report/shipped_text.h"
+#include "causeway/bench/report/sourced_yaml.h"
 
 namespace causeway {
 namespace {

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "causeway/bench/telemetry.h"
+#include "causeway/bench/telemetry/telemetry.h"
 
 namespace causeway {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "causeway/bench/result.h"
-#include "causeway/bench/sqlite.h"
+#include "causeway/bench/results/sqlite.h"
 #include "causeway/bench/statistics.h"
 
 namespace causeway {

@@ -1,4 +1,4 @@
-#include "causeway/bench/processor_telemetry.h"
+#include "causeway/bench/telemetry/processor_telemetry.h"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,8 @@
 #include <map>
 #include <sstream>
 
-#include "causeway/bench/rapl.h"
-#include "causeway/bench/system_files.h"
+#include "causeway/bench/telemetry/rapl.h"
+#include "causeway/bench/telemetry/system_files.h"
 
 namespace causeway {
 namespace {

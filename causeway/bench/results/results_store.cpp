@@ -1,4 +1,4 @@
-#include "causeway/bench/results_store.h"
+#include "causeway/bench/results/results_store.h"
 
 #include <bit>
 #include <cmath>

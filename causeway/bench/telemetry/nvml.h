@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "causeway/bench/telemetry.h"
+#include "causeway/bench/telemetry/telemetry.h"
 
 namespace causeway {
 

@@ -1,10 +1,10 @@
-#include "causeway/bench/published_results.h"
+#include "causeway/bench/report/published_results.h"
 
 #include <algorithm>
 
 #include "causeway/base/error.h"
-#include "causeway/bench/shipped_text.h"
-#include "causeway/bench/sourced_yaml.h"
+#include "causeway/bench/report/shipped_text.h"
+#include "causeway/bench/report/sourced_yaml.h"
 
 namespace causeway {
 namespace {

@@ -1,11 +1,11 @@
-#include "causeway/bench/compare.h"
+#include "causeway/bench/results/compare.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 
 #include "causeway/base/error.h"
-#include "causeway/bench/inference.h"
+#include "causeway/bench/results/inference.h"
 #include "causeway/bench/statistics.h"
 
 namespace causeway {
