@@ -60,6 +60,7 @@ void BenchmarkSession::begin() {
   run.command = options_.command;
   run.commit = program_commit();
   run.device = product_;
+  run.device_count = options_.device_count;
   run.architecture = device_->target().processor;
   DeviceEnvironment environment = {product_, {}, compiler_fingerprint()};
   if (auto* gpu = dynamic_cast<GpuDevice*>(device_.get())) environment.driver = gpu->info().software;
@@ -94,7 +95,7 @@ void BenchmarkSession::record(std::vector<Measurement> measurements) {
     judge(m);
     const std::string heading = m.benchmark + ", " + m.group;
     if (heading != heading_) {
-      fmt::print("\n{:<34}{:<8}{:<34}{:>11}{:>11}{:>11}{:>8}{:>6}\n", heading, "type", "provider", m.unit, "5 %",
+      fmt::print("\n{:<43} {:<8}{:<34}{:>10}{:>10}{:>10}{:>8}{:>6}\n", heading, "type", "provider", m.unit, "5 %",
                  "95 %", "of peak", "n");
       heading_ = heading;
     }
@@ -102,7 +103,7 @@ void BenchmarkSession::record(std::vector<Measurement> measurements) {
     // The slower end of the samples is the lower end of the rates.
     const double low = m.rate(m.higher_is_better() ? s.p95 : s.p5), high = m.rate(m.higher_is_better() ? s.p5 : s.p95);
     const std::string of_peak = m.peak ? fmt::format("{:.0f} %", 100 * headline(m) / *m.peak) : "n/a";
-    fmt::print("{:<34}{:<8}{:<34}{:>11}{:>11}{:>11}{:>8}{:>6}{}\n", m.workload, m.dtype, m.provider,
+    fmt::print("{:<43} {:<8}{:<34}{:>10}{:>10}{:>10}{:>8}{:>6}{}\n", m.workload, m.dtype, m.provider,
                figure(headline(m)), figure(low), figure(high), of_peak, s.samples,
                m.correct ? "" : "  WRONG: " + m.check);
     std::fflush(stdout);

@@ -20,6 +20,7 @@ struct SessionOptions {
   std::string device = "auto";
   std::filesystem::path store;  // empty: default_store_path()
   std::string command;          // as typed
+  int device_count = 1;         // how many the figures are of
   int samples = 100;            // wanted of each figure: fewer are a reason for distrust
 };
 
@@ -31,6 +32,7 @@ class BenchmarkSession {
   ~BenchmarkSession();
 
   Device& device() const { return *device_; }
+  const std::shared_ptr<Device>& shared_device() const { return device_; }
   bool is_gpu() const { return device_->target().is_gpu(); }
   const std::optional<DevicePeak>& peak() const { return peak_; }
   // Of the last cache before memory; 0 where it is not known.

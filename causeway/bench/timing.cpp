@@ -19,10 +19,12 @@ class CacheFlush {
 };
 
 // As it is timed, with the cache filled in between: under a power limit, clocks depend on the pauses too.
-void warm_up(Device& device, const TimedWork& work, CacheFlush& flush, double seconds) {
+// Returns the seconds of one execution.
+double warm_up(Device& device, const TimedWork& work, CacheFlush& flush, double seconds) {
   work();
   device.synchronize();
   const double start = now();
+  int executions = 0;
   // In batches that grow, so that the device is never idle for long.
   for (int batch = 1; now() - start < seconds; batch = std::min(64, 2 * batch)) {
     for (int i = 0; i < batch; ++i) {
@@ -30,7 +32,9 @@ void warm_up(Device& device, const TimedWork& work, CacheFlush& flush, double se
       work();
     }
     device.synchronize();
+    executions += batch;
   }
+  return executions == 0 ? 0 : (now() - start) / executions;
 }
 
 }  // namespace
@@ -39,12 +43,16 @@ std::vector<std::vector<std::vector<double>>> time_alternately(Device& device, s
                                                                const TimingOptions& options,
                                                                const std::function<void(size_t)>& after_round) {
   CacheFlush flush(device, options.flush_bytes);
+  double turn = 0;  // seconds of one execution of each
+  for (const TimedWork& work : contenders) turn += warm_up(device, work, flush, options.warm_up_seconds);
+  int wanted = options.samples;
+  if (options.limit_seconds > 0 && turn * wanted > options.limit_seconds)
+    wanted = std::min(wanted, std::max(options.rounds, static_cast<int>(options.limit_seconds / turn)));
   const double start = now();
-  for (const TimedWork& work : contenders) warm_up(device, work, flush, options.warm_up_seconds);
   std::vector<std::vector<std::vector<double>>> seconds(contenders.size());
   for (int round = 0; round < options.rounds; ++round) {
     if (round > 0 && options.limit_seconds > 0 && now() - start > options.limit_seconds) break;
-    const int samples = options.samples * (round + 1) / options.rounds - options.samples * round / options.rounds;
+    const int samples = wanted * (round + 1) / options.rounds - wanted * round / options.rounds;
     if (samples == 0) continue;
     for (size_t i = 0; i < contenders.size(); ++i) {
       // Another contender has run since: one execution that does not count.

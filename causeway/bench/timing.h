@@ -15,7 +15,8 @@ struct TimingOptions {
   int samples = 100;  // of each contender
   int rounds = 10;
   double warm_up_seconds = 0.3;  // of each contender
-  // No more samples are begun after this; every contender has a whole round at least. 0: no limit.
+  // Most time, warm-up aside: with less than `samples` would take, each round has fewer, one at least; no more rounds
+  // are begun when it is over. Every contender has a whole round at least. 0: no limit.
   double limit_seconds = 0;
   // Written between samples; 0: nothing is done to the cache.
   size_t flush_bytes = 0;
