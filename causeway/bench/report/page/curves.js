@@ -2,7 +2,8 @@
 // percentile, labels at the ends of the lines.
 
 // What a workload is besides its sizes: "all_reduce 16 MiB in place" and "all_reduce 32 MiB in place" are one line.
-const variantOf = (workload) => workload.replace(/(\d)[x×^*](?=\d)/g, "$1 ")
+const variantOf = (mark) => mark.workload.replace(", " + mark.group, "")
+                                    .replace(/(\d)[x×^*](?=\d)/g, "$1 ")
                                     .replace(/\d[\d.,]*\s*([KMGT]i?B|B|[kM])?(?![A-Za-z])/g, "")
                                     .replace(/\s+/g, " ")
                                     .trim();
@@ -11,12 +12,12 @@ const variantOf = (workload) => workload.replace(/(\d)[x×^*](?=\d)/g, "$1 ")
 function curveSeries(marks) {
   if (marks.some((m) => !m.published && !(m.size > 0))) return null;
   const alone = measuredIn(marks).length < 2;
-  const variants = new Set(marks.filter((m) => !m.published).map((m) => variantOf(m.workload)));
+  const variants = new Set(marks.filter((m) => !m.published).map((m) => variantOf(m)));
   const lines = new Map();
   for (let index = 0; index < marks.length; ++index) {
     const mark = marks[index];
     if (!(mark.size > 0)) return null;
-    const variant = variants.size > 1 && !mark.published ? variantOf(mark.workload) : "";
+    const variant = variants.size > 1 && !mark.published ? variantOf(mark) : "";
     const key = mark.series + "|" + variant;
     if (!lines.has(key)) lines.set(key, {key, variant, first: mark, indices: []});
     const line = lines.get(key);
