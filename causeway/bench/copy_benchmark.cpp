@@ -19,7 +19,7 @@
 namespace causeway {
 namespace {
 
-constexpr double kScalar = 0.4;
+constexpr float kScalar = 0.4f;
 constexpr int64_t kPieces = 64, kPieceBytes = 4096;
 constexpr int64_t kWhole = int64_t{256} << 20;  // bytes up to which copies are compared whole
 constexpr int64_t kSmallestRow = 256;           // elements that one partial sum of a dot product takes
@@ -112,9 +112,9 @@ constexpr std::array<StreamKernelFacts, 5> kStreamKernels = {{
 }};
 
 // What every element of the arrays ought to be. A kernel run again changes nothing, so it is enough to follow which
-// one runs next.
+// one runs next; in f32, as the arrays are.
 struct StreamValues {
-  double a = 0.1, b = 0.2, c = 0;
+  float a = 0.1f, b = 0.2f, c = 0;
 
   void follow(StreamKernel kernel) {
     switch (kernel) {
@@ -136,9 +136,9 @@ struct StreamValues {
   }
 };
 
-void fill(Device& device, void* array, int64_t elements, double value) {
+void fill(Device& device, void* array, int64_t elements, float value) {
   for (const auto& [at, bytes] : parts_of(elements * 4)) {
-    const std::vector<float> values(static_cast<size_t>(bytes / 4), static_cast<float>(value));
+    const std::vector<float> values(static_cast<size_t>(bytes / 4), value);
     device.copy_to_device(static_cast<std::byte*>(array) + at, values.data(), static_cast<size_t>(bytes));
   }
 }
@@ -372,7 +372,8 @@ std::vector<Measurement> run_stream(Device& device, int64_t elements, const Stre
         error = worst_error(device, arrays.a, expected.a, pieces);
         break;
       case StreamKernel::kDot:
-        error = worst_error(device, arrays.sum, expected.a * expected.b * static_cast<double>(elements), {{0, 4}});
+        error = worst_error(device, arrays.sum,
+                            static_cast<double>(expected.a) * expected.b * static_cast<double>(elements), {{0, 4}});
         break;
     }
     worst[i] = std::max(worst[i], error);
@@ -387,7 +388,8 @@ std::vector<Measurement> run_stream(Device& device, int64_t elements, const Stre
   const auto pieces = pieces_of(array_bytes);
   auto seconds = time_alternately(device, work, timing, [&](size_t i) { look(i, pieces); });
   for (size_t i = 0; i < measurements.size(); ++i) {
-    look(i, kStreamKernels[i].kernel == StreamKernel::kCopy ? pieces : parts_of(array_bytes));
+    // c holds what add left by now.
+    if (kStreamKernels[i].kernel != StreamKernel::kCopy) look(i, parts_of(array_bytes));
     measurements[i].rounds = std::move(seconds[i]);
     measurements[i].correct = worst[i] <= allowed;
     measurements[i].check =

@@ -15,7 +15,7 @@ class BenchCommandTest : public CliTest {
     return run(words);
   }
   Outcome gemm(const std::string& shape) {
-    return bench({"gemm", "--device", "cpu", "--shape", shape, "--samples", "20"});
+    return bench({"gemm", "--device", "cpu", "--provider", "causeway", "--shape", shape, "--samples", "20"});
   }
 };
 
