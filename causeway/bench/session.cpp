@@ -95,8 +95,8 @@ void BenchmarkSession::record(std::vector<Measurement> measurements) {
     judge(m);
     const std::string heading = m.benchmark + ", " + m.group;
     if (heading != heading_) {
-      fmt::print("\n{:<43} {:<8}{:<34}{:>10}{:>10}{:>10}{:>8}{:>6}\n", heading, "type", "provider", m.unit, "5 %",
-                 "95 %", "of peak", "n");
+      fmt::print("\n{}\n{:<43} {:<8}{:<34}{:>10}{:>10}{:>10}{:>8}{:>6}\n", heading, "", "type", "provider", m.unit,
+                 "5 %", "95 %", "of peak", "n");
       heading_ = heading;
     }
     const Summary s = summarize(m);

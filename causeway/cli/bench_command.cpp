@@ -1,11 +1,13 @@
 // `causeway bench`: what is measured. What becomes of the figures afterwards is in bench_results_commands.cpp.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
 #include <memory>
 
 #include "causeway/base/error.h"
+#include "causeway/bench/attention_benchmark.h"
 #include "causeway/bench/collectives_benchmark.h"
 #include "causeway/bench/copy_benchmark.h"
 #include "causeway/bench/gemm_benchmark.h"
@@ -13,6 +15,8 @@
 #include "causeway/bench/results/compare.h"
 #include "causeway/bench/results/results_file.h"
 #include "causeway/bench/session.h"
+#include "causeway/bench/startup_benchmark.h"
+#include "causeway/bench/train_benchmark.h"
 #include "causeway/cli/commands.h"
 #include "causeway/device/open_device.h"
 
@@ -27,7 +31,7 @@ struct Options {
   std::string inputs = "normal";
   std::vector<std::string> shapes, dtypes = {"bf16"}, collective_dtypes = {"f32"};
   std::vector<std::string> providers, libraries;
-  std::vector<std::string> sizes, collectives;
+  std::vector<std::string> sizes, collectives, models;
   int devices = 0;
   std::string nccl;
   bool no_multicast = false, nccl_table = true;
@@ -152,19 +156,67 @@ void run_all_collectives(BenchmarkSession& session, const Options& options) {
   if (options.nccl_table) fmt::print("\n{}", format_nccl_table(all));
 }
 
+void run_training(BenchmarkSession& session, const Options& options) {
+  TrainOptions train;
+  train.steps = options.samples;
+  train.limit_seconds = options.seconds == 0 ? 20 : options.seconds;
+  std::vector<TrainCase> cases = standard_train_cases(session.device());
+  for (const std::string& model : options.models)
+    if (std::none_of(cases.begin(), cases.end(), [&](const TrainCase& one) { return one.recipe == model; })) {
+      std::vector<std::string> names;
+      for (const TrainCase& one : cases)
+        if (std::find(names.begin(), names.end(), one.recipe) == names.end()) names.push_back(one.recipe);
+      throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' is no model of this benchmark", model), "--model",
+                  fmt::format("Did you mean '{}'? On this device there are: {}.", nearest_name(model, names),
+                              fmt::join(names, ", ")));
+    }
+  for (const TrainCase& one : cases) {
+    if (!options.models.empty() &&
+        std::find(options.models.begin(), options.models.end(), one.recipe) == options.models.end())
+      continue;
+    if (std::optional<Measurement> measurement =
+            run_train(session.device(), one, train, session.peak(), session.telemetry(), session.skipped()))
+      session.record({std::move(*measurement)});
+  }
+}
+
+void run_attentions(BenchmarkSession& session, const Options& options) {
+  std::vector<AttentionProvider> providers;
+  providers.push_back(causeway_attention());
+  for (const AttentionCase& one : standard_attention_cases(session.is_gpu(), parse_operands(options.dtypes.front()),
+                                                           session.device().memory_limit()))
+    session.record(run_attention(session.device(), one, providers, timing_of(session, options), session.peak(),
+                                 session.skipped()));
+}
+
+void run_startups(BenchmarkSession& session, const Options&) {
+  session.record(
+      run_startup({.program = std::filesystem::read_symlink("/proc/self/exe"), .device = session.device().name()}));
+}
+
 // Everything, in minutes: each case has a short time of its own.
 void run_suite(BenchmarkSession& session, const Options& asked) {
   Options options = asked;
-  if (options.seconds == 0) options.seconds = 2;
+  if (options.seconds == 0) options.seconds = session.is_gpu() ? 1 : 2;
+  const double each = options.seconds;
   options.nccl_table = false;
-  const auto part = [](int number, const char* name) { fmt::print("\n[{} of 3] {}\n", number, name); };
+  const auto part = [](int number, const char* name) { fmt::print("\n[{} of 6] {}\n", number, name); };
   part(1, "memory");
   run_copies(session, options);
   part(2, "matrix products");
   options.dtypes =
       session.is_gpu() ? std::vector<std::string>{"bf16", "f8e4m3"} : std::vector<std::string>{"bf16", "f32"};
   run_gemms(session, options);
-  part(3, "collectives");
+  part(3, "attention");
+  options.dtypes = {"bf16"};
+  run_attentions(session, options);
+  part(4, "training");
+  options.seconds = session.is_gpu() ? 5 : 20;
+  run_training(session, options);
+  options.seconds = each;
+  part(5, "start");
+  run_startups(session, options);
+  part(6, "collectives");
   const int devices = collective_devices(options);
   if (session.is_gpu() && devices < 2) {
     session.skipped().push_back("collectives: there is one GPU, and nothing to exchange");
@@ -247,6 +299,13 @@ void add_bench_command(CLI::App& program) {
   collectives->add_option("--dtype", options->collective_dtypes, "f32, bf16")->delimiter(',');
   collectives->add_option("--nccl", options->nccl, "The file of NCCL or RCCL, where it is not in a usual place");
   collectives->add_flag("--no-multicast", options->no_multicast, "Leave NVLink's multicast out (NCCL_NVLS_ENABLE=0)");
+  CLI::App* attention =
+      add("attention", "Causal, full, windowed, by document, ALiBi; forward and backward", "attention", run_attentions);
+  attention->add_option("--dtype", options->dtypes, "bf16 or f16");
+  add("startup", "From the start of the program to its first training step", "startup", run_startups);
+  CLI::App* train =
+      add("train", "Training steps of whole models on random tokens", "train --model gpt2_124m", run_training);
+  train->add_option("--model", options->models, "Recipes' names, as gpt2_1.5b; several by commas")->delimiter(',');
   add_bench_results_commands(*command);
 }
 

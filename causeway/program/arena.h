@@ -1,5 +1,5 @@
 // Working memory of a device, shared by the programs that run on it one after the other. It grows to the largest need
-// and stays; a program's values are gone when the next one runs.
+// and stays until it is released; a program's values are gone when the next one runs.
 #pragma once
 
 #include <algorithm>
@@ -20,6 +20,7 @@ class Arena {
     }
     return buffer_.data();
   }
+  void release() { buffer_ = {}; }
   int64_t bytes() const { return static_cast<int64_t>(buffer_.bytes); }
 
  private:

@@ -14,10 +14,11 @@ std::shared_ptr<Runtime>& current_runtime() {
 }
 
 std::string options_text(const PipelineOptions& options) {
-  return fmt::format("{} {} {} {} {} {} {}", dtype_name(options.mixed_precision.compute),
-                     dtype_name(options.mixed_precision.residual), recompute_policy_name(options.recompute),
-                     options.expand_linear_cross_entropy, options.linear_cross_entropy.logits_bytes,
-                     options.linear_cross_entropy.narrow_logits, options.linear_cross_entropy.vocabulary_multiple);
+  return fmt::format("{} {} {} {} {} {} {} {}", dtype_name(options.mixed_precision.compute),
+                     dtype_name(options.mixed_precision.residual), options.fp8_products,
+                     recompute_policy_name(options.recompute), options.expand_linear_cross_entropy,
+                     options.linear_cross_entropy.logits_bytes, options.linear_cross_entropy.narrow_logits,
+                     options.linear_cross_entropy.vocabulary_multiple);
 }
 
 }  // namespace
@@ -47,6 +48,11 @@ std::shared_ptr<Program> Runtime::compile(const Graph& graph, const PipelineOpti
   auto program = std::make_shared<Program>(run_pipeline(graph, options, trace), *device_, library_, arena_);
   programs_[key] = program;
   return program;
+}
+
+void Runtime::release_memory() {
+  programs_.clear();
+  arena_.release();
 }
 
 }  // namespace causeway

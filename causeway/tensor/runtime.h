@@ -32,6 +32,10 @@ class Runtime {
   // Passes, fusion, code generation, compilation. Programs of equal graphs and options are shared.
   std::shared_ptr<Program> compile(const Graph& graph, const PipelineOptions& options, PipelineTrace* trace = nullptr);
 
+  // Forgets the programs that nobody else holds, and gives working memory back to the device: between pieces of work
+  // that have nothing in common.
+  void release_memory();
+
  private:
   std::shared_ptr<Device> device_;
   KernelLibrary library_;

@@ -1,7 +1,9 @@
 // `causeway bench` on the processor with small shapes, and what is done with its figures.
 #include <filesystem>
 
+#include "causeway/base/error.h"
 #include "causeway/base/file.h"
+#include "causeway/bench/startup_benchmark.h"
 #include "tests/cli/program_under_test.h"
 
 namespace causeway {
@@ -37,6 +39,27 @@ TEST_F(BenchCommandTest, FiguresAreStoredComparedExportedAndDrawn) {
 
   EXPECT_EQ(bench({"report", "-o", "page.html"}).status, 0);
   EXPECT_NE(read_text_file(directory_ / "page.html").find("96x64x48"), std::string::npos);
+}
+
+TEST_F(BenchCommandTest, StartsAreTimed) {
+  const std::vector<Measurement> starts =
+      run_startup({.program = CAUSEWAY_BINARY_DIR "/causeway", .device = "cpu", .cold_samples = 1, .warm_samples = 1});
+  ASSERT_EQ(starts.size(), 2u);
+  EXPECT_EQ(starts[0].workload, "first step, cold");
+  for (const Measurement& start : starts) EXPECT_GT(start.rounds.at(0).at(0), 0.0);
+  try {
+    run_startup({.program = CAUSEWAY_BINARY_DIR "/causeway", .device = "cuda:99", .cold_samples = 1});
+    ADD_FAILURE() << "there are not so many GPUs";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("ended before its first step"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("cuda"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(BenchCommandTest, ModelsAreNamed) {
+  const Outcome outcome = bench({"train", "--device", "cpu", "--model", "gpt2_124"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_NE(outcome.err.find("Did you mean 'gpt2_124m'?"), std::string::npos) << outcome.err;
 }
 
 TEST_F(BenchCommandTest, BadInput) {

@@ -97,6 +97,10 @@ TEST_F(LlamaRun, StaysNearItInMixedPrecision) {
 }
 
 TEST_F(LlamaRun, StaysNearItInEightBits) {
+  // The same graph, compiled for another precision in the same process.
+  recipe_.train.precision = "bf16";
+  const auto other = load_hugging_face_model(fixture("llama"));
+  const double in_bf16 = TrainingStep(*other, recipe_).run(batch(), 0, 1e-3).loss;
   recipe_.train.precision = "fp8";
   const auto model = load_hugging_face_model(fixture("llama"));
   TrainingStep step(*model, recipe_);
@@ -104,6 +108,7 @@ TEST_F(LlamaRun, StaysNearItInEightBits) {
   bool differs = false;
   for (int64_t i = 0; i < 10; ++i) {
     const double loss = step.run(batch(), i, 1e-3).loss, reference = losses.values[static_cast<size_t>(i)];
+    if (i == 0) EXPECT_NE(loss, in_bf16);
     EXPECT_NEAR(loss, reference, 0.05) << "step " << i;
     differs |= std::abs(loss - reference) > 1e-3;
   }

@@ -1,0 +1,64 @@
+// Attention by mask, head dimension and length: forward, and forward with backward, as Causeway compiles them.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "causeway/bench/device_peaks.h"
+#include "causeway/bench/result.h"
+#include "causeway/bench/timing.h"
+#include "causeway/graph/dtype.h"
+
+namespace causeway {
+
+enum class AttentionPattern { kCausal, kFull, kSlidingWindow, kDocument, kAlibi };
+
+struct AttentionCase {
+  AttentionPattern pattern = AttentionPattern::kCausal;
+  int64_t batch = 1, length = 4096, heads = 32, key_heads = 8, head_dim = 128;
+  bool backward = false;  // forward and backward, else forward alone
+  DType dtype = DType::kBF16;
+  int64_t window = 1024;  // kSlidingWindow: keys seen, the query's own among them
+
+  std::string group() const;     // "head dimension 128, forward"
+  std::string workload() const;  // "causal 4x4096, 32/8 heads of 128, forward"
+};
+
+// Whether the query sees the key. Causal but for kFull; kDocument also within documents of 5, 3, 4, 1, 2 and 1
+// sixteenths of the length; kAlibi sees as kCausal does and adds slope (key - query) to scores.
+bool attends(const AttentionCase& attention, int64_t query, int64_t key);
+// Of all pairs of query and key, the share that is seen. Counted by formula, exact.
+double mask_density(const AttentionCase& attention);
+// 4 B H T T D density forward; 3.5 times that with the backward pass (2.5 times for five products instead of two).
+double attention_flops(const AttentionCase& attention);
+
+// Every pattern, forward and with backward, head dimensions 64 and 128, four query heads to a key head; on a GPU 16,384
+// tokens in sequences of 4,096 and 8,192, what fits a device of so much memory; on a CPU one sequence of 512.
+std::vector<AttentionCase> standard_attention_cases(bool is_gpu, DType dtype, int64_t memory_bytes);
+
+// Device pointers. q, dout, out, dq [B, T, H, D]; k, v, dk, dv [B, T, K, D]; gradients are null without backward.
+// `extra`: i32 [B, T], the document of each position, for kDocument; f32 [H], the heads' slopes, for kAlibi; else null.
+struct AttentionBuffers {
+  void *q = nullptr, *k = nullptr, *v = nullptr, *dout = nullptr, *extra = nullptr;
+  void *out = nullptr, *dq = nullptr, *dk = nullptr, *dv = nullptr;
+};
+
+struct AttentionProvider {
+  std::string name;
+  std::function<TimedWork(const AttentionCase& attention, const AttentionBuffers& buffers)> prepare;
+};
+
+// tensor/attention_ops.h in a step, on the current runtime's device.
+AttentionProvider causeway_attention();
+
+// One measurement for each provider, in TFLOP/s, of the current runtime's device. Before the timing and after each
+// round, rows of out and dq are compared with a softmax in double; before and at the end, for one key head,
+// sum_j dv_j with sum_i dout_i and sum_j k_j . dk_j with sum_i q_i . dq_i (equal for every mask: each query sees a
+// key). Throws Error(kInvalidArgument) when the key heads do not divide the query heads.
+std::vector<Measurement> run_attention(Device& device, const AttentionCase& attention,
+                                       const std::vector<AttentionProvider>& providers, const TimingOptions& timing,
+                                       const std::optional<DevicePeak>& peak, std::vector<std::string>& skipped);
+
+}  // namespace causeway

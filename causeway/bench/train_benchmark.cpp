@@ -1,0 +1,187 @@
+#include "causeway/bench/train_benchmark.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "causeway/base/error.h"
+#include "causeway/bench/report/shipped_text.h"
+#include "causeway/bench/statistics.h"
+#include "causeway/tensor/runtime.h"
+#include "causeway/train/progress_line.h"
+#include "causeway/train/recipe.h"
+#include "causeway/train/training_step.h"
+
+namespace causeway {
+namespace {
+
+constexpr int kWarmUpSteps = 3;
+constexpr int kRounds = 10;
+constexpr int kLeastSteps = 10;
+constexpr double kMostOfMemory = 0.97;
+
+Recipe shipped_recipe(const TrainCase& train_case, int64_t micro_batch) {
+  const std::string path = "recipes/" + train_case.recipe + ".yaml";
+  std::vector<std::string> overrides = train_case.overrides;
+  for (const std::string& key : {std::string("train.batch_size"), std::string("train.micro_batch_size")})
+    overrides.push_back(fmt::format("{}={}", key, micro_batch));
+  overrides.push_back("train.precision=" + train_case.precision);
+  // Documents are a property of data; random tokens have none.
+  overrides.emplace_back("data.document_mask=false");
+  return parse_recipe(std::string(shipped_benchmark_text(path)), path, overrides);
+}
+
+struct Prepared {
+  Recipe recipe;
+  std::unique_ptr<LanguageModel> model;
+  std::unique_ptr<TrainingStep> step;
+  StepCost cost;
+};
+
+// The largest micro-batch that fits, or null with the reason why none does.
+std::unique_ptr<Prepared> prepare(Device& device, const TrainCase& train_case, std::string& reason) {
+  for (int64_t micro_batch = train_case.micro_batch; micro_batch > 0; micro_batch /= 2) {
+    auto prepared = std::make_unique<Prepared>();
+    prepared->recipe = shipped_recipe(train_case, micro_batch);
+    try {
+      prepared->model = LanguageModel::create(prepared->recipe.model, uint64_t{1});
+      prepared->step = std::make_unique<TrainingStep>(*prepared->model, prepared->recipe);
+      prepared->cost = prepared->step->cost();
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kResource) throw;
+      // Weights and moments alone are too much, whatever the micro-batch.
+      reason = error.what();
+      return nullptr;
+    }
+    const int64_t limit = device.memory_limit();
+    const auto needed = static_cast<double>(prepared->cost.total_bytes());
+    if (limit == 0 || needed <= kMostOfMemory * static_cast<double>(limit)) return prepared;
+    reason = fmt::format("needs {} with a micro-batch of {}, and the device has {}",
+                         format_bytes(static_cast<uint64_t>(needed)), micro_batch,
+                         format_bytes(static_cast<uint64_t>(limit)));
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::vector<TrainCase> standard_train_cases(const Device& device) {
+  if (!device.target().is_gpu())
+    return {{"Shakespeare Llama", "shakespeare", {}, 16, "bf16"}, {"GPT-2 124M", "gpt2_124m", {}, 1, "bf16"}};
+  std::vector<TrainCase> cases = {
+      {"GPT-2 124M", "gpt2_124m", {}, 32, "bf16"},
+      {"GPT 1.5B", "gpt2_1.5b", {}, 28, "bf16"},
+      {"Llama 70B, 4 layers", "llama3_70b_4layers", {"data.sequence_length=4096"}, 8, "bf16"},
+      {"Llama 3 8B", "llama3_8b", {"data.sequence_length=4096"}, 4, "bf16"},
+      {"Mistral 7B", "mistral_7b", {"data.sequence_length=8192", "model.sliding_window=1024"}, 2, "bf16"},
+  };
+  if (!device.target().architecture().has_f8_matrix) return cases;
+  const size_t count = cases.size();
+  for (size_t i = 1; i < count; ++i) {
+    cases.push_back(cases[i]);
+    cases.back().precision = "fp8";
+  }
+  return cases;
+}
+
+FlopConventions flop_conventions(const ModelConfig& config, int64_t sequence_length, double density) {
+  const auto parameters = static_cast<double>(parameter_count(config));
+  const auto embedding = static_cast<double>(config.vocabulary_size * config.width);
+  const double attention =
+      12.0 * static_cast<double>(config.layers * config.width) * static_cast<double>(sequence_length);
+  // A tied embedding is the output layer's weight too: it multiplies.
+  const double multiplying = config.tie_embeddings ? parameters : parameters - embedding;
+  return {6 * multiplying + attention * density, 6 * multiplying + attention};
+}
+
+std::optional<Measurement> run_train(Device& device, const TrainCase& train_case, const TrainOptions& options,
+                                     const std::optional<DevicePeak>& peak, TelemetryReader& telemetry,
+                                     std::vector<std::string>& skipped) {
+  // A model that was measured before shares nothing with this one.
+  Runtime::current().release_memory();
+  std::string reason;
+  const std::unique_ptr<Prepared> prepared = prepare(device, train_case, reason);
+  if (prepared == nullptr) {
+    skipped.push_back(fmt::format("{}, {}: {}", train_case.group, train_case.precision, reason));
+    return std::nullopt;
+  }
+  const Recipe& recipe = prepared->recipe;
+  const int64_t length = recipe.data.sequence_length, batch = recipe.train.batch_size;
+  std::mt19937 random(1);
+  std::vector<int32_t> inputs(static_cast<size_t>(batch * length)), targets(inputs.size());
+  double first_loss = 0, last_loss = 0;
+  bool finite = true;
+  int64_t step = 0;
+  const auto run_step = [&] {
+    for (std::vector<int32_t>* tokens : {&inputs, &targets})
+      for (int32_t& token : *tokens)
+        token = static_cast<int32_t>(random() % static_cast<uint32_t>(recipe.model.vocabulary_size));
+    const auto before = device.mark();
+    const StepFigures figures =
+        prepared->step->run({inputs, targets, {}, static_cast<int64_t>(targets.size())}, step, 1e-5);
+    const auto after = device.mark();
+    if (step++ == 0) first_loss = figures.loss;
+    last_loss = figures.loss;
+    finite = finite && figures.finite;
+    return device.seconds_between(*before, *after);
+  };
+  double longest = 0;
+  for (int i = 0; i < kWarmUpSteps; ++i) longest = run_step();
+  int steps = options.steps;
+  if (options.limit_seconds > 0)
+    steps = std::clamp(static_cast<int>(options.limit_seconds / longest), std::min(kLeastSteps, steps), steps);
+
+  Measurement m;
+  const std::optional<double> joules_before = telemetry.energy_joules();
+  for (int round = 0; round < kRounds; ++round) {
+    const int samples = steps * (round + 1) / kRounds - steps * round / kRounds;
+    if (samples == 0) continue;
+    std::vector<double>& seconds = m.rounds.emplace_back();
+    for (int i = 0; i < samples; ++i) seconds.push_back(run_step());
+  }
+  const std::optional<double> joules_after = telemetry.energy_joules();
+
+  const auto tokens = static_cast<double>(batch * length);
+  const FlopCount& counted = prepared->cost.flops;
+  const double density = counted.attention_pairs > 0 ? counted.attended_pairs / counted.attention_pairs : 1;
+  const FlopConventions flops = flop_conventions(recipe.model, length, density);
+  m.benchmark = "train";
+  m.group = train_case.group;
+  m.workload = fmt::format("{} x {} tokens", batch, length);
+  m.dtype = train_case.precision;
+  m.provider = "Causeway";
+  m.work = tokens;
+  m.unit = "tokens/s";
+  m.correct = finite;
+  m.check = fmt::format("losses are {}: {:.4f} at first, {:.4f} at last, on random tokens",
+                        finite ? "finite" : "NOT finite", first_loss, last_loss);
+  const double rate = headline(m);
+  const auto teraflops = [&](double per_token) { return per_token * rate / 1e12; };
+  m.details["FLOP per token, SemiAnalysis"] =
+      fmt::format("{:.4g} = 6 N without input embeddings + 12 L H d S x {:.4g}", flops.causal, density);
+  m.details["FLOP per token, torchtitan"] =
+      fmt::format("{:.4g} = 6 N without input embeddings + 12 L d S, all pairs", flops.full);
+  m.details["FLOP per token, counted in the graph"] = fmt::format("{:.4g}", counted.total() / tokens);
+  m.details["TFLOP/s, SemiAnalysis"] = fmt::format("{:.1f}", teraflops(flops.causal));
+  m.details["TFLOP/s, torchtitan"] = fmt::format("{:.1f}", teraflops(flops.full));
+  m.details["parameters"] = fmt::format("{}", parameter_count(recipe.model));
+  m.details["memory planned"] = format_bytes(static_cast<uint64_t>(prepared->cost.total_bytes()));
+  m.details["recompute"] = recipe.train.recompute;
+  m.details["micro-batch"] = fmt::format("{}", batch);
+  if (const std::optional<double> tflops = peak ? peak->tflops(train_case.precision) : std::nullopt) {
+    m.peak = *tflops * 1e12 / flops.causal;
+    m.peak_source = fmt::format("{} TFLOP/s over SemiAnalysis' FLOP per token (MFU). {}", *tflops, peak->source);
+    m.details["MFU, SemiAnalysis"] = fmt::format("{:.1f} %", 100 * teraflops(flops.causal) / *tflops);
+    m.details["MFU, torchtitan"] = fmt::format("{:.1f} %", 100 * teraflops(flops.full) / *tflops);
+  } else {
+    m.details["MFU"] = "n/a: the device's peak is not known";
+  }
+  if (joules_before && joules_after)
+    m.details["energy"] =
+        fmt::format("{:.3g} J per token", (*joules_after - *joules_before) / (tokens * static_cast<double>(steps)));
+  return m;
+}
+
+}  // namespace causeway

@@ -1,0 +1,47 @@
+// Training steps of whole models on random tokens: tokens per second, and what they come to under the published ways of
+// counting FLOPs.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "causeway/bench/device_peaks.h"
+#include "causeway/bench/result.h"
+#include "causeway/bench/telemetry/telemetry.h"
+#include "causeway/device/device.h"
+#include "causeway/model/config.h"
+
+namespace causeway {
+
+struct TrainCase {
+  std::string group;                   // "GPT 1.5B"
+  std::string recipe;                  // a shipped one: "gpt2_1.5b"
+  std::vector<std::string> overrides;  // of its keys
+  int64_t micro_batch = 1;             // to begin with; halved until the step fits the memory
+  std::string precision = "bf16";
+};
+
+// With the published micro-batches of an H200 (SemiAnalysis, November 2024) where there are any. On a processor the
+// small ones. fp8 where the device multiplies 8-bit floats.
+std::vector<TrainCase> standard_train_cases(const Device& device);
+
+// Of one token, forward and backward, by name as in a measurement's details.
+struct FlopConventions {
+  double causal = 0;  // 6 N without input embeddings + 12 L H d S density: SemiAnalysis, with half of causal pairs
+  double full = 0;    // the same with all pairs: torchtitan
+};
+FlopConventions flop_conventions(const ModelConfig& config, int64_t sequence_length, double density);
+
+struct TrainOptions {
+  int steps = 100;           // measured, of one micro-batch each
+  double limit_seconds = 0;  // most time for them, at least ten; 0: none
+};
+
+// Nothing, with a sentence in `skipped`, when the model does not fit even with one sequence. The device is the
+// runtime's.
+std::optional<Measurement> run_train(Device& device, const TrainCase& train_case, const TrainOptions& options,
+                                     const std::optional<DevicePeak>& peak, TelemetryReader& telemetry,
+                                     std::vector<std::string>& skipped);
+
+}  // namespace causeway
