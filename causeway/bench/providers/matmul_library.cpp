@@ -2,39 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
-#include <filesystem>
-
 #include "causeway/base/error.h"
+#include "causeway/device/python_packages.h"
 
 namespace causeway {
-namespace {
-
-// The paths below the packages of every Python that the machine or an active environment has.
-std::vector<std::string> package_files(const std::vector<std::string>& paths) {
-  std::vector<std::string> prefixes;
-  for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"})
-    if (const char* value = std::getenv(variable); value != nullptr) prefixes.push_back(std::string(value) + "/lib");
-  prefixes.insert(prefixes.end(), {"/usr/local/lib", "/usr/lib", "/opt/conda/lib"});
-  std::vector<std::string> files;
-  for (const std::string& prefix : prefixes) {
-    std::error_code error;
-    for (const auto& entry : std::filesystem::directory_iterator(prefix, error)) {
-      if (!entry.path().filename().string().starts_with("python3")) continue;
-      for (const char* packages : {"site-packages", "dist-packages"})
-        for (const std::string& path : paths) files.push_back(entry.path() / packages / path);
-    }
-  }
-  return files;
-}
-
-}  // namespace
-
 VendorLibrary open_matmul_library(const MatmulLibrary& library, const std::string& file) {
   std::vector<std::string> names = {file};
   if (file.empty()) {
     names = library.files;
-    const std::vector<std::string> packaged = package_files(library.in_packages);
+    const std::vector<std::string> packaged = python_package_files(library.in_packages);
     names.insert(names.end(), packaged.begin(), packaged.end());
   }
   return VendorLibrary(names, library.provider,
