@@ -48,7 +48,7 @@ std::string usage_error(const CLI::App& program, const std::vector<std::string>&
 }  // namespace causeway
 
 int main(int argc, char** argv) {
-  CLI::App program("Causeway trains large language models on a CPU, from recipes.", "causeway");
+  CLI::App program("Causeway trains large language models on CPUs and GPUs, from recipes.", "causeway");
   program.footer("Begin with:  causeway doctor\nThen:        causeway train recipes/shakespeare.yaml");
   program.require_subcommand(1);
   program.set_version_flag("--version", CAUSEWAY_VERSION);

@@ -6,6 +6,7 @@
 #include "causeway/base/error.h"
 #include "causeway/codegen/gpu_loops.h"
 #include "causeway/codegen/loop_writer.h"
+#include "causeway/kernels/gpu/transpose_layout.h"
 
 namespace causeway {
 namespace {
@@ -540,7 +541,8 @@ class GpuLoopWriter : public LoopWriter {
     const size_t read = *transposed_axis_, written = axes_.size() - 2;
     const auto name = [&](size_t axis) { return variables_[static_cast<size_t>(axis_variables_[axis])].name; };
     const Value result = request_.members.front();
-    const int64_t tile = 128 / static_cast<int64_t>(size_bytes(graph_.dtype(result)));
+    const int element_bytes = static_cast<int>(size_bytes(graph_.dtype(result)));
+    const int64_t tile = transpose_tile_elements(element_bytes);
     const Dim read_extent = axes_[read].extent, written_extent = axes_[written].extent * Dim(lanes_);
     std::string body = fmt::format(
         "const {0} read_tiles = ({1} + {3}) / {4}, written_tiles = ({2} + {3}) / {4};\n"
@@ -563,8 +565,9 @@ class GpuLoopWriter : public LoopWriter {
                     symbols_.text(read_extent), name(read), symbols_.text(written_extent));
     GeneratedKernel kernel =
         finish("#include \"causeway/kernels/gpu/transpose.h\"\n" + kernel_text("kernel", kLoopThreads, body));
-    constexpr int kTileBytes = 132 * 128;
-    kernel.phases = {gpu_phase("kernel", kLoopThreads, kTileBytes, [=](const SymbolBindings& bindings) {
+    static_assert(kLoopThreads == kTransposeThreads);
+    const int shared_bytes = transpose_shared_bytes(element_bytes);
+    kernel.phases = {gpu_phase("kernel", kLoopThreads, shared_bytes, [=](const SymbolBindings& bindings) {
       return other_count.evaluate(bindings) * divide_up(read_extent.evaluate(bindings), tile) *
              divide_up(written_extent.evaluate(bindings), tile);
     })};

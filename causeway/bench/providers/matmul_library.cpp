@@ -6,6 +6,7 @@
 #include "causeway/device/python_packages.h"
 
 namespace causeway {
+
 VendorLibrary open_matmul_library(const MatmulLibrary& library, const std::string& file) {
   std::vector<std::string> names = {file};
   if (file.empty()) {

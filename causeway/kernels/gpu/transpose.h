@@ -3,13 +3,7 @@
 #pragma once
 
 #include "causeway/kernels/gpu/intrinsics.h"
-
-constexpr int kTransposeBytes = 128;  // of a side of the tile
-constexpr int kTransposeThreads = 256;
-template <class T>
-constexpr int kTransposeTile = kTransposeBytes / static_cast<int>(sizeof(T));
-// A row of the tile and four bytes, which spread its columns over the banks.
-constexpr int kTransposeRowBytes = kTransposeBytes + 4;
+#include "causeway/kernels/gpu/transpose_layout.h"
 
 // to[r * to_stride + w] = from[w * from_stride + r] for r < rows, w < columns, at most a tile of each. Everything is
 // in pieces of 16 bytes: pointers, strides, rows and columns.
@@ -17,8 +11,9 @@ template <class T>
 CAUSEWAY_INLINE void transpose_tile(const T* from, int64_t from_stride, T* to, int64_t to_stride, int64_t rows,
                                     int64_t columns) {
   constexpr int kPiece = 16 / static_cast<int>(sizeof(T)), kPieces = kTransposeBytes / 16;
-  constexpr int kRounds = kTransposeTile<T> * kPieces / kTransposeThreads;
-  static_assert(kTransposeTile<T> * kPieces % kTransposeThreads == 0);
+  constexpr int kTile = transpose_tile_elements(static_cast<int>(sizeof(T)));
+  constexpr int kRounds = kTile * kPieces / kTransposeThreads;
+  static_assert(kTile * kPieces % kTransposeThreads == 0);
   char* tile = shared_memory();
   typedef Vector<uint32_t, 4> Piece;
 #pragma clang loop unroll(full)
