@@ -161,6 +161,22 @@ bool opens(const fs::path& directory) {
   }
 }
 
+// Of the checkpoints up to a step, the newest stay. Damaged ones do not count towards those kept: the last good one is
+// never among the deleted.
+void delete_old_checkpoints(const fs::path& checkpoints, int64_t step, int64_t keep_last) {
+  auto entries = list_directory(checkpoints);
+  std::ranges::reverse(entries);
+  int64_t kept = 0;
+  for (const CheckpointEntry& entry : entries) {
+    if (entry.step > step) continue;
+    if (kept >= keep_last) {
+      delete_checkpoint(entry.directory);
+    } else if (opens(entry.directory)) {
+      ++kept;
+    }
+  }
+}
+
 // What to do about a damaged checkpoint.
 std::string damage_hint(const fs::path& directory) {
   const std::optional<int64_t> step = parse_step_name(directory.filename());
@@ -288,6 +304,8 @@ fs::path CheckpointWriter::commit() {
   }
   const SaveLock lock(checkpoints);
   remove_leftovers(checkpoints);
+  // Here too, because a job that is killed after each save, before it deletes, would fill the disk.
+  delete_old_checkpoints(checkpoints, state_.step, options_.keep_last);
 
   try {
     fs::create_directory(saving, failure);
@@ -319,17 +337,7 @@ fs::path CheckpointWriter::commit() {
   sync_directory(run_directory_);
   if (run_directory_.has_parent_path()) sync_directory(run_directory_.parent_path());
 
-  // Damaged checkpoints do not count towards those kept: the last good one is never among the deleted.
-  auto entries = list_directory(checkpoints);
-  std::ranges::reverse(entries);
-  int64_t kept = 0;
-  for (const CheckpointEntry& entry : entries) {
-    if (kept >= options_.keep_last) {
-      delete_checkpoint(entry.directory);
-    } else if (entry.step == state_.step || opens(entry.directory)) {
-      ++kept;
-    }
-  }
+  delete_old_checkpoints(checkpoints, state_.step, options_.keep_last);
   remove_leftovers(checkpoints);
   return target;
 }
