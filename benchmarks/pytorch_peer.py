@@ -42,6 +42,7 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch import nn
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 INITIAL_STD = 0.02
 
@@ -107,7 +108,7 @@ class LlamaBlock(nn.Module):
     def qkv_rows(self):
         return [self.heads * self.head_width, self.kv_heads * self.head_width, self.kv_heads * self.head_width]
 
-    def forward(self, x, cosine, sine):
+    def forward(self, x, cosine, sine, window_mask):
         batch, sequence, width = x.shape
         q, k, v = self.qkv(self.norm_1(x)).split(self.qkv_rows(), dim=2)
         q, k, v = (t.view(batch, sequence, -1, self.head_width).transpose(1, 2) for t in (q, k, v))
@@ -115,7 +116,11 @@ class LlamaBlock(nn.Module):
         grouped = self.kv_heads != self.heads
         if grouped and not x.is_cuda:
             k, v = (t.repeat_interleave(self.heads // self.kv_heads, dim=1) for t in (k, v))
-        h = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped and x.is_cuda)
+        grouped = grouped and x.is_cuda
+        if window_mask is None:
+            h = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)
+        else:
+            h = flex_attention(q, k, v, block_mask=window_mask, enable_gqa=grouped)
         x = x + self.attention_out(h.transpose(1, 2).reshape(batch, sequence, width))
         gate, up = self.gate_up(self.norm_2(x)).split(self.ffn, dim=2)
         return x + self.down(F.silu(gate) * up)
@@ -137,13 +142,20 @@ class Llama(nn.Module):
         angles = torch.arange(a.sequence)[:, None] * a.rope_theta ** (-torch.arange(half) / half)
         self.register_buffer("cosine", angles.cos(), persistent=False)
         self.register_buffer("sine", angles.sin(), persistent=False)
+        self.window_mask = None
+        if 0 < a.window < a.sequence:
+
+            def sees(batch, head, query, key):
+                return (query >= key) & (query - key < a.window)
+
+            self.window_mask = create_block_mask(sees, None, None, a.sequence, a.sequence, device=a.device)
         initialise(self, [m for b in self.blocks for m in (b.attention_out, b.down)])
 
     def forward(self, ids, labels):
         x = self.tokens(ids)
         cosine, sine = self.cosine[: ids.shape[1]], self.sine[: ids.shape[1]]
         for block in self.blocks:
-            x = block(x, cosine, sine)
+            x = block(x, cosine, sine, self.window_mask)
         head = self.tokens.weight if self.head is None else self.head.weight
         return F.cross_entropy(F.linear(self.norm(x), head).flatten(0, 1), labels.flatten())
 
@@ -279,6 +291,7 @@ def parse_arguments():
     p.add_argument("--kv-heads", type=int, help="llama; default: as many as heads")
     p.add_argument("--ffn", type=int, default=704, help="llama; gpt2 has 4 x width")
     p.add_argument("--rope-theta", type=float, default=10000.0, help="llama")
+    p.add_argument("--window", type=int, default=0, help="llama: keys that a query sees; 0: all before it")
     p.add_argument("--norm-eps", type=float, default=1e-5)
     p.add_argument("--tied", action="store_true", help="llama: tie the head (gpt2's always is)")
     p.add_argument("--vocabulary", type=int, help="default 50304 (gpt2, its 50257 padded), 256 (llama)")

@@ -14,6 +14,8 @@ bool divisible(const Dim& size, int64_t by) { return size.divide_exactly(by).has
 
 // What is multiplied, where it is not pairs of 8-bit operands: every value of the 8-bit types is a bf16.
 std::string operand_type(DType dtype) { return size_bytes(dtype) == 1 ? "bf16" : storage_type(dtype); }
+// float in memory, rounded on the way into matrix instructions.
+constexpr const char* kRoundedOperand = "tf32";
 
 class GpuDotWriter : public ProblemWriter {
  public:
@@ -44,6 +46,8 @@ class GpuDotWriter : public ProblemWriter {
       b = paired(b, operand);
       k = a.k;
     }
+    if (operand == "float" && node.attributes.tf32 && target_.architecture().has_tf32_matrix)
+      operand = a.element = b.element = kRoundedOperand;
     const bool copy_engine = serves_copy_engine(a) && serves_copy_engine(b) && !is_thin(m) && !is_thin(n);
     const Plan plan = copy_engine ? hopper_plan(a, batch, m, n, k) : portable_plan(a, b, operand, batch, m, n, k);
     const int lanes = store_lanes(n);
@@ -340,9 +344,11 @@ class GpuDotWriter : public ProblemWriter {
   Plan portable_plan(const DirectOperand& a, const DirectOperand& b, const std::string& operand, const Dim& batch,
                      const Dim& m, const Dim& n, const Dim& k) const {
     const GpuArchitecture& architecture = target_.architecture();
-    const int operand_bytes = operand == "float" ? 4 : 2;
+    const MatmulOperand kind = operand == "float"           ? MatmulOperand::kFloat
+                               : operand == kRoundedOperand ? MatmulOperand::kTf32
+                                                            : MatmulOperand::kHalf;
     const GpuMatmulPlan chosen =
-        choose_gpu_matmul(architecture, operand_bytes, known_size(batch), known_size(m), known_size(n), known_size(k));
+        choose_gpu_matmul(architecture, kind, known_size(batch), known_size(m), known_size(n), known_size(k));
     const GpuMatmulTile tile = chosen.tile;
     const Dim matrices = batch * Dim(chosen.splits);
     Plan plan;
@@ -359,7 +365,7 @@ class GpuDotWriter : public ProblemWriter {
     // AMD's copy transposes what is not contiguous in k.
     const bool k_major = architecture.vendor == GpuArchitecture::Vendor::kAmd;
     plan.phase.shared_bytes =
-        gpu_matmul_shared_bytes(tile, k_major || a.contiguous_in_k, k_major || b.contiguous_in_k, operand_bytes);
+        gpu_matmul_shared_bytes(tile, k_major || a.contiguous_in_k, k_major || b.contiguous_in_k, operand_bytes(kind));
     return plan;
   }
 

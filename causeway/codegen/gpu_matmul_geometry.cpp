@@ -56,9 +56,10 @@ struct Candidate {
   double efficiency = 1;  // part of the multipliers' speed that the tile reaches
 };
 
-std::vector<Candidate> candidates(const GpuArchitecture& architecture, int operand_bytes, bool thin_m, bool thin_n) {
+std::vector<Candidate> candidates(const GpuArchitecture& architecture, MatmulOperand operand, bool thin_m,
+                                  bool thin_n) {
   const bool nvidia = architecture.vendor == GpuArchitecture::Vendor::kNvidia;
-  const bool wide = operand_bytes == 4;
+  const bool wide = operand_bytes(operand) == 4;
   const int k = wide ? 16 : 32;
   const int stages = nvidia ? 4 : 2;
   if (thin_m) return {{{16, 128, 2 * k, 16, 32, stages, 1}, 0.1}};
@@ -66,22 +67,35 @@ std::vector<Candidate> candidates(const GpuArchitecture& architecture, int opera
   const GpuMatmulTile small = {64, 64, k, 32, 32, stages, 2};
   // AMD: one slice in shared memory, so that it holds several blocks.
   GpuMatmulTile large = {128, 128, k, 64, 64, 1, 2};
-  if (nvidia) large = wide ? GpuMatmulTile{128, 128, k, 64, 32, 3, 1} : GpuMatmulTile{128, 128, k, 64, 64, 3, 2};
+  if (nvidia) {
+    switch (operand) {
+      case MatmulOperand::kHalf:
+        large = {128, 128, k, 64, 64, 3, 2};
+        break;
+      case MatmulOperand::kTf32:
+        large = {128, 128, 2 * k, 64, 32, 4, 1};
+        break;
+      case MatmulOperand::kFloat:
+        large = {128, 128, k, 64, 32, 3, 1};
+        break;
+    }
+  }
   return {{large, 1.0}, {small, 0.55}};
 }
 
 }  // namespace
 
-GpuMatmulPlan choose_gpu_matmul(const GpuArchitecture& architecture, int operand_bytes, int64_t batch, int64_t m,
+GpuMatmulPlan choose_gpu_matmul(const GpuArchitecture& architecture, MatmulOperand operand, int64_t batch, int64_t m,
                                 int64_t n, int64_t k) {
-  CAUSEWAY_CHECK(operand_bytes == 2 || operand_bytes == 4, "operands of {} bytes", operand_bytes);
   const auto thin = [](int64_t size) { return size != kUnknownSize && size <= kThin; };
   const bool nvidia = architecture.vendor == GpuArchitecture::Vendor::kNvidia;
-  const double products = operand_bytes == 2 ? (nvidia ? 1.4e6 : 2.0e6) : (nvidia ? 0.09e6 : 0.25e6);
+  double products = nvidia ? 1.4e6 : 2.0e6;
+  if (operand == MatmulOperand::kTf32) products *= 0.5;
+  if (operand == MatmulOperand::kFloat) products = nvidia ? 0.09e6 : 0.25e6;
   const Sizes sizes(batch, m, n, k);
   GpuMatmulPlan best;
   double best_time = 0;
-  for (const Candidate& candidate : candidates(architecture, operand_bytes, thin(m), !thin(m) && thin(n))) {
+  for (const Candidate& candidate : candidates(architecture, operand, thin(m), !thin(m) && thin(n))) {
     const GpuMatmulTile& tile = candidate.tile;
     for_each_split(sizes, tile.m, tile.n, tile.k, architecture.parallel_units, {products * candidate.efficiency, 2e6},
                    [&](int splits, double time) {

@@ -13,14 +13,19 @@
 
 namespace causeway {
 
+// What is multiplied: 16-bit operands, float rounded to tf32 by matrix instructions, or float.
+enum class MatmulOperand { kHalf, kTf32, kFloat };
+
+constexpr int operand_bytes(MatmulOperand operand) { return operand == MatmulOperand::kHalf ? 2 : 4; }
+
 struct GpuMatmulPlan {
   GpuMatmulTile tile;
   int splits = 1;
 };
 
-// `operand_bytes`: 2 or 4, of the multiplied type. Sizes may be kUnknownSize, which are taken to be large; a product
+// Sizes may be kUnknownSize, which are taken to be large; a product
 // whose sizes are not all known is never split.
-GpuMatmulPlan choose_gpu_matmul(const GpuArchitecture& architecture, int operand_bytes, int64_t batch, int64_t m,
+GpuMatmulPlan choose_gpu_matmul(const GpuArchitecture& architecture, MatmulOperand operand, int64_t batch, int64_t m,
                                 int64_t n, int64_t k);
 
 struct HopperMatmulPlan {

@@ -17,6 +17,7 @@ struct GpuArchitecture {
   int registers_per_thread = 255;     // most that one thread may use (AMD: vector and accumulation registers)
   int parallel_units = 1;             // multiprocessors or compute units of the product that is named below
   bool has_warpgroup_matrix = false;  // wgmma, the tensor copy engine, mbarriers, clusters
+  bool has_tf32_matrix = false;       // instructions that multiply f32 rounded to tf32 (AMD: xf32)
   bool has_f8_matrix = false;         // instructions that multiply 8-bit floats
   std::string_view product;           // "H100, H200"
 

@@ -58,7 +58,7 @@ bool Attributes::operator==(const Attributes& other) const {
   return axes == other.axes && shape == other.shape && start == other.start && limit == other.limit &&
          strides == other.strides && (value == other.value || (value != value && other.value != other.value)) &&
          dtype == other.dtype && transpose_a == other.transpose_a && transpose_b == other.transpose_b &&
-         count == other.count && stream == other.stream && name == other.name &&
+         tf32 == other.tf32 && count == other.count && stream == other.stream && name == other.name &&
          same_spec(attention, other.attention) &&
          (user_kernel == other.user_kernel || (user_kernel != nullptr && other.user_kernel != nullptr &&
                                                same_computation(*user_kernel, *other.user_kernel)));

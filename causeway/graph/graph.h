@@ -29,7 +29,8 @@
 //                  index order; an index outside is ignored
 //   topk           outputs: the `count` largest along the last axis in descending order, and their i32 indices
 //   dot            [batch..., m, k] x [batch..., k, n] -> [batch..., m, n] of `dtype`; transpose_a: x is [..., k, m];
-//                  transpose_b: second is [..., n, k]; accumulates in f32
+//                  transpose_b: second is [..., n, k]; accumulates in f32; tf32: where a device multiplies faster
+//                  so, it may round f32 operands to tf32 (8 bits of exponent, 10 of mantissa)
 //   attention*     see AttentionSpec
 //   user_kernel    any inputs; what graph/user_kernel.h says
 //   linear_cross_entropy   inputs x [N, C], weight [V, C], targets [N] (i32 or i64; negative = ignored), token
@@ -136,6 +137,7 @@ struct Attributes {
   DType dtype = DType::kF32;  // constant, iota, cast, bitcast, dot, input
   bool transpose_a = false;
   bool transpose_b = false;
+  bool tf32 = false;   // dot
   int64_t count = 0;   // topk
   int64_t stream = 0;  // random_bits
   std::string name;    // input

@@ -263,6 +263,10 @@ class Parser {
       attributes.transpose_b = true;
       return;
     }
+    if (key == "tf32") {
+      attributes.tf32 = true;
+      return;
+    }
     if (key == "backward") {
       given.backward = true;
       return;
@@ -275,7 +279,7 @@ class Parser {
     if (!plain && std::find(kAttention.begin(), kAttention.end(), key) == kAttention.end()) {
       std::vector<std::string> known = kPlain;
       known.insert(known.end(), kAttention.begin(), kAttention.end());
-      known.insert(known.end(), {"transpose_a", "transpose_b", "backward"});
+      known.insert(known.end(), {"transpose_a", "transpose_b", "tf32", "backward"});
       fail_at(begin, fmt::format("there is no attribute '{}'", key), suggestion(key, known));
     }
     if (!plain && given.attention == nullptr) given.attention = std::make_shared<AttentionSpec>();

@@ -46,6 +46,7 @@ std::vector<std::string> plain_attributes(const Node& node) {
   if (attributes.dtype != implied.dtype) items.push_back(fmt::format("dtype={}", dtype_name(attributes.dtype)));
   if (attributes.transpose_a) items.emplace_back("transpose_a");
   if (attributes.transpose_b) items.emplace_back("transpose_b");
+  if (attributes.tf32) items.emplace_back("tf32");
   if (attributes.count != 0) items.push_back(fmt::format("count={}", attributes.count));
   if (attributes.stream != 0) items.push_back(fmt::format("stream={}", attributes.stream));
   if (!attributes.name.empty() && node.op != Op::kInput)

@@ -111,11 +111,12 @@ Value Builder::scatter_add(Value base, Value indices, Value updates, int64_t axi
   return graph_.add(Op::kScatterAdd, {base, indices, updates}, std::move(attributes));
 }
 
-Value Builder::dot(Value a, Value b, bool transpose_a, bool transpose_b, DType to) const {
+Value Builder::dot(Value a, Value b, bool transpose_a, bool transpose_b, DType to, bool tf32) const {
   Attributes attributes;
   attributes.transpose_a = transpose_a;
   attributes.transpose_b = transpose_b;
   attributes.dtype = to;
+  attributes.tf32 = tf32;
   return graph_.add(Op::kDot, {a, b}, std::move(attributes));
 }
 

@@ -248,9 +248,12 @@ Values dot_rule(const Request& r) {
   const bool ta = r.node.attributes.transpose_a, tb = r.node.attributes.transpose_b;
   const DType dtype = r.build.dtype(a);
   const Value g = r.build.cast(upstream(r), dtype);
+  const auto dot = [&](Value x, Value y, bool transpose_x, bool transpose_y) {
+    return r.build.dot(x, y, transpose_x, transpose_y, dtype, r.node.attributes.tf32);
+  };
   Values result(2);
-  if (r.needed[0]) result[0] = ta ? r.build.dot(b, g, tb, true, dtype) : r.build.dot(g, b, false, !tb, dtype);
-  if (r.needed[1]) result[1] = tb ? r.build.dot(g, a, true, ta, dtype) : r.build.dot(a, g, !ta, false, dtype);
+  if (r.needed[0]) result[0] = ta ? dot(b, g, tb, true) : dot(g, b, false, !tb);
+  if (r.needed[1]) result[1] = tb ? dot(g, a, true, ta) : dot(a, g, !ta, false);
   return result;
 }
 

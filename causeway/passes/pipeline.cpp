@@ -8,6 +8,7 @@
 #include "causeway/passes/eliminate_common_subexpressions.h"
 #include "causeway/passes/eliminate_dead_code.h"
 #include "causeway/passes/fp8_products.h"
+#include "causeway/passes/tf32_products.h"
 
 namespace causeway {
 namespace {
@@ -37,6 +38,7 @@ std::vector<Pass> passes(const PipelineOptions& options) {
     list.push_back({"expand_linear_cross_entropy", [&](const Graph& graph) {
                       return expand_linear_cross_entropy(graph, options.linear_cross_entropy);
                     }});
+  if (options.tf32_products) list.push_back({"tf32_products", tf32_products});
   list.push_back({"canonicalize", canonicalize});
   return list;
 }

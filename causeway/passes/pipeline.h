@@ -15,6 +15,7 @@ namespace causeway {
 struct PipelineOptions {
   MixedPrecisionOptions mixed_precision;
   bool fp8_products = false;  // asks for mixed_precision to bf16
+  bool tf32_products = false;
   RecomputePolicy recompute = RecomputePolicy::kNone;
   // Off for a device with a linear_cross_entropy kernel of its own.
   bool expand_linear_cross_entropy = true;

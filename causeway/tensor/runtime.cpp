@@ -14,8 +14,8 @@ std::shared_ptr<Runtime>& current_runtime() {
 }
 
 std::string options_text(const PipelineOptions& options) {
-  return fmt::format("{} {} {} {} {} {} {} {}", dtype_name(options.mixed_precision.compute),
-                     dtype_name(options.mixed_precision.residual), options.fp8_products,
+  return fmt::format("{} {} {} {} {} {} {} {} {}", dtype_name(options.mixed_precision.compute),
+                     dtype_name(options.mixed_precision.residual), options.fp8_products, options.tf32_products,
                      recompute_policy_name(options.recompute), options.expand_linear_cross_entropy,
                      options.linear_cross_entropy.logits_bytes, options.linear_cross_entropy.narrow_logits,
                      options.linear_cross_entropy.vocabulary_multiple);

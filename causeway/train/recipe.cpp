@@ -123,7 +123,7 @@ std::vector<Field> fields(Recipe& r) {
       field("train.batch_size", r.train.batch_size, "sequences of one optimizer step"),
       field("train.micro_batch_size", r.train.micro_batch_size, "sequences of one forward and backward; 0: batch_size"),
       field("train.seed", r.train.seed, "seed of weights, sample order and dropout"),
-      field("train.precision", r.train.precision, "bf16, fp8 or f32: of matrix products; weights stay f32"),
+      field("train.precision", r.train.precision, "bf16, fp8, tf32 or f32: of matrix products; weights stay f32"),
       field("train.recompute", r.train.recompute, "none, selective or block: activations computed again"),
       field("train.on_non_finite", r.train.on_non_finite, "stop or skip a step whose loss or gradient is not finite"),
       field("evaluation.interval", r.evaluation.interval, "steps between evaluations; 0: only at the end"),
@@ -217,7 +217,7 @@ void resolve(Recipe& r, const std::string& where) {
   require(r.train.micro_batch_size >= 1 && r.train.batch_size % r.train.micro_batch_size == 0, where,
           "train.micro_batch_size",
           fmt::format("{} does not divide train.batch_size, {}", r.train.micro_batch_size, r.train.batch_size));
-  require_choice(where, "train.precision", r.train.precision, {"bf16", "fp8", "f32"});
+  require_choice(where, "train.precision", r.train.precision, {"bf16", "fp8", "tf32", "f32"});
   require_choice(where, "train.recompute", r.train.recompute, {"none", "selective", "block"});
   require_choice(where, "train.on_non_finite", r.train.on_non_finite, {"stop", "skip"});
   for (const auto& [key, value] : {std::pair{"evaluation.interval", r.evaluation.interval},

@@ -41,8 +41,8 @@ struct Recipe {
     int64_t batch_size = 16;       // sequences of one optimizer step
     int64_t micro_batch_size = 0;  // sequences of one forward and backward; 0: batch_size
     int64_t seed = 1;
-    std::string precision = "bf16";      // bf16, fp8 or f32: of matrix products; weights and optimizer are always f32
-    std::string recompute = "none";      // none, selective or block
+    std::string precision = "bf16";  // bf16, fp8, tf32 or f32: of matrix products; weights and optimizer are always f32
+    std::string recompute = "none";  // none, selective or block
     std::string on_non_finite = "stop";  // stop or skip
   } train;
 

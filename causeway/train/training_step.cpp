@@ -23,9 +23,10 @@ Tensor zeros_in_memory(const Shape& shape) { return Tensor::zeroed(evaluate(shap
 
 PipelineOptions pipeline_options(const Recipe& recipe) {
   PipelineOptions options;
-  const bool narrow = recipe.train.precision != "f32";
+  const bool narrow = recipe.train.precision == "bf16" || recipe.train.precision == "fp8";
   options.mixed_precision.compute = narrow ? DType::kBF16 : DType::kF32;
   options.fp8_products = recipe.train.precision == "fp8";
+  options.tf32_products = recipe.train.precision == "tf32";
   options.recompute = *parse_recompute_policy(recipe.train.recompute);
   // Narrow logits make longer chunks in the same memory, whose products run faster.
   options.linear_cross_entropy.narrow_logits = narrow;

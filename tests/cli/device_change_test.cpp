@@ -38,6 +38,11 @@ TEST_F(DeviceChangeTest, ToAnEmulatedHopperGpuAndBack) { expect_the_same_curve("
 
 TEST_F(DeviceChangeTest, ToAnEmulatedCdnaGpuAndBack) { expect_the_same_curve("emulator:gfx942", "f32", 1e-4); }
 
+// The processor computes in f32 where tf32 is asked for.
+TEST_F(DeviceChangeTest, ToAnEmulatedGpuThatRoundsToTf32AndBack) {
+  expect_the_same_curve("emulator:sm_80", "tf32", 1e-3);
+}
+
 TEST_F(DeviceChangeTest, AnEmulatedRunRepeatsBitForBit) {
   for (const char* name : {"a", "b"}) train_until(name, 3, "emulator:gfx942", "bf16");
   EXPECT_EQ(losses("runs/a"), losses("runs/b"));

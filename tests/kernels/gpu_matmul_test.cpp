@@ -120,27 +120,65 @@ TEST_P(GpuMatmul, EightBitOperandsAreMultipliedAsTheyAre) {
   }
 }
 
-// Large ones, as compiled for silicon: nothing spills, and Hopper's matrix instructions overlap.
-TEST(GpuMatmulResources, OfEightBitOperands) {
-  for (const char* processor : {"sm_90a", "gfx942"}) {
-    const Target target = gpu_target(processor);
-    const auto device = std::make_shared<OfflineDevice>(target);
-    for (const char* b : {"f8e4m3", "f8e5m2"}) {
-      const Graph graph = parse_graph(fmt::format(
-          "%0 = input \"a\" : f8e4m3[4096, 8192]\n%1 = input \"b\" : {}[4096, 8192]\n%2 = dot(%0, %1) {{transpose_b}} "
-          ": bf16[4096, 4096]\nreturn %2\n",
-          b));
-      ProgramRunner runner(device);
-      const Program program(graph, runner.device(), runner.library(), runner.arena());
-      const std::string image = compile_module(program.sources().back(), target);
-      const auto resources = kernel_resources(image, target);
-      if (!resources) continue;  // ptxas is not installed
-      for (const KernelResources& kernel : *resources) {
-        EXPECT_EQ(kernel.spill_bytes, 0) << processor << program.sources().back();
-        EXPECT_TRUE(kernel.notes.empty()) << kernel.notes.front();
+// To the nearest, ties away from zero.
+double rounded_to_tf32(double value) {
+  if (value == 0) return value;
+  const double unit = std::ldexp(1.0, std::ilogb(value) - 10);
+  return std::copysign(std::floor(std::abs(value) / unit + 0.5) * unit, value);
+}
+
+TEST_P(GpuMatmul, Tf32RoundsOperandsAndNothingElse) {
+  const bool has_instructions = architecture().has_tf32_matrix;
+  for (const auto& [m, n, k] : {std::array{136, 72, 80}, std::array{67, 131, 45}, std::array{9, 72, 80}})
+    for (const bool transpose_a : {false, true})
+      for (const bool transpose_b : {false, true}) {
+        const std::string text = dot("f32", "2, ", m, n, k, transpose_a, transpose_b, "f32");
+        const std::string flags = fmt::format("(%0, %1) {{tf32{}{}}} :", transpose_a ? ", transpose_a" : "",
+                                              transpose_b ? ", transpose_b" : "");
+        const size_t begin = text.find("(%0, %1)");
+        const Graph graph =
+            parse_graph(text.substr(0, begin) + flags + text.substr(text.find(" :", begin) + 2) + "return %2\n");
+        std::vector<HostTensor> inputs = random_inputs(graph);
+        const std::vector<HostTensor> actual = run(device(), graph, inputs);
+        EXPECT_EQ(source_.find("Operand = tf32") != std::string::npos, has_instructions) << source_;
+        if (has_instructions)
+          for (HostTensor& input : inputs)
+            for (double& value : input.values) value = rounded_to_tf32(value);
+        const HostTensor reference = interpret(graph, inputs)[0];
+        const Comparison comparison = compare(actual[0], reference, {1e-5, 1e-5, 2});
+        EXPECT_TRUE(comparison.equal) << comparison.text << "\n" << flags << source_;
       }
-    }
+}
+
+// Large ones, as compiled for silicon: nothing spills, and Hopper's matrix instructions overlap.
+void expect_no_spills(const std::string& processor, const std::string& text) {
+  const Target target = gpu_target(processor);
+  ProgramRunner runner(std::make_shared<OfflineDevice>(target));
+  const Program program(parse_graph(text), runner.device(), runner.library(), runner.arena());
+  const std::string image = compile_module(program.sources().back(), target);
+  const auto resources = kernel_resources(image, target);
+  if (!resources) return;  // ptxas is not installed
+  for (const KernelResources& kernel : *resources) {
+    EXPECT_EQ(kernel.spill_bytes, 0) << processor << program.sources().back();
+    EXPECT_TRUE(kernel.notes.empty()) << kernel.notes.front();
   }
+}
+
+TEST(GpuMatmulResources, OfEightBitOperands) {
+  for (const char* processor : {"sm_90a", "gfx942"})
+    for (const char* b : {"f8e4m3", "f8e5m2"})
+      expect_no_spills(processor, fmt::format("%0 = input \"a\" : f8e4m3[4096, 8192]\n"
+                                              "%1 = input \"b\" : {}[4096, 8192]\n"
+                                              "%2 = dot(%0, %1) {{transpose_b}} : bf16[4096, 4096]\nreturn %2\n",
+                                              b));
+}
+
+TEST(GpuMatmulResources, OfTf32) {
+  for (const char* processor : {"sm_80", "sm_90a", "gfx942"})
+    for (const char* flags : {"tf32", "tf32, transpose_a", "tf32, transpose_b", "tf32, transpose_a, transpose_b"})
+      expect_no_spills(processor, fmt::format("%0 = input \"a\" : f32[4096, 4096]\n%1 = input \"b\" : f32[4096, 4096]\n"
+                                              "%2 = dot(%0, %1) {{{}}} : f32[4096, 4096]\nreturn %2\n",
+                                              flags));
 }
 
 // CDNA 3 reads these codes as something else.
@@ -327,14 +365,14 @@ INSTANTIATE_TEST_SUITE_P(Devices, GpuMatmul, testing::ValuesIn(device_specs()), 
 
 TEST(GpuMatmulPlan, TilesFollowTheSizes) {
   const GpuArchitecture& a100 = gpu_architecture("sm_80");
-  const GpuMatmulPlan large = choose_gpu_matmul(a100, 2, 1, 8192, 4096, 1024);
+  const GpuMatmulPlan large = choose_gpu_matmul(a100, MatmulOperand::kHalf, 1, 8192, 4096, 1024);
   EXPECT_EQ(large.tile.m, 128);
   EXPECT_EQ(large.splits, 1);
-  EXPECT_EQ(choose_gpu_matmul(a100, 2, 1, 256, 256, 256).tile.m, 64);
-  EXPECT_EQ(choose_gpu_matmul(a100, 2, 1, 8, 4096, 256).tile.m, 16);
-  EXPECT_EQ(choose_gpu_matmul(a100, 2, 1, 4096, 8, 256).tile.n, 16);
-  EXPECT_GT(choose_gpu_matmul(a100, 2, 1, 384, 384, 32768).splits, 1);
-  EXPECT_EQ(choose_gpu_matmul(a100, 2, 1, 384, 384, kUnknownSize).splits, 1);
+  EXPECT_EQ(choose_gpu_matmul(a100, MatmulOperand::kHalf, 1, 256, 256, 256).tile.m, 64);
+  EXPECT_EQ(choose_gpu_matmul(a100, MatmulOperand::kHalf, 1, 8, 4096, 256).tile.m, 16);
+  EXPECT_EQ(choose_gpu_matmul(a100, MatmulOperand::kHalf, 1, 4096, 8, 256).tile.n, 16);
+  EXPECT_GT(choose_gpu_matmul(a100, MatmulOperand::kHalf, 1, 384, 384, 32768).splits, 1);
+  EXPECT_EQ(choose_gpu_matmul(a100, MatmulOperand::kHalf, 1, 384, 384, kUnknownSize).splits, 1);
 }
 
 TEST(GpuMatmulPlan, HopperTilesFollowTheSizes) {
@@ -351,12 +389,12 @@ TEST(GpuMatmulPlan, HopperTilesFollowTheSizes) {
 
 TEST(GpuMatmulPlan, TilesFitTheirArchitecture) {
   for (const GpuArchitecture& architecture : gpu_architectures())
-    for (const int bytes : {2, 4})
+    for (const MatmulOperand operand : {MatmulOperand::kHalf, MatmulOperand::kTf32, MatmulOperand::kFloat})
       for (const int64_t m : {1, 64, 100, 5000})
         for (const int64_t n : {1, 64, 100, 5000})
           for (const bool k_major : {false, true}) {
-            const GpuMatmulTile tile = choose_gpu_matmul(architecture, bytes, 1, m, n, 700).tile;
-            EXPECT_LE(gpu_matmul_shared_bytes(tile, k_major, k_major, bytes) * tile.blocks_per_unit,
+            const GpuMatmulTile tile = choose_gpu_matmul(architecture, operand, 1, m, n, 700).tile;
+            EXPECT_LE(gpu_matmul_shared_bytes(tile, k_major, k_major, operand_bytes(operand)) * tile.blocks_per_unit,
                       architecture.shared_bytes);
             EXPECT_EQ(tile.m % tile.wave_m, 0);
             EXPECT_EQ(tile.n % tile.wave_n, 0);

@@ -63,6 +63,7 @@ int matrix_element_bytes(MatrixElement element) {
     case MatrixElement::kF16:
       return 2;
     case MatrixElement::kF32:
+    case MatrixElement::kTF32:
       return 4;
     case MatrixElement::kF8E4M3:
     case MatrixElement::kF8E5M2:
@@ -84,6 +85,8 @@ float matrix_element(MatrixElement element, const void* array, int64_t index) {
       return static_cast<float>(read_as<_Float16>(array, index));
     case MatrixElement::kF32:
       return read_as<float>(array, index);
+    case MatrixElement::kTF32:  // the other bits are not looked at
+      return std::bit_cast<float>(read_as<uint32_t>(array, index) & ~0x1fffu);
     case MatrixElement::kF8E4M3:
       return e4m3[read_as<uint8_t>(array, index)];
     case MatrixElement::kF8E5M2:
@@ -113,11 +116,20 @@ void load_matrices(void* const* lanes, bool transposed) {
 }
 
 void multiply_matrices_nvidia(void* const* lanes, MatrixElement element) {
-  CAUSEWAY_CHECK(matrix_element_bytes(element) == 2);
+  CAUSEWAY_CHECK(matrix_element_bytes(element) == 2 || element == MatrixElement::kTF32);
   float a[kTile][kTile], b[kTile][kTile];
   for (int lane = 0; lane < kWaveNvidia; ++lane) {
     const auto& operands = *static_cast<const LaneMatrixMultiply*>(lanes[lane]);
     const int group = lane / 4, pair = lane % 4 * 2;
+    if (element == MatrixElement::kTF32) {
+      for (int word = 0; word < 8; ++word) {
+        // A's registers: the lower eight rows, then the upper, of each four k. B's: each four k of the first eight
+        // columns, then of the others.
+        a[group + word % 2 * 8][lane % 4 + word / 2 * 4] = matrix_element(element, operands.a, word);
+        b[lane % 4 + word % 4 * 4][group + word / 4 * 8] = matrix_element(element, operands.b, word);
+      }
+      continue;
+    }
     for (int word = 0; word < 4; ++word) {
       for (int half = 0; half < 2; ++half) {
         // A's registers: the lower eight rows, then the upper, of the first eight k, then of the others. B's: the first

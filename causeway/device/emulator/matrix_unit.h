@@ -1,6 +1,6 @@
 // The arithmetic of the matrix instructions that the emulator imitates, with the vendors' operand layouts: NVIDIA's
-// ldmatrix and mma.sync.m16n8k16 (PTX ISA, "Warp-level matrix instructions"), AMD's v_mfma_f32_16x16x16,
-// v_mfma_f32_16x16x32 of 8-bit types and v_mfma_f32_16x16x4f32 (CDNA 2 and 3 ISA documents), and the operands of
+// ldmatrix, mma.sync.m16n8k16 and mma.sync.m16n8k8 of tf32 (PTX ISA, "Warp-level matrix instructions"), AMD's v_mfma_f32_16x16x16,
+// v_mfma_f32_16x16x32 of 8-bit types, v_mfma_f32_16x16x8_xf32 and v_mfma_f32_16x16x4f32 (CDNA 2 and 3 ISA documents), and the operands of
 // NVIDIA's wgmma (PTX ISA, "Asynchronous warpgroup-level matrix instructions"). Products are exact and are added in
 // float, one after the other in the order of k; the hardware's internal order and width are not documented.
 #pragma once
@@ -12,7 +12,7 @@
 namespace causeway {
 
 // The element types of multiplicands, as kernel text passes them.
-enum class MatrixElement : int { kBF16, kF16, kF32, kF8E4M3, kF8E5M2, kF8E4M3Fnuz, kF8E5M2Fnuz };
+enum class MatrixElement : int { kBF16, kF16, kF32, kF8E4M3, kF8E5M2, kF8E4M3Fnuz, kF8E5M2Fnuz, kTF32 };
 
 int matrix_element_bytes(MatrixElement element);
 // Element `index` of an array.
@@ -27,8 +27,8 @@ struct LaneMatrixLoad {
 void load_matrices(void* const* lanes, bool transposed);
 
 // C[16][16] += A[16][16] B[16][16] (8-bit elements, AMD alone: 32 of k); what the pointers lead to is laid out as in
-// FragmentA, FragmentB and Accumulator of kernels/gpu/nvidia.h (32 lanes; 16-bit elements) and kernels/gpu/amd.h (64
-// lanes).
+// FragmentA, FragmentB and Accumulator of kernels/gpu/nvidia_fragments.h (32 lanes; 16-bit elements and
+// tf32) and kernels/gpu/amd_fragments.h (64 lanes).
 struct LaneMatrixMultiply {
   const void* a;
   const void* b;

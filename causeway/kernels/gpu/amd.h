@@ -58,63 +58,7 @@ CAUSEWAY_INLINE void copy_async_wait() {}
 CAUSEWAY_INLINE float fast_exp2(float x) { return __builtin_amdgcn_exp2f(x); }
 CAUSEWAY_INLINE float fast_log2(float x) { return __builtin_amdgcn_logf(x); }
 
-// Fragments of v_mfma_f32_16x16x16: line = lane % 16 is the row of A or the column of B and of C; the lane holds
-// k = 4 (lane / 16) + 0..3 of A and B, and rows 4 (lane / 16) + 0..3 of C.
-constexpr int kAccumulatorElements = 4;
-struct Accumulator {
-  float v[kAccumulatorElements];
-};
-CAUSEWAY_INLINE int accumulator_row(int i) { return thread_index() % 64 / 16 * 4 + i; }
-CAUSEWAY_INLINE int accumulator_column(int i) { return thread_index() % 16; }
-
-template <class T>
-struct FragmentA {
-  T v[4];
-};
-template <class T>
-struct FragmentB {
-  T v[4];
-};
-
-template <class T>
-CAUSEWAY_INLINE void load_line(T* v, const T* shared, int line_stride, int k_stride) {
-  const int lane = thread_index() % 64;
-  const T* from = shared + lane % 16 * line_stride + lane / 16 * 4 * k_stride;
-#pragma clang loop unroll(full)
-  for (int i = 0; i < 4; ++i) v[i] = from[i * k_stride];
-}
-template <class T>
-CAUSEWAY_INLINE void load_fragment(FragmentA<T>& a, const T* shared, int stride) {
-  load_line(a.v, shared, stride, 1);
-}
-template <class T>
-CAUSEWAY_INLINE void load_fragment(FragmentB<T>& b, const T* shared, int stride) {
-  load_line(b.v, shared, stride, 1);
-}
-template <class E, class T>
-CAUSEWAY_INLINE void load_fnuz_line(T* v, const T* shared, int stride) {
-  load_line(v, shared, stride, 1);
-  uint32_t words[2];
-  __builtin_memcpy(words, v, 8);
-  for (uint32_t& word : words) word = to_fnuz<E>(word);
-  __builtin_memcpy(v, words, 8);
-}
-template <class EA, class EB>
-CAUSEWAY_INLINE void load_fragment(FragmentA<F8Pair<EA, EB>>& a, const F8Pair<EA, EB>* shared, int stride) {
-  load_fnuz_line<EA>(a.v, shared, stride);
-}
-template <class EA, class EB>
-CAUSEWAY_INLINE void load_fragment(FragmentB<F8Pair<EA, EB>>& b, const F8Pair<EA, EB>* shared, int stride) {
-  load_fnuz_line<EB>(b.v, shared, stride);
-}
-template <class T>
-CAUSEWAY_INLINE void load_fragment_transposed(FragmentA<T>& a, const T* shared, int stride) {
-  load_line(a.v, shared, 1, stride);
-}
-template <class T>
-CAUSEWAY_INLINE void load_fragment_transposed(FragmentB<T>& b, const T* shared, int stride) {
-  load_line(b.v, shared, 1, stride);
-}
+#include "causeway/kernels/gpu/amd_fragments.h"
 
 typedef Vector<float, 4> MatrixSum;
 CAUSEWAY_INLINE void multiply_add(Accumulator& c, const FragmentA<bf16>& a, const FragmentB<bf16>& b) {
@@ -138,6 +82,18 @@ CAUSEWAY_INLINE void multiply_add(Accumulator& c, const FragmentA<float>& a, con
 }
 
 #if CAUSEWAY_AMD == 0x942
+// Two products of depth 8 (v_mfma_f32_16x16x8_xf32), two neighbouring k of the lane's four in each.
+CAUSEWAY_INLINE void multiply_add(Accumulator& c, const FragmentA<tf32>& a, const FragmentB<tf32>& b) {
+  typedef Vector<float, 2> Pair;
+  MatrixSum sum = __builtin_bit_cast(MatrixSum, c);
+#pragma clang loop unroll(full)
+  for (int i = 0; i < 4; i += 2) {
+    const Pair left = {a.v[i].value, a.v[i + 1].value}, right = {b.v[i].value, b.v[i + 1].value};
+    sum = __builtin_amdgcn_mfma_f32_16x16x8_xf32(left, right, sum, 0, 0, 0);
+  }
+  c = __builtin_bit_cast(Accumulator, sum);
+}
+
 // v_mfma_f32_16x16x32 of 8-bit operands: the lane holds k = 8 (lane / 16) + 0..7.
 template <class EA, class EB>
 CAUSEWAY_INLINE void multiply_add(Accumulator& c, const FragmentA<F8Pair<EA, EB>>& a,

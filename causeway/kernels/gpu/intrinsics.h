@@ -29,8 +29,8 @@
 //   T* global_pointer<T>(void*)               the same address, known to the compiler as device memory and as a multiple
 //                                             of 16
 //
-// Matrix products of one wave: C[16][16] += A[16][16] B[16][16]. T is bf16, f16 or float; sums are in float. With float
-// operands, products are exact to float's precision (no tf32).
+// Matrix products of one wave: C[16][16] += A[16][16] B[16][16]. T is bf16, f16, float or, where the architecture
+// multiplies it, tf32; sums are in float. With float operands, products are exact to float's precision.
 //
 //   FragmentA<T>, FragmentB<T>                this lane's part of A and of B
 //   kAccumulatorElements                      256 / kWaveWidth
@@ -49,6 +49,7 @@
 
 #include "causeway/kernels/elementwise.h"
 #include "causeway/kernels/gpu/f8_pair.h"
+#include "causeway/kernels/gpu/tf32.h"
 
 struct alignas(128) TensorMapBytes {
   char bytes[128];

@@ -63,90 +63,25 @@ CAUSEWAY_INLINE uint32_t pack_bf16(float low, float high) {
 CAUSEWAY_INLINE float fast_exp2(float x) { return __nvvm_ex2_approx_ftz_f(x); }
 CAUSEWAY_INLINE float fast_log2(float x) { return __nvvm_lg2_approx_ftz_f(x); }
 
-// Fragments of mma.sync.m16n8k16 (PTX ISA, "Matrix Fragments for mma.m16n8k16"): group = lane / 4, pair = 2 (lane % 4).
-// A: rows group, group + 8; columns pair, pair + 1, and 8 further. B and C: two halves of eight columns.
-constexpr int kAccumulatorElements = 8;
-struct Accumulator {
-  float v[kAccumulatorElements];
-};
-CAUSEWAY_INLINE int accumulator_row(int i) { return thread_index() % 32 / 4 + (i & 2) * 4; }
-CAUSEWAY_INLINE int accumulator_column(int i) { return thread_index() % 4 * 2 + (i & 1) + (i & 4) * 2; }
-
-template <class T>
-struct FragmentA {
-  uint32_t v[4];
-};
-template <class T>
-struct FragmentB {
-  uint32_t v[4];  // columns 0 to 7, then 8 to 15
-};
-// float has no matrix instruction of full precision: each lane keeps the rows of A and the columns of B that its elements
-// of C need, and multiplies them on its own.
-template <>
-struct FragmentA<float> {
-  float v[2][16];  // rows group, group + 8
-};
-template <>
-struct FragmentB<float> {
-  float v[4][16];  // columns pair, pair + 1, and 8 further
-};
-
-#define CAUSEWAY_LDMATRIX(modifier, fragment, address)                                                             \
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4" modifier ".shared.b16 {%0, %1, %2, %3}, [%4];"                       \
-               : "=r"((fragment).v[0]), "=r"((fragment).v[1]), "=r"((fragment).v[2]), "=r"((fragment).v[3])         \
-               : "r"(address)                                                                                      \
-               : "memory")
-
-template <class T>
-CAUSEWAY_INLINE void load_fragment(FragmentA<T>& a, const T* shared, int stride) {
-  const int lane = thread_index() % 32;
-  CAUSEWAY_LDMATRIX("", a, shared_address(shared + (lane % 16) * stride + lane / 16 * 8));
-}
-template <class T>
-CAUSEWAY_INLINE void load_fragment(FragmentB<T>& b, const T* shared, int stride) {
-  const int lane = thread_index() % 32;
-  CAUSEWAY_LDMATRIX("", b, shared_address(shared + (lane % 8 + lane / 16 * 8) * stride + lane / 8 % 2 * 8));
-}
-template <class T>
-CAUSEWAY_INLINE void load_fragment_transposed(FragmentA<T>& a, const T* shared, int stride) {
-  const int lane = thread_index() % 32;
-  CAUSEWAY_LDMATRIX(".trans", a, shared_address(shared + (lane % 8 + lane / 16 * 8) * stride + lane / 8 % 2 * 8));
-}
-template <class T>
-CAUSEWAY_INLINE void load_fragment_transposed(FragmentB<T>& b, const T* shared, int stride) {
-  const int lane = thread_index() % 32;
-  CAUSEWAY_LDMATRIX(".trans", b, shared_address(shared + (lane % 16) * stride + lane / 16 * 8));
-}
-#undef CAUSEWAY_LDMATRIX
-
-// Element k of row (or column) `line` lies at shared[line * line_stride + k * k_stride].
-CAUSEWAY_INLINE void load_lines(FragmentA<float>& a, const float* shared, int line_stride, int k_stride) {
-#pragma clang loop unroll(full)
-  for (int half = 0; half < 2; ++half) {
-#pragma clang loop unroll(full)
-    for (int k = 0; k < 16; ++k) a.v[half][k] = shared[accumulator_row(2 * half) * line_stride + k * k_stride];
+// ldmatrix.x4: lane 8 j + r brings row r of matrix j, 16 bytes; registers[j] receives 4 bytes of row lane / 4 of it, or,
+// transposed, elements of two bytes of column lane / 4.
+template <bool kTransposed>
+CAUSEWAY_INLINE void load_matrices(const void* row, uint32_t* registers) {
+  if constexpr (kTransposed) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(registers[0]), "=r"(registers[1]), "=r"(registers[2]), "=r"(registers[3])
+                 : "r"(shared_address(row))
+                 : "memory");
+  } else {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(registers[0]), "=r"(registers[1]), "=r"(registers[2]), "=r"(registers[3])
+                 : "r"(shared_address(row))
+                 : "memory");
   }
 }
-CAUSEWAY_INLINE void load_lines(FragmentB<float>& b, const float* shared, int line_stride, int k_stride) {
-#pragma clang loop unroll(full)
-  for (int i = 0; i < 4; ++i) {
-    const int column = accumulator_column((i & 1) + (i & 2) * 2);
-#pragma clang loop unroll(full)
-    for (int k = 0; k < 16; ++k) b.v[i][k] = shared[column * line_stride + k * k_stride];
-  }
-}
-CAUSEWAY_INLINE void load_fragment(FragmentA<float>& fragment, const float* shared, int stride) {
-  load_lines(fragment, shared, stride, 1);
-}
-CAUSEWAY_INLINE void load_fragment_transposed(FragmentA<float>& fragment, const float* shared, int stride) {
-  load_lines(fragment, shared, 1, stride);
-}
-CAUSEWAY_INLINE void load_fragment(FragmentB<float>& fragment, const float* shared, int stride) {
-  load_lines(fragment, shared, stride, 1);
-}
-CAUSEWAY_INLINE void load_fragment_transposed(FragmentB<float>& fragment, const float* shared, int stride) {
-  load_lines(fragment, shared, 1, stride);
-}
+
+#include "causeway/kernels/gpu/nvidia_fragments.h"
+
 CAUSEWAY_INLINE void multiply_add(Accumulator& c, const FragmentA<float>& a, const FragmentB<float>& b) {
 #pragma clang loop unroll(full)
   for (int i = 0; i < kAccumulatorElements; ++i) {
@@ -172,3 +107,17 @@ CAUSEWAY_INLINE void multiply_add(Accumulator& c, const FragmentA<f16>& a, const
   CAUSEWAY_MMA("f16", c, 4, a, b.v[2], b.v[3]);
 }
 #undef CAUSEWAY_MMA
+
+CAUSEWAY_INLINE void multiply_add(Accumulator& c, const FragmentA<tf32>& a, const FragmentB<tf32>& b) {
+#pragma clang loop unroll(full)
+  for (int part = 0; part < 4; ++part) {
+    const uint32_t* left = a.v + part / 2 * 4;
+    const uint32_t* right = b.v + part % 2 * 4 + part / 2 * 2;
+    float* sums = c.v + part % 2 * 4;
+    asm volatile(
+        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right[0]), "r"(right[1]));
+  }
+}
