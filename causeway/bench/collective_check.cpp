@@ -9,8 +9,9 @@ namespace causeway {
 namespace {
 
 constexpr int64_t kPeriod = 8191;
-// Moved and compared at once.
-constexpr int64_t kPiece = 128 * kPeriod;
+// Of what is moved and compared at once. A process keeps a piece of every rank: with many ranks, they are smaller.
+constexpr int64_t kPeriods = 128;
+constexpr int64_t kRanksOfLargePieces = 8;
 
 // splitmix64's output function (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
 uint64_t mix(uint64_t x) {
@@ -30,11 +31,11 @@ int input(int rank, int64_t position, int ranks) {
   return static_cast<int>(mix(key) % range) - amplitude;
 }
 
-// kPiece elements and a period more, so that a piece can begin at any phase.
+// A piece and a period more, so that a piece can begin at any phase.
 template <typename Value>
-std::vector<std::byte> sequence(DType dtype, Value&& value) {
+std::vector<std::byte> sequence(DType dtype, int64_t piece, Value&& value) {
   const size_t period_bytes = static_cast<size_t>(kPeriod) * size_bytes(dtype);
-  std::vector<std::byte> bytes(static_cast<size_t>(kPiece + kPeriod) * size_bytes(dtype));
+  std::vector<std::byte> bytes(static_cast<size_t>(piece + kPeriod) * size_bytes(dtype));
   for (int64_t i = 0; i < kPeriod; ++i) write_element(dtype, bytes.data(), static_cast<size_t>(i), value(i));
   for (size_t at = period_bytes; at < bytes.size(); at += period_bytes)
     std::memcpy(bytes.data() + at, bytes.data(), period_bytes);
@@ -44,14 +45,20 @@ std::vector<std::byte> sequence(DType dtype, Value&& value) {
 }  // namespace
 
 CollectiveCheck::CollectiveCheck(const Communicator& communicator, const Collective& collective, std::vector<int> ranks)
-    : communicator_(communicator), collective_(collective), ranks_(std::move(ranks)) {
+    : communicator_(communicator),
+      collective_(collective),
+      piece_(kPeriod * kPeriods * kRanksOfLargePieces / std::max<int64_t>(kRanksOfLargePieces, communicator.size()) /
+             kPeriod * kPeriod),
+      ranks_(std::move(ranks)) {
   const int size = communicator.size();
-  CAUSEWAY_CHECK(size <= kLargestExact, "sums of {} ranks are not exact", size);
+  if (size > kLargestExact)
+    throw Error(ErrorKind::kUnsupported, fmt::format("sums over {} ranks cannot be checked to the bit", size),
+                "collectives", fmt::format("Take {} ranks or fewer.", kLargestExact));
   for (int rank = 0; rank < size; ++rank) {
-    inputs_.push_back(sequence(collective.dtype, [&](int64_t i) { return input(rank, i, size); }));
+    inputs_.push_back(sequence(collective.dtype, piece_, [&](int64_t i) { return input(rank, i, size); }));
     senders_.push_back((rank + size - 1) % size);
   }
-  sum_ = sequence(collective.dtype, [&](int64_t i) {
+  sum_ = sequence(collective.dtype, piece_, [&](int64_t i) {
     int sum = 0;
     for (int rank = 0; rank < size; ++rank) sum += input(rank, i, size);
     return sum;
@@ -63,22 +70,21 @@ void CollectiveCheck::write(int rank, std::byte* to, const Piece& piece) const {
   const size_t element = size_bytes(collective_.dtype);
   const std::byte* source = piece.sequence->data() + static_cast<size_t>(piece.phase % kPeriod) * element;
   Device& device = communicator_.device(rank);
-  device.copy_to_device(to, source, static_cast<size_t>(std::min(kPiece, piece.count)) * element);
+  device.copy_to_device(to, source, static_cast<size_t>(std::min(piece_, piece.count)) * element);
   // Every piece is as the first one.
-  for (int64_t at = kPiece; at < piece.count; at += kPiece)
+  for (int64_t at = piece_; at < piece.count; at += piece_)
     device.copy_on_device(to + static_cast<size_t>(at) * element, to,
-                          static_cast<size_t>(std::min(kPiece, piece.count - at)) * element);
+                          static_cast<size_t>(std::min(piece_, piece.count - at)) * element);
 }
 
 void CollectiveCheck::fill(std::span<void* const> from, std::span<void* const> to) const {
   const int size = communicator_.size();
   const bool is_broadcast = collective_.kind == CollectiveKind::kBroadcast;
   for (const int rank : ranks_) {
-    const auto r = static_cast<size_t>(rank);
     // Of a broadcast, what others than the root send must not be looked at.
-    const auto& sent = is_broadcast && rank != collective_.root ? nan_ : inputs_[r];
-    write(rank, static_cast<std::byte*>(to[r]), {&nan_, 0, collective_.received(size)});
-    write(rank, static_cast<std::byte*>(from[r]), {&sent, 0, collective_.sent(size)});
+    const auto& sent = is_broadcast && rank != collective_.root ? nan_ : inputs_[static_cast<size_t>(rank)];
+    write(rank, static_cast<std::byte*>(to[place(rank)]), {&nan_, 0, collective_.received(size)});
+    write(rank, static_cast<std::byte*>(from[place(rank)]), {&sent, 0, collective_.sent(size)});
   }
 }
 
@@ -107,8 +113,8 @@ int64_t CollectiveCheck::differences(int rank, const std::byte* from, const Piec
   const size_t element = size_bytes(collective_.dtype);
   const std::byte* right = piece.sequence->data() + static_cast<size_t>(piece.phase % kPeriod) * element;
   int64_t different = 0;
-  for (int64_t at = 0; at < piece.count; at += kPiece) {
-    const auto count = static_cast<size_t>(std::min(kPiece, piece.count - at));
+  for (int64_t at = 0; at < piece.count; at += piece_) {
+    const auto count = static_cast<size_t>(std::min(piece_, piece.count - at));
     communicator_.device(rank).copy_to_host(host.data(), from + static_cast<size_t>(at) * element, count * element);
     if (std::memcmp(host.data(), right, count * element) == 0) continue;
     for (size_t i = 0; i < count; ++i)
@@ -119,10 +125,10 @@ int64_t CollectiveCheck::differences(int rank, const std::byte* from, const Piec
 }
 
 int64_t CollectiveCheck::wrong(std::span<void* const> to) const {
-  std::vector<std::byte> host(static_cast<size_t>(kPiece) * size_bytes(collective_.dtype));
+  std::vector<std::byte> host(static_cast<size_t>(piece_) * size_bytes(collective_.dtype));
   int64_t count = 0;
   for (const int rank : ranks_) {
-    const auto* at = static_cast<const std::byte*>(to[static_cast<size_t>(rank)]);
+    const auto* at = static_cast<const std::byte*>(to[place(rank)]);
     for (const Piece& piece : expected(rank)) {
       count += differences(rank, at, piece, host);
       at += static_cast<size_t>(piece.count) * size_bytes(collective_.dtype);

@@ -8,7 +8,6 @@
 #include <numeric>
 
 #include "causeway/base/error.h"
-#include "causeway/base/thread_pool.h"
 #include "causeway/bench/collective_check.h"
 #include "causeway/bench/statistics.h"
 
@@ -33,28 +32,29 @@ std::string size_name(int64_t bytes) {
   return fmt::format("{} B", bytes);
 }
 
-// The group's devices as the one that the timing knows: a moment is one of each, and time passes as on their average
-// (nccl-tests, -a 1).
+// This process's devices of a group as the one that the timing knows: a moment is one of each, and time passes as on
+// their average (nccl-tests, -a 1). Where none of them takes part, no time passes.
 class GroupDevice final : public Device {
  public:
-  GroupDevice(const Communicator& communicator, std::span<const int> ranks) {
+  GroupDevice(const Communicator& communicator, std::span<const int> ranks)
+      : first_(communicator.device(communicator.first_local())) {
     for (const int rank : ranks) {
       Device* device = &communicator.device(rank);
       if (std::find(devices_.begin(), devices_.end(), device) == devices_.end()) devices_.push_back(device);
     }
   }
 
-  std::string name() const override { return first().name(); }
-  const Target& target() const override { return first().target(); }
-  DeviceBuffer allocate(size_t bytes, bool zeroed) override { return first().allocate(bytes, zeroed); }
-  void copy_to_device(void* to, const void* host, size_t bytes) override { first().copy_to_device(to, host, bytes); }
-  void copy_to_host(void* host, const void* from, size_t bytes) override { first().copy_to_host(host, from, bytes); }
-  void fill_with_zeros(void* memory, size_t bytes) override { first().fill_with_zeros(memory, bytes); }
-  void copy_on_device(void* to, const void* from, size_t bytes) override { first().copy_on_device(to, from, bytes); }
-  std::shared_ptr<DeviceModule> load(std::string_view image) override { return first().load(image); }
-  void launch(const DeviceLaunch& launch) override { first().launch(launch); }
-  int64_t bytes_in_use() const override { return first().bytes_in_use(); }
-  int64_t peak_bytes() const override { return first().peak_bytes(); }
+  std::string name() const override { return first_.name(); }
+  const Target& target() const override { return first_.target(); }
+  DeviceBuffer allocate(size_t bytes, bool zeroed) override { return first_.allocate(bytes, zeroed); }
+  void copy_to_device(void* to, const void* host, size_t bytes) override { first_.copy_to_device(to, host, bytes); }
+  void copy_to_host(void* host, const void* from, size_t bytes) override { first_.copy_to_host(host, from, bytes); }
+  void fill_with_zeros(void* memory, size_t bytes) override { first_.fill_with_zeros(memory, bytes); }
+  void copy_on_device(void* to, const void* from, size_t bytes) override { first_.copy_on_device(to, from, bytes); }
+  std::shared_ptr<DeviceModule> load(std::string_view image) override { return first_.load(image); }
+  void launch(const DeviceLaunch& launch) override { first_.launch(launch); }
+  int64_t bytes_in_use() const override { return first_.bytes_in_use(); }
+  int64_t peak_bytes() const override { return first_.peak_bytes(); }
 
   void synchronize() override {
     for (Device* device : devices_) device->synchronize();
@@ -69,45 +69,57 @@ class GroupDevice final : public Device {
     const auto& ends = static_cast<const GroupMoment&>(to).moments;
     double seconds = 0;
     for (size_t i = 0; i < devices_.size(); ++i) seconds += devices_[i]->seconds_between(*starts[i], *ends[i]);
-    return seconds / static_cast<double>(devices_.size());
+    return devices_.empty() ? 0 : seconds / static_cast<double>(devices_.size());
   }
 
  private:
   struct GroupMoment : DeviceMoment {
     std::vector<std::shared_ptr<DeviceMoment>> moments;
   };
-  Device& first() const { return *devices_.front(); }
 
+  Device& first_;
   std::vector<Device*> devices_;
 };
 
-// Buffers of every rank that takes part, in place as NCCL defines it. Ranks that rest have none.
+// Buffers of the local ranks, in place as NCCL defines it. Ranks that rest have none.
 struct Buffers {
   std::vector<DeviceBuffer> memory;
   std::vector<void*> from, to;
 
   Buffers(const Communicator& communicator, const Collective& collective, std::span<const int> taking_part,
           bool in_place)
-      : from(static_cast<size_t>(communicator.size())), to(from) {
+      : from(static_cast<size_t>(communicator.local_size())), to(from) {
     const int ranks = communicator.size();
     const size_t element = size_bytes(collective.dtype);
     const auto sent = static_cast<size_t>(collective.sent(ranks)) * element;
     const auto received = static_cast<size_t>(collective.received(ranks)) * element;
     for (const int rank : taking_part) {
       Device& device = communicator.device(rank);
-      const auto r = static_cast<size_t>(rank);
+      const auto local = static_cast<size_t>(rank - communicator.first_local());
       if (in_place) {
-        const size_t part = r * static_cast<size_t>(collective.count) * element;
+        const size_t part = static_cast<size_t>(rank) * static_cast<size_t>(collective.count) * element;
         std::byte* whole = memory.emplace_back(device.allocate(std::max(sent, received))).data();
-        from[r] = collective.kind == CollectiveKind::kAllGather ? whole + part : whole;
-        to[r] = collective.kind == CollectiveKind::kReduceScatter ? whole + part : whole;
+        from[local] = collective.kind == CollectiveKind::kAllGather ? whole + part : whole;
+        to[local] = collective.kind == CollectiveKind::kReduceScatter ? whole + part : whole;
       } else {
-        from[r] = memory.emplace_back(device.allocate(sent)).data();
-        to[r] = memory.emplace_back(device.allocate(received)).data();
+        from[local] = memory.emplace_back(device.allocate(sent)).data();
+        to[local] = memory.emplace_back(device.allocate(received)).data();
       }
     }
   }
 };
+
+// Each sample's mean over all ranks that take part, of each process's mean over those of its own.
+void average(Communicator& communicator, std::vector<std::vector<double>>& rounds, size_t local, size_t all) {
+  if (!communicator.spans_processes()) return;
+  std::vector<double> samples;
+  for (const std::vector<double>& round : rounds) samples.insert(samples.end(), round.begin(), round.end());
+  for (double& sample : samples) sample *= static_cast<double>(local) / static_cast<double>(all);
+  communicator.total(samples);
+  auto sample = samples.begin();
+  for (std::vector<double>& round : rounds)
+    for (double& seconds : round) seconds = *sample++;
+}
 
 std::string bandwidth_text(double bytes, double seconds) {
   return fmt::format("{:.2f} GB/s", seconds > 0 ? bytes / seconds / 1e9 : 0);
@@ -116,7 +128,7 @@ std::string bandwidth_text(double bytes, double seconds) {
 // Links bound what passes through them. Where a switch adds up or repeats for the devices (NVLink SHARP), less passes
 // than the bus bandwidth of an all_reduce assumes.
 bool links_bound(const CollectiveCase& c, const CollectivesOptions& options) {
-  return c.kind != CollectiveKind::kAllReduce || c.ranks == 2 || !options.communicator.nvlink_multicast;
+  return c.kind != CollectiveKind::kAllReduce || c.ranks == 2 || !options.nvlink_multicast;
 }
 
 }  // namespace
@@ -225,22 +237,32 @@ Measurement run_collective(Communicator& communicator, const CollectiveCase& col
     ranks.resize(static_cast<size_t>(c.ranks));
     std::iota(ranks.begin(), ranks.end(), 0);
   }
-  const Buffers buffers(communicator, collective, ranks, c.in_place);
-  const std::vector<const void*> sent(buffers.from.begin(), buffers.from.end());
-  CollectiveCheck check(communicator, collective, ranks);
+  std::vector<int> local = ranks;
+  std::erase_if(local, [&](int rank) { return !communicator.is_local(rank); });
+  std::optional<Buffers> buffers;
+  std::optional<CollectiveCheck> check;
+  // Memory may not suffice in one process: no other must then wait for it.
+  communicator.together([&] {
+    buffers.emplace(communicator, collective, local, c.in_place);
+    check.emplace(communicator, collective, local);
+  });
+  const std::vector<const void*> sent(buffers->from.begin(), buffers->from.end());
   std::vector<Transfer> transfers;
   if (c.pair) {
+    const auto of_rank = [&](const std::vector<void*>& pointers, int rank) {
+      return communicator.is_local(rank) ? pointers[static_cast<size_t>(rank - communicator.first_local())] : nullptr;
+    };
     for (const auto& [sender, receiver] : {std::pair(ranks[0], ranks[1]), {ranks[1], ranks[0]}}) {
-      check.set_sender(receiver, sender);
-      transfers.push_back({sender, receiver, buffers.from[static_cast<size_t>(sender)],
-                           buffers.to[static_cast<size_t>(receiver)], collective.count, c.dtype});
+      check->set_sender(receiver, sender);
+      transfers.push_back({sender, receiver, of_rank(buffers->from, sender), of_rank(buffers->to, receiver),
+                           collective.count, c.dtype});
     }
   }
   const TimedWork work = [&] {
     if (c.pair) {
       communicator.send_receive(transfers);
     } else {
-      communicator.run(collective, sent, buffers.to);
+      communicator.run(collective, sent, buffers->to);
     }
   };
 
@@ -262,16 +284,23 @@ Measurement run_collective(Communicator& communicator, const CollectiveCase& col
   }
 
   const auto run_and_count = [&] {
-    check.fill(buffers.from, buffers.to);
+    check->fill(buffers->from, buffers->to);
     work();
-    return check.wrong(buffers.to);
+    return check->wrong(buffers->to);
   };
-  const int64_t wrong_before = run_and_count();
+  int64_t wrong = run_and_count();
   TimingOptions timing = options.timing;
   timing.flush_bytes = 0;
-  GroupDevice group(communicator, ranks);
-  m.rounds = std::move(time_alternately(group, std::span(&work, 1), timing).front());
-  const int64_t wrong = wrong_before + (c.in_place ? run_and_count() : check.wrong(buffers.to));
+  GroupDevice group(communicator, local);
+  TimingTogether together;
+  if (communicator.spans_processes())
+    together = {[&](double value) { return communicator.of_first(value); }, [&] { communicator.barrier(); }};
+  m.rounds = std::move(time_alternately(group, std::span(&work, 1), timing, {}, together).front());
+  average(communicator, m.rounds, local.size(), ranks.size());
+  wrong += c.in_place ? run_and_count() : check->wrong(buffers->to);
+  auto wrong_of_all = static_cast<double>(wrong);
+  communicator.total(std::span(&wrong_of_all, 1));
+  wrong = static_cast<int64_t>(wrong_of_all);
 
   m.correct = wrong == 0;
   m.check = fmt::format("{} wrong of {} elements received by {} ranks, each compared before and after the timing",
@@ -289,37 +318,58 @@ Measurement run_collective(Communicator& communicator, const CollectiveCase& col
       fmt::format("{}, {:.4g} times the algorithm bandwidth", bandwidth_text(m.work, median), factor);
   m.details["time"] = fmt::format("{:.2f} us", median * 1e6);
   m.details["inputs"] = "integers whose sums are exact";
-  if (!communicator.device(0).target().is_gpu() && c.ranks > available_processors())
-    m.distrust.push_back(fmt::format("{} ranks shared {} processors.", c.ranks, available_processors()));
+  const Placement placement = communicator.placement();
+  m.details["machines"] = fmt::to_string(placement.machines);
+  if (placement.ranks > placement.processors)
+    m.distrust.push_back(fmt::format("{} ranks shared {} processors.", placement.ranks, placement.processors));
   return m;
 }
 
-std::vector<Measurement> run_collectives(std::span<const std::shared_ptr<Device>> devices,
-                                         std::span<const CollectiveCase> cases, const CollectivesOptions& options,
-                                         const std::optional<DevicePeak>& peak, std::vector<std::string>& skipped,
+RankGroups groups_of(std::vector<std::shared_ptr<Device>> devices, const CommunicatorOptions& options) {
+  RankGroups groups;
+  groups.ranks = static_cast<int>(devices.size());
+  groups.open = [devices = std::move(devices), options](int ranks) {
+    return open_communicator({devices.begin(), devices.begin() + ranks}, options);
+  };
+  return groups;
+}
+
+RankGroups groups_of(MpiCommunicator& world) {
+  return {world.size(), world.spans_processes(), [&world](int ranks) { return world.first_ranks(ranks); }};
+}
+
+std::vector<Measurement> run_collectives(const RankGroups& groups, std::span<const CollectiveCase> cases,
+                                         const CollectivesOptions& options, const std::optional<DevicePeak>& peak,
+                                         std::vector<std::string>& skipped,
                                          const std::function<void(const Measurement&)>& measured) {
   std::vector<Measurement> measurements;
-  std::vector<int> groups;
+  std::vector<int> sizes;
   for (const CollectiveCase& c : cases)
-    if (std::find(groups.begin(), groups.end(), c.ranks) == groups.end()) groups.push_back(c.ranks);
-  for (const int ranks : groups) {
-    if (ranks < 1 || static_cast<size_t>(ranks) > devices.size()) {
-      skipped.push_back(fmt::format("collectives of {} devices: there are {}", ranks, devices.size()));
+    if (std::find(sizes.begin(), sizes.end(), c.ranks) == sizes.end()) sizes.push_back(c.ranks);
+  const auto skip = [&](const std::string& what, const Error& error) {
+    // Other processes may wait for this one where the exchange itself failed.
+    if (groups.several_processes && error.kind() == ErrorKind::kIo) throw error;
+    skipped.push_back(fmt::format("{}: {}", what, error.what()));
+  };
+  for (const int ranks : sizes) {
+    if (ranks < 1 || ranks > groups.ranks) {
+      skipped.push_back(fmt::format("collectives of {} devices: there are {}", ranks, groups.ranks));
       continue;
     }
     std::unique_ptr<Communicator> communicator;
     try {
-      communicator = open_communicator({devices.begin(), devices.begin() + ranks}, options.communicator);
+      communicator = groups.open(ranks);
     } catch (const Error& error) {
-      skipped.push_back(fmt::format("collectives of {} devices: {}", ranks, error.what()));
+      skip(fmt::format("collectives of {} devices", ranks), error);
       continue;
     }
+    if (communicator == nullptr) continue;
     for (const CollectiveCase& c : cases) {
       if (c.ranks != ranks) continue;
       try {
         measurements.push_back(run_collective(*communicator, c, options, peak));
       } catch (const Error& error) {
-        skipped.push_back(fmt::format("{} {}: {}", c.workload(), dtype_name(c.dtype), error.what()));
+        skip(fmt::format("{} {}", c.workload(), dtype_name(c.dtype)), error);
         continue;
       }
       if (measured) measured(measurements.back());

@@ -14,6 +14,7 @@
 #include "causeway/bench/result.h"
 #include "causeway/bench/timing.h"
 #include "causeway/mesh/communicator.h"
+#include "causeway/mesh/mpi_communicator.h"
 
 namespace causeway {
 
@@ -51,23 +52,39 @@ std::vector<CollectiveCase> standard_collective_cases(bool is_gpu, int devices, 
                                                       std::span<const int64_t> bytes = {});
 
 struct CollectivesOptions {
-  TimingOptions timing;  // flush_bytes has no effect: nccl-tests leaves caches alone
-  CommunicatorOptions communicator;
+  TimingOptions timing;          // flush_bytes has no effect: nccl-tests leaves caches alone
+  bool nvlink_multicast = true;  // whether the communicator may use it: then links do not bound an all_reduce
 };
 
-// Samples are the mean over the devices of each one's own time, of executions queued back to back. Every element of
-// every rank's result is compared, before and after the timing, with what it must be: inputs are small integers whose
-// sums are exact in bf16 in any order. (In place, results feed the next execution while timed, and the inputs are
-// restored for the check.) Details: "devices", "place", "bytes", "count", "wrong", "reduction", "root", "algorithm
-// bandwidth", "bus bandwidth", "time". Throws Error, e.g. kResource where the buffers do not fit.
+// Samples are the mean over the ranks of each one's own time: of executions queued back to back where one process
+// drives all, of executions that all processes begin together, after a barrier outside of the time, where several do
+// (as the OSU benchmarks do). Rank 0 decides how many there are. Every element of every rank's result is compared,
+// before and after the timing, with what it must be: inputs are small integers whose sums are exact in bf16 in any
+// order. (In place, results feed the next execution while timed, and the inputs are restored for the check.) Every
+// process has the same result. Details: "devices", "machines", "place", "bytes", "count", "wrong", "reduction", "root",
+// "algorithm bandwidth", "bus bandwidth", "time". Throws Error, in every process, e.g. kResource where the buffers do
+// not fit; as Communicator::run() says where it fails.
 Measurement run_collective(Communicator& communicator, const CollectiveCase& collective_case,
                            const CollectivesOptions& options, const std::optional<DevicePeak>& peak);
 
-// All cases, in groups of the first `ranks` devices; `measured` hears of each at once. What cannot be measured is left
-// out, with the reason in `skipped`.
-std::vector<Measurement> run_collectives(std::span<const std::shared_ptr<Device>> devices,
-                                         std::span<const CollectiveCase> cases, const CollectivesOptions& options,
-                                         const std::optional<DevicePeak>& peak, std::vector<std::string>& skipped,
+// Where groups of the first ranks come from.
+struct RankGroups {
+  int ranks = 0;  // in all
+  bool several_processes = false;
+  // Called in every process; null in one that has none of the ranks.
+  std::function<std::unique_ptr<Communicator>(int ranks)> open;
+};
+// A rank for each of the devices.
+RankGroups groups_of(std::vector<std::shared_ptr<Device>> devices, const CommunicatorOptions& options = {});
+// Of a communicator that outlives them.
+RankGroups groups_of(MpiCommunicator& world);
+
+// All cases, in groups of the first `ranks`; `measured` hears of each at once. What cannot be measured is left out,
+// with the reason in `skipped`; of several processes, where the exchange itself fails, Error(kIo) is thrown. Every
+// process calls it with the same cases and options, and has the measurements of the groups in which it was.
+std::vector<Measurement> run_collectives(const RankGroups& groups, std::span<const CollectiveCase> cases,
+                                         const CollectivesOptions& options, const std::optional<DevicePeak>& peak,
+                                         std::vector<std::string>& skipped,
                                          const std::function<void(const Measurement&)>& measured = {});
 
 // What nccl-tests would print of these: a table for each group and type, a line for each size, out of place and in

@@ -8,6 +8,8 @@ namespace {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
+double agreed(double value, const TimingTogether& together) { return together.agreed ? together.agreed(value) : value; }
+
 class CacheFlush {
  public:
   CacheFlush(Device& device, size_t bytes) : device_(device), memory_(device.allocate(bytes)) {}
@@ -20,13 +22,14 @@ class CacheFlush {
 
 // As it is timed, with the cache filled in between: under a power limit, clocks depend on the pauses too.
 // Returns the seconds of one execution.
-double warm_up(Device& device, const TimedWork& work, CacheFlush& flush, double seconds) {
+double warm_up(Device& device, const TimedWork& work, CacheFlush& flush, double seconds,
+               const TimingTogether& together) {
   work();
   device.synchronize();
   const double start = now();
   int executions = 0;
   // In batches that grow, so that the device is never idle for long.
-  for (int batch = 1; now() - start < seconds; batch = std::min(64, 2 * batch)) {
+  for (int batch = 1; agreed(now() - start, together) < seconds; batch = std::min(64, 2 * batch)) {
     for (int i = 0; i < batch; ++i) {
       flush.run();
       work();
@@ -41,17 +44,19 @@ double warm_up(Device& device, const TimedWork& work, CacheFlush& flush, double 
 
 std::vector<std::vector<std::vector<double>>> time_alternately(Device& device, std::span<const TimedWork> contenders,
                                                                const TimingOptions& options,
-                                                               const std::function<void(size_t)>& after_round) {
+                                                               const std::function<void(size_t)>& after_round,
+                                                               const TimingTogether& together) {
   CacheFlush flush(device, options.flush_bytes);
   double turn = 0;  // seconds of one execution of each
-  for (const TimedWork& work : contenders) turn += warm_up(device, work, flush, options.warm_up_seconds);
+  for (const TimedWork& work : contenders) turn += warm_up(device, work, flush, options.warm_up_seconds, together);
+  turn = agreed(turn, together);
   int wanted = options.samples;
   if (options.limit_seconds > 0 && turn * wanted > options.limit_seconds)
     wanted = std::min(wanted, std::max(options.rounds, static_cast<int>(options.limit_seconds / turn)));
   const double start = now();
   std::vector<std::vector<std::vector<double>>> seconds(contenders.size());
   for (int round = 0; round < options.rounds; ++round) {
-    if (round > 0 && options.limit_seconds > 0 && now() - start > options.limit_seconds) break;
+    if (round > 0 && options.limit_seconds > 0 && agreed(now() - start, together) > options.limit_seconds) break;
     const int samples = wanted * (round + 1) / options.rounds - wanted * round / options.rounds;
     if (samples == 0) continue;
     for (size_t i = 0; i < contenders.size(); ++i) {
@@ -60,6 +65,7 @@ std::vector<std::vector<std::vector<double>>> time_alternately(Device& device, s
       std::vector<std::shared_ptr<DeviceMoment>> marks;
       for (int sample = 0; sample < samples; ++sample) {
         flush.run();
+        if (together.line_up) together.line_up();
         marks.push_back(device.mark());
         contenders[i]();
         marks.push_back(device.mark());

@@ -25,11 +25,20 @@ struct TimingOptions {
 // Puts one execution of the work into the device's queue.
 using TimedWork = std::function<void()>;
 
+// Where several processes time the same work together: what is decided by time must be decided alike in all.
+struct TimingTogether {
+  // What all processes have in place of their own value; called as often in each.
+  std::function<double(double)> agreed;
+  // Lets all begin a sample at one time, outside of the time.
+  std::function<void()> line_up;
+};
+
 // Seconds by contender, round, sample. `after_round` is called with the contender's number after each round, when the
 // device has finished it.
 std::vector<std::vector<std::vector<double>>> time_alternately(Device& device, std::span<const TimedWork> contenders,
                                                                const TimingOptions& options,
-                                                               const std::function<void(size_t)>& after_round = {});
+                                                               const std::function<void(size_t)>& after_round = {},
+                                                               const TimingTogether& together = {});
 
 // Bytes that displace everything in a last-level cache of this size: four times as many, 256 MiB at least
 // (triton.testing.do_bench writes 256 MiB).

@@ -7,11 +7,11 @@
 namespace causeway {
 
 VendorLibrary::VendorLibrary(std::span<const std::string> names, std::string where, std::string hint,
-                             const std::string& what)
+                             const std::string& what, LibraryScope scope)
     : where_(std::move(where)), hint_(std::move(hint)) {
   std::string reason;
   for (const std::string& name : names) {
-    handle_ = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+    handle_ = ::dlopen(name.c_str(), RTLD_NOW | (scope == LibraryScope::kGlobal ? RTLD_GLOBAL : RTLD_LOCAL));
     if (handle_ != nullptr) {
       path_ = name;
       return;

@@ -6,15 +6,22 @@
 
 namespace causeway {
 
+// Whether libraries opened later may use the library's symbols: plugins of some are not linked against it.
+enum class LibraryScope { kLocal, kGlobal };
+
 // Stays open until the process ends: drivers start threads of their own that outlive any handle.
 class VendorLibrary {
  public:
   // Opens the first of `names` (file names or paths) that the system's loader accepts. Throws Error(kNotFound) at
   // `where`, with the loader's reason for the first name and `hint`; `what` is how the message calls it.
   VendorLibrary(std::span<const std::string> names, std::string where, std::string hint,
-                const std::string& what = "the driver's library");
+                const std::string& what = "the driver's library", LibraryScope scope = LibraryScope::kLocal);
 
-  // Points `function` at the exported function of that name. Throws Error(kUnsupported): the library is too old.
+  // The name by which it was opened.
+  const std::string& path() const { return path_; }
+
+  // Points `function` at the exported function or object of that name. Throws Error(kUnsupported): the library is too
+  // old.
   template <typename Function>
   void bind(Function*& function, const char* name) const {
     function = reinterpret_cast<Function*>(required(name));

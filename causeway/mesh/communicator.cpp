@@ -1,8 +1,11 @@
 #include "causeway/mesh/communicator.h"
 
 #include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "causeway/base/error.h"
+#include "causeway/base/thread_pool.h"
 #include "causeway/mesh/nccl_communicator.h"
 #include "causeway/mesh/thread_communicator.h"
 
@@ -46,25 +49,42 @@ int64_t Collective::received(int ranks) const {
   return kind == CollectiveKind::kAllGather || kind == CollectiveKind::kAllToAll ? ranks * count : count;
 }
 
-Communicator::Communicator(std::vector<std::shared_ptr<Device>> devices) : devices_(std::move(devices)) {
+Communicator::Communicator(std::vector<std::shared_ptr<Device>> devices)
+    : devices_(std::move(devices)), size_(local_size()) {
   CAUSEWAY_CHECK(!devices_.empty(), "a group of no devices");
 }
 
+Communicator::Communicator(std::vector<std::shared_ptr<Device>> devices, int first_local, int size)
+    : devices_(std::move(devices)), first_local_(first_local), size_(size) {
+  CAUSEWAY_CHECK(!devices_.empty() && first_local >= 0 && first_local + local_size() <= size,
+                 "{} ranks from {} on, of {}", devices_.size(), first_local, size);
+}
+
+Device& Communicator::device(int rank) const {
+  CAUSEWAY_CHECK(is_local(rank), "rank {} is another process's", rank);
+  return *devices_[static_cast<size_t>(rank - first_local_)];
+}
+
+Placement Communicator::placement() const {
+  return device(first_local_).target().is_gpu() ? Placement{} : Placement{1, size(), available_processors()};
+}
+
 void Communicator::run(const Collective& collective, std::span<const void* const> from, std::span<void* const> to) {
-  const auto ranks = static_cast<size_t>(size());
-  CAUSEWAY_CHECK(from.size() == ranks && to.size() == ranks, "{} sent and {} received buffers for {} ranks",
-                 from.size(), to.size(), ranks);
+  const auto local = static_cast<size_t>(local_size());
+  CAUSEWAY_CHECK(from.size() == local && to.size() == local, "{} sent and {} received buffers for {} ranks",
+                 from.size(), to.size(), local);
   CAUSEWAY_CHECK(collective.count >= 0 && collective.root >= 0 && collective.root < size(),
                  "{} of {} elements with root {} of {}", collective_name(collective.kind), collective.count,
-                 collective.root, ranks);
+                 collective.root, size());
   check_dtype(collective.dtype);
   if (collective.count == 0) return;
   if (collective.kind != CollectiveKind::kSendReceive) return do_run(collective, from, to);
   std::vector<Transfer> transfers;
+  const auto place = [&](int rank) { return static_cast<size_t>(rank - first_local()); };
   for (int rank = 0; rank < size(); ++rank) {
     const int next = (rank + 1) % size();
-    transfers.push_back({rank, next, from[static_cast<size_t>(rank)], to[static_cast<size_t>(next)], collective.count,
-                         collective.dtype});
+    transfers.push_back({rank, next, is_local(rank) ? from[place(rank)] : nullptr,
+                         is_local(next) ? to[place(next)] : nullptr, collective.count, collective.dtype});
   }
   do_send_receive(transfers);
 }
@@ -82,6 +102,41 @@ void Communicator::send_receive(std::span<const Transfer> transfers) {
 
 void Communicator::synchronize() {
   for (const auto& device : devices_) device->synchronize();
+}
+
+void Communicator::barrier() {
+  if (spans_processes()) do_barrier();
+}
+
+double Communicator::of_first(double value) { return spans_processes() ? do_of_first(value) : value; }
+
+void Communicator::total(std::span<double> values) {
+  if (!spans_processes() || values.empty()) return;
+  const size_t bytes = values.size_bytes();
+  const std::vector<std::string> all = do_gather(std::string(reinterpret_cast<const char*>(values.data()), bytes));
+  std::fill(values.begin(), values.end(), 0);
+  std::vector<double> one(values.size());
+  for (const std::string& of_process : all) {
+    CAUSEWAY_CHECK(of_process.size() == bytes, "{} bytes to be added to {}", of_process.size(), bytes);
+    std::memcpy(one.data(), of_process.data(), bytes);
+    for (size_t i = 0; i < one.size(); ++i) values[i] += one[i];
+  }
+}
+
+void Communicator::together(const std::function<void()>& work) {
+  if (!spans_processes()) return work();
+  std::string failure;
+  try {
+    work();
+  } catch (const Error& error) {
+    failure = nlohmann::json({static_cast<int>(error.kind()), error.message(), error.where(), error.hint()})
+                  .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
+  for (const std::string& of_process : do_gather(failure)) {
+    if (of_process.empty()) continue;
+    const nlohmann::json error = nlohmann::json::parse(of_process);
+    throw Error(static_cast<ErrorKind>(error[0].get<int>()), error[1], error[2], error[3]);
+  }
 }
 
 std::unique_ptr<Communicator> open_communicator(std::vector<std::shared_ptr<Device>> devices,

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
 
 #include "causeway/base/error.h"
 #include "causeway/base/thread_pool.h"
+#include "causeway/mesh/bf16.h"
 
 namespace causeway {
 namespace {
@@ -21,14 +21,8 @@ struct F32 {
 
 struct BF16 {
   using Stored = uint16_t;
-  static float load(uint16_t value) { return std::bit_cast<float>(static_cast<uint32_t>(value) << 16); }
-  // To nearest even. A NaN keeps its sign and upper bits and is made quiet.
-  static uint16_t store(float value) {
-    const auto bits = std::bit_cast<uint32_t>(value);
-    const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-    const uint32_t quiet = (bits >> 16) | 0x40;
-    return static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
-  }
+  static float load(uint16_t value) { return load_bf16(value); }
+  static uint16_t store(float value) { return store_bf16(value); }
 };
 
 // The sum over `from` of elements [begin, end), stored from `to`'s first element on, in each of `to`. A block is read

@@ -146,7 +146,7 @@ TEST(CollectivesBenchmarkTest, EveryCollectiveIsMeasuredAndRight) {
     std::vector<std::string> skipped;
     size_t heard = 0;
     const auto measurements =
-        run_collectives(devices, cases, quick(), {}, skipped, [&](const Measurement&) { ++heard; });
+        run_collectives(groups_of(devices), cases, quick(), {}, skipped, [&](const Measurement&) { ++heard; });
     EXPECT_THAT(skipped, IsEmpty());
     ASSERT_THAT(measurements, SizeIs(cases.size()));
     EXPECT_EQ(heard, cases.size());
@@ -202,7 +202,7 @@ TEST(CollectivesBenchmarkTest, PeakIsTheLinksWhereTheyBound) {
   EXPECT_EQ(peak_of(CollectiveKind::kAllGather), 450);
   // A switch may add up: the links carry less than the bus bandwidth says.
   EXPECT_EQ(peak_of(CollectiveKind::kAllReduce), std::nullopt);
-  options.communicator.nvlink_multicast = false;
+  options.nvlink_multicast = false;
   EXPECT_EQ(peak_of(CollectiveKind::kAllReduce), 450);
 }
 
@@ -212,7 +212,7 @@ TEST(CollectivesBenchmarkTest, SaysWhatWasLeftOut) {
                                   {CollectiveKind::kAllGather, 2, 8, DType::kF32, false, {}},
                                   {CollectiveKind::kAllReduce, 4, 4096, DType::kF32, false, {}}};
   std::vector<std::string> skipped;
-  EXPECT_THAT(run_collectives(processors(2), cases, quick(), {}, skipped), SizeIs(1));
+  EXPECT_THAT(run_collectives(groups_of(processors(2)), cases, quick(), {}, skipped), SizeIs(1));
   EXPECT_THAT(skipped,
               ElementsAre(AllOf(HasSubstr("4 KiB out of place, all_reduce, 2 devices f16: "), HasSubstr("f32 or bf16")),
                           HasSubstr("8 B are too few"), "collectives of 4 devices: there are 2"));

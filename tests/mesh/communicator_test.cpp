@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <random>
 
 #include "causeway/base/error.h"
 #include "causeway/device/cpu/cpu_device.h"
 #include "causeway/device/emulator/emulator_device.h"
 #include "causeway/mesh/thread_communicator.h"
+#include "tests/mesh/exchange.h"
 
 namespace causeway {
 namespace {
@@ -21,61 +21,14 @@ std::vector<std::shared_ptr<Device>> processors(int ranks) {
   return std::vector<std::shared_ptr<Device>>(static_cast<size_t>(ranks), std::make_shared<CpuDevice>(1));
 }
 
-// Buffers of all ranks as bytes; what is sent holds numbers whose sums are rounded.
-struct Exchange {
-  Collective collective;
-  int ranks;
-  std::vector<std::vector<std::byte>> sent, received;
-
-  Exchange(const Collective& collective, int ranks) : collective(collective), ranks(ranks) {
-    std::mt19937_64 random(static_cast<uint64_t>(collective.count) * 31 + static_cast<uint64_t>(ranks));
-    std::normal_distribution<double> normal;
-    for (int rank = 0; rank < ranks; ++rank) {
-      auto& values = sent.emplace_back(bytes_of(collective.sent(ranks)));
-      for (int64_t i = 0; i < collective.sent(ranks); ++i)
-        write_element(collective.dtype, values.data(), static_cast<size_t>(i), normal(random));
-      received.emplace_back(bytes_of(collective.received(ranks)), std::byte{0xff});
-    }
-  }
-  size_t bytes_of(int64_t count) const { return static_cast<size_t>(count) * size_bytes(collective.dtype); }
-  double read(size_t rank, int64_t i) const {
-    return read_element(collective.dtype, sent[rank].data(), static_cast<size_t>(i));
-  }
-  // In the order of ranks, in f32.
-  double sum(int64_t i) const {
-    auto total = static_cast<float>(read(0, i));
-    for (size_t rank = 1; rank < sent.size(); ++rank) total += static_cast<float>(read(rank, i));
-    return total;
-  }
-  double expected(int rank, int64_t i) const {
-    const int64_t count = collective.count;
-    switch (collective.kind) {
-      case CollectiveKind::kAllReduce:
-        return sum(i);
-      case CollectiveKind::kReduceScatter:
-        return sum(rank * count + i);
-      case CollectiveKind::kAllGather:
-        return read(static_cast<size_t>(i / count), i % count);
-      case CollectiveKind::kAllToAll:
-        return read(static_cast<size_t>(i / count), rank * count + i % count);
-      case CollectiveKind::kBroadcast:
-        return read(static_cast<size_t>(collective.root), i);
-      default:
-        return read(static_cast<size_t>((rank + ranks - 1) % ranks), i);
-    }
-  }
-  // To the bit, against plain loops.
-  void expect_right(const std::vector<std::vector<std::byte>>& results) const {
-    for (int rank = 0; rank < ranks; ++rank) {
-      std::vector<std::byte> right(received[static_cast<size_t>(rank)].size());
-      for (int64_t i = 0; i < collective.received(ranks); ++i)
-        write_element(collective.dtype, right.data(), static_cast<size_t>(i), expected(rank, i));
-      EXPECT_EQ(std::memcmp(results[static_cast<size_t>(rank)].data(), right.data(), right.size()), 0)
-          << collective_name(collective.kind) << " of " << collective.count << " " << dtype_name(collective.dtype)
-          << " by " << ranks << " ranks is wrong at rank " << rank;
-    }
-  }
-};
+// To the bit, against plain loops.
+void expect_right(const Exchange& exchange, const std::vector<std::vector<std::byte>>& results) {
+  const Collective& collective = exchange.collective;
+  for (int rank = 0; rank < exchange.ranks; ++rank)
+    EXPECT_EQ(results[static_cast<size_t>(rank)], exchange.right(rank))
+        << collective_name(collective.kind) << " of " << collective.count << " " << dtype_name(collective.dtype)
+        << " by " << exchange.ranks << " ranks is wrong at rank " << rank;
+}
 
 template <typename Body>
 void for_every_collective(Body&& body) {
@@ -98,7 +51,7 @@ TEST(ThreadCommunicatorTest, ComputesWhatPlainLoopsCompute) {
     communicator->run(collective, from, to);
     communicator->synchronize();
     EXPECT_EQ(exchange.sent, sent);
-    exchange.expect_right(exchange.received);
+    expect_right(exchange, exchange.received);
   });
 }
 
@@ -124,7 +77,7 @@ TEST(ThreadCommunicatorTest, ComputesInPlace) {
       const auto* begin = static_cast<const std::byte*>(to[rank]);
       results.emplace_back(begin, begin + exchange.received[rank].size());
     }
-    exchange.expect_right(results);
+    expect_right(exchange, results);
   });
 }
 
@@ -181,6 +134,86 @@ std::string message_of(const std::function<void()>& work) {
     return error.what();
   }
   return "no error";
+}
+
+TEST(CommunicatorTest, OneProcessDecidesAlone) {
+  const auto communicator = open_communicator(processors(3));
+  EXPECT_EQ(communicator->first_local(), 0);
+  EXPECT_EQ(communicator->local_size(), 3);
+  EXPECT_TRUE(communicator->is_local(2));
+  EXPECT_FALSE(communicator->is_local(3));
+  EXPECT_FALSE(communicator->spans_processes());
+  EXPECT_THROW(communicator->device(3), InternalError);
+  EXPECT_EQ(communicator->placement().machines, 1);
+  EXPECT_EQ(communicator->placement().ranks, 3);
+  communicator->barrier();
+  EXPECT_EQ(communicator->of_first(2.5), 2.5);
+  std::vector<double> values = {1, 2};
+  communicator->total(values);
+  EXPECT_THAT(values, testing::ElementsAre(1, 2));
+  EXPECT_THAT(message_of([&] { communicator->together([] { throw Error(ErrorKind::kResource, "no memory"); }); }),
+              HasSubstr("no memory"));
+}
+
+// Rank 1 of three processes with a rank each, whose other processes give what the test says.
+class ProcessOfThree : public Communicator {
+ public:
+  explicit ProcessOfThree(std::vector<std::string> gathered)
+      : Communicator(processors(1), 1, 3), gathered_(std::move(gathered)) {}
+  std::string name() const override { return "one of three"; }
+  std::vector<Transfer> transfers;
+
+ private:
+  void do_run(const Collective&, std::span<const void* const>, std::span<void* const>) override {}
+  void do_send_receive(std::span<const Transfer> all) override { transfers.assign(all.begin(), all.end()); }
+  std::vector<std::string> do_gather(const std::string& mine) override {
+    auto all = gathered_;
+    all[1] = mine;
+    return all;
+  }
+
+  std::vector<std::string> gathered_;
+};
+
+TEST(CommunicatorTest, ProcessesHaveTheirLocalRanksOnly) {
+  const auto bytes = [](double value) { return std::string(reinterpret_cast<const char*>(&value), sizeof value); };
+  ProcessOfThree process({bytes(1), "", bytes(4)});
+  EXPECT_EQ(process.size(), 3);
+  EXPECT_TRUE(process.spans_processes());
+  EXPECT_TRUE(process.is_local(1));
+  EXPECT_FALSE(process.is_local(0));
+  EXPECT_THROW(process.device(0), InternalError);
+  std::vector<double> values = {2};
+  process.total(values);
+  EXPECT_THAT(values, testing::ElementsAre(7));
+  float from = 0, to = 0;
+  const void* sent = &from;
+  void* received = &to;
+  process.run({CollectiveKind::kSendReceive, DType::kF32, 1}, std::span(&sent, 1), std::span(&received, 1));
+  ASSERT_EQ(process.transfers.size(), 3u);
+  EXPECT_EQ(process.transfers[0].from, nullptr);
+  EXPECT_EQ(process.transfers[0].to, &to);
+  EXPECT_EQ(process.transfers[1].from, &from);
+  EXPECT_EQ(process.transfers[1].to, nullptr);
+  EXPECT_EQ(process.transfers[2].from, nullptr);
+}
+
+TEST(CommunicatorTest, AnErrorOfAnyProcessIsThrownInAll) {
+  const int kind = static_cast<int>(ErrorKind::kResource);
+  ProcessOfThree process({"", "", fmt::format(R"([{}, "no memory", "rank 2", "Buy some."])", kind)});
+  int runs = 0;
+  try {
+    process.together([&] { ++runs; });
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kResource);
+    EXPECT_EQ(error.message(), "no memory");
+    EXPECT_EQ(error.where(), "rank 2");
+    EXPECT_EQ(error.hint(), "Buy some.");
+  }
+  EXPECT_EQ(runs, 1);
+  // The lowest rank's goes.
+  EXPECT_THAT(message_of([&] { process.together([] { throw Error(ErrorKind::kIo, "mine"); }); }), HasSubstr("mine"));
 }
 
 TEST(CommunicatorTest, SaysWhatItCannotDo) {
