@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "causeway/bench/device_peaks.h"
+#include "causeway/bench/inputs.h"
 #include "causeway/bench/result.h"
 #include "causeway/bench/timing.h"
 #include "causeway/graph/dtype.h"
@@ -38,11 +39,30 @@ double attention_flops(const AttentionCase& attention);
 // tokens in sequences of 4,096 and 8,192, what fits a device of so much memory; on a CPU one sequence of 512.
 std::vector<AttentionCase> standard_attention_cases(bool is_gpu, DType dtype, int64_t memory_bytes);
 
+// What to measure in place of the standard cases; what is left empty is all of a kind.
+struct AttentionChoice {
+  std::vector<std::string> patterns;    // "causal", "full", "window", "document", "alibi"
+  std::vector<std::string> directions;  // "forward", "backward" (with the forward pass that it needs)
+  // "4x32x8x4096x128": batch, query heads, key heads, sequence length, head dimension; empty: the standard ones.
+  std::vector<std::string> shapes;
+  std::optional<int64_t> window;  // of the windowed pattern; without it 1,024 keys, of short sequences a quarter
+};
+
+// Throws Error(kInvalidArgument): a name that is none, with the nearest; a shape of another form, or whose key heads do
+// not divide its query heads; a window that no chosen pattern has.
+std::vector<AttentionCase> choose_attention_cases(const AttentionChoice& choice, bool is_gpu, DType dtype,
+                                                  int64_t memory_bytes);
+
 // Device pointers. q, dout, out, dq [B, T, H, D]; k, v, dk, dv [B, T, K, D]; gradients are null without backward.
 // `extra`: i32 [B, T], the document of each position, for kDocument; f32 [H], the heads' slopes, for kAlibi; else null.
 struct AttentionBuffers {
   void *q = nullptr, *k = nullptr, *v = nullptr, *dout = nullptr, *extra = nullptr;
   void *out = nullptr, *dq = nullptr, *dk = nullptr, *dv = nullptr;
+};
+
+struct AttentionSettings {
+  InputDistribution inputs = InputDistribution::kNormal;
+  TimingOptions timing;
 };
 
 struct AttentionProvider {
@@ -56,9 +76,11 @@ AttentionProvider causeway_attention();
 // One measurement for each provider, in TFLOP/s, of the current runtime's device. Before the timing and after each
 // round, rows of out and dq are compared with a softmax in double; before and at the end, for one key head,
 // sum_j dv_j with sum_i dout_i and sum_j k_j . dk_j with sum_i q_i . dq_i (equal for every mask: each query sees a
-// key). Throws Error(kInvalidArgument) when the key heads do not divide the query heads.
+// key). Nothing, with a sentence in `skipped`, when the operands do not fit the memory. Throws Error(kInvalidArgument)
+// when the key heads do not divide the query heads.
 std::vector<Measurement> run_attention(Device& device, const AttentionCase& attention,
-                                       const std::vector<AttentionProvider>& providers, const TimingOptions& timing,
-                                       const std::optional<DevicePeak>& peak, std::vector<std::string>& skipped);
+                                       const std::vector<AttentionProvider>& providers,
+                                       const AttentionSettings& settings, const std::optional<DevicePeak>& peak,
+                                       std::vector<std::string>& skipped);
 
 }  // namespace causeway

@@ -9,12 +9,13 @@
 #include <limits>
 
 #include "causeway/base/error.h"
+#include "causeway/bench/choices.h"
 #include "causeway/codegen/kernel_cache.h"
 #include "causeway/passes/builder.h"
 #include "causeway/program/arena.h"
 #include "causeway/program/kernel_library.h"
 #include "causeway/program/program.h"
-#include "causeway/tensor/ops.h"
+#include "causeway/train/progress_line.h"
 
 namespace causeway {
 namespace {
@@ -161,12 +162,21 @@ double worst_error(Device& device, const void* array, double expected,
 
 }  // namespace
 
-std::string binary_size_text(int64_t bytes) {
-  constexpr std::array<const char*, 4> kUnits = {"bytes", "KiB", "MiB", "GiB"};
-  size_t unit = 0;
-  auto value = static_cast<double>(bytes);
-  for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
-  return fmt::format("{:.4g} {}", value, kUnits[unit]);
+CopyChoice choose_copies(const std::vector<std::string>& names) {
+  if (names.empty()) return {};
+  std::vector<std::string> known = {"device", "loop"};
+  for (const StreamKernelFacts& facts : kStreamKernels) known.emplace_back(facts.name);
+  CopyChoice choice = {false, false, {}};
+  for (const std::string& name : names) {
+    const size_t place = choose("kernel of this benchmark", name, "--kernel", known);
+    if (place == 0) choice.device_copy = true;
+    if (place == 1) choice.loop = true;
+    if (place < 2) continue;
+    const StreamKernel kernel = kStreamKernels[place - 2].kernel;
+    if (std::find(choice.stream.begin(), choice.stream.end(), kernel) == choice.stream.end())
+      choice.stream.push_back(kernel);
+  }
+  return choice;
 }
 
 std::vector<CopyEntryPoint> copy_entry_points(Device& device) {
@@ -195,22 +205,27 @@ std::vector<Measurement> run_copy(Device& device, int64_t bytes, const std::vect
   if (bytes <= 0 || bytes % 4 != 0)
     throw Error(ErrorKind::kInvalidArgument, fmt::format("{} bytes cannot be copied as whole f32 elements", bytes),
                 "bench copy", "Give a positive multiple of 4.");
-  const std::string workload = "copy " + binary_size_text(bytes);
+  const std::string workload = "copy " + format_bytes(static_cast<uint64_t>(bytes));
   std::vector<Measurement> measurements;
   std::vector<TimedWork> work;
-  std::optional<Tensor> from;
+  Tensor from;
   DeviceBuffer to;
   try {
-    from = randn({Dim(bytes / 4)}, random_key(1));
-    from->evaluate();
+    from = draw_inputs({bytes / 4}, DType::kF32, options.inputs, 1);
     to = device.allocate(static_cast<size_t>(bytes));
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kResource) throw;
     skipped.push_back(fmt::format("{}: {}", workload, error.what()));
     return {};
   }
-  const void* const source = from->buffer().data();
+  const void* const source = from.buffer().data();
   const auto pieces = pieces_of(bytes);
+  const bool whole = bytes <= kWhole;
+  // What a copy leaves out has to show: zeros do among ones alone.
+  const auto spoil = [&](const std::vector<std::pair<int64_t, int64_t>>& where) {
+    if (options.inputs != InputDistribution::kZeros) return device.fill_with_zeros(to.data(), to.bytes);
+    for (const auto& [at, length] : where) fill(device, static_cast<std::byte*>(to.data()) + at, length / 4, 1);
+  };
   for (const CopyEntryPoint& entry : entries) {
     TimedWork copy;
     try {
@@ -228,28 +243,27 @@ std::vector<Measurement> run_copy(Device& device, int64_t bytes, const std::vect
     m.work = 2.0 * static_cast<double>(bytes);
     m.unit = "GB/s";
     m.details["bytes counted"] = "read and written: twice the size";
-    m.details["inputs"] = "f32, normal, mean 0, variance 1";
+    m.details["inputs"] = fmt::format("f32, {}", describe_inputs(options.inputs));
     if (peak && peak->cache_bytes > 0 && bytes >= 16 * peak->cache_bytes) {
       m.peak = peak->memory_gb_per_s;
       m.peak_source = peak->source;
     } else if (peak) {
       m.details["peak"] = "none: part of so little may stay in the cache";
     }
-    device.fill_with_zeros(to.data(), to.bytes);
+    const auto looked_at = whole ? parts_of(bytes) : pieces;
+    spoil(looked_at);
     copy();
-    const bool whole = bytes <= kWhole;
-    const int64_t wrong = wrong_bytes(device, to.data(), source, whole ? parts_of(bytes) : pieces);
+    const int64_t wrong = wrong_bytes(device, to.data(), source, looked_at);
     m.correct = wrong == 0;
     m.check =
         fmt::format("{}compared before the timing: {} wrong bytes", whole ? "all " : "pieces all over it ", wrong);
     work.push_back(std::move(copy));
   }
   std::vector<int64_t> wrong(work.size(), 0);
-  device.fill_with_zeros(to.data(), to.bytes);
+  spoil(pieces);
   auto seconds = time_alternately(device, work, options.timing, [&](size_t i) {
     wrong[i] += wrong_bytes(device, to.data(), source, pieces);
-    // What the next one leaves out shows.
-    device.fill_with_zeros(to.data(), to.bytes);
+    spoil(pieces);
   });
   for (size_t i = 0; i < measurements.size(); ++i) {
     measurements[i].rounds = std::move(seconds[i]);
@@ -303,11 +317,12 @@ int64_t standard_stream_elements(bool is_gpu, int64_t cache_bytes, int64_t memor
 
 std::vector<Measurement> run_stream(Device& device, int64_t elements, const StreamProvider& provider,
                                     const CopyOptions& options, const std::optional<DevicePeak>& peak,
-                                    std::vector<std::string>& skipped) {
+                                    std::vector<std::string>& skipped, std::span<const StreamKernel> kernels) {
   if (elements <= 0 || elements % kSmallestRow != 0 || (elements & (elements - 1)) != 0)
-    throw Error(ErrorKind::kInvalidArgument, fmt::format("arrays of {} elements are not measured", elements),
-                "bench copy", "Give a power of two from 256.");
+    throw Error(ErrorKind::kInvalidArgument, fmt::format("BabelStream's arrays cannot have {} bytes", elements * 4),
+                "bench copy", "Give a power of two from 1K.");
   const int64_t array_bytes = elements * 4;
+  const std::string size_text = format_bytes(static_cast<uint64_t>(array_bytes));
   const auto bytes = static_cast<size_t>(array_bytes);
   StreamArrays arrays = {};
   std::vector<DeviceBuffer> buffers;
@@ -316,7 +331,7 @@ std::vector<Measurement> run_stream(Device& device, int64_t elements, const Stre
     buffers.push_back(device.allocate(sizeof(float), true));
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kResource) throw;
-    skipped.push_back(fmt::format("BabelStream {}: {}", binary_size_text(array_bytes), error.what()));
+    skipped.push_back(fmt::format("BabelStream {}: {}", size_text, error.what()));
     return {};
   }
   arrays = {buffers[0].data(), buffers[1].data(), buffers[2].data(), buffers[3].data(), elements};
@@ -337,7 +352,7 @@ std::vector<Measurement> run_stream(Device& device, int64_t elements, const Stre
     Measurement& m = measurements.emplace_back();
     m.benchmark = "copy";
     m.group = "BabelStream";
-    m.workload = fmt::format("{} {}", facts.name, binary_size_text(array_bytes));
+    m.workload = fmt::format("{} {}", facts.name, size_text);
     m.size = static_cast<double>(array_bytes);
     m.dtype = "f32";
     m.provider = provider.name;
@@ -345,7 +360,7 @@ std::vector<Measurement> run_stream(Device& device, int64_t elements, const Stre
     m.unit = "GB/s";
     m.statistic = Statistic::kMinimum;
     m.details["kernel"] = facts.formula;
-    m.details["bytes counted"] = fmt::format("{} arrays of {}", facts.arrays, binary_size_text(array_bytes));
+    m.details["bytes counted"] = fmt::format("{} arrays of {}", facts.arrays, size_text);
     m.details["inputs"] = "a = 0.1, b = 0.2, c = 0 at first, as BabelStream has it";
     m.details["elements"] = "f32: Causeway has no f64, which BabelStream takes by default; bytes count alike";
     m.details["cache"] = "not flushed: the arrays displace it";
@@ -383,20 +398,30 @@ std::vector<Measurement> run_stream(Device& device, int64_t elements, const Stre
     work[i]();
     look(i, parts_of(array_bytes));
   }
+  std::vector<size_t> chosen;
+  std::vector<TimedWork> timed;
+  for (size_t i = 0; i < work.size(); ++i) {
+    if (std::find(kernels.begin(), kernels.end(), kStreamKernels[i].kernel) == kernels.end()) continue;
+    chosen.push_back(i);
+    timed.push_back(work[i]);
+  }
   TimingOptions timing = options.timing;
   timing.flush_bytes = 0;
   const auto pieces = pieces_of(array_bytes);
-  auto seconds = time_alternately(device, work, timing, [&](size_t i) { look(i, pieces); });
-  for (size_t i = 0; i < measurements.size(); ++i) {
+  auto seconds = time_alternately(device, timed, timing, [&](size_t place) { look(chosen[place], pieces); });
+  std::vector<Measurement> result;
+  for (size_t place = 0; place < chosen.size(); ++place) {
+    const size_t i = chosen[place];
     // c holds what add left by now.
     if (kStreamKernels[i].kernel != StreamKernel::kCopy) look(i, parts_of(array_bytes));
-    measurements[i].rounds = std::move(seconds[i]);
+    measurements[i].rounds = std::move(seconds[place]);
     measurements[i].correct = worst[i] <= allowed;
     measurements[i].check =
         fmt::format("every element before and after, pieces after every round: relative error {:.2g} of {:.2g} allowed",
                     worst[i], allowed);
+    result.push_back(std::move(measurements[i]));
   }
-  return measurements;
+  return result;
 }
 
 }  // namespace causeway

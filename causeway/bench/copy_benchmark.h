@@ -3,11 +3,14 @@
 #pragma once
 
 #include <functional>
+#include <iterator>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "causeway/bench/device_peaks.h"
+#include "causeway/bench/inputs.h"
 #include "causeway/bench/result.h"
 #include "causeway/bench/timing.h"
 
@@ -16,6 +19,7 @@ namespace causeway {
 struct CopyOptions {
   TimingOptions timing;     // BabelStream leaves the cache alone whatever flush_bytes says
   int64_t cache_bytes = 0;  // of the device's last cache; 0: not known
+  InputDistribution inputs = InputDistribution::kNormal;  // of what run_copy() copies
 };
 
 // One way to copy. prepare() makes work that copies so many bytes, a multiple of 4, between two places that do not
@@ -25,7 +29,7 @@ struct CopyEntryPoint {
   std::function<TimedWork(void* to, const void* from, int64_t bytes)> prepare;
 };
 
-// The device's own copy (Device::copy_on_device) and a generated loop.
+// The device's own copy (Device::copy_on_device) and a generated loop, in this order.
 std::vector<CopyEntryPoint> copy_entry_points(Device& device);
 
 // 64 KiB, then four times as much each time, to a quarter of the memory; to 256 MiB where that is not known.
@@ -40,6 +44,17 @@ std::vector<Measurement> run_copy(Device& device, int64_t bytes, const std::vect
 
 // c = a; b = .4 c; c = a + b; a = b + .4 c; sum = a . b.
 enum class StreamKernel { kCopy, kMul, kAdd, kTriad, kDot };
+inline constexpr StreamKernel kAllStreamKernels[] = {StreamKernel::kCopy, StreamKernel::kMul, StreamKernel::kAdd,
+                                                     StreamKernel::kTriad, StreamKernel::kDot};
+
+// What is measured of memory, by names: "device" and "loop" are copies by size, by the device's own copy and by a
+// generated loop; "copy", "mul", "add", "triad" and "dot" are BabelStream's.
+struct CopyChoice {
+  bool device_copy = true, loop = true;
+  std::vector<StreamKernel> stream = {std::begin(kAllStreamKernels), std::end(kAllStreamKernels)};
+};
+// Everything for no names. Throws Error(kInvalidArgument) with the nearest for other names.
+CopyChoice choose_copies(const std::vector<std::string>& names);
 
 // f32, on the device.
 struct StreamArrays {
@@ -59,14 +74,13 @@ StreamProvider causeway_stream(Device& device);
 // the memory where that is known.
 int64_t standard_stream_elements(bool is_gpu, int64_t cache_bytes, int64_t memory_bytes);
 
-// Five measurements in GB/s: copy, mul, add, triad, dot, of the best time, after BabelStream: a = .1, b = .2, c = 0 at
-// first, two, two, three, three and two arrays counted. `elements` is a multiple of 256. What a kernel leaves is looked
-// at in pieces after every round and whole at the end, as far as 100 times the precision of f32.
+// Measurements in GB/s of those kernels, of the best time, after BabelStream: a = .1, b = .2, c = 0 at first, two, two,
+// three, three and two arrays counted. `elements` is a power of two from 256. All five run once, in order, before
+// anything is timed. What a kernel leaves is looked at in pieces after every round and whole at the end, as far as 100
+// times the precision of f32.
 std::vector<Measurement> run_stream(Device& device, int64_t elements, const StreamProvider& provider,
                                     const CopyOptions& options, const std::optional<DevicePeak>& peak,
-                                    std::vector<std::string>& skipped);
-
-// "64 KiB", "1.5 GiB".
-std::string binary_size_text(int64_t bytes);
+                                    std::vector<std::string>& skipped,
+                                    std::span<const StreamKernel> kernels = kAllStreamKernels);
 
 }  // namespace causeway

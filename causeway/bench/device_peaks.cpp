@@ -22,7 +22,9 @@ struct Row {
   const char* source;
 };
 
-// Datasheets print NVIDIA's tensor figures "with sparsity" from Hopper on: halved here.
+// Datasheets print NVIDIA's tensor figures "with sparsity" from Hopper on: halved here. The makers' own pages could not
+// be opened when these rows were last compared, on 2026-11-21: H200, H100 (SXM, PCIe), A100, A40, L40S, MI300X, MI325X,
+// MI250X and MI250 agree with transcriptions of the datasheets by others; the other rows rest on the first reading.
 constexpr const char* kH200 =
     "NVIDIA H200 Tensor Core GPU datasheet (2024), tensor figures halved to dense, NVLink halved to one direction";
 constexpr const char* kH100 =

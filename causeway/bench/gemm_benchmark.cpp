@@ -7,45 +7,11 @@
 #include <cmath>
 
 #include "causeway/base/error.h"
-#include "causeway/tensor/ops.h"
 
 namespace causeway {
 namespace {
 
 constexpr int64_t kChecked = 16;  // rows and columns
-
-std::string_view distribution_name(InputDistribution inputs) {
-  switch (inputs) {
-    case InputDistribution::kNormal:
-      return "normal, mean 0, variance 1";
-    case InputDistribution::kUniform:
-      return "uniform in [-1, 1)";
-    case InputDistribution::kIntegers:
-      return "integers from -4 to 4";
-    default:
-      return "zeros";
-  }
-}
-
-Tensor random_matrix(int64_t rows, int64_t columns, DType dtype, InputDistribution inputs, int64_t seed) {
-  const Shape shape = {Dim(rows), Dim(columns)};
-  const Tensor key = random_key(seed);
-  Tensor values;
-  switch (inputs) {
-    case InputDistribution::kNormal:
-      values = randn(shape, key);
-      break;
-    case InputDistribution::kUniform:
-      values = rand(shape, key) * 2.0 - 1.0;
-      break;
-    case InputDistribution::kIntegers:
-      values = cast(randint(-4, 5, shape, key, DType::kI32), DType::kF32);
-      break;
-    case InputDistribution::kZeros:
-      return Tensor::zeroed({rows, columns}, dtype);
-  }
-  return cast(values, dtype);
-}
 
 // Lines `step` apart, as doubles.
 std::vector<std::vector<double>> read_lines(Device& device, const void* matrix, DType dtype, int64_t lines,
@@ -169,13 +135,43 @@ std::vector<GemmCase> standard_gemm_cases(bool is_gpu, DType operands, int64_t m
   return cases;
 }
 
+std::vector<GemmCase> suite_gemm_cases(const Device& device) {
+  const bool is_gpu = device.target().is_gpu();
+  std::vector<GemmCase> cases;
+  const auto add = [&](DType operands, const std::vector<std::string>& shapes = {}) {
+    std::vector<GemmCase> standard = standard_gemm_cases(is_gpu, operands, device.memory_limit());
+    std::erase_if(standard, [&](const GemmCase& one) {
+      // 8192x8192x8192 is a square too.
+      return !shapes.empty() &&
+             (one.group == "squares" || std::find(shapes.begin(), shapes.end(), one.workload.name()) == shapes.end());
+    });
+    cases.insert(cases.end(), standard.begin(), standard.end());
+  };
+  add(DType::kBF16);
+  if (!is_gpu) {
+    add(DType::kF32);
+    return cases;
+  }
+  add(DType::kF8E4M3);
+  add(DType::kF16, {"8192x8192x8192", "16384x8192x7168", "8192x28672x4096"});
+  add(DType::kF32, {"8192x8192x8192"});
+  return cases;
+}
+
 std::vector<Measurement> run_gemm(Device& device, const GemmCase& gemm,
                                   const std::vector<std::unique_ptr<MatmulProvider>>& providers,
                                   const GemmOptions& options, const std::optional<DevicePeak>& peak,
                                   std::vector<std::string>& skipped) {
   const MatmulWorkload& w = gemm.workload;
-  const Tensor a = random_matrix(w.m, w.k, w.operands, options.inputs, 1);
-  const Tensor b = random_matrix(w.n, w.k, w.operands, options.inputs, 2);
+  Tensor a, b;
+  try {
+    a = draw_inputs({w.m, w.k}, w.operands, options.inputs, 1);
+    b = draw_inputs({w.n, w.k}, w.operands, options.inputs, 2);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kResource) throw;
+    skipped.push_back(fmt::format("{} {}: {}", w.name(), dtype_name(w.operands), error.what()));
+    return {};
+  }
   void* const a_data = a.buffer().data();
   void* const b_data = b.buffer().data();
   const Reference reference(device, w, a_data, b_data);
@@ -211,7 +207,7 @@ std::vector<Measurement> run_gemm(Device& device, const GemmCase& gemm,
       measurement.peak = peak->tflops(dtype_name(w.operands));
       measurement.peak_source = peak->source;
     }
-    measurement.details["inputs"] = distribution_name(options.inputs);
+    measurement.details["inputs"] = describe_inputs(options.inputs);
     measurement.details["layout"] = "C[m, n] = A[m, k] B[n, k]^T";
     reference.check(device, results.back().data(), measurement);
   }

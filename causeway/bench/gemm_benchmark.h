@@ -6,14 +6,12 @@
 #include <vector>
 
 #include "causeway/bench/device_peaks.h"
+#include "causeway/bench/inputs.h"
 #include "causeway/bench/providers/matmul_provider.h"
 #include "causeway/bench/result.h"
 #include "causeway/bench/timing.h"
 
 namespace causeway {
-
-// What operands are filled with. Power, and with it speed, depends on it: zeros flatter.
-enum class InputDistribution { kNormal, kUniform, kIntegers, kZeros };
 
 struct GemmCase {
   std::string group;  // "Llama 70B"
@@ -26,6 +24,10 @@ MatmulWorkload parse_matmul_shape(const std::string& text, DType operands);
 // The published training shapes (benchmarks facts: SemiAnalysis, December 2024), those of Llama 8B and GPT 1.5B layers
 // for 8,192 tokens, and squares; what fits a device of so much memory. On a CPU small ones.
 std::vector<GemmCase> standard_gemm_cases(bool is_gpu, DType operands, int64_t memory_bytes);
+
+// Of those, what the whole suite measures: on a processor all in bf16 and f32; on a GPU all in bf16 and f8e4m3, three
+// in f16 (8192x8192x8192, and the one of Llama 70B's and of Llama 8B's with most work) and 8192x8192x8192 in f32.
+std::vector<GemmCase> suite_gemm_cases(const Device& device);
 
 struct GemmOptions {
   InputDistribution inputs = InputDistribution::kNormal;

@@ -93,7 +93,9 @@ void BenchmarkSession::record(std::vector<Measurement> measurements) {
   begin();
   for (Measurement& m : measurements) {
     judge(m);
-    const std::string heading = m.benchmark + ", " + m.group;
+    const auto inputs = m.details.find("inputs");
+    const std::string heading =
+        m.benchmark + ", " + m.group + (inputs == m.details.end() ? "" : "; inputs: " + inputs->second);
     if (heading != heading_) {
       fmt::print("\n{}\n{:<43} {:<8}{:<34}{:>10}{:>10}{:>10}{:>8}{:>6}\n", heading, "", "type", "provider", m.unit,
                  "5 %", "95 %", "of peak", "n");

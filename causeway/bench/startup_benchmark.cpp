@@ -14,6 +14,8 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
+#include "causeway/base/thread_pool.h"
+#include "causeway/bench/report/shipped_text.h"
 #include "causeway/train/progress_line.h"
 
 extern char** environ;
@@ -58,9 +60,12 @@ class Child {
     for (std::string& word : all) arguments.push_back(word.data());
     arguments.push_back(nullptr);
     std::string cache = "XDG_CACHE_HOME=" + (directory / "cache").string();
-    std::vector<char*> environment = {cache.data()};
+    std::string no_compiler_cache = "CCACHE_DISABLE=1";
+    std::vector<char*> environment = {cache.data(), no_compiler_cache.data()};
     for (char** variable = environ; *variable != nullptr; ++variable)
-      if (!std::string_view(*variable).starts_with("XDG_CACHE_HOME=")) environment.push_back(*variable);
+      if (!std::string_view(*variable).starts_with("XDG_CACHE_HOME=") &&
+          !std::string_view(*variable).starts_with("CCACHE_DISABLE="))
+        environment.push_back(*variable);
     environment.push_back(nullptr);
     posix_spawn_file_actions_t actions;
     ::posix_spawn_file_actions_init(&actions);
@@ -69,7 +74,7 @@ class Child {
     ::posix_spawn_file_actions_adddup2(&actions, 1, 2);
     ::posix_spawn_file_actions_addchdir_np(&actions, directory.c_str());
     const int error =
-        ::posix_spawn(&process_, program.c_str(), &actions, nullptr, arguments.data(), environment.data());
+        ::posix_spawnp(&process_, program.c_str(), &actions, nullptr, arguments.data(), environment.data());
     ::posix_spawn_file_actions_destroy(&actions);
     if (error != 0)
       throw Error(ErrorKind::kIo, fmt::format("the program cannot be started (error {})", error), program.string(),
@@ -111,14 +116,16 @@ bool has_a_loss(const std::filesystem::path& metrics) {
   return std::filesystem::exists(metrics) && read_text_file(metrics).find("\"loss\"") != std::string::npos;
 }
 
-double seconds_to_first_step(const StartupOptions& options, const std::filesystem::path& directory) {
+double seconds_to_first_step(const StartupOptions& options, const StartupModel& model,
+                             const std::filesystem::path& directory) {
   const std::filesystem::path run = directory / "run";
   std::filesystem::remove_all(run);
   const auto start = std::chrono::steady_clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
-  Child child(options.program,
-              {"train", "startup.yaml", "device=" + options.device, "run_directory=" + run.string(), "--quiet"},
-              directory);
+  std::vector<std::string> words = {"train", "startup.yaml", "device=" + options.device,
+                                    "run_directory=" + run.string(), "--quiet"};
+  words.insert(words.end(), model.overrides.begin(), model.overrides.end());
+  Child child(options.program, words, directory);
   while (!has_a_loss(run / "metrics.jsonl")) {
     if (child.ended()) fail(directory, "ended before its first step");
     if (elapsed() > options.limit_seconds) fail(directory, "had made no step when the time was over");
@@ -129,13 +136,66 @@ double seconds_to_first_step(const StartupOptions& options, const std::filesyste
 
 }  // namespace
 
-std::vector<Measurement> run_startup(const StartupOptions& options) {
+StartupModel small_startup_model() { return {"", "Llama, 4 layers of 256, 4 x 128 tokens", kRecipe, {}}; }
+
+StartupModel gpt_startup_model() {
+  return {"GPT 1.5B, ",
+          "GPT-2 1.5B, 4 x 1,024 tokens",
+          std::string(shipped_benchmark_text("recipes/gpt2_1.5b.yaml")),
+          {"data.path=data", "train.batch_size=4", "train.micro_batch_size=4", "log.interval=1",
+           "evaluation.interval=0", "checkpoint.interval=0"}};
+}
+
+std::vector<StartupModel> standard_startup_models(const Device& device) {
+  // Weights, moments and gradients are 23 GiB of it.
+  constexpr int64_t kForGpt = int64_t{48} << 30;
+  std::vector<StartupModel> models = {small_startup_model()};
+  if (device.target().is_gpu() && device.memory_limit() >= kForGpt) models.push_back(gpt_startup_model());
+  return models;
+}
+
+std::string program_size(const std::filesystem::path& program) {
+  return format_bytes(std::filesystem::file_size(program)) + ", one file";
+}
+
+Measurement run_build(const std::filesystem::path& sources) {
+  std::error_code problem;
+  const std::filesystem::path root = std::filesystem::canonical(sources, problem);
+  if (problem || !std::filesystem::exists(root / "CMakeLists.txt"))
+    throw Error(ErrorKind::kNotFound, "there are no sources to build", sources.string(),
+                "Give the directory of the repository, the one with CMakeLists.txt.");
+  const WorkingDirectory directory;
+  const std::string into = (directory.path / "build").string();
+  const auto start = std::chrono::steady_clock::now();
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"-S", root.string(), "-B", into, "-G", "Ninja", "-DCMAKE_C_COMPILER=clang-19",
+                                 "-DCMAKE_CXX_COMPILER=clang++-19"},
+        {"--build", into, "--parallel", std::to_string(available_processors()), "--target", "causeway_program"}}) {
+    Child cmake("cmake", words, directory.path);
+    if (cmake.wait() != 0) fail(directory.path, "could not build it");
+  }
+  Measurement m;
+  m.benchmark = "startup";
+  m.group = "building the program";
+  m.workload = "build from nothing";
+  m.provider = "Causeway";
+  m.unit = "s";
+  m.rounds = {{std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()}};
+  m.check = "every command ended well";
+  m.details["how"] = fmt::format(
+      "cmake and ninja with clang 19, target causeway_program, {} processors, an empty directory, no compiler cache; "
+      "measured, once",
+      available_processors());
+  return m;
+}
+
+std::vector<Measurement> run_startup(const StartupOptions& options, const StartupModel& model) {
   const WorkingDirectory directory;
   std::mt19937 random(1);
   std::string text(size_t{1} << 18, ' ');
   for (char& letter : text) letter = static_cast<char>('a' + random() % 26);
   write_file_atomically(directory.path / "text.txt", std::string_view(text));
-  write_file_atomically(directory.path / "startup.yaml", std::string_view(kRecipe));
+  write_file_atomically(directory.path / "startup.yaml", std::string_view(model.recipe));
   {
     Child prepare(options.program, {"data", "prepare", "text.txt", "--output", "data"}, directory.path);
     if (prepare.wait() != 0) fail(directory.path, "could not prepare its data");
@@ -145,17 +205,16 @@ std::vector<Measurement> run_startup(const StartupOptions& options) {
     Measurement& m = measurements.emplace_back();
     m.benchmark = "startup";
     m.group = "process start to the first finished step";
-    m.workload = cold ? "first step, cold" : "first step, warm";
+    m.workload = model.prefix + (cold ? "first step, cold" : "first step, warm");
     m.provider = "Causeway";
     m.unit = "s";
     m.check = "the step's loss is in the run's metrics";
-    m.details["model"] = "Llama, 4 layers of 256, 4 x 128 tokens";
+    m.details["model"] = model.description;
     m.details["kernel cache"] = cold ? "empty" : "full";
-    m.details["program"] = format_bytes(std::filesystem::file_size(options.program)) + ", one file";
-    m.details["build time"] = "not measured";
+    m.details["program"] = program_size(options.program);
     for (int i = 0; i < (cold ? options.cold_samples : options.warm_samples); ++i) {
       if (cold) std::filesystem::remove_all(directory.path / "cache");
-      m.rounds.push_back({seconds_to_first_step(options, directory.path)});
+      m.rounds.push_back({seconds_to_first_step(options, model, directory.path)});
     }
   }
   return measurements;

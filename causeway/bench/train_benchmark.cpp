@@ -1,12 +1,14 @@
 #include "causeway/bench/train_benchmark.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <random>
 
 #include "causeway/base/error.h"
+#include "causeway/bench/choices.h"
 #include "causeway/bench/report/shipped_text.h"
 #include "causeway/bench/statistics.h"
 #include "causeway/tensor/runtime.h"
@@ -40,27 +42,47 @@ struct Prepared {
   StepCost cost;
 };
 
+// Of the device, or of the machine where a processor's program may use all of it.
+int64_t memory_of(const Device& device) {
+  if (device.memory_limit() > 0) return device.memory_limit();
+  return static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGE_SIZE);
+}
+
+// Weights and two moments in f32, and every layer's input in 16 bits: what a step needs whatever is computed again.
+// Known without compiling one.
+double least_bytes(const Recipe& recipe) {
+  const auto tokens = static_cast<double>(recipe.train.micro_batch_size * recipe.data.sequence_length);
+  return 12.0 * static_cast<double>(parameter_count(recipe.model)) +
+         2.0 * tokens * static_cast<double>(recipe.model.layers * recipe.model.width);
+}
+
 // The largest micro-batch that fits, or null with the reason why none does.
 std::unique_ptr<Prepared> prepare(Device& device, const TrainCase& train_case, std::string& reason) {
+  const auto limit = static_cast<double>(memory_of(device));
   for (int64_t micro_batch = train_case.micro_batch; micro_batch > 0; micro_batch /= 2) {
     auto prepared = std::make_unique<Prepared>();
     prepared->recipe = shipped_recipe(train_case, micro_batch);
-    try {
-      prepared->model = LanguageModel::create(prepared->recipe.model, uint64_t{1});
-      prepared->step = std::make_unique<TrainingStep>(*prepared->model, prepared->recipe);
-      prepared->cost = prepared->step->cost();
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::kResource) throw;
-      // Weights and moments alone are too much, whatever the micro-batch.
-      reason = error.what();
-      return nullptr;
+    double needed = least_bytes(prepared->recipe);
+    const char* how = "needs more than";
+    if (needed <= kMostOfMemory * limit) {
+      try {
+        prepared->model = LanguageModel::create(prepared->recipe.model, uint64_t{1});
+        prepared->step = std::make_unique<TrainingStep>(*prepared->model, prepared->recipe);
+        prepared->cost = prepared->step->cost();
+      } catch (const Error& error) {
+        if (error.kind() != ErrorKind::kResource) throw;
+        // Weights and moments alone are too much, whatever the micro-batch.
+        reason = error.what();
+        return nullptr;
+      }
+      needed = static_cast<double>(prepared->cost.total_bytes());
+      if (needed <= kMostOfMemory * limit) return prepared;
+      how = "needs";
     }
-    const int64_t limit = device.memory_limit();
-    const auto needed = static_cast<double>(prepared->cost.total_bytes());
-    if (limit == 0 || needed <= kMostOfMemory * static_cast<double>(limit)) return prepared;
-    reason = fmt::format("needs {} with a micro-batch of {}, and the device has {}",
+    reason = fmt::format("{} {} with a micro-batch of {}, and there are {}", how,
                          format_bytes(static_cast<uint64_t>(needed)), micro_batch,
                          format_bytes(static_cast<uint64_t>(limit)));
+    if (train_case.exact_batch) return nullptr;
   }
   return nullptr;
 }
@@ -82,6 +104,58 @@ std::vector<TrainCase> standard_train_cases(const Device& device) {
   for (size_t i = 1; i < count; ++i) {
     cases.push_back(cases[i]);
     cases.back().precision = "fp8";
+  }
+  return cases;
+}
+
+std::vector<TrainCase> choose_train_cases(const TrainChoice& choice, const Device& device,
+                                          std::vector<std::string>& skipped) {
+  const std::vector<TrainCase> standard = standard_train_cases(device);
+  std::vector<std::string> models;
+  for (const TrainCase& one : standard)
+    if (std::find(models.begin(), models.end(), one.recipe) == models.end()) models.push_back(one.recipe);
+  for (const std::string& model : choice.models)
+    choose("model of this benchmark on this device", model, "--model", models);
+  const std::vector<std::string> precisions = {"bf16", "fp8", "tf32", "f32"};
+  for (const std::string& precision : choice.precisions)
+    choose("precision of training", precision, "--precision", precisions);
+  if (choice.micro_batch && *choice.micro_batch < 1)
+    throw Error(ErrorKind::kInvalidArgument, fmt::format("a micro-batch of {} has no sequence", *choice.micro_batch),
+                "--batch", "Give a number of sequences from 1.");
+  const auto chosen = [](const std::vector<std::string>& names, const std::string& name) {
+    return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
+  };
+  const auto multiplies = [&](const std::string& precision) {
+    if (precision != "fp8" && precision != "tf32") return true;
+    if (!device.target().is_gpu()) return false;
+    const GpuArchitecture& architecture = device.target().architecture();
+    return precision == "fp8" ? architecture.has_f8_matrix : architecture.has_tf32_matrix;
+  };
+
+  std::vector<TrainCase> cases;
+  const auto add = [&](TrainCase one) {
+    if (choice.micro_batch) {
+      one.micro_batch = *choice.micro_batch;
+      one.exact_batch = true;
+    }
+    cases.push_back(std::move(one));
+  };
+  if (choice.precisions.empty()) {
+    for (const TrainCase& one : standard)
+      if (chosen(choice.models, one.recipe)) add(one);
+    return cases;
+  }
+  for (const std::string& precision : choice.precisions) {
+    if (!multiplies(precision)) {
+      skipped.push_back(
+          fmt::format("training in {}: {} has no instructions that multiply it", precision, device.name()));
+      continue;
+    }
+    for (TrainCase one : standard) {
+      if (one.precision != "bf16" || !chosen(choice.models, one.recipe)) continue;
+      one.precision = precision;
+      add(std::move(one));
+    }
   }
   return cases;
 }
@@ -159,13 +233,16 @@ std::optional<Measurement> run_train(Device& device, const TrainCase& train_case
                         finite ? "finite" : "NOT finite", first_loss, last_loss);
   const double rate = headline(m);
   const auto teraflops = [&](double per_token) { return per_token * rate / 1e12; };
+  const auto figure = [](double value) {
+    return value < 10 ? fmt::format("{:.3g}", value) : fmt::format("{:.1f}", value);
+  };
   m.details["FLOP per token, SemiAnalysis"] =
       fmt::format("{:.4g} = 6 N without input embeddings + 12 L H d S x {:.4g}", flops.causal, density);
   m.details["FLOP per token, torchtitan"] =
       fmt::format("{:.4g} = 6 N without input embeddings + 12 L d S, all pairs", flops.full);
   m.details["FLOP per token, counted in the graph"] = fmt::format("{:.4g}", counted.total() / tokens);
-  m.details["TFLOP/s, SemiAnalysis"] = fmt::format("{:.1f}", teraflops(flops.causal));
-  m.details["TFLOP/s, torchtitan"] = fmt::format("{:.1f}", teraflops(flops.full));
+  m.details["TFLOP/s, SemiAnalysis"] = figure(teraflops(flops.causal));
+  m.details["TFLOP/s, torchtitan"] = figure(teraflops(flops.full));
   m.details["parameters"] = fmt::format("{}", parameter_count(recipe.model));
   m.details["memory planned"] = format_bytes(static_cast<uint64_t>(prepared->cost.total_bytes()));
   m.details["recompute"] = recipe.train.recompute;
@@ -178,10 +255,26 @@ std::optional<Measurement> run_train(Device& device, const TrainCase& train_case
   } else {
     m.details["MFU"] = "n/a: the device's peak is not known";
   }
-  if (joules_before && joules_after)
-    m.details["energy"] =
-        fmt::format("{:.3g} J per token", (*joules_after - *joules_before) / (tokens * static_cast<double>(steps)));
+  if (joules_before && joules_after) {
+    const double joules = (*joules_after - *joules_before) / static_cast<double>(steps);
+    m.details["J per step"] = fmt::format("{:.4g}", joules);
+    m.details["J per token"] = fmt::format("{:.4g}", joules / tokens);
+  }
   return m;
+}
+
+std::string train_figures(const Measurement& m) {
+  const auto of = [&](const char* key) {
+    const auto found = m.details.find(key);
+    return found == m.details.end() ? std::string("n/a") : found->second;
+  };
+  return fmt::format(
+      "TFLOP/s: {} by SemiAnalysis' formula, {} by torchtitan's; MFU: {}, {}; memory planned: {}; energy: {}",
+      of("TFLOP/s, SemiAnalysis"), of("TFLOP/s, torchtitan"), of("MFU, SemiAnalysis"), of("MFU, torchtitan"),
+      of("memory planned"),
+      m.details.contains("J per token")
+          ? fmt::format("{} J per token, {} J per step", of("J per token"), of("J per step"))
+          : "not told by the device");
 }
 
 }  // namespace causeway

@@ -20,11 +20,24 @@ struct TrainCase {
   std::vector<std::string> overrides;  // of its keys
   int64_t micro_batch = 1;             // to begin with; halved until the step fits the memory
   std::string precision = "bf16";
+  bool exact_batch = false;  // that micro-batch or none
 };
 
 // With the published micro-batches of an H200 (SemiAnalysis, November 2024) where there are any. On a processor the
 // small ones. fp8 where the device multiplies 8-bit floats.
 std::vector<TrainCase> standard_train_cases(const Device& device);
+
+// What to measure of them; what is left empty is as standard.
+struct TrainChoice {
+  std::vector<std::string> models;      // recipes: "gpt2_1.5b"
+  std::vector<std::string> precisions;  // "bf16", "fp8", "tf32", "f32"
+  std::optional<int64_t> micro_batch;   // exactly
+};
+// Throws Error(kInvalidArgument) with the nearest for a model that is not among the standard cases, for a precision
+// that is none, and for a micro-batch under 1. A precision that the device does not multiply in is left out, with a
+// sentence in `skipped`.
+std::vector<TrainCase> choose_train_cases(const TrainChoice& choice, const Device& device,
+                                          std::vector<std::string>& skipped);
 
 // Of one token, forward and backward, by name as in a measurement's details.
 struct FlopConventions {
@@ -39,9 +52,13 @@ struct TrainOptions {
 };
 
 // Nothing, with a sentence in `skipped`, when the model does not fit even with one sequence. The device is the
-// runtime's.
+// runtime's. Where the device tells its energy, details have "J per token" and "J per step", of the device alone, its
+// idle moments between steps included.
 std::optional<Measurement> run_train(Device& device, const TrainCase& train_case, const TrainOptions& options,
                                      const std::optional<DevicePeak>& peak, TelemetryReader& telemetry,
                                      std::vector<std::string>& skipped);
+
+// One line: TFLOP/s and MFU in both conventions, memory and energy.
+std::string train_figures(const Measurement& measurement);
 
 }  // namespace causeway

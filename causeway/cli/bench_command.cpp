@@ -8,6 +8,8 @@
 
 #include "causeway/base/error.h"
 #include "causeway/bench/attention_benchmark.h"
+#include "causeway/bench/choices.h"
+#include "causeway/bench/collective_backend.h"
 #include "causeway/bench/collectives_benchmark.h"
 #include "causeway/bench/copy_benchmark.h"
 #include "causeway/bench/gemm_benchmark.h"
@@ -18,7 +20,10 @@
 #include "causeway/bench/startup_benchmark.h"
 #include "causeway/bench/train_benchmark.h"
 #include "causeway/cli/commands.h"
+#include "causeway/device/cpu/cpu_device.h"
 #include "causeway/device/open_device.h"
+#include "causeway/mesh/mpi_communicator.h"
+#include "causeway/tensor/runtime.h"
 
 namespace causeway {
 namespace {
@@ -31,26 +36,20 @@ struct Options {
   std::string inputs = "normal";
   std::vector<std::string> shapes, dtypes = {"bf16"}, collective_dtypes = {"f32"};
   std::vector<std::string> providers, libraries;
-  std::vector<std::string> sizes, collectives, models;
+  std::vector<std::string> sizes, kernels, collectives, models, precisions;
+  AttentionChoice attention;
+  std::optional<int64_t> batch;
+  std::string build;
   int devices = 0;
-  std::string nccl;
+  std::string backend, nccl, mpi;
   bool no_multicast = false, nccl_table = true;
 };
-
-InputDistribution parse_inputs(const std::string& name) {
-  const std::vector<std::string> names = {"normal", "uniform", "integers", "zeros"};
-  const auto found = std::find(names.begin(), names.end(), name);
-  if (found == names.end())
-    throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' is no distribution of inputs", name), "--inputs",
-                "Choose normal, uniform, integers or zeros.");
-  return static_cast<InputDistribution>(found - names.begin());
-}
 
 DType parse_operands(const std::string& name) {
   const std::optional<DType> dtype = parse_dtype(name);
   if (!dtype || !is_float(*dtype))
-    throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' is no type of numbers that are multiplied", name),
-                "--dtype", "Choose bf16, f16, f32, f8e4m3 or f8e5m2.");
+    throw_unknown_choice("type of numbers that are multiplied", name, "--dtype",
+                         {"bf16", "f16", "f32", "f8e4m3", "f8e5m2"});
   return *dtype;
 }
 
@@ -75,10 +74,17 @@ TimingOptions timing_of(const BenchmarkSession& session, const Options& options)
   return timing;
 }
 
-void run_gemms(BenchmarkSession& session, const Options& options) {
+void run_gemm_cases(BenchmarkSession& session, const Options& options, const std::vector<GemmCase>& cases) {
   GemmOptions gemm;
   gemm.inputs = parse_inputs(options.inputs);
   gemm.timing = timing_of(session, options);
+  const std::vector<std::unique_ptr<MatmulProvider>> providers =
+      open_matmul_providers(session.device(), options.providers, parse_libraries(options.libraries), session.skipped());
+  for (const GemmCase& one : cases)
+    session.record(run_gemm(session.device(), one, providers, gemm, session.peak(), session.skipped()));
+}
+
+void run_gemms(BenchmarkSession& session, const Options& options) {
   std::vector<GemmCase> cases;
   for (const std::string& name : options.dtypes) {
     const DType dtype = parse_operands(name);
@@ -92,25 +98,33 @@ void run_gemms(BenchmarkSession& session, const Options& options) {
       cases.push_back(asked);
     }
   }
-  const std::vector<std::unique_ptr<MatmulProvider>> providers =
-      open_matmul_providers(session.device(), options.providers, parse_libraries(options.libraries), session.skipped());
-  for (const GemmCase& one : cases)
-    session.record(run_gemm(session.device(), one, providers, gemm, session.peak(), session.skipped()));
+  run_gemm_cases(session, options, cases);
 }
 
 void run_copies(BenchmarkSession& session, const Options& options) {
   CopyOptions copy;
   copy.timing = timing_of(session, options);
   copy.cache_bytes = session.cache_bytes();
+  copy.inputs = parse_inputs(options.inputs);
+  const CopyChoice choice = choose_copies(options.kernels);
   Device& device = session.device();
   const int64_t memory = device.memory_limit();
-  session.record(run_stream(device, standard_stream_elements(session.is_gpu(), session.cache_bytes(), memory),
-                            causeway_stream(device), copy, session.peak(), session.skipped()));
-  std::vector<int64_t> sizes;
+  std::vector<int64_t> sizes, arrays;
   for (const std::string& size : options.sizes) sizes.push_back(parse_collective_bytes(size));
+  // Sizes are those of BabelStream's arrays where its kernels were asked for by name.
+  if (!options.kernels.empty()) arrays = sizes;
+  if (arrays.empty()) arrays = {4 * standard_stream_elements(session.is_gpu(), session.cache_bytes(), memory)};
   if (sizes.empty()) sizes = standard_copy_sizes(memory);
-  for (const int64_t bytes : sizes)
-    session.record(run_copy(device, bytes, copy_entry_points(device), copy, session.peak(), session.skipped()));
+  if (!choice.stream.empty())
+    for (const int64_t bytes : arrays)
+      session.record(run_stream(device, bytes / 4, causeway_stream(device), copy, session.peak(), session.skipped(),
+                                choice.stream));
+  std::vector<CopyEntryPoint> entries = copy_entry_points(device);
+  if (!choice.loop) entries.pop_back();
+  if (!choice.device_copy) entries.erase(entries.begin());
+  if (!entries.empty())
+    for (const int64_t bytes : sizes)
+      session.record(run_copy(device, bytes, entries, copy, session.peak(), session.skipped()));
 }
 
 // Ranks of a group: every GPU of the vendor, or threads of the processor, or as many as were asked for.
@@ -127,22 +141,12 @@ int collective_devices(const Options& options) {
   return gpus > 0 ? gpus : std::clamp(threads, 2, 8);
 }
 
-void run_all_collectives(BenchmarkSession& session, const Options& options) {
-  const int count = collective_devices(options);
-  std::vector<std::shared_ptr<Device>> devices = {session.shared_device()};
-  const std::string name = session.device().name();
-  for (int i = 1; i < count; ++i)
-    devices.push_back(session.is_gpu() ? open_device(fmt::format("{}:{}", name.substr(0, name.find(':')), i))
-                                       : session.shared_device());
-  CollectivesOptions collectives;
-  collectives.timing = timing_of(session, options);
-  collectives.communicator.library = options.nccl;
-  collectives.communicator.nvlink_multicast = !options.no_multicast;
+std::vector<CollectiveCase> collective_cases(const Options& options, bool is_gpu, int ranks) {
   std::vector<int64_t> sizes;
   for (const std::string& size : options.sizes) sizes.push_back(parse_collective_bytes(size));
   std::vector<CollectiveCase> cases;
   for (const std::string& dtype : options.collective_dtypes) {
-    const auto standard = standard_collective_cases(session.is_gpu(), count, parse_operands(dtype), sizes);
+    const auto standard = standard_collective_cases(is_gpu, ranks, parse_operands(dtype), sizes);
     cases.insert(cases.end(), standard.begin(), standard.end());
   }
   std::vector<CollectiveKind> wanted;
@@ -150,48 +154,81 @@ void run_all_collectives(BenchmarkSession& session, const Options& options) {
   std::erase_if(cases, [&](const CollectiveCase& one) {
     return !wanted.empty() && std::find(wanted.begin(), wanted.end(), one.kind) == wanted.end();
   });
-  const std::vector<Measurement> all =
-      run_collectives(devices, cases, collectives, session.peak(), session.skipped(),
-                      [&](const Measurement& measurement) { session.record({measurement}); });
+  return cases;
+}
+
+CollectivesOptions collectives_options(const Options& options) {
+  CollectivesOptions collectives;
+  collectives.timing.samples = options.samples;
+  collectives.timing.limit_seconds = options.seconds;
+  collectives.nvlink_multicast = !options.no_multicast;
+  return collectives;
+}
+
+void run_groups(BenchmarkSession& session, const Options& options, const RankGroups& groups) {
+  const std::vector<Measurement> all = run_collectives(
+      groups, collective_cases(options, session.is_gpu(), groups.ranks), collectives_options(options), session.peak(),
+      session.skipped(), [&](const Measurement& measurement) { session.record({measurement}); });
   if (options.nccl_table) fmt::print("\n{}", format_nccl_table(all));
+}
+
+void run_all_collectives(BenchmarkSession& session, const Options& options) {
+  std::vector<std::shared_ptr<Device>> devices = {session.shared_device()};
+  const std::string name = session.device().name();
+  for (int i = 1; i < collective_devices(options); ++i)
+    devices.push_back(session.is_gpu() ? open_device(fmt::format("{}:{}", name.substr(0, name.find(':')), i))
+                                       : session.shared_device());
+  run_groups(session, options, groups_of(devices, {options.nccl, !options.no_multicast}));
 }
 
 void run_training(BenchmarkSession& session, const Options& options) {
   TrainOptions train;
   train.steps = options.samples;
   train.limit_seconds = options.seconds == 0 ? 20 : options.seconds;
-  std::vector<TrainCase> cases = standard_train_cases(session.device());
-  for (const std::string& model : options.models)
-    if (std::none_of(cases.begin(), cases.end(), [&](const TrainCase& one) { return one.recipe == model; })) {
-      std::vector<std::string> names;
-      for (const TrainCase& one : cases)
-        if (std::find(names.begin(), names.end(), one.recipe) == names.end()) names.push_back(one.recipe);
-      throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' is no model of this benchmark", model), "--model",
-                  fmt::format("Did you mean '{}'? On this device there are: {}.", nearest_name(model, names),
-                              fmt::join(names, ", ")));
-    }
-  for (const TrainCase& one : cases) {
-    if (!options.models.empty() &&
-        std::find(options.models.begin(), options.models.end(), one.recipe) == options.models.end())
-      continue;
+  for (const TrainCase& one :
+       choose_train_cases({options.models, options.precisions, options.batch}, session.device(), session.skipped()))
     if (std::optional<Measurement> measurement =
-            run_train(session.device(), one, train, session.peak(), session.telemetry(), session.skipped()))
-      session.record({std::move(*measurement)});
-  }
+            run_train(session.device(), one, train, session.peak(), session.telemetry(), session.skipped())) {
+      session.record({*measurement});
+      fmt::print("  {}\n", train_figures(*measurement));
+    }
 }
 
 void run_attentions(BenchmarkSession& session, const Options& options) {
-  std::vector<AttentionProvider> providers;
-  providers.push_back(causeway_attention());
-  for (const AttentionCase& one : standard_attention_cases(session.is_gpu(), parse_operands(options.dtypes.front()),
-                                                           session.device().memory_limit()))
-    session.record(run_attention(session.device(), one, providers, timing_of(session, options), session.peak(),
-                                 session.skipped()));
+  AttentionSettings settings;
+  settings.inputs = parse_inputs(options.inputs);
+  settings.timing = timing_of(session, options);
+  std::vector<AttentionCase> cases;
+  for (const std::string& dtype : options.dtypes) {
+    const std::vector<AttentionCase> chosen = choose_attention_cases(
+        options.attention, session.is_gpu(), parse_operands(dtype), session.device().memory_limit());
+    cases.insert(cases.end(), chosen.begin(), chosen.end());
+  }
+  for (const AttentionCase& one : cases)
+    session.record(
+        run_attention(session.device(), one, {causeway_attention()}, settings, session.peak(), session.skipped()));
 }
 
-void run_startups(BenchmarkSession& session, const Options&) {
-  session.record(
-      run_startup({.program = std::filesystem::read_symlink("/proc/self/exe"), .device = session.device().name()}));
+void run_startups(BenchmarkSession& session, const Options& options) {
+  // What was measured before this holds memory that the program that is started needs.
+  Runtime::current().release_memory();
+  StartupOptions startup = {.program = std::filesystem::read_symlink("/proc/self/exe"),
+                            .device = session.device().name()};
+  for (const StartupModel& model : standard_startup_models(session.device())) {
+    if (!model.prefix.empty()) {
+      startup.cold_samples = 2;
+      startup.warm_samples = 3;
+    }
+    try {
+      session.record(run_startup(startup, model));
+    } catch (const Error& error) {
+      session.skipped().push_back(fmt::format("start, {}: {}", model.description, error.what()));
+    }
+  }
+  if (!options.build.empty()) session.record({run_build(options.build)});
+  fmt::print(
+      "  The program: {}. {}\n", program_size(startup.program),
+      options.build.empty() ? "Its build time: `causeway bench startup --build SOURCES` builds it and says." : "");
 }
 
 // Everything, in minutes: each case has a short time of its own.
@@ -204,11 +241,8 @@ void run_suite(BenchmarkSession& session, const Options& asked) {
   part(1, "memory");
   run_copies(session, options);
   part(2, "matrix products");
-  options.dtypes =
-      session.is_gpu() ? std::vector<std::string>{"bf16", "f8e4m3"} : std::vector<std::string>{"bf16", "f32"};
-  run_gemms(session, options);
+  run_gemm_cases(session, options, suite_gemm_cases(session.device()));
   part(3, "attention");
-  options.dtypes = {"bf16"};
   run_attentions(session, options);
   part(4, "training");
   options.seconds = session.is_gpu() ? 5 : 20;
@@ -234,9 +268,9 @@ void add_common_options(CLI::App& command, const std::shared_ptr<Options>& optio
                      "Compare with this run or .json file; exits with 1 when something is slower");
 }
 
-using Part = void (*)(BenchmarkSession&, const Options&);
+using Part = std::function<void(BenchmarkSession&, const Options&)>;
 
-void measure(const std::string& command, const Options& options, Part part, int device_count) {
+void measure(const std::string& command, const Options& options, const Part& part, int device_count) {
   BenchmarkSession session({.device = options.device,
                             .store = options.store,
                             .command = command,
@@ -251,6 +285,36 @@ void measure(const std::string& command, const Options& options, Part part, int 
   if (is_regression(worst_verdict(changes))) command_status = 1;
 }
 
+// In one process, or as one of several: then that of rank 0 prints and stores.
+void measure_collectives(const std::string& command, const Options& asked) {
+  const std::optional<MpiLaunch> launch = find_mpi_launch();
+  Options options = asked;
+  CollectiveBackend backend;
+  std::vector<CollectiveCase> cases;
+  try {
+    backend = choose_collective_backend(options.backend, options.device, launch);
+    if (backend.mpi && options.devices > 0)
+      throw Error(ErrorKind::kInvalidArgument, "with MPI there is a rank for each process", "--devices",
+                  "Say how many by the launcher's option: mpirun -n 4.");
+    if (backend.mpi) cases = collective_cases(options, false, launch->size);
+  } catch (const Error&) {
+    // The command line is the same in every process: one tells what is wrong with it.
+    if (launch && launch->rank > 0) return;
+    throw;
+  }
+  options.device = backend.device;
+  if (!backend.mpi) return measure(command, options, run_all_collectives, collective_devices(options));
+  const auto world = open_mpi(std::make_shared<CpuDevice>(1), {.library = options.mpi});
+  const RankGroups groups = groups_of(*world);
+  if (world->first_local() > 0) {
+    std::vector<std::string> told_by_rank_0;
+    run_collectives(groups, cases, collectives_options(options), {}, told_by_rank_0);
+    return;
+  }
+  const auto part = [&](BenchmarkSession& session, const Options&) { run_groups(session, options, groups); };
+  measure(command, options, part, world->size());
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& program) {
@@ -263,14 +327,11 @@ void add_bench_command(CLI::App& program) {
   command->callback([command, options] {
     if (command->get_subcommands().empty()) measure("causeway bench", *options, run_suite, 1);
   });
-  const auto add = [&](const char* name, const char* description, const char* example, Part part) {
+  const auto add = [&](const char* name, const char* description, const char* example, const Part& part) {
     CLI::App* sub = command->add_subcommand(name, description);
     add_common_options(*sub, options);
     sub->footer(fmt::format("Example: causeway bench {}", example));
-    const bool several = std::string_view(name) == "collectives";
-    sub->callback([options, part, name, several] {
-      measure(fmt::format("causeway bench {}", name), *options, part, several ? collective_devices(*options) : 1);
-    });
+    sub->callback([options, part, name] { measure(fmt::format("causeway bench {}", name), *options, part, 1); });
     return sub;
   };
 
@@ -278,7 +339,10 @@ void add_bench_command(CLI::App& program) {
       add("gemm", "Matrix products by shape and type", "gemm --shape 8192x8192x8192 --dtype bf16,f8e4m3", run_gemms);
   gemm->add_option("--shape", options->shapes, "m x n x k, as 8192x8192x8192; several may be given");
   gemm->add_option("--dtype", options->dtypes, "bf16, f16, f32, f8e4m3, f8e5m2; several by commas")->delimiter(',');
-  gemm->add_option("--inputs", options->inputs, "normal, uniform, integers or zeros");
+  const auto add_inputs = [&](CLI::App* part) {
+    part->add_option("--inputs", options->inputs, "normal, uniform, integers or zeros");
+  };
+  add_inputs(gemm);
   gemm->add_option("--provider", options->providers,
                    "causeway, cublaslt, cublaslt-fast, cublas, hipblaslt, openblas, onednn; all that fit without it")
       ->delimiter(',');
@@ -286,11 +350,24 @@ void add_bench_command(CLI::App& program) {
 
   CLI::App* copy =
       add("copy", "Memory: copies by size, and BabelStream's five kernels", "copy --size 64M,1G", run_copies);
-  copy->add_option("--size", options->sizes, "Bytes, as 64M or 1G; several by commas")->delimiter(',');
+  copy->add_option("--size", options->sizes,
+                   "Bytes, as 64M or 1G; several by commas. Of copies, and of BabelStream's arrays where --kernel "
+                   "names its kernels")
+      ->delimiter(',');
+  copy->add_option("--kernel", options->kernels,
+                   "device, loop (copies by size); copy, mul, add, triad, dot (BabelStream); all without it")
+      ->delimiter(',');
+  add_inputs(copy);
 
   CLI::App* collectives = add("collectives", "Exchange between devices, by nccl-tests' conventions",
-                              "collectives --collective all_reduce --size 16M,256M", run_all_collectives);
-  collectives->add_option("--devices", options->devices, "How many; all GPUs without it");
+                              "collectives --collective all_reduce --size 16M,256M\n"
+                              "Between processes: mpirun -n 4 causeway bench collectives",
+                              run_all_collectives);
+  collectives->callback([options] { measure_collectives("causeway bench collectives", *options); });
+  collectives->add_option("--backend", options->backend,
+                          "threads, mpi (between the processes that mpirun started, on processors), nccl, rccl; "
+                          "without it mpi under mpirun, otherwise what the device has");
+  collectives->add_option("--devices", options->devices, "How many; all GPUs without it; not with mpi");
   collectives->add_option("--size", options->sizes, "Bytes, as 16M or 8G; several by commas")->delimiter(',');
   collectives
       ->add_option("--collective", options->collectives,
@@ -298,14 +375,33 @@ void add_bench_command(CLI::App& program) {
       ->delimiter(',');
   collectives->add_option("--dtype", options->collective_dtypes, "f32, bf16")->delimiter(',');
   collectives->add_option("--nccl", options->nccl, "The file of NCCL or RCCL, where it is not in a usual place");
+  collectives->add_option("--mpi", options->mpi, "The file of MPI's library, where it is not in a usual place");
   collectives->add_flag("--no-multicast", options->no_multicast, "Leave NVLink's multicast out (NCCL_NVLS_ENABLE=0)");
-  CLI::App* attention =
-      add("attention", "Causal, full, windowed, by document, ALiBi; forward and backward", "attention", run_attentions);
-  attention->add_option("--dtype", options->dtypes, "bf16 or f16");
-  add("startup", "From the start of the program to its first training step", "startup", run_startups);
+  CLI::App* attention = add("attention", "Causal, full, windowed, by document, ALiBi; forward and backward",
+                            "attention --pattern causal,window --window 1024 --shape 4x32x8x4096x128", run_attentions);
+  attention
+      ->add_option("--pattern", options->attention.patterns, "causal, full, window, document, alibi; all without it")
+      ->delimiter(',');
+  attention->add_option("--shape", options->attention.shapes,
+                        "batch x query heads x key heads x length x head dimension; several may be given");
+  attention->add_option("--window", options->attention.window, "Keys that the pattern window sees");
+  attention
+      ->add_option("--direction", options->attention.directions,
+                   "forward, backward (with the forward pass that it needs); both without it")
+      ->delimiter(',');
+  attention->add_option("--dtype", options->dtypes, "bf16, f16 or f32; several by commas")->delimiter(',');
+  add_inputs(attention);
+  CLI::App* startup =
+      add("startup", "From the start of the program to its first training step", "startup --build .", run_startups);
+  startup->add_option(
+      "--build", options->build,
+      "Directory of the sources: builds the program from nothing, without a compiler cache, and times it");
   CLI::App* train =
       add("train", "Training steps of whole models on random tokens", "train --model gpt2_124m", run_training);
   train->add_option("--model", options->models, "Recipes' names, as gpt2_1.5b; several by commas")->delimiter(',');
+  train->add_option("--precision", options->precisions, "bf16, fp8, tf32, f32; several by commas")->delimiter(',');
+  train->add_option("--batch", options->batch, "Sequences of a micro-batch; without it as published, or what fits");
+  train->add_option("--steps", options->samples, "Steps that are timed; as --samples")->check(CLI::Range(1, 1000000));
   add_bench_results_commands(*command);
 }
 

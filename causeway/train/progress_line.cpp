@@ -63,7 +63,8 @@ std::string format_bytes(uint64_t bytes) {
     value /= 1024;
     ++unit;
   }
-  return fmt::format("{} {}", three_digits(value), kUnits[unit]);
+  return fmt::format("{} {}", value == std::floor(value) ? fmt::format("{:.0f}", value) : three_digits(value),
+                     kUnits[unit]);
 }
 
 std::string format_duration(double seconds) {

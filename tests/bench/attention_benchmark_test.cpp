@@ -19,7 +19,7 @@ using testing::HasSubstr;
 constexpr AttentionPattern kPatterns[] = {AttentionPattern::kCausal, AttentionPattern::kFull,
                                           AttentionPattern::kSlidingWindow, AttentionPattern::kDocument,
                                           AttentionPattern::kAlibi};
-constexpr TimingOptions kShort = {.samples = 2, .rounds = 2, .warm_up_seconds = 0};
+const AttentionSettings kShort = {.timing = {.samples = 2, .rounds = 2, .warm_up_seconds = 0}};
 
 Device& processor() {
   Runtime::use_device("cpu");
@@ -148,6 +148,70 @@ TEST(AttentionBenchmark, UnevenGroupsAreAnError) {
   c.key_heads = 3;
   std::vector<std::string> skipped;
   EXPECT_THROW(run_attention(processor(), c, {causeway_attention()}, kShort, {}, skipped), Error);
+}
+
+TEST(AttentionBenchmark, EveryDistributionOfInputsIsRight) {
+  // Integers make one key of a softmax outweigh all others, zeros none.
+  for (const InputDistribution inputs :
+       {InputDistribution::kUniform, InputDistribution::kIntegers, InputDistribution::kZeros}) {
+    AttentionSettings settings = kShort;
+    settings.inputs = inputs;
+    std::vector<std::string> skipped;
+    for (const AttentionPattern pattern : {AttentionPattern::kCausal, AttentionPattern::kDocument}) {
+      const auto measurements =
+          run_attention(processor(), small(pattern, true, DType::kBF16), {causeway_attention()}, settings, {}, skipped);
+      ASSERT_EQ(measurements.size(), 1u);
+      EXPECT_TRUE(measurements[0].correct) << measurements[0].workload << ": " << measurements[0].check;
+      EXPECT_EQ(measurements[0].details.at("inputs"), describe_inputs(inputs));
+    }
+  }
+}
+
+TEST(AttentionBenchmark, CasesAreChosen) {
+  const AttentionChoice all;
+  EXPECT_EQ(choose_attention_cases(all, false, DType::kBF16, 0).size(), 20u);
+  AttentionChoice choice = {{"window", "alibi"}, {"backward"}, {}, 300};
+  for (const AttentionCase& c : choose_attention_cases(choice, true, DType::kF16, 0)) {
+    EXPECT_TRUE(c.pattern == AttentionPattern::kSlidingWindow || c.pattern == AttentionPattern::kAlibi);
+    EXPECT_TRUE(c.backward);
+    EXPECT_EQ(c.window, 300);
+    EXPECT_EQ(c.dtype, DType::kF16);
+  }
+  choice = {{"causal", "window"}, {}, {"2x8x4x2048x64", "1,6,2,100,32"}, {}};
+  std::vector<std::string> names;
+  for (const AttentionCase& c : choose_attention_cases(choice, false, DType::kBF16, 0)) names.push_back(c.workload());
+  EXPECT_THAT(names,
+              ElementsAre("causal 2x2048, 8/4 heads of 64, forward", "window 1024 2x2048, 8/4 heads of 64, forward",
+                          "causal 2x2048, 8/4 heads of 64, both", "window 1024 2x2048, 8/4 heads of 64, both",
+                          "causal 1x100, 6/2 heads of 32, forward", "window 25 1x100, 6/2 heads of 32, forward",
+                          "causal 1x100, 6/2 heads of 32, both", "window 25 1x100, 6/2 heads of 32, both"));
+}
+
+TEST(AttentionBenchmark, WrongChoicesSayWhatIsMeant) {
+  const auto message = [](const AttentionChoice& choice) -> std::string {
+    try {
+      choose_attention_cases(choice, false, DType::kBF16, 0);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(message({{"casual"}, {}, {}, {}}), AllOf(HasSubstr("--pattern"), HasSubstr("Did you mean 'causal'?")));
+  EXPECT_THAT(message({{}, {"foreward"}, {}, {}}),
+              AllOf(HasSubstr("--direction"), HasSubstr("Did you mean 'forward'?")));
+  for (const char* shape : {"", "4x32x8x4096", "4x32x8x4096x128x1", "4x32x8x4096x0", "4x32x8xmanyx64", "-1x4x4x16x64"})
+    EXPECT_THAT(message({{}, {}, {shape}, {}}), HasSubstr("is not a shape of attention")) << shape;
+  EXPECT_THAT(message({{}, {}, {"4x32x5x4096x128"}, {}}), HasSubstr("32 query heads cannot share 5 key heads"));
+  EXPECT_THAT(message({{"full"}, {}, {}, 3}), HasSubstr("no pattern that was chosen has a window"));
+  EXPECT_THAT(message({{}, {}, {}, 0}), HasSubstr("a window of 0 keys"));
+}
+
+TEST(AttentionBenchmark, WhatDoesNotFitIsLeftOut) {
+  AttentionCase c = small(AttentionPattern::kFull, false);
+  c.batch = c.length = 1 << 20;
+  std::vector<std::string> skipped;
+  EXPECT_TRUE(run_attention(processor(), c, {causeway_attention()}, kShort, {}, skipped).empty());
+  EXPECT_THAT(skipped, ElementsAre(HasSubstr("cannot allocate")));
 }
 
 }  // namespace

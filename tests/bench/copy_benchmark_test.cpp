@@ -6,6 +6,7 @@
 #include "causeway/base/error.h"
 #include "causeway/device/open_device.h"
 #include "causeway/tensor/runtime.h"
+#include "causeway/train/progress_line.h"
 
 namespace causeway {
 namespace {
@@ -45,7 +46,7 @@ void expect_right_stream(Device& device, int64_t elements) {
     EXPECT_TRUE(m.correct) << m.workload << ": " << m.check;
     EXPECT_EQ(m.benchmark, "copy");
     EXPECT_EQ(m.group, "BabelStream");
-    EXPECT_EQ(m.workload, names[i] + binary_size_text(4 * elements));
+    EXPECT_EQ(m.workload, names[i] + format_bytes(static_cast<uint64_t>(4 * elements)));
     EXPECT_EQ(m.work, arrays[i] * 4 * static_cast<double>(elements));
     EXPECT_EQ(m.unit, "GB/s");
     EXPECT_EQ(m.statistic, Statistic::kMinimum);
@@ -108,7 +109,7 @@ TEST(CopyBenchmark, BothWaysToCopyAreRight) {
     EXPECT_EQ(measurements[1].provider, "Causeway loop");
     for (const Measurement& m : measurements) {
       EXPECT_TRUE(m.correct) << m.provider << ": " << m.check;
-      EXPECT_EQ(m.workload, "copy " + binary_size_text(bytes));
+      EXPECT_EQ(m.workload, "copy " + format_bytes(static_cast<uint64_t>(bytes)));
       EXPECT_EQ(m.work, 2.0 * static_cast<double>(bytes));
       EXPECT_EQ(m.size, static_cast<double>(bytes));
       EXPECT_EQ(m.unit, "GB/s");
@@ -148,6 +149,45 @@ TEST(CopyBenchmark, SizesThatAreNotWholeElementsAreErrors) {
   std::vector<std::string> skipped;
   EXPECT_THROW(run_copy(processor(), 6, copy_entry_points(processor()), short_options(), {}, skipped), Error);
   EXPECT_THROW(run_stream(processor(), 1000, causeway_stream(processor()), short_options(), {}, skipped), Error);
+}
+
+TEST(CopyBenchmark, KernelsAreChosen) {
+  const CopyChoice all = choose_copies({});
+  EXPECT_TRUE(all.device_copy && all.loop);
+  EXPECT_EQ(all.stream.size(), 5u);
+  const CopyChoice some = choose_copies({"triad", "device", "triad", "copy"});
+  EXPECT_TRUE(some.device_copy);
+  EXPECT_FALSE(some.loop);
+  EXPECT_THAT(some.stream, ElementsAre(StreamKernel::kTriad, StreamKernel::kCopy));
+  try {
+    choose_copies({"traid"});
+    ADD_FAILURE() << "there is no such kernel";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("Did you mean 'triad'?"));
+  }
+}
+
+TEST(CopyBenchmark, EachStreamKernelIsRightByItself) {
+  for (const StreamKernel kernel : kAllStreamKernels) {
+    std::vector<std::string> skipped;
+    const std::vector<Measurement> measurements =
+        run_stream(processor(), 1 << 16, causeway_stream(processor()), short_options(), {}, skipped, {&kernel, 1});
+    ASSERT_EQ(measurements.size(), 1u);
+    EXPECT_TRUE(measurements[0].correct) << measurements[0].workload << ": " << measurements[0].check;
+  }
+}
+
+TEST(CopyBenchmark, ZerosThatAreNotCopiedAreFound) {
+  CopyOptions options = short_options();
+  options.inputs = InputDistribution::kZeros;
+  std::vector<CopyEntryPoint> entries = copy_entry_points(processor());
+  entries.push_back({"idle", [](void*, const void*, int64_t) -> TimedWork { return [] {}; }});
+  std::vector<std::string> skipped;
+  const std::vector<Measurement> measurements = run_copy(processor(), 1 << 20, entries, options, {}, skipped);
+  ASSERT_EQ(measurements.size(), 3u);
+  EXPECT_TRUE(measurements[0].correct && measurements[1].correct);
+  EXPECT_FALSE(measurements[2].correct);
+  EXPECT_EQ(measurements[0].details.at("inputs"), "f32, zeros");
 }
 
 }  // namespace

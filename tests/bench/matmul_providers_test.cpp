@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
+#include <set>
 
 #include "causeway/base/error.h"
 #include "causeway/bench/gemm_benchmark.h"
@@ -151,6 +153,50 @@ TEST(MatmulProviders, EachLibraryIsForItsDevices) {
   std::vector<std::string> skipped;
   EXPECT_EQ(open_matmul_providers(*emulator, {}, {}, skipped).size(), 1u);
   EXPECT_THAT(skipped, ElementsAre());
+}
+
+TEST(GemmBenchmark, TheSuiteHasEveryTypeThatTheDeviceMultiplies) {
+  std::map<DType, int> on_processor, on_gpu;
+  for (const GemmCase& one : suite_gemm_cases(processor())) ++on_processor[one.workload.operands];
+  EXPECT_THAT(on_processor, testing::UnorderedElementsAre(testing::Pair(DType::kBF16, 7), testing::Pair(DType::kF32, 7)));
+  const std::shared_ptr<Device> gpu = open_device("emulator:sm_90a");
+  std::set<std::string> f16;
+  for (const GemmCase& one : suite_gemm_cases(*gpu)) {
+    ++on_gpu[one.workload.operands];
+    if (one.workload.operands == DType::kF16) f16.insert(one.workload.name());
+  }
+  EXPECT_THAT(f16, ElementsAre("16384x8192x7168", "8192x28672x4096", "8192x8192x8192"));
+  EXPECT_EQ(on_gpu[DType::kF32], 1);
+  EXPECT_EQ(on_gpu[DType::kBF16], on_gpu[DType::kF8E4M3]);
+}
+
+TEST(GemmBenchmark, EveryDistributionOfInputsIsRightAndNamed) {
+  std::vector<std::string> skipped;
+  std::vector<std::unique_ptr<MatmulProvider>> providers;
+  providers.push_back(make_causeway_matmul(processor()));
+  for (const char* name : {"normal", "uniform", "integers", "zeros"}) {
+    GemmOptions options;
+    options.inputs = parse_inputs(name);
+    options.timing = {.samples = 2, .rounds = 2, .warm_up_seconds = 0};
+    for (const DType dtype : {DType::kBF16, DType::kF16, DType::kF32}) {
+      const auto measurements =
+          run_gemm(processor(), {"other shapes", {48, 32, 64, dtype}}, providers, options, {}, skipped);
+      ASSERT_EQ(measurements.size(), 1u);
+      EXPECT_TRUE(measurements[0].correct) << name << ": " << measurements[0].check;
+      EXPECT_EQ(measurements[0].details.at("inputs"), describe_inputs(options.inputs));
+    }
+  }
+  EXPECT_THAT(message_of([] { parse_inputs("nromal"); }), HasSubstr("Did you mean 'normal'?"));
+}
+
+TEST(GemmBenchmark, WhatDoesNotFitIsLeftOut) {
+  std::vector<std::string> skipped;
+  std::vector<std::unique_ptr<MatmulProvider>> providers;
+  providers.push_back(make_causeway_matmul(processor()));
+  const int64_t much = int64_t{1} << 22;
+  EXPECT_TRUE(
+      run_gemm(processor(), {"other shapes", {much, much, much, DType::kBF16}}, providers, {}, {}, skipped).empty());
+  EXPECT_THAT(skipped, ElementsAre(HasSubstr("cannot allocate")));
 }
 
 }  // namespace

@@ -55,6 +55,11 @@ const char* const kReader = R"js(<script>
     return box.width && (box.left < frame.left - 2 || box.right > frame.right + 2);
   }).map((text) => text.textContent).join(";");
 
+  // Names of lines that were cut, and charts of energy.
+  root.cut = [...document.querySelectorAll("svg text.strong, svg text.head")].map((text) => text.textContent)
+      .filter((text) => text.includes("…")).join(";");
+  root.energy = [...document.querySelectorAll("h4")].filter((title) => title.textContent.endsWith(", energy")).length;
+
   // Texts of one chart that lie over each other.
   let overlaps = [];
   for (const svg of document.querySelectorAll(".plot svg")) {
@@ -190,6 +195,8 @@ TEST_P(ReportPage, DrawsAndAnswers) {
   EXPECT_EQ(found(dom, "empty"), "0");
   EXPECT_EQ(found(dom, "clipped"), "");
   EXPECT_EQ(found(dom, "overlaps"), "");
+  EXPECT_EQ(found(dom, "cut"), "");
+  EXPECT_EQ(found(dom, "energy"), "4");
   EXPECT_GT(std::stoi(found(dom, "plots")), 25);
   EXPECT_GT(std::stoi(found(dom, "marks")), 300);
   EXPECT_GT(std::stoi(found(dom, "published")), 30);

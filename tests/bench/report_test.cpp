@@ -163,6 +163,16 @@ TEST(Report, TrainingIsPerDevice) {
   EXPECT_EQ(cases["scale"][1], 4096 / 4);
 }
 
+TEST(Report, EnergyByTokenIsCarried) {
+  BenchmarkRun run = example_cpu_run();
+  run.measurements = {run.measurements.back(), run.measurements.back(), run.measurements.back()};
+  run.measurements[1].workload = "with energy";
+  run.measurements[1].details["J per token"] = "0.0125";
+  run.measurements[2].workload = "with nonsense";
+  run.measurements[2].details["J per token"] = "unknown";
+  EXPECT_EQ(data_of(page_of({run}))["rows"]["energy"], (Json{{"1", 0.0125}}));
+}
+
 TEST(Report, ADeviceWithoutACostIsASentence) {
   const Json json = data_of(page_of({example_cpu_run(), example_h200_run()}));
   const Json& devices = json["devices"];

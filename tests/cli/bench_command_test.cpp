@@ -56,6 +56,51 @@ TEST_F(BenchCommandTest, StartsAreTimed) {
   }
 }
 
+TEST_F(BenchCommandTest, AShippedModelStartsToo) {
+  StartupModel model = gpt_startup_model();
+  model.overrides.insert(model.overrides.end(),
+                         {"data.sequence_length=32", "model.layers=1", "model.width=32", "model.heads=2"});
+  const std::vector<Measurement> starts = run_startup(
+      {.program = CAUSEWAY_BINARY_DIR "/causeway", .device = "cpu", .cold_samples = 1, .warm_samples = 1}, model);
+  ASSERT_EQ(starts.size(), 2u);
+  EXPECT_EQ(starts[1].workload, "GPT 1.5B, first step, warm");
+}
+
+TEST_F(BenchCommandTest, ABuildIsTimed) {
+  std::filesystem::create_directories(directory_ / "sources");
+  write_file_atomically(directory_ / "sources/CMakeLists.txt",
+                        std::string_view("cmake_minimum_required(VERSION 3.25)\nproject(small LANGUAGES C)\n"
+                                         "add_executable(causeway_program main.c)\n"));
+  write_file_atomically(directory_ / "sources/main.c", std::string_view("int main(void) { return 0; }\n"));
+  const Measurement build = run_build(directory_ / "sources");
+  EXPECT_EQ(build.workload, "build from nothing");
+  EXPECT_GT(build.rounds.at(0).at(0), 0.0);
+  write_file_atomically(directory_ / "sources/main.c", std::string_view("int main(void) { return nothing; }\n"));
+  for (const char* sources : {"sources", "nowhere"}) {
+    try {
+      run_build(directory_ / sources);
+      ADD_FAILURE() << sources << " cannot be built";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(sources == std::string("nowhere") ? "no sources" : "could not build it"),
+                std::string::npos)
+          << error.what();
+    }
+  }
+}
+
+TEST_F(BenchCommandTest, PartsAreChosen) {
+  const Outcome attention = bench({"attention", "--device", "cpu", "--pattern", "window", "--window", "20", "--shape",
+                                   "1x2x1x64x32", "--direction", "forward", "--inputs", "uniform", "--samples", "3"});
+  EXPECT_EQ(attention.status, 0) << attention.err;
+  EXPECT_NE(attention.out.find("inputs: uniform in [-1, 1)"), std::string::npos) << attention.out;
+  EXPECT_NE(attention.out.find("window 20 1x64, 2/1 heads of 32, forward"), std::string::npos) << attention.out;
+  EXPECT_NE(attention.out.find("1 figures stored"), std::string::npos) << attention.out;
+  const Outcome copy = bench({"copy", "--device", "cpu", "--kernel", "loop,dot", "--size", "1M", "--samples", "3"});
+  EXPECT_EQ(copy.status, 0) << copy.err;
+  EXPECT_NE(copy.out.find("2 figures stored"), std::string::npos) << copy.out;
+  EXPECT_NE(copy.out.find("dot 1 MiB"), std::string::npos) << copy.out;
+}
+
 TEST_F(BenchCommandTest, ModelsAreNamed) {
   const Outcome outcome = bench({"train", "--device", "cpu", "--model", "gpt2_124"});
   EXPECT_EQ(outcome.status, 1);
@@ -69,8 +114,13 @@ TEST_F(BenchCommandTest, BadInput) {
   };
   expect(gemm("12x"), "'12x' is not a shape");
   expect(gemm("12x12x12x12"), "is not a shape");
-  expect(bench({"gemm", "--device", "cpu", "--dtype", "bf61"}), "'bf61' is no type of numbers");
+  expect(bench({"gemm", "--device", "cpu", "--dtype", "bf61"}), "Did you mean 'bf16'?");
   expect(bench({"gemm", "--device", "cpu", "--inputs", "gamma"}), "'gamma' is no distribution of inputs");
+  expect(bench({"attention", "--device", "cpu", "--pattern", "casual"}), "Did you mean 'causal'?");
+  expect(bench({"attention", "--device", "cpu", "--shape", "4x4"}), "'4x4' is not a shape of attention");
+  expect(bench({"copy", "--device", "cpu", "--kernel", "traid"}), "Did you mean 'triad'?");
+  expect(bench({"copy", "--device", "cpu", "--kernel", "triad", "--size", "100M"}), "Give a power of two");
+  expect(bench({"train", "--device", "cpu", "--precision", "bf61"}), "Did you mean 'bf16'?");
   expect(bench({"report"}), "there are no results yet");
   expect(bench({"compare"}), "there is nothing to compare with");
   expect(bench({"compare", "1", "7"}), "");

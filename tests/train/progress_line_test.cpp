@@ -46,8 +46,9 @@ TEST(ProgressLine, Units) {
   EXPECT_EQ(format_count(std::nan("")), "nan");
   EXPECT_EQ(format_bytes(512), "512 B");
   EXPECT_EQ(format_bytes(1000), "0.98 KiB");
-  EXPECT_EQ(format_bytes(uint64_t{13} << 30), "13.0 GiB");
-  EXPECT_EQ(format_bytes(UINT64_MAX), "16.0 EiB");
+  EXPECT_EQ(format_bytes(uint64_t{13} << 30), "13 GiB");
+  EXPECT_EQ(format_bytes((uint64_t{13} << 30) + 1), "13.0 GiB");
+  EXPECT_EQ(format_bytes(UINT64_MAX), "16 EiB");
   EXPECT_EQ(format_duration(42.4), "42s");
   EXPECT_EQ(format_duration(59.7), "1m00s");
   EXPECT_EQ(format_duration(307), "5m07s");
@@ -59,7 +60,7 @@ TEST(ProgressLine, Units) {
 
 TEST(ProgressLine, WholeLine) {
   EXPECT_EQ(format_progress_line(figures_at(120), 0),
-            "step 120/5000  loss 3.2146  grad 0.871  lr 3.00e-04  12.3k tok/s  mfu n/a  mem 13.0 GiB  data-wait 0.4%  "
+            "step 120/5000  loss 3.2146  grad 0.871  lr 3.00e-04  12.3k tok/s  mfu n/a  mem 13 GiB  data-wait 0.4%  "
             "eta 1h02m");
   ProgressFigures figures = figures_at(120);
   figures.mfu = 0.4123;
@@ -68,7 +69,7 @@ TEST(ProgressLine, WholeLine) {
   figures.loss = std::nan("");
   EXPECT_EQ(
       format_progress_line(figures, 0),
-      "step 120  loss nan  grad 0.871  lr 3.00e-04  12.3k tok/s  mfu 41.2%  mem 13.0 GiB  data-wait 0.4%  eta n/a");
+      "step 120  loss nan  grad 0.871  lr 3.00e-04  12.3k tok/s  mfu 41.2%  mem 13 GiB  data-wait 0.4%  eta n/a");
 }
 
 TEST(ProgressLine, FitsTheWidthAndDropsTheLeastNeededFirst) {

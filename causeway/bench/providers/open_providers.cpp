@@ -1,7 +1,6 @@
 #include "causeway/bench/providers/open_providers.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <functional>
@@ -9,6 +8,7 @@
 #include <set>
 
 #include "causeway/base/error.h"
+#include "causeway/bench/choices.h"
 
 namespace causeway {
 namespace {
@@ -36,18 +36,10 @@ const std::vector<Entry>& entries() {
   return table;
 }
 
-[[noreturn]] void throw_unknown(const std::string& what, const std::string& name, const std::string& option,
-                                const std::vector<std::string>& known) {
-  const std::string nearest = nearest_name(name, known);
-  throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' is no {}", name, what), option,
-              nearest.empty() ? fmt::format("Known: {}.", fmt::join(known, ", "))
-                              : fmt::format("Did you mean '{}'? Known: {}.", nearest, fmt::join(known, ", ")));
-}
-
 const Entry& find(const std::string& name) {
   for (const Entry& entry : entries())
     if (entry.name == name) return entry;
-  throw_unknown("provider of matrix products", name, "--provider", matmul_provider_names());
+  throw_unknown_choice("provider of matrix products", name, "--provider", matmul_provider_names());
 }
 
 // Every file belongs to a library that some provider opens.
@@ -58,7 +50,7 @@ void check_libraries(const std::map<std::string, std::string>& libraries) {
       known.push_back(entry.library);
   for (const auto& [name, file] : libraries)
     if (std::find(known.begin(), known.end(), name) == known.end())
-      throw_unknown("library that is opened", name, "--library", known);
+      throw_unknown_choice("library that is opened", name, "--library", known);
 }
 
 }  // namespace

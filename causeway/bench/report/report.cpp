@@ -88,12 +88,17 @@ void pack(Json& table) {
   }
 }
 
-int devices_used(const Measurement& measurement, const BenchmarkRun& run) {
-  const auto detail = measurement.details.find("devices");
-  int count = 0;
+// A detail that is a number above 0.
+std::optional<double> detail_number(const Measurement& measurement, const std::string& key) {
+  const auto detail = measurement.details.find(key);
+  double value = 0;
   if (detail != measurement.details.end())
-    std::from_chars(detail->second.data(), detail->second.data() + detail->second.size(), count);
-  return count > 0 ? count : std::max(1, run.device_count);
+    std::from_chars(detail->second.data(), detail->second.data() + detail->second.size(), value);
+  return value > 0 && std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
+int devices_used(const Measurement& measurement, const BenchmarkRun& run) {
+  return std::max(1, static_cast<int>(detail_number(measurement, "devices").value_or(run.device_count)));
 }
 
 // A deviation from the median in ten-thousandths of it: as exact as five digits, at a third of their length.
@@ -189,6 +194,7 @@ class PageData {
     rows["distrust"] = Json::object();
     rows["check"] = Json::object();
     rows["details"] = Json::object();
+    rows["energy"] = Json::object();
     std::vector<std::pair<std::string, const Measurement*>> newest;
     size_t row = 0;
     for (size_t r = 0; r < runs_.size(); ++r)
@@ -205,6 +211,8 @@ class PageData {
         rows["variation"].push_back(std::llround(variation_between_rounds(m) * 10'000));
         if (!m.correct) rows["incorrect"].push_back(row);
         if (!m.distrust.empty()) rows["distrust"][std::to_string(row)] = indices(strings_, m.distrust);
+        if (const std::optional<double> joules = detail_number(m, "J per token"))
+          rows["energy"][std::to_string(row)] = number(*joules);
         if (newest_.at(place(*runs_[r], m)) == &m) newest.emplace_back(std::to_string(row), &m);
         ++row;
       }

@@ -23,7 +23,8 @@ struct RegressionMark {
 // make its history. The page holds summaries (median, mean, minimum, 5th and 95th percentile), not samples: 10,000
 // measurements weigh under 1 MB. Checks and details are kept for the newest measurements, as far as 100 kB of text go.
 // Every text is escaped, whatever it holds. The same input gives the same bytes. Details that the page reads:
-// "devices", how many of the run's devices a training measurement used (absent: all), by which tokens/s are divided.
+// "devices", how many of the run's devices a training measurement used (absent: all), by which tokens/s are divided;
+// "J per token", drawn beside it.
 std::string report_html(const std::vector<BenchmarkRun>& runs, const CostTable& costs,
                         const std::vector<PublishedResult>& published, const std::vector<RegressionMark>& regressions);
 

@@ -1,6 +1,7 @@
 // Bars: every workload with its devices and providers below each other, so that they compare at a glance.
 
-const publishedMatches = (workload, published) => workload === published || workload.startsWith(published + " ");
+const publishedMatches = (workload, published) =>
+    workload.startsWith(published) && /^([ ,]|$)/.test(workload.slice(published.length));
 
 // Workloads in the order measured, each with its marks by series; a published figure stands with the workload that its
 // name begins, or by itself at the end.
@@ -24,6 +25,23 @@ function barGroups(marks) {
         (a, b) => seriesRank(marks[a]) - seriesRank(marks[b]) ||
             (marks[a].published && marks[b].published ? marks[a].device.localeCompare(marks[b].device) : 0));
   return [...groups];
+}
+
+// Headings of workloads. Where one is too long for `width`, what all of them end on is left out of it, comma by comma:
+// a chart's title says most of that.
+function headings(workloads, width) {
+  const parts = workloads.map((workload) => workload.split(", "));
+  const last = parts[0] || [];
+  let common = 0;
+  while (parts.length > 1 && common < last.length - 1 &&
+         parts.every((p) => p.length > common + 1 && p[p.length - 1 - common] === last[last.length - 1 - common]))
+    ++common;
+  return workloads.map((workload, i) => {
+    let text = workload;
+    for (let cut = 1; cut <= common && textWidth(text, 13, 650) > width; ++cut)
+      text = parts[i].slice(0, -cut).join(", ");
+    return fitted(text, width, 13, 650);
+  });
 }
 
 // Without a figure there is nothing to draw a bar to.
@@ -63,11 +81,16 @@ function drawBars(plot, width, marks, notes) {
       {viewBox: "0 0 " + width + " " + height, width, height, class: narrow ? "narrow" : null, "aria-hidden": "true"});
   plot.order = groups.flatMap(([, indices]) => indices);
 
+  let lastEnd = -Infinity;
   for (const tick of ticks) {
     const at = Math.round(x(tick)) + 0.5;
     shape(svg, "line", {x1: at, x2: at, y1: top, y2: bottom, class: "gridline"});
     const label = tickLabel(tick, ticks, unit);
-    const overRight = at + textWidth(label, 12) / 2 > width;
+    const wide = textWidth(label, 12);
+    const overRight = at + wide / 2 > width;
+    const start = overRight ? width - wide : tick === 0 && narrow ? at : at - wide / 2;
+    if (start < lastEnd + 8) continue;
+    lastEnd = start + wide;
     shape(
         svg, "text", {
           x: overRight ? width : at,
@@ -84,10 +107,15 @@ function drawBars(plot, width, marks, notes) {
     if (anyPeak) shape(svg, "text", {x: width, y: 12, class: "tick", "text-anchor": "end"}, "of peak");
   }
 
+  const measured =
+      groups.filter(([, indices]) => indices.some((i) => !marks[i].published)).map(([workload]) => workload);
+  const heads = new Map(headings(measured, width).map((text, i) => [measured[i], text]));
   let y = top;
   groups.forEach(([workload, indices], position) => {
     if (position) y += 6;
-    if (!bare) shape(svg, "text", {x: 0, y: y + 20, class: "head"}, fitted(workload, width, 13, 650));
+    if (!bare)
+      shape(
+          svg, "text", {x: 0, y: y + 20, class: "head"}, heads.get(workload) || fitted(workload, width, 13, 650));
     y += headHeight;
     if (!narrow)
       shape(

@@ -28,6 +28,8 @@ function curveSeries(marks) {
   for (const line of lines.values()) {
     line.indices.sort((a, b) => marks[a].size - marks[b].size);
     line.label = seriesLabel(line.first, alone) + (line.variant ? ", " + line.variant : "");
+    // Lines of one series have its colour; which of them it is shows in their weight.
+    line.second = line.variant && [...variants].indexOf(line.variant) > 0;
   }
   return [...lines.values()].sort((a, b) => seriesRank(a.first) - seriesRank(b.first));
 }
@@ -67,10 +69,10 @@ function drawCurves(plot, width, marks, lines, notes) {
       x2: keyX + 22,
       y1: keyY + 8,
       y2: keyY + 8,
-      class: "line" + (line.first.published ? " published" : "")
+      class: "line" + (line.first.published ? " published" : line.second ? " second" : "")
     });
     dot(g, line.first.published ? "circle" : shapeOf(line.first), keyX + 11, keyY + 8, 4,
-        {class: "dot" + (line.first.published ? " published" : "")});
+        {class: "dot" + (line.first.published ? " published" : line.second ? " second" : "")});
     shape(g, "text", {x: keyX + 28, y: keyY + 12.5, class: line.first.published ? "muted" : null}, text);
     if (line.first.published) noteKeys(g, notes, line.first, keyX + 28 + textWidth(text), keyY + 12.5);
   }
@@ -110,40 +112,59 @@ function drawCurves(plot, width, marks, lines, notes) {
     if (points.length > 1)
       shape(g, "polyline", {
         points: points.map((m) => x(m.size).toFixed(1) + "," + y(m.value).toFixed(1)).join(" "),
-        class: "line" + (published ? " published" : "")
+        class: "line" + (published ? " published" : line.second ? " second" : "")
       });
     for (const index of line.indices) {
       const mark = marks[index];
       const m = shape(g, "g", {class: "mark", "data-mark": String(index)});
       shape(m, "circle", {cx: x(mark.size), cy: y(mark.value), r: 11, class: "hit"});
-      const kind = "dot" + (published ? " published" : mark.correct ? "" : " incorrect");
+      const kind = "dot" + (published ? " published" : !mark.correct ? " incorrect" : line.second ? " second" : "");
       dot(m, published ? "circle" : shapeOf(mark), x(mark.size), y(mark.value), published ? 3.5 : 4.5, {class: kind});
-      if (!published && notes.keys(mark).length) noteKeys(m, notes, mark, x(mark.size) + 4, y(mark.value) - 4);
+      if (!published && notes.keys(mark).length) {
+        // The last one's stand before it: behind it is the line's label.
+        const wide = 6 * notes.keys(mark).length;
+        const last = !keyed && index === line.indices[line.indices.length - 1];
+        noteKeys(m, notes, mark, x(mark.size) + (last ? -wide - 9 : 4), y(mark.value) - 4);
+      }
     }
   }
   if (!keyed)
     endLabels(svg, marks, lines, notes, {x: left + inner, room: labelWidth, y, top, bottom, at: (m) => x(m.size)});
 }
 
+// `text` in two lines at most, broken between words; the last one cut where it is too long.
+function inLines(text, width, size, weight) {
+  if (textWidth(text, size, weight) <= width) return [text];
+  const words = text.split(" ");
+  let count = words.length - 1;
+  while (count > 1 && textWidth(words.slice(0, count).join(" "), size, weight) > width) --count;
+  if (count < 1) return [fitted(text, width, size, weight)];
+  return [words.slice(0, count).join(" "), words.slice(count).join(" ")].map(
+      (part) => fitted(part, width, size, weight));
+}
+
 // Labels beside the last points, moved apart until none overlaps.
 function endLabels(svg, marks, lines, notes, frame) {
+  const step = 17;
   const labels = lines
                      .map((line) => {
+                       const published = line.first.published;
                        const last = marks[line.indices[line.indices.length - 1]];
-                       return {line, last, wanted: frame.y(last.value), y: frame.y(last.value)};
+                       const texts = inLines(
+                           line.label, frame.room - (published ? 28 : 14), 13, published ? 400 : 600);
+                       return {line, last, texts, wanted: frame.y(last.value), y: frame.y(last.value)};
                      })
                      .sort((a, b) => a.wanted - b.wanted);
-  const step = 17;
   for (let pass = 0; pass < 60; ++pass)
     for (let i = 1; i < labels.length; ++i) {
-      const overlap = step - (labels[i].y - labels[i - 1].y);
+      const apart = step * (labels[i].texts.length + labels[i - 1].texts.length) / 2;
+      const overlap = apart - (labels[i].y - labels[i - 1].y);
       if (overlap > 0) labels[i].y += overlap / 2, labels[i - 1].y -= overlap / 2;
     }
-  const shift = Math.max(0, labels[labels.length - 1].y - frame.bottom);
+  const lowest = labels[labels.length - 1];
+  const shift = Math.max(0, lowest.y + step * (lowest.texts.length - 1) / 2 - frame.bottom);
   for (const label of labels) label.y -= shift;
-  for (const {line, last, wanted, y} of labels) {
-    const text =
-        line.first.published ? fitted(line.label, frame.room - 28) : fitted(line.label, frame.room - 14, 13, 600);
+  for (const {line, last, texts, wanted, y} of labels) {
     const from = frame.at(last) + 7;
     if (Math.abs(y - wanted) > 3 || frame.x - from > 14)
       shape(svg, "path", {
@@ -151,8 +172,13 @@ function endLabels(svg, marks, lines, notes, frame) {
         class: "leader"
       });
     const g = shape(svg, "g", {style: colour(line.first)});
-    shape(g, "text", {x: frame.x + 12, y: y + 4.5, class: line.first.published ? "muted" : "strong"}, text);
-    if (line.first.published) noteKeys(g, notes, line.first, frame.x + 12 + textWidth(text), y + 4.5);
+    const first = y + 4.5 - step * (texts.length - 1) / 2;
+    texts.forEach((text, i) => shape(
+                      g, "text",
+                      {x: frame.x + 12, y: first + i * step, class: line.first.published ? "muted" : "strong"}, text));
+    const end = texts[texts.length - 1];
+    if (line.first.published)
+      noteKeys(g, notes, line.first, frame.x + 12 + textWidth(end), first + (texts.length - 1) * step);
   }
 }
 

@@ -69,7 +69,7 @@ function subtitleOf(marks) {
   const text = device + bandwidth +
       (unit === "s"             ? "Time, lower is better." :
            unit.startsWith("$") ? "Dollars" + unit.slice(1) + ", lower is better." :
-                                  unit + ", higher is better.");
+                                  unit + (lowerIsBetter(unit) ? ", lower is better." : ", higher is better."));
   const peaks =
       [...new Set(marks.filter((m) => m.peak).map((m) => formatPeak(m.peak) + " " + unit + " (" + m.peakSource + ")"))];
   const shortest = marks.some((m) => m.minimum) ? " From the shortest time, as the benchmark's convention is." : "";
@@ -127,7 +127,11 @@ function chartsInto(section, charts) {
   for (const group of groups)
     for (const chart of charts.filter((c) => c.group === group))
       grid.append(
-          chartFigure(chart, [group[0].toUpperCase() + group.slice(1), chart.dtype].filter(Boolean).join(", ")));
+          chartFigure(
+              chart,
+              [group[0].toUpperCase() + group.slice(1), chart.dtype, chart.unit === kEnergy ? "energy" : ""]
+                  .filter(Boolean)
+                  .join(", ")));
   section.append(grid);
 }
 
@@ -189,11 +193,11 @@ function overviewEntries(device) {
     } else if (id === "train") {
       const seen = new Set();
       for (const m of here) {
-        const key = m.workload + "|" + m.dtype;
+        const key = m.group + "|" + m.dtype;
         if (seen.has(key) || seen.size >= 2) continue;
         seen.add(key);
-        const best = bestOf(here.filter((o) => o.workload + "|" + o.dtype === key && o.unit === m.unit));
-        if (best) entries.push([best.workload + (best.dtype ? ", " + best.dtype : ""), best]);
+        const best = bestOf(here.filter((o) => o.group + "|" + o.dtype === key && o.unit === m.unit));
+        if (best) entries.push([best.group + (best.dtype ? ", " + best.dtype : ""), best]);
       }
     } else if (id === "gemm") {
       const dtypes = [...new Set(here.map((m) => m.dtype))].slice(0, 3);

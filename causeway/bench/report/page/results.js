@@ -104,7 +104,31 @@ function measuredMark(row) {
     distrust: words(rows.distrust[row]),
     check: row in rows.check ? word(rows.check[row]) : "",
     details: pairs(rows.details[row]),
+    joules: row in rows.energy ? rows.energy[row] : null,
     series: run.device + "|" + c.provider,
+  };
+}
+
+// What a token cost in energy, as a mark of its own beside the mark of its speed.
+function energyMark(mark) {
+  const value = mark.joules;
+  return {
+    ...mark,
+    unit: kEnergy,
+    value,
+    median: value,
+    mean: value,
+    best: value,
+    low: value,
+    high: value,
+    minimum: false,
+    peak: null,
+    samples: 0,
+    variation: 0,
+    distrust: [],
+    details: [],
+    check: "",
+    basis: "Of the device alone, over all the steps that were timed.",
   };
 }
 
@@ -157,7 +181,8 @@ const measuredSeries = [...new Map(newestMarks.map((m) => [m.series, m])).values
 const seriesIndex = new Map(measuredSeries.map((m, i) => [m.series, i]));
 const seriesRank = (mark) => mark.published ? 1000 : seriesIndex.get(mark.series);
 
-const lowerIsBetter = (unit) => unit === "s" || unit.startsWith("$");
+const kEnergy = "J per token";
+const lowerIsBetter = (unit) => unit === "s" || unit === kEnergy || unit.startsWith("$");
 const better = (unit, a, b) => lowerIsBetter(unit) ? a < b : a > b;
 
 const kBenchmarks = [
@@ -168,6 +193,10 @@ const kBenchmarks = [
   ["train", "Training", "Whole training steps of real models: what all the parts add up to."],
   ["startup", "Startup", "From starting the program to the end of the first training step."],
 ];
+
+// Publications and measurements write types differently.
+const kTypes = {f8e4m3: "fp8", f16: "fp16", f32: "fp32"};
+const sameType = (a, b) => (kTypes[a] || a) === (kTypes[b] || b);
 
 // Charts: what shares a benchmark, a group, a dtype and a unit. Published figures without a dtype join each of the
 // group's charts.
@@ -180,11 +209,13 @@ function buildCharts() {
     return charts.get(key);
   };
   for (const mark of newestMarks) chartOf(mark, mark.dtype).marks.push(mark);
+  for (const mark of newestMarks.filter((m) => m.joules && m.correct).map(energyMark))
+    chartOf(mark, mark.dtype).marks.push(mark);
   const measured = [...charts.values()];
   for (const mark of publishedMarks) {
     const joined = measured.filter(
         (c) => c.benchmark === mark.benchmark && c.group === mark.group && c.unit === mark.unit &&
-            (c.dtype === mark.dtype || mark.dtype === ""));
+            (sameType(c.dtype, mark.dtype) || mark.dtype === ""));
     for (const chart of joined.length ? joined : [chartOf(mark, mark.dtype)]) chart.marks.push(mark);
   }
   return [...charts.values()];
@@ -238,7 +269,7 @@ const formatDay = (day) => {
       day :
       date.toLocaleDateString("en-GB", {day: "numeric", month: "long", year: "numeric", timeZone: "UTC"});
 };
-const shortCommit = (commit) => /^[0-9a-f]{12,}$/.test(commit) ? commit.slice(0, 10) : commit;
+const shortCommit = (commit) => commit.replace(/^([0-9a-f]{10})[0-9a-f]{2,}/, "$1");
 
 // `alone`: every measured mark beside it is of the same device.
 function seriesLabel(mark, alone = false) {

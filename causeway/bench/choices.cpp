@@ -1,0 +1,27 @@
+#include "causeway/bench/choices.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "causeway/base/error.h"
+
+namespace causeway {
+
+void throw_unknown_choice(const std::string& what, const std::string& name, const std::string& option,
+                          const std::vector<std::string>& known) {
+  const std::string nearest = nearest_name(name, known);
+  throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' is no {}", name, what), option,
+              nearest.empty() ? fmt::format("Known: {}.", fmt::join(known, ", "))
+                              : fmt::format("Did you mean '{}'? Known: {}.", nearest, fmt::join(known, ", ")));
+}
+
+size_t choose(const std::string& what, const std::string& name, const std::string& option,
+              const std::vector<std::string>& known) {
+  const auto found = std::find(known.begin(), known.end(), name);
+  if (found == known.end()) throw_unknown_choice(what, name, option, known);
+  return static_cast<size_t>(found - known.begin());
+}
+
+}  // namespace causeway
