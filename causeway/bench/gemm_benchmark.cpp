@@ -35,6 +35,7 @@ struct Reference {
   std::vector<std::vector<double>> a, b;
   int64_t m, n;
   DType operands, result;
+  bool tf32;
 
   Reference(Device& device, const MatmulWorkload& w, const void* a_data, const void* b_data)
       : a(read_lines(device, a_data, w.operands, w.m, w.k)),
@@ -42,10 +43,12 @@ struct Reference {
         m(w.m),
         n(w.n),
         operands(w.operands),
-        result(w.result()) {}
+        result(w.result()),
+        tf32(w.tf32) {}
 
-  // Sums are f32; those of 8-bit operands keep about 14 bits on Hopper. Then the result is rounded.
-  double sum_error() const { return size_bytes(operands) == 1 ? 0x1p-12 : 0x1p-18; }
+  // Sums are f32; those of 8-bit operands keep about 14 bits on Hopper, operands of tf32 11. Then the result is
+  // rounded.
+  double sum_error() const { return tf32 ? 0x1p-10 : size_bytes(operands) == 1 ? 0x1p-12 : 0x1p-18; }
   double result_error() const { return result == DType::kBF16 ? 0x1p-8 : result == DType::kF16 ? 0x1p-10 : 0x1p-22; }
 
   void check(Device& device, const void* c_data, Measurement& measurement) const {
@@ -155,6 +158,11 @@ std::vector<GemmCase> suite_gemm_cases(const Device& device) {
   add(DType::kF8E4M3);
   add(DType::kF16, {"8192x8192x8192", "16384x8192x7168", "8192x28672x4096"});
   add(DType::kF32, {"8192x8192x8192"});
+  if (device.target().architecture().has_tf32_matrix) {
+    GemmCase rounded = cases.back();
+    rounded.workload.tf32 = true;
+    cases.push_back(rounded);
+  }
   return cases;
 }
 
@@ -169,7 +177,7 @@ std::vector<Measurement> run_gemm(Device& device, const GemmCase& gemm,
     b = draw_inputs({w.n, w.k}, w.operands, options.inputs, 2);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kResource) throw;
-    skipped.push_back(fmt::format("{} {}: {}", w.name(), dtype_name(w.operands), error.what()));
+    skipped.push_back(fmt::format("{} {}: {}", w.name(), w.type(), error.what()));
     return {};
   }
   void* const a_data = a.buffer().data();
@@ -190,7 +198,7 @@ std::vector<Measurement> run_gemm(Device& device, const GemmCase& gemm,
       prepared.resize(work.size());
       results.resize(work.size());
       // Not the shape: most reasons hold for all of them, and are printed once.
-      skipped.push_back(fmt::format("{}, {}: {}", provider->name(), dtype_name(w.operands), error.what()));
+      skipped.push_back(fmt::format("{}, {}: {}", provider->name(), w.type(), error.what()));
       continue;
     }
     work.push_back([&product = *prepared.back()] { product.run(); });
@@ -199,12 +207,12 @@ std::vector<Measurement> run_gemm(Device& device, const GemmCase& gemm,
     measurement.group = gemm.group;
     measurement.workload = w.name();
     if (w.m == w.n && w.n == w.k) measurement.size = static_cast<double>(w.n);
-    measurement.dtype = std::string(dtype_name(w.operands));
+    measurement.dtype = w.type();
     measurement.provider = provider->name();
     measurement.work = w.flops();
     measurement.unit = "TFLOP/s";
     if (peak) {
-      measurement.peak = peak->tflops(dtype_name(w.operands));
+      measurement.peak = peak->tflops(w.type());
       measurement.peak_source = peak->source;
     }
     measurement.details["inputs"] = describe_inputs(options.inputs);

@@ -26,7 +26,8 @@ MatmulWorkload parse_matmul_shape(const std::string& text, DType operands);
 std::vector<GemmCase> standard_gemm_cases(bool is_gpu, DType operands, int64_t memory_bytes);
 
 // Of those, what the whole suite measures: on a processor all in bf16 and f32; on a GPU all in bf16 and f8e4m3, three
-// in f16 (8192x8192x8192, and the one of Llama 70B's and of Llama 8B's with most work) and 8192x8192x8192 in f32.
+// in f16 (8192x8192x8192, and the one of Llama 70B's and of Llama 8B's with most work) and 8192x8192x8192 in f32 and,
+// where it is multiplied, tf32.
 std::vector<GemmCase> suite_gemm_cases(const Device& device);
 
 struct GemmOptions {

@@ -90,7 +90,7 @@ void BenchmarkSession::judge(Measurement& m) const {
 }
 
 void BenchmarkSession::record(std::vector<Measurement> measurements) {
-  begin();
+  if (!measurements.empty()) begin();
   for (Measurement& m : measurements) {
     judge(m);
     const auto inputs = m.details.find("inputs");
@@ -125,16 +125,21 @@ void BenchmarkSession::record(std::vector<Measurement> measurements) {
 }
 
 bool BenchmarkSession::finish() {
-  begin();
   const Telemetry during = summarize(sampler_->stop(), "during");
-  store_.add_telemetry(run_, during);
-  store_.add_telemetry(run_, telemetry_->read("after"));
-  fmt::print("\n");
+  if (run_ != 0) {
+    store_.add_telemetry(run_, during);
+    store_.add_telemetry(run_, telemetry_->read("after"));
+    fmt::print("\n");
+  }
   for (const std::string& reason : during.throttle_reasons) fmt::print("the device slowed itself down: {}\n", reason);
   for (const auto& [sentence, figures] : distrust_) fmt::print("distrust {} of {}: {}\n", figures, recorded_, sentence);
   std::set<std::string> printed;
   for (const std::string& reason : skipped_)
     if (printed.insert(reason).second) fmt::print("left out: {}\n", reason);
+  if (run_ == 0) {
+    fmt::print("Nothing was measured on {} ({}), and nothing is stored.\n", product_, device_->name());
+    return false;
+  }
   if (during.graphics_clock_mhz || during.power_watts)
     fmt::print("while measuring: {}{}{}\n",
                during.graphics_clock_mhz ? fmt::format("{:.0f} MHz", *during.graphics_clock_mhz) : "",

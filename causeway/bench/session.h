@@ -39,15 +39,15 @@ class BenchmarkSession {
   int64_t cache_bytes() const { return cache_bytes_; }
   TelemetryReader& telemetry() const { return *telemetry_; }
   const std::filesystem::path& store() const { return store_.path(); }
-  int64_t run() const { return run_; }  // after the first figure or finish()
+  int64_t run() const { return run_; }  // 0 before the first figure
 
   // Prints a heading when the benchmark or group differs from the last figure's, then a line each; stores them.
   void record(std::vector<Measurement> measurements);
   // What could not be measured, and why; printed at the end.
   std::vector<std::string>& skipped() { return skipped_; }
 
-  // Stores the state after, and prints what was skipped, what to distrust and where the figures are. True when every
-  // result was right and none above the device's peak.
+  // Stores the state after, and prints what was skipped, what to distrust and where the figures are. True when there
+  // are figures, every result was right and none above the device's peak.
   bool finish();
 
  private:

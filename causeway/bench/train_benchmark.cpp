@@ -37,7 +37,6 @@ Recipe shipped_recipe(const TrainCase& train_case, int64_t micro_batch) {
 
 struct Prepared {
   Recipe recipe;
-  std::unique_ptr<LanguageModel> model;
   std::unique_ptr<TrainingStep> step;
   StepCost cost;
 };
@@ -57,7 +56,8 @@ double least_bytes(const Recipe& recipe) {
 }
 
 // The largest micro-batch that fits, or null with the reason why none does.
-std::unique_ptr<Prepared> prepare(Device& device, const TrainCase& train_case, std::string& reason) {
+std::unique_ptr<Prepared> prepare(Device& device, const TrainCase& train_case, std::unique_ptr<LanguageModel>& model,
+                                  std::string& reason) {
   const auto limit = static_cast<double>(memory_of(device));
   for (int64_t micro_batch = train_case.micro_batch; micro_batch > 0; micro_batch /= 2) {
     auto prepared = std::make_unique<Prepared>();
@@ -66,8 +66,11 @@ std::unique_ptr<Prepared> prepare(Device& device, const TrainCase& train_case, s
     const char* how = "needs more than";
     if (needed <= kMostOfMemory * limit) {
       try {
-        prepared->model = LanguageModel::create(prepared->recipe.model, uint64_t{1});
-        prepared->step = std::make_unique<TrainingStep>(*prepared->model, prepared->recipe);
+        if (model == nullptr || !(model->config() == prepared->recipe.model)) {
+          model.reset();
+          model = LanguageModel::create(prepared->recipe.model, uint64_t{1});
+        }
+        prepared->step = std::make_unique<TrainingStep>(*model, prepared->recipe);
         prepared->cost = prepared->step->cost();
       } catch (const Error& error) {
         if (error.kind() != ErrorKind::kResource) throw;
@@ -100,10 +103,11 @@ std::vector<TrainCase> standard_train_cases(const Device& device) {
       {"Mistral 7B", "mistral_7b", {"data.sequence_length=8192", "model.sliding_window=1024"}, 2, "bf16"},
   };
   if (!device.target().architecture().has_f8_matrix) return cases;
-  const size_t count = cases.size();
-  for (size_t i = 1; i < count; ++i) {
-    cases.push_back(cases[i]);
-    cases.back().precision = "fp8";
+  // Beside each other, so that a model's weights are drawn once.
+  for (size_t i = 1; i < cases.size(); i += 2) {
+    TrainCase narrow = cases[i];
+    narrow.precision = "fp8";
+    cases.insert(cases.begin() + static_cast<ptrdiff_t>(i) + 1, narrow);
   }
   return cases;
 }
@@ -145,16 +149,20 @@ std::vector<TrainCase> choose_train_cases(const TrainChoice& choice, const Devic
       if (chosen(choice.models, one.recipe)) add(one);
     return cases;
   }
+  std::vector<std::string> multiplied;
   for (const std::string& precision : choice.precisions) {
-    if (!multiplies(precision)) {
+    if (multiplies(precision)) {
+      multiplied.push_back(precision);
+    } else {
       skipped.push_back(
           fmt::format("training in {}: {} has no instructions that multiply it", precision, device.name()));
-      continue;
     }
-    for (TrainCase one : standard) {
-      if (one.precision != "bf16" || !chosen(choice.models, one.recipe)) continue;
+  }
+  for (TrainCase one : standard) {
+    if (one.precision != "bf16" || !chosen(choice.models, one.recipe)) continue;
+    for (const std::string& precision : multiplied) {
       one.precision = precision;
-      add(std::move(one));
+      add(one);
     }
   }
   return cases;
@@ -172,11 +180,11 @@ FlopConventions flop_conventions(const ModelConfig& config, int64_t sequence_len
 
 std::optional<Measurement> run_train(Device& device, const TrainCase& train_case, const TrainOptions& options,
                                      const std::optional<DevicePeak>& peak, TelemetryReader& telemetry,
-                                     std::vector<std::string>& skipped) {
-  // A model that was measured before shares nothing with this one.
+                                     std::unique_ptr<LanguageModel>& model, std::vector<std::string>& skipped) {
+  // Of the case before only the model can be of use.
   Runtime::current().release_memory();
   std::string reason;
-  const std::unique_ptr<Prepared> prepared = prepare(device, train_case, reason);
+  const std::unique_ptr<Prepared> prepared = prepare(device, train_case, model, reason);
   if (prepared == nullptr) {
     skipped.push_back(fmt::format("{}, {}: {}", train_case.group, train_case.precision, reason));
     return std::nullopt;

@@ -2,6 +2,7 @@
 // counting FLOPs.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "causeway/bench/telemetry/telemetry.h"
 #include "causeway/device/device.h"
 #include "causeway/model/config.h"
+#include "causeway/model/language_model.h"
 
 namespace causeway {
 
@@ -51,12 +53,13 @@ struct TrainOptions {
   double limit_seconds = 0;  // most time for them, at least ten; 0: none
 };
 
-// Nothing, with a sentence in `skipped`, when the model does not fit even with one sequence. The device is the
-// runtime's. Where the device tells its energy, details have "J per token" and "J per step", of the device alone, its
-// idle moments between steps included.
+// `model` is the model of the case before, or null; it is taken over where its configuration is this case's, whatever
+// its weights, and is this case's afterwards. Nothing, with a sentence in `skipped`, when the model does not fit even
+// with one sequence. The device is the runtime's. Where the device tells its energy, details have "J per token" and "J
+// per step", of the device alone, its idle moments between steps included.
 std::optional<Measurement> run_train(Device& device, const TrainCase& train_case, const TrainOptions& options,
                                      const std::optional<DevicePeak>& peak, TelemetryReader& telemetry,
-                                     std::vector<std::string>& skipped);
+                                     std::unique_ptr<LanguageModel>& model, std::vector<std::string>& skipped);
 
 // One line: TFLOP/s and MFU in both conventions, memory and energy.
 std::string train_figures(const Measurement& measurement);

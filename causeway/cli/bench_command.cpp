@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <memory>
 
@@ -24,6 +25,7 @@
 #include "causeway/device/open_device.h"
 #include "causeway/mesh/mpi_communicator.h"
 #include "causeway/tensor/runtime.h"
+#include "causeway/train/progress_line.h"
 
 namespace causeway {
 namespace {
@@ -45,11 +47,10 @@ struct Options {
   bool no_multicast = false, nccl_table = true;
 };
 
-DType parse_operands(const std::string& name) {
+DType parse_operands(const std::string& name,
+                     const std::vector<std::string>& known = {"bf16", "f16", "f32", "f8e4m3", "f8e5m2"}) {
   const std::optional<DType> dtype = parse_dtype(name);
-  if (!dtype || !is_float(*dtype))
-    throw_unknown_choice("type of numbers that are multiplied", name, "--dtype",
-                         {"bf16", "f16", "f32", "f8e4m3", "f8e5m2"});
+  if (!dtype || !is_float(*dtype)) throw_unknown_choice("type of numbers that are multiplied", name, "--dtype", known);
   return *dtype;
 }
 
@@ -87,12 +88,14 @@ void run_gemm_cases(BenchmarkSession& session, const Options& options, const std
 void run_gemms(BenchmarkSession& session, const Options& options) {
   std::vector<GemmCase> cases;
   for (const std::string& name : options.dtypes) {
-    const DType dtype = parse_operands(name);
-    const std::vector<GemmCase> standard =
-        standard_gemm_cases(session.is_gpu(), dtype, session.device().memory_limit());
+    const bool tf32 = name == "tf32";
+    const DType dtype = tf32 ? DType::kF32 : parse_operands(name, {"bf16", "f16", "tf32", "f32", "f8e4m3", "f8e5m2"});
+    std::vector<GemmCase> standard = standard_gemm_cases(session.is_gpu(), dtype, session.device().memory_limit());
+    for (GemmCase& one : standard) one.workload.tf32 = tf32;
     if (options.shapes.empty()) cases.insert(cases.end(), standard.begin(), standard.end());
     for (const std::string& shape : options.shapes) {
       GemmCase asked = {"other shapes", parse_matmul_shape(shape, dtype)};
+      asked.workload.tf32 = tf32;
       for (const GemmCase& known : standard)
         if (known.workload == asked.workload) asked.group = known.group;
       cases.push_back(asked);
@@ -185,10 +188,11 @@ void run_training(BenchmarkSession& session, const Options& options) {
   TrainOptions train;
   train.steps = options.samples;
   train.limit_seconds = options.seconds == 0 ? 20 : options.seconds;
+  std::unique_ptr<LanguageModel> model;
   for (const TrainCase& one :
        choose_train_cases({options.models, options.precisions, options.batch}, session.device(), session.skipped()))
     if (std::optional<Measurement> measurement =
-            run_train(session.device(), one, train, session.peak(), session.telemetry(), session.skipped())) {
+            run_train(session.device(), one, train, session.peak(), session.telemetry(), model, session.skipped())) {
       session.record({*measurement});
       fmt::print("  {}\n", train_figures(*measurement));
     }
@@ -237,20 +241,28 @@ void run_suite(BenchmarkSession& session, const Options& asked) {
   if (options.seconds == 0) options.seconds = session.is_gpu() ? 1 : 2;
   const double each = options.seconds;
   options.nccl_table = false;
-  const auto part = [](int number, const char* name) { fmt::print("\n[{} of 6] {}\n", number, name); };
-  part(1, "memory");
+  auto begun = std::chrono::steady_clock::now();
+  int number = 0;
+  const auto part = [&](const char* name) {
+    const auto now = std::chrono::steady_clock::now();
+    if (number > 0)
+      fmt::print("\nThat took {}.\n", format_duration(std::chrono::duration<double>(now - begun).count()));
+    fmt::print("\n[{} of 6] {}\n", ++number, name);
+    begun = now;
+  };
+  part("memory");
   run_copies(session, options);
-  part(2, "matrix products");
+  part("matrix products");
   run_gemm_cases(session, options, suite_gemm_cases(session.device()));
-  part(3, "attention");
+  part("attention");
   run_attentions(session, options);
-  part(4, "training");
+  part("training");
   options.seconds = session.is_gpu() ? 5 : 20;
   run_training(session, options);
   options.seconds = each;
-  part(5, "start");
+  part("start");
   run_startups(session, options);
-  part(6, "collectives");
+  part("collectives");
   const int devices = collective_devices(options);
   if (session.is_gpu() && devices < 2) {
     session.skipped().push_back("collectives: there is one GPU, and nothing to exchange");
@@ -278,7 +290,7 @@ void measure(const std::string& command, const Options& options, const Part& par
                             .samples = options.samples});
   part(session, options);
   if (!session.finish()) command_status = 1;
-  if (options.against.empty()) return;
+  if (options.against.empty() || session.run() == 0) return;
   const std::vector<Change> changes = compare(load_run_reference(session.store(), options.against),
                                               load_run_reference(session.store(), std::to_string(session.run())));
   fmt::print("\n{}", format_changes(changes));
@@ -338,7 +350,8 @@ void add_bench_command(CLI::App& program) {
   CLI::App* gemm =
       add("gemm", "Matrix products by shape and type", "gemm --shape 8192x8192x8192 --dtype bf16,f8e4m3", run_gemms);
   gemm->add_option("--shape", options->shapes, "m x n x k, as 8192x8192x8192; several may be given");
-  gemm->add_option("--dtype", options->dtypes, "bf16, f16, f32, f8e4m3, f8e5m2; several by commas")->delimiter(',');
+  gemm->add_option("--dtype", options->dtypes, "bf16, f16, tf32, f32, f8e4m3, f8e5m2; several by commas")
+      ->delimiter(',');
   const auto add_inputs = [&](CLI::App* part) {
     part->add_option("--inputs", options->inputs, "normal, uniform, integers or zeros");
   };

@@ -116,18 +116,23 @@ TEST(MatmulProviders, UnknownNamesBringTheNearest) {
               AllOf(HasSubstr("Known: causeway, cublaslt, cublas, cublaslt-fast, hipblaslt, openblas, onednn."),
                     Not(HasSubstr("Did you mean"))));
   EXPECT_THAT(
-      message_of([&] { open_matmul_providers(processor(), {}, {{"onedn", "/x.so"}}, skipped); }),
+      message_of([&] {
+        open_matmul_providers(processor(), {}, {{"onedn", "/x.so"}}, skipped);
+      }),
       AllOf(StartsWith("--library: 'onedn' is no library that is opened"), HasSubstr("Did you mean 'onednn'?")));
   // Causeway's kernels are in no library's file.
-  EXPECT_THAT(message_of([&] { open_matmul_providers(processor(), {}, {{"causeway", "/x.so"}}, skipped); }),
+  EXPECT_THAT(message_of([&] {
+                open_matmul_providers(processor(), {}, {{"causeway", "/x.so"}}, skipped);
+              }),
               HasSubstr("'causeway' is no library that is opened"));
   EXPECT_THAT(skipped, ElementsAre());
 }
 
 TEST(MatmulProviders, AnAbsentFileIsAnErrorThatSaysWhatToInstall) {
   std::vector<std::string> skipped;
-  const std::string message = message_of(
-      [&] { open_matmul_providers(processor(), {"openblas"}, {{"openblas", "/absent/libopenblas.so"}}, skipped); });
+  const std::string message = message_of([&] {
+    open_matmul_providers(processor(), {"openblas"}, {{"openblas", "/absent/libopenblas.so"}}, skipped);
+  });
   EXPECT_THAT(message, AllOf(StartsWith("openblas: OpenBLAS cannot be opened: /absent/libopenblas.so: "),
                              HasSubstr("Install libopenblas0 (Debian, Ubuntu)"), HasSubstr("--library openblas=FILE")));
   EXPECT_THAT(message_of([] { open_onednn(processor(), "/absent/libdnnl.so"); }),
@@ -156,18 +161,41 @@ TEST(MatmulProviders, EachLibraryIsForItsDevices) {
 }
 
 TEST(GemmBenchmark, TheSuiteHasEveryTypeThatTheDeviceMultiplies) {
-  std::map<DType, int> on_processor, on_gpu;
-  for (const GemmCase& one : suite_gemm_cases(processor())) ++on_processor[one.workload.operands];
-  EXPECT_THAT(on_processor, testing::UnorderedElementsAre(testing::Pair(DType::kBF16, 7), testing::Pair(DType::kF32, 7)));
+  std::map<std::string, int> on_processor, on_gpu;
+  for (const GemmCase& one : suite_gemm_cases(processor())) ++on_processor[one.workload.type()];
+  EXPECT_THAT(on_processor, testing::UnorderedElementsAre(testing::Pair("bf16", 7), testing::Pair("f32", 7)));
   const std::shared_ptr<Device> gpu = open_device("emulator:sm_90a");
   std::set<std::string> f16;
   for (const GemmCase& one : suite_gemm_cases(*gpu)) {
-    ++on_gpu[one.workload.operands];
+    ++on_gpu[one.workload.type()];
     if (one.workload.operands == DType::kF16) f16.insert(one.workload.name());
   }
   EXPECT_THAT(f16, ElementsAre("16384x8192x7168", "8192x28672x4096", "8192x8192x8192"));
-  EXPECT_EQ(on_gpu[DType::kF32], 1);
-  EXPECT_EQ(on_gpu[DType::kBF16], on_gpu[DType::kF8E4M3]);
+  EXPECT_EQ(on_gpu["f32"], 1);
+  EXPECT_EQ(on_gpu["tf32"], 1);
+  EXPECT_EQ(on_gpu["bf16"], on_gpu["f8e4m3"]);
+  EXPECT_EQ(on_gpu.size(), 5u);
+}
+
+TEST(GemmBenchmark, Tf32IsMeasuredWhereItIsMultiplied) {
+  MatmulWorkload workload = {64, 48, 32, DType::kF32};
+  workload.tf32 = true;
+  GemmOptions options;
+  options.timing = {.samples = 10, .warm_up_seconds = 0, .flush_bytes = 1};
+  std::vector<std::string> skipped;
+  std::vector<std::unique_ptr<MatmulProvider>> providers;
+  providers.push_back(make_causeway_matmul(processor()));
+  EXPECT_TRUE(run_gemm(processor(), {"other shapes", workload}, providers, options, {}, skipped).empty());
+  EXPECT_THAT(skipped, ElementsAre(HasSubstr("cpu has no instructions that multiply tf32")));
+
+  Runtime::use_device("emulator:sm_80");
+  Device& gpu = Runtime::current().device();
+  providers[0] = make_causeway_matmul(gpu);
+  const std::vector<Measurement> measured = run_gemm(gpu, {"other shapes", workload}, providers, options, {}, skipped);
+  Runtime::use_device("cpu");
+  ASSERT_EQ(measured.size(), 1u);
+  EXPECT_EQ(measured[0].dtype, "tf32");
+  EXPECT_TRUE(measured[0].correct) << measured[0].check;
 }
 
 TEST(GemmBenchmark, EveryDistributionOfInputsIsRightAndNamed) {

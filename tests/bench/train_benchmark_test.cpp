@@ -40,15 +40,22 @@ TEST(TrainBenchmark, MeasuresASmallModel) {
       2,
       "bf16"};
   std::vector<std::string> skipped;
+  std::unique_ptr<LanguageModel> model;
   const auto telemetry = open_telemetry("cpu");
   const std::optional<Measurement> m =
-      run_train(Runtime::current().device(), small, {.steps = 20}, std::nullopt, *telemetry, skipped);
+      run_train(Runtime::current().device(), small, {.steps = 20}, std::nullopt, *telemetry, model, skipped);
   ASSERT_TRUE(m.has_value()) << testing::PrintToString(skipped);
   EXPECT_TRUE(m->correct) << m->check;
   EXPECT_EQ(m->work, 2 * 16);
   EXPECT_EQ(m->unit, "tokens/s");
   EXPECT_EQ(m->rounds.size(), 10u);
   EXPECT_EQ(summarize(*m).samples, 20u);
+  const LanguageModel* const first = model.get();
+  TrainCase narrower = small;
+  narrower.precision = "f32";
+  EXPECT_TRUE(
+      run_train(Runtime::current().device(), narrower, {.steps = 10}, std::nullopt, *telemetry, model, skipped));
+  EXPECT_EQ(model.get(), first);  // its weights are not drawn again
   EXPECT_EQ(m->details.at("MFU"), "n/a: the device's peak is not known");
   EXPECT_THAT(m->details.at("FLOP per token, torchtitan"), testing::HasSubstr("all pairs"));
 }
@@ -72,9 +79,10 @@ TEST(TrainBenchmark, EnergyIsToldByTokenAndStep) {
       2,
       "f32"};
   std::vector<std::string> skipped;
+  std::unique_ptr<LanguageModel> model;
   CountingTelemetry telemetry;
   const std::optional<Measurement> m =
-      run_train(Runtime::current().device(), small, {.steps = 10}, std::nullopt, telemetry, skipped);
+      run_train(Runtime::current().device(), small, {.steps = 10}, std::nullopt, telemetry, model, skipped);
   ASSERT_TRUE(m.has_value()) << testing::PrintToString(skipped);
   EXPECT_EQ(m->details.at("J per step"), "64");
   EXPECT_EQ(m->details.at("J per token"), "2");
@@ -117,8 +125,9 @@ TEST(TrainBenchmark, CasesAreChosen) {
 TEST(TrainBenchmark, ABatchThatCannotFitIsLeftOutWithoutCompilingIt) {
   const TrainCase huge = {"GPT-2 124M", "gpt2_124m", {}, 1 << 20, "bf16", true};
   std::vector<std::string> skipped;
+  std::unique_ptr<LanguageModel> model;
   const auto telemetry = open_telemetry("cpu");
-  EXPECT_FALSE(run_train(Runtime::current().device(), huge, {}, std::nullopt, *telemetry, skipped).has_value());
+  EXPECT_FALSE(run_train(Runtime::current().device(), huge, {}, std::nullopt, *telemetry, model, skipped).has_value());
   EXPECT_THAT(skipped, testing::ElementsAre(testing::HasSubstr("with a micro-batch of 1048576, and there are")));
 }
 

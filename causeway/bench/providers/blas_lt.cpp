@@ -86,8 +86,9 @@ class PreparedBlasLt : public PreparedMatmul {
       throw_no_product(dialect.library, "fast accumulation is for 8-bit operands alone");
     const int operands = gpu_library_type(dialect.library, w.operands);
     const int result = gpu_library_type(dialect.library, w.result());
+    const int compute = w.tf32 ? dialect.compute_tf32 : dialect.compute_f32;
     const int f32 = gpu_library_type(dialect.library, DType::kF32);
-    opened_->check(lt.description_create(description_.out(), dialect.compute_f32, f32), "describe a product");
+    opened_->check(lt.description_create(description_.out(), compute, f32), "describe a product");
     opened_->check(lt.description_set(description_.get(), dialect.transpose_first, &dialect.transposed, sizeof(int)),
                    "transpose an operand");
     if (const int8_t on = 1; fast_accumulation)

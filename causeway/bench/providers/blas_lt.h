@@ -13,7 +13,8 @@ struct BlasLtDialect {
   MatmulLibrary library;
   std::string prefix;  // of every function: "cublasLt"
   // Numbers of the library's enumerations.
-  int compute_f32 = 0;        // a type of computation
+  int compute_f32 = 0;  // types of computation
+  int compute_tf32 = 0;
   int transposed = 0;         // an operation on an operand
   int transpose_first = 0;    // attribute of a product: the operation on its first operand, int32
   int fast_accumulation = 0;  // attribute of a product, int8; 0: there is none

@@ -9,6 +9,7 @@ namespace {
 
 constexpr int kTransposed = 1, kAsItIs = 0;  // CUBLAS_OP_T, CUBLAS_OP_N
 constexpr int kCompute32 = 68;               // CUBLAS_COMPUTE_32F
+constexpr int kComputeTf32 = 77;             // CUBLAS_COMPUTE_32F_FAST_TF32
 constexpr int kDefaultAlgorithm = 99;        // CUBLAS_GEMM_DEFAULT_TENSOR_OP, as PyTorch has it
 
 const MatmulLibrary& cublas() {
@@ -64,6 +65,7 @@ class PreparedCublas : public PreparedMatmul {
         k_(static_cast<int>(w.k)),
         operands_(gpu_library_type(cublas(), w.operands)),
         result_(gpu_library_type(cublas(), w.result())),
+        compute_(w.tf32 ? kComputeTf32 : kCompute32),
         a_(a),
         b_(b),
         c_(c) {
@@ -79,12 +81,12 @@ class PreparedCublas : public PreparedMatmul {
   void multiply() {
     const float one = 1, zero = 0;
     check(cublas_->gemm(cublas_->handle->get(), kTransposed, kAsItIs, n_, m_, k_, &one, b_, operands_, k_, a_,
-                        operands_, k_, &zero, c_, result_, n_, kCompute32, kDefaultAlgorithm),
+                        operands_, k_, &zero, c_, result_, n_, compute_, kDefaultAlgorithm),
           "multiply");
   }
 
   std::shared_ptr<const Cublas> cublas_;
-  int m_, n_, k_, operands_, result_;
+  int m_, n_, k_, operands_, result_, compute_;
   void *a_, *b_, *c_;
 };
 

@@ -23,6 +23,7 @@ BlasLtDialect dialect() {
                      "It comes with the CUDA toolkit and with PyTorch."};
   dialect.prefix = "cublasLt";
   dialect.compute_f32 = 68;        // CUBLAS_COMPUTE_32F
+  dialect.compute_tf32 = 77;       // CUBLAS_COMPUTE_32F_FAST_TF32
   dialect.transposed = 1;          // CUBLAS_OP_T
   dialect.transpose_first = 3;     // CUBLASLT_MATMUL_DESC_TRANSA
   dialect.fast_accumulation = 25;  // CUBLASLT_MATMUL_DESC_FAST_ACCUM

@@ -24,6 +24,7 @@ BlasLtDialect dialect() {
                      "Install ROCm's package hipblaslt."};
   dialect.prefix = "hipblasLt";
   dialect.compute_f32 = 2;      // HIPBLAS_COMPUTE_32F
+  dialect.compute_tf32 = 6;     // HIPBLAS_COMPUTE_32F_FAST_TF32
   dialect.transposed = 112;     // HIPBLAS_OP_T
   dialect.transpose_first = 0;  // HIPBLASLT_MATMUL_DESC_TRANSA
   dialect.has_8_bit = false;

@@ -14,11 +14,13 @@ namespace causeway {
 struct MatmulWorkload {
   int64_t m = 0, n = 0, k = 0;
   DType operands = DType::kBF16;
+  bool tf32 = false;  // f32 operands may be rounded to tf32
   // bf16 for 8-bit operands, otherwise as the operands.
   DType result() const { return size_bytes(operands) == 1 ? DType::kBF16 : operands; }
 
   double flops() const { return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k); }
   std::string name() const;  // "8192x8192x8192"
+  std::string type() const;  // "bf16", "tf32"
   bool operator==(const MatmulWorkload&) const = default;
 };
 

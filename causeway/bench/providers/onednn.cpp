@@ -149,6 +149,7 @@ class PreparedOneDnn : public PreparedMatmul {
         b_(opened_->dnn.memory_destroy),
         c_(opened_->dnn.memory_destroy),
         primitive_(opened_->dnn.primitive_destroy) {
+    if (w.tf32) throw_no_product(onednn(), "oneDNN does not multiply tf32 on processors");
     const OneDnn& dnn = opened_->dnn;
     void* const engine = opened_->engine.get();
     const Layout a_layout(dnn, w.operands, {w.m, w.k}, {w.k, 1});

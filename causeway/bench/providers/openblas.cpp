@@ -106,6 +106,7 @@ class OpenBlasProvider : public MatmulProvider {
   std::unique_ptr<PreparedMatmul> prepare(const MatmulWorkload& w, void* a, void* b, void* c) override {
     const Operands operands = {static_cast<int>(w.m), static_cast<int>(w.n), static_cast<int>(w.k), a, b, c};
     blas_.set_threads(device_.thread_count());
+    if (w.tf32) throw_no_product(openblas(), "OpenBLAS does not multiply tf32");
     if (w.operands == DType::kF32) return std::make_unique<F32Product>(blas_, operands);
     if (w.operands != DType::kBF16) throw_no_product(openblas(), w.operands);
     if (!blas_.has_bf16()) throw_no_product(openblas(), "this OpenBLAS was built without products of bf16");
