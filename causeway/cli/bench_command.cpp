@@ -291,8 +291,9 @@ void measure(const std::string& command, const Options& options, const Part& par
   part(session, options);
   if (!session.finish()) command_status = 1;
   if (options.against.empty() || session.run() == 0) return;
-  const std::vector<Change> changes = compare(load_run_reference(session.store(), options.against),
-                                              load_run_reference(session.store(), std::to_string(session.run())));
+  const BenchmarkRun run = load_run_reference(session.store(), std::to_string(session.run()));
+  const std::vector<Change> changes =
+      compare(load_run_reference(session.store(), options.against), run, {}, load_earlier_runs(session.store(), run));
   fmt::print("\n{}", format_changes(changes));
   if (is_regression(worst_verdict(changes))) command_status = 1;
 }

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 
 #include "causeway/base/error.h"
 #include "causeway/bench/report/report.h"
@@ -41,8 +42,9 @@ void compare_runs(const Options& options) {
   if (before.empty())
     throw Error(ErrorKind::kInvalidArgument, "there is nothing to compare with", "bench compare",
                 "Name two runs (`causeway bench compare 3 4`), or give --against FILE.");
+  const BenchmarkRun run = load_run_reference(store_path(options), after);
   const std::vector<Change> changes =
-      compare(load_run_reference(store_path(options), before), load_run_reference(store_path(options), after));
+      compare(load_run_reference(store_path(options), before), run, {}, load_earlier_runs(store_path(options), run));
   fmt::print("{}", format_changes(changes, {}, options.all));
   if (is_regression(worst_verdict(changes))) command_status = 1;
 }
@@ -51,13 +53,14 @@ void compare_runs(const Options& options) {
 std::vector<RegressionMark> regressions(const std::vector<BenchmarkRun>& runs) {
   std::vector<RegressionMark> marks;
   std::map<std::string, std::map<std::string, const BenchmarkRun*>> latest;  // by device, by key
-  for (const BenchmarkRun& run : runs) {
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const BenchmarkRun& run = runs[i];
     auto& before = latest[fmt::format("{} x {}", run.device, run.device_count)];
     std::map<const BenchmarkRun*, bool> earlier;
     for (const Measurement& m : run.measurements)
       if (const auto found = before.find(m.key()); found != before.end()) earlier[found->second] = true;
     for (const auto& [other, unused] : earlier)
-      for (const Change& change : compare(*other, run))
+      for (const Change& change : compare(*other, run, {}, std::span(runs).first(i)))
         if (is_regression(change.verdict) && before[change.key] == other)
           marks.push_back({change.key, run.commit, change.ratio, run.device});
     for (const Measurement& m : run.measurements) before[m.key()] = &run;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 #include <random>
+#include <span>
 
 #include "causeway/base/error.h"
 
@@ -126,6 +127,34 @@ TEST(Compare, WhatAllWorkloadsDifferFromRunToRunIsNoRegression) {
   }
   EXPECT_EQ(wrongly, 0);
   EXPECT_GT(by_the_second_test, 0);
+}
+
+// One workload jumps from run to run by 10 %, and nothing within a run tells.
+TEST(Compare, EarlierRunsTellWhichWorkloadsJump) {
+  std::mt19937 random(9);
+  std::normal_distribution<double> normal(0, 1);
+  std::vector<BenchmarkRun> runs;
+  for (unsigned i = 0; i < 40; ++i) {
+    const double jump = std::exp(0.1 * normal(random));
+    runs.push_back(simulated_run(1000 + i, 10, 10, {}, [&](int workload) {
+      return workload == 3 ? jump : workload == 50 && i >= 30 ? 1.03 : 1.0;
+    }));
+  }
+  const auto compared = [&](size_t i, size_t earlier) {
+    return compare(runs[i - 1], runs[i], {}, std::span(runs).subspan(i - earlier, earlier));
+  };
+  int false_alarms = 0, false_alarms_without = 0;
+  for (size_t i = 21; i < 40; ++i) {
+    const std::vector<Change> changes = compared(i, 20), without = compared(i, 0);
+    EXPECT_EQ(changes[50].verdict, i == 30 ? Verdict::kSlower : Verdict::kSame) << i;
+    false_alarms += changes[3].verdict != Verdict::kSame;
+    false_alarms_without += without[3].verdict != Verdict::kSame;
+  }
+  EXPECT_EQ(false_alarms, 0);
+  EXPECT_GT(false_alarms_without, 10);
+  // Too few to tell.
+  EXPECT_EQ(compared(25, 10)[3].ratio, compared(25, 0)[3].ratio);
+  EXPECT_EQ(compared(25, 10)[3].high, compared(25, 0)[3].high);
 }
 
 TEST(Compare, ASlowdownOfManyWorkloadsDoesNotHideItself) {

@@ -180,9 +180,7 @@ TEST_F(ResultsFileTest, ARunIsFoundByNumberAsLatestOrInAFile) {
   EXPECT_EQ(none.kind(), ErrorKind::kNotFound);
   EXPECT_THAT(none.what(), HasSubstr("no benchmark results are stored yet"));
   EXPECT_FALSE(fs::exists(store));
-  {
-    ResultsStore results(store);
-  }
+  { ResultsStore results(store); }
   EXPECT_THAT(error_of([&] { load_run_reference(store, "latest"); }).what(), HasSubstr("It holds no runs yet"));
 
   BenchmarkRun older = example_cpu_run();
@@ -201,6 +199,25 @@ TEST_F(ResultsFileTest, ARunIsFoundByNumberAsLatestOrInAFile) {
   EXPECT_THAT(unknown.what(), AllOf(HasSubstr("lastest"), HasSubstr("the number of a stored run, 'latest'")));
   write_results_json({}, file);
   EXPECT_THAT(error_of([&] { load_run_reference(store, file); }).what(), HasSubstr("holds no run"));
+}
+
+TEST_F(ResultsFileTest, EarlierRunsComeInTheOrderOfTheirStart) {
+  const std::filesystem::path store = folder_ / "history" / "store.sqlite";
+  BenchmarkRun run = example_cpu_run();
+  EXPECT_TRUE(load_earlier_runs(store, run).empty());
+  EXPECT_FALSE(std::filesystem::exists(store));
+  {
+    ResultsStore results(store);
+    for (const char* started : {"2026-11-20T03:00:00Z", "2026-11-22T03:00:00Z", "2026-11-19T03:00:00Z"}) {
+      run.started = started;
+      results.begin_run(run);
+    }
+  }
+  run.started = "2026-11-21T03:00:00Z";
+  const std::vector<BenchmarkRun> earlier = load_earlier_runs(store, run);
+  ASSERT_EQ(earlier.size(), 2u);
+  EXPECT_EQ(earlier[0].id, 3);
+  EXPECT_EQ(earlier[1].id, 1);
 }
 
 }  // namespace

@@ -102,6 +102,47 @@ double interval_width(const Variance& variance, double tail) {
   return student_t_quantile(tail, variance.degrees_of_freedom) * std::sqrt(variance.value);
 }
 
+std::map<std::string, const Measurement*> by_key(const BenchmarkRun& run) {
+  std::map<std::string, const Measurement*> result;
+  for (const Measurement& measurement : run.measurements) result[measurement.key()] = &measurement;
+  return result;
+}
+
+std::string devices_of(const BenchmarkRun& run) {
+  return run.device_count == 1 ? run.device : fmt::format("{} {}", run.device_count, run.device);
+}
+
+// Adds what a workload differs by from run to run, as far as earlier runs of the device tell.
+void add_variance_of_earlier_runs(const std::vector<Change*>& changes, std::vector<Difference>& differences,
+                                  const BenchmarkRun& after, std::span<const BenchmarkRun> earlier) {
+  std::map<std::string, std::vector<LogRounds>> rounds;
+  for (const BenchmarkRun& run : earlier) {
+    if (devices_of(run) != devices_of(after)) continue;
+    for (const auto& [key, measurement] : by_key(run))
+      if (measurement->correct && rounds_reason(*measurement, "").empty())
+        rounds[key].push_back(log_rounds(*measurement));
+  }
+  for (size_t i = 0; i < changes.size(); ++i) {
+    const std::vector<LogRounds>& known = rounds[changes[i]->key];
+    std::vector<double> values, expected;
+    for (size_t run = 1; run < known.size(); ++run) {
+      const Difference difference = difference_of(known[run - 1], known[run]);
+      values.push_back(difference.value);
+      expected.push_back(difference.variance.value);
+    }
+    const double excess = excess_variance(values, expected);
+    if (excess == 0) continue;
+    // Medians of squares use about a third of what differences tell of a variance.
+    const double degrees = static_cast<double>(values.size()) / 3;
+    Variance& variance = differences[i].variance;
+    const double total = variance.value + excess;
+    variance.degrees_of_freedom =
+        std::max(1.0, total * total /
+                          (variance.value * variance.value / variance.degrees_of_freedom + excess * excess / degrees));
+    variance.value = total;
+  }
+}
+
 // Gives every tested change its interval and verdict.
 void judge(const std::vector<Change*>& changes, const std::vector<Difference>& differences,
            const CompareOptions& options) {
@@ -133,16 +174,6 @@ void judge(const std::vector<Change*>& changes, const std::vector<Difference>& d
     changes[i]->reason =
         fmt::format("the other workloads differ by {:.1f} % between these runs too", 100 * std::sqrt(between_runs));
   }
-}
-
-std::map<std::string, const Measurement*> by_key(const BenchmarkRun& run) {
-  std::map<std::string, const Measurement*> result;
-  for (const Measurement& measurement : run.measurements) result[measurement.key()] = &measurement;
-  return result;
-}
-
-std::string devices_of(const BenchmarkRun& run) {
-  return run.device_count == 1 ? run.device : fmt::format("{} {}", run.device_count, run.device);
 }
 
 std::string percent(double ratio) { return fmt::format("{:+.1f} %", (ratio - 1) * 100); }
@@ -209,7 +240,8 @@ std::string verdict_name(Verdict verdict) {
 
 bool is_regression(Verdict verdict) { return verdict >= Verdict::kSlower; }
 
-std::vector<Change> compare(const BenchmarkRun& before, const BenchmarkRun& after, const CompareOptions& options) {
+std::vector<Change> compare(const BenchmarkRun& before, const BenchmarkRun& after, const CompareOptions& options,
+                            std::span<const BenchmarkRun> earlier) {
   if (devices_of(before) != devices_of(after))
     throw Error(ErrorKind::kInvalidArgument,
                 fmt::format("runs on different devices cannot be compared for changes: {} and {}", devices_of(before),
@@ -245,7 +277,9 @@ std::vector<Change> compare(const BenchmarkRun& before, const BenchmarkRun& afte
   }
   std::vector<Change*> to_judge;
   for (const size_t i : tested) to_judge.push_back(&changes[i]);
-  judge(to_judge, differences_of(std::move(tested_before), std::move(tested_after)), options);
+  std::vector<Difference> differences = differences_of(std::move(tested_before), std::move(tested_after));
+  add_variance_of_earlier_runs(to_judge, differences, after, earlier);
+  judge(to_judge, differences, options);
   for (const Measurement& m : before.measurements) {
     if (old_ones.at(m.key()) != &m || new_ones.contains(m.key())) continue;
     changes.push_back(change_of(m));

@@ -15,9 +15,15 @@
 // workloads can, when there are 10 or more that did not change by the first test: what their differences vary beyond
 // what rounds explain (excess_variance()) is added to the variance, and the interval made with that must not contain 1.
 // A change of all workloads alike is not hidden by this.
+//
+// Some workloads differ more from run to run than others (short ones, on machines that are shared). Where 11 or more
+// earlier runs of the device have a workload, what it differed by from each to the next beyond what their rounds
+// explain is added to its variance before the tests. It is found by medians too: steps that earlier changes of the
+// program made do not count, unless they are most.
 #pragma once
 
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -63,9 +69,11 @@ struct Change {
 
 // One change for each key of either run, in the order of `after`, then what only `before` has. A workload that a run
 // measured twice counts by its last. Not tested: fewer than 2 rounds in either run, a sample of 0 s, another amount of
-// work or unit, a wrong result in both or only before. Throws Error(kInvalidArgument) when the runs are of different
+// work or unit, a wrong result in both or only before. `earlier`: runs before `after`, the oldest first; those of other
+// devices do not count. Throws Error(kInvalidArgument) when the runs are of different
 // devices or device counts. Other dtypes and providers are other keys.
-std::vector<Change> compare(const BenchmarkRun& before, const BenchmarkRun& after, const CompareOptions& options = {});
+std::vector<Change> compare(const BenchmarkRun& before, const BenchmarkRun& after, const CompareOptions& options = {},
+                            std::span<const BenchmarkRun> earlier = {});
 
 // The worst of all; kSame when there are none.
 Verdict worst_verdict(const std::vector<Change>& changes);

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
@@ -298,6 +299,16 @@ BenchmarkRun load_run_reference(const std::filesystem::path& store, const std::s
   // Times are written alike, in UTC, so that their text sorts by time.
   return *std::max_element(runs.begin(), runs.end(),
                            [](const BenchmarkRun& a, const BenchmarkRun& b) { return a.started < b.started; });
+}
+
+std::vector<BenchmarkRun> load_earlier_runs(const std::filesystem::path& store, const BenchmarkRun& run) {
+  if (!std::filesystem::exists(store)) return {};
+  std::vector<BenchmarkRun> runs = ResultsStore(store).load_all();
+  std::erase_if(runs, [&](const BenchmarkRun& other) { return other.started >= run.started; });
+  std::sort(runs.begin(), runs.end(), [](const BenchmarkRun& a, const BenchmarkRun& b) {
+    return std::tie(a.started, a.id) < std::tie(b.started, b.id);
+  });
+  return runs;
 }
 
 }  // namespace causeway

@@ -44,4 +44,7 @@ std::vector<BenchmarkRun> read_results_file(const std::filesystem::path& path);
 // for a store without runs and for a file that does not exist. A store that does not exist is not created.
 BenchmarkRun load_run_reference(const std::filesystem::path& store, const std::string& reference);
 
+// The store's runs that were started before this one, the oldest first; none where there is no store.
+std::vector<BenchmarkRun> load_earlier_runs(const std::filesystem::path& store, const BenchmarkRun& run);
+
 }  // namespace causeway
