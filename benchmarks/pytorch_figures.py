@@ -225,6 +225,10 @@ def main():
         if ours["benchmark"] not in a.only or key in seen:
             continue
         seen.add(key)
+        inputs = ours["details"].get("inputs", "normal")
+        if not inputs.startswith("normal"):
+            left_out.append(f"{ours['workload']} {ours['dtype']}: its inputs are not normal")
+            continue
         figure = {part: ours[part] for part in ours if part not in ("rounds", "distrust", "details", "check", "correct")}
         figure |= {"provider": name, "statistic": "median", "distrust": [], "details": {}}
         try:
@@ -249,7 +253,7 @@ def main():
                 figure["details"]["inputs"] = "normal, mean 0, variance 1"
             figure |= {"correct": correct, "check": check}
         except Exception as failure:  # whatever PyTorch throws: the others are still to be measured
-            left_out.append(f"{ours['workload']} {ours['dtype']}: {str(failure).strip().splitlines()[0][:200]}")
+            left_out.append(f"{ours['workload']} {ours['dtype']}: {(str(failure).strip() or repr(failure)).splitlines()[0][:200]}")
             continue
         finally:
             work = error_of = None

@@ -496,7 +496,7 @@ std::vector<Measurement> run_attention(Device& device, const AttentionCase& c,
     Measurement& m = measurements.emplace_back();
     m.benchmark = "attention";
     m.group = c.group();
-    m.workload = c.workload();
+    m.workload = c.workload() + inputs_suffix(settings.inputs);
     m.size = static_cast<double>(c.length);
     m.dtype = std::string(dtype_name(c.dtype));
     m.provider = provider.name;

@@ -26,12 +26,6 @@ bool adds_up(CollectiveKind kind) {
   return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduceScatter;
 }
 
-std::string size_name(int64_t bytes) {
-  for (const auto& [unit, size] : {std::pair("GiB", int64_t{1} << 30), {"MiB", kMiB}, {"KiB", int64_t{1} << 10}})
-    if (bytes >= size && bytes % size == 0) return fmt::format("{} {}", bytes / size, unit);
-  return fmt::format("{} B", bytes);
-}
-
 // This process's devices of a group as the one that the timing knows: a moment is one of each, and time passes as on
 // their average (nccl-tests, -a 1). Where none of them takes part, no time passes.
 class GroupDevice final : public Device {
@@ -142,7 +136,7 @@ Collective CollectiveCase::collective() const {
   }
   if (count <= 0)
     throw Error(ErrorKind::kInvalidArgument,
-                fmt::format("{} are too few for {} among {} ranks", size_name(bytes), collective_name(kind), ranks),
+                fmt::format("{} are too few for {} among {} ranks", workload_size(bytes), collective_name(kind), ranks),
                 "--size", fmt::format("Give {} bytes or more.", is_divided(kind) ? kPartAlignment * ranks : element));
   return {kind, dtype, count, 0};
 }
@@ -159,8 +153,9 @@ std::string CollectiveCase::group() const {
 
 std::string CollectiveCase::workload() const {
   if (pair)
-    return fmt::format("{} between {} and {}, {}", size_name(bytes), pair->first, pair->second, collective_name(kind));
-  return fmt::format("{} {}, {}", size_name(bytes), in_place ? "in place" : "out of place", group());
+    return fmt::format("{} between {} and {}, {}", workload_size(bytes), pair->first, pair->second,
+                       collective_name(kind));
+  return fmt::format("{} {}, {}", workload_size(bytes), in_place ? "in place" : "out of place", group());
 }
 
 double bus_bandwidth_factor(CollectiveKind kind, int ranks) {

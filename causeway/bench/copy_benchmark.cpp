@@ -15,7 +15,6 @@
 #include "causeway/program/arena.h"
 #include "causeway/program/kernel_library.h"
 #include "causeway/program/program.h"
-#include "causeway/train/progress_line.h"
 
 namespace causeway {
 namespace {
@@ -205,7 +204,7 @@ std::vector<Measurement> run_copy(Device& device, int64_t bytes, const std::vect
   if (bytes <= 0 || bytes % 4 != 0)
     throw Error(ErrorKind::kInvalidArgument, fmt::format("{} bytes cannot be copied as whole f32 elements", bytes),
                 "bench copy", "Give a positive multiple of 4.");
-  const std::string workload = "copy " + format_bytes(static_cast<uint64_t>(bytes));
+  const std::string workload = "copy " + workload_size(bytes) + inputs_suffix(options.inputs);
   std::vector<Measurement> measurements;
   std::vector<TimedWork> work;
   Tensor from;
@@ -322,7 +321,7 @@ std::vector<Measurement> run_stream(Device& device, int64_t elements, const Stre
     throw Error(ErrorKind::kInvalidArgument, fmt::format("BabelStream's arrays cannot have {} bytes", elements * 4),
                 "bench copy", "Give a power of two from 1K.");
   const int64_t array_bytes = elements * 4;
-  const std::string size_text = format_bytes(static_cast<uint64_t>(array_bytes));
+  const std::string size_text = workload_size(array_bytes);
   const auto bytes = static_cast<size_t>(array_bytes);
   StreamArrays arrays = {};
   std::vector<DeviceBuffer> buffers;

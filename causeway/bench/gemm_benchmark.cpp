@@ -205,7 +205,7 @@ std::vector<Measurement> run_gemm(Device& device, const GemmCase& gemm,
     Measurement& measurement = measurements.emplace_back();
     measurement.benchmark = "gemm";
     measurement.group = gemm.group;
-    measurement.workload = w.name();
+    measurement.workload = w.name() + inputs_suffix(options.inputs);
     if (w.m == w.n && w.n == w.k) measurement.size = static_cast<double>(w.n);
     measurement.dtype = w.type();
     measurement.provider = provider->name();

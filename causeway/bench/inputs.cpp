@@ -1,12 +1,19 @@
 #include "causeway/bench/inputs.h"
 
+#include <array>
+
 #include "causeway/bench/choices.h"
 
 namespace causeway {
+namespace {
+
+constexpr std::array<const char*, 4> kNames = {"normal", "uniform", "integers", "zeros"};  // as the enum
+
+}  // namespace
 
 InputDistribution parse_inputs(const std::string& name) {
   return static_cast<InputDistribution>(
-      choose("distribution of inputs", name, "--inputs", {"normal", "uniform", "integers", "zeros"}));
+      choose("distribution of inputs", name, "--inputs", {kNames.begin(), kNames.end()}));
 }
 
 std::string_view describe_inputs(InputDistribution inputs) {
@@ -20,6 +27,10 @@ std::string_view describe_inputs(InputDistribution inputs) {
     default:
       return "zeros";
   }
+}
+
+std::string inputs_suffix(InputDistribution inputs) {
+  return inputs == InputDistribution::kNormal ? "" : ", " + std::string(kNames[static_cast<size_t>(inputs)]);
 }
 
 Tensor draw_inputs(const std::vector<int64_t>& sizes, DType dtype, InputDistribution inputs, int64_t seed) {

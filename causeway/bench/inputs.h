@@ -16,6 +16,10 @@ InputDistribution parse_inputs(const std::string& name);
 // As figures are labelled: "normal, mean 0, variance 1", "uniform in [-1, 1)", "integers from -4 to 4", "zeros".
 std::string_view describe_inputs(InputDistribution inputs);
 
+// What follows a workload's name where inputs are not the usual ones, so that figures are not taken for each other's:
+// "", ", zeros".
+std::string inputs_suffix(InputDistribution inputs);
+
 // Drawn by Philox from the seed, on the current runtime's device, evaluated.
 Tensor draw_inputs(const std::vector<int64_t>& shape, DType dtype, InputDistribution inputs, int64_t seed);
 

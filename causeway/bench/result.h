@@ -28,17 +28,20 @@ struct Measurement {
   std::vector<std::vector<double>> rounds;
   std::optional<double> peak;  // of the device, in `unit`, dense and for this dtype
   std::string peak_source;
-  bool correct = true;   // the result was compared with a reference while it was timed
-  std::string check;     // how, and how far it was off: "max |error| 0.003 of 0.02 allowed, 4,096 elements"
-  std::vector<std::string> distrust;  // each a sentence: why this figure may mislead
+  bool correct = true;  // the result was compared with a reference while it was timed
+  std::string check;    // how, and how far it was off: "max |error| 0.003 of 0.02 allowed, 4,096 elements"
+  std::vector<std::string> distrust;           // each a sentence: why this figure may mislead
   std::map<std::string, std::string> details;  // "inputs": "normal(0, 1)", "FLOP formula": "...", "memory": "..."
 
   // One sample's seconds as a figure in `unit`: work / seconds scaled to it, or the seconds themselves.
   double rate(double seconds) const;
   bool higher_is_better() const { return unit != "s"; }
   // What makes two measurements of different runs comparable.
-  std::string key() const { return benchmark + "|" + workload + "|" + dtype + "|" + provider; }
+  std::string key() const { return benchmark + "|" + group + "|" + workload + "|" + dtype + "|" + provider; }
 };
+
+// Exactly, as sizes stand in workloads' names: "16 MiB", "1500 KiB", "100 B".
+std::string workload_size(int64_t bytes);
 
 // A device's state at one moment; absent what it does not tell.
 struct Telemetry {

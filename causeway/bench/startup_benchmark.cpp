@@ -158,12 +158,15 @@ std::string program_size(const std::filesystem::path& program) {
   return format_bytes(std::filesystem::file_size(program)) + ", one file";
 }
 
-Measurement run_build(const std::filesystem::path& sources) {
-  std::error_code problem;
-  const std::filesystem::path root = std::filesystem::canonical(sources, problem);
-  if (problem || !std::filesystem::exists(root / "CMakeLists.txt"))
+void check_sources(const std::filesystem::path& sources) {
+  if (!std::filesystem::exists(sources / "CMakeLists.txt"))
     throw Error(ErrorKind::kNotFound, "there are no sources to build", sources.string(),
                 "Give the directory of the repository, the one with CMakeLists.txt.");
+}
+
+Measurement run_build(const std::filesystem::path& sources) {
+  check_sources(sources);
+  const std::filesystem::path root = std::filesystem::canonical(sources);
   const WorkingDirectory directory;
   const std::string into = (directory.path / "build").string();
   const auto start = std::chrono::steady_clock::now();

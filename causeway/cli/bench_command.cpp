@@ -47,11 +47,9 @@ struct Options {
   bool no_multicast = false, nccl_table = true;
 };
 
-DType parse_operands(const std::string& name,
-                     const std::vector<std::string>& known = {"bf16", "f16", "f32", "f8e4m3", "f8e5m2"}) {
-  const std::optional<DType> dtype = parse_dtype(name);
-  if (!dtype || !is_float(*dtype)) throw_unknown_choice("type of numbers that are multiplied", name, "--dtype", known);
-  return *dtype;
+DType parse_type(const std::string& name, const std::vector<std::string>& known) {
+  choose("type of numbers here", name, "--dtype", known);
+  return *parse_dtype(name);
 }
 
 // "cublaslt=/opt/libcublasLt.so.13".
@@ -89,7 +87,7 @@ void run_gemms(BenchmarkSession& session, const Options& options) {
   std::vector<GemmCase> cases;
   for (const std::string& name : options.dtypes) {
     const bool tf32 = name == "tf32";
-    const DType dtype = tf32 ? DType::kF32 : parse_operands(name, {"bf16", "f16", "tf32", "f32", "f8e4m3", "f8e5m2"});
+    const DType dtype = tf32 ? DType::kF32 : parse_type(name, {"bf16", "f16", "tf32", "f32", "f8e4m3", "f8e5m2"});
     std::vector<GemmCase> standard = standard_gemm_cases(session.is_gpu(), dtype, session.device().memory_limit());
     for (GemmCase& one : standard) one.workload.tf32 = tf32;
     if (options.shapes.empty()) cases.insert(cases.end(), standard.begin(), standard.end());
@@ -149,7 +147,7 @@ std::vector<CollectiveCase> collective_cases(const Options& options, bool is_gpu
   for (const std::string& size : options.sizes) sizes.push_back(parse_collective_bytes(size));
   std::vector<CollectiveCase> cases;
   for (const std::string& dtype : options.collective_dtypes) {
-    const auto standard = standard_collective_cases(is_gpu, ranks, parse_operands(dtype), sizes);
+    const auto standard = standard_collective_cases(is_gpu, ranks, parse_type(dtype, {"f32", "bf16"}), sizes);
     cases.insert(cases.end(), standard.begin(), standard.end());
   }
   std::vector<CollectiveKind> wanted;
@@ -204,8 +202,9 @@ void run_attentions(BenchmarkSession& session, const Options& options) {
   settings.timing = timing_of(session, options);
   std::vector<AttentionCase> cases;
   for (const std::string& dtype : options.dtypes) {
-    const std::vector<AttentionCase> chosen = choose_attention_cases(
-        options.attention, session.is_gpu(), parse_operands(dtype), session.device().memory_limit());
+    const std::vector<AttentionCase> chosen =
+        choose_attention_cases(options.attention, session.is_gpu(), parse_type(dtype, {"bf16", "f16", "f32"}),
+                               session.device().memory_limit());
     cases.insert(cases.end(), chosen.begin(), chosen.end());
   }
   for (const AttentionCase& one : cases)
@@ -214,6 +213,7 @@ void run_attentions(BenchmarkSession& session, const Options& options) {
 }
 
 void run_startups(BenchmarkSession& session, const Options& options) {
+  if (!options.build.empty()) check_sources(options.build);
   // What was measured before this holds memory that the program that is started needs.
   Runtime::current().release_memory();
   StartupOptions startup = {.program = std::filesystem::read_symlink("/proc/self/exe"),
@@ -229,7 +229,13 @@ void run_startups(BenchmarkSession& session, const Options& options) {
       session.skipped().push_back(fmt::format("start, {}: {}", model.description, error.what()));
     }
   }
-  if (!options.build.empty()) session.record({run_build(options.build)});
+  if (!options.build.empty()) {
+    try {
+      session.record({run_build(options.build)});
+    } catch (const Error& error) {
+      session.skipped().push_back(fmt::format("building the program: {}", error.what()));
+    }
+  }
   fmt::print(
       "  The program: {}. {}\n", program_size(startup.program),
       options.build.empty() ? "Its build time: `causeway bench startup --build SOURCES` builds it and says." : "");
@@ -288,12 +294,14 @@ void measure(const std::string& command, const Options& options, const Part& par
                             .command = command,
                             .device_count = device_count,
                             .samples = options.samples});
+  // Before anything is measured: a wrong name is told at once, and "latest" is the run before this one.
+  std::optional<BenchmarkRun> reference;
+  if (!options.against.empty()) reference = load_run_reference(session.store(), options.against);
   part(session, options);
   if (!session.finish()) command_status = 1;
-  if (options.against.empty() || session.run() == 0) return;
+  if (!reference || session.run() == 0) return;
   const BenchmarkRun run = load_run_reference(session.store(), std::to_string(session.run()));
-  const std::vector<Change> changes =
-      compare(load_run_reference(session.store(), options.against), run, {}, load_earlier_runs(session.store(), run));
+  const std::vector<Change> changes = compare(*reference, run, {}, load_earlier_runs(session.store(), run));
   fmt::print("\n{}", format_changes(changes));
   if (is_regression(worst_verdict(changes))) command_status = 1;
 }

@@ -73,7 +73,7 @@ std::vector<Candidate> candidates(const GpuArchitecture& architecture, MatmulOpe
         large = {128, 128, k, 64, 64, 3, 2};
         break;
       case MatmulOperand::kTf32:
-        large = {128, 128, 2 * k, 64, 32, 4, 1};
+        large = {128, 128, k, 64, 32, 4, 1};
         break;
       case MatmulOperand::kFloat:
         large = {128, 128, k, 64, 32, 3, 1};

@@ -126,11 +126,17 @@ void Communicator::total(std::span<double> values) {
 void Communicator::together(const std::function<void()>& work) {
   if (!spans_processes()) return work();
   std::string failure;
+  const auto tell = [&](ErrorKind kind, const std::string& message, const std::string& where, const std::string& hint) {
+    failure = nlohmann::json({static_cast<int>(kind), message, where, hint})
+                  .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  };
   try {
     work();
   } catch (const Error& error) {
-    failure = nlohmann::json({static_cast<int>(error.kind()), error.message(), error.where(), error.hint()})
-                  .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    tell(error.kind(), error.message(), error.where(), error.hint());
+  } catch (const std::bad_alloc&) {
+    tell(ErrorKind::kResource, "this machine's memory does not suffice", "",
+         "Choose smaller sizes, or fewer processes.");
   }
   for (const std::string& of_process : do_gather(failure)) {
     if (of_process.empty()) continue;

@@ -201,12 +201,27 @@ TEST(Compare, WhatOnlyOneRunHasIsNamed) {
   EXPECT_EQ(changes[1].verdict, Verdict::kOnlyAfter);
   EXPECT_EQ(changes[1].before, 0);
   EXPECT_EQ(changes[2].verdict, Verdict::kOnlyAfter);
-  EXPECT_EQ(changes[3].key, "gemm|shape 1|bf16|Causeway");
+  EXPECT_EQ(changes[3].key, "gemm||shape 1|bf16|Causeway");
   EXPECT_EQ(changes[3].verdict, Verdict::kOnlyBefore);
   EXPECT_EQ(changes[4].verdict, Verdict::kOnlyBefore);
   EXPECT_EQ(worst_verdict(changes), Verdict::kOnlyBefore);
   EXPECT_TRUE(compare({}, {}).empty());
   EXPECT_EQ(worst_verdict({}), Verdict::kSame);
+}
+
+// Two models may be trained on as many tokens.
+TEST(Compare, AWorkloadIsOfItsGroup) {
+  BenchmarkRun before = simulated_run(1, 10, 10), after = simulated_run(2, 10, 10);
+  for (BenchmarkRun* run : {&before, &after}) {
+    run->measurements.resize(2);
+    run->measurements[0].group = "GPT-2 124M";
+    run->measurements[1].group = "GPT 1.5B";
+    for (Measurement& m : run->measurements) m.workload = "16 x 1024 tokens";
+  }
+  const std::vector<Change> changes = compare(before, after);
+  ASSERT_EQ(changes.size(), 2u);
+  EXPECT_EQ(count(changes, Verdict::kSame), 2);
+  EXPECT_THAT(format_changes(changes, {}, true), testing::HasSubstr("GPT 1.5B    16 x 1024 tokens"));
 }
 
 TEST(Compare, OtherDevicesAreRefused) {

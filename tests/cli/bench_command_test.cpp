@@ -41,6 +41,24 @@ TEST_F(BenchCommandTest, FiguresAreStoredComparedExportedAndDrawn) {
   EXPECT_NE(read_text_file(directory_ / "page.html").find("96x64x48"), std::string::npos);
 }
 
+// "latest" is the run before; other inputs are another workload.
+TEST_F(BenchCommandTest, ARunIsComparedWithTheOneBefore) {
+  const std::vector<std::string> words = {"gemm",     "--device",  "cpu", "--provider", "causeway", "--shape",
+                                          "96x64x48", "--samples", "20",  "--against",  "latest"};
+  const Outcome none = bench(words);
+  EXPECT_EQ(none.status, 1);
+  EXPECT_EQ(none.out.find("96x64x48"), std::string::npos) << none.out;  // told before anything is measured
+  EXPECT_NE(none.err.find("there is no run"), std::string::npos) << none.err;
+  ASSERT_EQ(gemm("96x64x48").status, 0);
+  std::vector<std::string> zeros = words;
+  zeros.insert(zeros.end(), {"--inputs", "zeros"});
+  const Outcome compared = bench(zeros);
+  EXPECT_EQ(compared.status, 0) << compared.err;
+  EXPECT_NE(compared.out.find("96x64x48, zeros"), std::string::npos) << compared.out;
+  EXPECT_NE(compared.out.find("\nnew "), std::string::npos) << compared.out;
+  EXPECT_NE(compared.out.find("\ngone "), std::string::npos) << compared.out;
+}
+
 TEST_F(BenchCommandTest, StartsAreTimed) {
   const std::vector<Measurement> starts =
       run_startup({.program = CAUSEWAY_BINARY_DIR "/causeway", .device = "cpu", .cold_samples = 1, .warm_samples = 1});

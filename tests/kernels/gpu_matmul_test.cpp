@@ -396,6 +396,9 @@ TEST(GpuMatmulPlan, TilesFitTheirArchitecture) {
             const GpuMatmulTile tile = choose_gpu_matmul(architecture, operand, 1, m, n, 700).tile;
             EXPECT_LE(gpu_matmul_shared_bytes(tile, k_major, k_major, operand_bytes(operand)) * tile.blocks_per_unit,
                       architecture.shared_bytes);
+            // Those of NVIDIA's compute capabilities 8.6 and 8.9, which run sm_80's kernels.
+            if (architecture.processor == "sm_80" && operand != MatmulOperand::kHalf)
+              EXPECT_LE(gpu_matmul_shared_bytes(tile, k_major, k_major, operand_bytes(operand)), 99 * 1024);
             EXPECT_EQ(tile.m % tile.wave_m, 0);
             EXPECT_EQ(tile.n % tile.wave_n, 0);
           }

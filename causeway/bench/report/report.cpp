@@ -137,9 +137,9 @@ class PageData {
   }
 
  private:
-  // What only a newer measurement replaces: a workload may stand in two groups.
-  static std::array<std::string, 3> place(const BenchmarkRun& run, const Measurement& measurement) {
-    return {run.device, measurement.group, measurement.key()};
+  // What only a newer measurement replaces.
+  static std::array<std::string, 2> place(const BenchmarkRun& run, const Measurement& measurement) {
+    return {run.device, measurement.key()};
   }
 
   Json runs_json() {
@@ -270,7 +270,7 @@ class PageData {
 
   const CostTable& costs_;
   std::vector<const BenchmarkRun*> runs_;                            // oldest first
-  std::map<std::array<std::string, 3>, const Measurement*> newest_;  // by place()
+  std::map<std::array<std::string, 2>, const Measurement*> newest_;  // by place()
   StringTable strings_;
   Json cases_ = columns({kCaseColumns.begin(), kCaseColumns.end()});
   std::map<std::string, size_t> case_indices_;

@@ -13,6 +13,8 @@ namespace {
 
 // A timer's resolution: rounds that agree better than to 0.01 % do so by chance.
 constexpr double kLeastVariance = 1e-8;
+// A program changes with time, and with it how figures vary.
+constexpr size_t kMostEarlierRuns = 40;
 
 // Mean and variance between rounds of the logarithm of a round's median.
 struct LogRounds {
@@ -68,6 +70,7 @@ Change change_of(const Measurement& m) {
   Change change;
   change.key = m.key();
   change.benchmark = m.benchmark;
+  change.group = m.group;
   change.workload = m.workload;
   change.dtype = m.dtype;
   change.provider = m.provider;
@@ -115,12 +118,16 @@ std::string devices_of(const BenchmarkRun& run) {
 // Adds what a workload differs by from run to run, as far as earlier runs of the device tell.
 void add_variance_of_earlier_runs(const std::vector<Change*>& changes, std::vector<Difference>& differences,
                                   const BenchmarkRun& after, std::span<const BenchmarkRun> earlier) {
-  std::map<std::string, std::vector<LogRounds>> rounds;
-  for (const BenchmarkRun& run : earlier) {
-    if (devices_of(run) != devices_of(after)) continue;
-    for (const auto& [key, measurement] : by_key(run))
+  std::map<std::string, std::vector<LogRounds>> rounds;  // the newest first
+  for (const Change* change : changes) rounds[change->key];
+  for (size_t i = earlier.size(); i-- > 0;) {
+    if (devices_of(earlier[i]) != devices_of(after)) continue;
+    for (const auto& [key, measurement] : by_key(earlier[i])) {
+      const auto wanted = rounds.find(key);
+      if (wanted == rounds.end() || wanted->second.size() == kMostEarlierRuns) continue;
       if (measurement->correct && rounds_reason(*measurement, "").empty())
-        rounds[key].push_back(log_rounds(*measurement));
+        wanted->second.push_back(log_rounds(*measurement));
+    }
   }
   for (size_t i = 0; i < changes.size(); ++i) {
     const std::vector<LogRounds>& known = rounds[changes[i]->key];
@@ -207,6 +214,7 @@ std::vector<std::string> table_row(const Change& c) {
   const std::string remark = interval + (tested && !c.reason.empty() ? "; " : "") + c.reason;
   return {verdict_name(c.verdict),
           c.benchmark,
+          c.group,
           c.workload,
           c.dtype,
           c.provider,
@@ -309,8 +317,9 @@ std::string format_changes(const std::vector<Change>& changes, const CompareOpti
   });
   std::string text;
   if (!sorted.empty()) {
-    std::vector<std::vector<std::string>> rows = {{"", "benchmark", "workload", "dtype", "provider", "before", "after",
-                                                   "time", fmt::format("{:g} % interval", options.confidence * 100)}};
+    std::vector<std::vector<std::string>> rows = {{"", "benchmark", "group", "workload", "dtype", "provider", "before",
+                                                   "after", "time",
+                                                   fmt::format("{:g} % interval", options.confidence * 100)}};
     for (const Change* change : sorted) rows.push_back(table_row(*change));
     text = format_table(rows) + "\n";
   }

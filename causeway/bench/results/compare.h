@@ -19,7 +19,7 @@
 // Some workloads differ more from run to run than others (short ones, on machines that are shared). Where 11 or more
 // earlier runs of the device have a workload, what it differed by from each to the next beyond what their rounds
 // explain is added to its variance before the tests. It is found by medians too: steps that earlier changes of the
-// program made do not count, unless they are most.
+// program made do not count, unless they are most. The newest 40 such runs are looked at.
 #pragma once
 
 #include <limits>
@@ -56,7 +56,7 @@ struct CompareOptions {
 // One workload. Figures are the medians of all samples, in `unit`; 0 in the run that has none.
 struct Change {
   std::string key;  // Measurement::key()
-  std::string benchmark, workload, dtype, provider, unit;
+  std::string benchmark, group, workload, dtype, provider, unit;
   double before = 0, after = 0;
   // Seconds after over seconds before, by the means over rounds of the logarithms of their medians: 1.03 is 3 % slower,
   // whatever the unit. With its interval, which is without bounds where the workload was not tested.

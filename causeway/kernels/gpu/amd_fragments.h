@@ -51,16 +51,16 @@ template <class EA, class EB>
 CAUSEWAY_INLINE void load_fragment(FragmentB<F8Pair<EA, EB>>& b, const F8Pair<EA, EB>* shared, int stride) {
   load_fnuz_line<EB>(b.v, shared, stride);
 }
-CAUSEWAY_INLINE void load_rounded_line(tf32* v, const tf32* shared, int stride) {
-  load_line(v, shared, stride, 1);
+CAUSEWAY_INLINE void load_rounded_line(tf32* v, const tf32* shared, int line_stride, int k_stride) {
+  load_line(v, shared, line_stride, k_stride);
 #pragma clang loop unroll(full)
   for (int i = 0; i < 4; ++i) v[i].value = float_from_bits(round_to_tf32(bits_from_float(v[i].value)));
 }
 CAUSEWAY_INLINE void load_fragment(FragmentA<tf32>& a, const tf32* shared, int stride) {
-  load_rounded_line(a.v, shared, stride);
+  load_rounded_line(a.v, shared, stride, 1);
 }
 CAUSEWAY_INLINE void load_fragment(FragmentB<tf32>& b, const tf32* shared, int stride) {
-  load_rounded_line(b.v, shared, stride);
+  load_rounded_line(b.v, shared, stride, 1);
 }
 template <class T>
 CAUSEWAY_INLINE void load_fragment_transposed(FragmentA<T>& a, const T* shared, int stride) {
@@ -69,4 +69,10 @@ CAUSEWAY_INLINE void load_fragment_transposed(FragmentA<T>& a, const T* shared, 
 template <class T>
 CAUSEWAY_INLINE void load_fragment_transposed(FragmentB<T>& b, const T* shared, int stride) {
   load_line(b.v, shared, 1, stride);
+}
+CAUSEWAY_INLINE void load_fragment_transposed(FragmentA<tf32>& a, const tf32* shared, int stride) {
+  load_rounded_line(a.v, shared, 1, stride);
+}
+CAUSEWAY_INLINE void load_fragment_transposed(FragmentB<tf32>& b, const tf32* shared, int stride) {
+  load_rounded_line(b.v, shared, 1, stride);
 }

@@ -18,7 +18,8 @@ CAUSEWAY_INLINE uint32_t round_to_tf32(uint32_t bits) {
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(float_from_bits(bits)));
   return rounded;
 #else
-  const bool finite = (bits & 0x7f800000u) != 0x7f800000u;
-  return (finite ? bits + 0x1000u : bits) & ~0x1fffu;
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  const uint32_t quiet = magnitude > 0x7f800000u ? 0x400000u : 0u;
+  return ((magnitude < 0x7f800000u ? bits + 0x1000u : bits) | quiet) & ~0x1fffu;
 #endif
 }

@@ -70,7 +70,7 @@ const cases = data.cases.benchmark.map((_, i) => {
     peak: c.peak[i],
     peakSource: word(c.peakSource[i]),
   };
-  entry.key = [entry.benchmark, entry.workload, entry.dtype, entry.provider].join("|");
+  entry.key = [entry.benchmark, entry.group, entry.workload, entry.dtype, entry.provider].join("|");
   return entry;
 });
 
@@ -164,7 +164,7 @@ const publishedMarks = data.published.map((p) => {
 const historyRows = new Map();
 for (let row = 0; row < data.rows.run.length; ++row) {
   const c = cases[data.rows.case[row]];
-  const key = [runs[data.rows.run[row]].device, c.group, c.key].join("|");
+  const key = [runs[data.rows.run[row]].device, c.key].join("|");
   const rows = historyRows.get(key);
   if (rows)
     rows.push(row);
