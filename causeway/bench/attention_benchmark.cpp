@@ -517,11 +517,12 @@ std::vector<Measurement> run_attention(Device& device, const AttentionCase& c,
     reference.check_rows(results.back(), worst.emplace_back(0));
     reference.check_sums(results.back(), worst.back());
   }
-  auto seconds =
+  std::vector<TimedRounds> timed =
       time_alternately(device, work, settings.timing, [&](size_t i) { reference.check_rows(results[i], worst[i]); });
   for (size_t i = 0; i < measurements.size(); ++i) {
     Measurement& m = measurements[i];
-    m.rounds = std::move(seconds[i]);
+    m.rounds = std::move(timed[i].seconds);
+    m.clock_mhz = std::move(timed[i].clock_mhz);
     reference.check_sums(results[i], worst[i]);
     m.correct = worst[i] <= 1;
     m.check =

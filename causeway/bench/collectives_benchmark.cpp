@@ -290,7 +290,7 @@ Measurement run_collective(Communicator& communicator, const CollectiveCase& col
   TimingTogether together;
   if (communicator.spans_processes())
     together = {[&](double value) { return communicator.of_first(value); }, [&] { communicator.barrier(); }};
-  m.rounds = std::move(time_alternately(group, std::span(&work, 1), timing, {}, together).front());
+  m.rounds = std::move(time_alternately(group, std::span(&work, 1), timing, {}, together).front().seconds);
   average(communicator, m.rounds, local.size(), ranks.size());
   wrong += c.in_place ? run_and_count() : check->wrong(buffers->to);
   auto wrong_of_all = static_cast<double>(wrong);

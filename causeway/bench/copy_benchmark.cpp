@@ -260,12 +260,13 @@ std::vector<Measurement> run_copy(Device& device, int64_t bytes, const std::vect
   }
   std::vector<int64_t> wrong(work.size(), 0);
   spoil(pieces);
-  auto seconds = time_alternately(device, work, options.timing, [&](size_t i) {
+  std::vector<TimedRounds> timed = time_alternately(device, work, options.timing, [&](size_t i) {
     wrong[i] += wrong_bytes(device, to.data(), source, pieces);
     spoil(pieces);
   });
   for (size_t i = 0; i < measurements.size(); ++i) {
-    measurements[i].rounds = std::move(seconds[i]);
+    measurements[i].rounds = std::move(timed[i].seconds);
+    measurements[i].clock_mhz = std::move(timed[i].clock_mhz);
     measurements[i].correct &= wrong[i] == 0;
     measurements[i].check += fmt::format("; pieces after every round: {} wrong bytes", wrong[i]);
   }
@@ -407,13 +408,15 @@ std::vector<Measurement> run_stream(Device& device, int64_t elements, const Stre
   TimingOptions timing = options.timing;
   timing.flush_bytes = 0;
   const auto pieces = pieces_of(array_bytes);
-  auto seconds = time_alternately(device, timed, timing, [&](size_t place) { look(chosen[place], pieces); });
+  std::vector<TimedRounds> rounds =
+      time_alternately(device, timed, timing, [&](size_t place) { look(chosen[place], pieces); });
   std::vector<Measurement> result;
   for (size_t place = 0; place < chosen.size(); ++place) {
     const size_t i = chosen[place];
     // c holds what add left by now.
     if (kStreamKernels[i].kernel != StreamKernel::kCopy) look(i, parts_of(array_bytes));
-    measurements[i].rounds = std::move(seconds[place]);
+    measurements[i].rounds = std::move(rounds[place].seconds);
+    measurements[i].clock_mhz = std::move(rounds[place].clock_mhz);
     measurements[i].correct = worst[i] <= allowed;
     measurements[i].check =
         fmt::format("every element before and after, pieces after every round: relative error {:.2g} of {:.2g} allowed",

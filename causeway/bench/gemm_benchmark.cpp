@@ -219,9 +219,10 @@ std::vector<Measurement> run_gemm(Device& device, const GemmCase& gemm,
     measurement.details["layout"] = "C[m, n] = A[m, k] B[n, k]^T";
     reference.check(device, results.back().data(), measurement);
   }
-  std::vector<std::vector<std::vector<double>>> seconds = time_alternately(device, work, options.timing);
+  std::vector<TimedRounds> timed = time_alternately(device, work, options.timing);
   for (size_t i = 0; i < measurements.size(); ++i) {
-    measurements[i].rounds = std::move(seconds[i]);
+    measurements[i].rounds = std::move(timed[i].seconds);
+    measurements[i].clock_mhz = std::move(timed[i].clock_mhz);
     const bool was_correct = measurements[i].correct;
     reference.check(device, results[i].data(), measurements[i]);
     measurements[i].correct &= was_correct;

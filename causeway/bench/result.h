@@ -26,6 +26,9 @@ struct Measurement {
   // Seconds of every sample, in the order taken, by round: providers take turns, one round each, so that a round is
   // what happened to one provider at one time. Never empty rounds.
   std::vector<std::vector<double>> rounds;
+  // The mean clock of the device's multiprocessors in each round; empty where it was not read. `bench compare` needs it
+  // to tell a slower program from a device that is warmer.
+  std::vector<double> clock_mhz;
   std::optional<double> peak;  // of the device, in `unit`, dense and for this dtype
   std::string peak_source;
   bool correct = true;  // the result was compared with a reference while it was timed

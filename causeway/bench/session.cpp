@@ -49,6 +49,7 @@ BenchmarkSession::BenchmarkSession(const SessionOptions& options)
                    : is_gpu() ? 0
                               : processor_cache_bytes().value_or(0)),
       telemetry_(open_telemetry(device_->name())),
+      clock_(ClockProbe::open(*device_)),
       store_(options.store.empty() ? default_store_path() : options.store),
       before_(telemetry_->read("before")),
       sampler_(std::make_unique<TelemetrySampler>(*telemetry_)) {}

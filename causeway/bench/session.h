@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "causeway/bench/clock_probe.h"
 #include "causeway/bench/device_peaks.h"
 #include "causeway/bench/result.h"
 #include "causeway/bench/results/results_store.h"
@@ -38,6 +39,8 @@ class BenchmarkSession {
   // Of the last cache before memory; 0 where it is not known.
   int64_t cache_bytes() const { return cache_bytes_; }
   TelemetryReader& telemetry() const { return *telemetry_; }
+  // Null for a processor.
+  ClockProbe* clock() const { return clock_.get(); }
   const std::filesystem::path& store() const { return store_.path(); }
   int64_t run() const { return run_; }  // 0 before the first figure
 
@@ -60,6 +63,7 @@ class BenchmarkSession {
   std::optional<DevicePeak> peak_;
   int64_t cache_bytes_ = 0;
   std::unique_ptr<TelemetryReader> telemetry_;
+  std::unique_ptr<ClockProbe> clock_;
   ResultsStore store_;
   Telemetry before_;
   std::unique_ptr<TelemetrySampler> sampler_;

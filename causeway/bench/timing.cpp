@@ -42,10 +42,9 @@ double warm_up(Device& device, const TimedWork& work, CacheFlush& flush, double 
 
 }  // namespace
 
-std::vector<std::vector<std::vector<double>>> time_alternately(Device& device, std::span<const TimedWork> contenders,
-                                                               const TimingOptions& options,
-                                                               const std::function<void(size_t)>& after_round,
-                                                               const TimingTogether& together) {
+std::vector<TimedRounds> time_alternately(Device& device, std::span<const TimedWork> contenders,
+                                          const TimingOptions& options, const std::function<void(size_t)>& after_round,
+                                          const TimingTogether& together) {
   CacheFlush flush(device, options.flush_bytes);
   double turn = 0;  // seconds of one execution of each
   for (const TimedWork& work : contenders) turn += warm_up(device, work, flush, options.warm_up_seconds, together);
@@ -54,12 +53,13 @@ std::vector<std::vector<std::vector<double>>> time_alternately(Device& device, s
   if (options.limit_seconds > 0 && turn * wanted > options.limit_seconds)
     wanted = std::min(wanted, std::max(options.rounds, static_cast<int>(options.limit_seconds / turn)));
   const double start = now();
-  std::vector<std::vector<std::vector<double>>> seconds(contenders.size());
+  std::vector<TimedRounds> timed(contenders.size());
   for (int round = 0; round < options.rounds; ++round) {
     if (round > 0 && options.limit_seconds > 0 && agreed(now() - start, together) > options.limit_seconds) break;
     const int samples = wanted * (round + 1) / options.rounds - wanted * round / options.rounds;
     if (samples == 0) continue;
     for (size_t i = 0; i < contenders.size(); ++i) {
+      if (options.clock != nullptr) options.clock->read();
       // Another contender has run since: one execution that does not count.
       contenders[i]();
       std::vector<std::shared_ptr<DeviceMoment>> marks;
@@ -70,14 +70,18 @@ std::vector<std::vector<std::vector<double>>> time_alternately(Device& device, s
         contenders[i]();
         marks.push_back(device.mark());
       }
+      if (options.clock != nullptr) {
+        options.clock->read();
+        timed[i].clock_mhz.push_back(*options.clock->mean_mhz());
+      }
       device.synchronize();
-      std::vector<double>& of_round = seconds[i].emplace_back();
+      std::vector<double>& of_round = timed[i].seconds.emplace_back();
       for (size_t mark = 0; mark < marks.size(); mark += 2)
         of_round.push_back(device.seconds_between(*marks[mark], *marks[mark + 1]));
       if (after_round) after_round(i);
     }
   }
-  return seconds;
+  return timed;
 }
 
 size_t flush_bytes_for(int64_t cache_bytes) {

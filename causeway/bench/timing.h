@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "causeway/bench/clock_probe.h"
 #include "causeway/device/device.h"
 
 namespace causeway {
@@ -20,6 +21,14 @@ struct TimingOptions {
   double limit_seconds = 0;
   // Written between samples; 0: nothing is done to the cache.
   size_t flush_bytes = 0;
+  // Reads the clock before and after each round, where there is one.
+  ClockProbe* clock = nullptr;
+};
+
+// What a contender's rounds took.
+struct TimedRounds {
+  std::vector<std::vector<double>> seconds;  // by round, sample
+  std::vector<double> clock_mhz;             // by round; empty without a probe
 };
 
 // Puts one execution of the work into the device's queue.
@@ -33,12 +42,12 @@ struct TimingTogether {
   std::function<void()> line_up;
 };
 
-// Seconds by contender, round, sample. `after_round` is called with the contender's number after each round, when the
+// By contender. `after_round` is called with the contender's number after each round, when the
 // device has finished it.
-std::vector<std::vector<std::vector<double>>> time_alternately(Device& device, std::span<const TimedWork> contenders,
-                                                               const TimingOptions& options,
-                                                               const std::function<void(size_t)>& after_round = {},
-                                                               const TimingTogether& together = {});
+std::vector<TimedRounds> time_alternately(Device& device, std::span<const TimedWork> contenders,
+                                          const TimingOptions& options,
+                                          const std::function<void(size_t)>& after_round = {},
+                                          const TimingTogether& together = {});
 
 // Bytes that displace everything in a last-level cache of this size: four times as many, 256 MiB at least
 // (triton.testing.do_bench writes 256 MiB).

@@ -70,6 +70,7 @@ TimingOptions timing_of(const BenchmarkSession& session, const Options& options)
   timing.samples = options.samples;
   timing.limit_seconds = options.seconds;
   timing.flush_bytes = flush_bytes_for(session.cache_bytes());
+  timing.clock = session.clock();
   return timing;
 }
 

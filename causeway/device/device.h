@@ -112,6 +112,9 @@ class Device {
   virtual int64_t peak_bytes() const = 0;
   // All that buffers could take, those in use included; 0 where the device does not say.
   virtual int64_t memory_limit() const { return 0; }
+  // Gives back to the driver what is held for reuse, for other processes to take. Waits for the work launched before
+  // it.
+  virtual void release_unused_memory() {}
 };
 
 }  // namespace causeway

@@ -57,6 +57,7 @@ class GpuDevice : public Device {
   int64_t bytes_in_use() const override { return pool_->bytes_in_use(); }
   int64_t peak_bytes() const override { return pool_->peak_bytes(); }
   int64_t memory_limit() const override;
+  void release_unused_memory() override { pool_->release_cached(); }
   GpuMemoryPool& pool() { return *pool_; }
 
  protected:

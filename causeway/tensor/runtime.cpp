@@ -53,6 +53,7 @@ std::shared_ptr<Program> Runtime::compile(const Graph& graph, const PipelineOpti
 void Runtime::release_memory() {
   programs_.clear();
   arena_.release();
+  device_->release_unused_memory();
 }
 
 }  // namespace causeway

@@ -32,8 +32,8 @@ class Runtime {
   // Passes, fusion, code generation, compilation. Programs of equal graphs and options are shared.
   std::shared_ptr<Program> compile(const Graph& graph, const PipelineOptions& options, PipelineTrace* trace = nullptr);
 
-  // Forgets the programs that nobody else holds, and gives working memory back to the device: between pieces of work
-  // that have nothing in common.
+  // Forgets the programs that nobody else holds, and gives working memory back to the device's driver: between
+  // pieces of work that have nothing in common, and before another process needs it.
   void release_memory();
 
  private:

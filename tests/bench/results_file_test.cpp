@@ -51,6 +51,7 @@ TEST_F(ResultsFileTest, JsonComesBackExactly) {
   run.command = "causeway bench \"a, b\"\n\xc3\xa9";
   run.measurements[0].rounds[0][0] = 0.1 + 0.2;
   run.measurements[1].rounds[0][0] = 0;
+  run.measurements[1].clock_mhz = {1980, 1965.5, 1515, 1530, 1500};
   const fs::path path = folder_ / "runs.json";
   write_results_json({run, example_cpu_run()}, path);
   const std::vector<BenchmarkRun> runs = read_results_file(path);
@@ -67,6 +68,7 @@ TEST_F(ResultsFileTest, JsonComesBackExactly) {
     const Measurement& b = run.measurements[i];
     EXPECT_EQ(a.key(), b.key());
     EXPECT_EQ(a.rounds, b.rounds);
+    EXPECT_EQ(a.clock_mhz, b.clock_mhz);
     EXPECT_EQ(a.work, b.work);
     EXPECT_EQ(a.size, b.size);
     EXPECT_EQ(a.peak, b.peak);
@@ -164,6 +166,10 @@ TEST_F(ResultsFileTest, DamagedFieldsAreNamed) {
               HasSubstr("runs[0].measurements[3].rounds[1][2] must be a number of seconds, 0 or more"));
   EXPECT_THAT(complaint([&](Json& j) { measurement(j)["rounds"][1][2] = nullptr; }),
               HasSubstr("rounds[1][2] must be a number of seconds"));
+  EXPECT_THAT(complaint([&](Json& j) { measurement(j)["clock_mhz"] = {1500, 1500, 1500, 1500, 0}; }),
+              HasSubstr("runs[0].measurements[3].clock_mhz[4] must be a number above 0"));
+  EXPECT_THAT(complaint([&](Json& j) { measurement(j)["clock_mhz"] = {1500}; }),
+              HasSubstr("1 clocks for 5 rounds, of "));
   EXPECT_THAT(complaint([&](Json& j) { measurement(j)["rounds"][1] = Json::array(); }),
               HasSubstr("a round without samples"));
   EXPECT_THAT(complaint([&](Json& j) { measurement(j)["distrust"] = Json::object(); }),
@@ -180,7 +186,9 @@ TEST_F(ResultsFileTest, ARunIsFoundByNumberAsLatestOrInAFile) {
   EXPECT_EQ(none.kind(), ErrorKind::kNotFound);
   EXPECT_THAT(none.what(), HasSubstr("no benchmark results are stored yet"));
   EXPECT_FALSE(fs::exists(store));
-  { ResultsStore results(store); }
+  {
+    ResultsStore results(store);
+  }
   EXPECT_THAT(error_of([&] { load_run_reference(store, "latest"); }).what(), HasSubstr("It holds no runs yet"));
 
   BenchmarkRun older = example_cpu_run();

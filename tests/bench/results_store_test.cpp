@@ -45,6 +45,7 @@ Measurement full_measurement() {
   m.unit = "GB/s";
   m.statistic = Statistic::kMinimum;
   m.rounds = {{1e-3, 1.1e-3}, {0.1 + 0.2, 1e-300, 0}};
+  m.clock_mhz = {1980, 1515.1};
   m.peak = 4800;
   m.peak_source = "data sheet";
   m.correct = false;
@@ -106,6 +107,7 @@ TEST_F(ResultsStoreTest, EverythingComesBack) {
     second.correct = true;
     second.statistic = Statistic::kMedian;
     second.rounds.clear();
+    second.clock_mhz.clear();
     results.add(id, second);
     results.add_telemetry(id, {"after", {}, {}, {}, 40, {}});
   }
@@ -241,6 +243,29 @@ TEST_F(ResultsStoreTest, SeveralProgramsWriteAtOnce) {
   for (const StoredRun& run : runs) EXPECT_EQ(run.measurements, 11);
 }
 
+// Version 1 had no clocks.
+TEST_F(ResultsStoreTest, AStoreFromAnOlderProgramIsBroughtUpToDate) {
+  {
+    ResultsStore results(store());
+    results.begin_run(full_run());
+  }
+  {
+    const SqliteDatabase database(store());
+    database.execute("ALTER TABLE rounds DROP COLUMN clock_mhz; PRAGMA user_version = 1;");
+  }
+  Measurement unclocked = full_measurement();
+  unclocked.clock_mhz.clear();
+  for (int opened = 0; opened < 2; ++opened) {
+    const ResultsStore results(store());
+    const BenchmarkRun run = results.load(1);
+    ASSERT_EQ(run.measurements.size(), 1u);
+    EXPECT_EQ(run.measurements[0].rounds, unclocked.rounds);
+    EXPECT_TRUE(run.measurements[0].clock_mhz.empty());
+  }
+  ResultsStore(store()).add(1, full_measurement());
+  EXPECT_EQ(ResultsStore(store()).load(1).measurements.at(1).clock_mhz, full_measurement().clock_mhz);
+}
+
 TEST_F(ResultsStoreTest, AStoreFromANewerProgramIsRefused) {
   {
     ResultsStore results(store());
@@ -250,7 +275,7 @@ TEST_F(ResultsStoreTest, AStoreFromANewerProgramIsRefused) {
   EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
   EXPECT_THAT(error.what(),
               AllOf(HasSubstr("written by a newer version of causeway"), HasSubstr("is version 7"),
-                    HasSubstr("this program knows 1"), HasSubstr("Update causeway, or use another store with --store"),
+                    HasSubstr("this program knows 2"), HasSubstr("Update causeway, or use another store with --store"),
                     HasSubstr("benchmarks.sqlite")));
 }
 
@@ -304,6 +329,7 @@ TEST_F(ResultsStoreTest, TenThousandMeasurementsLoad) {
   ResultsStore results(store());
   BenchmarkRun run = full_run();
   run.measurements[0].rounds.assign(10, std::vector<double>(10, 1e-3));
+  run.measurements[0].clock_mhz.assign(10, 1500);
   run.measurements.resize(100, run.measurements[0]);
   for (int i = 0; i < 100; ++i) results.begin_run(run);
   EXPECT_EQ(results.load_summaries().size(), 100u);

@@ -31,10 +31,10 @@ TEST(TimingTogetherTest, DecisionsAreThoseAgreedOn) {
                                      return answer;
                                    },
                                    [&] { ++lined_up; }};
-  const auto seconds = time_alternately(device, std::span(&work, 1), options, {}, together);
+  const std::vector<TimedRounds> timed = time_alternately(device, std::span(&work, 1), options, {}, together);
   EXPECT_THAT(answers, SizeIs(0));
-  ASSERT_THAT(seconds, SizeIs(1));
-  EXPECT_THAT(seconds[0], ElementsAre(SizeIs(2), SizeIs(3), SizeIs(2)));
+  ASSERT_THAT(timed, SizeIs(1));
+  EXPECT_THAT(timed[0].seconds, ElementsAre(SizeIs(2), SizeIs(3), SizeIs(2)));
   EXPECT_EQ(lined_up, 7);
   // One, batches of one and two; each round one that does not count.
   EXPECT_EQ(executions, 1 + 1 + 2 + 7 + 3);

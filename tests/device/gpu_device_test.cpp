@@ -10,6 +10,7 @@
 #include "causeway/base/error.h"
 #include "causeway/device/cuda/cuda_device.h"
 #include "causeway/device/hip/hip_device.h"
+#include "causeway/tensor/runtime.h"
 #include "tests/device/gpu_stand_in_library.h"
 
 namespace causeway {
@@ -152,9 +153,19 @@ TEST_P(GpuDeviceTest, CountsMemoryAsAskedFor) {
   EXPECT_EQ(device->bytes_in_use(), 1000);
   EXPECT_EQ(device->peak_bytes(), static_cast<int64_t>(3 * kMiB + 1000));
   EXPECT_EQ(device->pool().cached_bytes(), static_cast<int64_t>(4 * kMiB));
-  device->pool().release_cached();
+  device->release_unused_memory();
   EXPECT_EQ(device->pool().cached_bytes(), 0);
   EXPECT_EQ(driver_.memory_used, 1024u);
+}
+
+// `bench startup` starts a program that needs the memory of what was measured before it.
+TEST_P(GpuDeviceTest, ReleasedWorkingMemoryIsFreeForOtherProcesses) {
+  Runtime runtime(open(), std::make_shared<KernelCache>(""));
+  const size_t before = driver_.memory_used;
+  runtime.arena().reserve(8 * kMiB);
+  ASSERT_EQ(driver_.memory_used, before + 8 * kMiB);
+  runtime.release_memory();
+  EXPECT_EQ(driver_.memory_used, before);
 }
 
 TEST_P(GpuDeviceTest, FreeBlocksGoBackBeforeMemoryIsSaidToBeOut) {

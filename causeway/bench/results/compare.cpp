@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "causeway/base/error.h"
 #include "causeway/bench/results/inference.h"
@@ -16,19 +17,14 @@ constexpr double kLeastVariance = 1e-8;
 // A program changes with time, and with it how figures vary.
 constexpr size_t kMostEarlierRuns = 40;
 
-// Mean and variance between rounds of the logarithm of a round's median.
+// Mean and variance over rounds.
 struct LogRounds {
   double mean = 0;
   Variance variance;
   double rounds = 0;
 };
 
-LogRounds log_rounds(const Measurement& measurement) {
-  std::vector<double> logs;
-  for (std::vector<double> round : measurement.rounds) {
-    std::sort(round.begin(), round.end());
-    logs.push_back(std::log(percentile(round, 0.5)));
-  }
+LogRounds log_rounds(const std::vector<double>& logs) {
   LogRounds result;
   result.rounds = static_cast<double>(logs.size());
   for (const double log : logs) result.mean += log / result.rounds;
@@ -43,6 +39,28 @@ void moderate(std::vector<LogRounds>& all) {
   for (const LogRounds& one : all) variances.push_back(one.variance);
   variances = moderate_variances(variances);
   for (size_t i = 0; i < all.size(); ++i) all[i].variance = variances[i];
+}
+
+// Logarithms, by round: of the median of seconds, and of the clock where it is known.
+struct Observed {
+  std::vector<double> times, clocks;
+};
+
+Observed observe(const Measurement& measurement) {
+  Observed observed;
+  for (std::vector<double> round : measurement.rounds) {
+    std::sort(round.begin(), round.end());
+    observed.times.push_back(std::log(percentile(round, 0.5)));
+  }
+  for (const double mhz : measurement.clock_mhz) observed.clocks.push_back(std::log(mhz));
+  return observed;
+}
+
+// As the times themselves.
+std::vector<double> cycles_of(const Observed& run) {
+  std::vector<double> logs = run.times;
+  for (size_t i = 0; i < run.clocks.size(); ++i) logs[i] += run.clocks[i];
+  return logs;
 }
 
 std::string rounds_reason(const Measurement& m, const char* when) {
@@ -82,6 +100,7 @@ Change change_of(const Measurement& m) {
 struct Difference {
   double value = 0;
   Variance variance;
+  double time = 0;  // of the seconds, whatever the clock
 };
 
 // Welch's, with Satterthwaite's degrees of freedom.
@@ -90,14 +109,33 @@ Difference difference_of(const LogRounds& before, const LogRounds& after) {
   const double a = after.variance.value / after.rounds;
   return {after.mean - before.mean,
           {a + b, (a + b) * (a + b) /
-                      (a * a / after.variance.degrees_of_freedom + b * b / before.variance.degrees_of_freedom)}};
+                      (a * a / after.variance.degrees_of_freedom + b * b / before.variance.degrees_of_freedom)},
+          0};
 }
 
-std::vector<Difference> differences_of(std::vector<LogRounds> before, std::vector<LogRounds> after) {
-  moderate(before);
-  moderate(after);
+// Of two runs with the same workloads: what no share of the time that follows the clock explains. If none of it does,
+// seconds tell, if all of it, cycles do; anything between lies between. With `moderated`, variances are those that all
+// workloads together tell.
+std::vector<Difference> differences_of(const std::vector<Observed>& before, const std::vector<Observed>& after,
+                                       bool moderated) {
+  std::vector<LogRounds> old_times, new_times, old_cycles, new_cycles;
+  for (size_t i = 0; i < before.size(); ++i) {
+    const bool known = !before[i].clocks.empty() && !after[i].clocks.empty();
+    old_times.push_back(log_rounds(before[i].times));
+    new_times.push_back(log_rounds(after[i].times));
+    old_cycles.push_back(known ? log_rounds(cycles_of(before[i])) : old_times.back());
+    new_cycles.push_back(known ? log_rounds(cycles_of(after[i])) : new_times.back());
+  }
+  if (moderated)
+    for (std::vector<LogRounds>* all : {&old_times, &new_times, &old_cycles, &new_cycles}) moderate(*all);
   std::vector<Difference> differences;
-  for (size_t i = 0; i < before.size(); ++i) differences.push_back(difference_of(before[i], after[i]));
+  for (size_t i = 0; i < before.size(); ++i) {
+    const Difference time = difference_of(old_times[i], new_times[i]);
+    const Difference cycles = difference_of(old_cycles[i], new_cycles[i]);
+    Difference& least = differences.emplace_back(std::abs(time.value) < std::abs(cycles.value) ? time : cycles);
+    if ((time.value < 0) != (cycles.value < 0)) least.value = 0;
+    least.time = time.value;
+  }
   return differences;
 }
 
@@ -118,7 +156,7 @@ std::string devices_of(const BenchmarkRun& run) {
 // Adds what a workload differs by from run to run, as far as earlier runs of the device tell.
 void add_variance_of_earlier_runs(const std::vector<Change*>& changes, std::vector<Difference>& differences,
                                   const BenchmarkRun& after, std::span<const BenchmarkRun> earlier) {
-  std::map<std::string, std::vector<LogRounds>> rounds;  // the newest first
+  std::map<std::string, std::vector<Observed>> rounds;  // the newest first
   for (const Change* change : changes) rounds[change->key];
   for (size_t i = earlier.size(); i-- > 0;) {
     if (devices_of(earlier[i]) != devices_of(after)) continue;
@@ -126,14 +164,14 @@ void add_variance_of_earlier_runs(const std::vector<Change*>& changes, std::vect
       const auto wanted = rounds.find(key);
       if (wanted == rounds.end() || wanted->second.size() == kMostEarlierRuns) continue;
       if (measurement->correct && rounds_reason(*measurement, "").empty())
-        wanted->second.push_back(log_rounds(*measurement));
+        wanted->second.push_back(observe(*measurement));
     }
   }
   for (size_t i = 0; i < changes.size(); ++i) {
-    const std::vector<LogRounds>& known = rounds[changes[i]->key];
+    const std::vector<Observed>& known = rounds[changes[i]->key];
     std::vector<double> values, expected;
     for (size_t run = 1; run < known.size(); ++run) {
-      const Difference difference = difference_of(known[run - 1], known[run]);
+      const Difference difference = differences_of({known[run - 1]}, {known[run]}, false).front();
       values.push_back(difference.value);
       expected.push_back(difference.variance.value);
     }
@@ -149,6 +187,8 @@ void add_variance_of_earlier_runs(const std::vector<Change*>& changes, std::vect
     variance.value = total;
   }
 }
+
+std::string percent(double ratio) { return fmt::format("{:+.1f} %", (ratio - 1) * 100); }
 
 // Gives every tested change its interval and verdict.
 void judge(const std::vector<Change*>& changes, const std::vector<Difference>& differences,
@@ -169,6 +209,8 @@ void judge(const std::vector<Change*>& changes, const std::vector<Difference>& d
     } else {
       unchanged.push_back(difference.value);
       unchanged_variances.push_back(difference.variance.value);
+      if (std::abs(difference.time) - width > std::log(1 + options.margin))
+        change.reason = fmt::format("{} with the clock alone", percent(std::exp(difference.time)));
     }
   }
   const double between_runs = excess_variance(unchanged, unchanged_variances);
@@ -182,8 +224,6 @@ void judge(const std::vector<Change*>& changes, const std::vector<Difference>& d
         fmt::format("the other workloads differ by {:.1f} % between these runs too", 100 * std::sqrt(between_runs));
   }
 }
-
-std::string percent(double ratio) { return fmt::format("{:+.1f} %", (ratio - 1) * 100); }
 
 std::string figure(double value, const std::string& unit) {
   if (value == 0) return "-";
@@ -259,7 +299,7 @@ std::vector<Change> compare(const BenchmarkRun& before, const BenchmarkRun& afte
   const std::map<std::string, const Measurement*> new_ones = by_key(after);
   std::vector<Change> changes;
   std::vector<size_t> tested;
-  std::vector<LogRounds> tested_before, tested_after;
+  std::vector<Observed> tested_before, tested_after;
   for (const Measurement& m : after.measurements) {
     if (new_ones.at(m.key()) != &m) continue;
     Change change = change_of(m);
@@ -277,15 +317,15 @@ std::vector<Change> compare(const BenchmarkRun& before, const BenchmarkRun& afte
         change.verdict = Verdict::kUntested;
       } else {
         tested.push_back(changes.size());
-        tested_before.push_back(log_rounds(old));
-        tested_after.push_back(log_rounds(m));
+        tested_before.push_back(observe(old));
+        tested_after.push_back(observe(m));
       }
     }
     changes.push_back(std::move(change));
   }
   std::vector<Change*> to_judge;
   for (const size_t i : tested) to_judge.push_back(&changes[i]);
-  std::vector<Difference> differences = differences_of(std::move(tested_before), std::move(tested_after));
+  std::vector<Difference> differences = differences_of(tested_before, tested_after, true);
   add_variance_of_earlier_runs(to_judge, differences, after, earlier);
   judge(to_judge, differences, options);
   for (const Measurement& m : before.measurements) {

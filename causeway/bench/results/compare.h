@@ -9,6 +9,12 @@
 // of a comparison hold together with the probability CompareOptions::confidence. (A bootstrap over rounds cannot serve:
 // 5 rounds have too few different resamples for quantiles as far out as the correction needs.)
 //
+// Where the clock of each round is known, a difference of time that a difference of clock can explain is none. Under a
+// power limit the clock depends on the device's temperature and on what ran before, and differs by several percent from
+// run to run. How much of a workload's time follows the clock is not known; so what counts is the smaller of the
+// differences of seconds and of cycles, and none where they point in different directions. (A change that lets a
+// device run at a lower clock, and costs time by that alone, is not seen.)
+//
 // A workload is slower only if its whole interval lies above 1 + margin, and faster only if it lies below
 // 1 / (1 + margin); and only if it stands out among the other workloads. For rounds cannot show what differs between
 // one run and the next of the same program (placement in memory, a warmer room, a drift slower than a round). The
@@ -50,7 +56,7 @@ bool is_regression(Verdict verdict);
 
 struct CompareOptions {
   double confidence = 0.99;  // of all the intervals together
-  double margin = 0.01;      // a change of the time by less is none
+  double margin = 0.0125;    // a change of the time by less is none
 };
 
 // One workload. Figures are the medians of all samples, in `unit`; 0 in the run that has none.
@@ -58,12 +64,13 @@ struct Change {
   std::string key;  // Measurement::key()
   std::string benchmark, group, workload, dtype, provider, unit;
   double before = 0, after = 0;
-  // Seconds after over seconds before, by the means over rounds of the logarithms of their medians: 1.03 is 3 % slower,
-  // whatever the unit. With its interval, which is without bounds where the workload was not tested.
+  // Seconds after over seconds before, by the means over rounds of the logarithms of their medians, less what the clock
+  // can explain: 1.03 is 3 % slower, whatever the unit. With its interval, which is without bounds where the workload
+  // was not tested.
   double ratio = 1, low = 0, high = std::numeric_limits<double>::infinity();
   Verdict verdict = Verdict::kSame;
-  // Of kUntested and kWrong, and of kSame where only the second test, against the other workloads, spoke against a
-  // change; empty otherwise.
+  // Of kUntested and kWrong, and of kSame where only the clock or only the second test, against the other workloads,
+  // spoke against a change; empty otherwise.
   std::string reason;
 };
 

@@ -38,6 +38,7 @@ Json to_json(const Measurement& m) {
                {"dtype", m.dtype},         {"provider", m.provider}, {"work", m.work},         {"unit", m.unit}};
   json["statistic"] = m.statistic == Statistic::kMinimum ? "minimum" : "median";
   json["rounds"] = m.rounds;
+  if (!m.clock_mhz.empty()) json["clock_mhz"] = m.clock_mhz;
   put_optional(json, "peak", m.peak);
   json["peak_source"] = m.peak_source;
   json["correct"] = m.correct;
@@ -93,6 +94,11 @@ class Field {
     return number();
   }
 
+  double positive() const {
+    if (!json_.is_number() || !(number() > 0)) fail(path_ + " must be a number above 0");
+    return number();
+  }
+
   int count() const {
     const double value = number();
     if (value < 1 || value > 1e9 || value != std::floor(value)) fail(path_ + " must be a whole number, 1 or more");
@@ -104,10 +110,15 @@ class Field {
     return json_.get<bool>();
   }
 
-  std::optional<double> optional_number(const std::string& name) const {
+  std::optional<Field> optional(const std::string& name) const {
     const Json* found = find(name);
     if (found == nullptr || found->is_null()) return std::nullopt;
-    return Field(*found, member(name), file_).number();
+    return Field(*found, member(name), file_);
+  }
+
+  std::optional<double> optional_number(const std::string& name) const {
+    const std::optional<Field> found = optional(name);
+    return found ? std::optional(found->number()) : std::nullopt;
   }
 
   Texts texts() const {
@@ -174,6 +185,11 @@ Measurement measurement_from(const Field& field) {
     m.rounds.emplace_back();
     for (const Field& sample : round.list()) m.rounds.back().push_back(sample.seconds());
     if (m.rounds.back().empty()) field.fail(fmt::format("a round without samples, of {}", m.key()));
+  }
+  if (const std::optional<Field> clocks = field.optional("clock_mhz")) {
+    for (const Field& clock : clocks->list()) m.clock_mhz.push_back(clock.positive());
+    if (m.clock_mhz.size() != m.rounds.size())
+      field.fail(fmt::format("{} clocks for {} rounds, of {}", m.clock_mhz.size(), m.rounds.size(), m.key()));
   }
   m.peak = field.optional_number("peak");
   m.peak_source = field.at("peak_source").text();

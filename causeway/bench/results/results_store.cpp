@@ -40,7 +40,7 @@ CREATE TABLE measurements (
   p5 REAL NOT NULL, p95 REAL NOT NULL);
 CREATE TABLE rounds (
   measurement INTEGER NOT NULL REFERENCES measurements(id), number INTEGER NOT NULL, seconds BLOB NOT NULL,
-  PRIMARY KEY (measurement, number)) WITHOUT ROWID;
+  clock_mhz REAL, PRIMARY KEY (measurement, number)) WITHOUT ROWID;
 CREATE INDEX telemetry_of_run ON telemetry(run);
 CREATE INDEX measurements_of_run ON measurements(run);
 )";
@@ -48,6 +48,12 @@ CREATE INDEX measurements_of_run ON measurements(run);
 constexpr const char* kMeasurementColumns =
     "run, benchmark, chart, workload, size, dtype, provider, work, unit, statistic, peak, peak_source, correct, "
     "correctness, distrust, details, samples, median, mean, minimum, p5, p95";
+
+// From the version before: what a layout has that the one before had not.
+constexpr const char* kUpgrades[] = {
+    "ALTER TABLE rounds ADD COLUMN clock_mhz REAL;",  // 1 to 2
+};
+static_assert(std::size(kUpgrades) == kResultsStoreVersion - 1);
 
 std::filesystem::path with_folders(const std::filesystem::path& path) {
   if (!path.has_parent_path()) return path;
@@ -88,6 +94,18 @@ void check_layout(const SqliteDatabase& database) {
                 database.path(), "Update causeway, or use another store with --store FILE.");
 }
 
+// Of a store that an older program wrote.
+void upgrade_layout(const SqliteDatabase& database) {
+  if (database.query_integer("PRAGMA user_version") == kResultsStoreVersion) return;
+  SqliteTransaction transaction(database, SqliteAccess::kWrite);
+  // Another program may have been faster.
+  for (int64_t version = database.query_integer("PRAGMA user_version"); version < kResultsStoreVersion; ++version) {
+    database.execute(kUpgrades[version - 1]);
+    database.execute(fmt::format("PRAGMA user_version = {}", version + 1));
+  }
+  transaction.commit();
+}
+
 std::string json_text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 template <typename Value>
@@ -112,6 +130,8 @@ void insert_telemetry(const SqliteDatabase& database, int64_t run, const Telemet
 
 void check_samples(const Measurement& m) {
   CAUSEWAY_CHECK(std::isfinite(m.work) && std::isfinite(m.size), "{}: work {}, size {}", m.key(), m.work, m.size);
+  CAUSEWAY_CHECK(m.clock_mhz.empty() || m.clock_mhz.size() == m.rounds.size(), "{} clocks for {} rounds of {}",
+                 m.clock_mhz.size(), m.rounds.size(), m.key());
   for (const std::vector<double>& round : m.rounds) {
     CAUSEWAY_CHECK(!round.empty(), "a round of {} is empty", m.key());
     for (const double seconds : round)
@@ -132,8 +152,11 @@ void insert_measurement(const SqliteDatabase& database, int64_t run, const Measu
             static_cast<int64_t>(s.samples), s.median, s.mean, s.minimum, s.p5, s.p95)
       .run();
   const int64_t id = database.last_row_id();
-  SqliteStatement insert = database.prepare("INSERT INTO rounds VALUES (?, ?, ?)");
-  for (size_t i = 0; i < m.rounds.size(); ++i) insert.bind(id, static_cast<int64_t>(i), m.rounds[i]).run();
+  SqliteStatement insert = database.prepare("INSERT INTO rounds VALUES (?, ?, ?, ?)");
+  for (size_t i = 0; i < m.rounds.size(); ++i) {
+    const std::optional<double> clock = m.clock_mhz.empty() ? std::nullopt : std::optional(m.clock_mhz[i]);
+    insert.bind(id, static_cast<int64_t>(i), m.rounds[i], clock).run();
+  }
 }
 
 BenchmarkRun read_run(const SqliteStatement& row, const SqliteDatabase& database) {
@@ -221,7 +244,8 @@ std::vector<SummarizedRun> read_runs(const SqliteDatabase& database, std::option
   }
   {
     SqliteStatement rows = prepare(fmt::format("SELECT {}, id FROM measurements", kMeasurementColumns), "run", "id");
-    SqliteStatement rounds = database.prepare("SELECT seconds FROM rounds WHERE measurement = ? ORDER BY number");
+    SqliteStatement rounds =
+        database.prepare("SELECT seconds, clock_mhz FROM rounds WHERE measurement = ? ORDER BY number");
     while (rows.step()) {
       const auto found = place.find(rows.integer(0));
       if (found == place.end()) continue;
@@ -230,7 +254,11 @@ std::vector<SummarizedRun> read_runs(const SqliteDatabase& database, std::option
       run.summaries.push_back(read_summary(rows));
       if (!with_samples) continue;
       rounds.bind(rows.integer(22));
-      while (rounds.step()) run.run.measurements.back().rounds.push_back(rounds.numbers(0));
+      Measurement& measurement = run.run.measurements.back();
+      while (rounds.step()) {
+        measurement.rounds.push_back(rounds.numbers(0));
+        if (const std::optional<double> clock = rounds.optional_number(1)) measurement.clock_mhz.push_back(*clock);
+      }
     }
   }
   return runs;
@@ -241,6 +269,7 @@ std::vector<SummarizedRun> read_runs(const SqliteDatabase& database, std::option
 ResultsStore::ResultsStore(const std::filesystem::path& path) : database_(with_folders(path)) {
   if (is_empty(database_)) create_layout(database_);
   check_layout(database_);
+  upgrade_layout(database_);
   // A commit is on disk when it returns. Where the file system cannot share memory for the write-ahead log, SQLite
   // keeps its older journal, which is as safe.
   database_.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;");

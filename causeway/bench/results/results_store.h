@@ -3,8 +3,8 @@
 // may use a store at once.
 //
 // Tables: runs, telemetry, measurements (with the summary of their samples), rounds (the samples of one round:
-// binary64, little endian, in seconds). PRAGMA user_version holds the version of this layout, kResultsStoreVersion. A
-// store with a higher one is refused.
+// binary64, little endian, in seconds; since version 2 the clock too). PRAGMA user_version holds the version of this
+// layout, kResultsStoreVersion. A store with a lower one is brought up to it, one with a higher one is refused.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace causeway {
 
-inline constexpr int64_t kResultsStoreVersion = 1;
+inline constexpr int64_t kResultsStoreVersion = 2;
 
 // One line of a list of runs.
 struct StoredRun {

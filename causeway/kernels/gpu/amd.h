@@ -55,6 +55,10 @@ CAUSEWAY_INLINE void copy_async_commit() {}
 template <int kGroups>
 CAUSEWAY_INLINE void copy_async_wait() {}
 
+CAUSEWAY_INLINE uint64_t multiprocessor_cycles() { return __builtin_amdgcn_s_memtime(); }
+// s_memrealtime counts at 100 MHz.
+CAUSEWAY_INLINE uint64_t device_nanoseconds() { return 10 * __builtin_amdgcn_s_memrealtime(); }
+
 CAUSEWAY_INLINE float fast_exp2(float x) { return __builtin_amdgcn_exp2f(x); }
 CAUSEWAY_INLINE float fast_log2(float x) { return __builtin_amdgcn_logf(x); }
 

@@ -25,6 +25,8 @@
 //   void copy_async_commit()                  closes a group of this thread's copies
 //   void copy_async_wait<N>()                 all but the newest N groups of this thread have ended; others see the data
 //                                             after a barrier
+//   uint64_t multiprocessor_cycles()          counts the cycles of the multiprocessor's clock
+//   uint64_t device_nanoseconds()             time, whatever the clocks are; may go in steps of up to a microsecond
 //   float fast_exp2(float), fast_log2(float)  hardware's, about 2 ulp; 2^-inf = 0
 //   T* global_pointer<T>(void*)               the same address, known to the compiler as device memory and as a multiple
 //                                             of 16

@@ -60,6 +60,17 @@ CAUSEWAY_INLINE uint32_t pack_bf16(float low, float high) {
   return packed;
 }
 
+CAUSEWAY_INLINE uint64_t multiprocessor_cycles() {
+  uint64_t cycles;
+  asm volatile("mov.u64 %0, %%clock64;" : "=l"(cycles)::"memory");
+  return cycles;
+}
+CAUSEWAY_INLINE uint64_t device_nanoseconds() {
+  uint64_t time;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time)::"memory");
+  return time;
+}
+
 CAUSEWAY_INLINE float fast_exp2(float x) { return __nvvm_ex2_approx_ftz_f(x); }
 CAUSEWAY_INLINE float fast_log2(float x) { return __nvvm_lg2_approx_ftz_f(x); }
 
