@@ -27,6 +27,18 @@ bool whole(int64_t a, int64_t b) { return a % b == 0 || b % a == 0; }
 
 }  // namespace
 
+std::optional<HopperAttentionTiles> hopper_attention_forward_tiles(const GpuAttentionRequest& request,
+                                                                   const GpuArchitecture& architecture) {
+  if (!architecture.has_warpgroup_matrix || request.operand_bytes != 2) return std::nullopt;
+  if (request.head_dim != 64 && request.head_dim != 128) return std::nullopt;
+  HopperAttentionTiles tiles;
+  if (request.head_dim == 64) tiles.stages = 3;
+  const int row = static_cast<int>(request.head_dim) * 2;
+  // As attention_hopper::Shared: queries, rings of keys and values, barriers, notes and plan.
+  tiles.shared_bytes = (64 * tiles.groups + 2 * tiles.stages * tiles.key_tile) * row + 8 + tiles.stages * (4 * 8 + 8) + 128;
+  return tiles;
+}
+
 GpuAttentionTiles gpu_attention_forward_tiles(const GpuAttentionRequest& request, const GpuArchitecture& architecture) {
   const bool nvidia = architecture.vendor == GpuArchitecture::Vendor::kNvidia;
   const bool narrow = request.operand_bytes == 2;

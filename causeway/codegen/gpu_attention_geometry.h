@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "causeway/device/gpu_architecture.h"
 
@@ -30,6 +31,18 @@ struct GpuAttentionTiles {
   int blocks_per_unit = 1;
   int key_blocks_per_unit = 1;
 };
+
+// Of attention_hopper.h.
+struct HopperAttentionTiles {
+  int groups = 2;      // warpgroups that multiply, of 64 queries each
+  int key_tile = 128;  // keys taken at a time
+  int stages = 2;      // tiles of keys, and of values, in shared memory at once
+  int shared_bytes = 0;
+};
+
+// Nothing where the architecture or the request is not what attention_hopper.h is for.
+std::optional<HopperAttentionTiles> hopper_attention_forward_tiles(const GpuAttentionRequest& request,
+                                                                   const GpuArchitecture& architecture);
 
 // Throws Error(kResource) naming the op and the limit when no tile fits.
 GpuAttentionTiles gpu_attention_forward_tiles(const GpuAttentionRequest& request, const GpuArchitecture& architecture);

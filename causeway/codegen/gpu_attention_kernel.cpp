@@ -49,7 +49,7 @@ class GpuAttentionWriter : public AttentionWriter {
     return [](const SymbolBindings&) { return int64_t{0}; };
   }
 
-  KernelPhase phase(const std::string& name, const GpuAttentionTiles& tiles, const Dim& heads, const Dim& length,
+  KernelPhase phase(const std::string& name, int threads, int shared_bytes, const Dim& heads, const Dim& length,
                     int64_t tile) const {
     KernelPhase result;
     result.function = name;
@@ -57,31 +57,46 @@ class GpuAttentionWriter : public AttentionWriter {
       return batch.evaluate(bindings) * heads.evaluate(bindings) * divide_up(length.evaluate(bindings), tile);
     };
     result.scratch_bytes = no_scratch();
-    result.threads = tiles.waves * target_.architecture().wave_width;
-    result.shared_bytes = tiles.shared_bytes;
+    result.threads = threads;
+    result.shared_bytes = shared_bytes;
     return result;
   }
 
+  int threads(const GpuAttentionTiles& tiles) const { return tiles.waves * target_.architecture().wave_width; }
+
   GeneratedKernel write_forward() {
     read_inputs();
+    if (const auto tiles = hopper_attention_forward_tiles(geometry_request(), target_.architecture())) {
+      return write_forward(
+          "attention_hopper.h", "hopper_attention_forward(problem, task);",
+          fmt::format("static constexpr int kGroups = {};\nstatic constexpr int kStages = {};\n", tiles->groups,
+                      tiles->stages),
+          {.query_tile = 64 * tiles->groups, .key_tile = tiles->key_tile, .shared_bytes = tiles->shared_bytes},
+          128 * (tiles->groups + 1));
+    }
     const GpuAttentionTiles tiles = gpu_attention_forward_tiles(geometry_request(), target_.architecture());
+    return write_forward("attention.h", "gpu_attention_forward(problem, task);", tile_constants(tiles), tiles,
+                         threads(tiles));
+  }
+
+  GeneratedKernel write_forward(const std::string& header, const std::string& call, const std::string& more_constants,
+                                const GpuAttentionTiles& tiles, int threads) {
     bool q = false, k = false, v = false;
     const std::string rows = row_function("q_row", "t", node_.inputs[0], q) +
                              row_function("k_row", "s", node_.inputs[1], k) +
                              row_function("v_row", "s", node_.inputs[2], v);
     const std::string text =
-        problem(tile_constants(tiles) +
+        problem(more_constants +
                     fmt::format("static constexpr int kQueryTile = {};\nstatic constexpr int kKeyTile = {};\n"
                                 "static constexpr bool kDirectQ = {};\nstatic constexpr bool kDirectK = {};\n"
                                 "static constexpr bool kDirectV = {};\n",
                                 tiles.query_tile, tiles.key_tile, q, k, v),
                 rows);
-    std::string source =
-        "#include \"causeway/kernels/attention_block_map.h\"\n"
-        "#include \"causeway/kernels/gpu/attention.h\"\nnamespace {\n" +
-        text + "}\n" + entry("kernel", tiles, tiles.blocks_per_unit, "gpu_attention_forward(problem, task);");
+    std::string source = "#include \"causeway/kernels/attention_block_map.h\"\n#include \"causeway/kernels/gpu/" +
+                         header + "\"\nnamespace {\n" + text + "}\n" +
+                         entry("kernel", threads, tiles.blocks_per_unit, call);
     GeneratedKernel kernel = finish(std::move(source));
-    kernel.phases = {phase("kernel", tiles, query_heads_, query_length_, tiles.query_tile)};
+    kernel.phases = {phase("kernel", threads, tiles.shared_bytes, query_heads_, query_length_, tiles.query_tile)};
     return kernel;
   }
 
@@ -109,13 +124,13 @@ class GpuAttentionWriter : public AttentionWriter {
         text + "}\n";
     std::vector<KernelPhase> phases;
     const auto add_keys = [&](const std::string& name, bool keys, bool values) {
-      source += entry(name, tiles, tiles.key_blocks_per_unit,
+      source += entry(name, threads(tiles), tiles.key_blocks_per_unit,
                       fmt::format("gpu_attention_key_gradient<{}, {}>(problem, task);", keys, values));
-      phases.push_back(phase(name, tiles, kv_heads_, key_length_, tiles.query_tile));
+      phases.push_back(phase(name, threads(tiles), tiles.shared_bytes, kv_heads_, key_length_, tiles.query_tile));
     };
     if (for_queries) {
-      source += entry("kernel_queries", tiles, tiles.blocks_per_unit, "gpu_attention_query_gradient(problem, task);");
-      phases.push_back(phase("kernel_queries", tiles, query_heads_, query_length_, tiles.query_tile));
+      source += entry("kernel_queries", threads(tiles), tiles.blocks_per_unit, "gpu_attention_query_gradient(problem, task);");
+      phases.push_back(phase("kernel_queries", threads(tiles), tiles.shared_bytes, query_heads_, query_length_, tiles.query_tile));
     }
     if (for_keys && for_values && tiles.gradients_together) {
       add_keys("kernel_keys_values", true, true);
@@ -128,9 +143,8 @@ class GpuAttentionWriter : public AttentionWriter {
     return kernel;
   }
 
-  std::string entry(const std::string& name, const GpuAttentionTiles& tiles, int blocks_per_unit,
-                    const std::string& call) {
-    return gpu_kernel(name, tiles.waves * target_.architecture().wave_width, blocks_per_unit) +
+  std::string entry(const std::string& name, int threads, int blocks_per_unit, const std::string& call) {
+    return gpu_kernel(name, threads, blocks_per_unit) +
            "const Problem problem(buffers, sizes);\n" + call + "\n}\n";
   }
 

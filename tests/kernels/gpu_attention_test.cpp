@@ -259,6 +259,78 @@ TEST_P(GpuAttention, DocumentsAndPrefixes) {
   expect_reference(c);
 }
 
+// What runs on warpgroup matrices where there are any (attention_hopper.h): more than one tile of queries and of keys,
+// with ends inside of a tile.
+class WideHeads : public GpuAttention {
+ protected:
+  static AttentionCase wide(int64_t dim, DType dtype = DType::kBF16) {
+    AttentionCase c;
+    c.dtype = dtype;
+    c.batch = 1;
+    c.dim = dim;
+    c.queries = c.keys = 150;
+    c.block = 64;
+    return c;
+  }
+};
+
+TEST_P(WideHeads, FullAndCausal) {
+  for (const int64_t dim : {64, 128}) {
+    AttentionCase c = wide(dim, dim == 64 ? DType::kF16 : DType::kBF16);
+    c.keys = 300;
+    expect_reference(c);
+    c = wide(dim);
+    c.batch = 2;
+    c.heads = 4;
+    c.mask = causal_mask();
+    expect_reference(c);
+  }
+}
+
+TEST_P(WideHeads, MasksAndTheirMaps) {
+  AttentionCase c = wide(64);
+  for (const int64_t block : {24, 32, 64, 128, 256}) {
+    c.block = block;
+    c.mask = window_mask_by_head(20);
+    expect_reference(c);
+  }
+  c.mask = window_mask_by_head(0);  // nothing is seen
+  expect_reference(c);
+  c.mask = prefix_mask(140);
+  expect_reference(c);
+  c.mask = document_mask(c.batch, c.keys);
+  c.captures_documents = true;
+  expect_reference(c);
+}
+
+TEST_P(WideHeads, ScoresLayoutsAndLengths) {
+  AttentionCase biased = wide(64);
+  biased.score = biased_score(biased.heads);
+  biased.captures_slopes = true;
+  expect_reference(biased, one(true, biased.heads));
+  AttentionCase c = wide(128);
+  c.mask = causal_mask();
+  for (const auto layout :
+       {AttentionCase::Layout::kPermuted, AttentionCase::Layout::kSliced, AttentionCase::Layout::kComputed}) {
+    c.layout = layout;
+    expect_reference(c);
+  }
+  AttentionCase grouped = wide(64);
+  grouped.heads = 6;
+  grouped.queries = 1;
+  grouped.keys = 130;
+  expect_reference(grouped);
+  grouped.queries = 129;
+  grouped.keys = 1;
+  expect_reference(grouped);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, WideHeads, testing::ValuesIn(device_specs()), [](const auto& test) {
+  std::string name = test.param;
+  std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
+  return name;
+});
+
 INSTANTIATE_TEST_SUITE_P(Devices, GpuAttention, testing::ValuesIn(device_specs()), [](const auto& test) {
   std::string name = test.param;
   std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
@@ -270,10 +342,11 @@ TEST(GpuAttentionOnTheEmulator, NoRacesAndTheSameBitsForEverySchedule) {
   AttentionCase c;
   c.dtype = DType::kBF16;
   c.mask = causal_mask();
-  c.queries = c.keys = 70;
+  c.queries = c.keys = 150;
+  c.dim = 64;
   const Graph graph = attention_graph(c, nullptr);
   const std::vector<HostTensor> inputs = inputs_of(graph);
-  for (const char* processor : {"sm_80", "gfx90a"}) {
+  for (const char* processor : {"sm_80", "sm_90a", "gfx90a"}) {
     std::vector<std::vector<HostTensor>> results;
     for (const uint64_t seed : {1, 2}) {
       EmulatorOptions options;

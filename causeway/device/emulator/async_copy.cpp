@@ -22,6 +22,10 @@ std::vector<std::byte>& AsyncView::view(int block_rank) {
 
 void AsyncView::stored(int offset, int bytes) {
   reports_stores_ = true;
+  copied(offset, bytes);
+}
+
+void AsyncView::copied(int offset, int bytes) {
   int& length = stores_[{host_.block_rank(), host_.thread()}][offset];
   length = std::max(length, bytes);
 }
@@ -29,11 +33,12 @@ void AsyncView::stored(int offset, int bytes) {
 void AsyncView::publish() {
   const int rank = host_.block_rank();
   const std::span<const std::byte> shared = host_.shared(rank);
+  auto& stores = stores_[{rank, host_.thread()}];
   if (!reports_stores_) {
     std::copy(shared.begin(), shared.end(), view(rank).begin());
+    stores.clear();
     return;
   }
-  auto& stores = stores_[{rank, host_.thread()}];
   for (const auto& [offset, bytes] : stores) written(rank, offset, bytes);
   stores.clear();
 }
@@ -58,6 +63,8 @@ void ThreadCopies::apply(const Copy& copy) {
   } else {
     std::memset(copy.shared, 0, kCopyBytes);
   }
+  const auto offset = static_cast<const std::byte*>(copy.shared) - host_.shared(host_.block_rank()).data();
+  view_.copied(static_cast<int>(offset), kCopyBytes);
 }
 
 void ThreadCopies::copy_16(void* shared, const void* global, bool valid) {

@@ -30,6 +30,8 @@ class AsyncView {
 
   // The running thread stores to its block's shared memory.
   void stored(int offset, int bytes);
+  // A copy of the running thread's has ended there: to be published like a store.
+  void copied(int offset, int bytes);
   void publish();  // fence_async_shared()
   // The engine itself wrote these bytes of that block.
   void written(int block_rank, int offset, int bytes);
@@ -48,7 +50,7 @@ class AsyncView {
 // cp.async.
 class ThreadCopies {
  public:
-  explicit ThreadCopies(AsyncHost& host) : host_(host) {}
+  ThreadCopies(AsyncHost& host, AsyncView& view) : host_(host), view_(view) {}
 
   void copy_16(void* shared, const void* global, bool valid);
   void commit();
@@ -64,10 +66,11 @@ class ThreadCopies {
     std::vector<Copy> open;
     std::deque<std::vector<Copy>> groups;
   };
-  static void apply(const Copy& copy);
+  void apply(const Copy& copy);
   Thread& current() { return threads_[{host_.block_rank(), host_.thread()}]; }
 
   AsyncHost& host_;
+  AsyncView& view_;
   std::map<std::pair<int, int>, Thread> threads_;
 };
 

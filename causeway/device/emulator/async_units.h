@@ -12,7 +12,7 @@ struct AsyncUnits {
   explicit AsyncUnits(AsyncHost& host)
       : view(host),
         barriers(host),
-        copies(host),
+        copies(host, view),
         tensors(host, effects, barriers, view),
         warpgroups(host, effects, view) {}
 
