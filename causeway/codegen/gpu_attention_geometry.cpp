@@ -16,6 +16,11 @@ int row_bytes(const GpuAttentionRequest& request) { return padded(request.head_d
 
 bool whole(int64_t a, int64_t b) { return a % b == 0 || b % a == 0; }
 
+bool fits_hopper_attention(const GpuAttentionRequest& request, const GpuArchitecture& architecture) {
+  return architecture.has_warpgroup_matrix && request.operand_bytes == 2 &&
+         (request.head_dim == 64 || request.head_dim == 128);
+}
+
 [[noreturn]] void refuse(const GpuAttentionRequest& request, const GpuArchitecture& architecture) {
   throw Error(
       ErrorKind::kResource,
@@ -29,13 +34,24 @@ bool whole(int64_t a, int64_t b) { return a % b == 0 || b % a == 0; }
 
 std::optional<HopperAttentionTiles> hopper_attention_forward_tiles(const GpuAttentionRequest& request,
                                                                    const GpuArchitecture& architecture) {
-  if (!architecture.has_warpgroup_matrix || request.operand_bytes != 2) return std::nullopt;
-  if (request.head_dim != 64 && request.head_dim != 128) return std::nullopt;
+  if (!fits_hopper_attention(request, architecture)) return std::nullopt;
   HopperAttentionTiles tiles;
   if (request.head_dim == 64) tiles.stages = 3;
   const int row = static_cast<int>(request.head_dim) * 2;
-  // As attention_hopper::Shared: queries, rings of keys and values, barriers, notes and plan.
+  // As attention_hopper::ForwardShared: queries, rings of keys and values, barriers, notes and plan.
   tiles.shared_bytes = (64 * tiles.groups + 2 * tiles.stages * tiles.key_tile) * row + 8 + tiles.stages * (4 * 8 + 8) + 128;
+  return tiles;
+}
+
+std::optional<HopperAttentionGradientTiles> hopper_attention_gradient_tiles(const GpuAttentionRequest& request,
+                                                                            const GpuArchitecture& architecture) {
+  if (!fits_hopper_attention(request, architecture)) return std::nullopt;
+  HopperAttentionGradientTiles tiles;
+  if (request.head_dim == 64) tiles.stages = 3;
+  const int row = static_cast<int>(request.head_dim) * 2;
+  // As attention_hopper::GradientShared: own lines, others and their statistics, barriers, notes and plan.
+  tiles.shared_bytes = 2 * (64 * tiles.groups + tiles.stages * tiles.tile) * row + tiles.stages * 2 * tiles.tile * 4 +
+                       8 + tiles.stages * (2 * 8 + 16) + 128;
   return tiles;
 }
 

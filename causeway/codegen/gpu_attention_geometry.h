@@ -44,6 +44,17 @@ struct HopperAttentionTiles {
 std::optional<HopperAttentionTiles> hopper_attention_forward_tiles(const GpuAttentionRequest& request,
                                                                    const GpuArchitecture& architecture);
 
+// Of attention_hopper_gradient.h.
+struct HopperAttentionGradientTiles {
+  int groups = 2;  // warpgroups that multiply, of 64 lines each
+  int tile = 64;   // others taken at a time
+  int stages = 2;  // of tiles
+  int shared_bytes = 0;
+};
+
+std::optional<HopperAttentionGradientTiles> hopper_attention_gradient_tiles(const GpuAttentionRequest& request,
+                                                                            const GpuArchitecture& architecture);
+
 // Throws Error(kResource) naming the op and the limit when no tile fits.
 GpuAttentionTiles gpu_attention_forward_tiles(const GpuAttentionRequest& request, const GpuArchitecture& architecture);
 GpuAttentionTiles gpu_attention_backward_tiles(const GpuAttentionRequest& request, const GpuArchitecture& architecture);

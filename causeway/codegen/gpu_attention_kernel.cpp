@@ -100,39 +100,73 @@ class GpuAttentionWriter : public AttentionWriter {
     return kernel;
   }
 
+  // How a direction of the gradient is written: by which functions, in which pieces.
+  struct GradientPlan {
+    std::string header, functions;  // functions + "query_gradient", "key_gradient"
+    std::string constants;
+    int threads = 0, shared_bytes = 0;
+    int lines = 0;  // of a block
+    int blocks_per_unit = 1, key_blocks_per_unit = 1;
+    bool gradients_together = true;
+  };
+
+  GradientPlan gradient_plan() const {
+    if (const auto tiles = hopper_attention_gradient_tiles(geometry_request(), target_.architecture())) {
+      return {.header = "attention_hopper_gradient.h",
+              .functions = "hopper_attention_",
+              .constants = fmt::format("static constexpr int kGroups = {};\nstatic constexpr int kGradientStages = {};\n"
+                                       "static constexpr int kGradientTile = {};\n",
+                                       tiles->groups, tiles->stages, tiles->tile),
+              .threads = 128 * (tiles->groups + 1),
+              .shared_bytes = tiles->shared_bytes,
+              .lines = 64 * tiles->groups};
+    }
+    const GpuAttentionTiles tiles = gpu_attention_backward_tiles(geometry_request(), target_.architecture());
+    return {.header = "attention_gradient.h",
+            .functions = "gpu_attention_",
+            .constants = tile_constants(tiles) + fmt::format("static constexpr int kGradientTile = {};\n", tiles.key_tile),
+            .threads = threads(tiles),
+            .shared_bytes = tiles.shared_bytes,
+            .lines = tiles.query_tile,
+            .blocks_per_unit = tiles.blocks_per_unit,
+            .key_blocks_per_unit = tiles.key_blocks_per_unit,
+            .gradients_together = tiles.gradients_together};
+  }
+
   GeneratedKernel write_backward() {
     read_inputs();
-    const GpuAttentionTiles tiles = gpu_attention_backward_tiles(geometry_request(), target_.architecture());
+    const GradientPlan plan = gradient_plan();
     bool q = false, k = false, v = false, gradient = false;
     const std::string rows = row_function("q_row", "t", node_.inputs[0], q) +
                              row_function("k_row", "s", node_.inputs[1], k) +
                              row_function("v_row", "s", node_.inputs[2], v) +
                              row_function("out_gradient_row", "t", node_.inputs[3], gradient);
     const std::string text =
-        problem(tile_constants(tiles) +
-                    fmt::format("static constexpr int kGradientTile = {};\nstatic constexpr bool kDirectQ = {};\n"
-                                "static constexpr bool kDirectK = {};\nstatic constexpr bool kDirectV = {};\n"
-                                "static constexpr bool kDirectGradient = {};\n",
-                                tiles.key_tile, q, k, v, gradient),
+        problem(plan.constants + fmt::format("static constexpr bool kDirectQ = {};\n"
+                                             "static constexpr bool kDirectK = {};\nstatic constexpr bool kDirectV = {};\n"
+                                             "static constexpr bool kDirectGradient = {};\n",
+                                             q, k, v, gradient),
                 rows);
     const int32_t node = request_.members.front().node;
     const bool for_queries = is_member({node, 0});
     const bool for_keys = is_member({node, 1}), for_values = is_member({node, 2});
     std::string source =
         "#include \"causeway/kernels/attention_block_map.h\"\n"
-        "#include \"causeway/kernels/gpu/attention_gradient.h\"\nnamespace {\n" +
-        text + "}\n";
+        "#include \"causeway/kernels/gpu/" +
+        plan.header + "\"\nnamespace {\n" + text + "}\n";
     std::vector<KernelPhase> phases;
     const auto add_keys = [&](const std::string& name, bool keys, bool values) {
-      source += entry(name, threads(tiles), tiles.key_blocks_per_unit,
-                      fmt::format("gpu_attention_key_gradient<{}, {}>(problem, task);", keys, values));
-      phases.push_back(phase(name, threads(tiles), tiles.shared_bytes, kv_heads_, key_length_, tiles.query_tile));
+      source += entry(name, plan.threads, plan.key_blocks_per_unit,
+                      fmt::format("{}key_gradient<{}, {}>(problem, task);", plan.functions, keys, values));
+      phases.push_back(phase(name, plan.threads, plan.shared_bytes, kv_heads_, key_length_, plan.lines));
     };
     if (for_queries) {
-      source += entry("kernel_queries", threads(tiles), tiles.blocks_per_unit, "gpu_attention_query_gradient(problem, task);");
-      phases.push_back(phase("kernel_queries", threads(tiles), tiles.shared_bytes, query_heads_, query_length_, tiles.query_tile));
+      source += entry("kernel_queries", plan.threads, plan.blocks_per_unit,
+                      plan.functions + "query_gradient(problem, task);");
+      phases.push_back(
+          phase("kernel_queries", plan.threads, plan.shared_bytes, query_heads_, query_length_, plan.lines));
     }
-    if (for_keys && for_values && tiles.gradients_together) {
+    if (for_keys && for_values && plan.gradients_together) {
       add_keys("kernel_keys_values", true, true);
     } else {
       if (for_keys) add_keys("kernel_keys", true, false);

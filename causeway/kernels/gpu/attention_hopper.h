@@ -25,21 +25,6 @@ struct ForwardShared {
   uint8_t plan[kPlannedTiles];  // of the next tiles, as TileNote::kinds
 };
 
-// Which queries a block has.
-template <class P>
-struct QueryPlace {
-  int64_t first, b, h, kv_head;
-  CAUSEWAY_INLINE QueryPlace(const P& p, int task, int lines) {
-    const int64_t heads = p.batch * p.query_heads;
-    const int64_t tiles = (p.query_length + lines - 1) / lines;
-    // Later queries see more keys under a causal mask: they start first.
-    first = (tiles - 1 - task / heads) * lines;
-    b = task % heads / p.query_heads;
-    h = task % heads % p.query_heads;
-    kv_head = h / (p.query_heads / p.kv_heads);
-  }
-};
-
 template <class P>
 class ForwardCopier : Copier<P> {
   using Base = Copier<P>;

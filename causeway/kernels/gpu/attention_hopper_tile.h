@@ -18,6 +18,15 @@ CAUSEWAY_INLINE T* tile_piece(T* tile, int lines, int line, int piece) {
   return tile + (piece / 8 * lines + line) * 64 + ((piece % 8) ^ (line % 8)) * 8;
 }
 
+// A descriptor that the compiler does not keep, with all that follows from it, in registers over a whole loop.
+CAUSEWAY_INLINE uint64_t tile_descriptor(const void* tile, int leading_bytes) {
+  uint64_t descriptor = matrix_descriptor(tile, leading_bytes, 1024, 128);
+#if !defined(CAUSEWAY_EMULATOR)
+  asm volatile("" : "+l"(descriptor));
+#endif
+  return descriptor;
+}
+
 // Descriptors count 16 bytes: the one of a tile's lines moved by `columns` along k, and by `rows` of k where the tile
 // is transposed.
 template <int kLines>
@@ -42,6 +51,21 @@ struct Ring {
 // otherwise.
 constexpr int kind_of(int kinds, int group) { return kinds >> 2 * group & 3; }
 
+// Which queries a block has.
+template <class P>
+struct QueryPlace {
+  int64_t first, b, h, kv_head;
+  CAUSEWAY_INLINE QueryPlace(const P& p, int task, int lines) {
+    const int64_t heads = p.batch * p.query_heads;
+    const int64_t tiles = (p.query_length + lines - 1) / lines;
+    // Later queries see more keys under a causal mask: they start first.
+    first = (tiles - 1 - task / heads) * lines;
+    b = task % heads / p.query_heads;
+    h = task % heads % p.query_heads;
+    kv_head = h / (p.query_heads / p.kv_heads);
+  }
+};
+
 constexpr int kPlannedTiles = 128;
 
 // A tile of the others, as the copying warpgroup describes it.
@@ -50,7 +74,9 @@ struct TileNote {
   int32_t kinds;  // two bits for each warpgroup
 };
 
+// Once for each wave, when all of its lanes have read what the barrier guards.
 CAUSEWAY_INLINE void release(TransferBarrier* barrier) {
+  wave_barrier();
   if (lane_index() == 0) barrier_arrive(barrier);
 }
 
@@ -156,8 +182,8 @@ CAUSEWAY_INLINE void pack(const float (&values)[kColumns / 2], uint32_t (&packed
 // c (+)= A B^T: 64 lines of `a`, a tile of kLinesA lines, from `first` on; all kLinesB lines of `b`.
 template <class P, int kLinesA, int kLinesB, class T>
 CAUSEWAY_INLINE void multiply_lines(float (&c)[kLinesB / 2], T* a, int first, T* b) {
-  const uint64_t left = matrix_descriptor(a + first * 64, kLinesA * 128, 1024, 128);
-  const uint64_t right = matrix_descriptor(b, kLinesB * 128, 1024, 128);
+  const uint64_t left = tile_descriptor(a + first * 64, kLinesA * 128);
+  const uint64_t right = tile_descriptor(b, kLinesB * 128);
 #pragma clang loop unroll(full)
   for (int d = 0; d < P::kHeadDim; d += 16)
     warpgroup_multiply_add<T, kLinesB, false, false>(c, left + columns_further<kLinesA>(d),
@@ -167,7 +193,7 @@ CAUSEWAY_INLINE void multiply_lines(float (&c)[kLinesB / 2], T* a, int first, T*
 // c += W B: packed weights of kLines columns, all kLines lines of `b`.
 template <class P, int kLines, class T>
 CAUSEWAY_INLINE void multiply_weights(float (&c)[P::kHeadDim / 2], const uint32_t (&weights)[kLines / 16][4], T* b) {
-  const uint64_t right = matrix_descriptor(b, kLines * 128, 1024, 128);
+  const uint64_t right = tile_descriptor(b, kLines * 128);
 #pragma clang loop unroll(full)
   for (int step = 0; step < kLines / 16; ++step)
     warpgroup_multiply_add<T, P::kHeadDim, true>(c, weights[step], right + rows_further(16 * step), true);
