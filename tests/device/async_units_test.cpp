@@ -67,7 +67,7 @@ struct Units {
   OneThread host;
   AsyncView view{host};
   TransferBarriers barriers{host};
-  ThreadCopies copies{host};
+  ThreadCopies copies{host, view};
   TensorCopies tensors{host, host.effects, barriers, view};
   WarpgroupUnit warpgroups{host, host.effects, view};
 };
@@ -291,6 +291,22 @@ TEST(AsyncView, WithReportedStoresAFenceIsItsThreads) {
   units.view.publish();
   EXPECT_NE(check().find("a reader reads shared memory 0x10"), std::string::npos);
   units.host.thread_index = 0;
+  units.view.publish();
+  EXPECT_EQ(check(), "no failure");
+}
+
+// A copy is a store of the moment at which it ends, however early it was asked for.
+TEST(AsyncView, CopiesArePublishedByAFenceAfterTheirEnd) {
+  alignas(16) static std::array<uint32_t, 64> from{};
+  Units units;
+  from.fill(7);
+  const auto check = [&] { return failure([&] { units.view.check(0, 0, 256, "a reader"); }); };
+  units.view.stored(512, 4);  // stores are reported
+  for (int i = 0; i < 16; ++i) units.copies.copy_16(units.shared(16 * i), from.data() + 4 * i, true);
+  units.copies.commit();
+  units.view.publish();
+  units.copies.wait(0);
+  EXPECT_NE(check().find("where ordinary stores wrote after the last fence_async_shared()"), std::string::npos);
   units.view.publish();
   EXPECT_EQ(check(), "no failure");
 }

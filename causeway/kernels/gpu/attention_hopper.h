@@ -182,7 +182,7 @@ class Forward {
   }
 
   CAUSEWAY_INLINE void modify(float (&scores)[kScores], int32_t key, bool masked) const {
-    const int32_t line = static_cast<int32_t>(first_line_) + warpgroup_row(0), other = key + warpgroup_column(0);
+    const int32_t line = first_line_ + warpgroup_row(0), other = key + warpgroup_column(0);
 #pragma clang loop unroll(full)
     for (int i = 0; i < kScores; ++i) {
       scores[i] = attention_tile::modified_score(p, scores[i], at_.b, at_.h, line + (i & 2) * 4,
@@ -217,7 +217,7 @@ class Forward {
   const QueryPlace<P>& at_;
   ForwardShared<P>& shared_;
   int group_;
-  int64_t first_line_;
+  int32_t first_line_;
 };
 
 }  // namespace attention_hopper

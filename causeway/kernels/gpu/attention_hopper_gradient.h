@@ -149,8 +149,8 @@ class QueryGradient {
   static constexpr int kLines = GradientShared<P>::kLines, kOthers = P::kGradientTile;
 
  public:
-  CAUSEWAY_INLINE QueryGradient(const P& problem, GradientShared<P>& shared, int group, int64_t b, int64_t h,
-                                int64_t first_query)
+  CAUSEWAY_INLINE QueryGradient(const P& problem, GradientShared<P>& shared, int group, int32_t b, int32_t h,
+                                int32_t first_query)
       : p(problem), shared_(shared), group_(group), b_(b), h_(h), first_line_(first_query + 64 * group) {}
 
   CAUSEWAY_INLINE void run() {
@@ -207,7 +207,7 @@ class QueryGradient {
   template <bool kPositions>
   CAUSEWAY_INLINE void differentiate(float (&scores)[kOthers / 2], const float (&dweights)[kOthers / 2],
                                      const float (&shift)[2], const float (&delta)[2], int32_t key, bool masked) const {
-    const int32_t line = static_cast<int32_t>(first_line_) + warpgroup_row(0), other = key + warpgroup_column(0);
+    const int32_t line = first_line_ + warpgroup_row(0), other = key + warpgroup_column(0);
 #pragma clang loop unroll(full)
     for (int i = 0; i < kOthers / 2; ++i) {
       const int slot = (i & 2) / 2;
@@ -221,8 +221,7 @@ class QueryGradient {
 
   const P& p;
   GradientShared<P>& shared_;
-  int group_;
-  int64_t b_, h_, first_line_;
+  int32_t group_, b_, h_, first_line_;
 };
 
 // A warpgroup of the keys' launch: 64 keys.
@@ -232,8 +231,8 @@ class KeyGradient {
   static constexpr int kLines = GradientShared<P>::kLines, kOthers = P::kGradientTile;
 
  public:
-  CAUSEWAY_INLINE KeyGradient(const P& problem, GradientShared<P>& shared, int group, int64_t b, int64_t kv_head,
-                              int64_t first_key)
+  CAUSEWAY_INLINE KeyGradient(const P& problem, GradientShared<P>& shared, int group, int32_t b, int32_t kv_head,
+                              int32_t first_key)
       : p(problem), shared_(shared), group_(group), b_(b), kv_head_(kv_head), first_line_(first_key + 64 * group) {}
 
   CAUSEWAY_INLINE void run() {
@@ -298,7 +297,7 @@ class KeyGradient {
   CAUSEWAY_INLINE void differentiate(float (&scores)[kOthers / 2], float (&dweights)[kOthers / 2],
                                      const float (&statistics)[2][kOthers], const QueryTileNote& note,
                                      bool masked) const {
-    const int32_t line = static_cast<int32_t>(first_line_) + warpgroup_row(0);
+    const int32_t line = first_line_ + warpgroup_row(0);
 #pragma clang loop unroll(full)
     for (int i = 0; i < kOthers / 2; ++i) {
       const int other = warpgroup_column(0) + i / 4 * 8 + (i & 1);
@@ -314,8 +313,7 @@ class KeyGradient {
 
   const P& p;
   GradientShared<P>& shared_;
-  int group_;
-  int64_t b_, kv_head_, first_line_;
+  int32_t group_, b_, kv_head_, first_line_;
 };
 
 template <class P>
@@ -357,9 +355,8 @@ CAUSEWAY_INLINE void hopper_attention_key_gradient(const P& p, int task) {
   using namespace attention_hopper;
   GradientShared<P>& shared = begin_gradient<P>();
   // The first keys are seen by the most queries under a causal mask: they start first.
-  const int64_t heads = p.batch * p.kv_heads;
-  const int64_t first_key = task / heads * (64 * P::kGroups);
-  const int64_t b = task % heads / p.kv_heads, kv_head = task % heads % p.kv_heads;
+  const auto heads = static_cast<int32_t>(p.kv_heads), all = static_cast<int32_t>(p.batch) * heads;
+  const int32_t first_key = task / all * (64 * P::kGroups), b = task % all / heads, kv_head = task % all % heads;
   if (thread_index() < 128) {
     if constexpr (P::kGroups == 2) registers_decrease<56>();
     GradientCopier<P>(p, shared).run_for_keys(b, kv_head, first_key);

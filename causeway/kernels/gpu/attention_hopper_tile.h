@@ -54,15 +54,15 @@ constexpr int kind_of(int kinds, int group) { return kinds >> 2 * group & 3; }
 // Which queries a block has.
 template <class P>
 struct QueryPlace {
-  int64_t first, b, h, kv_head;
+  int32_t first, b, h, kv_head;
   CAUSEWAY_INLINE QueryPlace(const P& p, int task, int lines) {
-    const int64_t heads = p.batch * p.query_heads;
-    const int64_t tiles = (p.query_length + lines - 1) / lines;
+    const auto heads = static_cast<int32_t>(p.query_heads), all = static_cast<int32_t>(p.batch) * heads;
+    const auto tiles = static_cast<int32_t>((p.query_length + lines - 1) / lines);
     // Later queries see more keys under a causal mask: they start first.
-    first = (tiles - 1 - task / heads) * lines;
-    b = task % heads / p.query_heads;
-    h = task % heads % p.query_heads;
-    kv_head = h / (p.query_heads / p.kv_heads);
+    first = (tiles - 1 - task / all) * lines;
+    b = task % all / heads;
+    h = task % all % heads;
+    kv_head = h / (heads / static_cast<int32_t>(p.kv_heads));
   }
 };
 
