@@ -229,12 +229,11 @@ class GpuColumnReduceWriter : public KernelWriter {
       body += fmt::format("{} sums{}[{}];\n{}sums{}[{}] = {};\n}}\n", sum.type, i, lanes_, lanes, i, lane, sum.initial);
       takes += sum.take_element(fmt::format("sums{}[{}]", i, lane), inputs_[i]);
       const std::string value = fmt::format("sums{}[{}]", i, lane);
-      results += fmt::format("reduce_rows<{}, {}, {}>(sums{}, {}());\nif (y == 0 && vector < {}) {{\n{}", block_columns_,
-                             block_rows_, lanes_, i, sum.operation, vectors, lanes) +
-                 (parts_ == 1
-                      ? fmt::format("{}[{}] = {};\n", out[i], target_, to_storage(dtype, sum.result(value)))
-                      : fmt::format("partials[({} + part) * {} + outer * {} + vector * {} + {}] = {};\n",
-                                    static_cast<int64_t>(i) * parts_, count, inner, lanes_, lane, value)) +
+      results += fmt::format("reduce_rows<{}, {}, {}>(sums{}, {}());\nif (y == 0 && vector < {}) {{\n{}",
+                             block_columns_, block_rows_, lanes_, i, sum.operation, vectors, lanes) +
+                 (parts_ == 1 ? fmt::format("{}[{}] = {};\n", out[i], target_, to_storage(dtype, sum.result(value)))
+                              : fmt::format("partials[({} + part) * {} + outer * {} + vector * {} + {}] = {};\n",
+                                            static_cast<int64_t>(i) * parts_, count, inner, lanes_, lane, value)) +
                  "}\n}\n";
     }
     body += fmt::format(
@@ -246,11 +245,10 @@ class GpuColumnReduceWriter : public KernelWriter {
     std::string finish_body;
     if (parts_ > 1) {
       // A block takes 32 neighbouring results; its rows of threads share the parts.
-      finish_body = open_workspace +
-                    fmt::format(
-                        "const {0} place = static_cast<{0}>(task) * 32 + thread_index() % 32;\n"
-                        "const {0} result = place < {1} ? place : 0;\n",
-                        index_type_, count);
+      finish_body = open_workspace + fmt::format(
+                                         "const {0} place = static_cast<{0}>(task) * 32 + thread_index() % 32;\n"
+                                         "const {0} result = place < {1} ? place : 0;\n",
+                                         index_type_, count);
       for (size_t i = 0; i < reductions_.size(); ++i) {
         const GpuAccumulator sum = accumulator(i);
         const DType dtype = graph_.dtype(reductions_[i]);
@@ -263,9 +261,8 @@ class GpuColumnReduceWriter : public KernelWriter {
             sum.take_partial("sums[0]", "partial"), sum.operation, out[i], static_cast<int64_t>(i) * parts_);
       }
     }
-    std::string source =
-        "#include \"causeway/kernels/gpu/lanes.h\"\n#include \"causeway/kernels/gpu/reduce.h\"\n" +
-        gpu_kernel("kernel", kLoopThreads) + prologue() + body + "}\n";
+    std::string source = "#include \"causeway/kernels/gpu/lanes.h\"\n#include \"causeway/kernels/gpu/reduce.h\"\n" +
+                         gpu_kernel("kernel", kLoopThreads) + prologue() + body + "}\n";
     if (parts_ > 1) source += gpu_kernel("kernel_finish", kLoopThreads) + prologue() + finish_body + "}\n";
     GeneratedKernel kernel = finish(source);
     int bytes = 1;  // of a running result

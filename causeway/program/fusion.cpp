@@ -353,7 +353,8 @@ class Fuser {
     return true;
   }
 
-  // A sum over rows and the values that are computed from the same tensors, or several such sums, in one pass over them.
+  // A sum over rows and the values that are computed from the same tensors, or several such sums, in one pass over
+  // them.
   bool join_column_reduce(size_t k, const KernelRequest& lone, const std::vector<Value>& reads) {
     const KernelRequest& kernel = kernels_[k];
     if (kernel.members.size() >= kMostColumnMembers) return false;
@@ -371,8 +372,6 @@ class Fuser {
     for (const KernelRequest* request : {&kernel, &lone})
       if (request->kind != KernelKind::kColumnReduce && request->kind != KernelKind::kLoop) return false;
     const Dim count = element_count(shape);
-    const std::set<Value> wanted = large_reads(members.front(), count);
-    if (wanted.empty()) return false;
     for (const Value member : members) {
       const Node& node = graph_.node(member);
       if (is_sum(member)) {
@@ -384,10 +383,13 @@ class Fuser {
         // What a sum over a row reads as well belongs to that kernel.
         return false;
       }
-      if (large_reads(member, count) != wanted) return false;
-    }
-    for (const Value member : members)
       if (std::find(reads.begin(), reads.end(), member) != reads.end() || reads_[k].contains(member)) return false;
+    }
+    // One of the two reads nothing more than the other.
+    const std::set<Value> of_lone(reads.begin(), reads.end());
+    if (of_lone.empty() || !(std::includes(reads_[k].begin(), reads_[k].end(), of_lone.begin(), of_lone.end()) ||
+                             std::includes(of_lone.begin(), of_lone.end(), reads_[k].begin(), reads_[k].end())))
+      return false;
     KernelRequest joined;
     joined.kind = KernelKind::kColumnReduce;
     joined.members = std::move(members);
@@ -396,14 +398,6 @@ class Fuser {
     kernel_of_[lone.members.front()] = k;
     reads_[k].insert(reads.begin(), reads.end());
     return true;
-  }
-
-  // The tensors of `count` elements that computing the value reads.
-  std::set<Value> large_reads(Value value, const Dim& count) const {
-    std::set<Value> large;
-    for (const Value read : leaves(value))
-      if (element_count(graph_.shape(read)) == count) large.insert(read);
-    return large;
   }
 
   // Joins a kernel that comes before some of the inputs, by moving that kernel to the end, where nothing waits for it.
