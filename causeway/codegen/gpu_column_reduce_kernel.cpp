@@ -1,6 +1,7 @@
-// A reduction whose input's last axis is kept, on GPUs: the threads of a block are rows of neighbouring columns; each
+// Reductions whose input's last axis is kept, on GPUs: the threads of a block are rows of neighbouring columns; each
 // walks its share of the reduced elements, and the rows are then added up in order. Long reductions are cut into parts
-// that a second launch adds up.
+// that a second launch adds up. A request may have several reductions of one shape over the same axes, and elementwise
+// values of that shape, which are stored on the way.
 #include <algorithm>
 
 #include "causeway/base/error.h"
@@ -22,21 +23,23 @@ class GpuColumnReduceWriter : public KernelWriter {
   using KernelWriter::KernelWriter;
 
   GeneratedKernel write() {
-    const Node& node = graph_.node(request_.members.front());
+    for (const Value member : request_.members)
+      (op_info(graph_.node(member).op).kind == OpKind::kReduce ? reductions_ : elements_).push_back(member);
+    const Node& node = graph_.node(reductions_.front());
     index_type_ = gpu_index_type(graph_, materialized_, request_);
     measure(node);
     axes_ = {{outer_, Group::kOuter}, {reduced_, Group::kReduced}, {inner_, Group::kColumn}};
     do {
       reset();
-      write_body(node);
+      write_body();
     } while (cut_wanted_axis());
     cut_lanes();
     do {
       reset();
-      write_body(node);
+      write_body();
     } while (cut_wanted_axis());
     plan();
-    return assemble(node);
+    return assemble();
   }
 
   void want_split(int variable, const Dim& inner) override {
@@ -115,7 +118,8 @@ class GpuColumnReduceWriter : public KernelWriter {
     return linear;
   }
 
-  void write_body(const Node& node) {
+  void write_body() {
+    const Node& node = graph_.node(reductions_.front());
     const Shape& shape = graph_.shape(node.inputs[0]);
     ExpressionEmitter emitter(graph_, *this, variables_, symbols_);
     emitter.set_index_type(index_type_);
@@ -139,10 +143,25 @@ class GpuColumnReduceWriter : public KernelWriter {
       at.insert(at.end(), inner_at.begin(), inner_at.end());
       position.multi = at;
     }
-    element_ = emitter.emit(node.inputs[0], position).name;
+    std::string arrays, updates;
+    stores_.clear();
+    for (size_t i = 0; i < elements_.size(); ++i) {
+      CAUSEWAY_CHECK(adjacent_, "elements are stored in the order of the input");
+      const DType dtype = graph_.dtype(elements_[i]);
+      const std::string name = emitter.define(elements_[i], position).name;
+      const std::string lane = variables_[static_cast<size_t>(axis_variables_.back())].name;
+      arrays += fmt::format("{} v{}[{}];\n", storage_type(dtype), i, lanes_);
+      updates += fmt::format("v{}[{}] = {};\n", i, lane, to_storage(dtype, name));
+      Index first = *position.linear;
+      std::erase_if(first.terms, [&](const Index::Term& term) { return term.variable == axis_variables_.back(); });
+      stores_ += fmt::format("store_lanes({} + ({}), v{});\n", pointer(elements_[i]), emitter.index_text(first), i);
+    }
+    inputs_.clear();
+    for (const Value reduction : reductions_)
+      inputs_.push_back(emitter.emit(graph_.node(reduction).inputs[0], position).name);
     top_ = emitter.take_statements(0) + "\v" + emitter.take_statements(kThreadDepth);
-    reduced_text_ = emitter.take_statements(kReducedDepth);
-    lane_text_ = emitter.take_statements(kLaneDepth);
+    reduced_text_ = emitter.take_statements(kReducedDepth) + arrays;
+    lane_text_ = emitter.take_statements(kLaneDepth) + updates;
     target_ = emitter.index_text(add(scale(outer, inner_), column));
   }
 
@@ -168,24 +187,27 @@ class GpuColumnReduceWriter : public KernelWriter {
     return gpu_axis_variables(index_type_, running, names);
   }
 
-  GeneratedKernel assemble(const Node& node) {
-    const Value member = request_.members.front();
-    const DType dtype = graph_.dtype(member);
-    const GpuAccumulator accumulator(node.op, dtype);
+  GpuAccumulator accumulator(size_t reduction) const {
+    const Value member = reductions_[reduction];
+    return {graph_.node(member).op, graph_.dtype(member)};
+  }
+
+  GeneratedKernel assemble() {
     const std::string lane = variables_[static_cast<size_t>(axis_variables_.back())].name;
     const std::string lanes = gpu_lane_loop(lane, lanes_);
-    const std::string out = pointer(member);
+    std::vector<std::string> out;
+    for (const Value reduction : reductions_) out.push_back(pointer(reduction));
     const size_t workspace = arguments_.size();
+    const std::string vectors = symbols_.text(vectors_), reduced = symbols_.text(reduced_),
+                      outer = symbols_.text(outer_), inner = symbols_.text(inner_);
+    const std::string count = fmt::format("{} * {}", outer, inner);  // of results
     std::string open_workspace;
     if (parts_ > 1) {
       arguments_.push_back({KernelArgument::Kind::kWorkspace, {}, true});
-      open_workspace = fmt::format("auto* partials = {};\n", buffer_pointer(accumulator.type, workspace));
+      const std::string type = accumulator(0).type;
+      open_workspace = fmt::format("auto* partials = {};\n", buffer_pointer(type, workspace));
     }
     const size_t mark = top_.find('\v');
-    const std::string vectors = symbols_.text(vectors_), reduced = symbols_.text(reduced_),
-                      outer = symbols_.text(outer_), inner = symbols_.text(inner_);
-    const std::string store = fmt::format("{}[{}] = {};\n", out, target_,
-                                          to_storage(dtype, accumulator.result(fmt::format("sums[{}]", lane))));
     std::string body = open_workspace + top_.substr(0, mark);
     body += fmt::format(
         "const int x = thread_index() % {0}, y = thread_index() / {0};\n"
@@ -198,43 +220,56 @@ class GpuColumnReduceWriter : public KernelWriter {
     body += top_.substr(mark + 1);
     body += fmt::format(
         "const {0} part_steps = ({1} + {2}) / {3};\nconst {0} part_end = (part + 1) * part_steps;\n"
-        "const {0} last = part_end < {1} ? part_end : {1};\n"
-        "{4} sums[{5}];\n{6}sums[{7}] = {8};\n}}\n"
-        "#pragma clang loop unroll_count(4)\nfor ({0} step = part * part_steps + y; step < last; step += {9}) {{\n",
-        index_type_, reduced, parts_ - 1, parts_, accumulator.type, lanes_, lanes, lane, accumulator.initial,
-        block_rows_);
-    body += group_variables(Group::kReduced, "step") + reduced_text_ + lanes + lane_text_ +
-            accumulator.take_element(fmt::format("sums[{}]", lane), element_) + "}\n}\n";
-    body += fmt::format("reduce_rows<{}, {}, {}>(sums, {}());\nif (y != 0 || vector >= {}) return;\n", block_columns_,
-                        block_rows_, lanes_, accumulator.operation, vectors);
-    body += lanes +
-            (parts_ == 1 ? store
-                         : fmt::format("partials[part * {0} * {1} + outer * {1} + vector * {2} + {3}] = "
-                                       "sums[{3}];\n",
-                                       outer, inner, lanes_, lane)) +
-            "}\n";
+        "const {0} last = part_end < {1} ? part_end : {1};\n",
+        index_type_, reduced, parts_ - 1, parts_);
+    std::string takes, results;
+    for (size_t i = 0; i < reductions_.size(); ++i) {
+      const GpuAccumulator sum = accumulator(i);
+      const DType dtype = graph_.dtype(reductions_[i]);
+      body += fmt::format("{} sums{}[{}];\n{}sums{}[{}] = {};\n}}\n", sum.type, i, lanes_, lanes, i, lane, sum.initial);
+      takes += sum.take_element(fmt::format("sums{}[{}]", i, lane), inputs_[i]);
+      const std::string value = fmt::format("sums{}[{}]", i, lane);
+      results += fmt::format("reduce_rows<{}, {}, {}>(sums{}, {}());\nif (y == 0 && vector < {}) {{\n{}",
+                             block_columns_, block_rows_, lanes_, i, sum.operation, vectors, lanes) +
+                 (parts_ == 1 ? fmt::format("{}[{}] = {};\n", out[i], target_, to_storage(dtype, sum.result(value)))
+                              : fmt::format("partials[({} + part) * {} + outer * {} + vector * {} + {}] = {};\n",
+                                            static_cast<int64_t>(i) * parts_, count, inner, lanes_, lane, value)) +
+                 "}\n}\n";
+    }
+    body += fmt::format(
+        "#pragma clang loop unroll_count(4)\nfor ({0} step = part * part_steps + y; step < last; step += {1}) {{\n",
+        index_type_, block_rows_);
+    body += group_variables(Group::kReduced, "step") + reduced_text_ + lanes + lane_text_ + takes + "}\n";
+    if (!stores_.empty()) body += fmt::format("if (vector < {}) {{\n{}}}\n", vectors, stores_);
+    body += "}\n" + results;
     std::string finish_body;
     if (parts_ > 1) {
       // A block takes 32 neighbouring results; its rows of threads share the parts.
-      const std::string count = fmt::format("{} * {}", outer, inner);
-      finish_body =
-          open_workspace +
-          fmt::format(
-              "const {0} place = static_cast<{0}>(task) * 32 + thread_index() % 32;\n"
-              "const {0} result = place < {1} ? place : 0;\n{2} sums[1] = {{{3}}};\n#pragma clang loop "
-              "unroll_count(4)\n"
-              "for (int part = thread_index() / 32; part < {4}; part += {5}) {{\n"
-              "const {2} partial = partials[part * {1} + result];\n{6}}}\n"
-              "reduce_rows<32, {5}, 1>(sums, {7}());\nif (thread_index() < 32 && place < {1}) {8}[place] = {9};\n",
-              index_type_, count, accumulator.type, accumulator.initial, parts_, kLoopThreads / 32,
-              accumulator.take_partial("sums[0]", "partial"), accumulator.operation, out,
-              to_storage(dtype, accumulator.result("sums[0]")));
+      finish_body = open_workspace + fmt::format(
+                                         "const {0} place = static_cast<{0}>(task) * 32 + thread_index() % 32;\n"
+                                         "const {0} result = place < {1} ? place : 0;\n",
+                                         index_type_, count);
+      for (size_t i = 0; i < reductions_.size(); ++i) {
+        const GpuAccumulator sum = accumulator(i);
+        const DType dtype = graph_.dtype(reductions_[i]);
+        finish_body += fmt::format(
+            "{{\n{2} sums[1] = {{{3}}};\n#pragma clang loop unroll_count(4)\n"
+            "for (int part = thread_index() / 32; part < {4}; part += {5}) {{\n"
+            "const {2} partial = partials[({9} + part) * {1} + result];\n{6}}}\n"
+            "reduce_rows<32, {5}, 1>(sums, {7}());\nif (thread_index() < 32 && place < {1}) {8}[place] = {0};\n}}\n",
+            to_storage(dtype, sum.result("sums[0]")), count, sum.type, sum.initial, parts_, kLoopThreads / 32,
+            sum.take_partial("sums[0]", "partial"), sum.operation, out[i], static_cast<int64_t>(i) * parts_);
+      }
     }
-    std::string source =
-        "#include \"causeway/kernels/gpu/reduce.h\"\n" + gpu_kernel("kernel", kLoopThreads) + prologue() + body + "}\n";
+    std::string source = "#include \"causeway/kernels/gpu/lanes.h\"\n#include \"causeway/kernels/gpu/reduce.h\"\n" +
+                         gpu_kernel("kernel", kLoopThreads) + prologue() + body + "}\n";
     if (parts_ > 1) source += gpu_kernel("kernel_finish", kLoopThreads) + prologue() + finish_body + "}\n";
     GeneratedKernel kernel = finish(source);
-    const int bytes = is_float(dtype) ? 4 : static_cast<int>(size_bytes(dtype));
+    int bytes = 1;  // of a running result
+    for (const Value reduction : reductions_) {
+      const DType dtype = graph_.dtype(reduction);
+      bytes = std::max(bytes, is_float(dtype) ? 4 : static_cast<int>(size_bytes(dtype)));
+    }
     kernel.phases = {gpu_phase("kernel", kLoopThreads, block_rows_ > 1 ? kLoopThreads * lanes_ * bytes : 0,
                                [outer = outer_, vectors = vectors_, parts = parts_,
                                 columns = int64_t{block_columns_}](const SymbolBindings& bindings) {
@@ -246,13 +281,15 @@ class GpuColumnReduceWriter : public KernelWriter {
       kernel.phases.push_back(
           gpu_phase("kernel_finish", kLoopThreads, kLoopThreads * bytes,
                     [results](const SymbolBindings& bindings) { return divide_up(results.evaluate(bindings), 32); }));
-      kernel.workspace_bytes = [results, bytes, parts = parts_](const SymbolBindings& bindings) {
+      const auto reductions = static_cast<int64_t>(reductions_.size());
+      kernel.workspace_bytes = [results, bytes, parts = parts_ * reductions](const SymbolBindings& bindings) {
         return parts * results.evaluate(bindings) * bytes;
       };
     }
     return kernel;
   }
 
+  std::vector<Value> reductions_, elements_;  // the members
   std::string index_type_;
   Dim outer_{1}, reduced_{1}, inner_{1}, vectors_{1};
   size_t trailing_ = 0;    // the first axis of the kept ones at the end
@@ -262,7 +299,8 @@ class GpuColumnReduceWriter : public KernelWriter {
   std::optional<std::pair<size_t, Dim>> wanted_split_;
   int lanes_ = 1, block_columns_ = 32, block_rows_ = 8;
   int64_t parts_ = 1;
-  std::string top_, reduced_text_, lane_text_, element_, target_;
+  std::string top_, reduced_text_, lane_text_, stores_, target_;
+  std::vector<std::string> inputs_;  // an element of each reduction's input
 };
 
 }  // namespace

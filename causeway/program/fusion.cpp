@@ -22,6 +22,7 @@ constexpr int kLargestExpression = 200;
 constexpr size_t kRecentKernels = 12;  // how far back a value may join a kernel
 constexpr size_t kMostMembers = 12;
 constexpr size_t kMostLeaves = 24;
+constexpr size_t kMostColumnMembers = 4;  // of a kernel that reduces columns: each has registers for every lane
 
 int node_cost(Op op) {
   switch (op) {
@@ -274,6 +275,11 @@ class Fuser {
       for (size_t k = std::min(earliest, kernels_.size()); k-- > recent;)
         if (join_later(k, request, reads)) return;
     }
+    if (target_.is_gpu()) {
+      const size_t recent = kernels_.size() > kRecentKernels ? kernels_.size() - kRecentKernels : 0;
+      for (size_t k = kernels_.size(); k-- > std::max(earliest, recent);)
+        if (join_column_reduce(k, request, reads)) return;
+    }
     for (const Value member : members) kernel_of_[member] = kernels_.size();
     kernels_.push_back(std::move(request));
     reads_.emplace_back(reads.begin(), reads.end());
@@ -343,6 +349,53 @@ class Fuser {
     if (!can_generate(graph_, materialized_, joined, target_)) return false;
     kernel_of_[lone.members.front()] = k;
     kernel = std::move(joined);
+    reads_[k].insert(reads.begin(), reads.end());
+    return true;
+  }
+
+  // A sum over rows and the values that are computed from the same tensors, or several such sums, in one pass over
+  // them.
+  bool join_column_reduce(size_t k, const KernelRequest& lone, const std::vector<Value>& reads) {
+    const KernelRequest& kernel = kernels_[k];
+    if (kernel.members.size() >= kMostColumnMembers) return false;
+    std::vector<Value> members = kernel.members;
+    const auto is_sum = [&](Value value) { return op_info(graph_.node(value).op).kind == OpKind::kReduce; };
+    // The first member says what kind of kernel it is.
+    members.insert(is_sum(lone.members.front()) ? members.begin() : members.end(), lone.members.front());
+    const Node& first = graph_.node(members.front());
+    if (first.op != Op::kReduceSum || graph_.dtype(members.front()) != DType::kF32) return false;
+    const std::vector<int64_t>& axes = first.attributes.axes;
+    const Shape& shape = graph_.shape(first.inputs[0]);
+    if (axes.back() - axes.front() + 1 != static_cast<int64_t>(axes.size()) ||
+        axes.back() + 1 == static_cast<int64_t>(shape.size()))
+      return false;
+    for (const KernelRequest* request : {&kernel, &lone})
+      if (request->kind != KernelKind::kColumnReduce && request->kind != KernelKind::kLoop) return false;
+    const Dim count = element_count(shape);
+    for (const Value member : members) {
+      const Node& node = graph_.node(member);
+      if (is_sum(member)) {
+        if (node.op != Op::kReduceSum || graph_.dtype(member) != DType::kF32 || node.attributes.axes != axes ||
+            graph_.shape(node.inputs[0]) != shape)
+          return false;
+      } else if (!(element_count(graph_.shape(member)) == count) || is_copy(member) ||
+                 feeds_reduction_[static_cast<size_t>(member.node)]) {
+        // What a sum over a row reads as well belongs to that kernel.
+        return false;
+      }
+      if (std::find(reads.begin(), reads.end(), member) != reads.end() || reads_[k].contains(member)) return false;
+    }
+    // One of the two reads nothing more than the other.
+    const std::set<Value> of_lone(reads.begin(), reads.end());
+    if (of_lone.empty() || !(std::includes(reads_[k].begin(), reads_[k].end(), of_lone.begin(), of_lone.end()) ||
+                             std::includes(of_lone.begin(), of_lone.end(), reads_[k].begin(), reads_[k].end())))
+      return false;
+    KernelRequest joined;
+    joined.kind = KernelKind::kColumnReduce;
+    joined.members = std::move(members);
+    joined.stored.assign(joined.members.size(), true);
+    kernels_[k] = std::move(joined);
+    kernel_of_[lone.members.front()] = k;
     reads_[k].insert(reads.begin(), reads.end());
     return true;
   }

@@ -92,6 +92,33 @@ TEST_P(KernelsOnGpu, ReductionsOfWholeVectors) {
   for (const PrimitiveCase& primitive : reduction_cases({3, 40, 16})) expect_reference(runner(), primitive);
 }
 
+// One pass over what a bias's gradient, the values it is the sum of and another sum are computed from.
+TEST_P(KernelsOnGpu, ColumnSumsWithTheValuesTheyAreOf) {
+  for (const auto& [outer, rows, columns] : {std::tuple{1, 37, 24}, {1, 1100, 40}, {1, 70, 5}, {3, 40, 264}}) {
+    const std::string whole = fmt::format("[{}, {}, {}]\n", outer, rows, columns);
+    const std::string flat = fmt::format("[{}, {}]\n", outer * rows, columns);
+    const std::string sums = fmt::format("[{}, {}]\n", outer, columns);
+    expect_graph("%0 = input \"x\" : bf16" + whole + "%1 = input \"y\" : bf16" + whole + "%2 = cast(%0) : f32" + whole +
+                 "%3 = cast(%1) : f32" + whole + "%4 = mul(%2, %3) : f32" + whole + "%5 = tanh(%4) : f32" + whole +
+                 "%6 = reduce_sum(%5) {axes=[1]} : f32" + sums + "%7 = reshape(%5) : f32" + flat +
+                 "%8 = cast(%7) : bf16" + flat + "%9 = reduce_sum(%2) {axes=[1]} : f32" + sums + "return %6, %8, %9\n");
+    EXPECT_THAT(kinds_, testing::ElementsAre("column_reduce"));
+  }
+}
+
+// What a sum over rows reads as well is computed in that kernel.
+TEST_P(KernelsOnGpu, ValuesOfSumsOverRowsStayWithThem) {
+  expect_graph(R"(%0 = input "x" : f32[60, 40]
+%1 = input "y" : f32[60, 40]
+%2 = mul(%0, %1) : f32[60, 40]
+%3 = reduce_sum(%2) {axes=[0]} : f32[40]
+%4 = exp2(%2) : f32[60, 40]
+%5 = reduce_sum(%4) {axes=[1]} : f32[60]
+return %3, %4, %5
+)");
+  EXPECT_THAT(kinds_, testing::UnorderedElementsAre("column_reduce", "loop"));
+}
+
 TEST_P(KernelsOnGpu, VectorsWithAndWithoutATail) {
   for (const int count : {4096, 4099, 2, 1031}) {
     const std::string shape = "[" + std::to_string(count) + "]";
