@@ -229,7 +229,7 @@ def main():
         if not inputs.startswith("normal"):
             left_out.append(f"{ours['workload']} {ours['dtype']}: its inputs are not normal")
             continue
-        figure = {part: ours[part] for part in ours if part not in ("rounds", "distrust", "details", "check", "correct")}
+        figure = {part: ours[part] for part in ours if part not in ("rounds", "clock_mhz", "distrust", "details", "check", "correct")}
         figure |= {"provider": name, "statistic": "median", "distrust": [], "details": {}}
         try:
             if ours["benchmark"] == "train":

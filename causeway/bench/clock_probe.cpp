@@ -11,7 +11,7 @@
 namespace causeway {
 namespace {
 
-constexpr int kThreads = 64;  // a wave, whatever the architecture
+constexpr int kThreads = 64;  // whole waves, whatever the architecture
 constexpr const char* kFunction = "read_clock";
 
 // From one step of the time to another, so that its resolution does not matter.

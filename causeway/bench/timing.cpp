@@ -59,9 +59,9 @@ std::vector<TimedRounds> time_alternately(Device& device, std::span<const TimedW
     const int samples = wanted * (round + 1) / options.rounds - wanted * round / options.rounds;
     if (samples == 0) continue;
     for (size_t i = 0; i < contenders.size(); ++i) {
-      if (options.clock != nullptr) options.clock->read();
       // Another contender has run since: one execution that does not count.
       contenders[i]();
+      if (options.clock != nullptr) options.clock->read();
       std::vector<std::shared_ptr<DeviceMoment>> marks;
       for (int sample = 0; sample < samples; ++sample) {
         flush.run();

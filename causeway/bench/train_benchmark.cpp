@@ -220,8 +220,13 @@ std::optional<Measurement> run_train(Device& device, const TrainCase& train_case
   for (int round = 0; round < kRounds; ++round) {
     const int samples = steps * (round + 1) / kRounds - steps * round / kRounds;
     if (samples == 0) continue;
+    if (options.clock != nullptr) options.clock->read();
     std::vector<double>& seconds = m.rounds.emplace_back();
     for (int i = 0; i < samples; ++i) seconds.push_back(run_step());
+    if (options.clock != nullptr) {
+      options.clock->read();
+      m.clock_mhz.push_back(*options.clock->mean_mhz());
+    }
   }
   const std::optional<double> joules_after = telemetry.energy_joules();
 

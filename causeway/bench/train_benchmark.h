@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "causeway/bench/clock_probe.h"
 #include "causeway/bench/device_peaks.h"
 #include "causeway/bench/result.h"
 #include "causeway/bench/telemetry/telemetry.h"
@@ -49,8 +50,9 @@ struct FlopConventions {
 FlopConventions flop_conventions(const ModelConfig& config, int64_t sequence_length, double density);
 
 struct TrainOptions {
-  int steps = 100;           // measured, of one micro-batch each
-  double limit_seconds = 0;  // most time for them, at least ten; 0: none
+  int steps = 100;              // measured, of one micro-batch each
+  double limit_seconds = 0;     // most time for them, at least ten; 0: none
+  ClockProbe* clock = nullptr;  // reads the clock before and after each round
 };
 
 // `model` is the model of the case before, or null; it is taken over where its configuration is this case's, whatever

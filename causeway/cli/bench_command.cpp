@@ -186,6 +186,7 @@ void run_all_collectives(BenchmarkSession& session, const Options& options) {
 void run_training(BenchmarkSession& session, const Options& options) {
   TrainOptions train;
   train.steps = options.samples;
+  train.clock = session.clock();
   train.limit_seconds = options.seconds == 0 ? 20 : options.seconds;
   std::unique_ptr<LanguageModel> model;
   for (const TrainCase& one :

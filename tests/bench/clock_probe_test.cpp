@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "causeway/device/cpu/cpu_device.h"
 #include "causeway/device/emulator/emulator_device.h"
 #include "causeway/device/offline/offline_device.h"
@@ -21,11 +23,16 @@ TEST(ClockProbe, TheMeanOfTheReadingsSinceTheLastOne) {
     const std::unique_ptr<ClockProbe> probe = ClockProbe::open(device);
     ASSERT_NE(probe, nullptr);
     EXPECT_EQ(probe->mean_mhz(), std::nullopt);
-    for (int i = 0; i < ClockProbe::kMostReadings; ++i) probe->read();
-    EXPECT_NEAR(probe->mean_mhz().value_or(0), 1000, 20);
-    EXPECT_EQ(probe->mean_mhz(), std::nullopt);
-    probe->read();
-    EXPECT_NEAR(probe->mean_mhz().value_or(0), 1000, 20);
+    // The processor may be taken away in the middle of a reading, though not every time.
+    for (const int readings : {1, ClockProbe::kMostReadings}) {
+      double nearest = 0;
+      for (int attempt = 0; attempt < 20 && std::abs(nearest - 1000) > 20; ++attempt) {
+        for (int i = 0; i < readings; ++i) probe->read();
+        nearest = probe->mean_mhz().value_or(0);
+        EXPECT_EQ(probe->mean_mhz(), std::nullopt);
+      }
+      EXPECT_NEAR(nearest, 1000, 20) << architecture << ", " << readings;
+    }
   }
 }
 

@@ -227,13 +227,16 @@ TEST(Compare, AWorkloadIsOfItsGroup) {
 
 // A device under a power limit: its clock differs from run to run and wanders from round to round, and times follow it,
 // each workload's more or less.
-BenchmarkRun power_limited_run(unsigned seed, double clock_of_run, const std::function<double(int)>& slowdown) {
-  BenchmarkRun run = simulated_run(seed, 10, 10, {.round = 0.002}, slowdown);
+BenchmarkRun power_limited_run(
+    unsigned seed, double clock_of_run, const std::function<double(int)>& slowdown = [](int) { return 1.0; },
+    double run_noise = 0) {
+  BenchmarkRun run = simulated_run(seed, 10, 10, {.round = 0.002, .run = run_noise}, slowdown);
   std::mt19937 random(seed + 10000);
   std::normal_distribution<double> normal(0, 1);
   for (size_t i = 0; i < run.measurements.size(); ++i) {
     Measurement& m = run.measurements[i];
     const double exponent = i % 4 == 0 ? 0 : i % 4 == 1 ? 0.6 : 1;
+    if (exponent < 1) m.benchmark = exponent == 0 ? "copy" : "attention";
     double wander = 0;
     for (std::vector<double>& round : m.rounds) {
       wander += 0.003 * normal(random);
@@ -246,15 +249,14 @@ BenchmarkRun power_limited_run(unsigned seed, double clock_of_run, const std::fu
 }
 
 TEST(Compare, WhatTheClockExplainsIsNoChange) {
-  const auto none = [](int) { return 1.0; };
   int by_seconds = 0;
   for (unsigned repetition = 0; repetition < 20; ++repetition) {
     const double clock = repetition % 2 == 0 ? 0.95 : 1.06;
-    const BenchmarkRun before = power_limited_run(900 + repetition, 1, none);
-    BenchmarkRun after = power_limited_run(950 + repetition, clock, none);
+    const BenchmarkRun before = power_limited_run(900 + repetition, 1);
+    BenchmarkRun after = power_limited_run(950 + repetition, clock);
     const std::vector<Change> changes = compare(before, after);
     EXPECT_EQ(count(changes, Verdict::kSame), kWorkloads) << format_changes(changes);
-    EXPECT_THAT(changes[2].reason, HasSubstr("% with the clock alone"));
+    EXPECT_THAT(changes[2].reason, HasSubstr("% in seconds, of which the clock can explain "));
     EXPECT_EQ(changes[0].reason, "");
     // Seconds alone do not tell: the clock of one run is not known.
     for (Measurement& m : after.measurements) m.clock_mhz.clear();
@@ -273,6 +275,42 @@ TEST(Compare, AChangeIsSeenWhateverTheClock) {
     EXPECT_EQ(changes[43].verdict, Verdict::kFaster) << changes[43].high;
     EXPECT_EQ(count(changes, Verdict::kSlower) + count(changes, Verdict::kFaster), clock <= 1 ? 2 : 1)
         << format_changes(changes);
+  }
+}
+
+// What differs between runs beside the clock is not forgotten over it.
+TEST(Compare, WhatAllWorkloadsDifferFromRunToRunIsNoRegressionWithClocksEither) {
+  int wrongly = 0;
+  for (unsigned repetition = 0; repetition < 20; ++repetition) {
+    const double clock = 1 + 0.02 * (static_cast<int>(repetition % 5) - 2);
+    const std::vector<Change> changes = compare(power_limited_run(
+                                                    1000 + repetition, 1, [](int) { return 1.0; }, 0.004),
+                                                power_limited_run(
+                                                    1050 + repetition, clock, [](int) { return 1.0; }, 0.004));
+    wrongly += kWorkloads - count(changes, Verdict::kSame);
+  }
+  EXPECT_LE(wrongly, 1);
+}
+
+// Earlier runs tell what varies in seconds where seconds are compared, and in cycles where cycles are.
+TEST(Compare, EarlierRunsWithAndWithoutClocksAreNotMixed) {
+  const auto forget_clocks = [](BenchmarkRun run) {
+    for (Measurement& m : run.measurements) m.clock_mhz.clear();
+    return run;
+  };
+  std::vector<BenchmarkRun> clocked, unclocked;
+  for (unsigned i = 0; i < 15; ++i) {
+    clocked.push_back(power_limited_run(1100 + i, i % 2 == 0 ? 0.97 : 1.03));
+    unclocked.push_back(forget_clocks(clocked.back()));
+  }
+  const BenchmarkRun warm = power_limited_run(1150, 1.03), cold = power_limited_run(1151, 0.97);
+  EXPECT_EQ(count(compare(forget_clocks(warm), cold, {}, clocked), Verdict::kSlower), 0);
+  EXPECT_EQ(count(compare(forget_clocks(warm), cold, {}, unclocked), Verdict::kSlower), 0);
+  const BenchmarkRun slow = power_limited_run(1152, 1, [](int i) { return i == 7 ? 1.04 : 1.0; });
+  for (const std::vector<BenchmarkRun>& earlier : {clocked, unclocked}) {
+    const std::vector<Change> changes = compare(power_limited_run(1153, 1), slow, {}, earlier);
+    EXPECT_EQ(changes[7].verdict, Verdict::kSlower) << changes[7].low;
+    EXPECT_EQ(count(changes, Verdict::kSlower), 1) << format_changes(changes);
   }
 }
 

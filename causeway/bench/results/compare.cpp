@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -14,6 +15,8 @@ namespace {
 
 // A timer's resolution: rounds that agree better than to 0.01 % do so by chance.
 constexpr double kLeastVariance = 1e-8;
+// Workloads of one benchmark follow the clock alike; with fewer of them, all of the run's must do.
+constexpr size_t kEnoughAlike = 10;
 // A program changes with time, and with it how figures vary.
 constexpr size_t kMostEarlierRuns = 40;
 
@@ -97,46 +100,69 @@ Change change_of(const Measurement& m) {
 }
 
 // The difference of two means of logarithms, and what is known of its error.
-struct Difference {
+struct LogDifference {
   double value = 0;
   Variance variance;
-  double time = 0;  // of the seconds, whatever the clock
 };
 
 // Welch's, with Satterthwaite's degrees of freedom.
-Difference difference_of(const LogRounds& before, const LogRounds& after) {
+LogDifference difference_of(const LogRounds& before, const LogRounds& after) {
   const double b = before.variance.value / before.rounds;
   const double a = after.variance.value / after.rounds;
   return {after.mean - before.mean,
           {a + b, (a + b) * (a + b) /
-                      (a * a / after.variance.degrees_of_freedom + b * b / before.variance.degrees_of_freedom)},
-          0};
+                      (a * a / after.variance.degrees_of_freedom + b * b / before.variance.degrees_of_freedom)}};
 }
 
-// Of two runs with the same workloads: what no share of the time that follows the clock explains. If none of it does,
-// seconds tell, if all of it, cycles do; anything between lies between. With `moderated`, variances are those that all
-// workloads together tell.
+// Of a workload between two runs, in seconds and in cycles; the same twice where a clock is not known.
+struct Difference {
+  LogDifference time, cycles;
+  bool clocked = false;
+
+  // What no share of the time that follows the clock explains. If none of it does, seconds tell, if all of it, cycles
+  // do; anything between lies between.
+  LogDifference least() const {
+    LogDifference result = std::abs(time.value) < std::abs(cycles.value) ? time : cycles;
+    if ((time.value < 0) != (cycles.value < 0)) result.value = 0;
+    return result;
+  }
+};
+
+// Of two runs with the same workloads. With `moderated`, variances are those that all workloads together tell.
 std::vector<Difference> differences_of(const std::vector<Observed>& before, const std::vector<Observed>& after,
                                        bool moderated) {
   std::vector<LogRounds> old_times, new_times, old_cycles, new_cycles;
+  std::vector<Difference> differences(before.size());
   for (size_t i = 0; i < before.size(); ++i) {
-    const bool known = !before[i].clocks.empty() && !after[i].clocks.empty();
+    const bool clocked = !before[i].clocks.empty() && !after[i].clocks.empty();
+    differences[i].clocked = clocked;
     old_times.push_back(log_rounds(before[i].times));
     new_times.push_back(log_rounds(after[i].times));
-    old_cycles.push_back(known ? log_rounds(cycles_of(before[i])) : old_times.back());
-    new_cycles.push_back(known ? log_rounds(cycles_of(after[i])) : new_times.back());
+    old_cycles.push_back(clocked ? log_rounds(cycles_of(before[i])) : old_times.back());
+    new_cycles.push_back(clocked ? log_rounds(cycles_of(after[i])) : new_times.back());
   }
   if (moderated)
     for (std::vector<LogRounds>* all : {&old_times, &new_times, &old_cycles, &new_cycles}) moderate(*all);
-  std::vector<Difference> differences;
   for (size_t i = 0; i < before.size(); ++i) {
-    const Difference time = difference_of(old_times[i], new_times[i]);
-    const Difference cycles = difference_of(old_cycles[i], new_cycles[i]);
-    Difference& least = differences.emplace_back(std::abs(time.value) < std::abs(cycles.value) ? time : cycles);
-    if ((time.value < 0) != (cycles.value < 0)) least.value = 0;
-    least.time = time.value;
+    differences[i].time = difference_of(old_times[i], new_times[i]);
+    differences[i].cycles = difference_of(old_cycles[i], new_cycles[i]);
   }
   return differences;
+}
+
+// What differences that should be none vary by beyond their rounds: in seconds or in cycles, whichever vary less, since
+// the clock moves at least one of them.
+double excess_of(const std::vector<Difference>& differences) {
+  double least = std::numeric_limits<double>::infinity();
+  for (LogDifference Difference::*const in : {&Difference::time, &Difference::cycles}) {
+    std::vector<double> values, expected;
+    for (const Difference& difference : differences) {
+      values.push_back((difference.*in).value);
+      expected.push_back((difference.*in).variance.value);
+    }
+    least = std::min(least, excess_variance(values, expected));
+  }
+  return least;
 }
 
 double interval_width(const Variance& variance, double tail) {
@@ -168,23 +194,27 @@ void add_variance_of_earlier_runs(const std::vector<Change*>& changes, std::vect
     }
   }
   for (size_t i = 0; i < changes.size(); ++i) {
-    const std::vector<Observed>& known = rounds[changes[i]->key];
-    std::vector<double> values, expected;
-    for (size_t run = 1; run < known.size(); ++run) {
-      const Difference difference = differences_of({known[run - 1]}, {known[run]}, false).front();
-      values.push_back(difference.value);
-      expected.push_back(difference.variance.value);
+    // What varies is asked in the quantity that is compared.
+    std::vector<Observed> known;
+    for (Observed& observed : rounds[changes[i]->key]) {
+      if (!differences[i].clocked) observed.clocks.clear();
+      if (differences[i].clocked == !observed.clocks.empty()) known.push_back(std::move(observed));
     }
-    const double excess = excess_variance(values, expected);
+    std::vector<Difference> steps;
+    for (size_t run = 1; run < known.size(); ++run)
+      steps.push_back(differences_of({known[run - 1]}, {known[run]}, false).front());
+    const double excess = excess_of(steps);
     if (excess == 0) continue;
     // Medians of squares use about a third of what differences tell of a variance.
-    const double degrees = static_cast<double>(values.size()) / 3;
-    Variance& variance = differences[i].variance;
-    const double total = variance.value + excess;
-    variance.degrees_of_freedom =
-        std::max(1.0, total * total /
-                          (variance.value * variance.value / variance.degrees_of_freedom + excess * excess / degrees));
-    variance.value = total;
+    const double degrees = static_cast<double>(steps.size()) / 3;
+    for (LogDifference* difference : {&differences[i].time, &differences[i].cycles}) {
+      Variance& variance = difference->variance;
+      const double total = variance.value + excess;
+      variance.degrees_of_freedom = std::max(
+          1.0,
+          total * total / (variance.value * variance.value / variance.degrees_of_freedom + excess * excess / degrees));
+      variance.value = total;
+    }
   }
 }
 
@@ -194,34 +224,44 @@ std::string percent(double ratio) { return fmt::format("{:+.1f} %", (ratio - 1) 
 void judge(const std::vector<Change*>& changes, const std::vector<Difference>& differences,
            const CompareOptions& options) {
   const double tail = (1 - options.confidence) / (2 * static_cast<double>(changes.size()));
-  std::vector<double> unchanged, unchanged_variances;
+  const double margin = std::log(1 + options.margin);
+  std::vector<Difference> unchanged;
+  std::map<std::string, std::vector<Difference>> unchanged_by_benchmark;
   for (size_t i = 0; i < changes.size(); ++i) {
     Change& change = *changes[i];
-    const Difference& difference = differences[i];
-    const double width = interval_width(difference.variance, tail);
-    change.ratio = std::exp(difference.value);
-    change.low = std::exp(difference.value - width);
-    change.high = std::exp(difference.value + width);
-    if (change.low > 1 + options.margin) {
+    const LogDifference least = differences[i].least();
+    const double width = interval_width(least.variance, tail);
+    change.ratio = std::exp(least.value);
+    change.low = std::exp(least.value - width);
+    change.high = std::exp(least.value + width);
+    change.hidden = std::exp(std::abs(differences[i].time.value - differences[i].cycles.value));
+    if (least.value - width > margin) {
       change.verdict = Verdict::kSlower;
-    } else if (change.high < 1 / (1 + options.margin)) {
+    } else if (least.value + width < -margin) {
       change.verdict = Verdict::kFaster;
     } else {
-      unchanged.push_back(difference.value);
-      unchanged_variances.push_back(difference.variance.value);
-      if (std::abs(difference.time) - width > std::log(1 + options.margin))
-        change.reason = fmt::format("{} with the clock alone", percent(std::exp(difference.time)));
+      unchanged.push_back(differences[i]);
+      unchanged_by_benchmark[change.benchmark].push_back(differences[i]);
     }
   }
-  const double between_runs = excess_variance(unchanged, unchanged_variances);
+  const double between_all = excess_of(unchanged);
   for (size_t i = 0; i < changes.size(); ++i) {
-    if (changes[i]->verdict == Verdict::kSame) continue;
-    Variance variance = differences[i].variance;
+    Change& change = *changes[i];
+    const LogDifference least = differences[i].least(), &time = differences[i].time;
+    const bool was_same = change.verdict == Verdict::kSame;
+    const std::vector<Difference>& alike = unchanged_by_benchmark[change.benchmark];
+    const double between_runs = alike.size() < kEnoughAlike ? between_all : excess_of(alike);
+    Variance variance = least.variance;
     variance.value += between_runs;
-    if (std::abs(differences[i].value) > interval_width(variance, tail)) continue;
-    changes[i]->verdict = Verdict::kSame;
-    changes[i]->reason =
-        fmt::format("the other workloads differ by {:.1f} % between these runs too", 100 * std::sqrt(between_runs));
+    if (!was_same && std::abs(least.value) <= interval_width(variance, tail)) {
+      change.verdict = Verdict::kSame;
+      change.reason =
+          fmt::format("the other workloads differ by {:.1f} % between these runs too", 100 * std::sqrt(between_runs));
+    } else if (std::abs(time.value - least.value) > margin / 2 &&
+               (!was_same || std::abs(time.value) - interval_width(time.variance, tail) > margin)) {
+      change.reason = fmt::format("{} in seconds, of which the clock can explain {}", percent(std::exp(time.value)),
+                                  percent(std::exp(time.value - least.value)));
+    }
   }
 }
 
@@ -347,7 +387,7 @@ std::string format_changes(const std::vector<Change>& changes, const CompareOpti
   std::vector<const Change*> sorted;
   std::vector<double> widths;
   for (const Change& change : changes) {
-    if (change.verdict == Verdict::kSame) widths.push_back(change.high / change.ratio);
+    if (change.verdict == Verdict::kSame) widths.push_back(change.high / change.ratio * change.hidden);
     if (show_same || change.verdict != Verdict::kSame || !change.reason.empty()) sorted.push_back(&change);
   }
   std::sort(sorted.begin(), sorted.end(), [](const Change* a, const Change* b) {
@@ -365,7 +405,7 @@ std::string format_changes(const std::vector<Change>& changes, const CompareOpti
   }
   if (!widths.empty()) {
     std::sort(widths.begin(), widths.end());
-    // The interval of such a change lies beyond the margin.
+    // The interval of such a change lies beyond the margin, whatever the clock hides of it.
     const auto visible = [&](double width) { return ((1 + options.margin) * width - 1) * 100; };
     text += fmt::format(
         "{} of {} workloads show no change; one of {:.1f} % would have shown in half of them, one of {:.1f} % in "

@@ -12,14 +12,16 @@
 // Where the clock of each round is known, a difference of time that a difference of clock can explain is none. Under a
 // power limit the clock depends on the device's temperature and on what ran before, and differs by several percent from
 // run to run. How much of a workload's time follows the clock is not known; so what counts is the smaller of the
-// differences of seconds and of cycles, and none where they point in different directions. (A change that lets a
-// device run at a lower clock, and costs time by that alone, is not seen.)
+// differences of seconds and of cycles, and none where they point in different directions. So a change that is smaller
+// than the difference of the clocks may not be seen: where the second run was at a higher clock, a slowdown, and always
+// one that costs time by lowering the clock alone. format_changes() says how large a change would have been seen.
 //
 // A workload is slower only if its whole interval lies above 1 + margin, and faster only if it lies below
 // 1 / (1 + margin); and only if it stands out among the other workloads. For rounds cannot show what differs between
 // one run and the next of the same program (placement in memory, a warmer room, a drift slower than a round). The
-// workloads can, when there are 10 or more that did not change by the first test: what their differences vary beyond
-// what rounds explain (excess_variance()) is added to the variance, and the interval made with that must not contain 1.
+// workloads can, when there are 10 or more that did not change by the first test, of the same benchmark or, where it has
+// fewer, of all: what their differences vary beyond what rounds explain (excess_variance(), in seconds or in cycles,
+// whichever vary less) is added to the variance, and the interval made with that must not contain 1.
 // A change of all workloads alike is not hidden by this.
 //
 // Some workloads differ more from run to run than others (short ones, on machines that are shared). Where 11 or more
@@ -56,7 +58,7 @@ bool is_regression(Verdict verdict);
 
 struct CompareOptions {
   double confidence = 0.99;  // of all the intervals together
-  double margin = 0.0125;    // a change of the time by less is none
+  double margin = 0.01;      // a change of the time by less is none
 };
 
 // One workload. Figures are the medians of all samples, in `unit`; 0 in the run that has none.
@@ -68,9 +70,11 @@ struct Change {
   // can explain: 1.03 is 3 % slower, whatever the unit. With its interval, which is without bounds where the workload
   // was not tested.
   double ratio = 1, low = 0, high = std::numeric_limits<double>::infinity();
+  // By how much the two runs' clocks differ, 1.03 for 3 %: what of a change they may hide. 1 where they are not known.
+  double hidden = 1;
   Verdict verdict = Verdict::kSame;
-  // Of kUntested and kWrong, and of kSame where only the clock or only the second test, against the other workloads,
-  // spoke against a change; empty otherwise.
+  // Of kUntested and kWrong; of kSame where only the clock or only the second test, against the other workloads, spoke
+  // against a change; where the clock explains a part of a change; empty otherwise.
   std::string reason;
 };
 

@@ -86,6 +86,10 @@ void check_layout(const SqliteDatabase& database) {
     throw Error(ErrorKind::kCorrupt, "the file is some other program's database, not a store of benchmark results",
                 database.path(), "Give another file with --store.");
   const int64_t version = database.query_integer("PRAGMA user_version");
+  if (version < 1)
+    throw Error(ErrorKind::kCorrupt,
+                fmt::format("the store of benchmark results is damaged: its layout is version {}", version),
+                database.path(), "Give another file with --store, or move this one away.");
   if (version > kResultsStoreVersion)
     throw Error(ErrorKind::kUnsupported,
                 fmt::format("the store of benchmark results was written by a newer version of causeway: its layout is "
@@ -98,7 +102,8 @@ void check_layout(const SqliteDatabase& database) {
 void upgrade_layout(const SqliteDatabase& database) {
   if (database.query_integer("PRAGMA user_version") == kResultsStoreVersion) return;
   SqliteTransaction transaction(database, SqliteAccess::kWrite);
-  // Another program may have been faster.
+  // Another program may have been faster, and newer.
+  check_layout(database);
   for (int64_t version = database.query_integer("PRAGMA user_version"); version < kResultsStoreVersion; ++version) {
     database.execute(kUpgrades[version - 1]);
     database.execute(fmt::format("PRAGMA user_version = {}", version + 1));
@@ -132,6 +137,8 @@ void check_samples(const Measurement& m) {
   CAUSEWAY_CHECK(std::isfinite(m.work) && std::isfinite(m.size), "{}: work {}, size {}", m.key(), m.work, m.size);
   CAUSEWAY_CHECK(m.clock_mhz.empty() || m.clock_mhz.size() == m.rounds.size(), "{} clocks for {} rounds of {}",
                  m.clock_mhz.size(), m.rounds.size(), m.key());
+  for (const double mhz : m.clock_mhz)
+    CAUSEWAY_CHECK(std::isfinite(mhz) && mhz > 0, "a clock of {} is {} MHz", m.key(), mhz);
   for (const std::vector<double>& round : m.rounds) {
     CAUSEWAY_CHECK(!round.empty(), "a round of {} is empty", m.key());
     for (const double seconds : round)
@@ -152,7 +159,8 @@ void insert_measurement(const SqliteDatabase& database, int64_t run, const Measu
             static_cast<int64_t>(s.samples), s.median, s.mean, s.minimum, s.p5, s.p95)
       .run();
   const int64_t id = database.last_row_id();
-  SqliteStatement insert = database.prepare("INSERT INTO rounds VALUES (?, ?, ?, ?)");
+  SqliteStatement insert =
+      database.prepare("INSERT INTO rounds (measurement, number, seconds, clock_mhz) VALUES (?, ?, ?, ?)");
   for (size_t i = 0; i < m.rounds.size(); ++i) {
     const std::optional<double> clock = m.clock_mhz.empty() ? std::nullopt : std::optional(m.clock_mhz[i]);
     insert.bind(id, static_cast<int64_t>(i), m.rounds[i], clock).run();
