@@ -36,7 +36,7 @@ std::optional<HopperAttentionTiles> hopper_attention_forward_tiles(const GpuAtte
                                                                    const GpuArchitecture& architecture) {
   if (!fits_hopper_attention(request, architecture)) return std::nullopt;
   HopperAttentionTiles tiles;
-  if (request.head_dim == 64) tiles.stages = 3;
+  if (request.head_dim == 64) tiles.stages = 4;
   const int row = static_cast<int>(request.head_dim) * 2;
   // As attention_hopper::ForwardShared: queries, rings of keys and values, barriers, notes and plan.
   tiles.shared_bytes = (64 * tiles.groups + 2 * tiles.stages * tiles.key_tile) * row + 8 + tiles.stages * (4 * 8 + 8) + 128;
@@ -47,7 +47,6 @@ std::optional<HopperAttentionGradientTiles> hopper_attention_gradient_tiles(cons
                                                                             const GpuArchitecture& architecture) {
   if (!fits_hopper_attention(request, architecture)) return std::nullopt;
   HopperAttentionGradientTiles tiles;
-  if (request.head_dim == 64) tiles.stages = 3;
   const int row = static_cast<int>(request.head_dim) * 2;
   // As attention_hopper::GradientShared: own lines, others and their statistics, barriers, notes and plan.
   tiles.shared_bytes = 2 * (64 * tiles.groups + tiles.stages * tiles.tile) * row + tiles.stages * 2 * tiles.tile * 4 +

@@ -36,7 +36,7 @@ struct GpuAttentionTiles {
 struct HopperAttentionTiles {
   int groups = 2;      // warpgroups that multiply, of 64 queries each
   int key_tile = 128;  // keys taken at a time
-  int stages = 2;      // tiles of keys, and of values, in shared memory at once
+  int stages = 3;      // tiles of keys, and of values, in shared memory at once
   int shared_bytes = 0;
 };
 
@@ -48,7 +48,7 @@ std::optional<HopperAttentionTiles> hopper_attention_forward_tiles(const GpuAtte
 struct HopperAttentionGradientTiles {
   int groups = 2;  // warpgroups that multiply, of 64 lines each
   int tile = 64;   // others taken at a time
-  int stages = 2;  // of tiles
+  int stages = 4;  // of tiles
   int shared_bytes = 0;
 };
 

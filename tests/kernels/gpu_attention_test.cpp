@@ -287,6 +287,18 @@ TEST_P(WideHeads, FullAndCausal) {
   }
 }
 
+// More tiles than there is room for at once.
+TEST_P(WideHeads, ManyTiles) {
+  AttentionCase c = wide(64);
+  c.heads = c.kv_heads = 1;
+  c.queries = 70;
+  c.keys = 900;
+  expect_reference(c);
+  c.queries = c.keys = 700;
+  c.mask = causal_mask();
+  expect_reference(c);
+}
+
 TEST_P(WideHeads, MasksAndTheirMaps) {
   AttentionCase c = wide(64);
   for (const int64_t block : {24, 32, 64, 128, 256}) {

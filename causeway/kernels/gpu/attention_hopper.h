@@ -113,10 +113,10 @@ class Forward {
       keys.advance();
       soften(scores, note, maximum, sum, rescale);
       pack<T, P::kKeyTile>(scores, weights);
+      barrier_wait(&shared_.keys_full[keys.stage], keys.parity);
+      note = shared_.notes[keys.stage];
 #pragma clang loop unroll(disable)
       for (;;) {
-        barrier_wait(&shared_.keys_full[keys.stage], keys.parity);
-        note = shared_.notes[keys.stage];
         barrier_wait(&shared_.values_full[values.stage], values.parity);
         if (note.first < 0) break;
         warpgroup_fence();
@@ -128,6 +128,10 @@ class Forward {
         release(&shared_.keys_empty[keys.stage]);
         keys.advance();
         soften(scores, note, maximum, sum, rescale);
+        // Between the softmax and the wait for the products it runs beside: the assembler moves waits up to the beginning
+        // of their piece of code without branches.
+        barrier_wait(&shared_.keys_full[keys.stage], keys.parity);
+        note = shared_.notes[keys.stage];
         warpgroup_wait<0>();
         release(&shared_.values_empty[values.stage]);
         values.advance();
@@ -228,6 +232,8 @@ CAUSEWAY_INLINE void hopper_attention_forward(const P& problem, int task) {
   using namespace attention_hopper;
   static_assert(sizeof(typename P::Operand) == 2 && (P::kHeadDim == 64 || P::kHeadDim == 128));
   static_assert(P::kQueryTile == 64 * P::kGroups && P::kKeyTile % 64 == 0);
+  // A tile is announced when the next is on its way, which waits for the room of one that is still in use.
+  static_assert(P::kStages >= 3);
   auto& shared = *reinterpret_cast<ForwardShared<P>*>(shared_memory());
   if (thread_index() == 0) {
     barrier_init(&shared.queries_full, 128);
@@ -247,6 +253,6 @@ CAUSEWAY_INLINE void hopper_attention_forward(const P& problem, int task) {
     ForwardCopier<P>(problem, place, shared).run();
   } else {
     if constexpr (P::kGroups == 2) registers_increase<224>();
-    Forward<P>(problem, place, shared, thread_index() / 128 - 1).run();
+    Forward<P>(problem, place, shared, warpgroup_index() - 1).run();
   }
 }

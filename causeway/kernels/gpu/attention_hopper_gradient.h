@@ -166,16 +166,25 @@ class QueryGradient {
     }
     barrier_wait(&shared_.own_full, 0);
     Ring<P::kGradientStages> ring;
+    int before = -1;  // the stage that products under way may still read
 #pragma clang loop unroll(disable)
     for (;;) {
       barrier_wait(&shared_.full[ring.stage], ring.parity);
       const QueryTileNote note = shared_.notes[ring.stage];
       if (note.head < 0) break;
+      if (P::kHasMask && kind_of(note.kinds, group_) == 0) {
+        release(&shared_.empty[ring.stage]);
+        ring.advance();
+        continue;
+      }
       T* keys = shared_.others[ring.stage][0];
       warpgroup_fence();
       multiply_lines<P, kLines, kOthers>(scores, shared_.own[0], 64 * group_, keys);
       multiply_lines<P, kLines, kOthers>(dweights, shared_.own[1], 64 * group_, shared_.others[ring.stage][1]);
       warpgroup_commit();
+      // The sums of the tile before run until now.
+      warpgroup_wait<1>();
+      if (before >= 0) release(&shared_.empty[before]);
       warpgroup_wait<0>();
       const bool masked = P::kHasMask && kind_of(note.kinds, group_) != 2;
       // Lines past the end are not stored, and their weights are 0.
@@ -188,10 +197,10 @@ class QueryGradient {
       warpgroup_fence();
       multiply_weights<P, kOthers>(sums, gradients, keys);
       warpgroup_commit();
-      warpgroup_wait<0>();
-      release(&shared_.empty[ring.stage]);
+      before = ring.stage;
       ring.advance();
     }
+    warpgroup_wait<0>();
     // Results take the place of this warpgroup's queries, which its last products have read.
     named_barrier(1 + group_, 128);
     const float factors[2] = {p.scale, p.scale};
@@ -247,6 +256,11 @@ class KeyGradient {
       barrier_wait(&shared_.full[ring.stage], ring.parity);
       const QueryTileNote note = shared_.notes[ring.stage];
       if (note.head < 0) break;
+      if (P::kHasMask && kind_of(note.kinds, group_) == 0) {
+        release(&shared_.empty[ring.stage]);
+        ring.advance();
+        continue;
+      }
       T* queries = shared_.others[ring.stage][0];
       T* out_gradients = shared_.others[ring.stage][1];
       warpgroup_fence();
@@ -319,6 +333,8 @@ class KeyGradient {
 template <class P>
 CAUSEWAY_INLINE GradientShared<P>& begin_gradient() {
   static_assert(sizeof(typename P::Operand) == 2 && (P::kHeadDim == 64 || P::kHeadDim == 128));
+  // A tile is announced when the next is on its way, which waits for the room of one that is still in use.
+  static_assert(P::kGradientStages >= 3);
   auto& shared = *reinterpret_cast<GradientShared<P>*>(shared_memory());
   if (thread_index() == 0) {
     barrier_init(&shared.own_full, 128);
@@ -345,7 +361,7 @@ CAUSEWAY_INLINE void hopper_attention_query_gradient(const P& p, int task) {
     GradientCopier<P>(p, shared).run(place.b, place.h, place.kv_head, place.first);
   } else {
     if constexpr (P::kGroups == 2) registers_increase<224>();
-    QueryGradient<P>(p, shared, thread_index() / 128 - 1, place.b, place.h, place.first).run();
+    QueryGradient<P>(p, shared, warpgroup_index() - 1, place.b, place.h, place.first).run();
   }
 }
 
@@ -362,6 +378,6 @@ CAUSEWAY_INLINE void hopper_attention_key_gradient(const P& p, int task) {
     GradientCopier<P>(p, shared).run_for_keys(b, kv_head, first_key);
   } else {
     if constexpr (P::kGroups == 2) registers_increase<224>();
-    KeyGradient<P, kForKeys, kForValues>(p, shared, thread_index() / 128 - 1, b, kv_head, first_key).run();
+    KeyGradient<P, kForKeys, kForValues>(p, shared, warpgroup_index() - 1, b, kv_head, first_key).run();
   }
 }

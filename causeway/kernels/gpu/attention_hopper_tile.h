@@ -74,6 +74,9 @@ struct TileNote {
   int32_t kinds;  // two bits for each warpgroup
 };
 
+// The same for all lanes, as the compiler can see.
+CAUSEWAY_INLINE int warpgroup_index() { return wave_shuffle(thread_index() / 128, 0); }
+
 // Once for each wave, when all of its lanes have read what the barrier guards.
 CAUSEWAY_INLINE void release(TransferBarrier* barrier) {
   wave_barrier();
