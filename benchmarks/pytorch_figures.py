@@ -42,6 +42,7 @@ DTYPES = {
     "f8e5m2": torch.float8_e5m2,
 }
 ERROR_ALLOWED = {"bf16": 2e-2, "f16": 4e-3, "f32": 1e-5, "tf32": 4e-3, "f8e4m3": 2e-2, "f8e5m2": 2e-2}
+NOT_PYTORCHS = ("rounds", "clock_mhz", "distrust", "details", "check", "correct")  # of the figure beside it
 ROUNDS, SAMPLES, WARM_UP_SECONDS, FLUSH_BYTES = 10, 10, 0.3, 256 << 20
 # pytorch_peer.py's arguments for the groups of `causeway bench train`.
 LLAMA_3 = "llama --vocabulary 128256 --rope-theta 500000 --norm-eps 1e-5 --kv-heads 8"
@@ -229,7 +230,7 @@ def main():
         if not inputs.startswith("normal"):
             left_out.append(f"{ours['workload']} {ours['dtype']}: its inputs are not normal")
             continue
-        figure = {part: ours[part] for part in ours if part not in ("rounds", "clock_mhz", "distrust", "details", "check", "correct")}
+        figure = {part: ours[part] for part in ours if part not in NOT_PYTORCHS}
         figure |= {"provider": name, "statistic": "median", "distrust": [], "details": {}}
         try:
             if ours["benchmark"] == "train":
@@ -253,7 +254,8 @@ def main():
                 figure["details"]["inputs"] = "normal, mean 0, variance 1"
             figure |= {"correct": correct, "check": check}
         except Exception as failure:  # whatever PyTorch throws: the others are still to be measured
-            left_out.append(f"{ours['workload']} {ours['dtype']}: {(str(failure).strip() or repr(failure)).splitlines()[0][:200]}")
+            why = (str(failure).strip() or repr(failure)).splitlines()[0][:200]
+            left_out.append(f"{ours['workload']} {ours['dtype']}: {why}")
             continue
         finally:
             work = error_of = None

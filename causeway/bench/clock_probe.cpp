@@ -14,18 +14,20 @@ namespace {
 constexpr int kThreads = 64;  // whole waves, whatever the architecture
 constexpr const char* kFunction = "read_clock";
 
-// From one step of the time to another, so that its resolution does not matter.
+// From one step of the time to another, so that its resolution does not matter. A time that stands still must not hold
+// up the device: then no nanoseconds have passed.
 constexpr const char* kSource = R"(#include "causeway/kernels/gpu/intrinsics.h"
 CAUSEWAY_KERNEL(read_clock, 64, 1, 1, 1, 0) {
   if (thread_index() != 0) return;
   uint64_t* reading = static_cast<uint64_t*>(buffers[0]) + 2 * sizes[0];
   const uint64_t before = device_nanoseconds();
   uint64_t begin = before, end = before;
-  while (begin == before) begin = device_nanoseconds();
+  int polls = 1 << 16;
+  while (begin == before && --polls > 0) begin = device_nanoseconds();
   const uint64_t first = multiprocessor_cycles();
-  while (end < begin + 20000) end = device_nanoseconds();
+  while (end < begin + 20000 && --polls > 0) end = device_nanoseconds();
   reading[0] = multiprocessor_cycles() - first;
-  reading[1] = end - begin;
+  reading[1] = polls > 0 ? end - begin : 0;
 }
 )";
 
@@ -54,10 +56,15 @@ std::optional<double> ClockProbe::mean_mhz() {
   if (count_ == 0) return std::nullopt;
   std::array<uint64_t, 2 * kMostReadings> readings;
   device_.copy_to_host(readings.data(), readings_.data(), sizeof readings);
+  const int count = std::exchange(count_, 0);
   double sum = 0;
-  for (int i = 0; i < count_; ++i)
+  int good = 0;
+  for (int i = 0; i < count; ++i) {
+    if (readings[2 * i + 1] == 0) continue;
     sum += 1000 * static_cast<double>(readings[2 * i]) / static_cast<double>(readings[2 * i + 1]);
-  return sum / std::exchange(count_, 0);
+    ++good;
+  }
+  return good == 0 ? std::nullopt : std::optional(sum / good);
 }
 
 }  // namespace causeway

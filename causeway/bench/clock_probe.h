@@ -20,7 +20,8 @@ class ClockProbe {
   // Puts a reading into the device's queue. One multiprocessor is busy with it for 20 to 30 microseconds, the others
   // rest. At most kMostReadings before the next mean_mhz().
   void read();
-  // Of the readings since the last call, when the queue has come to them. Nothing when there are none.
+  // Of the readings since the last call, when the queue has come to them. Nothing when there are none, or the device's
+  // time stood still.
   std::optional<double> mean_mhz();
 
  private:

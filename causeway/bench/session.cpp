@@ -77,6 +77,7 @@ BenchmarkSession::~BenchmarkSession() = default;
 
 void BenchmarkSession::judge(Measurement& m) const {
   const Summary summary = summarize(m);
+  if (m.clock_mhz.size() != m.rounds.size()) m.clock_mhz.clear();  // a round's could not be read
   if (static_cast<int>(summary.samples) < options_.samples)
     m.distrust.push_back(fmt::format("fewer samples than {}", options_.samples));
   if (m.rounds.size() < 2) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 namespace causeway {
 namespace {
@@ -72,7 +73,7 @@ std::vector<TimedRounds> time_alternately(Device& device, std::span<const TimedW
       }
       if (options.clock != nullptr) {
         options.clock->read();
-        timed[i].clock_mhz.push_back(*options.clock->mean_mhz());
+        if (const std::optional<double> mhz = options.clock->mean_mhz()) timed[i].clock_mhz.push_back(*mhz);
       }
       device.synchronize();
       std::vector<double>& of_round = timed[i].seconds.emplace_back();

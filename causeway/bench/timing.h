@@ -28,7 +28,7 @@ struct TimingOptions {
 // What a contender's rounds took.
 struct TimedRounds {
   std::vector<std::vector<double>> seconds;  // by round, sample
-  std::vector<double> clock_mhz;             // by round; empty without a probe
+  std::vector<double> clock_mhz;             // by round; fewer where the probe could not read it, empty without one
 };
 
 // Puts one execution of the work into the device's queue.

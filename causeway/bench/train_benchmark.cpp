@@ -225,7 +225,7 @@ std::optional<Measurement> run_train(Device& device, const TrainCase& train_case
     for (int i = 0; i < samples; ++i) seconds.push_back(run_step());
     if (options.clock != nullptr) {
       options.clock->read();
-      m.clock_mhz.push_back(*options.clock->mean_mhz());
+      if (const std::optional<double> mhz = options.clock->mean_mhz()) m.clock_mhz.push_back(*mhz);
     }
   }
   const std::optional<double> joules_after = telemetry.energy_joules();

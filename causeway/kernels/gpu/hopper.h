@@ -3,21 +3,22 @@
 // same for the emulator.
 //
 //   TransferBarrier                       an mbarrier in shared memory, 8 bytes. Its phases count from 0; a phase
-//   completes
-//                                         when the announced arrivals and bytes have come.
+//                                         completes when the announced arrivals and bytes have come.
 //   barrier_init(barrier, arrivals)       then barrier_init_fence() by the same thread, then a barrier of the block (of
-//   the
-//                                         cluster, where its other blocks use it)
+//                                         the cluster, where its other blocks use it)
 //   barrier_expect_bytes(barrier, bytes)  arrives and announces bytes
-//   barrier_arrive, barrier_arrive_in_block(barrier, rank)     the latter: at the same place in that block of the
-//   cluster barrier_wait(barrier, parity)         until the phase of that parity has completed; of a fresh barrier, 1
-//   has tensor_load(shared, map, barrier, c0, c1 [, c2 [, c3 [, c4]]])    by one thread: the box whose first element
-//   has these
-//                                         coordinates, dimension 0 first; its bytes count on the barrier
-//   tensor_load_multicast(..., block_mask)    2 or 3 coordinates; to the same place in every block of the mask
-//   tensor_store(map, shared, c0, c1 [, c2]), tensor_store_commit(), tensor_store_wait<N>()    the wait: until all but
-//   the
-//                                         newest N groups of this thread have read shared memory
+//   barrier_arrive(barrier)
+//   barrier_arrive_in_block(barrier, rank)
+//                                         at the same place in that block of the cluster
+//   barrier_wait(barrier, parity)         until the phase of that parity has completed; of a fresh barrier, 1 has
+//   tensor_load(shared, map, barrier, c0, c1 [, c2 [, c3 [, c4]]])
+//                                         by one thread: the box whose first element has these coordinates, dimension 0
+//                                         first; its bytes count on the barrier
+//   tensor_load_multicast(..., block_mask)
+//                                         2 or 3 coordinates; to the same place in every block of the mask
+//   tensor_store(map, shared, c0, c1 [, c2]), tensor_store_commit(), tensor_store_wait<N>()
+//                                         the wait: until all but the newest N groups of this thread have read shared
+//                                         memory
 //   fence_async_shared()                  makes this thread's writes to shared memory visible to TMA and wgmma
 //   matrix_descriptor(shared, leading_bytes, stride_bytes, swizzle_bytes)    operand in shared memory. Lines along k,
 //                                         128-byte swizzle: stride_bytes from 8 lines to the next 8. Lines side by side
