@@ -55,23 +55,22 @@ std::filesystem::path KernelCache::default_directory() {
   }
 }
 
-std::string KernelCache::entry_name(const std::string& source, const Target& target, const std::string& finisher) {
-  return hash_text(compiler_fingerprint() + '\n' + target.text() + '\n' + finisher + '\n' + source).hex() + ".kernel";
+std::string KernelCache::entry_name(const std::string& source, const Target& target) {
+  return hash_text(compiler_fingerprint() + '\n' + target.text() + '\n' + source).hex() + ".kernel";
 }
 
-KernelImage KernelCache::get_or_compile(const std::string& source, const Target& target,
-                                        const ImageFinisher& finisher) {
-  return get_or_compile_all({&source, 1}, target, 1, finisher)[0];
+KernelImage KernelCache::get_or_compile(const std::string& source, const Target& target) {
+  return get_or_compile_all({&source, 1}, target, 1)[0];
 }
 
 std::vector<KernelImage> KernelCache::get_or_compile_all(std::span<const std::string> sources, const Target& target,
-                                                         int thread_count, const ImageFinisher& finisher) {
+                                                         int thread_count) {
   std::vector<KernelImage> images(sources.size());
   std::vector<std::string> names(sources.size());
   std::map<std::string, size_t> first_of;
   std::vector<size_t> missing;
   for (size_t index = 0; index < sources.size(); ++index) {
-    names[index] = entry_name(sources[index], target, finisher.name);
+    names[index] = entry_name(sources[index], target);
     if (!first_of.emplace(names[index], index).second) continue;
     images[index] = find(names[index]);
     if (images[index] == nullptr) missing.push_back(index);
@@ -102,7 +101,6 @@ std::vector<KernelImage> KernelCache::get_or_compile_all(std::span<const std::st
       const size_t index = missing[place];
       const auto begin = std::chrono::steady_clock::now();
       std::string image = link_module(compiled[place], target);
-      if (!finisher.name.empty()) image = finisher.finish(std::move(image));
       images[index] = keep(names[index], std::move(image), seconds[place] + seconds_since(begin));
     });
     for (const std::exception_ptr& failure : failures) {

@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -20,21 +19,14 @@
 
 namespace causeway {
 
-// The bytes that compile_module() returned, finished where the device finishes images. Shared, immutable.
+// The bytes that compile_module() returned. Shared, immutable.
 using KernelImage = std::shared_ptr<const std::string>;
-
-// What a device makes of an image before it can load it (Device::finish_image). An entry is kept finished, under a key
-// that covers `name`; an empty name stands for none.
-struct ImageFinisher {
-  std::string name;
-  std::function<std::string(std::string)> finish;  // thread-safe
-};
 
 struct KernelCacheStatistics {
   int64_t memory_hits = 0;
   int64_t disk_hits = 0;
   int64_t misses = 0;
-  double compile_seconds = 0;  // compiling and finishing summed over threads, and linking
+  double compile_seconds = 0;  // summed over threads
 };
 
 class KernelCache {
@@ -45,18 +37,18 @@ class KernelCache {
   // user_cache_directory()/kernels, or empty when this user has no such directory.
   static std::filesystem::path default_directory();
 
-  // Throws as compile_module() and the finisher do. Thread-safe.
-  KernelImage get_or_compile(const std::string& source, const Target& target, const ImageFinisher& finisher = {});
+  // Throws as compile_module() does. Thread-safe.
+  KernelImage get_or_compile(const std::string& source, const Target& target);
 
-  // Images in the order of `sources`. Misses are compiled and finished on up to `thread_count` threads (0: as many as
-  // there are processors); equal sources are compiled once. Throws what the first failing source throws. Thread-safe.
+  // Images in the order of `sources`. Misses are compiled on up to `thread_count` threads (0: as many as there are
+  // processors); equal sources are compiled once. Throws what the first failing source throws. Thread-safe.
   std::vector<KernelImage> get_or_compile_all(std::span<const std::string> sources, const Target& target,
-                                              int thread_count = 0, const ImageFinisher& finisher = {});
+                                              int thread_count = 0);
 
   KernelCacheStatistics statistics() const;
 
   // The name of the entry's file: 32 hexadecimal digits and ".kernel".
-  static std::string entry_name(const std::string& source, const Target& target, const std::string& finisher = {});
+  static std::string entry_name(const std::string& source, const Target& target);
 
  private:
   KernelImage find(const std::string& name);

@@ -89,11 +89,8 @@ class Device {
   virtual void copy_on_device(void* to, const void* from, size_t bytes) = 0;
   virtual void fill_with_zeros(void* memory, size_t bytes) = 0;
 
-  // What this machine makes of a compiled image before it can be loaded, done once and cached under finisher():
-  // NVIDIA's driver turns PTX into machine code. Thread-safe.
-  virtual std::string finish_image(std::string image) { return image; }
-  // Names what finish_image() depends on besides the image, e.g. the driver's version; empty when it changes nothing.
-  virtual std::string finisher() const { return {}; }
+  // An image as compile_module() gives it for target(). May take long: NVIDIA's driver makes machine code here.
+  // Thread-safe.
   virtual std::shared_ptr<DeviceModule> load(std::string_view image) = 0;
   // Throws Error(kResource) when the kernel needs more shared memory or threads than the device has.
   virtual void launch(const DeviceLaunch& launch) = 0;

@@ -26,7 +26,7 @@ struct GpuInfo {
   int64_t memory_total = 0;
 };
 
-// One thread at a time, but for finish_image() and the release of buffers. Buffers, modules and recordings may outlive
+// One thread at a time, but for load() and the release of buffers. Buffers, modules and recordings may outlive
 // the device.
 class GpuDevice : public Device {
  public:

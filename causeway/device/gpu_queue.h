@@ -75,10 +75,10 @@ class GpuQueue {
   // The driver's handle of the queue, for libraries that queue work of their own.
   virtual void* stream() const = 0;
 
-  virtual void* load_image(std::string_view image) = 0;
-  virtual void unload_image(void* module) noexcept = 0;
+  virtual void* load_image(std::string_view image) = 0;  // thread-safe
+  virtual void unload_image(void* image) noexcept = 0;
   // Throws Error(kNotFound) when the image exports no such kernel.
-  virtual GpuKernel find_kernel(void* module, const std::string& name) = 0;
+  virtual GpuKernel find_kernel(void* image, const std::string& name) = 0;
   // Of the same size and alignment for any device of the vendor. Throws Error(kUnsupported) where there is no copy
   // engine that reads maps.
   virtual EncodedTensorMap encode_tensor_map(const TensorMap& map, void* buffer) = 0;

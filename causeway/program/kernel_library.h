@@ -16,10 +16,10 @@ class KernelLibrary {
  public:
   KernelLibrary(Device& device, std::shared_ptr<KernelCache> cache) : device_(device), cache_(std::move(cache)) {}
 
-  // Modules in the order of `sources`, compiled in parallel where they are not cached. Thread-safe.
+  // Modules in the order of `sources`: compiled where they are not cached, and loaded, in parallel. Thread-safe.
   std::vector<std::shared_ptr<DeviceModule>> load(const std::vector<std::string>& sources);
 
-  // Images in the order of `sources`, as compile_module() gives them: the device has not finished them.
+  // Images in the order of `sources`, as compile_module() gives them.
   std::vector<KernelImage> images(const std::vector<std::string>& sources) {
     return cache_->get_or_compile_all(sources, device_.target());
   }

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -120,62 +119,8 @@ TEST_F(KernelCacheTest, KeyCoversSourceAndTarget) {
   other.vector_bytes /= 2;
   EXPECT_NE(name, KernelCache::entry_name("b", host_target()));
   EXPECT_NE(name, KernelCache::entry_name("a", other));
-  EXPECT_NE(name, KernelCache::entry_name("a", host_target(), "driver 1"));
   EXPECT_THAT(name, testing::MatchesRegex("[0-9a-f]+\\.kernel"));
   EXPECT_EQ(name.size(), 32u + 7u);
-}
-
-// What stands for a driver: it marks the image, and counts.
-ImageFinisher marking_finisher(const std::string& name, std::atomic<int>& count) {
-  return {name, [name, &count](std::string image) {
-            ++count;
-            return image + name;
-          }};
-}
-
-TEST_F(KernelCacheTest, KeepsFinishedImagesByFinisher) {
-  std::vector<std::string> sources;
-  for (int value = 0; value < 6; ++value) sources.push_back(source_returning(value % 3));
-  const std::string plain = *KernelCache(fs::path()).get_or_compile(sources[0], host_target());
-  std::atomic<int> finished = 0;
-  {
-    KernelCache cache(directory_);
-    const std::vector<KernelImage> images =
-        cache.get_or_compile_all(sources, host_target(), 2, marking_finisher("driver 1", finished));
-    EXPECT_EQ(*images[0], plain + "driver 1");
-    EXPECT_EQ(images[0], images[3]);
-    EXPECT_EQ(finished, 3);
-    EXPECT_EQ(cache.statistics().misses, 3);
-  }
-  // A warm start neither compiles nor finishes.
-  KernelCache warm(directory_);
-  EXPECT_EQ(*warm.get_or_compile_all(sources, host_target(), 2, marking_finisher("driver 1", finished))[0],
-            plain + "driver 1");
-  EXPECT_EQ(finished, 3);
-  EXPECT_EQ(warm.statistics().misses, 0);
-  EXPECT_EQ(warm.statistics().disk_hits, 3);
-  // Another driver makes something else of it; no finisher, nothing.
-  EXPECT_EQ(*warm.get_or_compile(sources[0], host_target(), marking_finisher("driver 2", finished)),
-            plain + "driver 2");
-  EXPECT_EQ(finished, 4);
-  EXPECT_EQ(*warm.get_or_compile(sources[0], host_target()), plain);
-  EXPECT_EQ(finished, 4);
-}
-
-TEST_F(KernelCacheTest, WhatCannotBeFinishedIsNotKept) {
-  const ImageFinisher refusing{"refusing", [](std::string) -> std::string {
-                                 throw Error(ErrorKind::kInvalidArgument, "the driver refuses it");
-                               }};
-  KernelCache cache(directory_);
-  for (int repeat = 0; repeat < 2; ++repeat) {
-    try {
-      cache.get_or_compile(source_returning(1), host_target(), refusing);
-      FAIL() << "finished";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.message(), "the driver refuses it");
-    }
-  }
-  EXPECT_FALSE(fs::exists(directory_));
 }
 
 TEST_F(KernelCacheTest, WorksWithoutADirectoryAndWarnsOnce) {

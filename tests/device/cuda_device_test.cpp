@@ -40,11 +40,11 @@ TEST_F(CudaDeviceTest, TakesTheBestArchitectureForTheGpu) {
     driver_.major = major;
     driver_.minor = minor;
     CudaDevice device(options_);
-    return device.target().text() + ", " + device.finisher();
+    return device.target().text();
   };
-  EXPECT_EQ(opened(9, 0), "nvptx:sm_90a::16, cuda driver 13.0 sm_90a");
-  EXPECT_EQ(opened(8, 0), "nvptx:sm_80::16, cuda driver 13.0 sm_80");
-  EXPECT_EQ(opened(8, 9), "nvptx:sm_80::16, cuda driver 13.0 sm_89");
+  EXPECT_EQ(opened(9, 0), "nvptx:sm_90a::16");
+  EXPECT_EQ(opened(8, 0), "nvptx:sm_80::16");
+  EXPECT_EQ(opened(8, 9), "nvptx:sm_80::16");
   for (const auto& [major, minor] : std::vector<std::pair<int, int>>{{7, 5}, {10, 0}, {12, 0}}) {
     driver_.major = major;
     driver_.minor = minor;
@@ -103,14 +103,13 @@ TEST_F(CudaDeviceTest, AGpuThatIsTakenClosedOrFullSaysSo) {
   EXPECT_THAT(open_error().message(), HasSubstr("memory is full"));
 }
 
-TEST_F(CudaDeviceTest, AssemblesOnAnyThread) {
+TEST_F(CudaDeviceTest, LoadsOnAnyThread) {
   CudaDevice device(options_);
-  std::string image;
-  std::thread([&] { image = device.finish_image("ptx add"); }).join();
-  EXPECT_EQ(image, "cubin add");
-  EXPECT_NE(device.load(image)->kernel("add"), nullptr);
+  std::shared_ptr<DeviceModule> module;
+  std::thread([&] { module = device.load("ptx add"); }).join();
+  EXPECT_NE(module->kernel("add"), nullptr);
   try {
-    device.finish_image("not assembly");
+    device.load("not assembly");
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
@@ -119,9 +118,21 @@ TEST_F(CudaDeviceTest, AssemblesOnAnyThread) {
   }
 }
 
+TEST_F(CudaDeviceTest, WhatTheAssemblerCouldNotDoWellIsAWarning) {
+  CudaDevice device(options_);
+  testing::internal::CaptureStderr();
+  device.load("ptx add");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  testing::internal::CaptureStderr();
+  device.load("ptx serialized");
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("a kernel is slower than it should be; please report it: ptxas info : (C7510) Potential "
+                        "Performance Loss: wgmma.mma_async instructions are serialized"));
+}
+
 TEST_F(CudaDeviceTest, SharedMemoryBeyondTheDefaultIsAskedFor) {
   CudaDevice device(options_);
-  const auto module = device.load("cubin none");
+  const auto module = device.load("ptx none");
   void* const buffers[] = {nullptr};
   const int64_t sizes[] = {0};
   for (const int bytes : {227 << 10, 100 << 10, 1 << 10})
@@ -131,7 +142,7 @@ TEST_F(CudaDeviceTest, SharedMemoryBeyondTheDefaultIsAskedFor) {
 
 TEST_F(CudaDeviceTest, LaunchesClusters) {
   CudaDevice device(options_);
-  const auto module = device.load("cubin none");
+  const auto module = device.load("ptx none");
   void* const buffers[] = {nullptr};
   const int64_t sizes[] = {0};
   device.launch({module->kernel("none"), buffers, sizes, 6, 0, 384, 0, 2});
@@ -141,7 +152,7 @@ TEST_F(CudaDeviceTest, LaunchesClusters) {
 
 TEST_F(CudaDeviceTest, EncodesTensorMapsIntoTheArguments) {
   CudaDevice device(options_);
-  const auto module = device.load("cubin map");
+  const auto module = device.load("ptx map");
   const DeviceBuffer matrix = device.allocate(1 << 16, true);
   TensorMap map;
   map.offset = 32;
@@ -174,7 +185,7 @@ TEST_F(CudaDeviceTest, EncodesTensorMapsIntoTheArguments) {
 
 TEST_F(CudaDeviceTest, ArgumentsThatTheKernelDoesNotTakeAreCaught) {
   CudaDevice device(options_);
-  const auto module = device.load("cubin add");
+  const auto module = device.load("ptx add");
   void* const buffers[] = {nullptr, nullptr};
   const int64_t sizes[] = {3};
   try {

@@ -30,7 +30,7 @@ class GpuDeviceTest : public testing::TestWithParam<std::string> {
     if (is_cuda()) return std::make_shared<CudaDevice>(CudaOptions{0, CAUSEWAY_CUDA_STAND_IN});
     return std::make_shared<HipDevice>(HipOptions{0, {CAUSEWAY_HIP_STAND_IN}});
   }
-  std::string image(const std::string& kernels) const { return (is_cuda() ? "cubin " : "object ") + kernels; }
+  std::string image(const std::string& kernels) const { return (is_cuda() ? "ptx " : "object ") + kernels; }
 
   StandIn& driver_ = open_stand_in(is_cuda() ? CAUSEWAY_CUDA_STAND_IN : CAUSEWAY_HIP_STAND_IN);
 };
@@ -280,8 +280,8 @@ TEST_P(GpuDeviceTest, LimitsOfALaunchAreErrorsThatNameTheKernel) {
 TEST_P(GpuDeviceTest, ImagesAndKernelsThatAreNotThere) {
   const auto device = open();
   Error error = error_of([&] { device->load("something else"); });
-  EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
-  EXPECT_THAT(error.hint(), HasSubstr("kernel cache"));
+  EXPECT_EQ(error.kind(), is_cuda() ? ErrorKind::kInvalidArgument : ErrorKind::kCorrupt);
+  EXPECT_THAT(error.hint(), HasSubstr(is_cuda() ? "your own kernel" : "kernel cache"));
   const auto module = device->load(image("add"));
   error = error_of([&] { module->kernel("subtract"); });
   EXPECT_EQ(error.kind(), ErrorKind::kNotFound);

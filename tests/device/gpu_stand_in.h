@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -151,6 +152,8 @@ struct StandIn {
       kernel.fixed_shared_bytes = words[i] == "fat" ? 1024 : 0;
       module->kernels[words[i]] = kernel;
     }
+    static std::mutex mutex;  // modules are loaded from several threads
+    const std::lock_guard lock(mutex);
     ++modules;
     return module;
   }

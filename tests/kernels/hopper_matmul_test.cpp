@@ -141,7 +141,7 @@ void expect_product(const Case& c) {
   void* const buffers[] = {a_buffer.data(), b_buffer.data(), residual_buffer.data(), result_buffer.data(),
                            workspace.data()};
   const int64_t sizes[] = {c.batch, c.m, c.n / c.lanes, c.k};
-  const auto module = device().load(device().finish_image(compile_module(kernel_text(c), device().target())));
+  const auto module = device().load(compile_module(kernel_text(c), device().target()));
   DeviceLaunch launch;
   launch.kernel = module->kernel("kernel_run");
   launch.buffers = buffers;

@@ -62,9 +62,6 @@ CudaDevice::Opened CudaDevice::open(const CudaOptions& options) {
   opened.info.software = fmt::format("driver for CUDA {}", driver->version_text());
   opened.info.parallel_units = attribute(*driver, CudaDriver::kMultiprocessorCount, device);
   opened.info.shared_bytes = attribute(*driver, CudaDriver::kMaxSharedMemoryPerBlockOptin, device);
-  // Machine code is for the GPU itself, which may be a later one than the kernels' architecture.
-  opened.finisher = fmt::format("cuda driver {} {}", driver->version_text(),
-                                opened.target == "sm_90a" ? opened.target : opened.info.processor);
   opened.queue = std::make_shared<CudaQueue>(driver, name, device);
   return opened;
 }
@@ -72,12 +69,8 @@ CudaDevice::Opened CudaDevice::open(const CudaOptions& options) {
 CudaDevice::CudaDevice(const CudaOptions& options) : CudaDevice(open(options)) {}
 
 CudaDevice::CudaDevice(Opened opened)
-    : GpuDevice(opened.queue, gpu_target(opened.target), opened.info, kMaxBlocks, INT64_MAX),
-      cuda_queue_(opened.queue),
-      finisher_(opened.finisher) {}
+    : GpuDevice(opened.queue, gpu_target(opened.target), opened.info, kMaxBlocks, INT64_MAX) {}
 
 int CudaDevice::count(const std::string& library) { return device_count(*CudaDriver::open(library)); }
-
-std::string CudaDevice::finish_image(std::string image) { return cuda_queue_->assemble(image); }
 
 }  // namespace causeway

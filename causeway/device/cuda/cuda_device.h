@@ -23,23 +23,14 @@ class CudaDevice : public GpuDevice {
   // How many GPUs the driver shows. Throws as the constructor does where there is no usable driver.
   static int count(const std::string& library = CudaOptions().library);
 
-  // PTX to machine code by the driver's assembler.
-  std::string finish_image(std::string image) override;
-  // "cuda driver 13.0 sm_90a".
-  std::string finisher() const override { return finisher_; }
-
  private:
   struct Opened {
     std::shared_ptr<CudaQueue> queue;
     std::string target;
-    std::string finisher;
     GpuInfo info;
   };
   static Opened open(const CudaOptions& options);
   explicit CudaDevice(Opened opened);
-
-  std::shared_ptr<CudaQueue> cuda_queue_;
-  std::string finisher_;
 };
 
 }  // namespace causeway

@@ -1,8 +1,11 @@
 #include "causeway/device/cuda/cuda_driver.h"
 
 #include <array>
+#include <cstdlib>
 
 #include "causeway/base/error.h"
+#include "causeway/base/file.h"
+#include "causeway/base/log.h"
 #include "causeway/device/vendor_library.h"
 
 namespace causeway {
@@ -36,6 +39,16 @@ constexpr const char* kInstall =
   }
 }
 
+// Machine code that the driver makes of PTX it keeps in a directory of its own choice, unless it is told one before it
+// starts. Beside our kernels both are found, and emptied, in one place.
+void keep_machine_code_with_the_kernels() {
+  try {
+    setenv("CUDA_CACHE_PATH", (user_cache_directory() / "nvidia").c_str(), 0);
+  } catch (const Error& error) {
+    log_debug("the driver keeps machine code where it likes: {}", error.what());
+  }
+}
+
 }  // namespace
 
 std::string CudaDriver::version_text() const { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
@@ -60,6 +73,7 @@ std::shared_ptr<const CudaDriver> CudaDriver::open(const std::string& name) {
   library.bind(d.driver_version, "cuDriverGetVersion");
   library.bind(d.error_name, "cuGetErrorName");
   library.bind(d.error_string, "cuGetErrorString");
+  keep_machine_code_with_the_kernels();
   if (const Result result = d.init(0); result != kSuccess) refuse_to_start(d, result);
   if (const Result result = d.driver_version(&d.version); result != kSuccess) refuse_to_start(d, result);
   if (d.version < kOldestVersion) {
@@ -83,12 +97,9 @@ std::shared_ptr<const CudaDriver> CudaDriver::open(const std::string& name) {
   library.bind(d.copy_to_host, "cuMemcpyDtoHAsync_v2");
   library.bind(d.copy_on_device, "cuMemcpyDtoDAsync_v2");
   library.bind(d.fill_bytes, "cuMemsetD8Async");
-  library.bind(d.link_create, "cuLinkCreate_v2");
-  library.bind(d.link_add_data, "cuLinkAddData_v2");
-  library.bind(d.link_complete, "cuLinkComplete");
-  library.bind(d.link_destroy, "cuLinkDestroy");
-  library.bind(d.module_load, "cuModuleLoadDataEx");
-  library.bind(d.module_unload, "cuModuleUnload");
+  library.bind(d.library_load, "cuLibraryLoadData");
+  library.bind(d.library_unload, "cuLibraryUnload");
+  library.bind(d.library_module, "cuLibraryGetModule");
   library.bind(d.module_function, "cuModuleGetFunction");
   library.bind(d.function_attribute, "cuFuncGetAttribute");
   library.bind(d.function_set_attribute, "cuFuncSetAttribute");

@@ -40,7 +40,9 @@ struct CudaDriver {
     kStubLibrary = 34,
     kDeviceUnavailable = 46,
     kNoDevice = 100,
+    kInvalidImage = 200,
     kEccUncorrectable = 214,
+    kInvalidPtx = 218,
     kNvlinkUncorrectable = 220,
     kUnsupportedPtxVersion = 222,
     kNotFound = 500,
@@ -62,7 +64,6 @@ struct CudaDriver {
   enum ComputeMode : int { kModeDefault = 0, kModeProhibited = 2, kModeExclusiveProcess = 3 };
   enum FunctionAttribute : int { kMaxThreadsPerBlock = 0, kSharedSizeBytes = 1, kMaxDynamicSharedSizeBytes = 8 };
   enum JitOption : int { kInfoLog = 3, kInfoLogBytes = 4, kErrorLog = 5, kErrorLogBytes = 6, kLogVerbose = 12 };
-  enum JitInput : int { kInputPtx = 1 };
   enum CaptureMode : int { kCaptureThreadLocal = 1 };
   enum Flags : unsigned { kStreamNonBlocking = 1, kEventDisableTiming = 2 };
   enum TensorMapType : int { kUint8 = 0, kUint16 = 1, kUint32 = 2 };
@@ -91,13 +92,10 @@ struct CudaDriver {
   Result (*copy_on_device)(uint64_t to, uint64_t from, size_t bytes, void* stream) = nullptr;
   Result (*fill_bytes)(uint64_t to, unsigned char value, size_t bytes, void* stream) = nullptr;
 
-  Result (*link_create)(unsigned options, JitOption* names, void** values, void** state) = nullptr;
-  Result (*link_add_data)(void* state, JitInput kind, void* data, size_t bytes, const char* name, unsigned options,
-                          JitOption* names, void** values) = nullptr;
-  Result (*link_complete)(void* state, void** image, size_t* bytes) = nullptr;
-  Result (*link_destroy)(void* state) = nullptr;
-  Result (*module_load)(void** module, const void* image, unsigned options, JitOption* names, void** values) = nullptr;
-  Result (*module_unload)(void* module) = nullptr;
+  Result (*library_load)(void** library, const void* image, JitOption* names, void** values, unsigned options,
+                         int* library_names, void** library_values, unsigned library_options) = nullptr;
+  Result (*library_unload)(void* library) = nullptr;
+  Result (*library_module)(void** module, void* library) = nullptr;
   Result (*module_function)(void** function, void* module, const char* name) = nullptr;
   Result (*function_attribute)(int* value, FunctionAttribute attribute, void* function) = nullptr;
   Result (*function_set_attribute)(void* function, FunctionAttribute attribute, int value) = nullptr;

@@ -1,5 +1,6 @@
 #include "causeway/device/cuda/cuda_queue.h"
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -28,6 +29,17 @@ bool is_fatal(Result result) {
       return true;
     default:
       return result >= CudaDriver::kHardwareStackError && result <= CudaDriver::kLaunchFailed;
+  }
+}
+
+// Kernels are written so that the assembler has nothing to remark.
+void warn_of_remarks(std::string_view log) {
+  for (size_t from = 0; from < log.size();) {
+    const size_t end = std::min(log.find('\n', from), log.size());
+    const std::string_view line = log.substr(from, end - from);
+    if (line.find("Potential Performance Loss") != std::string_view::npos)
+      log_warning("a kernel is slower than it should be; please report it: {}", line);
+    from = end + 1;
   }
 }
 
@@ -159,7 +171,10 @@ void CudaQueue::synchronize() {
   check(driver_->stream_synchronize(stream_), "wait for the GPU");
 }
 
-std::string CudaQueue::assemble(const std::string& ptx) {
+// Of the driver's ways to machine code: its linker (cuLink...) assembles each text as one unit of several, where
+// setmaxnreg is ignored and wgmma instructions wait for one another (ptxas, C7504, C7509; `ptxas -c` does the same), and
+// cuModuleLoadDataEx assembles one text at a time, whatever the threads.
+void* CudaQueue::load_image(std::string_view image) {
   enter();
   std::vector<char> info(kLogBytes), error(kLogBytes);
   std::array names = {CudaDriver::kInfoLog, CudaDriver::kInfoLogBytes, CudaDriver::kErrorLog,
@@ -167,58 +182,44 @@ std::string CudaQueue::assemble(const std::string& ptx) {
   std::array values = {static_cast<void*>(info.data()), reinterpret_cast<void*>(kLogBytes),
                        static_cast<void*>(error.data()), reinterpret_cast<void*>(kLogBytes),
                        reinterpret_cast<void*>(uintptr_t{1})};
-  void* state = nullptr;
-  check(driver_->link_create(static_cast<unsigned>(names.size()), names.data(), values.data(), &state),
-        "start the driver's assembler");
-  const auto end = [this](void* link) { driver_->link_destroy(link); };
-  const std::unique_ptr<void, decltype(end)> owner(state, end);
-  void* image = nullptr;
-  size_t bytes = 0;
-  // The text's end is marked by a zero, which counts.
-  Result result = driver_->link_add_data(state, CudaDriver::kInputPtx, const_cast<char*>(ptx.c_str()), ptx.size() + 1,
-                                         "kernel", 0, nullptr, nullptr);
-  if (result == CudaDriver::kSuccess) result = driver_->link_complete(state, &image, &bytes);
+  const std::string text(image);  // its end is marked by a zero
+  void* loaded = nullptr;
+  void* module = nullptr;
+  Result result = driver_->library_load(&loaded, text.c_str(), names.data(), values.data(),
+                                        static_cast<unsigned>(names.size()), nullptr, nullptr, 0);
+  // Some errors appear when the library becomes this context's.
+  if (result == CudaDriver::kSuccess) {
+    result = driver_->library_module(&module, loaded);
+    if (result != CudaDriver::kSuccess) driver_->library_unload(loaded);
+  }
   info.back() = error.back() = 0;
   if (result == CudaDriver::kUnsupportedPtxVersion) {
     throw Error(ErrorKind::kUnsupported,
                 fmt::format("the NVIDIA driver (CUDA {}) is too old for these kernels", driver_->version_text()),
                 device(), "Install version 525 (CUDA 12.0) or newer.");
   }
-  if (is_fatal(result)) check(result, "assemble a kernel");
-  if (result != CudaDriver::kSuccess) {
+  if (result == CudaDriver::kInvalidPtx || result == CudaDriver::kInvalidImage) {
     throw Error(ErrorKind::kInvalidArgument,
                 fmt::format("the driver's assembler refused a kernel: {} ({})\n{}{}", driver_->name_of(result),
                             driver_->text_of(result), error.data(), info.data()),
                 device(), "Is it your own kernel, look at the lines named; otherwise please report it.");
   }
-  if (info[0] != 0) log_debug("{}: {}", device(), info.data());
-  return std::string(static_cast<const char*>(image), bytes);
-}
-
-void* CudaQueue::load_image(std::string_view image) {
-  enter();
-  // A cubin says its own size; PTX must end with a zero.
-  const std::string copy(image);
-  void* module = nullptr;
-  const Result result = driver_->module_load(&module, copy.c_str(), 0, nullptr, nullptr);
-  if (result != CudaDriver::kSuccess && !is_fatal(result) && result != CudaDriver::kOutOfMemory) {
-    throw Error(
-        ErrorKind::kCorrupt,
-        fmt::format("a compiled kernel cannot be loaded: {} ({})", driver_->name_of(result), driver_->text_of(result)),
-        device(), "Empty the kernel cache; `causeway doctor` says where it is.");
-  }
   check(result, "load a kernel");
-  return module;
+  if (info[0] != 0) log_debug("{}: {}", device(), info.data());
+  warn_of_remarks(info.data());
+  return loaded;
 }
 
-void CudaQueue::unload_image(void* module) noexcept {
+void CudaQueue::unload_image(void* image) noexcept {
   driver_->context_set_current(context_);
   driver_->stream_synchronize(stream_);
-  driver_->module_unload(module);
+  driver_->library_unload(image);
 }
 
-GpuKernel CudaQueue::find_kernel(void* module, const std::string& name) {
+GpuKernel CudaQueue::find_kernel(void* image, const std::string& name) {
   enter();
+  void* module = nullptr;
+  check(driver_->library_module(&module, image), "find a kernel's module");
   GpuKernel kernel;
   kernel.name = name;
   kernel.dynamic_shared_limit = kDefaultSharedBytes;

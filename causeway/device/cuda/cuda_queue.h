@@ -31,9 +31,11 @@ class CudaQueue : public GpuQueue {
   double seconds_between(Event from, Event to) override;
   void synchronize() override;
   void* stream() const override { return stream_; }
+  // PTX to machine code for this GPU, by the driver's assembler; what it says of registers and spills goes to the debug
+  // log, and what it could not do well is a warning. Throws Error(kInvalidArgument) with its messages.
   void* load_image(std::string_view image) override;
-  void unload_image(void* module) noexcept override;
-  GpuKernel find_kernel(void* module, const std::string& name) override;
+  void unload_image(void* image) noexcept override;
+  GpuKernel find_kernel(void* image, const std::string& name) override;
   EncodedTensorMap encode_tensor_map(const TensorMap& map, void* buffer) override;
   void launch(const GpuLaunch& launch) override;
   void begin_recording() override;
@@ -41,10 +43,6 @@ class CudaQueue : public GpuQueue {
   void abandon_recording() noexcept override;
   void replay(void* recording) override;
   void release_recording(void* recording) noexcept override;
-
-  // PTX to machine code for this GPU; what the driver's assembler says of registers and spills goes to the debug log.
-  // Thread-safe. Throws Error(kInvalidArgument) with the assembler's messages.
-  std::string assemble(const std::string& ptx);
 
  private:
   void enter() const;

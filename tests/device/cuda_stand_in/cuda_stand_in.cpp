@@ -18,12 +18,6 @@ Result ready() {
   return state.fault;
 }
 
-struct Link {
-  std::string image;
-  char* info = nullptr;
-  char* error = nullptr;
-};
-
 }  // namespace
 
 extern "C" {
@@ -115,44 +109,28 @@ Result cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void*) {
   return ready();
 }
 
-Result cuLinkCreate_v2(unsigned options, int* names, void** values, void** link) {
-  auto* made = new Link;
+Result cuLibraryLoadData(void** library, const void* image, int* names, void** values, unsigned options, int*, void**,
+                         unsigned) {
+  if (const Result result = ready(); result != 0) return result;
+  char* info = nullptr;
+  char* error = nullptr;
   for (unsigned i = 0; i < options; ++i) {
-    if (names[i] == 3) made->info = static_cast<char*>(values[i]);
-    if (names[i] == 5) made->error = static_cast<char*>(values[i]);
+    if (names[i] == 3) info = static_cast<char*>(values[i]);
+    if (names[i] == 5) error = static_cast<char*>(values[i]);
   }
-  *link = made;
-  return ready();
-}
-Result cuLinkAddData_v2(void* link, int kind, void* data, size_t bytes, const char*, unsigned, int*, void**) {
-  auto* made = static_cast<Link*>(link);
-  const auto* text = static_cast<const char*>(data);
-  if (kind != 1 || bytes == 0 || text[bytes - 1] != 0) return 1;
-  if (std::strncmp(text, "ptx", 3) != 0) {
-    std::strcpy(made->error, "ptxas error : line 1 is wrong");
+  *library = state.load(static_cast<const char*>(image), "ptx");
+  if (*library == nullptr) {
+    std::strcpy(error, "ptxas error : line 1 is wrong");
     return 218;
   }
-  made->image = std::string("cubin") + (text + 3);
-  std::strcpy(made->info, "ptxas info : Used 40 registers");
-  return ready();
-}
-Result cuLinkComplete(void* link, void** image, size_t* bytes) {
-  auto* made = static_cast<Link*>(link);
-  *image = made->image.data();
-  *bytes = made->image.size();
-  return ready();
-}
-Result cuLinkDestroy(void* link) {
-  delete static_cast<Link*>(link);
+  std::strcpy(info, "ptxas info : Used 40 registers");
+  if (static_cast<StandInModule*>(*library)->kernels.contains("serialized"))
+    std::strcat(info, "\nptxas info : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized");
   return 0;
 }
-Result cuModuleLoadDataEx(void** module, const void* image, unsigned, int*, void**) {
-  if (const Result result = ready(); result != 0) return result;
-  *module = state.load(static_cast<const char*>(image), "cubin");
-  return *module == nullptr ? 200 : 0;
-}
-Result cuModuleUnload(void* module) {
-  delete static_cast<StandInModule*>(module);
+Result cuLibraryGetModule(void** module, void* library) { return *module = library, ready(); }
+Result cuLibraryUnload(void* library) {
+  delete static_cast<StandInModule*>(library);
   --state.modules;
   return 0;
 }
