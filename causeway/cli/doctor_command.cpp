@@ -115,7 +115,9 @@ void run(bool as_json) {
       fmt::print("  emulator:{:<8}{}\n", architecture.processor, architecture.product);
     fmt::print("\nkernel cache  {}\n  directory   {}\n", cache_problem.empty() ? "usable" : cache_problem,
                KernelCache::default_directory().string());
-    fmt::print("\nEnvironment variables are not needed. XDG_CACHE_HOME moves the kernel cache.\n");
+    fmt::print(
+        "\nEnvironment variables are not needed. XDG_CACHE_HOME moves the kernel cache and, beside it, what NVIDIA's "
+        "driver makes of it.\n");
   }
   // A missing GPU is no fault; one that is there and cannot be used is.
   for (const DeviceDescription& device : devices)

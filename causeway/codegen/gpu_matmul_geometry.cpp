@@ -121,7 +121,7 @@ HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, bool 
   HopperMatmulPlan best;
   double best_time = 0;
   for (const HopperCandidate& candidate : kCandidates) {
-    if (f8_pairs && candidate.n > 128) continue;  // two sums take the registers of wider tiles
+    if (f8_pairs && candidate.n > 192) continue;  // two sums take the registers of wider tiles
     for_each_split(sizes, candidate.m, candidate.n, kHopperMatmulDepth, units, {2.8e6 * candidate.efficiency, 4e6},
                    [&](int splits, double time) {
                      if (best_time != 0 && time >= best_time) return;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <vector>
+#include <memory>
 
 #include "causeway/base/error.h"
 #include "causeway/base/log.h"
@@ -12,7 +12,6 @@ namespace {
 
 using Result = CudaDriver::Result;
 
-constexpr size_t kLogBytes = 64 << 10;
 // Dynamic shared memory that a kernel may have without asking.
 constexpr int kDefaultSharedBytes = 48 << 10;
 
@@ -31,6 +30,19 @@ bool is_fatal(Result result) {
       return result >= CudaDriver::kHardwareStackError && result <= CudaDriver::kLaunchFailed;
   }
 }
+
+// A library in the driver, and where its assembler writes: it may do so again when another context needs the library.
+struct LoadedImage {
+  static constexpr size_t kLogBytes = 8 << 10;
+
+  void* library = nullptr;
+  // One byte more than the driver knows of ends the text.
+  std::string info = std::string(kLogBytes + 1, '\0'), error = std::string(kLogBytes + 1, '\0');
+  std::array<CudaDriver::JitOption, 5> names = {CudaDriver::kInfoLog, CudaDriver::kInfoLogBytes, CudaDriver::kErrorLog,
+                                                CudaDriver::kErrorLogBytes, CudaDriver::kLogVerbose};
+  std::array<void*, 5> values = {info.data(), reinterpret_cast<void*>(kLogBytes), error.data(),
+                                 reinterpret_cast<void*>(kLogBytes), reinterpret_cast<void*>(uintptr_t{1})};
+};
 
 // Kernels are written so that the assembler has nothing to remark.
 void warn_of_remarks(std::string_view log) {
@@ -172,27 +184,21 @@ void CudaQueue::synchronize() {
 }
 
 // Of the driver's ways to machine code: its linker (cuLink...) assembles each text as one unit of several, where
-// setmaxnreg is ignored and wgmma instructions wait for one another (ptxas, C7504, C7509; `ptxas -c` does the same), and
-// cuModuleLoadDataEx assembles one text at a time, whatever the threads.
+// setmaxnreg is ignored and wgmma instructions wait for one another (ptxas, C7504, C7509; `ptxas -c` does the same),
+// and cuModuleLoadDataEx assembles one text at a time, whatever the threads.
 void* CudaQueue::load_image(std::string_view image) {
   enter();
-  std::vector<char> info(kLogBytes), error(kLogBytes);
-  std::array names = {CudaDriver::kInfoLog, CudaDriver::kInfoLogBytes, CudaDriver::kErrorLog,
-                      CudaDriver::kErrorLogBytes, CudaDriver::kLogVerbose};
-  std::array values = {static_cast<void*>(info.data()), reinterpret_cast<void*>(kLogBytes),
-                       static_cast<void*>(error.data()), reinterpret_cast<void*>(kLogBytes),
-                       reinterpret_cast<void*>(uintptr_t{1})};
+  auto loaded = std::make_unique<LoadedImage>();
   const std::string text(image);  // its end is marked by a zero
-  void* loaded = nullptr;
-  void* module = nullptr;
-  Result result = driver_->library_load(&loaded, text.c_str(), names.data(), values.data(),
-                                        static_cast<unsigned>(names.size()), nullptr, nullptr, 0);
+  Result result = driver_->library_load(&loaded->library, text.c_str(), loaded->names.data(), loaded->values.data(),
+                                        static_cast<unsigned>(loaded->names.size()), nullptr, nullptr, 0);
   // Some errors appear when the library becomes this context's.
   if (result == CudaDriver::kSuccess) {
-    result = driver_->library_module(&module, loaded);
-    if (result != CudaDriver::kSuccess) driver_->library_unload(loaded);
+    void* module = nullptr;
+    result = driver_->library_module(&module, loaded->library);
+    if (result != CudaDriver::kSuccess) driver_->library_unload(loaded->library);
   }
-  info.back() = error.back() = 0;
+  const std::string& info = loaded->info;
   if (result == CudaDriver::kUnsupportedPtxVersion) {
     throw Error(ErrorKind::kUnsupported,
                 fmt::format("the NVIDIA driver (CUDA {}) is too old for these kernels", driver_->version_text()),
@@ -201,25 +207,26 @@ void* CudaQueue::load_image(std::string_view image) {
   if (result == CudaDriver::kInvalidPtx || result == CudaDriver::kInvalidImage) {
     throw Error(ErrorKind::kInvalidArgument,
                 fmt::format("the driver's assembler refused a kernel: {} ({})\n{}{}", driver_->name_of(result),
-                            driver_->text_of(result), error.data(), info.data()),
+                            driver_->text_of(result), loaded->error.c_str(), info.c_str()),
                 device(), "Is it your own kernel, look at the lines named; otherwise please report it.");
   }
   check(result, "load a kernel");
-  if (info[0] != 0) log_debug("{}: {}", device(), info.data());
-  warn_of_remarks(info.data());
-  return loaded;
+  if (info[0] != 0) log_debug("{}: {}", device(), info.c_str());
+  warn_of_remarks(info.c_str());
+  return loaded.release();
 }
 
 void CudaQueue::unload_image(void* image) noexcept {
   driver_->context_set_current(context_);
   driver_->stream_synchronize(stream_);
-  driver_->library_unload(image);
+  driver_->library_unload(static_cast<LoadedImage*>(image)->library);
+  delete static_cast<LoadedImage*>(image);
 }
 
 GpuKernel CudaQueue::find_kernel(void* image, const std::string& name) {
   enter();
   void* module = nullptr;
-  check(driver_->library_module(&module, image), "find a kernel's module");
+  check(driver_->library_module(&module, static_cast<LoadedImage*>(image)->library), "find a kernel's module");
   GpuKernel kernel;
   kernel.name = name;
   kernel.dynamic_shared_limit = kDefaultSharedBytes;
