@@ -221,7 +221,7 @@ def main():
     measurements = exported["runs"][0]["measurements"]
     name = f"PyTorch {torch.__version__.split('+')[0]}"
     stopwatch, seen, added, left_out = Stopwatch(a.device), set(), [], []
-    for ours in measurements:
+    for ours in list(measurements):
         key = tuple(ours[part] for part in ("benchmark", "group", "workload", "dtype"))
         if ours["benchmark"] not in a.only or key in seen:
             continue
@@ -262,10 +262,11 @@ def main():
             if a.device == "cuda":
                 torch.cuda.empty_cache()
         added.append(figure)
+        measurements.append(figure)
+        Path(a.output).write_text(json.dumps(exported))  # a run that is stopped has what it measured
         seconds = sorted(sample for one in figure["rounds"] for sample in one)
         rate = figure["work"] / seconds[len(seconds) // 2]
         print(f"{figure['workload']:50} {figure['dtype']:7} {rate:12.4g}/s {'' if correct else 'WRONG'}", flush=True)
-    measurements.extend(added)
     Path(a.output).write_text(json.dumps(exported))
     print(f"{len(added)} figures of {name} added to {a.output}")
     for sentence in left_out:
