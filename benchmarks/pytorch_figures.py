@@ -22,6 +22,7 @@ Needs torch; training needs what benchmarks/pytorch_peer.py needs.
 import argparse
 import json
 import math
+import os
 import re
 import subprocess
 import sys
@@ -43,7 +44,8 @@ DTYPES = {
 }
 ERROR_ALLOWED = {"bf16": 2e-2, "f16": 4e-3, "f32": 1e-5, "tf32": 4e-3, "f8e4m3": 2e-2, "f8e5m2": 2e-2}
 NOT_PYTORCHS = ("rounds", "clock_mhz", "distrust", "details", "check", "correct")  # of the figure beside it
-ROUNDS, SAMPLES, WARM_UP_SECONDS, FLUSH_BYTES = 10, 10, 0.3, 256 << 20
+# Warmed up as long as three providers of `causeway bench gemm` together: under a power limit clocks fall for a while.
+ROUNDS, SAMPLES, WARM_UP_SECONDS, FLUSH_BYTES = 10, 10, 0.9, 256 << 20
 # pytorch_peer.py's arguments for the groups of `causeway bench train`.
 LLAMA_3 = "llama --vocabulary 128256 --rope-theta 500000 --norm-eps 1e-5 --kv-heads 8"
 MODELS = {
@@ -206,6 +208,12 @@ def train(workload, group, device, steps):
     raise RuntimeError("out of memory with one sequence")
 
 
+def write(exported, path):
+    """All or nothing."""
+    Path(f"{path}.tmp").write_text(json.dumps(exported))
+    os.replace(f"{path}.tmp", path)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("run", help="one run, exported as JSON")
@@ -221,8 +229,13 @@ def main():
     measurements = exported["runs"][0]["measurements"]
     name = f"PyTorch {torch.__version__.split('+')[0]}"
     stopwatch, seen, added, left_out = Stopwatch(a.device), set(), [], []
+    def what(figure):  # the micro-batch of PyTorch's training may be a smaller one
+        parts = ["benchmark", "group", "dtype"] + (["workload"] if figure["benchmark"] != "train" else [])
+        return tuple(figure[part] for part in parts)
+
+    seen.update(what(figure) for figure in measurements if figure["provider"].startswith("PyTorch"))
     for ours in list(measurements):
-        key = tuple(ours[part] for part in ("benchmark", "group", "workload", "dtype"))
+        key = what(ours)
         if ours["benchmark"] not in a.only or key in seen:
             continue
         seen.add(key)
@@ -263,11 +276,11 @@ def main():
                 torch.cuda.empty_cache()
         added.append(figure)
         measurements.append(figure)
-        Path(a.output).write_text(json.dumps(exported))  # a run that is stopped has what it measured
+        write(exported, a.output)  # a run that is stopped has what it measured
         seconds = sorted(sample for one in figure["rounds"] for sample in one)
         rate = figure["work"] / seconds[len(seconds) // 2]
         print(f"{figure['workload']:50} {figure['dtype']:7} {rate:12.4g}/s {'' if correct else 'WRONG'}", flush=True)
-    Path(a.output).write_text(json.dumps(exported))
+    write(exported, a.output)
     print(f"{len(added)} figures of {name} added to {a.output}")
     for sentence in left_out:
         print(f"left out: {sentence}")

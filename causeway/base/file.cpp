@@ -150,7 +150,13 @@ std::filesystem::path user_cache_directory() {
     return std::filesystem::path(cache) / "causeway";
   if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0')
     return std::filesystem::path(home) / ".cache" / "causeway";
-  return std::filesystem::temp_directory_path() / "causeway-cache";
+  std::error_code code;
+  const std::filesystem::path temporary = std::filesystem::temp_directory_path(code);
+  if (code) {
+    throw Error(ErrorKind::kNotFound, fmt::format("there is no directory for cached data: {}", code.message()), "HOME",
+                "Set HOME or XDG_CACHE_HOME to a directory.");
+  }
+  return temporary / "causeway-cache";
 }
 
 }  // namespace causeway

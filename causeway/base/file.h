@@ -58,7 +58,8 @@ class FileWriter {
   size_t position_ = 0;
 };
 
-// Where per-user cached data lives: $XDG_CACHE_HOME/causeway, or ~/.cache/causeway.
+// Where per-user cached data lives: $XDG_CACHE_HOME/causeway, or ~/.cache/causeway. Throws Error(kNotFound) when there
+// is neither, nor a directory for temporary files.
 std::filesystem::path user_cache_directory();
 
 }  // namespace causeway

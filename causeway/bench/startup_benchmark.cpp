@@ -64,8 +64,6 @@ class Child {
     std::vector<char*> environment = {cache.data(), no_compiler_cache.data()};
     for (char** variable = environ; *variable != nullptr; ++variable)
       if (!std::string_view(*variable).starts_with("XDG_CACHE_HOME=") &&
-          // Where this process lets NVIDIA's driver keep machine code: the child has a cache of its own for that, too.
-          !std::string_view(*variable).starts_with("CUDA_CACHE_PATH=") &&
           !std::string_view(*variable).starts_with("CCACHE_DISABLE="))
         environment.push_back(*variable);
     environment.push_back(nullptr);

@@ -14,7 +14,7 @@ namespace causeway {
 
 enum class KernelKind {
   kLoop,          // rows x columns: elementwise values, reductions over the columns, and what follows from them
-  kColumnReduce,  // one reduction whose input's last axis is kept
+  kColumnReduce,  // a reduction whose input's last axis is kept; on a GPU several, and elementwise values of that shape
   kArgmax,
   kCumsum,
   kTopk,

@@ -372,6 +372,14 @@ class Fuser {
     for (const KernelRequest* request : {&kernel, &lone})
       if (request->kind != KernelKind::kColumnReduce && request->kind != KernelKind::kLoop) return false;
     const Dim count = element_count(shape);
+    const std::set<Value> of_lone(reads.begin(), reads.end());
+    // A value that takes the place of one it is computed from keeps a kernel that may overwrite it.
+    const auto replaces_its_input = [&](Value member) {
+      return std::any_of(graph_.assignments.begin(), graph_.assignments.end(), [&](const Assignment& assignment) {
+        return assignment.value == member &&
+               (reads_[k].contains(assignment.target) || of_lone.contains(assignment.target));
+      });
+    };
     for (const Value member : members) {
       const Node& node = graph_.node(member);
       if (is_sum(member)) {
@@ -379,14 +387,13 @@ class Fuser {
             graph_.shape(node.inputs[0]) != shape)
           return false;
       } else if (!(element_count(graph_.shape(member)) == count) || is_copy(member) ||
-                 feeds_reduction_[static_cast<size_t>(member.node)]) {
+                 feeds_reduction_[static_cast<size_t>(member.node)] || replaces_its_input(member)) {
         // What a sum over a row reads as well belongs to that kernel.
         return false;
       }
       if (std::find(reads.begin(), reads.end(), member) != reads.end() || reads_[k].contains(member)) return false;
     }
     // One of the two reads nothing more than the other.
-    const std::set<Value> of_lone(reads.begin(), reads.end());
     if (of_lone.empty() || !(std::includes(reads_[k].begin(), reads_[k].end(), of_lone.begin(), of_lone.end()) ||
                              std::includes(of_lone.begin(), of_lone.end(), reads_[k].begin(), reads_[k].end())))
       return false;

@@ -106,6 +106,18 @@ TEST_P(KernelsOnGpu, ColumnSumsWithTheValuesTheyAreOf) {
   }
 }
 
+// A value that takes the place of one it is computed from is written there, which a kernel of sums cannot do.
+TEST_P(KernelsOnGpu, ColumnSumsLeaveUpdatesInPlace) {
+  expect_graph(R"(%0 = input "m" : f32[60, 40]
+%1 = input "g" : f32[60, 40]
+%2 = mul(%0, %1) : f32[60, 40]
+%3 = reduce_sum(%1) {axes=[0]} : f32[40]
+assign %0 = %2
+return %3, %2
+)");
+  EXPECT_THAT(kinds_, testing::UnorderedElementsAre("column_reduce", "loop"));
+}
+
 // What a sum over rows reads as well is computed in that kernel.
 TEST_P(KernelsOnGpu, ValuesOfSumsOverRowsStayWithThem) {
   expect_graph(R"(%0 = input "x" : f32[60, 40]

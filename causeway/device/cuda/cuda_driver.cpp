@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <mutex>
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
@@ -39,14 +40,21 @@ constexpr const char* kInstall =
   }
 }
 
-// Machine code that the driver makes of PTX it keeps in a directory of its own choice, unless it is told one before it
-// starts. Beside our kernels both are found, and emptied, in one place.
-void keep_machine_code_with_the_kernels() {
-  try {
-    setenv("CUDA_CACHE_PATH", (user_cache_directory() / "nvidia").c_str(), 0);
-  } catch (const Error& error) {
-    log_debug("the driver keeps machine code where it likes: {}", error.what());
-  }
+// What the driver reads from the environment when it starts, set whatever was there, so that a start is the same
+// everywhere. Machine code that it makes of PTX it keeps beside our kernels, where both are found and emptied together;
+// images for containers often tell it to keep none. Code goes to a GPU when it is needed there: loaded eagerly, as
+// drivers before CUDA 12.2 do, each library would be assembled for all GPUs of the process.
+void set_environment() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    setenv("CUDA_MODULE_LOADING", "LAZY", 1);
+    try {
+      setenv("CUDA_CACHE_PATH", (user_cache_directory() / "nvidia").c_str(), 1);
+      setenv("CUDA_CACHE_DISABLE", "0", 1);
+    } catch (const Error& error) {
+      log_debug("the driver keeps machine code where it likes: {}", error.what());
+    }
+  });
 }
 
 }  // namespace
@@ -73,7 +81,7 @@ std::shared_ptr<const CudaDriver> CudaDriver::open(const std::string& name) {
   library.bind(d.driver_version, "cuDriverGetVersion");
   library.bind(d.error_name, "cuGetErrorName");
   library.bind(d.error_string, "cuGetErrorString");
-  keep_machine_code_with_the_kernels();
+  set_environment();
   if (const Result result = d.init(0); result != kSuccess) refuse_to_start(d, result);
   if (const Result result = d.driver_version(&d.version); result != kSuccess) refuse_to_start(d, result);
   if (d.version < kOldestVersion) {

@@ -40,7 +40,6 @@ struct CudaDriver {
     kStubLibrary = 34,
     kDeviceUnavailable = 46,
     kNoDevice = 100,
-    kInvalidImage = 200,
     kEccUncorrectable = 214,
     kInvalidPtx = 218,
     kNvlinkUncorrectable = 220,
@@ -130,7 +129,8 @@ struct CudaDriver {
   std::string text_of(Result result) const;
 
   // Opens the library (a name for the system's loader, or a path), starts the driver and checks its version. Throws
-  // Error with what to do: kNotFound when there is no driver or no GPU, else kUnsupported.
+  // Error with what to do: kNotFound when there is no driver or no GPU, else kUnsupported. The first call sets
+  // environment variables of the driver's: no other thread may read the environment meanwhile.
   static std::shared_ptr<const CudaDriver> open(const std::string& library);
 };
 

@@ -204,7 +204,8 @@ void* CudaQueue::load_image(std::string_view image) {
                 fmt::format("the NVIDIA driver (CUDA {}) is too old for these kernels", driver_->version_text()),
                 device(), "Install version 525 (CUDA 12.0) or newer.");
   }
-  if (result == CudaDriver::kInvalidPtx || result == CudaDriver::kInvalidImage) {
+  // Whatever the driver calls it, what the assembler said tells more.
+  if (result == CudaDriver::kInvalidPtx || (result != CudaDriver::kSuccess && loaded->error[0] != 0)) {
     throw Error(ErrorKind::kInvalidArgument,
                 fmt::format("the driver's assembler refused a kernel: {} ({})\n{}{}", driver_->name_of(result),
                             driver_->text_of(result), loaded->error.c_str(), info.c_str()),

@@ -31,8 +31,9 @@ class CudaQueue : public GpuQueue {
   double seconds_between(Event from, Event to) override;
   void synchronize() override;
   void* stream() const override { return stream_; }
-  // PTX to machine code for this GPU, by the driver's assembler; what it says of registers and spills goes to the debug
-  // log, and what it could not do well is a warning. Throws Error(kInvalidArgument) with its messages.
+  // PTX to machine code for this GPU, by the driver's assembler or from the driver's cache. What the assembler says of
+  // registers and spills goes to the debug log, and what it could not do well is a warning, when it runs. Throws
+  // Error(kInvalidArgument) with its messages.
   void* load_image(std::string_view image) override;
   void unload_image(void* image) noexcept override;
   GpuKernel find_kernel(void* image, const std::string& name) override;
