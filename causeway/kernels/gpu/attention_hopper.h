@@ -38,7 +38,7 @@ class ForwardCopier : Copier<P> {
         shared_.queries, at_.first, p.query_length, [&](int64_t t) { return p.q_row(at_.b, at_.h, t); },
         [&](int64_t t, int d) { return p.load_q(at_.b, at_.h, t, d); });
     this->announce(&shared_.queries_full);
-    Ring<P::kStages> ring;
+    StageRing<P::kStages> ring;
 #pragma clang loop unroll(disable)
     for (int64_t key = 0; key < p.key_length; key += P::kKeyTile) {
       int kinds = Base::kKindWithoutMap;
@@ -70,7 +70,7 @@ class ForwardCopier : Copier<P> {
   }
 
  private:
-  CAUSEWAY_INLINE void note(const Ring<P::kStages>& ring, int32_t key, int32_t kinds) {
+  CAUSEWAY_INLINE void note(const StageRing<P::kStages>& ring, int32_t key, int32_t kinds) {
     barrier_wait(&shared_.keys_empty[ring.stage], ring.parity ^ 1);
     if (thread_index() == 0) shared_.notes[ring.stage] = {key, kinds};
   }
@@ -101,7 +101,7 @@ class Forward {
       sum[slot] = 0.0f;
     }
     barrier_wait(&shared_.queries_full, 0);
-    Ring<P::kStages> keys, values;
+    StageRing<P::kStages> keys, values;
     barrier_wait(&shared_.keys_full[keys.stage], keys.parity);
     TileNote note = shared_.notes[keys.stage];
     if (note.first >= 0) {

@@ -139,7 +139,7 @@ class GradientCopier : Copier<P> {
 
   const P& p;
   GradientShared<P>& shared_;
-  Ring<P::kGradientStages> ring_;
+  StageRing<P::kGradientStages> ring_;
 };
 
 // A warpgroup of the queries' launch: 64 queries.
@@ -165,7 +165,7 @@ class QueryGradient {
       delta[slot] = t < p.query_length ? p.load_delta(b_, h_, t) : 0.0f;
     }
     barrier_wait(&shared_.own_full, 0);
-    Ring<P::kGradientStages> ring;
+    StageRing<P::kGradientStages> ring;
     int before = -1;  // the stage that products under way may still read
 #pragma clang loop unroll(disable)
     for (;;) {
@@ -250,7 +250,7 @@ class KeyGradient {
 #pragma clang loop unroll(full)
     for (int i = 0; i < P::kHeadDim / 2; ++i) dk[i] = dv[i] = 0.0f;
     barrier_wait(&shared_.own_full, 0);
-    Ring<P::kGradientStages> ring;
+    StageRing<P::kGradientStages> ring;
 #pragma clang loop unroll(disable)
     for (;;) {
       barrier_wait(&shared_.full[ring.stage], ring.parity);

@@ -35,18 +35,6 @@ constexpr uint64_t columns_further(int columns) {
 }
 constexpr uint64_t rows_further(int rows) { return static_cast<uint64_t>(rows * 128 / 16); }
 
-template <int kStages>
-struct Ring {
-  int stage = 0;
-  int parity = 0;
-  CAUSEWAY_INLINE void advance() {
-    if (++stage == kStages) {
-      stage = 0;
-      parity ^= 1;
-    }
-  }
-};
-
 // Bits that say what the map tells of each warpgroup's part of a tile: 0 when nothing attends, 2 when all does, 1
 // otherwise.
 constexpr int kind_of(int kinds, int group) { return kinds >> 2 * group & 3; }

@@ -310,3 +310,18 @@ CAUSEWAY_INLINE void cluster_barrier() {
 }
 
 #endif
+
+// The stages in shared memory between those who fill them and those who read them: which one is next, and the parity of
+// the phase that makes it full.
+template <int kStages>
+struct StageRing {
+  int stage = 0;
+  int parity = 0;
+
+  CAUSEWAY_INLINE void advance() {
+    if (++stage == kStages) {
+      stage = 0;
+      parity ^= 1;
+    }
+  }
+};

@@ -51,20 +51,6 @@ struct HopperMatmulPosition {
   }
 };
 
-// The ring of stages: which one is next, and the parity of the phase that makes it full.
-template <int kStages>
-struct HopperMatmulRing {
-  int stage = 0;
-  int parity = 0;
-
-  CAUSEWAY_INLINE void advance() {
-    if (++stage == kStages) {
-      stage = 0;
-      parity ^= 1;
-    }
-  }
-};
-
 // Loads the slices of all tiles of this block; one thread.
 template <class Problem>
 CAUSEWAY_INLINE void hopper_matmul_load(const Problem& problem, const TensorMapBytes* maps, int task, int rank,
@@ -75,7 +61,7 @@ CAUSEWAY_INLINE void hopper_matmul_load(const Problem& problem, const TensorMapB
   const HopperMatmulSchedule<Problem> schedule(problem);
   prefetch_tensor_map(&maps[0]);
   prefetch_tensor_map(&maps[1]);
-  HopperMatmulRing<kTile.stages> ring;
+  StageRing<kTile.stages> ring;
 #pragma clang loop unroll(disable)
   for (int index = task / kTile.cluster; index < schedule.work; index += kTile.blocks / kTile.cluster) {
     const HopperMatmulPosition tile(schedule, index, rank);
@@ -173,7 +159,7 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int task, in
   constexpr int kDepth = kHopperMatmulDepth, kABytes = kTile.m * kDepth * 2, kBoxBytes = 64 * kDepth * 2;
   constexpr bool kATransposed = !Problem::A::kContiguousInK, kBTransposed = !Problem::B::kContiguousInK;
   const HopperMatmulSchedule<Problem> schedule(problem);
-  HopperMatmulRing<kTile.stages> ring;
+  StageRing<kTile.stages> ring;
   const int lane = lane_index();
   // Every wave hands a stage back to the blocks that load it.
   const auto release = [&](int stage) {
