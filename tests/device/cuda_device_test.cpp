@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -101,6 +102,14 @@ TEST_F(CudaDeviceTest, AGpuThatIsTakenClosedOrFullSaysSo) {
   EXPECT_THAT(open_error().message(), HasSubstr("closed to programs"));
   driver_.open_result = 2;
   EXPECT_THAT(open_error().message(), HasSubstr("memory is full"));
+}
+
+// Whatever the environment says, as in images for containers.
+TEST_F(CudaDeviceTest, TheDriverKeepsMachineCodeBesideTheKernels) {
+  CudaDevice device(options_);
+  EXPECT_THAT(std::getenv("CUDA_CACHE_PATH"), testing::EndsWith("/nvidia"));
+  EXPECT_STREQ(std::getenv("CUDA_CACHE_DISABLE"), "0");
+  EXPECT_STREQ(std::getenv("CUDA_MODULE_LOADING"), "LAZY");
 }
 
 TEST_F(CudaDeviceTest, LoadsOnAnyThread) {

@@ -27,8 +27,6 @@ struct ForwardShared {
 
 template <class P>
 class ForwardCopier : Copier<P> {
-  using Base = Copier<P>;
-
  public:
   CAUSEWAY_INLINE ForwardCopier(const P& problem, const QueryPlace<P>& place, ForwardShared<P>& shared)
       : p(problem), at_(place), shared_(shared) {}
@@ -41,17 +39,9 @@ class ForwardCopier : Copier<P> {
     StageRing<P::kStages> ring;
 #pragma clang loop unroll(disable)
     for (int64_t key = 0; key < p.key_length; key += P::kKeyTile) {
-      int kinds = Base::kKindWithoutMap;
-      if constexpr (P::kHasBlockMap) {
-        constexpr int kPlanned = kPlannedTiles * P::kKeyTile;
-        if (key % kPlanned == 0)
-          this->plan(shared_.plan, [&](int tile) {
-            const int64_t first = key + tile * P::kKeyTile;
-            return first < p.key_length ? tile_kinds<P, true, P::kKeyTile>(p, at_.b, at_.h, at_.first, first) : 0;
-          });
-        kinds = shared_.plan[key % kPlanned / P::kKeyTile];
-        if (kinds == 0) continue;
-      }
+      const int kinds =
+          this->template kinds_of<true, P::kKeyTile>(p, shared_.plan, at_.b, at_.h, at_.first, key, p.key_length);
+      if (kinds == 0) continue;
       note(ring, static_cast<int32_t>(key), kinds);
       this->template copy<P::kKeyTile, P::kDirectK>(
           shared_.keys[ring.stage], key, p.key_length, [&](int64_t s) { return p.k_row(at_.b, at_.kv_head, s); },
@@ -128,8 +118,8 @@ class Forward {
         release(&shared_.keys_empty[keys.stage]);
         keys.advance();
         soften(scores, note, maximum, sum, rescale);
-        // Between the softmax and the wait for the products it runs beside: the assembler moves waits up to the beginning
-        // of their piece of code without branches.
+        // Between the softmax and the wait for the products it runs beside: the assembler moves waits up to the
+        // beginning of their piece of code without branches.
         barrier_wait(&shared_.keys_full[keys.stage], keys.parity);
         note = shared_.notes[keys.stage];
         warpgroup_wait<0>();
@@ -209,7 +199,7 @@ class Forward {
         p.store_lse(at_.b, at_.h, line, (maximum[slot] + fast_log2(all)) * kLn2);
     }
     store_lines<P, P::kQueryTile>(output, inverse, shared_.queries, group_,
-                                  [&](int line, int d, const float (&values)[8]) {
+                                  [&](int line, int d, const float(&values)[8]) {
                                     if (first_line_ + line >= p.query_length) return;
 #pragma clang loop unroll(full)
                                     for (int e = 0; e < 8; ++e)

@@ -39,7 +39,6 @@ struct GradientShared {
 // Queries and output's gradients, keys and values, into their tiles.
 template <class P>
 class GradientCopier : Copier<P> {
-  using Base = Copier<P>;
   using T = typename P::Operand;
   static constexpr int kLines = GradientShared<P>::kLines, kOthers = P::kGradientTile;
 
@@ -52,17 +51,8 @@ class GradientCopier : Copier<P> {
     this->announce(&shared_.own_full);
 #pragma clang loop unroll(disable)
     for (int64_t key = 0; key < p.key_length; key += kOthers) {
-      int kinds = Base::kKindWithoutMap;
-      if constexpr (P::kHasBlockMap) {
-        constexpr int kPlanned = kPlannedTiles * kOthers;
-        if (key % kPlanned == 0)
-          this->plan(shared_.plan, [&](int tile) {
-            const int64_t first = key + tile * kOthers;
-            return first < p.key_length ? tile_kinds<P, true, kOthers>(p, b, h, first_query, first) : 0;
-          });
-        kinds = shared_.plan[key % kPlanned / kOthers];
-        if (kinds == 0) continue;
-      }
+      const int kinds = this->template kinds_of<true, kOthers>(p, shared_.plan, b, h, first_query, key, p.key_length);
+      if (kinds == 0) continue;
       begin({0, static_cast<int32_t>(key), kinds, 0});
       copy_keys<kOthers>(shared_.others[ring_.stage], b, kv_head, key);
       this->announce(&shared_.full[ring_.stage]);
@@ -80,17 +70,9 @@ class GradientCopier : Copier<P> {
     for (int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
 #pragma clang loop unroll(disable)
       for (int64_t query = 0; query < p.query_length; query += kOthers) {
-        int kinds = Base::kKindWithoutMap;
-        if constexpr (P::kHasBlockMap) {
-          constexpr int kPlanned = kPlannedTiles * kOthers;
-          if (query % kPlanned == 0)
-            this->plan(shared_.plan, [&](int tile) {
-              const int64_t first = query + tile * kOthers;
-              return first < p.query_length ? tile_kinds<P, false, kOthers>(p, b, h, first_key, first) : 0;
-            });
-          kinds = shared_.plan[query % kPlanned / kOthers];
-          if (kinds == 0) continue;
-        }
+        const int kinds =
+            this->template kinds_of<false, kOthers>(p, shared_.plan, b, h, first_key, query, p.query_length);
+        if (kinds == 0) continue;
         begin({static_cast<int32_t>(h), static_cast<int32_t>(query), kinds, 0});
         copy_queries<kOthers>(shared_.others[ring_.stage], b, h, query);
         for (int i = thread_index(); i < kOthers; i += 128) {

@@ -101,9 +101,6 @@ template <class P>
 class Copier {
  protected:
   using T = typename P::Operand;
-  // Without a map: every position, or what the mask says.
-  static constexpr int kKindWithoutMap = (P::kHasMask ? 0x55 : 0xaa) & ((1 << 2 * P::kGroups) - 1);
-
   // Copies end late: those before the newest are waited for, so that two tiles are always on their way.
   CAUSEWAY_INLINE void announce(TransferBarrier* barrier) {
     copy_async_commit();
@@ -141,15 +138,30 @@ class Copier {
     }
   }
 
-  // The kinds of kPlannedTiles tiles: one each thread, since reading the map takes long. `kinds(tile)`.
-  template <class F>
-  CAUSEWAY_INLINE void plan(uint8_t* plan, F kinds) {
-    named_barrier(1 + P::kGroups, 128);  // the plan before has been read
-    plan[thread_index()] = static_cast<uint8_t>(kinds(thread_index()));
-    named_barrier(1 + P::kGroups, 128);
+  // The kinds of the tile of own lines from `own` on and others from `other` on, which end at `limit` and are gone
+  // through in order. Reading the map takes long: one tile each thread, for kPlannedTiles tiles at a time.
+  template <bool kOwnAreQueries, int kOthers>
+  CAUSEWAY_INLINE int kinds_of(const P& p, uint8_t* plan, int64_t b, int64_t h, int64_t own, int64_t other,
+                               int64_t limit) {
+    if constexpr (!P::kHasBlockMap) {
+      return kKindWithoutMap;
+    } else {
+      constexpr int kPlanned = kPlannedTiles * kOthers;
+      if (other % kPlanned == 0) {
+        const int64_t first = other + thread_index() * kOthers;
+        named_barrier(1 + P::kGroups, 128);  // the plan before has been read
+        plan[thread_index()] = static_cast<uint8_t>(
+            first < limit ? tile_kinds<P, kOwnAreQueries, kOthers>(p, b, h, own, first) : 0);
+        named_barrier(1 + P::kGroups, 128);
+      }
+      return plan[other % kPlanned / kOthers];
+    }
   }
 
  private:
+  // Without a map: every position, or what the mask says.
+  static constexpr int kKindWithoutMap = (P::kHasMask ? 0x55 : 0xaa) & ((1 << 2 * P::kGroups) - 1);
+
   TransferBarrier* before_ = nullptr;  // whose copies have begun and not been announced
 };
 
