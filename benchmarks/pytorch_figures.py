@@ -8,7 +8,7 @@
 
 Takes the run's matrix products, attention and training, measures each by the same method and adds the figures to the
 run, named after PyTorch's version. Kernels: ten rounds of ten samples, each between two events of the device, the cache
-filled before each, 0.3 s of warm-up in the same pattern. Training: whole steps of benchmarks/pytorch_peer.py, compiled,
+filled before each, 0.9 s of warm-up in the same pattern. Training: whole steps of benchmarks/pytorch_peer.py, compiled,
 by the clock of the host; the micro-batch is halved until it fits. Products and the output of attention are compared
 with sums in double.
 

@@ -135,9 +135,10 @@ TEST_P(GpuGate, NoKernelSpillsAndBudgetsHold) {
     Budget& budget = budgets[function.kind + " " + function.function];
     budget.registers = std::max(budget.registers, kernel.registers);
     budget.shared_bytes = std::max(budget.shared_bytes, function.shared_bytes());
-    // Attention on Hopper is short of a few registers where heads have 128 elements, outside of its innermost parts.
-    const bool short_of_few = GetParam().processor == "sm_90a" && function.kind.starts_with("attention");
-    EXPECT_LE(kernel.spill_bytes, short_of_few ? 32 : 0) << kernel.kernel << "\n" << source;
+    // The gradient of attention on Hopper is short of one register where heads have 128 elements, outside of its
+    // innermost parts.
+    const bool short_of_one = GetParam().processor == "sm_90a" && function.kind == "attention_gradient";
+    EXPECT_LE(kernel.spill_bytes, short_of_one ? 4 : 0) << kernel.kernel << "\n" << source;
     EXPECT_TRUE(kernel.exported) << kernel.kernel;
     // AMD's scalar registers spill to vector registers, not to memory.
     if (is_nvidia) EXPECT_TRUE(kernel.notes.empty()) << kernel.notes.front() << "\n" << source;

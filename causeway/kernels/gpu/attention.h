@@ -162,13 +162,20 @@ class Forward {
         }
       }
     }
-    // Inside and unmasked, which most tiles are, positions do not matter.
-    const bool positions = P::kHasScore || masked || key + P::kKeyTile > p.key_length;
+    // Inside and unmasked, which most tiles are, positions matter to the score alone.
+    const bool ends = key + P::kKeyTile > p.key_length ||
+                      (P::kHasScore && first_line_ + 16 * kBlocks > p.query_length);
 #pragma clang loop unroll(full)
     for (int r = 0; r < kBlocks; ++r) {
-      if (positions) {
-        modify(scores[r], r, key, masked);
+      if (masked || ends) {
+        modify(scores[r], r, key, [&](float product, int32_t t, int32_t s) {
+          return modified_score(p, product, b_, h_, t, s, masked);
+        });
         soften(scores[r], r, 1.0f);
+      } else if constexpr (P::kHasScore) {
+        modify(scores[r], r, key,
+               [&](float product, int32_t t, int32_t s) { return p.score(b_, h_, t, s, product * p.scale); });
+        soften(scores[r], r, kLog2E);
       } else {
         soften(scores[r], r, p.scale * kLog2E);
       }
@@ -188,14 +195,16 @@ class Forward {
     }
   }
 
-  CAUSEWAY_INLINE void modify(Accumulator (&scores)[kOthers], int r, int64_t key, bool masked) const {
+  // modified(product, t, s).
+  template <class F>
+  CAUSEWAY_INLINE void modify(Accumulator (&scores)[kOthers], int r, int64_t key, F modified) const {
     const int32_t first_line = static_cast<int32_t>(first_line_) + 16 * r;
 #pragma clang loop unroll(full)
     for (int n = 0; n < kOthers; ++n) {
 #pragma clang loop unroll(full)
       for (int i = 0; i < kAccumulatorElements; ++i) {
-        scores[n].v[i] = modified_score(p, scores[n].v[i], b_, h_, first_line + line_of_slot(line_slot(i)),
-                                        static_cast<int32_t>(key) + 16 * n + other_of(i), masked);
+        scores[n].v[i] = modified(scores[n].v[i], first_line + line_of_slot(line_slot(i)),
+                                  static_cast<int32_t>(key) + 16 * n + other_of(i));
       }
     }
   }

@@ -25,16 +25,23 @@ constexpr int kGradientLineElements = 16 * P::kWaves * row_stride<typename P::Op
 CAUSEWAY_INLINE float weight_shift(float lse) { return lse == -kInfinity ? -kInfinity : -lse * kLog2E; }
 
 // A weight and the gradient of its score, from a product of query and key and from dout . v; the scale of scores is
-// left for the end. kPositions: there is a score function or a mask to apply, or an end to respect.
+// left for the end.
 struct PairGradient {
   float weight, dproduct;
 };
-template <bool kPositions, class P>
+// What is done to the scores of a tile: nothing, the score function where all is seen and inside, or whatever there is:
+// that function, the mask, the ends.
+enum class Modified { kNot, kByScore, kByAll };
+template <Modified kModified, class P>
 CAUSEWAY_INLINE PairGradient pair_gradient(const P& p, float product, float dweight, float shift, float delta,
                                            int64_t b, int64_t h, int32_t t, int32_t s, bool masked) {
-  if constexpr (!kPositions) {
+  if constexpr (kModified == Modified::kNot) {
     const float weight = fast_exp2(__builtin_fmaf(product, p.scale * kLog2E, shift));
     return {weight, weight * (dweight - delta)};
+  } else if constexpr (kModified == Modified::kByScore) {
+    const float x = product * p.scale;
+    const float weight = fast_exp2(__builtin_fmaf(p.score(b, h, t, s, x), kLog2E, shift));
+    return {weight, weight * (dweight - delta) * p.score_gradient(b, h, t, s, x)};
   } else {
     const float x = modified_score(p, product, b, h, t, s, masked);
     const float weight = x == -kInfinity ? 0.0f : fast_exp2(x + shift);
@@ -269,14 +276,14 @@ class QueryGradient : GradientBlock<P> {
     if (kind == 0) return;
     const bool masked = P::kHasMask && kind == 1;
     // Lines past the end are not stored, and their weights are 0.
-    if (P::kHasScore || masked || key + P::kGradientTile > p.key_length) {
-      add_tile<true>(key, stage, masked);
+    if (masked || key + P::kGradientTile > p.key_length || (P::kHasScore && first_line_ + 16 > p.query_length)) {
+      add_tile<Modified::kByAll>(key, stage, masked);
     } else {
-      add_tile<false>(key, stage, false);
+      add_tile<P::kHasScore ? Modified::kByScore : Modified::kNot>(key, stage, false);
     }
   }
 
-  template <bool kPositions>
+  template <Modified kModified>
   CAUSEWAY_INLINE void add_tile(int64_t key, int stage, bool masked) {
     // Not unrolled: registers of one piece serve the next, and more blocks fit.
 #pragma clang loop unroll(disable)
@@ -288,9 +295,9 @@ class QueryGradient : GradientBlock<P> {
 #pragma clang loop unroll(full)
       for (int i = 0; i < kAccumulatorElements; ++i) {
         const int slot = line_slot(i);
-        gradients.v[i] = pair_gradient<kPositions>(p, scores.v[i], dweights.v[i], shift_[slot], delta_[slot], b_, h_,
-                                                   static_cast<int32_t>(first_line_) + line_of_slot(slot),
-                                                   static_cast<int32_t>(key) + 16 * n + other_of(i), masked)
+        gradients.v[i] = pair_gradient<kModified>(p, scores.v[i], dweights.v[i], shift_[slot], delta_[slot], b_, h_,
+                                                  static_cast<int32_t>(first_line_) + line_of_slot(slot),
+                                                  static_cast<int32_t>(key) + 16 * n + other_of(i), masked)
                              .dproduct;
       }
       this->accumulate(sums_, gradients, keys);
@@ -402,14 +409,14 @@ class KeyGradient : GradientBlock<P> {
     if (kind == 0) return;
     const bool masked = P::kHasMask && kind == 1;
     // Queries past the end have weights of 0, and keys past the end are not stored.
-    if (P::kHasScore || masked) {
-      add_tile<true>(at, stage, masked);
+    if (masked || (P::kHasScore && (at.query + P::kGradientTile > p.query_length || first_line_ + 16 > p.key_length))) {
+      add_tile<Modified::kByAll>(at, stage, masked);
     } else {
-      add_tile<false>(at, stage, false);
+      add_tile<P::kHasScore ? Modified::kByScore : Modified::kNot>(at, stage, false);
     }
   }
 
-  template <bool kPositions>
+  template <Modified kModified>
   CAUSEWAY_INLINE void add_tile(const Position& at, int stage, bool masked) {
     const float* statistics = this->statistics(stage);
     // Not unrolled: registers of one piece serve the next, and more blocks fit.
@@ -422,7 +429,7 @@ class KeyGradient : GradientBlock<P> {
 #pragma clang loop unroll(full)
       for (int i = 0; i < kAccumulatorElements; ++i) {
         const int other = 16 * n + other_of(i);
-        const PairGradient pair = pair_gradient<kPositions>(
+        const PairGradient pair = pair_gradient<kModified>(
             p, scores.v[i], dweights.v[i], statistics[other], statistics[P::kGradientTile + other], b_, at.head,
             static_cast<int32_t>(at.query) + other, static_cast<int32_t>(first_line_) + line_of_slot(line_slot(i)),
             masked);

@@ -143,10 +143,16 @@ class Forward {
                               float (&rescale)[2]) {
     const bool masked = P::kHasMask && kind_of(note.kinds, group_) != 2;
     float factor = p.scale * kLog2E;
-    // Inside and unmasked, which most tiles are, positions do not matter.
-    if (P::kHasScore || masked || note.first + P::kKeyTile > p.key_length) {
-      modify(scores, note.first, masked);
+    // Inside and unmasked, which most tiles are, positions matter to the score alone.
+    if (masked || note.first + P::kKeyTile > p.key_length || (P::kHasScore && first_line_ + 64 > p.query_length)) {
+      modify(scores, note.first, [&](float product, int32_t t, int32_t s) {
+        return attention_tile::modified_score(p, product, at_.b, at_.h, t, s, masked);
+      });
       factor = 1.0f;
+    } else if constexpr (P::kHasScore) {
+      modify(scores, note.first,
+             [&](float product, int32_t t, int32_t s) { return p.score(at_.b, at_.h, t, s, product * p.scale); });
+      factor = kLog2E;
     }
     float shift[2];
 #pragma clang loop unroll(full)
@@ -175,13 +181,14 @@ class Forward {
     }
   }
 
-  CAUSEWAY_INLINE void modify(float (&scores)[kScores], int32_t key, bool masked) const {
+  // modified(product, t, s).
+  template <class F>
+  CAUSEWAY_INLINE void modify(float (&scores)[kScores], int32_t key, F modified) const {
     const int32_t line = first_line_ + warpgroup_row(0), other = key + warpgroup_column(0);
 #pragma clang loop unroll(full)
     for (int i = 0; i < kScores; ++i) {
-      scores[i] = attention_tile::modified_score(p, scores[i], at_.b, at_.h, line + (i & 2) * 4,
-                                                 other + i / 4 * 8 + (i & 1), masked);
-      // What masks load must not be loaded for all columns at first: registers would not suffice.
+      scores[i] = modified(scores[i], line + (i & 2) * 4, other + i / 4 * 8 + (i & 1));
+      // What masks and scores load must not be loaded for all columns at first: registers would not suffice.
       if (i % 4 == 3) asm volatile("" ::: "memory");
     }
   }

@@ -13,6 +13,8 @@
 
 namespace attention_hopper {
 
+using attention_tile::Modified;
+
 // A tile of queries as the copying warpgroup describes it to those of the keys.
 struct QueryTileNote {
   int32_t head;  // of queries; -1 when there are no more tiles
@@ -170,10 +172,11 @@ class QueryGradient {
       warpgroup_wait<0>();
       const bool masked = P::kHasMask && kind_of(note.kinds, group_) != 2;
       // Lines past the end are not stored, and their weights are 0.
-      if (P::kHasScore || masked || note.first + kOthers > p.key_length) {
-        differentiate<true>(scores, dweights, shift, delta, note.first, masked);
+      if (masked || note.first + kOthers > p.key_length || (P::kHasScore && first_line_ + 64 > p.query_length)) {
+        differentiate<Modified::kByAll>(scores, dweights, shift, delta, note.first, masked);
       } else {
-        differentiate<false>(scores, dweights, shift, delta, note.first, false);
+        differentiate<P::kHasScore ? Modified::kByScore : Modified::kNot>(scores, dweights, shift, delta, note.first,
+                                                                          false);
       }
       pack<T, kOthers>(scores, gradients);
       warpgroup_fence();
@@ -195,18 +198,18 @@ class QueryGradient {
 
  private:
   // Scores to the gradients of products.
-  template <bool kPositions>
+  template <Modified kModified>
   CAUSEWAY_INLINE void differentiate(float (&scores)[kOthers / 2], const float (&dweights)[kOthers / 2],
                                      const float (&shift)[2], const float (&delta)[2], int32_t key, bool masked) const {
     const int32_t line = first_line_ + warpgroup_row(0), other = key + warpgroup_column(0);
 #pragma clang loop unroll(full)
     for (int i = 0; i < kOthers / 2; ++i) {
       const int slot = (i & 2) / 2;
-      scores[i] = attention_tile::pair_gradient<kPositions>(p, scores[i], dweights[i], shift[slot], delta[slot], b_, h_,
-                                                            line + 8 * slot, other + i / 4 * 8 + (i & 1), masked)
+      scores[i] = attention_tile::pair_gradient<kModified>(p, scores[i], dweights[i], shift[slot], delta[slot], b_, h_,
+                                                           line + 8 * slot, other + i / 4 * 8 + (i & 1), masked)
                       .dproduct;
       // What masks load must not be loaded for all columns at first: registers would not suffice.
-      if (kPositions && i % 4 == 3) asm volatile("" ::: "memory");
+      if (kModified != Modified::kNot && i % 4 == 3) asm volatile("" ::: "memory");
     }
   }
 
@@ -252,10 +255,11 @@ class KeyGradient {
       warpgroup_wait<0>();
       const bool masked = P::kHasMask && kind_of(note.kinds, group_) != 2;
       // Queries past the end have weights of 0, and keys past the end are not stored.
-      if (P::kHasScore || masked) {
-        differentiate<true>(scores, dweights, shared_.statistics[ring.stage], note, masked);
+      if (masked || (P::kHasScore && (note.first + kOthers > p.query_length || first_line_ + 64 > p.key_length))) {
+        differentiate<Modified::kByAll>(scores, dweights, shared_.statistics[ring.stage], note, masked);
       } else {
-        differentiate<false>(scores, dweights, shared_.statistics[ring.stage], note, false);
+        differentiate<P::kHasScore ? Modified::kByScore : Modified::kNot>(
+            scores, dweights, shared_.statistics[ring.stage], note, false);
       }
       if constexpr (kForValues) pack<T, kOthers>(scores, packed);
       if constexpr (kForKeys) pack<T, kOthers>(dweights, gradients);
@@ -289,7 +293,7 @@ class KeyGradient {
 
  private:
   // Scores to weights, gradients of weights to those of products.
-  template <bool kPositions>
+  template <Modified kModified>
   CAUSEWAY_INLINE void differentiate(float (&scores)[kOthers / 2], float (&dweights)[kOthers / 2],
                                      const float (&statistics)[2][kOthers], const QueryTileNote& note,
                                      bool masked) const {
@@ -297,13 +301,13 @@ class KeyGradient {
 #pragma clang loop unroll(full)
     for (int i = 0; i < kOthers / 2; ++i) {
       const int other = warpgroup_column(0) + i / 4 * 8 + (i & 1);
-      const attention_tile::PairGradient pair = attention_tile::pair_gradient<kPositions>(
+      const attention_tile::PairGradient pair = attention_tile::pair_gradient<kModified>(
           p, scores[i], dweights[i], statistics[0][other], statistics[1][other], b_, note.head, note.first + other,
           line + (i & 2) * 4, masked);
       scores[i] = pair.weight;
       dweights[i] = pair.dproduct;
       // What masks load must not be loaded for all columns at first: registers would not suffice.
-      if (kPositions && i % 4 == 3) asm volatile("" ::: "memory");
+      if (kModified != Modified::kNot && i % 4 == 3) asm volatile("" ::: "memory");
     }
   }
 
