@@ -60,10 +60,7 @@ std::vector<RegressionMark> regressions(const std::vector<BenchmarkRun>& runs) {
     for (const Measurement& m : run.measurements)
       if (const auto found = before.find(m.key()); found != before.end()) earlier[found->second] = true;
     for (const auto& [other, unused] : earlier)
-      // Most often nothing is slower, and earlier runs need not be looked at.
-      for (const Change& change : is_regression(worst_verdict(compare(*other, run)))
-                                      ? compare(*other, run, {}, std::span(runs).first(i))
-                                      : std::vector<Change>())
+      for (const Change& change : compare(*other, run, {}, std::span(runs).first(i)))
         if (is_regression(change.verdict) && before[change.key] == other)
           marks.push_back({change.key, run.commit, change.ratio, run.device});
     for (const Measurement& m : run.measurements) before[m.key()] = &run;

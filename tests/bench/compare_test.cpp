@@ -158,6 +158,51 @@ TEST(Compare, EarlierRunsTellWhichWorkloadsJump) {
   EXPECT_EQ(compared(25, 10)[3].high, compared(25, 0)[3].high);
 }
 
+// One workload differs by 0.2 % from run to run, the others by 0.8 %: they must not hide what it shows.
+TEST(Compare, WithEarlierRunsAWorkloadIsHeldAgainstItself) {
+  std::mt19937 random(11);
+  std::normal_distribution<double> normal(0, 1);
+  const auto night = [&](unsigned i, double slowdown) {
+    return simulated_run(2000 + i, 10, 10, {}, [&](int workload) {
+      return std::exp((workload == 50 ? 0.002 : 0.008) * normal(random)) * (workload == 50 ? slowdown : 1);
+    });
+  };
+  std::vector<BenchmarkRun> runs;
+  for (unsigned i = 0; i < 32; ++i) runs.push_back(night(i, 1));
+  int found = 0, found_without = 0, false_alarms = 0;
+  for (unsigned i = 0; i < 20; ++i) {
+    const BenchmarkRun slow = night(100 + i, 1.03);
+    const std::vector<Change> changes = compare(runs.back(), slow, {}, runs);
+    found += changes[50].verdict == Verdict::kSlower;
+    if (changes[50].verdict == Verdict::kSlower) {
+      EXPECT_GT(changes[50].low, 1);
+      EXPECT_LT(changes[50].visible, 1.03);
+    }
+    false_alarms += count(changes, Verdict::kSlower) - (changes[50].verdict == Verdict::kSlower);
+    found_without += compare(runs.back(), slow)[50].verdict == Verdict::kSlower;
+  }
+  EXPECT_GE(found, 15);
+  EXPECT_LE(found_without, 5);
+  EXPECT_LE(false_alarms, 1);
+}
+
+// A change that is shown, but is smaller than the margin, is none with earlier runs either.
+TEST(Compare, TheMarginHoldsWithEarlierRunsToo) {
+  const Noise quiet = {.round = 0.0005, .sample = 0.001};
+  std::vector<BenchmarkRun> runs;
+  for (unsigned i = 0; i < 15; ++i) runs.push_back(simulated_run(3000 + i, 10, 10, quiet));
+  const BenchmarkRun after = simulated_run(3100, 10, 10, quiet, [](int i) {
+    return i == 3 ? 1 / 1.008 : i == 4 ? 1.008 : i == 5 ? 1.013 : i == 6 ? 1 / 1.013 : 1.0;
+  });
+  const std::vector<Change> changes = compare(runs.back(), after, {}, runs);
+  EXPECT_EQ(changes[3].verdict, Verdict::kSame);
+  EXPECT_EQ(changes[4].verdict, Verdict::kSame);
+  EXPECT_GT(changes[4].low, 1);
+  EXPECT_EQ(changes[5].verdict, Verdict::kSlower);
+  EXPECT_EQ(changes[6].verdict, Verdict::kFaster);
+  EXPECT_EQ(count(changes, Verdict::kSame), kWorkloads - 2);
+}
+
 TEST(Compare, ASlowdownOfManyWorkloadsDoesNotHideItself) {
   const std::vector<Change> half =
       compare(simulated_run(1, 10, 10), simulated_run(2, 10, 10, {}, [](int i) { return i % 2 == 0 ? 1.05 : 1.0; }));

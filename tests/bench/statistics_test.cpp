@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <random>
+#include <vector>
 
 #include "causeway/bench/results/inference.h"
 
@@ -99,6 +101,25 @@ TEST(Statistics, ExcessVarianceIgnoresAFewThatDiffer) {
   EXPECT_NEAR(std::sqrt(excess_variance(differences, expected)), std::sqrt(excess), 3e-3);
   EXPECT_EQ(excess_variance(differences, std::vector<double>(101, 1)), 0);
   EXPECT_EQ(excess_variance({1, 2, 3}, {1e-9, 1e-9, 1e-9}), 0);
+}
+
+TEST(Statistics, ExcessVarianceOfStepsBearsAFewTrueOnes) {
+  std::mt19937 random(4);
+  std::normal_distribution<double> normal(0, 1);
+  // 401 runs that vary by 1 beyond their rounds, whose means vary by 0.5.
+  std::vector<double> steps, expected;
+  double last = 0;
+  for (int i = 0; i <= 400; ++i) {
+    const double now = normal(random) + 0.5 * normal(random);
+    if (i > 0) steps.push_back(now - last), expected.push_back(2 * 0.25);
+    last = now;
+  }
+  const Variance excess = excess_variance_of_steps(steps, expected);
+  EXPECT_NEAR(excess.value, 2, 0.3);
+  EXPECT_EQ(excess.degrees_of_freedom, 200);
+  for (int i = 0; i < 400; i += 40) steps[static_cast<size_t>(i)] += 100;
+  EXPECT_NEAR(excess_variance_of_steps(steps, expected).value, excess.value * 1.1, 0.3);
+  EXPECT_EQ(excess_variance_of_steps(steps, std::vector<double>(400, 100)).value, 0);
 }
 
 }  // namespace

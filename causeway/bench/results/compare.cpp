@@ -19,12 +19,16 @@ constexpr double kLeastVariance = 1e-8;
 constexpr size_t kEnoughAlike = 10;
 // A program changes with time, and with it how figures vary.
 constexpr size_t kMostEarlierRuns = 40;
+// From run to run, to know what a workload varies by.
+constexpr size_t kFewestSteps = 10;
 
 // Mean and variance over rounds.
 struct LogRounds {
   double mean = 0;
   Variance variance;
   double rounds = 0;
+
+  Variance mean_variance() const { return {variance.value / rounds, variance.degrees_of_freedom}; }
 };
 
 LogRounds log_rounds(const std::vector<double>& logs) {
@@ -105,19 +109,24 @@ struct LogDifference {
   Variance variance;
 };
 
-// Welch's, with Satterthwaite's degrees of freedom.
+// Of two independent causes, with Satterthwaite's degrees of freedom.
+Variance sum_of(const Variance& one, const Variance& other) {
+  const double value = one.value + other.value;
+  const double of_one = one.value * one.value / one.degrees_of_freedom;
+  const double of_other = other.value * other.value / other.degrees_of_freedom;
+  return {value, std::max(1.0, value * value / (of_one + of_other))};
+}
+
+// Welch's.
 LogDifference difference_of(const LogRounds& before, const LogRounds& after) {
-  const double b = before.variance.value / before.rounds;
-  const double a = after.variance.value / after.rounds;
-  return {after.mean - before.mean,
-          {a + b, (a + b) * (a + b) /
-                      (a * a / after.variance.degrees_of_freedom + b * b / before.variance.degrees_of_freedom)}};
+  return {after.mean - before.mean, sum_of(after.mean_variance(), before.mean_variance())};
 }
 
 // Of a workload between two runs, in seconds and in cycles; the same twice where a clock is not known.
 struct Difference {
   LogDifference time, cycles;
   bool clocked = false;
+  bool known_from_earlier_runs = false;  // what it varies by from run to run is part of the variances
 
   // What no share of the time that follows the clock explains. If none of it does, seconds tell, if all of it, cycles
   // do; anything between lies between.
@@ -165,6 +174,21 @@ double excess_of(const std::vector<Difference>& differences) {
   return least;
 }
 
+// The same of a workload's steps from each earlier run to the next.
+Variance excess_of_steps(const std::vector<Difference>& steps) {
+  Variance least = {.value = std::numeric_limits<double>::infinity()};
+  for (LogDifference Difference::*const in : {&Difference::time, &Difference::cycles}) {
+    std::vector<double> values, expected;
+    for (const Difference& step : steps) {
+      values.push_back((step.*in).value);
+      expected.push_back((step.*in).variance.value);
+    }
+    const Variance excess = excess_variance_of_steps(values, expected);
+    if (excess.value < least.value) least = excess;
+  }
+  return least;
+}
+
 double interval_width(const Variance& variance, double tail) {
   return student_t_quantile(tail, variance.degrees_of_freedom) * std::sqrt(variance.value);
 }
@@ -203,18 +227,11 @@ void add_variance_of_earlier_runs(const std::vector<Change*>& changes, std::vect
     std::vector<Difference> steps;
     for (size_t run = 1; run < known.size(); ++run)
       steps.push_back(differences_of({known[run - 1]}, {known[run]}, false).front());
-    const double excess = excess_of(steps);
-    if (excess == 0) continue;
-    // Medians of squares use about a third of what differences tell of a variance.
-    const double degrees = static_cast<double>(steps.size()) / 3;
-    for (LogDifference* difference : {&differences[i].time, &differences[i].cycles}) {
-      Variance& variance = difference->variance;
-      const double total = variance.value + excess;
-      variance.degrees_of_freedom = std::max(
-          1.0,
-          total * total / (variance.value * variance.value / variance.degrees_of_freedom + excess * excess / degrees));
-      variance.value = total;
-    }
+    if (steps.size() < kFewestSteps) continue;
+    const Variance excess = excess_of_steps(steps);
+    differences[i].known_from_earlier_runs = true;
+    for (LogDifference* difference : {&differences[i].time, &differences[i].cycles})
+      difference->variance = sum_of(difference->variance, excess);
   }
 }
 
@@ -234,10 +251,13 @@ void judge(const std::vector<Change*>& changes, const std::vector<Difference>& d
     change.ratio = std::exp(least.value);
     change.low = std::exp(least.value - width);
     change.high = std::exp(least.value + width);
-    change.hidden = std::exp(std::abs(differences[i].time.value - differences[i].cycles.value));
-    if (least.value - width > margin) {
+    // Where it is not known what the workload varies by from run to run, the margin stands for it.
+    const double beyond = differences[i].known_from_earlier_runs ? std::max(margin, width) : margin + width;
+    const double hidden = std::abs(differences[i].time.value - differences[i].cycles.value);
+    change.visible = std::exp(beyond + hidden);
+    if (least.value > beyond) {
       change.verdict = Verdict::kSlower;
-    } else if (least.value + width < -margin) {
+    } else if (least.value < -beyond) {
       change.verdict = Verdict::kFaster;
     } else {
       unchanged.push_back(differences[i]);
@@ -253,7 +273,8 @@ void judge(const std::vector<Change*>& changes, const std::vector<Difference>& d
     const double between_runs = alike.size() < kEnoughAlike ? between_all : excess_of(alike);
     Variance variance = least.variance;
     variance.value += between_runs;
-    if (!was_same && std::abs(least.value) <= interval_width(variance, tail)) {
+    if (!was_same && !differences[i].known_from_earlier_runs &&
+        std::abs(least.value) <= interval_width(variance, tail)) {
       change.verdict = Verdict::kSame;
       change.reason =
           fmt::format("the other workloads differ by {:.1f} % between these runs too", 100 * std::sqrt(between_runs));
@@ -385,9 +406,9 @@ Verdict worst_verdict(const std::vector<Change>& changes) {
 
 std::string format_changes(const std::vector<Change>& changes, const CompareOptions& options, bool show_same) {
   std::vector<const Change*> sorted;
-  std::vector<double> widths;
+  std::vector<double> visible;
   for (const Change& change : changes) {
-    if (change.verdict == Verdict::kSame) widths.push_back(change.high / change.ratio * change.hidden);
+    if (change.verdict == Verdict::kSame) visible.push_back((change.visible - 1) * 100);
     if (show_same || change.verdict != Verdict::kSame || !change.reason.empty()) sorted.push_back(&change);
   }
   std::sort(sorted.begin(), sorted.end(), [](const Change* a, const Change* b) {
@@ -403,14 +424,12 @@ std::string format_changes(const std::vector<Change>& changes, const CompareOpti
     for (const Change* change : sorted) rows.push_back(table_row(*change));
     text = format_table(rows) + "\n";
   }
-  if (!widths.empty()) {
-    std::sort(widths.begin(), widths.end());
-    // The interval of such a change lies beyond the margin, whatever the clock hides of it.
-    const auto visible = [&](double width) { return ((1 + options.margin) * width - 1) * 100; };
+  if (!visible.empty()) {
+    std::sort(visible.begin(), visible.end());
     text += fmt::format(
         "{} of {} workloads show no change; one of {:.1f} % would have shown in half of them, one of {:.1f} % in "
         "all.\n",
-        widths.size(), changes.size(), visible(percentile(widths, 0.5)), visible(widths.back()));
+        visible.size(), changes.size(), percentile(visible, 0.5), visible.back());
   }
   if (changes.empty()) text += "Neither run has a measurement.\n";
   return text;

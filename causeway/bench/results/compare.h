@@ -16,18 +16,19 @@
 // than the difference of the clocks may not be seen: where the second run was at a higher clock, a slowdown, and always
 // one that costs time by lowering the clock alone. format_changes() says how large a change would have been seen.
 //
-// A workload is slower only if its whole interval lies above 1 + margin, and faster only if it lies below
-// 1 / (1 + margin); and only if it stands out among the other workloads. For rounds cannot show what differs between
-// one run and the next of the same program (placement in memory, a warmer room, a drift slower than a round). The
-// workloads can, when there are 10 or more that did not change by the first test, of the same benchmark or, where it has
-// fewer, of all: what their differences vary beyond what rounds explain (excess_variance(), in seconds or in cycles,
-// whichever vary less) is added to the variance, and the interval made with that must not contain 1.
-// A change of all workloads alike is not hidden by this.
+// Rounds cannot show what differs between one run and the next of the same program (placement in memory, a warmer room,
+// a drift slower than a round). Earlier runs of the device can, where 11 or more have a workload: what it differed by
+// from each to the next, beyond what their rounds explain (excess_variance_of_steps(), in seconds or in cycles,
+// whichever vary less), is added to its variance. Steps that a few earlier changes of the program made count little.
+// The newest 40 such runs are looked at. Such a workload is slower if its interval lies above 1 and its ratio above
+// 1 + margin, faster if they lie below 1 and 1 / (1 + margin).
 //
-// Some workloads differ more from run to run than others (short ones, on machines that are shared). Where 11 or more
-// earlier runs of the device have a workload, what it differed by from each to the next beyond what their rounds
-// explain is added to its variance before the tests. It is found by medians too: steps that earlier changes of the
-// program made do not count, unless they are most. The newest 40 such runs are looked at.
+// A workload with fewer earlier runs must do more. It is slower only if its whole interval lies above 1 + margin, and
+// faster only if it lies below 1 / (1 + margin); and only if it stands out among the other workloads. These too tell of
+// what differs from run to run, when there are 10 or more that did not change by the first test, of the same benchmark
+// or, where it has fewer, of all: what their differences vary beyond what rounds explain (excess_variance(), in seconds
+// or in cycles, whichever vary less) is added to the variance, and the interval made with that must not contain 1.
+// A change of all workloads alike is not hidden by this.
 #pragma once
 
 #include <limits>
@@ -70,8 +71,8 @@ struct Change {
   // can explain: 1.03 is 3 % slower, whatever the unit. With its interval, which is without bounds where the workload
   // was not tested.
   double ratio = 1, low = 0, high = std::numeric_limits<double>::infinity();
-  // By how much the two runs' clocks differ, 1.03 for 3 %: what of a change they may hide. 1 where they are not known.
-  double hidden = 1;
+  // A ratio from which on a slowdown would have shown, whatever of it a difference of the two runs' clocks hides.
+  double visible = std::numeric_limits<double>::infinity();
   Verdict verdict = Verdict::kSame;
   // Of kUntested and kWrong; of kSame where only the clock or only the second test, against the other workloads, spoke
   // against a change; where the clock explains a part of a change; empty otherwise.
@@ -81,8 +82,8 @@ struct Change {
 // One change for each key of either run, in the order of `after`, then what only `before` has. A workload that a run
 // measured twice counts by its last. Not tested: fewer than 2 rounds in either run, a sample of 0 s, another amount of
 // work or unit, a wrong result in both or only before. `earlier`: runs before `after`, the oldest first; those of other
-// devices do not count. Throws Error(kInvalidArgument) when the runs are of different
-// devices or device counts. Other dtypes and providers are other keys.
+// devices do not count. Throws Error(kInvalidArgument) when the runs are of different devices or device counts. Other
+// dtypes and providers are other keys.
 std::vector<Change> compare(const BenchmarkRun& before, const BenchmarkRun& after, const CompareOptions& options = {},
                             std::span<const BenchmarkRun> earlier = {});
 

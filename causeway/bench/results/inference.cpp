@@ -13,6 +13,9 @@ constexpr size_t kFewestToShare = 10;
 constexpr double kManyDegreesOfFreedom = 1e5;
 // Of a standard normal variable squared.
 constexpr double kMedianOfSquare = 0.454936423119573;
+// The most that the square of a step counts, in variances; and the mean of a standard normal variable's squares then.
+constexpr double kMostOfSquare = 4;
+constexpr double kMeanOfSquare = 0.920536925636323;
 // From here on the asymptotic series below are exact to 1e-12.
 constexpr double kSeriesFrom = 10;
 
@@ -38,6 +41,14 @@ double where_falls_to(double value, double low, double high, const Function& fun
     (function(middle) > value ? low : high) = middle;
   }
   return (low + high) / 2;
+}
+
+// The x above 0 where a decreasing function falls to `value`; 0 where it is not above it there. `guess`: above 0.
+template <typename Function>
+double root_above_0(double value, double guess, const Function& function) {
+  if (function(0) <= value) return 0;
+  while (function(guess) > value) guess *= 2;
+  return where_falls_to(value, 0, guess, function);
 }
 
 // The continued fraction of the regularised incomplete beta function, by Lentz's method; quick for
@@ -126,10 +137,20 @@ double excess_variance(const std::vector<double>& differences, const std::vector
       squares.push_back((differences[i] - centre) * (differences[i] - centre) / (expected[i] + excess));
     return median_of(squares);
   };
-  if (median_square(0) <= kMedianOfSquare) return 0;
-  double high = expected.front();
-  while (median_square(high) > kMedianOfSquare) high *= 2;
-  return where_falls_to(kMedianOfSquare, 0, high, median_square);
+  return root_above_0(kMedianOfSquare, expected.front(), median_square);
+}
+
+Variance excess_variance_of_steps(const std::vector<double>& steps, const std::vector<double>& expected) {
+  CAUSEWAY_CHECK(!steps.empty() && steps.size() == expected.size(), "{} steps, {} variances", steps.size(),
+                 expected.size());
+  const auto count = static_cast<double>(steps.size());
+  const auto mean_square = [&](double excess) {
+    double mean = 0;
+    for (size_t i = 0; i < steps.size(); ++i)
+      mean += std::min(steps[i] * steps[i] / (expected[i] + excess), kMostOfSquare) / count;
+    return mean;
+  };
+  return {root_above_0(kMeanOfSquare, expected.front(), mean_square), count / 2};
 }
 
 }  // namespace causeway
