@@ -145,8 +145,8 @@ TEST(Compare, EarlierRunsTellWhichWorkloadsJump) {
     return compare(runs[i - 1], runs[i], {}, std::span(runs).subspan(i - earlier, earlier));
   };
   int false_alarms = 0, false_alarms_without = 0;
-  for (size_t i = 21; i < 40; ++i) {
-    const std::vector<Change> changes = compared(i, 20), without = compared(i, 0);
+  for (size_t i = 25; i < 40; ++i) {
+    const std::vector<Change> changes = compared(i, 25), without = compared(i, 0);
     EXPECT_EQ(changes[50].verdict, i == 30 ? Verdict::kSlower : Verdict::kSame) << i;
     false_alarms += changes[3].verdict != Verdict::kSame;
     false_alarms_without += without[3].verdict != Verdict::kSame;
@@ -154,8 +154,9 @@ TEST(Compare, EarlierRunsTellWhichWorkloadsJump) {
   EXPECT_EQ(false_alarms, 0);
   EXPECT_GT(false_alarms_without, 10);
   // Too few to tell.
-  EXPECT_EQ(compared(25, 10)[3].ratio, compared(25, 0)[3].ratio);
-  EXPECT_EQ(compared(25, 10)[3].high, compared(25, 0)[3].high);
+  EXPECT_EQ(compared(25, 20)[3].ratio, compared(25, 0)[3].ratio);
+  EXPECT_EQ(compared(25, 20)[3].high, compared(25, 0)[3].high);
+  EXPECT_NE(compared(25, 21)[3].high, compared(25, 0)[3].high);
 }
 
 // One workload differs by 0.2 % from run to run, the others by 0.8 %: they must not hide what it shows.
@@ -186,11 +187,38 @@ TEST(Compare, WithEarlierRunsAWorkloadIsHeldAgainstItself) {
   EXPECT_LE(false_alarms, 1);
 }
 
+// With as few earlier runs as will do, and as much that rounds explain as what they do not.
+TEST(Compare, FewEarlierRunsGiveNoFalseAlarms) {
+  const Noise noise = {.run = 0.002};
+  int false_alarms = 0;
+  for (unsigned repetition = 0; repetition < 20; ++repetition) {
+    std::vector<BenchmarkRun> runs;
+    for (unsigned i = 0; i < 22; ++i) runs.push_back(simulated_run(4000 + 100 * repetition + i, 10, 10, noise));
+    const std::span<const BenchmarkRun> all = runs;
+    false_alarms += kWorkloads - count(compare(runs[20], runs[21], {}, all.first(21)), Verdict::kSame);
+  }
+  EXPECT_EQ(false_alarms, 0);
+}
+
+// What others' earlier runs tell of them must not be taken for calm: a new workload is tested by how all differ now.
+TEST(Compare, ANewWorkloadAmongThoseWithEarlierRuns) {
+  const Noise noise = {.run = 0.008};
+  std::vector<BenchmarkRun> runs;
+  for (unsigned i = 0; i < 36; ++i) {
+    runs.push_back(simulated_run(7000 + i, 10, 10, noise));
+    for (int fresh = 0; fresh < 10 && i < 24; ++fresh) runs.back().measurements.erase(runs.back().measurements.begin());
+  }
+  int false_alarms = 0;
+  for (size_t i = 25; i < runs.size(); ++i)
+    false_alarms += kWorkloads - count(compare(runs[i - 1], runs[i], {}, std::span(runs).first(i)), Verdict::kSame);
+  EXPECT_LE(false_alarms, 1);
+}
+
 // A change that is shown, but is smaller than the margin, is none with earlier runs either.
 TEST(Compare, TheMarginHoldsWithEarlierRunsToo) {
   const Noise quiet = {.round = 0.0005, .sample = 0.001};
   std::vector<BenchmarkRun> runs;
-  for (unsigned i = 0; i < 15; ++i) runs.push_back(simulated_run(3000 + i, 10, 10, quiet));
+  for (unsigned i = 0; i < 21; ++i) runs.push_back(simulated_run(3000 + i, 10, 10, quiet));
   const BenchmarkRun after = simulated_run(3100, 10, 10, quiet, [](int i) {
     return i == 3 ? 1 / 1.008 : i == 4 ? 1.008 : i == 5 ? 1.013 : i == 6 ? 1 / 1.013 : 1.0;
   });
@@ -344,7 +372,7 @@ TEST(Compare, EarlierRunsWithAndWithoutClocksAreNotMixed) {
     return run;
   };
   std::vector<BenchmarkRun> clocked, unclocked;
-  for (unsigned i = 0; i < 15; ++i) {
+  for (unsigned i = 0; i < 25; ++i) {
     clocked.push_back(power_limited_run(1100 + i, i % 2 == 0 ? 0.97 : 1.03));
     unclocked.push_back(forget_clocks(clocked.back()));
   }

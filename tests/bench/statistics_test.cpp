@@ -114,12 +114,15 @@ TEST(Statistics, ExcessVarianceOfStepsBearsAFewTrueOnes) {
     if (i > 0) steps.push_back(now - last), expected.push_back(2 * 0.25);
     last = now;
   }
-  const Variance excess = excess_variance_of_steps(steps, expected);
+  const ExcessVariance excess = excess_variance_of_steps(steps, expected);
   EXPECT_NEAR(excess.value, 2, 0.3);
-  EXPECT_EQ(excess.degrees_of_freedom, 200);
+  EXPECT_NEAR(excess.of_steps.value, excess.value + 0.5, 1e-9);
+  EXPECT_EQ(excess.of_steps.degrees_of_freedom, 200);
   for (int i = 0; i < 400; i += 40) steps[static_cast<size_t>(i)] += 100;
   EXPECT_NEAR(excess_variance_of_steps(steps, expected).value, excess.value * 1.1, 0.3);
-  EXPECT_EQ(excess_variance_of_steps(steps, std::vector<double>(400, 100)).value, 0);
+  const ExcessVariance none = excess_variance_of_steps(steps, std::vector<double>(400, 100));
+  EXPECT_EQ(none.value, 0);
+  EXPECT_NEAR(none.of_steps.value, 100, 1e-9);
 }
 
 }  // namespace

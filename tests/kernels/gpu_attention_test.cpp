@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -39,10 +40,40 @@ struct AttentionCase {
   std::shared_ptr<const Graph> mask, score;
   bool captures_slopes = false;
   bool captures_documents = false;
+  bool captures_bias = false;  // [queries, keys]
   enum class Layout { kPlain, kPermuted, kSliced, kComputed };
   Layout layout = Layout::kPlain;
   int64_t block = 32;
 };
+
+// A bias for each pair of positions, and pairs that take no part where it is below -0.9: their gradient must not count,
+// even where it is infinite. With a mask that has the same inputs.
+Value captured_bias(ScalarFunction& f, const AttentionCase& c) {
+  const Value bias = f.graph.add_input("bias", {DType::kF32, {c.queries, c.keys}});
+  const Builder b(f.graph);
+  return b.gather(b.gather(bias, f.in[2], 0), f.in[3], 0);
+}
+std::shared_ptr<const Graph> score_of_captured_bias(const AttentionCase& c) {
+  ScalarFunction f = scalar_function(true);
+  const Value bias = captured_bias(f, c);
+  const Builder b(f.graph);
+  const Value left_out = b.less(bias, b.constant(DType::kF32, {}, -0.9));
+  return finish(f, b.select(left_out, b.constant(DType::kF32, {}, -std::numeric_limits<double>::infinity()),
+                            b.add(f.in[4], bias)));
+}
+std::shared_ptr<const Graph> gradient_of_captured_bias(const AttentionCase& c) {
+  ScalarFunction f = scalar_function(true);
+  const Value bias = captured_bias(f, c);
+  const Builder b(f.graph);
+  const Value left_out = b.less(bias, b.constant(DType::kF32, {}, -0.9));
+  return finish(f, b.select(left_out, b.constant(DType::kF32, {}, std::numeric_limits<double>::infinity()),
+                            b.constant(DType::kF32, {}, 1)));
+}
+std::shared_ptr<const Graph> causal_mask_beside_bias(const AttentionCase& c) {
+  ScalarFunction f = scalar_function(false);
+  captured_bias(f, c);
+  return finish(f, Builder(f.graph).less_equal(f.in[3], f.in[2]));
+}
 
 // d score / d s, as the gradient pass would make it, for the scores used here.
 std::shared_ptr<const Graph> one(bool captures_slopes, int64_t heads) {
@@ -95,6 +126,7 @@ Graph attention_graph(const AttentionCase& c, const std::shared_ptr<const Graph>
               v = operand("v", c.keys, c.kv_heads), dout = operand("dout", c.queries, c.heads);
   std::vector<Value> captured;
   if (c.captures_slopes) captured.push_back(graph.add_input("slopes", {DType::kF32, {c.heads}}));
+  if (c.captures_bias) captured.push_back(graph.add_input("bias", {DType::kF32, {c.queries, c.keys}}));
   if (c.captures_documents) captured.push_back(graph.add_input("documents", {DType::kI32, {c.batch, c.keys}}));
 
   auto spec = std::make_shared<AttentionSpec>();
@@ -337,15 +369,35 @@ TEST_P(WideHeads, ScoresLayoutsAndLengths) {
   expect_reference(grouped);
 }
 
+// Tiles that are all seen and inside, where the score function alone is applied, beside those that are not.
+TEST_P(WideHeads, ScoresWithMasksAndTheirMaps) {
+  for (const int64_t dim : {64, 128}) {
+    AttentionCase c = wide(dim);
+    c.queries = 150;
+    c.keys = 300;
+    c.captures_bias = true;
+    c.score = score_of_captured_bias(c);
+    expect_reference(c, gradient_of_captured_bias(c));
+    c.mask = causal_mask_beside_bias(c);
+    expect_reference(c, gradient_of_captured_bias(c));
+    c = wide(dim);
+    c.score = soft_capped_score(0.5);
+    c.mask = causal_mask();
+    expect_reference(c, soft_capped_gradient(0.5));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, WideHeads, testing::ValuesIn(device_specs()), [](const auto& test) {
   std::string name = test.param;
-  std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
   return name;
 });
 
 INSTANTIATE_TEST_SUITE_P(Devices, GpuAttention, testing::ValuesIn(device_specs()), [](const auto& test) {
   std::string name = test.param;
-  std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
   return name;
 });
 
@@ -353,10 +405,12 @@ INSTANTIATE_TEST_SUITE_P(Devices, GpuAttention, testing::ValuesIn(device_specs()
 TEST(GpuAttentionOnTheEmulator, NoRacesAndTheSameBitsForEverySchedule) {
   AttentionCase c;
   c.dtype = DType::kBF16;
-  c.mask = causal_mask();
   c.queries = c.keys = 150;
   c.dim = 64;
-  const Graph graph = attention_graph(c, nullptr);
+  c.captures_bias = true;
+  c.mask = causal_mask_beside_bias(c);
+  c.score = score_of_captured_bias(c);
+  const Graph graph = attention_graph(c, gradient_of_captured_bias(c));
   const std::vector<HostTensor> inputs = inputs_of(graph);
   for (const char* processor : {"sm_80", "sm_90a", "gfx90a"}) {
     std::vector<std::vector<HostTensor>> results;

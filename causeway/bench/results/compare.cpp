@@ -20,7 +20,7 @@ constexpr size_t kEnoughAlike = 10;
 // A program changes with time, and with it how figures vary.
 constexpr size_t kMostEarlierRuns = 40;
 // From run to run, to know what a workload varies by.
-constexpr size_t kFewestSteps = 10;
+constexpr size_t kFewestSteps = 20;
 
 // Mean and variance over rounds.
 struct LogRounds {
@@ -109,24 +109,24 @@ struct LogDifference {
   Variance variance;
 };
 
-// Of two independent causes, with Satterthwaite's degrees of freedom.
-Variance sum_of(const Variance& one, const Variance& other) {
-  const double value = one.value + other.value;
+// Satterthwaite's degrees of freedom of the sum of two variances.
+double degrees_of_sum(double sum, const Variance& one, const Variance& other) {
   const double of_one = one.value * one.value / one.degrees_of_freedom;
   const double of_other = other.value * other.value / other.degrees_of_freedom;
-  return {value, std::max(1.0, value * value / (of_one + of_other))};
+  return std::max(1.0, sum * sum / (of_one + of_other));
 }
 
 // Welch's.
 LogDifference difference_of(const LogRounds& before, const LogRounds& after) {
-  return {after.mean - before.mean, sum_of(after.mean_variance(), before.mean_variance())};
+  const Variance b = before.mean_variance(), a = after.mean_variance();
+  return {after.mean - before.mean, {a.value + b.value, degrees_of_sum(a.value + b.value, a, b)}};
 }
 
 // Of a workload between two runs, in seconds and in cycles; the same twice where a clock is not known.
 struct Difference {
-  LogDifference time, cycles;
+  LogDifference time, cycles;  // with the variances that rounds tell
   bool clocked = false;
-  bool known_from_earlier_runs = false;  // what it varies by from run to run is part of the variances
+  std::optional<ExcessVariance> between_runs;  // what the workload varies by beyond rounds, where earlier runs tell
 
   // What no share of the time that follows the clock explains. If none of it does, seconds tell, if all of it, cycles
   // do; anything between lies between.
@@ -134,6 +134,13 @@ struct Difference {
     LogDifference result = std::abs(time.value) < std::abs(cycles.value) ? time : cycles;
     if ((time.value < 0) != (cycles.value < 0)) result.value = 0;
     return result;
+  }
+
+  // All that is known of the error of one of the two.
+  Variance variance_of(const LogDifference& one) const {
+    if (!between_runs) return one.variance;
+    const double value = one.variance.value + between_runs->value;
+    return {value, degrees_of_sum(value, one.variance, between_runs->of_steps)};
   }
 };
 
@@ -175,18 +182,18 @@ double excess_of(const std::vector<Difference>& differences) {
 }
 
 // The same of a workload's steps from each earlier run to the next.
-Variance excess_of_steps(const std::vector<Difference>& steps) {
-  Variance least = {.value = std::numeric_limits<double>::infinity()};
+ExcessVariance excess_of_steps(const std::vector<Difference>& steps) {
+  std::optional<ExcessVariance> least;
   for (LogDifference Difference::*const in : {&Difference::time, &Difference::cycles}) {
     std::vector<double> values, expected;
     for (const Difference& step : steps) {
       values.push_back((step.*in).value);
       expected.push_back((step.*in).variance.value);
     }
-    const Variance excess = excess_variance_of_steps(values, expected);
-    if (excess.value < least.value) least = excess;
+    const ExcessVariance excess = excess_variance_of_steps(values, expected);
+    if (!least || excess.value < least->value) least = excess;
   }
-  return least;
+  return *least;
 }
 
 double interval_width(const Variance& variance, double tail) {
@@ -203,35 +210,36 @@ std::string devices_of(const BenchmarkRun& run) {
   return run.device_count == 1 ? run.device : fmt::format("{} {}", run.device_count, run.device);
 }
 
-// Adds what a workload differs by from run to run, as far as earlier runs of the device tell.
-void add_variance_of_earlier_runs(const std::vector<Change*>& changes, std::vector<Difference>& differences,
-                                  const BenchmarkRun& after, std::span<const BenchmarkRun> earlier) {
-  std::map<std::string, std::vector<Observed>> rounds;  // the newest first
-  for (const Change* change : changes) rounds[change->key];
-  for (size_t i = earlier.size(); i-- > 0;) {
+// Tells what each workload differs by from run to run, as far as earlier runs of the device do.
+void ask_earlier_runs(const std::vector<Change*>& changes, std::vector<Difference>& differences,
+                      const BenchmarkRun& after, std::span<const BenchmarkRun> earlier) {
+  struct Workload {
+    bool clocked = false;
+    std::vector<Observed> rounds;  // the newest first
+  };
+  std::map<std::string, Workload> workloads;
+  for (size_t i = 0; i < changes.size(); ++i) workloads[changes[i]->key].clocked = differences[i].clocked;
+  size_t filled = 0;
+  for (size_t i = earlier.size(); i-- > 0 && filled < workloads.size();) {
     if (devices_of(earlier[i]) != devices_of(after)) continue;
     for (const auto& [key, measurement] : by_key(earlier[i])) {
-      const auto wanted = rounds.find(key);
-      if (wanted == rounds.end() || wanted->second.size() == kMostEarlierRuns) continue;
-      if (measurement->correct && rounds_reason(*measurement, "").empty())
-        wanted->second.push_back(observe(*measurement));
+      const auto wanted = workloads.find(key);
+      if (wanted == workloads.end() || wanted->second.rounds.size() == kMostEarlierRuns) continue;
+      if (!measurement->correct || !rounds_reason(*measurement, "").empty()) continue;
+      // What varies is asked in the quantity that is compared.
+      Workload& workload = wanted->second;
+      if (workload.clocked && measurement->clock_mhz.empty()) continue;
+      workload.rounds.push_back(observe(*measurement));
+      if (!workload.clocked) workload.rounds.back().clocks.clear();
+      filled += workload.rounds.size() == kMostEarlierRuns;
     }
   }
   for (size_t i = 0; i < changes.size(); ++i) {
-    // What varies is asked in the quantity that is compared.
-    std::vector<Observed> known;
-    for (Observed& observed : rounds[changes[i]->key]) {
-      if (!differences[i].clocked) observed.clocks.clear();
-      if (differences[i].clocked == !observed.clocks.empty()) known.push_back(std::move(observed));
-    }
+    const std::vector<Observed>& rounds = workloads[changes[i]->key].rounds;
     std::vector<Difference> steps;
-    for (size_t run = 1; run < known.size(); ++run)
-      steps.push_back(differences_of({known[run - 1]}, {known[run]}, false).front());
-    if (steps.size() < kFewestSteps) continue;
-    const Variance excess = excess_of_steps(steps);
-    differences[i].known_from_earlier_runs = true;
-    for (LogDifference* difference : {&differences[i].time, &differences[i].cycles})
-      difference->variance = sum_of(difference->variance, excess);
+    for (size_t run = 1; run < rounds.size(); ++run)
+      steps.push_back(differences_of({rounds[run]}, {rounds[run - 1]}, false).front());
+    if (steps.size() >= kFewestSteps) differences[i].between_runs = excess_of_steps(steps);
   }
 }
 
@@ -242,22 +250,25 @@ void judge(const std::vector<Change*>& changes, const std::vector<Difference>& d
            const CompareOptions& options) {
   const double tail = (1 - options.confidence) / (2 * static_cast<double>(changes.size()));
   const double margin = std::log(1 + options.margin);
+  // What a difference must exceed. Where it is not known what the workload varies by from run to run, the margin stands
+  // for that.
+  const auto limit_of = [&](const Difference& difference, const LogDifference& one) {
+    const double width = interval_width(difference.variance_of(one), tail);
+    return difference.between_runs ? std::max(margin, width) : margin + width;
+  };
   std::vector<Difference> unchanged;
   std::map<std::string, std::vector<Difference>> unchanged_by_benchmark;
   for (size_t i = 0; i < changes.size(); ++i) {
     Change& change = *changes[i];
     const LogDifference least = differences[i].least();
-    const double width = interval_width(least.variance, tail);
+    const double width = interval_width(differences[i].variance_of(least), tail);
     change.ratio = std::exp(least.value);
     change.low = std::exp(least.value - width);
     change.high = std::exp(least.value + width);
-    // Where it is not known what the workload varies by from run to run, the margin stands for it.
-    const double beyond = differences[i].known_from_earlier_runs ? std::max(margin, width) : margin + width;
-    const double hidden = std::abs(differences[i].time.value - differences[i].cycles.value);
-    change.visible = std::exp(beyond + hidden);
-    if (least.value > beyond) {
+    const double limit = limit_of(differences[i], least);
+    if (least.value > limit) {
       change.verdict = Verdict::kSlower;
-    } else if (least.value < -beyond) {
+    } else if (least.value < -limit) {
       change.verdict = Verdict::kFaster;
     } else {
       unchanged.push_back(differences[i]);
@@ -269,17 +280,22 @@ void judge(const std::vector<Change*>& changes, const std::vector<Difference>& d
     Change& change = *changes[i];
     const LogDifference least = differences[i].least(), &time = differences[i].time;
     const bool was_same = change.verdict == Verdict::kSame;
-    const std::vector<Difference>& alike = unchanged_by_benchmark[change.benchmark];
-    const double between_runs = alike.size() < kEnoughAlike ? between_all : excess_of(alike);
-    Variance variance = least.variance;
-    variance.value += between_runs;
-    if (!was_same && !differences[i].known_from_earlier_runs &&
-        std::abs(least.value) <= interval_width(variance, tail)) {
+    double limit = limit_of(differences[i], least);
+    double between_others = 0;
+    if (!differences[i].between_runs) {
+      const std::vector<Difference>& alike = unchanged_by_benchmark[change.benchmark];
+      between_others = alike.size() < kEnoughAlike ? between_all : excess_of(alike);
+      Variance variance = least.variance;
+      variance.value += between_others;
+      limit = std::max(limit, interval_width(variance, tail));
+    }
+    change.visible = std::exp(limit + std::abs(time.value - differences[i].cycles.value));
+    if (!was_same && std::abs(least.value) <= limit) {
       change.verdict = Verdict::kSame;
       change.reason =
-          fmt::format("the other workloads differ by {:.1f} % between these runs too", 100 * std::sqrt(between_runs));
+          fmt::format("the other workloads differ by {:.1f} % between these runs too", 100 * std::sqrt(between_others));
     } else if (std::abs(time.value - least.value) > margin / 2 &&
-               (!was_same || std::abs(time.value) - interval_width(time.variance, tail) > margin)) {
+               (!was_same || std::abs(time.value) > limit_of(differences[i], time))) {
       change.reason = fmt::format("{} in seconds, of which the clock can explain {}", percent(std::exp(time.value)),
                                   percent(std::exp(time.value - least.value)));
     }
@@ -387,7 +403,7 @@ std::vector<Change> compare(const BenchmarkRun& before, const BenchmarkRun& afte
   std::vector<Change*> to_judge;
   for (const size_t i : tested) to_judge.push_back(&changes[i]);
   std::vector<Difference> differences = differences_of(tested_before, tested_after, true);
-  add_variance_of_earlier_runs(to_judge, differences, after, earlier);
+  ask_earlier_runs(to_judge, differences, after, earlier);
   judge(to_judge, differences, options);
   for (const Measurement& m : before.measurements) {
     if (old_ones.at(m.key()) != &m || new_ones.contains(m.key())) continue;

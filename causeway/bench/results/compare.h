@@ -17,18 +17,19 @@
 // one that costs time by lowering the clock alone. format_changes() says how large a change would have been seen.
 //
 // Rounds cannot show what differs between one run and the next of the same program (placement in memory, a warmer room,
-// a drift slower than a round). Earlier runs of the device can, where 11 or more have a workload: what it differed by
+// a drift slower than a round). Earlier runs of the device can, where 21 or more have a workload: what it differed by
 // from each to the next, beyond what their rounds explain (excess_variance_of_steps(), in seconds or in cycles,
-// whichever vary less), is added to its variance. Steps that a few earlier changes of the program made count little.
-// The newest 40 such runs are looked at. Such a workload is slower if its interval lies above 1 and its ratio above
-// 1 + margin, faster if they lie below 1 and 1 / (1 + margin).
+// whichever vary less), is added to its variance, and how well that is known to its degrees of freedom. A few steps
+// that were changes of the program make the test less sensitive, not wrong. The newest 40 such runs are looked at. Such
+// a workload is slower if its interval lies above 1 and its ratio above 1 + margin, faster if they lie below 1 and 1 /
+// (1 + margin).
 //
-// A workload with fewer earlier runs must do more. It is slower only if its whole interval lies above 1 + margin, and
-// faster only if it lies below 1 / (1 + margin); and only if it stands out among the other workloads. These too tell of
-// what differs from run to run, when there are 10 or more that did not change by the first test, of the same benchmark
-// or, where it has fewer, of all: what their differences vary beyond what rounds explain (excess_variance(), in seconds
-// or in cycles, whichever vary less) is added to the variance, and the interval made with that must not contain 1.
-// A change of all workloads alike is not hidden by this.
+// A workload with fewer earlier runs is tested otherwise. It is slower only if its whole interval lies above 1 +
+// margin, and faster only if it lies below 1 / (1 + margin); and only if it stands out among the other workloads. These
+// too tell of what differs from run to run, when there are 10 or more that did not change by the first test, of the
+// same benchmark or, where it has fewer, of all: what their differences vary beyond what rounds explain
+// (excess_variance(), in seconds or in cycles, whichever vary less) is added to the variance, and the interval made
+// with that must not contain 1. A change of all workloads alike is not hidden by this.
 #pragma once
 
 #include <limits>

@@ -140,7 +140,7 @@ double excess_variance(const std::vector<double>& differences, const std::vector
   return root_above_0(kMedianOfSquare, expected.front(), median_square);
 }
 
-Variance excess_variance_of_steps(const std::vector<double>& steps, const std::vector<double>& expected) {
+ExcessVariance excess_variance_of_steps(const std::vector<double>& steps, const std::vector<double>& expected) {
   CAUSEWAY_CHECK(!steps.empty() && steps.size() == expected.size(), "{} steps, {} variances", steps.size(),
                  expected.size());
   const auto count = static_cast<double>(steps.size());
@@ -150,7 +150,10 @@ Variance excess_variance_of_steps(const std::vector<double>& steps, const std::v
       mean += std::min(steps[i] * steps[i] / (expected[i] + excess), kMostOfSquare) / count;
     return mean;
   };
-  return {root_above_0(kMeanOfSquare, expected.front(), mean_square), count / 2};
+  const double excess = root_above_0(kMeanOfSquare, expected.front(), mean_square);
+  double mean_expected = 0;
+  for (const double one : expected) mean_expected += one / count;
+  return {excess, {excess + mean_expected, count / 2}};
 }
 
 }  // namespace causeway

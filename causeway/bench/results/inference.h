@@ -32,8 +32,13 @@ double excess_variance(const std::vector<double>& differences, const std::vector
 
 // The same of a series of steps around 0, of which a few may be true: by squares of at most 4 of their own variances
 // (two standard deviations; Huber's winsorising), which tell more of a variance than medians do, but do not bear as
-// many true steps. Each step ends where the next begins: as good as a variance of half as many degrees of freedom as
-// there are steps (by simulation 0.6 of them).
-Variance excess_variance_of_steps(const std::vector<double>& steps, const std::vector<double>& expected);
+// many true steps. Of 20, one adds 26 % to the variance, two add 70 %, and from five on it is as large as they are.
+struct ExcessVariance {
+  double value = 0;
+  // Of a step, what is expected included: how well the excess is known. Each step ends where the next begins, so that
+  // they are worth half as many degrees of freedom as there are (by simulation 0.6).
+  Variance of_steps;
+};
+ExcessVariance excess_variance_of_steps(const std::vector<double>& steps, const std::vector<double>& expected);
 
 }  // namespace causeway

@@ -41,7 +41,9 @@ CAUSEWAY_INLINE PairGradient pair_gradient(const P& p, float product, float dwei
   } else if constexpr (kModified == Modified::kByScore) {
     const float x = product * p.scale;
     const float weight = fast_exp2(__builtin_fmaf(p.score(b, h, t, s, x), kLog2E, shift));
-    return {weight, weight * (dweight - delta) * p.score_gradient(b, h, t, s, x)};
+    const float dproduct = weight * (dweight - delta) * p.score_gradient(b, h, t, s, x);
+    // A score of -inf takes no part, whatever its function's gradient is there.
+    return {weight, weight == 0.0f ? 0.0f : dproduct};
   } else {
     const float x = modified_score(p, product, b, h, t, s, masked);
     const float weight = x == -kInfinity ? 0.0f : fast_exp2(x + shift);

@@ -208,7 +208,7 @@ class QueryGradient {
       scores[i] = attention_tile::pair_gradient<kModified>(p, scores[i], dweights[i], shift[slot], delta[slot], b_, h_,
                                                            line + 8 * slot, other + i / 4 * 8 + (i & 1), masked)
                       .dproduct;
-      // What masks load must not be loaded for all columns at first: registers would not suffice.
+      // What masks and scores load must not be loaded for all columns at first: registers would not suffice.
       if (kModified != Modified::kNot && i % 4 == 3) asm volatile("" ::: "memory");
     }
   }
@@ -306,7 +306,7 @@ class KeyGradient {
           line + (i & 2) * 4, masked);
       scores[i] = pair.weight;
       dweights[i] = pair.dproduct;
-      // What masks load must not be loaded for all columns at first: registers would not suffice.
+      // What masks and scores load must not be loaded for all columns at first: registers would not suffice.
       if (kModified != Modified::kNot && i % 4 == 3) asm volatile("" ::: "memory");
     }
   }
