@@ -229,6 +229,7 @@ def main():
     measurements = exported["runs"][0]["measurements"]
     name = f"PyTorch {torch.__version__.split('+')[0]}"
     stopwatch, seen, added, left_out = Stopwatch(a.device), set(), [], []
+
     def what(figure):  # the micro-batch of PyTorch's training may be a smaller one
         parts = ["benchmark", "group", "dtype"] + (["workload"] if figure["benchmark"] != "train" else [])
         return tuple(figure[part] for part in parts)

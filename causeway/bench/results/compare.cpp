@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <optional>
 
@@ -166,34 +165,31 @@ std::vector<Difference> differences_of(const std::vector<Observed>& before, cons
   return differences;
 }
 
-// What differences that should be none vary by beyond their rounds: in seconds or in cycles, whichever vary less, since
-// the clock moves at least one of them.
-double excess_of(const std::vector<Difference>& differences) {
-  double least = std::numeric_limits<double>::infinity();
-  for (LogDifference Difference::*const in : {&Difference::time, &Difference::cycles}) {
-    std::vector<double> values, expected;
+// Of one of the two quantities: how much each differs, and the variance of that as rounds tell it.
+struct Series {
+  std::vector<double> values, expected;
+
+  Series(const std::vector<Difference>& differences, LogDifference Difference::*in) {
     for (const Difference& difference : differences) {
       values.push_back((difference.*in).value);
       expected.push_back((difference.*in).variance.value);
     }
-    least = std::min(least, excess_variance(values, expected));
   }
-  return least;
+};
+
+// What differences that should be none vary by beyond their rounds: in seconds or in cycles, whichever vary less, since
+// the clock moves at least one of them.
+double excess_of(const std::vector<Difference>& differences) {
+  const Series times(differences, &Difference::time), cycles(differences, &Difference::cycles);
+  return std::min(excess_variance(times.values, times.expected), excess_variance(cycles.values, cycles.expected));
 }
 
 // The same of a workload's steps from each earlier run to the next.
 ExcessVariance excess_of_steps(const std::vector<Difference>& steps) {
-  std::optional<ExcessVariance> least;
-  for (LogDifference Difference::*const in : {&Difference::time, &Difference::cycles}) {
-    std::vector<double> values, expected;
-    for (const Difference& step : steps) {
-      values.push_back((step.*in).value);
-      expected.push_back((step.*in).variance.value);
-    }
-    const ExcessVariance excess = excess_variance_of_steps(values, expected);
-    if (!least || excess.value < least->value) least = excess;
-  }
-  return *least;
+  const Series times(steps, &Difference::time), cycles(steps, &Difference::cycles);
+  const ExcessVariance of_times = excess_variance_of_steps(times.values, times.expected);
+  const ExcessVariance of_cycles = excess_variance_of_steps(cycles.values, cycles.expected);
+  return of_cycles.value < of_times.value ? of_cycles : of_times;
 }
 
 double interval_width(const Variance& variance, double tail) {

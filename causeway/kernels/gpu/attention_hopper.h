@@ -206,7 +206,7 @@ class Forward {
         p.store_lse(at_.b, at_.h, line, (maximum[slot] + fast_log2(all)) * kLn2);
     }
     store_lines<P, P::kQueryTile>(output, inverse, shared_.queries, group_,
-                                  [&](int line, int d, const float(&values)[8]) {
+                                  [&](int line, int d, const float (&values)[8]) {
                                     if (first_line_ + line >= p.query_length) return;
 #pragma clang loop unroll(full)
                                     for (int e = 0; e < 8; ++e)
