@@ -5,10 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
+#include <random>
 #include <utility>
 
 #include "causeway/base/error.h"
@@ -60,10 +59,12 @@ std::string read_text_file(const std::filesystem::path& path) {
 }
 
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes) {
-  static std::atomic<unsigned> counter{0};
-  const std::filesystem::path temporary = path.string() + fmt::format(".tmp-{}-{}", ::getpid(), counter.fetch_add(1));
+  // A name that nobody can foresee, and a file that was not there: in a directory like /tmp another user could put a
+  // link in its way.
+  std::random_device random;
+  const std::filesystem::path temporary = path.string() + fmt::format(".tmp-{:08x}{:08x}", random(), random());
   try {
-    FileWriter writer(temporary);
+    FileWriter writer(temporary, FileWriter::Existing::kRefuse);
     writer.write(bytes);
     writer.sync();
   } catch (...) {
@@ -116,9 +117,10 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
-FileWriter::FileWriter(const std::filesystem::path& path) : path_(path) {
+FileWriter::FileWriter(const std::filesystem::path& path, Existing existing) : path_(path) {
+  const int how = existing == Existing::kRefuse ? O_EXCL | O_NOFOLLOW : O_TRUNC;
   do {
-    descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0644);
   } while (descriptor_ < 0 && errno == EINTR);
   if (descriptor_ < 0) fail_io(path, "create");
 }
@@ -143,20 +145,6 @@ void FileWriter::write(std::string_view text) { write(std::as_bytes(std::span(te
 
 void FileWriter::sync() {
   if (::fsync(descriptor_) != 0) fail_io(path_, "flush");
-}
-
-std::filesystem::path user_cache_directory() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0')
-    return std::filesystem::path(cache) / "causeway";
-  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0')
-    return std::filesystem::path(home) / ".cache" / "causeway";
-  std::error_code code;
-  const std::filesystem::path temporary = std::filesystem::temp_directory_path(code);
-  if (code) {
-    throw Error(ErrorKind::kNotFound, fmt::format("there is no directory for cached data: {}", code.message()), "HOME",
-                "Set HOME or XDG_CACHE_HOME to a directory.");
-  }
-  return temporary / "causeway-cache";
 }
 
 }  // namespace causeway

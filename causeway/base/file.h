@@ -13,8 +13,8 @@ namespace causeway {
 
 std::string read_text_file(const std::filesystem::path& path);
 
-// Writes to a temporary file beside `path`, flushes it to disk, renames it over `path` and flushes the directory.
-// A crash at any instant leaves the old content or the new, never a mixture.
+// Writes to a new file of a random name beside `path`, flushes it to disk, renames it over `path` and flushes the
+// directory. A crash at any instant leaves the old content or the new, never a mixture.
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
@@ -42,7 +42,9 @@ class MappedFile {
 // A file opened for writing in sequence; sync() makes its content durable. Closed on destruction.
 class FileWriter {
  public:
-  explicit FileWriter(const std::filesystem::path& path);
+  // Empties a file that is there, or with kRefuse fails: a link counts too.
+  enum class Existing { kEmpty, kRefuse };
+  explicit FileWriter(const std::filesystem::path& path, Existing existing = Existing::kEmpty);
   FileWriter(const FileWriter&) = delete;
   FileWriter& operator=(const FileWriter&) = delete;
   ~FileWriter();
@@ -57,9 +59,5 @@ class FileWriter {
   int descriptor_ = -1;
   size_t position_ = 0;
 };
-
-// Where per-user cached data lives: $XDG_CACHE_HOME/causeway, or ~/.cache/causeway. Throws Error(kNotFound) when there
-// is neither, nor a directory for temporary files.
-std::filesystem::path user_cache_directory();
 
 }  // namespace causeway

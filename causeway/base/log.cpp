@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "causeway/base/error.h"
+#include "causeway/base/printable_text.h"
 
 namespace causeway {
 namespace {
@@ -60,7 +61,8 @@ LogLevel parse_log_level(std::string_view name) {
 
 void write_log(LogLevel level, std::string_view message) {
   if (level < log_level()) return;
-  logger().log(spdlog_level(level), spdlog::string_view_t(message.data(), message.size()));
+  const std::string text = printable(message, LineBreaks::kKeep);
+  logger().log(spdlog_level(level), spdlog::string_view_t(text.data(), text.size()));
 }
 
 }  // namespace causeway

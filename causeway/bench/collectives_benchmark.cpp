@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <numeric>
 
@@ -162,24 +161,6 @@ double bus_bandwidth_factor(CollectiveKind kind, int ranks) {
   const double n = ranks;
   if (kind == CollectiveKind::kAllReduce) return 2 * (n - 1) / n;
   return is_divided(kind) ? (n - 1) / n : 1;
-}
-
-int64_t parse_collective_bytes(const std::string& text) {
-  int64_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, problem] = std::from_chars(text.data(), end, number);
-  std::string_view unit(stop, static_cast<size_t>(end - stop));
-  while (unit.starts_with(' ')) unit.remove_prefix(1);
-  int64_t scale = 0;
-  if (unit.empty() || unit == "B") scale = 1;
-  for (const auto& [letter, size] : {std::pair('K', int64_t{1} << 10), {'M', kMiB}, {'G', int64_t{1} << 30}})
-    if (!unit.empty() && unit[0] == letter && (unit.size() == 1 || unit.substr(1) == "iB" || unit.substr(1) == "B"))
-      scale = size;
-  constexpr int64_t kMost = int64_t{1} << 40;
-  if (problem != std::errc() || scale == 0 || number <= 0 || number > kMost / scale)
-    throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' is not a size", text), "--size",
-                "Give bytes, or a number with K, M or G (of 1024), for example 16M or 8G.");
-  return number * scale;
 }
 
 CollectiveKind parse_collective(const std::string& name) {

@@ -39,9 +39,6 @@ struct CollectiveCase {
 // number finish in that time. all_reduce 2(n - 1)/n; all_gather, reduce_scatter, all_to_all (n - 1)/n; others 1.
 double bus_bandwidth_factor(CollectiveKind kind, int ranks);
 
-// "16M", "16MiB", "16777216", "8G": bytes, with K, M and G of 1024 as nccl-tests takes them. Throws
-// Error(kInvalidArgument) that says what was expected.
-int64_t parse_collective_bytes(const std::string& text);
 // "all_reduce" and the others' names. Throws Error(kInvalidArgument) with the nearest one.
 CollectiveKind parse_collective(const std::string& name);
 

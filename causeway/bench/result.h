@@ -41,6 +41,7 @@ struct Measurement {
   bool higher_is_better() const { return unit != "s"; }
   // What makes two measurements of different runs comparable.
   std::string key() const { return benchmark + "|" + group + "|" + workload + "|" + dtype + "|" + provider; }
+  bool operator==(const Measurement&) const = default;
 };
 
 // Exactly, as sizes stand in workloads' names: "16 MiB", "1500 KiB", "100 B".
@@ -51,6 +52,7 @@ struct Telemetry {
   std::string moment;  // "before", "during", "after"
   std::optional<double> graphics_clock_mhz, memory_clock_mhz, power_watts, temperature_celsius;
   std::vector<std::string> throttle_reasons;
+  bool operator==(const Telemetry&) const = default;
 };
 
 struct BenchmarkRun {
@@ -64,6 +66,7 @@ struct BenchmarkRun {
   std::map<std::string, std::string> environment;  // "driver", "compiler", "operating system", "processor", ...
   std::vector<Telemetry> telemetry;
   std::vector<Measurement> measurements;
+  bool operator==(const BenchmarkRun&) const = default;
 };
 
 }  // namespace causeway

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <set>
 
+#include "causeway/base/printable_text.h"
 #include "causeway/bench/environment.h"
 #include "causeway/bench/statistics.h"
 #include "causeway/codegen/compiler.h"
@@ -30,6 +31,16 @@ std::string product_of(Device& device) {
   for (const DeviceDescription& description : describe_devices())
     if (description.spec == "cpu" && !device.target().is_gpu()) return description.product;
   return device.name();
+}
+
+constexpr size_t kWorkloadWidth = 43, kProviderWidth = 34;
+
+// Left-aligned in its column; a text that fills it leaves the line to itself, and the rest goes on below, in the
+// columns they have.
+std::string label(const std::string& text, size_t column, size_t width) {
+  const std::string shown = printable(text);
+  const size_t places = display_width(shown);
+  return places < width ? shown + std::string(width - places, ' ') : shown + "\n" + std::string(column + width, ' ');
 }
 
 std::string figure(double value) {
@@ -97,19 +108,22 @@ void BenchmarkSession::record(std::vector<Measurement> measurements) {
     judge(m);
     const auto inputs = m.details.find("inputs");
     const std::string heading =
-        m.benchmark + ", " + m.group + (inputs == m.details.end() ? "" : "; inputs: " + inputs->second);
+        m.benchmark + ", " + m.group + (inputs == m.details.end() ? "" : "; inputs: " + inputs->second) +
+        (m.statistic == Statistic::kMinimum ? "; figures are the best of the samples, as the benchmark's rules are"
+                                            : "");
     if (heading != heading_) {
-      fmt::print("\n{}\n{:<43} {:<8}{:<34}{:>10}{:>10}{:>10}{:>8}{:>6}\n", heading, "", "type", "provider", m.unit,
-                 "5 %", "95 %", "of peak", "n");
+      fmt::print("\n{}\n{}{:<8}{}{:>10}{:>10}{:>10}{:>8}{:>6}\n", printable(heading), label("", 0, kWorkloadWidth + 1),
+                 "type", label("provider", 0, kProviderWidth),
+                 m.statistic == Statistic::kMinimum ? "best " + m.unit : m.unit, "5 %", "95 %", "of peak", "n");
       heading_ = heading;
     }
     const Summary s = summarize(m);
     // The slower end of the samples is the lower end of the rates.
     const double low = m.rate(m.higher_is_better() ? s.p95 : s.p5), high = m.rate(m.higher_is_better() ? s.p5 : s.p95);
     const std::string of_peak = m.peak ? fmt::format("{:.0f} %", 100 * headline(m) / *m.peak) : "n/a";
-    fmt::print("{:<43} {:<8}{:<34}{:>10}{:>10}{:>10}{:>8}{:>6}{}\n", m.workload, m.dtype, m.provider,
-               figure(headline(m)), figure(low), figure(high), of_peak, s.samples,
-               m.correct ? "" : "  WRONG: " + m.check);
+    fmt::print("{}{:<8}{}{:>10}{:>10}{:>10}{:>8}{:>6}{}\n", label(m.workload, 0, kWorkloadWidth + 1), m.dtype,
+               label(m.provider, kWorkloadWidth + 9, kProviderWidth), figure(headline(m)), figure(low), figure(high),
+               of_peak, s.samples, m.correct ? "" : "  WRONG: " + printable(m.check));
     std::fflush(stdout);
     store_.add(run_, m);
     ++recorded_;

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 
+#include "causeway/base/byte_size.h"
 #include "causeway/base/error.h"
 #include "causeway/bench/attention_benchmark.h"
 #include "causeway/bench/choices.h"
@@ -112,7 +113,7 @@ void run_copies(BenchmarkSession& session, const Options& options) {
   Device& device = session.device();
   const int64_t memory = device.memory_limit();
   std::vector<int64_t> sizes, arrays;
-  for (const std::string& size : options.sizes) sizes.push_back(parse_collective_bytes(size));
+  for (const std::string& size : options.sizes) sizes.push_back(parse_byte_size(size, "--size"));
   // Sizes are those of BabelStream's arrays where its kernels were asked for by name.
   if (!options.kernels.empty()) arrays = sizes;
   if (arrays.empty()) arrays = {4 * standard_stream_elements(session.is_gpu(), session.cache_bytes(), memory)};
@@ -145,7 +146,7 @@ int collective_devices(const Options& options) {
 
 std::vector<CollectiveCase> collective_cases(const Options& options, bool is_gpu, int ranks) {
   std::vector<int64_t> sizes;
-  for (const std::string& size : options.sizes) sizes.push_back(parse_collective_bytes(size));
+  for (const std::string& size : options.sizes) sizes.push_back(parse_byte_size(size, "--size"));
   std::vector<CollectiveCase> cases;
   for (const std::string& dtype : options.collective_dtypes) {
     const auto standard = standard_collective_cases(is_gpu, ranks, parse_type(dtype, {"f32", "bf16"}), sizes);

@@ -6,6 +6,8 @@
 #include <span>
 
 #include "causeway/base/error.h"
+#include "causeway/base/printable_text.h"
+#include "causeway/base/text_table.h"
 #include "causeway/bench/report/report.h"
 #include "causeway/bench/results/compare.h"
 #include "causeway/bench/results/results_file.h"
@@ -26,12 +28,26 @@ std::filesystem::path store_path(const Options& options) {
   return options.store.empty() ? default_store_path() : std::filesystem::path(options.store);
 }
 
+// Looking at a store makes none.
+bool has_store(const Options& options) { return std::filesystem::exists(store_path(options)); }
+
 void list_runs(const Options& options) {
-  const ResultsStore store(store_path(options));
-  fmt::print("{:>5}  {:<22}{:>8}  {:<28}{:<14}{}\n", "run", "started", "figures", "device", "commit", "command");
-  for (const StoredRun& run : store.list())
-    fmt::print("{:>5}  {:<22}{:>8}  {:<28}{:<14}{}\n", run.id, run.started, run.measurements, run.device,
-               run.commit.substr(0, 12), run.command);
+  if (!has_store(options)) {
+    fmt::print("There are no results yet: {} does not exist, and `causeway bench` makes it.\n",
+               printable(store_path(options).string()));
+    return;
+  }
+  std::vector<std::vector<std::string>> rows = {{"run", "started", "figures", "device", "commit", "command"}};
+  for (const StoredRun& run : ResultsStore(store_path(options)).list())
+    rows.push_back({std::to_string(run.id), run.started, std::to_string(run.measurements), run.device,
+                    run.commit.substr(0, 12), run.command});
+  fmt::print("{}", format_table(rows, {0, 2}));
+}
+
+// The same run under two names: in one store, or exported from it.
+bool is_same_run(BenchmarkRun a, const BenchmarkRun& b) {
+  a.id = b.id;
+  return a == b;
 }
 
 void compare_runs(const Options& options) {
@@ -43,8 +59,13 @@ void compare_runs(const Options& options) {
     throw Error(ErrorKind::kInvalidArgument, "there is nothing to compare with", "bench compare",
                 "Name two runs (`causeway bench compare 3 4`), or give --against FILE.");
   const BenchmarkRun run = load_run_reference(store_path(options), after);
-  const std::vector<Change> changes =
-      compare(load_run_reference(store_path(options), before), run, {}, load_earlier_runs(store_path(options), run));
+  const BenchmarkRun reference = load_run_reference(store_path(options), before);
+  if (is_same_run(reference, run)) {
+    fmt::print("{} and {} are the same run, of {} on {}: nothing can have changed. Name another.\n", printable(before),
+               printable(after), printable(run.started), printable(run.device));
+    return;
+  }
+  const std::vector<Change> changes = compare(reference, run, {}, load_earlier_runs(store_path(options), run));
   fmt::print("{}", format_changes(changes, {}, options.all));
   if (is_regression(worst_verdict(changes))) command_status = 1;
 }
@@ -71,7 +92,7 @@ std::vector<RegressionMark> regressions(const std::vector<BenchmarkRun>& runs) {
 void write_report_page(const Options& options) {
   std::vector<BenchmarkRun> runs;
   if (options.files.empty()) {
-    runs = ResultsStore(store_path(options)).load_all();
+    if (has_store(options)) runs = ResultsStore(store_path(options)).load_all();
   } else {
     for (const std::string& file : options.files)
       for (BenchmarkRun& run : read_results_file(file)) runs.push_back(std::move(run));
@@ -88,7 +109,10 @@ void write_report_page(const Options& options) {
 void export_run(const Options& options) {
   std::vector<BenchmarkRun> runs;
   if (options.run == "all") {
-    runs = ResultsStore(store_path(options)).load_all();
+    if (has_store(options)) runs = ResultsStore(store_path(options)).load_all();
+    if (runs.empty())
+      throw Error(ErrorKind::kNotFound, "there are no results yet", store_path(options).string(),
+                  "Run `causeway bench` first.");
   } else {
     runs.push_back(load_run_reference(store_path(options), options.run));
   }
@@ -104,10 +128,16 @@ void export_run(const Options& options) {
 }
 
 void import_files(const Options& options) {
+  std::vector<std::vector<BenchmarkRun>> runs;
+  for (const std::string& file : options.files) runs.push_back(read_results_file(file));
+  // After all files are known to be good.
   ResultsStore store(store_path(options));
-  for (const std::string& file : options.files)
-    for (const BenchmarkRun& run : read_results_file(file))
-      fmt::print("{}: stored as run {}\n", file, store.begin_run(run));
+  for (size_t i = 0; i < runs.size(); ++i)
+    for (const BenchmarkRun& run : runs[i]) {
+      const ImportedRun imported = store.import_run(run);
+      fmt::print("{}: {} as run {}\n", printable(options.files[i]), imported.is_new ? "stored" : "already there",
+                 imported.id);
+    }
 }
 
 }  // namespace

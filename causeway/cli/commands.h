@@ -11,6 +11,7 @@ void add_generate_command(CLI::App& program);
 void add_data_command(CLI::App& program);
 void add_checkpoint_command(CLI::App& program);
 void add_doctor_command(CLI::App& program);
+void add_cache_command(CLI::App& program);
 void add_explain_command(CLI::App& program);
 void add_bench_command(CLI::App& program);
 // list, compare, report, export and import, below `bench`.

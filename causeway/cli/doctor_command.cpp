@@ -1,12 +1,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "causeway/base/error.h"
-#include "causeway/base/file.h"
+#include "causeway/base/user_cache.h"
+#include "causeway/bench/results/results_store.h"
 #include "causeway/cli/commands.h"
 #include "causeway/codegen/compiler.h"
 #include "causeway/codegen/kernel_cache.h"
@@ -32,17 +32,39 @@ std::string try_a_kernel(const std::string& device) {
   }
 }
 
-std::string try_the_cache() {
+struct CacheState {
+  std::string directory;  // empty: there is none
+  std::string problem;    // why it is not where it should be, or not there
+  KernelCacheUsage usage;
+  int64_t limit = 0;
+};
+
+CacheState examine_kernel_cache() {
+  CacheState state;
+  UserCache cache = open_user_cache(KernelCache::kUserCacheName);
   try {
-    const std::filesystem::path directory = KernelCache::default_directory();
-    if (directory.empty()) return "there is no home directory; kernels are compiled in every run";
-    std::filesystem::create_directories(directory);
-    const std::filesystem::path probe = directory / fmt::format("doctor-{}", getpid());
-    write_file_atomically(probe, std::string_view("probe"));
-    std::filesystem::remove(probe);
+    if (cache.directory) {
+      const KernelCacheFiles files(std::move(*cache.directory));
+      files.write(fmt::format("doctor-{}", getpid()), "probe");
+      files.remove(fmt::format("doctor-{}", getpid()));
+      state = {files.path().string(), cache.problem, files.usage(), files.limit()};
+    } else {
+      state.problem = cache.problem + "; kernels are compiled in every run";
+    }
+  } catch (const std::exception& error) {
+    state = {};
+    state.problem = fmt::format("{}; kernels are compiled in every run", error.what());
+  }
+  return state;
+}
+
+// What is wrong with the place of the benchmarks' results; empty when nothing is.
+std::string examine_results_store() {
+  try {
+    check_default_store();
     return "";
   } catch (const std::exception& error) {
-    return fmt::format("{}; kernels are compiled in every run", error.what());
+    return error.what();
   }
 }
 
@@ -77,7 +99,8 @@ void print_device(const DeviceDescription& device) {
 void run(bool as_json) {
   const Target& target = host_target();
   const std::vector<DeviceDescription> devices = examine_devices();
-  const std::string cache_problem = try_the_cache();
+  const CacheState cache = examine_kernel_cache();
+  const std::string store_problem = examine_results_store();
   const std::string matrix = target.has_avx512_bf16() ? "AVX-512 BF16"
                              : target.has_avx512()    ? "AVX-512 (bf16 widened to f32)"
                              : target.has_avx2()      ? "AVX2 (bf16 widened to f32)"
@@ -101,7 +124,12 @@ void run(bool as_json) {
     json["emulator"] = nlohmann::json::array();
     for (const GpuArchitecture& architecture : gpu_architectures())
       json["emulator"].push_back("emulator:" + std::string(architecture.processor));
-    json["kernel_cache"] = {{"directory", KernelCache::default_directory().string()}, {"problem", cache_problem}};
+    json["kernel_cache"] = {{"directory", cache.directory},
+                            {"problem", cache.problem},
+                            {"kernels", cache.usage.kernels},
+                            {"bytes", cache.usage.bytes},
+                            {"limit_bytes", cache.limit}};
+    json["results_store"] = {{"problem", store_problem}};
     json["compiler"] = compiler_fingerprint();
     fmt::print("{}\n", json.dump());
   } else {
@@ -113,11 +141,18 @@ void run(bool as_json) {
     fmt::print("\nemulator      usable, for tests: exact and very slow\n");
     for (const GpuArchitecture& architecture : gpu_architectures())
       fmt::print("  emulator:{:<8}{}\n", architecture.processor, architecture.product);
-    fmt::print("\nkernel cache  {}\n  directory   {}\n", cache_problem.empty() ? "usable" : cache_problem,
-               KernelCache::default_directory().string());
+    fmt::print("\nkernel cache  {}\n", cache.directory.empty() ? "NOT usable: " + cache.problem
+                                       : cache.problem.empty()
+                                           ? "usable"
+                                           : "usable, but not in its usual place: " + cache.problem);
+    if (!cache.directory.empty())
+      fmt::print("  directory   {}\n  size        {} of {} at most, {} kernels (`causeway cache`)\n", cache.directory,
+                 format_bytes(static_cast<uint64_t>(cache.usage.bytes)),
+                 format_bytes(static_cast<uint64_t>(cache.limit)), cache.usage.kernels);
+    if (!store_problem.empty()) fmt::print("\nbenchmarks    their results cannot be stored: {}\n", store_problem);
     fmt::print(
         "\nEnvironment variables are not needed. XDG_CACHE_HOME moves the kernel cache and, beside it, what NVIDIA's "
-        "driver makes of it.\n");
+        "driver makes of it; XDG_DATA_HOME the benchmarks' results.\n");
   }
   // A missing GPU is no fault; one that is there and cannot be used is.
   for (const DeviceDescription& device : devices)

@@ -2,38 +2,28 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <exception>
-#include <system_error>
+#include <set>
 
 #include "causeway/base/error.h"
-#include "causeway/base/file.h"
 #include "causeway/base/hash.h"
 #include "causeway/base/log.h"
 #include "causeway/base/thread_pool.h"
+#include "causeway/base/user_cache.h"
 #include "causeway/codegen/compiler.h"
 
 namespace causeway {
 namespace {
 
-// The head of an entry's file; the image follows. Little-endian, as every machine that x86 images run on.
-struct EntryHeader {
-  char magic[8];
-  uint64_t image_size;
-  uint64_t image_hash_high;
-  uint64_t image_hash_low;
-};
+// Of the limit: after so much has been written, it is seen to again.
+constexpr int64_t kPartWritten = 16;
 
-constexpr char kMagic[8] = {'C', 'W', 'K', 'E', 'R', 'N', '0', '1'};
-
-EntryHeader header_of(const std::string& image) {
-  const Hash128 hash = hash_text(image);
-  EntryHeader header{};
-  std::memcpy(header.magic, kMagic, sizeof kMagic);
-  header.image_size = image.size();
-  header.image_hash_high = hash.high;
-  header.image_hash_low = hash.low;
-  return header;
+// A program has several caches, of the same directory: one sentence is enough.
+void warn_once(const std::string& sentence) {
+  static std::mutex mutex;
+  static std::set<std::string> said;
+  const std::lock_guard lock(mutex);
+  if (said.insert(sentence).second) log_warning("{}", sentence);
 }
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
@@ -42,17 +32,33 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 
 }  // namespace
 
-KernelCache::KernelCache(std::filesystem::path directory) : directory_(std::move(directory)) {
-  writable_ = !directory_.empty();
+KernelCache::KernelCache(std::filesystem::path directory, std::optional<int64_t> limit_bytes)
+    : directory_(std::move(directory)), limit_bytes_(limit_bytes) {}
+
+void KernelCache::open_files() {
+  if (!directory_) {
+    UserCache cache = open_user_cache(kUserCacheName);
+    if (cache.directory) {
+      if (!cache.problem.empty())
+        warn_once(fmt::format("compiled kernels are kept in {}: {}", cache.directory->path().string(), cache.problem));
+      files_.emplace(std::move(*cache.directory));
+    } else {
+      warn_once(
+          fmt::format("compiled kernels are not kept, and the next run will compile them again: {}", cache.problem));
+    }
+  } else if (!directory_->empty()) {
+    try {
+      files_.emplace(PrivateDirectory::create(*directory_));
+    } catch (const Error& error) {
+      warn_once(
+          fmt::format("compiled kernels are not kept, and the next run will compile them again: {}", error.what()));
+    }
+  }
 }
 
-std::filesystem::path KernelCache::default_directory() {
-  try {
-    return user_cache_directory() / "kernels";
-  } catch (const Error& error) {
-    log_debug("no kernel cache on disk: {}", error.what());
-    return {};
-  }
+const KernelCacheFiles* KernelCache::files() {
+  std::call_once(opened_, [&] { open_files(); });
+  return files_ ? &*files_ : nullptr;
 }
 
 std::string KernelCache::entry_name(const std::string& source, const Target& target) {
@@ -103,6 +109,7 @@ std::vector<KernelImage> KernelCache::get_or_compile_all(std::span<const std::st
       std::string image = link_module(compiled[place], target);
       images[index] = keep(names[index], std::move(image), seconds[place] + seconds_since(begin));
     });
+    keep_to_limit();
     for (const std::exception_ptr& failure : failures) {
       if (failure != nullptr) std::rethrow_exception(failure);
     }
@@ -125,11 +132,18 @@ KernelImage KernelCache::find(const std::string& name) {
       return found->second;
     }
   }
-  KernelImage image = read_entry(name);
-  if (image == nullptr) return nullptr;
+  const KernelCacheFiles* disk = files();
+  if (disk == nullptr) return nullptr;
+  std::optional<std::string> image;
+  try {
+    image = disk->read(name);
+  } catch (const Error&) {
+    return nullptr;  // unreadable: the kernel is compiled
+  }
+  if (!image) return nullptr;
   const std::lock_guard lock(mutex_);
   ++statistics_.disk_hits;
-  return images_.emplace(name, std::move(image)).first->second;
+  return images_.emplace(name, std::make_shared<const std::string>(std::move(*image))).first->second;
 }
 
 KernelImage KernelCache::keep(const std::string& name, std::string image, double compile_seconds) {
@@ -140,53 +154,40 @@ KernelImage KernelCache::keep(const std::string& name, std::string image, double
   return images_.emplace(name, std::make_shared<const std::string>(std::move(image))).first->second;
 }
 
-KernelImage KernelCache::read_entry(const std::string& name) const {
-  if (directory_.empty()) return nullptr;
-  std::string bytes;
-  try {
-    bytes = read_text_file(directory_ / name);
-  } catch (const Error&) {
-    return nullptr;  // absent or unreadable: the kernel is compiled
-  }
-  EntryHeader header{};
-  if (bytes.size() >= sizeof header) {
-    std::memcpy(&header, bytes.data(), sizeof header);
-    bytes.erase(0, sizeof header);
-    const EntryHeader expected = header_of(bytes);
-    if (std::memcmp(&header, &expected, sizeof header) == 0) {
-      return std::make_shared<const std::string>(std::move(bytes));
-    }
-  }
-  log_debug("kernel cache: {} is damaged and will be rebuilt", (directory_ / name).string());
-  return nullptr;
-}
-
 void KernelCache::write_entry(const std::string& name, const std::string& image) {
   {
     const std::lock_guard lock(mutex_);
     if (!writable_) return;
   }
-  std::error_code code;
-  std::filesystem::create_directories(directory_, code);
-  if (code) return disable_writing(code.message());
-  const EntryHeader header = header_of(image);
-  std::string bytes(reinterpret_cast<const char*>(&header), sizeof header);
-  bytes += image;
+  const KernelCacheFiles* disk = files();
+  if (disk == nullptr) return;
   try {
-    write_file_atomically(directory_ / name, bytes);
+    disk->write(name, image);
+    const std::lock_guard lock(mutex_);
+    written_ += static_cast<int64_t>(image.size());
   } catch (const Error& error) {
-    disable_writing(error.message());
+    warn_once(fmt::format("compiled kernels are not kept, and the next run will compile them again: {}", error.what()));
+    const std::lock_guard lock(mutex_);
+    writable_ = false;
   }
 }
 
-void KernelCache::disable_writing(const std::string& reason) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!writable_) return;
-    writable_ = false;
+void KernelCache::keep_to_limit() {
+  const KernelCacheFiles* disk = files();
+  if (disk == nullptr) return;
+  try {
+    const int64_t limit = limit_bytes_ ? *limit_bytes_ : disk->limit();
+    {
+      const std::lock_guard lock(mutex_);
+      if (written_ == 0 || (size_looked_at_ && written_ < limit / kPartWritten)) return;
+      written_ = 0;
+      size_looked_at_ = true;
+    }
+    if (const KernelCacheUsage removed = disk->prune(limit); removed.kernels > 0)
+      log_debug("kernel cache: {} kernels that were not used for longest are removed", removed.kernels);
+  } catch (const Error& error) {
+    warn_once(fmt::format("the kernel cache is not kept to its size: {}", error.what()));
   }
-  log_warning("compiled kernels are not kept in {}: {}; the next run will compile them again", directory_.string(),
-              reason);
 }
 
 }  // namespace causeway

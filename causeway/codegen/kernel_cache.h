@@ -1,9 +1,10 @@
 // Compiled kernels, kept in memory and on disk.
 //
 // A key covers the source, every embedded kernel header, the compiler's version and flags, and the target; so an entry
-// is right or absent and never needs invalidating. An entry on disk is one file, written whole or not at all, checked
-// by its hash when read and rebuilt when damaged. Several processes may share the directory. A directory that cannot be
-// written is no error: kernels are compiled in every run, and one warning says so.
+// is right or absent and never needs invalidating. Entries on disk (kernel_cache_files.h) are read only where nobody
+// but the user can have written them, checked by their hash, and rebuilt when damaged. Several processes may share the
+// directory. One that cannot be used or written is no error: kernels are compiled in every run, and a warning says so
+// and why.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +12,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "causeway/codegen/kernel_cache_files.h"
 #include "causeway/device/target.h"
 
 namespace causeway {
@@ -31,11 +34,14 @@ struct KernelCacheStatistics {
 
 class KernelCache {
  public:
-  // An empty directory means memory alone. The directory is created when the first kernel is written.
-  explicit KernelCache(std::filesystem::path directory = default_directory());
+  // Where open_user_cache(kUserCacheName) puts it. The directory is opened, and made, when the first kernel is asked
+  // for.
+  KernelCache() = default;
+  // This directory, held to the same rule; an empty path means memory alone. `limit_bytes` in place of what is kept
+  // beside the entries (KernelCacheFiles::limit()).
+  explicit KernelCache(std::filesystem::path directory, std::optional<int64_t> limit_bytes = {});
 
-  // user_cache_directory()/kernels, or empty when this user has no such directory.
-  static std::filesystem::path default_directory();
+  static constexpr char kUserCacheName[] = "kernels";
 
   // Throws as compile_module() does. Thread-safe.
   KernelImage get_or_compile(const std::string& source, const Target& target);
@@ -53,15 +59,22 @@ class KernelCache {
  private:
   KernelImage find(const std::string& name);
   KernelImage keep(const std::string& name, std::string image, double compile_seconds);
-  KernelImage read_entry(const std::string& name) const;
+  // Null: memory alone.
+  const KernelCacheFiles* files();
+  void open_files();
   void write_entry(const std::string& name, const std::string& image);
-  void disable_writing(const std::string& reason);
+  void keep_to_limit();
 
-  const std::filesystem::path directory_;
+  std::optional<std::filesystem::path> directory_;  // none: the user's cache
+  std::optional<int64_t> limit_bytes_;
+  std::once_flag opened_;
+  std::optional<KernelCacheFiles> files_;
   mutable std::mutex mutex_;
   std::map<std::string, KernelImage> images_;
   KernelCacheStatistics statistics_;
   bool writable_ = true;
+  int64_t written_ = 0;  // bytes, since the size was looked at
+  bool size_looked_at_ = false;
 };
 
 }  // namespace causeway

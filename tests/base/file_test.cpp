@@ -1,52 +1,48 @@
 #include "causeway/base/file.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#include <cstdlib>
-#include <map>
+#include <filesystem>
 #include <string>
 
 #include "causeway/base/error.h"
+#include "tests/train/temporary_directory.h"
 
 namespace causeway {
 namespace {
 
-class UserCacheDirectoryTest : public testing::Test {
- protected:
-  void SetUp() override {
-    for (const char* name : {"XDG_CACHE_HOME", "HOME", "TMPDIR"})
-      if (const char* value = std::getenv(name)) kept_[name] = value;
-  }
-  void TearDown() override {
-    for (const char* name : {"XDG_CACHE_HOME", "HOME", "TMPDIR"}) {
-      ::unsetenv(name);
-      if (kept_.contains(name)) ::setenv(name, kept_[name].c_str(), 1);
-    }
-  }
+namespace fs = std::filesystem;
 
-  std::map<std::string, std::string> kept_;
-};
-
-TEST_F(UserCacheDirectoryTest, IsWhereTheUserKeepsCaches) {
-  ::setenv("XDG_CACHE_HOME", "/caches", 1);
-  ::setenv("HOME", "/home/one", 1);
-  EXPECT_EQ(user_cache_directory(), "/caches/causeway");
-  ::unsetenv("XDG_CACHE_HOME");
-  EXPECT_EQ(user_cache_directory(), "/home/one/.cache/causeway");
+TEST(FileTest, AtomicWritesLeaveTheFileAndNothingElse) {
+  const TemporaryDirectory directory;
+  const fs::path path = directory.path() / "file";
+  write_file_atomically(path, std::string_view("one"));
+  write_file_atomically(path, std::string_view("two"));
+  EXPECT_EQ(read_text_file(path), "two");
+  EXPECT_EQ(std::distance(fs::directory_iterator(directory.path()), {}), 1);
 }
 
-TEST_F(UserCacheDirectoryTest, WithoutAnyPlaceSaysWhatToSet) {
-  ::unsetenv("XDG_CACHE_HOME");
-  ::unsetenv("HOME");
-  ::setenv("TMPDIR", "/nowhere", 1);
-  try {
-    user_cache_directory();
-    FAIL() << "found";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kNotFound);
-    EXPECT_EQ(error.message(), "there is no directory for cached data: No such file or directory");
-    EXPECT_EQ(error.hint(), "Set HOME or XDG_CACHE_HOME to a directory.");
-  }
+// In a directory that others may write to: a link under the name of the temporary file would lead the write astray.
+TEST(FileTest, AtomicWritesGoThroughNoLinkThatWaitsForThem) {
+  const TemporaryDirectory directory;
+  const fs::path path = directory.path() / "report.html", victim = directory.path() / "victim";
+  write_file_atomically(victim, std::string_view("precious"));
+  for (int i = 0; i < 100; ++i) fs::create_symlink(victim, path.string() + fmt::format(".tmp-{}-{}", ::getpid(), i));
+  write_file_atomically(path, std::string_view("report"));
+  EXPECT_EQ(read_text_file(victim), "precious");
+  EXPECT_EQ(read_text_file(path), "report");
+  EXPECT_FALSE(fs::is_symlink(path));
+}
+
+TEST(FileTest, AWriterThatWasToldSoTakesOverNothing) {
+  const TemporaryDirectory directory;
+  const fs::path path = directory.path() / "link";
+  fs::create_symlink(directory.path() / "target", path);
+  EXPECT_THROW(FileWriter(path, FileWriter::Existing::kRefuse), Error);
+  EXPECT_FALSE(fs::exists(directory.path() / "target"));
 }
 
 }  // namespace

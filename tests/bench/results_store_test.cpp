@@ -5,10 +5,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
+#include <map>
+#include <thread>
 
 #include "causeway/base/error.h"
 
@@ -216,31 +221,98 @@ TEST_F(ResultsStoreTest, AProgramThatDiesLosesNothingItAdded) {
   EXPECT_EQ(run.measurements[1].rounds, full_measurement().rounds);
 }
 
-TEST_F(ResultsStoreTest, SeveralProgramsWriteAtOnce) {
-  constexpr int kPrograms = 4;
+// Runs `action` in so many processes that begin together; the number of those that an error ended.
+int failures_of(int programs, const std::function<void()>& action) {
+  int start[2];
+  EXPECT_EQ(pipe(start), 0);
   std::vector<pid_t> children;
-  for (int i = 0; i < kPrograms; ++i) {
+  for (int i = 0; i < programs; ++i) {
     children.push_back(fork());
     if (children.back() != 0) continue;
-    int status = 0;
+    close(start[1]);
+    char none = 0;
+    // The end of the pipe is the sign for all.
+    int status = read(start[0], &none, 1) == 0 ? 0 : 2;
     try {
-      ResultsStore results(store());
-      const int64_t id = results.begin_run(full_run());
-      for (int k = 0; k < 10; ++k) results.add(id, full_measurement());
+      action();
     } catch (const std::exception& error) {
       fmt::print(stderr, "{}\n", error.what());
       status = 1;
     }
     _exit(status);
   }
+  close(start[1]);
+  int failed = 0;
   for (const pid_t child : children) {
     int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0);
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    failed += status == 0 ? 0 : 1;
   }
+  close(start[0]);
+  return failed;
+}
+
+TEST_F(ResultsStoreTest, SeveralProgramsWriteAtOnce) {
+  constexpr int kPrograms = 4;
+  EXPECT_EQ(failures_of(kPrograms,
+                        [&] {
+                          ResultsStore results(store());
+                          const int64_t id = results.begin_run(full_run());
+                          for (int k = 0; k < 10; ++k) results.add(id, full_measurement());
+                          results.add_telemetry(id, {"after", {}, {}, {}, 40, {}});
+                        }),
+            0);
   const std::vector<StoredRun> runs = ResultsStore(store()).list();
   ASSERT_EQ(runs.size(), static_cast<size_t>(kPrograms));
   for (const StoredRun& run : runs) EXPECT_EQ(run.measurements, 11);
+}
+
+// Making the file, its layout and its journal is where SQLite refuses locks at once instead of waiting.
+TEST_F(ResultsStoreTest, SeveralProgramsMakeAStoreAtOnce) {
+  constexpr int kPrograms = 8, kStores = 10;
+  for (int i = 0; i < kStores; ++i) {
+    const fs::path path = folder_ / fmt::format("{}.sqlite", i);
+    EXPECT_EQ(failures_of(kPrograms, [&] { ResultsStore(path).begin_run(full_run()); }), 0);
+    EXPECT_EQ(ResultsStore(path).list().size(), static_cast<size_t>(kPrograms));
+  }
+}
+
+// A store without the write-ahead log, and a program that writes to it: the change to the log finds the lock taken when
+// it holds a weaker one already, and SQLite refuses it at once.
+TEST_F(ResultsStoreTest, OpeningWaitsForAWriter) {
+  ResultsStore(store()).begin_run(full_run());
+  const SqliteDatabase writer(store());
+  writer.execute("PRAGMA journal_mode = DELETE");
+  writer.execute("BEGIN IMMEDIATE");
+  std::atomic<bool> done = false;
+  std::thread opening([&] {
+    EXPECT_NO_THROW(ResultsStore(store()).begin_run(full_run()));
+    done = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_FALSE(done);
+  writer.execute("ROLLBACK");
+  opening.join();
+  EXPECT_EQ(ResultsStore(store()).list().size(), 2u);
+}
+
+TEST_F(ResultsStoreTest, TheSameRunIsImportedOnce) {
+  ResultsStore results(store());
+  const BenchmarkRun run = full_run();
+  const ImportedRun first = results.import_run(run), again = results.import_run(run);
+  EXPECT_TRUE(first.is_new);
+  EXPECT_FALSE(again.is_new);
+  EXPECT_EQ(again.id, first.id);
+  EXPECT_EQ(results.list().size(), 1u);
+  // As exported, with its id.
+  EXPECT_FALSE(results.import_run(results.load(first.id)).is_new);
+  BenchmarkRun other = run;
+  other.measurements[0].rounds[0][0] *= 1.5;
+  EXPECT_TRUE(results.import_run(other).is_new);
+  EXPECT_EQ(results.list().size(), 2u);
+  // Programs that import one file at a time.
+  EXPECT_EQ(failures_of(4, [&] { ResultsStore(folder_ / "other.sqlite").import_run(run); }), 0);
+  EXPECT_EQ(ResultsStore(folder_ / "other.sqlite").list().size(), 1u);
 }
 
 // Version 1 had no clocks.
@@ -336,20 +408,67 @@ TEST_F(ResultsStoreTest, TenThousandMeasurementsLoad) {
   EXPECT_EQ(results.load_all().back().measurements.size(), 100u);
 }
 
+class Environment {
+ public:
+  Environment() {
+    for (const char* name : {"HOME", "XDG_DATA_HOME"}) {
+      if (const char* value = std::getenv(name)) kept_[name] = value;
+      unsetenv(name);
+    }
+  }
+  ~Environment() {
+    for (const char* name : {"HOME", "XDG_DATA_HOME"}) {
+      unsetenv(name);
+      if (kept_.contains(name)) setenv(name, kept_[name].c_str(), 1);
+    }
+  }
+
+ private:
+  std::map<std::string, std::string> kept_;
+};
+
 TEST_F(ResultsStoreTest, TheUsualPlaceFollowsTheEnvironment) {
-  const char* home = std::getenv("HOME");
-  const std::string kept_home = home == nullptr ? "" : home;
-  const char* data = std::getenv("XDG_DATA_HOME");
-  const std::string kept_data = data == nullptr ? "" : data;
+  const Environment environment;
   setenv("XDG_DATA_HOME", "/data", 1);
   EXPECT_EQ(default_store_path(), "/data/causeway/benchmarks.sqlite");
-  unsetenv("XDG_DATA_HOME");
   setenv("HOME", "/home/ada", 1);
+  setenv("XDG_DATA_HOME", "data", 1);  // relative: none, by the specification
   EXPECT_EQ(default_store_path(), "/home/ada/.local/share/causeway/benchmarks.sqlite");
   unsetenv("HOME");
   EXPECT_THAT(error_of([] { default_store_path(); }).what(), HasSubstr("--store FILE"));
-  if (home != nullptr) setenv("HOME", kept_home.c_str(), 1);
-  if (data != nullptr) setenv("XDG_DATA_HOME", kept_data.c_str(), 1);
+}
+
+// It is read without having been named: nobody else may have put it there.
+TEST_F(ResultsStoreTest, TheUsualStoreIsTheUsersOwn) {
+  const Environment environment;
+  setenv("XDG_DATA_HOME", folder_.c_str(), 1);
+  const fs::path path = default_store_path();
+  check_default_store();
+  EXPECT_FALSE(fs::exists(folder_));
+  ResultsStore(path).begin_run(full_run());
+  EXPECT_EQ(fs::status(path).permissions(), fs::perms(0600));
+  EXPECT_EQ(fs::status(path.parent_path()).permissions(), fs::perms(0700));
+  check_default_store();
+
+  const auto expect_refused = [&](const std::string& what) {
+    for (const Error& error :
+         {error_of([] { check_default_store(); }), error_of([&] { ResultsStore results(path); })}) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("the store of benchmark results is not used"), HasSubstr(what),
+                                      HasSubstr("give a file with --store")));
+    }
+  };
+  fs::permissions(path, fs::perms(0666));
+  expect_refused("benchmarks.sqlite may be written to by everybody");
+  fs::permissions(path, fs::perms(0600));
+  // What SQLite would play back into the store.
+  std::ofstream(path.string() + "-journal") << "planted";
+  fs::permissions(path.string() + "-journal", fs::perms(0666));
+  expect_refused("benchmarks.sqlite-journal may be written to by everybody");
+  fs::remove(path.string() + "-journal");
+  fs::permissions(folder_, fs::perms(0777));
+  expect_refused("may be written to by everybody (mode 0777)");
+  // A store that was asked for by name is the user's decision.
+  EXPECT_NO_THROW(ResultsStore(folder_ / "named.sqlite"));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
+#include "causeway/base/printable_text.h"
 #include "causeway/bench/report/shipped_text.h"
 #include "causeway/bench/statistics.h"
 
@@ -276,8 +277,16 @@ class PageData {
   std::map<std::string, size_t> case_indices_;
 };
 
+// Texts are shown as they are, whoever wrote them: what cannot be seen in them is made visible.
+void make_texts_printable(Json& json) {
+  if (json.is_string()) json = printable(json.get_ref<const std::string&>());
+  if (json.is_structured())
+    for (Json& part : json) make_texts_printable(part);
+}
+
 // JSON that cannot end the script element it stands in, nor open a comment there.
-std::string json_for_script(const Json& json) {
+std::string json_for_script(Json json) {
+  make_texts_printable(json);
   const std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
   std::string result;
   result.reserve(text.size());

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "causeway/base/error.h"
+#include "causeway/base/text_table.h"
 #include "causeway/bench/results/inference.h"
 #include "causeway/bench/statistics.h"
 
@@ -169,7 +170,7 @@ std::vector<Difference> differences_of(const std::vector<Observed>& before, cons
 struct Series {
   std::vector<double> values, expected;
 
-  Series(const std::vector<Difference>& differences, LogDifference Difference::*in) {
+  Series(const std::vector<Difference>& differences, LogDifference Difference::* in) {
     for (const Difference& difference : differences) {
       values.push_back((difference.*in).value);
       expected.push_back((difference.*in).variance.value);
@@ -303,24 +304,6 @@ std::string figure(double value, const std::string& unit) {
   return fmt::format("{:.4g} {}", value, unit);
 }
 
-// Columns as wide as their longest cell, two spaces apart.
-std::string format_table(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<size_t> widths;
-  for (const std::vector<std::string>& row : rows)
-    for (size_t column = 0; column < row.size(); ++column) {
-      if (column == widths.size()) widths.push_back(0);
-      widths[column] = std::max(widths[column], row[column].size());
-    }
-  std::string text;
-  for (const std::vector<std::string>& row : rows) {
-    std::string line;
-    for (size_t column = 0; column < row.size(); ++column) line += fmt::format("{:<{}}  ", row[column], widths[column]);
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  }
-  return text;
-}
-
 std::vector<std::string> table_row(const Change& c) {
   const bool tested = std::isfinite(c.high);
   const std::string interval = tested ? fmt::format("{} to {}", percent(c.low), percent(c.high)) : "";
@@ -430,8 +413,8 @@ std::string format_changes(const std::vector<Change>& changes, const CompareOpti
   });
   std::string text;
   if (!sorted.empty()) {
-    std::vector<std::vector<std::string>> rows = {{"", "benchmark", "group", "workload", "dtype", "provider", "before",
-                                                   "after", "time",
+    std::vector<std::vector<std::string>> rows = {{"", "benchmark", "group", "workload", "dtype", "provider",
+                                                   "median before", "median after", "time",
                                                    fmt::format("{:g} % interval", options.confidence * 100)}};
     for (const Change* change : sorted) rows.push_back(table_row(*change));
     text = format_table(rows) + "\n";

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "causeway/base/error.h"
+#include "causeway/base/private_directory.h"
 
 namespace causeway {
 namespace {
@@ -55,7 +56,38 @@ constexpr const char* kUpgrades[] = {
 };
 static_assert(std::size(kUpgrades) == kResultsStoreVersion - 1);
 
+// The path in the usual place; empty where there is none.
+std::filesystem::path usual_path() {
+  const auto below = [](const char* variable, const char* path) {
+    const char* value = std::getenv(variable);
+    return value != nullptr && *value == '/' ? std::filesystem::path(value) / path : std::filesystem::path();
+  };
+  const std::filesystem::path data = below("XDG_DATA_HOME", "causeway/benchmarks.sqlite");
+  return data.empty() ? below("HOME", ".local/share/causeway/benchmarks.sqlite") : data;
+}
+
+[[noreturn]] void refuse(const Error& error) {
+  throw UntrustedPathError("the store of benchmark results is not used: " + error.message(), error.where(),
+                           error.hint() + " Or give a file with --store.");
+}
+
+// With what SQLite keeps beside it.
+void check_files(const PrivateDirectory& directory, const std::filesystem::path& path) {
+  for (const char* ending : {"", "-wal", "-shm", "-journal"}) directory.check_file(path.filename().string() + ending);
+}
+
+// The path, with its folders there.
 std::filesystem::path with_folders(const std::filesystem::path& path) {
+  if (path == usual_path()) {
+    try {
+      const PrivateDirectory directory = PrivateDirectory::create(path.parent_path());
+      check_files(directory, path);
+      directory.create_file(path.filename().string());
+    } catch (const UntrustedPathError& error) {
+      refuse(error);
+    }
+    return path;
+  }
   if (!path.has_parent_path()) return path;
   std::error_code error;
   std::filesystem::create_directories(path.parent_path(), error);
@@ -167,6 +199,20 @@ void insert_measurement(const SqliteDatabase& database, int64_t run, const Measu
   }
 }
 
+int64_t insert_run(const SqliteDatabase& database, const BenchmarkRun& run) {
+  database
+      .prepare(
+          "INSERT INTO runs (started, command, program_commit, device, architecture, device_count, environment) "
+          "VALUES (?, ?, ?, ?, ?, ?, ?)")
+      .bind(run.started, run.command, run.commit, run.device, run.architecture, static_cast<int64_t>(run.device_count),
+            json_text(run.environment))
+      .run();
+  const int64_t id = database.last_row_id();
+  for (const Telemetry& telemetry : run.telemetry) insert_telemetry(database, id, telemetry);
+  for (const Measurement& measurement : run.measurements) insert_measurement(database, id, measurement);
+  return id;
+}
+
 BenchmarkRun read_run(const SqliteStatement& row, const SqliteDatabase& database) {
   BenchmarkRun run;
   run.id = row.integer(0);
@@ -221,9 +267,8 @@ Summary read_summary(const SqliteStatement& row) {
           row.number(21)};
 }
 
-// What load(), load_all() and load_summaries() read: every run, or the one of this id.
+// What load(), load_all() and load_summaries() read: every run, or the one of this id. Within a transaction.
 std::vector<SummarizedRun> read_runs(const SqliteDatabase& database, std::optional<int64_t> only, bool with_samples) {
-  const SqliteTransaction transaction(database, SqliteAccess::kRead);
   const auto prepare = [&](const std::string& what, const std::string& run_column, const std::string& order) {
     SqliteStatement statement =
         database.prepare(fmt::format("{} {} ORDER BY {}", what, only ? "WHERE " + run_column + " = ?" : "", order));
@@ -272,31 +317,50 @@ std::vector<SummarizedRun> read_runs(const SqliteDatabase& database, std::option
   return runs;
 }
 
+std::vector<SummarizedRun> read_at_one_moment(const SqliteDatabase& database, std::optional<int64_t> only,
+                                              bool with_samples) {
+  const SqliteTransaction transaction(database, SqliteAccess::kRead);
+  return read_runs(database, only, with_samples);
+}
+
 }  // namespace
 
 ResultsStore::ResultsStore(const std::filesystem::path& path) : database_(with_folders(path)) {
-  if (is_empty(database_)) create_layout(database_);
-  check_layout(database_);
-  upgrade_layout(database_);
   // A commit is on disk when it returns. Where the file system cannot share memory for the write-ahead log, SQLite
-  // keeps its older journal, which is as safe.
-  database_.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;");
+  // keeps its older journal, which is as safe. Changing to the log needs the file for oneself, when others are opening
+  // it too.
+  database_.retry_while_busy([&] {
+    if (is_empty(database_)) create_layout(database_);
+    check_layout(database_);
+    upgrade_layout(database_);
+    database_.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;");
+  });
 }
 
 int64_t ResultsStore::begin_run(const BenchmarkRun& run) {
   SqliteTransaction transaction(database_, SqliteAccess::kWrite);
-  database_
-      .prepare(
-          "INSERT INTO runs (started, command, program_commit, device, architecture, device_count, environment) "
-          "VALUES (?, ?, ?, ?, ?, ?, ?)")
-      .bind(run.started, run.command, run.commit, run.device, run.architecture, static_cast<int64_t>(run.device_count),
-            json_text(run.environment))
-      .run();
-  const int64_t id = database_.last_row_id();
-  for (const Telemetry& telemetry : run.telemetry) insert_telemetry(database_, id, telemetry);
-  for (const Measurement& measurement : run.measurements) insert_measurement(database_, id, measurement);
+  const int64_t id = insert_run(database_, run);
   transaction.commit();
   return id;
+}
+
+ImportedRun ResultsStore::import_run(const BenchmarkRun& run) {
+  SqliteTransaction transaction(database_, SqliteAccess::kWrite);
+  std::vector<int64_t> alike;
+  {
+    SqliteStatement rows =
+        database_.prepare("SELECT id FROM runs WHERE started = ? AND device = ? AND command = ? ORDER BY id");
+    rows.bind(run.started, run.device, run.command);
+    while (rows.step()) alike.push_back(rows.integer(0));
+  }
+  for (const int64_t id : alike) {
+    BenchmarkRun stored = std::move(read_runs(database_, id, true).front().run);
+    stored.id = run.id;
+    if (stored == run) return {id, false};
+  }
+  const int64_t id = insert_run(database_, run);
+  transaction.commit();
+  return {id, true};
 }
 
 void ResultsStore::add(int64_t run, const Measurement& measurement) {
@@ -306,7 +370,9 @@ void ResultsStore::add(int64_t run, const Measurement& measurement) {
 }
 
 void ResultsStore::add_telemetry(int64_t run, const Telemetry& telemetry) {
+  SqliteTransaction transaction(database_, SqliteAccess::kWrite);
   insert_telemetry(database_, run, telemetry);
+  transaction.commit();
 }
 
 std::vector<StoredRun> ResultsStore::list() const {
@@ -321,7 +387,7 @@ std::vector<StoredRun> ResultsStore::list() const {
 }
 
 BenchmarkRun ResultsStore::load(int64_t id) const {
-  std::vector<SummarizedRun> runs = read_runs(database_, id, true);
+  std::vector<SummarizedRun> runs = read_at_one_moment(database_, id, true);
   if (runs.empty())
     throw Error(ErrorKind::kNotFound, fmt::format("there is no run {} in the store of benchmark results", id), path(),
                 known_runs(list()));
@@ -330,19 +396,31 @@ BenchmarkRun ResultsStore::load(int64_t id) const {
 
 std::vector<BenchmarkRun> ResultsStore::load_all() const {
   std::vector<BenchmarkRun> runs;
-  for (SummarizedRun& run : read_runs(database_, std::nullopt, true)) runs.push_back(std::move(run.run));
+  for (SummarizedRun& run : read_at_one_moment(database_, std::nullopt, true)) runs.push_back(std::move(run.run));
   return runs;
 }
 
-std::vector<SummarizedRun> ResultsStore::load_summaries() const { return read_runs(database_, std::nullopt, false); }
+std::vector<SummarizedRun> ResultsStore::load_summaries() const {
+  return read_at_one_moment(database_, std::nullopt, false);
+}
 
 std::filesystem::path default_store_path() {
-  if (const char* data = std::getenv("XDG_DATA_HOME"); data != nullptr && *data != '\0')
-    return std::filesystem::path(data) / "causeway" / "benchmarks.sqlite";
-  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0')
-    return std::filesystem::path(home) / ".local" / "share" / "causeway" / "benchmarks.sqlite";
-  throw Error(ErrorKind::kInvalidArgument, "there is no home folder to keep benchmark results in: HOME is not set", "",
-              "Say where with --store FILE.");
+  const std::filesystem::path path = usual_path();
+  if (path.empty())
+    throw Error(ErrorKind::kInvalidArgument, "there is no home folder to keep benchmark results in: HOME is not set",
+                "", "Say where with --store FILE.");
+  return path;
+}
+
+void check_default_store() {
+  const std::filesystem::path path = default_store_path();
+  try {
+    check_files(PrivateDirectory::open(path.parent_path()), path);
+  } catch (const UntrustedPathError& error) {
+    refuse(error);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNotFound) throw;
+  }
 }
 
 std::string known_runs(const std::vector<StoredRun>& runs) {

@@ -2,14 +2,25 @@
 
 #include <sqlite3.h>
 
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "causeway/base/error.h"
 
 namespace causeway {
 namespace {
 
-constexpr int kWaitMilliseconds = 10'000;
+constexpr std::chrono::seconds kWait{60};
+constexpr std::chrono::milliseconds kPause{10};
+
+class BusyError : public Error {
+ public:
+  explicit BusyError(const std::filesystem::path& path)
+      : Error(ErrorKind::kResource,
+              fmt::format("another program has kept the store of benchmark results busy for {} s", kWait.count()), path,
+              "Wait for it, or give another file with --store.") {}
+};
 
 }  // namespace
 
@@ -18,7 +29,10 @@ SqliteDatabase::SqliteDatabase(const std::filesystem::path& path) : path_(path),
   const int code = sqlite3_open_v2(path.c_str(), &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);
   handle_.reset(handle);
   if (code != SQLITE_OK) fail(code);
-  sqlite3_busy_timeout(handle, kWaitMilliseconds);
+  sqlite3_busy_timeout(handle, static_cast<int>(std::chrono::milliseconds(kWait).count()));
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
 }
 
 void SqliteDatabase::fail(int code) const {
@@ -34,13 +48,23 @@ void SqliteDatabase::fail(int code) const {
                   "Free some disk space, or give a file on another disk with --store.");
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      throw Error(ErrorKind::kResource,
-                  fmt::format("another program has kept the store of benchmark results busy for {} s",
-                              kWaitMilliseconds / 1000),
-                  path_, "Wait for it, or give another file with --store.");
+    case SQLITE_PROTOCOL:
+      throw BusyError(path_);
     default:
       throw Error(ErrorKind::kIo, "the store of benchmark results cannot be used: " + reason, path_,
                   "Check the rights of the file and its folder, or give another file with --store.");
+  }
+}
+
+void SqliteDatabase::retry_while_busy(const std::function<void()>& action) const {
+  const auto deadline = std::chrono::steady_clock::now() + kWait;
+  while (true) {
+    try {
+      return action();
+    } catch (const BusyError&) {
+      if (std::chrono::steady_clock::now() >= deadline) throw;
+    }
+    std::this_thread::sleep_for(kPause);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -63,7 +64,8 @@ class SqliteStatement {
 
 class SqliteDatabase {
  public:
-  // Opens the file, or creates it. Waits up to 10 s for another program that is writing to it.
+  // Opens the file, or creates it. Statements wait up to a minute for other programs that use it. A file's own
+  // functions and triggers are not trusted, whoever wrote it.
   explicit SqliteDatabase(const std::filesystem::path& path);
 
   SqliteStatement prepare(std::string_view sql) const;
@@ -72,6 +74,11 @@ class SqliteDatabase {
   // The first column of the first row.
   int64_t query_integer(std::string_view sql) const;
   int64_t last_row_id() const;
+
+  // Calls `action`, again and again for up to a minute while SQLite says at once that another program is in the way. It
+  // does so, instead of waiting, where a lock that is held has to become a stronger one, as when the journal's mode
+  // changes: two that wait for each other would wait for ever. `action` must hold no lock when it throws.
+  void retry_while_busy(const std::function<void()>& action) const;
 
   const std::filesystem::path& path() const { return path_; }
   // `code`: an SQLite result code.

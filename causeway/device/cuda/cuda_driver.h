@@ -9,6 +9,9 @@
 
 namespace causeway {
 
+// Of open_user_cache(): where the driver keeps machine code.
+inline constexpr char kCudaCacheName[] = "nvidia";
+
 struct CudaLaunchAttribute {
   enum Id : int { kClusterDimension = 4 };
   Id id = kClusterDimension;

@@ -65,8 +65,7 @@ function drawBars(plot, width, marks, notes) {
   const right = narrow ? 1 : valueWidth + peakWidth + 14;
   const left = labelWidth;
   const inner = Math.max(40, width - left - right);
-  const maximum = Math.max(...marks.map((m) => Math.max(finite(m.value), finite(m.high), m.peak || 0)));
-  const ticks = ticksTo(maximum, narrow ? 4 : 5);
+  const ticks = ticksTo(scaleMaximum(marks), narrow ? 4 : 5);
   const x = (v) => left + inner * Math.min(1, Math.max(0, finite(v)) / ticks[ticks.length - 1]);
   const rowHeight = narrow ? 38 : 24;
   const headHeight = bare ? 4 : 30;
@@ -134,6 +133,14 @@ function drawBars(plot, width, marks, notes) {
       }
       const kind = !mark.correct ? "bar incorrect" : mark.published ? "bar published" : "bar";
       shape(g, "rect", {x: left, y: barTop, width: Math.max(1, x(mark.value) - left), height: barHeight, class: kind});
+      // Longer than the chart is wide: cut open near its end.
+      if (mark.value > ticks[ticks.length - 1]) {
+        const at = left + inner - 16, from = barTop - 2, to = barTop + barHeight + 2;
+        shape(g, "polygon", {
+          points: [[at, to], [at + 4, from], [at + 9, from], [at + 5, to]].map((p) => p.join(",")).join(" "),
+          class: "break"
+        });
+      }
       if (!mark.published && mark.high > mark.low) whisker(g, x(mark.low), x(mark.high), middle);
       const numberEnd = width - peakWidth - noteWidth;
       const labelRoom = narrow ? numberEnd - valueWidth + noteWidth - 16 : left - 14;

@@ -34,7 +34,8 @@ function curveSeries(marks) {
   return [...lines.values()].sort((a, b) => seriesRank(a.first) - seriesRank(b.first));
 }
 
-function drawCurves(plot, width, marks, lines, notes) {
+function drawCurves(plot, width, marks, all, notes) {
+  const lines = all.filter((line) => !line.indices.some((i) => isBeyond(marks[i], marks)));
   const narrow = width < 520;
   const unit = marks[0].unit;
   const keyed = narrow || lines.length > 12;
@@ -44,7 +45,8 @@ function drawCurves(plot, width, marks, lines, notes) {
           width * 0.34,
           Math.max(...lines.map((l) => l.first.published ? textWidth(l.label) + 14 : textWidth(l.label, 13, 600))) +
               18);
-  const maximum = Math.max(...marks.map((m) => Math.max(finite(m.value), finite(m.high))));
+  const drawn = marks.filter((m) => !isBeyond(m, marks));
+  const maximum = Math.max(...drawn.map((m) => Math.max(finite(m.value), finite(m.high))));
   const peaks = [...new Map(marks.filter((m) => m.peak).map((m) => [m.device + m.peak, m])).values()].filter(
       (m) => m.peak < maximum * 4);
   const ticks = ticksTo(Math.max(maximum, ...peaks.map((m) => m.peak)), 5);

@@ -61,7 +61,7 @@ function findingOf(marks) {
   return sentences.length ? sentences.join("; ") + "." : "";
 }
 
-function subtitleOf(marks) {
+function subtitleOf(marks, asBars = true) {
   const unit = marks[0].unit;
   const on = measuredIn(marks);
   const device = measuredDevices.length > 1 && on.length === 1 ? shortDevice(on[0]) + ". " : "";
@@ -72,15 +72,19 @@ function subtitleOf(marks) {
                                   unit + (lowerIsBetter(unit) ? ", lower is better." : ", higher is better."));
   const peaks =
       [...new Set(marks.filter((m) => m.peak).map((m) => formatPeak(m.peak) + " " + unit + " (" + m.peakSource + ")"))];
-  const shortest = marks.some((m) => m.minimum) ? " From the shortest time, as the benchmark's convention is." : "";
-  return text + shortest +
+  const shortest = marks.some((m) => m.minimum) ? " The best of the samples, as the benchmark's convention is." : "";
+  const beyond = marks.filter((m) => isBeyond(m, marks)).length;
+  const cut = !beyond ? "" :
+                        " " + plural(beyond, "published figure") + (beyond === 1 ? " is" : " are") +
+          " far beyond the measured ones: " + (asBars ? "a bar that is cut open is longer than drawn." : "see the table.");
+  return text + shortest + cut +
       (peaks.length ? " Peak: " + (peaks.length > 3 ? "see the table" : peaks.join("; ")) + "." : "");
 }
 
 function chartFigure(chart, title) {
   const marks = chart.marks.filter(visible);
   const lines = curveSeries(marks);
-  const finding = findingOf(marks), subtitle = subtitleOf(marks);
+  const finding = findingOf(marks), subtitle = subtitleOf(marks, !lines);
   if (lines)
     return figureOf({
       title,

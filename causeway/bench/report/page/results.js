@@ -181,6 +181,17 @@ const measuredSeries = [...new Map(newestMarks.map((m) => [m.series, m])).values
 const seriesIndex = new Map(measuredSeries.map((m, i) => [m.series, i]));
 const seriesRank = (mark) => mark.published ? 1000 : seriesIndex.get(mark.series);
 
+// The largest value that a chart's scale has to hold. A published figure of a far faster device would leave the measured
+// ones no room: it does not stretch the scale beyond four times theirs.
+const kStretch = 4;
+const topOf = (mark) => Math.max(...[mark.value, mark.high, mark.peak].filter(Number.isFinite), 0);
+function scaleMaximum(marks) {
+  const all = Math.max(...marks.map(topOf));
+  const measured = Math.max(0, ...marks.filter((m) => !m.published).map(topOf));
+  return measured > 0 && all > measured * kStretch ? measured : all;
+}
+const isBeyond = (mark, marks) => mark.published && topOf(mark) > scaleMaximum(marks);
+
 const kEnergy = "J per token";
 const lowerIsBetter = (unit) => unit === "s" || unit === kEnergy || unit.startsWith("$");
 const better = (unit, a, b) => lowerIsBetter(unit) ? a < b : a > b;
