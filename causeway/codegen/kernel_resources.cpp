@@ -188,7 +188,7 @@ std::string find_ptxas() {
   std::istringstream directories(path == nullptr ? "" : path);
   for (std::string directory; std::getline(directories, directory, ':');) {
     const fs::path candidate = fs::path(directory) / "ptxas";
-    if (!directory.empty() && ::access(candidate.c_str(), X_OK) == 0) return candidate;
+    if (candidate.is_absolute() && ::access(candidate.c_str(), X_OK) == 0) return candidate;
   }
   constexpr char kUsual[] = "/usr/local/cuda/bin/ptxas";
   return ::access(kUsual, X_OK) == 0 ? kUsual : "";

@@ -16,7 +16,7 @@ std::vector<fs::path> installations(const std::string& path) {
   std::istringstream folders(path);
   std::error_code ignored;
   for (std::string folder; std::getline(folders, folder, ':');)
-    if (const fs::path program = fs::path(folder) / "python3"; !folder.empty() && fs::exists(program, ignored))
+    if (const fs::path program = fs::path(folder) / "python3"; program.is_absolute() && fs::exists(program, ignored))
       found.push_back(program.lexically_normal().parent_path().parent_path());
   for (const char* usual : {"/usr/local", "/usr", "/opt/conda"}) found.emplace_back(usual);
   return found;

@@ -242,6 +242,50 @@ TEST_P(ReportPage, DrawsTenThousandMeasurements) {
   EXPECT_GT(fs::file_size(picture), 20'000u);
 }
 
+// The widest measured bar of each chart, as a part of the chart's width: the least of all charts.
+const char* const kWidths = R"js(<script>
+(() => {
+  const root = document.documentElement.dataset;
+  drawEverything();
+  const charts = [...document.querySelectorAll(".plot svg")].filter((svg) => svg.querySelector(".bar:not(.published)"));
+  root.charts = charts.length;
+  root.least = Math.min(...charts.map((svg) => Math.max(
+      ...[...svg.querySelectorAll(".bar:not(.published)")].map((bar) => bar.getBBox().width)) /
+          svg.getBoundingClientRect().width));
+  root.cutopen = document.querySelectorAll("svg .break").length;
+  root.told = document.body.textContent.includes("a bar that is cut open is longer than drawn");
+  root.finished = "yes";
+  parent.postMessage({...root}, "*");
+})();
+</script>)js";
+
+// A processor's figures beside published ones of GPUs, which are tens of times as large.
+TEST_P(ReportPage, PublishedFiguresOfFasterDevicesLeaveRoomForMeasuredOnes) {
+  BenchmarkRun run = example_cpu_run();
+  std::vector<PublishedResult> published = shipped_published_results();
+  for (const Measurement& m : run.measurements)
+    if (m.unit == "GB/s" || m.unit == "TFLOP/s") {
+      PublishedResult faster = published.front();
+      faster.benchmark = m.benchmark;
+      faster.group = m.group;
+      faster.workload = m.workload;
+      faster.dtype = m.dtype;
+      faster.unit = m.unit;
+      faster.size = m.size;
+      faster.value = 50 * m.rate(m.rounds[0][0]);
+      published.push_back(faster);
+    }
+  std::string page = report_html({run}, shipped_cost_table(), published, {});
+  page.insert(page.rfind("</body>"), kWidths);
+  const std::string dom =
+      browse("--virtual-time-budget=10000 --dump-dom", framed(write("faster", std::move(page), false)));
+  ASSERT_EQ(found(dom, "finished"), "yes") << found(dom, "error");
+  EXPECT_GT(std::stoi(found(dom, "charts")), 0);
+  EXPECT_GT(std::stod(found(dom, "least")), 0.15);
+  EXPECT_GT(std::stoi(found(dom, "cutopen")), 0);
+  EXPECT_EQ(found(dom, "told"), "true");
+}
+
 TEST_P(ReportPage, HostileTextAndNoRunsAreDrawnToo) {
   BenchmarkRun run = example_cpu_run();
   run.device = "</script><script>document.documentElement.dataset.broken = 1</script>";

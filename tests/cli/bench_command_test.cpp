@@ -40,10 +40,74 @@ TEST_F(BenchCommandTest, FiguresAreStoredComparedExportedAndDrawn) {
   EXPECT_EQ(bench({"export", "1", "-o", "one.json"}).status, 0);
   EXPECT_EQ(bench({"export", "all", "-o", "all.csv"}).status, 0);
   EXPECT_NE(bench({"compare", "latest", "--against", "one.json", "--all"}).out.find("96x64x48"), std::string::npos);
-  EXPECT_NE(bench({"import", "one.json"}).out.find("stored as run 3"), std::string::npos);
+  // It came from here.
+  EXPECT_EQ(bench({"import", "one.json"}).out, "one.json: already there as run 1\n");
+  for (const char* said : {"one.json: stored as run 1\n", "one.json: already there as run 1\n"})
+    EXPECT_EQ(run({"bench", "import", "one.json", "--store", "other.sqlite"}).out, said);
+
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"compare", "2"}, {"compare", "2", "latest"}, {"compare", "1", "--against", "one.json"}}) {
+    const Outcome same = bench(words);
+    EXPECT_EQ(same.status, 0);
+    EXPECT_NE(same.out.find(" are the same run, of 20"), std::string::npos) << same.out << same.err;
+  }
 
   EXPECT_EQ(bench({"report", "-o", "page.html"}).status, 0);
   EXPECT_NE(read_text_file(directory_ / "page.html").find("96x64x48"), std::string::npos);
+}
+
+TEST_F(BenchCommandTest, LookingMakesNoStore) {
+  const Outcome list = bench({"list"});
+  EXPECT_EQ(list.status, 0);
+  EXPECT_NE(list.out.find("There are no results yet: results.sqlite does not exist"), std::string::npos) << list.out;
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"report"}, {"export", "all", "-o", "x.json"}, {"export", "latest", "-o", "x.json"}, {"compare", "1", "2"}})
+    EXPECT_EQ(bench(words).status, 1) << testing::PrintToString(words);
+  EXPECT_FALSE(std::filesystem::exists(path("results.sqlite")));
+  EXPECT_FALSE(std::filesystem::exists(path("x.json")));
+}
+
+// Of a file from somebody else: nothing in it reaches the terminal as more than text, and long names move no column.
+TEST_F(BenchCommandTest, ForeignNamesAreText) {
+  BenchmarkRun run;
+  run.started = "2026-09-01T03:15:00Z";
+  run.command = "\x1b]0;title\x07 causeway bench";
+  run.commit = "\x1b[2J";
+  run.device = "a device with a name that is longer than any column of a list was ever made for\nrun 7";
+  Measurement m;
+  m.benchmark = "gemm";
+  m.group = "\x1b[31mred";
+  m.workload = "1x1x1 \xe2\x80\xae";
+  m.provider = "Causeway\r";
+  m.unit = "TFLOP/s";
+  m.work = 1e9;
+  m.rounds = {{1e-3, 1e-3}, {1.1e-3, 1.1e-3}};
+  m.check = "\x1b[0m";
+  run.measurements = {m};
+  BenchmarkRun other = run;
+  other.started = "2026-09-02T03:15:00Z";
+  other.measurements[0].correct = false;
+  write_results_json({run, other}, path("foreign.json"));
+  EXPECT_EQ(bench({"import", "foreign.json"}).status, 0);
+  const auto expect_text = [](const std::string& printed) {
+    EXPECT_EQ(printed.find_first_of("\x1b\x07\r"), std::string::npos) << printed;
+    EXPECT_EQ(printed.find("\xe2\x80\xae"), std::string::npos) << printed;
+  };
+  const std::string list = bench({"list"}).out;
+  expect_text(list);
+  EXPECT_EQ(std::count(list.begin(), list.end(), '\n'), 3) << list;
+  EXPECT_NE(list.find("made for\\nrun 7  \\x1b[2J  "), std::string::npos) << list;
+  EXPECT_EQ(list.find("commit"), list.find("\\x1b[2J") - list.find('\n') - 1) << list;
+  const std::string compared = bench({"compare", "1", "2"}).out;
+  expect_text(compared);
+  EXPECT_NE(compared.find("\\x1b[31mred"), std::string::npos) << compared;
+  const Outcome wrong = bench({"compare", "\x1b[31m.json", "2"});
+  expect_text(wrong.out + wrong.err);
+  EXPECT_EQ(bench({"report", "-o", "page.html"}).status, 0);
+  const std::string page = read_text_file(directory_ / "page.html");
+  EXPECT_EQ(page.find("\xe2\x80\xae"), std::string::npos);
+  EXPECT_EQ(page.find("\\u001b"), std::string::npos);
+  EXPECT_NE(page.find("\\\\x1b[31mred"), std::string::npos);
 }
 
 // 40 nights of 12 products that do not differ from night to night but by what their rounds vary. In the last, one is

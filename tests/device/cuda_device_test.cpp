@@ -6,11 +6,15 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 #include <vector>
 
 #include "causeway/base/error.h"
+#include "causeway/device/cuda/cuda_driver.h"
 #include "tests/device/gpu_stand_in_library.h"
+#include "tests/train/temporary_directory.h"
 
 namespace causeway {
 namespace {
@@ -110,6 +114,28 @@ TEST_F(CudaDeviceTest, TheDriverKeepsMachineCodeBesideTheKernels) {
   EXPECT_THAT(std::getenv("CUDA_CACHE_PATH"), testing::EndsWith("/nvidia"));
   EXPECT_STREQ(std::getenv("CUDA_CACHE_DISABLE"), "0");
   EXPECT_STREQ(std::getenv("CUDA_MODULE_LOADING"), "LAZY");
+}
+
+// It would run what others left there.
+TEST_F(CudaDeviceTest, TheDriverKeepsNoMachineCodeWhereOthersCouldHaveWrittenIt) {
+  const char* kept = std::getenv("XDG_CACHE_HOME");
+  const std::string kept_value = kept == nullptr ? "" : kept;
+  const TemporaryDirectory home;
+  setenv("XDG_CACHE_HOME", home.path().c_str(), 1);
+  choose_cuda_cache();
+  EXPECT_EQ(std::getenv("CUDA_CACHE_PATH"), home.path() / "causeway/nvidia");
+  EXPECT_STREQ(std::getenv("CUDA_CACHE_DISABLE"), "0");
+  std::ofstream(home.path() / "causeway/nvidia/code") << "planted";
+  std::filesystem::permissions(home.path() / "causeway/nvidia/code", std::filesystem::perms(0666));
+  testing::internal::CaptureStderr();
+  choose_cuda_cache();
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::AllOf(HasSubstr("for this run alone"), HasSubstr("nvidia/code may be written to by everybody")));
+  EXPECT_EQ(std::getenv("CUDA_CACHE_PATH"), nullptr);
+  EXPECT_STREQ(std::getenv("CUDA_CACHE_DISABLE"), "1");
+  if (kept == nullptr) unsetenv("XDG_CACHE_HOME");
+  if (kept != nullptr) setenv("XDG_CACHE_HOME", kept_value.c_str(), 1);
+  choose_cuda_cache();
 }
 
 TEST_F(CudaDeviceTest, LoadsOnAnyThread) {

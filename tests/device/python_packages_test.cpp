@@ -30,6 +30,11 @@ TEST(PythonPackagesTest, FindsFilesBesideThePythonOnTheSearchPath) {
               testing::ElementsAre(root / "environment/lib/python3.11/dist-packages/vendor/lib/library.so",
                                    root / "environment/lib/python3.12/site-packages/vendor/lib/library.so"));
   EXPECT_THAT(python_package_files(files, ""), testing::IsEmpty());
+  // A relative entry would have what the working directory happens to hold loaded as a library.
+  const fs::path before = fs::current_path();
+  fs::current_path(root);
+  EXPECT_THAT(python_package_files(files, "environment/bin"), testing::IsEmpty());
+  fs::current_path(before);
   fs::remove_all(root);
 }
 

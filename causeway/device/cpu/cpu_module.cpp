@@ -53,7 +53,7 @@ CpuModule::CpuModule(std::string_view image) {
   ::close(file);
   if (handle_ == nullptr) {
     throw Error(ErrorKind::kCorrupt, "a compiled kernel cannot be loaded: " + reason, "",
-                "If /proc is not mounted here, mount it; otherwise empty the kernel cache.");
+                "If /proc is not mounted here, mount it; otherwise empty the kernel cache: `causeway cache clear`.");
   }
 }
 

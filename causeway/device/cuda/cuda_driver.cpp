@@ -41,33 +41,35 @@ constexpr const char* kInstall =
 }
 
 // What the driver reads from the environment when it starts, set whatever was there, so that a start is the same
-// everywhere. Machine code that it makes of PTX it keeps beside our kernels, where both are found and emptied together;
-// images for containers often tell it to keep none. It loads that code unseen, so it keeps none where others could have
-// written it. Code goes to a GPU when it is needed there: loaded eagerly, as
-// drivers before CUDA 12.2 do, each library would be assembled for all GPUs of the process.
+// everywhere. Code goes to a GPU when it is needed there: loaded eagerly, as drivers before CUDA 12.2 do, each library
+// would be assembled for all GPUs of the process.
 void set_environment() {
   static std::once_flag once;
   std::call_once(once, [] {
     setenv("CUDA_MODULE_LOADING", "LAZY", 1);
-    UserCache cache = open_user_cache(kCudaCacheName);
-    try {
-      if (cache.directory) cache.directory->check_everything_below();
-    } catch (const Error& error) {
-      cache = {{}, error.what()};
-    }
-    setenv("CUDA_CACHE_DISABLE", cache.directory ? "0" : "1", 1);
-    if (cache.directory) {
-      setenv("CUDA_CACHE_PATH", cache.directory->path().c_str(), 1);
-    } else {
-      unsetenv("CUDA_CACHE_PATH");
-    }
-    if (!cache.problem.empty())
-      log_warning("what NVIDIA's driver makes of kernels is kept {}: {}",
-                  cache.directory ? "in " + cache.directory->path().string() : "for this run alone", cache.problem);
+    choose_cuda_cache();
   });
 }
 
 }  // namespace
+
+void choose_cuda_cache() {
+  UserCache cache = open_user_cache(kCudaCacheName);
+  try {
+    if (cache.directory) cache.directory->check_everything_below();
+  } catch (const Error& error) {
+    cache = {{}, error.what()};
+  }
+  setenv("CUDA_CACHE_DISABLE", cache.directory ? "0" : "1", 1);
+  if (cache.directory) {
+    setenv("CUDA_CACHE_PATH", cache.directory->path().c_str(), 1);
+  } else {
+    unsetenv("CUDA_CACHE_PATH");
+  }
+  if (!cache.problem.empty())
+    log_warning("what NVIDIA's driver makes of kernels is kept {}: {}",
+                cache.directory ? "in " + cache.directory->path().string() : "for this run alone", cache.problem);
+}
 
 std::string CudaDriver::version_text() const { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 

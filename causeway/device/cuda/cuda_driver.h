@@ -12,6 +12,12 @@ namespace causeway {
 // Of open_user_cache(): where the driver keeps machine code.
 inline constexpr char kCudaCacheName[] = "nvidia";
 
+// Tells the driver, which has not started yet, where to keep the machine code that it makes of PTX: beside our kernels,
+// where both are found and emptied together; images for containers often tell it to keep none. It loads that code
+// unseen, so where others could have written any of it, it keeps none, and a warning says why. Sets environment
+// variables: no other thread may read them meanwhile.
+void choose_cuda_cache();
+
 struct CudaLaunchAttribute {
   enum Id : int { kClusterDimension = 4 };
   Id id = kClusterDimension;

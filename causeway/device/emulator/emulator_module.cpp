@@ -46,7 +46,7 @@ EmulatorModule::EmulatorModule(std::string_view image, const std::string& device
   if (bytes != static_cast<int64_t>(sizeof(EmulatorRuntime))) {
     throw Error(ErrorKind::kCorrupt, "the image was not compiled for this emulator", device,
                 "Compile text that includes causeway/kernels/gpu/intrinsics.h for the target of this device; if it "
-                "came from the kernel cache, empty that.");
+                "came from the kernel cache, empty that: `causeway cache clear`.");
   }
   *static_cast<const EmulatorRuntime**>(table) = &emulator_runtime();
   Dl_info info;

@@ -129,7 +129,7 @@ void* HipQueue::load_image(std::string_view image) {
     throw Error(ErrorKind::kCorrupt,
                 fmt::format("a compiled kernel cannot be loaded: {} ({})", runtime_->name_of(result),
                             runtime_->text_of(result)),
-                device(), "Empty the kernel cache; `causeway doctor` says where it is.");
+                device(), "Empty the kernel cache: `causeway cache clear`.");
   }
   check(result, "load a kernel");
   return module;
