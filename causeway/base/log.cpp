@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "causeway/base/error.h"
-#include "causeway/base/printable_text.h"
+#include "causeway/base/printable.h"
 
 namespace causeway {
 namespace {
@@ -61,7 +61,7 @@ LogLevel parse_log_level(std::string_view name) {
 
 void write_log(LogLevel level, std::string_view message) {
   if (level < log_level()) return;
-  const std::string text = printable(message, LineBreaks::kKeep);
+  const std::string text = printable(message, Whitespace::kLinesAndTabs);
   logger().log(spdlog_level(level), spdlog::string_view_t(text.data(), text.size()));
 }
 

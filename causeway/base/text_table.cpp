@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "causeway/base/printable_text.h"
+#include "causeway/base/printable.h"
+#include "causeway/base/utf8.h"
 
 namespace causeway {
 
@@ -23,10 +24,21 @@ std::string format_table(const std::vector<std::vector<std::string>>& rows, cons
       const bool is_right = std::find(right.begin(), right.end(), column) != right.end();
       line += (is_right ? padding + row[column] : row[column] + padding) + "  ";
     }
-    line.erase(line.find_last_not_of(' ') + 1);
+    line.erase(line.find_last_not_of(' ') + 1);  // npos + 1 is 0
     text += line + "\n";
   }
   return text;
+}
+
+size_t display_width(std::string_view text) {
+  size_t width = 0;
+  for (size_t position = 0; position < text.size();) {
+    const Utf8Character character = decode_utf8(text, position);
+    const bool combines = character.code_point >= 0x300 && character.code_point < 0x370;
+    width += combines ? 0 : 1;
+    position += character.size;
+  }
+  return width;
 }
 
 }  // namespace causeway

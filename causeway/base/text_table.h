@@ -11,4 +11,7 @@ namespace causeway {
 // escaped (printable()). `right`: the columns, counted from 0, that end alike, as numbers do.
 std::string format_table(const std::vector<std::vector<std::string>>& rows, const std::vector<size_t>& right = {});
 
+// How many places the text takes on a line, as far as characters are counted: one each, none for combining marks.
+size_t display_width(std::string_view text);
+
 }  // namespace causeway

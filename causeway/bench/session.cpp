@@ -6,7 +6,8 @@
 #include <cstdio>
 #include <set>
 
-#include "causeway/base/printable_text.h"
+#include "causeway/base/printable.h"
+#include "causeway/base/text_table.h"
 #include "causeway/bench/environment.h"
 #include "causeway/bench/statistics.h"
 #include "causeway/codegen/compiler.h"

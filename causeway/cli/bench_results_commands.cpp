@@ -6,7 +6,7 @@
 #include <span>
 
 #include "causeway/base/error.h"
-#include "causeway/base/printable_text.h"
+#include "causeway/base/printable.h"
 #include "causeway/base/text_table.h"
 #include "causeway/bench/report/report.h"
 #include "causeway/bench/results/compare.h"

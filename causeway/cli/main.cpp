@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "causeway/base/error.h"
-#include "causeway/base/printable_text.h"
 #include "causeway/cli/commands.h"
 
 namespace causeway {
@@ -62,24 +61,18 @@ int main(int argc, char** argv) {
   causeway::add_explain_command(program);
   causeway::add_bench_command(program);
   causeway::add_completion_command(program);
-  // Messages name what users and files named.
-  const auto fit_for_terminal = [](std::string_view text) {
-    return causeway::printable(text, causeway::LineBreaks::kKeep);
-  };
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return program.exit(error);  // --help and --version
-    fmt::print(
-        stderr, "{}",
-        fit_for_terminal(causeway::usage_error(program, std::vector<std::string>(argv + 1, argv + argc), error)));
+    fmt::print(stderr, "{}", causeway::usage_error(program, std::vector<std::string>(argv + 1, argv + argc), error));
     return 2;
   } catch (const causeway::Error& error) {
-    fmt::print(stderr, "error: {}\n", fit_for_terminal(error.what()));
+    fmt::print(stderr, "error: {}\n", error.what());
     return 1;
   } catch (const std::exception& error) {
     fmt::print(stderr, "internal error: {}\nThis is a fault of the program; please report it with the command line.\n",
-               fit_for_terminal(error.what()));
+               error.what());
     return 3;
   }
   return causeway::command_status;

@@ -11,7 +11,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
-#include "causeway/base/printable_text.h"
+#include "causeway/base/printable.h"
 #include "causeway/bench/report/shipped_text.h"
 #include "causeway/bench/statistics.h"
 
