@@ -10,6 +10,7 @@
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
 #include "causeway/base/hash.h"
+#include "causeway/base/utf8.h"
 #include "causeway/data/byte_pair_merges.h"
 #include "causeway/data/gpt2_scanner.h"
 #include "causeway/data/unicode_classes.h"
