@@ -46,11 +46,14 @@ class Descriptor {
   int value_;
 };
 
-[[noreturn]] void fail(int code, const std::string& action, const fs::path& path) {
+// `path`: what could not be acted on, on the way to `asked`.
+[[noreturn]] void fail(int code, const std::string& action, const fs::path& path, const fs::path& asked = {}) {
   const ErrorKind kind = code == ENOENT                                       ? ErrorKind::kNotFound
                          : code == ENOSPC || code == EDQUOT || code == ENOMEM ? ErrorKind::kResource
                                                                               : ErrorKind::kIo;
-  throw Error(kind, fmt::format("cannot {}: {}", action, std::strerror(code)), path.string());
+  const bool on_the_way = !asked.empty() && asked != path;
+  throw Error(kind, fmt::format("cannot {}{}: {}", action, on_the_way ? " " + path.string() : "", std::strerror(code)),
+              on_the_way ? asked.string() : path.string());
 }
 
 std::string user_name(uid_t user) {
@@ -154,10 +157,11 @@ Descriptor walk_to(const fs::path& asked, bool create) {
     Descriptor next = open_below(at, name);
     if (!next && errno == ENOENT && create) {
       // Another program may make it at the same time.
-      if (::mkdirat(at.get(), name.c_str(), 0700) != 0 && errno != EEXIST) fail(errno, "make the directory", path);
+      if (::mkdirat(at.get(), name.c_str(), 0700) != 0 && errno != EEXIST)
+        fail(errno, "make the directory", path, asked);
       next = open_below(at, name);
     }
-    if (!next) fail(errno, "open", path);
+    if (!next) fail(errno, "open", path, asked);
     const struct stat status = status_of(next.get(), path);
     if (S_ISLNK(status.st_mode)) {
       if (status.st_uid != 0 && status.st_uid != ::geteuid()) refuse_owner(status, path, asked);
@@ -170,7 +174,7 @@ Descriptor walk_to(const fs::path& asked, bool create) {
       }
       continue;
     }
-    if (!S_ISDIR(status.st_mode)) fail(ENOTDIR, "open", path);
+    if (!S_ISDIR(status.st_mode)) fail(ENOTDIR, "open", path, asked);
     check_above(status, next.get(), path, asked);
     at = std::move(next);
     reached = name == ".." ? reached.parent_path() : path;

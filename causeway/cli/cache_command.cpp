@@ -21,7 +21,6 @@ KernelCacheFiles open_kernel_files() {
   if (!cache.directory)
     throw Error(ErrorKind::kIo, "there is no kernel cache: " + cache.problem, "",
                 "Until that is mended, kernels are compiled in every run.");
-  if (!cache.problem.empty()) fmt::print("Not in its usual place: {}\n", cache.problem);
   return KernelCacheFiles(std::move(*cache.directory));
 }
 
@@ -55,6 +54,7 @@ void show(bool as_json) {
     return;
   }
   const KernelCacheFiles files = open_kernel_files();
+  if (!place.problem.empty()) fmt::print("Not in its usual place: {}\n", place.problem);
   const KernelCacheUsage usage = files.usage();
   fmt::print("{:<10}{:>10} of {} at most, {} compiled kernels in {}\n", "kernels", size_text(usage.bytes),
              size_text(files.limit()), usage.kernels, files.path().string());

@@ -132,9 +132,11 @@ function drawBars(plot, width, marks, notes) {
             g, "line", {x1: x(mark.peak), x2: x(mark.peak), y1: barTop - 2, y2: barTop + barHeight + 2, class: "peak"});
       }
       const kind = !mark.correct ? "bar incorrect" : mark.published ? "bar published" : "bar";
-      shape(g, "rect", {x: left, y: barTop, width: Math.max(1, x(mark.value) - left), height: barHeight, class: kind});
+      const beyond = isBeyond(mark, marks);
+      const barWidth = beyond ? inner : Math.max(1, x(mark.value) - left);
+      shape(g, "rect", {x: left, y: barTop, width: barWidth, height: barHeight, class: kind});
       // Longer than the chart is wide: cut open near its end.
-      if (mark.value > ticks[ticks.length - 1]) {
+      if (beyond) {
         const at = left + inner - 16, from = barTop - 2, to = barTop + barHeight + 2;
         shape(g, "polygon", {
           points: [[at, to], [at + 4, from], [at + 9, from], [at + 5, to]].map((p) => p.join(",")).join(" "),

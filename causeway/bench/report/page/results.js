@@ -185,12 +185,12 @@ const seriesRank = (mark) => mark.published ? 1000 : seriesIndex.get(mark.series
 // ones no room: it does not stretch the scale beyond four times theirs.
 const kStretch = 4;
 const topOf = (mark) => Math.max(...[mark.value, mark.high, mark.peak].filter(Number.isFinite), 0);
-function scaleMaximum(marks) {
-  const all = Math.max(...marks.map(topOf));
+function reachOf(marks) {
   const measured = Math.max(0, ...marks.filter((m) => !m.published).map(topOf));
-  return measured > 0 && all > measured * kStretch ? measured : all;
+  return measured > 0 ? measured * kStretch : Infinity;
 }
-const isBeyond = (mark, marks) => mark.published && topOf(mark) > scaleMaximum(marks);
+const isBeyond = (mark, marks) => mark.published && topOf(mark) > reachOf(marks);
+const scaleMaximum = (marks) => Math.max(0, ...marks.map(topOf).filter((top) => top <= reachOf(marks)));
 
 const kEnergy = "J per token";
 const lowerIsBetter = (unit) => unit === "s" || unit === kEnergy || unit.startsWith("$");
