@@ -14,6 +14,8 @@
 namespace causeway {
 namespace {
 
+std::string kernels_text(int64_t count) { return fmt::format("{} kernel{}", count, count == 1 ? "" : "s"); }
+
 std::string size_text(int64_t bytes) { return format_bytes(static_cast<uint64_t>(bytes)); }
 
 KernelCacheFiles open_kernel_files() {
@@ -56,8 +58,8 @@ void show(bool as_json) {
   const KernelCacheFiles files = open_kernel_files();
   if (!place.problem.empty()) fmt::print("Not in its usual place: {}\n", place.problem);
   const KernelCacheUsage usage = files.usage();
-  fmt::print("{:<10}{:>10} of {} at most, {} compiled kernels in {}\n", "kernels", size_text(usage.bytes),
-             size_text(files.limit()), usage.kernels, files.path().string());
+  fmt::print("{:<10}{:>10} of {} at most, compiled kernels in {}: {}\n", "kernels", size_text(usage.bytes),
+             size_text(files.limit()), files.path().string(), usage.kernels);
   if (const std::optional<PrivateDirectory> driver = open_driver_cache())
     fmt::print("{:<10}{:>10}, machine code that NVIDIA's driver made of them, in {}\n", "driver",
                size_text(driver->bytes_below()), driver->path().string());
@@ -67,7 +69,7 @@ void prune(const std::string& size) {
   const int64_t bytes = parse_byte_size(size, "cache prune");
   const KernelCacheFiles files = open_kernel_files();
   const KernelCacheUsage removed = files.prune(bytes);
-  fmt::print("{} kernels removed, {}; {} are left.\n", removed.kernels, size_text(removed.bytes),
+  fmt::print("{} removed, {}; {} are left.\n", kernels_text(removed.kernels), size_text(removed.bytes),
              size_text(files.usage().bytes));
 }
 
@@ -76,13 +78,13 @@ void limit(const std::string& size) {
   const KernelCacheFiles files = open_kernel_files();
   files.set_limit(bytes);
   const KernelCacheUsage removed = files.prune(bytes);
-  fmt::print("At most {} of compiled kernels are kept from now on. {} kernels removed, {}.\n", size_text(bytes),
-             removed.kernels, size_text(removed.bytes));
+  fmt::print("At most {} of compiled kernels are kept from now on. {} removed, {}.\n", size_text(bytes),
+             kernels_text(removed.kernels), size_text(removed.bytes));
 }
 
 void clear() {
   const KernelCacheUsage removed = open_kernel_files().prune(0);
-  fmt::print("{} kernels removed, {}.\n", removed.kernels, size_text(removed.bytes));
+  fmt::print("{} removed, {}.\n", kernels_text(removed.kernels), size_text(removed.bytes));
   if (const std::optional<PrivateDirectory> driver = open_driver_cache()) {
     const int64_t bytes = driver->bytes_below();
     driver->remove_everything_below();

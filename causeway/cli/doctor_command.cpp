@@ -146,9 +146,9 @@ void run(bool as_json) {
                                            ? "usable"
                                            : "usable, but not in its usual place: " + cache.problem);
     if (!cache.directory.empty())
-      fmt::print("  directory   {}\n  size        {} of {} at most, {} kernels (`causeway cache`)\n", cache.directory,
+      fmt::print("  directory   {}\n  size        {} of {} at most (`causeway cache`)\n", cache.directory,
                  format_bytes(static_cast<uint64_t>(cache.usage.bytes)),
-                 format_bytes(static_cast<uint64_t>(cache.limit)), cache.usage.kernels);
+                 format_bytes(static_cast<uint64_t>(cache.limit)));
     if (!store_problem.empty()) fmt::print("\nbenchmarks    their results cannot be stored: {}\n", store_problem);
     fmt::print(
         "\nEnvironment variables are not needed. XDG_CACHE_HOME moves the kernel cache and, beside it, what NVIDIA's "
