@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "causeway/base/error.h"
+#include "causeway/base/printable.h"
 
 namespace causeway {
 namespace {
@@ -60,7 +61,8 @@ LogLevel parse_log_level(std::string_view name) {
 
 void write_log(LogLevel level, std::string_view message) {
   if (level < log_level()) return;
-  logger().log(spdlog_level(level), spdlog::string_view_t(message.data(), message.size()));
+  const std::string safe = printable(message, Whitespace::kLinesAndTabs);
+  logger().log(spdlog_level(level), spdlog::string_view_t(safe.data(), safe.size()));
 }
 
 }  // namespace causeway

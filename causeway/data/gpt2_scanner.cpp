@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 
+#include "causeway/base/utf8.h"
 #include "causeway/data/unicode_classes.h"
 
 namespace causeway {

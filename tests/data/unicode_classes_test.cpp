@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "causeway/base/utf8.h"
+
 namespace causeway {
 namespace {
 
