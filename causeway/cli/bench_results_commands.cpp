@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 
+#include "causeway/base/console.h"
 #include "causeway/base/error.h"
 #include "causeway/bench/report/report.h"
 #include "causeway/bench/results/compare.h"
@@ -28,10 +29,10 @@ std::filesystem::path store_path(const Options& options) {
 
 void list_runs(const Options& options) {
   const ResultsStore store(store_path(options));
-  fmt::print("{:>5}  {:<22}{:>8}  {:<28}{:<14}{}\n", "run", "started", "figures", "device", "commit", "command");
+  output("{:>5}  {:<22}{:>8}  {:<28}{:<14}{}\n", "run", "started", "figures", "device", "commit", "command");
   for (const StoredRun& run : store.list())
-    fmt::print("{:>5}  {:<22}{:>8}  {:<28}{:<14}{}\n", run.id, run.started, run.measurements, run.device,
-               run.commit.substr(0, 12), run.command);
+    output("{:>5}  {:<22}{:>8}  {:<28}{:<14}{}\n", run.id, run.started, run.measurements, run.device,
+           run.commit.substr(0, 12), run.command);
 }
 
 void compare_runs(const Options& options) {
@@ -45,7 +46,7 @@ void compare_runs(const Options& options) {
   const BenchmarkRun run = load_run_reference(store_path(options), after);
   const std::vector<Change> changes =
       compare(load_run_reference(store_path(options), before), run, {}, load_earlier_runs(store_path(options), run));
-  fmt::print("{}", format_changes(changes, {}, options.all));
+  output("{}", format_changes(changes, {}, options.all));
   if (is_regression(worst_verdict(changes))) command_status = 1;
 }
 
@@ -79,10 +80,10 @@ void write_report_page(const Options& options) {
   if (runs.empty())
     throw Error(ErrorKind::kNotFound, "there are no results yet", store_path(options).string(),
                 "Run `causeway bench` first.");
-  const std::string output = options.output.empty() ? "causeway-report.html" : options.output;
+  const std::string page = options.output.empty() ? "causeway-report.html" : options.output;
   write_report(runs, options.costs.empty() ? shipped_cost_table() : read_cost_table(options.costs),
-               shipped_published_results(), regressions(runs), output);
-  fmt::print("{}: {} runs. Open it in a browser; it needs no server and no network.\n", output, runs.size());
+               shipped_published_results(), regressions(runs), page);
+  output("{}: {} runs. Open it in a browser; it needs no server and no network.\n", page, runs.size());
 }
 
 void export_run(const Options& options) {
@@ -100,14 +101,14 @@ void export_run(const Options& options) {
     throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' is neither a .json nor a .csv file", options.output),
                 "--output", "The ending chooses the format: JSON can be read back, CSV has one line for each sample.");
   }
-  fmt::print("{}: {} run{}\n", options.output, runs.size(), runs.size() == 1 ? "" : "s");
+  output("{}: {} run{}\n", options.output, runs.size(), runs.size() == 1 ? "" : "s");
 }
 
 void import_files(const Options& options) {
   ResultsStore store(store_path(options));
   for (const std::string& file : options.files)
     for (const BenchmarkRun& run : read_results_file(file))
-      fmt::print("{}: stored as run {}\n", file, store.begin_run(run));
+      output("{}: stored as run {}\n", file, store.begin_run(run));
 }
 
 }  // namespace
