@@ -11,7 +11,10 @@ PACKAGES := cmake ninja-build clang-19 lld-19 llvm-19-dev libclang-19-dev liblld
 SUDO := $(shell test "$$(id -u)" = 0 || echo sudo)
 APT_INSTALL := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $(PACKAGES)
 
-.PHONY: deps build test demo bundle clean
+FUZZ_BUILD := build-fuzz
+FUZZ_SECONDS := 60
+
+.PHONY: deps build test fuzz demo bundle clean
 
 # The package lists are refreshed only when the ones at hand cannot provide a package.
 deps:
@@ -29,6 +32,13 @@ build: deps
 test: build
 	cmake --build $(BUILD) --parallel $(JOBS)
 	ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS)
+
+# Every parser under libFuzzer, each for FUZZ_SECONDS. Needs libclang-rt-19-dev.
+fuzz: deps
+	cmake -S . -B $(FUZZ_BUILD) -G Ninja -DCMAKE_C_COMPILER=clang-19 -DCMAKE_CXX_COMPILER=clang++-19 \
+	  -DCAUSEWAY_FUZZ=ON -DCAUSEWAY_TESTS=OFF
+	cmake --build $(FUZZ_BUILD) --parallel $(JOBS) --target causeway_fuzz
+	bash tools/fuzz.sh $(FUZZ_BUILD)/causeway_fuzz $(FUZZ_SECONDS)
 
 demo: build
 	bash tools/demo.sh

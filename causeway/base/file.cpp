@@ -32,6 +32,8 @@ class Descriptor {
     } while (value_ < 0 && errno == EINTR);
     if (value_ < 0) fail_io(path, action);
   }
+  // A regular file, for reading.
+  explicit Descriptor(const std::filesystem::path& path) : value_(open_regular_file(path)) {}
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
   ~Descriptor() { ::close(value_); }
@@ -41,10 +43,58 @@ class Descriptor {
   int value_;
 };
 
+const char* kind_of_file(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISSOCK(mode)) return "a socket";
+  if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
+  return "not a regular file";
+}
+
+uint64_t size_of(int descriptor, const std::filesystem::path& path) {
+  struct stat status{};
+  if (::fstat(descriptor, &status) != 0) fail_io(path, "read the size of");
+  return static_cast<uint64_t>(status.st_size);
+}
+
+[[noreturn]] void fail_too_large(const std::filesystem::path& path, uint64_t bytes, uint64_t most_bytes) {
+  throw Error(ErrorKind::kResource,
+              fmt::format("the file has {} bytes or more, and at most {} are read here", bytes, most_bytes),
+              path.string(), "Check that this is the file you mean.");
+}
+
 }  // namespace
 
-std::string read_text_file(const std::filesystem::path& path) {
-  const Descriptor file(path, O_RDONLY, "open");
+int open_regular_file(const std::filesystem::path& path) {
+  int descriptor = -1;
+  do {
+    // Opening a FIFO would wait for its writer, and a terminal could become this process's own.
+    descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  } while (descriptor < 0 && errno == EINTR);
+  struct stat status{};
+  if (descriptor < 0) {
+    // What cannot be opened for being a socket or a device is called by its name.
+    const int code = errno;
+    if (code != ENXIO || ::stat(path.c_str(), &status) != 0) {
+      errno = code;
+      fail_io(path, "open");
+    }
+  } else if (::fstat(descriptor, &status) != 0) {
+    const int code = errno;
+    ::close(descriptor);
+    errno = code;
+    fail_io(path, "read the kind of");
+  }
+  if (S_ISREG(status.st_mode)) return descriptor;
+  if (descriptor >= 0) ::close(descriptor);
+  throw Error(ErrorKind::kIo,
+              fmt::format("cannot be read: this is {}, where a file is expected", kind_of_file(status.st_mode)),
+              path.string(), "Give the path of a regular file.");
+}
+
+std::string read_text_file(const std::filesystem::path& path, uint64_t most_bytes) {
+  const Descriptor file(path);
+  if (const uint64_t bytes = size_of(file.get(), path); bytes > most_bytes) fail_too_large(path, bytes, most_bytes);
   std::string text;
   char buffer[1 << 16];
   while (true) {
@@ -55,6 +105,7 @@ std::string read_text_file(const std::filesystem::path& path) {
     }
     if (count == 0) return text;
     text.append(buffer, static_cast<size_t>(count));
+    if (text.size() > most_bytes) fail_too_large(path, text.size(), most_bytes);
   }
 }
 
@@ -90,14 +141,8 @@ void sync_directory(const std::filesystem::path& path) {
 }
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
-  const Descriptor file(path, O_RDONLY, "open");
-  struct stat status{};
-  if (::fstat(file.get(), &status) != 0) fail_io(path, "read the size of");
-  if (S_ISDIR(status.st_mode)) {
-    errno = EISDIR;
-    fail_io(path, "map");
-  }
-  size_ = static_cast<size_t>(status.st_size);
+  const Descriptor file(path);
+  size_ = size_of(file.get(), path);
   if (size_ == 0) return;
   void* address = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.get(), 0);
   if (address == MAP_FAILED) fail_io(path, "map");

@@ -1,8 +1,12 @@
 // Files: whole-file reads, memory maps, and writes that are either complete and durable or absent.
 // Every function throws Error(kIo or kNotFound) naming the path and the operating system's reason.
+//
+// What is read is a regular file. A directory, a device, a socket or a FIFO is an Error(kIo) that says which it is;
+// nothing waits for it.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <span>
@@ -11,7 +15,14 @@
 
 namespace causeway {
 
-std::string read_text_file(const std::filesystem::path& path);
+// Opens a regular file for reading and returns its descriptor, which the caller closes.
+int open_regular_file(const std::filesystem::path& path);
+
+// Texts that people and programs write (recipes, descriptions, vocabularies) are far smaller.
+inline constexpr uint64_t kMostTextBytes = uint64_t{1} << 30;
+
+// The whole content. Throws Error(kResource) for a file of more than `most_bytes`, which is not read.
+std::string read_text_file(const std::filesystem::path& path, uint64_t most_bytes = kMostTextBytes);
 
 // Writes to a new file of a random name beside `path`, flushes it to disk, renames it over `path` and flushes the
 // directory. A crash at any instant leaves the old content or the new, never a mixture.

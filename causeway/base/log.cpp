@@ -61,8 +61,8 @@ LogLevel parse_log_level(std::string_view name) {
 
 void write_log(LogLevel level, std::string_view message) {
   if (level < log_level()) return;
-  const std::string text = printable(message, Whitespace::kLinesAndTabs);
-  logger().log(spdlog_level(level), spdlog::string_view_t(text.data(), text.size()));
+  const std::string safe = printable(message, Whitespace::kLinesAndTabs);
+  logger().log(spdlog_level(level), spdlog::string_view_t(safe.data(), safe.size()));
 }
 
 }  // namespace causeway

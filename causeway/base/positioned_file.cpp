@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "causeway/base/error.h"
+#include "causeway/base/file.h"
 
 namespace causeway {
 namespace {
@@ -46,13 +47,7 @@ PositionedFile PositionedFile::create(const std::filesystem::path& path) {
 }
 
 PositionedFile PositionedFile::open(const std::filesystem::path& path) {
-  const int descriptor = open_retrying(path, O_RDONLY);
-  if (descriptor < 0) fail(path, "open", errno);
-  PositionedFile file(path, descriptor);
-  struct stat status{};
-  if (::fstat(descriptor, &status) != 0) fail(path, "read the size of", errno);
-  if (!S_ISREG(status.st_mode)) throw Error(ErrorKind::kIo, "not a regular file", path.string());
-  return file;
+  return PositionedFile(path, open_regular_file(path));
 }
 
 PositionedFile::PositionedFile(PositionedFile&& other) noexcept

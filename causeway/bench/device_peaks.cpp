@@ -6,7 +6,7 @@
 #include <cctype>
 #include <set>
 
-#include "causeway/bench/telemetry/system_files.h"
+#include "causeway/base/system_files.h"
 
 namespace causeway {
 namespace {

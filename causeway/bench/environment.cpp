@@ -9,8 +9,8 @@
 #include <sstream>
 #include <utility>
 
+#include "causeway/base/system_files.h"
 #include "causeway/base/thread_pool.h"
-#include "causeway/bench/telemetry/system_files.h"
 
 namespace causeway {
 namespace {

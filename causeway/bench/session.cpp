@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <set>
 
+#include "causeway/base/console.h"
 #include "causeway/base/printable.h"
 #include "causeway/base/text_table.h"
 #include "causeway/bench/environment.h"
@@ -81,8 +82,8 @@ void BenchmarkSession::begin() {
   if (const std::string absent = telemetry_->why_absent(); !absent.empty()) run.environment["telemetry"] = absent;
   run.telemetry.push_back(before_);
   run_ = store_.begin_run(run);
-  fmt::print("{} ({}), run {} in {}\n", product_, device_->name(), run_, store_.path().string());
-  if (!peak_) fmt::print("{}\n", why_no_peak(product_, !is_gpu()));
+  output("{} ({}), run {} in {}\n", product_, device_->name(), run_, store_.path().string());
+  if (!peak_) output("{}\n", why_no_peak(product_, !is_gpu()));
 }
 
 BenchmarkSession::~BenchmarkSession() = default;
@@ -113,18 +114,18 @@ void BenchmarkSession::record(std::vector<Measurement> measurements) {
         (m.statistic == Statistic::kMinimum ? "; figures are the best of the samples, as the benchmark's rules are"
                                             : "");
     if (heading != heading_) {
-      fmt::print("\n{}\n{}{:<8}{}{:>10}{:>10}{:>10}{:>8}{:>6}\n", printable(heading), label("", 0, kWorkloadWidth + 1),
-                 "type", label("provider", 0, kProviderWidth),
-                 m.statistic == Statistic::kMinimum ? "best " + m.unit : m.unit, "5 %", "95 %", "of peak", "n");
+      output("\n{}\n{}{:<8}{}{:>10}{:>10}{:>10}{:>8}{:>6}\n", printable(heading), label("", 0, kWorkloadWidth + 1),
+             "type", label("provider", 0, kProviderWidth),
+             m.statistic == Statistic::kMinimum ? "best " + m.unit : m.unit, "5 %", "95 %", "of peak", "n");
       heading_ = heading;
     }
     const Summary s = summarize(m);
     // The slower end of the samples is the lower end of the rates.
     const double low = m.rate(m.higher_is_better() ? s.p95 : s.p5), high = m.rate(m.higher_is_better() ? s.p5 : s.p95);
     const std::string of_peak = m.peak ? fmt::format("{:.0f} %", 100 * headline(m) / *m.peak) : "n/a";
-    fmt::print("{}{:<8}{}{:>10}{:>10}{:>10}{:>8}{:>6}{}\n", label(m.workload, 0, kWorkloadWidth + 1), m.dtype,
-               label(m.provider, kWorkloadWidth + 9, kProviderWidth), figure(headline(m)), figure(low), figure(high),
-               of_peak, s.samples, m.correct ? "" : "  WRONG: " + printable(m.check));
+    output("{}{:<8}{}{:>10}{:>10}{:>10}{:>8}{:>6}{}\n", label(m.workload, 0, kWorkloadWidth + 1), m.dtype,
+           label(m.provider, kWorkloadWidth + 9, kProviderWidth), figure(headline(m)), figure(low), figure(high),
+           of_peak, s.samples, m.correct ? "" : "  WRONG: " + printable(m.check));
     std::fflush(stdout);
     store_.add(run_, m);
     ++recorded_;
@@ -146,27 +147,27 @@ bool BenchmarkSession::finish() {
   if (run_ != 0) {
     store_.add_telemetry(run_, during);
     store_.add_telemetry(run_, telemetry_->read("after"));
-    fmt::print("\n");
+    output("\n");
   }
-  for (const std::string& reason : during.throttle_reasons) fmt::print("the device slowed itself down: {}\n", reason);
-  for (const auto& [sentence, figures] : distrust_) fmt::print("distrust {} of {}: {}\n", figures, recorded_, sentence);
+  for (const std::string& reason : during.throttle_reasons) output("the device slowed itself down: {}\n", reason);
+  for (const auto& [sentence, figures] : distrust_) output("distrust {} of {}: {}\n", figures, recorded_, sentence);
   std::set<std::string> printed;
   for (const std::string& reason : skipped_)
-    if (printed.insert(reason).second) fmt::print("left out: {}\n", reason);
+    if (printed.insert(reason).second) output("left out: {}\n", reason);
   if (run_ == 0) {
-    fmt::print("Nothing was measured on {} ({}), and nothing is stored.\n", product_, device_->name());
+    output("Nothing was measured on {} ({}), and nothing is stored.\n", product_, device_->name());
     return false;
   }
   if (during.graphics_clock_mhz || during.power_watts)
-    fmt::print("while measuring: {}{}{}\n",
-               during.graphics_clock_mhz ? fmt::format("{:.0f} MHz", *during.graphics_clock_mhz) : "",
-               during.power_watts ? fmt::format("  {:.0f} W", *during.power_watts) : "",
-               during.temperature_celsius ? fmt::format("  {:.0f} C", *during.temperature_celsius) : "");
-  fmt::print(
+    output("while measuring: {}{}{}\n",
+           during.graphics_clock_mhz ? fmt::format("{:.0f} MHz", *during.graphics_clock_mhz) : "",
+           during.power_watts ? fmt::format("  {:.0f} W", *during.power_watts) : "",
+           during.temperature_celsius ? fmt::format("  {:.0f} C", *during.temperature_celsius) : "");
+  output(
       "{} figures stored as run {}. `causeway bench report` draws them, `causeway bench compare` sets runs "
       "against each other.\n",
       recorded_, run_);
-  if (!all_right_) fmt::print("There are wrong results: see WRONG above.\n");
+  if (!all_right_) output("There are wrong results: see WRONG above.\n");
   return all_right_;
 }
 

@@ -1,7 +1,6 @@
 #include "causeway/bench/train_benchmark.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -41,12 +40,6 @@ struct Prepared {
   StepCost cost;
 };
 
-// Of the device, or of the machine where a processor's program may use all of it.
-int64_t memory_of(const Device& device) {
-  if (device.memory_limit() > 0) return device.memory_limit();
-  return static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGE_SIZE);
-}
-
 // Weights and two moments in f32, and every layer's input in 16 bits: what a step needs whatever is computed again.
 // Known without compiling one.
 double least_bytes(const Recipe& recipe) {
@@ -58,7 +51,8 @@ double least_bytes(const Recipe& recipe) {
 // The largest micro-batch that fits, or null with the reason why none does.
 std::unique_ptr<Prepared> prepare(Device& device, const TrainCase& train_case, std::unique_ptr<LanguageModel>& model,
                                   std::string& reason) {
-  const auto limit = static_cast<double>(memory_of(device));
+  const auto limit =
+      device.memory_limit() > 0 ? static_cast<double>(device.memory_limit()) : std::numeric_limits<double>::infinity();
   for (int64_t micro_batch = train_case.micro_batch; micro_batch > 0; micro_batch /= 2) {
     auto prepared = std::make_unique<Prepared>();
     prepared->recipe = shipped_recipe(train_case, micro_batch);

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "causeway/base/byte_size.h"
+#include "causeway/base/console.h"
 #include "causeway/base/error.h"
 #include "causeway/bench/attention_benchmark.h"
 #include "causeway/bench/choices.h"
@@ -111,7 +112,8 @@ void run_copies(BenchmarkSession& session, const Options& options) {
   copy.inputs = parse_inputs(options.inputs);
   const CopyChoice choice = choose_copies(options.kernels);
   Device& device = session.device();
-  const int64_t memory = device.memory_limit();
+  // A processor's copies are of the same sizes on every machine, so that their figures can be compared.
+  const int64_t memory = session.is_gpu() ? device.memory_limit() : 0;
   std::vector<int64_t> sizes, arrays;
   for (const std::string& size : options.sizes) sizes.push_back(parse_byte_size(size, "--size"));
   // Sizes are those of BabelStream's arrays where its kernels were asked for by name.
@@ -172,7 +174,7 @@ void run_groups(BenchmarkSession& session, const Options& options, const RankGro
   const std::vector<Measurement> all = run_collectives(
       groups, collective_cases(options, session.is_gpu(), groups.ranks), collectives_options(options), session.peak(),
       session.skipped(), [&](const Measurement& measurement) { session.record({measurement}); });
-  if (options.nccl_table) fmt::print("\n{}", format_nccl_table(all));
+  if (options.nccl_table) output("\n{}", format_nccl_table(all));
 }
 
 void run_all_collectives(BenchmarkSession& session, const Options& options) {
@@ -195,7 +197,7 @@ void run_training(BenchmarkSession& session, const Options& options) {
     if (std::optional<Measurement> measurement =
             run_train(session.device(), one, train, session.peak(), session.telemetry(), model, session.skipped())) {
       session.record({*measurement});
-      fmt::print("  {}\n", train_figures(*measurement));
+      output("  {}\n", train_figures(*measurement));
     }
 }
 
@@ -239,9 +241,8 @@ void run_startups(BenchmarkSession& session, const Options& options) {
       session.skipped().push_back(fmt::format("building the program: {}", error.what()));
     }
   }
-  fmt::print(
-      "  The program: {}. {}\n", program_size(startup.program),
-      options.build.empty() ? "Its build time: `causeway bench startup --build SOURCES` builds it and says." : "");
+  output("  The program: {}. {}\n", program_size(startup.program),
+         options.build.empty() ? "Its build time: `causeway bench startup --build SOURCES` builds it and says." : "");
 }
 
 // Everything, in minutes: each case has a short time of its own.
@@ -254,9 +255,8 @@ void run_suite(BenchmarkSession& session, const Options& asked) {
   int number = 0;
   const auto part = [&](const char* name) {
     const auto now = std::chrono::steady_clock::now();
-    if (number > 0)
-      fmt::print("\nThat took {}.\n", format_duration(std::chrono::duration<double>(now - begun).count()));
-    fmt::print("\n[{} of 6] {}\n", ++number, name);
+    if (number > 0) output("\nThat took {}.\n", format_duration(std::chrono::duration<double>(now - begun).count()));
+    output("\n[{} of 6] {}\n", ++number, name);
     begun = now;
   };
   part("memory");
@@ -305,7 +305,7 @@ void measure(const std::string& command, const Options& options, const Part& par
   if (!reference || session.run() == 0) return;
   const BenchmarkRun run = load_run_reference(session.store(), std::to_string(session.run()));
   const std::vector<Change> changes = compare(*reference, run, {}, load_earlier_runs(session.store(), run));
-  fmt::print("\n{}", format_changes(changes));
+  output("\n{}", format_changes(changes));
   if (is_regression(worst_verdict(changes))) command_status = 1;
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 
+#include "causeway/base/console.h"
 #include "causeway/base/error.h"
 #include "causeway/base/printable.h"
 #include "causeway/base/text_table.h"
@@ -33,15 +34,15 @@ bool has_store(const Options& options) { return std::filesystem::exists(store_pa
 
 void list_runs(const Options& options) {
   if (!has_store(options)) {
-    fmt::print("There are no results yet: {} does not exist, and `causeway bench` makes it.\n",
-               printable(store_path(options).string()));
+    output("There are no results yet: {} does not exist, and `causeway bench` makes it.\n",
+           printable(store_path(options).string()));
     return;
   }
   std::vector<std::vector<std::string>> rows = {{"run", "started", "figures", "device", "commit", "command"}};
   for (const StoredRun& run : ResultsStore(store_path(options)).list())
     rows.push_back({std::to_string(run.id), run.started, std::to_string(run.measurements), run.device,
                     run.commit.substr(0, 12), run.command});
-  fmt::print("{}", format_table(rows, {0, 2}));
+  output("{}", format_table(rows, {0, 2}));
 }
 
 // The same run under two names: in one store, or exported from it.
@@ -61,12 +62,12 @@ void compare_runs(const Options& options) {
   const BenchmarkRun run = load_run_reference(store_path(options), after);
   const BenchmarkRun reference = load_run_reference(store_path(options), before);
   if (is_same_run(reference, run)) {
-    fmt::print("{} and {} are the same run, of {} on {}: nothing can have changed. Name another.\n", printable(before),
-               printable(after), printable(run.started), printable(run.device));
+    output("{} and {} are the same run, of {} on {}: nothing can have changed. Name another.\n", printable(before),
+           printable(after), printable(run.started), printable(run.device));
     return;
   }
   const std::vector<Change> changes = compare(reference, run, {}, load_earlier_runs(store_path(options), run));
-  fmt::print("{}", format_changes(changes, {}, options.all));
+  output("{}", format_changes(changes, {}, options.all));
   if (is_regression(worst_verdict(changes))) command_status = 1;
 }
 
@@ -100,10 +101,10 @@ void write_report_page(const Options& options) {
   if (runs.empty())
     throw Error(ErrorKind::kNotFound, "there are no results yet", store_path(options).string(),
                 "Run `causeway bench` first.");
-  const std::string output = options.output.empty() ? "causeway-report.html" : options.output;
+  const std::string page = options.output.empty() ? "causeway-report.html" : options.output;
   write_report(runs, options.costs.empty() ? shipped_cost_table() : read_cost_table(options.costs),
-               shipped_published_results(), regressions(runs), output);
-  fmt::print("{}: {} runs. Open it in a browser; it needs no server and no network.\n", output, runs.size());
+               shipped_published_results(), regressions(runs), page);
+  output("{}: {} runs. Open it in a browser; it needs no server and no network.\n", page, runs.size());
 }
 
 void export_run(const Options& options) {
@@ -124,7 +125,7 @@ void export_run(const Options& options) {
     throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' is neither a .json nor a .csv file", options.output),
                 "--output", "The ending chooses the format: JSON can be read back, CSV has one line for each sample.");
   }
-  fmt::print("{}: {} run{}\n", options.output, runs.size(), runs.size() == 1 ? "" : "s");
+  output("{}: {} run{}\n", options.output, runs.size(), runs.size() == 1 ? "" : "s");
 }
 
 void import_files(const Options& options) {
@@ -135,8 +136,8 @@ void import_files(const Options& options) {
   for (size_t i = 0; i < runs.size(); ++i)
     for (const BenchmarkRun& run : runs[i]) {
       const ImportedRun imported = store.import_run(run);
-      fmt::print("{}: {} as run {}\n", printable(options.files[i]), imported.is_new ? "stored" : "already there",
-                 imported.id);
+      output("{}: {} as run {}\n", printable(options.files[i]), imported.is_new ? "stored" : "already there",
+             imported.id);
     }
 }
 

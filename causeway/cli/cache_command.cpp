@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "causeway/base/byte_size.h"
+#include "causeway/base/console.h"
 #include "causeway/base/user_cache.h"
 #include "causeway/cli/commands.h"
 #include "causeway/codegen/kernel_cache.h"
@@ -52,25 +53,25 @@ void show(bool as_json) {
       const std::optional<PrivateDirectory> driver = open_driver_cache();
       json["driver_bytes"] = driver ? driver->bytes_below() : 0;
     }
-    fmt::print("{}\n", json.dump());
+    output("{}\n", json.dump());
     return;
   }
   const KernelCacheFiles files = open_kernel_files();
-  if (!place.problem.empty()) fmt::print("Not in its usual place: {}\n", place.problem);
+  if (!place.problem.empty()) output("Not in its usual place: {}\n", place.problem);
   const KernelCacheUsage usage = files.usage();
-  fmt::print("{:<10}{:>10} of {} at most, compiled kernels in {}: {}\n", "kernels", size_text(usage.bytes),
-             size_text(files.limit()), files.path().string(), usage.kernels);
+  output("{:<10}{:>10} of {} at most, compiled kernels in {}: {}\n", "kernels", size_text(usage.bytes),
+         size_text(files.limit()), files.path().string(), usage.kernels);
   if (const std::optional<PrivateDirectory> driver = open_driver_cache())
-    fmt::print("{:<10}{:>10}, machine code that NVIDIA's driver made of them, in {}\n", "driver",
-               size_text(driver->bytes_below()), driver->path().string());
+    output("{:<10}{:>10}, machine code that NVIDIA's driver made of them, in {}\n", "driver",
+           size_text(driver->bytes_below()), driver->path().string());
 }
 
 void prune(const std::string& size) {
   const int64_t bytes = parse_byte_size(size, "cache prune");
   const KernelCacheFiles files = open_kernel_files();
   const KernelCacheUsage removed = files.prune(bytes);
-  fmt::print("{} removed, {}; {} are left.\n", kernels_text(removed.kernels), size_text(removed.bytes),
-             size_text(files.usage().bytes));
+  output("{} removed, {}; {} are left.\n", kernels_text(removed.kernels), size_text(removed.bytes),
+         size_text(files.usage().bytes));
 }
 
 void limit(const std::string& size) {
@@ -78,17 +79,17 @@ void limit(const std::string& size) {
   const KernelCacheFiles files = open_kernel_files();
   files.set_limit(bytes);
   const KernelCacheUsage removed = files.prune(bytes);
-  fmt::print("At most {} of compiled kernels are kept from now on. {} removed, {}.\n", size_text(bytes),
-             kernels_text(removed.kernels), size_text(removed.bytes));
+  output("At most {} of compiled kernels are kept from now on. {} removed, {}.\n", size_text(bytes),
+         kernels_text(removed.kernels), size_text(removed.bytes));
 }
 
 void clear() {
   const KernelCacheUsage removed = open_kernel_files().prune(0);
-  fmt::print("{} removed, {}.\n", kernels_text(removed.kernels), size_text(removed.bytes));
+  output("{} removed, {}.\n", kernels_text(removed.kernels), size_text(removed.bytes));
   if (const std::optional<PrivateDirectory> driver = open_driver_cache()) {
     const int64_t bytes = driver->bytes_below();
     driver->remove_everything_below();
-    fmt::print("What NVIDIA's driver made of them removed, {}.\n", size_text(bytes));
+    output("What NVIDIA's driver made of them removed, {}.\n", size_text(bytes));
   }
 }
 

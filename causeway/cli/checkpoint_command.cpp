@@ -3,6 +3,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "causeway/base/console.h"
 #include "causeway/base/error.h"
 #include "causeway/cli/commands.h"
 #include "causeway/train/checkpoint.h"
@@ -41,17 +42,16 @@ void inspect(const std::string& path, bool as_json, bool tensors) {
       const CheckpointTensor& tensor = checkpoint.tensor(name);
       json["tensors"][name] = {{"dtype", dtype_name(tensor.dtype)}, {"shape", tensor.shape}};
     }
-    fmt::print("{}\n", json.dump());
+    output("{}\n", json.dump());
     return;
   }
-  fmt::print(
-      "{}\nstep        {}\nsize        {} in {} files, {} tensors\nmodel       {}\noptimizer   {}\ndata        {}\n",
-      checkpoint.directory().string(), state.step, format_bytes(bytes), checkpoint.manifest().files.size(),
-      checkpoint.names().size(), state.model.dump(), state.optimizer, state.data.dump());
+  output("{}\nstep        {}\nsize        {} in {} files, {} tensors\nmodel       {}\noptimizer   {}\ndata        {}\n",
+         checkpoint.directory().string(), state.step, format_bytes(bytes), checkpoint.manifest().files.size(),
+         checkpoint.names().size(), state.model.dump(), state.optimizer, state.data.dump());
   if (!tensors) return;
   for (const std::string& name : checkpoint.names()) {
     const CheckpointTensor& tensor = checkpoint.tensor(name);
-    fmt::print("  {:<6}{:<20}{}\n", dtype_name(tensor.dtype), shape_text(tensor.shape), name);
+    output("  {:<6}{:<20}{}\n", dtype_name(tensor.dtype), shape_text(tensor.shape), name);
   }
 }
 
@@ -65,10 +65,10 @@ void verify(const std::string& path, bool as_json) {
     json.push_back(entry);
     if (!problems.empty()) command_status = 1;
     if (as_json) continue;
-    fmt::print("{}: {}\n", directory.string(), problems.empty() ? "intact" : "damaged");
-    for (const CheckpointProblem& problem : problems) fmt::print("  {}\n", problem.describe());
+    output("{}: {}\n", directory.string(), problems.empty() ? "intact" : "damaged");
+    for (const CheckpointProblem& problem : problems) output("  {}\n", problem.describe());
   }
-  if (as_json) fmt::print("{}\n", json.dump());
+  if (as_json) output("{}\n", json.dump());
 }
 
 }  // namespace

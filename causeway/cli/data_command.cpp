@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "causeway/base/console.h"
 #include "causeway/cli/commands.h"
 #include "causeway/data/inspect.h"
 #include "causeway/data/prepare.h"
@@ -41,12 +42,12 @@ void prepare(PrepareCommand& command) {
   for (const DatasetInspection inspection = inspect_dataset(command.output);
        const SplitInspection& split : inspection.splits) {
     json["splits"][split.name] = {{"tokens", split.tokens}, {"documents", split.documents}};
-    if (!command.json) fmt::print("{:<12}{} tokens in {} documents\n", split.name, split.tokens, split.documents);
+    if (!command.json) output("{:<12}{} tokens in {} documents\n", split.name, split.tokens, split.documents);
   }
   if (command.json) {
-    fmt::print("{}\n", json.dump());
+    output("{}\n", json.dump());
   } else {
-    fmt::print("wrote {}\n", command.output);
+    output("wrote {}\n", command.output);
   }
 }
 
@@ -67,17 +68,17 @@ void inspect(const std::string& path, bool as_json) {
                                    {"hash_checked", shard.hash_checked},
                                    {"largest_token", shard.largest_token}});
     }
-    fmt::print("{}\n", json.dump());
+    output("{}\n", json.dump());
     return;
   }
-  if (inspection.tokenizer) fmt::print("tokenizer   {}\n", inspection.tokenizer->name);
-  for (const SourceFile& source : inspection.sources) fmt::print("source      {}\n", source.path);
+  if (inspection.tokenizer) output("tokenizer   {}\n", inspection.tokenizer->name);
+  for (const SourceFile& source : inspection.sources) output("source      {}\n", source.path);
   for (const SplitInspection& split : inspection.splits) {
-    fmt::print("{:<12}{} tokens in {} documents\n", split.name.empty() ? "tokens" : split.name, split.tokens,
-               split.documents);
+    output("{:<12}{} tokens in {} documents\n", split.name.empty() ? "tokens" : split.name, split.tokens,
+           split.documents);
     for (const ShardInspection& shard : split.shards)
-      fmt::print("  {}  {} tokens of {} bytes, largest {}, hash {}{}\n", shard.path.string(), shard.tokens,
-                 shard.token_bytes, shard.largest_token, shard.hash, shard.hash_checked ? " (as recorded)" : "");
+      output("  {}  {} tokens of {} bytes, largest {}, hash {}{}\n", shard.path.string(), shard.tokens,
+             shard.token_bytes, shard.largest_token, shard.hash, shard.hash_checked ? " (as recorded)" : "");
   }
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "causeway/base/console.h"
 #include "causeway/base/error.h"
 #include "causeway/base/user_cache.h"
 #include "causeway/bench/results/results_store.h"
@@ -80,20 +81,19 @@ std::vector<DeviceDescription> examine_devices() {
 }
 
 void print_device(const DeviceDescription& device) {
-  fmt::print("\n{:<14}{}\n", device.spec,
-             device.usable  ? "usable"
-             : device.found ? "NOT usable: " + device.problem
-                            : "not here: " + device.problem);
-  if (!device.advice.empty()) fmt::print("  what to do  {}\n", device.advice);
+  output("\n{:<14}{}\n", device.spec,
+         device.usable  ? "usable"
+         : device.found ? "NOT usable: " + device.problem
+                        : "not here: " + device.problem);
+  if (!device.advice.empty()) output("  what to do  {}\n", device.advice);
   if (device.product.empty()) return;
-  fmt::print("  product     {}, {} {}, {} memory ({} free)\n", device.product, device.parallel_units,
-             device.spec == "cpu" ? "threads" : "multiprocessors",
-             format_bytes(static_cast<uint64_t>(device.memory_total)),
-             format_bytes(static_cast<uint64_t>(device.memory_free)));
-  fmt::print("  kernels for {}\n", device.architecture);
-  if (!device.software.empty()) fmt::print("  software    {}\n", device.software);
+  output("  product     {}, {} {}, {} memory ({} free)\n", device.product, device.parallel_units,
+         device.spec == "cpu" ? "threads" : "multiprocessors", format_bytes(static_cast<uint64_t>(device.memory_total)),
+         format_bytes(static_cast<uint64_t>(device.memory_free)));
+  output("  kernels for {}\n", device.architecture);
+  if (!device.software.empty()) output("  software    {}\n", device.software);
   if (device.spec.starts_with("hip"))
-    fmt::print("  note        HIP support was never run on an AMD GPU: its kernels are tested on the emulator\n");
+    output("  note        HIP support was never run on an AMD GPU: its kernels are tested on the emulator\n");
 }
 
 void run(bool as_json) {
@@ -131,26 +131,24 @@ void run(bool as_json) {
                             {"limit_bytes", cache.limit}};
     json["results_store"] = {{"problem", store_problem}};
     json["compiler"] = compiler_fingerprint();
-    fmt::print("{}\n", json.dump());
+    output("{}\n", json.dump());
   } else {
-    fmt::print("causeway {}\n", CAUSEWAY_VERSION);
+    output("causeway {}\n", CAUSEWAY_VERSION);
     for (const DeviceDescription& device : devices) {
       print_device(device);
-      if (device.spec == "cpu") fmt::print("  matrices    {}\n", matrix);
+      if (device.spec == "cpu") output("  matrices    {}\n", matrix);
     }
-    fmt::print("\nemulator      usable, for tests: exact and very slow\n");
+    output("\nemulator      usable, for tests: exact and very slow\n");
     for (const GpuArchitecture& architecture : gpu_architectures())
-      fmt::print("  emulator:{:<8}{}\n", architecture.processor, architecture.product);
-    fmt::print("\nkernel cache  {}\n", cache.directory.empty() ? "NOT usable: " + cache.problem
-                                       : cache.problem.empty()
-                                           ? "usable"
-                                           : "usable, but not in its usual place: " + cache.problem);
+      output("  emulator:{:<8}{}\n", architecture.processor, architecture.product);
+    output("\nkernel cache  {}\n", cache.directory.empty() ? "NOT usable: " + cache.problem
+                                   : cache.problem.empty() ? "usable"
+                                                           : "usable, but not in its usual place: " + cache.problem);
     if (!cache.directory.empty())
-      fmt::print("  directory   {}\n  size        {} of {} at most (`causeway cache`)\n", cache.directory,
-                 format_bytes(static_cast<uint64_t>(cache.usage.bytes)),
-                 format_bytes(static_cast<uint64_t>(cache.limit)));
-    if (!store_problem.empty()) fmt::print("\nbenchmarks    their results cannot be stored: {}\n", store_problem);
-    fmt::print(
+      output("  directory   {}\n  size        {} of {} at most (`causeway cache`)\n", cache.directory,
+             format_bytes(static_cast<uint64_t>(cache.usage.bytes)), format_bytes(static_cast<uint64_t>(cache.limit)));
+    if (!store_problem.empty()) output("\nbenchmarks    their results cannot be stored: {}\n", store_problem);
+    output(
         "\nEnvironment variables are not needed. XDG_CACHE_HOME moves the kernel cache and, beside it, what NVIDIA's "
         "driver makes of it; XDG_DATA_HOME the benchmarks' results.\n");
   }

@@ -6,8 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "causeway/base/console.h"
 #include "causeway/cli/commands.h"
 #include "causeway/cli/explain_resources.h"
+#include "causeway/cli/recipe_argument.h"
 #include "causeway/codegen/compiler.h"
 #include "causeway/device/offline/offline_device.h"
 #include "causeway/device/open_device.h"
@@ -74,30 +76,40 @@ void print_times(const std::vector<Program::KernelReport>& reports, const std::v
   std::vector<std::pair<size_t, Total>> ordered(by_source.begin(), by_source.end());
   std::sort(ordered.begin(), ordered.end(),
             [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
-  fmt::print("\ntime of one step: {:.1f} ms in kernels (medians)\n", all * 1e3);
+  output("\ntime of one step: {:.1f} ms in kernels (medians)\n", all * 1e3);
   for (const auto& [source, total] : ordered)
-    fmt::print("  {:>5.1f} %  {:>9.2f} ms  {:>4} x kernel {:<4}{:<20}{}\n", 100 * total.seconds / all,
-               total.seconds * 1e3, total.launches, source, total.example->kind, total.example->members);
+    output("  {:>5.1f} %  {:>9.2f} ms  {:>4} x kernel {:<4}{:<20}{}\n", 100 * total.seconds / all, total.seconds * 1e3,
+           total.launches, source, total.example->kind, total.example->members);
 }
 
-// An architecture in place of a device's number ("cuda:sm_90a") is compiled for and not looked for. Whether weights can
-// be given values.
-bool use_device(const std::string& specification) {
+// A device that compiles and plans and has no memory, so that a recipe of any size can be explained: an architecture in
+// place of a device's number ("cuda:sm_90a"), or the likeness of a device that is here. Gives what memory that has; 0
+// where nobody knows.
+int64_t use_likeness(const std::string& specification) {
   const size_t colon = specification.find(':');
   const bool here =
       colon == std::string::npos || specification.find_first_not_of("0123456789", colon + 1) == std::string::npos;
-  if (here) {
-    Runtime::use_device(specification);
-  } else {
+  if (!here) {
     Runtime::use(std::make_shared<Runtime>(std::make_shared<OfflineDevice>(parse_target(specification))));
+    return 0;
   }
-  return here;
+  const std::shared_ptr<Device> device = open_device(specification);
+  Runtime::use(std::make_shared<Runtime>(std::make_shared<OfflineDevice>(device->target())));
+  return device->memory_limit();
 }
 
 void run(const Options& options) {
-  const Recipe recipe = load_recipe(options.recipe, options.overrides);
-  const std::optional<uint64_t> seed =
-      use_device(recipe.device) ? std::optional(static_cast<uint64_t>(recipe.train.seed)) : std::nullopt;
+  const Recipe recipe = load_recipe_argument(options.recipe, options.overrides);
+  std::optional<uint64_t> seed;
+  int64_t memory_limit = 0;
+  if (options.time) {
+    Runtime::use_device(recipe.device);
+    memory_limit = Runtime::current().device().memory_limit();
+    require_memory_for_weights(recipe.model, recipe.micro_batches());
+    seed = static_cast<uint64_t>(recipe.train.seed);
+  } else {
+    memory_limit = use_likeness(recipe.device);
+  }
   const std::unique_ptr<LanguageModel> model = LanguageModel::create(recipe.model, seed);
   TrainingStep step(*model, recipe);
   PipelineTrace trace;
@@ -116,10 +128,12 @@ void run(const Options& options) {
                                    {"optimizer_bytes", cost.optimizer_bytes},
                                    {"arena_bytes", cost.arena_bytes},
                                    {"peak_bytes", cost.total_bytes()},
+                                   {"device_memory_bytes", nullptr},
                                    {"flops_per_token", cost.flops.total() / tokens},
                                    {"forward_flops_per_token", cost.flops.forward / tokens},
                                    {"kernels", program.sources().size()},
                                    {"launches", reports.size()}};
+    if (memory_limit > 0) json["device_memory_bytes"] = memory_limit;
     for (const PassRecord& record : trace.records)
       json["passes"].push_back({{"name", record.name},
                                 {"nodes_before", record.nodes_before},
@@ -128,40 +142,43 @@ void run(const Options& options) {
     for (const ProgramMemory::Item& item : memory.largest)
       json["largest_buffers"].push_back({{"name", item.name}, {"bytes", item.bytes}});
     if (options.resources) add_resources(program, Runtime::current().library(), json);
-    fmt::print("{}\n", json.dump());
+    output("{}\n", json.dump());
     return;
   }
-  if (options.graph)
-    fmt::print("graph as traced\n{}\n", print_graph(step.main_step().traced_graph(step.main_arguments())));
-  fmt::print("passes\n");
+  if (options.graph) output("graph as traced\n{}\n", print_graph(step.main_step().traced_graph(step.main_arguments())));
+  output("passes\n");
   for (const PassRecord& record : trace.records) {
-    fmt::print("  {:<32}{:>7} -> {:<7} nodes  {:>8.1f} ms{}\n", record.name, record.nodes_before, record.nodes_after,
-               record.milliseconds, record.nodes_before == record.nodes_after ? "  (same number)" : "");
-    if (options.passes) fmt::print("{}\n", record.text);
+    output("  {:<32}{:>7} -> {:<7} nodes  {:>8.1f} ms{}\n", record.name, record.nodes_before, record.nodes_after,
+           record.milliseconds, record.nodes_before == record.nodes_after ? "  (same number)" : "");
+    if (options.passes) output("{}\n", record.text);
   }
   std::map<std::string, int> kinds;
   for (const Program::KernelReport& report : reports) ++kinds[report.kind];
-  fmt::print("\nprogram: {} launches of {} distinct kernels\n", reports.size(), program.sources().size());
-  for (const auto& [kind, count] : kinds) fmt::print("  {:<24}{}\n", kind, count);
+  output("\nprogram: {} launches of {} distinct kernels\n", reports.size(), program.sources().size());
+  for (const auto& [kind, count] : kinds) output("  {:<24}{}\n", kind, count);
   if (options.program)
     for (size_t i = 0; i < reports.size(); ++i)
-      fmt::print("  {:>4}  kernel {:<4}{:<20}{:<32}{}\n", i, reports[i].source, reports[i].kind, reports[i].scope,
-                 reports[i].members);
+      output("  {:>4}  kernel {:<4}{:<20}{:<32}{}\n", i, reports[i].source, reports[i].kind, reports[i].scope,
+             reports[i].members);
   if (options.kernels || options.assembly)
     for (size_t i = 0; i < program.sources().size(); ++i)
-      fmt::print("\n--- kernel {} ---\n{}", i,
-                 options.assembly ? compile_to_assembly(program.sources()[i], Runtime::current().device().target())
-                                  : program.sources()[i]);
+      output("\n--- kernel {} ---\n{}", i,
+             options.assembly ? compile_to_assembly(program.sources()[i], Runtime::current().device().target())
+                              : program.sources()[i]);
   if (options.resources) print_resources(program, Runtime::current().library());
   if (options.time) print_times(reports, kernel_seconds(step, recipe));
-  fmt::print(
+  output(
       "\nmemory, to the byte\n  weights                 {:>16}\n  optimizer state         {:>16}\n"
       "  activations, workspace  {:>16}\n  peak                    {:>16}  ({})\n",
       cost.parameter_bytes, cost.optimizer_bytes, cost.arena_bytes, cost.total_bytes(),
       format_bytes(static_cast<uint64_t>(cost.total_bytes())));
-  fmt::print("  largest buffers\n");
-  for (const ProgramMemory::Item& item : memory.largest) fmt::print("  {:>16}  {}\n", item.bytes, item.name);
-  fmt::print(
+  if (memory_limit > 0)
+    output("  the device has          {:>16}  ({}): {}\n", memory_limit,
+           format_bytes(static_cast<uint64_t>(memory_limit)),
+           cost.total_bytes() > memory_limit ? "the step does not fit" : "the step fits");
+  output("  largest buffers\n");
+  for (const ProgramMemory::Item& item : memory.largest) output("  {:>16}  {}\n", item.bytes, item.name);
+  output(
       "\nFLOPs per token: {:.6g} (forward {:.6g}, backward {:.6g}; 2 per multiply-add of matrix products, attention\n"
       "counted with the density of its mask: {:.4g} of all pairs)\n",
       cost.flops.total() / tokens, cost.flops.forward / tokens, cost.flops.backward / tokens,
@@ -174,7 +191,10 @@ void add_explain_command(CLI::App& program) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
       program.add_subcommand("explain", "Show what a recipe becomes: graph, passes, program, kernels, memory, FLOPs");
-  command->add_option("recipe", options->recipe, "The recipe, a YAML file")->required();
+  command
+      ->add_option("recipe", options->recipe,
+                   "The recipe: a YAML file, or the name of one that the program brings along")
+      ->required();
   command->add_option("overrides", options->overrides, "Recipe keys to change, as key=value");
   command->add_flag("--graph", options->graph, "Print the traced graph");
   command->add_flag("--passes", options->passes, "Print the graph after every pass");

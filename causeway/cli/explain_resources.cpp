@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "causeway/base/console.h"
 #include "causeway/program/program_resources.h"
 
 namespace causeway {
@@ -53,23 +54,23 @@ void print_resources(const Program& program, KernelLibrary& library) {
   if (!findings.functions.empty()) {
     const GpuArchitecture& architecture = library.target().architecture();
     const bool amd = architecture.vendor == GpuArchitecture::Vendor::kAmd;
-    fmt::print(
+    output(
         "\nresources on {} ({}): registers, spilled and stack bytes of a thread; threads, shared bytes of a block\n"
         "(static, and dynamic: asked for at launch); how many blocks fit on a {} at a time\n",
         architecture.processor, architecture.product, amd ? "compute unit" : "multiprocessor");
-    fmt::print("  kernel {:<20}{:<20}launches threads{}   static  dynamic  spilled  stack blocks\n", "kind", "function",
-               amd ? "    vector  accum.  scalar" : " registers");
+    output("  kernel {:<20}{:<20}launches threads{}   static  dynamic  spilled  stack blocks\n", "kind", "function",
+           amd ? "    vector  accum.  scalar" : " registers");
     for (const FunctionResources& function : findings.functions) {
-      fmt::print("  {:>6} {:<20}{:<20}{:>8}{:>8}{}{:>7}\n", function.source, function.kind, function.function,
-                 function.launches, function.threads, figures(function, amd),
-                 function.resources ? std::to_string(resident_blocks(*function.resources, function.threads,
-                                                                     function.dynamic_shared_bytes, architecture))
-                                    : "-");
+      output("  {:>6} {:<20}{:<20}{:>8}{:>8}{}{:>7}\n", function.source, function.kind, function.function,
+             function.launches, function.threads, figures(function, amd),
+             function.resources ? std::to_string(resident_blocks(*function.resources, function.threads,
+                                                                 function.dynamic_shared_bytes, architecture))
+                                : "-");
       if (!function.resources) continue;
-      for (const std::string& note : function.resources->notes) fmt::print("         {}\n", note);
+      for (const std::string& note : function.resources->notes) output("         {}\n", note);
     }
   }
-  if (!findings.note.empty()) fmt::print("\n{}\n", findings.note);
+  if (!findings.note.empty()) output("\n{}\n", findings.note);
 }
 
 void add_resources(const Program& program, KernelLibrary& library, nlohmann::ordered_json& json) {

@@ -1,9 +1,10 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "causeway/base/console.h"
 #include "causeway/base/error.h"
 #include "causeway/cli/commands.h"
 #include "causeway/data/token_dataset.h"
@@ -33,10 +34,46 @@ std::filesystem::path find_checkpoint(const std::filesystem::path& path) {
   return latest->directory;
 }
 
+// A model's text, as it comes: to a terminal without what the terminal would obey, to anything else byte by byte.
+class TextOutput {
+ public:
+  void write(std::string_view text) {
+    if (!is_terminal_) {
+      write_raw_output(text);
+      flush_output();
+      return;
+    }
+    waiting_ += text;
+    const size_t whole = whole_characters(waiting_);
+    write_output(std::string_view(waiting_).substr(0, whole));
+    flush_output();
+    waiting_.erase(0, whole);
+  }
+  void finish() {
+    write_output(waiting_ + "\n");
+    waiting_.clear();
+  }
+
+ private:
+  // Without the beginning of a UTF-8 character at the end, whose other bytes are other tokens.
+  static size_t whole_characters(std::string_view text) {
+    for (size_t back = 1; back <= 3 && back <= text.size(); ++back) {
+      const auto byte = static_cast<unsigned char>(text[text.size() - back]);
+      if ((byte & 0xC0) == 0x80) continue;
+      const size_t needed = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : byte >= 0xC0 ? 2 : 1;
+      return needed > back ? text.size() - back : text.size();
+    }
+    return text.size();
+  }
+
+  bool is_terminal_ = ::isatty(STDOUT_FILENO) != 0;
+  std::string waiting_;
+};
+
 void run(const Options& options) {
   const CheckpointReader checkpoint(find_checkpoint(options.run));
   const Recipe recipe =
-      parse_recipe(checkpoint.state().trainer.value("recipe", std::string()), "recipe of the checkpoint", {});
+      parse_saved_recipe(checkpoint.state().trainer.value("recipe", std::string()), "recipe of the checkpoint");
   const std::unique_ptr<Tokenizer> tokenizer = options.tokenizer.empty()
                                                    ? TokenDataset::open(recipe.data.path).load_tokenizer()
                                                    : load_tokenizer(options.tokenizer);
@@ -52,17 +89,17 @@ void run(const Options& options) {
   SamplingOptions sampling = options.sampling;
   sampling.stop_token = tokenizer->end_of_text().value_or(-1);
   const std::vector<int32_t> prompt = tokenizer->encode(options.prompt);
-  if (!options.json) fmt::print("{}", options.prompt);
+  TextOutput text;
+  if (!options.json) text.write(options.prompt);
   const std::vector<int32_t> tokens = generator.generate(prompt, sampling, [&](int32_t token) {
     if (options.json) return;
-    fmt::print("{}", tokenizer->decode(std::span<const int32_t>(&token, 1)));
-    std::fflush(stdout);
+    text.write(tokenizer->decode(std::span<const int32_t>(&token, 1)));
   });
   if (options.json) {
     nlohmann::ordered_json json = {{"prompt", options.prompt}, {"text", tokenizer->decode(tokens)}, {"tokens", tokens}};
-    fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    output("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
-    fmt::print("\n");
+    text.finish();
   }
 }
 

@@ -1,11 +1,12 @@
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cstdio>
 #include <exception>
+#include <new>
+#include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include "causeway/base/console.h"
 #include "causeway/base/error.h"
 #include "causeway/cli/commands.h"
 
@@ -22,7 +23,7 @@ std::string suggestion(const std::string& name, const std::vector<std::string>& 
 
 // What is wrong with a command line that could not be parsed, with the nearest name where a command or option is
 // unknown.
-std::string usage_error(const CLI::App& program, const std::vector<std::string>& words, const CLI::ParseError& error) {
+Error usage_error(const CLI::App& program, const std::vector<std::string>& words, const CLI::ParseError& error) {
   const CLI::App* command = &program;
   std::string path = program.get_name(), what;
   for (const std::string& word : words) {
@@ -41,39 +42,84 @@ std::string usage_error(const CLI::App& program, const std::vector<std::string>&
       what = fmt::format("'{}' is not a command of {}.{}", word, path, suggestion(word, commands));
     }
   }
-  return fmt::format("error: {}\n  See {} --help.\n", what.empty() ? error.what() : what, path);
+  return Error(ErrorKind::kInvalidArgument, what.empty() ? error.what() : what, "",
+               fmt::format("See {} --help.", path));
+}
+
+constexpr int kFailure = 1, kUsage = 2, kFault = 3;
+
+// The program for people; with --json also an object on standard output, for the program that reads it.
+int report(const Error& error, std::string_view kind, int status, bool as_json) {
+  notice("{}: {}\n", status == kFault ? "internal error" : "error", error.what());
+  if (!as_json) return status;
+  const nlohmann::ordered_json json = {{"error",
+                                        {{"kind", kind},
+                                         {"message", error.message()},
+                                         {"where", error.where()},
+                                         {"hint", error.hint()},
+                                         {"status", status}}}};
+  output("{}\n", json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  return status;
+}
+
+int run(int argc, char** argv) {
+  CLI::App program("Causeway trains large language models on CPUs and GPUs, from recipes.", "causeway");
+  program.footer(
+      "Begin with:  causeway doctor\n"
+      "Then, on any text of your own:\n"
+      "  causeway data prepare book.txt --output data/book --validation-fraction 0.1\n"
+      "  causeway train shakespeare data.path=data/book name=book train.steps=100\n"
+      "  causeway generate runs/book --prompt \"Once\"\n"
+      "A recipe is a YAML file, or the name of one that the program brings along, such as shakespeare.");
+  program.require_subcommand(1);
+  program.set_version_flag("--version", CAUSEWAY_VERSION);
+  add_train_command(program);
+  add_generate_command(program);
+  add_data_command(program);
+  add_checkpoint_command(program);
+  add_doctor_command(program);
+  add_cache_command(program);
+  add_explain_command(program);
+  add_bench_command(program);
+  add_completion_command(program);
+  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  const bool as_json = std::find(words.begin(), words.end(), "--json") != words.end();
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) {  // --help and --version
+      std::ostringstream text;
+      program.exit(error, text, text);
+      write_output(text.str());
+      return 0;
+    }
+    return report(usage_error(program, words, error), "usage", kUsage, as_json);
+  } catch (const Error& error) {
+    return report(error, error_kind_name(error.kind()), kFailure, as_json);
+  } catch (const std::bad_alloc&) {
+    return report(Error(ErrorKind::kResource, "this machine's memory does not suffice", "",
+                        "Choose a smaller model, batch or input, or a machine with more memory."),
+                  error_kind_name(ErrorKind::kResource), kFailure, as_json);
+  } catch (const std::exception& error) {
+    return report(Error(ErrorKind::kUnsupported, error.what(), "",
+                        "This is a fault of the program; please report it with the command line."),
+                  "internal", kFault, as_json);
+  }
+  return command_status;
 }
 
 }  // namespace
 }  // namespace causeway
 
 int main(int argc, char** argv) {
-  CLI::App program("Causeway trains large language models on CPUs and GPUs, from recipes.", "causeway");
-  program.footer("Begin with:  causeway doctor\nThen:        causeway train recipes/shakespeare.yaml");
-  program.require_subcommand(1);
-  program.set_version_flag("--version", CAUSEWAY_VERSION);
-  causeway::add_train_command(program);
-  causeway::add_generate_command(program);
-  causeway::add_data_command(program);
-  causeway::add_checkpoint_command(program);
-  causeway::add_doctor_command(program);
-  causeway::add_cache_command(program);
-  causeway::add_explain_command(program);
-  causeway::add_bench_command(program);
-  causeway::add_completion_command(program);
+  causeway::prepare_standard_streams();
+  const int status = causeway::run(argc, argv);
   try {
-    program.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return program.exit(error);  // --help and --version
-    fmt::print(stderr, "{}", causeway::usage_error(program, std::vector<std::string>(argv + 1, argv + argc), error));
-    return 2;
+    causeway::flush_output();
   } catch (const causeway::Error& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return 1;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "internal error: {}\nThis is a fault of the program; please report it with the command line.\n",
-               error.what());
-    return 3;
+    // With an error of its own the command has said what matters.
+    if (status == 0) causeway::notice("error: {}\n", error.what());
+    return status == 0 ? 1 : status;
   }
-  return causeway::command_status;
+  return status;
 }

@@ -4,8 +4,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "causeway/base/console.h"
 #include "causeway/base/error.h"
 #include "causeway/cli/commands.h"
+#include "causeway/cli/recipe_argument.h"
 #include "causeway/train/trainer.h"
 
 namespace causeway {
@@ -20,7 +22,7 @@ struct Options {
 };
 
 void run(const Options& options) {
-  const Recipe recipe = load_recipe(options.recipe, options.overrides);
+  const Recipe recipe = load_recipe_argument(options.recipe, options.overrides);
   TrainOptions train_options;
   train_options.quiet = options.quiet;
   if (options.resume == "auto") {
@@ -38,23 +40,23 @@ void run(const Options& options) {
                                    {"interrupted", result.interrupted},
                                    {"skipped_steps", result.skipped_steps}};
     if (result.validation_loss) json["validation_loss"] = *result.validation_loss;
-    fmt::print("{}\n", json.dump());
+    output("{}\n", json.dump());
     return;
   }
   if (options.quiet) return;
   if (result.interrupted) {
     std::string again = "causeway train " + options.recipe;
     for (const std::string& text : options.overrides) again += " " + text;
-    fmt::print("stopped at step {} of {}; saved {}\nContinue with: {} --resume auto\n", result.step, recipe.train.steps,
-               result.checkpoint.string(), again);
+    output("stopped at step {} of {}; saved {}\nContinue with: {} --resume auto\n", result.step, recipe.train.steps,
+           result.checkpoint.string(), again);
     return;
   }
   if (result.checkpoint.empty()) {
-    fmt::print("nothing to do: the run is at step {} of {}\n", result.step, recipe.train.steps);
+    output("nothing to do: the run is at step {} of {}\n", result.step, recipe.train.steps);
     return;
   }
-  fmt::print("finished {} steps; saved {}\n", result.step, result.checkpoint.string());
-  if (result.validation_loss) fmt::print("validation loss: {:.4f} nats per token\n", *result.validation_loss);
+  output("finished {} steps; saved {}\n", result.step, result.checkpoint.string());
+  if (result.validation_loss) output("validation loss: {:.4f} nats per token\n", *result.validation_loss);
 }
 
 }  // namespace
@@ -62,7 +64,10 @@ void run(const Options& options) {
 void add_train_command(CLI::App& program) {
   auto options = std::make_shared<Options>();
   CLI::App* command = program.add_subcommand("train", "Train a model from a recipe");
-  command->add_option("recipe", options->recipe, "The recipe, a YAML file")->required();
+  command
+      ->add_option("recipe", options->recipe,
+                   "The recipe: a YAML file, or the name of one that the program brings along")
+      ->required();
   command->add_option("overrides", options->overrides, "Recipe keys to change, as key=value");
   command->add_option("--resume", options->resume, "auto: continue from the run's newest checkpoint, if it has one");
   command->add_flag("--json", options->json, "Print the result as JSON");

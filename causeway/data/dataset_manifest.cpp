@@ -4,17 +4,21 @@
 #include <nlohmann/json.hpp>
 
 #include "causeway/base/error.h"
+#include "causeway/base/json_document.h"
 
 namespace causeway {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;  // for what is written: its look-ups take time by the number of keys
 
 constexpr std::string_view kFormatName = "causeway-tokens";
 constexpr uint64_t kFormatVersion = 1;
 
+constexpr const char* kPrepareHint = "Prepare the dataset again with \"causeway data prepare\".";
+
 [[noreturn]] void fail(const std::string& what, const std::string& where) {
-  throw Error(ErrorKind::kCorrupt, what, where, "Prepare the dataset again with \"causeway data prepare\".");
+  throw Error(ErrorKind::kCorrupt, what, where, kPrepareHint);
 }
 
 // Typed access to one JSON object, with errors that name the key.
@@ -57,21 +61,15 @@ class Fields {
   const std::string& where_;
 };
 
-Json parse_json(std::string_view text, const std::string& where) {
-  try {
-    return Json::parse(text);
-  } catch (const Json::exception& error) {
-    fail(fmt::format("the description is not JSON: {}", error.what()), where);
-  }
+// A path need not be UTF-8; bytes that are not are replaced.
+std::string dump(const OrderedJson& json, int indent) {
+  return json.dump(indent, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
-// A path need not be UTF-8; bytes that are not are replaced.
-std::string dump(const Json& json, int indent) { return json.dump(indent, ' ', false, Json::error_handler_t::replace); }
-
-Json tokenizer_to_json(const TokenizerIdentity& tokenizer) {
-  Json json = {{"name", tokenizer.name},
-               {"fingerprint", tokenizer.fingerprint},
-               {"vocabulary_size", static_cast<uint64_t>(tokenizer.vocabulary_size)}};
+OrderedJson tokenizer_to_json(const TokenizerIdentity& tokenizer) {
+  OrderedJson json = {{"name", tokenizer.name},
+                      {"fingerprint", tokenizer.fingerprint},
+                      {"vocabulary_size", static_cast<uint64_t>(tokenizer.vocabulary_size)}};
   if (tokenizer.end_of_text) json["end_of_text"] = static_cast<uint64_t>(*tokenizer.end_of_text);
   return json;
 }
@@ -89,8 +87,8 @@ TokenizerIdentity tokenizer_from_json(const Json& json, const std::string& where
   return tokenizer;
 }
 
-Json sources_to_json(const std::vector<SourceFile>& sources) {
-  Json list = Json::array();
+OrderedJson sources_to_json(const std::vector<SourceFile>& sources) {
+  OrderedJson list = OrderedJson::array();
   for (const SourceFile& source : sources) {
     list.push_back({{"path", source.path}, {"bytes", source.bytes}, {"hash", source.hash}});
   }
@@ -135,17 +133,17 @@ std::string print_shard_metadata(const ShardMetadata& metadata) {
 }
 
 ShardMetadata parse_shard_metadata(std::string_view text, const std::string& where) {
-  const Json json = parse_json(text, where);
+  const Json json = parse_json(text, {.name = "the description", .where = where, .hint = kPrepareHint});
   const Fields fields(json, "the shard's description", where);
   return {tokenizer_from_json(fields.at("tokenizer"), where), sources_from_json(fields.list("sources"), where)};
 }
 
 std::string print_manifest(const DatasetManifest& manifest) {
-  Json json = {{"format", kFormatName}, {"version", kFormatVersion}};
+  OrderedJson json = {{"format", kFormatName}, {"version", kFormatVersion}};
   json["tokenizer"] = tokenizer_to_json(manifest.tokenizer);
-  json["splits"] = Json::object();
+  json["splits"] = OrderedJson::object();
   for (const auto& [name, split] : manifest.splits) {
-    Json shards = Json::array();
+    OrderedJson shards = OrderedJson::array();
     for (const ShardEntry& shard : split.shards) {
       shards.push_back({{"file", shard.file}, {"tokens", shard.tokens}, {"hash", shard.hash}});
     }
@@ -156,7 +154,7 @@ std::string print_manifest(const DatasetManifest& manifest) {
 }
 
 DatasetManifest parse_manifest(std::string_view text, const std::string& where) {
-  const Json json = parse_json(text, where);
+  const Json json = parse_json(text, {.name = "the description", .where = where, .hint = kPrepareHint});
   const Fields fields(json, "the dataset's description", where);
   if (fields.text("format") != kFormatName) {
     fail(fmt::format("the format is \"{}\", not \"{}\"", fields.text("format"), kFormatName), where);

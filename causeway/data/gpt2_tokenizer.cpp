@@ -10,6 +10,7 @@
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
 #include "causeway/base/hash.h"
+#include "causeway/base/json_document.h"
 #include "causeway/base/utf8.h"
 #include "causeway/data/byte_pair_merges.h"
 #include "causeway/data/gpt2_scanner.h"
@@ -19,6 +20,7 @@ namespace causeway {
 namespace {
 
 constexpr std::string_view kEndOfText = "<|endoftext|>";
+constexpr const char* kVocabularyHint = "Fetch the vocabulary again, or use the files it was published with.";
 
 // GPT-2's files write byte b as this character: itself where it is visible Latin-1, else the next one from U+0100 on.
 std::array<uint32_t, 256> make_byte_characters() {
@@ -94,7 +96,7 @@ std::filesystem::path find_file(const std::filesystem::path& directory, std::str
 }
 
 [[noreturn]] void fail_vocabulary(const std::string& what, const std::string& where) {
-  throw Error(ErrorKind::kCorrupt, what, where, "Fetch the vocabulary again, or use the files it was published with.");
+  throw Error(ErrorKind::kCorrupt, what, where, kVocabularyHint);
 }
 
 }  // namespace
@@ -117,12 +119,8 @@ struct Gpt2Tokenizer::State {
 };
 
 void Gpt2Tokenizer::State::read_vocabulary(const std::string& where) {
-  nlohmann::json json;
-  try {
-    json = nlohmann::json::parse(vocabulary_json);
-  } catch (const nlohmann::json::exception& error) {
-    fail_vocabulary(fmt::format("the vocabulary is not JSON: {}", error.what()), where);
-  }
+  const nlohmann::json json =
+      parse_json(vocabulary_json, {.name = "the vocabulary", .where = where, .hint = kVocabularyHint});
   if (!json.is_object() || json.empty()) fail_vocabulary("the vocabulary is not a JSON object of token to id", where);
   tokens.resize(json.size());
   std::vector<bool> seen(json.size(), false);
@@ -228,7 +226,8 @@ Gpt2Tokenizer::~Gpt2Tokenizer() = default;
 Gpt2Tokenizer Gpt2Tokenizer::load(const std::filesystem::path& directory) {
   const std::filesystem::path vocabulary = find_file(directory, "vocab.json", "encoder.json");
   const std::filesystem::path merges = find_file(directory, "merges.txt", "vocab.bpe");
-  return parse(read_text_file(vocabulary), read_text_file(merges), vocabulary.string(), merges.string());
+  return parse(read_text_file(vocabulary, kMostJsonBytes), read_text_file(merges, kMostJsonBytes), vocabulary.string(),
+               merges.string());
 }
 
 Gpt2Tokenizer Gpt2Tokenizer::parse(std::string vocabulary_json, std::string merges_text,

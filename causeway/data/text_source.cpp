@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "causeway/base/error.h"
+#include "causeway/base/json_document.h"
 
 namespace causeway {
 namespace {
@@ -104,13 +105,9 @@ std::optional<RawDocument> TextFileReader::next() {
 
 std::string parse_json_line(const RawDocument& document, const std::string& key, const std::filesystem::path& path) {
   const std::string where = fmt::format("{}, line {}", path.string(), document.line);
-  nlohmann::json json;
-  try {
-    json = nlohmann::json::parse(document.bytes);
-  } catch (const nlohmann::json::exception& error) {
-    throw Error(ErrorKind::kCorrupt, fmt::format("the line is not JSON: {}", error.what()), where,
-                "Each line must be one JSON object.");
-  }
+  const nlohmann::json json = parse_json(
+      document.bytes,
+      {.name = "the line", .where = where, .hint = "Each line must be one JSON object.", .is_one_line = true});
   if (!json.is_object()) {
     throw Error(ErrorKind::kCorrupt, fmt::format("the line is a JSON {}, not an object", json.type_name()), where,
                 fmt::format("Each line must be one JSON object with the text under \"{}\".", key));

@@ -1,7 +1,5 @@
 #include "causeway/device/open_device.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <functional>
@@ -10,6 +8,7 @@
 #include "causeway/base/log.h"
 #include "causeway/base/thread_pool.h"
 #include "causeway/device/cpu/cpu_device.h"
+#include "causeway/device/cpu/host_memory.h"
 #include "causeway/device/cpu/host_target.h"
 #include "causeway/device/emulator/emulator_device.h"
 
@@ -109,9 +108,9 @@ DeviceDescription describe_processor() {
   description.product = host_processor_name();
   description.architecture = host_target().text();
   description.parallel_units = available_processors();
-  const int64_t page = ::sysconf(_SC_PAGE_SIZE);
-  description.memory_total = ::sysconf(_SC_PHYS_PAGES) * page;
-  description.memory_free = ::sysconf(_SC_AVPHYS_PAGES) * page;
+  const HostMemory memory = host_memory();
+  description.memory_total = memory.total_bytes;
+  description.memory_free = memory.available_bytes;
   description.found = description.usable = true;
   return description;
 }

@@ -17,17 +17,20 @@ struct SymbolTable {
   std::deque<std::string> names;
 };
 
+// Products of sums grow with every factor; no tensor's size has nearly as many.
+constexpr size_t kMostTerms = 1024;
+
 [[noreturn]] void throw_overflow() { throw Error(ErrorKind::kInvalidArgument, "a size does not fit in 64 bits"); }
 
 int64_t checked_sum(int64_t a, int64_t b) {
   int64_t result = 0;
-  if (__builtin_add_overflow(a, b, &result)) throw_overflow();
+  if (__builtin_add_overflow(a, b, &result) || result == INT64_MIN) throw_overflow();
   return result;
 }
 
 int64_t checked_product(int64_t a, int64_t b) {
   int64_t result = 0;
-  if (__builtin_mul_overflow(a, b, &result)) throw_overflow();
+  if (__builtin_mul_overflow(a, b, &result) || result == INT64_MIN) throw_overflow();
   return result;
 }
 
@@ -76,6 +79,8 @@ void Dim::add_term(const std::vector<int32_t>& symbols, int64_t coefficient) {
     position->coefficient = checked_sum(position->coefficient, coefficient);
     if (position->coefficient == 0) terms_.erase(position);
   } else {
+    if (terms_.size() == kMostTerms)
+      throw Error(ErrorKind::kInvalidArgument, fmt::format("a size is a sum of more than {} products", kMostTerms));
     terms_.insert(position, Term{symbols, coefficient});
   }
 }
@@ -192,8 +197,9 @@ Dim Dim::parse(const std::string& text) {
       if (position < text.size() && std::isdigit(static_cast<unsigned char>(text[position]))) {
         int64_t value = 0;
         while (position < text.size() && std::isdigit(static_cast<unsigned char>(text[position]))) {
-          if (value > (INT64_MAX - 9) / 10) fail("a number is too large");
-          value = value * 10 + (text[position++] - '0');
+          if (__builtin_mul_overflow(value, 10, &value) ||
+              __builtin_add_overflow(value, text[position++] - '0', &value))
+            fail("a number is too large");
         }
         product *= Dim(value);
       } else {

@@ -1,6 +1,7 @@
 // Tensor dimensions: integers, or polynomials with integer coefficients over named symbols (batch, sequence length),
 // so that one compiled program serves every length. Divisibility is part of the type: a symbol declared as a multiple
-// of 64 is 64 times another symbol. Arithmetic that leaves 64 bits throws Error(kInvalidArgument).
+// of 64 is 64 times another symbol. Arithmetic that leaves 64 bits throws Error(kInvalidArgument); -2^63, which has no
+// positive counterpart, counts as outside.
 #pragma once
 
 #include <cstdint>

@@ -17,6 +17,34 @@ void require(bool condition, const std::string& key, const std::string& what, co
   if (!condition) throw Error(ErrorKind::kInvalidArgument, what, "model." + key, hint);
 }
 
+struct SizeBound {
+  const char* key;
+  int64_t ModelConfig::* size;
+  int64_t least;
+  int64_t most;
+};
+
+constexpr SizeBound kSizeBounds[] = {
+    {"vocabulary_size", &ModelConfig::vocabulary_size, 2, int64_t{1} << 24},
+    {"layers", &ModelConfig::layers, 1, 1024},
+    {"width", &ModelConfig::width, 1, int64_t{1} << 20},
+    {"heads", &ModelConfig::heads, 1, int64_t{1} << 16},
+    {"kv_heads", &ModelConfig::kv_heads, 0, int64_t{1} << 16},
+    {"head_dim", &ModelConfig::head_dim, 0, 512},
+    {"ffn_width", &ModelConfig::ffn_width, 0, int64_t{1} << 22},
+    {"max_sequence_length", &ModelConfig::max_sequence_length, 1, int64_t{1} << 24},
+    {"sliding_window", &ModelConfig::sliding_window, 0, int64_t{1} << 24},
+};
+
+// Before anything is computed from the sizes.
+void check_size(const ModelConfig& config, const SizeBound& bound) {
+  const int64_t value = config.*bound.size;
+  require(value >= bound.least, bound.key,
+          bound.least == 0 ? "must not be negative" : fmt::format("must be at least {}", bound.least));
+  require(value <= bound.most, bound.key,
+          fmt::format("{} is more than {}, the largest that can be built", value, bound.most));
+}
+
 bool is_llama_like(ModelFamily family) { return family == ModelFamily::kLlama || family == ModelFamily::kMistral; }
 
 // The divisors of `width` nearest to `heads`, as a suggestion.
@@ -33,15 +61,34 @@ std::string possible_heads(int64_t width, int64_t heads) {
   return fmt::format("{} or {} heads would divide it.", below, above);
 }
 
+[[noreturn]] void fail_kind(const char* key) {
+  throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' has an unexpected kind of value", key), "config.json");
+}
+
+void read(const Json& json, const char* key, int64_t& value) {
+  // Not by conversion: of a fraction, or of a number beyond 64 bits, it would make another number.
+  if (!json.is_number_integer()) fail_kind(key);
+  if (json.is_number_unsigned() && json.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) fail_kind(key);
+  value = json.get<int64_t>();
+}
+void read(const Json& json, const char* key, double& value) {
+  if (!json.is_number()) fail_kind(key);
+  value = json.get<double>();
+}
+void read(const Json& json, const char* key, bool& value) {
+  if (!json.is_boolean()) fail_kind(key);
+  value = json.get<bool>();
+}
+void read(const Json& json, const char* key, std::string& value) {
+  if (!json.is_string()) fail_kind(key);
+  value = json.get<std::string>();
+}
+
 template <class T>
 T get(const Json& json, const char* key, T fallback) {
   const auto entry = json.find(key);
-  if (entry == json.end() || entry->is_null()) return fallback;
-  try {
-    return entry->get<T>();
-  } catch (const Json::exception&) {
-    throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' has an unexpected kind of value", key), "config.json");
-  }
+  if (entry != json.end() && !entry->is_null()) read(*entry, key, fallback);
+  return fallback;
 }
 
 template <class T>
@@ -75,11 +122,7 @@ ModelFamily parse_model_family(std::string_view name) {
 
 ModelConfig ModelConfig::resolved() const {
   ModelConfig c = *this;
-  require(c.vocabulary_size >= 2, "vocabulary_size", "must be at least 2");
-  require(c.layers >= 1, "layers", "must be at least 1");
-  require(c.width >= 1, "width", "must be at least 1");
-  require(c.heads >= 1, "heads", "must be at least 1");
-  require(c.max_sequence_length >= 1, "max_sequence_length", "must be at least 1");
+  for (const SizeBound& bound : kSizeBounds) check_size(c, bound);
   require(c.norm_epsilon > 0, "norm_epsilon", "must be above 0");
   require(c.dropout >= 0 && c.dropout < 1, "dropout", "must be at least 0 and below 1");
   require(c.initializer_range > 0, "initializer_range", "must be above 0");
@@ -98,8 +141,6 @@ ModelConfig ModelConfig::resolved() const {
           fmt::format("{} key heads do not divide {} query heads", c.kv_heads, c.heads));
   require(llama || c.kv_heads == c.heads, "kv_heads", "grouped queries belong to llama and mistral");
   if (c.ffn_width == 0) c.ffn_width = llama ? (8 * c.width / 3 + 63) / 64 * 64 : 4 * c.width;
-  require(c.ffn_width >= 1, "ffn_width", "must be at least 1");
-  require(c.sliding_window >= 0, "sliding_window", "must not be negative");
   require(c.sliding_window == 0 || c.family == ModelFamily::kMistral, "sliding_window", "belongs to mistral");
   require(c.rope_theta > 0, "rope_theta", "must be above 0");
   require(c.alibi_bias_max > 0, "alibi_bias_max", "must be above 0");
@@ -172,6 +213,7 @@ ModelConfig from_hugging_face(const Json& json) {
     c.family = ModelFamily::kGpt2;
     expect_value(json, "activation_function", "gelu_new");
     expect_value(json, "scale_attn_by_inverse_layer_idx", false);
+    expect_value(json, "tie_word_embeddings", true);
     c.width = need<int64_t>(json, "n_embd");
     c.layers = need<int64_t>(json, "n_layer");
     c.heads = need<int64_t>(json, "n_head");
@@ -203,6 +245,7 @@ ModelConfig from_hugging_face(const Json& json) {
   } else if (type == "mpt") {
     c.family = ModelFamily::kMpt;
     expect_value(json, "no_bias", true);
+    expect_value(json, "tie_word_embeddings", true);
     c.width = need<int64_t>(json, "d_model");
     c.layers = need<int64_t>(json, "n_layers");
     c.heads = need<int64_t>(json, "n_heads");

@@ -37,7 +37,8 @@ struct ModelConfig {
   double initializer_range = 0.02;  // standard deviation of initial weights
 
   // Fills in the fields given as 0 and checks everything. Throws Error(kInvalidArgument) naming the field as it stands
-  // in a recipe ("model.heads") and what would be possible.
+  // in a recipe ("model.heads") and what would be possible. Every size has an upper bound, far above any model's, so
+  // that the numbers of parameters, their bytes and those of a step's activations fit into 64 bits.
   ModelConfig resolved() const;
 
   int64_t group_size() const { return heads / kv_heads; }

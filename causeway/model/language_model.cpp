@@ -6,11 +6,29 @@
 #include "causeway/base/error.h"
 #include "causeway/model/families.h"
 #include "causeway/tensor/ops.h"
+#include "causeway/tensor/runtime.h"
 
 namespace causeway {
+namespace {
+
+// Before anything is allocated: a processor's memory is promised in any amount, and the kernel ends the program when
+// it is used.
+void require_memory(const ModelConfig& config) {
+  const Device& device = Runtime::current().device();
+  const int64_t bytes = parameter_count(config) * static_cast<int64_t>(size_bytes(DType::kF32));
+  if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
+  constexpr double kGibibyte = 1 << 30;
+  throw Error(ErrorKind::kResource,
+              fmt::format("the weights need {:.1f} GiB, and {} has {:.1f} GiB", static_cast<double>(bytes) / kGibibyte,
+                          device.name(), static_cast<double>(device.memory_limit()) / kGibibyte),
+              "model", "Choose a smaller model, or a device with more memory.");
+}
+
+}  // namespace
 
 std::unique_ptr<LanguageModel> LanguageModel::create(const ModelConfig& config, std::optional<uint64_t> seed) {
   CAUSEWAY_CHECK(config == config.resolved());
+  require_memory(config);
   std::optional<InitialValues> values;
   if (seed) values.emplace(*seed);
   InitialValues* given = values ? &*values : nullptr;

@@ -33,7 +33,7 @@ class LanguageModel {
   // `config` is resolved. Parameters are allocated on the current device and initialised from `seed`: normal with
   // standard deviation initializer_range, the projections into the residual stream divided by sqrt(2 x layers), norms
   // 1, biases 0. The same seed gives the same bits on every device. Without a seed the contents are undefined, to be
-  // loaded.
+  // loaded. Throws Error(kResource) before anything is allocated when the device's memory cannot hold them.
   static std::unique_ptr<LanguageModel> create(const ModelConfig& config, std::optional<uint64_t> seed);
 
   const ModelConfig& config() const { return config_; }

@@ -16,7 +16,8 @@ AppendLog::AppendLog(std::filesystem::path path, WarningSink warn) : path_(std::
   std::error_code failure;
   if (path_.has_parent_path()) std::filesystem::create_directories(path_.parent_path(), failure);
   do {
-    descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    // Not blocking: a FIFO without a reader would hold training up.
+    descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC, 0644);
   } while (descriptor_ < 0 && errno == EINTR);
   if (descriptor_ < 0) disable(std::strerror(errno));
 }

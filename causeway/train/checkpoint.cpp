@@ -127,7 +127,7 @@ struct OpenCheckpoint {
 
 CheckpointManifest read_manifest(const fs::path& directory) {
   const fs::path path = directory / kManifestName;
-  return parse_manifest(read_text_file(path), path);
+  return parse_manifest(read_text_file(path, kMostManifestBytes), path);
 }
 
 // Opens one tensor file and checks its length and header.

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "causeway/base/error.h"
+#include "causeway/base/json_document.h"
 #include "causeway/train/safetensors.h"
 
 namespace causeway {
@@ -248,7 +249,13 @@ CheckpointManifest parse_manifest(std::string_view text, const std::filesystem::
                       text.ends_with(kHashSuffix) &&
                       parse_hash(text.substr(body_size + kHashPrefix.size(), kHashDigits)) == hash_text(body);
 
-  const json root = json::parse(text, nullptr, false);
+  json root;
+  std::optional<Error> unreadable;
+  try {
+    root = parse_json(text, {.name = "the manifest", .where = path.string()});
+  } catch (const Error& error) {
+    unreadable = error;
+  }
   const bool is_manifest = root.is_object() && root.contains("format") && root["format"] == kFormatName;
   // A newer format may hash itself in another way, so its version is looked at even when the hash does not hold.
   if (is_manifest && root.contains("version") && root["version"].is_number_unsigned() &&
@@ -260,6 +267,7 @@ CheckpointManifest parse_manifest(std::string_view text, const std::filesystem::
                 path.string(), "Use the newer program that wrote it.");
   }
   if (!intact) throw Error(ErrorKind::kCorrupt, "the manifest does not match its own hash", path.string());
+  if (unreadable) throw Error(*unreadable);
   if (!is_manifest) throw Error(ErrorKind::kCorrupt, "this is not the manifest of a checkpoint", path.string());
 
   const Fields fields(root, "the manifest", path);

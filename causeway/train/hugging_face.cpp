@@ -5,6 +5,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
+#include "causeway/base/json_document.h"
 
 namespace causeway {
 namespace {
@@ -64,8 +65,8 @@ void load_parameter(const Parameter& parameter, const SafetensorsModel& weights,
 
 ModelConfig read_hugging_face_config(const std::filesystem::path& directory) {
   const std::filesystem::path path = directory / "config.json";
-  const nlohmann::json json = nlohmann::json::parse(read_text_file(path), nullptr, false);
-  if (json.is_discarded()) throw Error(ErrorKind::kInvalidArgument, "is not readable as JSON", path.string());
+  const nlohmann::json json = read_json_file(
+      path, {.name = "the configuration", .hint = "Fetch config.json again.", .kind = ErrorKind::kInvalidArgument});
   try {
     return from_hugging_face(json);
   } catch (const Error& error) {

@@ -5,12 +5,18 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
+#include "causeway/base/json_document.h"
 
 namespace causeway {
 namespace {
 
 std::optional<int64_t> step_of(std::string_view line) {
-  const nlohmann::json record = nlohmann::json::parse(line, nullptr, false);
+  nlohmann::json record;
+  try {
+    record = parse_json(line, {});
+  } catch (const Error&) {
+    return std::nullopt;
+  }
   if (!record.is_object()) return std::nullopt;
   const auto step = record.find("step");
   if (step == record.end() || !step->is_number_integer()) return std::nullopt;
@@ -34,6 +40,7 @@ size_t kept_bytes(std::string_view text, int64_t resumed_step) {
 // Why the file could not be cut, or nothing.
 std::optional<std::string> cut_after(const std::filesystem::path& path, int64_t resumed_step) {
   try {
+    if (!std::filesystem::is_regular_file(path)) return std::nullopt;  // /dev/null has no records to cut
     size_t keep = 0;
     {
       const MappedFile file(path);

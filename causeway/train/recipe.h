@@ -1,5 +1,6 @@
-// A recipe: everything that determines a run, read from YAML. Strict: an unknown key or a value of the wrong kind is an
-// error that names the file, the key and the nearest valid name.
+// A recipe: everything that determines a run, read from YAML. Strict: an unknown key, a value of the wrong kind or one
+// without effect is an error that names the file or the override, the key and the nearest valid name. Sizes are bounded
+// here, so that products of them fit into 64 bits.
 #pragma once
 
 #include <cstdint>
@@ -79,6 +80,8 @@ struct Recipe {
 // Throws Error(kNotFound, kInvalidArgument).
 Recipe load_recipe(const std::filesystem::path& path, const std::vector<std::string>& overrides);
 Recipe parse_recipe(const std::string& yaml, const std::string& where, const std::vector<std::string>& overrides);
+// A recipe that a run saved. It may hold values without effect, which a user's recipe may not.
+Recipe parse_saved_recipe(const std::string& yaml, const std::string& where);
 
 // The complete recipe as YAML: reading it back gives the same recipe.
 std::string recipe_text(const Recipe& recipe);
@@ -88,6 +91,7 @@ struct RecipeKey {
   std::string key;
   std::string default_value;
   std::string meaning;
+  std::vector<std::string> choices;  // the values there are, where they can be listed
 };
 std::vector<RecipeKey> recipe_keys();
 

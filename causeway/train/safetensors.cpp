@@ -4,9 +4,9 @@
 #include <bit>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "causeway/base/error.h"
+#include "causeway/base/json_document.h"
 #include "causeway/train/box.h"
 
 namespace causeway {
@@ -16,6 +16,8 @@ static_assert(std::endian::native == std::endian::little, "tensor bytes are stor
 
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
 constexpr const char* kMetadataKey = "__metadata__";
+constexpr const char* kDamagedHint =
+    "The file is damaged, incomplete or not a safetensors file: fetch or write it again.";
 
 struct StoredType {
   std::string_view name;
@@ -39,27 +41,7 @@ const StoredType* find_stored_type(std::string_view name) {
 }
 
 [[noreturn]] void fail_corrupt(const std::filesystem::path& path, const std::string& what) {
-  throw Error(ErrorKind::kCorrupt, what, path.string(),
-              "The file is damaged, incomplete or not a safetensors file: fetch or write it again.");
-}
-
-// Parses the header text, refusing keys that occur twice (the parser alone would keep the last) and deep nesting.
-nlohmann::json parse_header_text(std::string_view text, const std::filesystem::path& path) {
-  std::vector<std::set<std::string>> keys;
-  const auto watch = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
-    using Event = nlohmann::json::parse_event_t;
-    if (depth > 3) fail_corrupt(path, "the header is nested too deeply");
-    if (event == Event::object_start) keys.emplace_back();
-    if (event == Event::object_end) keys.pop_back();
-    if (event == Event::key && !keys.back().insert(parsed.get<std::string>()).second)
-      fail_corrupt(path, fmt::format("the header has the key '{}' twice", parsed.get<std::string>()));
-    return true;
-  };
-  try {
-    return nlohmann::json::parse(text, watch);
-  } catch (const nlohmann::json::exception& error) {
-    fail_corrupt(path, fmt::format("the header is not valid JSON: {}", error.what()));
-  }
+  throw Error(ErrorKind::kCorrupt, what, path.string(), kDamagedHint);
 }
 
 uint64_t unsigned_value(const nlohmann::json& value, const std::filesystem::path& path, const std::string& tensor,
@@ -130,15 +112,6 @@ uint64_t spec_bytes(const NamedTensorSpec& spec) {
   return *bytes;
 }
 
-nlohmann::json read_index(const std::filesystem::path& path) {
-  try {
-    return nlohmann::json::parse(read_text_file(path));
-  } catch (const nlohmann::json::exception& error) {
-    throw Error(ErrorKind::kCorrupt, fmt::format("the index is not valid JSON: {}", error.what()), path.string(),
-                "Fetch or write the index again.");
-  }
-}
-
 }  // namespace
 
 std::string_view safetensors_dtype_name(DType dtype) {
@@ -168,7 +141,9 @@ SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file, cons
   SafetensorsHeader header;
   header.data_begin = 8 + header_bytes;
   const uint64_t data_bytes = file.size() - header.data_begin;
-  const nlohmann::json json = parse_header_text(text, path);
+  const nlohmann::json json = parse_json(
+      text,
+      {.name = "the header", .where = path.string(), .hint = kDamagedHint, .most_depth = 3, .keys_may_repeat = false});
   for (const auto& [name, value] : json.items()) {
     if (name != kMetadataKey) {
       header.tensors.emplace(name, parse_entry(name, value, data_bytes, path));
@@ -245,7 +220,7 @@ SafetensorsModel::SafetensorsModel(const std::filesystem::path& path) : path_(pa
     return;
   }
 
-  const nlohmann::json index = read_index(path_);
+  const nlohmann::json index = read_json_file(path_, {.name = "the index", .hint = "Fetch or write the index again."});
   const auto fail = [&](const std::string& what) {
     throw Error(ErrorKind::kCorrupt, what, path_.string(), "Fetch or write the index again.");
   };

@@ -1,5 +1,6 @@
 #include "causeway/train/schedule.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <string>
@@ -15,6 +16,15 @@ constexpr ScheduleKind kKinds[] = {ScheduleKind::kConstant, ScheduleKind::kLinea
 
 [[noreturn]] void fail(const char* field, const std::string& what, const std::string& hint) {
   throw Error(ErrorKind::kInvalidArgument, what, std::string("schedule.") + field, hint);
+}
+
+// What suits a run and fits into it: a tenth.
+int64_t fitting_warmup(int64_t total_steps) { return total_steps / 10; }
+int64_t fitting_decay(int64_t total_steps) { return std::max<int64_t>(1, total_steps / 10); }
+
+std::string longer_or_shorter(int64_t total_steps) {
+  return fmt::format("Train longer, or set schedule.warmup_steps={} and schedule.decay_steps={} as well.",
+                     fitting_warmup(total_steps), fitting_decay(total_steps));
 }
 
 }  // namespace
@@ -61,7 +71,9 @@ Schedule::Schedule(const ScheduleConfig& config) : config_(config) {
   if (config.warmup_steps > config.total_steps) {
     fail("warmup_steps",
          fmt::format("a warm-up of {} steps does not fit the run's {}", config.warmup_steps, config.total_steps),
-         "Shorten the warm-up or train longer.");
+         config.kind == ScheduleKind::kWsd ? longer_or_shorter(config.total_steps)
+                                           : fmt::format("Train longer, or set schedule.warmup_steps={} as well.",
+                                                         fitting_warmup(config.total_steps)));
   }
   if (!(config.final_factor >= 0 && config.final_factor <= 1)) {
     fail("final_factor", fmt::format("{} is not a fraction of the peak learning rate", config.final_factor),
@@ -76,7 +88,7 @@ Schedule::Schedule(const ScheduleConfig& config) : config_(config) {
     fail("decay_steps",
          fmt::format("a warm-up of {} and a decay of {} steps do not fit the run's {}", config.warmup_steps,
                      config.decay_steps, config.total_steps),
-         "Shorten the warm-up or the decay, or train longer.");
+         longer_or_shorter(config.total_steps));
   }
 }
 

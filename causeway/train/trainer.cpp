@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "causeway/base/console.h"
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
 #include "causeway/data/batch_loader.h"
@@ -54,7 +55,7 @@ class Trainer {
         schedule_(recipe.schedule) {
     open_validation();
     prepare_run_directory();
-    require_memory_for_weights();
+    require_memory_for_weights(recipe.model, recipe.micro_batches());
     model_ = LanguageModel::create(recipe.model, static_cast<uint64_t>(recipe.train.seed));
     step_ = std::make_unique<TrainingStep>(*model_, recipe_);
     if (resume_from_) {
@@ -153,7 +154,7 @@ class Trainer {
         result.checkpoint = save();
         if (request == SignalRequest::kSave && !options_.quiet) {
           if (progress) progress->clear();
-          fmt::print(stderr, "saved {}\n", result.checkpoint.string());
+          notice("saved {}\n", result.checkpoint.string());
         }
       }
       if (request == SignalRequest::kStop && !last) {
@@ -202,7 +203,7 @@ class Trainer {
   // The position in the data counts samples, whose text follows from the seed and the sequence length.
   void require_same_samples(const CheckpointReader& checkpoint) const {
     const Recipe before =
-        parse_recipe(checkpoint.state().trainer.value("recipe", std::string()), "recipe of the checkpoint", {});
+        parse_saved_recipe(checkpoint.state().trainer.value("recipe", std::string()), "recipe of the checkpoint");
     for (const auto& [key, was, is] :
          {std::tuple{"data.sequence_length", before.data.sequence_length, recipe_.data.sequence_length},
           {"train.seed", before.train.seed, recipe_.train.seed}})
@@ -223,18 +224,6 @@ class Trainer {
     options.ignore_targets_across_documents = recipe_.data.document_mask;
     options.first_sample = position_.data_cursor;
     return options;
-  }
-
-  // Before anything is allocated that would not fit in the end.
-  void require_memory_for_weights() const {
-    const Device& device = Runtime::current().device();
-    const int64_t copies = recipe_.micro_batches() > 1 ? 4 : 3;  // weights, two moments, sums over micro-batches
-    const int64_t bytes = parameter_count(recipe_.model) * static_cast<int64_t>(sizeof(float)) * copies;
-    if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
-    throw Error(ErrorKind::kResource,
-                fmt::format("weights and optimizer need {}, and {} has {}", format_bytes(static_cast<uint64_t>(bytes)),
-                            device.name(), format_bytes(static_cast<uint64_t>(device.memory_limit()))),
-                recipe_.name, "Train a smaller model, or on a device with more memory.");
   }
 
   void require_memory(const StepCost& cost) {
@@ -259,16 +248,15 @@ class Trainer {
     const StepCost cost = step_->cost();
     require_memory(cost);
     if (options_.quiet) return;
-    fmt::print(stderr, "{}: {} parameters, {} tokens of training text, {:.3g} GFLOP a step\n", recipe_.name,
-               format_count(static_cast<double>(parameter_count(recipe_.model))),
-               format_count(static_cast<double>(dataset_.token_count())), cost.flops.total() / 1e9);
-    fmt::print(stderr, "memory: {} weights, {} optimizer, {} activations and workspace; {} in all\n",
-               format_bytes(static_cast<uint64_t>(cost.parameter_bytes)),
-               format_bytes(static_cast<uint64_t>(cost.optimizer_bytes)),
-               format_bytes(static_cast<uint64_t>(cost.arena_bytes)),
-               format_bytes(static_cast<uint64_t>(cost.total_bytes())));
-    if (resume_from_)
-      fmt::print(stderr, "resuming from {} at step {}\n", resume_from_->directory.string(), position_.step);
+    notice("{}: {} parameters, {} tokens of training text, {:.3g} GFLOP a step\n", recipe_.name,
+           format_count(static_cast<double>(parameter_count(recipe_.model))),
+           format_count(static_cast<double>(dataset_.token_count())), cost.flops.total() / 1e9);
+    notice("memory: {} weights, {} optimizer, {} activations and workspace; {} in all\n",
+           format_bytes(static_cast<uint64_t>(cost.parameter_bytes)),
+           format_bytes(static_cast<uint64_t>(cost.optimizer_bytes)),
+           format_bytes(static_cast<uint64_t>(cost.arena_bytes)),
+           format_bytes(static_cast<uint64_t>(cost.total_bytes())));
+    if (resume_from_) notice("resuming from {} at step {}\n", resume_from_->directory.string(), position_.step);
   }
 
   std::optional<double> evaluate(MetricsLog& metrics, std::optional<TensorboardLog>& tensorboard) {
@@ -281,8 +269,8 @@ class Trainer {
       tensorboard->write_scalars(position_.step, scalars);
     }
     if (!options_.quiet)
-      fmt::print(stderr, "step {}: validation loss {:.4f} nats per token ({} targets)\n", position_.step, result.loss,
-                 result.targets);
+      notice("step {}: validation loss {:.4f} nats per token ({} targets)\n", position_.step, result.loss,
+             result.targets);
     return result.loss;
   }
 
@@ -296,8 +284,8 @@ class Trainer {
     sampling.seed = static_cast<uint64_t>(recipe_.train.seed);
     const std::vector<int32_t> prompt = tokenizer_->encode(recipe_.sampling.prompt);
     if (prompt.empty()) return;
-    fmt::print(stderr, "--- sample at step {} ---\n{}{}\n---\n", position_.step, recipe_.sampling.prompt,
-               tokenizer_->decode(generator_->generate(prompt, sampling)));
+    notice("--- sample at step {} ---\n{}{}\n---\n", position_.step, recipe_.sampling.prompt,
+           tokenizer_->decode(generator_->generate(prompt, sampling)));
   }
 
   std::filesystem::path save() {
@@ -313,7 +301,7 @@ class Trainer {
       what += fmt::format("; the first value that is not finite is made by {} of {}{}", first->op, first->type,
                           first->scope.empty() ? "" : " in " + first->scope);
     if (recipe_.train.on_non_finite == "skip") {
-      fmt::print(stderr, "{}; the step was skipped\n", what);
+      notice("{}; the step was skipped\n", what);
       return;
     }
     throw Error(
@@ -341,6 +329,9 @@ class Trainer {
 }  // namespace
 
 TrainResult train(const Recipe& recipe, const TrainOptions& options) {
+  if (recipe.data.path.empty())
+    throw Error(ErrorKind::kInvalidArgument, "names no data to train on", "data.path",
+                "Make a dataset with \"causeway data prepare TEXT --output DIRECTORY\", and set data.path=DIRECTORY.");
   Runtime::use_device(recipe.device);
   return Trainer(recipe, options).run();
 }

@@ -3,6 +3,7 @@
 #include "causeway/base/error.h"
 #include "causeway/tensor/ops.h"
 #include "causeway/tensor/runtime.h"
+#include "causeway/train/progress_line.h"
 
 namespace causeway {
 namespace {
@@ -34,6 +35,17 @@ PipelineOptions pipeline_options(const Recipe& recipe) {
   if (gpu) options.linear_cross_entropy.vocabulary_multiple = 64;
   options.linear_cross_entropy.logits_bytes = int64_t{gpu ? 512 : 128} << 20;
   return options;
+}
+
+void require_memory_for_weights(const ModelConfig& model, int64_t micro_batches) {
+  const Device& device = Runtime::current().device();
+  const int64_t copies = micro_batches > 1 ? 4 : 3;  // weights, two moments, sums over micro-batches
+  const int64_t bytes = parameter_count(model) * static_cast<int64_t>(sizeof(float)) * copies;
+  if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
+  throw Error(ErrorKind::kResource,
+              fmt::format("weights and optimizer need {}, and {} has {}", format_bytes(static_cast<uint64_t>(bytes)),
+                          device.name(), format_bytes(static_cast<uint64_t>(device.memory_limit()))),
+              "model", "Train a smaller model, or on a device with more memory.");
 }
 
 TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe) : model_(model), recipe_(recipe) {

@@ -42,6 +42,10 @@ struct StepCost {
   FlopCount flops;  // of one optimizer step
 };
 
+// Throws Error(kResource) where the current device cannot hold a model's weights and optimizer state: before anything
+// is allocated that would not fit in the end.
+void require_memory_for_weights(const ModelConfig& model, int64_t micro_batches);
+
 class TrainingStep {
  public:
   // Both outlive the step. Optimizer state starts at zero.

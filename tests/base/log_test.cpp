@@ -21,6 +21,12 @@ TEST_F(LogTest, WritesOneLineToStandardError) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::MatchesRegex("..:..:.. warning: 1 of two \\{\\}\n"));
 }
 
+TEST_F(LogTest, WritesNothingThatATerminalObeys) {
+  testing::internal::CaptureStderr();
+  log_warning("{}", "a\x1b[31mb\r");
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::EndsWith("warning: a\\x1b[31mb\\r\n"));
+}
+
 TEST_F(LogTest, DropsMessagesBelowTheLevel) {
   testing::internal::CaptureStderr();
   log_debug("hidden");

@@ -54,7 +54,8 @@ TEST_F(PositionedFileTest, WritesAndReadsAtOffsets) {
 TEST_F(PositionedFileTest, ErrorsNameThePathAndTheReason) {
   EXPECT_THAT(message_of([&] { PositionedFile::open(path_); }, ErrorKind::kNotFound),
               HasSubstr(path_.string() + ": cannot open: No such file or directory"));
-  EXPECT_THAT(message_of([] { PositionedFile::open("/tmp"); }, ErrorKind::kIo), HasSubstr("/tmp: not a regular file"));
+  EXPECT_THAT(message_of([] { PositionedFile::open("/tmp"); }, ErrorKind::kIo),
+              HasSubstr("/tmp: cannot be read: this is a directory"));
   EXPECT_THAT(message_of([] { PositionedFile::create("/dev/full").write_at(0, bytes_of("x")); }, ErrorKind::kResource),
               HasSubstr("The disk is full"));
   PositionedFile::create(path_).write_at(0, bytes_of("ab"));

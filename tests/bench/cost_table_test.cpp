@@ -100,7 +100,7 @@ TEST(CostTable, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(error_of("costs:\n  - 3\n").where(), "mine.yaml:2");
   error = error_of("costs:\n  - {device: H200\n");
   EXPECT_THAT(error.message(), testing::StartsWith("not readable as YAML"));
-  EXPECT_THAT(error.where(), testing::StartsWith("mine.yaml:"));
+  EXPECT_EQ(error.where(), "mine.yaml");
 }
 
 TEST(CostTable, AFileThatIsNotThereIsNamed) {

@@ -129,7 +129,7 @@ TEST_F(ResultsFileTest, WhatIsNoResultsFileIsRefused) {
   const std::string whole = results_json({example_cpu_run()});
   const Error cut = error_of([&] { parse_results(whole.substr(0, whole.size() / 2), "a.json"); });
   EXPECT_EQ(cut.kind(), ErrorKind::kCorrupt);
-  EXPECT_THAT(cut.what(), HasSubstr("cut off or no JSON, at line 1"));
+  EXPECT_THAT(cut.what(), HasSubstr("the file of benchmark results is not valid JSON"));
   EXPECT_THAT(error_of([&] { parse_results("{\n\n,}", "a.json"); }).what(), HasSubstr("at line 3"));
   EXPECT_EQ(error_of([&] { read_results_file(folder_ / "none.json"); }).kind(), ErrorKind::kNotFound);
 }

@@ -1,4 +1,6 @@
 // Inputs that are wrong: each is answered with what is wrong, where, and what to do, and with status 1.
+#include <sys/stat.h>
+
 #include "tests/cli/program_under_test.h"
 
 namespace causeway {
@@ -23,7 +25,7 @@ TEST_F(BadInputTest, Recipes) {
       {"modle.heads=2", {"command line: modle.heads: unknown key", "Did you mean model.heads?"}},
       {"train.steps", {"train.steps: is not of the form key=value"}},
       {"train.steps=many", {"command line: train.steps: 'many' is not an integer"}},
-      {"train.steps=0", {"tiny.yaml: train.steps: must be at least 1"}},
+      {"train.steps=0", {"command line: train.steps: must be at least 1"}},
       {"optimizer.learning_rate=nan", {"'nan' is not a number"}},
       {"data.document_mask=yes", {"'yes' is not true or false"}},
       {"model.family=lama", {"unknown model family 'lama'", "Did you mean llama?"}},
@@ -35,7 +37,79 @@ TEST_F(BadInputTest, Recipes) {
       {"schedule.warmup_steps=31", {"a warm-up of 31 steps does not fit the run's 30"}},
   };
   for (const auto& [text, parts] : overrides) expect_failure({"train", "tiny.yaml", text}, 1, parts);
+  write("empty.yaml", "");
+  expect_failure({"train", "empty.yaml"}, 1, {"empty.yaml: the recipe is empty", "docs/recipes.md"});
+  expect_failure({"train", "tiny.yaml", "data.path="}, 1, {"data.path: names no data", "causeway data prepare"});
+  expect_failure({"train", "tiny.yaml", "name=.."}, 1, {"command line: name: '..'"});
+  expect_failure({"train", "shakespear"}, 1, {"shakespear: there is no such file", "Did you mean shakespeare?"});
   EXPECT_FALSE(std::filesystem::exists(path("runs")));
+}
+
+// Sizes are checked before anything is allocated.
+TEST_F(BadInputTest, RecipesThatNoMachineCanHold) {
+  prepare_data();
+  for (const char* command : {"train", "explain"})
+    for (const char* text : {"model.layers=1000000", "model.layers=9223372036854775807",
+                             "model.width=4611686018427387904", "model.vocabulary_size=9223372036854775807",
+                             "train.batch_size=9223372036854775807", "data.sequence_length=9223372036854775807"})
+      expect_failure({command, "tiny.yaml", text}, 1, {"command line: ", std::string(text).substr(0, 10)});
+  // 550 GB of weights, and as much again twice for the optimizer.
+  const std::vector<std::string> large = {"model.width=65536", "model.heads=512", "model.ffn_width=262144"};
+  std::vector<std::string> train = {"train", "tiny.yaml"}, timed = {"explain", "tiny.yaml", "--time"};
+  train.insert(train.end(), large.begin(), large.end());
+  timed.insert(timed.end(), large.begin(), large.end());
+  expect_failure(train, 1, {"weights and optimizer need", "and cpu has", "Train a smaller model"});
+  expect_failure(timed, 1, {"weights and optimizer need", "and cpu has"});
+  std::vector<std::string> explain = {"explain", "tiny.yaml", "--json"};
+  explain.insert(explain.end(), large.begin(), large.end());
+  const nlohmann::json json = run_json(explain);
+  EXPECT_GT(json["parameter_bytes"].get<int64_t>(), int64_t{1} << 38);
+  EXPECT_GT(json["device_memory_bytes"].get<int64_t>(), int64_t{1} << 20);
+  EXPECT_GT(json["peak_bytes"].get<int64_t>(), json["device_memory_bytes"].get<int64_t>());
+  EXPECT_FALSE(std::filesystem::exists(path("runs/tiny/recipe.yaml")));
+}
+
+// Made to crash a program that reads it, or to hold it up.
+TEST_F(BadInputTest, HostileFiles) {
+  write("self.yaml", "name: x\nmodel: &m\n  layers: *m\n");
+  expect_failure({"explain", "self.yaml"}, 1, {"self.yaml: not readable as YAML: an alias of a map or list"});
+  write("two.yaml", "name: x\n---\nname: y\n");
+  expect_failure({"explain", "two.yaml"}, 1, {"a second document begins, at line 2"});
+  write("open.yaml", "name: \"x\nmodel:\n  layers: 3\n");
+  expect_failure({"explain", "open.yaml"}, 1, {"a quote that is never closed, at line 1, column 7"});
+  ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
+  for (const char* command : {"train", "explain"})
+    expect_failure({command, "fifo"}, 1, {"fifo: cannot be read: this is a FIFO"});
+  expect_failure({"data", "prepare", "fifo", "-o", "new"}, 1, {"fifo: "});
+  expect_failure({"bench", "import", "fifo", "--store", "store.db"}, 1, {"fifo: cannot be read: this is a FIFO"});
+
+  const std::string deep = std::string(300'000, '[') + std::string(300'000, ']');
+  write("deep.json", deep);
+  expect_failure({"bench", "import", "deep.json", "--store", "store.db"}, 1, {"deep.json", "is nested too deeply"});
+  write("deep.jsonl", deep);
+  expect_failure({"data", "prepare", "deep.jsonl", "-o", "new"}, 1, {"deep.jsonl, line 1", "is nested too deeply"});
+  std::filesystem::create_directory(path("tokenizer"));
+  write("tokenizer/encoder.json", deep);
+  write("tokenizer/vocab.bpe", "");
+  prepare_data();
+  expect_failure({"data", "prepare", "text.txt", "-o", "new", "--tokenizer", "tokenizer"}, 1,
+                 {"encoder.json: the vocabulary is nested too deeply"});
+  const std::string manifest = read_text_file(path("data/dataset.json"));
+  write("data/dataset.json", deep);
+  expect_failure({"train", "tiny.yaml"}, 1, {"data/dataset.json: the description is nested too deeply"});
+  std::filesystem::remove(path("data/dataset.json"));
+  ASSERT_EQ(::mkfifo(path("data/dataset.json").c_str(), 0600), 0);
+  expect_failure({"train", "tiny.yaml"}, 1, {"data/dataset.json: cannot be read: this is a FIFO"});
+  std::filesystem::remove(path("data/dataset.json"));
+  write("data/dataset.json", manifest);
+
+  EXPECT_EQ(run({"train", "tiny.yaml", "train.steps=1", "--quiet"}).status, 0);
+  const std::string saved = "runs/tiny/checkpoints/step-00000001/manifest.json";
+  write(saved, deep);
+  expect_failure({"checkpoint", "inspect", "runs/tiny"}, 1, {"manifest.json", "damaged"});
+  std::filesystem::remove(path(saved));
+  ASSERT_EQ(::mkfifo(path(saved).c_str(), 0600), 0);
+  expect_failure({"checkpoint", "inspect", "runs/tiny"}, 1, {"manifest.json", "cannot be read: this is a FIFO"});
 }
 
 TEST_F(BadInputTest, Text) {

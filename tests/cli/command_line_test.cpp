@@ -89,12 +89,130 @@ TEST_F(CommandLineTest, CompletionIsValidShell) {
   const Outcome outcome = run({"completion", "bash"});
   EXPECT_EQ(outcome.status, 0);
   write("completion.sh", outcome.out);
-  EXPECT_EQ(std::system(("bash -n " + path("completion.sh").string()).c_str()), 0);
-  const std::string ask =
-      "bash -c 'source " + path("completion.sh").string() +
-      "; COMP_WORDS=(causeway data pre); COMP_CWORD=2; _causeway; [ \"${COMPREPLY[*]}\" = prepare ]'";
-  EXPECT_EQ(std::system(ask.c_str()), 0);
+  write("mine.yaml", "");
+  EXPECT_EQ(run_shell("bash -n completion.sh").status, 0);
+  const auto completed = [&](const std::string& words) {
+    const std::string line = "source ./completion.sh; COMP_WORDS=(" + words +
+                             "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _causeway; echo \"${COMPREPLY[*]}\"";
+    const Outcome answer = run_shell(line);
+    EXPECT_EQ(answer.status, 0) << answer.err;
+    EXPECT_EQ(answer.err, "");
+    return answer.out;
+  };
+  EXPECT_EQ(completed("causeway data pre"), "prepare\n");
+  EXPECT_EQ(completed("causeway train --res"), "--resume\n");
+  EXPECT_EQ(completed("causeway train shake"), "shakespeare\n");
+  EXPECT_EQ(completed("causeway train min"), "mine.yaml\n");
+  EXPECT_EQ(completed("causeway train mine.yaml optimizer.l"), "optimizer.learning_rate=\n");
+  EXPECT_EQ(completed("causeway explain shakespeare model.h"), "model.heads= model.head_dim=\n");
+  // As bash splits words, and as zsh does not.
+  EXPECT_EQ(completed("causeway train mine.yaml model.family = ll"), "llama\n");
+  EXPECT_EQ(completed("causeway train mine.yaml model.family ="), "gpt2 llama mistral mpt\n");
+  EXPECT_EQ(completed("causeway train mine.yaml train.precision=b"), "train.precision=bf16\n");
+  EXPECT_EQ(completed("causeway train mine.yaml log.tensorboard = t"), "true\n");
   expect_failure({"completion", "fish"}, 1, {"no completion for 'fish'", "Use bash or zsh."});
+}
+
+TEST_F(CommandLineTest, TheExampleOfTheHelpWorksWhereTheUserStands) {
+  write("book.txt", sample_text(20'000));
+  std::istringstream help(run({"--help"}).out);
+  std::vector<std::string> commands;
+  for (std::string line; std::getline(help, line);)
+    if (line.starts_with("  causeway ")) commands.push_back("$" + line.substr(2));
+  ASSERT_EQ(commands.size(), 3u);
+  for (std::string& command : commands) {
+    // The same recipe, smaller.
+    if (command.find(" train ") != std::string::npos)
+      command +=
+          " train.steps=2 schedule.warmup_steps=0 train.batch_size=2 model.layers=1 model.width=32 "
+          "model.ffn_width=64 data.sequence_length=32 evaluation.sequences=4 train.precision=f32 --quiet";
+    if (command.find(" generate ") != std::string::npos) command += " --tokens 3";
+    const Outcome outcome = run_shell(command);
+    EXPECT_EQ(outcome.status, 0) << command << "\n" << outcome.err;
+  }
+}
+
+TEST_F(CommandLineTest, AnOutputThatCannotBeWrittenIsAnError) {
+  prepare_data();
+  ASSERT_EQ(run({"train", "tiny.yaml", "train.steps=2", "--quiet"}).status, 0);
+  for (const char* command :
+       {"--help", "--version", "doctor", "doctor --json", "explain tiny.yaml", "explain tiny.yaml --kernels",
+        "explain tiny.yaml --json", "data inspect data", "completion bash", "checkpoint inspect runs/tiny --json",
+        "checkpoint verify runs/tiny", "generate runs/tiny --tokens 2", "bench list --store store.db",
+        "train tiny.yaml train.steps=2 --resume auto --json --quiet"}) {
+    const Outcome full = run_shell("$causeway " + std::string(command) + " > /dev/full");
+    EXPECT_EQ(full.status, 1) << command << "\n" << full.err;
+    EXPECT_NE(full.err.find("standard output: the output could not be written: No space left"), std::string::npos)
+        << command << "\n"
+        << full.err;
+    const Outcome closed = run_shell("$causeway " + std::string(command) + " >&-");
+    EXPECT_EQ(closed.status, 1) << command << "\n" << closed.err;
+    EXPECT_NE(closed.err.find("the output could not be written: Bad file"), std::string::npos) << command;
+  }
+  const Outcome pipe = run_shell("(sleep 0.3; $causeway completion bash; echo $? > status) | true; cat status");
+  EXPECT_EQ(pipe.out, "1\n");
+  EXPECT_NE(pipe.err.find("the output could not be written: Broken pipe"), std::string::npos) << pipe.err;
+}
+
+// What is said while training is not what the user trains for.
+TEST_F(CommandLineTest, TrainingGoesOnWhenNobodyListens) {
+  prepare_data();
+  int run_number = 0;
+  for (const char* redirection : {"2> /dev/full", "2>&-", "2> >(true)", "2>&- >&- <&-"}) {
+    const std::string name = "run" + std::to_string(++run_number);
+    const Outcome outcome = run_shell("$causeway train tiny.yaml train.steps=12 name=" + name + " " + redirection +
+                                      "; $causeway checkpoint verify runs/" + name);
+    EXPECT_EQ(outcome.status, 0) << redirection << "\n" << outcome.err;
+    EXPECT_NE(outcome.out.find("step-00000012: intact"), std::string::npos) << redirection << "\n" << outcome.out;
+    EXPECT_TRUE(read_text_file(path("runs/" + name + "/recipe.yaml")).starts_with("name:"));
+  }
+}
+
+TEST_F(CommandLineTest, ErrorsAreJsonWhereJsonIsAskedFor) {
+  const auto error_of = [&](const std::vector<std::string>& arguments, int status) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.status, status);
+    EXPECT_NE(outcome.err, "");
+    const nlohmann::json json = nlohmann::json::parse(outcome.out, nullptr, false);
+    EXPECT_TRUE(json.is_object()) << outcome.out;
+    EXPECT_EQ(json["error"]["status"], status);
+    return json["error"];
+  };
+  const nlohmann::json key = error_of({"train", "tiny.yaml", "train.stesp=3", "--json"}, 1);
+  EXPECT_EQ(key["kind"], "invalid argument");
+  EXPECT_EQ(key["message"], "unknown key");
+  EXPECT_EQ(key["where"], "command line: train.stesp");
+  EXPECT_EQ(key["hint"], "Did you mean train.steps?");
+  EXPECT_EQ(error_of({"explain", "--json", "absent.yaml"}, 1)["kind"], "not found");
+  EXPECT_EQ(error_of({"explain", "--json"}, 2)["kind"], "usage");
+  EXPECT_EQ(error_of({"data", "prepare", "\xff", "-o", "x", "--json"}, 1)["kind"], "not found");
+}
+
+TEST_F(CommandLineTest, NothingThatATerminalObeysIsPrinted) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"train", "\x1b[31m.yaml"},
+                                             {"train", "tiny.yaml", "name=\x1b]0;x\x07"},
+                                             {"data", "prepare",
+                                              "\xc2\x9b"
+                                              "31m",
+                                              "-o", "d"},
+                                             {"\x1b[2J"},
+                                             {"train", "tiny.yaml", "--\x1b[2J"},
+                                             {"generate", "a\rb"}}) {
+    const Outcome outcome = run(arguments);
+    EXPECT_NE(outcome.status, 0);
+    for (const char c : outcome.err) EXPECT_TRUE(c == '\n' || (c >= 0x20 && c < 0x7F)) << outcome.err;
+  }
+  // Results that others exported.
+  write("results.json", R"({"format": "causeway-benchmarks", "version": 1, "runs": [{"started": "2026-01-01T00:00:00Z",
+    "command": "bench \u001b[31m", "commit": "\u001b[2J", "device": "\u009b0m\r", "architecture": "x", "device_count": 1,
+    "environment": {}, "telemetry": [], "measurements": []}]})");
+  const Outcome imported = run({"bench", "import", "results.json", "--store", "store.db"});
+  EXPECT_EQ(imported.status, 0) << imported.err;
+  const Outcome list = run({"bench", "list", "--store", "store.db"});
+  EXPECT_EQ(list.status, 0);
+  EXPECT_NE(list.out.find("bench \\x1b[31m"), std::string::npos) << list.out;
+  for (const char c : list.out) EXPECT_TRUE(c == '\n' || (c >= 0x20 && c < 0x7F)) << list.out;
 }
 
 TEST_F(CommandLineTest, DataIsPreparedAndInspected) {

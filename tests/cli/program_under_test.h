@@ -123,6 +123,18 @@ log:
 
   Outcome run(const std::vector<std::string>& arguments) const { return wait_for(start(arguments)); }
 
+  // A line of bash, in which $causeway is the program.
+  Outcome run_shell(const std::string& line) const {
+    std::string environment = "causeway=" CAUSEWAY_BINARY_DIR "/causeway";
+    for (const auto& [name, value] : environment_) environment += " " + name + "='" + value + "'";
+    write("line.sh", line + "\n");
+    const int state = std::system(("cd '" + directory_.path().string() + "' && env -i PATH=/usr/bin:/bin " +
+                                   environment + " bash line.sh > stdout 2> stderr")
+                                      .c_str());
+    return {WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state), read_text_file(path("stdout")),
+            read_text_file(path("stderr"))};
+  }
+
   // The command fails with `status`, says all of `parts` on standard error, and nothing on standard output.
   void expect_failure(const std::vector<std::string>& arguments, int status, const std::vector<std::string>& parts) {
     const Outcome outcome = run(arguments);

@@ -197,7 +197,7 @@ TEST(Prepare, NamesBadInput) {
             "It has: \"content\". Name the key that holds the text.");
   EXPECT_EQ(error_of("a.jsonl", "{\"text\":7}").message(), "\"text\" is a JSON number, not a string");
   EXPECT_EQ(error_of("a.jsonl", "[1]").message(), "the line is a JSON array, not an object");
-  EXPECT_TRUE(contains(error_of("a.jsonl", "{\"text\":\"\xFF\"}").message(), "the line is not JSON"));
+  EXPECT_TRUE(contains(error_of("a.jsonl", "{\"text\":\"\xFF\"}").message(), "the line is not valid JSON"));
 
   PrepareOptions options;
   options.output = directory / "out";

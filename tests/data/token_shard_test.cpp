@@ -231,7 +231,7 @@ TEST(DatasetManifest, RoundTripsAndRefusesDamage) {
             "\"tokens\" of split \"train\" is not a whole number from 0 to 18446744073709551615");
   EXPECT_EQ(message("\"fingerprint\"", "\"finger\""), "the tokenizer has no \"fingerprint\"");
   EXPECT_EQ(message("train-00000.tokens", "../x"), "the shard \"../x\" is not a file name in the dataset's directory");
-  EXPECT_TRUE(contains(message("{", "["), "the description is not JSON"));
+  EXPECT_TRUE(contains(message("{", "["), "the description is not valid JSON"));
 
   std::mt19937_64 generator(6);
   for (int i = 0; i < 1000; ++i) {

@@ -166,7 +166,7 @@ TEST(Gpt2Tokenizer, MergesByRankThenLeftmost) {
 
 TEST(Gpt2Tokenizer, RefusesBrokenVocabularies) {
   const nlohmann::json bytes = byte_vocabulary();
-  EXPECT_TRUE(contains(gpt2_error("{", "").what(), "the vocabulary is not JSON"));
+  EXPECT_TRUE(contains(gpt2_error("{", "").what(), "the vocabulary is not valid JSON"));
   EXPECT_TRUE(contains(gpt2_error("[1]", "").what(), "not a JSON object of token to id"));
   EXPECT_TRUE(contains(gpt2_error("{}", "").what(), "not a JSON object of token to id"));
   for (const nlohmann::json& id : {nlohmann::json(-1), nlohmann::json(1.5), nlohmann::json("x"), nlohmann::json(257)}) {

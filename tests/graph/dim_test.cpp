@@ -85,6 +85,7 @@ TEST(Dim, ParseErrorsSayWhatIsWrong) {
   EXPECT_EQ(parse_error("?"), "cannot read the dimension '?': expected a number or a name");
   EXPECT_EQ(parse_error("99999999999999999999"),
             "cannot read the dimension '99999999999999999999': a number is too large");
+  EXPECT_EQ(parse_error("-9223372036854775807 - 1"), "a size does not fit in 64 bits");
   EXPECT_EQ(parse_error("4000000000*4000000000*4000000000"), "a size does not fit in 64 bits");
 }
 
@@ -99,6 +100,25 @@ TEST(Dim, OrderIsTotal) {
   const std::vector<Dim> dims = {Dim(1), Dim(2), kB, kT, kB * kT, kB + 1, kB * 2};
   for (const Dim& a : dims)
     for (const Dim& b : dims) EXPECT_EQ((a < b) + (b < a) + (a == b), 1) << a.text() << " and " << b.text();
+}
+
+TEST(Dim, TheLargestNumbersSurviveTheirText) {
+  for (const int64_t value : {INT64_MAX, INT64_MAX - 2, -INT64_MAX}) {
+    EXPECT_EQ(Dim::parse(Dim(value).text()), Dim(value));
+    const Dim symbolic = Dim(value) * Dim::symbol("B") + Dim(value);
+    EXPECT_EQ(Dim::parse(symbolic.text()), symbolic);
+  }
+}
+
+// Each factor of a product doubles it.
+TEST(Dim, AProductOfManySumsIsRefusedBeforeItGrows) {
+  Dim product(1);
+  try {
+    for (int i = 0; i < 64; ++i) product *= Dim::symbol(fmt::format("S{}", i)) + Dim(1);
+    FAIL() << "taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "a size is a sum of more than 1024 products");
+  }
 }
 
 }  // namespace

@@ -102,6 +102,17 @@ TEST(ModelConfig, RefusesWhatIsNotImplemented) {
   expect("hidden_act", "gelu", ErrorKind::kUnsupported, "hidden_act = \"gelu\"", "Only \"silu\" is implemented.");
   expect("attention_bias", true, ErrorKind::kUnsupported, "attention_bias = true", "Only false is implemented.");
   expect("hidden_size", "wide", ErrorKind::kInvalidArgument, "'hidden_size' has an unexpected kind of value", "");
+  // Numbers that are none, or beyond what a conversion would keep.
+  for (const Json& value : {Json(1e300), Json(32.5), Json(uint64_t{1} << 63), Json(true), Json("32"), Json::array()})
+    expect("hidden_size", value, ErrorKind::kInvalidArgument, "'hidden_size' has an unexpected kind of value", "");
+  Json untied = to_hugging_face([] {
+    ModelConfig gpt2;
+    gpt2.family = ModelFamily::kGpt2;
+    return gpt2.resolved();
+  }());
+  untied["tie_word_embeddings"] = false;
+  expect_error([&] { from_hugging_face(untied); }, ErrorKind::kUnsupported, "config.json",
+               "tie_word_embeddings = false", "Only true is implemented.");
   Json missing = llama;
   missing.erase("num_hidden_layers");
   expect_error([&] { from_hugging_face(missing); }, ErrorKind::kInvalidArgument, "config.json",

@@ -144,7 +144,9 @@ TEST(HuggingFace, NamesAConfigurationThatCannotBeRead) {
   const std::string path = (directory / "config.json").string();
   write_file_atomically(path, std::string_view("{"));
   expect_error([&] { read_hugging_face_config(directory.path()); }, ErrorKind::kInvalidArgument, path,
-               "is not readable as JSON", "");
+               "the configuration is not valid JSON: syntax error while parsing object key - unexpected end of input; "
+               "expected string literal, at line 1, column 2",
+               "Fetch config.json again.");
   write_file_atomically(path, std::string_view(R"({"model_type": "gpt_neox", "vocab_size": 5})"));
   expect_error([&] { read_hugging_face_config(directory.path()); }, ErrorKind::kUnsupported, path,
                "model_type 'gpt_neox'", "Implemented are gpt2, llama, mistral and mpt.");

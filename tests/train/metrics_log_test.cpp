@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cmath>
 
@@ -80,6 +81,12 @@ TEST(MetricsLog, FailingDiskWarnsOnceAndDisables) {
   EXPECT_THAT(warnings, ElementsAre(HasSubstr("cannot write /proc/no/such/metrics.jsonl: No such file")));
 
   const TemporaryDirectory directory;
+  warnings.clear();
+  ASSERT_EQ(::mkfifo((directory / "fifo").c_str(), 0600), 0);
+  MetricsLog nobody_reads(directory / "fifo", 0, warn);
+  EXPECT_FALSE(nobody_reads.enabled());
+  EXPECT_EQ(warnings.size(), 1u);
+
   MetricsLog throwing(directory.path(), 0, [](const std::string&) { throw 1; });
   EXPECT_FALSE(throwing.enabled());
 }

@@ -6,6 +6,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
+#include "causeway/base/printable.h"
 
 namespace causeway {
 namespace {
@@ -66,11 +67,119 @@ TEST(Recipe, PrintedItReadsBackTheSame) {
   EXPECT_EQ(again.sampling.prompt, "\"two\nlines: {}\"");
   EXPECT_EQ(again.optimizer.epsilon, 1.2345678901234567e-9);
   EXPECT_FALSE(again.log.tensorboard);
+  std::string every_character;
+  for (int c = 1; c < 256; ++c) every_character += static_cast<char>(c);
+  const std::string saved = recipe_text(parse(kSmall, {"sampling.prompt=" + every_character}));
+  EXPECT_EQ(recipe_text(parse(saved)), saved);
 }
 
-TEST(Recipe, AnEmptyFileIsTheDefaults) {
-  EXPECT_EQ(parse("").train.steps, Recipe().train.steps);
-  EXPECT_EQ(parse("").name, "run");
+TEST(Recipe, AnEmptyFileIsNoRecipe) {
+  for (const char* text : {"", "\n", "# a comment\n", "---\n"})
+    EXPECT_EQ(error_of(text),
+              "file.yaml: the recipe is empty | docs/recipes.md lists the keys; the files under "
+              "recipes/ are examples.")
+        << text;
+  EXPECT_EQ(parse("name: x").train.steps, Recipe().train.steps);
+  EXPECT_EQ(parse("log: {}").name, "run");
+}
+
+TEST(Recipe, AnIntegerMayHaveAnExponent) {
+  EXPECT_EQ(parse(kSmall, {"train.steps=1e3"}).train.steps, 1000);
+  EXPECT_EQ(parse(kSmall, {"train.steps=1.5E+3"}).train.steps, 1500);
+  EXPECT_EQ(parse("train: {steps: 2e4}").train.steps, 20'000);
+  for (const char* text : {"1.5", "1.0", "1e-1", "1.55e1", "1e400", "1e16", "e3", "1e", "0x10", "", " 5"})
+    EXPECT_EQ(error_of(kSmall, {std::string("train.steps=") + text}),
+              fmt::format("command line: train.steps: '{}' is not an integer | ", text));
+}
+
+TEST(Recipe, NumbersAreFinite) {
+  for (const char* text : {"inf", "-inf", "infinity", "nan", "1e400"})
+    EXPECT_EQ(error_of(kSmall, {std::string("optimizer.learning_rate=") + text}),
+              fmt::format("command line: optimizer.learning_rate: '{}' is not a number | ", text));
+  EXPECT_EQ(parse(kSmall, {"optimizer.learning_rate=1e30"}).optimizer.learning_rate, 1e30);
+}
+
+// Who wrote what is wrong: the file, an override of the key, or an override of another.
+TEST(Recipe, ErrorsOfOverridesNameTheOverride) {
+  EXPECT_EQ(error_of("train: {steps: 0}"), "file.yaml: train.steps: must be at least 1 | ");
+  EXPECT_EQ(error_of(kSmall, {"train.steps=0"}), "command line: train.steps: must be at least 1 | ");
+  EXPECT_EQ(error_of("train: {steps: 0}", {"train.seed=3"}), "file.yaml: train.steps: must be at least 1 | ");
+  EXPECT_EQ(error_of("train: {batch_size: 8, micro_batch_size: 2}", {"train.seed=3", "train.batch_size=5"}),
+            "command line: train.batch_size=5: train.micro_batch_size: 2 does not divide train.batch_size, 5 | ");
+  EXPECT_EQ(error_of(kSmall, {"model.width=30", "train.seed=3"}).substr(0, 46),
+            "command line: model.width=30: model.heads: 4 h");
+  EXPECT_EQ(error_of("schedule: {warmup_steps: 100}", {"train.steps=50"}),
+            "command line: train.steps=50: schedule.warmup_steps: a warm-up of 100 steps does not fit the run's 50 | "
+            "Train longer, or set schedule.warmup_steps=5 as well.");
+  EXPECT_EQ(
+      error_of("schedule: {kind: wsd, warmup_steps: 10, decay_steps: 100}", {"train.steps=50"}),
+      "command line: train.steps=50: schedule.decay_steps: a warm-up of 10 and a decay of 100 steps do not fit the "
+      "run's 50 | Train longer, or set schedule.warmup_steps=5 and schedule.decay_steps=5 as well.");
+  for (const int steps : {1, 2, 3, 9, 50})
+    EXPECT_NO_THROW(parse("schedule: {kind: wsd, warmup_steps: 10, decay_steps: 100}",
+                          {fmt::format("train.steps={}", steps), fmt::format("schedule.warmup_steps={}", steps / 10),
+                           fmt::format("schedule.decay_steps={}", std::max(1, steps / 10))}));
+}
+
+TEST(Recipe, NamesAreNamesOfDirectories) {
+  for (const char* name : {"..", ".", "a/b", "", "a\nb", "\x1b[31m", "a\x7f", "\xff", "\xc2\x9b"}) {
+    const std::string text = error_of(kSmall, {std::string("name=") + name});
+    EXPECT_EQ(text.substr(0, 20), "command line: name: ") << name;
+    EXPECT_TRUE(is_printable(text)) << text;
+  }
+  EXPECT_EQ(error_of("name: \"\\e[2Jx\"\n").substr(0, 25), "file.yaml: name: '\\x1b[2J");
+  EXPECT_NE(error_of(kSmall, {"run_directory=a\nb"}), "no error");
+  EXPECT_NE(error_of(kSmall, {"name=" + std::string(300, 'x')}), "no error");
+  for (const char* name : {"a b", "...", "..a", "naïve", "x.y"})
+    EXPECT_EQ(parse(kSmall, {std::string("name=") + name}).run_directory, std::string("runs/") + name);
+}
+
+// A key that changes nothing is a misunderstanding.
+TEST(Recipe, KeysWithoutEffectAreRefused) {
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"model.tie_embeddings=false"}, "model.tie_embeddings: the embeddings of gpt2 are always tied"},
+      {{"model.family=mpt", "model.tie_embeddings=false"}, "model.tie_embeddings: the embeddings of mpt"},
+      {{"model.rope_theta=5e5"}, "model.rope_theta: has no effect on gpt2"},
+      {{"model.alibi_bias_max=4"}, "model.alibi_bias_max: has no effect on gpt2"},
+      {{"model.sliding_window=4"}, "model.sliding_window: belongs to mistral"},
+      {{"model.kv_heads=2"}, "model.kv_heads: grouped queries belong to llama and mistral"},
+      {{"schedule.kind=constant", "schedule.final_factor=0.1"}, "schedule.final_factor: has no effect on the constant"},
+      {{"schedule.decay_steps=3"}, "schedule.decay_steps: the cosine schedule has no decay_steps"},
+      {{"sampling.temperature=0", "sampling.top_k=3"}, "sampling.top_k: has no effect at sampling.temperature 0"},
+  };
+  for (const auto& [overrides, expected] : cases)
+    EXPECT_NE(error_of(kSmall, overrides).find(std::string("command line: ") + expected), std::string::npos)
+        << error_of(kSmall, overrides);
+  EXPECT_NO_THROW(parse(kSmall, {"model.tie_embeddings=true", "model.rope_theta=10000"}));
+  EXPECT_NO_THROW(parse(kSmall, {"model.family=llama", "model.tie_embeddings=false", "model.rope_theta=5e5"}));
+  // A run that was saved goes on.
+  const std::string saved = recipe_text(parse(kSmall));
+  const size_t at = saved.find("rope_theta: 10000");
+  ASSERT_NE(at, std::string::npos);
+  const std::string older = std::string(saved).replace(at, 17, "rope_theta: 50000");
+  EXPECT_NE(error_of(older), "no error");
+  EXPECT_EQ(parse_saved_recipe(older, "recipe of the checkpoint").model.rope_theta, 50000);
+}
+
+// Products of sizes are computed in 64 bits, so each is bounded before.
+TEST(Recipe, SizesBeyondAllReasonAreRefused) {
+  for (const char* key : {"model.vocabulary_size", "model.layers", "model.width", "model.heads", "model.kv_heads",
+                          "model.head_dim", "model.ffn_width", "model.max_sequence_length", "model.sliding_window",
+                          "data.sequence_length", "train.batch_size", "train.micro_batch_size", "train.steps"})
+    for (const char* value :
+         {"9223372036854775807", "4611686018427387904", "1000000000000000", "-9223372036854775808"}) {
+      const std::string text = error_of("name: x", {fmt::format("{}={}", key, value)});
+      EXPECT_NE(text.find(key), std::string::npos) << key << "=" << value << " gave: " << text;
+    }
+  EXPECT_EQ(error_of("name: x", {"model.layers=1000000"}),
+            "command line: model.layers: 1000000 is more than 1024, the largest that can be built | ");
+  EXPECT_NE(error_of("name: x", {"train.batch_size=100000000"}).find("the most of one step"), std::string::npos);
+  // The largest there is can still be counted.
+  const Recipe largest = parse(
+      "name: x", {"model.vocabulary_size=16777216", "model.layers=1024", "model.width=1048576", "model.heads=65536",
+                  "model.head_dim=512", "model.ffn_width=4194304", "model.max_sequence_length=16777216"});
+  EXPECT_GT(parameter_count(largest.model), int64_t{1} << 50);
+  EXPECT_LT(parameter_count(largest.model), int64_t{1} << 59);
 }
 
 TEST(Recipe, UnknownKeysAreAnsweredWithTheNearest) {

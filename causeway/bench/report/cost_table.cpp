@@ -5,6 +5,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
+#include "causeway/base/yaml_document.h"
 #include "causeway/bench/report/shipped_text.h"
 #include "causeway/bench/report/sourced_yaml.h"
 
@@ -44,7 +45,7 @@ std::string CostTable::missing_sentence(std::string_view device_name) const {
 CostTable parse_cost_table(const std::string& yaml, const std::string& where) {
   CostTable table;
   table.where = where;
-  const YamlRecord root(load_yaml(yaml, where), where, {"costs"});
+  const YamlRecord root(parse_yaml(yaml, where), where, {"costs"});
   for (const YAML::Node& node : root.list("costs")) {
     const YamlRecord record(node, where, {"device", "dollars_per_hour", "basis", "source", "date", "tag"});
     DeviceCost cost;

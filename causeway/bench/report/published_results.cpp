@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "causeway/base/error.h"
+#include "causeway/base/yaml_document.h"
 #include "causeway/bench/report/shipped_text.h"
 #include "causeway/bench/report/sourced_yaml.h"
 
@@ -24,7 +25,7 @@ std::string one_of(const YamlRecord& record, const std::string& key, const std::
 
 std::vector<PublishedResult> parse_published_results(const std::string& yaml, const std::string& where) {
   std::vector<PublishedResult> results;
-  const YamlRecord root(load_yaml(yaml, where), where, {"results"});
+  const YamlRecord root(parse_yaml(yaml, where), where, {"results"});
   for (const YAML::Node& node : root.list("results")) {
     const YamlRecord record(node, where,
                             {"source", "date", "tag", "benchmark", "group", "dtype", "unit", "note", "results"});

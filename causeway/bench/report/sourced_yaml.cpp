@@ -103,13 +103,4 @@ std::vector<YAML::Node> YamlRecord::list(const std::string& key) const {
   return {value.begin(), value.end()};
 }
 
-YAML::Node load_yaml(const std::string& yaml, const std::string& file) {
-  try {
-    return YAML::Load(yaml);
-  } catch (const YAML::Exception& error) {
-    throw Error(ErrorKind::kInvalidArgument, fmt::format("not readable as YAML: {}", error.msg),
-                fmt::format("{}:{}", file, error.mark.line + 1), "Compare it with the shipped file under benchmarks/.");
-  }
-}
-
 }  // namespace causeway

@@ -36,7 +36,4 @@ class YamlRecord {
   std::string file_;
 };
 
-// The document in `yaml`; throws Error(kInvalidArgument) with file and line when it is not YAML.
-YAML::Node load_yaml(const std::string& yaml, const std::string& file);
-
 }  // namespace causeway

@@ -8,23 +8,26 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
+#include "causeway/base/json_document.h"
 #include "causeway/bench/results/results_store.h"
 
 namespace causeway {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;  // for what is written: its look-ups take time by the number of keys
 using Texts = std::vector<std::string>;
 using NamedTexts = std::map<std::string, std::string>;
 
 constexpr const char* kFormat = "causeway-benchmarks";
+constexpr const char* kResultsFileHint = "Export the results again, or leave the file out.";
 
-void put_optional(Json& json, const char* name, const std::optional<double>& value) {
+void put_optional(OrderedJson& json, const char* name, const std::optional<double>& value) {
   if (value) json[name] = *value;
 }
 
-Json to_json(const Telemetry& telemetry) {
-  Json json = {{"moment", telemetry.moment}};
+OrderedJson to_json(const Telemetry& telemetry) {
+  OrderedJson json = {{"moment", telemetry.moment}};
   put_optional(json, "graphics_clock_mhz", telemetry.graphics_clock_mhz);
   put_optional(json, "memory_clock_mhz", telemetry.memory_clock_mhz);
   put_optional(json, "power_watts", telemetry.power_watts);
@@ -33,9 +36,9 @@ Json to_json(const Telemetry& telemetry) {
   return json;
 }
 
-Json to_json(const Measurement& m) {
-  Json json = {{"benchmark", m.benchmark}, {"group", m.group},       {"workload", m.workload}, {"size", m.size},
-               {"dtype", m.dtype},         {"provider", m.provider}, {"work", m.work},         {"unit", m.unit}};
+OrderedJson to_json(const Measurement& m) {
+  OrderedJson json = {{"benchmark", m.benchmark}, {"group", m.group},       {"workload", m.workload}, {"size", m.size},
+                      {"dtype", m.dtype},         {"provider", m.provider}, {"work", m.work},         {"unit", m.unit}};
   json["statistic"] = m.statistic == Statistic::kMinimum ? "minimum" : "median";
   json["rounds"] = m.rounds;
   if (!m.clock_mhz.empty()) json["clock_mhz"] = m.clock_mhz;
@@ -48,13 +51,14 @@ Json to_json(const Measurement& m) {
   return json;
 }
 
-Json to_json(const BenchmarkRun& run) {
-  Json json = {{"started", run.started},        {"command", run.command},           {"commit", run.commit},
-               {"device", run.device},          {"architecture", run.architecture}, {"device_count", run.device_count},
-               {"environment", run.environment}};
-  json["telemetry"] = Json::array();
+OrderedJson to_json(const BenchmarkRun& run) {
+  OrderedJson json = {
+      {"started", run.started},        {"command", run.command},           {"commit", run.commit},
+      {"device", run.device},          {"architecture", run.architecture}, {"device_count", run.device_count},
+      {"environment", run.environment}};
+  json["telemetry"] = OrderedJson::array();
   for (const Telemetry& telemetry : run.telemetry) json["telemetry"].push_back(to_json(telemetry));
-  json["measurements"] = Json::array();
+  json["measurements"] = OrderedJson::array();
   for (const Measurement& measurement : run.measurements) json["measurements"].push_back(to_json(measurement));
   return json;
 }
@@ -135,8 +139,7 @@ class Field {
   }
 
   [[noreturn]] void fail(const std::string& what) const {
-    throw Error(ErrorKind::kCorrupt, "the file of benchmark results cannot be used: " + what, file_,
-                "Export the results again, or leave the file out.");
+    throw Error(ErrorKind::kCorrupt, "the file of benchmark results cannot be used: " + what, file_, kResultsFileHint);
   }
 
  private:
@@ -225,9 +228,9 @@ std::string csv_text(const std::string& text) {
 }  // namespace
 
 std::string results_json(const std::vector<BenchmarkRun>& runs) {
-  Json json = {{"format", kFormat}, {"version", kResultsFileVersion}, {"runs", Json::array()}};
+  OrderedJson json = {{"format", kFormat}, {"version", kResultsFileVersion}, {"runs", OrderedJson::array()}};
   for (const BenchmarkRun& run : runs) json["runs"].push_back(to_json(run));
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 std::string results_csv(const std::vector<BenchmarkRun>& runs) {
@@ -254,16 +257,8 @@ std::string results_csv(const std::vector<BenchmarkRun>& runs) {
 }
 
 std::vector<BenchmarkRun> parse_results(std::string_view json, const std::string& file) {
-  Json document;
-  try {
-    document = Json::parse(json);
-  } catch (const Json::parse_error& error) {
-    const std::string_view before = json.substr(0, std::min(error.byte, json.size()));
-    throw Error(ErrorKind::kCorrupt,
-                fmt::format("the file of benchmark results is cut off or no JSON, at line {}",
-                            1 + std::count(before.begin(), before.end(), '\n')),
-                file, "Export the results again, or leave the file out.");
-  }
+  const Json document =
+      parse_json(json, {.name = "the file of benchmark results", .where = file, .hint = kResultsFileHint});
   const Field root(document, "", file);
   if (!document.is_object() || !document.contains("format") || document["format"] != kFormat)
     root.fail(fmt::format("it does not begin with \"format\": \"{}\"", kFormat));

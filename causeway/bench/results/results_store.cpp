@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "causeway/base/error.h"
+#include "causeway/base/json_document.h"
 #include "causeway/base/private_directory.h"
 
 namespace causeway {
@@ -147,9 +148,10 @@ std::string json_text(const Json& json) { return json.dump(-1, ' ', false, Json:
 
 template <typename Value>
 Value json_value(const SqliteStatement& row, int column, const SqliteDatabase& database) {
+  const std::string text = row.text(column);
   try {
-    return Json::parse(row.text(column)).get<Value>();
-  } catch (const Json::exception&) {
+    return parse_json(text, {}).get<Value>();
+  } catch (const std::exception&) {
     throw Error(ErrorKind::kCorrupt, "the store of benchmark results is damaged: a list in it cannot be read",
                 database.path(), "Give another file with --store, or move this one away.");
   }

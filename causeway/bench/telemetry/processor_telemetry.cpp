@@ -9,8 +9,8 @@
 #include <map>
 #include <sstream>
 
+#include "causeway/base/system_files.h"
 #include "causeway/bench/telemetry/rapl.h"
-#include "causeway/bench/telemetry/system_files.h"
 
 namespace causeway {
 namespace {

@@ -1,6 +1,6 @@
 #include "causeway/bench/telemetry/rapl.h"
 
-#include "causeway/bench/telemetry/system_files.h"
+#include "causeway/base/system_files.h"
 
 namespace causeway {
 

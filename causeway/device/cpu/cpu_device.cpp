@@ -2,11 +2,13 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include "causeway/base/error.h"
+#include "causeway/device/cpu/host_memory.h"
 #include "causeway/device/cpu/host_target.h"
 
 namespace causeway {
@@ -85,6 +87,12 @@ void CpuDevice::copy_on_device(void* to, const void* from, size_t bytes) {
 }
 void CpuDevice::fill_with_zeros(void* memory, size_t bytes) {
   if (bytes != 0) std::memset(memory, 0, bytes);
+}
+
+int64_t CpuDevice::memory_limit() const {
+  const HostMemory memory = host_memory();
+  // Buffers that nobody has touched yet take no memory: they are still counted as available.
+  return memory.total_bytes == 0 ? 0 : memory.available_bytes + std::min(bytes_in_use(), resident_bytes());
 }
 
 std::shared_ptr<DeviceModule> CpuDevice::load(std::string_view image) { return std::make_shared<CpuModule>(image); }

@@ -48,6 +48,8 @@ class CpuDevice : public Device {
 
   int64_t bytes_in_use() const override { return use_->current.load(); }  // scratch included
   int64_t peak_bytes() const override { return use_->peak.load(); }
+  // What the machine and the process's control groups have left, with what this process holds already.
+  int64_t memory_limit() const override;
   int64_t launch_count() const { return launch_count_; }
 
  private:

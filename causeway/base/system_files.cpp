@@ -1,4 +1,4 @@
-#include "causeway/bench/telemetry/system_files.h"
+#include "causeway/base/system_files.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,0 +1,39 @@
+// What the program writes to standard output and standard error. Texts from outside (names, files, stores that others
+// wrote) may be among it: whatever a terminal would obey is written as an escape (base/printable.h), but for newlines
+// and tabs.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string_view>
+#include <utility>
+
+namespace causeway {
+
+// To be called before anything is opened. A standard stream that the caller closed would otherwise be the number of the
+// next file opened, and what is printed would end in it. A reader that goes away becomes an error of the write instead
+// of the end of the program.
+void prepare_standard_streams();
+
+// Results, to standard output. What cannot be written there is lost and remembered: work goes on, for its results may
+// be stored elsewhere, and flush_output() tells.
+void write_output(std::string_view text);
+// The same without escapes, for text that was asked for byte by byte.
+void write_raw_output(std::string_view text);
+// Throws Error(kIo) when not everything so far has been written.
+void flush_output();
+
+// What is said beside the results, to standard error. What cannot be written there is lost: nothing ends for it.
+void write_notice(std::string_view text) noexcept;
+
+template <class... Arguments>
+void output(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+  write_output(fmt::format(format, std::forward<Arguments>(arguments)...));
+}
+
+template <class... Arguments>
+void notice(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+  write_notice(fmt::format(format, std::forward<Arguments>(arguments)...));
+}
+
+}  // namespace causeway

@@ -1,0 +1,233 @@
+#include "tests/fuzz/targets.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "causeway/base/error.h"
+#include "causeway/base/hash.h"
+#include "causeway/base/json_document.h"
+#include "causeway/bench/report/cost_table.h"
+#include "causeway/bench/results/results_file.h"
+#include "causeway/data/dataset_manifest.h"
+#include "causeway/data/gpt2_tokenizer.h"
+#include "causeway/data/text_source.h"
+#include "causeway/data/token_dataset.h"
+#include "causeway/graph/parser.h"
+#include "causeway/graph/printer.h"
+#include "causeway/model/config.h"
+#include "causeway/train/checkpoint_manifest.h"
+#include "causeway/train/recipe.h"
+#include "causeway/train/safetensors.h"
+
+namespace causeway {
+namespace {
+
+void require(bool condition, const char* what) {
+  if (!condition) throw std::logic_error(what);
+}
+
+// What the program wrote itself it can read.
+template <class Work>
+auto again(Work work) {
+  try {
+    return work();
+  } catch (const Error& error) {
+    throw std::logic_error(std::string("what was written cannot be read: ") + error.what());
+  }
+}
+
+// Inputs of several texts have a zero byte between them.
+std::vector<std::string> split(std::string_view input, size_t parts) {
+  std::vector<std::string> texts;
+  while (texts.size() + 1 < parts) {
+    const size_t end = std::min(input.find('\0'), input.size());
+    texts.emplace_back(input.substr(0, end));
+    input.remove_prefix(std::min(end + 1, input.size()));
+  }
+  texts.emplace_back(input);
+  return texts;
+}
+
+// A file with the input's bytes, the same one each time.
+std::filesystem::path file_of(std::string_view input, const std::string& name) {
+  static const std::filesystem::path directory = [] {
+    const std::filesystem::path path =
+        std::filesystem::temp_directory_path() / ("causeway-fuzz-" + std::to_string(::getpid()));
+    std::filesystem::create_directories(path);
+    return path;
+  }();
+  const std::filesystem::path path = directory / name;
+  std::ofstream(path, std::ios::binary).write(input.data(), static_cast<std::streamsize>(input.size()));
+  return path;
+}
+
+// YAML, then overrides, one a line.
+bool recipe(std::string_view input) {
+  const std::vector<std::string> texts = split(input, 2);
+  std::vector<std::string> overrides;
+  for (std::string_view rest = texts[1]; !rest.empty();) {
+    const size_t end = std::min(rest.find('\n'), rest.size());
+    overrides.emplace_back(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  const Recipe read = parse_recipe(texts[0], "fuzz.yaml", overrides);
+  const std::string written = recipe_text(read);
+  require(recipe_text(again([&] { return parse_saved_recipe(written, "again.yaml"); })) == written,
+          "a recipe changed on its way");
+  require(parameter_count(read.model) > 0, "a model without parameters");
+  return true;
+}
+
+bool cost_table(std::string_view input) {
+  parse_cost_table(std::string(input), "fuzz.yaml");
+  return true;
+}
+
+bool safetensors(std::string_view input) {
+  // On the heap, to the byte, so that a read beyond the end is seen.
+  const std::vector<char> bytes(input.begin(), input.end());
+  const SafetensorsHeader header = parse_safetensors_header(std::as_bytes(std::span(bytes)), "fuzz.safetensors");
+  for (const auto& [name, tensor] : header.tensors)
+    require(tensor.begin <= tensor.end && tensor.end <= bytes.size() - header.data_begin, "a tensor outside its file");
+  return true;
+}
+
+bool read_checkpoint_manifest(const std::string& body) {
+  const std::string text = body + ",\n \"hash\": \"" + hash_text(body).hex() + "\"\n}\n";
+  const CheckpointManifest manifest = parse_manifest(text, std::filesystem::path("manifest.json"));
+  const std::string written = format_manifest(manifest);
+  require(
+      format_manifest(again([&] { return parse_manifest(written, std::filesystem::path("again.json")); })) == written,
+      "a manifest changed on its way");
+  return true;
+}
+
+// The manifest without its hash, which is put behind it. A changed model gets its fingerprint.
+bool checkpoint_manifest(std::string_view input) {
+  try {
+    return read_checkpoint_manifest(std::string(input));
+  } catch (const Error&) {
+    nlohmann::json root = parse_json(std::string(input) + "\n}", {});
+    if (!root.is_object() || !root.contains("model") || !root["model"].is_object()) return false;
+    root["model"]["fingerprint"] = model_fingerprint(root["model"].value("config", nlohmann::json()));
+    const std::string whole = root.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return read_checkpoint_manifest(whole.substr(0, whole.size() - 2));
+  }
+}
+
+bool dataset_manifest(std::string_view input) {
+  const std::string name = "dataset.json";
+  const std::string written = print_manifest(parse_manifest(input, name));
+  require(print_manifest(again([&] { return parse_manifest(written, name); })) == written,
+          "a dataset's description changed on its way");
+  return true;
+}
+
+bool model_config(std::string_view input) {
+  const ModelConfig config = from_hugging_face(parse_json(input, {.where = "config.json"}));
+  require(parameter_count(config) > 0, "a model without parameters");
+  return true;
+}
+
+// Vocabulary, merges, and a text to encode.
+bool tokenizer(std::string_view input) {
+  const std::vector<std::string> texts = split(input, 3);
+  const Gpt2Tokenizer tokenizer = Gpt2Tokenizer::parse(texts[0], texts[1], "encoder.json", "vocab.bpe");
+  require(tokenizer.decode(tokenizer.encode(texts[2])) == texts[2], "a text changed on its way through tokens");
+  return true;
+}
+
+bool json_lines(std::string_view input) {
+  TextFileReader reader({file_of(input, "input.jsonl"), TextFormat::kJsonLines});
+  bool any = false;
+  while (const std::optional<RawDocument> line = reader.next()) {
+    parse_json_line(*line, "text", reader.file().path);
+    any = true;
+  }
+  return any;
+}
+
+// Causeway's own shards carry a hash of their description, which is put right.
+std::string with_right_hash(std::string_view input) {
+  constexpr size_t kHashed = 80, kHeader = 128, kTokenBytesAt = 12, kTokensAt = 16;
+  std::string bytes(input);
+  if (!bytes.starts_with("CAUSETOK") || bytes.size() < kHeader) return bytes;
+  uint32_t token_bytes = 0;
+  uint64_t tokens = 0;
+  std::memcpy(&token_bytes, bytes.data() + kTokenBytesAt, sizeof token_bytes);
+  std::memcpy(&tokens, bytes.data() + kTokensAt, sizeof tokens);
+  if (tokens > bytes.size() || token_bytes > 4) return bytes;
+  const size_t rest = kHeader + (tokens * token_bytes + 7) / 8 * 8;
+  if (rest > bytes.size()) return bytes;
+  const Hash128 hash = hash_text(bytes.substr(0, kHashed) + bytes.substr(rest));
+  const uint64_t halves[] = {hash.high, hash.low};
+  std::memcpy(bytes.data() + kHashed, halves, sizeof halves);
+  return bytes;
+}
+
+bool token_file(std::string_view input) {
+  const TokenDataset dataset = TokenDataset::open(file_of(with_right_hash(input), "input.bin"));
+  std::vector<int32_t> ids(std::min<uint64_t>(dataset.token_count(), 4096)), documents(ids.size());
+  dataset.read(dataset.token_count() - ids.size(), ids);
+  dataset.read_document_numbers(0, documents);
+  for (size_t i = 1; i < documents.size(); ++i)
+    require(documents[i] == documents[i - 1] || documents[i] == documents[i - 1] + 1, "documents out of order");
+  return true;
+}
+
+bool results(std::string_view input) {
+  const std::string written = results_json(parse_results(input, "fuzz.json"));
+  require(results_json(again([&] { return parse_results(written, "again.json"); })) == written,
+          "results changed on their way");
+  return true;
+}
+
+bool graph_text(std::string_view input) {
+  const Graph graph = parse_graph(input);
+  graph.verify("fuzz");
+  const std::string written = print_graph(graph);
+  require(print_graph(again([&] { return parse_graph(written); })) == written, "a graph changed on its way");
+  return true;
+}
+
+template <bool (*kParse)(std::string_view)>
+bool run(std::string_view input) {
+  try {
+    return kParse(input);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+constexpr FuzzTarget kTargets[] = {
+    {"recipe", &run<recipe>},
+    {"cost_table", &run<cost_table>},
+    {"safetensors", &run<safetensors>},
+    {"checkpoint_manifest", &run<checkpoint_manifest>},
+    {"dataset_manifest", &run<dataset_manifest>},
+    {"model_config", &run<model_config>},
+    {"tokenizer", &run<tokenizer>},
+    {"json_lines", &run<json_lines>},
+    {"token_file", &run<token_file>},
+    {"results", &run<results>},
+    {"graph_text", &run<graph_text>},
+};
+
+}  // namespace
+
+std::span<const FuzzTarget> fuzz_targets() { return kTargets; }
+
+const FuzzTarget* find_fuzz_target(std::string_view name) {
+  const auto* found = std::ranges::find_if(kTargets, [&](const FuzzTarget& target) { return target.name == name; });
+  return found == std::end(kTargets) ? nullptr : found;
+}
+
+}  // namespace causeway
