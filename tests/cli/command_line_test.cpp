@@ -23,8 +23,8 @@ TEST_F(CommandLineTest, HelpOfEveryCommandShowsAnExample) {
   const Outcome top = run({"--help"});
   EXPECT_EQ(top.status, 0);
   const std::vector<std::string> commands = commands_in(top.out);
-  EXPECT_EQ(commands,
-            (std::vector<std::string>{"train", "generate", "data", "checkpoint", "doctor", "explain", "bench", "completion"}));
+  EXPECT_EQ(commands, (std::vector<std::string>{"train", "generate", "data", "checkpoint", "doctor", "explain", "bench",
+                                                "completion"}));
   for (const std::string& command : commands) {
     const std::string help = run({command, "--help"}).out;
     const std::vector<std::string> inner = commands_in(help);
@@ -46,6 +46,10 @@ TEST_F(CommandLineTest, UnknownNamesAreAnsweredWithTheNearest) {
   expect_failure({}, 2, {"A subcommand is required", "causeway --help"});
   expect_failure({"train"}, 2, {"recipe is required", "causeway train --help"});
   expect_failure({"generate", "run", "--tokens", "-3"}, 2, {"--tokens", "must not be negative"});
+  expect_failure({"generate", "run", "--seed", "-1"}, 2, {"--seed", "must not be negative"});
+  expect_failure({"generate", "run", "--temperature", "-1"}, 2, {"--temperature", "must not be negative"});
+  for (const char* value : {"nan", "NAN", "inf", "1e999"})
+    expect_failure({"generate", "run", "--temperature", value}, 2, {"--temperature", "must be a finite number"});
   expect_failure({"train", "tiny.yaml", "--resume", "always"}, 1, {"'always' is not a way to resume", "--resume auto"});
 }
 
