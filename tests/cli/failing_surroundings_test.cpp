@@ -77,6 +77,24 @@ TEST_F(FailingSurroundingsTest, AFullTerminal) {
   expect_parts(read_text_file(path("out")), {"finished 30 steps"});
 }
 
+// The limit comes down on a run under way: what it holds it keeps, and the staging of a save can no longer be had.
+TEST_F(FailingSurroundingsTest, MemoryThatRunsOut) {
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+  GTEST_SKIP() << "the sanitizer's own address space passes any limit";
+#endif
+  const pid_t child = start({"train", "tiny.yaml", "train.steps=1000000", "model.width=128",
+                             "model.vocabulary_size=4096", "checkpoint.interval=0", "--quiet"});
+  wait_for_metrics("runs/tiny", 3);
+  const rlimit little{50'000'000, 50'000'000};
+  ASSERT_EQ(::prlimit(child, RLIMIT_AS, &little, nullptr), 0);
+  ASSERT_EQ(::kill(child, SIGTERM), 0);
+  const Outcome outcome = wait_for(child);
+  EXPECT_EQ(outcome.status, 1);
+  expect_parts(outcome.err, {"error: tiny: memory ran out after step ", " of 1000000", "The state after step ",
+                             " was saved to runs/tiny/checkpoints/step-", "lower train.micro_batch_size"});
+  EXPECT_EQ(run({"checkpoint", "verify", "runs/tiny"}).status, 0);
+}
+
 // A limit on the size of files is a disk that is full for checkpoints and not for the small files beside them.
 TEST_F(FailingSurroundingsTest, ADiskThatFillsUpLeavesTheCheckpointsBefore) {
   ASSERT_EQ(run({"train", "tiny.yaml", "--quiet"}).status, 0);
