@@ -22,4 +22,7 @@ void add_completion_command(CLI::App& program);
 // 0 otherwise.
 extern int command_status;
 
+// A training run that a signal stopped, with its progress saved: neither finished nor failed.
+constexpr int kInterruptedStatus = 4;
+
 }  // namespace causeway

@@ -1,13 +1,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cmath>
+#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "causeway/base/console.h"
 #include "causeway/base/error.h"
 #include "causeway/cli/commands.h"
-#include "causeway/data/token_dataset.h"
 #include "causeway/tensor/runtime.h"
 #include "causeway/train/run_checkpoint.h"
 #include "causeway/train/text_generation.h"
@@ -72,15 +73,13 @@ class TextOutput {
 
 void run(const Options& options) {
   const CheckpointReader checkpoint(find_checkpoint(options.run));
-  const Recipe recipe =
-      parse_saved_recipe(checkpoint.state().trainer.value("recipe", std::string()), "recipe of the checkpoint");
-  const std::unique_ptr<Tokenizer> tokenizer = options.tokenizer.empty()
-                                                   ? TokenDataset::open(recipe.data.path).load_tokenizer()
-                                                   : load_tokenizer(options.tokenizer);
+  const Recipe recipe = checkpoint_recipe(checkpoint);
+  const std::unique_ptr<Tokenizer> tokenizer =
+      options.tokenizer.empty() ? checkpoint_tokenizer(checkpoint) : load_tokenizer(options.tokenizer);
   if (const std::string& expected = checkpoint.state().tokenizer_fingerprint;
       !expected.empty() && expected != tokenizer->fingerprint())
     throw Error(ErrorKind::kInvalidArgument, "the tokenizer is not the one the model was trained with",
-                options.tokenizer.empty() ? recipe.data.path : options.tokenizer,
+                options.tokenizer.empty() ? checkpoint.directory().string() : options.tokenizer,
                 "Give the right one with --tokenizer.");
   Runtime::use_device(options.device);
   const std::unique_ptr<LanguageModel> model = LanguageModel::create(recipe.model, std::nullopt);
@@ -88,15 +87,19 @@ void run(const Options& options) {
   TextGenerator generator(*model, pipeline_options(recipe));
   SamplingOptions sampling = options.sampling;
   sampling.stop_token = tokenizer->end_of_text().value_or(-1);
+  sampling.vocabulary_size = tokenizer->vocabulary_size();
   const std::vector<int32_t> prompt = tokenizer->encode(options.prompt);
   TextOutput text;
   if (!options.json) text.write(options.prompt);
   const std::vector<int32_t> tokens = generator.generate(prompt, sampling, [&](int32_t token) {
-    if (options.json) return;
+    if (options.json || token == sampling.stop_token) return;
     text.write(tokenizer->decode(std::span<const int32_t>(&token, 1)));
   });
   if (options.json) {
-    nlohmann::ordered_json json = {{"prompt", options.prompt}, {"text", tokenizer->decode(tokens)}, {"tokens", tokens}};
+    // The end-of-text token is what the model said, but no text.
+    const bool ended = !tokens.empty() && tokens.back() == sampling.stop_token;
+    const std::string said = tokenizer->decode(std::span(tokens).first(tokens.size() - (ended ? 1 : 0)));
+    nlohmann::ordered_json json = {{"prompt", options.prompt}, {"text", said}, {"tokens", tokens}};
     output("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
     text.finish();
@@ -108,6 +111,13 @@ void run(const Options& options) {
 void add_generate_command(CLI::App& program) {
   const CLI::Validator not_negative(
       [](std::string& text) { return std::string(text.starts_with('-') ? "must not be negative" : ""); }, "");
+  const CLI::Validator finite(
+      [](std::string& text) {
+        // What is no number at all is refused, and named, where it is converted.
+        const double value = std::strtod(text.c_str(), nullptr);
+        return std::string(std::isfinite(value) ? "" : "must be a finite number");
+      },
+      "");
   auto options = std::make_shared<Options>();
   options->sampling.temperature = 0.8;
   CLI::App* command = program.add_subcommand("generate", "Write text with a trained model");
@@ -120,12 +130,15 @@ void add_generate_command(CLI::App& program) {
       ->capture_default_str();
   command->add_option("--temperature", options->sampling.temperature, "0: always the most likely token")
       ->check(not_negative)
+      ->check(finite)
       ->capture_default_str();
   command->add_option("--top-k", options->sampling.top_k, "Draw among this many likeliest tokens; 0: all")
       ->check(not_negative);
-  command->add_option("--seed", options->sampling.seed, "The same seed gives the same text")->capture_default_str();
+  command->add_option("--seed", options->sampling.seed, "The same seed gives the same text")
+      ->check(not_negative)
+      ->capture_default_str();
   command->add_option("--tokenizer", options->tokenizer,
-                      "bytes, or a directory with a GPT-2 vocabulary; default: the dataset's");
+                      "bytes, or a directory with a GPT-2 vocabulary; default: the one in the checkpoint");
   command->add_flag("--json", options->json, "Print prompt, text and tokens as JSON");
   command->footer("Example: causeway generate runs/shakespeare --prompt 'ROMEO:' --tokens 300");
   command->callback([options] { run(*options); });

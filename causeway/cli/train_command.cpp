@@ -21,17 +21,22 @@ struct Options {
   bool quiet = false;
 };
 
+// One word of a POSIX shell's command line.
+std::string shell_quoted(const std::string& word) {
+  const std::string plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+  if (!word.empty() && word.find_first_not_of(plain) == std::string::npos) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
 void run(const Options& options) {
-  const Recipe recipe = load_recipe_argument(options.recipe, options.overrides);
   TrainOptions train_options;
   train_options.quiet = options.quiet;
-  if (options.resume == "auto") {
-    train_options.resume = ResumeMode::kAuto;
-  } else if (!options.resume.empty()) {
-    throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' is not a way to resume", options.resume), "--resume",
-                "Use --resume auto.");
-  }
+  train_options.resume = parse_resume(options.resume);
+  const Recipe recipe = load_recipe_argument(options.recipe, options.overrides);
   const TrainResult result = train(recipe, train_options);
+  if (result.interrupted) command_status = kInterruptedStatus;
   if (options.json) {
     nlohmann::ordered_json json = {{"step", result.step},
                                    {"loss", result.last_loss},
@@ -45,8 +50,8 @@ void run(const Options& options) {
   }
   if (options.quiet) return;
   if (result.interrupted) {
-    std::string again = "causeway train " + options.recipe;
-    for (const std::string& text : options.overrides) again += " " + text;
+    std::string again = "causeway train " + shell_quoted(options.recipe);
+    for (const std::string& text : options.overrides) again += " " + shell_quoted(text);
     output("stopped at step {} of {}; saved {}\nContinue with: {} --resume auto\n", result.step, recipe.train.steps,
            result.checkpoint.string(), again);
     return;
@@ -69,10 +74,17 @@ void add_train_command(CLI::App& program) {
                    "The recipe: a YAML file, or the name of one that the program brings along")
       ->required();
   command->add_option("overrides", options->overrides, "Recipe keys to change, as key=value");
-  command->add_option("--resume", options->resume, "auto: continue from the run's newest checkpoint, if it has one");
+  command->add_option("--resume", options->resume,
+                      "auto: continue from the run's newest intact checkpoint, if it has one; STEP: from that of its "
+                      "checkpoints; PATH: from any checkpoint");
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->add_flag("--quiet", options->quiet, "No progress and no samples");
-  command->footer("Example: causeway train recipes/shakespeare.yaml train.steps=500 optimizer.learning_rate=1e-3");
+  command->footer(
+      "Ctrl-C, SIGTERM and SIGHUP save and stop (a second Ctrl-C stops at once); SIGUSR1 saves and goes on.\n"
+      "Exit status: 0 finished, 1 error, 2 wrong usage, 3 fault of the program, 4 stopped by a signal with its "
+      "progress\n"
+      "saved, 130 stopped at once by a second Ctrl-C.\n"
+      "Example: causeway train recipes/shakespeare.yaml train.steps=500 optimizer.learning_rate=1e-3");
   command->callback([options] { run(*options); });
 }
 

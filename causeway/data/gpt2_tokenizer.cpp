@@ -296,9 +296,8 @@ std::optional<int32_t> Gpt2Tokenizer::end_of_text() const { return state_->end_o
 
 std::string Gpt2Tokenizer::fingerprint() const { return state_->fingerprint; }
 
-void Gpt2Tokenizer::save(const std::filesystem::path& directory) const {
-  write_file_atomically(directory / "vocab.json", state_->vocabulary_json);
-  write_file_atomically(directory / "merges.txt", state_->merges_text);
+std::map<std::string, std::string> Gpt2Tokenizer::files() const {
+  return {{"vocab.json", state_->vocabulary_json}, {"merges.txt", state_->merges_text}};
 }
 
 }  // namespace causeway

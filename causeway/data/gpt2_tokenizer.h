@@ -30,8 +30,8 @@ class Gpt2Tokenizer final : public Tokenizer {
   // The id of "<|endoftext|>", where the vocabulary has it.
   std::optional<int32_t> end_of_text() const override;
   std::string fingerprint() const override;
-  // Writes the two files as they were read, under Hugging Face's names.
-  void save(const std::filesystem::path& directory) const override;
+  // The two files as they were read, under Hugging Face's names.
+  std::map<std::string, std::string> files() const override;
 
  private:
   struct State;

@@ -161,11 +161,12 @@ void TokenDataset::read_document_numbers(uint64_t offset, std::span<int32_t> doc
   for (size_t done = 0; done < documents.size();) {
     const Place place = locate(offset + done);
     const uint64_t count = std::min<uint64_t>(documents.size() - done, place.shard->token_count() - place.position);
-    for (uint64_t i = 0; i < count; ++i, ++done) {
-      if (done > 0 && place.shard->starts_document(place.position + i, last_token_before)) ++number;
-      documents[done] = number;
-    }
-    last_token_before = place.shard->token(place.shard->token_count() - 1);
+    const std::span<int32_t> part = documents.subspan(done, count);
+    place.shard->read_document_starts(place.position, last_token_before, part);
+    if (done == 0) part[0] = 0;  // documents are counted from the window's start
+    for (int32_t& document : part) document = number += document;
+    done += count;
+    if (done < documents.size()) last_token_before = place.shard->token(place.shard->token_count() - 1);
   }
 }
 

@@ -5,12 +5,14 @@
 #include <cstring>
 #include <limits>
 
+#include "causeway/base/content_hasher.h"
 #include "causeway/base/error.h"
+#include "causeway/base/file.h"
 
 namespace causeway {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "token shards are mapped as they lie in the file");
+static_assert(std::endian::native == std::endian::little, "token shards are read as they lie in the file");
 
 constexpr std::string_view kMagic = "CAUSETOK";
 constexpr uint32_t kVersion = 1;
@@ -26,6 +28,8 @@ constexpr int32_t kLlmCEvaluationMagic = 20240522;
 constexpr size_t kLlmCHeaderBytes = 1024;
 constexpr int32_t kGpt2EndOfText = 50256;
 constexpr int32_t kLlama3BeginOfText = 128000;
+
+constexpr size_t kTokensAtOnce = 4096;
 
 struct Header {
   char magic[8];
@@ -62,9 +66,12 @@ int32_t magic_number(std::span<const std::byte> bytes) {
 }
 
 template <typename T>
-void widen(const std::byte* tokens, uint64_t position, std::span<int32_t> ids) {
-  const T* const source = reinterpret_cast<const T*>(tokens) + position;
-  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(source[i]);
+void widen(const std::byte* tokens, std::span<int32_t> ids) {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    T token;
+    std::memcpy(&token, tokens + i * sizeof token, sizeof token);
+    ids[i] = static_cast<int32_t>(token);
+  }
 }
 
 template <typename T>
@@ -93,15 +100,16 @@ std::string_view shard_format_name(ShardFormat format) {
 TokenShard TokenShard::open(const std::filesystem::path& path) {
   TokenShard shard;
   shard.path_ = path;
-  shard.file_ = MappedFile(path);
-  const std::span<const std::byte> bytes = shard.file_.bytes();
+  shard.file_ = StableFile(path);
+  std::vector<std::byte> bytes(std::min<uint64_t>(shard.file_.size(), kLlmCHeaderBytes));
   if (bytes.empty()) fail("the token file is empty", path);
+  shard.file_.read_at(0, bytes);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const int32_t magic = magic_number(bytes);
   if (text.starts_with(kMagic)) {
-    shard.open_causeway();
+    shard.open_causeway(bytes);
   } else if (magic == kLlmCGpt2Magic || magic == kLlmCLlama3Magic) {
-    shard.open_llm_c();
+    shard.open_llm_c(bytes);
   } else if (magic == kLlmCEvaluationMagic) {
     throw Error(ErrorKind::kUnsupported,
                 "the file is an llm.c evaluation set (multiple choice), not a stream of tokens", path.string(),
@@ -114,9 +122,8 @@ TokenShard TokenShard::open(const std::filesystem::path& path) {
   return shard;
 }
 
-void TokenShard::open_causeway() {
+void TokenShard::open_causeway(std::span<const std::byte> bytes) {
   format_ = ShardFormat::kCauseway;
-  const std::span<const std::byte> bytes = file_.bytes();
   if (bytes.size() < kHeaderBytes) {
     fail(fmt::format("the shard is cut short: {} bytes, less than its header of {}", bytes.size(), kHeaderBytes),
          path_);
@@ -131,7 +138,7 @@ void TokenShard::open_causeway() {
   if (header.token_bytes != 1 && header.token_bytes != 2 && header.token_bytes != 4) {
     fail(fmt::format("the shard claims {} bytes per token; 1, 2 and 4 are possible", header.token_bytes), path_);
   }
-  const uint64_t size = bytes.size();
+  const uint64_t size = file_.size();
   if (header.tokens > size / header.token_bytes || header.documents > size / sizeof(uint64_t) ||
       header.metadata_bytes > size ||
       kHeaderBytes + round_up_to_8(header.tokens * header.token_bytes) + header.documents * sizeof(uint64_t) +
@@ -144,15 +151,19 @@ void TokenShard::open_causeway() {
   }
   if (header.tokens == 0) fail("the shard holds no tokens", path_);
   const uint64_t documents_offset = kHeaderBytes + round_up_to_8(header.tokens * header.token_bytes);
-  const Hash128 description = hash_description(bytes, bytes.subspan(documents_offset));
+  std::vector<std::byte> rest(size - documents_offset);
+  file_.read_at(documents_offset, rest);
+  const Hash128 description = hash_description(bytes.first(kHeaderBytes), rest);
   if (description != Hash128{header.description_hash[0], header.description_hash[1]}) {
     fail("the shard's header, document table or metadata is damaged: the hash does not match", path_);
   }
-  tokens_ = bytes.data() + kHeaderBytes;
+  tokens_offset_ = kHeaderBytes;
   token_count_ = header.tokens;
   token_bytes_ = static_cast<int>(header.token_bytes);
   stored_hash_ = {header.tokens_hash[0], header.tokens_hash[1]};
-  document_starts_ = {reinterpret_cast<const uint64_t*>(bytes.data() + documents_offset), header.documents};
+  const size_t table_bytes = header.documents * sizeof(uint64_t);
+  document_starts_.resize(header.documents);
+  if (table_bytes > 0) std::memcpy(document_starts_.data(), rest.data(), table_bytes);
   const bool continues = (header.flags & kContinuesFlag) != 0;
   const bool begins_at_zero = !document_starts_.empty() && document_starts_.front() == 0;
   const bool increasing = std::adjacent_find(document_starts_.begin(), document_starts_.end(),
@@ -161,14 +172,12 @@ void TokenShard::open_causeway() {
       (!document_starts_.empty() && document_starts_.back() >= token_count_)) {
     fail("the shard's document table is not a list of increasing positions in the shard", path_);
   }
-  const uint64_t metadata_offset = documents_offset + header.documents * sizeof(uint64_t);
-  metadata_ = parse_shard_metadata(
-      {reinterpret_cast<const char*>(bytes.data() + metadata_offset), header.metadata_bytes}, path_.string());
+  metadata_ = parse_shard_metadata({reinterpret_cast<const char*>(rest.data() + table_bytes), header.metadata_bytes},
+                                   path_.string());
 }
 
-void TokenShard::open_llm_c() {
+void TokenShard::open_llm_c(std::span<const std::byte> bytes) {
   format_ = ShardFormat::kLlmC;
-  const std::span<const std::byte> bytes = file_.bytes();
   if (bytes.size() < kLlmCHeaderBytes) {
     fail(fmt::format("the llm.c file is cut short: {} bytes, less than its header of {}", bytes.size(),
                      kLlmCHeaderBytes),
@@ -186,34 +195,40 @@ void TokenShard::open_llm_c() {
   }
   token_bytes_ = llama3 ? 4 : 2;
   delimiter_ = llama3 ? kLlama3BeginOfText : kGpt2EndOfText;
-  const uint64_t held = (bytes.size() - kLlmCHeaderBytes) / static_cast<uint64_t>(token_bytes_);
+  const uint64_t held = (file_.size() - kLlmCHeaderBytes) / static_cast<uint64_t>(token_bytes_);
   if (header[2] <= 0) fail(fmt::format("the llm.c file claims {} tokens", header[2]), path_);
   token_count_ = static_cast<uint64_t>(header[2]);
-  if (kLlmCHeaderBytes + token_count_ * static_cast<uint64_t>(token_bytes_) != bytes.size()) {
+  if (kLlmCHeaderBytes + token_count_ * static_cast<uint64_t>(token_bytes_) != file_.size()) {
     fail(fmt::format("the llm.c file claims {} tokens but holds {}", token_count_, held), path_);
   }
-  tokens_ = bytes.data() + kLlmCHeaderBytes;
+  tokens_offset_ = kLlmCHeaderBytes;
 }
 
 void TokenShard::open_nanogpt() {
   format_ = ShardFormat::kNanoGpt;
-  const std::span<const std::byte> bytes = file_.bytes();
-  if (bytes.size() % 2 != 0) {
+  if (file_.size() % 2 != 0) {
     fail(fmt::format("the file has {} bytes, an odd number; a nanoGPT file is a sequence of 16-bit tokens",
-                     bytes.size()),
+                     file_.size()),
          path_);
   }
   token_bytes_ = 2;
-  token_count_ = bytes.size() / 2;
+  token_count_ = file_.size() / 2;
   delimiter_ = kGpt2EndOfText;
-  tokens_ = bytes.data();
 }
 
 void TokenShard::read(uint64_t position, std::span<int32_t> ids) const {
   CAUSEWAY_CHECK(position <= token_count_ && ids.size() <= token_count_ - position);
-  if (token_bytes_ == 1) widen<uint8_t>(tokens_, position, ids);
-  if (token_bytes_ == 2) widen<uint16_t>(tokens_, position, ids);
-  if (token_bytes_ == 4) widen<uint32_t>(tokens_, position, ids);
+  const auto width = static_cast<size_t>(token_bytes_);
+  std::byte buffer[kTokensAtOnce * sizeof(uint32_t)];
+  while (!ids.empty()) {
+    const size_t count = std::min(ids.size(), kTokensAtOnce);
+    file_.read_at(tokens_offset_ + position * width, std::span(buffer).first(count * width));
+    if (width == 1) widen<uint8_t>(buffer, ids.first(count));
+    if (width == 2) widen<uint16_t>(buffer, ids.first(count));
+    if (width == 4) widen<uint32_t>(buffer, ids.first(count));
+    ids = ids.subspan(count);
+    position += count;
+  }
 }
 
 int32_t TokenShard::token(uint64_t position) const {
@@ -223,26 +238,53 @@ int32_t TokenShard::token(uint64_t position) const {
 }
 
 bool TokenShard::starts_document(uint64_t position, int32_t last_token_before) const {
-  switch (format_) {
-    case ShardFormat::kCauseway:
-      return std::binary_search(document_starts_.begin(), document_starts_.end(), position);
-    case ShardFormat::kLlmC:
-      return token(position) == delimiter_;
-    case ShardFormat::kNanoGpt:
-      return (position == 0 ? last_token_before : token(position - 1)) == delimiter_;
+  int32_t starts = 0;
+  read_document_starts(position, last_token_before, {&starts, 1});
+  return starts != 0;
+}
+
+void TokenShard::read_document_starts(uint64_t position, int32_t last_token_before, std::span<int32_t> starts) const {
+  if (starts.empty()) return;
+  if (format_ == ShardFormat::kCauseway) {
+    std::fill(starts.begin(), starts.end(), 0);
+    for (auto start = std::lower_bound(document_starts_.begin(), document_starts_.end(), position);
+         start != document_starts_.end() && *start < position + starts.size(); ++start)
+      starts[*start - position] = 1;
+    return;
   }
-  return false;
+  if (format_ == ShardFormat::kLlmC) {
+    read(position, starts);
+  } else {  // a document starts after the delimiter
+    starts[0] = position == 0 ? last_token_before : token(position - 1);
+    read(position, starts.subspan(1));
+  }
+  for (int32_t& value : starts) value = value == delimiter_;
 }
 
 uint64_t TokenShard::document_count() const {
   if (format_ == ShardFormat::kCauseway) return document_starts_.size();
   uint64_t count = 0;
-  for (uint64_t position = 0; position < token_count_; ++position) count += token(position) == delimiter_;
+  std::vector<int32_t> ids(kTokensAtOnce);
+  for (uint64_t position = 0; position < token_count_; position += ids.size()) {
+    ids.resize(std::min<uint64_t>(ids.size(), token_count_ - position));
+    read(position, ids);
+    count += static_cast<uint64_t>(std::count(ids.begin(), ids.end(), delimiter_));
+  }
   return count;
 }
 
 Hash128 TokenShard::hash_tokens() const {
-  return hash_bytes({tokens_, token_count_ * static_cast<uint64_t>(token_bytes_)});
+  ContentHasher hasher;
+  std::vector<std::byte> buffer(size_t{1} << 20);
+  uint64_t left = token_count_ * static_cast<uint64_t>(token_bytes_);
+  for (uint64_t offset = tokens_offset_; left > 0;) {
+    const size_t count = std::min<uint64_t>(left, buffer.size());
+    file_.read_at(offset, std::span(buffer).first(count));
+    hasher.add(std::span(buffer).first(count));
+    offset += count;
+    left -= count;
+  }
+  return hasher.hash();
 }
 
 void TokenShard::verify() const {

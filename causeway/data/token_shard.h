@@ -1,4 +1,4 @@
-// Token shards: files of token ids, memory-mapped. Three formats are read, one is written.
+// Token shards: files of token ids. Three formats are read, one is written.
 //
 // Causeway's own (.tokens), little-endian throughout:
 //   offset  0  char[8]  "CAUSETOK"
@@ -28,9 +28,9 @@
 #include <string_view>
 #include <vector>
 
-#include "causeway/base/file.h"
 #include "causeway/base/hash.h"
 #include "causeway/data/dataset_manifest.h"
+#include "causeway/data/stable_file.h"
 
 namespace causeway {
 
@@ -41,7 +41,7 @@ std::string_view shard_format_name(ShardFormat format);
 
 class TokenShard {
  public:
-  // Maps the file and checks everything but the tokens themselves; the format is told by the first bytes and, for
+  // Opens the file and checks everything but the tokens themselves; the format is told by the first bytes and, for
   // nanoGPT, the extension .bin. Throws Error naming the path when the file is missing, empty, cut short or damaged, or
   // of no known format.
   static TokenShard open(const std::filesystem::path& path);
@@ -50,13 +50,16 @@ class TokenShard {
   ShardFormat format() const { return format_; }
   uint64_t token_count() const { return token_count_; }
   int token_bytes() const { return token_bytes_; }
-  // The tokens [position, position + ids.size()), which must lie inside the shard.
+  // The tokens [position, position + ids.size()), which must lie inside the shard. This and all other reading throws
+  // Error(kCorrupt) naming the file when it was changed since it was opened.
   void read(uint64_t position, std::span<int32_t> ids) const;
   int32_t token(uint64_t position) const;
 
   // Whether a document starts at `position`. For a nanoGPT shard's position 0 that depends on the shard before it:
   // `last_token_before`, or -1 where there is none.
   bool starts_document(uint64_t position, int32_t last_token_before) const;
+  // The same for each position of [position, position + starts.size()): 1 where a document starts, else 0.
+  void read_document_starts(uint64_t position, int32_t last_token_before, std::span<int32_t> starts) const;
   // Documents that start in this shard by its table; for the formats without a table, the number found by reading all.
   uint64_t document_count() const;
 
@@ -70,18 +73,18 @@ class TokenShard {
 
  private:
   TokenShard() = default;
-  void open_causeway();
-  void open_llm_c();
+  void open_causeway(std::span<const std::byte> beginning);
+  void open_llm_c(std::span<const std::byte> beginning);
   void open_nanogpt();
 
   std::filesystem::path path_;
-  MappedFile file_;
+  StableFile file_;
   ShardFormat format_ = ShardFormat::kCauseway;
-  const std::byte* tokens_ = nullptr;
+  uint64_t tokens_offset_ = 0;  // in the file
   uint64_t token_count_ = 0;
   int token_bytes_ = 0;
   int32_t delimiter_ = -1;
-  std::span<const uint64_t> document_starts_;
+  std::vector<uint64_t> document_starts_;
   Hash128 stored_hash_;
   ShardMetadata metadata_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "causeway/base/error.h"
+#include "causeway/base/file.h"
 #include "causeway/base/hash.h"
 #include "causeway/data/gpt2_tokenizer.h"
 
@@ -12,6 +13,10 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text) const {
   std::vector<int32_t> ids;
   encode_to(text, ids);
   return ids;
+}
+
+void Tokenizer::save(const std::filesystem::path& directory) const {
+  for (const auto& [name, content] : files()) write_file_atomically(directory / name, content);
 }
 
 void ByteTokenizer::encode_to(std::string_view text, std::vector<int32_t>& ids) const {
@@ -35,8 +40,6 @@ std::string ByteTokenizer::decode(std::span<const int32_t> ids) const {
 size_t ByteTokenizer::cut_position(std::string_view text, size_t from) const { return std::min(from, text.size()); }
 
 std::string ByteTokenizer::fingerprint() const { return hash_text("bytes").hex(); }
-
-void ByteTokenizer::save(const std::filesystem::path& /*directory*/) const {}
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& name_or_directory) {
   if (name_or_directory == "bytes") return std::make_unique<ByteTokenizer>();

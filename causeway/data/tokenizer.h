@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -38,9 +39,10 @@ class Tokenizer {
   virtual std::optional<int32_t> end_of_text() const = 0;
   // Equal for two tokenizers exactly when they give the same ids (up to hash collision), whatever files they came from.
   virtual std::string fingerprint() const = 0;
-  // Writes the files that load_tokenizer reads this tokenizer back from into an existing directory; a tokenizer without
-  // files writes none.
-  virtual void save(const std::filesystem::path& directory) const = 0;
+  // The files that load_tokenizer reads this tokenizer back from, content by name; none for one without files.
+  virtual std::map<std::string, std::string> files() const = 0;
+  // Writes them into an existing directory.
+  void save(const std::filesystem::path& directory) const;
 };
 
 // Raw bytes: 256 ids, each the byte's value; no special tokens.
@@ -53,7 +55,7 @@ class ByteTokenizer final : public Tokenizer {
   std::string name() const override { return "bytes"; }
   std::optional<int32_t> end_of_text() const override { return std::nullopt; }
   std::string fingerprint() const override;
-  void save(const std::filesystem::path& directory) const override;
+  std::map<std::string, std::string> files() const override { return {}; }
 };
 
 // "bytes", or the directory of a GPT-2 vocabulary (see gpt2_tokenizer.h). Throws Error when it is neither.

@@ -1,7 +1,6 @@
 #include "causeway/train/checkpoint.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -52,32 +51,6 @@ void rename_or_throw(const fs::path& from, const fs::path& to) {
     throw Error(ErrorKind::kIo, fmt::format("cannot rename to {}: {}", to.string(), std::strerror(errno)),
                 from.string());
 }
-
-// Keeps two processes from saving to one run, each of which would take the other's work for a crashed save's leftovers.
-// The lock goes with the process that holds it.
-class SaveLock {
- public:
-  explicit SaveLock(const fs::path& checkpoints) {
-    const fs::path path = checkpoints / ".lock";
-    descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (descriptor_ < 0) {
-      throw Error(ErrorKind::kIo, fmt::format("cannot create: {}", std::strerror(errno)), path.string(),
-                  "Check the permissions and the free space of the run's directory.");
-    }
-    // A file system without locks fails otherwise than with EWOULDBLOCK; saving goes on unguarded there.
-    if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-      ::close(descriptor_);
-      throw Error(ErrorKind::kResource, "another process is saving a checkpoint of this run", checkpoints.string(),
-                  "Stop the other process, or train into another run directory.");
-    }
-  }
-  SaveLock(const SaveLock&) = delete;
-  SaveLock& operator=(const SaveLock&) = delete;
-  ~SaveLock() { ::close(descriptor_); }
-
- private:
-  int descriptor_ = -1;
-};
 
 void remove_leftovers(const fs::path& checkpoints) {
   std::error_code ignored;
@@ -144,9 +117,23 @@ PositionedFile open_tensor_file(const fs::path& directory, const CheckpointFile&
   return opened;
 }
 
+// Checks the whole file: attached files are small.
+void check_attached_file(const fs::path& directory, const AttachedFile& file) {
+  const PositionedFile opened = PositionedFile::open(directory / file.name);
+  if (opened.size() != file.bytes) {
+    throw Error(ErrorKind::kCorrupt, fmt::format("the file has {} bytes, but {} were saved", opened.size(), file.bytes),
+                opened.path().string());
+  }
+  std::vector<std::byte> content(file.bytes);
+  opened.read_at(0, content);
+  if (hash_bytes(content) != file.hash)
+    throw Error(ErrorKind::kCorrupt, "the file does not match its hash", opened.path().string());
+}
+
 OpenCheckpoint open_checked(const fs::path& directory) {
   OpenCheckpoint checkpoint;
   checkpoint.manifest = read_manifest(directory);
+  for (const AttachedFile& file : checkpoint.manifest.attached) check_attached_file(directory, file);
   for (const CheckpointFile& file : checkpoint.manifest.files)
     checkpoint.files.push_back(open_tensor_file(directory, file));
   return checkpoint;
@@ -185,8 +172,8 @@ std::string damage_hint(const fs::path& directory) {
   std::ranges::reverse(entries);
   for (const CheckpointEntry& entry : entries) {
     if (entry.step < *step && opens(entry.directory)) {
-      return fmt::format("Resume from the checkpoint before it, {}, or restore this one from a copy.",
-                         entry.directory.string());
+      return fmt::format("The newest intact checkpoint before it is {} (to train on from there: --resume {}).",
+                         entry.directory.string(), entry.step);
     }
   }
   return "There is no intact checkpoint before it: restore this one from a copy.";
@@ -237,6 +224,11 @@ void CheckpointWriter::add_any(const NamedTensorSpec& tensor, Box part, std::spa
   parts_.push_back({tensor.name, std::move(stored_name), std::move(part), data, std::move(source)});
 }
 
+void CheckpointWriter::attach(std::string name, std::string content) {
+  CAUSEWAY_CHECK(!name.empty() && name.find('/') == std::string::npos, "attached file '{}'", name);
+  attached_[std::move(name)] = std::move(content);
+}
+
 CheckpointManifest CheckpointWriter::write_files(const fs::path& directory) const {
   CheckpointManifest manifest;
   manifest.state = state_;
@@ -280,6 +272,12 @@ CheckpointManifest CheckpointWriter::write_files(const fs::path& directory) cons
     file.header_hash = hash_bytes(writer.header());
     manifest.files.push_back(std::move(file));
   }
+  for (const auto& [name, content] : attached_) {
+    FileWriter file(directory / name);
+    file.write(content);
+    file.sync();
+    manifest.attached.push_back({name, content.size(), hash_text(content)});
+  }
   return manifest;
 }
 
@@ -302,7 +300,6 @@ fs::path CheckpointWriter::commit() {
     throw Error(ErrorKind::kIo, "cannot create the directory: " + failure.message(), checkpoints.string(),
                 "Check the permissions of the run's directory and the space on its disk.");
   }
-  const SaveLock lock(checkpoints);
   remove_leftovers(checkpoints);
   // Here too, because a job that is killed after each save, before it deletes, would fill the disk.
   delete_old_checkpoints(checkpoints, state_.step, options_.keep_last);
@@ -479,6 +476,13 @@ std::vector<CheckpointProblem> verify_checkpoint(const fs::path& directory) {
         files[i] = PositionedFile::open(directory / manifest.files[i].name);
       } catch (const Error&) {
       }
+    }
+  }
+  for (const AttachedFile& file : manifest.attached) {
+    try {
+      check_attached_file(directory, file);
+    } catch (const Error& error) {
+      problems.push_back({file.name, "", -1, error.message()});
     }
   }
   std::vector<std::byte> bytes;

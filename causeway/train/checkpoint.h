@@ -31,7 +31,9 @@ struct CheckpointOptions {
 // Fills `bytes` with the row-major bytes of a tensor (or of the part of it being saved) from `byte_offset` on.
 using ChunkSource = std::function<void(uint64_t byte_offset, std::span<std::byte> bytes)>;
 
-// Gathers what is to be saved, then saves it with commit(). Spans and sources are used only within commit().
+// Gathers what is to be saved, then saves it with commit(). Spans and sources are used only within commit(). Whoever
+// saves owns the run (RunLock): of two that save at once each would take the other's work for a crashed save's
+// leftovers.
 class CheckpointWriter {
  public:
   // Throws Error(kInvalidArgument) for options or a step that make no sense.
@@ -42,6 +44,9 @@ class CheckpointWriter {
   void add(const NamedTensorSpec& tensor, ChunkSource source);
   // One part of a tensor of global shape `tensor.shape`; all parts together must cover it exactly once.
   void add_part(const NamedTensorSpec& tensor, Box part, ChunkSource source);
+
+  // A file beside the tensors, whose content is checked as theirs is. `name` is a plain file name.
+  void attach(std::string name, std::string content);
 
   // Saves, deletes checkpoints beyond the last `keep_last`, and returns the new checkpoint's directory. Checkpoints of
   // later steps belong to a past that a resumed run has left: they are renamed to superseded-step-..., not deleted.
@@ -65,6 +70,7 @@ class CheckpointWriter {
   CheckpointOptions options_;
   std::map<std::string, NamedTensorSpec> tensors_;
   std::vector<Part> parts_;
+  std::map<std::string, std::string> attached_;
 };
 
 class CheckpointReader {
@@ -105,8 +111,7 @@ struct CheckpointEntry {
 std::vector<CheckpointEntry> list_checkpoints(const std::filesystem::path& run_directory);
 
 // The newest committed checkpoint of a run, after the checks that opening it makes; nothing when there is none. When
-// the newest is damaged, throws Error naming what is damaged and offering the newest intact one before it: going back
-// loses steps, so it is the user's choice.
+// the newest is damaged, throws Error naming what is damaged and offering the newest intact one before it.
 std::optional<CheckpointEntry> find_latest(const std::filesystem::path& run_directory);
 
 struct CheckpointProblem {

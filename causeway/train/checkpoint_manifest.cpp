@@ -82,19 +82,29 @@ class Fields {
   const std::filesystem::path& path_;
 };
 
+// A plain name, so that a manifest cannot lead out of its directory.
+std::string file_name(const Fields& fields) {
+  std::string name = fields.text("name");
+  if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos ||
+      name.find('\0') != std::string::npos)
+    fields.fail("does not name a file of the checkpoint's directory");
+  return name;
+}
+
 CheckpointFile parse_file(const json& value, size_t index, const std::filesystem::path& path) {
   const Fields fields(value, fmt::format("file {}", index), path);
   CheckpointFile file;
-  file.name = fields.text("name");
+  file.name = file_name(fields);
   file.bytes = fields.number("bytes");
   file.header_bytes = fields.number("header_bytes");
   file.header_hash = fields.hash("header_hash");
-  if (file.name.empty() || file.name == "." || file.name == ".." || file.name.find('/') != std::string::npos ||
-      file.name.find('\0') != std::string::npos) {
-    fields.fail("does not name a file of the checkpoint's directory");
-  }
   if (file.header_bytes > file.bytes) fields.fail("has a header longer than itself");
   return file;
+}
+
+AttachedFile parse_attached(const json& value, size_t index, const std::filesystem::path& path) {
+  const Fields fields(value, fmt::format("attached file {}", index), path);
+  return {file_name(fields), fields.number("bytes"), fields.hash("hash")};
 }
 
 CheckpointTensor parse_tensor(const std::string& name, const json& value, const std::vector<CheckpointFile>& files,
@@ -214,6 +224,9 @@ std::string format_manifest(const CheckpointManifest& manifest) {
                              {"header_bytes", file.header_bytes},
                              {"header_hash", file.header_hash.hex()}});
   }
+  root["attached"] = nlohmann::ordered_json::array();
+  for (const AttachedFile& file : manifest.attached)
+    root["attached"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"hash", file.hash.hex()}});
   root["tensors"] = nlohmann::ordered_json::object();
   for (const auto& [name, tensor] : manifest.tensors) {
     auto chunks = nlohmann::ordered_json::array();
@@ -275,6 +288,9 @@ CheckpointManifest parse_manifest(std::string_view text, const std::filesystem::
   CheckpointManifest manifest;
   manifest.state = parse_state(fields, path);
   for (const json& file : fields.list("files")) manifest.files.push_back(parse_file(file, manifest.files.size(), path));
+  if (root.contains("attached"))  // checkpoints of before have none
+    for (const json& file : fields.list("attached"))
+      manifest.attached.push_back(parse_attached(file, manifest.attached.size(), path));
   const json& tensors = fields.at("tensors");
   if (!tensors.is_object()) fields.fail("'tensors' is not an object");
   for (const auto& [name, value] : tensors.items())

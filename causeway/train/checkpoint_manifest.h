@@ -47,6 +47,13 @@ struct CheckpointFile {
   Hash128 header_hash;
 };
 
+// A file beside the tensors that is kept as it is (config.json, a tokenizer's files).
+struct AttachedFile {
+  std::string name;  // in the checkpoint's directory
+  uint64_t bytes = 0;
+  Hash128 hash;
+};
+
 // Everything of a run that is not a tensor.
 struct CheckpointState {
   int64_t step = 0;       // steps completed
@@ -63,6 +70,7 @@ struct CheckpointState {
 struct CheckpointManifest {
   CheckpointState state;
   std::vector<CheckpointFile> files;
+  std::vector<AttachedFile> attached;
   std::map<std::string, CheckpointTensor> tensors;
 };
 

@@ -180,7 +180,9 @@ std::vector<Field> fields(Recipe& r) {
       field("sampling.tokens", r.sampling.tokens, "tokens of a sample"),
       field("sampling.temperature", r.sampling.temperature, "0: always the most likely token"),
       field("sampling.top_k", r.sampling.top_k, "draw among this many likeliest tokens; 0: all"),
-      field("checkpoint.interval", r.checkpoint.interval, "steps between checkpoints; 0: at the end and on a signal"),
+      field("checkpoint.interval", r.checkpoint.interval, "steps between checkpoints; 0: by time alone"),
+      field("checkpoint.interval_minutes", r.checkpoint.interval_minutes,
+            "minutes after the last checkpoint at which the next is due; 0: by steps alone"),
       field("checkpoint.keep", r.checkpoint.keep, "checkpoints kept"),
       field("log.interval", r.log.interval, "steps between metric records"),
       field("log.tensorboard", r.log.tensorboard, "write TensorBoard event files"),
@@ -304,6 +306,7 @@ void resolve(Recipe& r) {
                                    {"checkpoint.interval", r.checkpoint.interval}})
     require(value >= 0, key, "must not be negative");
   require(r.sampling.temperature >= 0, "sampling.temperature", "must not be negative");
+  require(r.checkpoint.interval_minutes >= 0, "checkpoint.interval_minutes", "must not be negative");
   require(r.checkpoint.keep >= 1, "checkpoint.keep", "must be at least 1");
   require(r.log.interval >= 1, "log.interval", "must be at least 1");
   r.schedule.total_steps = r.train.steps;
@@ -451,6 +454,21 @@ std::string recipe_text(const Recipe& recipe) {
     text += fmt::format("  {}: {}\n", entry.key.substr(dot + 1), entry.get());
   }
   return text;
+}
+
+std::vector<RecipeValue> recipe_values(const Recipe& recipe) {
+  Recipe copy = recipe;
+  std::vector<RecipeValue> values;
+  for (const Field& entry : fields(copy)) values.push_back({entry.key, entry.get()});
+  return values;
+}
+
+std::vector<RecipeDifference> recipe_differences(const Recipe& was, const Recipe& is) {
+  const std::vector<RecipeValue> before = recipe_values(was), now = recipe_values(is);
+  std::vector<RecipeDifference> differences;
+  for (size_t i = 0; i < before.size(); ++i)
+    if (before[i].value != now[i].value) differences.push_back({before[i].key, before[i].value, now[i].value});
+  return differences;
 }
 
 std::vector<RecipeKey> recipe_keys() {

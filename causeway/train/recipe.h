@@ -61,12 +61,13 @@ struct Recipe {
   } sampling;
 
   struct Checkpoint {
-    int64_t interval = 0;  // steps; 0: only at the end and on a signal
+    int64_t interval = 0;          // steps; 0: by time alone
+    double interval_minutes = 15;  // since the last checkpoint; 0: by steps alone
     int64_t keep = 3;
   } checkpoint;
 
   struct Log {
-    int64_t interval = 10;  // steps between metric records
+    int64_t interval = 1;  // steps between metric records
     bool tensorboard = true;
   } log;
 
@@ -85,6 +86,21 @@ Recipe parse_saved_recipe(const std::string& yaml, const std::string& where);
 
 // The complete recipe as YAML: reading it back gives the same recipe.
 std::string recipe_text(const Recipe& recipe);
+
+// Every key with its value, in the order of recipe_text().
+struct RecipeValue {
+  std::string key;
+  std::string value;
+};
+std::vector<RecipeValue> recipe_values(const Recipe& recipe);
+
+// The keys in which two recipes differ, in the order of recipe_text().
+struct RecipeDifference {
+  std::string key;
+  std::string was;
+  std::string is;
+};
+std::vector<RecipeDifference> recipe_differences(const Recipe& was, const Recipe& is);
 
 // Every key with its default and meaning, for help texts and docs/recipes.md.
 struct RecipeKey {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cerrno>
 #include <iterator>
+#include <string_view>
 
 #include "causeway/base/error.h"
 
@@ -20,13 +21,28 @@ std::atomic<int> interrupts{0};
 std::atomic<bool> save_requested{false};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
+// write() is safe in a handler; what becomes of the line is not worth the run.
+void say(std::string_view line) {
+  const int code = errno;
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+  errno = code;
+}
+
 extern "C" void causeway_handle_signal(int signal) {
   if (signal == SIGUSR1) {
     save_requested.store(true);
     return;
   }
-  if (signal == SIGINT && interrupts.fetch_add(1) > 0) ::_exit(kInterruptedStatus);
-  stop_signal_seen.store(signal);
+  if (signal == SIGINT && interrupts.fetch_add(1) > 0) {
+    say("\nstopped at once; the newest checkpoint is as it was\n");
+    ::_exit(kInterruptedStatus);
+  }
+  if (stop_signal_seen.exchange(signal) != 0) return;
+  if (signal == SIGINT)
+    say("\ninterrupted: finishing this step, then saving and stopping; Ctrl-C again stops at once, without saving\n");
+  else
+    say(signal == SIGTERM ? "\nSIGTERM: finishing this step, then saving and stopping\n"
+                          : "\nSIGHUP: finishing this step, then saving and stopping\n");
 }
 
 }  // namespace
@@ -43,6 +59,8 @@ SignalWatch::SignalWatch() {
     action.sa_flags = SA_RESTART;
     ::sigemptyset(&action.sa_mask);
     CAUSEWAY_CHECK(::sigaction(kSignals[i], &action, &former_[i]) == 0, "signal {}, errno {}", kSignals[i], errno);
+    const bool asks_to_stop = kSignals[i] == SIGINT || kSignals[i] == SIGTERM || kSignals[i] == SIGHUP;
+    if (asks_to_stop && former_[i].sa_handler == SIG_IGN) ::sigaction(kSignals[i], &former_[i], nullptr);
   }
 }
 

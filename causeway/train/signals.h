@@ -1,8 +1,10 @@
 // Signals asked of a training run, as requests to poll between steps:
-//   SIGINT, SIGTERM  save and stop (a second SIGINT exits at once, with status 130)
-//   SIGUSR1          save and go on
-// SIGPIPE and SIGXFSZ are ignored meanwhile, so that a closed pipe or a file-size limit is an error of the write and
-// not the end of the run.
+//   SIGINT, SIGTERM, SIGHUP  save and stop (a second SIGINT exits at once, with status 130)
+//   SIGUSR1                  save and go on
+// The first that asks to stop is answered at once with a line on standard error, however long the step takes. Of
+// SIGINT, SIGTERM and SIGHUP those that the process was started to ignore (nohup, a shell's background job) stay
+// ignored. SIGPIPE and SIGXFSZ are ignored meanwhile, so that a closed pipe or a file-size limit is an error of the
+// write and not the end of the run.
 #pragma once
 
 #include <csignal>
@@ -21,12 +23,12 @@ class SignalWatch {
 
   // kStop once asked for, for good; otherwise kSave once for the SIGUSR1s since the last poll. From any thread.
   SignalRequest poll();
-  // The signal that asked to stop (SIGINT or SIGTERM), or 0.
+  // The signal that asked to stop (SIGINT, SIGTERM or SIGHUP), or 0.
   int stop_signal() const;
 
  private:
-  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGUSR1, SIGPIPE, SIGXFSZ};
-  struct sigaction former_[5] = {};
+  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGPIPE, SIGXFSZ};
+  struct sigaction former_[6] = {};
 };
 
 }  // namespace causeway

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <charconv>
 #include <chrono>
 #include <string>
 
@@ -74,12 +75,18 @@ enum EventField { kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5, kSes
 enum SummaryField { kSummaryValue = 1 };
 enum ValueField { kTag = 1, kSimpleValue = 2, kTensor = 8, kMetadata = 9 };
 enum MetadataField { kPluginData = 1 };
-enum PluginDataField { kPluginName = 1 };
+enum PluginDataField { kPluginName = 1, kPluginContent = 2 };
+// tensorboard/plugins/hparams/plugin_data.proto, and protobuf's struct.proto for a value.
+enum HParamsField { kSessionStartInfo = 3 };
+enum SessionStartField { kHParam = 1, kStartTime = 5 };
+enum MapField { kMapKey = 1, kMapValue = 2 };
+enum StructValueField { kNumberValue = 2, kStringValueOfStruct = 3 };
 enum TensorField { kTensorDtype = 1, kTensorShape = 2, kStringValue = 8 };
 enum ShapeField { kShapeDim = 2 };
 enum DimField { kDimSize = 1 };
 enum SessionLogField { kSessionStatus = 1 };
 constexpr uint64_t kSessionStart = 1;
+constexpr uint64_t kDtypeFloat = 1;
 constexpr uint64_t kDtypeString = 7;
 
 Message event_at(int64_t step) {
@@ -136,6 +143,40 @@ void TensorboardLog::write_scalars(int64_t step, std::span<const Scalar> scalars
     for (const auto& [tag, value] : scalars)
       summary.message(kSummaryValue, Message().bytes(kTag, tag).real32(kSimpleValue, static_cast<float>(value)));
     append_record(log_, event_at(step).message(kSummary, summary));
+  } catch (const std::exception& error) {
+    log_.disable(error.what());
+  }
+}
+
+void TensorboardLog::write_hyperparameters(int64_t step, std::span<const Hyperparameter> hyperparameters) noexcept {
+  if (!log_.enabled()) return;
+  try {
+    Message session;
+    std::string table = "| key | value |\n|---|---|\n";
+    for (const auto& [name, value] : hyperparameters) {
+      double number = 0;
+      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+      const bool is_number = error == std::errc() && end == value.data() + value.size();
+      Message typed;
+      if (is_number)
+        typed.real64(kNumberValue, number);
+      else
+        typed.bytes(kStringValueOfStruct, value);
+      session.message(kHParam, Message().bytes(kMapKey, name).message(kMapValue, typed));
+      table += fmt::format("| {} | `{}` |\n", name, value);
+    }
+    const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+    session.real64(kStartTime, now.count());
+    const Message content = Message().message(kSessionStartInfo, session);
+    const Message metadata =
+        Message().message(kPluginData, Message().bytes(kPluginName, "hparams").message(kPluginContent, content));
+    // The plugin takes no value but wants a tensor: one without elements.
+    const Message none =
+        Message().number(kTensorDtype, kDtypeFloat).message(kTensorShape, Message().message(kShapeDim, Message()));
+    const Message value =
+        Message().bytes(kTag, "_hparams_/session_start_info").message(kTensor, none).message(kMetadata, metadata);
+    append_record(log_, event_at(step).message(kSummary, Message().message(kSummaryValue, value)));
+    write_text(step, "recipe", table);
   } catch (const std::exception& error) {
     log_.disable(error.what());
   }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -28,6 +29,9 @@ class TensorboardLog {
 
   using Scalar = std::pair<std::string_view, double>;  // tag and value, stored as a 32-bit float
   void write_scalars(int64_t step, std::span<const Scalar> scalars) noexcept;
+  // What the run was started with: TensorBoard's hyperparameters tab, and as a table under its text tab.
+  using Hyperparameter = std::pair<std::string, std::string>;  // name and value
+  void write_hyperparameters(int64_t step, std::span<const Hyperparameter> hyperparameters) noexcept;
   // Markdown, shown under TensorBoard's text tab.
   void write_text(int64_t step, std::string_view tag, std::string_view text) noexcept;
 

@@ -54,7 +54,14 @@ std::vector<int32_t> TextGenerator::generate(std::span<const int32_t> prompt, co
     const uint32_t bits =
         philox_4x32_10({static_cast<uint32_t>(i), 0, 0, 0},
                        {static_cast<uint32_t>(options.seed), static_cast<uint32_t>(options.seed >> 32)})[0];
-    const int32_t next = draw_token(logits, options.temperature, options.top_k, (bits + 0.5) / 4294967296.0);
+    const std::span<const double> drawn =
+        options.vocabulary_size > 0
+            ? std::span(logits).first(std::min(logits.size(), static_cast<size_t>(options.vocabulary_size)))
+            : std::span(logits);
+    if (!std::all_of(drawn.begin(), drawn.end(), [](double logit) { return std::isfinite(logit); }))
+      throw Error(ErrorKind::kCorrupt, fmt::format("the model's logits are not finite at token {}", i + 1), "generate",
+                  "Use a checkpoint from before the training diverged.");
+    const int32_t next = draw_token(drawn, options.temperature, options.top_k, (bits + 0.5) / 4294967296.0);
     context.push_back(next);
     generated.push_back(next);
     if (emit) emit(next);

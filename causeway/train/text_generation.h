@@ -17,6 +17,8 @@ struct SamplingOptions {
   int64_t top_k = 0;         // draw among this many likeliest tokens; 0: all
   uint64_t seed = 1;         // the same seed and model give the same text
   int64_t stop_token = -1;   // generation ends after this token; -1: never
+  // Ids from this one on are never drawn: a model's vocabulary may be larger than its tokenizer's. 0: the model's own.
+  int64_t vocabulary_size = 0;
 };
 
 class TextGenerator {
@@ -26,7 +28,7 @@ class TextGenerator {
 
   // The tokens that follow `prompt`; each is passed to `emit` as soon as it is drawn. Beyond the model's longest
   // sequence the oldest tokens are forgotten. Throws Error(kInvalidArgument) for an empty prompt or a token that the
-  // model does not have.
+  // model does not have, Error(kCorrupt) when the model's logits are not finite.
   std::vector<int32_t> generate(std::span<const int32_t> prompt, const SamplingOptions& options,
                                 const std::function<void(int32_t)>& emit = {});
 

@@ -1,26 +1,25 @@
 #include "causeway/train/trainer.h"
 
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <cstdio>
-#include <nlohmann/json.hpp>
-#include <tuple>
+#include <new>
 
 #include "causeway/base/console.h"
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
+#include "causeway/base/log.h"
 #include "causeway/data/batch_loader.h"
 #include "causeway/data/sample_order.h"
 #include "causeway/data/token_dataset.h"
 #include "causeway/tensor/runtime.h"
+#include "causeway/train/announcement.h"
 #include "causeway/train/evaluation.h"
-#include "causeway/train/metrics_log.h"
-#include "causeway/train/progress_line.h"
 #include "causeway/train/run_checkpoint.h"
+#include "causeway/train/run_lock.h"
+#include "causeway/train/run_log.h"
+#include "causeway/train/run_saver.h"
 #include "causeway/train/signals.h"
-#include "causeway/train/tensorboard_log.h"
 #include "causeway/train/text_generation.h"
 #include "causeway/train/training_step.h"
 
@@ -50,125 +49,102 @@ class Trainer {
   Trainer(const Recipe& recipe, const TrainOptions& options)
       : recipe_(recipe),
         options_(options),
+        directory_(recipe.run_directory),
         dataset_(TokenDataset::open(recipe.data.path, kTrainSplit)),
         order_(dataset_.token_count(), recipe.data.sequence_length, static_cast<uint64_t>(recipe.train.seed)),
         schedule_(recipe.schedule) {
     open_validation();
-    prepare_run_directory();
+    load_tokenizer();
+    own_run_directory();
+    const std::vector<CheckpointEntry> candidates = resume_candidates(directory_, options.resume);
     require_memory_for_weights(recipe.model, recipe.micro_batches());
     model_ = LanguageModel::create(recipe.model, static_cast<uint64_t>(recipe.train.seed));
     step_ = std::make_unique<TrainingStep>(*model_, recipe_);
-    if (resume_from_) {
-      const CheckpointReader checkpoint(resume_from_->directory);
-      require_same_samples(checkpoint);
-      position_ = restore_run(checkpoint, *model_, *step_, dataset_.fingerprint());
-    }
+    parts_.emplace(RunParts{recipe_, dataset_, tokenizer_.get(), *model_, *step_});
+    resumed_ = resume_run(candidates, *parts_);
+    if (resumed_) position_ = resumed_->position;
+    saver_.emplace(*parts_, *lock_, position_.step);
     // Not earlier: a recipe that the run's checkpoint refuses must not replace the run's own.
-    write_file_atomically(directory_ / "recipe.yaml", recipe_text(recipe_));
+    write_file_atomically(directory_ / "recipe.yaml", device_comment(recipe_) + recipe_text(recipe_));
   }
 
   TrainResult run() {
-    announce();
+    announce_run(*parts_, resumed_, saver_->describe_schedule(), options_.quiet);
     SignalWatch signals;
-    MetricsLog metrics(directory_ / "metrics.jsonl", position_.step);
-    std::optional<TensorboardLog> tensorboard;
-    if (recipe_.log.tensorboard) tensorboard.emplace(directory_ / "tensorboard", position_.step);
-    std::optional<ProgressLine> progress;
-    if (!options_.quiet) progress.emplace(STDERR_FILENO);
-    BatchLoader loader(dataset_, order_, batch_options());
-
+    log_.emplace(recipe_, directory_, Runtime::current().device().name(), position_.step, options_.quiet);
     TrainResult result;
-    result.skipped_steps = position_.skipped_steps;
-    const Clock::time_point start = Clock::now();
     const int64_t first_step = position_.step;
-    const double tokens_per_step = static_cast<double>(recipe_.train.batch_size * recipe_.data.sequence_length);
-    double busy_seconds = 0;
-    while (position_.step < recipe_.train.steps) {
-      const Clock::time_point step_start = Clock::now();
-      const double waited_before = loader.data_wait_seconds();
-      const Batch& batch = loader.next();
-      const double learning_rate = recipe_.optimizer.learning_rate * schedule_.factor(position_.step);
-      const TrainingBatch host_batch{batch.inputs, batch.targets, batch.documents, batch.valid_targets};
-      const StepFigures figures = step_->run(host_batch, position_.step, learning_rate);
-      const double waited = loader.data_wait_seconds() - waited_before;
-      if (!figures.finite) {
-        if (progress) progress->clear();
-        handle_non_finite(host_batch, figures, learning_rate);
-        ++result.skipped_steps;
-        position_.skipped_steps = result.skipped_steps;
-      }
-      ++position_.step;
-      position_.data_cursor = loader.cursor();
-      result.last_loss = figures.loss;
-      const double step_seconds = seconds_since(step_start);
-      // The first step also compiles; it says nothing about the speed.
-      if (position_.step > first_step + 1) busy_seconds += step_seconds;
-      const int64_t timed_steps = position_.step - first_step - 1;
-      const double seconds_per_step = timed_steps > 0 ? busy_seconds / static_cast<double>(timed_steps) : step_seconds;
-
-      const bool last = position_.step == recipe_.train.steps;
-      if (last || position_.step == first_step + 1 || is_due(position_.step, recipe_.log.interval)) {
-        nlohmann::ordered_json record = {
-            {"loss", figures.loss},
-            {"grad_norm", figures.grad_norm},
-            {"learning_rate", learning_rate},
-            {"tokens_per_second", tokens_per_step / step_seconds},
-            {"step_seconds", step_seconds},
-            {"data_wait_seconds", waited},
-            {"tokens", static_cast<double>(position_.data_cursor) * static_cast<double>(recipe_.data.sequence_length)},
-            {"memory_bytes", peak_bytes()},
-            {"skipped_steps", result.skipped_steps}};
-        metrics.write(position_.step, record);
-        if (tensorboard) {
-          const TensorboardLog::Scalar scalars[] = {{"train/loss", figures.loss},
-                                                    {"train/grad_norm", figures.grad_norm},
-                                                    {"train/learning_rate", learning_rate},
-                                                    {"train/tokens_per_second", tokens_per_step / step_seconds}};
-          tensorboard->write_scalars(position_.step, scalars);
-        }
-      }
-      if (progress) {
-        ProgressFigures line;
-        line.step = position_.step;
-        line.total_steps = recipe_.train.steps;
-        line.loss = figures.loss;
-        line.grad_norm = figures.grad_norm;
-        line.learning_rate = learning_rate;
-        line.tokens_per_second = tokens_per_step / seconds_per_step;
-        line.memory_bytes = peak_bytes();
-        line.data_wait = seconds_since(start) > 0 ? loader.data_wait_seconds() / seconds_since(start) : 0;
-        if (timed_steps > 0)
-          line.eta_seconds = seconds_per_step * static_cast<double>(recipe_.train.steps - position_.step);
-        progress->update(line);
-      }
-      const SignalRequest request = signals.poll();
-      if (is_due(position_.step, recipe_.evaluation.interval) && !last && request != SignalRequest::kStop) {
-        if (progress) progress->clear();
-        evaluate(metrics, tensorboard);
-      }
-      if (is_due(position_.step, recipe_.sampling.interval) && !last && request != SignalRequest::kStop) {
-        if (progress) progress->clear();
-        print_sample();
-      }
-      if (last || request != SignalRequest::kNone || is_due(position_.step, recipe_.checkpoint.interval)) {
-        result.checkpoint = save();
-        if (request == SignalRequest::kSave && !options_.quiet) {
-          if (progress) progress->clear();
-          notice("saved {}\n", result.checkpoint.string());
-        }
-      }
-      if (request == SignalRequest::kStop && !last) {
-        result.interrupted = true;
-        break;
-      }
+    try {
+      train_steps(signals, result);
+    } catch (const Error& error) {
+      log_->finish_progress();
+      if (error.kind() == ErrorKind::kResource) release_working_memory();
+      throw Error(error.kind(), error.message(), error.where(), join_sentences(error.hint(), save_before_ending()));
+    } catch (const std::bad_alloc&) {
+      log_->finish_progress();
+      release_working_memory();
+      throw Error(ErrorKind::kResource,
+                  fmt::format("memory ran out after step {} of {}", position_.step, recipe_.train.steps), recipe_.name,
+                  join_sentences(save_before_ending(),
+                                 "Give the process more memory, or lower train.micro_batch_size and resume."));
+    } catch (...) {
+      log_->finish_progress();
+      notice("{}\n", save_before_ending());
+      throw;
     }
-    if (progress) progress->finish();
-    if (!result.interrupted && position_.step > first_step) result.validation_loss = evaluate(metrics, tensorboard);
+    log_->finish_progress();
+    if (!result.interrupted && position_.step > first_step) result.validation_loss = evaluate();
     result.step = position_.step;
+    result.skipped_steps = position_.skipped_steps;
     return result;
   }
 
  private:
+  void train_steps(SignalWatch& signals, TrainResult& result) {
+    BatchLoader loader(dataset_, order_, batch_options());
+    while (position_.step < recipe_.train.steps) {
+      const Clock::time_point step_start = Clock::now();
+      const double waited_before = loader.data_wait_seconds();
+      const Batch& batch = loader.next();
+      const TrainingBatch host_batch{batch.inputs, batch.targets, batch.documents, batch.valid_targets};
+      StepReport report;
+      report.learning_rate = recipe_.optimizer.learning_rate * schedule_.factor(position_.step);
+      const StepFigures figures = step_->run(host_batch, position_.step, report.learning_rate);
+      report.data_wait_seconds = loader.data_wait_seconds() - waited_before;
+      if (!figures.finite) {
+        handle_non_finite(host_batch, figures, report.learning_rate);
+        ++position_.skipped_steps;
+      }
+      ++position_.step;
+      position_.data_cursor = loader.cursor();
+      result.last_loss = figures.loss;
+      report.step = position_.step;
+      report.loss = figures.loss;
+      report.grad_norm = figures.grad_norm;
+      report.seconds = seconds_since(step_start);
+      report.tokens = tokens_consumed();
+      report.epoch = static_cast<double>(position_.data_cursor) / static_cast<double>(order_.samples_per_epoch());
+      report.skipped_steps = position_.skipped_steps;
+      report.memory_bytes = peak_bytes();
+      log_->step(report);
+
+      const bool last = position_.step == recipe_.train.steps;
+      const SignalRequest request = signals.poll();
+      const bool goes_on = !last && request != SignalRequest::kStop;
+      if (goes_on && is_due(position_.step, recipe_.evaluation.interval)) evaluate();
+      if (goes_on && is_due(position_.step, recipe_.sampling.interval)) print_sample();
+      if (!goes_on) {
+        result.checkpoint = saver_->save_or_throw(position_);
+      } else if (request == SignalRequest::kSave || saver_->is_due(position_.step)) {
+        save(result, request == SignalRequest::kSave);
+      }
+      if (!goes_on) {
+        result.interrupted = !last;
+        return;
+      }
+    }
+  }
+
   void open_validation() {
     // Held-out text is optional: a plain token file has none.
     try {
@@ -179,40 +155,22 @@ class Trainer {
     if (validation_ && std::filesystem::is_regular_file(recipe_.data.path)) validation_.reset();
   }
 
-  void prepare_run_directory() {
-    directory_ = recipe_.run_directory;
-    resume_from_ = find_latest(directory_);
-    if (resume_from_ && options_.resume == ResumeMode::kFresh)
-      throw Error(ErrorKind::kInvalidArgument,
-                  fmt::format("the run directory already holds a checkpoint of step {}", resume_from_->step),
-                  directory_.string(), "Continue it with --resume auto, or give another name or run_directory.");
+  void load_tokenizer() {
+    if (!dataset_.tokenizer_identity()) return;  // tokens without a tokenizer still train; there are no samples then
+    try {
+      tokenizer_ = dataset_.load_tokenizer();
+    } catch (const Error& error) {
+      log_warning("{}; samples are not printed, and checkpoints will hold no tokenizer", error.what());
+    }
+  }
+
+  void own_run_directory() {
     std::error_code code;
     std::filesystem::create_directories(directory_, code);
     if (code)
       throw Error(ErrorKind::kIo, fmt::format("cannot create the run directory: {}", code.message()),
                   directory_.string(), "Give another run_directory.");
-    if (std::filesystem::is_directory(recipe_.data.path)) {
-      try {
-        tokenizer_ = dataset_.load_tokenizer();
-      } catch (const Error&) {
-        tokenizer_.reset();  // tokens without a tokenizer still train; samples are then not printed
-      }
-    }
-  }
-
-  // The position in the data counts samples, whose text follows from the seed and the sequence length.
-  void require_same_samples(const CheckpointReader& checkpoint) const {
-    const Recipe before =
-        parse_saved_recipe(checkpoint.state().trainer.value("recipe", std::string()), "recipe of the checkpoint");
-    for (const auto& [key, was, is] :
-         {std::tuple{"data.sequence_length", before.data.sequence_length, recipe_.data.sequence_length},
-          {"train.seed", before.train.seed, recipe_.train.seed}})
-      if (was != is)
-        throw Error(ErrorKind::kInvalidArgument,
-                    fmt::format("{} is {} in the checkpoint and {} in this run, which would go on with other text", key,
-                                was, is),
-                    checkpoint.directory().string(),
-                    "Resume with the same value, or start a new run with another name.");
+    lock_.emplace(directory_);
   }
 
   BatchOptions batch_options() const {
@@ -226,74 +184,67 @@ class Trainer {
     return options;
   }
 
-  void require_memory(const StepCost& cost) {
-    const Device& device = Runtime::current().device();
-    if (device.memory_limit() == 0 || cost.total_bytes() <= device.memory_limit()) return;
-    std::string largest;
-    for (const ProgramMemory::Item& item : step_->main_step().prepare(step_->main_arguments()).memory().largest)
-      largest += fmt::format("\n  {:>10}  {}", format_bytes(static_cast<uint64_t>(item.bytes)), item.name);
-    throw Error(ErrorKind::kResource,
-                fmt::format("a step needs {} ({} weights, {} optimizer, {} activations and workspace), and {} has {}; "
-                            "the largest activations are{}",
-                            format_bytes(static_cast<uint64_t>(cost.total_bytes())),
-                            format_bytes(static_cast<uint64_t>(cost.parameter_bytes)),
-                            format_bytes(static_cast<uint64_t>(cost.optimizer_bytes)),
-                            format_bytes(static_cast<uint64_t>(cost.arena_bytes)), device.name(),
-                            format_bytes(static_cast<uint64_t>(device.memory_limit())), largest),
-                recipe_.name,
-                "Lower train.micro_batch_size or data.sequence_length, or set train.recompute to selective or block.");
-  }
+  int64_t tokens_consumed() const { return static_cast<int64_t>(position_.data_cursor) * recipe_.data.sequence_length; }
 
-  void announce() {
-    const StepCost cost = step_->cost();
-    require_memory(cost);
-    if (options_.quiet) return;
-    notice("{}: {} parameters, {} tokens of training text, {:.3g} GFLOP a step\n", recipe_.name,
-           format_count(static_cast<double>(parameter_count(recipe_.model))),
-           format_count(static_cast<double>(dataset_.token_count())), cost.flops.total() / 1e9);
-    notice("memory: {} weights, {} optimizer, {} activations and workspace; {} in all\n",
-           format_bytes(static_cast<uint64_t>(cost.parameter_bytes)),
-           format_bytes(static_cast<uint64_t>(cost.optimizer_bytes)),
-           format_bytes(static_cast<uint64_t>(cost.arena_bytes)),
-           format_bytes(static_cast<uint64_t>(cost.total_bytes())));
-    if (resume_from_) notice("resuming from {} at step {}\n", resume_from_->directory.string(), position_.step);
-  }
-
-  std::optional<double> evaluate(MetricsLog& metrics, std::optional<TensorboardLog>& tensorboard) {
-    if (!validation_) return std::nullopt;
-    if (!evaluator_) evaluator_ = std::make_unique<Evaluator>(*model_, recipe_, *validation_);
-    const EvaluationResult result = evaluator_->run();
-    metrics.write(position_.step, {{"validation_loss", result.loss}, {"validation_targets", result.targets}});
-    if (tensorboard) {
-      const TensorboardLog::Scalar scalars[] = {{"validation/loss", result.loss}};
-      tensorboard->write_scalars(position_.step, scalars);
+  // Nothing that only looks at the run may end it: what fails here is said once, and not tried again.
+  template <typename Action>
+  void look(bool& failed, std::string_view what, Action&& action) {
+    if (failed) return;
+    log_->clear_progress();
+    try {
+      action();
+    } catch (const std::exception& error) {
+      failed = true;
+      log_warning("step {}: {} failed: {}\n  Training goes on without.", position_.step, what, error.what());
     }
-    if (!options_.quiet)
-      notice("step {}: validation loss {:.4f} nats per token ({} targets)\n", position_.step, result.loss,
-             result.targets);
-    return result.loss;
+  }
+
+  std::optional<double> evaluate() {
+    if (!validation_) return std::nullopt;
+    std::optional<double> loss;
+    look(evaluation_failed_, "the evaluation", [&] {
+      if (!evaluator_) evaluator_ = std::make_unique<Evaluator>(*model_, recipe_, *validation_);
+      const EvaluationResult result = evaluator_->run();
+      log_->evaluation(position_.step, tokens_consumed(), result);
+      if (!options_.quiet)
+        notice("step {}: validation loss {:.4f} nats per token ({} targets)\n", position_.step, result.loss,
+               result.targets);
+      loss = result.loss;
+    });
+    return loss;
   }
 
   void print_sample() {
-    if (!tokenizer_ || options_.quiet) return;
-    if (!generator_) generator_ = std::make_unique<TextGenerator>(*model_, pipeline_options(recipe_));
-    SamplingOptions sampling;
-    sampling.tokens = recipe_.sampling.tokens;
-    sampling.temperature = recipe_.sampling.temperature;
-    sampling.top_k = recipe_.sampling.top_k;
-    sampling.seed = static_cast<uint64_t>(recipe_.train.seed);
-    const std::vector<int32_t> prompt = tokenizer_->encode(recipe_.sampling.prompt);
-    if (prompt.empty()) return;
-    notice("--- sample at step {} ---\n{}{}\n---\n", position_.step, recipe_.sampling.prompt,
-           tokenizer_->decode(generator_->generate(prompt, sampling)));
+    if (!tokenizer_ || (options_.quiet && !recipe_.log.tensorboard)) return;
+    look(sample_failed_, "the sample", [&] {
+      const std::vector<int32_t> prompt = tokenizer_->encode(recipe_.sampling.prompt);
+      if (prompt.empty()) return;
+      if (!generator_) generator_ = std::make_unique<TextGenerator>(*model_, pipeline_options(recipe_));
+      SamplingOptions sampling;
+      sampling.tokens = recipe_.sampling.tokens;
+      sampling.temperature = recipe_.sampling.temperature;
+      sampling.top_k = recipe_.sampling.top_k;
+      sampling.seed = static_cast<uint64_t>(recipe_.train.seed);
+      sampling.vocabulary_size = tokenizer_->vocabulary_size();
+      sampling.stop_token = tokenizer_->end_of_text().value_or(-1);
+      std::vector<int32_t> tokens = generator_->generate(prompt, sampling);
+      if (!tokens.empty() && tokens.back() == sampling.stop_token) tokens.pop_back();
+      const std::string text = recipe_.sampling.prompt + tokenizer_->decode(tokens);
+      log_->sample(position_.step, text);
+      if (!options_.quiet) notice("--- sample at step {} ---\n{}\n---\n", position_.step, text);
+    });
   }
 
-  std::filesystem::path save() {
-    return save_run(recipe_, *model_, *step_, position_, dataset_.fingerprint(),
-                    dataset_.tokenizer_identity() ? dataset_.tokenizer_identity()->fingerprint : "");
+  void save(TrainResult& result, bool asked_for) {
+    log_->clear_progress();
+    const std::optional<std::filesystem::path> saved = saver_->save(position_);
+    if (!saved) return;
+    result.checkpoint = *saved;
+    if (asked_for && !options_.quiet) notice("saved {}\n", saved->string());
   }
 
   void handle_non_finite(const TrainingBatch& batch, const StepFigures& figures, double learning_rate) {
+    log_->clear_progress();
     const std::optional<NonFiniteValue> first = step_->find_non_finite(batch, position_.step, learning_rate);
     std::string what = fmt::format("step {}: the loss is {} and the gradient norm {}", position_.step + 1, figures.loss,
                                    figures.grad_norm);
@@ -304,25 +255,47 @@ class Trainer {
       notice("{}; the step was skipped\n", what);
       return;
     }
-    throw Error(
-        ErrorKind::kInvalidArgument, what, recipe_.name,
-        "The weights are as before the step, and earlier checkpoints are untouched. Lower the learning rate, or "
-        "set train.on_non_finite=skip to leave such steps out.");
+    throw Error(ErrorKind::kInvalidArgument, what, recipe_.name,
+                "The weights are as before the step. Lower the learning rate, or set train.on_non_finite=skip to leave "
+                "such steps out.");
+  }
+
+  static std::string join_sentences(const std::string& first, const std::string& second) {
+    return first.empty() || second.empty() ? first + second : first + " " + second;
+  }
+
+  std::string save_before_ending() noexcept {
+    return saver_->save_what_can_be_saved(position_, step_->state_is_whole());
+  }
+
+  void release_working_memory() noexcept {
+    try {
+      evaluator_.reset();
+      generator_.reset();
+      Runtime::current().release_memory();
+    } catch (const std::exception&) {
+      // What is still held is then held while saving.
+    }
   }
 
   const Recipe& recipe_;
   const TrainOptions& options_;
+  std::filesystem::path directory_;
   TokenDataset dataset_;
   std::optional<TokenDataset> validation_;
   SampleOrder order_;
   Schedule schedule_;
-  std::filesystem::path directory_;
-  std::optional<CheckpointEntry> resume_from_;
   std::unique_ptr<Tokenizer> tokenizer_;
+  std::optional<RunLock> lock_;
   std::unique_ptr<LanguageModel> model_;
   std::unique_ptr<TrainingStep> step_;
+  std::optional<RunParts> parts_;
+  std::optional<Resumed> resumed_;
+  std::optional<RunSaver> saver_;
+  std::optional<RunLog> log_;
   std::unique_ptr<Evaluator> evaluator_;
   std::unique_ptr<TextGenerator> generator_;
+  bool evaluation_failed_ = false, sample_failed_ = false;
   RunPosition position_;
 };
 

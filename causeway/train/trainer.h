@@ -6,17 +6,13 @@
 #include <string>
 
 #include "causeway/train/recipe.h"
+#include "causeway/train/resume.h"
 
 namespace causeway {
 
-enum class ResumeMode {
-  kFresh,  // a run directory that holds a checkpoint is an error
-  kAuto,   // continue from the newest checkpoint when there is one
-};
-
 struct TrainOptions {
-  ResumeMode resume = ResumeMode::kFresh;
-  bool quiet = false;  // no progress line and no sample on standard output
+  ResumeChoice resume;
+  bool quiet = false;  // no progress line and no sample on standard error
 };
 
 struct TrainResult {
@@ -29,8 +25,11 @@ struct TrainResult {
 };
 
 // Trains until train.steps, or until a signal asks to stop, and commits a checkpoint either way. Writes to the run
-// directory: recipe.yaml (resolved), metrics.jsonl, TensorBoard events, checkpoints.
-// Throws Error for bad recipes, data and checkpoints, and for a loss that is not finite under the policy "stop".
+// directory, which it owns meanwhile (RunLock): recipe.yaml (resolved), metrics.jsonl, TensorBoard events, checkpoints.
+// Logs, samples and evaluations that fail are said once and end nothing.
+// Throws Error for bad recipes, data and checkpoints, for a run directory that another run owns, for a loss that is not
+// finite under the policy "stop", for data that changed under the run, and when memory runs out or the last checkpoint
+// cannot be written. What could be saved then has been, and the error says so.
 TrainResult train(const Recipe& recipe, const TrainOptions& options);
 
 }  // namespace causeway

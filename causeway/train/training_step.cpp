@@ -186,10 +186,14 @@ StepFigures TrainingStep::run(const TrainingBatch& batch, int64_t step, double l
   std::vector<Tensor> results;
   for (int64_t micro_batch = 0; micro_batch < recipe_.micro_batches(); ++micro_batch) {
     write_batch(batch, micro_batch, step);
+    updating_ = !accumulates();
     results = (*main_)(arguments);
   }
+  updating_ = true;
   if (apply_ != nullptr) results = (*apply_)({hyper_});
-  return {results[0].item(), results[1].item(), results[2].item() != 0};
+  const StepFigures figures{results[0].item(), results[1].item(), results[2].item() != 0};
+  updating_ = false;
+  return figures;
 }
 
 std::vector<double> TrainingStep::run_timed(const TrainingBatch& batch, int64_t step, double learning_rate) {

@@ -60,6 +60,9 @@ class TrainingStep {
   // After a run that was not finite, on the same batch: the first value that is not.
   std::optional<NonFiniteValue> find_non_finite(const TrainingBatch& batch, int64_t step, double learning_rate);
 
+  // Whether weights and moments are all of one step: false after a run that threw while they were being updated.
+  bool state_is_whole() const { return !updating_; }
+
   // Runs the main step's program and returns the seconds each of its kernels took; updates happen as in run().
   std::vector<double> run_timed(const TrainingBatch& batch, int64_t step, double learning_rate);
 
@@ -95,6 +98,7 @@ class TrainingStep {
   Tensor tokens_, targets_, documents_, target_weight_, key_, hyper_;
   std::unique_ptr<Step> main_;   // fused, or accumulate
   std::unique_ptr<Step> apply_;  // only when gradients are added up
+  bool updating_ = false;
 };
 
 // The pipeline options that a recipe asks for.

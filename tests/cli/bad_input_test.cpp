@@ -167,10 +167,17 @@ TEST_F(BadCheckpointTest, Truncated) {
   EXPECT_NE(verified.out.find("step-00000020: intact"), std::string::npos) << verified.out;
   EXPECT_NE(verified.out.find("step-00000030: damaged"), std::string::npos) << verified.out;
   EXPECT_NE(verified.out.find(what), std::string::npos) << verified.out;
-  // Going back loses steps, so it is offered and not done.
   const std::vector<std::string> parts = {"step-00000030", "the checkpoint is damaged", what, "step-00000020"};
-  expect_failure({"train", "tiny.yaml", "train.steps=40", "--resume", "auto", "--quiet"}, 1, parts);
   expect_failure({"generate", "runs/tiny"}, 1, parts);
+  expect_failure({"train", "tiny.yaml", "--resume", "30", "--quiet"}, 1, parts);
+  EXPECT_EQ(run({"generate", "runs/tiny/checkpoints/step-00000020"}).status, 0);
+  // Training goes on from before the damage, says so, and deletes nothing.
+  const Outcome resumed = run({"train", "tiny.yaml", "train.steps=25", "--resume", "auto"});
+  EXPECT_EQ(resumed.status, 0) << resumed.err;
+  for (const std::string& part : {std::string("step-00000030: the checkpoint is damaged: " + what),
+                                  std::string("goes on from the checkpoint before it"), std::string("at step 20")})
+    EXPECT_NE(resumed.err.find(part), std::string::npos) << resumed.err;
+  EXPECT_TRUE(std::filesystem::exists(path("runs/tiny/checkpoints/superseded-step-00000030-1")));
 }
 
 TEST_F(BadCheckpointTest, OneBitFlipped) {
@@ -185,9 +192,25 @@ TEST_F(BadCheckpointTest, OneBitFlipped) {
   ASSERT_EQ(json[0]["problems"].size(), 1u) << outcome.out;
   const std::string problem = json[0]["problems"][0];
   EXPECT_NE(problem.find("do not match their hash"), std::string::npos) << problem;
-  const std::string tensor = problem.substr(problem.find("tensor '"), 30);
+  const std::string tensor = problem.substr(problem.find("tensor '"), problem.find("chunk") - problem.find("tensor '"));
+  const Outcome resumed = run({"train", "tiny.yaml", "train.steps=40", "--resume", "auto", "--quiet"});
+  EXPECT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_NE(resumed.err.find("the checkpoint is damaged: " + tensor), std::string::npos) << resumed.err;
+  EXPECT_NE(resumed.err.find("goes on from the checkpoint before it"), std::string::npos) << resumed.err;
+}
+
+TEST_F(BadCheckpointTest, AllOfThem) {
+  for (const char* step : {"00000020", "00000030"}) std::filesystem::resize_file(tensors(step), 1000);
   expect_failure({"train", "tiny.yaml", "train.steps=40", "--resume", "auto", "--quiet"}, 1,
-                 {"the checkpoint is damaged", tensor, "step-00000020"});
+                 {"the checkpoint is damaged", "step-00000030", "None of the run's checkpoints is whole"});
+  EXPECT_TRUE(std::filesystem::exists(tensors("00000030")));
+}
+
+TEST_F(BadCheckpointTest, AnAttachedFile) {
+  write("runs/tiny/checkpoints/step-00000030/config.json", "{}");
+  const Outcome verified = run({"checkpoint", "verify", "runs/tiny"});
+  EXPECT_EQ(verified.status, 1);
+  EXPECT_NE(verified.out.find("config.json: the file has 2 bytes"), std::string::npos) << verified.out;
 }
 
 TEST_F(BadCheckpointTest, OfAnotherModelOrData) {
@@ -202,7 +225,7 @@ TEST_F(BadCheckpointTest, OfAnotherModelOrData) {
   write("other.txt", sample_text(9'000));
   ASSERT_EQ(run({"data", "prepare", "other.txt", "-o", "other"}).status, 0);
   expect_failure({"train", "tiny.yaml", "train.steps=40", "data.path=other", "--resume", "auto", "--quiet"}, 1,
-                 {"the checkpoint was trained on another dataset"});
+                 {"the checkpoint was trained on another dataset (data.path was data and is other)"});
   EXPECT_EQ(read_text_file(path("runs/tiny/recipe.yaml")), recipe);
 }
 

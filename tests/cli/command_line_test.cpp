@@ -46,6 +46,10 @@ TEST_F(CommandLineTest, UnknownNamesAreAnsweredWithTheNearest) {
   expect_failure({}, 2, {"A subcommand is required", "causeway --help"});
   expect_failure({"train"}, 2, {"recipe is required", "causeway train --help"});
   expect_failure({"generate", "run", "--tokens", "-3"}, 2, {"--tokens", "must not be negative"});
+  expect_failure({"generate", "run", "--seed", "-1"}, 2, {"--seed", "must not be negative"});
+  expect_failure({"generate", "run", "--temperature", "-1"}, 2, {"--temperature", "must not be negative"});
+  for (const char* value : {"nan", "NAN", "inf", "1e999"})
+    expect_failure({"generate", "run", "--temperature", value}, 2, {"--temperature", "must be a finite number"});
   expect_failure({"train", "tiny.yaml", "--resume", "always"}, 1, {"'always' is not a way to resume", "--resume auto"});
 }
 

@@ -106,6 +106,8 @@ log:
       const int descriptor = ::open(file, O_WRONLY | O_CREAT | O_TRUNC, 0644);
       return descriptor >= 0 && ::dup2(descriptor, to) >= 0;
     };
+    // A shell's background job, such as a test run may be, ignores them, and so would the program.
+    for (const int signal : {SIGINT, SIGHUP, SIGTERM}) ::signal(signal, SIG_DFL);
     if (::chdir(directory.c_str()) == 0 && redirect(out.c_str(), 1) && redirect(err.c_str(), 2))
       ::execve(argument_pointers[0], argument_pointers.data(), variable_pointers.data());
     ::_exit(127);
@@ -162,6 +164,19 @@ log:
         if (record.contains(key)) found[record["step"].dump() + " " + key] = record[key].get<double>();
     }
     return found;
+  }
+
+  // Until a run in progress has written `count` records.
+  void wait_for_metrics(const std::string& run_directory, int count) const {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+    while (std::chrono::steady_clock::now() < deadline) {
+      std::ifstream metrics(path(run_directory + "/metrics.jsonl"));
+      int lines = 0;
+      for (std::string line; std::getline(metrics, line);) ++lines;
+      if (lines >= count) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    FAIL() << run_directory << " has not written " << count << " records in two minutes";
   }
 
   // All bytes of the tensor files of a checkpoint, by name.

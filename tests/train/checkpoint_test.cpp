@@ -243,6 +243,21 @@ TEST(Checkpoint, EveryByteIsChecked) {
   EXPECT_THAT(problems_of(saved), IsEmpty());
 }
 
+TEST(Checkpoint, AttachedFilesAreKeptAndChecked) {
+  const TemporaryDirectory run;
+  CheckpointWriter writer(run.path(), state_at(1));
+  writer.attach("config.json", "{\"a\": 1}");
+  writer.attach("empty", "");
+  const fs::path directory = writer.commit();
+  EXPECT_EQ(read_text_file(directory / "config.json"), "{\"a\": 1}");
+  EXPECT_THAT(problems_of(directory), IsEmpty());
+  std::ofstream(directory / "config.json") << "{\"a\": 2}";
+  EXPECT_THAT(problems_of(directory), HasSubstr("config.json: the file does not match its hash"));
+  EXPECT_THAT(message_of([&] { CheckpointReader{directory}; }), HasSubstr("the checkpoint is damaged"));
+  fs::remove(directory / "empty");
+  EXPECT_THAT(problems_of(directory), HasSubstr("empty: cannot open"));
+}
+
 TEST(Checkpoint, DamageNamesTheChunkAndOffersTheStepBefore) {
   const TemporaryDirectory run;
   const fs::path first = save_small(run.path(), 10), second = save_small(run.path(), 20);
@@ -257,7 +272,7 @@ TEST(Checkpoint, DamageNamesTheChunkAndOffersTheStepBefore) {
                         chunk.end, file));
   const std::string message = message_of([&] { read_everything(newest); });
   EXPECT_THAT(message, HasSubstr("tensor 'weight' chunk 2"));
-  EXPECT_THAT(message, HasSubstr("Resume from the checkpoint before it, " + second.string()));
+  EXPECT_THAT(message, HasSubstr("The newest intact checkpoint before it is " + second.string()));
 
   // Boxes that do not touch the damaged chunk can still be read.
   std::vector<std::byte> row(12);
@@ -268,7 +283,7 @@ TEST(Checkpoint, DamageNamesTheChunkAndOffersTheStepBefore) {
   const std::string latest = message_of([&] { find_latest(run.path()); });
   EXPECT_THAT(latest, HasSubstr((newest / kManifestName).string()));
   EXPECT_THAT(latest, HasSubstr("the checkpoint is damaged: the manifest does not match its own hash"));
-  EXPECT_THAT(latest, HasSubstr("Resume from the checkpoint before it, " + first.string()));
+  EXPECT_THAT(latest, HasSubstr("The newest intact checkpoint before it is " + first.string()));
   flip_byte(first / kManifestName, 50);
   EXPECT_THAT(message_of([&] { find_latest(run.path()); }), HasSubstr("There is no intact checkpoint before it"));
 }
@@ -332,7 +347,7 @@ TEST(Checkpoint, KeepsTheLastAndNeverTheDamagedOnly) {
   EXPECT_THAT(steps_of(run.path()), ElementsAre(3, 4, 5));
   save_small(run.path(), 6, 1);
   EXPECT_THAT(steps_of(run.path()), ElementsAre(6));
-  EXPECT_THAT(names_in(run / "checkpoints"), ElementsAre(".lock", "step-00000006"));
+  EXPECT_THAT(names_in(run / "checkpoints"), ElementsAre("step-00000006"));
 }
 
 TEST(Checkpoint, LeftoversOfCrashedSavesAreRemoved) {
@@ -343,7 +358,7 @@ TEST(Checkpoint, LeftoversOfCrashedSavesAreRemoved) {
   fs::create_directories(run / "checkpoints" / ".deleting-step-00000000");
   EXPECT_EQ(find_latest(run.path())->step, 1);
   save_small(run.path(), 2);
-  EXPECT_THAT(names_in(run / "checkpoints"), ElementsAre(".lock", "step-00000001", "step-00000002"));
+  EXPECT_THAT(names_in(run / "checkpoints"), ElementsAre("step-00000001", "step-00000002"));
 }
 
 TEST(Checkpoint, SavingAStepAgainReplacesItAndLaterOnesAreSetAside) {
@@ -354,7 +369,7 @@ TEST(Checkpoint, SavingAStepAgainReplacesItAndLaterOnesAreSetAside) {
   writer.add({"weight", DType::kF32, {4, 3}}, bytes_of(other));
   const fs::path saved = writer.commit();
   EXPECT_THAT(names_in(run / "checkpoints"),
-              ElementsAre(".lock", "step-00000001", "step-00000002", "superseded-step-00000003-1"));
+              ElementsAre("step-00000001", "step-00000002", "superseded-step-00000003-1"));
   EXPECT_EQ(find_latest(run.path())->step, 2);
   std::vector<float> read(12);
   CheckpointReader(saved).read("weight", std::as_writable_bytes(std::span(read)));
@@ -372,7 +387,7 @@ TEST(Checkpoint, FailingSourceLeavesTheOthersAlone) {
   EXPECT_THAT(message, HasSubstr("gpu:0: the checkpoint of step 2 was not saved: the device was lost"));
   EXPECT_THAT(message, HasSubstr("Restart it. The newest checkpoint, " + before.string() + ", is untouched."));
   EXPECT_THAT(problems_of(before), IsEmpty());
-  EXPECT_THAT(names_in(run / "checkpoints"), ElementsAre(".lock", "step-00000001"));
+  EXPECT_THAT(names_in(run / "checkpoints"), ElementsAre("step-00000001"));
 }
 
 TEST(Checkpoint, TextThatIsNotUtf8) {
@@ -418,18 +433,7 @@ TEST(Checkpoint, DiskFullLeavesThePreviousIntact) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
   EXPECT_THAT(problems_of(before), IsEmpty());
-  EXPECT_THAT(names_in(run / "checkpoints"), ElementsAre(".lock", "step-00000001"));
-}
-
-TEST(Checkpoint, TwoProcessesCannotSaveAtOnce) {
-  const TemporaryDirectory run;
-  std::string message;
-  CheckpointWriter outer(run.path(), state_at(1));
-  outer.add({"x", DType::kU8, {1}},
-            [&](uint64_t, std::span<std::byte>) { message = message_of([&] { save_small(run.path(), 2); }); });
-  outer.commit();
-  EXPECT_THAT(message, HasSubstr("another process is saving a checkpoint of this run"));
-  EXPECT_THAT(steps_of(run.path()), ElementsAre(1));
+  EXPECT_THAT(names_in(run / "checkpoints"), ElementsAre("step-00000001"));
 }
 
 // A process that saves over and over is killed at random instants. Whatever it had reported as saved must be there,

@@ -51,6 +51,36 @@ TEST(Signals, EachWatchStartsAfresh) {
   EXPECT_EQ(watch.poll(), SignalRequest::kStop);
 }
 
+TEST(Signals, AClosedTerminalStopsTheRun) {
+  SignalWatch watch;
+  std::raise(SIGHUP);
+  EXPECT_EQ(watch.poll(), SignalRequest::kStop);
+  EXPECT_EQ(watch.stop_signal(), SIGHUP);
+}
+
+TEST(Signals, WhatTheProcessWasStartedToIgnoreStaysIgnored) {
+  EXPECT_EQ(status_of_child([] {
+              for (const int signal : {SIGHUP, SIGINT}) std::signal(signal, SIG_IGN);
+              SignalWatch watch;
+              std::raise(SIGHUP);
+              std::raise(SIGINT);
+              std::raise(SIGINT);
+              ::_exit(watch.poll() == SignalRequest::kNone ? 0 : 1);
+            }),
+            0);
+}
+
+TEST(Signals, TheFirstIsAnsweredAtOnce) {
+  ::testing::internal::CaptureStderr();
+  {
+    const SignalWatch watch;
+    std::raise(SIGINT);
+  }
+  EXPECT_EQ(
+      ::testing::internal::GetCapturedStderr(),
+      "\ninterrupted: finishing this step, then saving and stopping; Ctrl-C again stops at once, without saving\n");
+}
+
 TEST(Signals, OnlyOneWatch) {
   const SignalWatch watch;
   EXPECT_THROW(SignalWatch(), InternalError);

@@ -114,6 +114,28 @@ Field field_of(const std::multimap<int, Field>& message, int number) {
   return found == message.end() ? Field{} : found->second;
 }
 
+TEST(TensorboardLog, Hyperparameters) {
+  const TemporaryDirectory directory;
+  TensorboardLog log(directory.path(), 0);
+  const TensorboardLog::Hyperparameter hyperparameters[] = {{"optimizer.learning_rate", "0.001"}, {"device", "cpu"}};
+  log.write_hyperparameters(0, hyperparameters);
+  const std::vector<std::string> records = records_of(log.path());
+  ASSERT_EQ(records.size(), 3u);  // the version, the hyperparameters, and their table as text
+  const auto value = decode(field_of(decode(field_of(decode(records[1]), 5).bytes), 1).bytes);
+  EXPECT_EQ(field_of(value, 1).bytes, "_hparams_/session_start_info");
+  const auto plugin = decode(field_of(decode(field_of(value, 9).bytes), 1).bytes);
+  EXPECT_EQ(field_of(plugin, 1).bytes, "hparams");
+  const auto session = decode(field_of(decode(field_of(plugin, 2).bytes), 3).bytes);
+  EXPECT_GT(std::bit_cast<double>(field_of(session, 5).number), 1.6e9);
+  const auto [first, last] = session.equal_range(1);
+  ASSERT_EQ(std::distance(first, last), 2);
+  const auto rate = decode(first->second.bytes), device = decode(std::next(first)->second.bytes);
+  EXPECT_EQ(field_of(rate, 1).bytes, "optimizer.learning_rate");
+  EXPECT_EQ(std::bit_cast<double>(field_of(decode(field_of(rate, 2).bytes), 2).number), 0.001);
+  EXPECT_EQ(field_of(decode(field_of(device, 2).bytes), 3).bytes, "cpu");
+  EXPECT_THAT(records[2], HasSubstr("| optimizer.learning_rate | `0.001` |"));
+}
+
 TEST(TensorboardLog, Crc32cCheckValues) {
   EXPECT_EQ(crc32c(bytes_of("123456789")), 0xE3069283u);            // the catalogue's check value
   EXPECT_EQ(crc32c(bytes_of(std::string(32, '\0'))), 0x8A9136AAu);  // RFC 3720, B.4

@@ -1,0 +1,22 @@
+// What a run says of itself before its first step.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "causeway/train/resume.h"
+#include "causeway/train/run_checkpoint.h"
+
+namespace causeway {
+
+// Compiles the step, refuses it when it needs more memory than the device has (Error(kResource), naming the largest
+// activations), and prints unless `quiet`: parameters, tokens and FLOPs; the device; memory; when checkpoints are
+// written; and after a resume where it goes on from and every key that differs from the checkpoint's recipe.
+void announce_run(const RunParts& run, const std::optional<Resumed>& resumed, const std::string& checkpoint_schedule,
+                  bool quiet);
+
+// A comment for a saved recipe: the device that "auto" chose. Not the key's value, so that the recipe still runs
+// elsewhere.
+std::string device_comment(const Recipe& recipe);
+
+}  // namespace causeway

@@ -1,0 +1,115 @@
+#include "causeway/train/run_saver.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <limits>
+
+#include "causeway/base/error.h"
+#include "causeway/tensor/runtime.h"
+#include "tests/train/temporary_directory.h"
+
+namespace causeway {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Clock = RunSaver::Clock;
+
+constexpr char kRecipe[] = R"(name: small
+model: {family: llama, vocabulary_size: 256, layers: 1, width: 8, heads: 1, ffn_width: 16, max_sequence_length: 8}
+data: {path: data, sequence_length: 8}
+train: {batch_size: 1}
+checkpoint: {interval: 10, interval_minutes: 15, keep: 2}
+)";
+
+class RunSaverTest : public ::testing::Test {
+ protected:
+  RunSaverTest() {
+    std::ofstream(directory_ / "text.bin", std::ios::binary) << std::string(2000, '\1');
+    recipe_.run_directory = (directory_ / "run").string();
+    std::filesystem::create_directory(directory_ / "run");
+    dataset_.emplace(TokenDataset::open(directory_ / "text.bin"));
+    model_ = LanguageModel::create(recipe_.model, 1);
+    step_.emplace(*model_, recipe_);
+    parts_.emplace(RunParts{recipe_, *dataset_, nullptr, *model_, *step_});
+    lock_.emplace(recipe_.run_directory);
+  }
+
+  std::vector<int64_t> steps() const {
+    std::vector<int64_t> steps;
+    for (const CheckpointEntry& entry : list_checkpoints(recipe_.run_directory)) steps.push_back(entry.step);
+    return steps;
+  }
+
+  TemporaryDirectory directory_;
+  Recipe recipe_ = parse_recipe(kRecipe, "recipe", {});
+  std::optional<TokenDataset> dataset_;
+  std::unique_ptr<LanguageModel> model_;
+  std::optional<TrainingStep> step_;
+  std::optional<RunParts> parts_;
+  std::optional<RunLock> lock_;
+  const Clock::time_point start_ = Clock::now();
+};
+
+TEST_F(RunSaverTest, DueByStepsAndByTime) {
+  using std::chrono::minutes;
+  RunSaver saver(*parts_, *lock_, 0, start_);
+  EXPECT_EQ(saver.describe_schedule(), "every 10 steps and every 15 minutes; the last 2 kept");
+  EXPECT_FALSE(saver.is_due(9, start_));
+  EXPECT_TRUE(saver.is_due(10, start_));
+  EXPECT_FALSE(saver.is_due(9, start_ + minutes(14)));
+  EXPECT_TRUE(saver.is_due(9, start_ + minutes(15)));
+  ASSERT_TRUE(saver.save({.step = 9}, start_ + minutes(15)));
+  EXPECT_FALSE(saver.is_due(11, start_ + minutes(29)));
+  EXPECT_TRUE(saver.is_due(11, start_ + minutes(30)));
+  recipe_.checkpoint.interval = 0;
+  EXPECT_FALSE(saver.is_due(20, start_ + minutes(29)));
+  EXPECT_EQ(saver.describe_schedule(), "every 15 minutes; the last 2 kept");
+  recipe_.checkpoint.interval_minutes = 0;
+  EXPECT_FALSE(saver.is_due(20, start_ + minutes(300)));
+  EXPECT_EQ(saver.describe_schedule(), "only at the end and on a signal; the last 2 kept");
+}
+
+TEST_F(RunSaverTest, AFailedSaveIsTriedAgainAfterAMinute) {
+  using std::chrono::seconds;
+  RunSaver saver(*parts_, *lock_, 0, start_);
+  std::ofstream(directory_ / "run/checkpoints") << "in the way";
+  ::testing::internal::CaptureStderr();
+  EXPECT_FALSE(saver.save({.step = 10}, start_));
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, HasSubstr("error"));
+  EXPECT_THAT(said, HasSubstr("run/checkpoints"));
+  EXPECT_THAT(said, HasSubstr("Training goes on, and the save is tried again in 60 seconds."));
+  EXPECT_FALSE(saver.is_due(20, start_ + seconds(59)));
+  EXPECT_TRUE(saver.is_due(21, start_ + seconds(60)));
+  EXPECT_THROW(saver.save_or_throw({.step = 21}, start_), Error);
+  std::filesystem::remove(directory_ / "run/checkpoints");
+  EXPECT_TRUE(saver.save({.step = 22}, start_ + seconds(60)));
+  EXPECT_FALSE(saver.is_due(23, start_ + seconds(61)));
+  EXPECT_TRUE(saver.is_due(30, start_ + seconds(61)));
+  EXPECT_THAT(steps(), ElementsAre(22));
+}
+
+TEST_F(RunSaverTest, WhatCanBeSavedBeforeAnErrorEndsTheRun) {
+  RunSaver saver(*parts_, *lock_, 0, start_);
+  EXPECT_THAT(saver.save_what_can_be_saved({.step = 0}, true), HasSubstr("nothing to save"));
+  EXPECT_THAT(saver.save_what_can_be_saved({.step = 5}, false), HasSubstr("may be of two steps and were not saved"));
+  for (const int64_t step : {1, 2}) saver.save_or_throw({.step = step}, start_);
+  // Beyond checkpoint.keep: what comes last may be worth less than what came before it.
+  EXPECT_THAT(saver.save_what_can_be_saved({.step = 3}, true), HasSubstr("The state after step 3 was saved to "));
+  EXPECT_THAT(steps(), ElementsAre(1, 2, 3));
+  EXPECT_THAT(saver.save_what_can_be_saved({.step = 3}, true), HasSubstr("Nothing is lost"));
+
+  Tensor weight = model_->parameters().front().tensor;
+  std::vector<float> values(weight.buffer().bytes / sizeof(float), 1.0f);
+  values.back() = std::numeric_limits<float>::infinity();
+  weight.write_bytes(std::as_bytes(std::span(values)));
+  EXPECT_THAT(saver.save_what_can_be_saved({.step = 4}, true),
+              HasSubstr("not finite themselves and were not saved; the newest checkpoint is of step 3."));
+  EXPECT_THAT(steps(), ElementsAre(1, 2, 3));
+}
+
+}  // namespace
+}  // namespace causeway
