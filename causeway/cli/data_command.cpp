@@ -50,8 +50,8 @@ void prepare(PrepareCommand& command) {
   }
 }
 
-void inspect(const std::string& path, bool as_json) {
-  const DatasetInspection inspection = inspect_dataset(path);
+void inspect(const std::string& path, int token_bytes, bool as_json) {
+  const DatasetInspection inspection = inspect_dataset(path, {}, token_bytes);
   if (as_json) {
     nlohmann::ordered_json json;
     if (inspection.tokenizer)
@@ -107,12 +107,15 @@ void add_data_command(CLI::App& program) {
   prepare_command->callback([command] { prepare(*command); });
 
   auto path = std::make_shared<std::string>();
+  auto token_bytes = std::make_shared<int>(0);
   auto as_json = std::make_shared<bool>(false);
   CLI::App* inspect_command = data->add_subcommand("inspect", "Show what a dataset holds and check every byte of it");
   inspect_command->add_option("path", *path, "A dataset directory or a token file")->required();
+  inspect_command->add_option("--token-bytes", *token_bytes, "Bytes of an id in a .bin without a header")
+      ->check(CLI::IsMember({1, 2, 4}));
   inspect_command->add_flag("--json", *as_json, "Print as JSON");
   inspect_command->footer("Example: causeway data inspect data/book");
-  inspect_command->callback([path, as_json] { inspect(*path, *as_json); });
+  inspect_command->callback([path, token_bytes, as_json] { inspect(*path, *token_bytes, *as_json); });
 }
 
 }  // namespace causeway

@@ -37,9 +37,11 @@ void run(const Options& options) {
   const CheckpointReader checkpoint(find_checkpoint(options.run));
   const Recipe recipe =
       parse_recipe(checkpoint.state().trainer.value("recipe", std::string()), "recipe of the checkpoint", {});
-  const std::unique_ptr<Tokenizer> tokenizer = options.tokenizer.empty()
-                                                   ? TokenDataset::open(recipe.data.path).load_tokenizer()
-                                                   : load_tokenizer(options.tokenizer);
+  const std::unique_ptr<Tokenizer> tokenizer =
+      options.tokenizer.empty()
+          ? TokenDataset::open(recipe.data.path, kTrainSplit, static_cast<int>(recipe.data.token_bytes))
+                .load_tokenizer()
+          : load_tokenizer(options.tokenizer);
   if (const std::string& expected = checkpoint.state().tokenizer_fingerprint;
       !expected.empty() && expected != tokenizer->fingerprint())
     throw Error(ErrorKind::kInvalidArgument, "the tokenizer is not the one the model was trained with",

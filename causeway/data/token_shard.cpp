@@ -6,6 +6,9 @@
 #include <limits>
 
 #include "causeway/base/error.h"
+#include "causeway/data/file_format.h"
+#include "causeway/data/headerless_tokens.h"
+#include "causeway/data/megatron_index.h"
 
 namespace causeway {
 namespace {
@@ -86,11 +89,13 @@ std::string_view shard_format_name(ShardFormat format) {
       return "llm.c";
     case ShardFormat::kNanoGpt:
       return "nanoGPT";
+    case ShardFormat::kMegatron:
+      return "Megatron";
   }
   return "";
 }
 
-TokenShard TokenShard::open(const std::filesystem::path& path) {
+TokenShard TokenShard::open(const std::filesystem::path& path, int token_bytes) {
   TokenShard shard;
   shard.path_ = path;
   shard.file_ = MappedFile(path);
@@ -106,10 +111,20 @@ TokenShard TokenShard::open(const std::filesystem::path& path) {
     throw Error(ErrorKind::kUnsupported,
                 "the file is an llm.c evaluation set (multiple choice), not a stream of tokens", path.string(),
                 "Train on a file that llm.c's data scripts wrote for training or validation.");
-  } else if (path.extension() == ".bin") {
-    shard.open_nanogpt();
+  } else if (path.extension() == ".bin" || token_bytes != 0) {
+    if (!shard.open_megatron()) shard.open_headerless(token_bytes);
+  } else if (const std::string_view format = binary_format(text.substr(0, kFormatHeadBytes), text.size());
+             !format.empty()) {
+    throw Error(ErrorKind::kUnsupported, fmt::format("the file is {}, not a stream of token ids", format),
+                path.string(), "Give a dataset that \"causeway data prepare\" wrote, or a .bin of token ids.");
   } else {
     fail("the file is not a token shard: it has neither Causeway's nor llm.c's first bytes, and is not a .bin", path);
+  }
+  if (token_bytes != 0 && token_bytes != shard.token_bytes_) {
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("the token ids are {} bytes wide by what the file says of itself, not {}",
+                            shard.token_bytes_, token_bytes),
+                path.string(), "Leave data.token_bytes out: it is for files that do not say it.");
   }
   return shard;
 }
@@ -195,17 +210,37 @@ void TokenShard::open_llm_c() {
   tokens_ = bytes.data() + kLlmCHeaderBytes;
 }
 
-void TokenShard::open_nanogpt() {
+bool TokenShard::open_megatron() {
+  const std::span<const std::byte> bytes = file_.bytes();
+  std::optional<MegatronIndex> index = read_megatron_index(path_, bytes.size());
+  if (!index) return false;
+  format_ = ShardFormat::kMegatron;
+  token_bytes_ = index->token_bytes;
+  token_count_ = index->token_count;
+  megatron_document_starts_ = std::move(index->document_starts);
+  document_starts_ = megatron_document_starts_;
+  tokens_ = bytes.data();
+  return true;
+}
+
+void TokenShard::open_headerless(int token_bytes) {
   format_ = ShardFormat::kNanoGpt;
   const std::span<const std::byte> bytes = file_.bytes();
-  if (bytes.size() % 2 != 0) {
-    fail(fmt::format("the file has {} bytes, an odd number; a nanoGPT file is a sequence of 16-bit tokens",
-                     bytes.size()),
+  token_bytes_ = token_bytes == 0 ? 2 : token_bytes;
+  if (token_bytes == 0) {
+    require_16_bit_ids(path_, bytes.size(), [&](uint64_t offset, std::span<std::byte> part) {
+      std::memcpy(part.data(), bytes.data() + offset, part.size());
+    });
+  }
+  if (bytes.size() % static_cast<size_t>(token_bytes_) != 0) {
+    fail(token_bytes == 0
+             ? fmt::format("the file has {} bytes, an odd number; a nanoGPT file is a sequence of 16-bit tokens",
+                           bytes.size())
+             : fmt::format("the file has {} bytes, which ids of {} bytes do not divide", bytes.size(), token_bytes),
          path_);
   }
-  token_bytes_ = 2;
-  token_count_ = bytes.size() / 2;
-  delimiter_ = kGpt2EndOfText;
+  token_count_ = bytes.size() / static_cast<size_t>(token_bytes_);
+  delimiter_ = token_bytes_ == 2 ? kGpt2EndOfText : -1;
   tokens_ = bytes.data();
 }
 
@@ -225,17 +260,19 @@ int32_t TokenShard::token(uint64_t position) const {
 bool TokenShard::starts_document(uint64_t position, int32_t last_token_before) const {
   switch (format_) {
     case ShardFormat::kCauseway:
+    case ShardFormat::kMegatron:
       return std::binary_search(document_starts_.begin(), document_starts_.end(), position);
     case ShardFormat::kLlmC:
       return token(position) == delimiter_;
     case ShardFormat::kNanoGpt:
-      return (position == 0 ? last_token_before : token(position - 1)) == delimiter_;
+      return delimiter_ >= 0 && (position == 0 ? last_token_before : token(position - 1)) == delimiter_;
   }
   return false;
 }
 
 uint64_t TokenShard::document_count() const {
-  if (format_ == ShardFormat::kCauseway) return document_starts_.size();
+  if (format_ == ShardFormat::kCauseway || format_ == ShardFormat::kMegatron) return document_starts_.size();
+  if (!knows_documents()) return 0;
   uint64_t count = 0;
   for (uint64_t position = 0; position < token_count_; ++position) count += token(position) == delimiter_;
   return count;

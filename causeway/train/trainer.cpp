@@ -49,7 +49,7 @@ class Trainer {
   Trainer(const Recipe& recipe, const TrainOptions& options)
       : recipe_(recipe),
         options_(options),
-        dataset_(TokenDataset::open(recipe.data.path, kTrainSplit)),
+        dataset_(TokenDataset::open(recipe.data.path, kTrainSplit, static_cast<int>(recipe.data.token_bytes))),
         order_(dataset_.token_count(), recipe.data.sequence_length, static_cast<uint64_t>(recipe.train.seed)),
         schedule_(recipe.schedule) {
     open_validation();
@@ -171,7 +171,7 @@ class Trainer {
   void open_validation() {
     // Held-out text is optional: a plain token file has none.
     try {
-      validation_ = TokenDataset::open(recipe_.data.path, kValidationSplit);
+      validation_ = TokenDataset::open(recipe_.data.path, kValidationSplit, static_cast<int>(recipe_.data.token_bytes));
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kNotFound) throw;
     }
