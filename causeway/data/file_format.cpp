@@ -1,5 +1,6 @@
 #include "causeway/data/file_format.h"
 
+#include <algorithm>
 #include <cstring>
 #include <iterator>
 
@@ -39,7 +40,6 @@ constexpr Signature kSignatures[] = {
     {0, "II*\0"sv, "a TIFF image"},
     {0, "MM\0*"sv, "a TIFF image"},
     {8, "WEBP"sv, "a WebP image"},
-    {0, "%PDF-"sv, "a PDF document"},
     {0, "\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1"sv, "an old Office document"},
     {0, "OggS\0"sv, "an Ogg file"},
     {0, "fLaC"sv, "a FLAC file"},
@@ -61,6 +61,14 @@ constexpr Signature kSignatures[] = {
     {0, "\xC1\x08\x35\x01\x07\0\0\0"sv, "an llm.c token file"},
     {0, "\x4A\x04\x35\x01"sv, "an llm.c evaluation set"},
 };
+
+// Text may begin with a format's name; no file of these formats is without control characters.
+bool has_control_characters(std::string_view head) {
+  return std::any_of(head.begin(), head.end(), [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte < '\t' || (byte > '\r' && byte < ' ') || byte == 0x7F;
+  });
+}
 
 template <typename T>
 T number_at(std::string_view head, size_t offset) {
@@ -103,6 +111,8 @@ bool is_pickle(std::string_view head) {
 }  // namespace
 
 std::string_view binary_format(std::string_view head, uint64_t file_bytes) {
+  if (head.starts_with("%PDF-"sv)) return "a PDF document";
+  if (!has_control_characters(head)) return {};
   for (const Signature& signature : kSignatures)
     if (head.size() >= signature.offset && head.substr(signature.offset).starts_with(signature.bytes))
       return signature.name;

@@ -16,17 +16,28 @@ constexpr uint64_t kWindowBytes = 4096;
 // The upper half of a 32-bit id: vocabularies have fewer than 2^20 tokens.
 constexpr uint16_t kLargestUpperHalf = 15;
 // Fewer show nothing.
-constexpr uint64_t kFewestWords = 4;
+constexpr uint64_t kFewestValues = 4;
 constexpr uint64_t kFewestTextBytes = 64;
+
+// The 16-bit values at even places, or those at odd ones.
+struct Half {
+  uint64_t small = 0;
+  uint64_t small_swapped = 0;  // with the high byte first
+  uint64_t zero = 0;
+
+  void look_at(uint16_t value) {
+    small += value <= kLargestUpperHalf;
+    small_swapped += static_cast<uint16_t>(value << 8 | value >> 8) <= kLargestUpperHalf;
+    zero += value == 0;
+  }
+};
 
 // What the sampled bytes are, as 64-bit words of four 16-bit values each.
 struct Appearance {
   uint64_t words = 0;
   uint64_t upper_halves_zero = 0;  // of a word: its values 2 and 3
-  uint64_t even_small = 0;         // values 0 and 2
-  uint64_t odd_small = 0;          // values 1 and 3
-  uint64_t even_zero = 0;
-  uint64_t odd_zero = 0;
+  Half even;
+  Half odd;
   uint64_t bytes = 0;
   uint64_t printable_bytes = 0;
 };
@@ -42,10 +53,7 @@ void look_at(std::span<const std::byte> window, Appearance& seen) {
     std::memcpy(values, window.data() + i, sizeof values);
     ++seen.words;
     seen.upper_halves_zero += values[2] == 0 && values[3] == 0;
-    for (int k = 0; k < 4; ++k) {
-      (k % 2 == 0 ? seen.even_small : seen.odd_small) += values[k] <= kLargestUpperHalf;
-      (k % 2 == 0 ? seen.even_zero : seen.odd_zero) += values[k] == 0;
-    }
+    for (int k = 0; k < 4; ++k) (k % 2 == 0 ? seen.even : seen.odd).look_at(values[k]);
   }
 }
 
@@ -62,11 +70,11 @@ Appearance sample(uint64_t bytes, const ReadAt& read_at) {
   return seen;
 }
 
-// All but one in a hundred of one half are small and one in ten of the other half is not, or all of one half are zero
-// and the other half is not.
-bool halves_differ(uint64_t small, uint64_t zero, uint64_t other_small, uint64_t other_zero, uint64_t of) {
-  if (zero == of) return other_zero * 10 < of * 9;
-  return small * 100 >= of * 99 && other_small * 10 < of * 9;
+// Whether of `count` values each, those at one kind of place are upper halves and those at the other are not: all zero
+// and the others not, or all but one in a hundred small and more than one in ten of the others not.
+bool are_upper_halves(uint64_t zero, uint64_t other_zero, uint64_t small, uint64_t other_small, uint64_t count) {
+  if (zero == count) return other_zero * 10 < count * 9;
+  return small * 100 >= count * 99 && other_small * 10 < count * 9;
 }
 
 [[noreturn]] void refuse(const std::string& what, const std::filesystem::path& path, const std::string& hint) {
@@ -86,27 +94,30 @@ void require_16_bit_ids(const std::filesystem::path& path, uint64_t bytes, const
     throw Error(ErrorKind::kUnsupported, "the token file is compressed", path.string(), "Decompress it first.");
   }
   const Appearance seen = sample(bytes, read_at);
-  if (seen.bytes >= kFewestTextBytes && seen.printable_bytes == seen.bytes) {
+  if (seen.bytes >= kFewestTextBytes && seen.printable_bytes * 20 >= seen.bytes * 19) {
     throw Error(ErrorKind::kUnsupported, "the file is text, not a stream of token ids", path.string(),
                 "Tokenize it with \"causeway data prepare\" first (rename it to .txt).");
   }
-  const uint64_t halves = 2 * seen.words;
-  if (halves < kFewestWords) return;
-  if (seen.even_zero == halves && seen.odd_zero == halves) {
+  const uint64_t count = 2 * seen.words;
+  if (count < kFewestValues) return;
+  const Half& even = seen.even;
+  const Half& odd = seen.odd;
+  if (even.zero == count && odd.zero == count) {
     refuse("all token ids are zero", path,
            "Was the file ever written to its end? If it is meant to be so, set data.token_bytes to 2.");
   }
-  if (bytes % 8 == 0 && seen.upper_halves_zero == seen.words && seen.even_zero < halves) {
+  if (bytes % 8 == 0 && seen.upper_halves_zero == seen.words && even.zero < count) {
     refuse("the token ids are 64 bits wide by all appearance: three of four 16-bit values are zero", path,
            "Write them again as 16-bit or 32-bit ids (numpy: ids.astype(numpy.uint16), or numpy.uint32).");
   }
-  if (bytes % 4 == 0 && halves_differ(seen.odd_small, seen.odd_zero, seen.even_small, seen.even_zero, halves)) {
+  if (bytes % 4 == 0 && are_upper_halves(odd.zero, even.zero, odd.small, even.small, count)) {
     refuse(fmt::format("the token ids are 32 bits wide by all appearance: read as 16-bit ids, every second one would "
-                       "be {} or less",
-                       seen.odd_zero == halves ? 0 : kLargestUpperHalf),
+                       "be {}",
+                       odd.zero == count ? "0" : fmt::format("{} or less", kLargestUpperHalf)),
            path, "Set data.token_bytes to 4 if they are, or to 2 if they are not.");
   }
-  if (halves_differ(seen.even_small, seen.even_zero, seen.odd_small, seen.odd_zero, halves)) {
+  if (are_upper_halves(even.zero, odd.zero, even.small, odd.small, count) ||
+      are_upper_halves(even.zero, odd.zero, even.small_swapped, odd.small_swapped, count)) {
     refuse("the file does not look like 16-bit token ids: every second one is zero or nearly so", path,
            "It may hold 32-bit ids, high byte first, or begin with a header that is not known here. Write the ids "
            "again, low byte first and without a header; or set data.token_bytes to 2 if they are right as they are.");

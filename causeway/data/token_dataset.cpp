@@ -7,6 +7,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
+#include "causeway/data/directory_replacement.h"
 
 namespace causeway {
 namespace {
@@ -62,6 +63,11 @@ std::vector<std::filesystem::path> find_named_files(const std::filesystem::path&
     }
   }
   if (!found.empty()) return found;
+  if (const std::filesystem::path old = interrupted_replacement(path); !old.empty()) {
+    throw Error(ErrorKind::kNotFound, "the dataset is not there: a preparation was interrupted while it replaced it",
+                path.string(),
+                fmt::format("The old one is {}: rename it, or run the preparation again.", old.string()));
+  }
   const std::string nearest = nearest_name(pattern, names);
   throw Error(ErrorKind::kNotFound, "the token data does not exist", path.string(),
               nearest.empty() ? "Make a dataset with \"causeway data prepare\", or check the path."
