@@ -1,11 +1,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "causeway/base/console.h"
+#include "causeway/base/error.h"
 #include "causeway/cli/commands.h"
 #include "causeway/data/inspect.h"
 #include "causeway/data/prepare.h"
@@ -15,44 +18,115 @@ namespace {
 
 struct PrepareCommand {
   std::vector<std::string> inputs, validation_inputs;
-  std::string output, tokenizer = "bytes";
+  std::string output, tokenizer = "bytes", format;
   PrepareOptions options;
   bool no_end_of_text = false;
   bool json = false;
 };
 
-void prepare(PrepareCommand& command) {
+// Set by the first SIGINT, SIGTERM or SIGHUP; the second ends the program as usual.
+volatile sig_atomic_t interrupted = 0;
+
+void end_on_signals() {
+  struct sigaction action{};
+  action.sa_handler = [](int) { interrupted = 1; };
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
+}
+
+// How far a preparation is: one line that is rewritten on a terminal, a line now and then elsewhere.
+class ProgressReport {
+ public:
+  ~ProgressReport() {
+    if (is_shown_) fmt::print(stderr, "\r\033[K");
+  }
+
+  void show(const PrepareProgress& progress) {
+    const Clock::time_point now = Clock::now();
+    if (now - last_ < (is_terminal_ ? kTerminalInterval : kLogInterval)) return;
+    last_ = now;
+    const double seconds = std::chrono::duration<double>(now - start_).count();
+    const double rate = static_cast<double>(progress.bytes_done) / seconds;
+    std::string line = fmt::format("{} tokens in {} documents, {:.1f} MB at {:.1f} MB/s", progress.tokens,
+                                   progress.documents, static_cast<double>(progress.bytes_done) * 1e-6, rate * 1e-6);
+    if (progress.bytes_total > 0 && progress.bytes_done > 0) {
+      const double part = static_cast<double>(progress.bytes_done) / static_cast<double>(progress.bytes_total);
+      line = fmt::format("{:3.0f}%  {}, {:.0f} s to go", 100 * part, line, seconds * (1 - part) / part);
+    }
+    if (is_terminal_) {
+      fmt::print(stderr, "\r\033[K{}", line);
+    } else {
+      fmt::print(stderr, "{}\n", line);
+    }
+    is_shown_ = is_terminal_;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr auto kTerminalInterval = std::chrono::milliseconds(250);
+  static constexpr auto kLogInterval = std::chrono::seconds(30);
+
+  const bool is_terminal_ = isatty(STDERR_FILENO) != 0;
+  const Clock::time_point start_ = Clock::now();
+  Clock::time_point last_ = start_;
+  bool is_shown_ = false;
+};
+
+std::string files_by_kind(const std::map<std::string, uint64_t>& files) {
+  std::string text;
+  for (const auto& [kind, count] : files) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, kind);
+  return text;
+}
+
+PrepareSummary run_preparation(PrepareCommand& command) {
   PrepareOptions& options = command.options;
   options.inputs.assign(command.inputs.begin(), command.inputs.end());
   options.validation_inputs.assign(command.validation_inputs.begin(), command.validation_inputs.end());
   options.output = command.output;
   options.append_end_of_text = !command.no_end_of_text;
-  if (isatty(STDERR_FILENO) != 0 && !command.json)
-    options.progress = [](const PrepareProgress& progress) {
-      fmt::print(stderr, "\r{:.0f}%  {} tokens",
-                 progress.bytes_total == 0
-                     ? 100.0
-                     : 100.0 * static_cast<double>(progress.bytes_done) / static_cast<double>(progress.bytes_total),
-                 progress.tokens);
-    };
-  const PrepareSummary summary = prepare_dataset(options, *load_tokenizer(command.tokenizer));
-  if (options.progress) fmt::print(stderr, "\r\033[K");
-  nlohmann::ordered_json json = {
-      {"output", command.output}, {"text_bytes", summary.text_bytes}, {"seconds", summary.seconds}};
-  for (const DatasetInspection inspection = inspect_dataset(command.output);
-       const SplitInspection& split : inspection.splits) {
-    json["splits"][split.name] = {{"tokens", split.tokens}, {"documents", split.documents}};
-    if (!command.json) output("{:<12}{} tokens in {} documents\n", split.name, split.tokens, split.documents);
-  }
-  if (command.json) {
-    output("{}\n", json.dump());
-  } else {
-    output("wrote {}\n", command.output);
-  }
+  if (!command.format.empty())
+    options.format = command.format == "jsonl" ? TextFormat::kJsonLines : TextFormat::kPlainText;
+  ProgressReport report;
+  end_on_signals();
+  options.progress = [&](const PrepareProgress& progress) {
+    if (interrupted != 0) {
+      throw Error(ErrorKind::kInterrupted, "the preparation was interrupted", command.output,
+                  "Nothing was written there; what was there is unchanged.");
+    }
+    if (!command.json) report.show(progress);
+  };
+  return prepare_dataset(options, *load_tokenizer(command.tokenizer));
 }
 
-void inspect(const std::string& path, bool as_json) {
-  const DatasetInspection inspection = inspect_dataset(path);
+void prepare(PrepareCommand& command) {
+  const PrepareSummary summary = run_preparation(command);
+  if (command.json) {
+    nlohmann::ordered_json json = {{"output", command.output},
+                                   {"text_bytes", summary.text_bytes},
+                                   {"empty_documents", summary.empty_documents},
+                                   {"null_documents", summary.null_documents},
+                                   {"files_left_out", summary.files_left_out},
+                                   {"seconds", summary.seconds}};
+    for (const auto& [name, split] : summary.manifest.splits)
+      json["splits"][name] = {{"tokens", split.tokens}, {"documents", split.documents}};
+    output("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    return;
+  }
+  for (const auto& [name, split] : summary.manifest.splits)
+    output("{:<12}{} tokens in {} documents\n", name, split.tokens, split.documents);
+  if (summary.empty_documents > 0) {
+    output("left out    {} documents without text{}\n", summary.empty_documents,
+               summary.null_documents > 0 ? fmt::format(", {} of them null", summary.null_documents) : "");
+  }
+  if (!summary.files_left_out.empty()) {
+    output("not read    {}: name files of other kinds than .txt, .jsonl and .ndjson to have them read\n",
+               files_by_kind(summary.files_left_out));
+  }
+  output("wrote {}\n", command.output);
+}
+
+void inspect(const std::string& path, int token_bytes, bool as_json) {
+  const DatasetInspection inspection = inspect_dataset(path, {}, token_bytes);
   if (as_json) {
     nlohmann::ordered_json json;
     if (inspection.tokenizer)
@@ -90,7 +164,10 @@ void add_data_command(CLI::App& program) {
 
   auto command = std::make_shared<PrepareCommand>();
   CLI::App* prepare_command = data->add_subcommand("prepare", "Turn text or JSON Lines into tokens");
-  prepare_command->add_option("inputs", command->inputs, "Text files, .jsonl files and directories of them")
+  prepare_command
+      ->add_option("inputs", command->inputs,
+                   "Files of text or JSON Lines, also .gz and .zst; directories, of which all .txt, .jsonl "
+                   "and .ndjson are read; or - for standard input")
       ->required();
   prepare_command->add_option("--output,-o", command->output, "Directory for the dataset")->required();
   prepare_command->add_option("--tokenizer", command->tokenizer, "bytes, or a directory with a GPT-2 vocabulary")
@@ -98,22 +175,40 @@ void add_data_command(CLI::App& program) {
   prepare_command->add_option("--validation", command->validation_inputs, "Inputs for the held-out split");
   prepare_command->add_option("--validation-fraction", command->options.validation_fraction,
                               "Part of the inputs to hold out");
+  prepare_command
+      ->add_option("--format", command->format, "text or jsonl: what the inputs are, whatever they are called")
+      ->check(CLI::IsMember({"text", "jsonl"}));
   prepare_command->add_option("--text-key", command->options.text_key, "The key of the text in JSON Lines")
       ->capture_default_str();
   prepare_command->add_flag("--no-end-of-text", command->no_end_of_text,
                             "Do not end documents with the end-of-text token");
-  prepare_command->add_flag("--overwrite", command->options.overwrite, "Replace the dataset that is there");
+  prepare_command->add_flag("--overwrite", command->options.overwrite,
+                            "Replace the dataset that is there, when the new one is whole");
+  prepare_command->add_flag("--strict", command->options.strict,
+                            "Documents without text (empty files, empty or null texts) are an error");
+  prepare_command->add_flag("--any-bytes", command->options.any_bytes,
+                            "Take plain text that is not UTF-8, byte for byte");
+  prepare_command->add_flag("--allow-shared-documents", command->options.allow_shared_documents,
+                            "The same document may be in training and in validation");
+  prepare_command
+      ->add_option("--threads", command->options.threads, "Threads that tokenize; the result does not depend on it")
+      ->check(CLI::Range(1, 4096));
   prepare_command->add_flag("--json", command->json, "Print the summary as JSON");
-  prepare_command->footer("Example: causeway data prepare book.txt --output data/book --validation-fraction 0.1");
+  prepare_command->footer(
+      "Example: causeway data prepare book.txt --output data/book --validation-fraction 0.1\n"
+      "         zcat articles.jsonl.gz | causeway data prepare - --format jsonl --output data/articles");
   prepare_command->callback([command] { prepare(*command); });
 
   auto path = std::make_shared<std::string>();
+  auto token_bytes = std::make_shared<int>(0);
   auto as_json = std::make_shared<bool>(false);
   CLI::App* inspect_command = data->add_subcommand("inspect", "Show what a dataset holds and check every byte of it");
   inspect_command->add_option("path", *path, "A dataset directory or a token file")->required();
+  inspect_command->add_option("--token-bytes", *token_bytes, "Bytes of an id in a .bin without a header")
+      ->check(CLI::IsMember({1, 2, 4}));
   inspect_command->add_flag("--json", *as_json, "Print as JSON");
   inspect_command->footer("Example: causeway data inspect data/book");
-  inspect_command->callback([path, as_json] { inspect(*path, *as_json); });
+  inspect_command->callback([path, token_bytes, as_json] { inspect(*path, *token_bytes, *as_json); });
 }
 
 }  // namespace causeway

@@ -31,6 +31,11 @@ BatchOptions checked(const TokenDataset& dataset, BatchOptions options) {
            dataset.path().string(),
            fmt::format("Give the model a vocabulary of at least {}.", tokenizer->vocabulary_size));
   }
+  if (options.vocabulary_size > 0 && !tokenizer) dataset.check_vocabulary(options.vocabulary_size);
+  if ((options.document_numbers || options.ignore_targets_across_documents) && !dataset.knows_documents()) {
+    refuse("the token file does not tell where documents begin, which a document mask needs", dataset.path().string(),
+           "Leave data.document_mask out, or use a dataset that \"causeway data prepare\" wrote.");
+  }
   return options;
 }
 

@@ -54,7 +54,8 @@ struct Batch {
 class BatchLoader {
  public:
   // The dataset must outlive the loader. Throws Error(kInvalidArgument) for impossible options, and when the dataset's
-  // tokenizer has more tokens than the model's vocabulary.
+  // tokenizer has more tokens than the model's vocabulary, when the first tokens of a file that names no tokenizer are
+  // beyond it, and when documents are asked for of a dataset that does not tell where they begin.
   BatchLoader(const TokenDataset& dataset, const SampleOrder& order, const BatchOptions& options);
   BatchLoader(const TokenDataset& dataset, const SequentialOrder& order, const BatchOptions& options);
   BatchLoader(const BatchLoader&) = delete;

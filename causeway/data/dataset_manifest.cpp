@@ -90,7 +90,10 @@ TokenizerIdentity tokenizer_from_json(const Json& json, const std::string& where
 OrderedJson sources_to_json(const std::vector<SourceFile>& sources) {
   OrderedJson list = OrderedJson::array();
   for (const SourceFile& source : sources) {
-    list.push_back({{"path", source.path}, {"bytes", source.bytes}, {"hash", source.hash}});
+    list.push_back({{"path", source.path}});
+    if (source.hash.empty()) continue;
+    list.back()["bytes"] = source.bytes;
+    list.back()["hash"] = source.hash;
   }
   return list;
 }
@@ -99,7 +102,10 @@ std::vector<SourceFile> sources_from_json(const Json& list, const std::string& w
   std::vector<SourceFile> sources;
   for (const Json& item : list) {
     const Fields fields(item, "a source", where);
-    sources.push_back({fields.text("path"), fields.count("bytes"), fields.text("hash")});
+    sources.push_back({fields.text("path"), 0, {}});
+    if (!item.contains("hash")) continue;
+    sources.back().bytes = fields.count("bytes");
+    sources.back().hash = fields.text("hash");
   }
   return sources;
 }

@@ -19,7 +19,8 @@ struct TokenizerIdentity {
   bool operator==(const TokenizerIdentity&) const = default;
 };
 
-// A file that text was read from; `hash` is hash_bytes of its content.
+// A file that text was read from; `hash` is hash_bytes of its content, compressed as it lies. A shard names its files
+// only, without size and hash: it may be written before they have been read to the end.
 struct SourceFile {
   std::string path;
   uint64_t bytes = 0;

@@ -73,11 +73,23 @@ size_t gpt2_piece_size(std::string_view text, size_t position) {
   return end - position;
 }
 
+namespace {
+
+// `text` is not empty. Every byte that can lead a character begins one, so the last character is looked for from
+// behind.
+bool ends_with_space(std::string_view text) {
+  size_t start = text.size() - 1;
+  while (start > 0 && text.size() - start < 4 && (static_cast<unsigned char>(text[start]) & 0xC0) == 0x80) --start;
+  const Utf8Character last = decode_utf8(text, start);
+  return start + last.size == text.size() && character_class(last.code_point) == CharacterClass::kSpace;
+}
+
+}  // namespace
+
 size_t gpt2_cut_position(std::string_view text, size_t from) {
   for (size_t position = std::max<size_t>(from, 1); position < text.size(); ++position) {
-    const char before = text[position - 1];
-    const char after = text[position];
-    if ((after == ' ' || after == '\n') && before > ' ' && before < 0x7F) return position;
+    if ((text[position] == ' ' || text[position] == '\n') && !ends_with_space(text.substr(0, position)))
+      return position;
   }
   return text.size();
 }

@@ -12,8 +12,8 @@ namespace causeway {
 // The size in bytes (at least 1) of the piece that starts at `position`, which must be inside `text`.
 size_t gpt2_piece_size(std::string_view text, size_t position);
 
-// The smallest position >= `from` where `text` may be cut without changing its pieces: between a visible ASCII
-// character and an ASCII space or line break. text.size() when there is none.
+// The smallest position >= `from` where `text` may be cut without changing its pieces: between a character that is not
+// space and an ASCII space or line break. text.size() when there is none.
 size_t gpt2_cut_position(std::string_view text, size_t from);
 
 }  // namespace causeway

@@ -44,7 +44,7 @@ void add_sources(const TokenShard& shard, std::vector<SourceFile>& sources) {
 }
 
 // The splits that a directory has; one without a name for a file.
-std::vector<std::string> split_names(const std::filesystem::path& path) {
+std::vector<std::string> split_names(const std::filesystem::path& path, int token_bytes) {
   std::error_code code;
   if (!std::filesystem::is_directory(path, code)) return {""};
   std::vector<std::string> names;
@@ -57,24 +57,24 @@ std::vector<std::string> split_names(const std::filesystem::path& path) {
   }
   for (const std::string_view split : {kTrainSplit, kValidationSplit}) {
     try {
-      TokenDataset::open(path, split);
+      TokenDataset::open(path, split, token_bytes);
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::kNotFound) continue;
       throw;
     }
     names.emplace_back(split);
   }
-  if (names.empty()) TokenDataset::open(path, kTrainSplit);  // throws, saying what is missing
+  if (names.empty()) TokenDataset::open(path, kTrainSplit, token_bytes);  // throws, saying what is missing
   return names;
 }
 
 }  // namespace
 
 DatasetInspection inspect_dataset(const std::filesystem::path& path,
-                                  const std::function<void(const ShardInspection&)>& on_shard) {
+                                  const std::function<void(const ShardInspection&)>& on_shard, int token_bytes) {
   DatasetInspection result;
-  for (const std::string& name : split_names(path)) {
-    const TokenDataset dataset = TokenDataset::open(path, name);
+  for (const std::string& name : split_names(path, token_bytes)) {
+    const TokenDataset dataset = TokenDataset::open(path, name, token_bytes);
     result.tokenizer = dataset.tokenizer_identity();
     SplitInspection split;
     split.name = name;

@@ -37,10 +37,11 @@ struct DatasetInspection {
   std::vector<SplitInspection> splits;
 };
 
-// Reads all of the dataset at `path` (as TokenDataset::open takes it; of a directory, every split). Throws Error for
-// the first thing wrong: a damaged shard, or a token beyond the tokenizer's vocabulary, naming its shard and position.
-// `on_shard` is called after each shard.
+// Reads all of the dataset at `path` (as TokenDataset::open takes it, with `token_bytes`; of a directory, every split).
+// Throws Error for the first thing wrong: a damaged shard, or a token beyond the tokenizer's vocabulary, naming its
+// shard and position. `on_shard` is called after each shard.
 DatasetInspection inspect_dataset(const std::filesystem::path& path,
-                                  const std::function<void(const ShardInspection&)>& on_shard = {});
+                                  const std::function<void(const ShardInspection&)>& on_shard = {},
+                                  int token_bytes = 0);
 
 }  // namespace causeway

@@ -1,92 +1,49 @@
 #include "causeway/data/prepare.h"
 
+#include <fnmatch.h>
+#include <sys/stat.h>
+
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cmath>
-#include <exception>
-#include <optional>
-#include <thread>
+#include <utility>
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
 #include "causeway/base/hash.h"
-#include "causeway/data/text_source.h"
+#include "causeway/base/thread_pool.h"
+#include "causeway/data/directory_replacement.h"
+#include "causeway/data/ordered_pipeline.h"
+#include "causeway/data/shared_documents.h"
+#include "causeway/data/split_writer.h"
 #include "causeway/data/token_dataset.h"
-#include "causeway/data/token_shard.h"
 
 namespace causeway {
 namespace {
 
-// Text that a thread encodes at a time, and that all threads together encode before the tokens are written.
-constexpr size_t kTaskBytes = size_t{1} << 18;
-constexpr size_t kWaveBytesPerThread = size_t{1} << 22;
+// Text in memory for each thread that encodes: what it works on, and what waits before and after it.
+constexpr size_t kBytesInFlightPerThread = 8 * kTextBlockBytes;
+// Of a block without text.
+constexpr size_t kBlockWeight = 1024;
 
-// A document or a part of one, to be encoded.
-struct Piece {
-  bool validation = false;
+// A document, or the part of one that is in its block.
+struct EncodedDocument {
+  size_t end = 0;  // of its ids
+  uint64_t line = 0;
+  bool is_null = false;
+  Hash128 hash;
+};
+
+// A block of one source on its way from the reader through an encoder to the writer.
+struct EncodedBlock {
   size_t source = 0;
-  RawDocument text;
   TextFormat format = TextFormat::kPlainText;
-  bool starts_document = true;
-  bool ends_document = true;
-};
-
-struct Task {
-  std::vector<Piece> pieces;
-  size_t bytes = 0;
+  TextBlock text;
   std::vector<int32_t> ids;
-  std::vector<size_t> ends;  // of each piece's ids
+  std::vector<EncodedDocument> documents;
   uint64_t text_bytes = 0;
-  std::exception_ptr failure;
-};
-
-class SplitWriter {
- public:
-  SplitWriter(const PrepareOptions& options, const TokenizerIdentity& tokenizer, std::string name,
-              const std::vector<SourceFile>& sources)
-      : options_(options), tokenizer_(tokenizer), name_(std::move(name)), sources_(sources) {}
-
-  const SplitEntry& entry() const { return entry_; }
-
-  void append(std::span<const int32_t> ids, bool starts_document, size_t source) {
-    while (!ids.empty()) {
-      if (!builder_) {
-        builder_.emplace(TokenShardBuilder::token_bytes_for(tokenizer_.vocabulary_size), !starts_document);
-        shard_sources_.clear();
-      }
-      if (starts_document) {
-        builder_->start_document();
-        ++entry_.documents;
-        starts_document = false;
-      }
-      if (shard_sources_.empty() || shard_sources_.back() != source) shard_sources_.push_back(source);
-      const size_t count = std::min<size_t>(ids.size(), options_.tokens_per_shard - builder_->token_count());
-      builder_->append(ids.first(count));
-      entry_.tokens += count;
-      ids = ids.subspan(count);
-      if (builder_->token_count() == options_.tokens_per_shard) flush();
-    }
-  }
-
-  void flush() {
-    if (!builder_) return;
-    ShardMetadata metadata{tokenizer_, {}};
-    for (const size_t source : shard_sources_) metadata.sources.push_back(sources_[source]);
-    const std::string file = fmt::format("{}-{:05}.tokens", name_, entry_.shards.size());
-    const Hash128 hash = builder_->write(options_.output / file, metadata);
-    entry_.shards.push_back({file, builder_->token_count(), hash.hex()});
-    builder_.reset();
-  }
-
- private:
-  const PrepareOptions& options_;
-  const TokenizerIdentity& tokenizer_;
-  std::string name_;
-  const std::vector<SourceFile>& sources_;
-  SplitEntry entry_;
-  std::optional<TokenShardBuilder> builder_;
-  std::vector<size_t> shard_sources_;
+  // Of the last block of a source, which holds no text.
+  std::optional<SourceFile> finished;
 };
 
 class Preparation {
@@ -94,223 +51,336 @@ class Preparation {
   Preparation(const PrepareOptions& options, const Tokenizer& tokenizer)
       : options_(options),
         tokenizer_(tokenizer),
-        threads_(options.threads > 0 ? static_cast<size_t>(options.threads)
-                                     : std::max<size_t>(1, std::thread::hardware_concurrency())),
-        identity_{tokenizer.name(), tokenizer.fingerprint(), tokenizer.vocabulary_size(), tokenizer.end_of_text()},
-        train_(options_, identity_, std::string(kTrainSplit), sources_),
-        validation_(options_, identity_, std::string(kValidationSplit), sources_) {}
+        identity_{tokenizer.name(), tokenizer.fingerprint(), tokenizer.vocabulary_size(), tokenizer.end_of_text()} {}
 
   PrepareSummary run() {
     const auto start = std::chrono::steady_clock::now();
-    const std::vector<TextFile> files = find_text_files(options_.inputs);
-    const std::vector<TextFile> validation_files = find_text_files(options_.validation_inputs);
-    for (const std::vector<TextFile>* list : {&files, &validation_files}) {
-      for (const TextFile& file : *list) progress_.bytes_total += std::filesystem::file_size(file.path);
-    }
-    clear_output();
-    splits_one_text_ =
-        options_.validation_fraction > 0 && files.size() == 1 && files[0].format == TextFormat::kPlainText;
-    for (const TextFile& file : files) read_file(file, false);
-    for (const TextFile& file : validation_files) read_file(file, true);
-    train_.flush();
-    validation_.flush();
+    find_inputs();
+    DirectoryReplacement replacement(options_.output);
+    require_replaceable_output();
+    directory_ = replacement.directory();
+    if (wants_validation() && !options_.allow_shared_documents && !second_part_at_)
+      shared_.emplace(replacement.work_directory() / "documents");
+    train_.emplace(directory_, std::string(kTrainSplit), options_.tokens_per_shard, identity_, sources_);
+    validation_.emplace(directory_, std::string(kValidationSplit), options_.tokens_per_shard, identity_, sources_);
+
+    OrderedPipeline<EncodedBlock> pipeline;
+    pipeline.workers = static_cast<size_t>(options_.threads > 0 ? options_.threads : available_processors());
+    pipeline.most_weight = pipeline.workers * kBytesInFlightPerThread;
+    pipeline.weight = [](const EncodedBlock& block) { return kBlockWeight + block.text.text.size(); };
+    pipeline.make = [this](const std::stop_token& stop) { return read_block(stop); };
+    pipeline.work = [this](EncodedBlock& block) { encode(block); };
+    pipeline.take = [this](EncodedBlock& block) { write(block); };
+    pipeline.tick = [this] { report_progress(); };
+    pipeline.run();
+
+    train_->flush();
+    validation_->flush();
+    report_progress();
     PrepareSummary summary = finish();
+    // Somebody may have put files there in the meantime.
+    require_replaceable_output();
+    replacement.commit();
     summary.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return summary;
   }
 
  private:
-  void clear_output() {
-    std::error_code code;
-    std::filesystem::create_directories(options_.output, code);
-    if (code) {
-      throw Error(ErrorKind::kIo, fmt::format("cannot create the output directory: {}", code.message()),
-                  options_.output.string(), "Choose a directory that can be written.");
+  void find_inputs() {
+    FoundText found = find_text_files(options_.inputs, options_.format);
+    FoundText held_out = find_text_files(options_.validation_inputs, options_.format);
+    files_left_out_ = std::move(found.left_out);
+    for (const auto& [kind, count] : held_out.left_out) files_left_out_[kind] += count;
+    training_files_ = found.files.size();
+    refuse_shared_files(found.files, held_out.files);
+    files_ = std::move(found.files);
+    files_.insert(files_.end(), held_out.files.begin(), held_out.files.end());
+    bool sizes_are_known = true;
+    for (const TextFile& file : files_) {
+      std::error_code code;
+      const bool is_regular = std::filesystem::is_regular_file(file.path, code);
+      sizes_are_known = sizes_are_known && is_regular;
+      if (is_regular) progress_.bytes_total += std::filesystem::file_size(file.path);
     }
-    std::filesystem::remove(options_.output / kManifestFileName, code);
-    for (const std::filesystem::directory_entry& entry : std::filesystem::directory_iterator(options_.output)) {
-      const std::string name = entry.path().filename().string();
-      const bool ours =
-          name.starts_with(fmt::format("{}-", kTrainSplit)) || name.starts_with(fmt::format("{}-", kValidationSplit));
-      if (ours && name.ends_with(".tokens")) std::filesystem::remove(entry.path(), code);
+    if (!sizes_are_known) progress_.bytes_total = 0;
+    if (options_.validation_fraction > 0 && training_files_ == 1 && is_one_plain_text(files_.front()))
+      second_part_at_ = second_part_position(files_.front(), options_.validation_fraction, reader_options());
+  }
+
+  bool is_one_plain_text(const TextFile& file) const {
+    if (file.format) return file.format == TextFormat::kPlainText;
+    if (std::error_code code; !std::filesystem::is_regular_file(file.path, code)) {
+      throw Error(ErrorKind::kInvalidArgument,
+                  "whether the input is one text or many documents cannot be told before it is read",
+                  InputStream(file.path).name(),
+                  "Say --format jsonl; or, for a fraction of one text, put it into a file.");
+    }
+    return TextReader(file, reader_options()).format() == TextFormat::kPlainText;
+  }
+
+  // Which of them are the same files, before hours are spent on them.
+  static void refuse_shared_files(const std::vector<TextFile>& training, const std::vector<TextFile>& held_out) {
+    std::map<std::pair<uint64_t, uint64_t>, const TextFile*> seen;
+    const auto identity = [](const TextFile& file) -> std::optional<std::pair<uint64_t, uint64_t>> {
+      struct stat status{};
+      if (file.path == kStandardInput ? ::fstat(0, &status) != 0 : ::stat(file.path.c_str(), &status) != 0)
+        return std::nullopt;
+      // All empty files have nothing in common.
+      if (S_ISREG(status.st_mode) && status.st_size == 0) return std::nullopt;
+      return std::pair{static_cast<uint64_t>(status.st_dev), static_cast<uint64_t>(status.st_ino)};
+    };
+    for (const TextFile& file : training)
+      if (const auto key = identity(file)) seen.emplace(*key, &file);
+    for (const TextFile& file : held_out) {
+      const auto key = identity(file);
+      const auto same = key ? seen.find(*key) : seen.end();
+      if (same == seen.end()) continue;
+      throw Error(
+          ErrorKind::kInvalidArgument,
+          fmt::format("the same text is given for training and for validation{}",
+                      same->second->path == file.path ? "" : fmt::format(" (as {})", same->second->path.string())),
+          file.path.string(), "Hold other text out, or use --validation-fraction to hold a part of it out.");
     }
   }
 
-  void read_file(const TextFile& file, bool validation_file) {
-    TextFileReader reader(file);
-    const std::string_view content = reader.content();
-    sources_.push_back({file.path.string(), content.size(),
-                        hash_bytes(std::as_bytes(std::span(content.data(), content.size()))).hex()});
-    if (content.empty()) ++empty_documents_;
-    while (const std::optional<RawDocument> document = reader.next()) {
-      Piece piece{validation_file, sources_.size() - 1, *document, file.format};
-      if (splits_one_text_ && !validation_file) {
-        const size_t cut = validation_cut(document->bytes, file.path);
-        piece.text.bytes = document->bytes.substr(0, cut);
-        add_plain_text(piece);
-        piece.validation = true;
-        piece.text.bytes = document->bytes.substr(cut);
-        add_plain_text(piece);
+  bool wants_validation() const { return options_.validation_fraction > 0 || !options_.validation_inputs.empty(); }
+
+  TextReaderOptions reader_options() const {
+    TextReaderOptions reader;
+    reader.any_bytes = options_.any_bytes;
+    reader.cut_position = [this](std::string_view text, size_t from) { return tokenizer_.cut_position(text, from); };
+    reader.second_document_at = second_part_at_;
+    return reader;
+  }
+
+  // Whatever is in the old directory is lost with it.
+  void require_replaceable_output() const {
+    std::error_code code;
+    if (!std::filesystem::is_directory(options_.output, code)) return;
+    bool holds_dataset = false;
+    for (const std::filesystem::directory_entry& entry : std::filesystem::directory_iterator(options_.output)) {
+      if (entry.path().filename() == kTokenizerDirectoryName && entry.is_directory(code)) {
+        for (const std::filesystem::directory_entry& file : std::filesystem::directory_iterator(entry.path()))
+          require_part_of_dataset(file.path(), {"vocab.json", "merges.txt"});
         continue;
       }
-      if (!validation_file) piece.validation = takes_for_validation(document_index_++);
-      if (file.format == TextFormat::kPlainText) {
-        add_plain_text(piece);
-      } else {
-        add(piece);
-      }
+      require_part_of_dataset(entry.path(), {std::string(kManifestFileName), fmt::format("{}-*.tokens", kTrainSplit),
+                                             fmt::format("{}-*.tokens", kValidationSplit)});
+      holds_dataset = true;
     }
-    // The pieces refer to the mapped file.
-    encode_wave();
+    if (holds_dataset && !options_.overwrite) {
+      throw Error(ErrorKind::kInvalidArgument, "the output directory already holds a dataset", options_.output.string(),
+                  "Choose another directory, or say --overwrite to replace it.");
+    }
   }
 
-  bool takes_for_validation(uint64_t document) const {
-    const auto index = static_cast<double>(document);
+  void require_part_of_dataset(const std::filesystem::path& path, const std::vector<std::string>& patterns) const {
+    const std::string name = path.filename().string();
+    for (const std::string& pattern : patterns) {
+      // Also what write_file_atomically leaves of one when it is killed.
+      if (::fnmatch(pattern.c_str(), name.c_str(), 0) == 0 ||
+          ::fnmatch((pattern + ".tmp-*").c_str(), name.c_str(), 0) == 0)
+        return;
+    }
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("the output directory holds something that is no part of a dataset: {}",
+                            path.lexically_relative(options_.output).string()),
+                options_.output.string(), "Choose a directory of its own for the dataset.");
+  }
+
+  // In the reader's thread.
+  std::optional<EncodedBlock> read_block(const std::stop_token& stop) {
+    if (stop.stop_requested() || next_file_ == files_.size()) return std::nullopt;
+    const TextFile& file = files_[next_file_];
+    if (!reader_) {
+      TextReaderOptions reader = reader_options();
+      if (next_file_ > 0) reader.second_document_at.reset();
+      reader_.emplace(file, std::move(reader), stop);
+    }
+    EncodedBlock block;
+    block.source = next_file_;
+    block.format = reader_->format();
+    if (std::optional<TextBlock> text = reader_->next()) {
+      stored_bytes_read_ += text->stored_bytes;
+      block.text = std::move(*text);
+      return block;
+    }
+    const InputStream& stream = reader_->stream();
+    block.finished = SourceFile{stream.name(), stream.stored_bytes(), stream.stored_hash().hex()};
+    block.text.stored_bytes = stream.stored_bytes() - std::exchange(stored_bytes_read_, 0);
+    reader_.reset();
+    ++next_file_;
+    return block;
+  }
+
+  // In one of the encoders' threads.
+  void encode(EncodedBlock& block) const {
+    if (block.format == TextFormat::kPlainText) {
+      tokenizer_.encode_to(block.text.text, block.ids);
+      block.text_bytes = block.text.text.size();
+      if (!block.text.text.empty())
+        end_document(block, 0, block.text.ends_document, {0, 0, false, block.text.document_hash});
+    } else {
+      for (const JsonLine& line : block.text.lines()) {
+        const std::optional<std::string> text =
+            parse_json_line(line, options_.text_key, input_name(files_[block.source].path));
+        const size_t before = block.ids.size();
+        if (text) tokenizer_.encode_to(*text, block.ids);
+        block.text_bytes += text ? text->size() : 0;
+        end_document(block, before, true, {0, line.number, !text, text && shared_ ? hash_text(*text) : Hash128{}});
+      }
+    }
+    // Not needed any more, and it may be long before the block is written.
+    std::string().swap(block.text.text);
+  }
+
+  void end_document(EncodedBlock& block, size_t begin, bool ends, EncodedDocument document) const {
+    if (ends && block.ids.size() > begin && options_.append_end_of_text && identity_.end_of_text)
+      block.ids.push_back(*identity_.end_of_text);
+    document.end = block.ids.size();
+    block.documents.push_back(document);
+  }
+
+  static std::string input_name(const std::filesystem::path& path) {
+    return path == kStandardInput ? "standard input" : path.string();
+  }
+
+  // In the calling thread, in the order of the inputs.
+  void write(const EncodedBlock& block) {
+    if (block.source == sources_.size()) {
+      sources_.push_back({input_name(files_[block.source].path), 0, {}});
+      source_has_text_ = false;
+    }
+    size_t begin = 0;
+    for (const EncodedDocument& document : block.documents) {
+      const std::span<const int32_t> ids = std::span(block.ids).subspan(begin, document.end - begin);
+      begin = document.end;
+      if (block.text.starts_document) in_validation_ = takes_for_validation(block);
+      (in_validation_ ? *validation_ : *train_).append(ids, block.text.starts_document, block.source);
+      if (ids.empty()) {
+        note_empty_document(block.source, document);
+      } else if (shared_ && block.text.ends_document) {
+        shared_->add(document.hash, in_validation_, {block.source, document.line});
+      }
+      source_has_text_ = true;
+    }
+    progress_.bytes_done += block.text.stored_bytes;
+    text_bytes_ += block.text_bytes;
+    if (!block.finished) return;
+    if (!source_has_text_) note_empty_document(block.source, {});
+    sources_.back() = *block.finished;
+  }
+
+  bool takes_for_validation(const EncodedBlock& block) {
+    if (block.source >= training_files_ || block.text.is_second_document) return true;
+    if (second_part_at_) return false;
+    const auto index = static_cast<double>(document_index_++);
     return std::floor((index + 1) * options_.validation_fraction) > std::floor(index * options_.validation_fraction);
   }
 
-  size_t validation_cut(std::string_view text, const std::filesystem::path& path) const {
-    const auto from = static_cast<size_t>(static_cast<double>(text.size()) * (1 - options_.validation_fraction));
-    const size_t line_break = text.find('\n', from);
-    const size_t cut = line_break == std::string_view::npos ? tokenizer_.cut_position(text, from) : line_break + 1;
-    if (cut == 0 || cut >= text.size()) {
+  void note_empty_document(size_t source, const EncodedDocument& document) {
+    if (options_.strict) {
+      const std::string& path = sources_[source].path;
       throw Error(ErrorKind::kInvalidArgument,
-                  fmt::format("the text is too short to give {} of it to validation", options_.validation_fraction),
-                  path.string(), "Use a larger fraction, more text, or validation files.");
+                  document.line == 0 ? "the text is empty"
+                  : document.is_null ? fmt::format("the text under \"{}\" is null", options_.text_key)
+                                     : fmt::format("the text under \"{}\" is empty", options_.text_key),
+                  document.line == 0 ? path : fmt::format("{}, line {}", path, document.line),
+                  "Without --strict, documents without text are counted and left out.");
     }
-    return cut;
+    ++empty_documents_;
+    null_documents_ += document.is_null;
   }
 
-  void add_plain_text(Piece piece) {
-    std::string_view rest = piece.text.bytes;
-    while (!rest.empty()) {
-      const size_t cut = tokenizer_.cut_position(rest, std::min(kTaskBytes, rest.size()));
-      piece.text.bytes = rest.substr(0, cut);
-      rest.remove_prefix(cut);
-      piece.ends_document = rest.empty();
-      add(piece);
-      piece.starts_document = false;
-    }
-  }
-
-  void add(const Piece& piece) {
-    if (tasks_.empty() || tasks_.back().bytes >= kTaskBytes) tasks_.emplace_back();
-    tasks_.back().pieces.push_back(piece);
-    tasks_.back().bytes += piece.text.bytes.size();
-    wave_bytes_ += piece.text.bytes.size();
-    if (wave_bytes_ >= threads_ * kWaveBytesPerThread) encode_wave();
-  }
-
-  void encode_wave() {
-    std::atomic<size_t> next{0};
-    const auto work = [&] {
-      for (size_t i = next.fetch_add(1); i < tasks_.size(); i = next.fetch_add(1)) {
-        try {
-          encode(tasks_[i]);
-        } catch (...) {
-          tasks_[i].failure = std::current_exception();
-        }
-      }
-    };
-    {
-      std::vector<std::jthread> helpers;
-      for (size_t i = 1; i < std::min(threads_, tasks_.size()); ++i) helpers.emplace_back(work);
-      work();
-    }
-    for (const Task& task : tasks_) {
-      if (task.failure != nullptr) std::rethrow_exception(task.failure);
-      write(task);
-    }
-    tasks_.clear();
-    wave_bytes_ = 0;
-    progress_.tokens = train_.entry().tokens + validation_.entry().tokens;
-    progress_.documents = train_.entry().documents + validation_.entry().documents;
+  void report_progress() {
+    progress_.tokens = train_->entry().tokens + validation_->entry().tokens;
+    progress_.documents = train_->entry().documents + validation_->entry().documents;
     if (options_.progress) options_.progress(progress_);
   }
 
-  void encode(Task& task) const {
-    for (const Piece& piece : task.pieces) {
-      const size_t before = task.ids.size();
-      if (piece.format == TextFormat::kPlainText) {
-        tokenizer_.encode_to(piece.text.bytes, task.ids);
-        task.text_bytes += piece.text.bytes.size();
-      } else {
-        const std::string text = parse_json_line(piece.text, options_.text_key, sources_[piece.source].path);
-        tokenizer_.encode_to(text, task.ids);
-        task.text_bytes += text.size();
-      }
-      const bool empty = task.ids.size() == before;
-      if (piece.ends_document && !empty && options_.append_end_of_text && identity_.end_of_text) {
-        task.ids.push_back(*identity_.end_of_text);
-      }
-      task.ends.push_back(task.ids.size());
-    }
-  }
-
-  void write(const Task& task) {
-    size_t begin = 0;
-    for (size_t i = 0; i < task.pieces.size(); ++i) {
-      const Piece& piece = task.pieces[i];
-      const std::span<const int32_t> ids = std::span(task.ids).subspan(begin, task.ends[i] - begin);
-      begin = task.ends[i];
-      if (ids.empty()) ++empty_documents_;
-      (piece.validation ? validation_ : train_).append(ids, piece.starts_document, piece.source);
-    }
-    progress_.bytes_done += task.bytes;
-    text_bytes_ += task.text_bytes;
-  }
-
   PrepareSummary finish() {
-    PrepareSummary summary;
-    summary.text_bytes = text_bytes_;
-    summary.empty_documents = empty_documents_;
-    const std::string first_input = options_.inputs.front().string();
-    if (train_.entry().tokens + validation_.entry().tokens == 0) {
+    const std::string first_input = input_name(files_.front().path);
+    if (train_->entry().tokens + validation_->entry().tokens == 0) {
       throw Error(ErrorKind::kInvalidArgument,
                   fmt::format("the inputs hold no text ({} empty documents)", empty_documents_), first_input,
                   "Check the inputs, and the key of the text in JSON Lines.");
     }
-    const bool wants_validation = options_.validation_fraction > 0 || !options_.validation_inputs.empty();
-    if (train_.entry().tokens == 0 || (wants_validation && validation_.entry().tokens == 0)) {
+    if (train_->entry().tokens == 0 || (wants_validation() && validation_->entry().tokens == 0)) {
       throw Error(ErrorKind::kInvalidArgument,
                   fmt::format("the split \"{}\" is empty: {} documents at a validation fraction of {}",
-                              train_.entry().tokens == 0 ? kTrainSplit : kValidationSplit,
-                              train_.entry().documents + validation_.entry().documents, options_.validation_fraction),
+                              train_->entry().tokens == 0 ? kTrainSplit : kValidationSplit,
+                              train_->entry().documents + validation_->entry().documents, options_.validation_fraction),
                   first_input, "Choose another fraction, or name validation files.");
     }
+    refuse_shared_documents();
+    PrepareSummary summary;
+    summary.text_bytes = text_bytes_;
+    summary.empty_documents = empty_documents_;
+    summary.null_documents = null_documents_;
+    summary.files_left_out = files_left_out_;
     summary.manifest.tokenizer = identity_;
     summary.manifest.sources = sources_;
-    summary.manifest.splits[std::string(kTrainSplit)] = train_.entry();
-    if (wants_validation) summary.manifest.splits[std::string(kValidationSplit)] = validation_.entry();
-    const std::filesystem::path tokenizer_directory = options_.output / kTokenizerDirectoryName;
+    summary.manifest.splits[std::string(kTrainSplit)] = train_->entry();
+    if (wants_validation()) summary.manifest.splits[std::string(kValidationSplit)] = validation_->entry();
+    const std::filesystem::path tokenizer_directory = directory_ / kTokenizerDirectoryName;
     std::filesystem::create_directories(tokenizer_directory);
     tokenizer_.save(tokenizer_directory);
-    write_file_atomically(options_.output / kManifestFileName, print_manifest(summary.manifest));
+    write_file_atomically(directory_ / kManifestFileName, print_manifest(summary.manifest));
     return summary;
+  }
+
+  void refuse_shared_documents() {
+    if (!shared_) return;
+    const std::optional<SharedDocuments::Result> shared = shared_->find();
+    if (!shared) return;
+    const auto name = [&](const SharedDocuments::Place& place) {
+      const std::string& path = sources_[place.source].path;
+      return place.line == 0 ? path : fmt::format("{}, line {}", path, place.line);
+    };
+    throw Error(
+        ErrorKind::kInvalidArgument,
+        fmt::format("{} of training {} also held out for validation; the first of them is also in {}",
+                    shared->documents == 1 ? "1 document" : fmt::format("{} documents", shared->documents),
+                    shared->documents == 1 ? "is" : "are", name(shared->validation)),
+        name(shared->training),
+        "Take them out of one of the two; or say --allow-shared-documents, and know that the validation loss then "
+        "looks better than it is.");
   }
 
   const PrepareOptions& options_;
   const Tokenizer& tokenizer_;
-  size_t threads_;
   TokenizerIdentity identity_;
+  std::vector<TextFile> files_;  // for training, then those to hold out
+  size_t training_files_ = 0;
+  std::map<std::string, uint64_t> files_left_out_;
+  std::optional<uint64_t> second_part_at_;  // where one plain text is cut in two
+  std::filesystem::path directory_;
+
+  // The reader's.
+  size_t next_file_ = 0;
+  std::optional<TextReader> reader_;
+  uint64_t stored_bytes_read_ = 0;
+
+  // The writer's.
   std::vector<SourceFile> sources_;
-  SplitWriter train_;
-  SplitWriter validation_;
-  bool splits_one_text_ = false;
+  std::optional<SplitWriter> train_;
+  std::optional<SplitWriter> validation_;
+  std::optional<SharedDocuments> shared_;
+  bool source_has_text_ = false;
+  bool in_validation_ = false;
   uint64_t document_index_ = 0;
   uint64_t empty_documents_ = 0;
+  uint64_t null_documents_ = 0;
   uint64_t text_bytes_ = 0;
-  std::vector<Task> tasks_;
-  size_t wave_bytes_ = 0;
   PrepareProgress progress_;
 };
 
 bool is_inside(const std::filesystem::path& inner, const std::filesystem::path& outer) {
   const std::filesystem::path canonical_inner = std::filesystem::weakly_canonical(inner);
   const std::filesystem::path canonical_outer = std::filesystem::weakly_canonical(outer);
-  const auto [end, rest] =
+  const auto mismatch =
       std::mismatch(canonical_outer.begin(), canonical_outer.end(), canonical_inner.begin(), canonical_inner.end());
-  return end == canonical_outer.end();
+  return mismatch.first == canonical_outer.end() || mismatch.first->empty();
 }
 
 void check_options(const PrepareOptions& options) {
@@ -337,10 +407,10 @@ void check_options(const PrepareOptions& options) {
       }
     }
   }
-  if (!options.overwrite && std::filesystem::exists(options.output / kManifestFileName)) {
-    refuse("the output directory already holds a dataset", options.output.string(),
-           "Choose another directory, or ask to overwrite it.");
-  }
+  const auto standard_inputs =
+      std::count(options.inputs.begin(), options.inputs.end(), kStandardInput) +
+      std::count(options.validation_inputs.begin(), options.validation_inputs.end(), kStandardInput);
+  if (standard_inputs > 1) refuse("standard input is given twice", "inputs", "It can be read only once.");
 }
 
 }  // namespace

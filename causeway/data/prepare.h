@@ -4,54 +4,72 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "causeway/data/dataset_manifest.h"
+#include "causeway/data/text_source.h"
 #include "causeway/data/tokenizer.h"
 
 namespace causeway {
 
 struct PrepareProgress {
-  uint64_t bytes_done = 0;
-  uint64_t bytes_total = 0;
+  uint64_t bytes_done = 0;   // of the inputs as they are stored
+  uint64_t bytes_total = 0;  // 0 where not all inputs tell their size
   uint64_t tokens = 0;
   uint64_t documents = 0;
 };
 
 struct PrepareOptions {
-  // Files and directories (text_source.h). A plain text file is one document, a line of JSON Lines is one.
+  // Files, directories and "-" for standard input (text_source.h). A plain text is one document, a line of JSON Lines
+  // is one.
   std::vector<std::filesystem::path> inputs;
   // Where the split "validation" comes from: other inputs, or a fraction in [0, 1) of `inputs`, or neither. Of one
-  // plain text file the fraction is its end, from the next line break on. Of more documents it is every n-th whole
+  // plain text the fraction is its end, from the next line break on. Of more documents it is every n-th whole
   // document: document i (from 0) is taken where floor((i + 1) * fraction) > floor(i * fraction).
   std::vector<std::filesystem::path> validation_inputs;
   double validation_fraction = 0;
-  // Created if need be. Must not be inside an input directory.
+  // A directory of its own, created if need be. Must not be inside an input directory, and hold nothing but a dataset.
   std::filesystem::path output;
   // Replaces the dataset that `output` already holds; otherwise that is an error.
   bool overwrite = false;
+  // What the inputs are, whatever they are called.
+  std::optional<TextFormat> format;
   // The key of the text in JSON Lines.
   std::string text_key = "text";
+  // Documents without text (empty files, "", null) are an error; otherwise they are counted and left out.
+  bool strict = false;
+  // Takes plain text that is not UTF-8, and even no text, byte for byte.
+  bool any_bytes = false;
+  // A document may be in both splits; otherwise that is an error.
+  bool allow_shared_documents = false;
   // Ends every document with the tokenizer's end-of-text token, where it has one.
   bool append_end_of_text = true;
   uint64_t tokens_per_shard = uint64_t{1} << 26;
-  // 0: as many as the machine has processors. The result does not depend on it.
+  // That encode; 0: as many as the process may use processors. The result does not depend on it.
   int threads = 0;
-  // Called now and then from the calling thread. It may throw: the preparation then ends without a dataset.
+  // Called a few times a second from the calling thread, and once at the end. It may throw: the preparation then ends
+  // and changes nothing.
   std::function<void(const PrepareProgress&)> progress;
 };
 
 struct PrepareSummary {
   DatasetManifest manifest;
-  uint64_t text_bytes = 0;       // encoded; for JSON Lines, of the texts alone
-  uint64_t empty_documents = 0;  // left out
+  uint64_t text_bytes = 0;                         // encoded; for JSON Lines, of the texts alone
+  uint64_t empty_documents = 0;                    // left out: empty files, and documents whose text is "" or null
+  uint64_t null_documents = 0;                     // of these, those whose text is null
+  uint64_t shared_documents = 0;                   // of training that are held out, too
+  std::map<std::string, uint64_t> files_left_out;  // in directories, by extension
   double seconds = 0;
 };
 
 // Writes `output`/train-00000.tokens, ..., validation-00000.tokens, ..., the tokenizer's files under tokenizer/, and
-// last dataset.json, without which the directory is not a dataset. Throws Error for inputs that are missing, empty, not
-// text or lack the key (naming file and line), for options that contradict each other, and when a split would be empty.
+// dataset.json. All of it is written beside `output` and takes its place when it is whole (directory_replacement.h):
+// until then, and after any error, `output` is as it was. Throws Error for inputs that are missing, not text or lack
+// the key (naming input and line), for options that contradict each other, when a split would be empty, when a document
+// is in both splits, when another process prepares the same output, and when the disk is full.
 PrepareSummary prepare_dataset(const PrepareOptions& options, const Tokenizer& tokenizer);
 
 }  // namespace causeway

@@ -2,46 +2,76 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "causeway/base/error.h"
 #include "causeway/base/json_document.h"
+#include "causeway/base/positioned_file.h"
 
 namespace causeway {
 namespace {
 
-constexpr std::array<std::string_view, 14> kFormatsNotText = {".gz",     ".zst", ".xz",   ".bz2",     ".zip",
-                                                              ".tar",    ".tgz", ".json", ".parquet", ".arrow",
-                                                              ".tokens", ".bin", ".npy",  ".pdf"};
+constexpr std::array<std::string_view, 24> kNotText = {
+    ".xz",    ".bz2",     ".zip", ".tar",  ".tgz", ".json", ".parquet",     ".pq",
+    ".arrow", ".feather", ".orc", ".avro", ".mds", ".npy",  ".npz",         ".bin",
+    ".idx",   ".tokens",  ".pdf", ".docx", ".h5",  ".pkl",  ".safetensors", ".epub"};
 
-TextFile text_file(const std::filesystem::path& path) {
+constexpr std::string_view kFormatsHint =
+    "Give plain text (.txt) or JSON Lines (.jsonl, one object with a text a line)";
+constexpr std::string_view kConvertHint = "Convert it to UTF-8 (iconv -f LATIN1 -t UTF-8, for example)";
+
+// Without .gz or .zst.
+std::filesystem::path name_of_content(const std::filesystem::path& path) {
   const std::string extension = path.extension().string();
-  if (std::find(kFormatsNotText.begin(), kFormatsNotText.end(), extension) != kFormatsNotText.end()) {
-    throw Error(ErrorKind::kUnsupported, fmt::format("a {} file is not an input that can be tokenized", extension),
-                path.string(),
-                "Convert it to plain text (.txt) or to JSON Lines (.jsonl, one object with a text a line).");
-  }
-  return {path, extension == ".jsonl" ? TextFormat::kJsonLines : TextFormat::kPlainText};
+  return extension == ".gz" || extension == ".zst" ? path.stem() : path.filename();
 }
 
-void add_directory(const std::filesystem::path& directory, std::vector<TextFile>& files) {
-  std::vector<std::filesystem::path> found;
+std::optional<TextFormat> format_of_name(const std::filesystem::path& path) {
+  const std::string extension = name_of_content(path).extension().string();
+  if (extension == ".jsonl" || extension == ".ndjson") return TextFormat::kJsonLines;
+  if (extension == ".txt" || extension == ".md") return TextFormat::kPlainText;
+  return std::nullopt;
+}
+
+TextFile text_file(const std::filesystem::path& path, std::optional<TextFormat> format) {
+  if (format) return {path, format};
+  const std::string extension = name_of_content(path).extension().string();
+  if (std::find(kNotText.begin(), kNotText.end(), extension) != kNotText.end()) {
+    throw Error(ErrorKind::kUnsupported, fmt::format("a {} file is not an input that can be tokenized", extension),
+                path.string(),
+                extension == ".json"
+                    ? "If it holds one JSON object a line, say --format jsonl; else convert it to such a file."
+                    : "Convert it to plain text (.txt) or to JSON Lines (.jsonl, one object with a text a line).");
+  }
+  return {path, format_of_name(path)};
+}
+
+void add_directory(const std::filesystem::path& directory, std::optional<TextFormat> format, FoundText& found) {
+  std::vector<std::filesystem::path> paths;
   std::error_code code;
   for (std::filesystem::recursive_directory_iterator entry(directory, code), end; !code && entry != end;
        entry.increment(code)) {
-    const std::string extension = entry->path().extension().string();
     std::error_code ignored;
-    if ((extension == ".txt" || extension == ".jsonl") && entry->is_regular_file(ignored))
-      found.push_back(entry->path());
+    if (entry->is_directory(ignored) && !entry->is_symlink(ignored)) continue;
+    const std::string extension = name_of_content(entry->path()).extension().string();
+    if ((extension == ".txt" || extension == ".jsonl" || extension == ".ndjson") && entry->is_regular_file(ignored)) {
+      paths.push_back(entry->path());
+    } else {
+      ++found.left_out[entry->is_directory(ignored) ? "linked directory"
+                       : extension.empty()          ? "no extension"
+                                                    : extension];
+    }
   }
   if (code)
     throw Error(ErrorKind::kIo, fmt::format("cannot list the directory: {}", code.message()), directory.string());
-  if (found.empty()) {
-    throw Error(ErrorKind::kNotFound, "the directory holds no .txt or .jsonl file", directory.string(),
+  if (paths.empty()) {
+    throw Error(ErrorKind::kNotFound, "the directory holds no .txt, .jsonl or .ndjson file", directory.string(),
                 "Name the text files themselves if they have other extensions.");
   }
-  std::sort(found.begin(), found.end());
-  for (const std::filesystem::path& path : found) files.push_back(text_file(path));
+  std::sort(paths.begin(), paths.end());
+  for (const std::filesystem::path& path : paths) found.files.push_back(text_file(path, format));
 }
 
 std::string nearest_sibling(const std::filesystem::path& path) {
@@ -56,57 +86,282 @@ std::string nearest_sibling(const std::filesystem::path& path) {
   return nearest.empty() ? "" : (path.parent_path() / nearest).string();
 }
 
+// JSON Lines where the first line is a JSON object.
+TextFormat format_of_content(std::string_view head) {
+  const size_t begin = head.find_first_not_of(" \t\r\n");
+  if (begin == std::string_view::npos || head[begin] != '{') return TextFormat::kPlainText;
+  const size_t end = head.find('\n', begin);
+  const std::string_view line = head.substr(begin, end - begin);
+  if (nlohmann::json::accept(line)) return TextFormat::kJsonLines;
+  // A first line longer than what is at hand.
+  const bool begins_an_object = line.size() > 1 && line.find_first_not_of(" \t", 1) != std::string_view::npos &&
+                                line[line.find_first_not_of(" \t", 1)] == '"';
+  return end == std::string_view::npos && head.size() >= kFormatHeadBytes && begins_an_object ? TextFormat::kJsonLines
+                                                                                              : TextFormat::kPlainText;
+}
+
+uint64_t count_lines(std::string_view text) {
+  return static_cast<uint64_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+// Looks for the place that second_part_position() gives, in pieces of the text.
+class SecondPartSearch {
+ public:
+  SecondPartSearch(double fraction, const TextReaderOptions& options) : fraction_(fraction), options_(options) {}
+
+  void set_size(uint64_t size) {
+    size_ = size;
+    from_ = static_cast<uint64_t>(static_cast<double>(size) * (1 - fraction_));
+  }
+  uint64_t size() const { return size_; }
+  // Where looking must begin: the tokenizer looks at the character before a cut.
+  uint64_t first_position() const { return from_ - std::min<uint64_t>(from_, kLongestCharacter); }
+
+  void look_at(uint64_t position, std::string_view text) {
+    if (position + text.size() <= from_) return;
+    const size_t begin = from_ > position ? static_cast<size_t>(from_ - position) : 0;
+    if (!cut_) {
+      const size_t place = options_.cut_position(text, begin);
+      if (place < text.size()) cut_ = position + place;
+    }
+    if (const size_t end = text.find('\n', begin); end != std::string_view::npos) line_end_ = position + end + 1;
+  }
+  bool is_done() const { return line_end_.has_value(); }
+  uint64_t result() const { return line_end_ ? *line_end_ : cut_.value_or(size_); }
+
+ private:
+  static constexpr uint64_t kLongestCharacter = 4;
+
+  double fraction_;
+  const TextReaderOptions& options_;
+  uint64_t size_ = 0;
+  uint64_t from_ = 0;
+  std::optional<uint64_t> line_end_;
+  std::optional<uint64_t> cut_;
+};
+
 }  // namespace
 
-std::vector<TextFile> find_text_files(const std::vector<std::filesystem::path>& inputs) {
-  std::vector<TextFile> files;
+FoundText find_text_files(const std::vector<std::filesystem::path>& inputs, std::optional<TextFormat> format) {
+  FoundText found;
   for (const std::filesystem::path& input : inputs) {
     std::error_code code;
-    if (std::filesystem::is_directory(input, code)) {
-      add_directory(input, files);
-      continue;
-    }
-    if (!std::filesystem::exists(input, code)) {
+    if (input == kStandardInput) {
+      found.files.push_back({input, format});
+    } else if (std::filesystem::is_directory(input, code)) {
+      add_directory(input, format, found);
+    } else if (std::filesystem::exists(input, code)) {
+      found.files.push_back(text_file(input, format));
+    } else {
       const std::string nearest = nearest_sibling(input);
       throw Error(ErrorKind::kNotFound, "the text does not exist", input.string(),
                   nearest.empty() ? "Check the path." : fmt::format("Did you mean \"{}\"?", nearest));
     }
-    if (std::filesystem::is_regular_file(input, code) && std::filesystem::file_size(input, code) == 0) {
-      throw Error(ErrorKind::kInvalidArgument, "the text is empty: the file has no bytes", input.string(),
-                  "Leave the file out, or check that it was written completely.");
+  }
+  return found;
+}
+
+std::vector<JsonLine> TextBlock::lines() const {
+  std::vector<JsonLine> found;
+  uint64_t number = first_line;
+  for (std::string_view rest = text; !rest.empty(); ++number) {
+    const size_t end = std::min(rest.find('\n'), rest.size());
+    const std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (line.find_first_not_of(" \t\r") != std::string_view::npos) found.push_back({line, number});
+  }
+  return found;
+}
+
+TextReader::TextReader(const TextFile& file, TextReaderOptions options, std::stop_token stop)
+    : stream_(file.path, stop), options_(std::move(options)), stop_(std::move(stop)) {
+  buffer_.resize(kFormatHeadBytes);
+  buffer_.resize(stream_.read(buffer_));
+  std::error_code code;
+  const bool size_is_known =
+      stream_.compression() == Compression::kNone && std::filesystem::is_regular_file(file.path, code);
+  if (!options_.any_bytes) {
+    const std::string hint = std::string(kFormatsHint) + ".";
+    const uint64_t bytes = size_is_known ? std::filesystem::file_size(file.path, code) : 0;
+    if (const std::string_view format = binary_format(buffer_, bytes); !format.empty()) {
+      throw Error(ErrorKind::kUnsupported, fmt::format("the file is {}, not text", format), stream_.name(), hint);
     }
-    files.push_back(text_file(input));
+    if (stream_.compression() != Compression::kNone && compression_of(buffer_) != Compression::kNone)
+      throw Error(ErrorKind::kUnsupported, "the file is compressed twice", stream_.name(), "Decompress it once.");
+    if (const std::string_view encoding = wide_text_encoding(buffer_); !encoding.empty()) {
+      throw Error(ErrorKind::kUnsupported, fmt::format("the text is {}, not UTF-8", encoding), stream_.name(),
+                  fmt::format("Convert it: iconv -f {} -t UTF-8.", encoding));
+    }
+    if (buffer_.starts_with(kUtf8ByteOrderMark)) buffer_.erase(0, kUtf8ByteOrderMark.size());
   }
-  return files;
+  format_ = file.format ? *file.format : format_of_content(buffer_);
+  check(buffer_);
 }
 
-TextFileReader::TextFileReader(TextFile file) : file_(std::move(file)), mapped_(file_.path) {}
-
-std::string_view TextFileReader::content() const {
-  return {reinterpret_cast<const char*>(mapped_.bytes().data()), mapped_.bytes().size()};
+// Appends to the buffer; false at the end.
+bool TextReader::read_more() {
+  if (ended_ || stop_.stop_requested()) return false;
+  const size_t before = buffer_.size();
+  const size_t count = std::max(before, kTextBlockBytes);
+  buffer_.resize(before + count);
+  const size_t read = stream_.read(std::span(buffer_).subspan(before));
+  buffer_.resize(before + read);
+  check(std::string_view(buffer_).substr(before));
+  ended_ = read < count;
+  if (ended_ && format_ == TextFormat::kPlainText && !options_.any_bytes && !utf8_.is_complete())
+    refuse_bytes({}, 0, "the text is not UTF-8: it ends within a character", kConvertHint);
+  return read > 0;
 }
 
-std::optional<RawDocument> TextFileReader::next() {
-  const std::string_view text = content();
-  if (file_.format == TextFormat::kPlainText) {
-    if (position_ == text.size()) return {};
-    position_ = text.size();
-    return RawDocument{text, 0};
-  }
-  while (position_ < text.size()) {
-    const size_t end = std::min(text.find('\n', position_), text.size());
-    const std::string_view line = text.substr(position_, end - position_);
-    position_ = std::min(end + 1, text.size());
-    ++line_;
-    if (line.find_first_not_of(" \t\r") != std::string_view::npos) return RawDocument{line, line_};
-  }
-  return {};
+void TextReader::check(std::string_view bytes) {
+  if (format_ == TextFormat::kJsonLines || options_.any_bytes) return;
+  if (const void* zero = std::memchr(bytes.data(), 0, bytes.size()); zero != nullptr)
+    refuse_bytes(bytes, static_cast<size_t>(static_cast<const char*>(zero) - bytes.data()),
+                 "the file is binary, not text: it holds a zero byte", kFormatsHint);
+  if (const size_t position = utf8_.add(bytes); position < bytes.size())
+    refuse_bytes(bytes, position,
+                 fmt::format("the text is not UTF-8: byte {:#04x} cannot be where it is",
+                             static_cast<unsigned char>(bytes[position])),
+                 kConvertHint);
+  checked_lines_ += count_lines(bytes);
+  checked_bytes_ += bytes.size();
 }
 
-std::string parse_json_line(const RawDocument& document, const std::string& key, const std::filesystem::path& path) {
-  const std::string where = fmt::format("{}, line {}", path.string(), document.line);
+void TextReader::refuse_bytes(std::string_view bytes, size_t position, const std::string& what, std::string_view hint) {
+  throw Error(ErrorKind::kInvalidArgument, what,
+              fmt::format("{}, line {} (byte {})", stream_.name(),
+                          checked_lines_ + count_lines(bytes.substr(0, position)) + 1, checked_bytes_ + position),
+              std::string(hint) + ", or say --any-bytes to take its bytes as they are.");
+}
+
+std::optional<TextBlock> TextReader::next() {
+  std::optional<TextBlock> block = format_ == TextFormat::kPlainText ? next_plain() : next_lines();
+  if (stop_.stop_requested()) return std::nullopt;
+  if (block) {
+    block->stored_bytes = stream_.stored_bytes() - stored_bytes_told_;
+    stored_bytes_told_ = stream_.stored_bytes();
+  }
+  return block;
+}
+
+std::optional<TextBlock> TextReader::next_plain() {
+  size_t looked_at = kTextBlockBytes;
+  while (true) {
+    const std::optional<uint64_t> second = in_second_document_ ? std::nullopt : options_.second_document_at;
+    const bool reaches_second = second && *second <= position_ + buffer_.size();
+    const size_t limit = reaches_second ? static_cast<size_t>(*second - position_) : buffer_.size();
+    const bool document_ends_there = reaches_second || ended_;
+    size_t cut = limit;
+    if (limit > kTextBlockBytes) {
+      cut = options_.cut_position(std::string_view(buffer_).substr(0, limit), looked_at);
+    }
+    if (cut == limit && !document_ends_there && !stop_.stop_requested()) {
+      if (buffer_.size() > options_.most_bytes_at_once) {
+        throw Error(ErrorKind::kUnsupported,
+                    fmt::format("{} bytes follow one another without a place where the tokenizer could cut them",
+                                buffer_.size()),
+                    fmt::format("{}, from byte {} on", stream_.name(), position_),
+                    "Check that the input is text, and break it into lines.");
+      }
+      looked_at = std::max(kTextBlockBytes, limit);
+      read_more();
+      continue;
+    }
+    if (limit == 0 && !reaches_second) return std::nullopt;
+    TextBlock block;
+    block.starts_document = starts_document_;
+    block.ends_document = cut == limit && document_ends_there;
+    block.is_second_document = in_second_document_;
+    std::string rest = buffer_.substr(cut);
+    buffer_.resize(cut);
+    block.text = std::exchange(buffer_, std::move(rest));
+    position_ += cut;
+    if (!document_hasher_) document_hasher_.emplace();
+    document_hasher_->add(std::as_bytes(std::span(block.text)));
+    starts_document_ = block.ends_document;
+    if (block.ends_document) {
+      block.document_hash = document_hasher_->hash();
+      document_hasher_.reset();
+      if (reaches_second) in_second_document_ = true;
+    }
+    return block;
+  }
+}
+
+std::optional<TextBlock> TextReader::next_lines() {
+  size_t without_end = 0;
+  size_t end = std::string::npos;
+  while (!ended_ && !stop_.stop_requested()) {
+    if (buffer_.size() >= kTextBlockBytes) {
+      end = std::string_view(buffer_).substr(without_end).rfind('\n');
+      if (end != std::string::npos) break;
+      without_end = buffer_.size();
+    }
+    if (buffer_.size() > options_.most_bytes_at_once) {
+      throw Error(ErrorKind::kUnsupported,
+                  fmt::format("the line is longer than {} bytes, the most that is read", options_.most_bytes_at_once),
+                  fmt::format("{}, line {}", stream_.name(), line_), "Split the document, one object a line.");
+    }
+    read_more();
+  }
+  if (buffer_.empty()) return std::nullopt;
+  const size_t cut = end == std::string::npos ? buffer_.size() : without_end + end + 1;
+  TextBlock block;
+  block.first_line = line_;
+  std::string rest = buffer_.substr(cut);
+  buffer_.resize(cut);
+  block.text = std::exchange(buffer_, std::move(rest));
+  line_ += count_lines(block.text);
+  return block;
+}
+
+uint64_t second_part_position(const TextFile& file, double fraction, const TextReaderOptions& options) {
+  std::error_code code;
+  if (!std::filesystem::is_regular_file(file.path, code)) {
+    throw Error(ErrorKind::kInvalidArgument, "a fraction of one text needs its size, which is not known here",
+                InputStream(file.path).name(), "Put the text into a file, or name validation files.");
+  }
+  SecondPartSearch search(fraction, options);
+  const InputStream stream(file.path);
+  if (stream.compression() == Compression::kNone) {
+    const PositionedFile stored = PositionedFile::open(file.path);
+    std::string mark(std::min<uint64_t>(stored.size(), kUtf8ByteOrderMark.size()), '\0');
+    stored.read_at(0, std::as_writable_bytes(std::span(mark)));
+    const uint64_t skipped = mark == kUtf8ByteOrderMark && !options.any_bytes ? mark.size() : 0;
+    search.set_size(stored.size() - skipped);
+    std::string text;
+    for (uint64_t position = search.first_position(); position < search.size() && !search.is_done();) {
+      text.resize(std::min<uint64_t>(kTextBlockBytes, search.size() - position));
+      stored.read_at(skipped + position, std::as_writable_bytes(std::span(text)));
+      search.look_at(position, text);
+      position += text.size();
+    }
+  } else {
+    const TextFile plain{file.path, TextFormat::kPlainText};
+    TextReader sizes(plain, options);
+    uint64_t size = 0;
+    while (const std::optional<TextBlock> block = sizes.next()) size += block->text.size();
+    search.set_size(size);
+    TextReader reader(plain, options);
+    uint64_t position = 0;
+    for (std::optional<TextBlock> block = reader.next(); block && !search.is_done(); block = reader.next()) {
+      search.look_at(position, block->text);
+      position += block->text.size();
+    }
+  }
+  const uint64_t second = search.result();
+  if (second == 0 || second >= search.size()) {
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("the text is too short to give {} of it to validation", fraction), file.path.string(),
+                "Use a larger fraction, more text, or validation files.");
+  }
+  return second;
+}
+
+std::optional<std::string> parse_json_line(const JsonLine& line, const std::string& key, const std::string& input) {
+  const std::string where = fmt::format("{}, line {}", input, line.number);
   const nlohmann::json json = parse_json(
-      document.bytes,
+      line.bytes,
       {.name = "the line", .where = where, .hint = "Each line must be one JSON object.", .is_one_line = true});
   if (!json.is_object()) {
     throw Error(ErrorKind::kCorrupt, fmt::format("the line is a JSON {}, not an object", json.type_name()), where,
@@ -126,11 +381,12 @@ std::string parse_json_line(const RawDocument& document, const std::string& key,
                 : !names.empty() ? fmt::format("It has: {}. Name the key that holds the text.", names)
                                  : "The object is empty.");
   }
+  if (found->is_null()) return std::nullopt;
   if (!found->is_string()) {
     throw Error(ErrorKind::kInvalidArgument, fmt::format("\"{}\" is a JSON {}, not a string", key, found->type_name()),
                 where, "Name the key that holds the text.");
   }
-  return found->get<std::string>();
+  return std::move(found->get_ref<std::string&>());
 }
 
 }  // namespace causeway

@@ -1,14 +1,20 @@
-// The text that a dataset is prepared from: documents in plain text files and JSON Lines files, memory-mapped.
+// The text that a dataset is prepared from: documents in plain text and in JSON Lines, in files, directories or from
+// standard input, compressed or not. It is read from front to back in blocks, so that memory does not grow with it.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "causeway/base/file.h"
+#include "causeway/base/content_hasher.h"
+#include "causeway/data/input_stream.h"
+#include "causeway/data/utf8_checker.h"
 
 namespace causeway {
 
@@ -16,39 +22,100 @@ enum class TextFormat { kPlainText, kJsonLines };
 
 struct TextFile {
   std::filesystem::path path;
-  TextFormat format = TextFormat::kPlainText;
+  std::optional<TextFormat> format;  // nothing: as the first line says
 };
 
-// The files that `inputs` name: files as they are (.jsonl is JSON Lines, all else plain text), directories as all .txt
-// and .jsonl files beneath them, in order of name. Throws Error when an input does not exist, is empty, holds no such
-// file, or is of a known format that is not text (.gz, .parquet, ...).
-std::vector<TextFile> find_text_files(const std::vector<std::filesystem::path>& inputs);
+struct FoundText {
+  std::vector<TextFile> files;
+  // Files in directories that are not among them, by extension.
+  std::map<std::string, uint64_t> left_out;
+};
 
-// A document where it lies in its file: the whole of a plain text file, or one line of JSON.
-struct RawDocument {
+// The files that `inputs` name, "-" for standard input. A file that is named is taken, whatever it is called: .jsonl
+// and .ndjson are JSON Lines, .txt and .md plain text; of others the first line decides, unless `format` does. Of a
+// directory, all .txt, .jsonl and .ndjson files beneath it are taken, in order of name. Either may have .gz or .zst
+// after its name. Throws Error when an input does not exist, is a directory that holds no such file, or has the name of
+// a format that is not text (.parquet, .zip, ...).
+FoundText find_text_files(const std::vector<std::filesystem::path>& inputs, std::optional<TextFormat> format = {});
+
+// No line of JSON and no run of text that the tokenizer cannot cut may be longer: it has to be in memory at once.
+constexpr size_t kMostBytesAtOnce = size_t{1} << 28;
+// What a block holds where the text can be cut there, about.
+constexpr size_t kTextBlockBytes = size_t{1} << 18;
+
+struct TextReaderOptions {
+  // Takes the bytes as they are; otherwise text must be UTF-8 without zero bytes, and not of a known binary format.
+  bool any_bytes = false;
+  // Where plain text may be cut in two: Tokenizer::cut_position.
+  std::function<size_t(std::string_view text, size_t from)> cut_position;
+  // Plain text: the position where another document begins.
+  std::optional<uint64_t> second_document_at;
+  size_t most_bytes_at_once = kMostBytesAtOnce;
+};
+
+// A document where it lies in its block.
+struct JsonLine {
   std::string_view bytes;
-  uint64_t line = 0;  // from 1; 0 for plain text
+  uint64_t number = 0;  // of the line, from 1
 };
 
-// A mapped input file and its documents, one after another.
-class TextFileReader {
- public:
-  explicit TextFileReader(TextFile file);
+// Some of an input's text: a part of a document of plain text, or lines of JSON.
+struct TextBlock {
+  std::string text;
+  bool starts_document = true;  // plain text
+  bool ends_document = true;
+  bool is_second_document = false;
+  Hash128 document_hash;      // plain text that ends its document: of all of it
+  uint64_t first_line = 1;    // JSON Lines: the number of the text's first line
+  uint64_t stored_bytes = 0;  // of the input, read for this block
 
-  const TextFile& file() const { return file_; }
-  std::string_view content() const;
-  // The next document; nothing at the end. Blank lines of JSON Lines are passed over.
-  std::optional<RawDocument> next();
+  // JSON Lines: those that are not blank.
+  std::vector<JsonLine> lines() const;
+};
+
+class TextReader {
+ public:
+  // Throws Error naming the input when it cannot be read or is not text, by its first bytes.
+  TextReader(const TextFile& file, TextReaderOptions options, std::stop_token stop = {});
+
+  TextFormat format() const { return format_; }
+  const InputStream& stream() const { return stream_; }
+  // The next block; nothing at the end, and when `stop` was requested. Throws Error naming the input and the line where
+  // it is not text or a line is too long.
+  std::optional<TextBlock> next();
 
  private:
-  TextFile file_;
-  MappedFile mapped_;
-  size_t position_ = 0;
-  uint64_t line_ = 0;
+  bool read_more();
+  void check(std::string_view bytes);
+  [[noreturn]] void refuse_bytes(std::string_view bytes, size_t position, const std::string& what,
+                                 std::string_view hint);
+  std::optional<TextBlock> next_plain();
+  std::optional<TextBlock> next_lines();
+
+  InputStream stream_;
+  TextReaderOptions options_;
+  std::stop_token stop_;
+  TextFormat format_ = TextFormat::kPlainText;
+  std::string buffer_;
+  bool ended_ = false;
+  bool starts_document_ = true;
+  bool in_second_document_ = false;
+  uint64_t position_ = 0;  // in the text, of the buffer's start
+  uint64_t line_ = 1;      // there
+  uint64_t checked_bytes_ = 0;
+  uint64_t checked_lines_ = 0;
+  Utf8Checker utf8_;
+  std::optional<ContentHasher> document_hasher_;
+  uint64_t stored_bytes_told_ = 0;
 };
 
-// The value of `key` in one line of JSON. Throws Error naming file and line when the line is not a JSON object, lacks
-// the key (naming the nearest key it has), or the value is not a string.
-std::string parse_json_line(const RawDocument& document, const std::string& key, const std::filesystem::path& path);
+// Where the last part of one plain text begins: after the first line break from (1 - fraction) of it on, or where the
+// text may be cut, if no line ends there. A compressed file is read twice for it. Throws Error when either part would
+// be empty, and for an input that can be read only once.
+uint64_t second_part_position(const TextFile& file, double fraction, const TextReaderOptions& options);
+
+// The value of `key` in one line of JSON; nothing where it is null. Throws Error naming input and line when the line is
+// not a JSON object, lacks the key (naming the nearest key it has), or the value is not a string.
+std::optional<std::string> parse_json_line(const JsonLine& line, const std::string& key, const std::string& input);
 
 }  // namespace causeway

@@ -7,6 +7,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
+#include "causeway/data/directory_replacement.h"
 
 namespace causeway {
 namespace {
@@ -62,6 +63,11 @@ std::vector<std::filesystem::path> find_named_files(const std::filesystem::path&
     }
   }
   if (!found.empty()) return found;
+  if (const std::filesystem::path old = interrupted_replacement(path); !old.empty()) {
+    throw Error(ErrorKind::kNotFound, "the dataset is not there: a preparation was interrupted while it replaced it",
+                path.string(),
+                fmt::format("The old one is {}: rename it, or run the preparation again.", old.string()));
+  }
   const std::string nearest = nearest_name(pattern, names);
   throw Error(ErrorKind::kNotFound, "the token data does not exist", path.string(),
               nearest.empty() ? "Make a dataset with \"causeway data prepare\", or check the path."
@@ -70,22 +76,23 @@ std::vector<std::filesystem::path> find_named_files(const std::filesystem::path&
 
 }  // namespace
 
-TokenDataset TokenDataset::open(const std::filesystem::path& path, std::string_view split) {
+TokenDataset TokenDataset::open(const std::filesystem::path& path, std::string_view split, int token_bytes) {
   TokenDataset dataset;
   dataset.path_ = path;
   std::error_code code;
   if (std::filesystem::exists(path / kManifestFileName, code)) {
-    dataset.open_prepared(split);
+    dataset.open_prepared(split, token_bytes);
     return dataset;
   }
   const bool is_directory = std::filesystem::is_directory(path, code);
   for (const std::filesystem::path& file : is_directory ? find_bin_files(path, split) : find_named_files(path)) {
-    dataset.add_shard(file);
+    dataset.add_shard(file, token_bytes);
   }
   if (const ShardMetadata* metadata = dataset.shards_.front().metadata())
     dataset.tokenizer_identity_ = metadata->tokenizer;
   for (const TokenShard& shard : dataset.shards_) {
     if (shard.format() != dataset.shards_.front().format() ||
+        shard.token_bytes() != dataset.shards_.front().token_bytes() ||
         (shard.metadata() != nullptr && shard.metadata()->tokenizer != *dataset.tokenizer_identity_)) {
       throw Error(ErrorKind::kInvalidArgument,
                   fmt::format("the shards are not of one kind: {} was made with another tokenizer or format than {}",
@@ -96,13 +103,13 @@ TokenDataset TokenDataset::open(const std::filesystem::path& path, std::string_v
   return dataset;
 }
 
-void TokenDataset::add_shard(const std::filesystem::path& path) {
-  shards_.push_back(TokenShard::open(path));
+void TokenDataset::add_shard(const std::filesystem::path& path, int token_bytes) {
+  shards_.push_back(TokenShard::open(path, token_bytes));
   shard_offsets_.push_back(token_count_);
   token_count_ += shards_.back().token_count();
 }
 
-void TokenDataset::open_prepared(std::string_view split) {
+void TokenDataset::open_prepared(std::string_view split, int token_bytes) {
   const std::filesystem::path manifest_path = path_ / kManifestFileName;
   const DatasetManifest manifest = parse_manifest(read_text_file(manifest_path), manifest_path.string());
   const auto found = manifest.splits.find(std::string(split));
@@ -116,7 +123,7 @@ void TokenDataset::open_prepared(std::string_view split) {
   tokenizer_identity_ = manifest.tokenizer;
   for (const ShardEntry& entry : found->second.shards) {
     const std::filesystem::path file = path_ / entry.file;
-    add_shard(file);
+    add_shard(file, token_bytes);
     const TokenShard& shard = shards_.back();
     if (shard.format() != ShardFormat::kCauseway || shard.token_count() != entry.tokens ||
         shard.stored_hash().hex() != entry.hash || shard.metadata()->tokenizer != manifest.tokenizer) {
@@ -124,6 +131,28 @@ void TokenDataset::open_prepared(std::string_view split) {
                   fmt::format("the shard is not the one that {} describes: its size, hash or tokenizer differs",
                               kManifestFileName),
                   file.string(), "Prepare the dataset again with \"causeway data prepare\".");
+    }
+  }
+}
+
+bool TokenDataset::knows_documents() const {
+  return std::all_of(shards_.begin(), shards_.end(), [](const TokenShard& shard) { return shard.knows_documents(); });
+}
+
+void TokenDataset::check_vocabulary(int64_t vocabulary_size) const {
+  constexpr uint64_t kFirstTokens = 4096;
+  std::vector<int32_t> ids;
+  for (const TokenShard& shard : shards_) {
+    ids.resize(std::min(kFirstTokens, shard.token_count()));
+    shard.read(0, ids);
+    for (size_t i = 0; i < ids.size(); ++i) {
+      // As unsigned, so that an id that does not fit 31 bits is not taken for a small one.
+      if (static_cast<int64_t>(static_cast<uint32_t>(ids[i])) < vocabulary_size) continue;
+      throw Error(ErrorKind::kInvalidArgument,
+                  fmt::format("token id {} is beyond the model's vocabulary of {}", static_cast<uint32_t>(ids[i]),
+                              vocabulary_size),
+                  fmt::format("{}, token {}", shard.path().string(), i),
+                  "Check that the data was made with the model's tokenizer, or give the model a larger vocabulary.");
     }
   }
 }

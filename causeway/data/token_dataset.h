@@ -25,12 +25,14 @@ class TokenDataset {
   //  - a directory that "causeway data prepare" wrote (it holds dataset.json): the split of that name;
   //  - a directory of .bin files by llm.c or nanoGPT: those with "train" in their names for the split "train", with
   //    "val" for "validation", in order of name;
-  //  - a token file, or a pattern for the last part of the path such as fineweb_train_*.bin: all that match, in order
-  //  of
-  //    name, whatever `split` says: a file that is named is what the caller wants.
+  //  - a token file (token_shard.h), or a pattern for the last part of the path such as fineweb_train_*.bin: all that
+  //  match, in
+  //    order of name, whatever `split` says: a file that is named is what the caller wants.
   // Throws Error when nothing is there, when the split is not (naming those that are), and when a shard is damaged or
-  // differs from what dataset.json says of it.
-  static TokenDataset open(const std::filesystem::path& path, std::string_view split = kTrainSplit);
+  // differs from what dataset.json says of it. `token_bytes`: how wide the ids of files without a header are
+  // (TokenShard::open).
+  static TokenDataset open(const std::filesystem::path& path, std::string_view split = kTrainSplit,
+                           int token_bytes = 0);
 
   uint64_t token_count() const { return token_count_; }
   const std::vector<TokenShard>& shards() const { return shards_; }
@@ -48,6 +50,11 @@ class TokenDataset {
 
   // The tokenizer that made the tokens, when the files say so (Causeway's own do).
   const std::optional<TokenizerIdentity>& tokenizer_identity() const { return tokenizer_identity_; }
+  // Whether every shard tells where its documents start.
+  bool knows_documents() const;
+  // Throws Error(kInvalidArgument) naming shard and position where one of the first tokens of a shard is at or beyond
+  // the vocabulary's size: what is wrong with a whole file shows here, before a run begins.
+  void check_vocabulary(int64_t vocabulary_size) const;
   // Loads that tokenizer from what the dataset carries; throws Error when it carries none, or another than its tokens
   // were made with.
   std::unique_ptr<Tokenizer> load_tokenizer() const;
@@ -59,8 +66,8 @@ class TokenDataset {
   Place locate(uint64_t offset) const;
 
  private:
-  void add_shard(const std::filesystem::path& path);
-  void open_prepared(std::string_view split);
+  void add_shard(const std::filesystem::path& path, int token_bytes);
+  void open_prepared(std::string_view split, int token_bytes);
 
   std::filesystem::path path_;
   std::vector<TokenShard> shards_;

@@ -8,6 +8,9 @@
 #include "causeway/base/content_hasher.h"
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
+#include "causeway/data/file_format.h"
+#include "causeway/data/headerless_tokens.h"
+#include "causeway/data/megatron_index.h"
 
 namespace causeway {
 namespace {
@@ -93,11 +96,13 @@ std::string_view shard_format_name(ShardFormat format) {
       return "llm.c";
     case ShardFormat::kNanoGpt:
       return "nanoGPT";
+    case ShardFormat::kMegatron:
+      return "Megatron";
   }
   return "";
 }
 
-TokenShard TokenShard::open(const std::filesystem::path& path) {
+TokenShard TokenShard::open(const std::filesystem::path& path, int token_bytes) {
   TokenShard shard;
   shard.path_ = path;
   shard.file_ = StableFile(path);
@@ -114,10 +119,20 @@ TokenShard TokenShard::open(const std::filesystem::path& path) {
     throw Error(ErrorKind::kUnsupported,
                 "the file is an llm.c evaluation set (multiple choice), not a stream of tokens", path.string(),
                 "Train on a file that llm.c's data scripts wrote for training or validation.");
-  } else if (path.extension() == ".bin") {
-    shard.open_nanogpt();
+  } else if (path.extension() == ".bin" || token_bytes != 0) {
+    if (!shard.open_megatron()) shard.open_headerless(token_bytes);
+  } else if (const std::string_view format = binary_format(text.substr(0, kFormatHeadBytes), shard.file_.size());
+             !format.empty()) {
+    throw Error(ErrorKind::kUnsupported, fmt::format("the file is {}, not a stream of token ids", format),
+                path.string(), "Give a dataset that \"causeway data prepare\" wrote, or a .bin of token ids.");
   } else {
     fail("the file is not a token shard: it has neither Causeway's nor llm.c's first bytes, and is not a .bin", path);
+  }
+  if (token_bytes != 0 && token_bytes != shard.token_bytes_) {
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("the token ids are {} bytes wide by what the file says of itself, not {}",
+                            shard.token_bytes_, token_bytes),
+                path.string(), "Leave data.token_bytes out: it is for files that do not say it.");
   }
   return shard;
 }
@@ -204,16 +219,31 @@ void TokenShard::open_llm_c(std::span<const std::byte> bytes) {
   tokens_offset_ = kLlmCHeaderBytes;
 }
 
-void TokenShard::open_nanogpt() {
+bool TokenShard::open_megatron() {
+  std::optional<MegatronIndex> index = read_megatron_index(path_, file_.size());
+  if (!index) return false;
+  format_ = ShardFormat::kMegatron;
+  token_bytes_ = index->token_bytes;
+  token_count_ = index->token_count;
+  document_starts_ = std::move(index->document_starts);
+  return true;
+}
+
+void TokenShard::open_headerless(int token_bytes) {
   format_ = ShardFormat::kNanoGpt;
-  if (file_.size() % 2 != 0) {
-    fail(fmt::format("the file has {} bytes, an odd number; a nanoGPT file is a sequence of 16-bit tokens",
-                     file_.size()),
+  if (token_bytes == 0)
+    require_16_bit_ids(path_, file_.size(),
+                       [&](uint64_t offset, std::span<std::byte> part) { file_.read_at(offset, part); });
+  token_bytes_ = token_bytes == 0 ? 2 : token_bytes;
+  if (file_.size() % static_cast<uint64_t>(token_bytes_) != 0) {
+    fail(token_bytes == 0
+             ? fmt::format("the file has {} bytes, an odd number; a nanoGPT file is a sequence of 16-bit tokens",
+                           file_.size())
+             : fmt::format("the file has {} bytes, which ids of {} bytes do not divide", file_.size(), token_bytes),
          path_);
   }
-  token_bytes_ = 2;
-  token_count_ = file_.size() / 2;
-  delimiter_ = kGpt2EndOfText;
+  token_count_ = file_.size() / static_cast<uint64_t>(token_bytes_);
+  delimiter_ = token_bytes_ == 2 ? kGpt2EndOfText : -1;
 }
 
 void TokenShard::read(uint64_t position, std::span<int32_t> ids) const {
@@ -245,11 +275,15 @@ bool TokenShard::starts_document(uint64_t position, int32_t last_token_before) c
 
 void TokenShard::read_document_starts(uint64_t position, int32_t last_token_before, std::span<int32_t> starts) const {
   if (starts.empty()) return;
-  if (format_ == ShardFormat::kCauseway) {
+  if (format_ == ShardFormat::kCauseway || format_ == ShardFormat::kMegatron) {
     std::fill(starts.begin(), starts.end(), 0);
     for (auto start = std::lower_bound(document_starts_.begin(), document_starts_.end(), position);
          start != document_starts_.end() && *start < position + starts.size(); ++start)
       starts[*start - position] = 1;
+    return;
+  }
+  if (!knows_documents()) {
+    std::fill(starts.begin(), starts.end(), 0);
     return;
   }
   if (format_ == ShardFormat::kLlmC) {
@@ -262,7 +296,8 @@ void TokenShard::read_document_starts(uint64_t position, int32_t last_token_befo
 }
 
 uint64_t TokenShard::document_count() const {
-  if (format_ == ShardFormat::kCauseway) return document_starts_.size();
+  if (format_ == ShardFormat::kCauseway || format_ == ShardFormat::kMegatron) return document_starts_.size();
+  if (!knows_documents()) return 0;
   uint64_t count = 0;
   std::vector<int32_t> ids(kTokensAtOnce);
   for (uint64_t position = 0; position < token_count_; position += ids.size()) {

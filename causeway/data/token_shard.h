@@ -1,4 +1,4 @@
-// Token shards: files of token ids. Three formats are read, one is written.
+// Token shards: files of token ids. Four formats are read, one is written.
 //
 // Causeway's own (.tokens), little-endian throughout:
 //   offset  0  char[8]  "CAUSETOK"
@@ -17,7 +17,11 @@
 //              metadata, JSON (dataset_manifest.h)
 // llm.c (.bin, karpathy/llm.c, dev/data/data_common.py): 256 i32 {20240520, 1, tokens} then u16 (GPT-2), or
 //   {20240801, 7, tokens} then u32 (Llama 3). A document starts at each token 50256, or 128000.
+// Megatron (.bin with an .idx of the same name beside it, megatron_index.h): u8, u16 or i32 without a header; the .idx
+//   says which, and where documents start.
 // nanoGPT (.bin, karpathy/nanoGPT, data/*/prepare.py): u16 without a header. A document ends with each token 50256.
+//   Ids of 8 or 32 bits without a header are read so too where the caller says how wide they are; nothing tells where
+//   their documents are.
 #pragma once
 
 #include <cstddef>
@@ -34,17 +38,19 @@
 
 namespace causeway {
 
-enum class ShardFormat { kCauseway, kLlmC, kNanoGpt };
+enum class ShardFormat { kCauseway, kLlmC, kNanoGpt, kMegatron };
 
-// "causeway", "llm.c", "nanoGPT".
+// "causeway", "llm.c", "nanoGPT", "Megatron".
 std::string_view shard_format_name(ShardFormat format);
 
 class TokenShard {
  public:
-  // Opens the file and checks everything but the tokens themselves; the format is told by the first bytes and, for
-  // nanoGPT, the extension .bin. Throws Error naming the path when the file is missing, empty, cut short or damaged, or
-  // of no known format.
-  static TokenShard open(const std::filesystem::path& path);
+  // Opens the file and checks everything but the tokens themselves; the format is told by the first bytes, then by an
+  // .idx beside the file, then by the extension .bin: nanoGPT's, whose content must look like 16-bit ids
+  // (headerless_tokens.h). `token_bytes` says how wide the ids of a file without a header are (1, 2 or 4), which is
+  // then believed; 0 leaves it to the file. Throws Error naming the path when the file is missing, empty, cut short or
+  // damaged, of no known format, or says itself that its ids have another width than `token_bytes`.
+  static TokenShard open(const std::filesystem::path& path, int token_bytes = 0);
 
   const std::filesystem::path& path() const { return path_; }
   ShardFormat format() const { return format_; }
@@ -62,6 +68,8 @@ class TokenShard {
   void read_document_starts(uint64_t position, int32_t last_token_before, std::span<int32_t> starts) const;
   // Documents that start in this shard by its table; for the formats without a table, the number found by reading all.
   uint64_t document_count() const;
+  // Whether the file tells where documents start.
+  bool knows_documents() const { return format_ != ShardFormat::kNanoGpt || delimiter_ >= 0; }
 
   // Causeway's format only: what the shard says of its origin; nullptr for the others.
   const ShardMetadata* metadata() const { return format_ == ShardFormat::kCauseway ? &metadata_ : nullptr; }
@@ -75,7 +83,8 @@ class TokenShard {
   TokenShard() = default;
   void open_causeway(std::span<const std::byte> beginning);
   void open_llm_c(std::span<const std::byte> beginning);
-  void open_nanogpt();
+  void open_headerless(int token_bytes);
+  bool open_megatron();
 
   std::filesystem::path path_;
   StableFile file_;

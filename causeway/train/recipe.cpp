@@ -149,7 +149,9 @@ std::vector<Field> fields(Recipe& r) {
       field("model.tie_embeddings", r.model.tie_embeddings, "output layer shares the embedding"),
       field("model.dropout", r.model.dropout, "probability of dropping an activation in training"),
       field("model.initializer_range", r.model.initializer_range, "standard deviation of initial weights"),
-      field("data.path", r.data.path, "a prepared dataset directory, or a .bin of llm.c or nanoGPT"),
+      field("data.path", r.data.path, "a prepared dataset directory, or a .bin of llm.c, nanoGPT or Megatron"),
+      field("data.token_bytes", r.data.token_bytes,
+            "bytes of an id in a .bin without a header: 1, 2 or 4; 0: the file must show it"),
       field("data.sequence_length", r.data.sequence_length, "tokens of one training sequence"),
       field("data.document_mask", r.data.document_mask, "attention stays within documents"),
       field("optimizer.learning_rate", r.optimizer.learning_rate, "peak learning rate of AdamW"),
@@ -271,6 +273,8 @@ void resolve(Recipe& r) {
   require(is_printable(r.run_directory), "run_directory",
           fmt::format("'{}' holds characters that cannot be seen, or bytes that are not UTF-8",
                       printable(r.run_directory)));
+  require(r.data.token_bytes == 0 || r.data.token_bytes == 1 || r.data.token_bytes == 2 || r.data.token_bytes == 4,
+          "data.token_bytes", "must be 0, 1, 2 or 4");
   require(r.data.sequence_length >= 1, "data.sequence_length", "must be at least 1");
   require(r.data.sequence_length <= r.model.max_sequence_length, "data.sequence_length",
           fmt::format("{} is longer than model.max_sequence_length, {}", r.data.sequence_length,

@@ -21,7 +21,8 @@ struct Recipe {
   ModelConfig model;
 
   struct Data {
-    std::string path;               // a prepared dataset directory, or a .bin of llm.c or nanoGPT
+    std::string path;               // a prepared dataset directory, or a .bin of llm.c, nanoGPT or Megatron
+    int64_t token_bytes = 0;        // width of an id in a .bin without a header; 0: the file must show it
     int64_t sequence_length = 256;  // tokens of one training sequence
     bool document_mask = false;     // attention does not cross document boundaries
   } data;

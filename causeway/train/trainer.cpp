@@ -50,7 +50,7 @@ class Trainer {
       : recipe_(recipe),
         options_(options),
         directory_(recipe.run_directory),
-        dataset_(TokenDataset::open(recipe.data.path, kTrainSplit)),
+        dataset_(TokenDataset::open(recipe.data.path, kTrainSplit, static_cast<int>(recipe.data.token_bytes))),
         order_(dataset_.token_count(), recipe.data.sequence_length, static_cast<uint64_t>(recipe.train.seed)),
         schedule_(recipe.schedule) {
     open_validation();
@@ -148,7 +148,7 @@ class Trainer {
   void open_validation() {
     // Held-out text is optional: a plain token file has none.
     try {
-      validation_ = TokenDataset::open(recipe_.data.path, kValidationSplit);
+      validation_ = TokenDataset::open(recipe_.data.path, kValidationSplit, static_cast<int>(recipe_.data.token_bytes));
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kNotFound) throw;
     }

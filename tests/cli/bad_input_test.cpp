@@ -115,7 +115,7 @@ TEST_F(BadInputTest, HostileFiles) {
 TEST_F(BadInputTest, Text) {
   expect_failure({"data", "prepare", "absent.txt", "-o", "data"}, 1, {"absent.txt: the text does not exist"});
   write("empty.txt", "");
-  expect_failure({"data", "prepare", "empty.txt", "-o", "data"}, 1, {"empty.txt: the text is empty"});
+  expect_failure({"data", "prepare", "empty.txt", "-o", "data"}, 1, {"empty.txt: the inputs hold no text"});
   write("lines.jsonl", "{\"txt\": \"a\"}\n");
   expect_failure({"data", "prepare", "lines.jsonl", "-o", "data"}, 1,
                  {"lines.jsonl", "no text under \"text\"", "\"txt\""});

@@ -113,8 +113,8 @@ TEST(BatchLoader, SequentialOrderPadsItsEnd) {
 
 TEST(BatchLoader, NamesATokenBeyondTheVocabulary) {
   const TemporaryDirectory directory;
-  std::vector<uint16_t> tokens(90, 1);
-  tokens[57] = 777;
+  std::vector<uint16_t> tokens(5050, 1);
+  tokens[4550] = 777;  // not among the first of its file
   directory.write("train_0.bin", as_text(std::span(tokens).first(50)));
   directory.write("train_1.bin", as_text(std::span(tokens).subspan(50)));
   const TokenDataset dataset = TokenDataset::open(directory.path());
@@ -122,18 +122,44 @@ TEST(BatchLoader, NamesATokenBeyondTheVocabulary) {
     BatchOptions options = batch_options(8, 1);
     options.vocabulary_size = 777;
     options.read_ahead = read_ahead;
-    BatchLoader loader(dataset, SequentialOrder(90, 8), options);
-    for (int i = 0; i < 7; ++i) loader.next();
+    BatchLoader loader(dataset, SequentialOrder(5050, 8), options);
+    for (int i = 0; i < 568; ++i) loader.next();
     for (int again = 0; again < 2; ++again) {
       const Error error = caught([&] { loader.next(); });
       EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
       EXPECT_EQ(error.message(), "token id 777 is beyond the model's vocabulary of 777");
-      EXPECT_EQ(error.where(), (directory / "train_1.bin").string() + ", token 7");
+      EXPECT_EQ(error.where(), (directory / "train_1.bin").string() + ", token 4500");
     }
     options.vocabulary_size = 778;
-    BatchLoader wide(dataset, SequentialOrder(90, 8), options);
-    for (int i = 0; i < 12; ++i) wide.next();
+    BatchLoader wide(dataset, SequentialOrder(5050, 8), options);
+    for (int i = 0; i < 600; ++i) wide.next();
   }
+}
+
+TEST(BatchLoader, LooksAtTheFirstTokensBeforeTheRun) {
+  const TemporaryDirectory directory;
+  const std::vector<uint16_t> good(90, 1);
+  std::vector<uint16_t> bad(90, 1);
+  bad[57] = 777;
+  directory.write("train_0.bin", as_text(std::span(good)));
+  directory.write("train_1.bin", as_text(std::span(bad)));
+  const TokenDataset dataset = TokenDataset::open(directory.path());
+  BatchOptions options = batch_options(8, 1);
+  options.vocabulary_size = 777;
+  const Error error = caught([&] { BatchLoader(dataset, SequentialOrder(180, 8), options); });
+  EXPECT_EQ(error.message(), "token id 777 is beyond the model's vocabulary of 777");
+  EXPECT_EQ(error.where(), (directory / "train_1.bin").string() + ", token 57");
+}
+
+TEST(BatchLoader, RefusesADocumentMaskWhereNothingTellsOfDocuments) {
+  const TemporaryDirectory directory;
+  const std::vector<uint32_t> tokens(90, 70000);
+  const TokenDataset dataset =
+      TokenDataset::open(directory.write("train.bin", as_text(std::span(tokens))), kTrainSplit, 4);
+  BatchOptions options = batch_options(8, 1);
+  options.document_numbers = true;
+  EXPECT_EQ(caught([&] { BatchLoader(dataset, SampleOrder(90, 8, 0), options); }).message(),
+            "the token file does not tell where documents begin, which a document mask needs");
 }
 
 TEST(BatchLoader, NamesATokenizerLargerThanTheModel) {

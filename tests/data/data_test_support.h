@@ -1,9 +1,12 @@
-// What the data tests share: a directory of their own, and the catching of an Error.
+// What the data tests share: a directory of their own, compressed text, and the catching of an Error.
 #pragma once
 
 #include <gtest/gtest.h>
 #include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
@@ -64,6 +68,38 @@ inline bool contains(std::string_view text, std::string_view part) { return text
 template <typename T>
 std::string_view as_text(std::span<T> values) {
   return {reinterpret_cast<const char*>(values.data()), values.size_bytes()};
+}
+
+inline std::string gzip(std::string_view text) {
+  z_stream stream{};
+  EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  std::string compressed(deflateBound(&stream, text.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(compressed.data());
+  stream.avail_out = static_cast<uInt>(compressed.size());
+  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  compressed.resize(stream.total_out);
+  deflateEnd(&stream);
+  return compressed;
+}
+
+inline std::string zstd(std::string_view text) {
+  std::string compressed(ZSTD_compressBound(text.size()), '\0');
+  ZSTD_CCtx* context = ZSTD_createCCtx();
+  ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);  // as the program of that name does
+  const size_t size = ZSTD_compress2(context, compressed.data(), compressed.size(), text.data(), text.size());
+  ZSTD_freeCCtx(context);
+  EXPECT_EQ(ZSTD_isError(size), 0u);
+  compressed.resize(size);
+  return compressed;
+}
+
+inline std::vector<std::string> names_in(const std::filesystem::path& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 inline std::filesystem::path gpt2_directory() {

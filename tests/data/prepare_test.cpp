@@ -1,5 +1,9 @@
 #include "causeway/data/prepare.h"
 
+#include <sys/resource.h>
+
+#include <csignal>
+#include <map>
 #include <random>
 
 #include "causeway/data/gpt2_tokenizer.h"
@@ -152,8 +156,11 @@ TEST(Prepare, ReadsDirectoriesAndValidationInputs) {
   options.inputs = {directory / "in"};
   options.validation_inputs = {directory.write("v.md", "vv")};
   options.output = directory / "out";
-  EXPECT_EQ(prepare_dataset(options, ByteTokenizer()).empty_documents, 1u);
-  EXPECT_EQ(ByteTokenizer().decode(all_tokens(TokenDataset::open(directory / "out"))), "aabbcc");
+  directory.write("in/f.ndjson.gz", gzip("{\"text\":\"ff\"}"));
+  const PrepareSummary summary = prepare_dataset(options, ByteTokenizer());
+  EXPECT_EQ(summary.empty_documents, 1u);
+  EXPECT_EQ(summary.files_left_out, (std::map<std::string, uint64_t>{{".md", 1}}));
+  EXPECT_EQ(ByteTokenizer().decode(all_tokens(TokenDataset::open(directory / "out"))), "aabbccff");
   EXPECT_EQ(ByteTokenizer().decode(all_tokens(TokenDataset::open(directory / "out", "validation"))), "vv");
 }
 
@@ -170,9 +177,208 @@ TEST(Prepare, OverwritingLeavesNothingOfTheOldDataset) {
   options.tokens_per_shard = 100;
   prepare_dataset(options, ByteTokenizer());
   EXPECT_FALSE(std::filesystem::exists(directory / "out" / "train-00001.tokens"));
-  options.inputs = {directory.write("bad.jsonl", "{\"text\":\"ok\"}\n{")};
-  caught([&] { prepare_dataset(options, ByteTokenizer()); });
-  EXPECT_FALSE(std::filesystem::exists(directory / "out" / "dataset.json")) << "a failed run leaves no dataset behind";
+  EXPECT_EQ(names_in(directory.path()), (std::vector<std::string>{"a.txt", "out"})) << "nothing is left beside it";
+}
+
+TEST(Prepare, AFailedPreparationLeavesTheOldDataset) {
+  const TemporaryDirectory directory;
+  PrepareOptions options;
+  options.inputs = {directory.write("a.txt", "the old text")};
+  options.output = directory / "out";
+  prepare_dataset(options, ByteTokenizer());
+  const auto require_old = [&] {
+    EXPECT_EQ(ByteTokenizer().decode(all_tokens(TokenDataset::open(directory / "out"))), "the old text");
+    inspect_dataset(directory / "out");
+    EXPECT_FALSE(std::filesystem::exists(directory / ".out.preparing"));
+  };
+  options.overwrite = true;
+  options.tokens_per_shard = 300'000;
+  // A bad line after many good ones, of which shards were written.
+  std::string lines;
+  for (int i = 0; i < 100'000; ++i) lines += "{\"text\":\"new text\"}\n";
+  options.inputs = {directory.write("bad.jsonl", lines + "{")};
+  EXPECT_EQ(caught([&] { prepare_dataset(options, ByteTokenizer()); }).where(),
+            (directory / "bad.jsonl").string() + ", line 100001");
+  require_old();
+  // Somebody who does not want to wait.
+  options.inputs = {directory.write("good.jsonl", lines)};
+  options.progress = [](const PrepareProgress&) { throw Error(ErrorKind::kInterrupted, "stop"); };
+  EXPECT_EQ(caught([&] { prepare_dataset(options, ByteTokenizer()); }).message(), "stop");
+  require_old();
+  options.progress = nullptr;
+  // A disk that takes no more: files may not grow beyond some size.
+  options.tokens_per_shard = 1'000'000;
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{100'000, before.rlim_max};
+  const auto action = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const Error full = caught([&] { prepare_dataset(options, ByteTokenizer()); });
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, action);
+  EXPECT_TRUE(contains(full.message(), "cannot write")) << full.message();
+  require_old();
+  prepare_dataset(options, ByteTokenizer());
+  EXPECT_EQ(TokenDataset::open(directory / "out").token_count(), 800'000u);
+}
+
+TEST(Prepare, NothingOfTheUsersIsReplaced) {
+  const TemporaryDirectory directory;
+  PrepareOptions options;
+  options.inputs = {directory.write("a.txt", "abc")};
+  options.output = directory / "out";
+  options.overwrite = true;
+  directory.write("out/notes.md", "mine");
+  const Error error = caught([&] { prepare_dataset(options, ByteTokenizer()); });
+  EXPECT_EQ(error.message(), "the output directory holds something that is no part of a dataset: notes.md");
+  EXPECT_EQ(error.hint(), "Choose a directory of its own for the dataset.");
+  EXPECT_EQ(read_text_file(directory / "out/notes.md"), "mine");
+  std::filesystem::remove(directory / "out/notes.md");
+  prepare_dataset(options, ByteTokenizer());
+  // Shards without their description are somebody's, too.
+  std::filesystem::remove(directory / "out/dataset.json");
+  options.overwrite = false;
+  EXPECT_EQ(caught([&] { prepare_dataset(options, ByteTokenizer()); }).message(),
+            "the output directory already holds a dataset");
+  directory.write("out/tokenizer/notes.md", "mine");
+  options.overwrite = true;
+  EXPECT_TRUE(contains(caught([&] { prepare_dataset(options, ByteTokenizer()); }).message(), "tokenizer/notes.md"));
+  std::filesystem::remove(directory / "out/tokenizer/notes.md");
+  // What an earlier version left when it was killed is nobody's.
+  directory.write("out/train-00001.tokens.tmp-123-0", "half");
+  // Through a link, the directory it points to is replaced.
+  std::filesystem::create_directory_symlink(directory / "out", directory / "link");
+  options.output = directory / "link";
+  prepare_dataset(options, ByteTokenizer());
+  EXPECT_TRUE(std::filesystem::is_symlink(directory / "link"));
+  EXPECT_EQ(TokenDataset::open(directory / "out").token_count(), 3u);
+}
+
+TEST(Prepare, CountsDocumentsWithoutTextUnlessStrict) {
+  const TemporaryDirectory directory;
+  PrepareOptions options;
+  options.inputs = {directory.write("a.jsonl", "{\"text\":\"a\"}\n{\"text\":null}\n{\"text\":\"\"}\n"),
+                    directory.write("b.txt", ""), directory.write("c.txt", "c"), directory.write("d.jsonl", "\n \n")};
+  options.output = directory / "out";
+  const PrepareSummary summary = prepare_dataset(options, ByteTokenizer());
+  EXPECT_EQ(summary.empty_documents, 4u);
+  EXPECT_EQ(summary.null_documents, 1u);
+  EXPECT_EQ(ByteTokenizer().decode(all_tokens(TokenDataset::open(directory / "out"))), "ac");
+  options.strict = true;
+  options.overwrite = true;
+  const auto error_of = [&](const std::filesystem::path& input) {
+    options.inputs = {directory / "c.txt", input};
+    return caught([&] { prepare_dataset(options, ByteTokenizer()); });
+  };
+  const Error null = error_of(directory / "a.jsonl");
+  EXPECT_EQ(null.message(), "the text under \"text\" is null");
+  EXPECT_EQ(null.where(), (directory / "a.jsonl").string() + ", line 2");
+  EXPECT_EQ(error_of(directory.write("e.jsonl", "{\"text\":\"\"}")).message(), "the text under \"text\" is empty");
+  const Error empty = error_of(directory / "b.txt");
+  EXPECT_EQ(empty.message(), "the text is empty");
+  EXPECT_EQ(empty.where(), (directory / "b.txt").string());
+}
+
+TEST(Prepare, RefusesTheSameTextInBothSplits) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path text = directory.write("a.txt", "the same text");
+  PrepareOptions options;
+  options.inputs = {text};
+  options.validation_inputs = {text};
+  options.output = directory / "out";
+  const auto error_of = [&] { return caught([&] { prepare_dataset(options, ByteTokenizer()); }); };
+  EXPECT_EQ(error_of().message(), "the same text is given for training and for validation");
+  std::filesystem::create_hard_link(text, directory / "b.txt");
+  options.validation_inputs = {directory / "b.txt"};
+  EXPECT_EQ(error_of().message(),
+            fmt::format("the same text is given for training and for validation (as {})", text.string()));
+  // The same words in another file, and in a document among others.
+  options.validation_inputs = {directory.write("c.txt", "the same text")};
+  const Error copy = error_of();
+  EXPECT_EQ(copy.message(), fmt::format("1 document of training is also held out for validation; the first of them is "
+                                        "also in {}",
+                                        (directory / "c.txt").string()));
+  EXPECT_EQ(copy.where(), text.string());
+  options.validation_inputs = {
+      directory.write("d.jsonl", "{\"text\":\"other\"}\n\n{\"text\":\"the same text\",\"id\":7}\n")};
+  EXPECT_TRUE(error_of().message().ends_with((directory / "d.jsonl").string() + ", line 3")) << error_of().message();
+  EXPECT_FALSE(std::filesystem::exists(directory / "out"));
+  options.allow_shared_documents = true;
+  prepare_dataset(options, ByteTokenizer());
+  options.allow_shared_documents = false;
+  // A part of the documents held out: 0, 1, 2, 0, 3, 0; every second of them.
+  options.validation_inputs.clear();
+  options.validation_fraction = 0.5;
+  options.overwrite = true;
+  std::string lines;
+  for (const int word : {0, 1, 2, 0, 3, 0}) lines += fmt::format("{{\"text\":\"{}\"}}\n", word);
+  options.inputs = {directory.write("e.jsonl", lines)};
+  const Error twice = error_of();
+  EXPECT_EQ(twice.where(), (directory / "e.jsonl").string() + ", line 1");
+  EXPECT_TRUE(twice.message().ends_with("e.jsonl, line 4")) << twice.message();
+  // Documents without text are not the same text.
+  options.inputs = {
+      directory.write("f.jsonl", "{\"text\":\"\"}\n{\"text\":\"\"}\n{\"text\":\"x\"}\n{\"text\":\"y\"}\n")};
+  EXPECT_EQ(prepare_dataset(options, ByteTokenizer()).empty_documents, 2u);
+}
+
+TEST(Prepare, ReadsCompressedTextAsIfItWereNot) {
+  const TemporaryDirectory directory;
+  const std::string text = some_text(700'000);
+  std::string lines;
+  for (int i = 0; i < 20'000; ++i) lines += fmt::format("{{\"text\":\"line {} of many\"}}\n", i);
+  PrepareOptions options;
+  const auto tokens_of = [&](const std::string& name, std::vector<std::filesystem::path> inputs) {
+    options.inputs = std::move(inputs);
+    options.output = directory / name;
+    uint64_t done = 0, total = 0;
+    options.progress = [&](const PrepareProgress& progress) {
+      done = progress.bytes_done;
+      total = progress.bytes_total;
+    };
+    prepare_dataset(options, gpt2());
+    EXPECT_GT(total, 0u);
+    EXPECT_EQ(done, total);
+    return std::pair{all_tokens(TokenDataset::open(directory / name)),
+                     options.validation_fraction > 0 ? all_tokens(TokenDataset::open(directory / name, "validation"))
+                                                     : std::vector<int32_t>()};
+  };
+  const auto expected = tokens_of("plain", {directory.write("a.txt", text), directory.write("b.jsonl", lines)});
+  EXPECT_EQ(tokens_of("gzip", {directory.write("a.txt.gz", gzip(text)), directory.write("b.jsonl.gz", gzip(lines))}),
+            expected);
+  EXPECT_EQ(tokens_of("zstd", {directory.write("a.txt.zst", zstd(text)), directory.write("b.jsonl.zst", zstd(lines))}),
+            expected);
+  // What it is shows in the file, not in its name; and both may be several streams one after the other.
+  EXPECT_EQ(tokens_of("parts", {directory.write("a.txt", gzip(text.substr(0, 1000)) + gzip(text.substr(1000))),
+                                directory.write("b", zstd(lines.substr(0, 4000)) + zstd(lines.substr(4000)))}),
+            expected);
+  options.validation_fraction = 0.3;
+  EXPECT_EQ(tokens_of("cut.zst", {directory / "a.txt.zst"}), tokens_of("cut", {directory.write("a.txt", text)}));
+}
+
+TEST(Prepare, ManyThreadsGiveTheSameFiles) {
+  const TemporaryDirectory directory;
+  std::string lines, text;
+  for (int i = 0; i < 30'000; ++i) lines += fmt::format("{{\"text\": \"document {} has words, {}\"}}\n", i, i * i);
+  for (int i = 0; i < 60'000; ++i) text += fmt::format("第{}行\n", i);
+  PrepareOptions options;
+  options.inputs = {directory.write("a.jsonl", lines), directory.write("b.txt.gz", gzip(text)),
+                    directory.write("c.txt", "")};
+  options.validation_fraction = 0.01;
+  options.tokens_per_shard = 77'777;
+  std::map<std::string, std::string> first;
+  for (const int threads : {1, 2, 8}) {
+    options.threads = threads;
+    options.output = directory / fmt::format("out{}", threads);
+    prepare_dataset(options, gpt2());
+    std::map<std::string, std::string> files;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(options.output))
+      if (entry.is_regular_file())
+        files[std::filesystem::relative(entry.path(), options.output)] = read_text_file(entry.path());
+    EXPECT_GT(files.size(), 8u);
+    if (first.empty()) first = files;
+    EXPECT_TRUE(files == first) << threads;
+  }
 }
 
 TEST(Prepare, NamesBadInput) {
@@ -184,7 +390,7 @@ TEST(Prepare, NamesBadInput) {
     return caught([&] { prepare_dataset(options, ByteTokenizer()); });
   };
   const Error empty = error_of("empty.txt", "");
-  EXPECT_EQ(empty.message(), "the text is empty: the file has no bytes");
+  EXPECT_EQ(empty.message(), "the inputs hold no text (1 empty documents)");
   EXPECT_EQ(empty.where(), (directory / "empty.txt").string());
   EXPECT_EQ(empty.kind(), ErrorKind::kInvalidArgument);
   EXPECT_EQ(error_of("a.parquet", "PAR1").message(), "a .parquet file is not an input that can be tokenized");
@@ -212,7 +418,7 @@ TEST(Prepare, NamesBadInput) {
   std::filesystem::create_directories(directory / "nothing");
   options.inputs = {directory / "nothing"};
   EXPECT_EQ(caught([&] { prepare_dataset(options, ByteTokenizer()); }).message(),
-            "the directory holds no .txt or .jsonl file");
+            "the directory holds no .txt, .jsonl or .ndjson file");
 }
 
 TEST(Prepare, NamesBadOptions) {

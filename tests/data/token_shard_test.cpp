@@ -1,5 +1,6 @@
 #include "causeway/data/token_shard.h"
 
+#include <cmath>
 #include <cstring>
 #include <random>
 
@@ -172,6 +173,151 @@ TEST(TokenShard, ReadsNanoGpt) {
             "the file has 3 bytes, an odd number; a nanoGPT file is a sequence of 16-bit tokens");
   EXPECT_TRUE(
       contains(caught([&] { TokenShard::open(directory.write("a.dat", "abcd")); }).message(), "is not a token shard"));
+}
+
+// Ids as a tokenizer gives them: small ones are frequent, none is beyond the vocabulary.
+template <typename T>
+std::vector<T> plausible_ids(size_t count, uint32_t vocabulary_size) {
+  std::mt19937_64 generator(11);
+  std::vector<T> ids(count);
+  for (T& id : ids) {
+    const double u = static_cast<double>(generator() >> 11) * 0x1p-53;
+    id = static_cast<T>(std::min(std::pow(static_cast<double>(vocabulary_size), u), vocabulary_size - 1.0));
+  }
+  return ids;
+}
+
+TEST(TokenShard, DoesNotTakeWideIdsForNarrowOnes) {
+  const TemporaryDirectory directory;
+  const auto error_of = [&](const auto& ids) {
+    return caught([&] { TokenShard::open(directory.write("a.bin", as_text(std::span(ids)))); });
+  };
+  // Small and large files, the latter looked at in samples; vocabularies of bytes, GPT-2 and Llama 3.
+  for (const size_t count : {size_t{16}, size_t{1001}, size_t{300'000}}) {
+    for (const uint32_t vocabulary : {uint32_t{256}, uint32_t{50257}, uint32_t{128'256}}) {
+      const auto narrow = plausible_ids<uint16_t>(count, std::min(vocabulary, 65536u));
+      EXPECT_EQ(all_tokens(TokenShard::open(directory.write("n.bin", as_text(std::span(narrow))))),
+                std::vector<int32_t>(narrow.begin(), narrow.end()));
+      const auto wide = plausible_ids<uint32_t>(count, vocabulary);
+      const Error error = error_of(wide);
+      EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+      EXPECT_TRUE(contains(error.message(), "the token ids are 32 bits wide by all appearance")) << error.message();
+      EXPECT_EQ(error.hint(), "Set data.token_bytes to 4 if they are, or to 2 if they are not.");
+      EXPECT_EQ(error.where(), (directory / "a.bin").string());
+      EXPECT_EQ(all_tokens(TokenShard::open(directory / "a.bin", 4)), std::vector<int32_t>(wide.begin(), wide.end()));
+      EXPECT_EQ(TokenShard::open(directory / "a.bin", 2).token_count(), 2 * count);
+      EXPECT_TRUE(contains(error_of(plausible_ids<uint64_t>(count, vocabulary)).message(), "64 bits wide"));
+      std::vector<uint32_t> swapped = wide;
+      for (uint32_t& id : swapped) id = __builtin_bswap32(id);
+      EXPECT_TRUE(contains(error_of(swapped).message(), "does not look like 16-bit token ids"));
+    }
+  }
+  EXPECT_EQ(error_of(std::vector<uint16_t>(100, 0)).message(), "all token ids are zero");
+  // Four letters, as in a genome: all ids are small, at even and at odd places.
+  const auto genome = plausible_ids<uint16_t>(5000, 4);
+  EXPECT_EQ(TokenShard::open(directory.write("g.bin", as_text(std::span(genome)))).token_count(), 5000u);
+}
+
+TEST(TokenShard, RefusesFilesOfOtherFormats) {
+  const TemporaryDirectory directory;
+  const auto message = [&](const std::string& content) {
+    return caught([&] { TokenShard::open(directory.write("x.bin", content)); }).message();
+  };
+  EXPECT_TRUE(contains(message("PK\x03\x04" + std::string(100, 'x')), "the file is a zip archive"));
+  EXPECT_TRUE(contains(message("\x93NUMPY\x01" + std::string(100, 'x')), "the file is a NumPy array"));
+  EXPECT_TRUE(
+      contains(message(std::string("\x40\0\0\0\0\0\0\0{\"", 10) + std::string(100, 'x')), "a safetensors file"));
+  EXPECT_EQ(message("\x1F\x8B\x08" + std::string(99, 'x')), "the token file is compressed");
+  EXPECT_EQ(message("This is a text, and somebody gave it the name of a file of token ids: .bin"),
+            "the file is text, not a stream of token ids");
+  EXPECT_TRUE(contains(
+      caught([&] { TokenShard::open(directory.write("x.npy", "\x93NUMPY\x01" + std::string(99, 'x'))); }).message(),
+      "a NumPy array"));
+}
+
+TEST(TokenShard, AWidthThatIsGivenIsBelievedUnlessTheFileSaysAnother) {
+  const TemporaryDirectory directory;
+  const std::vector<uint16_t> gpt2 = {50256, 11, 12};
+  directory.write("gpt2.bin", llm_c_file(20240520, 1, 3, as_text(std::span(gpt2))));
+  EXPECT_EQ(TokenShard::open(directory / "gpt2.bin", 2).token_count(), 3u);
+  EXPECT_EQ(caught([&] { TokenShard::open(directory / "gpt2.bin", 4); }).message(),
+            "the token ids are 2 bytes wide by what the file says of itself, not 4");
+  EXPECT_EQ(caught([&] { TokenShard::open(directory.write("a.bin", "abcdef"), 4); }).message(),
+            "the file has 6 bytes, which ids of 4 bytes do not divide");
+  const TokenShard bytes = TokenShard::open(directory.write("bytes.dat", "abc"), 1);
+  EXPECT_EQ(all_tokens(bytes), (std::vector<int32_t>{'a', 'b', 'c'}));
+  EXPECT_FALSE(bytes.knows_documents());
+  EXPECT_FALSE(bytes.starts_document(0, -1));
+  EXPECT_EQ(bytes.document_count(), 0u);
+}
+
+// Megatron's index of sequences of these lengths, whose documents begin at the sequences given.
+std::string megatron_index(uint8_t type, int token_bytes, const std::vector<int32_t>& lengths,
+                           std::vector<int64_t> documents) {
+  std::string text("MMIDIDX\0\0", 9);
+  const auto add = [&](auto value) { text.append(reinterpret_cast<const char*>(&value), sizeof value); };
+  add(uint64_t{1});
+  add(type);
+  add(uint64_t{lengths.size()});
+  documents.push_back(static_cast<int64_t>(lengths.size()));
+  add(uint64_t{documents.size()});
+  for (const int32_t length : lengths) add(length);
+  int64_t offset = 0;
+  for (const int32_t length : lengths) {
+    add(offset);
+    offset += length * token_bytes;
+  }
+  for (const int64_t document : documents) add(document);
+  return text;
+}
+
+TEST(TokenShard, ReadsMegatron) {
+  const TemporaryDirectory directory;
+  const std::vector<int32_t> ids = {70000, 1, 2, 3, 4, 5, 6};
+  directory.write("corpus.bin", as_text(std::span(ids)));
+  directory.write("corpus.idx", megatron_index(4, 4, {2, 1, 0, 4}, {0, 2, 3}));
+  const TokenShard shard = TokenShard::open(directory / "corpus.bin");
+  EXPECT_EQ(shard.format(), ShardFormat::kMegatron);
+  EXPECT_EQ(shard.token_bytes(), 4);
+  EXPECT_EQ(all_tokens(shard), ids);
+  EXPECT_EQ(shard.document_count(), 2u) << "a document without tokens is none";
+  EXPECT_TRUE(shard.starts_document(0, -1));
+  EXPECT_FALSE(shard.starts_document(2, -1));
+  EXPECT_TRUE(shard.starts_document(3, -1));
+  EXPECT_TRUE(shard.knows_documents());
+
+  const std::vector<uint16_t> narrow = {65535, 2};
+  directory.write("corpus.bin", as_text(std::span(narrow)));
+  directory.write("corpus.idx", megatron_index(8, 2, {2}, {0}));
+  EXPECT_EQ(all_tokens(TokenShard::open(directory / "corpus.bin")), (std::vector<int32_t>{65535, 2}));
+
+  const auto error_of = [&](const std::string& index) {
+    directory.write("corpus.idx", index);
+    return caught([&] { TokenShard::open(directory / "corpus.bin"); });
+  };
+  const Error other = error_of(megatron_index(8, 2, {3}, {0}));
+  EXPECT_EQ(other.message(), "the index describes 3 tokens of 2 bytes, but corpus.bin has 4 bytes");
+  EXPECT_EQ(other.where(), (directory / "corpus.idx").string());
+  EXPECT_EQ(error_of(megatron_index(5, 8, {1}, {0})).message(), "the token ids are int64, which is not read");
+  EXPECT_EQ(error_of(megatron_index(99, 2, {2}, {0})).message(), "the index has ids of the unknown type 99");
+  EXPECT_EQ(error_of(megatron_index(8, 2, {2}, {5})).message(), "the index's documents are not in order");
+  EXPECT_EQ(error_of(megatron_index(8, 4, {1, 1}, {0})).message(),
+            "sequence 1 of the index does not begin where the one before it ends");
+  const std::string good = megatron_index(8, 2, {2}, {0});
+  for (size_t size = 9; size < good.size(); ++size)
+    EXPECT_EQ(error_of(good.substr(0, size)).kind(), ErrorKind::kCorrupt);
+  std::mt19937_64 generator(12);
+  for (int i = 0; i < 2000; ++i) {
+    std::string damaged = good;
+    for (int n = 0; n < 3; ++n) damaged[9 + generator() % (damaged.size() - 9)] = static_cast<char>(generator());
+    directory.write("corpus.idx", damaged);
+    try {
+      all_tokens(TokenShard::open(directory / "corpus.bin"));
+    } catch (const Error&) {
+    }
+  }
+  EXPECT_EQ(caught([&] { TokenShard::open(directory.write("corpus.idx", good)); }).message(),
+            "the file is Megatron's index of a token file, not a stream of token ids");
 }
 
 TEST(TokenShard, SurvivesRandomFiles) {

@@ -1,0 +1,49 @@
+#include "causeway/data/split_writer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace causeway {
+
+SplitWriter::SplitWriter(std::filesystem::path directory, std::string name, uint64_t tokens_per_shard,
+                         TokenizerIdentity tokenizer, const std::vector<SourceFile>& sources)
+    : directory_(std::move(directory)),
+      name_(std::move(name)),
+      tokens_per_shard_(tokens_per_shard),
+      tokenizer_(std::move(tokenizer)),
+      sources_(sources) {}
+
+void SplitWriter::append(std::span<const int32_t> ids, bool starts_document, size_t source) {
+  while (!ids.empty()) {
+    if (!builder_) {
+      builder_.emplace(TokenShardBuilder::token_bytes_for(tokenizer_.vocabulary_size), !starts_document);
+      shard_sources_.clear();
+    }
+    if (starts_document) {
+      builder_->start_document();
+      ++entry_.documents;
+      starts_document = false;
+    }
+    if (shard_sources_.empty() || shard_sources_.back() != source) shard_sources_.push_back(source);
+    const size_t count = std::min<size_t>(ids.size(), tokens_per_shard_ - builder_->token_count());
+    builder_->append(ids.first(count));
+    entry_.tokens += count;
+    ids = ids.subspan(count);
+    if (builder_->token_count() == tokens_per_shard_) flush();
+  }
+}
+
+void SplitWriter::flush() {
+  if (!builder_) return;
+  // A source's size and hash are known when it has been read to its end; the dataset's description has them.
+  ShardMetadata metadata{tokenizer_, {}};
+  for (const size_t source : shard_sources_) metadata.sources.push_back({sources_[source].path, 0, {}});
+  const std::string file = fmt::format("{}-{:05}.tokens", name_, entry_.shards.size());
+  const Hash128 hash = builder_->write(directory_ / file, metadata);
+  entry_.shards.push_back({file, builder_->token_count(), hash.hex()});
+  builder_.reset();
+}
+
+}  // namespace causeway

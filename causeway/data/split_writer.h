@@ -1,0 +1,40 @@
+// One split of a dataset as it is written, shard by shard.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "causeway/data/dataset_manifest.h"
+#include "causeway/data/token_shard.h"
+
+namespace causeway {
+
+class SplitWriter {
+ public:
+  // Writes `directory`/`name`-00000.tokens and so on. `sources` are those that append() counts; it may grow.
+  SplitWriter(std::filesystem::path directory, std::string name, uint64_t tokens_per_shard, TokenizerIdentity tokenizer,
+              const std::vector<SourceFile>& sources);
+
+  const SplitEntry& entry() const { return entry_; }
+
+  // Tokens of one document, or the next of them.
+  void append(std::span<const int32_t> ids, bool starts_document, size_t source);
+  // Writes the last shard.
+  void flush();
+
+ private:
+  std::filesystem::path directory_;
+  std::string name_;
+  uint64_t tokens_per_shard_;
+  TokenizerIdentity tokenizer_;
+  const std::vector<SourceFile>& sources_;
+  SplitEntry entry_;
+  std::optional<TokenShardBuilder> builder_;
+  std::vector<size_t> shard_sources_;
+};
+
+}  // namespace causeway

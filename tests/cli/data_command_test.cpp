@@ -1,0 +1,119 @@
+#include <sys/stat.h>
+
+#include <random>
+
+#include "causeway/base/error.h"
+#include "program_under_test.h"
+
+namespace causeway {
+namespace {
+
+class DataCommandTest : public CliTest {
+ protected:
+  // Runs the program with this file as its standard input.
+  Outcome run_on(const std::string& name, const std::vector<std::string>& arguments) {
+    const int before = ::dup(STDIN_FILENO);
+    const int file = ::open(path(name).c_str(), O_RDONLY);
+    EXPECT_GE(file, 0);
+    ::dup2(file, STDIN_FILENO);
+    Outcome outcome = run(arguments);
+    ::dup2(before, STDIN_FILENO);
+    ::close(before);
+    ::close(file);
+    return outcome;
+  }
+
+  uint64_t tokens_of(const std::string& dataset) {
+    return run_json({"data", "inspect", dataset, "--json"})["splits"]["train"]["tokens"];
+  }
+
+  bool is_there(const std::string& name) const { return std::filesystem::exists(path(name)); }
+};
+
+TEST_F(DataCommandTest, ReadsStandardInput) {
+  write("book", "Once upon a time");
+  const Outcome text = run_on("book", {"data", "prepare", "-", "-o", "text"});
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_NE(text.out.find("16 tokens in 1 documents"), std::string::npos) << text.out;
+  write("lines", "{\"text\":\"Once\"}\n{\"text\":null}\n{\"text\":\"upon\"}\n");
+  const Outcome lines = run_on("lines", {"data", "prepare", "-", "-o", "lines.data"});
+  EXPECT_NE(lines.out.find("8 tokens in 2 documents"), std::string::npos) << lines.out << lines.err;
+  EXPECT_NE(lines.out.find("left out    1 documents without text, 1 of them null"), std::string::npos) << lines.out;
+  EXPECT_NE(run_on("lines", {"data", "prepare", "-", "-o", "as_text", "--format", "text"}).out.find(" in 1 documents"),
+            std::string::npos);
+  const Outcome fraction = run_on("book", {"data", "prepare", "-", "-o", "f", "--validation-fraction", "0.1"});
+  EXPECT_EQ(fraction.status, 1);
+  EXPECT_NE(fraction.err.find("standard input: whether the input is one text or many documents cannot be told"),
+            std::string::npos)
+      << fraction.err;
+}
+
+TEST_F(DataCommandTest, SaysWhatOfADirectoryItDidNotRead) {
+  std::filesystem::create_directories(path("texts"));
+  write("texts/a.txt", "some text");
+  write("texts/b.md", "more");
+  write("texts/c.csv", "x,y");
+  write("texts/d.csv", "x,y");
+  const Outcome outcome = run({"data", "prepare", "texts", "-o", "data"});
+  EXPECT_NE(outcome.out.find("not read    2 .csv, 1 .md"), std::string::npos) << outcome.out << outcome.err;
+}
+
+TEST_F(DataCommandTest, AnotherPreparationOfTheSameOutputIsRefusedAndASignalChangesNothing) {
+  prepare_data();
+  const uint64_t tokens = tokens_of("data");
+  ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
+  const int writer = ::open(path("fifo").c_str(), O_RDWR);  // held open: the reader waits for more
+  ASSERT_GE(writer, 0);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const pid_t first = start({"data", "prepare", "fifo", "-o", "data", "--overwrite"});
+    for (int i = 0; i < 2000 && !is_there(".data.preparing/new"); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    ASSERT_TRUE(is_there(".data.preparing/new"));
+    expect_failure(
+        {"data", "prepare", "text.txt", "-o", "data", "--overwrite"}, 1,
+        {fmt::format("another preparation is writing this dataset: process {} on ", first), "Wait for it to end"});
+    ASSERT_EQ(::kill(first, signal), 0);
+    const Outcome outcome = wait_for(first);
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_NE(outcome.err.find("the preparation was interrupted"), std::string::npos) << outcome.err;
+    EXPECT_FALSE(is_there(".data.preparing"));
+    EXPECT_EQ(tokens_of("data"), tokens);
+  }
+  ::close(writer);
+}
+
+TEST_F(DataCommandTest, KilledAtAnyMomentTheDatasetIsTheOldOrTheNew) {
+  write("old.txt", sample_text(1'000));
+  write("new.txt", sample_text(3'000'000));
+  const std::vector<std::string> command = {"data", "prepare", "new.txt", "-o", "data", "--overwrite"};
+  std::mt19937_64 generator(13);
+  int left_behind = 0;
+  for (int i = 0; i < 12; ++i) {
+    ASSERT_EQ(run({"data", "prepare", "old.txt", "-o", "data", "--overwrite"}).status, 0);
+    EXPECT_FALSE(is_there(".data.preparing")) << "what the killed one left is cleaned up";
+    const pid_t child = start(command);
+    std::this_thread::sleep_for(std::chrono::milliseconds(generator() % 150));
+    ::kill(child, SIGKILL);
+    wait_for(child);
+    left_behind += is_there(".data.preparing");
+    const uint64_t tokens = tokens_of("data");  // which checks every byte
+    EXPECT_TRUE(tokens == 1'000 || tokens == 3'000'000) << tokens;
+  }
+  EXPECT_GT(left_behind, 0) << "none was killed at its work";
+}
+
+TEST_F(DataCommandTest, TokenFilesSayOrAreAskedHowWideTheirIdsAre) {
+  std::string ids;
+  for (int i = 0; i < 4000; ++i) ids += {static_cast<char>('a' + i % 26), 0, 0, 0};
+  write("corpus.bin", ids);
+  expect_failure({"train", "tiny.yaml", "data.path=corpus.bin", "--quiet"}, 1,
+                 {"corpus.bin: the token ids are 32 bits wide by all appearance", "Set data.token_bytes to 4"});
+  const nlohmann::json inspected = run_json({"data", "inspect", "corpus.bin", "--token-bytes", "4", "--json"});
+  EXPECT_EQ(inspected["splits"][""]["tokens"], 4000);
+  const Outcome outcome =
+      run({"train", "tiny.yaml", "data.path=corpus.bin", "data.token_bytes=4", "train.steps=2", "--quiet"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+}
+
+}  // namespace
+}  // namespace causeway
