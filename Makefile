@@ -11,7 +11,7 @@ PACKAGES := cmake ninja-build clang-19 lld-19 llvm-19-dev libclang-19-dev liblld
 SUDO := $(shell test "$$(id -u)" = 0 || echo sudo)
 APT_INSTALL := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $(PACKAGES)
 
-.PHONY: deps build test demo bundle clean
+.PHONY: deps build test mutation demo bundle clean
 
 # The package lists are refreshed only when the ones at hand cannot provide a package.
 deps:
@@ -29,6 +29,12 @@ build: deps
 test: build
 	cmake --build $(BUILD) --parallel $(JOBS)
 	ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS)
+
+# Plants every fault of tests/mutation/planted_fault_list.cpp and says which test catches it; first, that these tests
+# pass without one.
+mutation: build
+	cmake --build $(BUILD) --parallel $(JOBS) --target mutation_tests
+	$(BUILD)/tests/mutation_tests
 
 demo: build
 	bash tools/demo.sh
