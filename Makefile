@@ -14,7 +14,7 @@ APT_INSTALL := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -q 
 FUZZ_BUILD := build-fuzz
 FUZZ_SECONDS := 60
 
-.PHONY: deps build test fuzz demo bundle clean
+.PHONY: deps build test fuzz mutation demo bundle clean
 
 # The package lists are refreshed only when the ones at hand cannot provide a package.
 deps:
@@ -39,6 +39,12 @@ fuzz: deps
 	  -DCAUSEWAY_FUZZ=ON -DCAUSEWAY_TESTS=OFF
 	cmake --build $(FUZZ_BUILD) --parallel $(JOBS) --target causeway_fuzz
 	bash tools/fuzz.sh $(FUZZ_BUILD)/causeway_fuzz $(FUZZ_SECONDS)
+
+# Plants every fault of tests/mutation/planted_fault_list.cpp and says which test catches it; first, that these tests
+# pass without one.
+mutation: build
+	cmake --build $(BUILD) --parallel $(JOBS) --target mutation_tests
+	$(BUILD)/tests/mutation_tests
 
 demo: build
 	bash tools/demo.sh

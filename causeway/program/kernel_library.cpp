@@ -6,8 +6,11 @@
 
 namespace causeway {
 
-std::vector<std::shared_ptr<DeviceModule>> KernelLibrary::load(const std::vector<std::string>& sources) {
+std::vector<std::shared_ptr<DeviceModule>> KernelLibrary::load(const std::vector<std::string>& given) {
   const std::lock_guard lock(mutex_);
+  std::vector<std::string> sources = given;
+  if (rewrite_)
+    for (std::string& source : sources) source = rewrite_(source);
   std::vector<std::string> missing;
   for (const std::string& source : sources) {
     if (!modules_.contains(source) && std::find(missing.begin(), missing.end(), source) == missing.end())

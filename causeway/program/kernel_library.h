@@ -1,6 +1,7 @@
 // Kernels of one device: compiled through the cache, loaded once, shared by all programs that use them.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,7 +15,11 @@ namespace causeway {
 
 class KernelLibrary {
  public:
-  KernelLibrary(Device& device, std::shared_ptr<KernelCache> cache) : device_(device), cache_(std::move(cache)) {}
+  // What is made of a kernel's text before it is compiled: tests plant faults with it.
+  using Rewrite = std::function<std::string(const std::string& source)>;
+
+  KernelLibrary(Device& device, std::shared_ptr<KernelCache> cache, Rewrite rewrite = {})
+      : device_(device), cache_(std::move(cache)), rewrite_(std::move(rewrite)) {}
 
   // Modules in the order of `sources`: compiled where they are not cached, and loaded, in parallel. Thread-safe.
   std::vector<std::shared_ptr<DeviceModule>> load(const std::vector<std::string>& sources);
@@ -30,8 +35,9 @@ class KernelLibrary {
  private:
   Device& device_;
   std::shared_ptr<KernelCache> cache_;
+  Rewrite rewrite_;
   std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<DeviceModule>> modules_;  // by source
+  std::map<std::string, std::shared_ptr<DeviceModule>> modules_;  // by source as it is compiled
 };
 
 }  // namespace causeway

@@ -94,7 +94,7 @@ TEST(Compiler, SumMatchesDoublePrecision) {
   for (size_t task = 0; task < 3; ++task) {
     double expected = 0;
     for (size_t i = 0; i < 1001; ++i) expected += x[task * 1001 + i];
-    EXPECT_NEAR(sums[task], expected, 1e-4);
+    EXPECT_NEAR(sums[task], expected, 2e-6 * std::abs(expected));
   }
 }
 

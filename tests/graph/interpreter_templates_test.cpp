@@ -8,7 +8,6 @@
 #include <limits>
 
 #include "causeway/base/error.h"
-#include "causeway/graph/compare.h"
 #include "causeway/graph/interpreter.h"
 #include "causeway/graph/parser.h"
 

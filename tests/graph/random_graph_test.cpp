@@ -6,9 +6,9 @@
 #include <cmath>
 #include <set>
 
-#include "causeway/graph/compare.h"
 #include "causeway/graph/interpreter.h"
 #include "causeway/graph/printer.h"
+#include "tests/comparison/bounds.h"
 
 namespace causeway {
 namespace {
@@ -35,11 +35,11 @@ TEST(RandomGraph, RoundedValuesStayWithinTheStatedTolerance) {
     const std::vector<HostTensor> rounded = interpret(random.graph, random.inputs, random.bindings, Rounding::kRounded);
     for (size_t i = 0; i < exact.size(); ++i) {
       for (const double value : exact[i].values) ASSERT_LE(std::abs(value), 0x1p31) << "seed " << seed;
-      const Comparison comparison = compare(rounded[i], exact[i], {.absolute = random.tolerances[i]});
+      const Comparison comparison = compare(rounded[i], exact[i], bounds::derived(random.tolerances[i]));
       ASSERT_TRUE(comparison.equal) << "seed " << seed << " output " << i << ": " << comparison.text << "\n"
                                     << print_graph(random.graph);
       ++outputs;
-      if (random.tolerances[i] < 1e-3) ++tight;
+      if (random.tolerances[i] < 1e-3 * comparison.reference_rms) ++tight;
     }
   }
   EXPECT_GT(tight, outputs / 3);

@@ -19,9 +19,9 @@
 #include "causeway/device/emulator/emulator_device.h"
 #include "causeway/device/offline/offline_device.h"
 #include "causeway/device/open_device.h"
-#include "causeway/graph/compare.h"
 #include "causeway/graph/interpreter.h"
 #include "causeway/graph/parser.h"
+#include "tests/comparison/bounds.h"
 #include "tests/program/program_runner.h"
 
 namespace causeway {
@@ -54,14 +54,15 @@ class GpuMatmul : public testing::TestWithParam<std::string> {
     return runner.run(program, inputs, bindings_);
   }
 
-  void expect_reference(const std::string& text, double tolerance) {
+  void expect_reference(const std::string& text) {
     const Graph graph = parse_graph(text);
     const std::vector<HostTensor> inputs = random_inputs(graph);
     const std::vector<HostTensor> reference = interpret(graph, inputs, bindings_, Rounding::kRounded);
     const std::vector<HostTensor> actual = run(device(), graph, inputs);
+    const Bound bound = bounds::of_graph(graph, bindings_);
     ASSERT_EQ(actual.size(), reference.size());
     for (size_t i = 0; i < actual.size(); ++i) {
-      const Comparison comparison = compare(actual[i], reference[i], {tolerance, tolerance, 2});
+      const Comparison comparison = compare(actual[i], reference[i], bound);
       EXPECT_TRUE(comparison.equal) << "result " << i << ": " << comparison.text << "\n" << text << source_;
     }
   }
@@ -97,7 +98,7 @@ TEST_P(GpuMatmul, EveryOrientationAndType) {
   for (const char* dtype : {"bf16", "f16", "f32", "f8e4m3", "f8e5m2"}) {
     for (const bool transpose_a : {false, true})
       for (const bool transpose_b : {false, true})
-        expect_reference(dot(dtype, "", 72, 88, 40, transpose_a, transpose_b, "f32") + "return %2\n", 1e-5);
+        expect_reference(dot(dtype, "", 72, 88, 40, transpose_a, transpose_b, "f32") + "return %2\n");
   }
 }
 
@@ -107,12 +108,12 @@ TEST_P(GpuMatmul, EightBitOperandsAreMultipliedAsTheyAre) {
   for (const char* a : {"f8e4m3", "f8e5m2"}) {
     for (const char* b : {"f8e4m3", "f8e5m2"}) {
       for (const auto& [m, n, k] : {std::array{72, 88, 48}, std::array{130, 200, 1200}}) {
-        expect_reference(fmt::format("%0 = input \"a\" : {}[{}, {}]\n%1 = input \"b\" : {}[{}, {}]\n"
-                                     "%2 = input \"scale\" : f32[]\n"
-                                     "%3 = dot(%0, %1) {{transpose_b}} : f32[{}, {}]\n"
-                                     "%4 = broadcast(%2) : f32[{}, {}]\n%5 = mul(%3, %4) : f32[{}, {}]\nreturn %5\n",
-                                     a, m, k, b, n, k, m, n, m, n, m, n),
-                         std::getenv("CAUSEWAY_TEST_DEVICE") != nullptr ? 1e-2 : 2e-4);  // sums of 14 bits
+        expect_reference(
+            fmt::format("%0 = input \"a\" : {}[{}, {}]\n%1 = input \"b\" : {}[{}, {}]\n"
+                        "%2 = input \"scale\" : f32[]\n"
+                        "%3 = dot(%0, %1) {{transpose_b}} : f32[{}, {}]\n"
+                        "%4 = broadcast(%2) : f32[{}, {}]\n%5 = mul(%3, %4) : f32[{}, {}]\nreturn %5\n",
+                        a, m, k, b, n, k, m, n, m, n, m, n));
         EXPECT_EQ(kinds_, "dot ");
         EXPECT_EQ(source_.find("F8Pair<") != std::string::npos, has_instructions) << source_;
       }
@@ -145,7 +146,7 @@ TEST_P(GpuMatmul, Tf32RoundsOperandsAndNothingElse) {
           for (HostTensor& input : inputs)
             for (double& value : input.values) value = rounded_to_tf32(value);
         const HostTensor reference = interpret(graph, inputs)[0];
-        const Comparison comparison = compare(actual[0], reference, {1e-5, 1e-5, 2});
+        const Comparison comparison = compare(actual[0], reference, bounds::of_graph(graph, bindings_));
         EXPECT_TRUE(comparison.equal) << comparison.text << "\n" << flags << source_;
       }
 }
@@ -202,20 +203,20 @@ TEST_P(GpuMatmul, SizesThatNoTileDivides) {
   for (const char* dtype : {"bf16", "f32"})
     for (const bool transpose_a : {false, true})
       for (const bool transpose_b : {false, true})
-        expect_reference(dot(dtype, "", 67, 131, 45, transpose_a, transpose_b, "bf16") + "return %2\n", 1e-5);
+        expect_reference(dot(dtype, "", 67, 131, 45, transpose_a, transpose_b, "bf16") + "return %2\n");
 }
 
 TEST_P(GpuMatmul, ThinSides) {
   for (const char* dtype : {"bf16", "f32"}) {
     for (const auto& [m, n] : {std::pair(1, 136), std::pair(136, 1), std::pair(9, 72), std::pair(72, 16)})
       for (const bool transpose : {false, true})
-        expect_reference(dot(dtype, "", m, n, 80, transpose, !transpose, "f32") + "return %2\n", 1e-5);
+        expect_reference(dot(dtype, "", m, n, 80, transpose, !transpose, "f32") + "return %2\n");
   }
 }
 
 TEST_P(GpuMatmul, Batches) {
-  expect_reference(dot("bf16", "3, ", 21, 30, 17, false, false, "f32") + "return %2\n", 1e-5);
-  expect_reference(dot("f32", "2, 3, ", 40, 24, 16, true, true, "f32") + "return %2\n", 1e-5);
+  expect_reference(dot("bf16", "3, ", 21, 30, 17, false, false, "f32") + "return %2\n");
+  expect_reference(dot("f32", "2, 3, ", 40, 24, 16, true, true, "f32") + "return %2\n");
 }
 
 // Heads that lie between tokens and features are read where they are: no copy is made.
@@ -226,8 +227,7 @@ TEST_P(GpuMatmul, PermutedBatchesAreReadInPlace) {
 %3 = permute(%1) {axes=[0, 2, 1, 3]} : bf16[2, 3, 32, 16]
 %4 = dot(%2, %3) {transpose_b} : f32[2, 3, 24, 32]
 return %4
-)",
-                   1e-5);
+)");
   EXPECT_EQ(kinds_, "dot ");
 }
 
@@ -237,8 +237,7 @@ TEST_P(GpuMatmul, SlicesAreReadInPlace) {
 %2 = slice(%0) {start=[8, 32], limit=[40, 64], strides=[1, 1]} : bf16[32, 32]
 %3 = dot(%2, %1) : f32[32, 56]
 return %3
-)",
-                   1e-5);
+)");
   EXPECT_EQ(kinds_, "dot ");
 }
 
@@ -249,8 +248,7 @@ TEST_P(GpuMatmul, ComputedOperandsAreStoredBeforehand) {
 %3 = cast(%2) : bf16[40, 32]
 %4 = dot(%3, %1) : f32[40, 56]
 return %4
-)",
-                   1e-4);
+)");
   EXPECT_EQ(kinds_, "loop dot ");
 }
 
@@ -261,8 +259,7 @@ TEST_P(GpuMatmul, MergedAxesOfAPermutationAreStoredBeforehand) {
 %3 = reshape(%2) : bf16[48, 48]
 %4 = dot(%3, %1) : f32[48, 40]
 return %4
-)",
-                   1e-5);
+)");
   EXPECT_EQ(kinds_, "loop dot ");
 }
 
@@ -281,8 +278,7 @@ TEST_P(GpuMatmul, BiasActivationResidualAndTwoResults) {
 %10 = cast(%6) : bf16[70, {0}]
 return %9, %10
 )",
-                                 n),
-                     1e-4);
+                                 n));
   EXPECT_EQ(kinds_, "dot ");
 }
 
@@ -291,8 +287,7 @@ TEST_P(GpuMatmul, LongSumsAreSplitAndFollowedByTheirEpilogue) {
     expect_reference(dot(dtype, "", 40, 56, 2072, true, false, "f32") + R"(%3 = input "before" : f32[40, 56]
 %4 = add(%2, %3) : f32[40, 56]
 return %4
-)",
-                     1e-4);
+)");
     EXPECT_EQ(kinds_, "dot ");
     EXPECT_NE(source_.find("kernel_combine"), std::string::npos) << source_;
   }
@@ -301,11 +296,11 @@ return %4
 TEST_P(GpuMatmul, SeveralTilesInEveryOrientation) {
   for (const bool transpose_a : {false, true})
     for (const bool transpose_b : {false, true})
-      expect_reference(dot("bf16", "", 200, 328, 136, transpose_a, transpose_b, "f32") + "return %2\n", 1e-4);
+      expect_reference(dot("bf16", "", 200, 328, 136, transpose_a, transpose_b, "f32") + "return %2\n");
 }
 
 TEST_P(GpuMatmul, ACostlyActivationIsAKernelOfItsOwn) {
-  expect_reference(dot("bf16", "", 64, 80, 64, false, true, "f32") + "%3 = tanh(%2) : f32[64, 80]\nreturn %3\n", 1e-4);
+  expect_reference(dot("bf16", "", 64, 80, 64, false, true, "f32") + "%3 = tanh(%2) : f32[64, 80]\nreturn %3\n");
   EXPECT_EQ(kinds_, "dot loop ");
 }
 
@@ -319,8 +314,7 @@ TEST_P(GpuMatmul, SymbolicSizes) {
 %4 = dot(%2, %2) {transpose_a} : f32[24, 24]
 %5 = dot(%2, %2) {transpose_b} : f32[B*T, B*T]
 return %3, %4, %5
-)",
-                   1e-4);
+)");
 }
 
 TEST_P(GpuMatmul, NothingToSum) {
@@ -329,8 +323,7 @@ TEST_P(GpuMatmul, NothingToSum) {
 %1 = input "y" : bf16[T, 16]
 %2 = dot(%0, %1) {transpose_a} : f32[24, 16]
 return %2
-)",
-                   0);
+)");
 }
 
 TEST_P(GpuMatmul, NoRacesAndNoAccessOutsideOfMemory) {

@@ -18,6 +18,7 @@
 #include "causeway/device/open_device.h"
 #include "causeway/kernels/gpu/matmul_layout.h"
 #include "causeway/kernels/types.h"
+#include "tests/mutation/planted_faults.h"
 
 namespace causeway {
 namespace {
@@ -141,7 +142,7 @@ void expect_product(const Case& c) {
   void* const buffers[] = {a_buffer.data(), b_buffer.data(), residual_buffer.data(), result_buffer.data(),
                            workspace.data()};
   const int64_t sizes[] = {c.batch, c.m, c.n / c.lanes, c.k};
-  const auto module = device().load(compile_module(kernel_text(c), device().target()));
+  const auto module = device().load(compile_module(with_planted_fault(kernel_text(c)), device().target()));
   DeviceLaunch launch;
   launch.kernel = module->kernel("kernel_run");
   launch.buffers = buffers;
@@ -233,7 +234,8 @@ TEST(HopperMatmul, SplitsOfKAreAddedInOrder) {
 
 // A C75xx note means that the assembler lets matrix instructions run one after the other, or ignores setmaxnreg.
 TEST(HopperMatmul, AssemblesWithoutSpillsOrNotes) {
-  if (find_ptxas().empty()) GTEST_SKIP() << "ptxas of the CUDA toolkit is not installed: what it makes of the kernels is not tested.";
+  if (find_ptxas().empty())
+    GTEST_SKIP() << "ptxas of the CUDA toolkit is not installed: what it makes of the kernels is not tested.";
   for (const bool a_along_k : {true, false}) {
     for (const HopperMatmulTile tile : {HopperMatmulTile{128, 256, 4, 2, 132}, HopperMatmulTile{64, 256, 4, 1, 132}}) {
       const Case c{.a_along_k = a_along_k, .b_along_k = !a_along_k, .tile = tile};

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "causeway/graph/compare.h"
 #include "causeway/graph/interpreter.h"
 #include "causeway/model/language_model.h"
 #include "causeway/tensor/ops.h"
 #include "causeway/tensor/step.h"
 #include "causeway/tensor/trace.h"
+#include "tests/comparison/bounds.h"
 
 namespace causeway {
 

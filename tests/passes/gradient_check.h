@@ -11,6 +11,7 @@
 #include "causeway/graph/interpreter.h"
 #include "causeway/passes/builder.h"
 #include "causeway/passes/gradient.h"
+#include "tests/comparison/bounds.h"
 
 namespace causeway {
 
@@ -66,6 +67,7 @@ inline void expect_gradients(const GraphFunction& function, const std::vector<Ch
   for (size_t k = 0; k < wrt.size(); ++k) {
     ASSERT_EQ(graph.type(graph.outputs[k]), inputs[positions[k]].type);
     std::vector<double>& element = values[positions[k]].values;
+    std::vector<double> differences;
     for (size_t e = 0; e < element.size(); ++e) {
       const double center = element[e], step = 1e-5;
       element[e] = center + step;
@@ -73,10 +75,11 @@ inline void expect_gradients(const GraphFunction& function, const std::vector<Ch
       element[e] = center - step;
       const double below = objective(values);
       element[e] = center;
-      const double expected = (above - below) / (2 * step);
-      EXPECT_NEAR(gradients[k].values[e], expected, tolerance * std::max(1.0, std::fabs(expected)))
-          << "input " << positions[k] << ", element " << e << " at " << center;
+      differences.push_back((above - below) / (2 * step));
     }
+    const HostTensor expected = make_host_tensor(gradients[k].dtype, gradients[k].shape, std::move(differences));
+    const Comparison comparison = compare(gradients[k], expected, bounds::of_differences(gradients[k], tolerance));
+    EXPECT_TRUE(comparison.equal) << "input " << positions[k] << ": " << comparison.text;
   }
 }
 

@@ -45,11 +45,8 @@ TEST(MixedPrecision, ChangesOnlyTheRounding) {
   for (const DType residual : {DType::kF32, DType::kBF16}) {
     const Graph graph = mixed_precision(model.graph, {DType::kBF16, residual});
     graph.verify("mixed_precision");
-    expect_same_values(model.graph, graph, model.inputs, {}, {1e-12, 1e-9, 0});
-    const double exact = interpret(model.graph, model.inputs)[0].values[0];
-    const double rounded = interpret(graph, model.inputs, {}, Rounding::kRounded)[0].values[0];
-    EXPECT_NE(rounded, exact);
-    EXPECT_NEAR(rounded, exact, 0.02 * exact);
+    expect_same_values(model.graph, graph, model.inputs, {}, bounds::kInterpreted);
+    expect_rounded_values(model, graph, 3e-4, 0.03);
   }
 }
 

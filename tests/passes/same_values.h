@@ -6,20 +6,20 @@
 #include <functional>
 
 #include "causeway/base/error.h"
-#include "causeway/graph/compare.h"
 #include "causeway/graph/interpreter.h"
 #include "causeway/graph/printer.h"
 #include "causeway/graph/random_graph.h"
+#include "tests/comparison/bounds.h"
 
 namespace causeway {
 
 inline void expect_same_values(const Graph& before, const Graph& after, const std::vector<HostTensor>& inputs,
-                               const SymbolBindings& bindings, const Tolerance& tolerance) {
+                               const SymbolBindings& bindings, const Bound& bound) {
   const std::vector<HostTensor> expected = interpret(before, inputs, bindings);
   const std::vector<HostTensor> actual = interpret(after, inputs, bindings);
   ASSERT_EQ(actual.size(), expected.size());
   for (size_t i = 0; i < expected.size(); ++i) {
-    const Comparison comparison = compare(actual[i], expected[i], tolerance);
+    const Comparison comparison = compare(actual[i], expected[i], bound);
     EXPECT_TRUE(comparison.equal) << "result " << i << ": " << comparison.text;
   }
 }
@@ -39,9 +39,7 @@ inline void expect_same_values_on_random_graphs(const std::function<Graph(const 
     const std::vector<HostTensor> actual = interpret(after, random.inputs, random.bindings);
     ASSERT_EQ(actual.size(), expected.size());
     for (size_t i = 0; i < expected.size(); ++i) {
-      Tolerance tolerance;
-      tolerance.absolute = random.tolerances[i] * 1.01;
-      const Comparison comparison = compare(actual[i], expected[i], tolerance);
+      const Comparison comparison = compare(actual[i], expected[i], bounds::derived(random.tolerances[i] * 1.01));
       EXPECT_TRUE(comparison.equal) << "result " << i << ": " << comparison.text << "\n" << print_graph(random.graph);
     }
     if (testing::Test::HasFailure()) return;

@@ -2,10 +2,14 @@
 // attention and a gated MLP, linear cross-entropy, gradients, and an AdamW-like update of every parameter.
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <cmath>
 #include <numbers>
 
 #include "causeway/base/error.h"
 #include "causeway/graph/host_tensor.h"
+#include "causeway/graph/interpreter.h"
 #include "causeway/passes/gradient.h"
 #include "tests/passes/attention_specs.h"
 
@@ -134,6 +138,29 @@ class SmallModelBuilder {
   int64_t layers_, width_, length_, vocabulary_;
   std::vector<Parameter> parameters_;
 };
+
+// The loss of a graph made for narrow types from the model's, each result rounded, and how far every parameter's first
+// moment moved, which is its gradient: the error's rms over that of what it moved by.
+inline void expect_rounded_values(const SmallModel& model, const Graph& narrow, double loss_share,
+                                  double gradient_rms) {
+  const std::vector<HostTensor> exact = interpret(model.graph, model.inputs);
+  const std::vector<HostTensor> rounded = interpret(narrow, model.inputs, {}, Rounding::kRounded);
+  const double loss = exact[0].values[0];
+  EXPECT_NE(rounded[0].values[0], loss);
+  EXPECT_NEAR(rounded[0].values[0], loss, loss_share * loss);
+  // Assignments: a parameter, its first and its second moment, in turn; inputs likewise.
+  for (size_t i = 0; i < model.parameters; ++i) {
+    const HostTensor& before = model.inputs[model.first_parameter + 3 * i + 1];
+    const HostTensor &expected = exact[1 + 3 * i + 1], &actual = rounded[1 + 3 * i + 1];
+    double error = 0, moved = 0;
+    for (size_t e = 0; e < before.values.size(); ++e) {
+      error += std::pow(actual.values[e] - expected.values[e], 2);
+      moved += std::pow(expected.values[e] - 0.9 * before.values[e], 2);
+    }
+    EXPECT_GT(moved, 0) << "parameter " << i;
+    EXPECT_LE(std::sqrt(error), gradient_rms * std::sqrt(moved)) << "gradient of parameter " << i;
+  }
+}
 
 inline SmallModel small_model(int64_t layers = 2, int64_t width = 8, int64_t length = 6, int64_t vocabulary = 11) {
   return SmallModelBuilder(layers, width, length, vocabulary).build();

@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "causeway/graph/compare.h"
 #include "causeway/graph/interpreter.h"
 #include "causeway/graph/parser.h"
+#include "tests/comparison/bounds.h"
 #include "tests/program/program_runner.h"
 
 namespace causeway {
@@ -13,7 +13,7 @@ namespace {
 class Kernels : public testing::Test {
  protected:
   // Runs the graph on random inputs and compares; integer inputs are drawn from [0, 4).
-  void expect_reference(const std::string& text, double relative = 1e-5, double absolute = 1e-5) {
+  void expect_reference(const std::string& text) {
     const Graph graph = parse_graph(text);
     std::vector<HostTensor> inputs;
     uint64_t seed = 1;
@@ -32,7 +32,7 @@ class Kernels : public testing::Test {
     const std::vector<HostTensor> actual = runner_.run(program, inputs, bindings_);
     ASSERT_EQ(actual.size(), reference.size());
     for (size_t i = 0; i < actual.size(); ++i) {
-      const Comparison comparison = compare(actual[i], reference[i], {absolute, relative, 2});
+      const Comparison comparison = compare(actual[i], reference[i], bounds::of_graph(graph, bindings_));
       EXPECT_TRUE(comparison.equal) << "result " << i << ": " << comparison.text << "\n" << program.sources()[0];
     }
   }
@@ -166,8 +166,7 @@ TEST_F(Kernels, DotInEveryOrientation) {
     const std::string a = std::string(flags).find("_a") != std::string::npos ? "[3, 17, 21]" : "[3, 21, 17]";
     const std::string b = std::string(flags).find("_b") != std::string::npos ? "[3, 30, 17]" : "[3, 17, 30]";
     expect_reference("%0 = input \"a\" : bf16" + a + "\n%1 = input \"b\" : bf16" + b + "\n%2 = dot(%0, %1)" + flags +
-                         " : f32[3, 21, 30]\nreturn %2\n",
-                     1e-3, 1e-3);
+                     " : f32[3, 21, 30]\nreturn %2\n");
   }
 }
 

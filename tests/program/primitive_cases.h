@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "causeway/base/error.h"
-#include "causeway/graph/compare.h"
 #include "causeway/graph/interpreter.h"
 #include "causeway/graph/printer.h"
+#include "tests/comparison/bounds.h"
 #include "tests/program/program_runner.h"
 
 namespace causeway {
@@ -16,7 +16,7 @@ namespace causeway {
 struct PrimitiveCase {
   Graph graph;
   std::vector<HostTensor> inputs;
-  Tolerance tolerance;
+  Bound bound;
 };
 
 inline void expect_reference(ProgramRunner& runner, const PrimitiveCase& primitive) {
@@ -24,7 +24,7 @@ inline void expect_reference(ProgramRunner& runner, const PrimitiveCase& primiti
   const std::vector<HostTensor> actual = runner.run(primitive.graph, primitive.inputs);
   ASSERT_EQ(actual.size(), reference.size());
   for (size_t i = 0; i < actual.size(); ++i) {
-    const Comparison comparison = compare(actual[i], reference[i], primitive.tolerance);
+    const Comparison comparison = compare(actual[i], reference[i], primitive.bound);
     EXPECT_TRUE(comparison.equal) << "result " << i << ": " << comparison.text << "\n" << print_graph(primitive.graph);
   }
 }
@@ -63,7 +63,7 @@ inline std::vector<PrimitiveCase> elementwise_cases(Op op) {
         continue;  // not a dtype of this op
       }
       const bool exact = !is_float(dtype) || op == Op::kSelect || op == Op::kNeg || op == Op::kAbs;
-      primitive.tolerance = exact ? Tolerance{} : Tolerance{1e-7, 1e-6, 2};
+      primitive.bound = exact ? bounds::kExact : bounds::elementwise(dtype);
       cases.push_back(std::move(primitive));
     }
   }
@@ -124,7 +124,7 @@ inline std::vector<PrimitiveCase> reduction_cases(const std::vector<int64_t>& si
       }
       primitive.inputs = {is_float(dtype) ? random_host_tensor(dtype, sizes, 9)
                                           : random_host_tensor(dtype, sizes, 9, 0, 3)};
-      if (is_float(dtype) && op == Op::kReduceSum) primitive.tolerance = {2e-5, 1e-5, 2};
+      if (is_float(dtype) && op == Op::kReduceSum) primitive.bound = bounds::sum(element_count(sizes));
       cases.push_back(std::move(primitive));
     }
   }

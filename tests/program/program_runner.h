@@ -8,6 +8,7 @@
 #include "causeway/device/cpu/cpu_device.h"
 #include "causeway/graph/host_tensor.h"
 #include "causeway/program/program.h"
+#include "tests/mutation/planted_faults.h"
 
 namespace causeway {
 
@@ -65,7 +66,13 @@ class ProgramRunner {
   }
 
   std::shared_ptr<Device> device_;
-  KernelLibrary library_{*device_, std::make_shared<KernelCache>()};
+  // Kernels with a planted fault are kept nowhere.
+  static std::shared_ptr<KernelCache> cache() {
+    return a_fault_is_planted() ? std::make_shared<KernelCache>(std::filesystem::path())
+                                : std::make_shared<KernelCache>();
+  }
+
+  KernelLibrary library_{*device_, cache(), with_planted_fault};
   Arena arena_{*device_};
 };
 

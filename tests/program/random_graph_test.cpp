@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include "causeway/graph/compare.h"
 #include "causeway/graph/interpreter.h"
 #include "causeway/graph/printer.h"
 #include "causeway/passes/pipeline.h"
+#include "tests/comparison/bounds.h"
 #include "tests/program/program_runner.h"
 
 namespace causeway {
@@ -22,7 +22,7 @@ void expect_reference_values(ProgramRunner& runner, const RandomGraph& random, c
   }
   ASSERT_EQ(actual.size(), reference.size());
   for (size_t i = 0; i < actual.size(); ++i) {
-    const Comparison comparison = compare(actual[i], reference[i], {random.tolerances[i], 0, 0});
+    const Comparison comparison = compare(actual[i], reference[i], bounds::derived(random.tolerances[i]));
     ASSERT_TRUE(comparison.equal) << "seed " << seed << ", result " << i << ": " << comparison.text << "\n"
                                   << print_graph(graph);
   }

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -18,6 +19,7 @@
 #include "causeway/tensor/ops.h"
 #include "causeway/tensor/step.h"
 #include "causeway/tensor/trace.h"
+#include "tests/comparison/bounds.h"
 
 namespace causeway {
 
@@ -40,19 +42,16 @@ inline Tensor vector_of(std::vector<double> values, DType dtype = DType::kF32) {
 }
 inline std::vector<int64_t> sizes_of(const Tensor& tensor) { return evaluate(tensor.shape(), {}); }
 
-inline void expect_close(const std::vector<double>& actual, const std::vector<double>& expected, double tolerance,
+// `rms`: as Bound's. Zeros alone are expected exactly.
+inline void expect_close(const std::vector<double>& actual, const std::vector<double>& expected, double rms,
                          const std::string& what) {
-  ASSERT_EQ(actual.size(), expected.size()) << what;
-  for (size_t i = 0; i < actual.size(); ++i) {
-    if (std::isnan(expected[i])) {
-      EXPECT_TRUE(std::isnan(actual[i])) << what << ", element " << i << ": " << actual[i];
-    } else if (std::isinf(expected[i])) {
-      EXPECT_EQ(actual[i], expected[i]) << what << ", element " << i;
-    } else {
-      EXPECT_NEAR(actual[i], expected[i], tolerance * std::max(1.0, std::fabs(expected[i])))
-          << what << ", element " << i;
-    }
-  }
+  const bool zeros = std::all_of(expected.begin(), expected.end(), [](double value) { return value == 0; });
+  const auto tensor = [](const std::vector<double>& values) {
+    return make_host_tensor(DType::kF32, {static_cast<int64_t>(values.size())}, values);
+  };
+  const Comparison comparison =
+      compare(tensor(actual), tensor(expected), zeros || rms == 0 ? bounds::kExact : bounds::of_rms(rms, 0));
+  EXPECT_TRUE(comparison.equal) << what << ": " << comparison.text;
 }
 
 // The values of a tensor that is computed on the CPU now.
@@ -124,6 +123,7 @@ inline void expect_op_gradients(const OpFunction& function, const std::vector<Ho
   };
   for (size_t k = 0; k < positions.size(); ++k) {
     std::vector<double>& element = values[positions[k]].values;
+    std::vector<double> differences;
     for (size_t e = 0; e < element.size(); ++e) {
       const double center = element[e], step = 1e-5;
       element[e] = center + step;
@@ -131,16 +131,17 @@ inline void expect_op_gradients(const OpFunction& function, const std::vector<Ho
       element[e] = center - step;
       const double below = objective();
       element[e] = center;
-      const double expected = (above - below) / (2 * step);
-      EXPECT_NEAR(gradients[k].values[e], expected, tolerance * std::max(1.0, std::fabs(expected)))
-          << "gradient of argument " << positions[k] << ", element " << e << " at " << center;
+      differences.push_back((above - below) / (2 * step));
     }
+    const HostTensor expected = make_host_tensor(gradients[k].dtype, gradients[k].shape, std::move(differences));
+    const Comparison comparison = compare(gradients[k], expected, bounds::of_differences(gradients[k], tolerance));
+    EXPECT_TRUE(comparison.equal) << "gradient of argument " << positions[k] << ": " << comparison.text;
   }
 }
 
 struct CheckOptions {
   double exact_tolerance = 1e-10;  // of the interpreter
-  double tolerance = 2e-6;         // of the CPU; relative above 1, absolute below
+  double tolerance = 2e-6;         // of the CPU
   bool gradients = true;
 };
 

@@ -8,6 +8,7 @@
 #include "causeway/tensor/ops.h"
 #include "causeway/tensor/step.h"
 #include "causeway/tensor/user_kernel_op.h"
+#include "tests/tensor/op_check.h"
 
 namespace causeway {
 namespace {
@@ -50,10 +51,8 @@ TEST(UserKernel, ComputesAndDifferentiatesAsTheComposedOps) {
   const Tensor of_composed = gradients(sum(composed * weight), std::vector{x})[0];
   const std::vector<double> kernel_gradient = of_kernel.values(), composed_gradient = of_composed.values();
   const std::vector<double> values = by_kernel.values(), expected = composed.values();
-  for (size_t i = 0; i < values.size(); ++i) {
-    EXPECT_NEAR(values[i], expected[i], 1e-5);
-    EXPECT_NEAR(kernel_gradient[i], composed_gradient[i], 1e-5);
-  }
+  expect_close(values, expected, 1e-6, "values");
+  expect_close(kernel_gradient, composed_gradient, 2e-6, "gradient");
 }
 
 TEST(UserKernel, SharesMemoryWithinABlock) {

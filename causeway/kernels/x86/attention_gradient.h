@@ -174,6 +174,8 @@ class Backward {
       if constexpr (P::kHasScore) {
         score = p.score(b_, head_, t, first + j, x);
         slope *= p.score_gradient(b_, head_, t, first + j, x);
+        // A score of -inf takes no part, whatever its function's gradient is there.
+        slope = score == -kInfinity ? 0.0f : slope;
       }
       float exponent = score * kLog2E - log_sum;
       if constexpr (kMasked) {
