@@ -13,8 +13,10 @@
 #include "causeway/data/batch_loader.h"
 #include "causeway/data/sample_order.h"
 #include "causeway/data/token_dataset.h"
+#include "causeway/program/program.h"
 #include "causeway/tensor/runtime.h"
 #include "causeway/train/evaluation.h"
+#include "causeway/train/flops_utilization.h"
 #include "causeway/train/metrics_log.h"
 #include "causeway/train/progress_line.h"
 #include "causeway/train/run_checkpoint.h"
@@ -70,6 +72,7 @@ class Trainer {
     announce();
     SignalWatch signals;
     MetricsLog metrics(directory_ / "metrics.jsonl", position_.step);
+    metrics.write(position_.step, {{"mfu_basis", utilization_->basis(parameter_count(recipe_.model))}});
     std::optional<TensorboardLog> tensorboard;
     if (recipe_.log.tensorboard) tensorboard.emplace(directory_ / "tensorboard", position_.step);
     std::optional<ProgressLine> progress;
@@ -107,22 +110,26 @@ class Trainer {
 
       const bool last = position_.step == recipe_.train.steps;
       if (last || position_.step == first_step + 1 || is_due(position_.step, recipe_.log.interval)) {
+        const std::optional<double> mfu = utilization_->of(step_seconds);
         nlohmann::ordered_json record = {
             {"loss", figures.loss},
             {"grad_norm", figures.grad_norm},
             {"learning_rate", learning_rate},
             {"tokens_per_second", tokens_per_step / step_seconds},
             {"step_seconds", step_seconds},
+            {utilization_->key(), mfu ? nlohmann::ordered_json(*mfu) : nlohmann::ordered_json()},
             {"data_wait_seconds", waited},
             {"tokens", static_cast<double>(position_.data_cursor) * static_cast<double>(recipe_.data.sequence_length)},
             {"memory_bytes", peak_bytes()},
             {"skipped_steps", result.skipped_steps}};
         metrics.write(position_.step, record);
         if (tensorboard) {
-          const TensorboardLog::Scalar scalars[] = {{"train/loss", figures.loss},
-                                                    {"train/grad_norm", figures.grad_norm},
-                                                    {"train/learning_rate", learning_rate},
-                                                    {"train/tokens_per_second", tokens_per_step / step_seconds}};
+          std::vector<TensorboardLog::Scalar> scalars = {{"train/loss", figures.loss},
+                                                         {"train/grad_norm", figures.grad_norm},
+                                                         {"train/learning_rate", learning_rate},
+                                                         {"train/tokens_per_second", tokens_per_step / step_seconds}};
+          const std::string mfu_tag = "train/" + utilization_->key();
+          if (mfu) scalars.emplace_back(mfu_tag, *mfu);
           tensorboard->write_scalars(position_.step, scalars);
         }
       }
@@ -134,6 +141,8 @@ class Trainer {
         line.grad_norm = figures.grad_norm;
         line.learning_rate = learning_rate;
         line.tokens_per_second = tokens_per_step / seconds_per_step;
+        line.mfu = utilization_->of(seconds_per_step);
+        line.mfu_at_most = utilization_->at_most();
         line.memory_bytes = peak_bytes();
         line.data_wait = seconds_since(start) > 0 ? loader.data_wait_seconds() / seconds_since(start) : 0;
         if (timed_steps > 0)
@@ -258,6 +267,7 @@ class Trainer {
   void announce() {
     const StepCost cost = step_->cost();
     require_memory(cost);
+    utilization_.emplace(make_flops_utilization(*step_));
     if (options_.quiet) return;
     fmt::print(stderr, "{}: {} parameters, {} tokens of training text, {:.3g} GFLOP a step\n", recipe_.name,
                format_count(static_cast<double>(parameter_count(recipe_.model))),
@@ -267,6 +277,9 @@ class Trainer {
                format_bytes(static_cast<uint64_t>(cost.optimizer_bytes)),
                format_bytes(static_cast<uint64_t>(cost.arena_bytes)),
                format_bytes(static_cast<uint64_t>(cost.total_bytes())));
+    const double tokens_per_step = static_cast<double>(recipe_.train.batch_size * recipe_.data.sequence_length);
+    for (const std::string& line : utilization_->explanation(parameter_count(recipe_.model), tokens_per_step))
+      fmt::print(stderr, "{}\n", line);
     if (resume_from_)
       fmt::print(stderr, "resuming from {} at step {}\n", resume_from_->directory.string(), position_.step);
   }
@@ -333,6 +346,7 @@ class Trainer {
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<LanguageModel> model_;
   std::unique_ptr<TrainingStep> step_;
+  std::optional<FlopsUtilization> utilization_;
   std::unique_ptr<Evaluator> evaluator_;
   std::unique_ptr<TextGenerator> generator_;
   RunPosition position_;
