@@ -1,5 +1,5 @@
-# The installed package: `cmake --install build --prefix DIR` gives the program, the recipes, the headers, libcauseway.a
-# and causewayConfig.cmake. examples/ is a project that uses it.
+# The installed package: `cmake --install build --prefix DIR` gives the program, the recipes, the public headers,
+# libcauseway.a and causewayConfig.cmake. examples/ is a project that uses it.
 #
 # The archives that libcauseway.a needs (LLVM, clang, lld, yaml-cpp, ...) are the distribution's and are not copied: the
 # exported target names them by their absolute paths, so a project that uses the package needs the same packages
@@ -18,8 +18,14 @@ function(causeway_install_package library program)
   set(package_directory ${CMAKE_INSTALL_LIBDIR}/cmake/causeway)
   install(TARGETS ${library} EXPORT causewayTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(EXPORT causewayTargets NAMESPACE causeway:: DESTINATION ${package_directory})
-  install(DIRECTORY ${CMAKE_SOURCE_DIR}/causeway DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-    FILES_MATCHING PATTERN "*.h" PATTERN "*.def" PATTERN "cli" EXCLUDE)
+  # What is installed is what is promised.
+  set(list ${CMAKE_SOURCE_DIR}/cmake/public_headers.txt)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${list})
+  file(STRINGS ${list} headers REGEX "^causeway/")
+  foreach(header ${headers})
+    get_filename_component(folder ${header} DIRECTORY)
+    install(FILES ${CMAKE_SOURCE_DIR}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${folder} COMPONENT headers)
+  endforeach()
 
   configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/causewayConfig.cmake.in
     ${CMAKE_BINARY_DIR}/causewayConfig.cmake INSTALL_DESTINATION ${package_directory})
@@ -29,4 +35,5 @@ function(causeway_install_package library program)
 
   install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(DIRECTORY ${CMAKE_SOURCE_DIR}/recipes DESTINATION ${CMAKE_INSTALL_DATADIR}/causeway)
+  install(FILES ${CMAKE_SOURCE_DIR}/LICENSE ${CMAKE_SOURCE_DIR}/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 endfunction()

@@ -22,6 +22,7 @@ if [ -n "$others" ]; then
   exit 1
 fi
 [ ! -d recipes ] || cp -R recipes "$stage/recipes"
+cp LICENSE CHANGELOG.md "$stage"
 
 tar -C "$build/bundle" --sort=name --owner=0 --group=0 --numeric-owner -cf - "$name" | xz -9 -T0 > "$build/$name.tar.xz"
 echo "program:  $(stat -c %s "$stage/bin/causeway") bytes stripped"

@@ -10,6 +10,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/bench/choices.h"
+#include "causeway/program/program.h"
 #include "causeway/tensor/ops.h"
 #include "causeway/tensor/runtime.h"
 #include "causeway/tensor/step.h"

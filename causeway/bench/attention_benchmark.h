@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "causeway/bench/device_peaks.h"
+#include "causeway/device/device_peaks.h"
 #include "causeway/bench/inputs.h"
 #include "causeway/bench/result.h"
 #include "causeway/bench/timing.h"

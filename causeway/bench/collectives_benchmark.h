@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "causeway/bench/device_peaks.h"
+#include "causeway/device/device_peaks.h"
 #include "causeway/bench/result.h"
 #include "causeway/bench/timing.h"
 #include "causeway/mesh/communicator.h"

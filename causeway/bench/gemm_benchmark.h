@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "causeway/bench/device_peaks.h"
+#include "causeway/device/device_peaks.h"
 #include "causeway/bench/inputs.h"
 #include "causeway/bench/providers/matmul_provider.h"
 #include "causeway/bench/result.h"

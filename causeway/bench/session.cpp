@@ -11,6 +11,7 @@
 #include "causeway/base/text_table.h"
 #include "causeway/bench/environment.h"
 #include "causeway/bench/statistics.h"
+#include "causeway/bench/telemetry/processor_cache.h"
 #include "causeway/codegen/compiler.h"
 #include "causeway/device/gpu_device.h"
 #include "causeway/device/open_device.h"
@@ -26,13 +27,6 @@ std::shared_ptr<Device> open(const std::string& specification) {
   Runtime::use_device(specification);
   // The runtime outlives every session.
   return {std::shared_ptr<void>(), &Runtime::current().device()};
-}
-
-std::string product_of(Device& device) {
-  if (auto* gpu = dynamic_cast<GpuDevice*>(&device)) return gpu->info().product;
-  for (const DeviceDescription& description : describe_devices())
-    if (description.spec == "cpu" && !device.target().is_gpu()) return description.product;
-  return device.name();
 }
 
 constexpr size_t kWorkloadWidth = 43, kProviderWidth = 34;
@@ -56,7 +50,7 @@ std::string figure(double value) {
 BenchmarkSession::BenchmarkSession(const SessionOptions& options)
     : options_(options),
       device_(open(options.device)),
-      product_(product_of(*device_)),
+      product_(product_name(*device_)),
       peak_(find_device_peak(product_)),
       cache_bytes_(peak_      ? peak_->cache_bytes
                    : is_gpu() ? 0

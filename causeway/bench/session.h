@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "causeway/bench/clock_probe.h"
-#include "causeway/bench/device_peaks.h"
+#include "causeway/device/device_peaks.h"
 #include "causeway/bench/result.h"
 #include "causeway/bench/results/results_store.h"
 #include "causeway/bench/telemetry/telemetry.h"

@@ -226,7 +226,7 @@ std::optional<Measurement> run_train(Device& device, const TrainCase& train_case
 
   const auto tokens = static_cast<double>(batch * length);
   const FlopCount& counted = prepared->cost.flops;
-  const double density = counted.attention_pairs > 0 ? counted.attended_pairs / counted.attention_pairs : 1;
+  const double density = counted.density();
   const FlopConventions flops = flop_conventions(recipe.model, length, density);
   m.benchmark = "train";
   m.group = train_case.group;

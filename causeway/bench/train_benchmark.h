@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "causeway/bench/clock_probe.h"
-#include "causeway/bench/device_peaks.h"
+#include "causeway/device/device_peaks.h"
 #include "causeway/bench/result.h"
 #include "causeway/bench/telemetry/telemetry.h"
 #include "causeway/device/device.h"

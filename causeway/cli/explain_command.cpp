@@ -131,6 +131,8 @@ void run(const Options& options) {
                                    {"device_memory_bytes", nullptr},
                                    {"flops_per_token", cost.flops.total() / tokens},
                                    {"forward_flops_per_token", cost.flops.forward / tokens},
+                                   {"attention_density", cost.flops.density()},
+                                   {"attention_density_is_at_most", cost.flops.at_most},
                                    {"kernels", program.sources().size()},
                                    {"launches", reports.size()}};
     if (memory_limit > 0) json["device_memory_bytes"] = memory_limit;
@@ -146,7 +148,8 @@ void run(const Options& options) {
     return;
   }
   if (options.graph) output("graph as traced\n{}\n", print_graph(step.main_step().traced_graph(step.main_arguments())));
-  output("passes\n");
+  output("parameters: {} ({})\n\npasses\n", parameter_count(recipe.model),
+         format_count(static_cast<double>(parameter_count(recipe.model))));
   for (const PassRecord& record : trace.records) {
     output("  {:<32}{:>7} -> {:<7} nodes  {:>8.1f} ms{}\n", record.name, record.nodes_before, record.nodes_after,
            record.milliseconds, record.nodes_before == record.nodes_after ? "  (same number)" : "");
@@ -179,10 +182,10 @@ void run(const Options& options) {
   output("  largest buffers\n");
   for (const ProgramMemory::Item& item : memory.largest) output("  {:>16}  {}\n", item.bytes, item.name);
   output(
-      "\nFLOPs per token: {:.6g} (forward {:.6g}, backward {:.6g}; 2 per multiply-add of matrix products, attention\n"
-      "counted with the density of its mask: {:.4g} of all pairs)\n",
-      cost.flops.total() / tokens, cost.flops.forward / tokens, cost.flops.backward / tokens,
-      cost.flops.attention_pairs > 0 ? cost.flops.attended_pairs / cost.flops.attention_pairs : 1.0);
+      "\nFLOPs per token: {}{:.6g} (forward {:.6g}, backward {:.6g}; 2 per multiply-add of matrix products, attention\n"
+      "counted with the density of its mask: {})\n",
+      cost.flops.at_most ? "at most " : "", cost.flops.total() / tokens, cost.flops.forward / tokens,
+      cost.flops.backward / tokens, density_text(cost.flops));
 }
 
 }  // namespace

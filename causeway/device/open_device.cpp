@@ -158,6 +158,11 @@ std::shared_ptr<Device> open_device(const std::string& text, const DeviceLibrari
   return open_emulator(spec.detail);
 }
 
+std::string product_name(Device& device) {
+  if (auto* gpu = dynamic_cast<GpuDevice*>(&device)) return gpu->info().product;
+  return device.target().is_gpu() ? device.name() : host_processor_name();
+}
+
 Target parse_target(const std::string& text) {
   const Spec spec = split(text);
   if (spec.name == "cpu") return host_target();

@@ -31,6 +31,9 @@ std::shared_ptr<Device> open_device(const std::string& spec, const DeviceLibrari
 // "cpu". Throws Error(kInvalidArgument) for other names.
 Target parse_target(const std::string& spec);
 
+// What the maker calls it: "NVIDIA H200", a processor's model name; the device's own name for an emulator.
+std::string product_name(Device& device);
+
 struct DeviceDescription {
   std::string spec;          // what open_device() takes
   std::string product;       // "NVIDIA H200"; empty when there is none

@@ -1,6 +1,7 @@
 // GPT-2 (Radford et al., 2019). Linear weights are [in, out], as its checkpoints have them.
 #include "causeway/base/error.h"
 #include "causeway/model/families.h"
+#include "causeway/model/initial_values.h"
 #include "causeway/tensor/ops.h"
 
 namespace causeway {

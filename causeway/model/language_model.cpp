@@ -5,6 +5,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/model/families.h"
+#include "causeway/model/initial_values.h"
 #include "causeway/tensor/ops.h"
 #include "causeway/tensor/runtime.h"
 

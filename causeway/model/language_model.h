@@ -8,10 +8,11 @@
 #include <vector>
 
 #include "causeway/model/config.h"
-#include "causeway/model/initial_values.h"
 #include "causeway/tensor/tensor.h"
 
 namespace causeway {
+
+class InitialValues;
 
 struct Parameter {
   std::string name;  // as in Hugging Face's checkpoints, e.g. "model.layers.0.mlp.up_proj.weight"

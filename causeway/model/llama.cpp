@@ -2,6 +2,7 @@
 // Llama with a sliding window.
 #include "causeway/base/error.h"
 #include "causeway/model/families.h"
+#include "causeway/model/initial_values.h"
 #include "causeway/tensor/ops.h"
 
 namespace causeway {

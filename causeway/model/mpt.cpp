@@ -2,6 +2,7 @@
 // projection to queries, keys and values.
 #include "causeway/base/error.h"
 #include "causeway/model/families.h"
+#include "causeway/model/initial_values.h"
 #include "causeway/tensor/ops.h"
 
 namespace causeway {

@@ -6,36 +6,41 @@
 //   attention_gradient     10 pairs D: q.k again, dp, dv, dq, dk
 //   linear_cross_entropy   2 N C V for the logits (forward), 2 N C V each for dx and dW where used (backward)
 //
-// Attended pairs are counted by evaluating the mask itself: every pair up to a million, evenly spaced rows of queries
-// beyond that. The mask of a captured tensor (documents, say) depends on data; then `captured_mask_density` is assumed
-// and the result says so.
+// Attended pairs are counted from the mask itself (causeway/passes/attended_pairs.h). Where the mask reads captured
+// tensors (documents, say) data decides; then the FLOPs are those of the most pairs that it could let attend, and the
+// result says so. A stricter mask never counts more.
 //
 // Counted before recompute() these are the model's FLOPs; after it, what the hardware does (clones count as backward).
 #pragma once
+
+#include <map>
+#include <string>
 
 #include "causeway/graph/graph.h"
 
 namespace causeway {
 
-struct FlopOptions {
-  SymbolBindings bindings;             // of every symbol in the graph
-  double captured_mask_density = 1.0;  // attended fraction of all pairs where a mask depends on data
-};
-
 struct FlopCount {
-  double forward = 0;            // nodes that are not marked backward
-  double backward = 0;           // backward nodes, and the gradients of linear_cross_entropy
-  double attended_pairs = 0;     // of all forward attention nodes together
-  double attention_pairs = 0;    // the same without masks: density is attended_pairs / attention_pairs
-  bool density_assumed = false;  // some mask depends on data
+  double forward = 0;          // nodes that are not marked backward
+  double backward = 0;         // backward nodes, and the gradients of linear_cross_entropy
+  double attended_pairs = 0;   // of all forward attention nodes together
+  double attention_pairs = 0;  // the same without masks
+  bool at_most = false;        // some mask depends on data: FLOPs and attended pairs are an upper bound
+  bool sampled = false;        // some mask was counted in a sample of its rows
+  // What multiplies: "f32", "tf32", "bf16", "f16", "fp8". Adds up to total().
+  std::map<std::string, double> by_operand;
 
   double total() const { return forward + backward; }
+  // Attended share of all pairs; 1 without attention.
+  double density() const { return attention_pairs > 0 ? attended_pairs / attention_pairs : 1; }
+  // Of a step that is `times` this one.
+  FlopCount scaled(double times) const;
 };
 
-FlopCount count_flops(const Graph& graph, const FlopOptions& options);
+// "0.5005 of all pairs", "at most 0.5005 of all pairs (data decides)".
+std::string density_text(const FlopCount& count);
 
-// How many (batch, head, query, key) the mask lets attend, of batch * heads * queries * keys; negative when it depends
-// on captured tensors.
-double count_attended_pairs(const AttentionSpec& spec, int64_t batch, int64_t heads, int64_t queries, int64_t keys);
+// `bindings` of every symbol in the graph.
+FlopCount count_flops(const Graph& graph, const SymbolBindings& bindings = {});
 
 }  // namespace causeway

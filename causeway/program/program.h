@@ -13,6 +13,7 @@
 #include "causeway/program/arena.h"
 #include "causeway/program/fusion.h"
 #include "causeway/program/kernel_library.h"
+#include "causeway/program/non_finite_value.h"
 
 namespace causeway {
 
@@ -26,13 +27,6 @@ struct ProgramMemory {
     int64_t bytes = 0;
   };
   std::vector<Item> largest;  // of the arena, at most 10
-};
-
-// The first value that is not finite in a run, in execution order.
-struct NonFiniteValue {
-  std::string op;     // the op that produced it
-  std::string scope;  // the layer
-  std::string type;
 };
 
 class Program {

@@ -4,6 +4,9 @@
 #include "causeway/device/cpu/cpu_device.h"
 #include "causeway/device/open_device.h"
 #include "causeway/graph/printer.h"
+#include "causeway/program/arena.h"
+#include "causeway/program/kernel_library.h"
+#include "causeway/program/program.h"
 
 namespace causeway {
 namespace {
@@ -24,7 +27,11 @@ std::string options_text(const PipelineOptions& options) {
 }  // namespace
 
 Runtime::Runtime(std::shared_ptr<Device> device, std::shared_ptr<KernelCache> cache)
-    : device_(std::move(device)), library_(*device_, std::move(cache)), arena_(*device_) {}
+    : device_(std::move(device)),
+      library_(std::make_unique<KernelLibrary>(*device_, cache ? std::move(cache) : std::make_shared<KernelCache>())),
+      arena_(std::make_unique<Arena>(*device_)) {}
+
+Runtime::~Runtime() = default;
 
 Runtime& Runtime::current() {
   std::shared_ptr<Runtime>& runtime = current_runtime();
@@ -45,14 +52,14 @@ std::shared_ptr<Program> Runtime::compile(const Graph& graph, const PipelineOpti
   const std::string key = options_text(options) + "\n" + print_graph(graph);
   if (trace == nullptr)
     if (const auto entry = programs_.find(key); entry != programs_.end()) return entry->second;
-  auto program = std::make_shared<Program>(run_pipeline(graph, options, trace), *device_, library_, arena_);
+  auto program = std::make_shared<Program>(run_pipeline(graph, options, trace), *device_, *library_, *arena_);
   programs_[key] = program;
   return program;
 }
 
 void Runtime::release_memory() {
   programs_.clear();
-  arena_.release();
+  arena_->release();
   device_->release_unused_memory();
 }
 

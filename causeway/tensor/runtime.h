@@ -7,16 +7,19 @@
 
 #include "causeway/device/device.h"
 #include "causeway/passes/pipeline.h"
-#include "causeway/program/arena.h"
-#include "causeway/program/kernel_library.h"
-#include "causeway/program/program.h"
 
 namespace causeway {
 
+class Arena;
+class KernelCache;
+class KernelLibrary;
+class Program;
+
 class Runtime {
  public:
-  explicit Runtime(std::shared_ptr<Device> device,
-                   std::shared_ptr<KernelCache> cache = std::make_shared<KernelCache>());
+  // Without a cache: the user's own, on disk.
+  explicit Runtime(std::shared_ptr<Device> device, std::shared_ptr<KernelCache> cache = nullptr);
+  ~Runtime();
 
   // The runtime that tensors use: the CPU unless use() set another.
   static Runtime& current();
@@ -26,8 +29,8 @@ class Runtime {
   static void use_device(const std::string& specification);
 
   Device& device() { return *device_; }
-  KernelLibrary& library() { return library_; }
-  Arena& arena() { return arena_; }
+  KernelLibrary& library() { return *library_; }
+  Arena& arena() { return *arena_; }
 
   // Passes, fusion, code generation, compilation. Programs of equal graphs and options are shared.
   std::shared_ptr<Program> compile(const Graph& graph, const PipelineOptions& options, PipelineTrace* trace = nullptr);
@@ -38,8 +41,8 @@ class Runtime {
 
  private:
   std::shared_ptr<Device> device_;
-  KernelLibrary library_;
-  Arena arena_;
+  std::unique_ptr<KernelLibrary> library_;
+  std::unique_ptr<Arena> arena_;
   std::map<std::string, std::shared_ptr<Program>> programs_;  // by graph text and options
 };
 

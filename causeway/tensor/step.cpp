@@ -1,6 +1,8 @@
 #include "causeway/tensor/step.h"
 
 #include "causeway/base/error.h"
+#include "causeway/program/program.h"
+#include "causeway/tensor/runtime.h"
 #include "causeway/tensor/trace.h"
 
 namespace causeway {

@@ -4,13 +4,17 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "causeway/tensor/runtime.h"
+#include "causeway/passes/pipeline.h"
+#include "causeway/program/non_finite_value.h"
 #include "causeway/tensor/tensor.h"
 
 namespace causeway {
+
+class Program;
 
 struct StepOptions {
   PipelineOptions pipeline = {};

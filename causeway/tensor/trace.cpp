@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "causeway/base/error.h"
+#include "causeway/program/program.h"
 #include "causeway/tensor/runtime.h"
 
 namespace causeway {

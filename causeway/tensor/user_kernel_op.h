@@ -11,8 +11,8 @@
 namespace causeway {
 
 struct UserKernel {
-  // A function in `source`, called by every thread of every block as NAME(block, inputs..., outputs..., sizes...): see
-  // graph/user_kernel.h for the arguments and kernels/block.h for what the text may use.
+  // A function in `source`, called by every thread of every block as NAME(block, inputs..., outputs..., sizes...): the
+  // guide says what the arguments are and what the text may use.
   std::string name;
   std::string source;
   std::vector<TensorType> outputs;

@@ -18,21 +18,6 @@ namespace {
 
 std::string bytes_text(int64_t bytes) { return format_bytes(static_cast<uint64_t>(bytes)); }
 
-void require_memory(TrainingStep& step, const StepCost& cost, const std::string& name) {
-  const Device& device = Runtime::current().device();
-  if (device.memory_limit() == 0 || cost.total_bytes() <= device.memory_limit()) return;
-  std::string largest;
-  for (const ProgramMemory::Item& item : step.main_step().prepare(step.main_arguments()).memory().largest)
-    largest += fmt::format("\n  {:>10}  {}", bytes_text(item.bytes), item.name);
-  throw Error(
-      ErrorKind::kResource,
-      fmt::format("a step needs {} ({} weights, {} optimizer, {} activations and workspace), and {} has {}; "
-                  "the largest activations are{}",
-                  bytes_text(cost.total_bytes()), bytes_text(cost.parameter_bytes), bytes_text(cost.optimizer_bytes),
-                  bytes_text(cost.arena_bytes), device.name(), bytes_text(device.memory_limit()), largest),
-      name, "Lower train.micro_batch_size or data.sequence_length, or set train.recompute to selective or block.");
-}
-
 // Of this process, 0 when the system does not say.
 int64_t resident_bytes() {
   try {
@@ -94,11 +79,26 @@ void announce_changes(const RunParts& run, const Resumed& resumed) {
 
 }  // namespace
 
-void announce_run(const RunParts& run, const std::optional<Resumed>& resumed, const std::string& checkpoint_schedule,
-                  bool quiet) {
+void require_memory_for_step(const RunParts& run) {
   const StepCost cost = run.step.cost();
-  require_memory(run.step, cost, run.recipe.name);
-  if (quiet) return;
+  const Device& device = Runtime::current().device();
+  if (device.memory_limit() == 0 || cost.total_bytes() <= device.memory_limit()) return;
+  std::string largest;
+  for (const ProgramMemory::Item& item : run.step.main_step().prepare(run.step.main_arguments()).memory().largest)
+    largest += fmt::format("\n  {:>10}  {}", bytes_text(item.bytes), item.name);
+  throw Error(
+      ErrorKind::kResource,
+      fmt::format("a step needs {} ({} weights, {} optimizer, {} activations and workspace), and {} has {}; "
+                  "the largest activations are{}",
+                  bytes_text(cost.total_bytes()), bytes_text(cost.parameter_bytes), bytes_text(cost.optimizer_bytes),
+                  bytes_text(cost.arena_bytes), device.name(), bytes_text(device.memory_limit()), largest),
+      run.recipe.name,
+      "Lower train.micro_batch_size or data.sequence_length, or set train.recompute to selective or block.");
+}
+
+void announce_run(const RunParts& run, const FlopsUtilization& utilization, const std::optional<Resumed>& resumed,
+                  const std::string& checkpoint_schedule) {
+  const StepCost cost = run.step.cost();
   notice("{}: {} parameters, {} tokens of training text, {:.3g} GFLOP a step\n", run.recipe.name,
          format_count(static_cast<double>(parameter_count(run.recipe.model))),
          format_count(static_cast<double>(run.dataset.token_count())), cost.flops.total() / 1e9);
@@ -106,6 +106,9 @@ void announce_run(const RunParts& run, const std::optional<Resumed>& resumed, co
   notice("device: {} ({}){}\n", device.name(), device.target().text(),
          run.recipe.device == "auto" ? ", chosen by auto" : "");
   notice("{}\n", memory_text(run.step, cost));
+  const double tokens_per_step = static_cast<double>(run.recipe.train.batch_size * run.recipe.data.sequence_length);
+  for (const std::string& line : utilization.explanation(parameter_count(run.recipe.model), tokens_per_step))
+    notice("{}\n", line);
   announce_checkpoints(run, checkpoint_schedule);
   if (resumed) announce_changes(run, *resumed);
 }

@@ -4,16 +4,20 @@
 #include <optional>
 #include <string>
 
+#include "causeway/train/flops_utilization.h"
 #include "causeway/train/resume.h"
 #include "causeway/train/run_checkpoint.h"
 
 namespace causeway {
 
-// Compiles the step, refuses it when it needs more memory than the device has (Error(kResource), naming the largest
-// activations), and prints unless `quiet`: parameters, tokens and FLOPs; the device; memory; when checkpoints are
+// Compiles the step. Throws Error(kResource), naming the largest activations, when it needs more memory than the device
+// has.
+void require_memory_for_step(const RunParts& run);
+
+// Prints parameters, tokens and FLOPs; the device; memory; how MFU is counted, or why it is not; when checkpoints are
 // written; and after a resume where it goes on from and every key that differs from the checkpoint's recipe.
-void announce_run(const RunParts& run, const std::optional<Resumed>& resumed, const std::string& checkpoint_schedule,
-                  bool quiet);
+void announce_run(const RunParts& run, const FlopsUtilization& utilization, const std::optional<Resumed>& resumed,
+                  const std::string& checkpoint_schedule);
 
 // A comment for a saved recipe: the device that "auto" chose. Not the key's value, so that the recipe still runs
 // elsewhere.

@@ -93,7 +93,7 @@ std::string format_progress_line(const ProgressFigures& figures, int width) {
       {fmt::format("grad {:.3g}", figures.grad_norm), 5},
       {fmt::format("lr {:.2e}", figures.learning_rate), 6},
       {format_count(figures.tokens_per_second) + " tok/s", 2},
-      {"mfu " + (figures.mfu ? percent(*figures.mfu) : "n/a"), 4},
+      {"mfu " + (figures.mfu ? (figures.mfu_at_most ? "<=" : "") + percent(*figures.mfu) : "n/a"), 4},
       {"mem " + format_bytes(figures.memory_bytes), 8},
       {"data-wait " + percent(figures.data_wait), 7},
       {"eta " + (figures.eta_seconds ? format_duration(*figures.eta_seconds) : "n/a"), 3},

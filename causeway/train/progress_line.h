@@ -16,6 +16,7 @@ struct ProgressFigures {
   double learning_rate = 0;
   double tokens_per_second = 0;
   std::optional<double> mfu;  // fraction of the device's peak; absent when the peak is unknown
+  bool mfu_at_most = false;   // and no more is known of it
   uint64_t memory_bytes = 0;
   double data_wait = 0;               // fraction of the time spent waiting for data
   std::optional<double> eta_seconds;  // absent when not known yet

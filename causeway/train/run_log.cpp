@@ -2,6 +2,9 @@
 
 #include <unistd.h>
 
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace causeway {
@@ -14,10 +17,11 @@ double wall_time() {
 
 }  // namespace
 
-RunLog::RunLog(const Recipe& recipe, const std::filesystem::path& directory, std::string device, int64_t resumed_step,
-               bool quiet)
+RunLog::RunLog(const Recipe& recipe, const std::filesystem::path& directory, std::string device,
+               FlopsUtilization& utilization, int64_t resumed_step, bool quiet)
     : recipe_(recipe),
       device_(std::move(device)),
+      utilization_(utilization),
       first_step_(resumed_step),
       metrics_(directory / "metrics.jsonl", resumed_step) {
   if (recipe.log.tensorboard) {
@@ -28,6 +32,10 @@ RunLog::RunLog(const Recipe& recipe, const std::filesystem::path& directory, std
     tensorboard_->write_hyperparameters(resumed_step, hyperparameters);
   }
   if (!quiet) progress_.emplace(STDERR_FILENO);
+}
+
+void RunLog::basis(int64_t step, int64_t parameters) {
+  metrics_.write(step, {{"time", wall_time()}, {"device", device_}, {"mfu_basis", utilization_.basis(parameters)}});
 }
 
 void RunLog::step(const StepReport& report) {
@@ -48,6 +56,7 @@ void RunLog::write_record(const StepReport& report) {
   const auto steps = static_cast<double>(interval_.steps);
   const double tokens_per_second = static_cast<double>(interval_.tokens) / interval_.seconds;
   const double mean_loss = interval_.loss_sum / steps;
+  const std::optional<double> mfu = utilization_.of(interval_.seconds / steps);
   metrics_.write(report.step, {{"time", wall_time()},
                                {"elapsed_seconds", elapsed_seconds()},
                                {"device", device_},
@@ -60,17 +69,20 @@ void RunLog::write_record(const StepReport& report) {
                                {"epoch", report.epoch},
                                {"tokens_per_second", tokens_per_second},
                                {"step_seconds", interval_.seconds / steps},
+                               {utilization_.key(), mfu ? nlohmann::ordered_json(*mfu) : nlohmann::ordered_json()},
                                {"data_wait_seconds", interval_.data_wait_seconds / steps},
                                {"memory_bytes", report.memory_bytes},
                                {"skipped_steps", report.skipped_steps}});
   if (tensorboard_) {
-    const TensorboardLog::Scalar scalars[] = {{"train/loss", report.loss},
-                                              {"train/mean_loss", mean_loss},
-                                              {"train/grad_norm", report.grad_norm},
-                                              {"train/learning_rate", report.learning_rate},
-                                              {"train/tokens", static_cast<double>(report.tokens)},
-                                              {"train/epoch", report.epoch},
-                                              {"train/tokens_per_second", tokens_per_second}};
+    std::vector<TensorboardLog::Scalar> scalars = {{"train/loss", report.loss},
+                                                   {"train/mean_loss", mean_loss},
+                                                   {"train/grad_norm", report.grad_norm},
+                                                   {"train/learning_rate", report.learning_rate},
+                                                   {"train/tokens", static_cast<double>(report.tokens)},
+                                                   {"train/epoch", report.epoch},
+                                                   {"train/tokens_per_second", tokens_per_second}};
+    const std::string mfu_tag = "train/" + utilization_.key();
+    if (mfu) scalars.emplace_back(mfu_tag, *mfu);
     tensorboard_->write_scalars(report.step, scalars);
   }
   interval_ = {};
@@ -87,6 +99,8 @@ void RunLog::show_progress(const StepReport& report) {
   line.learning_rate = report.learning_rate;
   line.tokens_per_second =
       static_cast<double>(recipe_.train.batch_size * recipe_.data.sequence_length) / seconds_per_step;
+  line.mfu = utilization_.of(seconds_per_step);
+  line.mfu_at_most = utilization_.at_most();
   line.memory_bytes = report.memory_bytes;
   const double elapsed = elapsed_seconds();
   line.data_wait = elapsed > 0 ? data_wait_seconds_ / elapsed : 0;

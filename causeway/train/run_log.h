@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "causeway/train/evaluation.h"
+#include "causeway/train/flops_utilization.h"
 #include "causeway/train/metrics_log.h"
 #include "causeway/train/progress_line.h"
 #include "causeway/train/recipe.h"
@@ -33,9 +34,12 @@ struct StepReport {
 
 class RunLog {
  public:
-  // The recipe outlives the log. `resumed_step`: steps completed before. `device` as metrics name it.
-  RunLog(const Recipe& recipe, const std::filesystem::path& directory, std::string device, int64_t resumed_step,
-         bool quiet);
+  // Recipe and utilization outlive the log. `resumed_step`: steps completed before. `device` as metrics name it.
+  RunLog(const Recipe& recipe, const std::filesystem::path& directory, std::string device,
+         FlopsUtilization& utilization, int64_t resumed_step, bool quiet);
+
+  // What MFU is counted by, first.
+  void basis(int64_t step, int64_t parameters);
 
   // Every step; a record is written every log.interval steps, and after the first and the last step.
   void step(const StepReport& report);
@@ -55,6 +59,7 @@ class RunLog {
 
   const Recipe& recipe_;
   std::string device_;
+  FlopsUtilization& utilization_;
   int64_t first_step_;  // steps completed before this process
   MetricsLog metrics_;
   std::optional<TensorboardLog> tensorboard_;

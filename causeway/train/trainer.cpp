@@ -15,6 +15,7 @@
 #include "causeway/tensor/runtime.h"
 #include "causeway/train/announcement.h"
 #include "causeway/train/evaluation.h"
+#include "causeway/train/flops_utilization.h"
 #include "causeway/train/run_checkpoint.h"
 #include "causeway/train/run_lock.h"
 #include "causeway/train/run_log.h"
@@ -69,9 +70,12 @@ class Trainer {
   }
 
   TrainResult run() {
-    announce_run(*parts_, resumed_, saver_->describe_schedule(), options_.quiet);
+    require_memory_for_step(*parts_);
+    utilization_.emplace(make_flops_utilization(*step_));
+    if (!options_.quiet) announce_run(*parts_, *utilization_, resumed_, saver_->describe_schedule());
     SignalWatch signals;
-    log_.emplace(recipe_, directory_, Runtime::current().device().name(), position_.step, options_.quiet);
+    log_.emplace(recipe_, directory_, Runtime::current().device().name(), *utilization_, position_.step, options_.quiet);
+    log_->basis(position_.step, parameter_count(recipe_.model));
     TrainResult result;
     const int64_t first_step = position_.step;
     try {
@@ -292,6 +296,7 @@ class Trainer {
   std::optional<RunParts> parts_;
   std::optional<Resumed> resumed_;
   std::optional<RunSaver> saver_;
+  std::optional<FlopsUtilization> utilization_;
   std::optional<RunLog> log_;
   std::unique_ptr<Evaluator> evaluator_;
   std::unique_ptr<TextGenerator> generator_;

@@ -95,11 +95,21 @@ StepCost TrainingStep::cost() {
   cost.arena_bytes = main_->prepare(main_arguments()).memory().arena_bytes;
   if (apply_ != nullptr)
     cost.arena_bytes = std::max(cost.arena_bytes, apply_->prepare({hyper_.type()}).memory().arena_bytes);
-  cost.flops = count_flops(main_->traced_graph(main_arguments()), {});
-  const double micro_batches = static_cast<double>(recipe_.micro_batches());
-  cost.flops.forward *= micro_batches;
-  cost.flops.backward *= micro_batches;
+  cost.flops = count_flops(main_->traced_graph(main_arguments())).scaled(static_cast<double>(recipe_.micro_batches()));
   return cost;
+}
+
+std::map<std::string, double> TrainingStep::operand_shares() {
+  FlopCount count = count_flops(main_->prepare(main_arguments()).graph());
+  PipelineOptions options = pipeline_options(recipe_);
+  // What is computed twice counts once. It matters where there are several types to be weighed.
+  if (count.by_operand.size() > 1 && options.recompute != RecomputePolicy::kNone) {
+    options.recompute = RecomputePolicy::kNone;
+    count = count_flops(run_pipeline(main_->traced_graph(main_arguments()), options));
+  }
+  std::map<std::string, double> shares = count.by_operand;
+  for (auto& [operand, share] : shares) share /= count.total();
+  return shares;
 }
 
 Tensor TrainingStep::loss(const std::vector<Tensor>& arguments) const {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,6 +15,7 @@
 
 #include "causeway/model/language_model.h"
 #include "causeway/passes/count_flops.h"
+#include "causeway/program/program.h"
 #include "causeway/tensor/step.h"
 #include "causeway/train/recipe.h"
 
@@ -54,6 +56,9 @@ class TrainingStep {
   // Compiles everything a step needs.
   void prepare();
   StepCost cost();
+  // Of the FLOPs of a step, which share multiplies operands of which type once the passes have chosen them: "bf16",
+  // "fp8", "tf32", "f32" (see FlopCount::by_operand).
+  std::map<std::string, double> operand_shares();
 
   // `step` counts from 0; the learning rate is that of this step.
   StepFigures run(const TrainingBatch& batch, int64_t step, double learning_rate);

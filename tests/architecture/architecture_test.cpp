@@ -98,6 +98,22 @@ TEST(Architecture, IncludesNameTheirFolder) {
     }
 }
 
+// The folders there are, in the documents that name them all, in order.
+TEST(Architecture, DocumentsNameTheStagesThatThereAre) {
+  std::string list;
+  for (const std::string& stage : kStages) {
+    EXPECT_TRUE(fs::is_directory(kRoot / "causeway" / stage)) << stage;
+    list += (list.empty() ? "" : ", ") + stage;
+  }
+  for (const auto& entry : fs::directory_iterator(kRoot / "causeway"))
+    if (entry.is_directory())
+      EXPECT_NE(std::find(kStages.begin(), kStages.end(), entry.path().filename().string()), kStages.end()) << entry;
+  for (const char* name : {"CONTRIBUTING.md", "docs/architecture.md"}) {
+    const std::string text = std::regex_replace(read_text_file(kRoot / name), std::regex("\\s+"), " ");
+    EXPECT_NE(text.find(list + (std::string(name) == "CONTRIBUTING.md" ? "." : ";")), std::string::npos) << name;
+  }
+}
+
 std::vector<fs::path> written_files() {
   const std::set<std::string> extensions = {".h",  ".cpp", ".def",   ".inc", ".py",
                                             ".sh", ".md",  ".cmake", ".in",  ".yaml"};
@@ -146,7 +162,8 @@ std::vector<fs::path> mentioned_paths(const fs::path& document) {
 
 TEST(Architecture, DocumentsPointToWhatIsThere) {
   std::vector<fs::path> documents = files_under(kRoot / "docs", {".md"});
-  for (const char* name : {"README.md", "CONTRIBUTING.md"}) documents.push_back(kRoot / name);
+  for (const char* name : {"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"})
+    documents.push_back(kRoot / name);
   size_t seen = 0;
   for (const fs::path& document : documents)
     for (const fs::path& path : mentioned_paths(document)) {

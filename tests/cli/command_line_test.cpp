@@ -1,4 +1,7 @@
 // Help, suggestions and machine-readable output of every command.
+#include <fmt/format.h>
+
+#include <regex>
 #include <sstream>
 
 #include "tests/cli/program_under_test.h"
@@ -56,7 +59,10 @@ TEST_F(CommandLineTest, UnknownNamesAreAnsweredWithTheNearest) {
 TEST_F(CommandLineTest, Version) {
   const Outcome outcome = run({"--version"});
   EXPECT_EQ(outcome.status, 0);
-  EXPECT_EQ(outcome.out, "0.1.0\n");
+  const std::string build = read_text_file(CAUSEWAY_SOURCE_DIR "/CMakeLists.txt");
+  std::smatch version;
+  ASSERT_TRUE(std::regex_search(build, version, std::regex(R"(project\(causeway VERSION (\d+\.\d+\.\d+) )")));
+  EXPECT_EQ(outcome.out, version[1].str() + "\n");
 }
 
 TEST_F(CommandLineTest, DoctorFindsAUsableCpu) {
@@ -87,6 +93,26 @@ TEST_F(CommandLineTest, ExplainGivesMemoryAndFlops) {
   EXPECT_EQ(text.status, 0) << text.err;
   EXPECT_NE(text.out.find("extern \"C\" void"), std::string::npos);
   EXPECT_NE(text.out.find("attention_gradient"), std::string::npos);
+  EXPECT_EQ(text.out.find(fmt::format("parameters: {} (", parameters)), 0u) << text.out;
+  EXPECT_NE(text.out.find(" 0.5156 of all pairs)"), std::string::npos) << text.out;
+}
+
+// A stricter mask is never more work, though only the data can tell how much less it is.
+TEST_F(CommandLineTest, ExplainOfDocumentsCountsAtMostTheCausalWork) {
+  const nlohmann::json causal = run_json({"explain", "tiny.yaml", "--json"});
+  const nlohmann::json documents = run_json({"explain", "tiny.yaml", "data.document_mask=true", "--json"});
+  EXPECT_EQ(documents["flops_per_token"], causal["flops_per_token"]);
+  EXPECT_EQ(causal["attention_density"], 33.0 / 64);
+  EXPECT_EQ(causal["attention_density_is_at_most"], false);
+  EXPECT_EQ(documents["attention_density"], 33.0 / 64);
+  EXPECT_EQ(documents["attention_density_is_at_most"], true);
+  const std::string text = run({"explain", "tiny.yaml", "data.document_mask=true"}).out;
+  EXPECT_NE(text.find("FLOPs per token: at most "), std::string::npos) << text;
+  EXPECT_NE(text.find("at most 0.5156 of all pairs (data decides)"), std::string::npos) << text;
+  const std::vector<std::string> windowed = {
+      "explain", "tiny.yaml", "model.family=mistral", "model.sliding_window=8", "data.document_mask=true", "--json"};
+  // 8 keys at each query but the first 7.
+  EXPECT_EQ(run_json(windowed)["attention_density"], (36 + 24 * 8) / 1024.0);
 }
 
 TEST_F(CommandLineTest, CompletionIsValidShell) {

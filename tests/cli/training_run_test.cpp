@@ -22,6 +22,60 @@ class TrainingRunTest : public CliTest {
   }
 };
 
+TEST_F(TrainingRunTest, SaysWhatItsUtilizationIsMadeOf) {
+  const Outcome outcome = run({"train", "tiny.yaml", "train.steps=2"});
+  EXPECT_NE(outcome.err.find("mfu: n/a. No peak is given for a processor: "), std::string::npos) << outcome.err;
+  std::ifstream metrics(path("runs/tiny/metrics.jsonl"));
+  std::string line;
+  std::getline(metrics, line);
+  const nlohmann::json basis = nlohmann::json::parse(line)["mfu_basis"];
+  const nlohmann::json explained = run_json({"explain", "tiny.yaml", "--json"});
+  EXPECT_EQ(basis["flop_per_step"].get<double>(), explained["flops_per_token"].get<double>() * 4 * 32);
+  EXPECT_EQ(basis["parameters"], explained["parameters"]);
+  EXPECT_EQ(basis["attention_density"], 33.0 / 64);
+  EXPECT_TRUE(basis["peak_tflops"].is_null());
+  std::getline(metrics, line);
+  const nlohmann::json record = nlohmann::json::parse(line);
+  EXPECT_TRUE(record.contains("loss") && record.contains("mfu") && record["mfu"].is_null()) << line;
+}
+
+// On a driver that computes nothing and says that it is of an H200.
+TEST_F(TrainingRunTest, UtilizationOfADeviceWhosePeakIsOnRecord) {
+  std::filesystem::create_directory(path("libraries"));
+  std::filesystem::create_symlink(CAUSEWAY_CUDA_STAND_IN, path("libraries/libcuda.so.1"));
+  std::map<std::string, std::string> environment = environment_;
+  environment["LD_LIBRARY_PATH"] = path("libraries").string();
+  environment["CAUSEWAY_STAND_IN_PRODUCT"] = "NVIDIA H200";
+  set_environment(environment);
+  const auto train = [&](const std::string& name, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"train", "tiny.yaml", "name=" + name, "device=cuda", "train.steps=3"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    std::vector<nlohmann::json> records;
+    std::ifstream metrics(path("runs/" + name + "/metrics.jsonl"));
+    for (std::string line; std::getline(metrics, line);) records.push_back(nlohmann::json::parse(line));
+    return std::pair(outcome.err, records);
+  };
+  const auto [text, records] = train("bf16", {});
+  EXPECT_NE(text.find("mfu: FLOP of a step / (seconds of a step x peak)"), std::string::npos) << text;
+  EXPECT_NE(text.find(" parameters; attention to 0.5156 of all pairs"), std::string::npos) << text;
+  EXPECT_NE(text.find("peak: 989.5 TFLOP/s (bf16 dense): NVIDIA H200 "), std::string::npos) << text;
+  ASSERT_GE(records.size(), 4u);
+  const double flop = records[0]["mfu_basis"]["flop_per_step"], peak = records[0]["mfu_basis"]["peak_tflops"];
+  EXPECT_EQ(peak, 989.5);
+  for (size_t i = 1; i <= 3; ++i)
+    EXPECT_DOUBLE_EQ(records[i]["mfu"].get<double>(), flop / (records[i]["step_seconds"].get<double>() * peak * 1e12));
+
+  const auto [fp8_text, fp8] = train("fp8", {"train.precision=fp8", "data.document_mask=true"});
+  EXPECT_NE(fp8_text.find("attention to at most 0.5156 of all pairs (data decides)"), std::string::npos) << fp8_text;
+  EXPECT_GT(fp8[0]["mfu_basis"]["peak_tflops"].get<double>(), 989.5);
+  EXPECT_LT(fp8[0]["mfu_basis"]["peak_tflops"].get<double>(), 1979);
+  EXPECT_EQ(fp8[0]["mfu_basis"]["flop_per_step"], flop);
+  EXPECT_GT(fp8[1]["mfu_at_most"].get<double>(), 0);
+  EXPECT_FALSE(fp8[1].contains("mfu"));
+}
+
 TEST_F(TrainingRunTest, FromTextToText) {
   const nlohmann::json result = run_json({"train", "tiny.yaml", "train.steps=150", "--json"});
   EXPECT_EQ(result["step"], 150);

@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "causeway/base/error.h"
+#include "causeway/codegen/kernel_cache.h"
 #include "causeway/device/cuda/cuda_device.h"
 #include "causeway/device/hip/hip_device.h"
+#include "causeway/program/arena.h"
 #include "causeway/tensor/runtime.h"
 #include "tests/device/gpu_stand_in_library.h"
 

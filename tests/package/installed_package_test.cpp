@@ -29,6 +29,7 @@ TEST_F(InstalledPackageTest, ExamplesBuildAndLearn) {
                            "share/causeway/recipes/shakespeare.yaml"})
     EXPECT_TRUE(std::filesystem::exists(directory_ / "install" / file)) << file;
   EXPECT_FALSE(std::filesystem::exists(directory_ / "install/include/causeway/cli"));
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "install/include/causeway/codegen"));
   run("cmake -S " CAUSEWAY_SOURCE_DIR "/examples -B " + build +
       " -DCMAKE_C_COMPILER=clang-19 -DCMAKE_CXX_COMPILER=clang++-19 -DCMAKE_PREFIX_PATH=" + prefix);
   run("cmake --build " + build);

@@ -2,24 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include "causeway/passes/recompute.h"
+#include "causeway/passes/pipeline.h"
 #include "tests/passes/small_model.h"
 
 namespace causeway {
 namespace {
-
-TEST(CountFlops, AttendedPairs) {
-  AttentionSpec spec;
-  EXPECT_EQ(count_attended_pairs(spec, 2, 3, 5, 7), 2 * 3 * 5 * 7);
-  spec.mask = causal_mask();
-  EXPECT_EQ(count_attended_pairs(spec, 2, 3, 5, 5), 2 * 3 * 15);
-  EXPECT_EQ(count_attended_pairs(spec, 1, 1, 1000, 1000), 500500);
-  // Beyond a million pairs rows are sampled.
-  EXPECT_NEAR(count_attended_pairs(spec, 1, 4, 4096, 4096), 4 * 4096.0 * 4097 / 2, 1e-3 * 4 * 4096 * 4096 / 2);
-  // Head h sees 2 * (h + 1) keys back: 1 + 2 + 2 + 2 and 1 + 2 + 3 + 4.
-  spec.mask = window_mask_by_head(2);
-  EXPECT_EQ(count_attended_pairs(spec, 3, 2, 4, 4), 3 * (7 + 10));
-}
 
 TEST(CountFlops, OfDotsWithSymbols) {
   Graph graph;
@@ -29,7 +16,7 @@ TEST(CountFlops, OfDotsWithSymbols) {
   const Value w = graph.add_input("w", {DType::kF32, {3, 16, 8}});
   graph.outputs = {b.dot(x, w, true, false, DType::kF32)};
   b.dot(x, w, true, false, DType::kF32);  // not needed by anything
-  const FlopCount count = count_flops(graph, {.bindings = {{Dim::symbol_id("B"), 2}, {Dim::symbol_id("T"), 10}}});
+  const FlopCount count = count_flops(graph, {{Dim::symbol_id("B"), 2}, {Dim::symbol_id("T"), 10}});
   EXPECT_EQ(count.forward, 2.0 * 3 * 20 * 16 * 8);
   EXPECT_EQ(count.backward, 0);
 }
@@ -37,7 +24,7 @@ TEST(CountFlops, OfDotsWithSymbols) {
 TEST(CountFlops, OfATrainingStep) {
   const int64_t layers = 2, width = 8, length = 6, vocabulary = 11, tokens = 2 * length;
   const SmallModel model = small_model(layers, width, length, vocabulary);
-  const FlopCount count = count_flops(model.graph, {});
+  const FlopCount count = count_flops(model.graph);
   const double matrices = static_cast<double>(layers * (4 * width * width + 3 * 4 * width * width));
   const double head = static_cast<double>(vocabulary * width);
   const double pairs = static_cast<double>(layers * 2 * 2 * length * (length + 1) / 2);
@@ -45,30 +32,65 @@ TEST(CountFlops, OfATrainingStep) {
   EXPECT_EQ(count.backward, 4.0 * tokens * (matrices + head) + 10 * pairs * (width / 2));
   EXPECT_EQ(count.attended_pairs, pairs);
   EXPECT_EQ(count.attention_pairs, static_cast<double>(layers * 2 * 2 * length * length));
-  EXPECT_FALSE(count.density_assumed);
+  EXPECT_FALSE(count.at_most);
+  EXPECT_EQ(density_text(count), "0.5833 of all pairs");
+  EXPECT_EQ(count.by_operand, (std::map<std::string, double>{{"f32", count.total()}}));
+  EXPECT_EQ(count.scaled(3).total(), 3 * count.total());
+  EXPECT_EQ(count.scaled(3).density(), count.density());
   // Recomputing costs the device, not the model.
-  EXPECT_GT(count_flops(recompute(model.graph, RecomputePolicy::kBlock), {}).total(), count.total());
+  EXPECT_GT(count_flops(recompute(model.graph, RecomputePolicy::kBlock)).total(), count.total());
 }
 
-TEST(CountFlops, SaysWhenTheDensityIsAssumed) {
-  ScalarFunction f = scalar_function(false);
-  const Value documents = f.graph.add_input("documents", {DType::kI32, {4}});
-  const Builder scalar(f.graph);
-  const Value same = scalar.equal(scalar.gather(documents, f.in[2], 0), scalar.gather(documents, f.in[3], 0));
-  auto spec = std::make_shared<AttentionSpec>();
-  spec->mask = finish(f, same);
-  EXPECT_LT(count_attended_pairs(*spec, 1, 1, 4, 4), 0);
+// Products of bf16 and of 8 bits apart from those that stay as they were.
+TEST(CountFlops, ByOperand) {
+  const SmallModel model = small_model(1, 32, 16, 48);
+  PipelineOptions options;
+  options.tf32_products = true;
+  const FlopCount tf32 = count_flops(run_pipeline(model.graph, options));
+  EXPECT_EQ(tf32.by_operand.size(), 2u);
+  EXPECT_EQ(tf32.by_operand.at("f32"), 14 * tf32.attended_pairs * 16);  // attention: the products became tf32
+  EXPECT_EQ(tf32.by_operand.at("f32") + tf32.by_operand.at("tf32"), tf32.total());
+  options = {};
+  options.mixed_precision.compute = DType::kBF16;
+  const FlopCount bf16 = count_flops(run_pipeline(model.graph, options));
+  EXPECT_EQ(bf16.by_operand, (std::map<std::string, double>{{"bf16", bf16.total()}}));
+  options.fp8_products = true;
+  const FlopCount fp8 = count_flops(run_pipeline(model.graph, options));
+  EXPECT_GT(fp8.by_operand.at("fp8"), 0);
+  EXPECT_GT(fp8.by_operand.at("bf16"), 14 * fp8.attended_pairs * 16);  // attention and the output layer
+  EXPECT_EQ(fp8.by_operand.at("fp8") + fp8.by_operand.at("bf16"), fp8.total());
+}
 
-  Graph graph;
-  std::vector<Value> inputs;
-  for (const char* name : {"q", "k", "v"}) inputs.push_back(graph.add_input(name, {DType::kF32, {1, 4, 1, 8}}));
-  inputs.push_back(graph.add_input("documents", {DType::kI32, {4}}));
-  Attributes attributes;
-  attributes.attention = spec;
-  graph.outputs = {graph.add(Op::kAttention, inputs, attributes)};
-  const FlopCount count = count_flops(graph, {.bindings = {}, .captured_mask_density = 0.25});
-  EXPECT_TRUE(count.density_assumed);
-  EXPECT_EQ(count.forward, 4 * (16 * 0.25) * 8);
+TEST(CountFlops, OfAMaskThatDataDecidesAreAtMostThoseOfTheRest) {
+  const auto flops = [](bool causal, bool documents) {
+    ScalarFunction f = scalar_function(false);
+    const Value ids = f.graph.add_input("documents", {DType::kI32, {4}});
+    const Builder scalar(f.graph);
+    Value mask = scalar.constant(DType::kBool, {}, 1);
+    if (causal) mask = f.graph.add(Op::kAnd, {mask, scalar.less_equal(f.in[3], f.in[2])});
+    if (documents) {
+      const Value same = scalar.equal(scalar.gather(ids, f.in[2], 0), scalar.gather(ids, f.in[3], 0));
+      mask = f.graph.add(Op::kAnd, {mask, same});
+    }
+    auto spec = std::make_shared<AttentionSpec>();
+    spec->mask = finish(f, mask);
+    Graph graph;
+    std::vector<Value> inputs;
+    for (const char* name : {"q", "k", "v"}) inputs.push_back(graph.add_input(name, {DType::kF32, {1, 4, 1, 8}}));
+    inputs.push_back(graph.add_input("documents", {DType::kI32, {4}}));
+    Attributes attributes;
+    attributes.attention = spec;
+    graph.outputs = {graph.add(Op::kAttention, inputs, attributes)};
+    return count_flops(graph);
+  };
+  EXPECT_EQ(flops(false, false).forward, 4 * 16 * 8);
+  EXPECT_EQ(flops(true, false).forward, 4 * 10 * 8);
+  EXPECT_FALSE(flops(true, false).at_most);
+  EXPECT_EQ(flops(false, true).forward, 4 * 16 * 8);
+  EXPECT_EQ(density_text(flops(false, true)), "at most 1 of all pairs (data decides)");
+  EXPECT_EQ(flops(true, true).forward, 4 * 10 * 8);
+  EXPECT_TRUE(flops(true, true).at_most);
+  EXPECT_EQ(density_text(flops(true, true)), "at most 0.625 of all pairs (data decides)");
 }
 
 }  // namespace

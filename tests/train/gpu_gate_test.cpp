@@ -17,8 +17,10 @@
 #include <tuple>
 
 #include "causeway/base/file.h"
+#include "causeway/codegen/kernel_cache.h"
 #include "causeway/codegen/kernel_resources.h"
 #include "causeway/device/offline/offline_device.h"
+#include "causeway/program/kernel_library.h"
 #include "causeway/program/program_resources.h"
 #include "causeway/tensor/runtime.h"
 #include "causeway/train/recipe.h"

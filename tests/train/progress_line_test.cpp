@@ -64,12 +64,15 @@ TEST(ProgressLine, WholeLine) {
             "eta 1h02m");
   ProgressFigures figures = figures_at(120);
   figures.mfu = 0.4123;
+  EXPECT_THAT(format_progress_line(figures, 0), HasSubstr("mfu 41.2%"));
+  figures.mfu_at_most = true;
+  EXPECT_THAT(format_progress_line(figures, 0), HasSubstr("mfu <=41.2%"));
+  figures.mfu_at_most = false;
   figures.total_steps = 0;
   figures.eta_seconds.reset();
   figures.loss = std::nan("");
-  EXPECT_EQ(
-      format_progress_line(figures, 0),
-      "step 120  loss nan  grad 0.871  lr 3.00e-04  12.3k tok/s  mfu 41.2%  mem 13 GiB  data-wait 0.4%  eta n/a");
+  EXPECT_EQ(format_progress_line(figures, 0),
+            "step 120  loss nan  grad 0.871  lr 3.00e-04  12.3k tok/s  mfu 41.2%  mem 13 GiB  data-wait 0.4%  eta n/a");
 }
 
 TEST(ProgressLine, FitsTheWidthAndDropsTheLeastNeededFirst) {

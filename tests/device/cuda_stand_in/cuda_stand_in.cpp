@@ -8,7 +8,19 @@ using Result = int;
 
 namespace {
 
-StandIn state;
+// A whole program that opens this library as its driver names the product in the environment.
+StandIn initial_state() {
+  StandIn initial;
+  if (const char* product = std::getenv("CAUSEWAY_STAND_IN_PRODUCT"); product != nullptr) {
+    initial.product = product;
+    initial.computes_nothing = true;
+    initial.memory_total = size_t{1} << 30;
+  }
+  return initial;
+}
+
+// Never destroyed: a program gives its memory back as it ends, after this library's own ends.
+StandIn& state = *new StandIn(initial_state());
 int context_tag = 0, stream_tag = 0;
 thread_local void* current = nullptr;
 

@@ -1,8 +1,8 @@
-// What a device could do at best, by its maker's datasheet: the denominators of every percentage in the lab.
+// What a device could do at best, by its maker's datasheet: the denominators of a training run's MFU and of every
+// percentage in the lab.
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,9 +30,5 @@ std::optional<DevicePeak> find_device_peak(std::string_view product);
 
 // Why a figure of this product has no percentage of peak, a sentence for the report.
 std::string why_no_peak(std::string_view product, bool is_processor);
-
-// The last-level caches of all processors of the machine together, as the kernel tells them (`system` is where sysfs
-// lies); nothing where it does not.
-std::optional<int64_t> processor_cache_bytes(const std::filesystem::path& system = "/sys");
 
 }  // namespace causeway

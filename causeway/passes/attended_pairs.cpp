@@ -1,0 +1,288 @@
+#include "causeway/passes/attended_pairs.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "causeway/graph/interpreter.h"
+#include "causeway/graph/rewrite.h"
+#include "causeway/passes/interval_arithmetic.h"
+
+namespace causeway {
+namespace {
+
+constexpr size_t kPositions = 4;  // b, h, i, j
+constexpr int64_t kPointsPerCall = int64_t{1} << 14;
+constexpr int64_t kSmallestSide = 4;                  // of a rectangle; smaller ones are evaluated pair by pair
+constexpr int64_t kMostPoints = int64_t{1} << 21;     // evaluated one by one before rows are sampled
+constexpr int64_t kSampledPoints = int64_t{1} << 20;  // of sampled rows
+
+// A mask of positions alone, over vectors of kPointsPerCall of them.
+struct PositionMask {
+  Graph graph;
+  std::array<bool, kPositions> reads{};  // which positions decide
+};
+
+// The two masks of positions that enclose a mask of positions and captured tensors.
+class MaskEnclosure {
+ public:
+  explicit MaskEnclosure(const Graph& mask) : mask_(mask), parts_(mask.nodes().size()) {
+    for (size_t k = 0; k < kPositions; ++k)
+      parts_[static_cast<size_t>(mask.inputs()[k].node)] =
+          Part::of(graph_.add_input(mask.node(mask.inputs()[k]).attributes.name, {DType::kI32, {kPointsPerCall}}));
+    const std::vector<bool> needed = needed_nodes(mask);
+    for (size_t i = 0; i < parts_.size(); ++i)
+      if (needed[i] && mask.nodes()[i].op != Op::kInput) parts_[i] = enclose(mask.nodes()[i]);
+  }
+
+  bool known() const { return result().known(); }
+  PositionMask where_possible() const { return extract(with_bounds(result()).possible); }
+  PositionMask where_certain() const { return extract(with_bounds(result()).certain); }
+
+ private:
+  // A value, or nothing where it is not known; of a bool then still what encloses it.
+  struct Part {
+    Value value;
+    Value possible, certain;
+
+    static Part of(Value value) { return {value, value, value}; }
+    bool known() const { return value.valid(); }
+  };
+
+  const Part& result() const { return parts_[static_cast<size_t>(mask_.outputs[0].node)]; }
+
+  Value constant(double value) const {
+    Attributes attributes;
+    attributes.dtype = DType::kBool;
+    attributes.shape = {kPointsPerCall};
+    attributes.value = value;
+    return graph_.add(Op::kConstant, {}, std::move(attributes));
+  }
+  Value both(Value a, Value b) const { return graph_.add(Op::kAnd, {a, b}); }
+  Value either(Value a, Value b) const { return graph_.add(Op::kOr, {a, b}); }
+  Value negation(Value a) const { return graph_.add(Op::kXor, {a, constant(1)}); }
+
+  Part with_bounds(Part part) const {
+    if (!part.possible.valid()) part.possible = constant(1);
+    if (!part.certain.valid()) part.certain = constant(0);
+    return part;
+  }
+
+  Part enclose(const Node& node) {
+    std::vector<Part> inputs;
+    for (const Value input : node.inputs) inputs.push_back(parts_[static_cast<size_t>(input.node)]);
+    const bool known = std::all_of(inputs.begin(), inputs.end(), [](const Part& part) { return part.known(); });
+    if (known && (is_elementwise(node.op) || node.op == Op::kConstant)) {
+      std::vector<Value> values;
+      for (const Part& part : inputs) values.push_back(part.value);
+      Attributes attributes = node.attributes;
+      if (node.op == Op::kConstant) attributes.shape = {kPointsPerCall};
+      return Part::of(graph_.add(node.op, std::move(values), std::move(attributes)));
+    }
+    if (node.outputs[0].dtype != DType::kBool || !is_elementwise(node.op)) return {};
+    if (inputs.size() < 2 || mask_.dtype(node.inputs.back()) != DType::kBool) return {};
+    for (Part& part : inputs) part = with_bounds(part);
+    const Part &a = inputs[0], &b = inputs[1];
+    switch (node.op) {
+      case Op::kAnd:
+        return {{}, both(a.possible, b.possible), both(a.certain, b.certain)};
+      case Op::kOr:
+        return {{}, either(a.possible, b.possible), either(a.certain, b.certain)};
+      case Op::kXor:
+        return differ(a, b);
+      case Op::kEq: {
+        const Part different = differ(a, b);
+        return {{}, negation(different.certain), negation(different.possible)};
+      }
+      case Op::kSelect: {
+        const Part& c = inputs[2];
+        return {{},
+                either(both(a.possible, b.possible), both(negation(a.certain), c.possible)),
+                either(either(both(a.certain, b.certain), both(negation(a.possible), c.certain)),
+                       both(b.certain, c.certain))};
+      }
+      default:
+        return {};
+    }
+  }
+
+  Part differ(const Part& a, const Part& b) const {
+    return {{},
+            either(both(a.possible, negation(b.certain)), both(negation(a.certain), b.possible)),
+            either(both(a.certain, negation(b.possible)), both(negation(a.possible), b.certain))};
+  }
+
+  PositionMask extract(Value output) const {
+    PositionMask mask{graph_, {}};
+    mask.graph.outputs = {output};
+    std::vector<bool> decides(mask.graph.nodes().size());
+    decides[static_cast<size_t>(output.node)] = true;
+    for (size_t i = decides.size(); i-- > 0;)
+      if (decides[i])
+        for (const Value input : mask.graph.nodes()[i].inputs) decides[static_cast<size_t>(input.node)] = true;
+    for (size_t k = 0; k < kPositions; ++k) mask.reads[k] = decides[static_cast<size_t>(mask.graph.inputs()[k].node)];
+    return mask;
+  }
+
+  const Graph& mask_;
+  mutable Graph graph_;
+  std::vector<Part> parts_;
+};
+
+// Counts where a mask attends at positions given one by one.
+class PointCounter {
+ public:
+  explicit PointCounter(const Graph& mask) : mask_(mask) {
+    for (HostTensor& positions : positions_) positions = fill_host_tensor(DType::kI32, {kPointsPerCall}, 0);
+  }
+
+  void add(int64_t b, int64_t h, int64_t i, int64_t j) {
+    const std::array<int64_t, kPositions> at = {b, h, i, j};
+    for (size_t k = 0; k < kPositions; ++k) positions_[k].values[filled_] = static_cast<double>(at[k]);
+    if (++filled_ == static_cast<size_t>(kPointsPerCall)) flush();
+  }
+
+  double total() {
+    flush();
+    return total_;
+  }
+
+ private:
+  void flush() {
+    if (filled_ == 0) return;
+    const std::vector<HostTensor> result =
+        interpret(mask_, std::vector<HostTensor>(positions_.begin(), positions_.end()));
+    for (size_t n = 0; n < filled_; ++n) total_ += result[0].values[n] != 0 ? 1 : 0;
+    filled_ = 0;
+  }
+
+  const Graph& mask_;
+  std::array<HostTensor, kPositions> positions_;
+  size_t filled_ = 0;
+  double total_ = 0;
+};
+
+class PairCounter {
+ public:
+  PairCounter(const PositionMask& mask, int64_t batch, int64_t heads, int64_t queries, int64_t keys)
+      : mask_(mask),
+        needed_(needed_nodes(mask.graph)),
+        bounds_(mask.graph.nodes().size()),
+        batches_(mask.reads[0] ? batch : 1),
+        heads_(mask.reads[1] ? heads : 1),
+        queries_(queries),
+        keys_(keys),
+        repeats_(static_cast<double>(batch / batches_) * static_cast<double>(heads / heads_)) {}
+
+  // Nothing when too many pairs would have to be looked at one by one.
+  std::optional<double> count_exactly() {
+    PointCounter points(mask_.graph);
+    whole_ = 0;
+    points_left_ = kMostPoints;
+    for (int64_t b = 0; b < batches_; ++b)
+      for (int64_t h = 0; h < heads_; ++h)
+        if (!divide(points, b, h, {0, queries_, 0, keys_})) return std::nullopt;
+    return (whole_ + points.total()) * repeats_;
+  }
+
+  // From rows in the middle of strides of equal length: near for masks whose rows grow evenly.
+  double estimate() {
+    PointCounter points(mask_.graph);
+    const int64_t pairs = batches_ * heads_ * queries_ * keys_;
+    const int64_t stride = std::clamp<int64_t>((pairs + kSampledPoints - 1) / kSampledPoints, 1, queries_);
+    int64_t rows = 0;
+    for (int64_t i = (stride - 1) / 2; i < queries_; i += stride, ++rows)
+      for (int64_t b = 0; b < batches_; ++b)
+        for (int64_t h = 0; h < heads_; ++h)
+          for (int64_t j = 0; j < keys_; ++j) points.add(b, h, i, j);
+    return points.total() * static_cast<double>(queries_) / static_cast<double>(rows) * repeats_;
+  }
+
+ private:
+  struct Rectangle {
+    int64_t first_query, end_query, first_key, end_key;
+    int64_t rows() const { return end_query - first_query; }
+    int64_t columns() const { return end_key - first_key; }
+  };
+
+  bool divide(PointCounter& points, int64_t b, int64_t h, const Rectangle& r) {
+    const Interval attends = bound(b, h, r);
+    if (attends.is_point()) {
+      if (attends.low != 0) whole_ += static_cast<double>(r.rows()) * static_cast<double>(r.columns());
+      return true;
+    }
+    if (std::max(r.rows(), r.columns()) <= kSmallestSide) {
+      points_left_ -= r.rows() * r.columns();
+      if (points_left_ < 0) return false;
+      for (int64_t i = r.first_query; i < r.end_query; ++i)
+        for (int64_t j = r.first_key; j < r.end_key; ++j) points.add(b, h, i, j);
+      return true;
+    }
+    Rectangle first = r, second = r;
+    if (r.rows() >= r.columns()) {
+      first.end_query = second.first_query = r.first_query + r.rows() / 2;
+    } else {
+      first.end_key = second.first_key = r.first_key + r.columns() / 2;
+    }
+    return divide(points, b, h, first) && divide(points, b, h, second);
+  }
+
+  Interval bound(int64_t b, int64_t h, const Rectangle& r) {
+    const std::array<std::pair<int64_t, int64_t>, kPositions> positions = {
+        {{b, b}, {h, h}, {r.first_query, r.end_query - 1}, {r.first_key, r.end_key - 1}}};
+    const Graph& graph = mask_.graph;
+    for (size_t k = 0; k < kPositions; ++k)
+      bounds_[static_cast<size_t>(graph.inputs()[k].node)] = {static_cast<double>(positions[k].first),
+                                                              static_cast<double>(positions[k].second)};
+    for (size_t i = 0; i < bounds_.size(); ++i) {
+      const Node& node = graph.nodes()[i];
+      if (!needed_[i] || node.op == Op::kInput) continue;
+      if (node.op == Op::kConstant) {
+        const double value = round_to_dtype(node.outputs[0].dtype, node.attributes.value);
+        bounds_[i] = {value, value};
+        continue;
+      }
+      input_bounds_.clear();
+      input_types_.clear();
+      for (const Value input : node.inputs) {
+        input_bounds_.push_back(bounds_[static_cast<size_t>(input.node)]);
+        input_types_.push_back(graph.dtype(input));
+      }
+      bounds_[i] = bound_elementwise(node, input_bounds_, input_types_);
+    }
+    return bounds_[static_cast<size_t>(graph.outputs[0].node)];
+  }
+
+  const PositionMask& mask_;
+  std::vector<bool> needed_;
+  std::vector<Interval> bounds_;
+  std::vector<Interval> input_bounds_;
+  std::vector<DType> input_types_;
+  int64_t batches_, heads_, queries_, keys_;
+  double repeats_;
+  double whole_ = 0;  // pairs of rectangles that attend as a whole
+  int64_t points_left_ = 0;
+};
+
+}  // namespace
+
+AttendedPairs count_attended_pairs(const AttentionSpec& spec, int64_t batch, int64_t heads, int64_t queries,
+                                   int64_t keys) {
+  const double all = static_cast<double>(batch * heads) * static_cast<double>(queries) * static_cast<double>(keys);
+  if (spec.mask == nullptr || all == 0) return {all, all, false};
+  const MaskEnclosure enclosure(*spec.mask);
+  AttendedPairs result;
+  const auto count = [&](const PositionMask& mask) {
+    PairCounter counter(mask, batch, heads, queries, keys);
+    if (const std::optional<double> exact = counter.count_exactly()) return *exact;
+    result.sampled = true;
+    return counter.estimate();
+  };
+  result.at_most = count(enclosure.where_possible());
+  result.at_least = enclosure.known() ? result.at_most : count(enclosure.where_certain());
+  return result;
+}
+
+}  // namespace causeway

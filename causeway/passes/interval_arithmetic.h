@@ -1,0 +1,27 @@
+// Interval arithmetic over elementwise ops: what a node's value can be when its inputs lie in given intervals. Integers
+// as the reference interpreter computes them.
+#pragma once
+
+#include <span>
+
+#include "causeway/graph/graph.h"
+
+namespace causeway {
+
+// Every value from low to high. Finite ends exclude NaN; infinite ones exclude nothing.
+struct Interval {
+  double low = 0;
+  double high = 0;
+
+  bool is_point() const { return low == high; }
+  bool is_finite() const;
+};
+
+// Whatever a value of this type can be: the integers of the type, 0 and 1, or every float and NaN.
+Interval all_values(DType dtype);
+
+// Holds every value that `node` can take when input k lies in inputs[k]; all_values() for ops without a rule. Wider
+// than necessary where inputs depend on each other. `input_types` are the dtypes of the inputs.
+Interval bound_elementwise(const Node& node, std::span<const Interval> inputs, std::span<const DType> input_types);
+
+}  // namespace causeway

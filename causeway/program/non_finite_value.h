@@ -1,0 +1,15 @@
+// Where a run's numbers stop being numbers.
+#pragma once
+
+#include <string>
+
+namespace causeway {
+
+// The first value that is not finite in a run, in execution order.
+struct NonFiniteValue {
+  std::string op;     // the op that produced it
+  std::string scope;  // the layer
+  std::string type;
+};
+
+}  // namespace causeway
