@@ -8,33 +8,55 @@ PACKAGES := cmake ninja-build clang-19 lld-19 llvm-19-dev libclang-19-dev liblld
   libfmt-dev libspdlog-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev libxxhash-dev \
   libboost-context-dev libsqlite3-dev libzstd-dev zlib1g-dev libncurses-dev libgtest-dev libgmock-dev xz-utils
 
+# What tests would be skipped without: two MPIs side by side, a browser, libraries to compare products with. Where they
+# cannot be had, the tests that need them are skipped, which `make test` lists at its end.
+TEST_PACKAGES := openmpi-bin mpich chromium libopenblas0-pthread libdnnl2
+
 SUDO := $(shell test "$$(id -u)" = 0 || echo sudo)
-APT_INSTALL := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $(PACKAGES)
+APT_INSTALL := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends
 
 FUZZ_BUILD := build-fuzz
 FUZZ_SECONDS := 60
 
-.PHONY: deps build test fuzz mutation demo bundle clean
-
-# The package lists are refreshed only when the ones at hand cannot provide a package.
-deps:
-	@if dpkg-query -W -f='$${Status}\n' $(PACKAGES) 2>/dev/null | grep -c '^install ok installed$$' \
-	    | grep -qx $(words $(PACKAGES)); then \
-	  echo "All $(words $(PACKAGES)) packages are installed."; \
+# Installs what is missing of $(1). The package lists are refreshed only when the ones at hand cannot provide a package.
+define install
+	@if dpkg-query -W -f='$${Status}\n' $(1) 2>/dev/null | grep -c '^install ok installed$$' \
+	    | grep -qx $(words $(1)); then \
+	  echo "All $(words $(1)) packages are installed."; \
 	else \
-	  $(APT_INSTALL) || { $(SUDO) apt-get update -q && $(APT_INSTALL); }; \
+	  $(APT_INSTALL) $(1) || { $(SUDO) apt-get update -q && $(APT_INSTALL) $(1); }; \
 	fi
+endef
 
-build: deps
+# For the targets of a nightly run: formatting, static checks, sanitizers, coverage.
+CHECK_PACKAGES := clang-format-19 clang-tidy-19 libclang-rt-19-dev
+
+.PHONY: deps build-deps test-deps check-deps build test demo bundle clean
+.PHONY: format format-check tidy sanitize sanitize-thread coverage fuzz mutation
+
+deps: build-deps test-deps
+
+build-deps:
+	$(call install,$(PACKAGES))
+
+test-deps:
+	$(call install,$(TEST_PACKAGES)) || for package in $(TEST_PACKAGES); do \
+	  $(APT_INSTALL) $$package || echo "$$package could not be installed: tests that need it will be skipped."; \
+	done
+
+check-deps:
+	$(call install,$(CHECK_PACKAGES))
+
+build: build-deps
 	cmake -S . -B $(BUILD) -G Ninja -DCMAKE_C_COMPILER=clang-19 -DCMAKE_CXX_COMPILER=clang++-19
 	cmake --build $(BUILD) --parallel $(JOBS) --target causeway_program
 
-test: build
+test: build test-deps
 	cmake --build $(BUILD) --parallel $(JOBS)
-	ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS)
+	bash tools/run_tests.sh $(BUILD) $(JOBS)
 
-# Every parser under libFuzzer, each for FUZZ_SECONDS. Needs libclang-rt-19-dev.
-fuzz: deps
+# Every parser under libFuzzer, each for FUZZ_SECONDS.
+fuzz: build-deps check-deps
 	cmake -S . -B $(FUZZ_BUILD) -G Ninja -DCMAKE_C_COMPILER=clang-19 -DCMAKE_CXX_COMPILER=clang++-19 \
 	  -DCAUSEWAY_FUZZ=ON -DCAUSEWAY_TESTS=OFF
 	cmake --build $(FUZZ_BUILD) --parallel $(JOBS) --target causeway_fuzz
@@ -52,5 +74,25 @@ demo: build
 bundle: build
 	bash tools/bundle.sh $(BUILD)
 
+SOURCES = git ls-files 'causeway/*.h' 'causeway/*.cpp' 'tests/*.h' 'tests/*.cpp' 'examples/*.cpp'
+
+format: check-deps
+	$(SOURCES) | xargs clang-format-19 -i
+
+format-check: check-deps
+	$(SOURCES) | xargs clang-format-19 --dry-run -Werror
+
+tidy: build check-deps
+	bash tools/tidy.sh $(JOBS)
+
+sanitize: build-deps test-deps check-deps
+	bash tools/sanitize.sh address $(JOBS)
+
+sanitize-thread: build-deps test-deps check-deps
+	bash tools/sanitize.sh thread $(JOBS)
+
+coverage: build-deps test-deps check-deps
+	bash tools/coverage.sh $(JOBS)
+
 clean:
-	rm -rf $(BUILD)
+	rm -rf $(BUILD) build-address build-thread build-coverage

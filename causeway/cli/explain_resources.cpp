@@ -27,9 +27,9 @@ Findings find_resources(const Program& program, KernelLibrary& library) {
   Findings findings{program_resources(program, library), ""};
   for (const FunctionResources& function : findings.functions)
     if (!function.resources)
-      findings.note =
-          "Registers, spills and stack of NVIDIA's kernels are decided by the driver's assembler. To see them here, "
-          "install ptxas of the CUDA toolkit, 12.0 or newer, on PATH or in /usr/local/cuda/bin.";
+      findings.note = fmt::format(
+          "Registers, spills and stack of NVIDIA's kernels are decided by its assembler, ptxas, which is not here. {}",
+          how_to_get_ptxas());
   return findings;
 }
 

@@ -52,8 +52,8 @@ class AxisWriter : public KernelWriter {
           type, loop, value.name, pointer(member));
     } else if (node.op == Op::kCumsum) {
       const DType dtype = graph_.dtype(member);
-      body = fmt::format("{0} sum = 0;\n{1}sum += {2};\n{3}[{4}] = {5};\n}}\n", type, loop, value.name, pointer(member),
-                         input_index, to_storage(dtype, "sum"));
+      body = fmt::format("{} sum = 0;\n{}sum = {};\n{}[{}] = {};\n}}\n", type, loop, sum_text(dtype, "sum", value.name),
+                         pointer(member), input_index, to_storage(dtype, "sum"));
     } else {
       body = topk_body(node, member, type, loop, value.name);
     }
@@ -99,10 +99,7 @@ class AxisWriter : public KernelWriter {
     const std::string target_row =
         fmt::format("(o * {0} + static_cast<int64_t>({1})) * columns + c", rows_text, where.name);
     const std::string sum = fmt::format("{}[{}]", out, target_row);
-    const std::string added = is_float(dtype) || dtype == DType::kU8
-                                  ? to_storage(dtype, fmt::format("static_cast<{}>({} + {})", compute_type(dtype),
-                                                                  from_storage(dtype, sum), update.name))
-                                  : fmt::format("{} + {}", sum, update.name);
+    const std::string added = to_storage(dtype, sum_text(dtype, from_storage(dtype, sum), update.name));
     const std::string columns = size_argument(inner);
     std::string body = fmt::format(
         "const int64_t columns = {0};\nconst int64_t blocks = (columns + {1} - 1) / {1};\nconst int64_t o = task / "

@@ -60,7 +60,8 @@ class ColumnReduceWriter : public KernelWriter {
     const std::string type = node.op == Op::kReduceMax && is_float(dtype) ? "int32_t" : compute_type(dtype);
     std::string initial = "0", update, result;
     if (node.op == Op::kReduceSum) {
-      update = fmt::format("sums[c - begin] += {};\n", value.name);
+      update = is_float(dtype) ? fmt::format("sums[c - begin] += {};\n", value.name)
+                               : fmt::format("sums[c - begin] = {};\n", sum_text(dtype, "sums[c - begin]", value.name));
       result = "sums[c - begin]";
     } else if (is_float(dtype)) {
       initial = "kLowestOrderKey";

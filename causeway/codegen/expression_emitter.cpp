@@ -84,7 +84,7 @@ std::string to_storage(DType dtype, const std::string& value) {
 std::string literal(DType dtype, double value) {
   if (dtype == DType::kBool) return value != 0 ? "true" : "false";
   if (dtype == DType::kI64) {
-    const int64_t integer = static_cast<int64_t>(value);
+    const int64_t integer = value >= 0x1p63 ? INT64_MAX : value <= -0x1p63 ? INT64_MIN : static_cast<int64_t>(value);
     return integer == INT64_MIN ? "(-9223372036854775807ll - 1)" : fmt::format("int64_t({})", integer);
   }
   if (!is_float(dtype))
@@ -95,6 +95,10 @@ std::string literal(DType dtype, double value) {
   std::string digits = fmt::format("{:.9g}", stored);
   if (digits.find_first_of(".e") == std::string::npos) digits += ".0";
   return stored < 0 || std::signbit(stored) ? fmt::format("({}f)", digits) : digits + "f";
+}
+
+std::string sum_text(DType dtype, const std::string& a, const std::string& b) {
+  return is_float(dtype) ? fmt::format("{} + {}", a, b) : fmt::format("add_integers({}, {})", a, b);
 }
 
 std::string SymbolNames::text(const Dim& dim) {
@@ -485,10 +489,10 @@ EmittedValue ExpressionEmitter::elementwise(const Node& node, const std::vector<
   std::string text;
   switch (node.op) {
     case Op::kNeg:
-      text = fmt::format("-{}", in(0));
+      text = floating ? fmt::format("-{}", in(0)) : call("negate_integer");
       break;
     case Op::kAbs:
-      text = floating ? call("__builtin_fabsf") : fmt::format("{0} < 0 ? -{0} : {0}", in(0));
+      text = call(floating ? "__builtin_fabsf" : "absolute_integer");
       break;
     case Op::kExp2:
       text = call("exp2_f32");
@@ -530,19 +534,19 @@ EmittedValue ExpressionEmitter::elementwise(const Node& node, const std::vector<
       break;
     }
     case Op::kAdd:
-      text = infix("+");
+      text = floating ? infix("+") : call("add_integers");
       break;
     case Op::kSub:
-      text = infix("-");
+      text = floating ? infix("-") : call("subtract_integers");
       break;
     case Op::kMul:
-      text = infix("*");
+      text = floating ? infix("*") : call("multiply_integers");
       break;
     case Op::kDiv:
-      text = infix("/");
+      text = floating ? infix("/") : call("divide_integers");
       break;
     case Op::kRem:
-      text = floating ? call("fmod_f32") : infix("%");
+      text = call(floating ? "fmod_f32" : "integer_remainder");
       break;
     case Op::kMax:
       text = floating ? call("max_f32") : fmt::format("{0} > {1} ? {0} : {1}", in(0), in(1));
@@ -581,7 +585,8 @@ EmittedValue ExpressionEmitter::elementwise(const Node& node, const std::vector<
       text = fmt::format("{} ? {} : {}", in(0), in(1), in(2));
       break;
     case Op::kFma:
-      text = fmt::format("{} * {} + {}", in(0), in(1), in(2));
+      text = floating ? fmt::format("{} * {} + {}", in(0), in(1), in(2))
+                      : fmt::format("add_integers(multiply_integers({}, {}), {})", in(0), in(1), in(2));
       break;
     default:
       CAUSEWAY_CHECK(false, "{} is not elementwise", op_name(node.op));

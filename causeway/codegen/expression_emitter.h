@@ -148,5 +148,7 @@ std::string storage_type(DType dtype);
 std::string from_storage(DType dtype, const std::string& reference);
 std::string to_storage(DType dtype, const std::string& value);
 std::string literal(DType dtype, double value);
+// a + b, wrapping where they are integers.
+std::string sum_text(DType dtype, const std::string& a, const std::string& b);
 
 }  // namespace causeway

@@ -17,6 +17,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
+#include "causeway/device/python_packages.h"
 
 namespace causeway {
 namespace {
@@ -191,7 +192,16 @@ std::string find_ptxas() {
     if (candidate.is_absolute() && ::access(candidate.c_str(), X_OK) == 0) return candidate;
   }
   constexpr char kUsual[] = "/usr/local/cuda/bin/ptxas";
-  return ::access(kUsual, X_OK) == 0 ? kUsual : "";
+  if (::access(kUsual, X_OK) == 0) return kUsual;
+  const std::string packaged[] = {"nvidia/cu13/bin/ptxas", "nvidia/cuda_nvcc/bin/ptxas"};
+  for (const std::string& candidate : python_package_files(packaged))
+    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
+  return "";
+}
+
+std::string_view how_to_get_ptxas() {
+  return "Install NVIDIA's CUDA toolkit, 12.0 or newer, with ptxas on PATH or in /usr/local/cuda/bin, or the Python "
+         "package nvidia-cuda-nvcc in an environment whose bin folder is on PATH.";
 }
 
 std::vector<KernelResources> parse_ptxas_report(const std::string& report) {

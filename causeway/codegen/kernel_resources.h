@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "causeway/device/target.h"
@@ -27,7 +28,7 @@ struct KernelResources {
 };
 
 // The kernels of an image that compile_module() gave, sorted by name. Nothing for targets without such limits (x86, the
-// emulator) and, for NVIDIA, where ptxas is neither on PATH nor in the toolkit's usual place. Throws
+// emulator) and, for NVIDIA, where find_ptxas() finds none. Throws
 // Error(kInvalidArgument) when ptxas refuses the text and Error(kCorrupt) when an AMD image is damaged.
 std::optional<std::vector<KernelResources>> kernel_resources(const std::string& image, const Target& target);
 
@@ -39,7 +40,9 @@ int resident_blocks(const KernelResources& kernel, int threads, int shared_bytes
 // Reads what `ptxas -v` prints.
 std::vector<KernelResources> parse_ptxas_report(const std::string& report);
 
-// PATH, then the toolkit's usual place; empty when it is in neither.
+// On PATH, then in the toolkit's usual place, then in Python packages (causeway/device/python_packages.h); else empty.
 std::string find_ptxas();
+// What to do where it is not found.
+std::string_view how_to_get_ptxas();
 
 }  // namespace causeway

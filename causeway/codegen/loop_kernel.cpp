@@ -80,7 +80,7 @@ class CpuLoopWriter : public LoopWriter {
         before += fmt::format("{} {} = 0;\n", compute_type(dtype), accumulator);
         stores += is_float(dtype) ? fmt::format("{{\n_Pragma(\"clang fp reassociate(on)\")\n{} += {};\n}}\n",
                                                 accumulator, value.name)
-                                  : fmt::format("{} += {};\n", accumulator, value.name);
+                                  : fmt::format("{} = {};\n", accumulator, sum_text(dtype, accumulator, value.name));
         results.emplace_back(member, EmittedValue{accumulator, kRowDepth});
       }
     }

@@ -11,8 +11,8 @@
 //                  counter = {element index low, high, `stream`, low 32 bits of x[1]}; x is i64 [2] = {seed, step}
 //   exp2 log2      base two; recip 1/x; erf, tanh, sqrt, rsqrt, sin, cos, floor as in C. Floats only.
 //   neg abs add sub mul max min   floats and integers. max and min return NaN when an operand is NaN.
-//   div rem        floats: IEEE division, C fmod; integers: truncating, the divisor is not zero
-//   pow            floats: C pow. and or xor shl shr: integers (and or xor also bool); shr is arithmetic
+//   div rem        floats: IEEE division, C fmod; integers: truncating, 0 where the divisor is 0
+//   pow            floats: C pow. and or xor shl shr: integers (and or xor also bool); shr is arithmetic, counts wrap
 //   lt le eq       bool; false when an operand is NaN
 //   select         x (bool) ? second : third.  fma: x * second + third, rounded once or twice
 //   cast           to `dtype`; rounding as write_element() in dtype.h. bitcast: same element size, same bits

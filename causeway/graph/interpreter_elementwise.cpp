@@ -166,6 +166,15 @@ void evaluate_compare(const NodeEvaluation& evaluation) {
   }
 }
 
+void evaluate_fma(const NodeEvaluation& evaluation) {
+  const DType dtype = evaluation.output().dtype;
+  if (is_float(dtype)) return map_three(evaluation, [](double x, double y, double z) { return x * y + z; });
+  map_three(evaluation, [&](double x, double y, double z) {
+    const auto bits = [](double value) { return static_cast<uint64_t>(to_int64(value)); };
+    return wrap_integer(dtype, static_cast<int64_t>(bits(x) * bits(y) + bits(z)));
+  });
+}
+
 }  // namespace
 
 void evaluate_elementwise(const NodeEvaluation& evaluation) {
@@ -181,7 +190,7 @@ void evaluate_elementwise(const NodeEvaluation& evaluation) {
     case OpKind::kSelect:
       return map_three(evaluation, [](double c, double x, double y) { return c != 0 ? x : y; });
     default:
-      return map_three(evaluation, [](double x, double y, double z) { return x * y + z; });
+      return evaluate_fma(evaluation);
   }
 }
 

@@ -1,5 +1,5 @@
-// What generated loops call beside operators: math, conversions to integers, integer shifts, order-preserving keys for
-// maxima, and the counter-based random numbers of random_bits.
+// What generated loops call beside operators: math, conversions to integers, integer arithmetic, order-preserving keys
+// for maxima, and the counter-based random numbers of random_bits.
 #pragma once
 
 #include "causeway/kernels/math.h"
@@ -41,12 +41,49 @@ CAUSEWAY_INLINE int64_t cast_to_i64(uint8_t x) { return x; }
 CAUSEWAY_INLINE uint8_t cast_to_u8(int64_t x) { return static_cast<uint8_t>(x < 0 ? 0 : x > 255 ? 255 : x); }
 CAUSEWAY_INLINE uint8_t cast_to_u8(int32_t x) { return static_cast<uint8_t>(x < 0 ? 0 : x > 255 ? 255 : x); }
 
-CAUSEWAY_INLINE int32_t shift_left(int32_t x, int32_t by) { return static_cast<int32_t>(static_cast<uint32_t>(x) << by); }
-CAUSEWAY_INLINE int64_t shift_left(int64_t x, int64_t by) { return static_cast<int64_t>(static_cast<uint64_t>(x) << by); }
-CAUSEWAY_INLINE uint8_t shift_left(uint8_t x, uint8_t by) { return static_cast<uint8_t>(x << by); }
-CAUSEWAY_INLINE int32_t shift_right(int32_t x, int32_t by) { return x >> by; }
-CAUSEWAY_INLINE int64_t shift_right(int64_t x, int64_t by) { return x >> by; }
-CAUSEWAY_INLINE uint8_t shift_right(uint8_t x, uint8_t by) { return static_cast<uint8_t>(x >> by); }
+// Integer arithmetic is defined for every operand: C++ leaves signed overflow, division by zero and wide shifts open, and
+// processors differ. Results wrap as their type does.
+template <class T>
+CAUSEWAY_INLINE T add_integers(T a, T b) {
+  return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+template <class T>
+CAUSEWAY_INLINE T subtract_integers(T a, T b) {
+  return static_cast<T>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+}
+template <class T>
+CAUSEWAY_INLINE T multiply_integers(T a, T b) {
+  return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
+template <class T>
+CAUSEWAY_INLINE T negate_integer(T x) {
+  return static_cast<T>(0 - static_cast<uint64_t>(x));
+}
+template <class T>
+CAUSEWAY_INLINE T absolute_integer(T x) {
+  return x < 0 ? negate_integer(x) : x;
+}
+// Truncating; 0 where the divisor is 0.
+template <class T>
+CAUSEWAY_INLINE T divide_integers(T a, T b) {
+  const T divisor = b == 0 || b == -1 ? T(1) : b;
+  const T quotient = static_cast<T>(a / divisor);
+  return b == 0 ? T(0) : b == -1 ? negate_integer(a) : quotient;
+}
+template <class T>
+CAUSEWAY_INLINE T integer_remainder(T a, T b) {
+  const T divisor = b == 0 || b == -1 ? T(1) : b;
+  return static_cast<T>(a % divisor);
+}
+// The count is taken modulo the type's width; to the right, the sign is kept.
+template <class T>
+CAUSEWAY_INLINE T shift_left(T x, T by) {
+  return static_cast<T>(static_cast<uint64_t>(x) << (by & T(sizeof(T) * 8 - 1)));
+}
+template <class T>
+CAUSEWAY_INLINE T shift_right(T x, T by) {
+  return static_cast<T>(x >> (by & T(sizeof(T) * 8 - 1)));
+}
 
 // Integer keys in the order of floats, NaN above all: a maximum over keys vectorises and keeps NaN.
 constexpr int32_t kLowestOrderKey = -2139095041;  // the key of -infinity

@@ -256,7 +256,8 @@ class Simplifier {
       const DType dtype = graph_.dtype(x);
       const auto times = static_cast<double>(count.constant());
       if (op == Op::kReduceMax) return build_.constant(dtype, remaining, *value);
-      const std::optional<double> sum = fold_elementwise(Op::kMul, {*value, times}, dtype, dtype);
+      const std::optional<double> sum = is_float(dtype) ? round_to_dtype(dtype, round_to_dtype(dtype, *value) * times)
+                                                        : fold_elementwise(Op::kMul, {*value, times}, dtype, dtype);
       if (sum) return build_.constant(dtype, remaining, *sum);
     }
     const Node inner = node(x);

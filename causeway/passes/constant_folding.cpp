@@ -5,6 +5,8 @@
 namespace causeway {
 namespace {
 
+constexpr double kLargestExact = 9007199254740991.0;  // no rounding gives this, or less, where the exact result is more
+
 struct Range {
   double low, high;
 };
@@ -16,17 +18,19 @@ Range integer_range(DType dtype) {
     case DType::kI32:
       return {-2147483648.0, 2147483647.0};
     default:
-      return {-9007199254740992.0, 9007199254740992.0};  // what a double holds exactly
+      return {-kLargestExact, kLargestExact};
   }
 }
 
-std::optional<double> fold_integer(Op op, double a, double b) {
+// Operands that a double holds exactly, so that no quotient overflows.
+std::optional<double> fold_integer(Op op, double a, double b, DType dtype) {
   const auto x = static_cast<int64_t>(a), y = static_cast<int64_t>(b);
+  const auto count = static_cast<int64_t>(static_cast<uint64_t>(y) % (8 * size_bytes(dtype)));
   switch (op) {
     case Op::kDiv:
-      return y == 0 ? std::nullopt : std::optional<double>(static_cast<double>(x / y));
+      return y == 0 ? 0 : static_cast<double>(x / y);
     case Op::kRem:
-      return y == 0 ? std::nullopt : std::optional<double>(static_cast<double>(x % y));
+      return y == 0 ? 0 : static_cast<double>(x % y);
     case Op::kAnd:
       return static_cast<double>(x & y);
     case Op::kOr:
@@ -34,9 +38,9 @@ std::optional<double> fold_integer(Op op, double a, double b) {
     case Op::kXor:
       return static_cast<double>(x ^ y);
     case Op::kShl:
-      return y < 0 || y > 52 ? std::nullopt : std::optional<double>(a * std::ldexp(1.0, static_cast<int>(y)));
+      return std::ldexp(a, static_cast<int>(count));
     case Op::kShr:
-      return y < 0 || y > 62 ? std::nullopt : std::optional<double>(static_cast<double>(x >> y));
+      return static_cast<double>(x >> count);
     default:
       return std::nullopt;
   }
@@ -106,7 +110,11 @@ std::optional<double> fold_number(Op op, double a, double b) {
 
 }  // namespace
 
-std::optional<double> fold_elementwise(Op op, const std::vector<double>& inputs, DType operand, DType result) {
+std::optional<double> fold_elementwise(Op op, std::vector<double> inputs, DType operand, DType result) {
+  for (double& input : inputs) {
+    if (is_float(operand)) input = round_to_dtype(operand, input);
+    if (is_integer(operand) && std::abs(input) > kLargestExact) return std::nullopt;
+  }
   const double a = inputs[0], b = inputs.size() > 1 ? inputs[1] : 0;
   std::optional<double> value;
   if (op == Op::kSelect) {
@@ -120,7 +128,7 @@ std::optional<double> fold_elementwise(Op op, const std::vector<double>& inputs,
     return std::nullopt;
   } else {
     value = fold_number(op, a, b);
-    if (!value.has_value()) value = is_float(operand) ? fold_float(op, a, b) : fold_integer(op, a, b);
+    if (!value.has_value()) value = is_float(operand) ? fold_float(op, a, b) : fold_integer(op, a, b, operand);
   }
   if (!value.has_value()) return std::nullopt;
   if (is_integer(result)) {

@@ -58,7 +58,8 @@ TEST_F(ExplainResourcesTest, NvidiaFiguresNeedPtxas) {
   const Outcome text = run({"explain", "tiny.yaml", "device=cuda:sm_90a", "--resources"});
   EXPECT_EQ(text.status, 0) << text.err;
   EXPECT_THAT(text.out, HasSubstr("resources on sm_90a (H100, H200)"));
-  EXPECT_EQ(text.out.find("install ptxas of the CUDA toolkit") == std::string::npos, known) << text.out;
+  EXPECT_EQ(text.out.find(std::string(how_to_get_ptxas())) == std::string::npos, known) << text.out;
+  if (!known) GTEST_SKIP() << "The registers that ptxas reports are not looked at. " << how_to_get_ptxas();
 }
 
 TEST_F(ExplainResourcesTest, TheProcessorHasNone) {

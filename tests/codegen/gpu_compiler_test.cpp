@@ -239,7 +239,7 @@ TEST(KernelResources, AreReadFromPtxasWhereItIsInstalled) {
   const Target target = gpu_target("sm_90a");
   const auto kernels = kernel_resources(compile_module(kKernel, target), target);
   ASSERT_EQ(kernels.has_value(), !find_ptxas().empty());
-  if (!kernels.has_value()) return;
+  if (!kernels.has_value()) GTEST_SKIP() << "What ptxas reports is not looked at. " << how_to_get_ptxas();
   ASSERT_EQ(kernels->size(), 1u);
   EXPECT_EQ((*kernels)[0].kernel, "scale");
   EXPECT_GT((*kernels)[0].registers, 4);

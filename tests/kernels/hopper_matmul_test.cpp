@@ -234,8 +234,7 @@ TEST(HopperMatmul, SplitsOfKAreAddedInOrder) {
 
 // A C75xx note means that the assembler lets matrix instructions run one after the other, or ignores setmaxnreg.
 TEST(HopperMatmul, AssemblesWithoutSpillsOrNotes) {
-  if (find_ptxas().empty())
-    GTEST_SKIP() << "ptxas of the CUDA toolkit is not installed: what it makes of the kernels is not tested.";
+  if (find_ptxas().empty()) GTEST_SKIP() << "What ptxas makes of the kernels is not tested. " << how_to_get_ptxas();
   for (const bool a_along_k : {true, false}) {
     for (const HopperMatmulTile tile : {HopperMatmulTile{128, 256, 4, 2, 132}, HopperMatmulTile{64, 256, 4, 1, 132}}) {
       const Case c{.a_along_k = a_along_k, .b_along_k = !a_along_k, .tile = tile};

@@ -3,11 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "causeway/base/error.h"
+#include "causeway/graph/interpreter.h"
 #include "causeway/passes/builder.h"
 #include "causeway/passes/constant_folding.h"
 #include "causeway/passes/eliminate_common_subexpressions.h"
 #include "causeway/passes/eliminate_dead_code.h"
 #include "tests/passes/same_values.h"
+#include "tests/program/edge_values.h"
 
 namespace causeway {
 namespace {
@@ -96,8 +99,16 @@ TEST(Canonicalize, FoldsConstants) {
 }
 
 TEST(Canonicalize, FoldingRefusesWhatIsNotDefined) {
-  EXPECT_EQ(fold_elementwise(Op::kDiv, {1, 0}, DType::kI32, DType::kI32), std::nullopt);
-  EXPECT_EQ(fold_elementwise(Op::kRem, {1, 0}, DType::kI64, DType::kI64), std::nullopt);
+  EXPECT_EQ(fold_elementwise(Op::kDiv, {1, 0}, DType::kI32, DType::kI32), 0);
+  EXPECT_EQ(fold_elementwise(Op::kRem, {1, 0}, DType::kI64, DType::kI64), 0);
+  EXPECT_EQ(fold_elementwise(Op::kRem, {-0x1p63, -1}, DType::kI64, DType::kI64), std::nullopt);
+  EXPECT_EQ(fold_elementwise(Op::kAnd, {0x1p63, 5}, DType::kI64, DType::kI64), std::nullopt);
+  EXPECT_EQ(fold_elementwise(Op::kAdd, {0x1p53 - 1, 1}, DType::kI64, DType::kI64), std::nullopt);
+  EXPECT_EQ(fold_elementwise(Op::kShr, {-256, 33}, DType::kI32, DType::kI32), -128);
+  EXPECT_EQ(fold_elementwise(Op::kShl, {3, -31}, DType::kI32, DType::kI32), 6);
+  // Constants are rounded before they are used.
+  EXPECT_EQ(fold_elementwise(Op::kEq, {0.1, 0.10000000001}, DType::kF32, DType::kBool), 1);
+  EXPECT_EQ(fold_elementwise(Op::kFloor, {0.9999999999}, DType::kF32, DType::kF32), 1);
   EXPECT_EQ(fold_elementwise(Op::kMul, {65536, 65536}, DType::kI32, DType::kI32), std::nullopt);
   EXPECT_EQ(fold_elementwise(Op::kSub, {1, 2}, DType::kU8, DType::kU8), std::nullopt);
   EXPECT_EQ(fold_elementwise(Op::kCast, {1e30}, DType::kF32, DType::kI32), std::nullopt);
@@ -105,6 +116,43 @@ TEST(Canonicalize, FoldingRefusesWhatIsNotDefined) {
   EXPECT_EQ(fold_elementwise(Op::kCast, {-2.7}, DType::kF32, DType::kI32), -2);
   EXPECT_EQ(fold_elementwise(Op::kShr, {-8, 1}, DType::kI32, DType::kI32), -4);
   EXPECT_TRUE(std::isnan(*fold_elementwise(Op::kMax, {NAN, 1}, DType::kF32, DType::kF32)));
+}
+
+// What is folded is what the op gives at run time, at the edges of every dtype too.
+TEST(Canonicalize, FoldsEdgesAsTheReferenceComputesThem) {
+  size_t folded = 0;
+  for (const OpInfo& info : all_ops()) {
+    if (!is_elementwise(info.op) || info.arity > 2 || info.op == Op::kBitcast) continue;
+    for (const DType dtype : kAllDTypes) {
+      const std::vector<HostTensor> inputs = combinations(dtype, edge_values(dtype), info.arity);
+      for (const DType to : kAllDTypes) {
+        if (info.op != Op::kCast && to != dtype) continue;
+        Graph graph;
+        std::vector<Value> operands;
+        for (const HostTensor& input : inputs) operands.push_back(graph.add_input("x", {dtype, {Dim(input.shape[0])}}));
+        Attributes attributes;
+        attributes.dtype = to;
+        try {
+          graph.outputs = {graph.add(info.op, operands, attributes)};
+        } catch (const Error&) {
+          continue;  // not a dtype of this op
+        }
+        const HostTensor reference = interpret(graph, inputs, {}, Rounding::kRounded)[0];
+        for (size_t i = 0; i < reference.values.size(); ++i) {
+          std::vector<double> values;
+          for (const HostTensor& input : inputs) values.push_back(input.values[i]);
+          const std::optional<double> value = fold_elementwise(info.op, values, dtype, reference.dtype);
+          if (!value) continue;
+          ++folded;
+          const double expected = reference.values[i];
+          EXPECT_TRUE(*value == expected || (std::isnan(*value) && std::isnan(expected)))
+              << info.name << " of " << dtype_name(dtype) << " " << fmt::format("{:a}", fmt::join(values, ", "))
+              << ": folded to " << *value << ", the reference is " << expected;
+        }
+      }
+    }
+  }
+  EXPECT_GT(folded, 10000u);
 }
 
 TEST(Canonicalize, Casts) {

@@ -2,7 +2,8 @@
 // there are, and as many as tests/golden/gpu_budgets.txt says: a change shows as a difference there. To accept one:
 // CAUSEWAY_UPDATE_GOLDEN=1 build/tests/train_tests --gtest_filter='*GpuGate*'. Layers are cut to one, all other sizes
 // are the recipes'. AMD's figures are in the code objects; NVIDIA's need ptxas, and where that is not installed its
-// kernels are only compiled to PTX. Another release of ptxas gives other figures, which are then not compared.
+// kernels are only compiled to PTX. Another release of ptxas gives other figures, which are then not compared. What was
+// not looked at makes the test one that is skipped.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -56,9 +57,18 @@ class BudgetFile {
 
   static std::string path() { return CAUSEWAY_SOURCE_DIR "/tests/golden/gpu_budgets.txt"; }
 
-  static std::string heading() { return "# registers and shared bytes; of NVIDIA by ptxas " + ptxas_release(); }
+  static std::string heading() { return kHeading + ptxas_release(); }
 
-  bool is_of_this_ptxas() const { return heading_ == heading(); }
+  // The release of ptxas that NVIDIA's figures are of, and of the one that is installed: "13.0"; empty without.
+  std::string release_in_file() const { return heading_.substr(std::min(heading_.size(), kHeading.size())); }
+  static std::string ptxas_release() {
+    if (find_ptxas().empty()) return "";
+    const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen((find_ptxas() + " --version").c_str(), "r"), ::pclose);
+    std::string text(4096, '\0');
+    text.resize(std::fread(text.data(), 1, text.size(), pipe.get()));
+    std::smatch match;
+    return std::regex_search(text, match, std::regex("release ([0-9.]+)")) ? match[1].str() : "";
+  }
 
   static std::set<std::string> lines_of(const GateCase& gate_case, const Budgets& budgets) {
     std::set<std::string> lines;
@@ -84,15 +94,7 @@ class BudgetFile {
   }
 
  private:
-  // "13.0"; empty where ptxas is not installed.
-  static std::string ptxas_release() {
-    if (find_ptxas().empty()) return "";
-    const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen((find_ptxas() + " --version").c_str(), "r"), ::pclose);
-    std::string text(4096, '\0');
-    text.resize(std::fread(text.data(), 1, text.size(), pipe.get()));
-    std::smatch match;
-    return std::regex_search(text, match, std::regex("release ([0-9.]+)")) ? match[1].str() : "";
-  }
+  inline static const std::string kHeading = "# registers and shared bytes; of NVIDIA by ptxas ";
 
   std::string heading_;
   std::set<std::string> lines_;
@@ -125,36 +127,39 @@ TEST_P(GpuGate, NoKernelSpillsAndBudgetsHold) {
   Program& program = step.main_step().prepare(step.main_arguments());
   ASSERT_GT(program.sources().size(), 20u);
   const bool is_nvidia = target.family == Target::Family::kNvptx;
+  const bool has_figures = !is_nvidia || !find_ptxas().empty();
   Budgets budgets;
   for (const FunctionResources& function : program_resources(program, runtime->library())) {
     const std::string& source = program.sources()[function.source];
     EXPECT_LE(function.shared_bytes(), target.architecture().shared_bytes) << source;
-    if (!function.resources) {
-      ASSERT_TRUE(is_nvidia && find_ptxas().empty());
-      continue;
-    }
+    ASSERT_EQ(function.resources.has_value(), has_figures) << source;
+    if (!has_figures) continue;
     const KernelResources& kernel = *function.resources;
     Budget& budget = budgets[function.kind + " " + function.function];
     budget.registers = std::max(budget.registers, kernel.registers);
     budget.shared_bytes = std::max(budget.shared_bytes, function.shared_bytes());
     // The gradient of attention on Hopper is short of one register where heads have 128 elements, outside of its
     // innermost parts.
-    const bool short_of_one = GetParam().processor == "sm_90a" && function.kind == "attention_gradient";
-    EXPECT_LE(kernel.spill_bytes, short_of_one ? 4 : 0) << kernel.kernel << "\n" << source;
+    const bool short_of_one =
+        GetParam().processor == "sm_90a" && function.kind == "attention_gradient" && recipe.model.head_dim == 128;
+    EXPECT_LE(kernel.spill_bytes, short_of_one ? 4 : 0) << function.kind << " " << kernel.kernel << "\n" << source;
     EXPECT_TRUE(kernel.exported) << kernel.kernel;
     // AMD's scalar registers spill to vector registers, not to memory.
     if (is_nvidia) EXPECT_TRUE(kernel.notes.empty()) << kernel.notes.front() << "\n" << source;
   }
-  if (budgets.empty()) return;  // ptxas is not installed
+  if (!has_figures) GTEST_SKIP() << "What ptxas makes of the kernels is not tested. " << how_to_get_ptxas();
   BudgetFile file;
   const std::set<std::string> now = BudgetFile::lines_of(GetParam(), budgets), golden = file.lines_of(GetParam());
   if (std::getenv("CAUSEWAY_UPDATE_GOLDEN") != nullptr) {
     file.replace(GetParam(), now);
-  } else if (!is_nvidia || file.is_of_this_ptxas()) {
+  } else if (!is_nvidia || file.release_in_file() == BudgetFile::ptxas_release()) {
     EXPECT_TRUE(now == golden) << "registers or shared memory have changed (- tests/golden/gpu_budgets.txt, + now):\n"
                                << difference(golden, now)
                                << "To accept it: CAUSEWAY_UPDATE_GOLDEN=1 build/tests/train_tests "
                                   "--gtest_filter='*GpuGate*'";
+  } else {
+    GTEST_SKIP() << "Nothing spills, but registers are not compared: tests/golden/gpu_budgets.txt has those of ptxas "
+                 << file.release_in_file() << ", and installed is " << BudgetFile::ptxas_release() << ".";
   }
 }
 

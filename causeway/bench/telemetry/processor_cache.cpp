@@ -3,7 +3,7 @@
 #include <set>
 #include <string>
 
-#include "causeway/bench/telemetry/system_files.h"
+#include "causeway/base/system_files.h"
 
 namespace causeway {
 namespace {
