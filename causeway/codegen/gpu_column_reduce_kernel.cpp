@@ -14,8 +14,11 @@ namespace {
 constexpr int kThreadDepth = 1;
 constexpr int kReducedDepth = 2;
 constexpr int kLaneDepth = 3;
-constexpr int64_t kManyBlocks = 512;  // enough to keep a large GPU busy; a constant, so that devices agree in results
-constexpr int64_t kLeastSteps = 8;    // of a thread in one part
+// A large GPU runs about 500 of them at a time and is not to be left half empty by the last ones; a constant, so that
+// devices agree in results.
+constexpr int64_t kManyBlocks = 2048;
+constexpr int kGroupedSteps = 4;    // of a thread, whose loads all come before their stores
+constexpr int64_t kLeastSteps = 8;  // of a thread in one part
 constexpr int64_t kPartsOfUnknown = 32;
 
 class GpuColumnReduceWriter : public KernelWriter {
@@ -143,24 +146,27 @@ class GpuColumnReduceWriter : public KernelWriter {
       at.insert(at.end(), inner_at.begin(), inner_at.end());
       position.multi = at;
     }
-    std::string arrays, updates;
+    std::string updates;
+    group_arrays_.clear();
     stores_.clear();
     for (size_t i = 0; i < elements_.size(); ++i) {
       CAUSEWAY_CHECK(adjacent_, "elements are stored in the order of the input");
       const DType dtype = graph_.dtype(elements_[i]);
       const std::string name = emitter.define(elements_[i], position).name;
       const std::string lane = variables_[static_cast<size_t>(axis_variables_.back())].name;
-      arrays += fmt::format("{} v{}[{}];\n", storage_type(dtype), i, lanes_);
-      updates += fmt::format("v{}[{}] = {};\n", i, lane, to_storage(dtype, name));
+      group_arrays_ +=
+          fmt::format("{0} v{1}[{2}][{3}];\n{0}* to{1}[{2}];\n", storage_type(dtype), i, kGroupedSteps, lanes_);
+      updates += fmt::format("v{}[group][{}] = {};\n", i, lane, to_storage(dtype, name));
       Index first = *position.linear;
       std::erase_if(first.terms, [&](const Index::Term& term) { return term.variable == axis_variables_.back(); });
-      stores_ += fmt::format("store_lanes({} + ({}), v{});\n", pointer(elements_[i]), emitter.index_text(first), i);
+      updates += fmt::format("to{}[group] = {} + ({});\n", i, pointer(elements_[i]), emitter.index_text(first));
+      stores_ += fmt::format("store_lanes(to{0}[group], v{0}[group]);\n", i);
     }
     inputs_.clear();
     for (const Value reduction : reductions_)
       inputs_.push_back(emitter.emit(graph_.node(reduction).inputs[0], position).name);
     top_ = emitter.take_statements(0) + "\v" + emitter.take_statements(kThreadDepth);
-    reduced_text_ = emitter.take_statements(kReducedDepth) + arrays;
+    reduced_text_ = emitter.take_statements(kReducedDepth);
     lane_text_ = emitter.take_statements(kLaneDepth) + updates;
     target_ = emitter.index_text(add(scale(outer, inner_), column));
   }
@@ -227,7 +233,9 @@ class GpuColumnReduceWriter : public KernelWriter {
       const GpuAccumulator sum = accumulator(i);
       const DType dtype = graph_.dtype(reductions_[i]);
       body += fmt::format("{} sums{}[{}];\n{}sums{}[{}] = {};\n}}\n", sum.type, i, lanes_, lanes, i, lane, sum.initial);
-      takes += sum.take_element(fmt::format("sums{}[{}]", i, lane), inputs_[i]);
+      // Of a step past the end, which repeats the last one, nothing is added.
+      takes += sum.take_element(fmt::format("sums{}[{}]", i, lane),
+                                elements_.empty() ? inputs_[i] : fmt::format("(counts ? {} : 0.0f)", inputs_[i]));
       const std::string value = fmt::format("sums{}[{}]", i, lane);
       results += fmt::format("reduce_rows<{}, {}, {}>(sums{}, {}());\nif (y == 0 && vector < {}) {{\n{}",
                              block_columns_, block_rows_, lanes_, i, sum.operation, vectors, lanes) +
@@ -236,11 +244,27 @@ class GpuColumnReduceWriter : public KernelWriter {
                                             static_cast<int64_t>(i) * parts_, count, inner, lanes_, lane, value)) +
                  "}\n}\n";
     }
-    body += fmt::format(
-        "#pragma clang loop unroll_count(4)\nfor ({0} step = part * part_steps + y; step < last; step += {1}) {{\n",
-        index_type_, block_rows_);
-    body += group_variables(Group::kReduced, "step") + reduced_text_ + lanes + lane_text_ + takes + "}\n";
-    if (!stores_.empty()) body += fmt::format("if (vector < {}) {{\n{}}}\n", vectors, stores_);
+    const std::string steps = reduced_text_ + lanes + lane_text_ + takes + "}\n";
+    if (elements_.empty()) {
+      body += fmt::format(
+                  "#pragma clang loop unroll_count({2})\n"
+                  "for ({0} step = part * part_steps + y; step < last; step += {1}) {{\n",
+                  index_type_, block_rows_, kGroupedSteps) +
+              group_variables(Group::kReduced, "step") + steps;
+    } else {
+      // A store may overwrite what is loaded after it for all the compiler knows.
+      body += fmt::format(
+                  "for ({0} first = part * part_steps + y; first < last; first += {1}) {{\n{2}"
+                  "#pragma clang loop unroll(full)\nfor (int group = 0; group < {3}; ++group) {{\n"
+                  "const bool counts = first + group * {4} < last;\n"
+                  "const {0} step = counts ? first + group * {4} : last - 1;\n",
+                  index_type_, block_rows_ * kGroupedSteps, group_arrays_, kGroupedSteps, block_rows_) +
+              group_variables(Group::kReduced, "step") + steps +
+              fmt::format(
+                  "}}\nif (vector < {0}) {{\n#pragma clang loop unroll(full)\n"
+                  "for (int group = 0; group < {1}; ++group) {{\nif (first + group * {2} >= last) break;\n{3}}}\n}}\n",
+                  vectors, kGroupedSteps, block_rows_, stores_);
+    }
     body += "}\n" + results;
     std::string finish_body;
     if (parts_ > 1) {
@@ -262,7 +286,8 @@ class GpuColumnReduceWriter : public KernelWriter {
       }
     }
     std::string source = "#include \"causeway/kernels/gpu/lanes.h\"\n#include \"causeway/kernels/gpu/reduce.h\"\n" +
-                         gpu_kernel("kernel", kLoopThreads) + prologue() + body + "}\n";
+                         gpu_kernel("kernel", kLoopThreads) + std::string(kContractProducts) + prologue() + body +
+                         "}\n";
     if (parts_ > 1) source += gpu_kernel("kernel_finish", kLoopThreads) + prologue() + finish_body + "}\n";
     GeneratedKernel kernel = finish(source);
     int bytes = 1;  // of a running result
@@ -299,7 +324,7 @@ class GpuColumnReduceWriter : public KernelWriter {
   std::optional<std::pair<size_t, Dim>> wanted_split_;
   int lanes_ = 1, block_columns_ = 32, block_rows_ = 8;
   int64_t parts_ = 1;
-  std::string top_, reduced_text_, lane_text_, stores_, target_;
+  std::string top_, reduced_text_, lane_text_, group_arrays_, stores_, target_;
   std::vector<std::string> inputs_;  // an element of each reduction's input
 };
 

@@ -653,7 +653,7 @@ class GpuLoopWriter : public LoopWriter {
   }
 
   std::string kernel_text(const std::string& name, int threads, const std::string& body) {
-    return gpu_kernel(name, threads) + prologue() + body + "}\n";
+    return gpu_kernel(name, threads) + std::string(kContractProducts) + prologue() + body + "}\n";
   }
 
   std::string index_type_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,10 @@
 namespace causeway {
 
 constexpr int kLoopThreads = 256;  // of a block
+
+// What a kernel's text begins with where a product and a sum may become one instruction: a value then has one rounding
+// less. The functions of kernels/math.h say themselves where theirs are.
+constexpr std::string_view kContractProducts = "#pragma clang fp contract(fast)\n";
 
 // "int32_t" when no tensor that the request reads, writes or passes through has 2^31 elements or more (64-bit division
 // is slow on GPUs); "int64_t" otherwise, or when sizes are not known.
