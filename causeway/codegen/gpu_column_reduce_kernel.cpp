@@ -234,8 +234,8 @@ class GpuColumnReduceWriter : public KernelWriter {
       const DType dtype = graph_.dtype(reductions_[i]);
       body += fmt::format("{} sums{}[{}];\n{}sums{}[{}] = {};\n}}\n", sum.type, i, lanes_, lanes, i, lane, sum.initial);
       // Of a step past the end, which repeats the last one, nothing is added.
-      takes += sum.take_element(fmt::format("sums{}[{}]", i, lane),
-                                elements_.empty() ? inputs_[i] : fmt::format("(counts ? {} : 0.0f)", inputs_[i]));
+      takes += sum.take(fmt::format("sums{}[{}]", i, lane),
+                        elements_.empty() ? inputs_[i] : fmt::format("(counts ? {} : 0.0f)", inputs_[i]));
       const std::string value = fmt::format("sums{}[{}]", i, lane);
       results += fmt::format("reduce_rows<{}, {}, {}>(sums{}, {}());\nif (y == 0 && vector < {}) {{\n{}",
                              block_columns_, block_rows_, lanes_, i, sum.operation, vectors, lanes) +
@@ -282,12 +282,11 @@ class GpuColumnReduceWriter : public KernelWriter {
             "const {2} partial = partials[({9} + part) * {1} + result];\n{6}}}\n"
             "reduce_rows<32, {5}, 1>(sums, {7}());\nif (thread_index() < 32 && place < {1}) {8}[place] = {0};\n}}\n",
             to_storage(dtype, sum.result("sums[0]")), count, sum.type, sum.initial, parts_, kLoopThreads / 32,
-            sum.take_partial("sums[0]", "partial"), sum.operation, out[i], static_cast<int64_t>(i) * parts_);
+            sum.take("sums[0]", "partial"), sum.operation, out[i], static_cast<int64_t>(i) * parts_);
       }
     }
     std::string source = "#include \"causeway/kernels/gpu/lanes.h\"\n#include \"causeway/kernels/gpu/reduce.h\"\n" +
-                         gpu_kernel("kernel", kLoopThreads) + std::string(kContractProducts) + prologue() + body +
-                         "}\n";
+                         gpu_kernel("kernel", kLoopThreads) + prologue() + body + "}\n";
     if (parts_ > 1) source += gpu_kernel("kernel_finish", kLoopThreads) + prologue() + finish_body + "}\n";
     GeneratedKernel kernel = finish(source);
     int bytes = 1;  // of a running result

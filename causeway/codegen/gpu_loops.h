@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,10 +11,6 @@
 namespace causeway {
 
 constexpr int kLoopThreads = 256;  // of a block
-
-// What a kernel's text begins with where a product and a sum may become one instruction: a value then has one rounding
-// less. The functions of kernels/math.h say themselves where theirs are.
-constexpr std::string_view kContractProducts = "#pragma clang fp contract(fast)\n";
 
 // "int32_t" when no tensor that the request reads, writes or passes through has 2^31 elements or more (64-bit division
 // is slow on GPUs); "int64_t" otherwise, or when sizes are not known.
@@ -43,14 +38,12 @@ struct GpuAccumulator {
   std::string operation;  // SumOf or LargerOf (kernels/gpu/reduce.h)
 
   // A statement that takes in an element of the reduction's input, or another accumulator's value.
-  std::string take_element(const std::string& name, const std::string& element) const;
-  std::string take_partial(const std::string& name, const std::string& partial) const;
+  std::string take(const std::string& name, const std::string& value) const;
   // The reduction's result, rounded to its dtype, in the type it is computed with.
   std::string result(const std::string& value) const;
 
  private:
   DType dtype_;
-  bool is_key_ = false;  // a maximum of floats goes by their order keys, so that NaN is kept
 };
 
 // A launch of blocks of `threads` threads.
