@@ -14,11 +14,13 @@ namespace {
 constexpr int kThreadDepth = 1;
 constexpr int kReducedDepth = 2;
 constexpr int kLaneDepth = 3;
-// A large GPU runs about 500 of them at a time and is not to be left half empty by the last ones; a constant, so that
-// devices agree in results.
-constexpr int64_t kManyBlocks = 2048;
-constexpr int kGroupedSteps = 4;    // of a thread, whose loads all come before their stores
-constexpr int64_t kLeastSteps = 8;  // of a thread in one part
+// Enough to keep a large GPU busy; constants, so that devices agree in results. Blocks that also store elements run
+// longer and fewer at a time, and the last of them are not to leave most of the GPU idle.
+constexpr int64_t kManyBlocks = 512, kManyStoringBlocks = 2048;
+constexpr int kUnrolledSteps = 4;
+constexpr int kGroupedSteps = 2;          // of a thread, whose loads all come before their stores
+constexpr int kStoringBlocksPerUnit = 3;  // registers for less would leave too few loads under way
+constexpr int64_t kLeastSteps = 8;        // of a thread in one part
 constexpr int64_t kPartsOfUnknown = 32;
 
 class GpuColumnReduceWriter : public KernelWriter {
@@ -180,7 +182,7 @@ class GpuColumnReduceWriter : public KernelWriter {
     parts_ = 1;
     if (!outer_.is_constant() || !vectors_.is_constant()) return;
     const int64_t blocks = std::max<int64_t>(1, outer_.constant() * divide_up(vectors_.constant(), block_columns_));
-    parts_ = std::max<int64_t>(1, kManyBlocks / blocks);
+    parts_ = std::max<int64_t>(1, (elements_.empty() ? kManyBlocks : kManyStoringBlocks) / blocks);
     const int64_t most = reduced_.is_constant() ? reduced_.constant() / (block_rows_ * kLeastSteps) : kPartsOfUnknown;
     parts_ = std::clamp<int64_t>(parts_, 1, std::max<int64_t>(1, most));
   }
@@ -249,7 +251,7 @@ class GpuColumnReduceWriter : public KernelWriter {
       body += fmt::format(
                   "#pragma clang loop unroll_count({2})\n"
                   "for ({0} step = part * part_steps + y; step < last; step += {1}) {{\n",
-                  index_type_, block_rows_, kGroupedSteps) +
+                  index_type_, block_rows_, kUnrolledSteps) +
               group_variables(Group::kReduced, "step") + steps;
     } else {
       // A store may overwrite what is loaded after it for all the compiler knows.
@@ -286,7 +288,8 @@ class GpuColumnReduceWriter : public KernelWriter {
       }
     }
     std::string source = "#include \"causeway/kernels/gpu/lanes.h\"\n#include \"causeway/kernels/gpu/reduce.h\"\n" +
-                         gpu_kernel("kernel", kLoopThreads) + prologue() + body + "}\n";
+                         gpu_kernel("kernel", kLoopThreads, elements_.empty() ? 1 : kStoringBlocksPerUnit) +
+                         prologue() + body + "}\n";
     if (parts_ > 1) source += gpu_kernel("kernel_finish", kLoopThreads) + prologue() + finish_body + "}\n";
     GeneratedKernel kernel = finish(source);
     int bytes = 1;  // of a running result
