@@ -510,10 +510,10 @@ EmittedValue ExpressionEmitter::elementwise(const Node& node, const std::vector<
       text = call("__builtin_sqrtf");
       break;
     case Op::kRsqrt:
-      text = fmt::format("1.0f / __builtin_sqrtf({})", in(0));
+      text = call("rsqrt_f32");
       break;
     case Op::kRecip:
-      text = fmt::format("1.0f / {}", in(0));
+      text = call("reciprocal_f32");
       break;
     case Op::kTanh:
       text = call("tanh_f32");

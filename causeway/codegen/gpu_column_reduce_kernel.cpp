@@ -14,8 +14,13 @@ namespace {
 constexpr int kThreadDepth = 1;
 constexpr int kReducedDepth = 2;
 constexpr int kLaneDepth = 3;
-constexpr int64_t kManyBlocks = 512;  // enough to keep a large GPU busy; a constant, so that devices agree in results
-constexpr int64_t kLeastSteps = 8;    // of a thread in one part
+// Enough to keep a large GPU busy; constants, so that devices agree in results. Blocks that also store elements run
+// longer and fewer at a time, and the last of them are not to leave most of the GPU idle.
+constexpr int64_t kManyBlocks = 512, kManyStoringBlocks = 2048;
+constexpr int kUnrolledSteps = 4;
+constexpr int kGroupedSteps = 2;          // of a thread, whose loads all come before their stores
+constexpr int kStoringBlocksPerUnit = 3;  // registers for less would leave too few loads under way
+constexpr int64_t kLeastSteps = 8;        // of a thread in one part
 constexpr int64_t kPartsOfUnknown = 32;
 
 class GpuColumnReduceWriter : public KernelWriter {
@@ -143,24 +148,27 @@ class GpuColumnReduceWriter : public KernelWriter {
       at.insert(at.end(), inner_at.begin(), inner_at.end());
       position.multi = at;
     }
-    std::string arrays, updates;
+    std::string updates;
+    group_arrays_.clear();
     stores_.clear();
     for (size_t i = 0; i < elements_.size(); ++i) {
       CAUSEWAY_CHECK(adjacent_, "elements are stored in the order of the input");
       const DType dtype = graph_.dtype(elements_[i]);
       const std::string name = emitter.define(elements_[i], position).name;
       const std::string lane = variables_[static_cast<size_t>(axis_variables_.back())].name;
-      arrays += fmt::format("{} v{}[{}];\n", storage_type(dtype), i, lanes_);
-      updates += fmt::format("v{}[{}] = {};\n", i, lane, to_storage(dtype, name));
+      group_arrays_ +=
+          fmt::format("{0} v{1}[{2}][{3}];\n{0}* to{1}[{2}];\n", storage_type(dtype), i, kGroupedSteps, lanes_);
+      updates += fmt::format("v{}[group][{}] = {};\n", i, lane, to_storage(dtype, name));
       Index first = *position.linear;
       std::erase_if(first.terms, [&](const Index::Term& term) { return term.variable == axis_variables_.back(); });
-      stores_ += fmt::format("store_lanes({} + ({}), v{});\n", pointer(elements_[i]), emitter.index_text(first), i);
+      updates += fmt::format("to{}[group] = {} + ({});\n", i, pointer(elements_[i]), emitter.index_text(first));
+      stores_ += fmt::format("store_lanes(to{0}[group], v{0}[group]);\n", i);
     }
     inputs_.clear();
     for (const Value reduction : reductions_)
       inputs_.push_back(emitter.emit(graph_.node(reduction).inputs[0], position).name);
     top_ = emitter.take_statements(0) + "\v" + emitter.take_statements(kThreadDepth);
-    reduced_text_ = emitter.take_statements(kReducedDepth) + arrays;
+    reduced_text_ = emitter.take_statements(kReducedDepth);
     lane_text_ = emitter.take_statements(kLaneDepth) + updates;
     target_ = emitter.index_text(add(scale(outer, inner_), column));
   }
@@ -174,7 +182,7 @@ class GpuColumnReduceWriter : public KernelWriter {
     parts_ = 1;
     if (!outer_.is_constant() || !vectors_.is_constant()) return;
     const int64_t blocks = std::max<int64_t>(1, outer_.constant() * divide_up(vectors_.constant(), block_columns_));
-    parts_ = std::max<int64_t>(1, kManyBlocks / blocks);
+    parts_ = std::max<int64_t>(1, (elements_.empty() ? kManyBlocks : kManyStoringBlocks) / blocks);
     const int64_t most = reduced_.is_constant() ? reduced_.constant() / (block_rows_ * kLeastSteps) : kPartsOfUnknown;
     parts_ = std::clamp<int64_t>(parts_, 1, std::max<int64_t>(1, most));
   }
@@ -227,7 +235,9 @@ class GpuColumnReduceWriter : public KernelWriter {
       const GpuAccumulator sum = accumulator(i);
       const DType dtype = graph_.dtype(reductions_[i]);
       body += fmt::format("{} sums{}[{}];\n{}sums{}[{}] = {};\n}}\n", sum.type, i, lanes_, lanes, i, lane, sum.initial);
-      takes += sum.take_element(fmt::format("sums{}[{}]", i, lane), inputs_[i]);
+      // Of a step past the end, which repeats the last one, nothing is added.
+      takes += sum.take(fmt::format("sums{}[{}]", i, lane),
+                        elements_.empty() ? inputs_[i] : fmt::format("(counts ? {} : 0.0f)", inputs_[i]));
       const std::string value = fmt::format("sums{}[{}]", i, lane);
       results += fmt::format("reduce_rows<{}, {}, {}>(sums{}, {}());\nif (y == 0 && vector < {}) {{\n{}",
                              block_columns_, block_rows_, lanes_, i, sum.operation, vectors, lanes) +
@@ -236,11 +246,27 @@ class GpuColumnReduceWriter : public KernelWriter {
                                             static_cast<int64_t>(i) * parts_, count, inner, lanes_, lane, value)) +
                  "}\n}\n";
     }
-    body += fmt::format(
-        "#pragma clang loop unroll_count(4)\nfor ({0} step = part * part_steps + y; step < last; step += {1}) {{\n",
-        index_type_, block_rows_);
-    body += group_variables(Group::kReduced, "step") + reduced_text_ + lanes + lane_text_ + takes + "}\n";
-    if (!stores_.empty()) body += fmt::format("if (vector < {}) {{\n{}}}\n", vectors, stores_);
+    const std::string steps = reduced_text_ + lanes + lane_text_ + takes + "}\n";
+    if (elements_.empty()) {
+      body += fmt::format(
+                  "#pragma clang loop unroll_count({2})\n"
+                  "for ({0} step = part * part_steps + y; step < last; step += {1}) {{\n",
+                  index_type_, block_rows_, kUnrolledSteps) +
+              group_variables(Group::kReduced, "step") + steps;
+    } else {
+      // A store may overwrite what is loaded after it for all the compiler knows.
+      body += fmt::format(
+                  "for ({0} first = part * part_steps + y; first < last; first += {1}) {{\n{2}"
+                  "#pragma clang loop unroll(full)\nfor (int group = 0; group < {3}; ++group) {{\n"
+                  "const bool counts = first + group * {4} < last;\n"
+                  "const {0} step = counts ? first + group * {4} : last - 1;\n",
+                  index_type_, block_rows_ * kGroupedSteps, group_arrays_, kGroupedSteps, block_rows_) +
+              group_variables(Group::kReduced, "step") + steps +
+              fmt::format(
+                  "}}\nif (vector < {0}) {{\n#pragma clang loop unroll(full)\n"
+                  "for (int group = 0; group < {1}; ++group) {{\nif (first + group * {2} >= last) break;\n{3}}}\n}}\n",
+                  vectors, kGroupedSteps, block_rows_, stores_);
+    }
     body += "}\n" + results;
     std::string finish_body;
     if (parts_ > 1) {
@@ -258,11 +284,12 @@ class GpuColumnReduceWriter : public KernelWriter {
             "const {2} partial = partials[({9} + part) * {1} + result];\n{6}}}\n"
             "reduce_rows<32, {5}, 1>(sums, {7}());\nif (thread_index() < 32 && place < {1}) {8}[place] = {0};\n}}\n",
             to_storage(dtype, sum.result("sums[0]")), count, sum.type, sum.initial, parts_, kLoopThreads / 32,
-            sum.take_partial("sums[0]", "partial"), sum.operation, out[i], static_cast<int64_t>(i) * parts_);
+            sum.take("sums[0]", "partial"), sum.operation, out[i], static_cast<int64_t>(i) * parts_);
       }
     }
     std::string source = "#include \"causeway/kernels/gpu/lanes.h\"\n#include \"causeway/kernels/gpu/reduce.h\"\n" +
-                         gpu_kernel("kernel", kLoopThreads) + prologue() + body + "}\n";
+                         gpu_kernel("kernel", kLoopThreads, elements_.empty() ? 1 : kStoringBlocksPerUnit) +
+                         prologue() + body + "}\n";
     if (parts_ > 1) source += gpu_kernel("kernel_finish", kLoopThreads) + prologue() + finish_body + "}\n";
     GeneratedKernel kernel = finish(source);
     int bytes = 1;  // of a running result
@@ -299,7 +326,7 @@ class GpuColumnReduceWriter : public KernelWriter {
   std::optional<std::pair<size_t, Dim>> wanted_split_;
   int lanes_ = 1, block_columns_ = 32, block_rows_ = 8;
   int64_t parts_ = 1;
-  std::string top_, reduced_text_, lane_text_, stores_, target_;
+  std::string top_, reduced_text_, lane_text_, group_arrays_, stores_, target_;
   std::vector<std::string> inputs_;  // an element of each reduction's input
 };
 

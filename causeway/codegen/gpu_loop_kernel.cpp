@@ -338,7 +338,7 @@ class GpuLoopWriter : public LoopWriter {
       sums.push_back(sum_at(position));
       const Sum& sum = sums.back();
       before += fmt::format("{} {} = {};\n", sum.accumulator.type, sum.name, sum.accumulator.initial);
-      updates += sum.accumulator.take_element(sum.name, value.name);
+      updates += sum.accumulator.take(sum.name, value.name);
     }
     if (!any) return {};
     // All loads before the stores, which may overwrite what is loaded for all the compiler knows: so loads merge.
@@ -406,7 +406,7 @@ class GpuLoopWriter : public LoopWriter {
           "{0} {1} = {2};\nfor (int part = thread_index(); part < {3}; part += {4}) {{\n"
           "const {0} partial = {5}[task * {3} + part];\n{6}}}\n",
           sum.accumulator.type, sum.name, sum.accumulator.initial, parts_, kLoopThreads, partials(sum, count++),
-          sum.accumulator.take_partial(sum.name, "partial"));
+          sum.accumulator.take(sum.name, "partial"));
       finish_text_ += define_result(emitter, sum, reduced(sum));
     }
     for (const Value member : request_.members)

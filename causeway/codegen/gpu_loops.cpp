@@ -61,22 +61,15 @@ GpuAccumulator::GpuAccumulator(Op op, DType dtype)
     : type(compute_type(dtype)), initial("0"), operation("SumOf"), dtype_(dtype) {
   if (op == Op::kReduceSum) return;
   operation = "LargerOf";
-  is_key_ = is_float(dtype);
-  if (is_key_) type = "int32_t";
-  initial = is_key_ ? "kLowestOrderKey" : fmt::format("lowest_value<{}>()", type);
+  initial = is_float(dtype) ? "-__builtin_inff()" : fmt::format("lowest_value<{}>()", type);
 }
 
-std::string GpuAccumulator::take_element(const std::string& name, const std::string& element) const {
-  return take_partial(name, is_key_ ? fmt::format("order_key({})", element) : element);
-}
-
-std::string GpuAccumulator::take_partial(const std::string& name, const std::string& partial) const {
-  return fmt::format("{0} = {1}()({0}, {2});\n", name, operation, partial);
+std::string GpuAccumulator::take(const std::string& name, const std::string& value) const {
+  return fmt::format("{0} = {1}()({0}, {2});\n", name, operation, value);
 }
 
 std::string GpuAccumulator::result(const std::string& value) const {
-  const std::string number = is_key_ ? fmt::format("from_order_key({})", value) : value;
-  return is_float(dtype_) && dtype_ != DType::kF32 ? from_storage(dtype_, to_storage(dtype_, number)) : number;
+  return is_float(dtype_) && dtype_ != DType::kF32 ? from_storage(dtype_, to_storage(dtype_, value)) : value;
 }
 
 KernelPhase gpu_phase(const std::string& name, int threads, int shared_bytes, SizeFunction tasks) {

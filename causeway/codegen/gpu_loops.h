@@ -38,14 +38,12 @@ struct GpuAccumulator {
   std::string operation;  // SumOf or LargerOf (kernels/gpu/reduce.h)
 
   // A statement that takes in an element of the reduction's input, or another accumulator's value.
-  std::string take_element(const std::string& name, const std::string& element) const;
-  std::string take_partial(const std::string& name, const std::string& partial) const;
+  std::string take(const std::string& name, const std::string& value) const;
   // The reduction's result, rounded to its dtype, in the type it is computed with.
   std::string result(const std::string& value) const;
 
  private:
   DType dtype_;
-  bool is_key_ = false;  // a maximum of floats goes by their order keys, so that NaN is kept
 };
 
 // A launch of blocks of `threads` threads.

@@ -12,6 +12,9 @@
 
 #include "causeway/kernels/types.h"
 
+#if defined(__NVPTX__)
+#include "causeway/kernels/gpu/nvidia_math.h"
+#else
 // NaN when either operand is NaN. max(-0, +0) is either zero.
 CAUSEWAY_INLINE float max_f32(float a, float b) {
   const float larger = a > b ? a : b;  // b when either is NaN: one instruction on x86
@@ -21,6 +24,9 @@ CAUSEWAY_INLINE float min_f32(float a, float b) {
   const float smaller = a < b ? a : b;
   return a != a ? a : smaller;
 }
+CAUSEWAY_INLINE float reciprocal_f32(float x) { return 1.0f / x; }
+CAUSEWAY_INLINE float rsqrt_f32(float x) { return 1.0f / __builtin_sqrtf(x); }
+#endif
 
 CAUSEWAY_INLINE float with_sign_of(float magnitude, float x) {
   return float_from_bits((bits_from_float(magnitude) & 0x7fffffffu) | (bits_from_float(x) & 0x80000000u));
@@ -67,6 +73,7 @@ CAUSEWAY_INLINE float exp2_of_parts(float rounded, float f) {
   return p * scale * scale;
 }
 
+#if !defined(__NVPTX__)
 // 2^x; 1.21 ulp.
 CAUSEWAY_INLINE float exp2_f32(float x) {
   // Comparisons in this order keep NaN. 128 gives infinity, -254 gives 0 without a subnormal product on the way.
@@ -76,6 +83,7 @@ CAUSEWAY_INLINE float exp2_f32(float x) {
   const float n = rounded - kExponentRounder;
   return exp2_of_parts(rounded, fma_f32(n, -2.0f, clamped));
 }
+#endif
 
 // x = 2^exponent (1 + t) for a positive, finite x, with 1 + t in [2/3, 4/3); t is exact.
 struct SplitFloat {

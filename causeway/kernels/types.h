@@ -49,7 +49,13 @@ CAUSEWAY_INLINE uint32_t bits_from_float(float value) { return __builtin_bit_cas
 
 CAUSEWAY_INLINE float to_float(float value) { return value; }
 
-CAUSEWAY_INLINE float to_float(bf16 value) { return float_from_bits(static_cast<uint32_t>(value.bits) << 16); }
+CAUSEWAY_INLINE float to_float(bf16 value) {
+#if defined(__NVPTX__)
+  return static_cast<float>(__builtin_bit_cast(__bf16, value));  // so that rounding what is rounded costs nothing
+#else
+  return float_from_bits(static_cast<uint32_t>(value.bits) << 16);
+#endif
+}
 
 CAUSEWAY_INLINE bf16 to_bf16(float value) {
 #if defined(__NVPTX__)

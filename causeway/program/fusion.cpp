@@ -108,10 +108,28 @@ class Fuser {
         if (!materialized_.contains(input)) cost += costs_[static_cast<size_t>(input.node)];
       costs_[i] = std::min(cost, 1 << 20);
       const bool several_uses = uses(value) > 1 && op_info(node.op).kind != OpKind::kMovement;
-      const bool costly = cost >= (target_.is_gpu() ? kCheapToRepeatOnGpu : kCheapToRepeat) && !feeds_reduction_[i];
-      if ((several_uses && (costly || reads_several_tensors(value))) || cost >= kLargestExpression)
+      const bool costly = !feeds_reduction_[i] &&
+                          (target_.is_gpu() ? costs_at_least(value, kCheapToRepeatOnGpu) : cost >= kCheapToRepeat);
+      if ((several_uses && (costly || reads_several_tensors(value))) || costs_at_least(value, kLargestExpression))
         materialized_.insert(value);
     }
+  }
+
+  // Whether computing the value where it is used costs so much, each node once. costs_ counts a node once for each of
+  // its uses and so is never less.
+  bool costs_at_least(Value value, int least) const {
+    if (costs_[static_cast<size_t>(value.node)] < least) return false;
+    int cost = 0;
+    std::set<int32_t> visited = {value.node};
+    std::vector<int32_t> pending = {value.node};
+    while (!pending.empty() && cost < least) {
+      const Node& node = graph_.node(Value{pending.back(), 0});
+      pending.pop_back();
+      cost += node_cost(node.op);
+      for (const Value input : node.inputs)
+        if (!materialized_.contains(input) && visited.insert(input.node).second) pending.push_back(input.node);
+    }
+    return cost >= least;
   }
 
   // Of a sum of several products, each partial sum is stored by the kernel of its last product; otherwise every product

@@ -16,6 +16,7 @@ struct LargerOf {
   CAUSEWAY_INLINE T operator()(T a, T b) const {
     return a > b ? a : b;
   }
+  CAUSEWAY_INLINE float operator()(float a, float b) const { return max_f32(a, b); }  // keeps NaN
 };
 
 // wave_shuffle for values of 1, 4 or 8 bytes.
