@@ -360,7 +360,7 @@ uint64_t second_part_position(const TextFile& file, double fraction, const TextR
 
 std::optional<std::string> parse_json_line(const JsonLine& line, const std::string& key, const std::string& input) {
   const std::string where = fmt::format("{}, line {}", input, line.number);
-  const nlohmann::json json = parse_json(
+  nlohmann::json json = parse_json(
       line.bytes,
       {.name = "the line", .where = where, .hint = "Each line must be one JSON object.", .is_one_line = true});
   if (!json.is_object()) {

@@ -1,3 +1,4 @@
+#include "causeway/base/utf8.h"
 #include "causeway/data/text_source.h"
 
 #include <fcntl.h>

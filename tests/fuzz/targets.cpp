@@ -146,11 +146,13 @@ bool tokenizer(std::string_view input) {
 }
 
 bool json_lines(std::string_view input) {
-  TextFileReader reader({file_of(input, "input.jsonl"), TextFormat::kJsonLines});
+  TextReader reader({file_of(input, "input.jsonl"), TextFormat::kJsonLines}, {});
   bool any = false;
-  while (const std::optional<RawDocument> line = reader.next()) {
-    parse_json_line(*line, "text", reader.file().path);
-    any = true;
+  while (const std::optional<TextBlock> block = reader.next()) {
+    for (const JsonLine& line : block->lines()) {
+      parse_json_line(line, "text", reader.stream().name());
+      any = true;
+    }
   }
   return any;
 }

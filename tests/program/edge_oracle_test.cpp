@@ -10,9 +10,10 @@
 
 #include "causeway/base/error.h"
 #include "causeway/device/open_device.h"
-#include "causeway/graph/compare.h"
 #include "causeway/graph/interpreter.h"
 #include "causeway/graph/parser.h"
+#include "tests/comparison/bounds.h"
+#include "tests/comparison/comparison.h"
 #include "tests/program/edge_values.h"
 #include "tests/program/program_runner.h"
 
@@ -386,7 +387,7 @@ TEST_P(EdgesOnDevice, ProductsOfNaNAndInfinities) {
             "return %2\n",
             type, m, n, k, transpose ? n : k, transpose ? k : n, transpose ? " {transpose_b}" : ""));
         const HostTensor reference = interpret(graph, {a, second})[0], actual = runner().run(graph, {a, second})[0];
-        const Comparison comparison = compare(actual, reference, {0, 1e-5, 2});
+        const Comparison comparison = compare(actual, reference, bounds::of_graph(graph));
         EXPECT_TRUE(comparison.equal) << type << " " << m << "x" << n << "x" << k << ": " << comparison.text;
       }
     }
