@@ -350,7 +350,7 @@ EmittedValue ExpressionEmitter::movement(Value value, const ElementPosition& pos
   }
   // Concatenation: the input whose range holds the index, by a chain of conditions.
   const size_t axis = static_cast<size_t>(attributes.axes[0]);
-  std::function<EmittedValue(size_t, Dim)> choose = [&](size_t part, Dim begin) -> EmittedValue {
+  std::function<EmittedValue(size_t, const Dim&)> choose = [&](size_t part, const Dim& begin) -> EmittedValue {
     std::vector<Index> inner = at;
     inner[axis] = shift(inner[axis], Dim(0) - begin);
     const auto element = [&] { return emit(node.inputs[part], {{}, inner}); };

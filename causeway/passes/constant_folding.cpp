@@ -26,9 +26,10 @@ Range integer_range(DType dtype) {
 std::optional<double> fold_integer(Op op, double a, double b, DType dtype) {
   const auto x = static_cast<int64_t>(a), y = static_cast<int64_t>(b);
   const auto count = static_cast<int64_t>(static_cast<uint64_t>(y) % (8 * size_bytes(dtype)));
+  const int64_t quotient = y == 0 ? 0 : x / y;
   switch (op) {
     case Op::kDiv:
-      return y == 0 ? 0 : static_cast<double>(x / y);
+      return static_cast<double>(quotient);
     case Op::kRem:
       return y == 0 ? 0 : static_cast<double>(x % y);
     case Op::kAnd:
