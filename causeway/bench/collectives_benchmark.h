@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "causeway/device/device_peaks.h"
 #include "causeway/bench/result.h"
 #include "causeway/bench/timing.h"
+#include "causeway/device/device_peaks.h"
 #include "causeway/mesh/communicator.h"
 #include "causeway/mesh/mpi_communicator.h"
 

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "causeway/device/device_peaks.h"
 #include "causeway/bench/inputs.h"
 #include "causeway/bench/providers/matmul_provider.h"
 #include "causeway/bench/result.h"
 #include "causeway/bench/timing.h"
+#include "causeway/device/device_peaks.h"
 
 namespace causeway {
 

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "causeway/bench/clock_probe.h"
-#include "causeway/device/device_peaks.h"
 #include "causeway/bench/result.h"
 #include "causeway/bench/results/results_store.h"
 #include "causeway/bench/telemetry/telemetry.h"
 #include "causeway/device/device.h"
+#include "causeway/device/device_peaks.h"
 
 namespace causeway {
 

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "causeway/bench/clock_probe.h"
-#include "causeway/device/device_peaks.h"
 #include "causeway/bench/result.h"
 #include "causeway/bench/telemetry/telemetry.h"
 #include "causeway/device/device.h"
+#include "causeway/device/device_peaks.h"
 #include "causeway/model/config.h"
 #include "causeway/model/language_model.h"
 
