@@ -29,14 +29,18 @@ CAUSEWAY_INLINE float weight_shift(float lse) { return lse == -kInfinity ? -kInf
 struct PairGradient {
   float weight, dproduct;
 };
-// What is done to the scores of a tile: nothing, the score function where all is seen and inside, or whatever there is:
-// that function, the mask, the ends.
-enum class Modified { kNot, kByScore, kByAll };
+// What is done to the scores of a tile: nothing, the score function where all is seen and inside, the mask where all is
+// inside and there is no such function, or whatever there is: that function, the mask, the ends.
+enum class Modified { kNot, kByScore, kByMask, kByAll };
 template <Modified kModified, class P>
 CAUSEWAY_INLINE PairGradient pair_gradient(const P& p, float product, float dweight, float shift, float delta,
                                            int64_t b, int64_t h, int32_t t, int32_t s, bool masked) {
   if constexpr (kModified == Modified::kNot) {
     const float weight = fast_exp2(__builtin_fmaf(product, p.scale * kLog2E, shift));
+    return {weight, weight * (dweight - delta)};
+  } else if constexpr (kModified == Modified::kByMask) {
+    const float seen = fast_exp2(__builtin_fmaf(product, p.scale * kLog2E, shift));
+    const float weight = p.mask(b, h, t, s) ? seen : 0.0f;
     return {weight, weight * (dweight - delta)};
   } else if constexpr (kModified == Modified::kByScore) {
     const float x = product * p.scale;
