@@ -93,7 +93,10 @@ class GpuAttentionWriter : public AttentionWriter {
     return result;
   }
 
-  int blocks() const { return target_.architecture().parallel_units; }
+  // Of persistent kernels. Few on the emulator, so that small problems too have blocks with several tasks.
+  int blocks() const {
+    return target_.family == Target::Family::kEmulator ? 4 : target_.architecture().parallel_units;
+  }
   int threads(const GpuAttentionTiles& tiles) const { return tiles.waves * target_.architecture().wave_width; }
 
   GeneratedKernel write_forward() {

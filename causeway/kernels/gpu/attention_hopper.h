@@ -131,8 +131,9 @@ class Forward {
     for (;;) {
       barrier_wait(&shared_.queries_full[queries.stage], queries.parity);
       const TaskNote task = shared_.tasks[queries.stage];
-      if (task.first < 0) break;
-      b_ = task.b, h_ = task.head, first_line_ = task.first + 64 * group_;
+      const int32_t first = uniform(task.first);
+      if (first < 0) break;
+      b_ = task.b, h_ = task.head, first_line_ = first + 64 * group_;
       attend(shared_.queries[queries.stage]);
       release(&shared_.queries_empty[queries.stage]);
       queries.advance();
@@ -150,40 +151,37 @@ class Forward {
       maximum[slot] = -kInfinity;
       sum[slot] = 0.0f;
     }
-    note_ = {0, 0};
-    skipped_ = 0;
-    bool more = next_tile();
-    if (more) {
-      skip_values();
+    left_ = 0;
+#pragma clang loop unroll(disable)
+    while (find_tile()) {
       warpgroup_fence();
       multiply_lines<P, P::kQueryTile, P::kKeyTile>(scores, queries, 64 * group_, shared_.keys[keys_.stage]);
       warpgroup_commit();
       warpgroup_wait<0>();
-      release(&shared_.keys_empty[keys_.stage]);
-      keys_.advance();
+      leave_keys();
       soften(scores, maximum, sum, rescale);
+#pragma clang loop unroll(full)
+      for (int i = 0; i < kOutput; ++i) output[i] *= rescale[(i & 2) / 2];
       pack<T, P::kKeyTile>(scores, weights);
-      more = next_tile();
+      int follows = tile_follows();
 #pragma clang loop unroll(disable)
       for (;;) {
         barrier_wait(&shared_.values_full[values_.stage], values_.parity);
-        if (!more) break;
+        if (follows == 0) break;
         warpgroup_fence();
         multiply_lines<P, P::kQueryTile, P::kKeyTile>(scores, queries, 64 * group_, shared_.keys[keys_.stage]);
         warpgroup_commit();
         multiply_weights<P, P::kKeyTile>(output, weights, shared_.values[values_.stage]);
         warpgroup_commit();
         warpgroup_wait<1>();
-        release(&shared_.keys_empty[keys_.stage]);
-        keys_.advance();
+        leave_keys();
         soften(scores, maximum, sum, rescale);
         // Between the softmax and the wait for the products it runs beside: the assembler moves waits up to the
         // beginning of their piece of code without branches.
-        more = next_tile();
+        follows = tile_follows();
         warpgroup_wait<0>();
         release(&shared_.values_empty[values_.stage]);
         values_.advance();
-        skip_values();
 #pragma clang loop unroll(full)
         for (int i = 0; i < kOutput; ++i) output[i] *= rescale[(i & 2) / 2];
         pack<T, P::kKeyTile>(scores, weights);
@@ -195,31 +193,35 @@ class Forward {
       release(&shared_.values_empty[values_.stage]);
       values_.advance();
     }
-    skip_values();
     finish(output, maximum, sum, queries);
   }
 
-  // Waits for the keys of the next tile that these queries attend to, and passes over others; false when there is none.
-  CAUSEWAY_INLINE bool next_tile() {
+  // Waits for the keys of the next tile that these queries attend to, and hands back what others leave; false when there
+  // are no more. Nothing of the tiles before may be in use: there may be no room for the tiles waited for.
+  CAUSEWAY_INLINE bool find_tile() {
 #pragma clang loop unroll(disable)
-    while ((note_.kinds & kLastTile) == 0) {
+    while ((left_ & kLastTile) == 0) {
       barrier_wait(&shared_.keys_full[keys_.stage], keys_.parity);
-      note_ = shared_.notes[keys_.stage];
+      note_ = uniform(shared_.notes[keys_.stage]);
       if (kind_of(note_.kinds, group_) != 0) return true;
-      release(&shared_.keys_empty[keys_.stage]);
-      keys_.advance();
-      ++skipped_;
-    }
-    return false;
-  }
-  // The values of tiles passed over: released when they have come, so that the phases of their barriers keep in step.
-  CAUSEWAY_INLINE void skip_values() {
-#pragma clang loop unroll(disable)
-    for (; skipped_ > 0; --skipped_) {
       barrier_wait(&shared_.values_full[values_.stage], values_.parity);
       release(&shared_.values_empty[values_.stage]);
       values_.advance();
+      leave_keys();
     }
+    return false;
+  }
+  // Not 0 if these queries attend to the very next tile, whose keys are waited for.
+  CAUSEWAY_INLINE int tile_follows() {
+    if ((left_ & kLastTile) != 0) return 0;
+    barrier_wait(&shared_.keys_full[keys_.stage], keys_.parity);
+    note_ = uniform(shared_.notes[keys_.stage]);
+    return kind_of(note_.kinds, group_);
+  }
+  CAUSEWAY_INLINE void leave_keys() {
+    release(&shared_.keys_empty[keys_.stage]);
+    left_ = note_.kinds;
+    keys_.advance();
   }
 
   // Scores to weights; what was summed before is to be multiplied by `rescale`.
@@ -272,6 +274,10 @@ class Forward {
       scores[i] = fast_exp2(__builtin_fmaf(scores[i], factor, shift[(i & 2) / 2]));
       sum[(i & 2) / 2] += scores[i];
     }
+    // All of it here, beside the products under way, not after the wait for them.
+#pragma clang loop unroll(full)
+    for (int i = 0; i < kScores; ++i) scores[i] = computed_here(scores[i]);
+    for (int slot = 0; slot < 2; ++slot) sum[slot] = computed_here(sum[slot]);
   }
 
   // modified(product, t, s).
@@ -294,7 +300,7 @@ class Forward {
 #pragma clang loop unroll(full)
     for (int slot = 0; slot < 2; ++slot) {
       const float all = attention_tile::over_line(sum[slot], [](float a, float b) { return a + b; });
-      inverse[slot] = all == 0.0f ? 0.0f : 1.0f / all;
+      inverse[slot] = all == 0.0f ? 0.0f : fast_reciprocal(all);
       const int64_t line = first_line_ + warpgroup_row(2 * slot);
       if (line < p.query_length && lane_index() % 4 == 0)
         p.store_lse(b_, h_, line, (maximum[slot] + fast_log2(all)) * kLn2);
@@ -313,7 +319,7 @@ class Forward {
   int32_t group_, b_ = 0, h_ = 0, first_line_ = 0;
   StageRing<P::kStages> keys_, values_;
   TileNote note_ = {0, 0};  // of the tile at hand
-  int skipped_ = 0;         // tiles whose values have not been passed over
+  int left_ = 0;            // kinds of the tile whose keys were left last
 };
 
 }  // namespace attention_hopper

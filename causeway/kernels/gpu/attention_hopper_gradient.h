@@ -189,8 +189,9 @@ class GradientGroup {
     for (;;) {
       barrier_wait(&shared_.own_full[own.stage], own.parity);
       const TaskNote task = shared_.tasks[own.stage];
-      if (task.first < 0) break;
-      b_ = task.b, first_line_ = task.first + 64 * group_;
+      const int32_t first = uniform(task.first);
+      if (first < 0) break;
+      b_ = task.b, first_line_ = first + 64 * group_;
       note_.tile.kinds = 0;
       work(task, own.stage);
       // The copy engine writes there next.
@@ -206,11 +207,22 @@ class GradientGroup {
     while ((note_.tile.kinds & kLastTile) == 0) {
       barrier_wait(&shared_.full[ring_.stage], ring_.parity);
       note_ = shared_.notes[ring_.stage];
+      note_.tile = uniform(note_.tile);
       if (kind_of(note_.tile.kinds, group_) != 0) return true;
+      // There may be no room for the tiles waited for.
+      leave_before<0>();
       release(&shared_.empty[ring_.stage]);
       ring_.advance();
     }
     return false;
+  }
+
+  // Hands back the tile before, when all but the newest kUnderWay groups of products are done.
+  template <int kUnderWay>
+  CAUSEWAY_INLINE void leave_before() {
+    warpgroup_wait<kUnderWay>();
+    if (before_ >= 0) release(&shared_.empty[before_]);
+    before_ = -1;
   }
 
   // What is to be done to the scores of the tile at hand.
@@ -222,6 +234,7 @@ class GradientGroup {
   int32_t group_, b_ = 0, first_line_ = 0;
   StageRing<P::kGradientStages> ring_;
   GradientTileNote note_ = {{0, 0}, 0, 0};
+  int before_ = -1;  // the stage that products under way may still read
 };
 
 // A warpgroup of the queries' launch: 64 queries.
@@ -255,7 +268,6 @@ class QueryGradient : GradientGroup<P> {
       shift[slot] = t < p.query_length ? attention_tile::weight_shift(p.load_lse(b_, h_, t)) : -kInfinity;
       delta[slot] = t < p.query_length ? p.load_delta(b_, h_, t) : 0.0f;
     }
-    int before = -1;  // the stage that products under way may still read
 #pragma clang loop unroll(disable)
     while (this->next_tile()) {
       T* keys = shared_.others[ring_.stage][0];
@@ -264,8 +276,7 @@ class QueryGradient : GradientGroup<P> {
       multiply_lines<P, kLines, kOthers>(dweights, own[1], 64 * group_, shared_.others[ring_.stage][1]);
       warpgroup_commit();
       // The sums of the tile before run until now.
-      warpgroup_wait<1>();
-      if (before >= 0) release(&shared_.empty[before]);
+      this->template leave_before<1>();
       warpgroup_wait<0>();
       const bool masked = this->masked();
       const int32_t key = note_.tile.first;
@@ -282,11 +293,10 @@ class QueryGradient : GradientGroup<P> {
       warpgroup_fence();
       multiply_weights<P, kOthers>(sums, gradients, keys);
       warpgroup_commit();
-      before = ring_.stage;
+      this->before_ = ring_.stage;
       ring_.advance();
     }
-    warpgroup_wait<0>();
-    if (before >= 0) release(&shared_.empty[before]);
+    this->template leave_before<0>();
     // Results take the place of this warpgroup's queries, which its last products have read.
     named_barrier(1 + group_, 128);
     const float factors[2] = {p.scale, p.scale};

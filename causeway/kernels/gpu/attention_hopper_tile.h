@@ -22,13 +22,24 @@ CAUSEWAY_INLINE T* tile_piece(T* tile, int lines, int line, int piece) {
 template <class T>
 CAUSEWAY_INLINE T computed_here(T value) {
 #if !defined(CAUSEWAY_EMULATOR)
-  if constexpr (sizeof(T) == 8) {
+  if constexpr (__is_same(T, float)) {
+    asm volatile("" : "+f"(value));
+  } else if constexpr (sizeof(T) == 8) {
     asm volatile("" : "+l"(value));
   } else {
     asm volatile("" : "+r"(value));
   }
 #endif
   return value;
+}
+
+// To 1 ulp, and without the call of a full division, over which nothing is known to be the same for all lanes.
+CAUSEWAY_INLINE float fast_reciprocal(float x) {
+#if defined(CAUSEWAY_EMULATOR)
+  return 1.0f / x;
+#else
+  return __nvvm_rcp_approx_ftz_f(x);
+#endif
 }
 
 CAUSEWAY_INLINE uint64_t tile_descriptor(const void* tile, int leading_bytes) {
@@ -90,8 +101,10 @@ constexpr int32_t kLastTile = 1 << 30;
 // Of a task without tiles: one past every end, which no warpgroup has to do with.
 constexpr TileNote kNoTile = {1 << 30, 0};
 
-// The same for all lanes, as the compiler can see.
-CAUSEWAY_INLINE int warpgroup_index() { return wave_shuffle(thread_index() / 128, 0); }
+// The same for all lanes of a wave, as the compiler can see: what branches and stages depend on.
+CAUSEWAY_INLINE int32_t uniform(int32_t value) { return wave_shuffle(value, 0); }
+CAUSEWAY_INLINE int warpgroup_index() { return uniform(thread_index() / 128); }
+CAUSEWAY_INLINE TileNote uniform(const TileNote& note) { return {uniform(note.first), uniform(note.kinds)}; }
 
 // Once for each wave, when all of its lanes have read what the barrier guards.
 CAUSEWAY_INLINE void release(TransferBarrier* barrier) {
