@@ -41,7 +41,7 @@ class ForwardCopier : Copier<P> {
   CAUSEWAY_INLINE ForwardCopier(const P& problem, const TensorMapBytes* maps, ForwardShared<P>& shared)
       : Base(maps), p(problem), shared_(shared) {}
 
-  CAUSEWAY_INLINE void run(int32_t first_task) {
+  CAUSEWAY_INLINE void run(int32_t block) {
     const auto heads = static_cast<int32_t>(p.query_heads);
     const int32_t group = heads / static_cast<int32_t>(p.kv_heads);
     const TaskOrder<P> order(p.batch * p.query_heads, group, p.query_length, P::kQueryTile,
@@ -53,7 +53,7 @@ class ForwardCopier : Copier<P> {
       TransferBarrier* full = &shared_.queries_full[stage];
       TaskNote& note = shared_.tasks[stage];
       barrier_wait(&shared_.queries_empty[stage], number / P::kQueryStages % 2 ^ 1);
-      const int32_t task = first_task + number * P::kBlocks;
+      const int32_t task = order.dealt(block, number);
       if (task >= order.count()) {
         if (this->leads()) {
           note.first = -1;

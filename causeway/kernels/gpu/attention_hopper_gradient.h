@@ -55,7 +55,7 @@ class GradientCopier : Copier<P> {
   CAUSEWAY_INLINE GradientCopier(const P& problem, const TensorMapBytes* maps, GradientShared<P>& shared)
       : Base(maps), p(problem), shared_(shared) {}
 
-  CAUSEWAY_INLINE void run(int32_t first_task) {
+  CAUSEWAY_INLINE void run(int32_t block) {
     const auto query_heads = static_cast<int32_t>(p.query_heads), kv_heads = static_cast<int32_t>(p.kv_heads);
     const int32_t group = query_heads / kv_heads, heads = kOwnAreQueries ? query_heads : kv_heads;
     const int64_t other_bytes = (kOwnAreQueries ? p.key_length : p.query_length * group) * (4 * P::kHeadDim);
@@ -67,7 +67,7 @@ class GradientCopier : Copier<P> {
       TransferBarrier* full = &shared_.own_full[stage];
       TaskNote& note = shared_.tasks[stage];
       barrier_wait(&shared_.own_empty[stage], number / 2 % 2 ^ 1);
-      const int32_t task = first_task + number * P::kBlocks;
+      const int32_t task = order.dealt(block, number);
       if (task >= order.count()) {
         if (this->leads()) {
           note.first = -1;

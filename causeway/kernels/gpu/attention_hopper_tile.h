@@ -60,23 +60,30 @@ constexpr int kind_of(int kinds, int group) { return kinds >> 2 * group & 3; }
 
 // What the blocks of a launch do: a task for each tile of `lines` lines of each head. Heads come in sections whose others
 // fit in the cache, as all blocks go over them at about the same time; in a section come first the tiles with the most
-// to do under a causal mask. Each block takes the task of its number, then every kBlocks-th.
+// to do under a causal mask. Tasks are dealt out to the blocks in rounds, there and back, so that each gets about as much:
+// sections are of several rounds.
 template <class P>
 struct TaskOrder {
-  static constexpr int64_t kCachedBytes = int64_t{24} << 20;
+  static constexpr int64_t kCachedBytes = int64_t{40} << 20;
+  static constexpr int32_t kRounds = 6;
   int32_t heads, tiles, section;
 
   // Heads are of all sequences; `shared` of them have the same others, of other_bytes.
   CAUSEWAY_INLINE TaskOrder(int64_t all_heads, int64_t shared, int64_t length, int lines, int64_t other_bytes)
       : heads(static_cast<int32_t>(all_heads)), tiles(static_cast<int32_t>((length + lines - 1) / lines)) {
-    const auto cached = static_cast<int32_t>(kCachedBytes / (other_bytes > 0 ? other_bytes : 1) * shared);
-    const int32_t wanted = cached > shared ? cached : static_cast<int32_t>(shared);
-    const int32_t sections = (heads + wanted - 1) / wanted;
-    const auto groups = static_cast<int32_t>(heads / shared);
-    section = (groups + sections - 1) / sections * static_cast<int32_t>(shared);
+    const int64_t groups = all_heads / shared;
+    const int64_t cached = (groups * other_bytes + kCachedBytes - 1) / kCachedBytes;
+    const int64_t dealt = int64_t{heads} * tiles / (kRounds * P::kBlocks);
+    const int64_t wanted = cached < dealt ? cached : dealt, sections = wanted > 1 ? wanted : 1;
+    section = static_cast<int32_t>((groups + sections - 1) / sections * shared);
   }
 
   CAUSEWAY_INLINE int32_t count() const { return heads * tiles; }
+
+  // The task of a block in a round.
+  CAUSEWAY_INLINE static int32_t dealt(int32_t block, int32_t round) {
+    return round * P::kBlocks + (round % 2 == 0 ? block : P::kBlocks - 1 - block);
+  }
 
   // Tiles in the order of what there is to do: 0 has the most.
   CAUSEWAY_INLINE void locate(int32_t task, int32_t& head, int32_t& tile) const {
@@ -343,11 +350,11 @@ CAUSEWAY_INLINE void store_lines(const float (&sums)[P::kHeadDim / 2], const flo
   const int thread = computed_here(thread_index() % 128);
   for (int at = thread % 32; at < 16 * kPieces; at += 32) {
     const int line = thread / 32 * 16 + at / kPieces, piece = at % kPieces;
-    const T* from = static_cast<const T*>(
-        __builtin_assume_aligned(tile_piece(tile, kLines, group * 64 + line, piece), 16));
+    alignas(16) T stored[8];
+    __builtin_memcpy(stored, __builtin_assume_aligned(tile_piece(tile, kLines, group * 64 + line, piece), 16), 16);
     float values[8];
 #pragma clang loop unroll(full)
-    for (int e = 0; e < 8; ++e) values[e] = to_float(from[e]);
+    for (int e = 0; e < 8; ++e) values[e] = to_float(stored[e]);
     store_element(line, piece * 8, values);
   }
 }
