@@ -15,7 +15,7 @@ struct GpuAttentionRequest {
   // Blocks of the map; tiles that do not straddle them can be skipped with them.
   int64_t block_q = 64;
   int64_t block_k = 64;
-  bool has_score = false;  // a score function takes registers
+  bool has_score = false;          // a score function takes registers
   bool computes_operands = false;  // and so does computing operands; Hopper only
 };
 

@@ -28,8 +28,8 @@ class GpuAttentionWriter : public AttentionWriter {
   void note_load(Value value, const Index& linear) override { loads_.push_back(linear); }
 
  private:
-  // Where an operand's rows lie in memory as they are needed, in elements from the beginning of `source`, 16 bytes apart
-  // or a multiple.
+  // Where an operand's rows lie in memory as they are needed, in elements from the beginning of `source`, 16 bytes
+  // apart or a multiple.
   struct Rows {
     Value source;
     Dim offset;
@@ -53,8 +53,12 @@ class GpuAttentionWriter : public AttentionWriter {
   std::string operand() const { return storage_type(graph_.dtype(node_.inputs[0])); }
 
   GpuAttentionRequest geometry_request(bool computes_operands = false) const {
-    return {graph_.shape(node_.inputs[0])[3].constant(), static_cast<int>(size_bytes(graph_.dtype(node_.inputs[0]))),
-            spec_.block_q, spec_.block_k, spec_.score != nullptr, computes_operands};
+    return {graph_.shape(node_.inputs[0])[3].constant(),
+            static_cast<int>(size_bytes(graph_.dtype(node_.inputs[0]))),
+            spec_.block_q,
+            spec_.block_k,
+            spec_.score != nullptr,
+            computes_operands};
   }
 
   // The problem and its constants; more_members adds what depends on the direction.
@@ -84,8 +88,8 @@ class GpuAttentionWriter : public AttentionWriter {
     result.function = name;
     const int64_t most = persistent ? blocks() : std::numeric_limits<int64_t>::max();
     result.tasks = [batch = batch_, heads, length, tile, most](const SymbolBindings& bindings) {
-      return std::min(most, batch.evaluate(bindings) * heads.evaluate(bindings) *
-                                divide_up(length.evaluate(bindings), tile));
+      return std::min(most,
+                      batch.evaluate(bindings) * heads.evaluate(bindings) * divide_up(length.evaluate(bindings), tile));
     };
     result.scratch_bytes = no_scratch();
     result.threads = threads;
@@ -94,16 +98,14 @@ class GpuAttentionWriter : public AttentionWriter {
   }
 
   // Of persistent kernels. Few on the emulator, so that small problems too have blocks with several tasks.
-  int blocks() const {
-    return target_.family == Target::Family::kEmulator ? 4 : target_.architecture().parallel_units;
-  }
+  int blocks() const { return target_.family == Target::Family::kEmulator ? 4 : target_.architecture().parallel_units; }
   int threads(const GpuAttentionTiles& tiles) const { return tiles.waves * target_.architecture().wave_width; }
 
   GeneratedKernel write_forward() {
     read_inputs();
     const Operands operands = read_operands();
-    if (const auto tiles = hopper_attention_forward_tiles(geometry_request(!operands.all_direct()),
-                                                          target_.architecture())) {
+    if (const auto tiles =
+            hopper_attention_forward_tiles(geometry_request(!operands.all_direct()), target_.architecture())) {
       return write_forward(
           operands, true, "attention_hopper.h", "hopper_attention_forward(problem, maps, task);",
           fmt::format("static constexpr int kGroups = {};\nstatic constexpr int kQueryStages = {};\n"
@@ -150,28 +152,30 @@ class GpuAttentionWriter : public AttentionWriter {
   };
 
   GradientPlan gradient_plan(const Operands& operands) const {
-    if (const auto tiles = hopper_attention_gradient_tiles(geometry_request(!operands.all_direct()),
-                                                           target_.architecture())) {
-      return {.header = "attention_hopper_gradient.h",
-              .functions = "hopper_attention_",
-              .constants = fmt::format("static constexpr int kGroups = {};\nstatic constexpr int kGradientStages = {};\n"
-                                       "static constexpr int kGradientTile = {};\n",
-                                       tiles->groups, tiles->stages, tiles->tile),
-              .threads = 128 * (tiles->groups + 1),
-              .shared_bytes = tiles->shared_bytes,
-              .lines = 64 * tiles->groups,
-              .copy_engine = true};
+    if (const auto tiles =
+            hopper_attention_gradient_tiles(geometry_request(!operands.all_direct()), target_.architecture())) {
+      return {
+          .header = "attention_hopper_gradient.h",
+          .functions = "hopper_attention_",
+          .constants = fmt::format("static constexpr int kGroups = {};\nstatic constexpr int kGradientStages = {};\n"
+                                   "static constexpr int kGradientTile = {};\n",
+                                   tiles->groups, tiles->stages, tiles->tile),
+          .threads = 128 * (tiles->groups + 1),
+          .shared_bytes = tiles->shared_bytes,
+          .lines = 64 * tiles->groups,
+          .copy_engine = true};
     }
     const GpuAttentionTiles tiles = gpu_attention_backward_tiles(geometry_request(), target_.architecture());
-    return {.header = "attention_gradient.h",
-            .functions = "gpu_attention_",
-            .constants = tile_constants(tiles) + fmt::format("static constexpr int kGradientTile = {};\n", tiles.key_tile),
-            .threads = threads(tiles),
-            .shared_bytes = tiles.shared_bytes,
-            .lines = tiles.query_tile,
-            .blocks_per_unit = tiles.blocks_per_unit,
-            .key_blocks_per_unit = tiles.key_blocks_per_unit,
-            .gradients_together = tiles.gradients_together};
+    return {
+        .header = "attention_gradient.h",
+        .functions = "gpu_attention_",
+        .constants = tile_constants(tiles) + fmt::format("static constexpr int kGradientTile = {};\n", tiles.key_tile),
+        .threads = threads(tiles),
+        .shared_bytes = tiles.shared_bytes,
+        .lines = tiles.query_tile,
+        .blocks_per_unit = tiles.blocks_per_unit,
+        .key_blocks_per_unit = tiles.key_blocks_per_unit,
+        .gradients_together = tiles.gradients_together};
   }
 
   GeneratedKernel write_backward() {
@@ -216,8 +220,8 @@ class GpuAttentionWriter : public AttentionWriter {
   }
 
   std::string entry(const std::string& name, int threads, int blocks_per_unit, int maps, const std::string& call) {
-    return gpu_kernel(name, threads, blocks_per_unit, maps) +
-           "const Problem problem(buffers, sizes);\n" + call + "\n}\n";
+    return gpu_kernel(name, threads, blocks_per_unit, maps) + "const Problem problem(buffers, sizes);\n" + call +
+           "\n}\n";
   }
 
   Operands read_operands() {

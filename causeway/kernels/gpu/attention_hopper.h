@@ -1,8 +1,8 @@
 // Attention on Hopper (sm_90a), forward, for the problem that attention.h describes, with operands of 16 bits and heads
 // of 64 or 128 elements: one warpgroup has the copy engine bring tiles of queries, keys and values into rings in shared
 // memory, the others have 64 queries each and multiply by wgmma. While the products of weights and values of one tile
-// run, the softmax of the next one is computed (FlashAttention-3, Shah et al., arXiv 2407.08608). Blocks are persistent:
-// the tiles of a block's next task are on their way while those of the one before are worked on.
+// run, the softmax of the next one is computed (FlashAttention-3, Shah et al., arXiv 2407.08608). Blocks are
+// persistent: the tiles of a block's next task are on their way while those of the one before are worked on.
 //
 // The problem P provides, in place of kWaves, kMapIsUsable, kDimPadded, kDirectQ and its like, and q_row and its like,
 //   static constexpr int kGroups;    // warpgroups that multiply; kQueryTile is 64 of each
@@ -120,6 +120,7 @@ template <class P>
 class Forward {
   using T = typename P::Operand;
   static constexpr int kScores = P::kKeyTile / 2, kOutput = P::kHeadDim / 2;  // of this thread
+  static constexpr int kFirstTurn = 2 + P::kGroups;                           // a named barrier for each warpgroup
 
  public:
   CAUSEWAY_INLINE Forward(const P& problem, ForwardShared<P>& shared, int group)
@@ -127,6 +128,7 @@ class Forward {
 
   CAUSEWAY_INLINE void run() {
     StageRing<P::kQueryStages> queries;
+    if (group_ == P::kGroups - 1) pass_turn();
 #pragma clang loop unroll(disable)
     for (;;) {
       barrier_wait(&shared_.queries_full[queries.stage], queries.parity);
@@ -138,6 +140,7 @@ class Forward {
       release(&shared_.queries_empty[queries.stage]);
       queries.advance();
     }
+    if (group_ == 0) await_turn();
   }
 
  private:
@@ -154,9 +157,11 @@ class Forward {
     left_ = 0;
 #pragma clang loop unroll(disable)
     while (find_tile()) {
+      await_turn();
       warpgroup_fence();
       multiply_lines<P, P::kQueryTile, P::kKeyTile>(scores, queries, 64 * group_, shared_.keys[keys_.stage]);
       warpgroup_commit();
+      pass_turn();
       warpgroup_wait<0>();
       leave_keys();
       soften(scores, maximum, sum, rescale);
@@ -168,11 +173,13 @@ class Forward {
       for (;;) {
         barrier_wait(&shared_.values_full[values_.stage], values_.parity);
         if (follows == 0) break;
+        await_turn();
         warpgroup_fence();
         multiply_lines<P, P::kQueryTile, P::kKeyTile>(scores, queries, 64 * group_, shared_.keys[keys_.stage]);
         warpgroup_commit();
         multiply_weights<P, P::kKeyTile>(output, weights, shared_.values[values_.stage]);
         warpgroup_commit();
+        pass_turn();
         warpgroup_wait<1>();
         leave_keys();
         soften(scores, maximum, sum, rescale);
@@ -196,8 +203,15 @@ class Forward {
     finish(output, maximum, sum, queries);
   }
 
-  // Waits for the keys of the next tile that these queries attend to, and hands back what others leave; false when there
-  // are no more. Nothing of the tiles before may be in use: there may be no room for the tiles waited for.
+  // Warpgroups begin their products of a tile one after the other, so that one's softmax runs beside another's products
+  // (the ping-pong of FlashAttention-3). Each takes a turn at every tile.
+  CAUSEWAY_INLINE void await_turn() { named_barrier(kFirstTurn + group_, 256); }
+  CAUSEWAY_INLINE void pass_turn() {
+    named_barrier_arrive(kFirstTurn + (group_ + 1 == P::kGroups ? 0 : group_ + 1), 256);
+  }
+
+  // Waits for the keys of the next tile that these queries attend to, and hands back what others leave; false when
+  // there are no more. Nothing of the tiles before may be in use: there may be no room for the tiles waited for.
   CAUSEWAY_INLINE bool find_tile() {
 #pragma clang loop unroll(disable)
     while ((left_ & kLastTile) == 0) {
@@ -208,6 +222,8 @@ class Forward {
       release(&shared_.values_empty[values_.stage]);
       values_.advance();
       leave_keys();
+      await_turn();
+      pass_turn();
     }
     return false;
   }
@@ -230,7 +246,8 @@ class Forward {
     const bool masked = P::kHasMask && kind_of(note.kinds, group_) != 2;
     const bool keys_inside = note.first + P::kKeyTile <= p.key_length;
     const bool queries_inside = first_line_ + 64 <= p.query_length;
-    // Where a mask is all there is, it is all that is applied; a factor below 0 would make the least score the greatest.
+    // Where a mask is all there is, it is all that is applied; a factor below 0 would make the least score the
+    // greatest.
     constexpr bool kMaskAlone = P::kHasMask && !P::kHasScore && P::scale > 0.0f;
     float factor = p.scale * kLog2E;
     // Inside and unmasked, which most tiles are, positions matter to the score alone.
@@ -245,9 +262,8 @@ class Forward {
       factor = kLog2E;
     } else if constexpr (kMaskAlone) {
       if (masked)
-        modify(scores, note.first, [&](float product, int32_t t, int32_t s) {
-          return p.mask(b_, h_, t, s) ? product : -kInfinity;
-        });
+        modify(scores, note.first,
+               [&](float product, int32_t t, int32_t s) { return p.mask(b_, h_, t, s) ? product : -kInfinity; });
     }
     float shift[2];
 #pragma clang loop unroll(full)
@@ -305,7 +321,7 @@ class Forward {
       if (line < p.query_length && lane_index() % 4 == 0)
         p.store_lse(b_, h_, line, (maximum[slot] + fast_log2(all)) * kLn2);
     }
-    store_lines<P, P::kQueryTile>(output, inverse, queries, group_, [&](int line, int d, const float (&values)[8]) {
+    store_lines<P, P::kQueryTile>(output, inverse, queries, group_, [&](int line, int d, const float(&values)[8]) {
       if (first_line_ + line >= p.query_length) return;
 #pragma clang loop unroll(full)
       for (int e = 0; e < 8; ++e) p.store_out(b_, h_, first_line_ + line, d + e, values[e]);
@@ -324,8 +340,8 @@ class Forward {
 
 }  // namespace attention_hopper
 
-// One block of a launch of at most kBlocks, and of batch * query_heads * ceil(query_length / kQueryTile), 128 (kGroups +
-// 1) threads each.
+// One block of a launch of at most kBlocks, and of batch * query_heads * ceil(query_length / kQueryTile), 128 (kGroups
+// + 1) threads each.
 template <class P>
 CAUSEWAY_INLINE void hopper_attention_forward(const P& problem, const TensorMapBytes* maps, int task) {
   using namespace attention_hopper;

@@ -4,8 +4,8 @@
 // gradients of weights are products of own lines and others; what follows from them stays in registers, where wgmma
 // takes it as its left operand, so that nothing but operands passes through shared memory.
 //
-// The problem P provides, in place of kWaves, kStages, kMapIsUsable, kDimPadded, kDirectQ and its like, and q_row and its
-// like,
+// The problem P provides, in place of kWaves, kStages, kMapIsUsable, kDimPadded, kDirectQ and its like, and q_row and
+// its like,
 //   static constexpr int kGroups, kGradientTile, kGradientStages, kBlocks;
 //   static constexpr int kMapQ, kMapK, kMapV, kMapGradient;    // tensor maps of [D][T][H][B], boxes of 64 x 64, or -1
 //   static constexpr bool kComputesOperands;    // whether any of them is -1
@@ -125,8 +125,8 @@ class GradientCopier : Copier<P> {
       shared_.notes[ring_.stage] = note;
       this->template expect<kBytes<kOthers, !kOwnAreQueries>>(full);
     }
-    copy<kOthers, !kOwnAreQueries>(shared_.others[ring_.stage], full, task.b,
-                                   kOwnAreQueries ? task.kv_head : note.head, note.tile.first);
+    copy<kOthers, !kOwnAreQueries>(shared_.others[ring_.stage], full, task.b, kOwnAreQueries ? task.kv_head : note.head,
+                                   note.tile.first);
     if constexpr (!kOwnAreQueries) {
 #pragma clang loop unroll(full)
       for (int i = 0; i < kEach; ++i) {
@@ -141,10 +141,9 @@ class GradientCopier : Copier<P> {
   }
 
   template <int kRows, bool kQueries>
-  static constexpr int kBytes = kQueries ? Base::template kLoadedBytes<kRows, P::kMapQ> +
-                                               Base::template kLoadedBytes<kRows, P::kMapGradient>
-                                         : Base::template kLoadedBytes<kRows, P::kMapK> +
-                                               Base::template kLoadedBytes<kRows, P::kMapV>;
+  static constexpr int kBytes =
+      kQueries ? Base::template kLoadedBytes<kRows, P::kMapQ> + Base::template kLoadedBytes<kRows, P::kMapGradient>
+               : Base::template kLoadedBytes<kRows, P::kMapK> + Base::template kLoadedBytes<kRows, P::kMapV>;
   template <int kRows, bool kQueries>
   CAUSEWAY_INLINE void copy(T (*to)[kRows * P::kHeadDim], TransferBarrier* full, int32_t b, int32_t head,
                             int32_t first) const {
@@ -225,6 +224,8 @@ class GradientGroup {
     before_ = -1;
   }
 
+  // How many groups of products weights are computed beside: those of short products end as soon.
+  static constexpr int kBeside = P::kHeadDim == 128 ? 1 : 0;
   // What is to be done to the scores of the tile at hand.
   static constexpr Modified kMaskAlone = P::kHasMask && !P::kHasScore ? Modified::kByMask : Modified::kByAll;
   CAUSEWAY_INLINE bool masked() const { return P::kHasMask && kind_of(note_.tile.kinds, group_) != 2; }
@@ -241,9 +242,9 @@ class GradientGroup {
 template <class P>
 class QueryGradient : GradientGroup<P> {
   using Base = GradientGroup<P>;
+  using Base::b_, Base::first_line_, Base::group_, Base::kBeside, Base::kLines, Base::kMaskAlone, Base::kOthers,
+      Base::note_, Base::p, Base::ring_, Base::shared_;
   using typename Base::T;
-  using Base::b_, Base::first_line_, Base::group_, Base::kLines, Base::kMaskAlone, Base::kOthers, Base::note_, Base::p, Base::ring_,
-      Base::shared_;
 
  public:
   CAUSEWAY_INLINE QueryGradient(const P& problem, GradientShared<P>& shared, int group)
@@ -273,21 +274,35 @@ class QueryGradient : GradientGroup<P> {
       T* keys = shared_.others[ring_.stage][0];
       warpgroup_fence();
       multiply_lines<P, kLines, kOthers>(scores, own[0], 64 * group_, keys);
+      warpgroup_commit();
       multiply_lines<P, kLines, kOthers>(dweights, own[1], 64 * group_, shared_.others[ring_.stage][1]);
       warpgroup_commit();
       // The sums of the tile before run until now.
-      this->template leave_before<1>();
-      warpgroup_wait<0>();
-      const bool masked = this->masked();
+      this->template leave_before<2>();
       const int32_t key = note_.tile.first;
       // Lines past the end are not stored, and their weights are 0.
       const bool keys_inside = key + kOthers <= p.key_length, queries_inside = first_line_ + 64 <= p.query_length;
-      if (!keys_inside || (masked && (P::kHasScore || !queries_inside)) || (P::kHasScore && !queries_inside)) {
-        differentiate<Modified::kByAll>(scores, dweights, shift, delta, key, masked);
-      } else if (masked) {
-        differentiate<kMaskAlone>(scores, dweights, shift, delta, key, true);
+      const bool masked = this->masked();
+      if constexpr (P::kHasScore) {
+        warpgroup_wait<0>();
+        if (masked || !keys_inside || !queries_inside) {
+          differentiate<Modified::kByAll>(scores, dweights, shift, delta, key, masked);
+        } else {
+          differentiate<Modified::kByScore>(scores, dweights, shift, delta, key, false);
+        }
       } else {
-        differentiate<P::kHasScore ? Modified::kByScore : Modified::kNot>(scores, dweights, shift, delta, key, false);
+        warpgroup_wait<kBeside>();
+        if (!keys_inside || (masked && !queries_inside)) {
+          weigh<Modified::kByAll>(scores, shift, key, masked);
+        } else if (masked) {
+          weigh<kMaskAlone>(scores, shift, key, true);
+        } else {
+          weigh<Modified::kNot>(scores, shift, key, false);
+        }
+        warpgroup_wait<0>();
+#pragma clang loop unroll(full)
+        for (int i = 0; i < kOthers / 2; ++i)
+          scores[i] = attention_tile::product_gradient(scores[i], dweights[i], delta[(i & 2) / 2]);
       }
       pack<T, kOthers>(scores, gradients);
       warpgroup_fence();
@@ -300,13 +315,28 @@ class QueryGradient : GradientGroup<P> {
     // Results take the place of this warpgroup's queries, which its last products have read.
     named_barrier(1 + group_, 128);
     const float factors[2] = {p.scale, p.scale};
-    store_lines<P, kLines>(sums, factors, own[0], group_, [&](int line, int d, const float (&values)[8]) {
+    store_lines<P, kLines>(sums, factors, own[0], group_, [&](int line, int d, const float(&values)[8]) {
       if (first_line_ + line >= p.query_length) return;
 #pragma clang loop unroll(full)
       for (int e = 0; e < 8; ++e) p.store_dq(b_, h_, first_line_ + line, d + e, values[e]);
     });
   }
 
+  // Scores to weights, where there is no score function: beside the products that give the gradients of weights.
+  template <Modified kModified>
+  CAUSEWAY_INLINE void weigh(float (&scores)[kOthers / 2], const float (&shift)[2], int32_t key, bool masked) const {
+    const int32_t line = first_line_ + warpgroup_row(0), other = key + warpgroup_column(0);
+#pragma clang loop unroll(full)
+    for (int i = 0; i < kOthers / 2; ++i) {
+      const int slot = (i & 2) / 2;
+      scores[i] = attention_tile::pair_weight<kModified>(p, scores[i], shift[slot], b_, h_, line + 8 * slot,
+                                                         other + i / 4 * 8 + (i & 1), masked);
+      // What masks load must not be loaded for all columns at first: registers would not suffice.
+      if (kModified != Modified::kNot && i % 4 == 3) asm volatile("" ::: "memory");
+    }
+#pragma clang loop unroll(full)
+    for (int i = 0; i < kOthers / 2; ++i) scores[i] = computed_here(scores[i]);
+  }
   // Scores to the gradients of products.
   template <Modified kModified>
   CAUSEWAY_INLINE void differentiate(float (&scores)[kOthers / 2], const float (&dweights)[kOthers / 2],
@@ -330,9 +360,9 @@ class QueryGradient : GradientGroup<P> {
 template <class P, bool kForKeys, bool kForValues>
 class KeyGradient : GradientGroup<P> {
   using Base = GradientGroup<P>;
+  using Base::b_, Base::first_line_, Base::group_, Base::kBeside, Base::kLines, Base::kMaskAlone, Base::kOthers,
+      Base::note_, Base::p, Base::ring_, Base::shared_;
   using typename Base::T;
-  using Base::b_, Base::first_line_, Base::group_, Base::kLines, Base::kMaskAlone, Base::kOthers, Base::note_, Base::p, Base::ring_,
-      Base::shared_;
 
  public:
   CAUSEWAY_INLINE KeyGradient(const P& problem, GradientShared<P>& shared, int group) : Base(problem, shared, group) {}
@@ -356,20 +386,37 @@ class KeyGradient : GradientGroup<P> {
       T* out_gradients = shared_.others[ring_.stage][1];
       warpgroup_fence();
       multiply_lines<P, kLines, kOthers>(scores, own[0], 64 * group_, queries);
+      warpgroup_commit();
       multiply_lines<P, kLines, kOthers>(dweights, own[1], 64 * group_, out_gradients);
       warpgroup_commit();
-      warpgroup_wait<0>();
-      const bool masked = this->masked();
       const int32_t query = note_.tile.first;
       // Queries past the end have weights of 0, and keys past the end are not stored.
       const bool inside = query + kOthers <= p.query_length && first_line_ + 64 <= p.key_length;
-      if ((masked && (P::kHasScore || !inside)) || (P::kHasScore && !inside)) {
-        differentiate<Modified::kByAll>(scores, dweights, shared_.statistics[ring_.stage], masked);
-      } else if (masked) {
-        differentiate<kMaskAlone>(scores, dweights, shared_.statistics[ring_.stage], true);
+      const bool masked = this->masked();
+      const float(&statistics)[2][kOthers] = shared_.statistics[ring_.stage];
+      if constexpr (P::kHasScore) {
+        warpgroup_wait<0>();
+        if (masked || !inside) {
+          differentiate<Modified::kByAll>(scores, dweights, statistics, masked);
+        } else {
+          differentiate<Modified::kByScore>(scores, dweights, statistics, false);
+        }
       } else {
-        differentiate<P::kHasScore ? Modified::kByScore : Modified::kNot>(scores, dweights,
-                                                                          shared_.statistics[ring_.stage], false);
+        warpgroup_wait<kBeside>();
+        if (masked && !inside) {
+          weigh<Modified::kByAll>(scores, statistics[0], true);
+        } else if (masked) {
+          weigh<kMaskAlone>(scores, statistics[0], true);
+        } else {
+          weigh<Modified::kNot>(scores, statistics[0], false);
+        }
+        warpgroup_wait<0>();
+        if constexpr (kForKeys) {
+#pragma clang loop unroll(full)
+          for (int i = 0; i < kOthers / 2; ++i)
+            dweights[i] = attention_tile::product_gradient(scores[i], dweights[i],
+                                                           statistics[1][warpgroup_column(0) + i / 4 * 8 + (i & 1)]);
+        }
       }
       if constexpr (kForValues) pack<T, kOthers>(scores, packed);
       if constexpr (kForKeys) pack<T, kOthers>(dweights, gradients);
@@ -385,7 +432,7 @@ class KeyGradient : GradientGroup<P> {
     named_barrier(1 + group_, 128);
     if constexpr (kForKeys) {
       const float factors[2] = {p.scale, p.scale};
-      store_lines<P, kLines>(dk, factors, own[0], group_, [&](int line, int d, const float (&values)[8]) {
+      store_lines<P, kLines>(dk, factors, own[0], group_, [&](int line, int d, const float(&values)[8]) {
         if (first_line_ + line >= p.key_length) return;
 #pragma clang loop unroll(full)
         for (int e = 0; e < 8; ++e) p.store_dk(b_, kv_head_, first_line_ + line, d + e, values[e]);
@@ -393,7 +440,7 @@ class KeyGradient : GradientGroup<P> {
     }
     if constexpr (kForValues) {
       const float factors[2] = {1.0f, 1.0f};
-      store_lines<P, kLines>(dv, factors, own[1], group_, [&](int line, int d, const float (&values)[8]) {
+      store_lines<P, kLines>(dv, factors, own[1], group_, [&](int line, int d, const float(&values)[8]) {
         if (first_line_ + line >= p.key_length) return;
 #pragma clang loop unroll(full)
         for (int e = 0; e < 8; ++e) p.store_dv(b_, kv_head_, first_line_ + line, d + e, values[e]);
@@ -401,6 +448,21 @@ class KeyGradient : GradientGroup<P> {
     }
   }
 
+  // Scores to weights, where there is no score function: beside the products that give the gradients of weights.
+  template <Modified kModified>
+  CAUSEWAY_INLINE void weigh(float (&scores)[kOthers / 2], const float (&shift)[kOthers], bool masked) const {
+    const int32_t line = first_line_ + warpgroup_row(0);
+#pragma clang loop unroll(full)
+    for (int i = 0; i < kOthers / 2; ++i) {
+      const int other = warpgroup_column(0) + i / 4 * 8 + (i & 1);
+      scores[i] = attention_tile::pair_weight<kModified>(p, scores[i], shift[other], b_, note_.head,
+                                                         note_.tile.first + other, line + (i & 2) * 4, masked);
+      // What masks load must not be loaded for all columns at first: registers would not suffice.
+      if (kModified != Modified::kNot && i % 4 == 3) asm volatile("" ::: "memory");
+    }
+#pragma clang loop unroll(full)
+    for (int i = 0; i < kOthers / 2; ++i) scores[i] = computed_here(scores[i]);
+  }
   // Scores to weights, gradients of weights to those of products.
   template <Modified kModified>
   CAUSEWAY_INLINE void differentiate(float (&scores)[kOthers / 2], float (&dweights)[kOthers / 2],
@@ -410,8 +472,8 @@ class KeyGradient : GradientGroup<P> {
     for (int i = 0; i < kOthers / 2; ++i) {
       const int other = warpgroup_column(0) + i / 4 * 8 + (i & 1);
       const attention_tile::PairGradient pair = attention_tile::pair_gradient<kModified>(
-          p, scores[i], dweights[i], statistics[0][other], statistics[1][other], b_, note_.head, note_.tile.first + other,
-          line + (i & 2) * 4, masked);
+          p, scores[i], dweights[i], statistics[0][other], statistics[1][other], b_, note_.head,
+          note_.tile.first + other, line + (i & 2) * 4, masked);
       scores[i] = pair.weight;
       dweights[i] = pair.dproduct;
       // What masks and scores load must not be loaded for all columns at first: registers would not suffice.

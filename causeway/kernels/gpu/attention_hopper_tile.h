@@ -58,23 +58,26 @@ constexpr uint64_t rows_further(int rows) { return static_cast<uint64_t>(rows * 
 // otherwise.
 constexpr int kind_of(int kinds, int group) { return kinds >> 2 * group & 3; }
 
-// What the blocks of a launch do: a task for each tile of `lines` lines of each head. Heads come in sections whose others
-// fit in the cache, as all blocks go over them at about the same time; in a section come first the tiles with the most
-// to do under a causal mask. Tasks are dealt out to the blocks in rounds, there and back, so that each gets about as much:
-// sections are of several rounds.
+// What the blocks of a launch do: a task for each tile of `lines` lines of each head. Where the others of all heads are
+// more than the cache holds, and those of many heads fit, heads come in sections that fit, as all blocks go over them
+// at about the same time; in a section come first the tiles with the most to do under a causal mask. Tasks are dealt
+// out to the blocks in rounds, there and back, so that each gets about as much: sections are of several rounds.
 template <class P>
 struct TaskOrder {
-  static constexpr int64_t kCachedBytes = int64_t{40} << 20;
-  static constexpr int32_t kRounds = 6;
+  static constexpr int64_t kCachedBytes = int64_t{20} << 20;
+  static constexpr int32_t kRounds = 3, kManyHeads = 16;
   int32_t heads, tiles, section;
 
   // Heads are of all sequences; `shared` of them have the same others, of other_bytes.
   CAUSEWAY_INLINE TaskOrder(int64_t all_heads, int64_t shared, int64_t length, int lines, int64_t other_bytes)
       : heads(static_cast<int32_t>(all_heads)), tiles(static_cast<int32_t>((length + lines - 1) / lines)) {
-    const int64_t groups = all_heads / shared;
-    const int64_t cached = (groups * other_bytes + kCachedBytes - 1) / kCachedBytes;
-    const int64_t dealt = int64_t{heads} * tiles / (kRounds * P::kBlocks);
-    const int64_t wanted = cached < dealt ? cached : dealt, sections = wanted > 1 ? wanted : 1;
+    const int64_t groups = all_heads / shared, bytes = groups * other_bytes;
+    int64_t sections = 1;
+    if (bytes > 2 * kCachedBytes && other_bytes * kManyHeads <= kCachedBytes) {
+      const int64_t most = int64_t{heads} * tiles / (kRounds * P::kBlocks);
+      sections = (bytes + kCachedBytes - 1) / kCachedBytes;
+      if (sections > most) sections = most > 1 ? most : 1;
+    }
     section = static_cast<int32_t>((groups + sections - 1) / sections * shared);
   }
 
@@ -119,8 +122,8 @@ CAUSEWAY_INLINE void release(TransferBarrier* barrier) {
   if (lane_index() == 0) barrier_arrive(barrier);
 }
 
-// Of a block of three or four warpgroups, whose threads begin with 168 or 128 registers: most go to those that multiply.
-// kFewer: of four, those need not have all they can get.
+// Of a block of three or four warpgroups, whose threads begin with 168 or 128 registers: most go to those that
+// multiply. kFewer: of four, those need not have all they can get.
 template <class P, bool kFewer>
 CAUSEWAY_INLINE void begin_copying() {
   static_assert(P::kGroups == 2 || P::kGroups == 3);
@@ -132,7 +135,8 @@ CAUSEWAY_INLINE void begin_multiplying() {
 }
 
 // The kinds of a tile whose lines [own, own + 64 kGroups) belong to warpgroups and whose others are [other, other +
-// kOthers). kOwnAreQueries: which of the two are queries. Loops are not unrolled: the copying warpgroup has few registers.
+// kOthers). kOwnAreQueries: which of the two are queries. Loops are not unrolled: the copying warpgroup has few
+// registers.
 template <class P, bool kOwnAreQueries, int kOthers>
 CAUSEWAY_INLINE int tile_kinds(const P& p, int32_t b, int32_t h, int32_t own, int32_t other) {
   const auto queries = static_cast<int32_t>(p.query_length), keys = static_cast<int32_t>(p.key_length);
