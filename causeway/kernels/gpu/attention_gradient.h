@@ -32,6 +32,9 @@ struct PairGradient {
 // What is done to the scores of a tile: nothing, the score function where all is seen and inside, the mask where all is
 // inside and there is no such function, or whatever there is: that function, the mask, the ends.
 enum class Modified { kNot, kByScore, kByMask, kByAll };
+// The gradient of the product of query and key from the weight, where there is no score function.
+CAUSEWAY_INLINE float product_gradient(float weight, float dweight, float delta) { return weight * (dweight - delta); }
+
 // The weight alone, where there is no score function.
 template <Modified kModified, class P>
 CAUSEWAY_INLINE float pair_weight(const P& p, float product, float shift, int64_t b, int64_t h, int32_t t, int32_t s,
@@ -51,6 +54,9 @@ CAUSEWAY_INLINE PairGradient pair_gradient(const P& p, float product, float dwei
   if constexpr (kModified == Modified::kNot) {
     const float weight = fast_exp2(__builtin_fmaf(product, p.scale * kLog2E, shift));
     return {weight, weight * (dweight - delta)};
+  } else if constexpr (kModified == Modified::kByMask) {
+    const float weight = pair_weight<kModified>(p, product, shift, b, h, t, s, masked);
+    return {weight, product_gradient(weight, dweight, delta)};
   } else if constexpr (kModified == Modified::kByScore) {
     const float x = product * p.scale;
     const float weight = fast_exp2(__builtin_fmaf(p.score(b, h, t, s, x), kLog2E, shift));
@@ -68,9 +74,6 @@ CAUSEWAY_INLINE PairGradient pair_gradient(const P& p, float product, float dwei
     return {weight, weight == 0.0f ? 0.0f : dproduct};
   }
 }
-
-// The gradient of the product of query and key from the weight, where there is no score function.
-CAUSEWAY_INLINE float product_gradient(float weight, float dweight, float delta) { return weight * (dweight - delta); }
 
 // What both launches do alike: a block owns 16 kWaves lines with two operands each (a, b), and goes over tiles of
 // others.

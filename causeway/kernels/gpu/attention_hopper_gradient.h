@@ -180,24 +180,21 @@ class GradientGroup {
   CAUSEWAY_INLINE GradientGroup(const P& problem, GradientShared<P>& shared, int group)
       : p(problem), shared_(shared), group_(group) {}
 
-  // work(task, stage of own lines).
-  template <class F>
-  CAUSEWAY_INLINE void for_each_task(F work) {
-    StageRing<2> own;
-#pragma clang loop unroll(disable)
-    for (;;) {
-      barrier_wait(&shared_.own_full[own.stage], own.parity);
-      const TaskNote task = shared_.tasks[own.stage];
-      const int32_t first = uniform(task.first);
-      if (first < 0) break;
-      b_ = task.b, first_line_ = first + 64 * group_;
-      note_.tile.kinds = 0;
-      work(task, own.stage);
-      // The copy engine writes there next.
-      fence_async_shared();
-      release(&shared_.own_empty[own.stage]);
-      own.advance();
-    }
+  // Waits for the next task; false when there are no more.
+  CAUSEWAY_INLINE bool begin_task() {
+    barrier_wait(&shared_.own_full[own_.stage], own_.parity);
+    const TaskNote task = shared_.tasks[own_.stage];
+    const int32_t first = uniform(task.first);
+    if (first < 0) return false;
+    b_ = task.b, head_ = task.head, first_line_ = first + 64 * group_;
+    note_.tile.kinds = 0;
+    return true;
+  }
+  CAUSEWAY_INLINE void end_task() {
+    // The copy engine writes there next.
+    fence_async_shared();
+    release(&shared_.own_empty[own_.stage]);
+    own_.advance();
   }
 
   // Waits for the next tile that these lines have to do with, and passes over others; false when there is none.
@@ -224,15 +221,18 @@ class GradientGroup {
     before_ = -1;
   }
 
-  // How many groups of products weights are computed beside: those of short products end as soon.
-  static constexpr int kBeside = P::kHeadDim == 128 ? 1 : 0;
+  // Weights alone are computed beside the products that give their gradients, where those take long enough and nothing
+  // else needs the scores.
+  static constexpr bool kBeside = P::kHeadDim == 128 && !P::kHasScore;
   // What is to be done to the scores of the tile at hand.
   static constexpr Modified kMaskAlone = P::kHasMask && !P::kHasScore ? Modified::kByMask : Modified::kByAll;
+  static constexpr Modified kUnmasked = P::kHasScore ? Modified::kByScore : Modified::kNot;
   CAUSEWAY_INLINE bool masked() const { return P::kHasMask && kind_of(note_.tile.kinds, group_) != 2; }
 
   const P& p;
   GradientShared<P>& shared_;
-  int32_t group_, b_ = 0, first_line_ = 0;
+  int32_t group_, b_ = 0, head_ = 0, first_line_ = 0;  // head: of own lines
+  StageRing<2> own_;
   StageRing<P::kGradientStages> ring_;
   GradientTileNote note_ = {{0, 0}, 0, 0};
   int before_ = -1;  // the stage that products under way may still read
@@ -242,8 +242,8 @@ class GradientGroup {
 template <class P>
 class QueryGradient : GradientGroup<P> {
   using Base = GradientGroup<P>;
-  using Base::b_, Base::first_line_, Base::group_, Base::kBeside, Base::kLines, Base::kMaskAlone, Base::kOthers,
-      Base::note_, Base::p, Base::ring_, Base::shared_;
+  using Base::b_, Base::first_line_, Base::group_, Base::head_, Base::kBeside, Base::kLines, Base::kMaskAlone,
+      Base::kUnmasked, Base::kOthers, Base::note_, Base::p, Base::ring_, Base::shared_;
   using typename Base::T;
 
  public:
@@ -251,10 +251,11 @@ class QueryGradient : GradientGroup<P> {
       : Base(problem, shared, group) {}
 
   CAUSEWAY_INLINE void run() {
-    this->for_each_task([&](const TaskNote& task, int stage) {
-      h_ = task.head;
-      sum_up(shared_.own[stage]);
-    });
+#pragma clang loop unroll(disable)
+    while (this->begin_task()) {
+      sum_up(shared_.own[this->own_.stage]);
+      this->end_task();
+    }
   }
 
  private:
@@ -266,8 +267,8 @@ class QueryGradient : GradientGroup<P> {
 #pragma clang loop unroll(full)
     for (int slot = 0; slot < 2; ++slot) {
       const int64_t t = first_line_ + warpgroup_row(2 * slot);
-      shift[slot] = t < p.query_length ? attention_tile::weight_shift(p.load_lse(b_, h_, t)) : -kInfinity;
-      delta[slot] = t < p.query_length ? p.load_delta(b_, h_, t) : 0.0f;
+      shift[slot] = t < p.query_length ? attention_tile::weight_shift(p.load_lse(b_, head_, t)) : -kInfinity;
+      delta[slot] = t < p.query_length ? p.load_delta(b_, head_, t) : 0.0f;
     }
 #pragma clang loop unroll(disable)
     while (this->next_tile()) {
@@ -283,15 +284,17 @@ class QueryGradient : GradientGroup<P> {
       // Lines past the end are not stored, and their weights are 0.
       const bool keys_inside = key + kOthers <= p.key_length, queries_inside = first_line_ + 64 <= p.query_length;
       const bool masked = this->masked();
-      if constexpr (P::kHasScore) {
+      if constexpr (!kBeside) {
         warpgroup_wait<0>();
-        if (masked || !keys_inside || !queries_inside) {
+        if (!keys_inside || ((P::kHasScore || masked) && !queries_inside)) {
           differentiate<Modified::kByAll>(scores, dweights, shift, delta, key, masked);
+        } else if (masked) {
+          differentiate<kMaskAlone>(scores, dweights, shift, delta, key, true);
         } else {
-          differentiate<Modified::kByScore>(scores, dweights, shift, delta, key, false);
+          differentiate<kUnmasked>(scores, dweights, shift, delta, key, false);
         }
       } else {
-        warpgroup_wait<kBeside>();
+        warpgroup_wait<1>();
         if (!keys_inside || (masked && !queries_inside)) {
           weigh<Modified::kByAll>(scores, shift, key, masked);
         } else if (masked) {
@@ -318,7 +321,7 @@ class QueryGradient : GradientGroup<P> {
     store_lines<P, kLines>(sums, factors, own[0], group_, [&](int line, int d, const float(&values)[8]) {
       if (first_line_ + line >= p.query_length) return;
 #pragma clang loop unroll(full)
-      for (int e = 0; e < 8; ++e) p.store_dq(b_, h_, first_line_ + line, d + e, values[e]);
+      for (int e = 0; e < 8; ++e) p.store_dq(b_, head_, first_line_ + line, d + e, values[e]);
     });
   }
 
@@ -329,7 +332,7 @@ class QueryGradient : GradientGroup<P> {
 #pragma clang loop unroll(full)
     for (int i = 0; i < kOthers / 2; ++i) {
       const int slot = (i & 2) / 2;
-      scores[i] = attention_tile::pair_weight<kModified>(p, scores[i], shift[slot], b_, h_, line + 8 * slot,
+      scores[i] = attention_tile::pair_weight<kModified>(p, scores[i], shift[slot], b_, head_, line + 8 * slot,
                                                          other + i / 4 * 8 + (i & 1), masked);
       // What masks load must not be loaded for all columns at first: registers would not suffice.
       if (kModified != Modified::kNot && i % 4 == 3) asm volatile("" ::: "memory");
@@ -345,33 +348,32 @@ class QueryGradient : GradientGroup<P> {
 #pragma clang loop unroll(full)
     for (int i = 0; i < kOthers / 2; ++i) {
       const int slot = (i & 2) / 2;
-      scores[i] = attention_tile::pair_gradient<kModified>(p, scores[i], dweights[i], shift[slot], delta[slot], b_, h_,
-                                                           line + 8 * slot, other + i / 4 * 8 + (i & 1), masked)
+      scores[i] = attention_tile::pair_gradient<kModified>(p, scores[i], dweights[i], shift[slot], delta[slot], b_,
+                                                           head_, line + 8 * slot, other + i / 4 * 8 + (i & 1), masked)
                       .dproduct;
       // What masks and scores load must not be loaded for all columns at first: registers would not suffice.
       if (kModified != Modified::kNot && i % 4 == 3) asm volatile("" ::: "memory");
     }
   }
-
-  int32_t h_ = 0;
 };
 
 // A warpgroup of the keys' launch: 64 keys.
 template <class P, bool kForKeys, bool kForValues>
 class KeyGradient : GradientGroup<P> {
   using Base = GradientGroup<P>;
-  using Base::b_, Base::first_line_, Base::group_, Base::kBeside, Base::kLines, Base::kMaskAlone, Base::kOthers,
-      Base::note_, Base::p, Base::ring_, Base::shared_;
+  using Base::b_, Base::first_line_, Base::group_, Base::kBeside, Base::kLines, Base::kMaskAlone, Base::kUnmasked,
+      Base::kOthers, Base::note_, Base::p, Base::ring_, Base::shared_;
   using typename Base::T;
 
  public:
   CAUSEWAY_INLINE KeyGradient(const P& problem, GradientShared<P>& shared, int group) : Base(problem, shared, group) {}
 
   CAUSEWAY_INLINE void run() {
-    this->for_each_task([&](const TaskNote& task, int stage) {
-      kv_head_ = task.kv_head;
-      sum_up(shared_.own[stage]);
-    });
+#pragma clang loop unroll(disable)
+    while (this->begin_task()) {
+      sum_up(shared_.own[this->own_.stage]);
+      this->end_task();
+    }
   }
 
  private:
@@ -394,15 +396,17 @@ class KeyGradient : GradientGroup<P> {
       const bool inside = query + kOthers <= p.query_length && first_line_ + 64 <= p.key_length;
       const bool masked = this->masked();
       const float(&statistics)[2][kOthers] = shared_.statistics[ring_.stage];
-      if constexpr (P::kHasScore) {
+      if constexpr (!kBeside) {
         warpgroup_wait<0>();
-        if (masked || !inside) {
+        if ((P::kHasScore || masked) && !inside) {
           differentiate<Modified::kByAll>(scores, dweights, statistics, masked);
+        } else if (masked) {
+          differentiate<kMaskAlone>(scores, dweights, statistics, true);
         } else {
-          differentiate<Modified::kByScore>(scores, dweights, statistics, false);
+          differentiate<kUnmasked>(scores, dweights, statistics, false);
         }
       } else {
-        warpgroup_wait<kBeside>();
+        warpgroup_wait<1>();
         if (masked && !inside) {
           weigh<Modified::kByAll>(scores, statistics[0], true);
         } else if (masked) {
@@ -430,12 +434,13 @@ class KeyGradient : GradientGroup<P> {
     }
     // Results take the place of this warpgroup's keys and values, which its last products have read.
     named_barrier(1 + group_, 128);
+    const int32_t head = shared_.tasks[this->own_.stage].head;
     if constexpr (kForKeys) {
       const float factors[2] = {p.scale, p.scale};
       store_lines<P, kLines>(dk, factors, own[0], group_, [&](int line, int d, const float(&values)[8]) {
         if (first_line_ + line >= p.key_length) return;
 #pragma clang loop unroll(full)
-        for (int e = 0; e < 8; ++e) p.store_dk(b_, kv_head_, first_line_ + line, d + e, values[e]);
+        for (int e = 0; e < 8; ++e) p.store_dk(b_, head, first_line_ + line, d + e, values[e]);
       });
     }
     if constexpr (kForValues) {
@@ -443,7 +448,7 @@ class KeyGradient : GradientGroup<P> {
       store_lines<P, kLines>(dv, factors, own[1], group_, [&](int line, int d, const float(&values)[8]) {
         if (first_line_ + line >= p.key_length) return;
 #pragma clang loop unroll(full)
-        for (int e = 0; e < 8; ++e) p.store_dv(b_, kv_head_, first_line_ + line, d + e, values[e]);
+        for (int e = 0; e < 8; ++e) p.store_dv(b_, head, first_line_ + line, d + e, values[e]);
       });
     }
   }
@@ -480,8 +485,6 @@ class KeyGradient : GradientGroup<P> {
       if (kModified != Modified::kNot && i % 4 == 3) asm volatile("" ::: "memory");
     }
   }
-
-  int32_t kv_head_ = 0;
 };
 
 // Rings and registers, then the copying warpgroup's work or that of one that multiplies.

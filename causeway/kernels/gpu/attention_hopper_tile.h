@@ -58,13 +58,13 @@ constexpr uint64_t rows_further(int rows) { return static_cast<uint64_t>(rows * 
 // otherwise.
 constexpr int kind_of(int kinds, int group) { return kinds >> 2 * group & 3; }
 
-// What the blocks of a launch do: a task for each tile of `lines` lines of each head. Where the others of all heads are
-// more than the cache holds, and those of many heads fit, heads come in sections that fit, as all blocks go over them
-// at about the same time; in a section come first the tiles with the most to do under a causal mask. Tasks are dealt
-// out to the blocks in rounds, there and back, so that each gets about as much: sections are of several rounds.
+// What the blocks of a launch do: a task for each tile of `lines` lines of each head, first those with the most to do
+// under a causal mask. Where the others of all heads are more than the cache holds, and those of many heads fit, heads
+// come in sections that fit, as all blocks go over them at about the same time. Tasks are dealt out to the blocks in
+// rounds; where there are no sections, there and back, so that each block gets about as much.
 template <class P>
 struct TaskOrder {
-  static constexpr int64_t kCachedBytes = int64_t{20} << 20;
+  static constexpr int64_t kCachedBytes = int64_t{24} << 20;
   static constexpr int32_t kRounds = 3, kManyHeads = 16;
   int32_t heads, tiles, section;
 
@@ -84,8 +84,9 @@ struct TaskOrder {
   CAUSEWAY_INLINE int32_t count() const { return heads * tiles; }
 
   // The task of a block in a round.
-  CAUSEWAY_INLINE static int32_t dealt(int32_t block, int32_t round) {
-    return round * P::kBlocks + (round % 2 == 0 ? block : P::kBlocks - 1 - block);
+  CAUSEWAY_INLINE int32_t dealt(int32_t block, int32_t round) const {
+    const bool back = section == heads && round % 2 != 0;
+    return round * P::kBlocks + (back ? P::kBlocks - 1 - block : block);
   }
 
   // Tiles in the order of what there is to do: 0 has the most.
