@@ -135,10 +135,10 @@ TEST_P(GpuGate, NoKernelSpillsAndBudgetsHold) {
     Budget& budget = budgets[function.kind + " " + function.function];
     budget.registers = std::max(budget.registers, kernel.registers);
     budget.shared_bytes = std::max(budget.shared_bytes, function.shared_bytes());
-    // The warpgroup that copies for the gradient of attention on Hopper is short of two registers where heads have 64
-    // elements, once for each task.
-    const bool short_of_two = GetParam().processor == "sm_90a" && function.kind == "attention_gradient";
-    EXPECT_LE(kernel.spill_bytes, short_of_two ? 8 : 0) << kernel.kernel << "\n" << source;
+    // Attention on Hopper is short of up to three registers, outside of its innermost parts: the warpgroup that copies
+    // where heads have 64 elements, those that multiply where there is a score function.
+    const bool short_of_three = GetParam().processor == "sm_90a" && function.kind.starts_with("attention");
+    EXPECT_LE(kernel.spill_bytes, short_of_three ? 12 : 0) << kernel.kernel << "\n" << source;
     EXPECT_TRUE(kernel.exported) << kernel.kernel;
     // AMD's scalar registers spill to vector registers, not to memory.
     if (is_nvidia) EXPECT_TRUE(kernel.notes.empty()) << kernel.notes.front() << "\n" << source;

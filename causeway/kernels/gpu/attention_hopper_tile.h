@@ -343,16 +343,17 @@ CAUSEWAY_INLINE void multiply_weights(float (&c)[P::kHeadDim / 2], const uint32_
 template <class P, int kLines, class T, class F>
 CAUSEWAY_INLINE void store_lines(const float (&sums)[P::kHeadDim / 2], const float (&factors)[2], T* tile, int group,
                                  F store_element) {
+  const int thread = computed_here(thread_index() % 128);
 #pragma clang loop unroll(full)
   for (int i = 0; i < P::kHeadDim / 2; i += 2) {
-    const int column = warpgroup_column(i);
-    T* to = tile_piece(tile, kLines, group * 64 + warpgroup_row(i), column / 8) + column % 8;
+    // As warpgroup_row(i) and warpgroup_column(i).
+    const int row = thread / 32 * 16 + thread % 32 / 4 + (i & 2) * 4, column = i / 4 * 8 + thread % 4 * 2;
+    T* to = tile_piece(tile, kLines, group * 64 + row, column / 8) + column % 8;
     to[0] = attention_tile::to_operand<T>(sums[i] * factors[(i & 2) / 2]);
     to[1] = attention_tile::to_operand<T>(sums[i + 1] * factors[(i & 2) / 2]);
   }
   wave_barrier();
   constexpr int kPieces = P::kHeadDim / 8;
-  const int thread = computed_here(thread_index() % 128);
   for (int at = thread % 32; at < 16 * kPieces; at += 32) {
     const int line = thread / 32 * 16 + at / kPieces, piece = at % kPieces;
     alignas(16) T stored[8];
