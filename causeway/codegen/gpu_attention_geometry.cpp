@@ -21,6 +21,11 @@ bool fits_hopper_attention(const GpuAttentionRequest& request, const GpuArchitec
          (request.head_dim == 64 || request.head_dim == 128);
 }
 
+// Whether a third warpgroup leaves each enough registers.
+bool has_room_for_three_groups(const GpuAttentionRequest& request) {
+  return request.head_dim == 64 && !request.has_score && !request.computes_operands;
+}
+
 [[noreturn]] void refuse(const GpuAttentionRequest& request, const GpuArchitecture& architecture) {
   throw Error(
       ErrorKind::kResource,
@@ -36,10 +41,12 @@ std::optional<HopperAttentionTiles> hopper_attention_forward_tiles(const GpuAtte
                                                                    const GpuArchitecture& architecture) {
   if (!fits_hopper_attention(request, architecture)) return std::nullopt;
   HopperAttentionTiles tiles;
-  if (request.head_dim == 64) tiles.stages = 4;
+  if (request.head_dim == 64) tiles.stages = 5;
+  if (has_room_for_three_groups(request)) tiles.groups = 3;
   const int row = static_cast<int>(request.head_dim) * 2;
-  // As attention_hopper::ForwardShared: queries, rings of keys and values, barriers, notes and plan.
-  tiles.shared_bytes = (64 * tiles.groups + 2 * tiles.stages * tiles.key_tile) * row + 8 + tiles.stages * (4 * 8 + 8) + 128;
+  // As attention_hopper::ForwardShared: rings of queries, keys and values, barriers and notes.
+  tiles.shared_bytes = (64 * tiles.groups * tiles.query_stages + 2 * tiles.stages * tiles.key_tile) * row +
+                       tiles.query_stages * (2 * 8 + 16) + tiles.stages * (4 * 8 + 8);
   return tiles;
 }
 
@@ -47,10 +54,12 @@ std::optional<HopperAttentionGradientTiles> hopper_attention_gradient_tiles(cons
                                                                             const GpuArchitecture& architecture) {
   if (!fits_hopper_attention(request, architecture)) return std::nullopt;
   HopperAttentionGradientTiles tiles;
+  if (request.head_dim == 64) tiles.stages = 6;
+  if (has_room_for_three_groups(request)) tiles.groups = 3;
   const int row = static_cast<int>(request.head_dim) * 2;
-  // As attention_hopper::GradientShared: own lines, others and their statistics, barriers, notes and plan.
-  tiles.shared_bytes = 2 * (64 * tiles.groups + tiles.stages * tiles.tile) * row + tiles.stages * 2 * tiles.tile * 4 +
-                       8 + tiles.stages * (2 * 8 + 16) + 128;
+  // As attention_hopper::GradientShared: own lines of two tasks, others and their statistics, barriers and notes.
+  tiles.shared_bytes = 2 * (2 * 64 * tiles.groups + tiles.stages * tiles.tile) * row +
+                       tiles.stages * 2 * tiles.tile * 4 + 2 * (2 * 8 + 16) + tiles.stages * (2 * 8 + 16);
   return tiles;
 }
 

@@ -15,7 +15,8 @@ struct GpuAttentionRequest {
   // Blocks of the map; tiles that do not straddle them can be skipped with them.
   int64_t block_q = 64;
   int64_t block_k = 64;
-  bool has_score = false;  // a score function takes registers
+  bool has_score = false;          // a score function takes registers
+  bool computes_operands = false;  // and so does computing operands; Hopper only
 };
 
 struct GpuAttentionTiles {
@@ -34,9 +35,10 @@ struct GpuAttentionTiles {
 
 // Of attention_hopper.h.
 struct HopperAttentionTiles {
-  int groups = 2;      // warpgroups that multiply, of 64 queries each
-  int key_tile = 128;  // keys taken at a time
-  int stages = 3;      // tiles of keys, and of values, in shared memory at once
+  int groups = 2;        // warpgroups that multiply, of 64 queries each
+  int key_tile = 128;    // keys taken at a time
+  int query_stages = 2;  // tasks whose queries are in shared memory at once
+  int stages = 2;        // tiles of keys, and of values
   int shared_bytes = 0;
 };
 
@@ -48,7 +50,7 @@ std::optional<HopperAttentionTiles> hopper_attention_forward_tiles(const GpuAtte
 struct HopperAttentionGradientTiles {
   int groups = 2;  // warpgroups that multiply, of 64 lines each
   int tile = 64;   // others taken at a time
-  int stages = 4;  // of tiles
+  int stages = 3;  // of tiles
   int shared_bytes = 0;
 };
 

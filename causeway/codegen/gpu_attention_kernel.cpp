@@ -2,6 +2,12 @@
 // they are, others are computed element by element while they are staged.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+#include <vector>
+
 #include "causeway/codegen/attention_writer.h"
 #include "causeway/codegen/gpu_attention_geometry.h"
 
@@ -22,11 +28,37 @@ class GpuAttentionWriter : public AttentionWriter {
   void note_load(Value value, const Index& linear) override { loads_.push_back(linear); }
 
  private:
+  // Where an operand's rows lie in memory as they are needed, in elements from the beginning of `source`, 16 bytes
+  // apart or a multiple.
+  struct Rows {
+    Value source;
+    Dim offset;
+    std::array<Dim, 3> strides;  // by sequence, head, position
+    Shape shape;                 // [B, T, H, D]
+    int64_t element_bytes = 2;
+  };
+  struct Operand {
+    std::string name, row, position;  // "Q", "q_row", "t"
+    std::optional<Rows> rows;         // nothing where elements are computed
+  };
+  struct Operands {
+    std::vector<Operand> list;
+    int direct() const {
+      return static_cast<int>(
+          std::count_if(list.begin(), list.end(), [](const Operand& operand) { return operand.rows.has_value(); }));
+    }
+    bool all_direct() const { return direct() == static_cast<int>(list.size()); }
+  };
+
   std::string operand() const { return storage_type(graph_.dtype(node_.inputs[0])); }
 
-  GpuAttentionRequest geometry_request() const {
-    return {graph_.shape(node_.inputs[0])[3].constant(), static_cast<int>(size_bytes(graph_.dtype(node_.inputs[0]))),
-            spec_.block_q, spec_.block_k, spec_.score != nullptr};
+  GpuAttentionRequest geometry_request(bool computes_operands = false) const {
+    return {graph_.shape(node_.inputs[0])[3].constant(),
+            static_cast<int>(size_bytes(graph_.dtype(node_.inputs[0]))),
+            spec_.block_q,
+            spec_.block_k,
+            spec_.score != nullptr,
+            computes_operands};
   }
 
   // The problem and its constants; more_members adds what depends on the direction.
@@ -49,12 +81,15 @@ class GpuAttentionWriter : public AttentionWriter {
     return [](const SymbolBindings&) { return int64_t{0}; };
   }
 
+  // Persistent blocks: as many as run at the same time.
   KernelPhase phase(const std::string& name, int threads, int shared_bytes, const Dim& heads, const Dim& length,
-                    int64_t tile) const {
+                    int64_t tile, bool persistent) const {
     KernelPhase result;
     result.function = name;
-    result.tasks = [batch = batch_, heads, length, tile](const SymbolBindings& bindings) {
-      return batch.evaluate(bindings) * heads.evaluate(bindings) * divide_up(length.evaluate(bindings), tile);
+    const int64_t most = persistent ? blocks() : std::numeric_limits<int64_t>::max();
+    result.tasks = [batch = batch_, heads, length, tile, most](const SymbolBindings& bindings) {
+      return std::min(most,
+                      batch.evaluate(bindings) * heads.evaluate(bindings) * divide_up(length.evaluate(bindings), tile));
     };
     result.scratch_bytes = no_scratch();
     result.threads = threads;
@@ -62,41 +97,46 @@ class GpuAttentionWriter : public AttentionWriter {
     return result;
   }
 
+  // Of persistent kernels. Few on the emulator, so that small problems too have blocks with several tasks.
+  int blocks() const { return target_.family == Target::Family::kEmulator ? 4 : target_.architecture().parallel_units; }
   int threads(const GpuAttentionTiles& tiles) const { return tiles.waves * target_.architecture().wave_width; }
 
   GeneratedKernel write_forward() {
     read_inputs();
-    if (const auto tiles = hopper_attention_forward_tiles(geometry_request(), target_.architecture())) {
+    const Operands operands = read_operands();
+    if (const auto tiles =
+            hopper_attention_forward_tiles(geometry_request(!operands.all_direct()), target_.architecture())) {
       return write_forward(
-          "attention_hopper.h", "hopper_attention_forward(problem, task);",
-          fmt::format("static constexpr int kGroups = {};\nstatic constexpr int kStages = {};\n", tiles->groups,
-                      tiles->stages),
+          operands, true, "attention_hopper.h", "hopper_attention_forward(problem, maps, task);",
+          fmt::format("static constexpr int kGroups = {};\nstatic constexpr int kQueryStages = {};\n"
+                      "static constexpr int kStages = {};\n",
+                      tiles->groups, tiles->query_stages, tiles->stages),
           {.query_tile = 64 * tiles->groups, .key_tile = tiles->key_tile, .shared_bytes = tiles->shared_bytes},
           128 * (tiles->groups + 1));
     }
     const GpuAttentionTiles tiles = gpu_attention_forward_tiles(geometry_request(), target_.architecture());
-    return write_forward("attention.h", "gpu_attention_forward(problem, task);", tile_constants(tiles), tiles,
-                         threads(tiles));
+    return write_forward(operands, false, "attention.h", "gpu_attention_forward(problem, task);", tile_constants(tiles),
+                         tiles, threads(tiles));
   }
 
-  GeneratedKernel write_forward(const std::string& header, const std::string& call, const std::string& more_constants,
+  GeneratedKernel write_forward(const Operands& operands, bool copy_engine, const std::string& header,
+                                const std::string& call, const std::string& more_constants,
                                 const GpuAttentionTiles& tiles, int threads) {
-    bool q = false, k = false, v = false;
-    const std::string rows = row_function("q_row", "t", node_.inputs[0], q) +
-                             row_function("k_row", "s", node_.inputs[1], k) +
-                             row_function("v_row", "s", node_.inputs[2], v);
+    std::string rows;
+    const std::string access = operand_access(operands, copy_engine, rows);
     const std::string text =
         problem(more_constants +
-                    fmt::format("static constexpr int kQueryTile = {};\nstatic constexpr int kKeyTile = {};\n"
-                                "static constexpr bool kDirectQ = {};\nstatic constexpr bool kDirectK = {};\n"
-                                "static constexpr bool kDirectV = {};\n",
-                                tiles.query_tile, tiles.key_tile, q, k, v),
+                    fmt::format("static constexpr int kQueryTile = {};\nstatic constexpr int kKeyTile = {};\n",
+                                tiles.query_tile, tiles.key_tile) +
+                    access,
                 rows);
     std::string source = "#include \"causeway/kernels/attention_block_map.h\"\n#include \"causeway/kernels/gpu/" +
                          header + "\"\nnamespace {\n" + text + "}\n" +
-                         entry("kernel", threads, tiles.blocks_per_unit, call);
+                         entry("kernel", threads, tiles.blocks_per_unit, copy_engine ? operands.direct() : 0, call);
     GeneratedKernel kernel = finish(std::move(source));
-    kernel.phases = {phase("kernel", threads, tiles.shared_bytes, query_heads_, query_length_, tiles.query_tile)};
+    kernel.phases = {
+        phase("kernel", threads, tiles.shared_bytes, query_heads_, query_length_, tiles.query_tile, copy_engine)};
+    if (copy_engine) kernel.tensor_maps = tensor_maps(operands);
     return kernel;
   }
 
@@ -108,45 +148,45 @@ class GpuAttentionWriter : public AttentionWriter {
     int lines = 0;  // of a block
     int blocks_per_unit = 1, key_blocks_per_unit = 1;
     bool gradients_together = true;
+    bool copy_engine = false;  // in persistent blocks
   };
 
-  GradientPlan gradient_plan() const {
-    if (const auto tiles = hopper_attention_gradient_tiles(geometry_request(), target_.architecture())) {
-      return {.header = "attention_hopper_gradient.h",
-              .functions = "hopper_attention_",
-              .constants = fmt::format("static constexpr int kGroups = {};\nstatic constexpr int kGradientStages = {};\n"
-                                       "static constexpr int kGradientTile = {};\n",
-                                       tiles->groups, tiles->stages, tiles->tile),
-              .threads = 128 * (tiles->groups + 1),
-              .shared_bytes = tiles->shared_bytes,
-              .lines = 64 * tiles->groups};
+  GradientPlan gradient_plan(const Operands& operands) const {
+    if (const auto tiles =
+            hopper_attention_gradient_tiles(geometry_request(!operands.all_direct()), target_.architecture())) {
+      return {
+          .header = "attention_hopper_gradient.h",
+          .functions = "hopper_attention_",
+          .constants = fmt::format("static constexpr int kGroups = {};\nstatic constexpr int kGradientStages = {};\n"
+                                   "static constexpr int kGradientTile = {};\n",
+                                   tiles->groups, tiles->stages, tiles->tile),
+          .threads = 128 * (tiles->groups + 1),
+          .shared_bytes = tiles->shared_bytes,
+          .lines = 64 * tiles->groups,
+          .copy_engine = true};
     }
     const GpuAttentionTiles tiles = gpu_attention_backward_tiles(geometry_request(), target_.architecture());
-    return {.header = "attention_gradient.h",
-            .functions = "gpu_attention_",
-            .constants = tile_constants(tiles) + fmt::format("static constexpr int kGradientTile = {};\n", tiles.key_tile),
-            .threads = threads(tiles),
-            .shared_bytes = tiles.shared_bytes,
-            .lines = tiles.query_tile,
-            .blocks_per_unit = tiles.blocks_per_unit,
-            .key_blocks_per_unit = tiles.key_blocks_per_unit,
-            .gradients_together = tiles.gradients_together};
+    return {
+        .header = "attention_gradient.h",
+        .functions = "gpu_attention_",
+        .constants = tile_constants(tiles) + fmt::format("static constexpr int kGradientTile = {};\n", tiles.key_tile),
+        .threads = threads(tiles),
+        .shared_bytes = tiles.shared_bytes,
+        .lines = tiles.query_tile,
+        .blocks_per_unit = tiles.blocks_per_unit,
+        .key_blocks_per_unit = tiles.key_blocks_per_unit,
+        .gradients_together = tiles.gradients_together};
   }
 
   GeneratedKernel write_backward() {
     read_inputs();
-    const GradientPlan plan = gradient_plan();
-    bool q = false, k = false, v = false, gradient = false;
-    const std::string rows = row_function("q_row", "t", node_.inputs[0], q) +
-                             row_function("k_row", "s", node_.inputs[1], k) +
-                             row_function("v_row", "s", node_.inputs[2], v) +
-                             row_function("out_gradient_row", "t", node_.inputs[3], gradient);
-    const std::string text =
-        problem(plan.constants + fmt::format("static constexpr bool kDirectQ = {};\n"
-                                             "static constexpr bool kDirectK = {};\nstatic constexpr bool kDirectV = {};\n"
-                                             "static constexpr bool kDirectGradient = {};\n",
-                                             q, k, v, gradient),
-                rows);
+    const Operands operands = read_operands();
+    const GradientPlan plan = gradient_plan(operands);
+    std::string rows;
+    const std::string access = operand_access(operands, plan.copy_engine, rows);
+    const std::string text = problem(plan.constants + access, rows);
+    const int maps = plan.copy_engine ? operands.direct() : 0;
+    const std::string arguments = plan.copy_engine ? "(problem, maps, task);" : "(problem, task);";
     const int32_t node = request_.members.front().node;
     const bool for_queries = is_member({node, 0});
     const bool for_keys = is_member({node, 1}), for_values = is_member({node, 2});
@@ -156,15 +196,16 @@ class GpuAttentionWriter : public AttentionWriter {
         plan.header + "\"\nnamespace {\n" + text + "}\n";
     std::vector<KernelPhase> phases;
     const auto add_keys = [&](const std::string& name, bool keys, bool values) {
-      source += entry(name, plan.threads, plan.key_blocks_per_unit,
-                      fmt::format("{}key_gradient<{}, {}>(problem, task);", plan.functions, keys, values));
-      phases.push_back(phase(name, plan.threads, plan.shared_bytes, kv_heads_, key_length_, plan.lines));
+      source += entry(name, plan.threads, plan.key_blocks_per_unit, maps,
+                      fmt::format("{}key_gradient<{}, {}>{}", plan.functions, keys, values, arguments));
+      phases.push_back(
+          phase(name, plan.threads, plan.shared_bytes, kv_heads_, key_length_, plan.lines, plan.copy_engine));
     };
     if (for_queries) {
-      source += entry("kernel_queries", plan.threads, plan.blocks_per_unit,
-                      plan.functions + "query_gradient(problem, task);");
-      phases.push_back(
-          phase("kernel_queries", plan.threads, plan.shared_bytes, query_heads_, query_length_, plan.lines));
+      source += entry("kernel_queries", plan.threads, plan.blocks_per_unit, maps,
+                      plan.functions + "query_gradient" + arguments);
+      phases.push_back(phase("kernel_queries", plan.threads, plan.shared_bytes, query_heads_, query_length_, plan.lines,
+                             plan.copy_engine));
     }
     if (for_keys && for_values && plan.gradients_together) {
       add_keys("kernel_keys_values", true, true);
@@ -174,24 +215,57 @@ class GpuAttentionWriter : public AttentionWriter {
     }
     GeneratedKernel kernel = finish(std::move(source));
     kernel.phases = std::move(phases);
+    if (plan.copy_engine) kernel.tensor_maps = tensor_maps(operands);
     return kernel;
   }
 
-  std::string entry(const std::string& name, int threads, int blocks_per_unit, const std::string& call) {
-    return gpu_kernel(name, threads, blocks_per_unit) +
-           "const Problem problem(buffers, sizes);\n" + call + "\n}\n";
+  std::string entry(const std::string& name, int threads, int blocks_per_unit, int maps, const std::string& call) {
+    return gpu_kernel(name, threads, blocks_per_unit, maps) + "const Problem problem(buffers, sizes);\n" + call +
+           "\n}\n";
   }
 
-  // The address of a row of a head, where rows lie in memory as they are needed; `direct` says whether they do.
-  std::string row_function(const std::string& name, const std::string& position, Value operand_value, bool& direct) {
-    direct = false;
-    Value source = operand_value;
-    while (!materialized_.contains(source)) {
-      const Node& node = graph_.node(source);
-      if (node.op != Op::kReshape && node.op != Op::kPermute && node.op != Op::kSlice) return {};
-      source = node.inputs[0];
+  Operands read_operands() {
+    Operands operands;
+    const auto add = [&](const char* name, const char* row, const char* position, size_t input) {
+      operands.list.push_back({name, row, position, rows_of(position, node_.inputs[input])});
+    };
+    add("Q", "q_row", "t", 0);
+    add("K", "k_row", "s", 1);
+    add("V", "v_row", "s", 2);
+    if (backward_) add("Gradient", "out_gradient_row", "t", 3);
+    return operands;
+  }
+
+  // The constants that tell kernels how to reach operands, and in `rows` the functions for those that do it by address.
+  std::string operand_access(const Operands& operands, bool copy_engine, std::string& rows) {
+    std::string text;
+    if (copy_engine)
+      text += fmt::format("static constexpr bool kComputesOperands = {};\nstatic constexpr int kBlocks = {};\n",
+                          !operands.all_direct(), blocks());
+    int map = 0;
+    for (const Operand& operand : operands.list) {
+      const bool direct = operand.rows.has_value();
+      if (copy_engine) {
+        text += fmt::format("static constexpr int kMap{} = {};\n", operand.name, direct ? map++ : -1);
+        if (direct) pointer(operand.rows->source);
+        continue;
+      }
+      text += fmt::format("static constexpr bool kDirect{} = {};\n", operand.name, direct);
+      if (direct) rows += row_function(operand);
     }
-    const Shape& shape = graph_.shape(operand_value);
+    return text;
+  }
+
+  std::optional<Rows> rows_of(const std::string& position, Value operand_value) {
+    Rows rows;
+    rows.source = operand_value;
+    while (!materialized_.contains(rows.source)) {
+      const Node& node = graph_.node(rows.source);
+      if (node.op != Op::kReshape && node.op != Op::kPermute && node.op != Op::kSlice) return std::nullopt;
+      rows.source = node.inputs[0];
+    }
+    rows.shape = graph_.shape(operand_value);
+    const Shape& shape = rows.shape;
     const int first = static_cast<int>(variables_.size());
     for (const auto& [variable, axis] :
          {std::pair{std::string("b"), 0}, {std::string("h"), 2}, {position, 1}, {std::string("d"), 3}})
@@ -201,26 +275,84 @@ class GpuAttentionWriter : public AttentionWriter {
     ExpressionEmitter emitter(graph_, *this, variables_, symbols_);
     loads_.clear();
     emitter.emit(operand_value, {{}, at});
-    if (loads_.size() != 1 || variables_.size() != known) return {};
-    Index linear = loads_.front();
-    const int64_t piece = 16 / static_cast<int64_t>(size_bytes(graph_.dtype(operand_value)));
+    if (loads_.size() != 1 || variables_.size() != known) return std::nullopt;
+    const Index& linear = loads_.front();
+    rows.element_bytes = static_cast<int64_t>(size_bytes(graph_.dtype(operand_value)));
+    const int64_t piece = 16 / rows.element_bytes;
+    const auto in_pieces = [&](const Dim& dim) { return dim.is_constant(0) || dim.divide_exactly(piece).has_value(); };
     bool contiguous = false;
-    for (auto term = linear.terms.begin(); term != linear.terms.end();) {
-      if (term->variable == first + 3) {
-        if (!term->coefficient.is_constant(1)) return {};
-        contiguous = true;
-        term = linear.terms.erase(term);
-        continue;
+    rows.strides.fill(Dim(0));
+    for (const Index::Term& term : linear.terms) {
+      if (term.variable == first + 3) {
+        contiguous = term.coefficient.is_constant(1);
+      } else if (term.variable >= first && in_pieces(term.coefficient)) {
+        rows.strides[static_cast<size_t>(term.variable - first)] = term.coefficient;
+      } else {
+        return std::nullopt;
       }
-      if (!term->coefficient.divide_exactly(piece)) return {};
-      ++term;
     }
-    if (!contiguous || !(linear.offset.is_constant(0) || linear.offset.divide_exactly(piece))) return {};
-    if (shape[3].constant() % piece != 0) return {};
-    direct = true;
+    rows.offset = linear.offset;
+    // The copy engine repeats nothing.
+    constexpr std::array<size_t, 3> kAxes = {0, 2, 1};
+    for (size_t i = 0; i < kAxes.size(); ++i)
+      if (target_.architecture().has_warpgroup_matrix && rows.strides[i].is_constant(0) &&
+          !shape[kAxes[i]].is_constant(1))
+        return std::nullopt;
+    if (!contiguous || !in_pieces(rows.offset) || shape[3].constant() % piece != 0) return std::nullopt;
+    return rows;
+  }
+
+  // The address of a row of a head.
+  std::string row_function(const Operand& operand) {
+    const Rows& rows = *operand.rows;
+    const int first = static_cast<int>(variables_.size());
+    Index linear = Index::constant(rows.offset);
+    for (const auto& [variable, axis] : {std::pair{std::string("b"), 0}, {std::string("h"), 2}, {operand.position, 1}})
+      parameter(variable, rows.shape[static_cast<size_t>(axis)]);
+    for (int i = 0; i < 3; ++i)
+      if (!rows.strides[static_cast<size_t>(i)].is_constant(0))
+        linear = add(linear, scale(Index::of(first + i), rows.strides[static_cast<size_t>(i)]));
+    ExpressionEmitter emitter(graph_, *this, variables_, symbols_);
     return fmt::format(
-        "CAUSEWAY_INLINE const Operand* {}(int64_t b, int64_t h, int64_t {}) const {{ return {} + {}; }}\n", name,
-        position, pointer(source), emitter.index_text(linear));
+        "CAUSEWAY_INLINE const Operand* {}(int64_t b, int64_t h, int64_t {}) const {{ return {} + {}; }}\n",
+        operand.row, operand.position, pointer(rows.source), emitter.index_text(linear));
+  }
+
+  // Of the operands whose rows lie in memory, in their order: [D][T][H][B] in boxes of 64 x 64.
+  TensorMapFunction tensor_maps(const Operands& operands) const {
+    std::vector<std::pair<Rows, int>> direct;
+    for (const Operand& operand : operands.list) {
+      if (!operand.rows) continue;
+      const auto found = std::find_if(arguments_.begin(), arguments_.end(), [&](const KernelArgument& candidate) {
+        return candidate.kind == KernelArgument::Kind::kValue && candidate.value == operand.rows->source;
+      });
+      CAUSEWAY_CHECK(found != arguments_.end(), "an operand of attention is no argument of its kernel");
+      direct.emplace_back(*operand.rows, static_cast<int>(found - arguments_.begin()));
+    }
+    if (direct.empty()) return nullptr;
+    return [direct](const SymbolBindings& bindings) {
+      std::vector<TensorMap> maps;
+      for (const auto& [rows, buffer] : direct) {
+        TensorMap& map = maps.emplace_back();
+        map.buffer = buffer;
+        map.offset = rows.offset.evaluate(bindings) * rows.element_bytes;
+        map.element_bytes = static_cast<int>(rows.element_bytes);
+        map.rank = 4;
+        map.sizes[0] = rows.shape[3].evaluate(bindings);
+        map.stride_bytes[0] = rows.element_bytes;
+        map.box[0] = map.box[1] = 64;
+        map.box[2] = map.box[3] = 1;
+        constexpr std::array<size_t, 3> kAxes = {1, 2, 0};
+        for (size_t i = 0; i < kAxes.size(); ++i) {
+          // The device refuses empty dimensions; nothing of them is loaded. Of one element the stride does not count,
+          // but has to be a valid one.
+          map.sizes[i + 1] = std::max<int64_t>(1, rows.shape[kAxes[i]].evaluate(bindings));
+          map.stride_bytes[i + 1] = std::max<int64_t>(16, rows.strides[2 - i].evaluate(bindings) * rows.element_bytes);
+        }
+        map.swizzle_bytes = 128;
+      }
+      return maps;
+    };
   }
 
   GeneratedKernel write_block_map() {

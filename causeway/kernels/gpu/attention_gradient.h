@@ -29,15 +29,34 @@ CAUSEWAY_INLINE float weight_shift(float lse) { return lse == -kInfinity ? -kInf
 struct PairGradient {
   float weight, dproduct;
 };
-// What is done to the scores of a tile: nothing, the score function where all is seen and inside, or whatever there is:
-// that function, the mask, the ends.
-enum class Modified { kNot, kByScore, kByAll };
+// What is done to the scores of a tile: nothing, the score function where all is seen and inside, the mask where all is
+// inside and there is no such function, or whatever there is: that function, the mask, the ends.
+enum class Modified { kNot, kByScore, kByMask, kByAll };
+// The gradient of the product of query and key from the weight, where there is no score function.
+CAUSEWAY_INLINE float product_gradient(float weight, float dweight, float delta) { return weight * (dweight - delta); }
+
+// The weight alone, where there is no score function.
+template <Modified kModified, class P>
+CAUSEWAY_INLINE float pair_weight(const P& p, float product, float shift, int64_t b, int64_t h, int32_t t, int32_t s,
+                                  bool masked) {
+  if constexpr (kModified == Modified::kByAll) {
+    const float x = modified_score(p, product, b, h, t, s, masked);
+    return x == -kInfinity ? 0.0f : fast_exp2(x + shift);
+  } else {
+    const float weight = fast_exp2(__builtin_fmaf(product, p.scale * kLog2E, shift));
+    if constexpr (kModified == Modified::kByMask) return p.mask(b, h, t, s) ? weight : 0.0f;
+    return weight;
+  }
+}
 template <Modified kModified, class P>
 CAUSEWAY_INLINE PairGradient pair_gradient(const P& p, float product, float dweight, float shift, float delta,
                                            int64_t b, int64_t h, int32_t t, int32_t s, bool masked) {
   if constexpr (kModified == Modified::kNot) {
     const float weight = fast_exp2(__builtin_fmaf(product, p.scale * kLog2E, shift));
     return {weight, weight * (dweight - delta)};
+  } else if constexpr (kModified == Modified::kByMask) {
+    const float weight = pair_weight<kModified>(p, product, shift, b, h, t, s, masked);
+    return {weight, product_gradient(weight, dweight, delta)};
   } else if constexpr (kModified == Modified::kByScore) {
     const float x = product * p.scale;
     const float weight = fast_exp2(__builtin_fmaf(p.score(b, h, t, s, x), kLog2E, shift));

@@ -1,10 +1,14 @@
 // Attention on Hopper (sm_90a), forward, for the problem that attention.h describes, with operands of 16 bits and heads
-// of 64 or 128 elements: one warpgroup copies tiles of keys and values into rings in shared memory, the others have 64
-// queries each and multiply by wgmma. While the products of weights and values of one tile run, the softmax of the next
-// one is computed (FlashAttention-3, Shah et al., arXiv 2407.08608).
+// of 64 or 128 elements: one warpgroup has the copy engine bring tiles of queries, keys and values into rings in shared
+// memory, the others have 64 queries each and multiply by wgmma. While the products of weights and values of one tile
+// run, the softmax of the next one is computed (FlashAttention-3, Shah et al., arXiv 2407.08608). Blocks are
+// persistent: the tiles of a block's next task are on their way while those of the one before are worked on.
 //
-// The problem P provides, in place of kWaves, kMapIsUsable and kDimPadded,
+// The problem P provides, in place of kWaves, kMapIsUsable, kDimPadded, kDirectQ and its like, and q_row and its like,
 //   static constexpr int kGroups;    // warpgroups that multiply; kQueryTile is 64 of each
+//   static constexpr int kQueryStages, kBlocks;    // tasks in shared memory; blocks of the launch, at most
+//   static constexpr int kMapQ, kMapK, kMapV;    // tensor maps of [D][T][H][B] with boxes of 64 x 64, or -1
+//   static constexpr bool kComputesOperands;    // whether any of them is -1
 #pragma once
 
 #include "causeway/kernels/gpu/attention_hopper_tile.h"
@@ -15,58 +19,99 @@ namespace attention_hopper {
 template <class P>
 struct ForwardShared {
   using T = typename P::Operand;
-  T queries[P::kQueryTile * P::kHeadDim];
+  T queries[P::kQueryStages][P::kQueryTile * P::kHeadDim];
   T keys[P::kStages][P::kKeyTile * P::kHeadDim];
   T values[P::kStages][P::kKeyTile * P::kHeadDim];
-  TransferBarrier queries_full;
+  TransferBarrier queries_full[P::kQueryStages], queries_empty[P::kQueryStages];
   TransferBarrier keys_full[P::kStages], keys_empty[P::kStages];
   TransferBarrier values_full[P::kStages], values_empty[P::kStages];
+  TaskNote tasks[P::kQueryStages];
   TileNote notes[P::kStages];
-  uint8_t plan[kPlannedTiles];  // of the next tiles, as TileNote::kinds
 };
 
 template <class P>
 class ForwardCopier : Copier<P> {
- public:
-  CAUSEWAY_INLINE ForwardCopier(const P& problem, const QueryPlace<P>& place, ForwardShared<P>& shared)
-      : p(problem), at_(place), shared_(shared) {}
+  using Base = Copier<P>;
+  using typename Base::T;
 
-  CAUSEWAY_INLINE void run() {
-    this->template copy<P::kQueryTile, P::kDirectQ>(
-        shared_.queries, at_.first, p.query_length, [&](int64_t t) { return p.q_row(at_.b, at_.h, t); },
-        [&](int64_t t, int d) { return p.load_q(at_.b, at_.h, t, d); });
-    this->announce(&shared_.queries_full);
+ public:
+  using Base::kArrivals;
+  using Base::kThreads;
+
+  CAUSEWAY_INLINE ForwardCopier(const P& problem, const TensorMapBytes* maps, ForwardShared<P>& shared)
+      : Base(maps), p(problem), shared_(shared) {}
+
+  CAUSEWAY_INLINE void run(int32_t block) {
+    const auto heads = static_cast<int32_t>(p.query_heads);
+    const int32_t group = heads / static_cast<int32_t>(p.kv_heads);
+    const TaskOrder<P> order(p.batch * p.query_heads, group, p.query_length, P::kQueryTile,
+                             p.key_length * (4 * P::kHeadDim));
     StageRing<P::kStages> ring;
 #pragma clang loop unroll(disable)
-    for (int64_t key = 0; key < p.key_length; key += P::kKeyTile) {
-      const int kinds =
-          this->template kinds_of<true, P::kKeyTile>(p, shared_.plan, at_.b, at_.h, at_.first, key, p.key_length);
-      if (kinds == 0) continue;
-      note(ring, static_cast<int32_t>(key), kinds);
-      this->template copy<P::kKeyTile, P::kDirectK>(
-          shared_.keys[ring.stage], key, p.key_length, [&](int64_t s) { return p.k_row(at_.b, at_.kv_head, s); },
-          [&](int64_t s, int d) { return p.load_k(at_.b, at_.kv_head, s, d); });
-      this->announce(&shared_.keys_full[ring.stage]);
-      barrier_wait(&shared_.values_empty[ring.stage], ring.parity ^ 1);
-      this->template copy<P::kKeyTile, P::kDirectV>(
-          shared_.values[ring.stage], key, p.key_length, [&](int64_t s) { return p.v_row(at_.b, at_.kv_head, s); },
-          [&](int64_t s, int d) { return p.load_v(at_.b, at_.kv_head, s, d); });
-      this->announce(&shared_.values_full[ring.stage]);
-      ring.advance();
+    for (int32_t number = 0;; ++number) {
+      const int stage = number % P::kQueryStages;
+      TransferBarrier* full = &shared_.queries_full[stage];
+      TaskNote& note = shared_.tasks[stage];
+      barrier_wait(&shared_.queries_empty[stage], number / P::kQueryStages % 2 ^ 1);
+      const int32_t task = order.dealt(block, number);
+      if (task >= order.count()) {
+        if (this->leads()) {
+          note.first = -1;
+          barrier_arrive(full);
+        }
+        if constexpr (P::kComputesOperands) this->announce(full);
+        return;
+      }
+      if (this->leads()) {
+        int32_t head, tile;
+        order.locate(task, head, tile);
+        const int32_t h = head % heads;
+        note = {(order.tiles - 1 - tile) * P::kQueryTile, head / heads, h, h / group};
+        this->template expect<Base::template kLoadedBytes<P::kQueryTile, P::kMapQ>>(full);
+        this->template load<P::kQueryTile, P::kMapQ>(shared_.queries[stage], full, note.b, note.head, note.first);
+      }
+      this->copiers_barrier();
+      this->template compute<P::kQueryTile, P::kMapQ>(
+          shared_.queries[stage], note.first, p.query_length,
+          [&](int64_t t, int d) { return p.load_q(note.b, note.head, t, d); });
+      if constexpr (P::kComputesOperands) this->announce(full);
+      copy_tiles(ring, note);
     }
-    note(ring, -1, 0);
-    this->announce(&shared_.keys_full[ring.stage]);
-    this->announce_last();
   }
 
  private:
-  CAUSEWAY_INLINE void note(const StageRing<P::kStages>& ring, int32_t key, int32_t kinds) {
-    barrier_wait(&shared_.keys_empty[ring.stage], ring.parity ^ 1);
-    if (thread_index() == 0) shared_.notes[ring.stage] = {key, kinds};
+  CAUSEWAY_INLINE void copy_tiles(StageRing<P::kStages>& ring, const TaskNote& task) {
+    TilePlan<P, true, P::kKeyTile> plan(p, task, task.head, task.head + 1);
+    TileNote note;
+#pragma clang loop unroll(disable)
+    do {
+      note = plan.take();
+      TransferBarrier* full = &shared_.keys_full[ring.stage];
+      barrier_wait(&shared_.keys_empty[ring.stage], ring.parity ^ 1);
+      if (this->leads()) {
+        shared_.notes[ring.stage] = note;
+        this->template expect<Base::template kLoadedBytes<P::kKeyTile, P::kMapK>>(full);
+        this->template load<P::kKeyTile, P::kMapK>(shared_.keys[ring.stage], full, task.b, task.kv_head, note.first);
+      }
+      this->template compute<P::kKeyTile, P::kMapK>(
+          shared_.keys[ring.stage], note.first, p.key_length,
+          [&](int64_t s, int d) { return p.load_k(task.b, task.kv_head, s, d); });
+      if constexpr (P::kComputesOperands) this->announce(full);
+      full = &shared_.values_full[ring.stage];
+      barrier_wait(&shared_.values_empty[ring.stage], ring.parity ^ 1);
+      if (this->leads()) {
+        this->template expect<Base::template kLoadedBytes<P::kKeyTile, P::kMapV>>(full);
+        this->template load<P::kKeyTile, P::kMapV>(shared_.values[ring.stage], full, task.b, task.kv_head, note.first);
+      }
+      this->template compute<P::kKeyTile, P::kMapV>(
+          shared_.values[ring.stage], note.first, p.key_length,
+          [&](int64_t s, int d) { return p.load_v(task.b, task.kv_head, s, d); });
+      if constexpr (P::kComputesOperands) this->announce(full);
+      ring.advance();
+    } while ((note.kinds & kLastTile) == 0);
   }
 
   const P& p;
-  const QueryPlace<P>& at_;
   ForwardShared<P>& shared_;
 };
 
@@ -75,12 +120,31 @@ template <class P>
 class Forward {
   using T = typename P::Operand;
   static constexpr int kScores = P::kKeyTile / 2, kOutput = P::kHeadDim / 2;  // of this thread
+  static constexpr int kFirstTurn = 2 + P::kGroups;                           // a named barrier for each warpgroup
 
  public:
-  CAUSEWAY_INLINE Forward(const P& problem, const QueryPlace<P>& place, ForwardShared<P>& shared, int group)
-      : p(problem), at_(place), shared_(shared), group_(group), first_line_(place.first + 64 * group) {}
+  CAUSEWAY_INLINE Forward(const P& problem, ForwardShared<P>& shared, int group)
+      : p(problem), shared_(shared), group_(group) {}
 
   CAUSEWAY_INLINE void run() {
+    StageRing<P::kQueryStages> queries;
+    if (group_ == P::kGroups - 1) pass_turn();
+#pragma clang loop unroll(disable)
+    for (;;) {
+      barrier_wait(&shared_.queries_full[queries.stage], queries.parity);
+      const TaskNote task = shared_.tasks[queries.stage];
+      const int32_t first = uniform(task.first);
+      if (first < 0) break;
+      b_ = task.b, h_ = task.head, first_line_ = first + 64 * group_;
+      attend(shared_.queries[queries.stage]);
+      release(&shared_.queries_empty[queries.stage]);
+      queries.advance();
+    }
+    if (group_ == 0) await_turn();
+  }
+
+ private:
+  CAUSEWAY_INLINE void attend(T* queries) {
     float scores[kScores], output[kOutput], maximum[2], sum[2], rescale[2];
     uint32_t weights[P::kKeyTile / 16][4];
 #pragma clang loop unroll(full)
@@ -90,69 +154,116 @@ class Forward {
       maximum[slot] = -kInfinity;
       sum[slot] = 0.0f;
     }
-    barrier_wait(&shared_.queries_full, 0);
-    StageRing<P::kStages> keys, values;
-    barrier_wait(&shared_.keys_full[keys.stage], keys.parity);
-    TileNote note = shared_.notes[keys.stage];
-    if (note.first >= 0) {
+    left_ = 0;
+#pragma clang loop unroll(disable)
+    while (find_tile()) {
+      await_turn();
       warpgroup_fence();
-      multiply_lines<P, P::kQueryTile, P::kKeyTile>(scores, shared_.queries, 64 * group_, shared_.keys[keys.stage]);
+      multiply_lines<P, P::kQueryTile, P::kKeyTile>(scores, queries, 64 * group_, shared_.keys[keys_.stage]);
       warpgroup_commit();
+      pass_turn();
       warpgroup_wait<0>();
-      release(&shared_.keys_empty[keys.stage]);
-      keys.advance();
-      soften(scores, note, maximum, sum, rescale);
+      leave_keys();
+      soften(scores, maximum, sum, rescale);
+#pragma clang loop unroll(full)
+      for (int i = 0; i < kOutput; ++i) output[i] *= rescale[(i & 2) / 2];
       pack<T, P::kKeyTile>(scores, weights);
-      barrier_wait(&shared_.keys_full[keys.stage], keys.parity);
-      note = shared_.notes[keys.stage];
+      int follows = tile_follows();
 #pragma clang loop unroll(disable)
       for (;;) {
-        barrier_wait(&shared_.values_full[values.stage], values.parity);
-        if (note.first < 0) break;
+        barrier_wait(&shared_.values_full[values_.stage], values_.parity);
+        if (follows == 0) break;
+        await_turn();
         warpgroup_fence();
-        multiply_lines<P, P::kQueryTile, P::kKeyTile>(scores, shared_.queries, 64 * group_, shared_.keys[keys.stage]);
+        multiply_lines<P, P::kQueryTile, P::kKeyTile>(scores, queries, 64 * group_, shared_.keys[keys_.stage]);
         warpgroup_commit();
-        multiply_weights<P, P::kKeyTile>(output, weights, shared_.values[values.stage]);
+        multiply_weights<P, P::kKeyTile>(output, weights, shared_.values[values_.stage]);
         warpgroup_commit();
+        pass_turn();
         warpgroup_wait<1>();
-        release(&shared_.keys_empty[keys.stage]);
-        keys.advance();
-        soften(scores, note, maximum, sum, rescale);
+        leave_keys();
+        soften(scores, maximum, sum, rescale);
         // Between the softmax and the wait for the products it runs beside: the assembler moves waits up to the
         // beginning of their piece of code without branches.
-        barrier_wait(&shared_.keys_full[keys.stage], keys.parity);
-        note = shared_.notes[keys.stage];
+        follows = tile_follows();
         warpgroup_wait<0>();
-        release(&shared_.values_empty[values.stage]);
-        values.advance();
+        release(&shared_.values_empty[values_.stage]);
+        values_.advance();
 #pragma clang loop unroll(full)
         for (int i = 0; i < kOutput; ++i) output[i] *= rescale[(i & 2) / 2];
         pack<T, P::kKeyTile>(scores, weights);
       }
       warpgroup_fence();
-      multiply_weights<P, P::kKeyTile>(output, weights, shared_.values[values.stage]);
+      multiply_weights<P, P::kKeyTile>(output, weights, shared_.values[values_.stage]);
       warpgroup_commit();
       warpgroup_wait<0>();
+      release(&shared_.values_empty[values_.stage]);
+      values_.advance();
     }
-    finish(output, maximum, sum);
+    finish(output, maximum, sum, queries);
   }
 
- private:
+  // Warpgroups begin their products of a tile one after the other, so that one's softmax runs beside another's products
+  // (the ping-pong of FlashAttention-3). Each takes a turn at every tile.
+  CAUSEWAY_INLINE void await_turn() { named_barrier(kFirstTurn + group_, 256); }
+  CAUSEWAY_INLINE void pass_turn() {
+    named_barrier_arrive(kFirstTurn + (group_ + 1 == P::kGroups ? 0 : group_ + 1), 256);
+  }
+
+  // Waits for the keys of the next tile that these queries attend to, and hands back what others leave; false when
+  // there are no more. Nothing of the tiles before may be in use: there may be no room for the tiles waited for.
+  CAUSEWAY_INLINE bool find_tile() {
+#pragma clang loop unroll(disable)
+    while ((left_ & kLastTile) == 0) {
+      barrier_wait(&shared_.keys_full[keys_.stage], keys_.parity);
+      note_ = uniform(shared_.notes[keys_.stage]);
+      if (kind_of(note_.kinds, group_) != 0) return true;
+      barrier_wait(&shared_.values_full[values_.stage], values_.parity);
+      release(&shared_.values_empty[values_.stage]);
+      values_.advance();
+      leave_keys();
+      await_turn();
+      pass_turn();
+    }
+    return false;
+  }
+  // Not 0 if these queries attend to the very next tile, whose keys are waited for.
+  CAUSEWAY_INLINE int tile_follows() {
+    if ((left_ & kLastTile) != 0) return 0;
+    barrier_wait(&shared_.keys_full[keys_.stage], keys_.parity);
+    note_ = uniform(shared_.notes[keys_.stage]);
+    return kind_of(note_.kinds, group_);
+  }
+  CAUSEWAY_INLINE void leave_keys() {
+    release(&shared_.keys_empty[keys_.stage]);
+    left_ = note_.kinds;
+    keys_.advance();
+  }
+
   // Scores to weights; what was summed before is to be multiplied by `rescale`.
-  CAUSEWAY_INLINE void soften(float (&scores)[kScores], const TileNote& note, float (&maximum)[2], float (&sum)[2],
-                              float (&rescale)[2]) {
+  CAUSEWAY_INLINE void soften(float (&scores)[kScores], float (&maximum)[2], float (&sum)[2], float (&rescale)[2]) {
+    const TileNote note = note_;
     const bool masked = P::kHasMask && kind_of(note.kinds, group_) != 2;
+    const bool keys_inside = note.first + P::kKeyTile <= p.key_length;
+    const bool queries_inside = first_line_ + 64 <= p.query_length;
+    // Where a mask is all there is, it is all that is applied; a factor below 0 would make the least score the
+    // greatest.
+    constexpr bool kMaskAlone = P::kHasMask && !P::kHasScore && P::scale > 0.0f;
     float factor = p.scale * kLog2E;
     // Inside and unmasked, which most tiles are, positions matter to the score alone.
-    if (masked || note.first + P::kKeyTile > p.key_length || (P::kHasScore && first_line_ + 64 > p.query_length)) {
+    if (!keys_inside || (masked && !(kMaskAlone && queries_inside)) || (P::kHasScore && !queries_inside)) {
       modify(scores, note.first, [&](float product, int32_t t, int32_t s) {
-        return attention_tile::modified_score(p, product, at_.b, at_.h, t, s, masked);
+        return attention_tile::modified_score(p, product, b_, h_, t, s, masked);
       });
       factor = 1.0f;
     } else if constexpr (P::kHasScore) {
       modify(scores, note.first,
-             [&](float product, int32_t t, int32_t s) { return p.score(at_.b, at_.h, t, s, product * p.scale); });
+             [&](float product, int32_t t, int32_t s) { return p.score(b_, h_, t, s, product * p.scale); });
       factor = kLog2E;
+    } else if constexpr (kMaskAlone) {
+      if (masked)
+        modify(scores, note.first,
+               [&](float product, int32_t t, int32_t s) { return p.mask(b_, h_, t, s) ? product : -kInfinity; });
     }
     float shift[2];
 #pragma clang loop unroll(full)
@@ -179,6 +290,10 @@ class Forward {
       scores[i] = fast_exp2(__builtin_fmaf(scores[i], factor, shift[(i & 2) / 2]));
       sum[(i & 2) / 2] += scores[i];
     }
+    // All of it here, beside the products under way, not after the wait for them.
+#pragma clang loop unroll(full)
+    for (int i = 0; i < kScores; ++i) scores[i] = computed_here(scores[i]);
+    for (int slot = 0; slot < 2; ++slot) sum[slot] = computed_here(sum[slot]);
   }
 
   // modified(product, t, s).
@@ -193,63 +308,66 @@ class Forward {
     }
   }
 
-  CAUSEWAY_INLINE void finish(const float (&output)[kOutput], const float (&maximum)[2], const float (&sum)[2]) {
+  CAUSEWAY_INLINE void finish(const float (&output)[kOutput], const float (&maximum)[2], const float (&sum)[2],
+                              T* queries) {
     // Results take the place of this warpgroup's queries, which its last products have read.
     named_barrier(1 + group_, 128);
     float inverse[2];
 #pragma clang loop unroll(full)
     for (int slot = 0; slot < 2; ++slot) {
       const float all = attention_tile::over_line(sum[slot], [](float a, float b) { return a + b; });
-      inverse[slot] = all == 0.0f ? 0.0f : 1.0f / all;
+      inverse[slot] = all == 0.0f ? 0.0f : fast_reciprocal(all);
       const int64_t line = first_line_ + warpgroup_row(2 * slot);
       if (line < p.query_length && lane_index() % 4 == 0)
-        p.store_lse(at_.b, at_.h, line, (maximum[slot] + fast_log2(all)) * kLn2);
+        p.store_lse(b_, h_, line, (maximum[slot] + fast_log2(all)) * kLn2);
     }
-    store_lines<P, P::kQueryTile>(output, inverse, shared_.queries, group_,
-                                  [&](int line, int d, const float (&values)[8]) {
-                                    if (first_line_ + line >= p.query_length) return;
+    store_lines<P, P::kQueryTile>(output, inverse, queries, group_, [&](int line, int d, const float(&values)[8]) {
+      if (first_line_ + line >= p.query_length) return;
 #pragma clang loop unroll(full)
-                                    for (int e = 0; e < 8; ++e)
-                                      p.store_out(at_.b, at_.h, first_line_ + line, d + e, values[e]);
-                                  });
+      for (int e = 0; e < 8; ++e) p.store_out(b_, h_, first_line_ + line, d + e, values[e]);
+    });
+    // The copy engine writes there next.
+    fence_async_shared();
   }
 
   const P& p;
-  const QueryPlace<P>& at_;
   ForwardShared<P>& shared_;
-  int group_;
-  int32_t first_line_;
+  int32_t group_, b_ = 0, h_ = 0, first_line_ = 0;
+  StageRing<P::kStages> keys_, values_;
+  TileNote note_ = {0, 0};  // of the tile at hand
+  int left_ = 0;            // kinds of the tile whose keys were left last
 };
 
 }  // namespace attention_hopper
 
-// One block of a launch of batch * query_heads * ceil(query_length / kQueryTile), 128 (kGroups + 1) threads each.
+// One block of a launch of at most kBlocks, and of batch * query_heads * ceil(query_length / kQueryTile), 128 (kGroups
+// + 1) threads each.
 template <class P>
-CAUSEWAY_INLINE void hopper_attention_forward(const P& problem, int task) {
+CAUSEWAY_INLINE void hopper_attention_forward(const P& problem, const TensorMapBytes* maps, int task) {
   using namespace attention_hopper;
   static_assert(sizeof(typename P::Operand) == 2 && (P::kHeadDim == 64 || P::kHeadDim == 128));
   static_assert(P::kQueryTile == 64 * P::kGroups && P::kKeyTile % 64 == 0);
-  // A tile is announced when the next is on its way, which waits for the room of one that is still in use.
-  static_assert(P::kStages >= 3);
   auto& shared = *reinterpret_cast<ForwardShared<P>*>(shared_memory());
+  constexpr int kArrivals = ForwardCopier<P>::kArrivals;
   if (thread_index() == 0) {
-    barrier_init(&shared.queries_full, 128);
+    for (int stage = 0; stage < P::kQueryStages; ++stage) {
+      barrier_init(&shared.queries_full[stage], kArrivals);
+      barrier_init(&shared.queries_empty[stage], 4 * P::kGroups);
+    }
     for (int stage = 0; stage < P::kStages; ++stage) {
-      barrier_init(&shared.keys_full[stage], 128);
-      barrier_init(&shared.values_full[stage], 128);
+      barrier_init(&shared.keys_full[stage], kArrivals);
+      barrier_init(&shared.values_full[stage], kArrivals);
       barrier_init(&shared.keys_empty[stage], 4 * P::kGroups);
       barrier_init(&shared.values_empty[stage], 4 * P::kGroups);
     }
     barrier_init_fence();
   }
   block_barrier();
-  const QueryPlace<P> place(problem, task, P::kQueryTile);
-  // The registers of the block, 168 for each thread of three warpgroups, go to those that multiply.
   if (thread_index() < 128) {
-    if constexpr (P::kGroups == 2) registers_decrease<56>();
-    ForwardCopier<P>(problem, place, shared).run();
+    begin_copying<P, false>();
+    if (thread_index() < ForwardCopier<P>::kThreads) ForwardCopier<P>(problem, maps, shared).run(task);
   } else {
-    if constexpr (P::kGroups == 2) registers_increase<224>();
-    Forward<P>(problem, place, shared, warpgroup_index() - 1).run();
+    begin_multiplying<P, false>();
+    Forward<P>(problem, shared, warpgroup_index() - 1).run();
   }
 }

@@ -4,8 +4,11 @@
 // gradients of weights are products of own lines and others; what follows from them stays in registers, where wgmma
 // takes it as its left operand, so that nothing but operands passes through shared memory.
 //
-// The problem P provides, in place of kWaves, kStages, kMapIsUsable and kDimPadded,
-//   static constexpr int kGroups, kGradientTile, kGradientStages;
+// The problem P provides, in place of kWaves, kStages, kMapIsUsable, kDimPadded, kDirectQ and its like, and q_row and
+// its like,
+//   static constexpr int kGroups, kGradientTile, kGradientStages, kBlocks;
+//   static constexpr int kMapQ, kMapK, kMapV, kMapGradient;    // tensor maps of [D][T][H][B], boxes of 64 x 64, or -1
+//   static constexpr bool kComputesOperands;    // whether any of them is -1
 #pragma once
 
 #include "causeway/kernels/gpu/attention_gradient.h"
@@ -15,11 +18,10 @@ namespace attention_hopper {
 
 using attention_tile::Modified;
 
-// A tile of queries as the copying warpgroup describes it to those of the keys.
-struct QueryTileNote {
-  int32_t head;  // of queries; -1 when there are no more tiles
-  int32_t first;
-  int32_t kinds;
+// A tile of others, as the copying warpgroup describes it.
+struct GradientTileNote {
+  TileNote tile;
+  int32_t head;  // of queries, where the others are queries
   int32_t padding;
 };
 
@@ -29,96 +31,137 @@ template <class P>
 struct GradientShared {
   using T = typename P::Operand;
   static constexpr int kLines = 64 * P::kGroups;
-  T own[2][kLines * P::kHeadDim];
+  T own[2][2][kLines * P::kHeadDim];  // of two tasks
   T others[P::kGradientStages][2][P::kGradientTile * P::kHeadDim];
   float statistics[P::kGradientStages][2][P::kGradientTile];  // of queries: shift and delta
-  TransferBarrier own_full;
+  TransferBarrier own_full[2], own_empty[2];
   TransferBarrier full[P::kGradientStages], empty[P::kGradientStages];
-  QueryTileNote notes[P::kGradientStages];  // head: 0 for tiles of keys
-  uint8_t plan[kPlannedTiles];
+  TaskNote tasks[2];
+  GradientTileNote notes[P::kGradientStages];
 };
 
 // Queries and output's gradients, keys and values, into their tiles.
-template <class P>
+template <class P, bool kOwnAreQueries>
 class GradientCopier : Copier<P> {
+  using Base = Copier<P>;
   using T = typename P::Operand;
   static constexpr int kLines = GradientShared<P>::kLines, kOthers = P::kGradientTile;
 
  public:
-  CAUSEWAY_INLINE GradientCopier(const P& problem, GradientShared<P>& shared) : p(problem), shared_(shared) {}
+  using Base::kThreads;
+  // Statistics are written by threads.
+  static constexpr int kOwnArrivals = Base::kArrivals, kArrivals = kOwnAreQueries ? Base::kArrivals : 2;
 
-  // For a block of queries.
-  CAUSEWAY_INLINE void run(int64_t b, int64_t h, int64_t kv_head, int64_t first_query) {
-    copy_queries<kLines>(shared_.own, b, h, first_query);
-    this->announce(&shared_.own_full);
-#pragma clang loop unroll(disable)
-    for (int64_t key = 0; key < p.key_length; key += kOthers) {
-      const int kinds = this->template kinds_of<true, kOthers>(p, shared_.plan, b, h, first_query, key, p.key_length);
-      if (kinds == 0) continue;
-      begin({0, static_cast<int32_t>(key), kinds, 0});
-      copy_keys<kOthers>(shared_.others[ring_.stage], b, kv_head, key);
-      this->announce(&shared_.full[ring_.stage]);
-      ring_.advance();
-    }
-    end();
-  }
+  CAUSEWAY_INLINE GradientCopier(const P& problem, const TensorMapBytes* maps, GradientShared<P>& shared)
+      : Base(maps), p(problem), shared_(shared) {}
 
-  // For a block of keys: the queries of all heads that share them.
-  CAUSEWAY_INLINE void run_for_keys(int64_t b, int64_t kv_head, int64_t first_key) {
-    copy_keys<kLines>(shared_.own, b, kv_head, first_key);
-    this->announce(&shared_.own_full);
-    const int64_t group = p.query_heads / p.kv_heads;
+  CAUSEWAY_INLINE void run(int32_t block) {
+    const auto query_heads = static_cast<int32_t>(p.query_heads), kv_heads = static_cast<int32_t>(p.kv_heads);
+    const int32_t group = query_heads / kv_heads, heads = kOwnAreQueries ? query_heads : kv_heads;
+    const int64_t other_bytes = (kOwnAreQueries ? p.key_length : p.query_length * group) * (4 * P::kHeadDim);
+    const TaskOrder<P> order(p.batch * heads, kOwnAreQueries ? group : 1,
+                             kOwnAreQueries ? p.query_length : p.key_length, kLines, other_bytes);
 #pragma clang loop unroll(disable)
-    for (int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
-#pragma clang loop unroll(disable)
-      for (int64_t query = 0; query < p.query_length; query += kOthers) {
-        const int kinds =
-            this->template kinds_of<false, kOthers>(p, shared_.plan, b, h, first_key, query, p.query_length);
-        if (kinds == 0) continue;
-        begin({static_cast<int32_t>(h), static_cast<int32_t>(query), kinds, 0});
-        copy_queries<kOthers>(shared_.others[ring_.stage], b, h, query);
-        for (int i = thread_index(); i < kOthers; i += 128) {
-          const int64_t t = query + i;
-          const bool inside = t < p.query_length;
-          shared_.statistics[ring_.stage][0][i] =
-              inside ? attention_tile::weight_shift(p.load_lse(b, h, t)) : -kInfinity;
-          shared_.statistics[ring_.stage][1][i] = inside ? p.load_delta(b, h, t) : 0.0f;
+    for (int32_t number = 0;; ++number) {
+      const int stage = number % 2;
+      TransferBarrier* full = &shared_.own_full[stage];
+      TaskNote& note = shared_.tasks[stage];
+      barrier_wait(&shared_.own_empty[stage], number / 2 % 2 ^ 1);
+      const int32_t task = order.dealt(block, number);
+      if (task >= order.count()) {
+        if (this->leads()) {
+          note.first = -1;
+          barrier_arrive(full);
         }
-        this->announce(&shared_.full[ring_.stage]);
-        ring_.advance();
+        if constexpr (P::kComputesOperands) this->announce(full);
+        return;
       }
+      if (this->leads()) {
+        int32_t head, tile;
+        order.locate(task, head, tile);
+        const int32_t h = head % heads;
+        // Under a causal mask later queries see more keys, and the first keys are seen by the most queries.
+        note = {(kOwnAreQueries ? order.tiles - 1 - tile : tile) * kLines, head / heads, h,
+                kOwnAreQueries ? h / group : h};
+        this->template expect<kBytes<kLines, kOwnAreQueries>>(full);
+      }
+      this->copiers_barrier();
+      copy<kLines, kOwnAreQueries>(shared_.own[stage], full, note.b, note.head, note.first);
+      if constexpr (P::kComputesOperands) this->announce(full);
+      copy_tiles(note, group);
     }
-    end();
   }
 
  private:
-  template <int kRows>
-  CAUSEWAY_INLINE void copy_queries(T (*to)[kRows * P::kHeadDim], int64_t b, int64_t h, int64_t first) {
-    this->template copy<kRows, P::kDirectQ>(
-        to[0], first, p.query_length, [&](int64_t t) { return p.q_row(b, h, t); },
-        [&](int64_t t, int d) { return p.load_q(b, h, t, d); });
-    this->template copy<kRows, P::kDirectGradient>(
-        to[1], first, p.query_length, [&](int64_t t) { return p.out_gradient_row(b, h, t); },
-        [&](int64_t t, int d) { return p.load_out_gradient(b, h, t, d); });
-  }
-  template <int kRows>
-  CAUSEWAY_INLINE void copy_keys(T (*to)[kRows * P::kHeadDim], int64_t b, int64_t kv_head, int64_t first) {
-    this->template copy<kRows, P::kDirectK>(
-        to[0], first, p.key_length, [&](int64_t s) { return p.k_row(b, kv_head, s); },
-        [&](int64_t s, int d) { return p.load_k(b, kv_head, s, d); });
-    this->template copy<kRows, P::kDirectV>(
-        to[1], first, p.key_length, [&](int64_t s) { return p.v_row(b, kv_head, s); },
-        [&](int64_t s, int d) { return p.load_v(b, kv_head, s, d); });
+  CAUSEWAY_INLINE void copy_tiles(const TaskNote& task, int32_t group) {
+    // The queries of all heads that share the keys.
+    const int32_t h = kOwnAreQueries ? task.head : task.kv_head * group;
+    TilePlan<P, kOwnAreQueries, kOthers> plan(p, task, h, kOwnAreQueries ? h + 1 : h + group);
+    GradientTileNote note;
+#pragma clang loop unroll(disable)
+    do {
+      note.head = plan.head();
+      note.tile = plan.take();
+      copy_tile(task, note);
+    } while ((note.tile.kinds & kLastTile) == 0);
   }
 
-  CAUSEWAY_INLINE void begin(const QueryTileNote& note) {
+  CAUSEWAY_INLINE void copy_tile(const TaskNote& task, const GradientTileNote& note) {
+    // Statistics are on their way while room is waited for.
+    constexpr int kEach = (kOthers + Base::kThreads - 1) / Base::kThreads;
+    float shift[kEach], delta[kEach];
+    if constexpr (!kOwnAreQueries) {
+#pragma clang loop unroll(full)
+      for (int i = 0; i < kEach; ++i) {
+        const int32_t t = note.tile.first + i * Base::kThreads + thread_index();
+        const bool inside = t < p.query_length;
+        shift[i] = inside ? p.load_lse(task.b, note.head, t) : -kInfinity;
+        delta[i] = inside ? p.load_delta(task.b, note.head, t) : 0.0f;
+      }
+    }
+    TransferBarrier* full = &shared_.full[ring_.stage];
     barrier_wait(&shared_.empty[ring_.stage], ring_.parity ^ 1);
-    if (thread_index() == 0) shared_.notes[ring_.stage] = note;
+    if (this->leads()) {
+      shared_.notes[ring_.stage] = note;
+      this->template expect<kBytes<kOthers, !kOwnAreQueries>>(full);
+    }
+    copy<kOthers, !kOwnAreQueries>(shared_.others[ring_.stage], full, task.b, kOwnAreQueries ? task.kv_head : note.head,
+                                   note.tile.first);
+    if constexpr (!kOwnAreQueries) {
+#pragma clang loop unroll(full)
+      for (int i = 0; i < kEach; ++i) {
+        const int at = i * Base::kThreads + thread_index();
+        if (at >= kOthers) break;
+        shared_.statistics[ring_.stage][0][at] = attention_tile::weight_shift(shift[i]);
+        shared_.statistics[ring_.stage][1][at] = delta[i];
+      }
+    }
+    if constexpr (kArrivals == 2) this->announce(full);
+    ring_.advance();
   }
-  CAUSEWAY_INLINE void end() {
-    begin({-1, -1, 0, 0});
-    this->announce(&shared_.full[ring_.stage]);
-    this->announce_last();
+
+  template <int kRows, bool kQueries>
+  static constexpr int kBytes =
+      kQueries ? Base::template kLoadedBytes<kRows, P::kMapQ> + Base::template kLoadedBytes<kRows, P::kMapGradient>
+               : Base::template kLoadedBytes<kRows, P::kMapK> + Base::template kLoadedBytes<kRows, P::kMapV>;
+  template <int kRows, bool kQueries>
+  CAUSEWAY_INLINE void copy(T (*to)[kRows * P::kHeadDim], TransferBarrier* full, int32_t b, int32_t head,
+                            int32_t first) const {
+    if (this->leads()) {
+      this->template load<kRows, kQueries ? P::kMapQ : P::kMapK>(to[0], full, b, head, first);
+      this->template load<kRows, kQueries ? P::kMapGradient : P::kMapV>(to[1], full, b, head, first);
+    }
+    if constexpr (kQueries) {
+      this->template compute<kRows, P::kMapQ>(to[0], first, p.query_length,
+                                              [&](int64_t t, int d) { return p.load_q(b, head, t, d); });
+      this->template compute<kRows, P::kMapGradient>(
+          to[1], first, p.query_length, [&](int64_t t, int d) { return p.load_out_gradient(b, head, t, d); });
+    } else {
+      this->template compute<kRows, P::kMapK>(to[0], first, p.key_length,
+                                              [&](int64_t s, int d) { return p.load_k(b, head, s, d); });
+      this->template compute<kRows, P::kMapV>(to[1], first, p.key_length,
+                                              [&](int64_t s, int d) { return p.load_v(b, head, s, d); });
+    }
   }
 
   const P& p;
@@ -126,18 +169,97 @@ class GradientCopier : Copier<P> {
   StageRing<P::kGradientStages> ring_;
 };
 
-// A warpgroup of the queries' launch: 64 queries.
+// What warpgroups that multiply do alike in both launches: a task at a time, and the tiles of others that matter to 64
+// lines of it.
 template <class P>
-class QueryGradient {
+class GradientGroup {
+ protected:
   using T = typename P::Operand;
   static constexpr int kLines = GradientShared<P>::kLines, kOthers = P::kGradientTile;
 
+  CAUSEWAY_INLINE GradientGroup(const P& problem, GradientShared<P>& shared, int group)
+      : p(problem), shared_(shared), group_(group) {}
+
+  // Waits for the next task; false when there are no more.
+  CAUSEWAY_INLINE bool begin_task() {
+    barrier_wait(&shared_.own_full[own_.stage], own_.parity);
+    const TaskNote task = shared_.tasks[own_.stage];
+    const int32_t first = uniform(task.first);
+    if (first < 0) return false;
+    b_ = task.b, head_ = task.head, first_line_ = first + 64 * group_;
+    note_.tile.kinds = 0;
+    return true;
+  }
+  CAUSEWAY_INLINE void end_task() {
+    // The copy engine writes there next.
+    fence_async_shared();
+    release(&shared_.own_empty[own_.stage]);
+    own_.advance();
+  }
+
+  // Waits for the next tile that these lines have to do with, and passes over others; false when there is none.
+  CAUSEWAY_INLINE bool next_tile() {
+#pragma clang loop unroll(disable)
+    while ((note_.tile.kinds & kLastTile) == 0) {
+      barrier_wait(&shared_.full[ring_.stage], ring_.parity);
+      note_ = shared_.notes[ring_.stage];
+      note_.tile = uniform(note_.tile);
+      if (kind_of(note_.tile.kinds, group_) != 0) return true;
+      // There may be no room for the tiles waited for.
+      leave_before<0>();
+      release(&shared_.empty[ring_.stage]);
+      ring_.advance();
+    }
+    return false;
+  }
+
+  // Hands back the tile before, when all but the newest kUnderWay groups of products are done.
+  template <int kUnderWay>
+  CAUSEWAY_INLINE void leave_before() {
+    warpgroup_wait<kUnderWay>();
+    if (before_ >= 0) release(&shared_.empty[before_]);
+    before_ = -1;
+  }
+
+  // Weights alone are computed beside the products that give their gradients, where those take long enough and nothing
+  // else needs the scores.
+  static constexpr bool kBeside = P::kHeadDim == 128 && !P::kHasScore;
+  // What is to be done to the scores of the tile at hand.
+  static constexpr Modified kMaskAlone = P::kHasMask && !P::kHasScore ? Modified::kByMask : Modified::kByAll;
+  static constexpr Modified kUnmasked = P::kHasScore ? Modified::kByScore : Modified::kNot;
+  CAUSEWAY_INLINE bool masked() const { return P::kHasMask && kind_of(note_.tile.kinds, group_) != 2; }
+
+  const P& p;
+  GradientShared<P>& shared_;
+  int32_t group_, b_ = 0, head_ = 0, first_line_ = 0;  // head: of own lines
+  StageRing<2> own_;
+  StageRing<P::kGradientStages> ring_;
+  GradientTileNote note_ = {{0, 0}, 0, 0};
+  int before_ = -1;  // the stage that products under way may still read
+};
+
+// A warpgroup of the queries' launch: 64 queries.
+template <class P>
+class QueryGradient : GradientGroup<P> {
+  using Base = GradientGroup<P>;
+  using Base::b_, Base::first_line_, Base::group_, Base::head_, Base::kBeside, Base::kLines, Base::kMaskAlone,
+      Base::kUnmasked, Base::kOthers, Base::note_, Base::p, Base::ring_, Base::shared_;
+  using typename Base::T;
+
  public:
-  CAUSEWAY_INLINE QueryGradient(const P& problem, GradientShared<P>& shared, int group, int32_t b, int32_t h,
-                                int32_t first_query)
-      : p(problem), shared_(shared), group_(group), b_(b), h_(h), first_line_(first_query + 64 * group) {}
+  CAUSEWAY_INLINE QueryGradient(const P& problem, GradientShared<P>& shared, int group)
+      : Base(problem, shared, group) {}
 
   CAUSEWAY_INLINE void run() {
+#pragma clang loop unroll(disable)
+    while (this->begin_task()) {
+      sum_up(shared_.own[this->own_.stage]);
+      this->end_task();
+    }
+  }
+
+ private:
+  CAUSEWAY_INLINE void sum_up(T (&own)[2][kLines * P::kHeadDim]) {
     float sums[P::kHeadDim / 2], scores[kOthers / 2], dweights[kOthers / 2], shift[2], delta[2];
     uint32_t gradients[kOthers / 16][4];
 #pragma clang loop unroll(full)
@@ -145,58 +267,79 @@ class QueryGradient {
 #pragma clang loop unroll(full)
     for (int slot = 0; slot < 2; ++slot) {
       const int64_t t = first_line_ + warpgroup_row(2 * slot);
-      shift[slot] = t < p.query_length ? attention_tile::weight_shift(p.load_lse(b_, h_, t)) : -kInfinity;
-      delta[slot] = t < p.query_length ? p.load_delta(b_, h_, t) : 0.0f;
+      shift[slot] = t < p.query_length ? attention_tile::weight_shift(p.load_lse(b_, head_, t)) : -kInfinity;
+      delta[slot] = t < p.query_length ? p.load_delta(b_, head_, t) : 0.0f;
     }
-    barrier_wait(&shared_.own_full, 0);
-    StageRing<P::kGradientStages> ring;
-    int before = -1;  // the stage that products under way may still read
 #pragma clang loop unroll(disable)
-    for (;;) {
-      barrier_wait(&shared_.full[ring.stage], ring.parity);
-      const QueryTileNote note = shared_.notes[ring.stage];
-      if (note.head < 0) break;
-      if (P::kHasMask && kind_of(note.kinds, group_) == 0) {
-        release(&shared_.empty[ring.stage]);
-        ring.advance();
-        continue;
-      }
-      T* keys = shared_.others[ring.stage][0];
+    while (this->next_tile()) {
+      T* keys = shared_.others[ring_.stage][0];
       warpgroup_fence();
-      multiply_lines<P, kLines, kOthers>(scores, shared_.own[0], 64 * group_, keys);
-      multiply_lines<P, kLines, kOthers>(dweights, shared_.own[1], 64 * group_, shared_.others[ring.stage][1]);
+      multiply_lines<P, kLines, kOthers>(scores, own[0], 64 * group_, keys);
+      warpgroup_commit();
+      multiply_lines<P, kLines, kOthers>(dweights, own[1], 64 * group_, shared_.others[ring_.stage][1]);
       warpgroup_commit();
       // The sums of the tile before run until now.
-      warpgroup_wait<1>();
-      if (before >= 0) release(&shared_.empty[before]);
-      warpgroup_wait<0>();
-      const bool masked = P::kHasMask && kind_of(note.kinds, group_) != 2;
+      this->template leave_before<2>();
+      const int32_t key = note_.tile.first;
       // Lines past the end are not stored, and their weights are 0.
-      if (masked || note.first + kOthers > p.key_length || (P::kHasScore && first_line_ + 64 > p.query_length)) {
-        differentiate<Modified::kByAll>(scores, dweights, shift, delta, note.first, masked);
+      const bool keys_inside = key + kOthers <= p.key_length, queries_inside = first_line_ + 64 <= p.query_length;
+      const bool masked = this->masked();
+      if constexpr (!kBeside) {
+        warpgroup_wait<0>();
+        if (!keys_inside || ((P::kHasScore || masked) && !queries_inside)) {
+          differentiate<Modified::kByAll>(scores, dweights, shift, delta, key, masked);
+        } else if (masked) {
+          differentiate<kMaskAlone>(scores, dweights, shift, delta, key, true);
+        } else {
+          differentiate<kUnmasked>(scores, dweights, shift, delta, key, false);
+        }
       } else {
-        differentiate<P::kHasScore ? Modified::kByScore : Modified::kNot>(scores, dweights, shift, delta, note.first,
-                                                                          false);
+        warpgroup_wait<1>();
+        if (!keys_inside || (masked && !queries_inside)) {
+          weigh<Modified::kByAll>(scores, shift, key, masked);
+        } else if (masked) {
+          weigh<kMaskAlone>(scores, shift, key, true);
+        } else {
+          weigh<Modified::kNot>(scores, shift, key, false);
+        }
+        warpgroup_wait<0>();
+#pragma clang loop unroll(full)
+        for (int i = 0; i < kOthers / 2; ++i)
+          scores[i] = attention_tile::product_gradient(scores[i], dweights[i], delta[(i & 2) / 2]);
       }
       pack<T, kOthers>(scores, gradients);
       warpgroup_fence();
       multiply_weights<P, kOthers>(sums, gradients, keys);
       warpgroup_commit();
-      before = ring.stage;
-      ring.advance();
+      this->before_ = ring_.stage;
+      ring_.advance();
     }
-    warpgroup_wait<0>();
+    this->template leave_before<0>();
     // Results take the place of this warpgroup's queries, which its last products have read.
     named_barrier(1 + group_, 128);
     const float factors[2] = {p.scale, p.scale};
-    store_lines<P, kLines>(sums, factors, shared_.own[0], group_, [&](int line, int d, const float (&values)[8]) {
+    store_lines<P, kLines>(sums, factors, own[0], group_, [&](int line, int d, const float(&values)[8]) {
       if (first_line_ + line >= p.query_length) return;
 #pragma clang loop unroll(full)
-      for (int e = 0; e < 8; ++e) p.store_dq(b_, h_, first_line_ + line, d + e, values[e]);
+      for (int e = 0; e < 8; ++e) p.store_dq(b_, head_, first_line_ + line, d + e, values[e]);
     });
   }
 
- private:
+  // Scores to weights, where there is no score function: beside the products that give the gradients of weights.
+  template <Modified kModified>
+  CAUSEWAY_INLINE void weigh(float (&scores)[kOthers / 2], const float (&shift)[2], int32_t key, bool masked) const {
+    const int32_t line = first_line_ + warpgroup_row(0), other = key + warpgroup_column(0);
+#pragma clang loop unroll(full)
+    for (int i = 0; i < kOthers / 2; ++i) {
+      const int slot = (i & 2) / 2;
+      scores[i] = attention_tile::pair_weight<kModified>(p, scores[i], shift[slot], b_, head_, line + 8 * slot,
+                                                         other + i / 4 * 8 + (i & 1), masked);
+      // What masks load must not be loaded for all columns at first: registers would not suffice.
+      if (kModified != Modified::kNot && i % 4 == 3) asm volatile("" ::: "memory");
+    }
+#pragma clang loop unroll(full)
+    for (int i = 0; i < kOthers / 2; ++i) scores[i] = computed_here(scores[i]);
+  }
   // Scores to the gradients of products.
   template <Modified kModified>
   CAUSEWAY_INLINE void differentiate(float (&scores)[kOthers / 2], const float (&dweights)[kOthers / 2],
@@ -205,61 +348,79 @@ class QueryGradient {
 #pragma clang loop unroll(full)
     for (int i = 0; i < kOthers / 2; ++i) {
       const int slot = (i & 2) / 2;
-      scores[i] = attention_tile::pair_gradient<kModified>(p, scores[i], dweights[i], shift[slot], delta[slot], b_, h_,
-                                                           line + 8 * slot, other + i / 4 * 8 + (i & 1), masked)
+      scores[i] = attention_tile::pair_gradient<kModified>(p, scores[i], dweights[i], shift[slot], delta[slot], b_,
+                                                           head_, line + 8 * slot, other + i / 4 * 8 + (i & 1), masked)
                       .dproduct;
       // What masks and scores load must not be loaded for all columns at first: registers would not suffice.
       if (kModified != Modified::kNot && i % 4 == 3) asm volatile("" ::: "memory");
     }
   }
-
-  const P& p;
-  GradientShared<P>& shared_;
-  int32_t group_, b_, h_, first_line_;
 };
 
 // A warpgroup of the keys' launch: 64 keys.
 template <class P, bool kForKeys, bool kForValues>
-class KeyGradient {
-  using T = typename P::Operand;
-  static constexpr int kLines = GradientShared<P>::kLines, kOthers = P::kGradientTile;
+class KeyGradient : GradientGroup<P> {
+  using Base = GradientGroup<P>;
+  using Base::b_, Base::first_line_, Base::group_, Base::kBeside, Base::kLines, Base::kMaskAlone, Base::kUnmasked,
+      Base::kOthers, Base::note_, Base::p, Base::ring_, Base::shared_;
+  using typename Base::T;
 
  public:
-  CAUSEWAY_INLINE KeyGradient(const P& problem, GradientShared<P>& shared, int group, int32_t b, int32_t kv_head,
-                              int32_t first_key)
-      : p(problem), shared_(shared), group_(group), b_(b), kv_head_(kv_head), first_line_(first_key + 64 * group) {}
+  CAUSEWAY_INLINE KeyGradient(const P& problem, GradientShared<P>& shared, int group) : Base(problem, shared, group) {}
 
   CAUSEWAY_INLINE void run() {
+#pragma clang loop unroll(disable)
+    while (this->begin_task()) {
+      sum_up(shared_.own[this->own_.stage]);
+      this->end_task();
+    }
+  }
+
+ private:
+  CAUSEWAY_INLINE void sum_up(T (&own)[2][kLines * P::kHeadDim]) {
     float dk[P::kHeadDim / 2], dv[P::kHeadDim / 2], scores[kOthers / 2], dweights[kOthers / 2];
     uint32_t packed[kOthers / 16][4], gradients[kOthers / 16][4];
 #pragma clang loop unroll(full)
     for (int i = 0; i < P::kHeadDim / 2; ++i) dk[i] = dv[i] = 0.0f;
-    barrier_wait(&shared_.own_full, 0);
-    StageRing<P::kGradientStages> ring;
 #pragma clang loop unroll(disable)
-    for (;;) {
-      barrier_wait(&shared_.full[ring.stage], ring.parity);
-      const QueryTileNote note = shared_.notes[ring.stage];
-      if (note.head < 0) break;
-      if (P::kHasMask && kind_of(note.kinds, group_) == 0) {
-        release(&shared_.empty[ring.stage]);
-        ring.advance();
-        continue;
-      }
-      T* queries = shared_.others[ring.stage][0];
-      T* out_gradients = shared_.others[ring.stage][1];
+    while (this->next_tile()) {
+      T* queries = shared_.others[ring_.stage][0];
+      T* out_gradients = shared_.others[ring_.stage][1];
       warpgroup_fence();
-      multiply_lines<P, kLines, kOthers>(scores, shared_.own[0], 64 * group_, queries);
-      multiply_lines<P, kLines, kOthers>(dweights, shared_.own[1], 64 * group_, out_gradients);
+      multiply_lines<P, kLines, kOthers>(scores, own[0], 64 * group_, queries);
       warpgroup_commit();
-      warpgroup_wait<0>();
-      const bool masked = P::kHasMask && kind_of(note.kinds, group_) != 2;
+      multiply_lines<P, kLines, kOthers>(dweights, own[1], 64 * group_, out_gradients);
+      warpgroup_commit();
+      const int32_t query = note_.tile.first;
       // Queries past the end have weights of 0, and keys past the end are not stored.
-      if (masked || (P::kHasScore && (note.first + kOthers > p.query_length || first_line_ + 64 > p.key_length))) {
-        differentiate<Modified::kByAll>(scores, dweights, shared_.statistics[ring.stage], note, masked);
+      const bool inside = query + kOthers <= p.query_length && first_line_ + 64 <= p.key_length;
+      const bool masked = this->masked();
+      const float(&statistics)[2][kOthers] = shared_.statistics[ring_.stage];
+      if constexpr (!kBeside) {
+        warpgroup_wait<0>();
+        if ((P::kHasScore || masked) && !inside) {
+          differentiate<Modified::kByAll>(scores, dweights, statistics, masked);
+        } else if (masked) {
+          differentiate<kMaskAlone>(scores, dweights, statistics, true);
+        } else {
+          differentiate<kUnmasked>(scores, dweights, statistics, false);
+        }
       } else {
-        differentiate<P::kHasScore ? Modified::kByScore : Modified::kNot>(
-            scores, dweights, shared_.statistics[ring.stage], note, false);
+        warpgroup_wait<1>();
+        if (masked && !inside) {
+          weigh<Modified::kByAll>(scores, statistics[0], true);
+        } else if (masked) {
+          weigh<kMaskAlone>(scores, statistics[0], true);
+        } else {
+          weigh<Modified::kNot>(scores, statistics[0], false);
+        }
+        warpgroup_wait<0>();
+        if constexpr (kForKeys) {
+#pragma clang loop unroll(full)
+          for (int i = 0; i < kOthers / 2; ++i)
+            dweights[i] = attention_tile::product_gradient(scores[i], dweights[i],
+                                                           statistics[1][warpgroup_column(0) + i / 4 * 8 + (i & 1)]);
+        }
       }
       if constexpr (kForValues) pack<T, kOthers>(scores, packed);
       if constexpr (kForKeys) pack<T, kOthers>(dweights, gradients);
@@ -268,102 +429,103 @@ class KeyGradient {
       if constexpr (kForKeys) multiply_weights<P, kOthers>(dk, gradients, queries);
       warpgroup_commit();
       warpgroup_wait<0>();
-      release(&shared_.empty[ring.stage]);
-      ring.advance();
+      release(&shared_.empty[ring_.stage]);
+      ring_.advance();
     }
     // Results take the place of this warpgroup's keys and values, which its last products have read.
     named_barrier(1 + group_, 128);
+    const int32_t head = shared_.tasks[this->own_.stage].head;
     if constexpr (kForKeys) {
       const float factors[2] = {p.scale, p.scale};
-      store_lines<P, kLines>(dk, factors, shared_.own[0], group_, [&](int line, int d, const float (&values)[8]) {
+      store_lines<P, kLines>(dk, factors, own[0], group_, [&](int line, int d, const float(&values)[8]) {
         if (first_line_ + line >= p.key_length) return;
 #pragma clang loop unroll(full)
-        for (int e = 0; e < 8; ++e) p.store_dk(b_, kv_head_, first_line_ + line, d + e, values[e]);
+        for (int e = 0; e < 8; ++e) p.store_dk(b_, head, first_line_ + line, d + e, values[e]);
       });
     }
     if constexpr (kForValues) {
       const float factors[2] = {1.0f, 1.0f};
-      store_lines<P, kLines>(dv, factors, shared_.own[1], group_, [&](int line, int d, const float (&values)[8]) {
+      store_lines<P, kLines>(dv, factors, own[1], group_, [&](int line, int d, const float(&values)[8]) {
         if (first_line_ + line >= p.key_length) return;
 #pragma clang loop unroll(full)
-        for (int e = 0; e < 8; ++e) p.store_dv(b_, kv_head_, first_line_ + line, d + e, values[e]);
+        for (int e = 0; e < 8; ++e) p.store_dv(b_, head, first_line_ + line, d + e, values[e]);
       });
     }
   }
 
- private:
+  // Scores to weights, where there is no score function: beside the products that give the gradients of weights.
+  template <Modified kModified>
+  CAUSEWAY_INLINE void weigh(float (&scores)[kOthers / 2], const float (&shift)[kOthers], bool masked) const {
+    const int32_t line = first_line_ + warpgroup_row(0);
+#pragma clang loop unroll(full)
+    for (int i = 0; i < kOthers / 2; ++i) {
+      const int other = warpgroup_column(0) + i / 4 * 8 + (i & 1);
+      scores[i] = attention_tile::pair_weight<kModified>(p, scores[i], shift[other], b_, note_.head,
+                                                         note_.tile.first + other, line + (i & 2) * 4, masked);
+      // What masks load must not be loaded for all columns at first: registers would not suffice.
+      if (kModified != Modified::kNot && i % 4 == 3) asm volatile("" ::: "memory");
+    }
+#pragma clang loop unroll(full)
+    for (int i = 0; i < kOthers / 2; ++i) scores[i] = computed_here(scores[i]);
+  }
   // Scores to weights, gradients of weights to those of products.
   template <Modified kModified>
   CAUSEWAY_INLINE void differentiate(float (&scores)[kOthers / 2], float (&dweights)[kOthers / 2],
-                                     const float (&statistics)[2][kOthers], const QueryTileNote& note,
-                                     bool masked) const {
+                                     const float (&statistics)[2][kOthers], bool masked) const {
     const int32_t line = first_line_ + warpgroup_row(0);
 #pragma clang loop unroll(full)
     for (int i = 0; i < kOthers / 2; ++i) {
       const int other = warpgroup_column(0) + i / 4 * 8 + (i & 1);
       const attention_tile::PairGradient pair = attention_tile::pair_gradient<kModified>(
-          p, scores[i], dweights[i], statistics[0][other], statistics[1][other], b_, note.head, note.first + other,
-          line + (i & 2) * 4, masked);
+          p, scores[i], dweights[i], statistics[0][other], statistics[1][other], b_, note_.head,
+          note_.tile.first + other, line + (i & 2) * 4, masked);
       scores[i] = pair.weight;
       dweights[i] = pair.dproduct;
       // What masks and scores load must not be loaded for all columns at first: registers would not suffice.
       if (kModified != Modified::kNot && i % 4 == 3) asm volatile("" ::: "memory");
     }
   }
-
-  const P& p;
-  GradientShared<P>& shared_;
-  int32_t group_, b_, kv_head_, first_line_;
 };
 
-template <class P>
-CAUSEWAY_INLINE GradientShared<P>& begin_gradient() {
+// Rings and registers, then the copying warpgroup's work or that of one that multiplies.
+template <bool kOwnAreQueries, class Group, class P>
+CAUSEWAY_INLINE void run_gradient(const P& p, const TensorMapBytes* maps, int task) {
   static_assert(sizeof(typename P::Operand) == 2 && (P::kHeadDim == 64 || P::kHeadDim == 128));
-  // A tile is announced when the next is on its way, which waits for the room of one that is still in use.
-  static_assert(P::kGradientStages >= 3);
+  using GroupCopier = GradientCopier<P, kOwnAreQueries>;
   auto& shared = *reinterpret_cast<GradientShared<P>*>(shared_memory());
   if (thread_index() == 0) {
-    barrier_init(&shared.own_full, 128);
+    for (int stage = 0; stage < 2; ++stage) {
+      barrier_init(&shared.own_full[stage], GroupCopier::kOwnArrivals);
+      barrier_init(&shared.own_empty[stage], 4 * P::kGroups);
+    }
     for (int stage = 0; stage < P::kGradientStages; ++stage) {
-      barrier_init(&shared.full[stage], 128);
+      barrier_init(&shared.full[stage], GroupCopier::kArrivals);
       barrier_init(&shared.empty[stage], 4 * P::kGroups);
     }
     barrier_init_fence();
   }
   block_barrier();
-  return shared;
+  if (thread_index() < 128) {
+    // Gradients of queries alone take fewer registers than those of keys and values.
+    begin_copying<P, kOwnAreQueries>();
+    if (thread_index() < GroupCopier::kThreads) GroupCopier(p, maps, shared).run(task);
+  } else {
+    begin_multiplying<P, kOwnAreQueries>();
+    Group(p, shared, warpgroup_index() - 1).run();
+  }
 }
 
 }  // namespace attention_hopper
 
-// One block of a launch of batch * query_heads * ceil(query_length / (64 kGroups)), 128 (kGroups + 1) threads each.
+// One block of a launch of at most kBlocks, and of batch * query_heads * ceil(query_length / (64 kGroups)), 128
+// (kGroups + 1) threads each.
 template <class P>
-CAUSEWAY_INLINE void hopper_attention_query_gradient(const P& p, int task) {
-  using namespace attention_hopper;
-  GradientShared<P>& shared = begin_gradient<P>();
-  const QueryPlace<P> place(p, task, 64 * P::kGroups);
-  if (thread_index() < 128) {
-    if constexpr (P::kGroups == 2) registers_decrease<56>();
-    GradientCopier<P>(p, shared).run(place.b, place.h, place.kv_head, place.first);
-  } else {
-    if constexpr (P::kGroups == 2) registers_increase<224>();
-    QueryGradient<P>(p, shared, warpgroup_index() - 1, place.b, place.h, place.first).run();
-  }
+CAUSEWAY_INLINE void hopper_attention_query_gradient(const P& p, const TensorMapBytes* maps, int task) {
+  attention_hopper::run_gradient<true, attention_hopper::QueryGradient<P>>(p, maps, task);
 }
 
-// One block of a launch of batch * kv_heads * ceil(key_length / (64 kGroups)).
+// One block of a launch of at most kBlocks, and of batch * kv_heads * ceil(key_length / (64 kGroups)).
 template <bool kForKeys, bool kForValues, class P>
-CAUSEWAY_INLINE void hopper_attention_key_gradient(const P& p, int task) {
-  using namespace attention_hopper;
-  GradientShared<P>& shared = begin_gradient<P>();
-  // The first keys are seen by the most queries under a causal mask: they start first.
-  const auto heads = static_cast<int32_t>(p.kv_heads), all = static_cast<int32_t>(p.batch) * heads;
-  const int32_t first_key = task / all * (64 * P::kGroups), b = task % all / heads, kv_head = task % all % heads;
-  if (thread_index() < 128) {
-    if constexpr (P::kGroups == 2) registers_decrease<56>();
-    GradientCopier<P>(p, shared).run_for_keys(b, kv_head, first_key);
-  } else {
-    if constexpr (P::kGroups == 2) registers_increase<224>();
-    KeyGradient<P, kForKeys, kForValues>(p, shared, warpgroup_index() - 1, b, kv_head, first_key).run();
-  }
+CAUSEWAY_INLINE void hopper_attention_key_gradient(const P& p, const TensorMapBytes* maps, int task) {
+  attention_hopper::run_gradient<false, attention_hopper::KeyGradient<P, kForKeys, kForValues>>(p, maps, task);
 }

@@ -18,13 +18,32 @@ CAUSEWAY_INLINE T* tile_piece(T* tile, int lines, int line, int piece) {
   return tile + (piece / 8 * lines + line) * 64 + ((piece % 8) ^ (line % 8)) * 8;
 }
 
-// A descriptor that the compiler does not keep, with all that follows from it, in registers over a whole loop.
-CAUSEWAY_INLINE uint64_t tile_descriptor(const void* tile, int leading_bytes) {
-  uint64_t descriptor = matrix_descriptor(tile, leading_bytes, 1024, 128);
+// A value that the compiler does not keep, with all that follows from it, in registers over a whole loop.
+template <class T>
+CAUSEWAY_INLINE T computed_here(T value) {
 #if !defined(CAUSEWAY_EMULATOR)
-  asm volatile("" : "+l"(descriptor));
+  if constexpr (__is_same(T, float)) {
+    asm volatile("" : "+f"(value));
+  } else if constexpr (sizeof(T) == 8) {
+    asm volatile("" : "+l"(value));
+  } else {
+    asm volatile("" : "+r"(value));
+  }
 #endif
-  return descriptor;
+  return value;
+}
+
+// To 1 ulp, and without the call of a full division, over which nothing is known to be the same for all lanes.
+CAUSEWAY_INLINE float fast_reciprocal(float x) {
+#if defined(CAUSEWAY_EMULATOR)
+  return 1.0f / x;
+#else
+  return __nvvm_rcp_approx_ftz_f(x);
+#endif
+}
+
+CAUSEWAY_INLINE uint64_t tile_descriptor(const void* tile, int leading_bytes) {
+  return computed_here(matrix_descriptor(tile, leading_bytes, 1024, 128));
 }
 
 // Descriptors count 16 bytes: the one of a tile's lines moved by `columns` along k, and by `rows` of k where the tile
@@ -39,31 +58,64 @@ constexpr uint64_t rows_further(int rows) { return static_cast<uint64_t>(rows * 
 // otherwise.
 constexpr int kind_of(int kinds, int group) { return kinds >> 2 * group & 3; }
 
-// Which queries a block has.
+// What the blocks of a launch do: a task for each tile of `lines` lines of each head, first those with the most to do
+// under a causal mask. Where the others of all heads are more than the cache holds, and those of many heads fit, heads
+// come in sections that fit, as all blocks go over them at about the same time. Tasks are dealt out to the blocks in
+// rounds; where there are no sections, there and back, so that each block gets about as much.
 template <class P>
-struct QueryPlace {
-  int32_t first, b, h, kv_head;
-  CAUSEWAY_INLINE QueryPlace(const P& p, int task, int lines) {
-    const auto heads = static_cast<int32_t>(p.query_heads), all = static_cast<int32_t>(p.batch) * heads;
-    const auto tiles = static_cast<int32_t>((p.query_length + lines - 1) / lines);
-    // Later queries see more keys under a causal mask: they start first.
-    first = (tiles - 1 - task / all) * lines;
-    b = task % all / heads;
-    h = task % all % heads;
-    kv_head = h / (heads / static_cast<int32_t>(p.kv_heads));
+struct TaskOrder {
+  static constexpr int64_t kCachedBytes = int64_t{24} << 20;
+  static constexpr int32_t kRounds = 3, kManyHeads = 16;
+  int32_t heads, tiles, section;
+
+  // Heads are of all sequences; `shared` of them have the same others, of other_bytes.
+  CAUSEWAY_INLINE TaskOrder(int64_t all_heads, int64_t shared, int64_t length, int lines, int64_t other_bytes)
+      : heads(static_cast<int32_t>(all_heads)), tiles(static_cast<int32_t>((length + lines - 1) / lines)) {
+    const int64_t groups = all_heads / shared, bytes = groups * other_bytes;
+    int64_t sections = 1;
+    if (bytes > 2 * kCachedBytes && other_bytes * kManyHeads <= kCachedBytes) {
+      const int64_t most = int64_t{heads} * tiles / (kRounds * P::kBlocks);
+      sections = (bytes + kCachedBytes - 1) / kCachedBytes;
+      if (sections > most) sections = most > 1 ? most : 1;
+    }
+    section = static_cast<int32_t>((groups + sections - 1) / sections * shared);
+  }
+
+  CAUSEWAY_INLINE int32_t count() const { return heads * tiles; }
+
+  // The task of a block in a round.
+  CAUSEWAY_INLINE int32_t dealt(int32_t block, int32_t round) const {
+    const bool back = section == heads && round % 2 != 0;
+    return round * P::kBlocks + (back ? P::kBlocks - 1 - block : block);
+  }
+
+  // Tiles in the order of what there is to do: 0 has the most.
+  CAUSEWAY_INLINE void locate(int32_t task, int32_t& head, int32_t& tile) const {
+    const int32_t first = task / (section * tiles) * section, rest = task % (section * tiles);
+    const int32_t together = heads - first < section ? heads - first : section;
+    tile = rest / together;
+    head = first + rest % together;
   }
 };
 
-constexpr int kPlannedTiles = 128;
-
-// A tile of the others, as the copying warpgroup describes it.
-struct TileNote {
-  int32_t first;  // the first line; -1 when there are no more tiles
-  int32_t kinds;  // two bits for each warpgroup
+// A task, as the copying warpgroup describes it to the others.
+struct TaskNote {
+  int32_t first;  // line; -1 when there are no more tasks
+  int32_t b, head, kv_head;
 };
 
-// The same for all lanes, as the compiler can see.
-CAUSEWAY_INLINE int warpgroup_index() { return wave_shuffle(thread_index() / 128, 0); }
+// A tile of the others: the first line, two bits for each warpgroup, and whether it is the last of its task.
+struct TileNote {
+  int32_t first, kinds;
+};
+constexpr int32_t kLastTile = 1 << 30;
+// Of a task without tiles: one past every end, which no warpgroup has to do with.
+constexpr TileNote kNoTile = {1 << 30, 0};
+
+// The same for all lanes of a wave, as the compiler can see: what branches and stages depend on.
+CAUSEWAY_INLINE int32_t uniform(int32_t value) { return wave_shuffle(value, 0); }
+CAUSEWAY_INLINE int warpgroup_index() { return uniform(thread_index() / 128); }
+CAUSEWAY_INLINE TileNote uniform(const TileNote& note) { return {uniform(note.first), uniform(note.kinds)}; }
 
 // Once for each wave, when all of its lanes have read what the barrier guards.
 CAUSEWAY_INLINE void release(TransferBarrier* barrier) {
@@ -71,98 +123,182 @@ CAUSEWAY_INLINE void release(TransferBarrier* barrier) {
   if (lane_index() == 0) barrier_arrive(barrier);
 }
 
+// Of a block of three or four warpgroups, whose threads begin with 168 or 128 registers: most go to those that
+// multiply. kFewer: of four, those need not have all they can get.
+template <class P, bool kFewer>
+CAUSEWAY_INLINE void begin_copying() {
+  static_assert(P::kGroups == 2 || P::kGroups == 3);
+  registers_decrease<P::kGroups == 2 || kFewer ? 56 : 32>();
+}
+template <class P, bool kFewer>
+CAUSEWAY_INLINE void begin_multiplying() {
+  registers_increase<P::kGroups == 2 ? 224 : kFewer ? 152 : 160>();
+}
+
 // The kinds of a tile whose lines [own, own + 64 kGroups) belong to warpgroups and whose others are [other, other +
-// kOthers). kOwnAreQueries: which of the two are queries.
+// kOthers). kOwnAreQueries: which of the two are queries. Loops are not unrolled: the copying warpgroup has few
+// registers.
 template <class P, bool kOwnAreQueries, int kOthers>
-CAUSEWAY_INLINE int tile_kinds(const P& p, int64_t b, int64_t h, int64_t own, int64_t other) {
+CAUSEWAY_INLINE int tile_kinds(const P& p, int32_t b, int32_t h, int32_t own, int32_t other) {
+  const auto queries = static_cast<int32_t>(p.query_length), keys = static_cast<int32_t>(p.key_length);
   int kinds = 0;
-#pragma clang loop unroll(full)
+#pragma clang loop unroll(disable)
   for (int group = 0; group < P::kGroups; ++group) {
-    const int64_t line = own + 64 * group;
-    const int64_t t = kOwnAreQueries ? line : other, s = kOwnAreQueries ? other : line;
-    const int64_t t_end = t + (kOwnAreQueries ? 64 : kOthers), s_end = s + (kOwnAreQueries ? kOthers : 64);
-    const int64_t queries = t_end < p.query_length ? t_end : p.query_length;
-    const int64_t keys = s_end < p.key_length ? s_end : p.key_length;
-    bool any = false, all = true;
-    for (int64_t q = t / P::kBlockQ; q * P::kBlockQ < queries; ++q) {
-      for (int64_t k = s / P::kBlockK; k * P::kBlockK < keys; ++k) {
-        const uint8_t block = p.block_kind(b, h, q, k);
-        any = any || block != 0;
-        all = all && block == 2;
+    const int32_t line = own + 64 * group;
+    const int32_t t = kOwnAreQueries ? line : other, s = kOwnAreQueries ? other : line;
+    const int32_t t_end = t + (kOwnAreQueries ? 64 : kOthers), s_end = s + (kOwnAreQueries ? kOthers : 64);
+    const int32_t t_limit = t_end < queries ? t_end : queries, s_limit = s_end < keys ? s_end : keys;
+    uint32_t seen = 0, left_out = 0;
+#pragma clang loop unroll(disable)
+    for (int32_t q = t / P::kBlockQ; q * P::kBlockQ < t_limit; ++q) {
+#pragma clang loop unroll(disable)
+      for (int32_t k = s / P::kBlockK; k * P::kBlockK < s_limit; ++k) {
+        const uint32_t block = p.block_kind(b, h, q, k);
+        seen |= block;
+        left_out |= block ^ 2;
       }
     }
-    kinds |= (!any ? 0 : all ? 2 : 1) << 2 * group;
+    kinds |= (seen == 0 ? 0 : left_out == 0 ? 2 : 1) << 2 * group;
   }
   return kinds;
 }
 
-// The copying warpgroup's part of both directions.
+// The tiles of others that own lines have to do with, in order: of one head of queries after the other. All lanes of a
+// wave go through them together; each reads the map for one of the next 32.
+template <class P, bool kOwnAreQueries, int kOthers>
+class TilePlan {
+ public:
+  CAUSEWAY_INLINE TilePlan(const P& problem, const TaskNote& task, int32_t h, int32_t end)
+      : p(problem), task_(task), h_(h), end_(end) {
+    find();
+  }
+
+  // The head of queries of the next tile.
+  CAUSEWAY_INLINE int32_t head() const { return h_; }
+  // The next tile; kNoTile, as the last, where there is none at all.
+  CAUSEWAY_INLINE TileNote take() {
+    TileNote note = kNoTile;
+    if (lanes_ != 0) {
+      const int lane = __builtin_ctz(lanes_);
+      note = {base_ + lane * kOthers, wave_shuffle(kinds_, lane)};
+      lanes_ &= lanes_ - 1;
+      find();
+    }
+    if (lanes_ == 0) note.kinds |= kLastTile;
+    return note;
+  }
+
+ private:
+  // Every position, or what the mask says.
+  static constexpr int kKindWithoutMap = P::kHasMask ? 0x55 : 0xaa;
+
+  CAUSEWAY_INLINE void find() {
+    const auto limit = static_cast<int32_t>(kOwnAreQueries ? p.key_length : p.query_length);
+#pragma clang loop unroll(disable)
+    while (lanes_ == 0) {
+      base_ += 32 * kOthers;
+      if (base_ >= limit) {
+        if (h_ + 1 >= end_) return;
+        ++h_;
+        base_ = 0;
+      }
+      const int32_t other = base_ + lane_index() * kOthers;
+      kinds_ = other < limit ? kinds(other) : 0;
+      lanes_ = static_cast<uint32_t>(wave_ballot(kinds_ != 0));
+    }
+  }
+  CAUSEWAY_INLINE int kinds(int32_t other) const {
+    if constexpr (P::kHasBlockMap) {
+      return tile_kinds<P, kOwnAreQueries, kOthers>(p, task_.b, h_, task_.first, other);
+    } else {
+      const auto length = static_cast<int32_t>(kOwnAreQueries ? p.query_length : p.key_length);
+      const int32_t inside = length - task_.first;
+      return inside >= 64 * P::kGroups ? kKindWithoutMap & ((1 << 2 * P::kGroups) - 1)
+                                       : kKindWithoutMap & ((1 << 2 * ((inside + 63) / 64)) - 1);
+    }
+  }
+
+  const P& p;
+  const TaskNote& task_;
+  int32_t h_, end_, base_ = -32 * kOthers;
+  int kinds_ = 0;       // of this lane's tile
+  uint32_t lanes_ = 0;  // whose tiles are still to come
+};
+
+// The copying warpgroup's part of both directions. Where operands lie in memory as rows, one thread asks the copy
+// engine for them; others are computed by all threads.
 template <class P>
 class Copier {
+ public:
+  // One wave suffices where nothing is computed.
+  static constexpr int kThreads = P::kComputesOperands ? 128 : 32;
+
  protected:
   using T = typename P::Operand;
-  // Copies end late: those before the newest are waited for, so that two tiles are always on their way.
-  CAUSEWAY_INLINE void announce(TransferBarrier* barrier) {
-    copy_async_commit();
-    if (before_ != nullptr) {
-      copy_async_wait<1>();
-      fence_async_shared();
-      barrier_arrive(before_);
+  // Arrivals that make a tile full: the engine's, and that of what threads write.
+  static constexpr int kArrivals = P::kComputesOperands ? 2 : 1;
+
+  CAUSEWAY_INLINE explicit Copier(const TensorMapBytes* maps) : maps_(maps) {}
+
+  CAUSEWAY_INLINE static bool leads() { return thread_index() == 0; }
+
+  // By the thread that leads, before the tile's loads.
+  template <int kBytes>
+  CAUSEWAY_INLINE static void expect(TransferBarrier* barrier) {
+    if constexpr (kBytes > 0) {
+      barrier_expect_bytes(barrier, kBytes);
+    } else {
+      barrier_arrive(barrier);
     }
-    before_ = barrier;
   }
-  CAUSEWAY_INLINE void announce_last() {
-    copy_async_wait<0>();
-    fence_async_shared();
-    barrier_arrive(before_);
+  // Of those that copy.
+  CAUSEWAY_INLINE static void copiers_barrier() {
+    if constexpr (P::kComputesOperands) {
+      named_barrier(1 + P::kGroups, 128);
+    } else {
+      wave_barrier();
+    }
+  }
+  // By all: the arrival of what threads have written.
+  CAUSEWAY_INLINE static void announce(TransferBarrier* barrier) {
+    if constexpr (P::kComputesOperands) fence_async_shared();
+    copiers_barrier();
+    if (leads()) barrier_arrive(barrier);
   }
 
-  // Rows [first, first + kLines), zeros from `limit` on; `row(i)` is where they lie, `element(i, d)` computes one.
-  template <int kLines, bool kDirect, class Row, class Element>
-  CAUSEWAY_INLINE void copy(T* tile, int64_t first, int64_t limit, Row row, Element element) {
-    constexpr int kPieces = P::kHeadDim / 8, kTogether = 128 / kPieces;
-    const int piece = thread_index() % kPieces;
+  // Lines [first, first + kLines) of a head, zeros past the end: loaded, by the thread that leads, ...
+  template <int kLines, int kMap>
+  static constexpr int kLoadedBytes = kMap < 0 ? 0 : kLines * P::kHeadDim * 2;
+  template <int kLines, int kMap>
+  CAUSEWAY_INLINE void load(T* tile, TransferBarrier* barrier, int32_t b, int32_t head, int32_t first) const {
+    if constexpr (kMap >= 0) {
+#pragma clang loop unroll(full)
+      for (int column = 0; column < P::kHeadDim; column += 64)
+#pragma clang loop unroll(full)
+        for (int line = 0; line < kLines; line += 64)
+          tensor_load(tile + (column / 64 * kLines + line) * 64, &maps_[kMap], barrier, column, first + line, head, b);
+    }
+  }
+  // ... or computed, by all: `element(i, d)`.
+  template <int kLines, int kMap, class Element>
+  CAUSEWAY_INLINE static void compute(T* tile, int32_t first, int64_t limit, Element element) {
+    if constexpr (kMap < 0) {
+      constexpr int kPieces = P::kHeadDim / 8, kTogether = 128 / kPieces;
+      const int piece = thread_index() % kPieces;
 #pragma clang loop unroll_count(8)
-    for (int round = 0; round < kLines / kTogether; ++round) {
-      const int line = round * kTogether + thread_index() / kPieces;
-      const bool valid = first + line < limit;
-      const int64_t from = valid ? first + line : limit - 1;
-      T* to = tile_piece(tile, kLines, line, piece);
-      if constexpr (kDirect) {
-        copy_async_16(to, row(from) + piece * 8, valid);
-      } else {
+      for (int round = 0; round < kLines / kTogether; ++round) {
+        const int line = round * kTogether + thread_index() / kPieces;
+        const bool valid = first + line < limit;
+        T* to = tile_piece(tile, kLines, line, piece);
 #pragma clang loop unroll(full)
         for (int e = 0; e < 8; ++e)
-          to[e] = attention_tile::to_operand<T>(valid ? element(from, piece * 8 + e) : 0.0f);
+          to[e] = attention_tile::to_operand<T>(valid ? element(first + line, piece * 8 + e) : 0.0f);
       }
-    }
-  }
-
-  // The kinds of the tile of own lines from `own` on and others from `other` on, which end at `limit` and are gone
-  // through in order. Reading the map takes long: one tile each thread, for kPlannedTiles tiles at a time.
-  template <bool kOwnAreQueries, int kOthers>
-  CAUSEWAY_INLINE int kinds_of(const P& p, uint8_t* plan, int64_t b, int64_t h, int64_t own, int64_t other,
-                               int64_t limit) {
-    if constexpr (!P::kHasBlockMap) {
-      return kKindWithoutMap;
-    } else {
-      constexpr int kPlanned = kPlannedTiles * kOthers;
-      if (other % kPlanned == 0) {
-        const int64_t first = other + thread_index() * kOthers;
-        named_barrier(1 + P::kGroups, 128);  // the plan before has been read
-        plan[thread_index()] = static_cast<uint8_t>(
-            first < limit ? tile_kinds<P, kOwnAreQueries, kOthers>(p, b, h, own, first) : 0);
-        named_barrier(1 + P::kGroups, 128);
-      }
-      return plan[other % kPlanned / kOthers];
     }
   }
 
  private:
-  // Without a map: every position, or what the mask says.
-  static constexpr int kKindWithoutMap = (P::kHasMask ? 0x55 : 0xaa) & ((1 << 2 * P::kGroups) - 1);
-
-  TransferBarrier* before_ = nullptr;  // whose copies have begun and not been announced
+  const TensorMapBytes* maps_;
 };
 
 // Products' registers of 16 columns are those of a left operand.
@@ -207,21 +343,24 @@ CAUSEWAY_INLINE void multiply_weights(float (&c)[P::kHeadDim / 2], const uint32_
 template <class P, int kLines, class T, class F>
 CAUSEWAY_INLINE void store_lines(const float (&sums)[P::kHeadDim / 2], const float (&factors)[2], T* tile, int group,
                                  F store_element) {
+  const int thread = computed_here(thread_index() % 128);
 #pragma clang loop unroll(full)
   for (int i = 0; i < P::kHeadDim / 2; i += 2) {
-    const int column = warpgroup_column(i);
-    T* to = tile_piece(tile, kLines, group * 64 + warpgroup_row(i), column / 8) + column % 8;
+    // As warpgroup_row(i) and warpgroup_column(i).
+    const int row = thread / 32 * 16 + thread % 32 / 4 + (i & 2) * 4, column = i / 4 * 8 + thread % 4 * 2;
+    T* to = tile_piece(tile, kLines, group * 64 + row, column / 8) + column % 8;
     to[0] = attention_tile::to_operand<T>(sums[i] * factors[(i & 2) / 2]);
     to[1] = attention_tile::to_operand<T>(sums[i + 1] * factors[(i & 2) / 2]);
   }
   wave_barrier();
   constexpr int kPieces = P::kHeadDim / 8;
-  for (int at = lane_index(); at < 16 * kPieces; at += 32) {
-    const int line = thread_index() % 128 / 32 * 16 + at / kPieces, piece = at % kPieces;
-    const T* from = tile_piece(tile, kLines, group * 64 + line, piece);
+  for (int at = thread % 32; at < 16 * kPieces; at += 32) {
+    const int line = thread / 32 * 16 + at / kPieces, piece = at % kPieces;
+    alignas(16) T stored[8];
+    __builtin_memcpy(stored, __builtin_assume_aligned(tile_piece(tile, kLines, group * 64 + line, piece), 16), 16);
     float values[8];
 #pragma clang loop unroll(full)
-    for (int e = 0; e < 8; ++e) values[e] = to_float(from[e]);
+    for (int e = 0; e < 8; ++e) values[e] = to_float(stored[e]);
     store_element(line, piece * 8, values);
   }
 }
