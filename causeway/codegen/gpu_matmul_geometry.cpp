@@ -139,8 +139,8 @@ std::string matmul_tile_text(const GpuMatmulTile& tile) {
 }
 
 std::string matmul_tile_text(const HopperMatmulTile& tile) {
-  return fmt::format("static constexpr HopperMatmulTile kTile = {{{}, {}, {}, {}, {}}};", tile.m, tile.n, tile.stages,
-                     tile.cluster, tile.blocks);
+  return fmt::format("static constexpr HopperMatmulTile kTile = {{{}, {}, {}, {}, {}, {}}};", tile.m, tile.n,
+                     tile.stages, tile.cluster, tile.blocks, tile.in_turns);
 }
 
 }  // namespace causeway
