@@ -254,7 +254,7 @@ TEST(HopperMatmul, AssemblesWithoutSpillsOrNotes) {
   for (const bool a_along_k : {true, false}) {
     for (const HopperMatmulTile tile : {HopperMatmulTile{128, 256, 4, 2, 132}, HopperMatmulTile{64, 256, 4, 1, 132},
                                         HopperMatmulTile{128, 128, 6, 1, 132, true},
-                                        HopperMatmulTile{128, 192, 4, 1, 132, true}}) {
+                                        HopperMatmulTile{64, 256, 4, 1, 132, true}}) {
       const Case c{.a_along_k = a_along_k, .b_along_k = !a_along_k, .tile = tile};
       SCOPED_TRACE(c.describe());
       const Target target = gpu_target("sm_90a");
@@ -277,6 +277,7 @@ TEST(HopperMatmulPlan, TilesFitTheirProduct) {
   const GpuArchitecture& hopper = gpu_architecture("sm_90a");
   const auto choose = [&](int64_t m, int64_t n, int64_t k) { return choose_hopper_matmul(hopper, false, 1, m, n, k); };
   EXPECT_EQ(choose(8192, 8192, 8192).tile, (HopperMatmulTile{128, 256, 4, 1, 132}));
+  EXPECT_EQ(choose(65536, 2304, 768).tile, (HopperMatmulTile{64, 256, 4, 1, 132, true}));
   EXPECT_EQ(choose(8192, 8192, 8192).splits, 1);
   EXPECT_GT(choose(768, 768, 65536).splits, 1);
   EXPECT_EQ(choose(768, 768, kUnknownSize).splits, 1);

@@ -178,11 +178,12 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int task, in
   for (int index = task / kTile.cluster; index < schedule.work; index += kTile.blocks / kTile.cluster) {
     const HopperMatmulPosition tile(schedule, index, rank);
     if constexpr (kTile.in_turns) {
-      // The stages of the other's tile are full before those of the next one, so that turns need no barrier.
       if (turn++ % 2 != group) {
         ring.skip(tile.slices);
         continue;
       }
+      // A stage's parity tells whether it is full only to those whom all stages before it were full for.
+      if (turn > 1) named_barrier(1 + group, 256);
     }
     constexpr int kSlicesPerSum = kHopperMatmulSlicesPerSum<Operand>;
     static_assert(kSlicesPerSum == 0 || !kTile.in_turns);
@@ -225,6 +226,9 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int task, in
       if (before >= 0) release(before);
       before = ring.stage;
       ring.advance();
+    }
+    if constexpr (kTile.in_turns) {
+      if (index + kTile.blocks / kTile.cluster < schedule.work) named_barrier_arrive(2 - group, 256);
     }
     warpgroup_wait<0>();
     if (before >= 0) release(before);
