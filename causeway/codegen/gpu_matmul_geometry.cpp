@@ -28,27 +28,23 @@ struct Sizes {
         all_known(batch != kUnknownSize && m != kUnknownSize && n != kUnknownSize && k != kUnknownSize) {}
 };
 
-// Part of the time model: what one unit multiplies in a microsecond, and bytes of memory of all units; what storing a
-// tile's results costs, in terms of k; and the k below which a tile takes no less time.
+// Part of the time model: what one unit multiplies in a microsecond, and bytes of memory of all units.
 struct Rates {
   double products;
   double memory_bytes;
-  double stored_as_k = 0;
-  double least_k = 0;
 };
 
 // Calls `offer(splits, microseconds)` for each way to cut k.
 template <class Offer>
-void for_each_split(const Sizes& sizes, int tile_m, int tile_n, int slice_k, int64_t units, const Rates& rates,
+void for_each_split(const Sizes& sizes, int tile_m, int tile_n, int tile_k, int64_t units, const Rates& rates,
                     Offer&& offer) {
   const int64_t tiles = sizes.batch * matmul_ceil_div(sizes.m, tile_m) * matmul_ceil_div(sizes.n, tile_n);
   for (int splits = 1; splits <= kMostSplits; ++splits) {
-    const int64_t split_k = gpu_matmul_split_k(sizes.k, splits, slice_k);
+    const int64_t split_k = gpu_matmul_split_k(sizes.k, splits, tile_k);
     if (splits > 1 && (!sizes.all_known || split_k < kLeastSplitK)) return;
     if (splits > 1 && split_k * (splits - 1) >= sizes.k) continue;  // a part would be empty
     const auto rounds = static_cast<double>(matmul_ceil_div(tiles * splits, units));
-    const double tile_k = std::max(static_cast<double>(split_k) + rates.stored_as_k, rates.least_k);
-    double time = rounds * tile_m * tile_n * tile_k / rates.products;
+    double time = rounds * tile_m * tile_n * static_cast<double>(split_k) / rates.products;
     if (splits > 1)
       time += kLaunch + 8.0 * splits * static_cast<double>(sizes.batch * sizes.m * sizes.n) / rates.memory_bytes;
     offer(splits, time);
@@ -115,31 +111,47 @@ HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, bool 
                                       int64_t n, int64_t k) {
   struct HopperCandidate {
     int m, n, stages;
-    bool in_turns;
-    double efficiency, stored_as_k, least_k;
+    double efficiency;
   };
-  // As many stages as fit. Where warpgroups share a tile nothing is multiplied while it is stored; where they take
-  // turns, only a tile that is multiplied faster than the other's is stored waits for it. Fitted to what an H200 did
-  // with twelve products of bf16 (docs/performance.md); the smaller tiles' figures are older.
-  constexpr double kShared = 180;
-  constexpr HopperCandidate kCandidates[] = {
-      {128, 256, 4, false, 1.0, kShared, 0},  {64, 256, 4, true, 0.97, 20, 815},
-      {128, 128, 6, true, 0.955, 20, 930},     {128, 192, 4, false, 0.95, kShared, 0},
-      {128, 128, 6, false, 0.85, kShared, 0}, {128, 64, 8, false, 0.55, kShared, 0},
-      {64, 128, 8, false, 0.55, kShared, 0},  {64, 64, 8, false, 0.35, kShared, 0}};
+  // As many stages as fit.
+  constexpr HopperCandidate kCandidates[] = {{128, 256, 4, 1.0}, {128, 192, 4, 0.95}, {128, 128, 6, 0.85},
+                                             {128, 64, 8, 0.55}, {64, 128, 8, 0.55},  {64, 64, 8, 0.35}};
   const Sizes sizes(batch, m, n, k);
   const int units = architecture.parallel_units;
   HopperMatmulPlan best;
   double best_time = 0;
   for (const HopperCandidate& candidate : kCandidates) {
-    // Two sums of 8-bit products take the registers of wider tiles, and of taking turns.
-    if (f8_pairs && (candidate.n > 192 || candidate.in_turns)) continue;
-    const Rates rates = {2.8e6 * candidate.efficiency, 4e6, candidate.stored_as_k, candidate.least_k};
-    for_each_split(sizes, candidate.m, candidate.n, kHopperMatmulDepth, units, rates, [&](int splits, double time) {
-      if (best_time != 0 && time >= best_time) return;
-      best_time = time;
-      best = {{candidate.m, candidate.n, candidate.stages, 1, units, candidate.in_turns}, splits};
-    });
+    if (f8_pairs && candidate.n > 192) continue;  // two sums take the registers of wider tiles
+    for_each_split(sizes, candidate.m, candidate.n, kHopperMatmulDepth, units, {2.8e6 * candidate.efficiency, 4e6},
+                   [&](int splits, double time) {
+                     if (best_time != 0 && time >= best_time) return;
+                     best_time = time;
+                     best = {{candidate.m, candidate.n, candidate.stages, 1, units}, splits};
+                   });
+  }
+  // Where warpgroups share a tile nothing is multiplied while it is stored; where they take turns, only a tile that is
+  // multiplied faster than the other's is stored waits for it. Fitted to what an H200 did with twelve products of bf16
+  // (docs/performance.md). Long sums hide their stores anyway, and two sums of 8-bit products leave no registers.
+  constexpr int64_t kLongestInTurns = 8192;
+  constexpr double kStoredAsK = 180;  // what storing a shared tile takes, in terms of k
+  struct TurnsCandidate {
+    int m, n, stages;
+    double efficiency;
+    double least_k;  // below which a tile takes no less time
+  };
+  constexpr TurnsCandidate kTurns[] = {{64, 256, 4, 0.97, 815}, {128, 128, 6, 0.955, 930}};
+  if (f8_pairs || !sizes.all_known || best.splits > 1 || sizes.k > kLongestInTurns) return best;
+  const auto k_of_tile = static_cast<double>(sizes.k);
+  best_time *= (k_of_tile + kStoredAsK) / k_of_tile;
+  for (const TurnsCandidate& candidate : kTurns) {
+    const int64_t tiles = sizes.batch * matmul_ceil_div(sizes.m, candidate.m) * matmul_ceil_div(sizes.n, candidate.n);
+    // A block that computes a single tile has nothing to do beside it.
+    if (tiles < 2 * units) continue;
+    const double time = static_cast<double>(matmul_ceil_div(tiles, static_cast<int64_t>(units))) * candidate.m *
+                        candidate.n * std::max(k_of_tile, candidate.least_k) / (2.8e6 * candidate.efficiency);
+    if (time >= best_time) continue;
+    best_time = time;
+    best.tile = {candidate.m, candidate.n, candidate.stages, 1, units, true};
   }
   // Clusters of two blocks that share what they load of B were slower at every shape measured (docs/performance.md).
   return best;
