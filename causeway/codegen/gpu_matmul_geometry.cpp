@@ -129,6 +129,30 @@ HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, bool 
                      best = {{candidate.m, candidate.n, candidate.stages, 1, units}, splits};
                    });
   }
+  // Where warpgroups share a tile nothing is multiplied while it is stored; where they take turns, only a tile that is
+  // multiplied faster than the other's is stored waits for it. Fitted to what an H200 did with twelve products of bf16
+  // (docs/performance.md). Long sums hide their stores anyway, and two sums of 8-bit products leave no registers.
+  constexpr int64_t kLongestInTurns = 8192;
+  constexpr double kStoredAsK = 180;  // what storing a shared tile takes, in terms of k
+  struct TurnsCandidate {
+    int m, n, stages;
+    double efficiency;
+    double least_k;  // below which a tile takes no less time
+  };
+  constexpr TurnsCandidate kTurns[] = {{64, 256, 4, 0.97, 815}, {128, 128, 6, 0.955, 930}};
+  if (f8_pairs || !sizes.all_known || best.splits > 1 || sizes.k > kLongestInTurns) return best;
+  const auto k_of_tile = static_cast<double>(sizes.k);
+  best_time *= (k_of_tile + kStoredAsK) / k_of_tile;
+  for (const TurnsCandidate& candidate : kTurns) {
+    const int64_t tiles = sizes.batch * matmul_ceil_div(sizes.m, candidate.m) * matmul_ceil_div(sizes.n, candidate.n);
+    // A block that computes a single tile has nothing to do beside it.
+    if (tiles < 2 * units) continue;
+    const double time = static_cast<double>(matmul_ceil_div(tiles, static_cast<int64_t>(units))) * candidate.m *
+                        candidate.n * std::max(k_of_tile, candidate.least_k) / (2.8e6 * candidate.efficiency);
+    if (time >= best_time) continue;
+    best_time = time;
+    best.tile = {candidate.m, candidate.n, candidate.stages, 1, units, true};
+  }
   // Clusters of two blocks that share what they load of B were slower at every shape measured (docs/performance.md).
   return best;
 }
@@ -139,8 +163,8 @@ std::string matmul_tile_text(const GpuMatmulTile& tile) {
 }
 
 std::string matmul_tile_text(const HopperMatmulTile& tile) {
-  return fmt::format("static constexpr HopperMatmulTile kTile = {{{}, {}, {}, {}, {}}};", tile.m, tile.n, tile.stages,
-                     tile.cluster, tile.blocks);
+  return fmt::format("static constexpr HopperMatmulTile kTile = {{{}, {}, {}, {}, {}, {}}};", tile.m, tile.n,
+                     tile.stages, tile.cluster, tile.blocks, tile.in_turns);
 }
 
 }  // namespace causeway

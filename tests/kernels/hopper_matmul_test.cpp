@@ -33,9 +33,10 @@ struct Case {
   int lanes = 8;
 
   std::string describe() const {
-    return fmt::format("batch {} {}x{}x{} along k: {} {}, tile {}x{} stages {} cluster {} blocks {}, splits {}, f16 {}",
-                       batch, m, n, k, a_along_k, b_along_k, tile.m, tile.n, tile.stages, tile.cluster, tile.blocks,
-                       splits, half);
+    return fmt::format(
+        "batch {} {}x{}x{} along k: {} {}, tile {}x{} stages {} cluster {} blocks {} in turns {}, splits {}, f16 {}",
+        batch, m, n, k, a_along_k, b_along_k, tile.m, tile.n, tile.stages, tile.cluster, tile.blocks, tile.in_turns,
+        splits, half);
   }
 };
 
@@ -211,6 +212,22 @@ TEST(HopperMatmul, BlocksComputeManyTiles) {
   expect_product({.m = 320, .n = 264, .k = 328, .tile = {128, 64, 3, 1, 2}, .half = true});
 }
 
+// Each warpgroup passes over the stages of the other's tiles: odd numbers of them, more than the ring has, and parts of k
+// of different lengths.
+TEST(HopperMatmul, WarpgroupsComputeTilesInTurns) {
+  for (const bool a_along_k : {true, false})
+    for (const bool b_along_k : {true, false})
+      expect_product({.m = 152,
+                      .n = 136,
+                      .k = 88,
+                      .a_along_k = a_along_k,
+                      .b_along_k = b_along_k,
+                      .tile = {128, 128, 3, 1, 1, true}});
+  expect_product({.m = 320, .n = 264, .k = 328, .tile = {64, 64, 3, 1, 2, true}, .half = true});
+  expect_product({.m = 200, .n = 256, .k = 456, .tile = {128, 192, 2, 1, 2, true}, .splits = 2});
+  expect_product({.m = 384, .n = 256, .k = 200, .tile = {128, 128, 3, 2, 4, true}});
+}
+
 TEST(HopperMatmul, ClustersShareB) {
   for (const bool b_along_k : {true, false})
     expect_product({.m = 384, .n = 256, .k = 200, .b_along_k = b_along_k, .tile = {128, 128, 3, 2, 4}});
@@ -236,7 +253,9 @@ TEST(HopperMatmul, SplitsOfKAreAddedInOrder) {
 TEST(HopperMatmul, AssemblesWithoutSpillsOrNotes) {
   if (find_ptxas().empty()) GTEST_SKIP() << "What ptxas makes of the kernels is not tested. " << how_to_get_ptxas();
   for (const bool a_along_k : {true, false}) {
-    for (const HopperMatmulTile tile : {HopperMatmulTile{128, 256, 4, 2, 132}, HopperMatmulTile{64, 256, 4, 1, 132}}) {
+    for (const HopperMatmulTile tile : {HopperMatmulTile{128, 256, 4, 2, 132}, HopperMatmulTile{64, 256, 4, 1, 132},
+                                        HopperMatmulTile{128, 128, 6, 1, 132, true},
+                                        HopperMatmulTile{64, 256, 4, 1, 132, true}}) {
       const Case c{.a_along_k = a_along_k, .b_along_k = !a_along_k, .tile = tile};
       SCOPED_TRACE(c.describe());
       const Target target = gpu_target("sm_90a");
@@ -259,6 +278,7 @@ TEST(HopperMatmulPlan, TilesFitTheirProduct) {
   const GpuArchitecture& hopper = gpu_architecture("sm_90a");
   const auto choose = [&](int64_t m, int64_t n, int64_t k) { return choose_hopper_matmul(hopper, false, 1, m, n, k); };
   EXPECT_EQ(choose(8192, 8192, 8192).tile, (HopperMatmulTile{128, 256, 4, 1, 132}));
+  EXPECT_EQ(choose(65536, 2304, 768).tile, (HopperMatmulTile{64, 256, 4, 1, 132, true}));
   EXPECT_EQ(choose(8192, 8192, 8192).splits, 1);
   EXPECT_GT(choose(768, 768, 65536).splits, 1);
   EXPECT_EQ(choose(768, 768, kUnknownSize).splits, 1);

@@ -324,4 +324,10 @@ struct StageRing {
       parity ^= 1;
     }
   }
+  // Past `count` stages that others read.
+  CAUSEWAY_INLINE void skip(int count) {
+    const int next = stage + count;
+    parity ^= next / kStages & 1;
+    stage = next % kStages;
+  }
 };

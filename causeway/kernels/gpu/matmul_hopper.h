@@ -1,7 +1,8 @@
 // Matrix products on Hopper (sm_90a), for the Problem that matmul.h describes, with the differences that it lists: one
 // warpgroup loads slices of A and B by the tensor copy engine into a ring in shared memory, the others multiply them by
-// wgmma. Blocks are persistent: while a tile's results are stored, the slices of the next one are on their way.
-// After the ladder that CUTLASS ("warp-specialized persistent cooperative") and DeepGEMM describe.
+// wgmma. Blocks are persistent: while a tile's results are stored, the slices of the next one are on their way, and
+// multiplied where warpgroups compute tiles in turns.
+// After the ladder that CUTLASS ("warp-specialized persistent cooperative" and "ping-pong") and DeepGEMM describe.
 #pragma once
 
 #include "causeway/kernels/gpu/hopper.h"
@@ -150,7 +151,8 @@ CAUSEWAY_INLINE void hopper_matmul_store(const Problem& problem, const HopperMat
   }
 }
 
-// Multiplies what hopper_matmul_load loads; one warpgroup, which has rows 64 group .. 64 group + 63 of each tile.
+// Multiplies what hopper_matmul_load loads; one warpgroup, which has rows 64 group .. 64 group + 63 of each tile or, in
+// turns, all rows of every second tile.
 template <class Problem>
 CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int task, int rank, int group, char* stages,
                                             float* piece, TransferBarrier* full, TransferBarrier* empty) {
@@ -159,7 +161,10 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int task, in
   constexpr int kDepth = kHopperMatmulDepth, kABytes = kTile.m * kDepth * 2, kBoxBytes = 64 * kDepth * 2;
   constexpr bool kATransposed = !Problem::A::kContiguousInK, kBTransposed = !Problem::B::kContiguousInK;
   const HopperMatmulSchedule<Problem> schedule(problem);
+  constexpr int kRowBlocks = kTile.in_turns ? kTile.m / 64 : 1;  // of this warpgroup, 64 rows each
+  const int first_block = kTile.in_turns ? 0 : group;
   StageRing<kTile.stages> ring;
+  int turn = 0;
   const int lane = lane_index();
   // Every wave hands a stage back to the blocks that load it.
   const auto release = [&](int stage) {
@@ -172,15 +177,24 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int task, in
 #pragma clang loop unroll(disable)
   for (int index = task / kTile.cluster; index < schedule.work; index += kTile.blocks / kTile.cluster) {
     const HopperMatmulPosition tile(schedule, index, rank);
+    if constexpr (kTile.in_turns) {
+      if (turn++ % 2 != group) {
+        ring.skip(tile.slices);
+        continue;
+      }
+      // A stage's parity tells whether it is full only to those whom all stages before it were full for.
+      if (turn > 1) named_barrier(1 + group, 256);
+    }
     constexpr int kSlicesPerSum = kHopperMatmulSlicesPerSum<Operand>;
-    float sums[kTile.n / 2];
+    static_assert(kSlicesPerSum == 0 || !kTile.in_turns);
+    float sums[kRowBlocks][kTile.n / 2];
     float totals[kSlicesPerSum > 0 ? kTile.n / 2 : 1] = {};
     int before = -1;  // the stage that products under way may still read
 #pragma clang loop unroll(disable)
     for (int slice = 0; slice < tile.slices; ++slice) {
       barrier_wait(full + ring.stage, ring.parity);
       char* stage = stages + ring.stage * hopper_matmul_stage_bytes(kTile);
-      const uint64_t a = matrix_descriptor(stage + group * kBoxBytes, kBoxBytes, 1024, 128);
+      const uint64_t a = matrix_descriptor(stage + first_block * kBoxBytes, kBoxBytes, 1024, 128);
       const uint64_t b = matrix_descriptor(stage + kABytes, kBoxBytes, 1024, 128);
       const bool begins = kSlicesPerSum > 0 ? slice % kSlicesPerSum == 0 : slice == 0;
       warpgroup_fence();
@@ -189,8 +203,10 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int task, in
         // The next 16 of k: 32 bytes along lines, or 16 rows of 128 bytes. Descriptors count 16 bytes.
         const uint64_t a_step = static_cast<uint64_t>(step * (kATransposed ? 16 * 128 : 32) / 16);
         const uint64_t b_step = static_cast<uint64_t>(step * (kBTransposed ? 16 * 128 : 32) / 16);
-        warpgroup_multiply_add<Operand, kTile.n, kATransposed, kBTransposed>(sums, a + a_step, b + b_step,
-                                                                             !begins || step > 0);
+#pragma clang loop unroll(full)
+        for (int block = 0; block < kRowBlocks; ++block)
+          warpgroup_multiply_add<Operand, kTile.n, kATransposed, kBTransposed>(
+              sums[block], a + a_step + static_cast<uint64_t>(block * kBoxBytes / 16), b + b_step, !begins || step > 0);
       }
       warpgroup_commit();
       if constexpr (kSlicesPerSum > 0) {
@@ -201,7 +217,7 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int task, in
           before = -1;
           ring.advance();
 #pragma clang loop unroll(full)
-          for (int i = 0; i < kTile.n / 2; ++i) totals[i] += sums[i];
+          for (int i = 0; i < kTile.n / 2; ++i) totals[i] += sums[0][i];
           continue;
         }
       }
@@ -211,12 +227,17 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int task, in
       before = ring.stage;
       ring.advance();
     }
+    if constexpr (kTile.in_turns) {
+      if (index + kTile.blocks / kTile.cluster < schedule.work) named_barrier_arrive(2 - group, 256);
+    }
     warpgroup_wait<0>();
     if (before >= 0) release(before);
     if constexpr (kSlicesPerSum > 0) {
       hopper_matmul_store(problem, tile, tile.m + group * 64, totals, piece);
     } else {
-      hopper_matmul_store(problem, tile, tile.m + group * 64, sums, piece);
+#pragma clang loop unroll(full)
+      for (int block = 0; block < kRowBlocks; ++block)
+        hopper_matmul_store(problem, tile, tile.m + (first_block + block) * 64, sums[block], piece);
     }
   }
 }
@@ -236,7 +257,7 @@ CAUSEWAY_INLINE void hopper_matmul_run(const Problem& problem, const TensorMapBy
   if (thread_index() == 0) {
     for (int stage = 0; stage < kTile.stages; ++stage) {
       barrier_init(full + stage, 1);
-      barrier_init(empty + stage, kGroups * 4 * kTile.cluster);
+      barrier_init(empty + stage, (kTile.in_turns ? 1 : kGroups) * 4 * kTile.cluster);
     }
     barrier_init_fence();
   }

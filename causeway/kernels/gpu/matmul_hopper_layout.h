@@ -3,14 +3,16 @@
 
 #include "causeway/kernels/types.h"
 
-// One block of threads computes m x n elements of the result at a time, 64 x n in each warpgroup that multiplies; one
-// more warpgroup loads. Operands are of two bytes.
+// One block of threads computes m x n elements of the result at a time; one warpgroup loads. Either the others share a
+// tile, 64 x n for each, or, in turns, two of them compute tiles of their own: one stores its results while the other
+// multiplies. Operands are of two bytes.
 struct HopperMatmulTile {
   int m = 128;       // 64 or 128
   int n = 256;       // a multiple of 64 up to 256
   int stages = 4;    // slices of k in shared memory at once
   int cluster = 1;   // 2: neighbouring blocks, one above the other, each load half of the columns of B for both
   int blocks = 132;  // of a launch at most; each computes tiles until none is left. A multiple of cluster
+  bool in_turns = false;
 
   constexpr bool operator==(const HopperMatmulTile&) const = default;
 };
@@ -18,7 +20,8 @@ struct HopperMatmulTile {
 constexpr int kHopperMatmulDepth = 64;           // of a slice: 128 bytes, the widest swizzle
 constexpr int kHopperMatmulMostShared = 232448;  // bytes that a block can have
 
-constexpr int hopper_matmul_warpgroups(const HopperMatmulTile& tile) { return tile.m / 64; }
+// Those that multiply.
+constexpr int hopper_matmul_warpgroups(const HopperMatmulTile& tile) { return tile.in_turns ? 2 : tile.m / 64; }
 constexpr int hopper_matmul_threads(const HopperMatmulTile& tile) { return (hopper_matmul_warpgroups(tile) + 1) * 128; }
 
 // Lines of A (m of the tile) or of B (n of the tile) that one transfer loads, where lines run along k: of B, what one
