@@ -1,12 +1,11 @@
 // A kernel of one's own as an op with a gradient, compared with the same thing composed from library ops.
 // docs/user_kernels.md explains every part. Usage: user_kernel [DEVICE], e.g. cpu, cuda or emulator:gfx942.
-#include "causeway/tensor/user_kernel_op.h"
-
 #include <cmath>
 #include <cstdio>
 
 #include "causeway/tensor/ops.h"
 #include "causeway/tensor/runtime.h"
+#include "causeway/tensor/user_kernel_op.h"
 
 using namespace causeway;
 

@@ -8,6 +8,7 @@
 #include "causeway/base/console.h"
 #include "causeway/base/user_cache.h"
 #include "causeway/cli/commands.h"
+#include "causeway/cli/json_output.h"
 #include "causeway/codegen/kernel_cache.h"
 #include "causeway/device/cuda/cuda_driver.h"
 #include "causeway/train/progress_line.h"
@@ -53,7 +54,7 @@ void show(bool as_json) {
       const std::optional<PrivateDirectory> driver = open_driver_cache();
       json["driver_bytes"] = driver ? driver->bytes_below() : 0;
     }
-    output("{}\n", json.dump());
+    output_json(json);
     return;
   }
   const KernelCacheFiles files = open_kernel_files();

@@ -6,6 +6,7 @@
 #include "causeway/base/console.h"
 #include "causeway/base/error.h"
 #include "causeway/cli/commands.h"
+#include "causeway/cli/json_output.h"
 #include "causeway/train/checkpoint.h"
 #include "causeway/train/progress_line.h"
 
@@ -42,7 +43,7 @@ void inspect(const std::string& path, bool as_json, bool tensors) {
       const CheckpointTensor& tensor = checkpoint.tensor(name);
       json["tensors"][name] = {{"dtype", dtype_name(tensor.dtype)}, {"shape", tensor.shape}};
     }
-    output("{}\n", json.dump());
+    output_json(json);
     return;
   }
   output("{}\nstep        {}\nsize        {} in {} files, {} tensors\nmodel       {}\noptimizer   {}\ndata        {}\n",
@@ -68,7 +69,7 @@ void verify(const std::string& path, bool as_json) {
     output("{}: {}\n", directory.string(), problems.empty() ? "intact" : "damaged");
     for (const CheckpointProblem& problem : problems) output("  {}\n", problem.describe());
   }
-  if (as_json) output("{}\n", json.dump());
+  if (as_json) output_json(json);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "causeway/base/console.h"
 #include "causeway/base/error.h"
 #include "causeway/cli/commands.h"
+#include "causeway/cli/json_output.h"
 #include "causeway/data/inspect.h"
 #include "causeway/data/prepare.h"
 
@@ -109,18 +110,18 @@ void prepare(PrepareCommand& command) {
                                    {"seconds", summary.seconds}};
     for (const auto& [name, split] : summary.manifest.splits)
       json["splits"][name] = {{"tokens", split.tokens}, {"documents", split.documents}};
-    output("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    output_json(json);
     return;
   }
   for (const auto& [name, split] : summary.manifest.splits)
     output("{:<12}{} tokens in {} documents\n", name, split.tokens, split.documents);
   if (summary.empty_documents > 0) {
     output("left out    {} documents without text{}\n", summary.empty_documents,
-               summary.null_documents > 0 ? fmt::format(", {} of them null", summary.null_documents) : "");
+           summary.null_documents > 0 ? fmt::format(", {} of them null", summary.null_documents) : "");
   }
   if (!summary.files_left_out.empty()) {
     output("not read    {}: name files of other kinds than .txt, .jsonl and .ndjson to have them read\n",
-               files_by_kind(summary.files_left_out));
+           files_by_kind(summary.files_left_out));
   }
   output("wrote {}\n", command.output);
 }
@@ -142,7 +143,7 @@ void inspect(const std::string& path, int token_bytes, bool as_json) {
                                    {"hash_checked", shard.hash_checked},
                                    {"largest_token", shard.largest_token}});
     }
-    output("{}\n", json.dump());
+    output_json(json);
     return;
   }
   if (inspection.tokenizer) output("tokenizer   {}\n", inspection.tokenizer->name);

@@ -9,6 +9,7 @@
 #include "causeway/base/user_cache.h"
 #include "causeway/bench/results/results_store.h"
 #include "causeway/cli/commands.h"
+#include "causeway/cli/json_output.h"
 #include "causeway/codegen/compiler.h"
 #include "causeway/codegen/kernel_cache.h"
 #include "causeway/device/cpu/host_target.h"
@@ -131,7 +132,7 @@ void run(bool as_json) {
                             {"limit_bytes", cache.limit}};
     json["results_store"] = {{"problem", store_problem}};
     json["compiler"] = compiler_fingerprint();
-    output("{}\n", json.dump());
+    output_json(json);
   } else {
     output("causeway {}\n", CAUSEWAY_VERSION);
     for (const DeviceDescription& device : devices) {

@@ -9,6 +9,7 @@
 #include "causeway/base/console.h"
 #include "causeway/cli/commands.h"
 #include "causeway/cli/explain_resources.h"
+#include "causeway/cli/json_output.h"
 #include "causeway/cli/recipe_argument.h"
 #include "causeway/codegen/compiler.h"
 #include "causeway/device/offline/offline_device.h"
@@ -144,7 +145,7 @@ void run(const Options& options) {
     for (const ProgramMemory::Item& item : memory.largest)
       json["largest_buffers"].push_back({{"name", item.name}, {"bytes", item.bytes}});
     if (options.resources) add_resources(program, Runtime::current().library(), json);
-    output("{}\n", json.dump());
+    output_json(json);
     return;
   }
   if (options.graph) output("graph as traced\n{}\n", print_graph(step.main_step().traced_graph(step.main_arguments())));

@@ -9,6 +9,7 @@
 #include "causeway/base/console.h"
 #include "causeway/base/error.h"
 #include "causeway/cli/commands.h"
+#include "causeway/cli/json_output.h"
 #include "causeway/tensor/runtime.h"
 #include "causeway/train/run_checkpoint.h"
 #include "causeway/train/text_generation.h"
@@ -100,7 +101,7 @@ void run(const Options& options) {
     const bool ended = !tokens.empty() && tokens.back() == sampling.stop_token;
     const std::string said = tokenizer->decode(std::span(tokens).first(tokens.size() - (ended ? 1 : 0)));
     nlohmann::ordered_json json = {{"prompt", options.prompt}, {"text", said}, {"tokens", tokens}};
-    output("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    output_json(json);
   } else {
     text.finish();
   }

@@ -9,6 +9,7 @@
 #include "causeway/base/console.h"
 #include "causeway/base/error.h"
 #include "causeway/cli/commands.h"
+#include "causeway/cli/json_output.h"
 
 namespace causeway {
 
@@ -58,7 +59,7 @@ int report(const Error& error, std::string_view kind, int status, bool as_json) 
                                          {"where", error.where()},
                                          {"hint", error.hint()},
                                          {"status", status}}}};
-  output("{}\n", json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  output_json(json);
   return status;
 }
 

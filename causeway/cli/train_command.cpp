@@ -7,6 +7,7 @@
 #include "causeway/base/console.h"
 #include "causeway/base/error.h"
 #include "causeway/cli/commands.h"
+#include "causeway/cli/json_output.h"
 #include "causeway/cli/recipe_argument.h"
 #include "causeway/train/trainer.h"
 
@@ -45,7 +46,7 @@ void run(const Options& options) {
                                    {"interrupted", result.interrupted},
                                    {"skipped_steps", result.skipped_steps}};
     if (result.validation_loss) json["validation_loss"] = *result.validation_loss;
-    output("{}\n", json.dump());
+    output_json(json);
     return;
   }
   if (options.quiet) return;

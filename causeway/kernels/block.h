@@ -1,9 +1,10 @@
 // What a user's kernel (graph/user_kernel.h) is written in: one text for every device.
 //
-// A kernel runs as independent blocks, numbered by `task`. The `threads` threads of a block share the block's work, as in
+// A kernel runs as independent blocks, numbered by `task`. The `threads` threads of a block share the block's work, as
+// in
 //   for (int64_t i = block.thread; i < n; i += block.threads) ...
-// On a GPU a block has as many threads as were asked for; on a CPU it has one. All threads of a block take part in every
-// barrier(), sum() and max(); sums add in an order that depends on the number of threads and on nothing else.
+// On a GPU a block has as many threads as were asked for; on a CPU it has one. All threads of a block take part in
+// every barrier(), sum() and max(); sums add in an order that depends on the number of threads and on nothing else.
 #pragma once
 
 #if defined(CAUSEWAY_NVIDIA) || defined(CAUSEWAY_AMD)
@@ -32,7 +33,9 @@ struct Block {
     return combine(value, [](float a, float b) { return a + b; });
   }
   CAUSEWAY_INLINE float max(float value) const {
-    return combine(value, [](float a, float b) { return from_order_key(order_key(a) > order_key(b) ? order_key(a) : order_key(b)); });
+    return combine(value, [](float a, float b) {
+      return from_order_key(order_key(a) > order_key(b) ? order_key(a) : order_key(b));
+    });
   }
 
  private:

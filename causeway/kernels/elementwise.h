@@ -41,8 +41,8 @@ CAUSEWAY_INLINE int64_t cast_to_i64(uint8_t x) { return x; }
 CAUSEWAY_INLINE uint8_t cast_to_u8(int64_t x) { return static_cast<uint8_t>(x < 0 ? 0 : x > 255 ? 255 : x); }
 CAUSEWAY_INLINE uint8_t cast_to_u8(int32_t x) { return static_cast<uint8_t>(x < 0 ? 0 : x > 255 ? 255 : x); }
 
-// Integer arithmetic is defined for every operand: C++ leaves signed overflow, division by zero and wide shifts open, and
-// processors differ. Results wrap as their type does.
+// Integer arithmetic is defined for every operand: C++ leaves signed overflow, division by zero and wide shifts open,
+// and processors differ. Results wrap as their type does.
 template <class T>
 CAUSEWAY_INLINE T add_integers(T a, T b) {
   return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
@@ -99,11 +99,17 @@ CAUSEWAY_INLINE float from_order_key(int32_t key) {
 template <class T>
 constexpr T lowest_value();
 template <>
-constexpr int32_t lowest_value<int32_t>() { return -2147483647 - 1; }
+constexpr int32_t lowest_value<int32_t>() {
+  return -2147483647 - 1;
+}
 template <>
-constexpr int64_t lowest_value<int64_t>() { return -9223372036854775807ll - 1; }
+constexpr int64_t lowest_value<int64_t>() {
+  return -9223372036854775807ll - 1;
+}
 template <>
-constexpr uint8_t lowest_value<uint8_t>() { return 0; }
+constexpr uint8_t lowest_value<uint8_t>() {
+  return 0;
+}
 
 // Word 0 of Philox-4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011), keyed by the seed; see random_bits in graph/graph.h.
 CAUSEWAY_INLINE int32_t random_bits(int64_t seed, int64_t step, int64_t stream, int64_t element) {

@@ -99,6 +99,8 @@ class MpiProcess {
   void leave() const {
     if (!begun_) return;
     if (failed_) {
+      // MPICH's launcher drops what it has not read when a process aborts: the reason, most of all.
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
       mpi_.abort(abi().world, 1);
     } else {
       mpi_.finalize();

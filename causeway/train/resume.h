@@ -4,23 +4,10 @@
 #include <optional>
 #include <string>
 
+#include "causeway/train/resume_choice.h"
 #include "causeway/train/run_checkpoint.h"
 
 namespace causeway {
-
-enum class ResumeMode {
-  kFresh,  // a run directory that holds a checkpoint is an error
-  kAuto,   // from the newest intact checkpoint, when there is one
-  kFrom,   // from one that is named
-};
-
-struct ResumeChoice {
-  ResumeMode mode = ResumeMode::kFresh;
-  std::string from;  // kFrom: a step of the run, or the path of a checkpoint or of a run (its newest)
-};
-
-// "" is fresh, "auto" is kAuto, a number or an existing path kFrom. Throws Error(kInvalidArgument) for anything else.
-ResumeChoice parse_resume(const std::string& text);
 
 struct Resumed {
   RunPosition position;

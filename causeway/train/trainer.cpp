@@ -16,6 +16,7 @@
 #include "causeway/train/announcement.h"
 #include "causeway/train/evaluation.h"
 #include "causeway/train/flops_utilization.h"
+#include "causeway/train/resume.h"
 #include "causeway/train/run_checkpoint.h"
 #include "causeway/train/run_lock.h"
 #include "causeway/train/run_log.h"
@@ -74,7 +75,8 @@ class Trainer {
     utilization_.emplace(make_flops_utilization(*step_));
     if (!options_.quiet) announce_run(*parts_, *utilization_, resumed_, saver_->describe_schedule());
     SignalWatch signals;
-    log_.emplace(recipe_, directory_, Runtime::current().device().name(), *utilization_, position_.step, options_.quiet);
+    log_.emplace(recipe_, directory_, Runtime::current().device().name(), *utilization_, position_.step,
+                 options_.quiet);
     log_->basis(position_.step, parameter_count(recipe_.model));
     TrainResult result;
     const int64_t first_step = position_.step;

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "causeway/train/recipe.h"
-#include "causeway/train/resume.h"
+#include "causeway/train/resume_choice.h"
 
 namespace causeway {
 

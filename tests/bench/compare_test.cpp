@@ -356,10 +356,10 @@ TEST(Compare, WhatAllWorkloadsDifferFromRunToRunIsNoRegressionWithClocksEither) 
   int wrongly = 0;
   for (unsigned repetition = 0; repetition < 20; ++repetition) {
     const double clock = 1 + 0.02 * (static_cast<int>(repetition % 5) - 2);
-    const std::vector<Change> changes = compare(power_limited_run(
-                                                    1000 + repetition, 1, [](int) { return 1.0; }, 0.004),
-                                                power_limited_run(
-                                                    1050 + repetition, clock, [](int) { return 1.0; }, 0.004));
+    const std::vector<Change> changes =
+        compare(power_limited_run(
+                    1000 + repetition, 1, [](int) { return 1.0; }, 0.004),
+                power_limited_run(1050 + repetition, clock, [](int) { return 1.0; }, 0.004));
     wrongly += kWorkloads - count(changes, Verdict::kSame);
   }
   EXPECT_LE(wrongly, 1);

@@ -116,23 +116,18 @@ TEST(MatmulProviders, UnknownNamesBringTheNearest) {
               AllOf(HasSubstr("Known: causeway, cublaslt, cublas, cublaslt-fast, hipblaslt, openblas, onednn."),
                     Not(HasSubstr("Did you mean"))));
   EXPECT_THAT(
-      message_of([&] {
-        open_matmul_providers(processor(), {}, {{"onedn", "/x.so"}}, skipped);
-      }),
+      message_of([&] { open_matmul_providers(processor(), {}, {{"onedn", "/x.so"}}, skipped); }),
       AllOf(StartsWith("--library: 'onedn' is no library that is opened"), HasSubstr("Did you mean 'onednn'?")));
   // Causeway's kernels are in no library's file.
-  EXPECT_THAT(message_of([&] {
-                open_matmul_providers(processor(), {}, {{"causeway", "/x.so"}}, skipped);
-              }),
+  EXPECT_THAT(message_of([&] { open_matmul_providers(processor(), {}, {{"causeway", "/x.so"}}, skipped); }),
               HasSubstr("'causeway' is no library that is opened"));
   EXPECT_THAT(skipped, ElementsAre());
 }
 
 TEST(MatmulProviders, AnAbsentFileIsAnErrorThatSaysWhatToInstall) {
   std::vector<std::string> skipped;
-  const std::string message = message_of([&] {
-    open_matmul_providers(processor(), {"openblas"}, {{"openblas", "/absent/libopenblas.so"}}, skipped);
-  });
+  const std::string message = message_of(
+      [&] { open_matmul_providers(processor(), {"openblas"}, {{"openblas", "/absent/libopenblas.so"}}, skipped); });
   EXPECT_THAT(message, AllOf(StartsWith("openblas: OpenBLAS cannot be opened: /absent/libopenblas.so: "),
                              HasSubstr("Install libopenblas0 (Debian, Ubuntu)"), HasSubstr("--library openblas=FILE")));
   EXPECT_THAT(message_of([] { open_onednn(processor(), "/absent/libdnnl.so"); }),

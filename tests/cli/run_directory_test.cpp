@@ -146,8 +146,9 @@ TEST_F(RunDirectoryTest, TheFirstLinesAndTheRecordsSayWhatIsGoingOn) {
   std::ifstream file(path("runs/tiny/metrics.jsonl"));
   std::vector<nlohmann::json> records;
   for (std::string line; std::getline(file, line);) records.push_back(nlohmann::json::parse(line));
-  ASSERT_EQ(records.size(), 8u);  // the first step, every fifth, and the evaluation
-  const nlohmann::json& tenth = records[2];
+  ASSERT_EQ(records.size(), 9u);  // how MFU is counted, the first step, every fifth, and the evaluation
+  EXPECT_TRUE(records[0].contains("mfu_basis"));
+  const nlohmann::json& tenth = records[3];
   EXPECT_EQ(tenth["step"], 10);
   EXPECT_EQ(tenth["device"], "cpu");
   EXPECT_EQ(tenth["tokens"], 10 * 4 * 32);

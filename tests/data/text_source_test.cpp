@@ -1,4 +1,3 @@
-#include "causeway/base/utf8.h"
 #include "causeway/data/text_source.h"
 
 #include <fcntl.h>
@@ -8,6 +7,7 @@
 #include <random>
 #include <thread>
 
+#include "causeway/base/utf8.h"
 #include "causeway/data/gpt2_tokenizer.h"
 #include "causeway/data/prepare.h"
 #include "causeway/data/token_dataset.h"

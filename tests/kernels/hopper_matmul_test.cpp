@@ -212,8 +212,8 @@ TEST(HopperMatmul, BlocksComputeManyTiles) {
   expect_product({.m = 320, .n = 264, .k = 328, .tile = {128, 64, 3, 1, 2}, .half = true});
 }
 
-// Each warpgroup passes over the stages of the other's tiles: odd numbers of them, more than the ring has, and parts of k
-// of different lengths.
+// Each warpgroup passes over the stages of the other's tiles: odd numbers of them, more than the ring has, and parts of
+// k of different lengths.
 TEST(HopperMatmul, WarpgroupsComputeTilesInTurns) {
   for (const bool a_along_k : {true, false})
     for (const bool b_along_k : {true, false})
@@ -253,9 +253,9 @@ TEST(HopperMatmul, SplitsOfKAreAddedInOrder) {
 TEST(HopperMatmul, AssemblesWithoutSpillsOrNotes) {
   if (find_ptxas().empty()) GTEST_SKIP() << "What ptxas makes of the kernels is not tested. " << how_to_get_ptxas();
   for (const bool a_along_k : {true, false}) {
-    for (const HopperMatmulTile tile : {HopperMatmulTile{128, 256, 4, 2, 132}, HopperMatmulTile{64, 256, 4, 1, 132},
-                                        HopperMatmulTile{128, 128, 6, 1, 132, true},
-                                        HopperMatmulTile{64, 256, 4, 1, 132, true}}) {
+    for (const HopperMatmulTile tile :
+         {HopperMatmulTile{128, 256, 4, 2, 132}, HopperMatmulTile{64, 256, 4, 1, 132},
+          HopperMatmulTile{128, 128, 6, 1, 132, true}, HopperMatmulTile{64, 256, 4, 1, 132, true}}) {
       const Case c{.a_along_k = a_along_k, .b_along_k = !a_along_k, .tile = tile};
       SCOPED_TRACE(c.describe());
       const Target target = gpu_target("sm_90a");

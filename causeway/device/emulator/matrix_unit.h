@@ -1,8 +1,9 @@
 // The arithmetic of the matrix instructions that the emulator imitates, with the vendors' operand layouts: NVIDIA's
-// ldmatrix, mma.sync.m16n8k16 and mma.sync.m16n8k8 of tf32 (PTX ISA, "Warp-level matrix instructions"), AMD's v_mfma_f32_16x16x16,
-// v_mfma_f32_16x16x32 of 8-bit types, v_mfma_f32_16x16x8_xf32 and v_mfma_f32_16x16x4f32 (CDNA 2 and 3 ISA documents), and the operands of
-// NVIDIA's wgmma (PTX ISA, "Asynchronous warpgroup-level matrix instructions"). Products are exact and are added in
-// float, one after the other in the order of k; the hardware's internal order and width are not documented.
+// ldmatrix, mma.sync.m16n8k16 and mma.sync.m16n8k8 of tf32 (PTX ISA, "Warp-level matrix instructions"), AMD's
+// v_mfma_f32_16x16x16, v_mfma_f32_16x16x32 of 8-bit types, v_mfma_f32_16x16x8_xf32 and v_mfma_f32_16x16x4f32 (CDNA 2
+// and 3 ISA documents), and the operands of NVIDIA's wgmma (PTX ISA, "Asynchronous warpgroup-level matrix
+// instructions"). Products are exact and are added in float, one after the other in the order of k; the hardware's
+// internal order and width are not documented.
 #pragma once
 
 #include <cstddef>

@@ -1,12 +1,12 @@
-// Attention on GPUs, forward: one block of threads for kQueryTile queries of one head, which goes over the keys in tiles
-// and keeps a running maximum and sum for each query (FlashAttention-2, Dao, arXiv 2307.08691).
+// Attention on GPUs, forward: one block of threads for kQueryTile queries of one head, which goes over the keys in
+// tiles and keeps a running maximum and sum for each query (FlashAttention-2, Dao, arXiv 2307.08691).
 //
 // The problem P provides, beside what kernels/x86/attention.h asks of it (sizes, load_q, load_k, load_v, score, mask,
 // block_kind, store_out, store_lse),
-//   static constexpr int kQueryTile, kKeyTile, kWaves, kStages, kDimPadded;   // kDimPadded: kHeadDim up to a multiple of 16
-//   static constexpr bool kDirectQ, kDirectK, kDirectV;    // rows lie in memory as Operand, contiguous, 16-byte aligned:
-//   const Operand* q_row(b, h, t), k_row(b, h, s), v_row(b, h, s)
-//   static constexpr bool kMapIsUsable;    // tiles do not straddle blocks of the map
+//   static constexpr int kQueryTile, kKeyTile, kWaves, kStages, kDimPadded;   // kDimPadded: kHeadDim up to a multiple
+//   of 16 static constexpr bool kDirectQ, kDirectK, kDirectV;    // rows lie in memory as Operand, contiguous, 16-byte
+//   aligned: const Operand* q_row(b, h, t), k_row(b, h, s), v_row(b, h, s) static constexpr bool kMapIsUsable;    //
+//   tiles do not straddle blocks of the map
 // h of k and v counts key heads.
 #pragma once
 
@@ -15,10 +15,10 @@
 namespace attention_tile {
 
 template <class P>
-constexpr int kForwardTileElements = P::kKeyTile* row_stride<typename P::Operand>(P::kDimPadded);
+constexpr int kForwardTileElements = P::kKeyTile * row_stride<typename P::Operand>(P::kDimPadded);
 
-// codegen/gpu_attention_geometry.h says how much shared memory this takes: the tiles of all stages, or a block's rows of
-// queries and later of results in their place; queries that are not kept in registers lie behind the tiles.
+// codegen/gpu_attention_geometry.h says how much shared memory this takes: the tiles of all stages, or a block's rows
+// of queries and later of results in their place; queries that are not kept in registers lie behind the tiles.
 template <class P>
 class Forward {
   using T = typename P::Operand;
@@ -95,8 +95,8 @@ class Forward {
   CAUSEWAY_INLINE void load_queries() {
     T* rows = query_rows();
     if constexpr (P::kDirectQ) {
-      stage_rows<T, P::kQueryTile, P::kDimPadded, P::kHeadDim, kThreads>(
-          rows, first_query_, p.query_length, [&](int64_t t) { return p.q_row(b_, h_, t); });
+      stage_rows<T, P::kQueryTile, P::kDimPadded, P::kHeadDim, kThreads>(rows, first_query_, p.query_length,
+                                                                         [&](int64_t t) { return p.q_row(b_, h_, t); });
     } else {
       compute_rows<T, P::kQueryTile, P::kDimPadded, P::kHeadDim, kThreads>(
           rows, first_query_, p.query_length, [&](int64_t t, int d) { return p.load_q(b_, h_, t, d); });
@@ -163,14 +163,12 @@ class Forward {
       }
     }
     // Inside and unmasked, which most tiles are, positions matter to the score alone.
-    const bool ends = key + P::kKeyTile > p.key_length ||
-                      (P::kHasScore && first_line_ + 16 * kBlocks > p.query_length);
+    const bool ends = key + P::kKeyTile > p.key_length || (P::kHasScore && first_line_ + 16 * kBlocks > p.query_length);
 #pragma clang loop unroll(full)
     for (int r = 0; r < kBlocks; ++r) {
       if (masked || ends) {
-        modify(scores[r], r, key, [&](float product, int32_t t, int32_t s) {
-          return modified_score(p, product, b_, h_, t, s, masked);
-        });
+        modify(scores[r], r, key,
+               [&](float product, int32_t t, int32_t s) { return modified_score(p, product, b_, h_, t, s, masked); });
         soften(scores[r], r, 1.0f);
       } else if constexpr (P::kHasScore) {
         modify(scores[r], r, key,

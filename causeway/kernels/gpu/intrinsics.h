@@ -1,7 +1,7 @@
-// The vocabulary of GPU kernel text. A kernel is one function per thread; threads form waves that run in lockstep, waves
-// form blocks that share memory and can wait for each other. The same text is compiled for NVIDIA (nvidia.h), for AMD
-// (amd.h) and for the emulator (emulator.h), each of which defines what is declared here. Wave width, matrix layouts and
-// limits are constants of the architecture: text must not assume them.
+// The vocabulary of GPU kernel text. A kernel is one function per thread; threads form waves that run in lockstep,
+// waves form blocks that share memory and can wait for each other. The same text is compiled for NVIDIA (nvidia.h), for
+// AMD (amd.h) and for the emulator (emulator.h), each of which defines what is declared here. Wave width, matrix
+// layouts and limits are constants of the architecture: text must not assume them.
 //
 // The compiler defines, for every GPU target, one of
 //   CAUSEWAY_NVIDIA   80 or 90     (sm_80, sm_90a)
@@ -20,15 +20,17 @@
 //   bool wave_any(bool), wave_all(bool)
 //   uint64_t wave_ballot(bool)                bit i: lane i; upper bits are 0 on 32-wide waves
 //   void copy_async_16(void* shared, const void* global, bool valid)
-//                                             16 bytes, both addresses 16-byte aligned; zeros when not valid. The copy may
-//                                             end as late as the wait that covers it.
+//                                             16 bytes, both addresses 16-byte aligned; zeros when not valid. The copy
+//                                             may end as late as the wait that covers it.
 //   void copy_async_commit()                  closes a group of this thread's copies
-//   void copy_async_wait<N>()                 all but the newest N groups of this thread have ended; others see the data
+//   void copy_async_wait<N>()                 all but the newest N groups of this thread have ended; others see the
+//   data
 //                                             after a barrier
 //   uint64_t multiprocessor_cycles()          counts the cycles of the multiprocessor's clock
 //   uint64_t device_nanoseconds()             time, whatever the clocks are; may go in steps of up to a microsecond
 //   float fast_exp2(float), fast_log2(float)  hardware's, about 2 ulp; 2^-inf = 0
-//   T* global_pointer<T>(void*)               the same address, known to the compiler as device memory and as a multiple
+//   T* global_pointer<T>(void*)               the same address, known to the compiler as device memory and as a
+//   multiple
 //                                             of 16
 //
 // Matrix products of one wave: C[16][16] += A[16][16] B[16][16]. T is bf16, f16, float or, where the architecture
@@ -77,19 +79,19 @@ struct KernelArguments<kBuffers, 0, 0> {
   static constexpr const int64_t* sizes = nullptr;
 };
 
-// CAUSEWAY_KERNEL(name, threads, blocks_per_unit, buffers, sizes, maps) { body } defines the kernel `name`, launched with
-// blocks of `threads` threads, of which a multiprocessor should hold `blocks_per_unit` at once (it bounds registers). The
-// body sees `void* const* buffers`, `const int64_t* sizes`, `const TensorMapBytes* maps` and `int task`, the block's
-// number.
-#define CAUSEWAY_KERNEL(name, threads, blocks_per_unit, buffer_count, size_count, map_count)                          \
-  static CAUSEWAY_INLINE void name##_body(void* const* buffers, const int64_t* sizes, const TensorMapBytes* maps,     \
-                                          int task);                                                                  \
-  extern "C" CAUSEWAY_KERNEL_ENTRY(threads, blocks_per_unit) void name(                                               \
-      CAUSEWAY_KERNEL_PARAMETER(KernelArguments<buffer_count, size_count, map_count>) arguments) {                    \
-    const auto& a = CAUSEWAY_KERNEL_ARGUMENTS(arguments);                                                             \
-    name##_body(a.buffers, a.sizes, a.maps, block_index());                                                           \
-  }                                                                                                                   \
-  static CAUSEWAY_INLINE void name##_body(void* const* buffers, const int64_t* sizes, const TensorMapBytes* maps,     \
+// CAUSEWAY_KERNEL(name, threads, blocks_per_unit, buffers, sizes, maps) { body } defines the kernel `name`, launched
+// with blocks of `threads` threads, of which a multiprocessor should hold `blocks_per_unit` at once (it bounds
+// registers). The body sees `void* const* buffers`, `const int64_t* sizes`, `const TensorMapBytes* maps` and `int
+// task`, the block's number.
+#define CAUSEWAY_KERNEL(name, threads, blocks_per_unit, buffer_count, size_count, map_count)                      \
+  static CAUSEWAY_INLINE void name##_body(void* const* buffers, const int64_t* sizes, const TensorMapBytes* maps, \
+                                          int task);                                                              \
+  extern "C" CAUSEWAY_KERNEL_ENTRY(threads, blocks_per_unit) void name(                                           \
+      CAUSEWAY_KERNEL_PARAMETER(KernelArguments<buffer_count, size_count, map_count>) arguments) {                \
+    const auto& a = CAUSEWAY_KERNEL_ARGUMENTS(arguments);                                                         \
+    name##_body(a.buffers, a.sizes, a.maps, block_index());                                                       \
+  }                                                                                                               \
+  static CAUSEWAY_INLINE void name##_body(void* const* buffers, const int64_t* sizes, const TensorMapBytes* maps, \
                                           int task)
 
 #if defined(CAUSEWAY_EMULATOR)

@@ -1,4 +1,5 @@
-// Neighbouring elements that one thread holds, written as one vector. Loads of neighbouring elements merge on their own.
+// Neighbouring elements that one thread holds, written as one vector. Loads of neighbouring elements merge on their
+// own.
 #pragma once
 
 #include "causeway/kernels/gpu/intrinsics.h"

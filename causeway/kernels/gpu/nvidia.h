@@ -74,8 +74,8 @@ CAUSEWAY_INLINE uint64_t device_nanoseconds() {
 CAUSEWAY_INLINE float fast_exp2(float x) { return __nvvm_ex2_approx_ftz_f(x); }
 CAUSEWAY_INLINE float fast_log2(float x) { return __nvvm_lg2_approx_ftz_f(x); }
 
-// ldmatrix.x4: lane 8 j + r brings row r of matrix j, 16 bytes; registers[j] receives 4 bytes of row lane / 4 of it, or,
-// transposed, elements of two bytes of column lane / 4.
+// ldmatrix.x4: lane 8 j + r brings row r of matrix j, 16 bytes; registers[j] receives 4 bytes of row lane / 4 of it,
+// or, transposed, elements of two bytes of column lane / 4.
 template <bool kTransposed>
 CAUSEWAY_INLINE void load_matrices(const void* row, uint32_t* registers) {
   if constexpr (kTransposed) {
@@ -103,10 +103,10 @@ CAUSEWAY_INLINE void multiply_add(Accumulator& c, const FragmentA<float>& a, con
   }
 }
 
-#define CAUSEWAY_MMA(type, c, first, a, b0, b1)                                                                       \
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type                                                 \
-               ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                                 \
-               : "+f"(c.v[first]), "+f"(c.v[first + 1]), "+f"(c.v[first + 2]), "+f"(c.v[first + 3])                   \
+#define CAUSEWAY_MMA(type, c, first, a, b0, b1)                                                     \
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type                               \
+               ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"               \
+               : "+f"(c.v[first]), "+f"(c.v[first + 1]), "+f"(c.v[first + 2]), "+f"(c.v[first + 3]) \
                : "r"(a.v[0]), "r"(a.v[1]), "r"(a.v[2]), "r"(a.v[3]), "r"(b0), "r"(b1))
 
 CAUSEWAY_INLINE void multiply_add(Accumulator& c, const FragmentA<bf16>& a, const FragmentB<bf16>& b) {

@@ -28,8 +28,8 @@ template <>
 struct FragmentB<tf32> {
   uint32_t v[8];  // columns 0 to 7 of four k, then 8 to 15
 };
-// float has no matrix instruction of full precision: each lane keeps the rows of A and the columns of B that its elements
-// of C need, and multiplies them on its own.
+// float has no matrix instruction of full precision: each lane keeps the rows of A and the columns of B that its
+// elements of C need, and multiplies them on its own.
 template <>
 struct FragmentA<float> {
   float v[2][16];  // rows group, group + 8

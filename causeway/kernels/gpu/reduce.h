@@ -83,8 +83,8 @@ CAUSEWAY_INLINE void reduce_rows(T (&values)[kLanes], Operation operation) {
 }
 
 // The sum of `value` over the threads of the team before this one, and in `all` that of the whole team. All threads of
-// the block take part. A team has at most 32 threads or is the block; then it uses kTeam / 32 * sizeof(T) bytes of shared
-// memory.
+// the block take part. A team has at most 32 threads or is the block; then it uses kTeam / 32 * sizeof(T) bytes of
+// shared memory.
 template <int kTeam, class T>
 CAUSEWAY_INLINE T team_sum_before(T value, T& all) {
   constexpr int kPart = kTeam < 32 ? kTeam : 32;

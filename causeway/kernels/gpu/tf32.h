@@ -1,6 +1,7 @@
 // Operands of matrix products that are float in memory and are rounded to tf32 (8 bits of exponent, 10 of mantissa) on
-// their way into matrix instructions: NVIDIA's "tf32" since sm_80, CDNA 3's "xf32". They are rounded here, to the nearest
-// with ties away from zero, because the hardware drops the other bits (PTX ISA, "Alternate floating-point data formats").
+// their way into matrix instructions: NVIDIA's "tf32" since sm_80, CDNA 3's "xf32". They are rounded here, to the
+// nearest with ties away from zero, because the hardware drops the other bits (PTX ISA, "Alternate floating-point data
+// formats").
 #pragma once
 
 #include "causeway/kernels/types.h"
