@@ -44,7 +44,7 @@ Bound normalized(int64_t terms) {
 }
 
 Bound product(DType operand, int64_t terms) {
-  if (is_float(operand) && size_bytes(operand) == 1) return of_rms(0x1p-12, 1);
+  if (is_float(operand) && size_bytes(operand) == 1) return of_rms(0x1p-11, 1);
   return sum(terms);
 }
 

@@ -50,9 +50,13 @@ double allowed_ulps(Op op) {
 
 bool same_number(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
-// `exact` is the reference before it is rounded. A narrow float is computed in f32 and rounded once more.
-bool is_right(Op op, DType dtype, const std::vector<double>& x, double exact, double actual) {
+// `exact` is the reference before it is rounded. A narrow float is computed in f32 and rounded once more. NVIDIA's own
+// instructions for powers and reciprocals are not quite exact and give 0 below 2^-126 (docs/numerics.md).
+bool is_right(Op op, DType dtype, const std::vector<double>& x, double exact, double actual, bool on_nvidia) {
   const double reference = round_to_dtype(dtype, exact);
+  const bool is_approximate = on_nvidia && (op == Op::kExp2 || op == Op::kRecip);
+  if (is_approximate && std::abs(exact) < 0x1p-126 && actual == 0) return true;
+  const double ulps = is_approximate ? 2 : allowed_ulps(op);
   if (!is_float(dtype)) return actual == reference;
   // The product may be rounded before the sum is: f32 overflows there, the reference does not.
   if (op == Op::kFma && same_number(actual, round_to_dtype(dtype, static_cast<float>(x[0] * x[1]) + x[2]))) return true;
@@ -62,7 +66,7 @@ bool is_right(Op op, DType dtype, const std::vector<double>& x, double exact, do
   if (!std::isfinite(actual) || !std::isfinite(reference)) {
     if (same_number(actual, reference)) return true;
     // Within the error, the largest number and infinity are neighbours.
-    return std::isinf(actual) != std::isinf(reference) && allowed_ulps(op) > 0 &&
+    return std::isinf(actual) != std::isinf(reference) && ulps > 0 &&
            std::abs(std::isinf(actual) ? reference : actual) >= 0.99 * float_edges(dtype).largest;
   }
   if (actual == 0 && reference == 0) {
@@ -71,7 +75,7 @@ bool is_right(Op op, DType dtype, const std::vector<double>& x, double exact, do
   }
   const double narrow = dtype == DType::kF32 ? 0 : unit_in_last_place(dtype, exact);
   return actual == reference ||
-         std::abs(actual - exact) <= (allowed_ulps(op) + 0.5) * unit_in_last_place(DType::kF32, exact) + 0.501 * narrow;
+         std::abs(actual - exact) <= (ulps + 0.5) * unit_in_last_place(DType::kF32, exact) + 0.501 * narrow;
 }
 
 class EdgesOnDevice : public testing::TestWithParam<std::string> {
@@ -108,12 +112,13 @@ class EdgesOnDevice : public testing::TestWithParam<std::string> {
       if (ops.empty()) continue;
       const std::vector<HostTensor> exact = interpret(graph, inputs);
       const std::vector<HostTensor> actual = runner().run(graph, inputs);
+      const bool on_nvidia = GetParam().starts_with("cuda");
       for (size_t o = 0; o < ops.size(); ++o) {
         int wrong = 0;
         for (size_t i = 0; i < exact[o].values.size(); ++i) {
           std::vector<double> x;
           for (const HostTensor& input : inputs) x.push_back(input.values[i]);
-          if (is_right(ops[o], exact[o].dtype, x, exact[o].values[i], actual[o].values[i])) continue;
+          if (is_right(ops[o], exact[o].dtype, x, exact[o].values[i], actual[o].values[i], on_nvidia)) continue;
           if (++wrong <= 5)
             ADD_FAILURE() << op_name(ops[o]) << " of " << dtype_name(dtype) << " ("
                           << fmt::format("{:a}", fmt::join(x, ", ")) << "): got "
