@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "causeway/base/error.h"
-#include "causeway/graph/user_kernel.h"
 
 namespace causeway {
 namespace {
@@ -13,19 +12,6 @@ constexpr OpInfo kOps[] = {
 #include "causeway/graph/ops.def"
 #undef CAUSEWAY_OP
 };
-
-bool same_graph(const std::shared_ptr<const Graph>& a, const std::shared_ptr<const Graph>& b) {
-  if (a == b) return true;
-  return a != nullptr && b != nullptr && structurally_equal(*a, *b);
-}
-
-bool same_spec(const std::shared_ptr<const AttentionSpec>& a, const std::shared_ptr<const AttentionSpec>& b) {
-  if (a == b) return true;
-  if (a == nullptr || b == nullptr) return false;
-  return a->scale == b->scale && a->block_q == b->block_q && a->block_k == b->block_k &&
-         a->has_block_map == b->has_block_map && same_graph(a->score, b->score) &&
-         same_graph(a->score_gradient, b->score_gradient) && same_graph(a->mask, b->mask);
-}
 
 }  // namespace
 
@@ -48,21 +34,6 @@ bool is_elementwise(Op op) {
 }
 
 std::string TensorType::text() const { return fmt::format("{}{}", dtype_name(dtype), shape_text(shape)); }
-
-bool same_computation(const UserKernelSpec& a, const UserKernelSpec& b) {
-  return a.name == b.name && a.source == b.source && a.outputs == b.outputs && a.sizes == b.sizes &&
-         a.tasks == b.tasks && a.threads == b.threads && a.shared_bytes == b.shared_bytes;
-}
-
-bool Attributes::operator==(const Attributes& other) const {
-  return axes == other.axes && shape == other.shape && start == other.start && limit == other.limit &&
-         strides == other.strides && (value == other.value || (value != value && other.value != other.value)) &&
-         dtype == other.dtype && transpose_a == other.transpose_a && transpose_b == other.transpose_b &&
-         tf32 == other.tf32 && count == other.count && stream == other.stream && name == other.name &&
-         same_spec(attention, other.attention) &&
-         (user_kernel == other.user_kernel || (user_kernel != nullptr && other.user_kernel != nullptr &&
-                                               same_computation(*user_kernel, *other.user_kernel)));
-}
 
 Value Graph::add(Op op, std::vector<Value> inputs, Attributes attributes) {
   std::vector<TensorType> types;

@@ -45,6 +45,7 @@
 #include <string_view>
 #include <vector>
 
+#include "causeway/base/fields.h"
 #include "causeway/graph/dim.h"
 #include "causeway/graph/dtype.h"
 
@@ -122,11 +123,24 @@ struct AttentionSpec {
   int64_t block_q = 64;
   int64_t block_k = 64;
   bool has_block_map = false;
+
+  // By the names in a graph's text.
+  static constexpr auto fields() {
+    return std::tuple{Field{"scale", &AttentionSpec::scale},
+                      Field{"block_q", &AttentionSpec::block_q},
+                      Field{"block_k", &AttentionSpec::block_k},
+                      Field{"block_map", &AttentionSpec::has_block_map},
+                      Field{"score", &AttentionSpec::score},
+                      Field{"score_gradient", &AttentionSpec::score_gradient},
+                      Field{"mask", &AttentionSpec::mask}};
+  }
 };
+static_assert(lists_every_field<AttentionSpec>);
 
 struct UserKernelSpec;
 
-// What a node needs beside its inputs; which fields an op reads is said at its meaning above.
+// What a node needs beside its inputs; which fields an op reads is said at its meaning above. fields() drives equality,
+// hash, printer and parser, each of which knows types of fields and no names.
 struct Attributes {
   std::vector<int64_t> axes;
   Shape shape;
@@ -143,8 +157,31 @@ struct Attributes {
   std::string name;    // input
   std::shared_ptr<const AttentionSpec> attention;
   std::shared_ptr<const UserKernelSpec> user_kernel;
-  bool operator==(const Attributes& other) const;  // attention specs compare by content
+
+  static constexpr auto fields() {
+    return std::tuple{Field{"axes", &Attributes::axes},
+                      Field{"shape", &Attributes::shape},
+                      Field{"start", &Attributes::start},
+                      Field{"limit", &Attributes::limit},
+                      Field{"strides", &Attributes::strides},
+                      Field{"value", &Attributes::value},
+                      Field{"dtype", &Attributes::dtype},
+                      Field{"transpose_a", &Attributes::transpose_a},
+                      Field{"transpose_b", &Attributes::transpose_b},
+                      Field{"tf32", &Attributes::tf32},
+                      Field{"count", &Attributes::count},
+                      Field{"stream", &Attributes::stream},
+                      Field{"name", &Attributes::name},
+                      Field{"attention", &Attributes::attention},
+                      Field{"user_kernel", &Attributes::user_kernel}};
+  }
+  // The same computation: numbers by their bits (0 and -0 differ, NaN equals NaN), specifications by content.
+  bool operator==(const Attributes& other) const;
 };
+static_assert(lists_every_field<Attributes>);
+
+// Equal for equal attributes; within a process.
+uint64_t hash_value(const Attributes& attributes);
 
 struct Node {
   Op op = Op::kConstant;

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "causeway/base/error.h"
 #include "causeway/graph/printer.h"
@@ -237,7 +238,8 @@ class Parser {
   // What stands in braces after the inputs, before it is known which attributes the types imply.
   struct Given {
     Attributes attributes;
-    bool shape = false, dtype = false, backward = false;
+    std::set<std::string, std::less<>> fields;  // of attributes, that were given
+    bool backward = false;
     std::shared_ptr<AttentionSpec> attention;
   };
 
@@ -250,79 +252,73 @@ class Parser {
     return graph;
   }
 
+  // The value of a field, by its type; `depth` is that of the functions around it.
+  void read(std::vector<int64_t>& value, int) { value = integers(); }
+  void read(Shape& value, int) { value = shape(); }
+  void read(double& value, int) { value = number("a number"); }
+  void read(DType& value, int) { value = dtype(); }
+  void read(int64_t& value, int) { value = integer("an integer"); }
+  void read(std::string& value, int) { value = quoted("a name"); }
+  void read(std::shared_ptr<const Graph>& value, int depth) { value = function(depth); }
+
+  // Reads the field `key` of `object`, if there is one that text can give.
+  template <class Struct>
+  bool read_field(Struct& object, std::string_view key, int depth) {
+    return !all_fields<Struct>([&](const auto& field) {
+      if (field.name != key) return true;
+      auto& value = object.*field.member;
+      if constexpr (std::is_same_v<decltype(value), bool&>) {
+        value = true;
+        return false;
+      } else if constexpr (requires { read(value, depth); }) {
+        expect('=', fmt::format("after {}", key).c_str());
+        read(value, depth);
+        return false;
+      } else {
+        return true;
+      }
+    });
+  }
+
+  template <class Struct>
+  void add_names(std::vector<std::string>& names) {
+    for_each_field<Struct>([&](const auto& field) {
+      using Type = std::remove_reference_t<decltype(std::declval<Struct&>().*field.member)>;
+      if constexpr (std::is_same_v<Type, bool> || requires(Type & value) { read(value, 0); })
+        names.emplace_back(field.name);
+    });
+  }
+
   void attribute(Given& given, int depth) {
     skip_space_and_lines();
     const size_t begin = position_;
     const std::string key = name("the name of an attribute");
-    Attributes& attributes = given.attributes;
-    if (key == "transpose_a") {
-      attributes.transpose_a = true;
-      return;
-    }
-    if (key == "transpose_b") {
-      attributes.transpose_b = true;
-      return;
-    }
-    if (key == "tf32") {
-      attributes.tf32 = true;
-      return;
-    }
     if (key == "backward") {
       given.backward = true;
       return;
     }
-    static const std::vector<std::string> kPlain = {"axes",  "shape", "start", "limit",  "strides",
-                                                    "value", "dtype", "count", "stream", "name"};
-    static const std::vector<std::string> kAttention = {"scale", "block_q",        "block_k", "block_map",
-                                                        "score", "score_gradient", "mask"};
-    const bool plain = std::find(kPlain.begin(), kPlain.end(), key) != kPlain.end();
-    if (!plain && std::find(kAttention.begin(), kAttention.end(), key) == kAttention.end()) {
-      std::vector<std::string> known = kPlain;
-      known.insert(known.end(), kAttention.begin(), kAttention.end());
-      known.insert(known.end(), {"transpose_a", "transpose_b", "tf32", "backward"});
-      fail_at(begin, fmt::format("there is no attribute '{}'", key), suggestion(key, known));
-    }
-    if (!plain && given.attention == nullptr) given.attention = std::make_shared<AttentionSpec>();
-    if (key == "block_map") {
-      given.attention->has_block_map = true;
+    if (read_field(given.attributes, key, depth)) {
+      given.fields.insert(key);
       return;
     }
-    expect('=', fmt::format("after {}", key).c_str());
-    if (key == "axes") {
-      attributes.axes = integers();
-    } else if (key == "shape") {
-      attributes.shape = shape();
-      given.shape = true;
-    } else if (key == "start") {
-      attributes.start = shape();
-    } else if (key == "limit") {
-      attributes.limit = shape();
-    } else if (key == "strides") {
-      attributes.strides = integers();
-    } else if (key == "value") {
-      attributes.value = number("a number");
-    } else if (key == "dtype") {
-      attributes.dtype = dtype();
-      given.dtype = true;
-    } else if (key == "count") {
-      attributes.count = integer("an integer");
-    } else if (key == "stream") {
-      attributes.stream = integer("an integer");
-    } else if (key == "name") {
-      attributes.name = quoted("a name");
-    } else if (key == "scale") {
-      given.attention->scale = number("a number");
-    } else if (key == "block_q") {
-      given.attention->block_q = integer("an integer");
-    } else if (key == "block_k") {
-      given.attention->block_k = integer("an integer");
-    } else if (key == "score") {
-      given.attention->score = function(depth);
-    } else if (key == "score_gradient") {
-      given.attention->score_gradient = function(depth);
-    } else {
-      given.attention->mask = function(depth);
+    AttentionSpec spec = given.attention == nullptr ? AttentionSpec() : *given.attention;
+    if (!read_field(spec, key, depth)) {
+      std::vector<std::string> known = {"backward"};
+      add_names<Attributes>(known);
+      add_names<AttentionSpec>(known);
+      fail_at(begin, fmt::format("there is no attribute '{}'", key), suggestion(key, known));
     }
+    given.attention = std::make_shared<AttentionSpec>(std::move(spec));
+  }
+
+  // Fields that were not given are what the types imply.
+  static Attributes complete(const Given& given, const Attributes& implied) {
+    Attributes attributes = given.attributes;
+    for_each_field<Attributes>([&](const auto& field) {
+      if (!given.fields.contains(field.name)) attributes.*field.member = implied.*field.member;
+    });
+    attributes.attention = given.attention;
+    return attributes;
   }
 
   std::string scope() {
@@ -353,8 +349,14 @@ class Parser {
     const Op op = this->op();
 
     Given given;
-    if (op == Op::kInput) given.attributes.name = quoted("the name of the input");
-    if (op == Op::kConstant) given.attributes.value = this->number("the value of the constant");
+    if (op == Op::kInput) {
+      given.attributes.name = quoted("the name of the input");
+      given.fields.insert("name");
+    }
+    if (op == Op::kConstant) {
+      given.attributes.value = this->number("the value of the constant");
+      given.fields.insert("value");
+    }
     std::vector<Value> inputs;
     if (accept('(') && !accept(')')) {
       inputs = values(graph, numbering);
@@ -380,17 +382,14 @@ class Parser {
     if (static_cast<int64_t>(types.size()) != output_count)
       fail_at(types_begin, fmt::format("expected {} types, one for each output", output_count));
 
-    const Attributes implied = implied_attributes(op, types);
-    if (!given.shape) given.attributes.shape = implied.shape;
-    if (!given.dtype) given.attributes.dtype = implied.dtype;
-    given.attributes.attention = given.attention;
+    Attributes attributes = complete(given, implied_attributes(op, types));
     graph.set_scope(scope());
     graph.set_backward(given.backward);
     end_of_line("a node");
     const Value added = at(op_begin, [&] {
-      if (op != Op::kInput) return graph.add(op, std::move(inputs), std::move(given.attributes));
+      if (op != Op::kInput) return graph.add(op, std::move(inputs), std::move(attributes));
       if (!inputs.empty()) throw Error(ErrorKind::kInvalidArgument, "an input of the graph takes no inputs");
-      return graph.add_input(given.attributes.name, types[0]);
+      return graph.add_input(attributes.name, types[0]);
     });
     if (graph.node(added).outputs != types)
       fail_at(types_begin,

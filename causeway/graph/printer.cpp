@@ -33,58 +33,84 @@ std::string values_text(const std::vector<Value>& values) {
   return text;
 }
 
+std::string field_text(bool value) { return value ? "true" : "false"; }
+std::string field_text(int value) { return fmt::format("{}", value); }
+std::string field_text(int64_t value) { return fmt::format("{}", value); }
+std::string field_text(double value) { return fmt::format("{}", value); }
+std::string field_text(DType value) { return std::string(dtype_name(value)); }
+std::string field_text(const Dim& value) { return value.text(); }
+std::string field_text(const Shape& value) { return shape_text(value); }
+std::string field_text(const std::vector<int64_t>& value) { return fmt::format("[{}]", fmt::join(value, ", ")); }
+std::string field_text(const std::string& value) { return fmt::format("\"{}\"", escape(value, true)); }
+
+// A flag stands for itself, and only where it is set.
+template <class Type>
+void add_item(std::vector<std::string>& items, std::string_view name, const Type& value) {
+  if constexpr (!std::is_same_v<Type, bool>) {
+    items.push_back(fmt::format("{}={}", name, field_text(value)));
+  } else if (value) {
+    items.emplace_back(name);
+  }
+}
+
+// The functions stand behind all items: functions().
+void add_items(std::vector<std::string>& items, const AttentionSpec& spec) {
+  for_each_field<AttentionSpec>([&](const auto& field) {
+    const auto& value = spec.*field.member;
+    if constexpr (!std::is_same_v<decltype(value), const std::shared_ptr<const Graph>&>)
+      add_item(items, field.name, value);
+  });
+}
+
+// The text by its hash; the types of its outputs are those of the node.
+void add_items(std::vector<std::string>& items, const UserKernelSpec& spec) {
+  for_each_field<UserKernelSpec>([&](const auto& field) {
+    const auto& value = spec.*field.member;
+    using Type = std::remove_cvref_t<decltype(value)>;
+    if constexpr (!std::is_same_v<Type, std::vector<TensorType>> &&
+                  !std::is_same_v<Type, decltype(UserKernelSpec::gradient)>) {
+      if (field.name == "text")
+        items.push_back(fmt::format("text={}", hash_text(spec.source).hex()));
+      else
+        add_item(items, field.name, value);
+    }
+  });
+}
+
+// Those that the head of the node and its types do not say.
 std::vector<std::string> plain_attributes(const Node& node) {
   const Attributes& attributes = node.attributes;
-  const Attributes implied = implied_attributes(node.op, node.outputs);
+  Attributes said = implied_attributes(node.op, node.outputs);
+  if (node.op == Op::kConstant) said.value = attributes.value;
+  if (node.op == Op::kInput) said.name = attributes.name;
   std::vector<std::string> items;
-  if (!attributes.axes.empty()) items.push_back(fmt::format("axes=[{}]", fmt::join(attributes.axes, ", ")));
-  if (attributes.shape != implied.shape) items.push_back("shape=" + shape_text(attributes.shape));
-  if (!attributes.start.empty()) items.push_back("start=" + shape_text(attributes.start));
-  if (!attributes.limit.empty()) items.push_back("limit=" + shape_text(attributes.limit));
-  if (!attributes.strides.empty()) items.push_back(fmt::format("strides=[{}]", fmt::join(attributes.strides, ", ")));
-  if (attributes.value != 0 && node.op != Op::kConstant) items.push_back(fmt::format("value={}", attributes.value));
-  if (attributes.dtype != implied.dtype) items.push_back(fmt::format("dtype={}", dtype_name(attributes.dtype)));
-  if (attributes.transpose_a) items.emplace_back("transpose_a");
-  if (attributes.transpose_b) items.emplace_back("transpose_b");
-  if (attributes.tf32) items.emplace_back("tf32");
-  if (attributes.count != 0) items.push_back(fmt::format("count={}", attributes.count));
-  if (attributes.stream != 0) items.push_back(fmt::format("stream={}", attributes.stream));
-  if (!attributes.name.empty() && node.op != Op::kInput)
-    items.push_back(fmt::format("name=\"{}\"", escape(attributes.name, true)));
+  for_each_field<Attributes>([&](const auto& field) {
+    const auto& value = attributes.*field.member;
+    if constexpr (requires { field_text(value); })
+      if (field_text(value) != field_text(said.*field.member)) add_item(items, field.name, value);
+  });
   if (node.backward) items.emplace_back("backward");
-  if (attributes.attention != nullptr) {
-    const AttentionSpec& spec = *attributes.attention;
-    items.push_back(fmt::format("scale={}", spec.scale));
-    items.push_back(fmt::format("block_q={}", spec.block_q));
-    items.push_back(fmt::format("block_k={}", spec.block_k));
-    if (spec.has_block_map) items.emplace_back("block_map");
-  }
-  if (attributes.user_kernel != nullptr) {
-    const UserKernelSpec& spec = *attributes.user_kernel;
-    std::vector<std::string> sizes;
-    for (const Dim& size : spec.sizes) sizes.push_back(size.text());
-    items.push_back(fmt::format("kernel=\"{}\"", escape(spec.name, true)));
-    items.push_back(fmt::format("text={}", hash_text(spec.source).hex()));
-    items.push_back(fmt::format("sizes=[{}]", fmt::join(sizes, ", ")));
-    items.push_back(fmt::format("tasks={}", spec.tasks.text()));
-    items.push_back(fmt::format("threads={}", spec.threads));
-    items.push_back(fmt::format("shared_bytes={}", spec.shared_bytes));
-  }
+  for_each_field<Attributes>([&](const auto& field) {
+    const auto& value = attributes.*field.member;
+    if constexpr (!requires { field_text(value); })
+      if (value != nullptr) add_items(items, *value);
+  });
   return items;
 }
 
 struct NamedFunction {
-  const char* name;
+  std::string_view name;
   const Graph* graph;
 };
 
 std::vector<NamedFunction> functions(const Node& node) {
   std::vector<NamedFunction> result;
   if (node.attributes.attention == nullptr) return result;
-  const AttentionSpec& spec = *node.attributes.attention;
-  if (spec.score != nullptr) result.push_back({"score", spec.score.get()});
-  if (spec.score_gradient != nullptr) result.push_back({"score_gradient", spec.score_gradient.get()});
-  if (spec.mask != nullptr) result.push_back({"mask", spec.mask.get()});
+  for_each_field<AttentionSpec>([&](const auto& field) {
+    const auto& value = (*node.attributes.attention).*field.member;
+    if constexpr (std::is_same_v<decltype(value), const std::shared_ptr<const Graph>&>)
+      if (value != nullptr) result.push_back({field.name, value.get()});
+  });
   return result;
 }
 

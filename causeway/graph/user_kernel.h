@@ -29,7 +29,20 @@ struct UserKernelSpec {
   std::function<std::vector<Value>(Graph& graph, const Node& node, const std::vector<Value>& outputs,
                                    const std::vector<Value>& output_gradients)>
       gradient;
+
+  // By the names in a graph's text.
+  static constexpr auto fields() {
+    return std::tuple{Field{"kernel", &UserKernelSpec::name},
+                      Field{"text", &UserKernelSpec::source},
+                      Field{"outputs", &UserKernelSpec::outputs},
+                      Field{"sizes", &UserKernelSpec::sizes},
+                      Field{"tasks", &UserKernelSpec::tasks},
+                      Field{"threads", &UserKernelSpec::threads},
+                      Field{"shared_bytes", &UserKernelSpec::shared_bytes},
+                      Field{"gradient", &UserKernelSpec::gradient}};
+  }
 };
+static_assert(lists_every_field<UserKernelSpec>);
 
 // Two specifications compute the same; gradients are not compared.
 bool same_computation(const UserKernelSpec& a, const UserKernelSpec& b);

@@ -1,6 +1,5 @@
 #include "causeway/passes/eliminate_common_subexpressions.h"
 
-#include <cmath>
 #include <unordered_map>
 
 #include "causeway/graph/rewrite.h"
@@ -13,15 +12,13 @@ uint64_t mix(uint64_t hash, uint64_t value) {
   return hash;
 }
 
-// Equal nodes have equal hashes; shapes and attention specs are left to the comparison.
+// Equal nodes have equal hashes.
 uint64_t node_hash(Op op, const std::vector<Value>& inputs, const Attributes& attributes) {
-  uint64_t hash = mix(static_cast<uint64_t>(op), static_cast<uint64_t>(attributes.dtype));
+  uint64_t hash = mix(static_cast<uint64_t>(op), hash_value(attributes));
   for (const Value input : inputs)
     hash = mix(hash, (static_cast<uint64_t>(static_cast<uint32_t>(input.node)) << 8) ^
                          static_cast<uint64_t>(static_cast<uint32_t>(input.output)));
-  for (const int64_t axis : attributes.axes) hash = mix(hash, static_cast<uint64_t>(axis));
-  hash = mix(hash, std::hash<double>{}(attributes.value));
-  return mix(mix(hash, static_cast<uint64_t>(attributes.stream)), static_cast<uint64_t>(attributes.shape.size()));
+  return hash;
 }
 
 }  // namespace
@@ -34,7 +31,6 @@ Graph eliminate_common_subexpressions(const Graph& graph) {
     for (auto entry = begin; entry != end; ++entry) {
       const Node& earlier = target.node(entry->second);
       if (earlier.op != node.op || earlier.inputs != inputs || !(earlier.attributes == node.attributes)) continue;
-      if (std::signbit(earlier.attributes.value) != std::signbit(node.attributes.value)) continue;
       std::vector<Value> outputs;
       for (int32_t i = 0; i < static_cast<int32_t>(node.outputs.size()); ++i) outputs.push_back({entry->second, i});
       return outputs;
