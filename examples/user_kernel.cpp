@@ -3,8 +3,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "causeway/program/context.h"
 #include "causeway/tensor/ops.h"
-#include "causeway/tensor/runtime.h"
 #include "causeway/tensor/user_kernel_op.h"
 
 using namespace causeway;
@@ -37,7 +37,7 @@ void row_norm(const Block& block, const float* x, float* y, float* scale, int64_
 double largest_difference(const Tensor& a, const Tensor& b) { return amax(abs(a - b)).item(); }
 
 int main(int argc, char** argv) {
-  if (argc > 1) Runtime::use_device(argv[1]);
+  const ContextScope context(Context::open(argc > 1 ? argv[1] : "cpu"));
   const Tensor x = randn({kRows, kColumns}, random_key(1)), weight = randn({kRows, kColumns}, random_key(2));
   const Tensor by_kernel = user_kernel(row_norm(), std::vector{x})[0];
   const Tensor composed = x * rsqrt(mean(square(x), {-1}, true));
@@ -45,7 +45,7 @@ int main(int argc, char** argv) {
   const Tensor composed_gradient = gradients(sum(composed * weight), std::vector{x})[0];
   const double values = largest_difference(by_kernel, composed);
   const double gradient = largest_difference(kernel_gradient, composed_gradient);
-  std::printf("on %s: values differ by %.2g, gradients by %.2g\n", Runtime::current().device().name().c_str(), values,
+  std::printf("on %s: values differ by %.2g, gradients by %.2g\n", x.context()->device().name().c_str(), values,
               gradient);
   return values < 1e-5 && gradient < 1e-5 ? 0 : 1;
 }

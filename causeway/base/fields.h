@@ -4,7 +4,8 @@
 //   struct Depths {
 //     int levels = 1;
 //     bool wide = false;
-//     static constexpr auto fields() { return std::tuple{Field{"levels", &Depths::levels}, Field{"wide", &Depths::wide}}; }
+//     static constexpr auto fields() { return std::tuple{Field{"levels", &Depths::levels}, Field{"wide",
+//     &Depths::wide}}; }
 //   };
 //   static_assert(lists_every_field<Depths>);
 //
@@ -25,7 +26,7 @@ namespace causeway {
 template <class Struct, class Type>
 struct Field {
   std::string_view name;
-  Type Struct::*member;
+  Type Struct::* member;
 };
 
 template <class Struct>

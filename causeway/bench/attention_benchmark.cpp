@@ -10,9 +10,9 @@
 
 #include "causeway/base/error.h"
 #include "causeway/bench/choices.h"
+#include "causeway/program/context.h"
 #include "causeway/program/program.h"
 #include "causeway/tensor/ops.h"
-#include "causeway/tensor/runtime.h"
 #include "causeway/tensor/step.h"
 
 namespace causeway {
@@ -444,7 +444,7 @@ std::vector<Measurement> run_attention(Device& device, const AttentionCase& c,
                                        const std::vector<AttentionProvider>& providers,
                                        const AttentionSettings& settings, const std::optional<DevicePeak>& peak,
                                        std::vector<std::string>& skipped) {
-  CAUSEWAY_CHECK(&device == &Runtime::current().device());
+  CAUSEWAY_CHECK(&device == &Context::current()->device());
   check_heads(c, "bench attention");
   const auto operand = [&](int64_t heads, int64_t seed) {
     return draw_inputs({c.batch, c.length, heads, c.head_dim}, c.dtype, settings.inputs, seed);

@@ -15,19 +15,12 @@
 #include "causeway/codegen/compiler.h"
 #include "causeway/device/gpu_device.h"
 #include "causeway/device/open_device.h"
-#include "causeway/tensor/runtime.h"
 
 namespace causeway {
 namespace {
 
 constexpr double kSteady = 0.02;     // variation between rounds that is worth a word
 constexpr double kAbovePeak = 1.01;  // clocks are not exact; peaks are of the boost clock
-
-std::shared_ptr<Device> open(const std::string& specification) {
-  Runtime::use_device(specification);
-  // The runtime outlives every session.
-  return {std::shared_ptr<void>(), &Runtime::current().device()};
-}
 
 constexpr size_t kWorkloadWidth = 43, kProviderWidth = 34;
 
@@ -49,14 +42,15 @@ std::string figure(double value) {
 
 BenchmarkSession::BenchmarkSession(const SessionOptions& options)
     : options_(options),
-      device_(open(options.device)),
-      product_(product_name(*device_)),
+      context_(Context::open(options.device)),
+      context_scope_(context_),
+      product_(product_name(device())),
       peak_(find_device_peak(product_)),
       cache_bytes_(peak_      ? peak_->cache_bytes
                    : is_gpu() ? 0
                               : processor_cache_bytes().value_or(0)),
-      telemetry_(open_telemetry(device_->name())),
-      clock_(ClockProbe::open(*device_)),
+      telemetry_(open_telemetry(device().name())),
+      clock_(ClockProbe::open(device())),
       store_(options.store.empty() ? default_store_path() : options.store),
       before_(telemetry_->read("before")),
       sampler_(std::make_unique<TelemetrySampler>(*telemetry_)) {}
@@ -69,14 +63,14 @@ void BenchmarkSession::begin() {
   run.commit = program_commit();
   run.device = product_;
   run.device_count = options_.device_count;
-  run.architecture = device_->target().processor;
+  run.architecture = device().target().processor;
   DeviceEnvironment environment = {product_, {}, compiler_fingerprint()};
-  if (auto* gpu = dynamic_cast<GpuDevice*>(device_.get())) environment.driver = gpu->info().software;
+  if (auto* gpu = dynamic_cast<GpuDevice*>(&device())) environment.driver = gpu->info().software;
   run.environment = describe_environment(environment);
   if (const std::string absent = telemetry_->why_absent(); !absent.empty()) run.environment["telemetry"] = absent;
   run.telemetry.push_back(before_);
   run_ = store_.begin_run(run);
-  output("{} ({}), run {} in {}\n", product_, device_->name(), run_, store_.path().string());
+  output("{} ({}), run {} in {}\n", product_, device().name(), run_, store_.path().string());
   if (!peak_) output("{}\n", why_no_peak(product_, !is_gpu()));
 }
 
@@ -149,7 +143,7 @@ bool BenchmarkSession::finish() {
   for (const std::string& reason : skipped_)
     if (printed.insert(reason).second) output("left out: {}\n", reason);
   if (run_ == 0) {
-    output("Nothing was measured on {} ({}), and nothing is stored.\n", product_, device_->name());
+    output("Nothing was measured on {} ({}), and nothing is stored.\n", product_, device().name());
     return false;
   }
   if (during.graphics_clock_mhz || during.power_watts)

@@ -14,6 +14,7 @@
 #include "causeway/bench/telemetry/telemetry.h"
 #include "causeway/device/device.h"
 #include "causeway/device/device_peaks.h"
+#include "causeway/program/context.h"
 
 namespace causeway {
 
@@ -27,14 +28,16 @@ struct SessionOptions {
 
 class BenchmarkSession {
  public:
-  // Opens the device; the run begins in the store with the first figure. Throws as Runtime::use_device() and
+  // Opens the device; the run begins in the store with the first figure. Throws as Context::open() and
   // ResultsStore do.
   explicit BenchmarkSession(const SessionOptions& options);
   ~BenchmarkSession();
 
-  Device& device() const { return *device_; }
-  const std::shared_ptr<Device>& shared_device() const { return device_; }
-  bool is_gpu() const { return device_->target().is_gpu(); }
+  // Of the device; the thread's current one while the session lives.
+  Context& context() const { return *context_; }
+  Device& device() const { return context_->device(); }
+  const std::shared_ptr<Device>& shared_device() const { return context_->shared_device(); }
+  bool is_gpu() const { return device().target().is_gpu(); }
   const std::optional<DevicePeak>& peak() const { return peak_; }
   // Of the last cache before memory; 0 where it is not known.
   int64_t cache_bytes() const { return cache_bytes_; }
@@ -58,7 +61,8 @@ class BenchmarkSession {
   void judge(Measurement& measurement) const;
 
   SessionOptions options_;
-  std::shared_ptr<Device> device_;
+  std::shared_ptr<Context> context_;
+  ContextScope context_scope_;
   std::string product_;
   std::optional<DevicePeak> peak_;
   int64_t cache_bytes_ = 0;

@@ -10,7 +10,6 @@
 #include "causeway/bench/choices.h"
 #include "causeway/bench/report/shipped_text.h"
 #include "causeway/bench/statistics.h"
-#include "causeway/tensor/runtime.h"
 #include "causeway/train/progress_line.h"
 #include "causeway/train/recipe.h"
 #include "causeway/train/training_step.h"
@@ -176,7 +175,7 @@ std::optional<Measurement> run_train(Device& device, const TrainCase& train_case
                                      const std::optional<DevicePeak>& peak, TelemetryReader& telemetry,
                                      std::unique_ptr<LanguageModel>& model, std::vector<std::string>& skipped) {
   // Of the case before only the model can be of use.
-  Runtime::current().release_memory();
+  Context::current()->release_memory();
   std::string reason;
   const std::unique_ptr<Prepared> prepared = prepare(device, train_case, model, reason);
   if (prepared == nullptr) {

@@ -26,7 +26,6 @@
 #include "causeway/device/cpu/cpu_device.h"
 #include "causeway/device/open_device.h"
 #include "causeway/mesh/mpi_communicator.h"
-#include "causeway/tensor/runtime.h"
 #include "causeway/train/progress_line.h"
 
 namespace causeway {
@@ -220,7 +219,7 @@ void run_attentions(BenchmarkSession& session, const Options& options) {
 void run_startups(BenchmarkSession& session, const Options& options) {
   if (!options.build.empty()) check_sources(options.build);
   // What was measured before this holds memory that the program that is started needs.
-  Runtime::current().release_memory();
+  session.context().release_memory();
   StartupOptions startup = {.program = std::filesystem::read_symlink("/proc/self/exe"),
                             .device = session.device().name()};
   for (const StartupModel& model : standard_startup_models(session.device())) {

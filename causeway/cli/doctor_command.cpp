@@ -14,8 +14,8 @@
 #include "causeway/codegen/kernel_cache.h"
 #include "causeway/device/cpu/host_target.h"
 #include "causeway/device/open_device.h"
+#include "causeway/program/context.h"
 #include "causeway/tensor/ops.h"
-#include "causeway/tensor/runtime.h"
 #include "causeway/tensor/tensor.h"
 #include "causeway/train/progress_line.h"
 
@@ -25,7 +25,7 @@ namespace {
 // Compiles and runs one small kernel on a device; empty when it gave the right answer.
 std::string try_a_kernel(const std::string& device) {
   try {
-    Runtime::use_device(device);
+    const ContextScope context(Context::open(device));
     const Tensor x = Tensor::from_values({1, 2, 3}, {3});
     const double total = sum(square(x)).item();
     return total == 14 ? "" : fmt::format("a test kernel gave {} instead of 14", total);

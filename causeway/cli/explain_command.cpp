@@ -15,7 +15,6 @@
 #include "causeway/device/offline/offline_device.h"
 #include "causeway/device/open_device.h"
 #include "causeway/graph/printer.h"
-#include "causeway/tensor/runtime.h"
 #include "causeway/train/progress_line.h"
 #include "causeway/train/training_step.h"
 
@@ -84,33 +83,33 @@ void print_times(const std::vector<Program::KernelReport>& reports, const std::v
 }
 
 // A device that compiles and plans and has no memory, so that a recipe of any size can be explained: an architecture in
-// place of a device's number ("cuda:sm_90a"), or the likeness of a device that is here. Gives what memory that has; 0
-// where nobody knows.
-int64_t use_likeness(const std::string& specification) {
+// place of a device's number ("cuda:sm_90a"), or the likeness of a device that is here. `memory_limit` becomes what
+// memory that has; 0 where nobody knows.
+std::shared_ptr<Context> open_likeness(const std::string& specification, int64_t& memory_limit) {
   const size_t colon = specification.find(':');
   const bool here =
       colon == std::string::npos || specification.find_first_not_of("0123456789", colon + 1) == std::string::npos;
-  if (!here) {
-    Runtime::use(std::make_shared<Runtime>(std::make_shared<OfflineDevice>(parse_target(specification))));
-    return 0;
-  }
+  memory_limit = 0;
+  if (!here) return std::make_shared<Context>(std::make_shared<OfflineDevice>(parse_target(specification)));
   const std::shared_ptr<Device> device = open_device(specification);
-  Runtime::use(std::make_shared<Runtime>(std::make_shared<OfflineDevice>(device->target())));
-  return device->memory_limit();
+  memory_limit = device->memory_limit();
+  return std::make_shared<Context>(std::make_shared<OfflineDevice>(device->target()));
 }
 
 void run(const Options& options) {
   const Recipe recipe = load_recipe_argument(options.recipe, options.overrides);
   std::optional<uint64_t> seed;
   int64_t memory_limit = 0;
+  std::shared_ptr<Context> context;
   if (options.time) {
-    Runtime::use_device(recipe.device);
-    memory_limit = Runtime::current().device().memory_limit();
-    require_memory_for_weights(recipe.model, recipe.micro_batches());
+    context = Context::open(recipe.device);
+    memory_limit = context->device().memory_limit();
+    require_memory_for_weights(context->device(), recipe.model, recipe.micro_batches());
     seed = static_cast<uint64_t>(recipe.train.seed);
   } else {
-    memory_limit = use_likeness(recipe.device);
+    context = open_likeness(recipe.device, memory_limit);
   }
+  const ContextScope scope(context);
   const std::unique_ptr<LanguageModel> model = LanguageModel::create(recipe.model, seed);
   TrainingStep step(*model, recipe);
   PipelineTrace trace;
@@ -144,7 +143,7 @@ void run(const Options& options) {
                                 {"milliseconds", record.milliseconds}});
     for (const ProgramMemory::Item& item : memory.largest)
       json["largest_buffers"].push_back({{"name", item.name}, {"bytes", item.bytes}});
-    if (options.resources) add_resources(program, Runtime::current().library(), json);
+    if (options.resources) add_resources(program, context->library(), json);
     output_json(json);
     return;
   }
@@ -167,9 +166,9 @@ void run(const Options& options) {
   if (options.kernels || options.assembly)
     for (size_t i = 0; i < program.sources().size(); ++i)
       output("\n--- kernel {} ---\n{}", i,
-             options.assembly ? compile_to_assembly(program.sources()[i], Runtime::current().device().target())
+             options.assembly ? compile_to_assembly(program.sources()[i], context->device().target())
                               : program.sources()[i]);
-  if (options.resources) print_resources(program, Runtime::current().library());
+  if (options.resources) print_resources(program, context->library());
   if (options.time) print_times(reports, kernel_seconds(step, recipe));
   output(
       "\nmemory, to the byte\n  weights                 {:>16}\n  optimizer state         {:>16}\n"

@@ -10,7 +10,7 @@
 #include "causeway/base/error.h"
 #include "causeway/cli/commands.h"
 #include "causeway/cli/json_output.h"
-#include "causeway/tensor/runtime.h"
+#include "causeway/program/context.h"
 #include "causeway/train/run_checkpoint.h"
 #include "causeway/train/text_generation.h"
 
@@ -82,7 +82,7 @@ void run(const Options& options) {
     throw Error(ErrorKind::kInvalidArgument, "the tokenizer is not the one the model was trained with",
                 options.tokenizer.empty() ? checkpoint.directory().string() : options.tokenizer,
                 "Give the right one with --tokenizer.");
-  Runtime::use_device(options.device);
+  const ContextScope context(Context::open(options.device));
   const std::unique_ptr<LanguageModel> model = LanguageModel::create(recipe.model, std::nullopt);
   restore_weights(checkpoint, *model);
   TextGenerator generator(*model, pipeline_options(recipe));

@@ -15,10 +15,10 @@ using Vendor = GpuArchitecture::Vendor;
 // Shared memory: CUDA C++ Programming Guide, table of technical specifications (the opt-in maximum of one block);
 // CDNA 2 and CDNA 3 ISA documents (64 KiB of LDS).
 constexpr std::array<GpuArchitecture, 4> kArchitectures = {{
-    {"sm_80", Vendor::kNvidia, 32, 163 * 1024, 255, 108, false, true, false, "A100"},
-    {"sm_90a", Vendor::kNvidia, 32, 227 * 1024, 255, 132, true, true, true, "H100, H200"},
-    {"gfx90a", Vendor::kAmd, 64, 64 * 1024, 512, 110, false, false, false, "MI210, MI250"},
-    {"gfx942", Vendor::kAmd, 64, 64 * 1024, 512, 304, false, true, true, "MI300A, MI300X, MI325X"},
+    {"sm_80", Vendor::kNvidia, 32, 163 * 1024, 108, false, true, false, "A100"},
+    {"sm_90a", Vendor::kNvidia, 32, 227 * 1024, 132, true, true, true, "H100, H200"},
+    {"gfx90a", Vendor::kAmd, 64, 64 * 1024, 110, false, false, false, "MI210, MI250"},
+    {"gfx942", Vendor::kAmd, 64, 64 * 1024, 304, false, true, true, "MI300A, MI300X, MI325X"},
 }};
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "causeway/device/preferred_sizes.h"
+
 namespace causeway {
 
 struct GpuArchitecture {
@@ -14,12 +16,12 @@ struct GpuArchitecture {
   Vendor vendor = Vendor::kNvidia;
   int wave_width = 32;                // threads that run in lockstep
   int shared_bytes = 0;               // most shared memory of one thread block
-  int registers_per_thread = 255;     // most that one thread may use (AMD: vector and accumulation registers)
   int parallel_units = 1;             // multiprocessors or compute units of the product that is named below
   bool has_warpgroup_matrix = false;  // wgmma, the tensor copy engine, mbarriers, clusters
   bool has_tf32_matrix = false;       // instructions that multiply f32 rounded to tf32 (AMD: xf32)
   bool has_f8_matrix = false;         // instructions that multiply 8-bit floats
   std::string_view product;           // "H100, H200"
+  PreferredSizes preferred_sizes = kPreferredSizesOfGpus;
 
   bool operator==(const GpuArchitecture& other) const { return processor == other.processor; }
 };

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "causeway/device/gpu_architecture.h"
+#include "causeway/device/preferred_sizes.h"
 
 namespace causeway {
 
@@ -33,6 +34,7 @@ struct Target {
   bool is_gpu() const { return family != Family::kX86; }
   // The architecture compiled for or imitated; only where is_gpu().
   const GpuArchitecture& architecture() const { return gpu_architecture(processor); }
+  PreferredSizes preferred_sizes() const { return is_gpu() ? architecture().preferred_sizes : PreferredSizes(); }
 
   // These hold only for the x86 family.
   bool has_avx2() const;    // x86-64-v3 at least: AVX2, FMA, F16C

@@ -126,13 +126,11 @@ struct AttentionSpec {
 
   // By the names in a graph's text.
   static constexpr auto fields() {
-    return std::tuple{Field{"scale", &AttentionSpec::scale},
-                      Field{"block_q", &AttentionSpec::block_q},
-                      Field{"block_k", &AttentionSpec::block_k},
-                      Field{"block_map", &AttentionSpec::has_block_map},
-                      Field{"score", &AttentionSpec::score},
-                      Field{"score_gradient", &AttentionSpec::score_gradient},
-                      Field{"mask", &AttentionSpec::mask}};
+    return std::tuple{
+        Field{"scale", &AttentionSpec::scale},     Field{"block_q", &AttentionSpec::block_q},
+        Field{"block_k", &AttentionSpec::block_k}, Field{"block_map", &AttentionSpec::has_block_map},
+        Field{"score", &AttentionSpec::score},     Field{"score_gradient", &AttentionSpec::score_gradient},
+        Field{"mask", &AttentionSpec::mask}};
   }
 };
 static_assert(lists_every_field<AttentionSpec>);

@@ -284,7 +284,7 @@ class Parser {
   void add_names(std::vector<std::string>& names) {
     for_each_field<Struct>([&](const auto& field) {
       using Type = std::remove_reference_t<decltype(std::declval<Struct&>().*field.member)>;
-      if constexpr (std::is_same_v<Type, bool> || requires(Type & value) { read(value, 0); })
+      if constexpr (std::is_same_v<Type, bool> || requires(Type& value) { read(value, 0); })
         names.emplace_back(field.name);
     });
   }

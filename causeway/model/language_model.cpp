@@ -6,8 +6,8 @@
 #include "causeway/base/error.h"
 #include "causeway/model/families.h"
 #include "causeway/model/initial_values.h"
+#include "causeway/program/context.h"
 #include "causeway/tensor/ops.h"
-#include "causeway/tensor/runtime.h"
 
 namespace causeway {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 // Before anything is allocated: a processor's memory is promised in any amount, and the kernel ends the program when
 // it is used.
 void require_memory(const ModelConfig& config) {
-  const Device& device = Runtime::current().device();
+  const Device& device = Context::current()->device();
   const int64_t bytes = parameter_count(config) * static_cast<int64_t>(size_bytes(DType::kF32));
   if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
   constexpr double kGibibyte = 1 << 30;

@@ -31,7 +31,7 @@ class LanguageModel {
  public:
   virtual ~LanguageModel() = default;
 
-  // `config` is resolved. Parameters are allocated on the current device and initialised from `seed`: normal with
+  // `config` is resolved. Parameters are allocated in the current context and initialised from `seed`: normal with
   // standard deviation initializer_range, the projections into the residual stream divided by sqrt(2 x layers), norms
   // 1, biases 0. The same seed gives the same bits on every device. Without a seed the contents are undefined, to be
   // loaded. Throws Error(kResource) before anything is allocated when the device's memory cannot hold them.

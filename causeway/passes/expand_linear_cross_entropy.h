@@ -14,8 +14,7 @@ struct ExpandLinearCrossEntropyOptions {
   int64_t logits_bytes = int64_t{64} << 20;
   // Store the logits in the type of x instead of f32 (half the memory under mixed precision).
   bool narrow_logits = false;
-  // Rows of logits are padded to a multiple of this many, by rows of zeros of the weight and logits of -infinity: rows
-  // that begin at multiples of 16 bytes are what a GPU's copy engine reads.
+  // Rows of logits are padded to a multiple of this many, by rows of zeros of the weight and logits of -infinity.
   int64_t vocabulary_multiple = 1;
 };
 

@@ -6,16 +6,14 @@
 namespace causeway {
 namespace {
 
-// The shared-memory rows of the tensor copy engine are 16 bytes.
-constexpr int64_t kMultiple = 16;
 // So that a tensor of zeros has a scale.
 constexpr double kLeastMagnitude = 0x1p-100;
 
 double largest(DType dtype) { return dtype == DType::kF8E4M3 ? 448 : 57344; }
 
-bool is_matrix_of_multiples(const TensorType& type) {
-  return type.shape.size() == 2 && type.dtype == DType::kBF16 && type.shape[0].divide_exactly(kMultiple) &&
-         type.shape[1].divide_exactly(kMultiple);
+bool is_matrix_of_multiples(const TensorType& type, int64_t multiple) {
+  return type.shape.size() == 2 && type.dtype == DType::kBF16 && type.shape[0].divide_exactly(multiple) &&
+         type.shape[1].divide_exactly(multiple);
 }
 
 // Whether the value was computed by the backward pass: a gradient, where it meets a weight or an activation.
@@ -45,10 +43,10 @@ Quantized quantize(const Builder& build, Value matrix, bool k_last, DType dtype)
 
 }  // namespace
 
-Graph fp8_products(const Graph& graph) {
+Graph fp8_products(const Graph& graph, int64_t multiple) {
   return rebuild_graph(graph, [&](Graph& target, const Node& node, const std::vector<Value>& inputs) {
-    if (node.op != Op::kDot || !is_matrix_of_multiples(target.type(inputs[0])) ||
-        !is_matrix_of_multiples(target.type(inputs[1])))
+    if (node.op != Op::kDot || !is_matrix_of_multiples(target.type(inputs[0]), multiple) ||
+        !is_matrix_of_multiples(target.type(inputs[1]), multiple))
       return copy_node(target, node, inputs);
     const std::string scope = target.scope();
     const bool backward = target.backward();

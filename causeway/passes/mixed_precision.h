@@ -14,6 +14,7 @@
 // residual_stream.h. f16 has a narrow range: scaling the loss is up to the traced step.
 #pragma once
 
+#include "causeway/base/fields.h"
 #include "causeway/graph/graph.h"
 
 namespace causeway {
@@ -21,6 +22,11 @@ namespace causeway {
 struct MixedPrecisionOptions {
   DType compute = DType::kF32;   // kF32 (off), kBF16 or kF16
   DType residual = DType::kF32;  // kF32, or the compute type
+
+  static constexpr auto fields() {
+    return std::tuple{Field{"compute", &MixedPrecisionOptions::compute},
+                      Field{"residual", &MixedPrecisionOptions::residual}};
+  }
 };
 
 // Throws Error(kInvalidArgument) for other types.

@@ -7,6 +7,7 @@
 #include "causeway/passes/canonicalize.h"
 #include "causeway/passes/eliminate_common_subexpressions.h"
 #include "causeway/passes/eliminate_dead_code.h"
+#include "causeway/passes/expand_linear_cross_entropy.h"
 #include "causeway/passes/fp8_products.h"
 #include "causeway/passes/tf32_products.h"
 
@@ -18,7 +19,7 @@ struct Pass {
   std::function<Graph(const Graph&)> run;
 };
 
-std::vector<Pass> passes(const PipelineOptions& options) {
+std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& sizes) {
   std::vector<Pass> list = {
       {"eliminate_dead_code", eliminate_dead_code},
       {"canonicalize", canonicalize},
@@ -27,17 +28,19 @@ std::vector<Pass> passes(const PipelineOptions& options) {
   if (options.mixed_precision.compute != DType::kF32) {
     list.push_back(
         {"mixed_precision", [&](const Graph& graph) { return mixed_precision(graph, options.mixed_precision); }});
-    if (options.fp8_products) list.push_back({"fp8_products", fp8_products});
+    if (options.fp8_products)
+      list.push_back({"fp8_products", [&](const Graph& graph) { return fp8_products(graph, sizes.f8_multiple); }});
     list.push_back({"canonicalize", canonicalize});
     list.push_back({"eliminate_common_subexpressions", eliminate_common_subexpressions});
   }
   // From here on equal nodes may be there on purpose.
   if (options.recompute != RecomputePolicy::kNone)
     list.push_back({"recompute", [&](const Graph& graph) { return recompute(graph, options.recompute); }});
-  if (options.expand_linear_cross_entropy)
-    list.push_back({"expand_linear_cross_entropy", [&](const Graph& graph) {
-                      return expand_linear_cross_entropy(graph, options.linear_cross_entropy);
-                    }});
+  list.push_back({"expand_linear_cross_entropy", [&](const Graph& graph) {
+                    return expand_linear_cross_entropy(graph, {.logits_bytes = sizes.logits_bytes,
+                                                               .narrow_logits = options.narrow_logits,
+                                                               .vocabulary_multiple = sizes.vocabulary_multiple});
+                  }});
   if (options.tf32_products) list.push_back({"tf32_products", tf32_products});
   list.push_back({"canonicalize", canonicalize});
   return list;
@@ -45,10 +48,11 @@ std::vector<Pass> passes(const PipelineOptions& options) {
 
 }  // namespace
 
-Graph run_pipeline(const Graph& graph, const PipelineOptions& options, PipelineTrace* trace) {
+Graph run_pipeline(const Graph& graph, const PipelineOptions& options, const PreferredSizes& sizes,
+                   PipelineTrace* trace) {
   graph.verify("traced graph");
   Graph current = graph;
-  for (const Pass& pass : passes(options)) {
+  for (const Pass& pass : passes(options, sizes)) {
     const size_t before = current.nodes().size();
     const auto start = std::chrono::steady_clock::now();
     current = pass.run(current);

@@ -5,22 +5,32 @@
 #include <string>
 #include <vector>
 
+#include "causeway/base/fields.h"
+#include "causeway/device/preferred_sizes.h"
 #include "causeway/graph/graph.h"
-#include "causeway/passes/expand_linear_cross_entropy.h"
 #include "causeway/passes/mixed_precision.h"
 #include "causeway/passes/recompute.h"
 
 namespace causeway {
 
+// What is asked of the passes, whatever the device.
 struct PipelineOptions {
   MixedPrecisionOptions mixed_precision;
   bool fp8_products = false;  // asks for mixed_precision to bf16
   bool tf32_products = false;
   RecomputePolicy recompute = RecomputePolicy::kNone;
-  // Off for a device with a linear_cross_entropy kernel of its own.
-  bool expand_linear_cross_entropy = true;
-  ExpandLinearCrossEntropyOptions linear_cross_entropy;
+  // Store the logits of linear_cross_entropy in the compute type instead of f32: longer chunks in the same memory,
+  // whose products run faster.
+  bool narrow_logits = false;
+
+  static constexpr auto fields() {
+    return std::tuple{
+        Field{"mixed_precision", &PipelineOptions::mixed_precision},
+        Field{"fp8_products", &PipelineOptions::fp8_products}, Field{"tf32_products", &PipelineOptions::tf32_products},
+        Field{"recompute", &PipelineOptions::recompute}, Field{"narrow_logits", &PipelineOptions::narrow_logits}};
+  }
 };
+static_assert(lists_every_field<PipelineOptions>);
 
 // What one pass did, for `causeway explain`.
 struct PassRecord {
@@ -37,6 +47,8 @@ struct PipelineTrace {
   std::vector<PassRecord> records;
 };
 
-Graph run_pipeline(const Graph& graph, const PipelineOptions& options, PipelineTrace* trace = nullptr);
+// `sizes` are those of the device that the graph is for (Target::preferred_sizes()).
+Graph run_pipeline(const Graph& graph, const PipelineOptions& options, const PreferredSizes& sizes,
+                   PipelineTrace* trace = nullptr);
 
 }  // namespace causeway

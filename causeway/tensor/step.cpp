@@ -1,13 +1,14 @@
 #include "causeway/tensor/step.h"
 
 #include "causeway/base/error.h"
+#include "causeway/program/context.h"
 #include "causeway/program/program.h"
-#include "causeway/tensor/runtime.h"
 #include "causeway/tensor/trace.h"
 
 namespace causeway {
 
-Step::Step(Function function, StepOptions options) : function_(std::move(function)), options_(std::move(options)) {}
+Step::Step(Function function, StepOptions options)
+    : context_(Context::current()), function_(std::move(function)), options_(std::move(options)) {}
 
 std::vector<TensorType> Step::with_symbols(std::vector<TensorType> types, SymbolBindings& bindings) const {
   for (const StepOptions::SymbolicAxis& symbolic : options_.symbolic) {
@@ -32,6 +33,7 @@ std::vector<TensorType> Step::with_symbols(std::vector<TensorType> types, Symbol
 }
 
 Step::Compiled Step::compile(const std::vector<TensorType>& arguments) {
+  const ContextScope context_scope(context_);
   Trace trace;
   Compiled compiled;
   std::vector<Value> argument_inputs;
@@ -50,7 +52,7 @@ Step::Compiled Step::compile(const std::vector<TensorType>& arguments) {
   }
   for (const Trace::Captured& captured : trace.captured()) compiled.captured.push_back(captured.tensor);
   compiled.argument_count = arguments.size();
-  compiled.program = Runtime::current().compile(trace.graph, options_.pipeline, pipeline_trace_);
+  compiled.program = context_->compile(trace.graph, options_.pipeline, pipeline_trace_);
   compiled.traced = std::move(trace.graph);
   return compiled;
 }
@@ -74,12 +76,14 @@ const Graph& Step::traced_graph(const std::vector<TensorType>& arguments) {
 }
 
 Step::Call Step::prepare_call(const std::vector<Tensor>& arguments, Compiled*& compiled) {
+  const ContextScope context_scope(context_);
   // What was recorded eagerly is computed before the step updates tensors in place.
   if (Trace::current().is_eager() && !Trace::current().captured().empty()) Trace::current().flush();
   Call call;
   std::vector<TensorType> types;
   for (const Tensor& argument : arguments) {
     argument.evaluate();
+    require_context(*argument.state(), *context_);
     types.push_back(argument.type());
   }
   compiled = &compiled_for(with_symbols(std::move(types), call.bindings));

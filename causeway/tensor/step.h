@@ -14,6 +14,7 @@
 
 namespace causeway {
 
+class Context;
 class Program;
 
 struct StepOptions {
@@ -33,10 +34,11 @@ class Step {
   // Called with stand-ins for the arguments; returns the results. Tensors it captures that hold values are inputs of
   // the program; those it assigns to are updated in place at each call.
   using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>& arguments)>;
+  // Belongs to the thread's current context, and is traced and run in it whatever is current then.
   explicit Step(Function function, StepOptions options = {});
 
   // Runs the program for arguments of these types, tracing and compiling it when they are new. Throws
-  // Error(kInvalidArgument) when a size does not fit its symbolic axis.
+  // Error(kInvalidArgument) when a size does not fit its symbolic axis, or an argument is of another context.
   std::vector<Tensor> operator()(const std::vector<Tensor>& arguments);
 
   // Traces and compiles for arguments of these types without running.
@@ -47,6 +49,7 @@ class Step {
   std::optional<NonFiniteValue> find_non_finite(const std::vector<Tensor>& arguments);
   // Runs and returns the seconds each kernel of the program took, in the order of its kernel_reports().
   std::vector<double> run_timed(const std::vector<Tensor>& arguments);
+  const std::shared_ptr<Context>& context() const { return context_; }
   // Records of the passes, for the next program that is compiled.
   void record_passes(PipelineTrace* trace) { pipeline_trace_ = trace; }
 
@@ -70,6 +73,7 @@ class Step {
   std::vector<TensorType> with_symbols(std::vector<TensorType> types, SymbolBindings& bindings) const;
   Call prepare_call(const std::vector<Tensor>& arguments, Compiled*& compiled);
 
+  std::shared_ptr<Context> context_;
   Function function_;
   StepOptions options_;
   PipelineTrace* pipeline_trace_ = nullptr;

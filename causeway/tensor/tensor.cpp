@@ -2,7 +2,6 @@
 
 #include "causeway/base/error.h"
 #include "causeway/passes/gradient.h"
-#include "causeway/tensor/runtime.h"
 #include "causeway/tensor/trace.h"
 
 namespace causeway {
@@ -20,6 +19,7 @@ Shape constant_shape(const std::vector<int64_t>& sizes) {
 }  // namespace
 
 Tensor::Tensor(Trace& trace, Value value) : state_(std::make_shared<TensorState>()) {
+  state_->context = trace.context();
   state_->type = trace.graph.type(value);
   state_->trace = &trace;
   state_->value = value;
@@ -28,8 +28,9 @@ Tensor::Tensor(Trace& trace, Value value) : state_(std::make_shared<TensorState>
 
 Tensor Tensor::in_memory(const std::vector<int64_t>& shape, DType dtype, bool zeroed) {
   auto state = std::make_shared<TensorState>();
+  state->context = Context::current();
   state->type = {dtype, constant_shape(shape)};
-  state->buffer = Runtime::current().device().allocate(constant_bytes(state->type), zeroed);
+  state->buffer = state->context->device().allocate(constant_bytes(state->type), zeroed);
   return Tensor(std::move(state));
 }
 
@@ -65,13 +66,18 @@ Dim Tensor::size(int64_t axis) const {
   return shape()[static_cast<size_t>(index)];
 }
 
+const std::shared_ptr<Context>& Tensor::context() const {
+  if (state_ == nullptr) throw Error(ErrorKind::kInvalidArgument, "an undefined tensor was used");
+  return state_->context;
+}
+
 bool Tensor::holds_values() const { return state_ != nullptr && state_->trace == nullptr; }
 
 void Tensor::evaluate() const {
   if (state_ == nullptr) throw Error(ErrorKind::kInvalidArgument, "an undefined tensor was used");
   // A tensor with values is still to be computed when it was assigned to in the present trace.
   Trace* trace = state_->trace;
-  if (trace == nullptr && Trace::current().has_assigned(state_.get())) trace = &Trace::current();
+  if (trace == nullptr && Trace::of(state_->context).has_assigned(state_.get())) trace = &Trace::of(state_->context);
   if (trace == nullptr) return require_values(*state_);
   if (!trace->is_eager())
     throw Error(ErrorKind::kInvalidArgument, "a tensor's values were asked for while its step was being traced", {},
@@ -89,18 +95,18 @@ void Tensor::read_bytes(std::span<std::byte> bytes) const {
   if (bytes.size() != constant_bytes(state_->type))
     throw Error(ErrorKind::kInvalidArgument,
                 fmt::format("{} bytes to read a tensor of type {}", bytes.size(), state_->type.text()));
-  Runtime::current().device().copy_to_host(bytes.data(), memory.data(), bytes.size());
+  state_->context->device().copy_to_host(bytes.data(), memory.data(), bytes.size());
 }
 
 void Tensor::write_bytes(std::span<const std::byte> bytes) {
   // What was recorded with the old values is computed from them.
-  if (state_ != nullptr && Trace::current().is_eager() && Trace::current().has_captured(state_.get()))
-    Trace::current().flush();
+  if (state_ != nullptr)
+    if (Trace& trace = Trace::of(state_->context); trace.is_eager() && trace.has_captured(state_.get())) trace.flush();
   const DeviceBuffer& memory = buffer();
   if (bytes.size() != constant_bytes(state_->type))
     throw Error(ErrorKind::kInvalidArgument,
                 fmt::format("{} bytes for a tensor of type {}", bytes.size(), state_->type.text()));
-  Runtime::current().device().copy_to_device(memory.data(), bytes.data(), bytes.size());
+  state_->context->device().copy_to_device(memory.data(), bytes.data(), bytes.size());
 }
 
 std::vector<double> Tensor::values() const {
@@ -172,13 +178,11 @@ Tensor stop_gradient(const Tensor& x) {
   return copy;
 }
 
-Scope::Scope(const std::string& name) {
-  Graph& graph = Trace::current().graph;
-  previous_ = graph.scope();
-  graph.set_scope(previous_.empty() ? name : previous_ + "." + name);
+Scope::Scope(const std::string& name) : trace_(Trace::current()), previous_(trace_.graph.scope()) {
+  trace_.graph.set_scope(previous_.empty() ? name : previous_ + "." + name);
 }
 
-Scope::~Scope() { Trace::current().graph.set_scope(previous_); }
+Scope::~Scope() { trace_.graph.set_scope(previous_); }
 
 int64_t next_random_stream() { return Trace::current().next_random_stream++; }
 

@@ -6,6 +6,10 @@
 // A Tensor is a handle: copies refer to the same tensor. A tensor that was given or has computed values holds them in
 // device memory. assign() gives such a tensor new values; inside a Step the update happens in place, in the same
 // program. Not thread-safe: a thread works on its own tensors.
+//
+// A tensor belongs to a context (program/context.h): to the thread's current one when it was made. Operations happen in
+// the current context, and those on a tensor of another one throw Error(kInvalidArgument). Its values are read and
+// written wherever the thread is.
 #pragma once
 
 #include <memory>
@@ -18,6 +22,7 @@
 
 namespace causeway {
 
+class Context;
 class Trace;
 struct TensorState;
 
@@ -59,6 +64,7 @@ class Tensor {
   // Gives this tensor the value of `value`, which has the same type. What was computed from the old value keeps it.
   void assign(const Tensor& value);
 
+  const std::shared_ptr<Context>& context() const;
   // The device memory of a tensor that holds values.
   const DeviceBuffer& buffer() const;
   bool holds_values() const;
@@ -95,6 +101,7 @@ class Scope {
   ~Scope();
 
  private:
+  Trace& trace_;
   std::string previous_;
 };
 

@@ -4,7 +4,6 @@
 
 #include "causeway/base/error.h"
 #include "causeway/program/program.h"
-#include "causeway/tensor/runtime.h"
 
 namespace causeway {
 namespace {
@@ -25,12 +24,27 @@ Trace::~Trace() {
   for (TensorState* state : live_) state->trace = nullptr;
 }
 
-Trace& Trace::current() {
-  thread_local Trace eager;
-  return current_trace != nullptr ? *current_trace : eager;
+Trace::Trace(Captures captures) : context_(Context::current()), captures_(captures) {}
+
+std::shared_ptr<Context> Trace::context() const {
+  std::shared_ptr<Context> context = context_.lock();
+  CAUSEWAY_CHECK(context != nullptr, "a trace was used after its context");
+  return context;
 }
 
-TraceScope::TraceScope(Trace& trace) : previous_(current_trace) {
+Trace& Trace::current() { return of(Context::current()); }
+
+Trace& Trace::of(const std::shared_ptr<Context>& context) {
+  if (current_trace != nullptr && current_trace->context_.lock() == context) return *current_trace;
+  thread_local std::vector<std::unique_ptr<Trace>> eager;  // one for each context that the thread has used
+  std::erase_if(eager, [](const std::unique_ptr<Trace>& trace) { return trace->context_.expired(); });
+  for (const std::unique_ptr<Trace>& trace : eager)
+    if (trace->context_.lock() == context) return *trace;
+  const ContextScope scope(context);
+  return *eager.emplace_back(std::make_unique<Trace>());
+}
+
+TraceScope::TraceScope(Trace& trace) : context_(trace.context()), previous_(current_trace) {
   trace.eager_ = false;
   current_trace = &trace;
 }
@@ -39,6 +53,16 @@ TraceScope::~TraceScope() { current_trace = previous_; }
 
 size_t constant_bytes(const TensorType& type) {
   return static_cast<size_t>(element_count(type.shape).constant()) * size_bytes(type.dtype);
+}
+
+void require_context(const TensorState& state, const Context& context) {
+  if (state.context.get() == &context) return;
+  throw Error(ErrorKind::kInvalidArgument,
+              fmt::format("a tensor on {} was used in another context, on {}", state.context->device().name(),
+                          context.device().name()),
+              {},
+              "Enter the tensor's own context with a ContextScope, or make a tensor here from its bytes: "
+              "read_bytes(), Tensor::from_bytes().");
 }
 
 void require_values(const TensorState& state) {
@@ -63,6 +87,7 @@ void Trace::flush_when_long() {
 Value Trace::use(const Tensor& tensor) {
   const std::shared_ptr<TensorState>& state = tensor.state();
   if (state == nullptr) throw Error(ErrorKind::kInvalidArgument, "an undefined tensor was used");
+  require_context(*state, *context());
   if (state->trace == this) {
     const auto assigned = value_of_.find(state.get());
     return assigned == value_of_.end() ? state->value : assigned->second;
@@ -104,13 +129,13 @@ void Trace::flush() {
             [](const TensorState* a, const TensorState* b) { return a->value < b->value; });
   graph.outputs.clear();
   for (const TensorState* state : pending) graph.outputs.push_back(state->value);
-  Runtime& runtime = Runtime::current();
+  const std::shared_ptr<Context> context = this->context();
   if (!graph.outputs.empty() || !graph.assignments.empty()) {
-    const std::shared_ptr<Program> program = runtime.compile(graph, {});
+    const std::shared_ptr<Program> program = context->compile(graph, {});
     std::vector<void*> inputs, outputs;
     for (const Captured& captured : captured_) inputs.push_back(captured.tensor.state()->buffer.data());
     for (TensorState* state : pending) {
-      state->buffer = runtime.device().allocate(constant_bytes(state->type));
+      state->buffer = context->device().allocate(constant_bytes(state->type));
       outputs.push_back(state->buffer.data());
     }
     program->run(inputs, outputs);

@@ -1,4 +1,5 @@
-// What is being recorded: a graph, the tensors it captured as inputs, and the tensors that stand for its values.
+// What is being recorded: a graph, the tensors it captured as inputs, and the tensors that stand for its values. All of
+// them belong to one context.
 #pragma once
 
 #include <map>
@@ -6,12 +7,14 @@
 #include <set>
 #include <vector>
 
+#include "causeway/program/context.h"
 #include "causeway/tensor/tensor.h"
 
 namespace causeway {
 
 // What a Tensor refers to: a value of a trace, or memory, or both.
 struct TensorState {
+  std::shared_ptr<Context> context;
   TensorType type;
   Trace* trace = nullptr;  // while it stands for a value that is not in memory
   Value value;
@@ -24,16 +27,22 @@ class Trace {
   // Which tensors of other traces become inputs: those with values (which are computed if need be), or any, as in a
   // function within another trace whose captured tensors are handed on to that trace.
   enum class Captures { kValues, kAnything };
-  explicit Trace(Captures captures = Captures::kValues) : captures_(captures) {}
+  // Of the thread's current context.
+  explicit Trace(Captures captures = Captures::kValues);
   Trace(const Trace&) = delete;
   Trace& operator=(const Trace&) = delete;
   ~Trace();
 
-  // The trace that ops are recorded in: the innermost Step's, or the thread's eager one.
+  // The trace that ops are recorded in: the innermost Step's where it is of the current context, or the thread's eager
+  // one of that context.
   static Trace& current();
+  // The same for another context than the current one: where the tensors of `context` are recorded.
+  static Trace& of(const std::shared_ptr<Context>& context);
   bool is_eager() const { return eager_; }
+  std::shared_ptr<Context> context() const;
 
-  // The tensor as a value of this trace; one that holds memory becomes an input.
+  // The tensor as a value of this trace; one that holds memory becomes an input. Throws Error(kInvalidArgument) for one
+  // of another context.
   Value use(const Tensor& tensor);
   // A new input that stands for a tensor to be given later (a Step's argument).
   Tensor add_argument(const std::string& name, TensorType type);
@@ -65,6 +74,9 @@ class Trace {
  private:
   friend class TraceScope;
 
+  // Not owned: a thread's eager trace is still there when its context is gone. Tensors, which everything that is
+  // pending consists of, own it.
+  std::weak_ptr<Context> context_;
   bool eager_ = true;
   Captures captures_;
   std::vector<Captured> captured_;
@@ -73,7 +85,7 @@ class Trace {
   std::vector<Value> stopped_;
 };
 
-// Makes a trace the current one while it lives.
+// Makes a trace the innermost Step's while it lives, and its context the current one.
 class TraceScope {
  public:
   explicit TraceScope(Trace& trace);
@@ -82,8 +94,12 @@ class TraceScope {
   ~TraceScope();
 
  private:
+  ContextScope context_;
   Trace* previous_;
 };
+
+// Throws Error(kInvalidArgument) unless the tensor is of that context.
+void require_context(const TensorState& state, const Context& context);
 
 // Throws Error(kInvalidArgument) unless the tensor, which no trace computes, has memory.
 void require_values(const TensorState& state);

@@ -10,7 +10,6 @@
 #include "causeway/base/console.h"
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
-#include "causeway/tensor/runtime.h"
 #include "causeway/train/progress_line.h"
 
 namespace causeway {
@@ -50,7 +49,7 @@ int64_t absent_state_bytes(const TrainingStep& step) {
 // arena and the part of the optimizer's state that are not there yet; on a GPU it is the device's memory, and the
 // process's own is another matter.
 std::string memory_text(const TrainingStep& step, const StepCost& cost) {
-  const Device& device = Runtime::current().device();
+  const Device& device = step.context().device();
   const bool gpu = device.target().is_gpu();
   const int64_t in_all = gpu ? cost.total_bytes() : resident_bytes() + cost.arena_bytes + absent_state_bytes(step);
   return fmt::format("memory: {} weights, {} optimizer, {} activations and workspace; {} in all{}",
@@ -81,7 +80,7 @@ void announce_changes(const RunParts& run, const Resumed& resumed) {
 
 void require_memory_for_step(const RunParts& run) {
   const StepCost cost = run.step.cost();
-  const Device& device = Runtime::current().device();
+  const Device& device = run.step.context().device();
   if (device.memory_limit() == 0 || cost.total_bytes() <= device.memory_limit()) return;
   std::string largest;
   for (const ProgramMemory::Item& item : run.step.main_step().prepare(run.step.main_arguments()).memory().largest)
@@ -102,7 +101,7 @@ void announce_run(const RunParts& run, const FlopsUtilization& utilization, cons
   notice("{}: {} parameters, {} tokens of training text, {:.3g} GFLOP a step\n", run.recipe.name,
          format_count(static_cast<double>(parameter_count(run.recipe.model))),
          format_count(static_cast<double>(run.dataset.token_count())), cost.flops.total() / 1e9);
-  const Device& device = Runtime::current().device();
+  const Device& device = run.step.context().device();
   notice("device: {} ({}){}\n", device.name(), device.target().text(),
          run.recipe.device == "auto" ? ", chosen by auto" : "");
   notice("{}\n", memory_text(run.step, cost));
@@ -113,9 +112,9 @@ void announce_run(const RunParts& run, const FlopsUtilization& utilization, cons
   if (resumed) announce_changes(run, *resumed);
 }
 
-std::string device_comment(const Recipe& recipe) {
+std::string device_comment(const Recipe& recipe, const Device& device) {
   if (recipe.device != "auto") return {};
-  return fmt::format("# device: auto chose {}\n", Runtime::current().device().name());
+  return fmt::format("# device: auto chose {}\n", device.name());
 }
 
 }  // namespace causeway

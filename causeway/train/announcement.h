@@ -21,6 +21,6 @@ void announce_run(const RunParts& run, const FlopsUtilization& utilization, cons
 
 // A comment for a saved recipe: the device that "auto" chose. Not the key's value, so that the recipe still runs
 // elsewhere.
-std::string device_comment(const Recipe& recipe);
+std::string device_comment(const Recipe& recipe, const Device& device);
 
 }  // namespace causeway

@@ -4,6 +4,7 @@
 
 #include "causeway/data/batch_loader.h"
 #include "causeway/data/sample_order.h"
+#include "causeway/program/context.h"
 #include "causeway/tensor/ops.h"
 #include "causeway/train/training_step.h"
 
@@ -40,6 +41,7 @@ Evaluator::Evaluator(const LanguageModel& model, const Recipe& recipe, const Tok
           step_options(recipe)) {}
 
 EvaluationResult Evaluator::run() {
+  const ContextScope scope(loss_sum_.context());
   const SequentialOrder order(dataset_.token_count(), recipe_.data.sequence_length);
   BatchOptions options;
   options.sequence_length = recipe_.data.sequence_length;

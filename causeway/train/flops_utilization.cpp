@@ -6,7 +6,6 @@
 
 #include "causeway/device/device_peaks.h"
 #include "causeway/device/open_device.h"
-#include "causeway/tensor/runtime.h"
 
 namespace causeway {
 namespace {
@@ -88,7 +87,7 @@ nlohmann::ordered_json FlopsUtilization::basis(int64_t parameters) const {
 }
 
 FlopsUtilization make_flops_utilization(TrainingStep& step, WarningSink warn) {
-  Device& device = Runtime::current().device();
+  Device& device = step.context().device();
   const std::string product = product_name(device);
   std::map<std::string, double> shares;
   if (find_device_peak(product)) shares = step.operand_shares();

@@ -54,7 +54,7 @@ class FlopsUtilization {
   bool warned_ = false;
 };
 
-// Of the runtime's device.
+// Of the device that the step runs on.
 FlopsUtilization make_flops_utilization(TrainingStep& step, WarningSink warn = warn_in_log);
 
 }  // namespace causeway

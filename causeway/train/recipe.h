@@ -14,8 +14,6 @@
 
 namespace causeway {
 
-enum class NonFinitePolicy { kStop, kSkip };
-
 struct Recipe {
   std::string name = "run";
   ModelConfig model;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "causeway/base/error.h"
-#include "causeway/tensor/runtime.h"
+#include "causeway/program/context.h"
 
 namespace causeway {
 namespace {
@@ -25,7 +25,7 @@ size_t byte_size(const Tensor& tensor) {
 
 void add_tensor(CheckpointWriter& writer, const std::string& name, const Tensor& tensor) {
   writer.add(spec_of(name, tensor), [tensor](uint64_t offset, std::span<std::byte> bytes) {
-    Runtime::current().device().copy_to_host(bytes.data(), tensor.buffer().data() + offset, bytes.size());
+    tensor.context()->device().copy_to_host(bytes.data(), tensor.buffer().data() + offset, bytes.size());
   });
 }
 
@@ -41,7 +41,7 @@ bool is_finite(const Tensor& tensor) {
   std::vector<float> values(size_t{1} << 18);
   for (size_t offset = 0; offset < bytes; offset += values.size() * sizeof(float)) {
     const size_t count = std::min(values.size(), (bytes - offset) / sizeof(float));
-    Runtime::current().device().copy_to_host(values.data(), tensor.buffer().data() + offset, count * sizeof(float));
+    tensor.context()->device().copy_to_host(values.data(), tensor.buffer().data() + offset, count * sizeof(float));
     if (!std::all_of(values.begin(), values.begin() + static_cast<ptrdiff_t>(count),
                      [](float value) { return std::isfinite(value); }))
       return false;
@@ -81,7 +81,7 @@ std::filesystem::path save_run(const RunParts& run, const RunPosition& position,
   state.schedule = {{"kind", schedule_kind_name(run.recipe.schedule.kind)}, {"step", position.step}};
   state.trainer = {{"skipped_steps", position.skipped_steps},
                    {"recipe", recipe_text(run.recipe)},
-                   {"device", Runtime::current().device().name()}};
+                   {"device", run.step.context().device().name()}};
   CheckpointWriter writer(run.recipe.run_directory, state, options);
   writer.attach("config.json", state.model.dump(2) + "\n");
   if (run.tokenizer != nullptr)

@@ -6,6 +6,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/graph/philox.h"
+#include "causeway/program/context.h"
 #include "causeway/tensor/ops.h"
 
 namespace causeway {
@@ -38,6 +39,7 @@ std::vector<int32_t> TextGenerator::generate(std::span<const int32_t> prompt, co
                                              const std::function<void(int32_t)>& emit) {
   if (prompt.empty())
     throw Error(ErrorKind::kInvalidArgument, "the prompt is empty", "generate", "Give at least one character.");
+  const ContextScope scope(next_logits_.context());
   std::vector<int32_t> context(prompt.begin(), prompt.end());
   for (const int32_t token : context)
     if (token < 0 || token >= model_.config().vocabulary_size)

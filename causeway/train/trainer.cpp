@@ -12,7 +12,7 @@
 #include "causeway/data/batch_loader.h"
 #include "causeway/data/sample_order.h"
 #include "causeway/data/token_dataset.h"
-#include "causeway/tensor/runtime.h"
+#include "causeway/program/context.h"
 #include "causeway/train/announcement.h"
 #include "causeway/train/evaluation.h"
 #include "causeway/train/flops_utilization.h"
@@ -39,8 +39,7 @@ uint64_t peak_resident_bytes() {
 }
 
 // Memory in use at most: the device's own, or the process's where the device is the processor.
-uint64_t peak_bytes() {
-  const Device& device = Runtime::current().device();
+uint64_t peak_bytes(const Device& device) {
   return device.target().is_gpu() ? static_cast<uint64_t>(device.peak_bytes()) : peak_resident_bytes();
 }
 
@@ -59,7 +58,7 @@ class Trainer {
     load_tokenizer();
     own_run_directory();
     const std::vector<CheckpointEntry> candidates = resume_candidates(directory_, options.resume);
-    require_memory_for_weights(recipe.model, recipe.micro_batches());
+    require_memory_for_weights(Context::current()->device(), recipe.model, recipe.micro_batches());
     model_ = LanguageModel::create(recipe.model, static_cast<uint64_t>(recipe.train.seed));
     step_ = std::make_unique<TrainingStep>(*model_, recipe_);
     parts_.emplace(RunParts{recipe_, dataset_, tokenizer_.get(), *model_, *step_});
@@ -67,7 +66,8 @@ class Trainer {
     if (resumed_) position_ = resumed_->position;
     saver_.emplace(*parts_, *lock_, position_.step);
     // Not earlier: a recipe that the run's checkpoint refuses must not replace the run's own.
-    write_file_atomically(directory_ / "recipe.yaml", device_comment(recipe_) + recipe_text(recipe_));
+    write_file_atomically(directory_ / "recipe.yaml",
+                          device_comment(recipe_, step_->context().device()) + recipe_text(recipe_));
   }
 
   TrainResult run() {
@@ -75,8 +75,7 @@ class Trainer {
     utilization_.emplace(make_flops_utilization(*step_));
     if (!options_.quiet) announce_run(*parts_, *utilization_, resumed_, saver_->describe_schedule());
     SignalWatch signals;
-    log_.emplace(recipe_, directory_, Runtime::current().device().name(), *utilization_, position_.step,
-                 options_.quiet);
+    log_.emplace(recipe_, directory_, step_->context().device().name(), *utilization_, position_.step, options_.quiet);
     log_->basis(position_.step, parameter_count(recipe_.model));
     TrainResult result;
     const int64_t first_step = position_.step;
@@ -131,7 +130,7 @@ class Trainer {
       report.tokens = tokens_consumed();
       report.epoch = static_cast<double>(position_.data_cursor) / static_cast<double>(order_.samples_per_epoch());
       report.skipped_steps = position_.skipped_steps;
-      report.memory_bytes = peak_bytes();
+      report.memory_bytes = peak_bytes(step_->context().device());
       log_->step(report);
 
       const bool last = position_.step == recipe_.train.steps;
@@ -278,7 +277,7 @@ class Trainer {
     try {
       evaluator_.reset();
       generator_.reset();
-      Runtime::current().release_memory();
+      step_->context().release_memory();
     } catch (const std::exception&) {
       // What is still held is then held while saving.
     }
@@ -312,7 +311,7 @@ TrainResult train(const Recipe& recipe, const TrainOptions& options) {
   if (recipe.data.path.empty())
     throw Error(ErrorKind::kInvalidArgument, "names no data to train on", "data.path",
                 "Make a dataset with \"causeway data prepare TEXT --output DIRECTORY\", and set data.path=DIRECTORY.");
-  Runtime::use_device(recipe.device);
+  const ContextScope context(Context::open(recipe.device));
   return Trainer(recipe, options).run();
 }
 

@@ -2,7 +2,6 @@
 
 #include "causeway/base/error.h"
 #include "causeway/tensor/ops.h"
-#include "causeway/tensor/runtime.h"
 #include "causeway/train/progress_line.h"
 
 namespace causeway {
@@ -29,16 +28,11 @@ PipelineOptions pipeline_options(const Recipe& recipe) {
   options.fp8_products = recipe.train.precision == "fp8";
   options.tf32_products = recipe.train.precision == "tf32";
   options.recompute = *parse_recompute_policy(recipe.train.recompute);
-  // Narrow logits make longer chunks in the same memory, whose products run faster.
-  options.linear_cross_entropy.narrow_logits = narrow;
-  const bool gpu = Runtime::current().device().target().is_gpu();
-  if (gpu) options.linear_cross_entropy.vocabulary_multiple = 64;
-  options.linear_cross_entropy.logits_bytes = int64_t{gpu ? 512 : 128} << 20;
+  options.narrow_logits = narrow;
   return options;
 }
 
-void require_memory_for_weights(const ModelConfig& model, int64_t micro_batches) {
-  const Device& device = Runtime::current().device();
+void require_memory_for_weights(const Device& device, const ModelConfig& model, int64_t micro_batches) {
   const int64_t copies = micro_batches > 1 ? 4 : 3;  // weights, two moments, sums over micro-batches
   const int64_t bytes = parameter_count(model) * static_cast<int64_t>(sizeof(float)) * copies;
   if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
@@ -48,7 +42,9 @@ void require_memory_for_weights(const ModelConfig& model, int64_t micro_batches)
               "model", "Train a smaller model, or on a device with more memory.");
 }
 
-TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe) : model_(model), recipe_(recipe) {
+TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
+    : model_(model), recipe_(recipe), context_(model.parameters().front().tensor.context()) {
+  const ContextScope scope(context_);
   for (const Parameter& parameter : model.parameters()) {
     weights_.push_back(parameter.tensor);
     moment1_.push_back(zeros_in_memory(parameter.tensor.shape()));
@@ -105,7 +101,7 @@ std::map<std::string, double> TrainingStep::operand_shares() {
   // What is computed twice counts once. It matters where there are several types to be weighed.
   if (count.by_operand.size() > 1 && options.recompute != RecomputePolicy::kNone) {
     options.recompute = RecomputePolicy::kNone;
-    count = count_flops(run_pipeline(main_->traced_graph(main_arguments()), options));
+    count = count_flops(context_->run_passes(main_->traced_graph(main_arguments()), options));
   }
   std::map<std::string, double> shares = count.by_operand;
   for (auto& [operand, share] : shares) share /= count.total();

@@ -15,6 +15,7 @@
 
 #include "causeway/model/language_model.h"
 #include "causeway/passes/count_flops.h"
+#include "causeway/program/context.h"
 #include "causeway/program/program.h"
 #include "causeway/tensor/step.h"
 #include "causeway/train/recipe.h"
@@ -44,14 +45,16 @@ struct StepCost {
   FlopCount flops;  // of one optimizer step
 };
 
-// Throws Error(kResource) where the current device cannot hold a model's weights and optimizer state: before anything
-// is allocated that would not fit in the end.
-void require_memory_for_weights(const ModelConfig& model, int64_t micro_batches);
+// Throws Error(kResource) where the device cannot hold a model's weights and optimizer state: before anything is
+// allocated that would not fit in the end.
+void require_memory_for_weights(const Device& device, const ModelConfig& model, int64_t micro_batches);
 
 class TrainingStep {
  public:
-  // Both outlive the step. Optimizer state starts at zero.
+  // Both outlive the step, which belongs to the model's context. Optimizer state starts at zero.
   TrainingStep(LanguageModel& model, const Recipe& recipe);
+
+  Context& context() const { return *context_; }
 
   // Compiles everything a step needs.
   void prepare();
@@ -95,6 +98,7 @@ class TrainingStep {
 
   LanguageModel& model_;
   const Recipe& recipe_;
+  std::shared_ptr<Context> context_;
   std::vector<Tensor> weights_;
   std::vector<Tensor> moment1_, moment2_, gradient_sums_;
   Tensor loss_sum_;

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "causeway/base/error.h"
-#include "causeway/tensor/runtime.h"
+#include "causeway/program/context.h"
 
 namespace causeway {
 namespace {
@@ -21,10 +21,7 @@ constexpr AttentionPattern kPatterns[] = {AttentionPattern::kCausal, AttentionPa
                                           AttentionPattern::kAlibi};
 const AttentionSettings kShort = {.timing = {.samples = 2, .rounds = 2, .warm_up_seconds = 0}};
 
-Device& processor() {
-  Runtime::use_device("cpu");
-  return Runtime::current().device();
-}
+Device& processor() { return Context::current()->device(); }
 
 AttentionCase small(AttentionPattern pattern, bool backward, DType dtype = DType::kF32) {
   AttentionCase c;

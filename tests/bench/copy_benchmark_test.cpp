@@ -5,7 +5,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/device/open_device.h"
-#include "causeway/tensor/runtime.h"
+#include "causeway/program/context.h"
 #include "causeway/train/progress_line.h"
 
 namespace causeway {
@@ -14,10 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-Device& processor() {
-  Runtime::use_device("cpu");
-  return Runtime::current().device();
-}
+Device& processor() { return Context::current()->device(); }
 
 CopyOptions short_options() {
   CopyOptions options;

@@ -9,7 +9,7 @@
 #include "causeway/bench/gemm_benchmark.h"
 #include "causeway/bench/providers/open_providers.h"
 #include "causeway/device/open_device.h"
-#include "causeway/tensor/runtime.h"
+#include "causeway/program/context.h"
 
 namespace causeway {
 namespace {
@@ -20,10 +20,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-Device& processor() {
-  Runtime::use_device("cpu");
-  return Runtime::current().device();
-}
+Device& processor() { return Context::current()->device(); }
 
 std::string message_of(const std::function<void()>& work) {
   try {
@@ -183,11 +180,10 @@ TEST(GemmBenchmark, Tf32IsMeasuredWhereItIsMultiplied) {
   EXPECT_TRUE(run_gemm(processor(), {"other shapes", workload}, providers, options, {}, skipped).empty());
   EXPECT_THAT(skipped, ElementsAre(HasSubstr("cpu has no instructions that multiply tf32")));
 
-  Runtime::use_device("emulator:sm_80");
-  Device& gpu = Runtime::current().device();
+  const ContextScope scope(Context::open("emulator:sm_80"));
+  Device& gpu = Context::current()->device();
   providers[0] = make_causeway_matmul(gpu);
   const std::vector<Measurement> measured = run_gemm(gpu, {"other shapes", workload}, providers, options, {}, skipped);
-  Runtime::use_device("cpu");
   ASSERT_EQ(measured.size(), 1u);
   EXPECT_EQ(measured[0].dtype, "tf32");
   EXPECT_TRUE(measured[0].correct) << measured[0].check;

@@ -7,7 +7,7 @@
 #include "causeway/bench/report/shipped_text.h"
 #include "causeway/bench/statistics.h"
 #include "causeway/device/open_device.h"
-#include "causeway/tensor/runtime.h"
+#include "causeway/program/context.h"
 #include "causeway/train/recipe.h"
 
 namespace causeway {
@@ -28,7 +28,7 @@ TEST(FlopConventions, ATiedEmbeddingMultiplies) {
 }
 
 TEST(TrainBenchmark, EveryCaseHasAShippedRecipe) {
-  for (const TrainCase& one : standard_train_cases(Runtime::current().device()))
+  for (const TrainCase& one : standard_train_cases(Context::current()->device()))
     EXPECT_FALSE(shipped_benchmark_text("recipes/" + one.recipe + ".yaml").empty()) << one.recipe;
 }
 
@@ -43,7 +43,7 @@ TEST(TrainBenchmark, MeasuresASmallModel) {
   std::unique_ptr<LanguageModel> model;
   const auto telemetry = open_telemetry("cpu");
   const std::optional<Measurement> m =
-      run_train(Runtime::current().device(), small, {.steps = 20}, std::nullopt, *telemetry, model, skipped);
+      run_train(Context::current()->device(), small, {.steps = 20}, std::nullopt, *telemetry, model, skipped);
   ASSERT_TRUE(m.has_value()) << testing::PrintToString(skipped);
   EXPECT_TRUE(m->correct) << m->check;
   EXPECT_EQ(m->work, 2 * 16);
@@ -54,7 +54,7 @@ TEST(TrainBenchmark, MeasuresASmallModel) {
   TrainCase narrower = small;
   narrower.precision = "f32";
   EXPECT_TRUE(
-      run_train(Runtime::current().device(), narrower, {.steps = 10}, std::nullopt, *telemetry, model, skipped));
+      run_train(Context::current()->device(), narrower, {.steps = 10}, std::nullopt, *telemetry, model, skipped));
   EXPECT_EQ(model.get(), first);  // its weights are not drawn again
   EXPECT_EQ(m->details.at("MFU"), "n/a: the device's peak is not known");
   EXPECT_THAT(m->details.at("FLOP per token, torchtitan"), testing::HasSubstr("all pairs"));
@@ -82,7 +82,7 @@ TEST(TrainBenchmark, EnergyIsToldByTokenAndStep) {
   std::unique_ptr<LanguageModel> model;
   CountingTelemetry telemetry;
   const std::optional<Measurement> m =
-      run_train(Runtime::current().device(), small, {.steps = 10}, std::nullopt, telemetry, model, skipped);
+      run_train(Context::current()->device(), small, {.steps = 10}, std::nullopt, telemetry, model, skipped);
   ASSERT_TRUE(m.has_value()) << testing::PrintToString(skipped);
   EXPECT_EQ(m->details.at("J per step"), "64");
   EXPECT_EQ(m->details.at("J per token"), "2");
@@ -91,8 +91,7 @@ TEST(TrainBenchmark, EnergyIsToldByTokenAndStep) {
 }
 
 TEST(TrainBenchmark, CasesAreChosen) {
-  Runtime::use_device("cpu");
-  const Device& processor = Runtime::current().device();
+  const Device& processor = Context::current()->device();
   std::vector<std::string> skipped;
   EXPECT_EQ(choose_train_cases({}, processor, skipped).size(), standard_train_cases(processor).size());
   const std::vector<TrainCase> cases =
@@ -127,7 +126,7 @@ TEST(TrainBenchmark, ABatchThatCannotFitIsLeftOutWithoutCompilingIt) {
   std::vector<std::string> skipped;
   std::unique_ptr<LanguageModel> model;
   const auto telemetry = open_telemetry("cpu");
-  EXPECT_FALSE(run_train(Runtime::current().device(), huge, {}, std::nullopt, *telemetry, model, skipped).has_value());
+  EXPECT_FALSE(run_train(Context::current()->device(), huge, {}, std::nullopt, *telemetry, model, skipped).has_value());
   EXPECT_THAT(skipped, testing::ElementsAre(testing::HasSubstr("with a micro-batch of 1048576, and there are")));
 }
 

@@ -12,7 +12,7 @@
 #include "causeway/device/cuda/cuda_device.h"
 #include "causeway/device/hip/hip_device.h"
 #include "causeway/program/arena.h"
-#include "causeway/tensor/runtime.h"
+#include "causeway/program/context.h"
 #include "tests/device/gpu_stand_in_library.h"
 
 namespace causeway {
@@ -162,11 +162,11 @@ TEST_P(GpuDeviceTest, CountsMemoryAsAskedFor) {
 
 // `bench startup` starts a program that needs the memory of what was measured before it.
 TEST_P(GpuDeviceTest, ReleasedWorkingMemoryIsFreeForOtherProcesses) {
-  Runtime runtime(open(), std::make_shared<KernelCache>(""));
+  Context context(open(), {.cache = std::make_shared<KernelCache>("")});
   const size_t before = driver_.memory_used;
-  runtime.arena().reserve(8 * kMiB);
+  context.arena().reserve(8 * kMiB);
   ASSERT_EQ(driver_.memory_used, before + 8 * kMiB);
-  runtime.release_memory();
+  context.release_memory();
   EXPECT_EQ(driver_.memory_used, before);
 }
 

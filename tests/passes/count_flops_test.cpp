@@ -46,16 +46,16 @@ TEST(CountFlops, ByOperand) {
   const SmallModel model = small_model(1, 32, 16, 48);
   PipelineOptions options;
   options.tf32_products = true;
-  const FlopCount tf32 = count_flops(run_pipeline(model.graph, options));
+  const FlopCount tf32 = count_flops(run_pipeline(model.graph, options, {}));
   EXPECT_EQ(tf32.by_operand.size(), 2u);
   EXPECT_EQ(tf32.by_operand.at("f32"), 14 * tf32.attended_pairs * 16);  // attention: the products became tf32
   EXPECT_EQ(tf32.by_operand.at("f32") + tf32.by_operand.at("tf32"), tf32.total());
   options = {};
   options.mixed_precision.compute = DType::kBF16;
-  const FlopCount bf16 = count_flops(run_pipeline(model.graph, options));
+  const FlopCount bf16 = count_flops(run_pipeline(model.graph, options, {}));
   EXPECT_EQ(bf16.by_operand, (std::map<std::string, double>{{"bf16", bf16.total()}}));
   options.fp8_products = true;
-  const FlopCount fp8 = count_flops(run_pipeline(model.graph, options));
+  const FlopCount fp8 = count_flops(run_pipeline(model.graph, options, {}));
   EXPECT_GT(fp8.by_operand.at("fp8"), 0);
   EXPECT_GT(fp8.by_operand.at("bf16"), 14 * fp8.attended_pairs * 16);  // attention and the output layer
   EXPECT_EQ(fp8.by_operand.at("fp8") + fp8.by_operand.at("bf16"), fp8.total());

@@ -11,7 +11,7 @@ namespace causeway {
 namespace {
 
 Graph narrowed(const SmallModel& model) {
-  const Graph graph = fp8_products(mixed_precision(model.graph, {DType::kBF16, DType::kF32}));
+  const Graph graph = fp8_products(mixed_precision(model.graph, {DType::kBF16, DType::kF32}), 16);
   graph.verify("fp8_products");
   return graph;
 }

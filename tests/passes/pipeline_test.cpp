@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "tests/passes/same_values.h"
 #include "tests/passes/small_model.h"
 
@@ -13,20 +15,15 @@ TEST(Pipeline, KeepsATrainingStep) {
   const SmallModel model = small_model();
   for (const RecomputePolicy policy : {RecomputePolicy::kNone, RecomputePolicy::kSelective, RecomputePolicy::kBlock}) {
     for (const DType compute : {DType::kF32, DType::kBF16}) {
-      for (const bool expand : {false, true}) {
-        SCOPED_TRACE(fmt::format("{} {} {}", recompute_policy_name(policy), dtype_name(compute), expand));
-        PipelineOptions options;
-        options.recompute = policy;
-        options.mixed_precision.compute = compute;
-        options.expand_linear_cross_entropy = expand;
-        options.linear_cross_entropy.logits_bytes = 11 * 4 * 5;
-        const Graph graph = run_pipeline(model.graph, options);
-        // Folded constants are rounded to f32; nothing else may change.
-        expect_same_values(model.graph, graph, model.inputs, {}, bounds::sum(1));
-        const auto left = std::count_if(graph.nodes().begin(), graph.nodes().end(),
-                                        [](const Node& node) { return node.op == Op::kLinearCrossEntropy; });
-        EXPECT_EQ(left, expand ? 0 : 1);
-      }
+      SCOPED_TRACE(fmt::format("{} {}", recompute_policy_name(policy), dtype_name(compute)));
+      PipelineOptions options;
+      options.recompute = policy;
+      options.mixed_precision.compute = compute;
+      const Graph graph = run_pipeline(model.graph, options, {.logits_bytes = 11 * 4 * 5});
+      // Folded constants are rounded to f32; nothing else may change.
+      expect_same_values(model.graph, graph, model.inputs, {}, bounds::sum(1));
+      EXPECT_TRUE(std::none_of(graph.nodes().begin(), graph.nodes().end(),
+                               [](const Node& node) { return node.op == Op::kLinearCrossEntropy; }));
     }
   }
 }
@@ -36,7 +33,7 @@ TEST(Pipeline, Trains) {
   PipelineOptions options;
   options.mixed_precision.compute = DType::kBF16;
   options.recompute = RecomputePolicy::kSelective;
-  const Graph graph = run_pipeline(model.graph, options);
+  const Graph graph = run_pipeline(model.graph, options, {});
   std::vector<HostTensor> inputs = model.inputs;
   std::vector<double> losses;
   for (int step = 0; step < 120; ++step) {
@@ -56,7 +53,7 @@ TEST(Pipeline, RecordsWhatEachPassDid) {
   options.recompute = RecomputePolicy::kBlock;
   PipelineTrace trace;
   trace.with_text = true;
-  const Graph graph = run_pipeline(model.graph, options, &trace);
+  const Graph graph = run_pipeline(model.graph, options, {}, &trace);
   std::vector<std::string> names;
   size_t nodes = model.graph.nodes().size();
   for (const PassRecord& record : trace.records) {
@@ -73,8 +70,34 @@ TEST(Pipeline, RecordsWhatEachPassDid) {
                                           "recompute", "expand_linear_cross_entropy", "canonicalize"));
 }
 
+// Each of the sizes that are the device's to say reaches its pass.
+TEST(Pipeline, TakesTheSizesThatTheDevicePrefers) {
+  const SmallModel model = small_model(1, 32, 16, 48);
+  const auto dots = [&](const PipelineOptions& options, const PreferredSizes& sizes) {
+    const Graph graph = run_pipeline(model.graph, options, sizes);
+    std::multiset<std::string> types;
+    for (const Node& node : graph.nodes())
+      if (node.op == Op::kDot)
+        types.insert(graph.type(node.inputs[0]).text() + " " + graph.type(node.inputs[1]).text());
+    return types;
+  };
+  const auto has = [](const std::multiset<std::string>& types, const std::string& part) {
+    return std::any_of(types.begin(), types.end(),
+                       [&](const std::string& type) { return type.find(part) != std::string::npos; });
+  };
+  const PreferredSizes plain;
+  EXPECT_TRUE(has(dots({}, plain), "f32[48, 32]"));
+  EXPECT_TRUE(has(dots({}, {.vocabulary_multiple = 40}), "f32[80, 32]")) << "48 rows of the vocabulary, padded";
+  EXPECT_GT(dots({}, {.logits_bytes = 48 * 4 * 3}).size(), dots({}, plain).size()) << "three tokens a chunk";
+  PipelineOptions fp8;
+  fp8.mixed_precision.compute = DType::kBF16;
+  fp8.fp8_products = true;
+  EXPECT_TRUE(has(dots(fp8, plain), "f8e4m3"));
+  EXPECT_FALSE(has(dots(fp8, {.f8_multiple = 5}), "f8"));
+}
+
 TEST(Pipeline, KeepsRandomGraphs) {
-  expect_same_values_on_random_graphs([](const Graph& graph) { return run_pipeline(graph, {}); }, 100);
+  expect_same_values_on_random_graphs([](const Graph& graph) { return run_pipeline(graph, {}, {}); }, 100);
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ return %11
   for (const Value gradient : add_gradients(graph, loss, weights)) graph.outputs.push_back(gradient);
   PipelineOptions options;
   options.mixed_precision.compute = DType::kBF16;
-  expect_golden("two_layers_with_gradients", run_pipeline(graph, options));
+  expect_golden("two_layers_with_gradients", run_pipeline(graph, options, {}));
 }
 
 TEST(GoldenKernels, SymbolicEmbedding) {

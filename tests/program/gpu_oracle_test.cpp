@@ -419,7 +419,7 @@ TEST_P(KernelsOnGpu, RandomGraphs) {
     options.symbolic = seed % 3 == 2;
     const RandomGraph random = make_random_graph(seed, options);
     const std::vector<HostTensor> reference = interpret(random.graph, random.inputs, random.bindings);
-    const Graph graph = seed % 2 == 0 ? random.graph : run_pipeline(random.graph, {});
+    const Graph graph = seed % 2 == 0 ? random.graph : run_pipeline(random.graph, {}, {});
     const std::vector<HostTensor> actual = runner().run(graph, random.inputs, random.bindings);
     ASSERT_EQ(actual.size(), reference.size());
     for (size_t i = 0; i < actual.size(); ++i) {

@@ -39,7 +39,7 @@ TEST_P(RandomGraphOnCpu, MatchesTheReference) {
     const RandomGraph random = make_random_graph(seed, options);
     expect_reference_values(runner, random, random.graph, seed);
     if (HasFatalFailure()) return;
-    expect_reference_values(runner, random, run_pipeline(random.graph, {}), seed);
+    expect_reference_values(runner, random, run_pipeline(random.graph, {}, {}), seed);
     if (HasFatalFailure()) return;
   }
 }

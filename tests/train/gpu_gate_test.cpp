@@ -21,9 +21,9 @@
 #include "causeway/codegen/kernel_cache.h"
 #include "causeway/codegen/kernel_resources.h"
 #include "causeway/device/offline/offline_device.h"
+#include "causeway/program/context.h"
 #include "causeway/program/kernel_library.h"
 #include "causeway/program/program_resources.h"
-#include "causeway/tensor/runtime.h"
 #include "causeway/train/recipe.h"
 #include "causeway/train/training_step.h"
 
@@ -110,18 +110,15 @@ std::string difference(const std::set<std::string>& golden, const std::set<std::
   return text;
 }
 
-class GpuGate : public testing::TestWithParam<GateCase> {
- protected:
-  void TearDown() override { Runtime::use(nullptr); }
-};
+class GpuGate : public testing::TestWithParam<GateCase> {};
 
 TEST_P(GpuGate, NoKernelSpillsAndBudgetsHold) {
   const Recipe recipe = load_recipe(CAUSEWAY_SOURCE_DIR "/recipes/" + GetParam().recipe + ".yaml",
                                     {"model.layers=1", "train.batch_size=4", "train.micro_batch_size=4"});
   const Target target = gpu_target(GetParam().processor);
-  const auto runtime =
-      std::make_shared<Runtime>(std::make_shared<OfflineDevice>(target), std::make_shared<KernelCache>(""));
-  Runtime::use(runtime);
+  const auto context = std::make_shared<Context>(std::make_shared<OfflineDevice>(target),
+                                                 ContextOptions{.cache = std::make_shared<KernelCache>("")});
+  const ContextScope scope(context);
   const std::unique_ptr<LanguageModel> model = LanguageModel::create(recipe.model, std::nullopt);
   TrainingStep step(*model, recipe);
   Program& program = step.main_step().prepare(step.main_arguments());
@@ -129,7 +126,7 @@ TEST_P(GpuGate, NoKernelSpillsAndBudgetsHold) {
   const bool is_nvidia = target.family == Target::Family::kNvptx;
   const bool has_figures = !is_nvidia || !find_ptxas().empty();
   Budgets budgets;
-  for (const FunctionResources& function : program_resources(program, runtime->library())) {
+  for (const FunctionResources& function : program_resources(program, context->library())) {
     const std::string& source = program.sources()[function.source];
     EXPECT_LE(function.shared_bytes(), target.architecture().shared_bytes) << source;
     ASSERT_EQ(function.resources.has_value(), has_figures) << source;

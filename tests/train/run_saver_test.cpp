@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "causeway/base/error.h"
-#include "causeway/tensor/runtime.h"
 #include "tests/train/temporary_directory.h"
 
 namespace causeway {

@@ -1,0 +1,24 @@
+// What a device's kernels would have of the sizes that are a pass's to choose. It is part of the description of an
+// architecture, so that passes need to know no target. Defaults are a processor's.
+#pragma once
+
+#include <cstdint>
+
+namespace causeway {
+
+struct PreferredSizes {
+  // The logits of a whole batch are never held at once: what those of one chunk of tokens may take.
+  int64_t logits_bytes = int64_t{128} << 20;
+  // Rows of logits are padded to a multiple of this many elements: a GPU's copy engine reads rows that begin at
+  // multiples of 16 bytes, and its matrix instructions want whole tiles.
+  int64_t vocabulary_multiple = 1;
+  // Matrices of 8-bit floats have sides that are multiples of this: rows of the tensor copy engine's boxes are 16 bytes
+  // in shared memory.
+  int64_t f8_multiple = 16;
+
+  bool operator==(const PreferredSizes&) const = default;
+};
+
+inline constexpr PreferredSizes kPreferredSizesOfGpus = {.logits_bytes = int64_t{512} << 20, .vocabulary_multiple = 64};
+
+}  // namespace causeway

@@ -1,0 +1,66 @@
+#include "causeway/program/context.h"
+
+#include <utility>
+
+#include "causeway/base/error.h"
+#include "causeway/codegen/kernel_cache.h"
+#include "causeway/device/open_device.h"
+#include "causeway/graph/printer.h"
+#include "causeway/program/arena.h"
+#include "causeway/program/kernel_library.h"
+#include "causeway/program/program.h"
+
+namespace causeway {
+namespace {
+
+thread_local std::shared_ptr<Context> current_context;
+
+}  // namespace
+
+Context::Context(std::shared_ptr<Device> device, ContextOptions options)
+    : device_(std::move(device)),
+      rank_(options.rank),
+      library_(std::make_unique<KernelLibrary>(
+          *device_, options.cache != nullptr ? std::move(options.cache) : std::make_shared<KernelCache>())),
+      arena_(std::make_unique<Arena>(*device_)) {}
+
+Context::~Context() = default;
+
+std::shared_ptr<Context> Context::open(const std::string& specification, ContextOptions options) {
+  return std::make_shared<Context>(open_device(specification), std::move(options));
+}
+
+const std::shared_ptr<Context>& Context::current() {
+  if (current_context == nullptr)
+    throw Error(ErrorKind::kInvalidArgument, "no context is current in this thread", {},
+                "Open one and enter it where the thread begins: const ContextScope scope(Context::open(\"cpu\")).");
+  return current_context;
+}
+
+Graph Context::run_passes(const Graph& graph, const PipelineOptions& options, PipelineTrace* trace) const {
+  return run_pipeline(graph, options, device_->target().preferred_sizes(), trace);
+}
+
+std::shared_ptr<Program> Context::compile(const Graph& graph, const PipelineOptions& options, PipelineTrace* trace) {
+  const std::string key = fields_text(options) + "\n" + print_graph(graph);
+  if (trace == nullptr)
+    if (const auto entry = programs_.find(key); entry != programs_.end()) return entry->second;
+  auto program = std::make_shared<Program>(run_passes(graph, options, trace), *device_, *library_, *arena_);
+  programs_[key] = program;
+  return program;
+}
+
+void Context::release_memory() {
+  programs_.clear();
+  arena_->release();
+  device_->release_unused_memory();
+}
+
+ContextScope::ContextScope(std::shared_ptr<Context> context) {
+  CAUSEWAY_CHECK(context != nullptr);
+  previous_ = std::exchange(current_context, std::move(context));
+}
+
+ContextScope::~ContextScope() { current_context = std::move(previous_); }
+
+}  // namespace causeway

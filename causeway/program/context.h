@@ -1,0 +1,83 @@
+// What one rank computes with: a device, its compiled kernels and programs, its working memory. Nothing of it is
+// shared with another context, so that several live side by side in one process: GPUs, emulators, a run beside another.
+//
+// Tensors and steps belong to a context and keep it alive. What is made from nothing (a constant, a tensor from values,
+// a step) belongs to the thread's current one, which a ContextScope sets; there is none until then.
+//
+//   const ContextScope scope(Context::open("cuda:1"));
+//   const Tensor x = Tensor::from_values({1, 2, 3}, {3});
+//
+// A context is used by one thread at a time. Different contexts may be used by different threads at the same time, and
+// may share a KernelCache.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "causeway/device/device.h"
+#include "causeway/passes/pipeline.h"
+
+namespace causeway {
+
+class Arena;
+class KernelCache;
+class KernelLibrary;
+class Program;
+
+struct ContextOptions {
+  std::shared_ptr<KernelCache> cache = {};  // null: the user's own, on disk
+  // Among the ranks of its run, each with a context of its own. The communicators that join them belong here as well,
+  // as soon as steps hold collectives.
+  int rank = 0;
+};
+
+class Context {
+ public:
+  explicit Context(std::shared_ptr<Device> device, ContextOptions options = {});
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  // On the device that open_device() opens for this specification. Throws as it does.
+  static std::shared_ptr<Context> open(const std::string& specification, ContextOptions options = {});
+  // That of the thread's innermost ContextScope. Throws Error(kInvalidArgument) outside of any.
+  static const std::shared_ptr<Context>& current();
+
+  Device& device() const { return *device_; }
+  const std::shared_ptr<Device>& shared_device() const { return device_; }
+  int rank() const { return rank_; }
+  KernelLibrary& library() { return *library_; }
+  Arena& arena() { return *arena_; }
+
+  // The passes, with the sizes that the device prefers.
+  Graph run_passes(const Graph& graph, const PipelineOptions& options, PipelineTrace* trace = nullptr) const;
+  // Passes, fusion, code generation, compilation. Programs of equal graphs and options are shared.
+  std::shared_ptr<Program> compile(const Graph& graph, const PipelineOptions& options, PipelineTrace* trace = nullptr);
+
+  // Forgets the programs that nobody else holds, and gives working memory back to the device's driver: between
+  // pieces of work that have nothing in common, and before another process needs it.
+  void release_memory();
+
+ private:
+  std::shared_ptr<Device> device_;
+  int rank_;
+  std::unique_ptr<KernelLibrary> library_;
+  std::unique_ptr<Arena> arena_;
+  std::map<std::string, std::shared_ptr<Program>> programs_;  // by text of options and graph
+};
+
+// Makes a context the thread's current one while it lives; what was current before is so again afterwards. Scopes of a
+// thread end in the opposite order of their beginning, on that thread.
+class ContextScope {
+ public:
+  explicit ContextScope(std::shared_ptr<Context> context);
+  ContextScope(const ContextScope&) = delete;
+  ContextScope& operator=(const ContextScope&) = delete;
+  ~ContextScope();
+
+ private:
+  std::shared_ptr<Context> previous_;
+};
+
+}  // namespace causeway
