@@ -1,6 +1,7 @@
 // A model of one's own: learns (a + b) mod 17 from all pairs of numbers, and prints the falling loss.
 #include <cstdio>
 
+#include "causeway/program/context.h"
 #include "causeway/tensor/ops.h"
 #include "causeway/tensor/step.h"
 
@@ -18,6 +19,7 @@ struct Parameter {
 };
 
 int main() {
+  const ContextScope context(Context::open("cpu"));
   std::vector<double> a, b, sums;
   for (int64_t i = 0; i < kModulus * kModulus; ++i) {
     a.push_back(static_cast<double>(i / kModulus));

@@ -4,7 +4,7 @@
 //   struct Depths {
 //     int levels = 1;
 //     bool wide = false;
-//     static constexpr auto fields() { return std::tuple{Field{"levels", &Depths::levels}, Field{"wide",
+//     static constexpr auto fields() { return std::tuple{ListedField{"levels", &Depths::levels}, ListedField{"wide",
 //     &Depths::wide}}; }
 //   };
 //   static_assert(lists_every_field<Depths>);
@@ -24,7 +24,7 @@
 namespace causeway {
 
 template <class Struct, class Type>
-struct Field {
+struct ListedField {
   std::string_view name;
   Type Struct::* member;
 };
@@ -32,13 +32,13 @@ struct Field {
 template <class Struct>
 concept ListsFields = requires { Struct::fields(); };
 
-// Calls `visit` with every Field, in order.
+// Calls `visit` with every ListedField, in order.
 template <ListsFields Struct, class Visit>
 constexpr void for_each_field(Visit&& visit) {
   std::apply([&](const auto&... field) { (visit(field), ...); }, Struct::fields());
 }
 
-// Whether `holds` is true of every Field; asks no further than the first of which it is not.
+// Whether `holds` is true of every ListedField; asks no further than the first of which it is not.
 template <ListsFields Struct, class Predicate>
 constexpr bool all_fields(Predicate&& holds) {
   return std::apply([&](const auto&... field) { return (holds(field) && ...); }, Struct::fields());

@@ -127,10 +127,10 @@ struct AttentionSpec {
   // By the names in a graph's text.
   static constexpr auto fields() {
     return std::tuple{
-        Field{"scale", &AttentionSpec::scale},     Field{"block_q", &AttentionSpec::block_q},
-        Field{"block_k", &AttentionSpec::block_k}, Field{"block_map", &AttentionSpec::has_block_map},
-        Field{"score", &AttentionSpec::score},     Field{"score_gradient", &AttentionSpec::score_gradient},
-        Field{"mask", &AttentionSpec::mask}};
+        ListedField{"scale", &AttentionSpec::scale},     ListedField{"block_q", &AttentionSpec::block_q},
+        ListedField{"block_k", &AttentionSpec::block_k}, ListedField{"block_map", &AttentionSpec::has_block_map},
+        ListedField{"score", &AttentionSpec::score},     ListedField{"score_gradient", &AttentionSpec::score_gradient},
+        ListedField{"mask", &AttentionSpec::mask}};
   }
 };
 static_assert(lists_every_field<AttentionSpec>);
@@ -157,21 +157,21 @@ struct Attributes {
   std::shared_ptr<const UserKernelSpec> user_kernel;
 
   static constexpr auto fields() {
-    return std::tuple{Field{"axes", &Attributes::axes},
-                      Field{"shape", &Attributes::shape},
-                      Field{"start", &Attributes::start},
-                      Field{"limit", &Attributes::limit},
-                      Field{"strides", &Attributes::strides},
-                      Field{"value", &Attributes::value},
-                      Field{"dtype", &Attributes::dtype},
-                      Field{"transpose_a", &Attributes::transpose_a},
-                      Field{"transpose_b", &Attributes::transpose_b},
-                      Field{"tf32", &Attributes::tf32},
-                      Field{"count", &Attributes::count},
-                      Field{"stream", &Attributes::stream},
-                      Field{"name", &Attributes::name},
-                      Field{"attention", &Attributes::attention},
-                      Field{"user_kernel", &Attributes::user_kernel}};
+    return std::tuple{ListedField{"axes", &Attributes::axes},
+                      ListedField{"shape", &Attributes::shape},
+                      ListedField{"start", &Attributes::start},
+                      ListedField{"limit", &Attributes::limit},
+                      ListedField{"strides", &Attributes::strides},
+                      ListedField{"value", &Attributes::value},
+                      ListedField{"dtype", &Attributes::dtype},
+                      ListedField{"transpose_a", &Attributes::transpose_a},
+                      ListedField{"transpose_b", &Attributes::transpose_b},
+                      ListedField{"tf32", &Attributes::tf32},
+                      ListedField{"count", &Attributes::count},
+                      ListedField{"stream", &Attributes::stream},
+                      ListedField{"name", &Attributes::name},
+                      ListedField{"attention", &Attributes::attention},
+                      ListedField{"user_kernel", &Attributes::user_kernel}};
   }
   // The same computation: numbers by their bits (0 and -0 differ, NaN equals NaN), specifications by content.
   bool operator==(const Attributes& other) const;

@@ -32,14 +32,14 @@ struct UserKernelSpec {
 
   // By the names in a graph's text.
   static constexpr auto fields() {
-    return std::tuple{Field{"kernel", &UserKernelSpec::name},
-                      Field{"text", &UserKernelSpec::source},
-                      Field{"outputs", &UserKernelSpec::outputs},
-                      Field{"sizes", &UserKernelSpec::sizes},
-                      Field{"tasks", &UserKernelSpec::tasks},
-                      Field{"threads", &UserKernelSpec::threads},
-                      Field{"shared_bytes", &UserKernelSpec::shared_bytes},
-                      Field{"gradient", &UserKernelSpec::gradient}};
+    return std::tuple{ListedField{"kernel", &UserKernelSpec::name},
+                      ListedField{"text", &UserKernelSpec::source},
+                      ListedField{"outputs", &UserKernelSpec::outputs},
+                      ListedField{"sizes", &UserKernelSpec::sizes},
+                      ListedField{"tasks", &UserKernelSpec::tasks},
+                      ListedField{"threads", &UserKernelSpec::threads},
+                      ListedField{"shared_bytes", &UserKernelSpec::shared_bytes},
+                      ListedField{"gradient", &UserKernelSpec::gradient}};
   }
 };
 static_assert(lists_every_field<UserKernelSpec>);

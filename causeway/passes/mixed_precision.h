@@ -24,8 +24,8 @@ struct MixedPrecisionOptions {
   DType residual = DType::kF32;  // kF32, or the compute type
 
   static constexpr auto fields() {
-    return std::tuple{Field{"compute", &MixedPrecisionOptions::compute},
-                      Field{"residual", &MixedPrecisionOptions::residual}};
+    return std::tuple{ListedField{"compute", &MixedPrecisionOptions::compute},
+                      ListedField{"residual", &MixedPrecisionOptions::residual}};
   }
 };
 

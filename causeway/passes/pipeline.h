@@ -24,10 +24,11 @@ struct PipelineOptions {
   bool narrow_logits = false;
 
   static constexpr auto fields() {
-    return std::tuple{
-        Field{"mixed_precision", &PipelineOptions::mixed_precision},
-        Field{"fp8_products", &PipelineOptions::fp8_products}, Field{"tf32_products", &PipelineOptions::tf32_products},
-        Field{"recompute", &PipelineOptions::recompute}, Field{"narrow_logits", &PipelineOptions::narrow_logits}};
+    return std::tuple{ListedField{"mixed_precision", &PipelineOptions::mixed_precision},
+                      ListedField{"fp8_products", &PipelineOptions::fp8_products},
+                      ListedField{"tf32_products", &PipelineOptions::tf32_products},
+                      ListedField{"recompute", &PipelineOptions::recompute},
+                      ListedField{"narrow_logits", &PipelineOptions::narrow_logits}};
   }
 };
 static_assert(lists_every_field<PipelineOptions>);

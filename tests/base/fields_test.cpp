@@ -15,7 +15,9 @@ enum class Color : unsigned char { kRed, kBlue = 7 };
 struct Inner {
   int64_t size = 1;
   Color color = Color::kRed;
-  static constexpr auto fields() { return std::tuple{Field{"size", &Inner::size}, Field{"color", &Inner::color}}; }
+  static constexpr auto fields() {
+    return std::tuple{ListedField{"size", &Inner::size}, ListedField{"color", &Inner::color}};
+  }
 };
 
 struct Outer {
@@ -23,7 +25,8 @@ struct Outer {
   Inner inner;
   double share = 0;
   static constexpr auto fields() {
-    return std::tuple{Field{"wide", &Outer::wide}, Field{"inner", &Outer::inner}, Field{"share", &Outer::share}};
+    return std::tuple{ListedField{"wide", &Outer::wide}, ListedField{"inner", &Outer::inner},
+                      ListedField{"share", &Outer::share}};
   }
 };
 
@@ -34,8 +37,8 @@ struct Mixed {
   std::shared_ptr<const Inner> pointer;
   std::function<int(int)> function;
   static constexpr auto fields() {
-    return std::tuple{Field{"list", &Mixed::list}, Field{"text", &Mixed::text}, Field{"pointer", &Mixed::pointer},
-                      Field{"function", &Mixed::function}};
+    return std::tuple{ListedField{"list", &Mixed::list}, ListedField{"text", &Mixed::text},
+                      ListedField{"pointer", &Mixed::pointer}, ListedField{"function", &Mixed::function}};
   }
 };
 
@@ -44,7 +47,7 @@ struct Forgetful {
   Inner inner;
   bool forgotten = false;
   static constexpr auto fields() {
-    return std::tuple{Field{"list", &Forgetful::list}, Field{"inner", &Forgetful::inner}};
+    return std::tuple{ListedField{"list", &Forgetful::list}, ListedField{"inner", &Forgetful::inner}};
   }
 };
 
