@@ -4,8 +4,9 @@
 //   struct Depths {
 //     int levels = 1;
 //     bool wide = false;
-//     static constexpr auto fields() { return std::tuple{ListedField{"levels", &Depths::levels}, ListedField{"wide",
-//     &Depths::wide}}; }
+//     static constexpr auto fields() {
+//       return std::tuple{ListedField{"levels", &Depths::levels}, ListedField{"wide", &Depths::wide}};
+//     }
 //   };
 //   static_assert(lists_every_field<Depths>);
 //
