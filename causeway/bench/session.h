@@ -16,7 +16,7 @@
 #include "causeway/device/device_peaks.h"
 #include "causeway/program/context.h"
 
-namespace causeway {
+namespace causeway::bench {
 
 struct SessionOptions {
   std::string device = "auto";
@@ -79,4 +79,4 @@ class BenchmarkSession {
   std::vector<std::pair<std::string, size_t>> distrust_;  // sentence, figures
 };
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -10,11 +10,11 @@
 #include "causeway/bench/choices.h"
 #include "causeway/bench/report/shipped_text.h"
 #include "causeway/bench/statistics.h"
-#include "causeway/train/progress_line.h"
-#include "causeway/train/recipe.h"
-#include "causeway/train/training_step.h"
+#include "causeway/train/log/progress_line.h"
+#include "causeway/train/recipe/recipe.h"
+#include "causeway/train/step/training_step.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 constexpr int kWarmUpSteps = 3;
@@ -283,4 +283,4 @@ std::string train_figures(const Measurement& m) {
           : "not told by the device");
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -6,8 +6,9 @@
 #include <string_view>
 
 #include "causeway/device/preferred_sizes.h"
+#include "causeway/namespaces.h"
 
-namespace causeway {
+namespace causeway::device {
 
 struct GpuArchitecture {
   enum class Vendor { kNvidia, kAmd };
@@ -32,4 +33,4 @@ std::span<const GpuArchitecture> gpu_architectures();
 // Throws Error(kInvalidArgument) that lists the known ones and suggests the nearest name.
 const GpuArchitecture& gpu_architecture(std::string_view processor);
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::device {
 
 struct PreferredSizes {
   // The logits of a whole batch are never held at once: what those of one chunk of tokens may take.
@@ -21,4 +23,4 @@ struct PreferredSizes {
 
 inline constexpr PreferredSizes kPreferredSizesOfGpus = {.logits_bytes = int64_t{512} << 20, .vocabulary_multiple = 64};
 
-}  // namespace causeway
+}  // namespace causeway::device

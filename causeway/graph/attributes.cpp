@@ -6,7 +6,7 @@
 #include "causeway/graph/graph.h"
 #include "causeway/graph/user_kernel.h"
 
-namespace causeway {
+namespace causeway::graph {
 namespace {
 
 template <ListsFields Struct>
@@ -108,4 +108,4 @@ uint64_t hash_value(const Attributes& attributes) {
   return hasher.result();
 }
 
-}  // namespace causeway
+}  // namespace causeway::graph

@@ -4,7 +4,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::graph {
 namespace {
 
 constexpr OpInfo kOps[] = {
@@ -106,4 +106,4 @@ bool structurally_equal(const Graph& a, const Graph& b) {
   return true;
 }
 
-}  // namespace causeway
+}  // namespace causeway::graph

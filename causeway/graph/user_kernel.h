@@ -7,7 +7,7 @@
 
 #include "causeway/graph/graph.h"
 
-namespace causeway {
+namespace causeway::graph {
 
 // The function `name` in `source` is called by every thread of `tasks` blocks of threads, as
 //   NAME(block, inputs..., outputs..., sizes...)
@@ -47,4 +47,4 @@ static_assert(lists_every_field<UserKernelSpec>);
 // Two specifications compute the same; gradients are not compared.
 bool same_computation(const UserKernelSpec& a, const UserKernelSpec& b);
 
-}  // namespace causeway
+}  // namespace causeway::graph

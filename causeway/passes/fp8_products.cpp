@@ -3,7 +3,7 @@
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/builder.h"
 
-namespace causeway {
+namespace causeway::passes {
 namespace {
 
 // So that a tensor of zeros has a scale.
@@ -67,4 +67,4 @@ Graph fp8_products(const Graph& graph, int64_t multiple) {
   });
 }
 
-}  // namespace causeway
+}  // namespace causeway::passes

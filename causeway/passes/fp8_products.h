@@ -8,9 +8,9 @@
 
 #include "causeway/graph/graph.h"
 
-namespace causeway {
+namespace causeway::passes {
 
 // `multiple`: PreferredSizes::f8_multiple of the device.
 Graph fp8_products(const Graph& graph, int64_t multiple);
 
-}  // namespace causeway
+}  // namespace causeway::passes

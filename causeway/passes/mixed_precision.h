@@ -17,7 +17,7 @@
 #include "causeway/base/fields.h"
 #include "causeway/graph/graph.h"
 
-namespace causeway {
+namespace causeway::passes {
 
 struct MixedPrecisionOptions {
   DType compute = DType::kF32;   // kF32 (off), kBF16 or kF16
@@ -32,4 +32,4 @@ struct MixedPrecisionOptions {
 // Throws Error(kInvalidArgument) for other types.
 Graph mixed_precision(const Graph& graph, const MixedPrecisionOptions& options);
 
-}  // namespace causeway
+}  // namespace causeway::passes

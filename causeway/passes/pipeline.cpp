@@ -11,7 +11,7 @@
 #include "causeway/passes/fp8_products.h"
 #include "causeway/passes/tf32_products.h"
 
-namespace causeway {
+namespace causeway::passes {
 namespace {
 
 struct Pass {
@@ -65,4 +65,4 @@ Graph run_pipeline(const Graph& graph, const PipelineOptions& options, const Pre
   return current;
 }
 
-}  // namespace causeway
+}  // namespace causeway::passes

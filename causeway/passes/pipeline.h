@@ -11,7 +11,7 @@
 #include "causeway/passes/mixed_precision.h"
 #include "causeway/passes/recompute.h"
 
-namespace causeway {
+namespace causeway::passes {
 
 // What is asked of the passes, whatever the device.
 struct PipelineOptions {
@@ -52,4 +52,4 @@ struct PipelineTrace {
 Graph run_pipeline(const Graph& graph, const PipelineOptions& options, const PreferredSizes& sizes,
                    PipelineTrace* trace = nullptr);
 
-}  // namespace causeway
+}  // namespace causeway::passes

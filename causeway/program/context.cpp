@@ -3,14 +3,14 @@
 #include <utility>
 
 #include "causeway/base/error.h"
-#include "causeway/codegen/kernel_cache.h"
+#include "causeway/codegen/compile/kernel_cache.h"
 #include "causeway/device/open_device.h"
 #include "causeway/graph/printer.h"
 #include "causeway/program/arena.h"
 #include "causeway/program/kernel_library.h"
 #include "causeway/program/program.h"
 
-namespace causeway {
+namespace causeway::program {
 namespace {
 
 thread_local std::shared_ptr<Context> current_context;
@@ -63,4 +63,4 @@ ContextScope::ContextScope(std::shared_ptr<Context> context) {
 
 ContextScope::~ContextScope() { current_context = std::move(previous_); }
 
-}  // namespace causeway
+}  // namespace causeway::program

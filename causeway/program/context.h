@@ -18,10 +18,13 @@
 #include "causeway/device/device.h"
 #include "causeway/passes/pipeline.h"
 
-namespace causeway {
+namespace causeway::codegen {
+class KernelCache;
+}
+
+namespace causeway::program {
 
 class Arena;
-class KernelCache;
 class KernelLibrary;
 class Program;
 
@@ -80,4 +83,4 @@ class ContextScope {
   std::shared_ptr<Context> previous_;
 };
 
-}  // namespace causeway
+}  // namespace causeway::program

@@ -12,10 +12,12 @@
 #include "causeway/program/non_finite_value.h"
 #include "causeway/tensor/tensor.h"
 
-namespace causeway {
-
+namespace causeway::program {
 class Context;
 class Program;
+}  // namespace causeway::program
+
+namespace causeway::tensor {
 
 struct StepOptions {
   PipelineOptions pipeline = {};
@@ -80,4 +82,4 @@ class Step {
   std::map<std::string, Compiled> compiled_;  // by argument types
 };
 
-}  // namespace causeway
+}  // namespace causeway::tensor

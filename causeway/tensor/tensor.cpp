@@ -4,7 +4,7 @@
 #include "causeway/passes/gradient.h"
 #include "causeway/tensor/trace.h"
 
-namespace causeway {
+namespace causeway::tensor {
 namespace {
 
 Shape constant_shape(const std::vector<int64_t>& sizes) {
@@ -186,4 +186,4 @@ Scope::~Scope() { trace_.graph.set_scope(previous_); }
 
 int64_t next_random_stream() { return Trace::current().next_random_stream++; }
 
-}  // namespace causeway
+}  // namespace causeway::tensor

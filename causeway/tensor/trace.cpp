@@ -5,7 +5,7 @@
 #include "causeway/base/error.h"
 #include "causeway/program/program.h"
 
-namespace causeway {
+namespace causeway::tensor {
 namespace {
 
 thread_local Trace* current_trace = nullptr;
@@ -150,4 +150,4 @@ void Trace::flush() {
   stopped_.clear();
 }
 
-}  // namespace causeway
+}  // namespace causeway::tensor

@@ -6,9 +6,9 @@
 #include "causeway/data/sample_order.h"
 #include "causeway/program/context.h"
 #include "causeway/tensor/ops.h"
-#include "causeway/train/training_step.h"
+#include "causeway/train/step/training_step.h"
 
-namespace causeway {
+namespace causeway::train {
 namespace {
 
 StepOptions step_options(const Recipe& recipe) {
@@ -70,4 +70,4 @@ EvaluationResult Evaluator::run() {
   return result;
 }
 
-}  // namespace causeway
+}  // namespace causeway::train

@@ -9,7 +9,7 @@
 #include "causeway/base/error.h"
 #include "causeway/program/context.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 using testing::AllOf;
@@ -212,4 +212,4 @@ TEST(AttentionBenchmark, WhatDoesNotFitIsLeftOut) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::bench

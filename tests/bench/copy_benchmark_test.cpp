@@ -6,9 +6,9 @@
 #include "causeway/base/error.h"
 #include "causeway/device/open_device.h"
 #include "causeway/program/context.h"
-#include "causeway/train/progress_line.h"
+#include "causeway/train/log/progress_line.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 using testing::ElementsAre;
@@ -188,4 +188,4 @@ TEST(CopyBenchmark, ZerosThatAreNotCopiedAreFound) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::bench

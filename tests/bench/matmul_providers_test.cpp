@@ -11,7 +11,7 @@
 #include "causeway/device/open_device.h"
 #include "causeway/program/context.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 using testing::AllOf;
@@ -219,4 +219,4 @@ TEST(GemmBenchmark, WhatDoesNotFitIsLeftOut) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -5,7 +5,7 @@
 
 #include "causeway/program/context.h"
 
-namespace causeway {
+namespace causeway::program {
 namespace {
 
 class CpuContext : public testing::Environment {
@@ -18,4 +18,4 @@ class CpuContext : public testing::Environment {
 [[maybe_unused]] const testing::Environment* const kCpuContext = testing::AddGlobalTestEnvironment(new CpuContext);
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::program

@@ -8,7 +8,7 @@
 #include "causeway/graph/printer.h"
 #include "causeway/graph/user_kernel.h"
 
-namespace causeway {
+namespace causeway::graph {
 namespace {
 
 // Gives a field another value than a new structure's.
@@ -121,4 +121,4 @@ TEST(Attributes, TextKeepsTheSignOfZero) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::graph

@@ -6,10 +6,10 @@
 #include <thread>
 
 #include "causeway/base/error.h"
-#include "causeway/codegen/kernel_cache.h"
+#include "causeway/codegen/compile/kernel_cache.h"
 #include "causeway/graph/parser.h"
 
-namespace causeway {
+namespace causeway::program {
 namespace {
 
 TEST(Context, NoneIsCurrentOutsideOfAScope) {
@@ -100,4 +100,4 @@ return %4
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::program

@@ -4,7 +4,7 @@
 #include "causeway/program/context.h"
 #include "tests/tensor/op_check.h"
 
-namespace causeway {
+namespace causeway::tensor {
 namespace {
 
 class TwoContexts : public testing::Test {
@@ -132,4 +132,4 @@ TEST_F(TwoContexts, ThreadsComputeSideBySide) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::tensor

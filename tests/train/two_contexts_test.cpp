@@ -5,11 +5,11 @@
 #include <functional>
 #include <thread>
 
-#include "causeway/codegen/kernel_cache.h"
+#include "causeway/codegen/compile/kernel_cache.h"
 #include "causeway/program/context.h"
-#include "causeway/train/training_step.h"
+#include "causeway/train/step/training_step.h"
 
-namespace causeway {
+namespace causeway::train {
 namespace {
 
 constexpr int kSteps = 3;
@@ -99,4 +99,4 @@ TEST(TwoContexts, TwoThreadsOnProcessors) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::train
