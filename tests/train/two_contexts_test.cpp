@@ -5,7 +5,6 @@
 #include <functional>
 #include <thread>
 
-#include "causeway/codegen/compile/kernel_cache.h"
 #include "causeway/program/context.h"
 #include "causeway/train/step/training_step.h"
 
@@ -22,9 +21,8 @@ struct Trained {
 };
 
 // `before_step` is called before each step: where threads meet, so that their steps overlap.
-Trained train_on(const std::string& device, const std::string& model_text, const std::shared_ptr<KernelCache>& cache,
-                 const std::function<void()>& before_step) {
-  const ContextScope scope(Context::open(device, {.cache = cache}));
+Trained train_on(const std::string& device, const std::string& model_text, const std::function<void()>& before_step) {
+  const ContextScope scope(Context::open(device));
   const Recipe recipe = parse_recipe("name: small\nmodel: " + model_text +
                                          "\ndata: {path: data, sequence_length: 8}\n"
                                          "train: {batch_size: 2, precision: bf16}\n",
@@ -55,9 +53,8 @@ TEST(TwoContexts, TwoThreadsTrainTwoModelsAsEachAloneDoes) {
       "{family: llama, vocabulary_size: 50, layers: 1, width: 16, heads: 2, ffn_width: 24, max_sequence_length: 8}";
   const std::string gpt2 =
       "{family: gpt2, vocabulary_size: 50, layers: 1, width: 16, heads: 1, ffn_width: 32, max_sequence_length: 8}";
-  const auto cache = std::make_shared<KernelCache>("");
-  const Trained llama_alone = train_on("emulator:sm_90a", llama, cache, [] {});
-  const Trained gpt2_alone = train_on("emulator:gfx942", gpt2, cache, [] {});
+  const Trained llama_alone = train_on("emulator:sm_90a", llama, [] {});
+  const Trained gpt2_alone = train_on("emulator:gfx942", gpt2, [] {});
   EXPECT_LT(llama_alone.losses.back(), llama_alone.losses.front());
   EXPECT_LT(gpt2_alone.losses.back(), gpt2_alone.losses.front());
 
@@ -66,7 +63,7 @@ TEST(TwoContexts, TwoThreadsTrainTwoModelsAsEachAloneDoes) {
   const auto run = [&](Trained& result, const std::string& device, const std::string& model) {
     int met = 0;
     try {
-      result = train_on(device, model, cache, [&] {
+      result = train_on(device, model, [&] {
         ++met;
         meet.arrive_and_wait();
       });
@@ -87,11 +84,10 @@ TEST(TwoContexts, TwoThreadsTrainTwoModelsAsEachAloneDoes) {
 TEST(TwoContexts, TwoThreadsOnProcessors) {
   const std::string model =
       "{family: llama, vocabulary_size: 50, layers: 1, width: 16, heads: 2, ffn_width: 24, max_sequence_length: 8}";
-  const auto cache = std::make_shared<KernelCache>("");
-  const Trained alone = train_on("cpu", model, cache, [] {});
+  const Trained alone = train_on("cpu", model, [] {});
   Trained first_result, second_result;
-  std::thread first([&] { first_result = train_on("cpu", model, cache, [] {}); });
-  std::thread second([&] { second_result = train_on("cpu", model, cache, [] {}); });
+  std::thread first([&] { first_result = train_on("cpu", model, [] {}); });
+  std::thread second([&] { second_result = train_on("cpu", model, [] {}); });
   first.join();
   second.join();
   EXPECT_TRUE(first_result == alone);
