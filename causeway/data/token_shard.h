@@ -33,8 +33,8 @@
 #include <vector>
 
 #include "causeway/base/hash.h"
+#include "causeway/base/positioned_file.h"
 #include "causeway/data/dataset_manifest.h"
-#include "causeway/data/stable_file.h"
 
 namespace causeway {
 
@@ -87,7 +87,7 @@ class TokenShard {
   bool open_megatron();
 
   std::filesystem::path path_;
-  StableFile file_;
+  PositionedFile file_;
   ShardFormat format_ = ShardFormat::kCauseway;
   uint64_t tokens_offset_ = 0;  // in the file
   uint64_t token_count_ = 0;
