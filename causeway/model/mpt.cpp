@@ -90,8 +90,8 @@ int64_t count_parameters(const ModelConfig& c) {
   return c.vocabulary_size * c.width + c.layers * (matrices + norms) + c.width;
 }
 
-// The feed-forward width is written as its ratio to the width: 4 in published models, and whatever the ratio says in
-// transformers' own MPT.
+// The feed-forward width as its ratio to the width. Published models have 4; transformers computes with 4 whatever the
+// ratio says, so it refuses the weights of others.
 void list_expansion_ratio(HuggingFaceConfig& file, ModelConfig& c) {
   constexpr char kKey[] = "expansion_ratio";
   if (!file.is_reading()) {

@@ -165,8 +165,8 @@ class PointEvaluator {
 
 class PairCounter {
  public:
-  // `unless_known`: whether a pair counts of which the mask's value cannot be computed.
-  PairCounter(const PositionMask& mask, bool unless_known, int64_t batch, int64_t heads, int64_t queries, int64_t keys)
+  // `count_unknown`: whether a pair counts of which the mask's value cannot be computed.
+  PairCounter(const PositionMask& mask, bool count_unknown, int64_t batch, int64_t heads, int64_t queries, int64_t keys)
       : mask_(mask),
         points_(mask.graph),
         needed_(needed_nodes(mask.graph)),
@@ -176,7 +176,7 @@ class PairCounter {
         queries_(queries),
         keys_(keys),
         repeats_(static_cast<double>(batch / batches_) * static_cast<double>(heads / heads_)),
-        unless_known_(unless_known) {}
+        count_unknown_(count_unknown) {}
 
   // Whether some pair was counted of which the mask's value could not be computed.
   bool met_unknown() const { return met_unknown_; }
@@ -214,7 +214,7 @@ class PairCounter {
   void count_point(int64_t b, int64_t h, int64_t i, int64_t j) {
     const std::optional<bool> attends = points_.attends({b, h, i, j});
     if (!attends) met_unknown_ = true;
-    if (attends.value_or(unless_known_)) ++attended_;
+    if (attends.value_or(count_unknown_)) ++attended_;
   }
 
   bool divide(int64_t b, int64_t h, const Rectangle& r) {
@@ -273,7 +273,7 @@ class PairCounter {
   std::vector<DType> input_types_;
   int64_t batches_, heads_, queries_, keys_;
   double repeats_;
-  bool unless_known_, met_unknown_ = false;
+  bool count_unknown_, met_unknown_ = false;
   double attended_ = 0;
   int64_t points_left_ = 0;
 };
@@ -287,8 +287,8 @@ AttendedPairs count_attended_pairs(const AttentionSpec& spec, int64_t batch, int
   const MaskEnclosure enclosure(*spec.mask);
   AttendedPairs result;
   bool known = enclosure.known();
-  const auto count = [&](const PositionMask& mask, bool unless_known) {
-    PairCounter counter(mask, unless_known, batch, heads, queries, keys);
+  const auto count = [&](const PositionMask& mask, bool count_unknown) {
+    PairCounter counter(mask, count_unknown, batch, heads, queries, keys);
     std::optional<double> pairs = counter.count_exactly();
     if (!pairs) {
       result.sampled = true;

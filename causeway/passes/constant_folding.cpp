@@ -80,7 +80,7 @@ std::optional<double> fold_float(Op op, double a, double b) {
   }
 }
 
-// Modulo 2^64, for the ops whose result may be beyond their type.
+// Modulo 2^64, of operands that a double holds, for the ops whose result may be beyond their type.
 std::optional<uint64_t> wrap_integer(Op op, uint64_t a, uint64_t b, uint64_t c, DType dtype) {
   switch (op) {
     case Op::kNeg:
@@ -95,6 +95,8 @@ std::optional<uint64_t> wrap_integer(Op op, uint64_t a, uint64_t b, uint64_t c, 
       return a * b;
     case Op::kFma:
       return a * b + c;
+    case Op::kDiv:
+      return b == 0 ? 0 : static_cast<uint64_t>(static_cast<int64_t>(a) / static_cast<int64_t>(b));
     case Op::kShl:
       return a << (b % (8 * size_bytes(dtype)));
     default:
