@@ -5,8 +5,9 @@
 #include <filesystem>
 
 #include "causeway/base/lock_file.h"
+#include "causeway/namespaces.h"
 
-namespace causeway {
+namespace causeway::data {
 
 class DirectoryReplacement {
  public:
@@ -46,4 +47,4 @@ class DirectoryReplacement {
 // DirectoryReplacement puts it back.
 std::filesystem::path interrupted_replacement(const std::filesystem::path& target);
 
-}  // namespace causeway
+}  // namespace causeway::data

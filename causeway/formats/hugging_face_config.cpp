@@ -4,7 +4,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::formats {
 namespace {
 
 using Json = nlohmann::json;
@@ -104,4 +104,4 @@ void HuggingFaceConfig::object(const char* key, const std::function<void(Hugging
   (*json_)[key] = inner.json();
 }
 
-}  // namespace causeway
+}  // namespace causeway::formats

@@ -9,7 +9,9 @@
 #include <string>
 #include <type_traits>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::formats {
 
 // Every entry throws Error whose place is "config.json": kInvalidArgument for one that is missing or of an unexpected
 // kind, kUnsupported, naming the option, for a value that is not implemented. When reading, null counts as
@@ -67,4 +69,4 @@ class HuggingFaceConfig {
   std::unique_ptr<nlohmann::json> json_;
 };
 
-}  // namespace causeway
+}  // namespace causeway::formats

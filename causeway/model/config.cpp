@@ -7,7 +7,7 @@
 #include "causeway/formats/hugging_face_config.h"
 #include "causeway/model/family.h"
 
-namespace causeway {
+namespace causeway::model {
 namespace {
 
 using Json = nlohmann::json;
@@ -165,4 +165,4 @@ ModelConfig from_hugging_face(const Json& json) {
 
 int64_t parameter_count(const ModelConfig& config) { return model_family(config.family).parameter_count(config); }
 
-}  // namespace causeway
+}  // namespace causeway::model

@@ -8,7 +8,9 @@
 #include <string_view>
 #include <variant>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::model {
 
 // The value of a key that belongs to some families only.
 using ModelValue = std::variant<int64_t, double, bool>;
@@ -57,4 +59,4 @@ ModelConfig from_hugging_face(const nlohmann::json& json);
 // Parameters of a resolved configuration; tied embeddings count once.
 int64_t parameter_count(const ModelConfig& config);
 
-}  // namespace causeway
+}  // namespace causeway::model

@@ -5,7 +5,7 @@
 
 #include "causeway/model/family.h"
 
-namespace causeway {
+namespace causeway::model {
 
 ModelFamily gpt2_family();
 ModelFamily llama_family();
@@ -16,4 +16,4 @@ inline std::vector<ModelFamily> own_families() {
   return {gpt2_family(), llama_family(), mistral_family(), mpt_family()};
 }
 
-}  // namespace causeway
+}  // namespace causeway::model

@@ -8,7 +8,7 @@
 #include "causeway/base/error.h"
 #include "causeway/model/families.h"
 
-namespace causeway {
+namespace causeway::model {
 namespace {
 
 using Families = std::vector<std::unique_ptr<const ModelFamily>>;  // pointers, so that a description stays where it is
@@ -113,4 +113,4 @@ RegisteredFamily::~RegisteredFamily() {
   std::erase_if(families(), [&](const auto& family) { return family->name == name_; });
 }
 
-}  // namespace causeway
+}  // namespace causeway::model

@@ -17,9 +17,11 @@
 #include "causeway/model/config.h"
 #include "causeway/model/language_model.h"
 
-namespace causeway {
-
+namespace causeway::formats {
 class HuggingFaceConfig;  // causeway/formats/hugging_face_config.h
+}
+
+namespace causeway::model {
 
 // A key that a family adds. Families may share one: then they describe it alike.
 struct ModelKey {
@@ -97,4 +99,4 @@ class RegisteredFamily {
   std::string name_;
 };
 
-}  // namespace causeway
+}  // namespace causeway::model

@@ -7,7 +7,7 @@
 #include "causeway/model/initial_values.h"
 #include "causeway/tensor/ops.h"
 
-namespace causeway {
+namespace causeway::model {
 namespace {
 
 struct Affine {
@@ -137,4 +137,4 @@ ModelFamily gpt2_family() {
   return family;
 }
 
-}  // namespace causeway
+}  // namespace causeway::model

@@ -9,7 +9,7 @@
 #include "causeway/model/initial_values.h"
 #include "causeway/tensor/ops.h"
 
-namespace causeway {
+namespace causeway::model {
 namespace {
 
 constexpr char kRopeTheta[] = "rope_theta";
@@ -151,4 +151,4 @@ ModelFamily llama_family() {
   return family;
 }
 
-}  // namespace causeway
+}  // namespace causeway::model

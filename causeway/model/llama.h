@@ -6,9 +6,9 @@
 
 #include "causeway/model/language_model.h"
 
-namespace causeway {
+namespace causeway::model {
 
 // A query sees `window` positions, itself included; 0: all.
 std::unique_ptr<LanguageModel> build_llama(const ModelConfig& config, int64_t window, InitialValues* values);
 
-}  // namespace causeway
+}  // namespace causeway::model

@@ -3,7 +3,7 @@
 #include "causeway/model/families.h"
 #include "causeway/model/llama.h"
 
-namespace causeway {
+namespace causeway::model {
 namespace {
 
 constexpr char kSlidingWindow[] = "sliding_window";
@@ -29,4 +29,4 @@ ModelFamily mistral_family() {
   return family;
 }
 
-}  // namespace causeway
+}  // namespace causeway::model

@@ -9,7 +9,7 @@
 #include "causeway/model/initial_values.h"
 #include "causeway/tensor/ops.h"
 
-namespace causeway {
+namespace causeway::model {
 namespace {
 
 constexpr char kAlibiBiasMax[] = "alibi_bias_max";
@@ -142,4 +142,4 @@ ModelFamily mpt_family() {
   return family;
 }
 
-}  // namespace causeway
+}  // namespace causeway::model

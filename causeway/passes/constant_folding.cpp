@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace causeway {
+namespace causeway::passes {
 namespace {
 
 constexpr double kLargestExact = 9007199254740991.0;  // no rounding gives this, or less, where the exact result is more
@@ -187,4 +187,4 @@ std::optional<double> evaluate_elementwise(Op op, const ElementwiseInputs& input
   return fold_elementwise(op, inputs, operand, result);
 }
 
-}  // namespace causeway
+}  // namespace causeway::passes

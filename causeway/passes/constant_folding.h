@@ -6,7 +6,7 @@
 
 #include "causeway/graph/graph.h"
 
-namespace causeway {
+namespace causeway::passes {
 
 // The operands of an elementwise op; 0 for those that it has not.
 using ElementwiseInputs = std::array<double, 3>;
@@ -20,4 +20,4 @@ std::optional<double> fold_elementwise(Op op, ElementwiseInputs inputs, DType op
 // operand, exactly, and for bitcasts.
 std::optional<double> evaluate_elementwise(Op op, const ElementwiseInputs& inputs, DType operand, DType result);
 
-}  // namespace causeway
+}  // namespace causeway::passes

@@ -7,7 +7,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::model {
 namespace {
 
 using Json = nlohmann::json;
@@ -210,4 +210,4 @@ TEST(ModelConfig, RefusesWhatIsNotImplemented) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::model

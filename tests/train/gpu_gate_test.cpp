@@ -18,16 +18,16 @@
 #include <tuple>
 
 #include "causeway/base/file.h"
-#include "causeway/codegen/kernel_cache.h"
-#include "causeway/codegen/kernel_resources.h"
+#include "causeway/codegen/compile/kernel_cache.h"
+#include "causeway/codegen/compile/kernel_resources.h"
 #include "causeway/device/offline/offline_device.h"
 #include "causeway/program/kernel_library.h"
 #include "causeway/program/program_resources.h"
 #include "causeway/tensor/runtime.h"
-#include "causeway/train/recipe.h"
-#include "causeway/train/training_step.h"
+#include "causeway/train/recipe/recipe.h"
+#include "causeway/train/step/training_step.h"
 
-namespace causeway {
+namespace causeway::train {
 namespace {
 
 struct GateCase {
@@ -141,8 +141,7 @@ TEST_P(GpuGate, NoKernelSpillsAndBudgetsHold) {
     // Attention on Hopper is short of a few registers, outside of its innermost parts: the warpgroup that copies where
     // heads have 64 elements, in the gradient; those that multiply where there is a score function (MPT's ALiBi).
     const bool hopper = GetParam().processor == "sm_90a";
-    const int granted = hopper && function.kind.starts_with("attention") && recipe.model.family == "mpt"
-                            ? 12
+    const int granted = hopper && function.kind.starts_with("attention") && recipe.model.family == "mpt" ? 12
                         : hopper && function.kind == "attention_gradient" && recipe.model.head_dim == 64 ? 8
                                                                                                          : 0;
     EXPECT_LE(kernel.spill_bytes, granted) << function.kind << " " << kernel.kernel << "\n" << source;
@@ -184,4 +183,4 @@ INSTANTIATE_TEST_SUITE_P(Recipes, GpuGate, testing::ValuesIn(every_recipe_on_eve
 });
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::train

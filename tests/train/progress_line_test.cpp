@@ -1,4 +1,4 @@
-#include "causeway/train/progress_line.h"
+#include "causeway/train/log/progress_line.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@
 #include "causeway/base/console.h"
 #include "causeway/base/log.h"
 
-namespace causeway {
+namespace causeway::train {
 namespace {
 
 using ::testing::HasSubstr;
@@ -154,4 +154,4 @@ TEST(ProgressLine, TerminalIsRewrittenInPlace) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::train

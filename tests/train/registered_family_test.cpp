@@ -8,13 +8,13 @@
 #include "causeway/base/error.h"
 #include "causeway/formats/hugging_face_config.h"
 #include "causeway/model/family.h"
+#include "causeway/model/hugging_face.h"
 #include "causeway/tensor/ops.h"
-#include "causeway/train/hugging_face.h"
-#include "causeway/train/recipe.h"
-#include "causeway/train/training_step.h"
-#include "tests/train/temporary_directory.h"
+#include "causeway/train/recipe/recipe.h"
+#include "causeway/train/step/training_step.h"
+#include "tests/fixtures/temporary_directory.h"
 
-namespace causeway {
+namespace causeway::train {
 namespace {
 
 // No attention: x = x + scale * W x for every layer, from which the next token follows by the last one alone.
@@ -170,4 +170,4 @@ TEST(RegisteredFamily, Learns) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::train
