@@ -9,6 +9,9 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <mutex>
+#include <utility>
+#include <vector>
 
 #include "causeway/base/error.h"
 #include "causeway/base/printable.h"
@@ -24,7 +27,33 @@ void remember_failure() {
   output_failure.compare_exchange_strong(none, errno != 0 ? errno : EIO);
 }
 
+struct Wipers {
+  std::mutex mutex;
+  std::vector<LineWiper*> all;
+};
+
+// Never destroyed: what ends last may still have something to say.
+Wipers& wipers() {
+  static Wipers* const instance = new Wipers;
+  return *instance;
+}
+
 }  // namespace
+
+LineWiper::LineWiper(std::function<void()> wipe) : wipe_(std::move(wipe)) {
+  const std::lock_guard lock(wipers().mutex);
+  wipers().all.push_back(this);
+}
+
+LineWiper::~LineWiper() {
+  const std::lock_guard lock(wipers().mutex);
+  std::erase(wipers().all, this);
+}
+
+void wipe_lines() noexcept {
+  const std::lock_guard lock(wipers().mutex);
+  for (const LineWiper* wiper : wipers().all) wiper->wipe_();
+}
 
 void prepare_standard_streams() {
   ::signal(SIGPIPE, SIG_IGN);
@@ -55,6 +84,7 @@ void flush_output() {
 void write_notice(std::string_view text) noexcept {
   try {
     const std::string safe = printable(text, Whitespace::kLinesAndTabs);
+    wipe_lines();
     std::fwrite(safe.data(), 1, safe.size(), stderr);
     std::fflush(stderr);
   } catch (const std::exception&) {

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <string_view>
 #include <utility>
 
@@ -25,6 +26,23 @@ void flush_output();
 
 // What is said beside the results, to standard error. What cannot be written there is lost: nothing ends for it.
 void write_notice(std::string_view text) noexcept;
+
+// How to wipe a line that stands on the terminal for the moment, as a progress line does. While this lives, whatever is
+// said by notice() and the log (base/log.h) is preceded by a call of it, on whichever thread, so that it begins a line.
+class LineWiper {
+ public:
+  explicit LineWiper(std::function<void()> wipe);
+  LineWiper(const LineWiper&) = delete;
+  LineWiper& operator=(const LineWiper&) = delete;
+  // No call is going on when this returns.
+  ~LineWiper();
+
+ private:
+  friend void wipe_lines() noexcept;
+  std::function<void()> wipe_;
+};
+// Before anything else is written to standard error.
+void wipe_lines() noexcept;
 
 template <class... Arguments>
 void output(fmt::format_string<Arguments...> format, Arguments&&... arguments) {

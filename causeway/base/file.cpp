@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,6 +22,7 @@ namespace {
   std::string hint;
   if (code == ENOSPC || code == EDQUOT) hint = "The disk is full: free some space or choose another directory.";
   if (code == EACCES || code == EPERM || code == EROFS) hint = "Check the permissions of the file and its directory.";
+  if (code == EMFILE) hint = "Raise the limit of open files (ulimit -n), above the number of files of the data.";
   throw Error(kind, fmt::format("cannot {}: {}", action, std::strerror(code)), path.string(), hint);
 }
 
@@ -42,6 +44,16 @@ class Descriptor {
  private:
   int value_;
 };
+
+// A dataset may have more files than a shell lets a process open by default; up to the hard limit more may be had.
+bool raise_limit_of_open_files() {
+  rlimit limit{};
+  const bool can_be_raised = ::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max;
+  limit.rlim_cur = limit.rlim_max;
+  if (can_be_raised && ::setrlimit(RLIMIT_NOFILE, &limit) == 0) return true;
+  errno = EMFILE;
+  return false;
+}
 
 const char* kind_of_file(mode_t mode) {
   if (S_ISDIR(mode)) return "a directory";
@@ -70,7 +82,7 @@ int open_regular_file(const std::filesystem::path& path) {
   do {
     // Opening a FIFO would wait for its writer, and a terminal could become this process's own.
     descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-  } while (descriptor < 0 && errno == EINTR);
+  } while (descriptor < 0 && (errno == EINTR || (errno == EMFILE && raise_limit_of_open_files())));
   struct stat status{};
   if (descriptor < 0) {
     // What cannot be opened for being a socket or a device is called by its name.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "causeway/base/console.h"
 #include "causeway/base/error.h"
 #include "causeway/base/printable.h"
 
@@ -62,6 +63,7 @@ LogLevel parse_log_level(std::string_view name) {
 void write_log(LogLevel level, std::string_view message) {
   if (level < log_level()) return;
   const std::string safe = printable(message, Whitespace::kLinesAndTabs);
+  wipe_lines();
   logger().log(spdlog_level(level), spdlog::string_view_t(safe.data(), safe.size()));
 }
 

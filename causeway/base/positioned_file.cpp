@@ -46,16 +46,21 @@ PositionedFile PositionedFile::create(const std::filesystem::path& path) {
   return PositionedFile(path, descriptor);
 }
 
-PositionedFile PositionedFile::open(const std::filesystem::path& path) {
-  return PositionedFile(path, open_regular_file(path));
+PositionedFile PositionedFile::open(const std::filesystem::path& path, Content content) {
+  PositionedFile file(path, open_regular_file(path));
+  if (content == Content::kMustStay) file.opened_ = file.state();
+  return file;
 }
 
 PositionedFile::PositionedFile(PositionedFile&& other) noexcept
-    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      opened_(std::exchange(other.opened_, std::nullopt)) {}
 
 PositionedFile& PositionedFile::operator=(PositionedFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(descriptor_, other.descriptor_);
+  std::swap(opened_, other.opened_);
   return *this;
 }
 
@@ -63,10 +68,26 @@ PositionedFile::~PositionedFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-uint64_t PositionedFile::size() const {
+PositionedFile::State PositionedFile::state() const {
   struct stat status{};
   if (::fstat(descriptor_, &status) != 0) fail(path_, "read the size of", errno);
-  return static_cast<uint64_t>(status.st_size);
+  return {static_cast<uint64_t>(status.st_size), status.st_mtim};
+}
+
+uint64_t PositionedFile::size() const { return opened_ ? opened_->size : state().size; }
+
+void PositionedFile::require_unchanged() const {
+  if (!opened_) return;
+  const State now = state();
+  if (now.size == opened_->size && now.modified.tv_sec == opened_->modified.tv_sec &&
+      now.modified.tv_nsec == opened_->modified.tv_nsec)
+    return;
+  throw Error(ErrorKind::kCorrupt,
+              now.size < opened_->size
+                  ? fmt::format("the file was cut short while it was being read: it had {} bytes and has {}",
+                                opened_->size, now.size)
+                  : "the file was changed while it was being read",
+              path_.string(), "Put the file back as it was. Data that a run reads must not change until the run ends.");
 }
 
 void PositionedFile::reserve(uint64_t bytes) {
@@ -101,12 +122,15 @@ void PositionedFile::read_at(uint64_t offset, std::span<std::byte> bytes) const 
       fail(path_, "read", errno);
     }
     if (count == 0) {
+      require_unchanged();
       throw Error(ErrorKind::kCorrupt, fmt::format("the file ends before byte {}", offset + bytes.size()),
                   path_.string());
     }
     offset += static_cast<uint64_t>(count);
     bytes = bytes.subspan(static_cast<size_t>(count));
   }
+  // After reading, so that what was read is of the file as it was opened.
+  require_unchanged();
 }
 
 void PositionedFile::sync() {

@@ -338,6 +338,22 @@ void measure_collectives(const std::string& command, const Options& asked) {
   measure(command, options, part, world->size());
 }
 
+void add_collectives_options(CLI::App& command, const std::shared_ptr<Options>& options) {
+  command.add_option("--backend", options->backend,
+                     "threads, mpi (between the processes that mpirun started, on processors), nccl, rccl; "
+                     "without it mpi under mpirun, otherwise what the device has");
+  command.add_option("--devices", options->devices, "How many; all GPUs without it; not with mpi");
+  command.add_option("--size", options->sizes, "Bytes, as 16M or 8G; several by commas")->delimiter(',');
+  command
+      .add_option("--collective", options->collectives,
+                  "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, send_receive; all without it")
+      ->delimiter(',');
+  command.add_option("--dtype", options->collective_dtypes, "f32, bf16")->delimiter(',');
+  command.add_option("--nccl", options->nccl, "The file of NCCL or RCCL, where it is not in a usual place");
+  command.add_option("--mpi", options->mpi, "The file of MPI's library, where it is not in a usual place");
+  command.add_flag("--no-multicast", options->no_multicast, "Leave NVLink's multicast out (NCCL_NVLS_ENABLE=0)");
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& program) {
@@ -388,19 +404,7 @@ void add_bench_command(CLI::App& program) {
                               "Between processes: mpirun -n 4 causeway bench collectives",
                               run_all_collectives);
   collectives->callback([options] { measure_collectives("causeway bench collectives", *options); });
-  collectives->add_option("--backend", options->backend,
-                          "threads, mpi (between the processes that mpirun started, on processors), nccl, rccl; "
-                          "without it mpi under mpirun, otherwise what the device has");
-  collectives->add_option("--devices", options->devices, "How many; all GPUs without it; not with mpi");
-  collectives->add_option("--size", options->sizes, "Bytes, as 16M or 8G; several by commas")->delimiter(',');
-  collectives
-      ->add_option("--collective", options->collectives,
-                   "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, send_receive; all without it")
-      ->delimiter(',');
-  collectives->add_option("--dtype", options->collective_dtypes, "f32, bf16")->delimiter(',');
-  collectives->add_option("--nccl", options->nccl, "The file of NCCL or RCCL, where it is not in a usual place");
-  collectives->add_option("--mpi", options->mpi, "The file of MPI's library, where it is not in a usual place");
-  collectives->add_flag("--no-multicast", options->no_multicast, "Leave NVLink's multicast out (NCCL_NVLS_ENABLE=0)");
+  add_collectives_options(*collectives, options);
   CLI::App* attention = add("attention", "Causal, full, windowed, by document, ALiBi; forward and backward",
                             "attention --pattern causal,window --window 1024 --shape 4x32x8x4096x128", run_attentions);
   attention

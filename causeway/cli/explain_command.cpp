@@ -96,6 +96,29 @@ std::shared_ptr<Context> open_likeness(const std::string& specification, int64_t
   return std::make_shared<Context>(std::make_shared<OfflineDevice>(device->target()));
 }
 
+void print_memory(const StepCost& cost, const ProgramMemory& memory, int64_t memory_limit) {
+  output(
+      "\nmemory, to the byte\n  weights                 {:>16}\n  optimizer state         {:>16}\n"
+      "  activations, workspace  {:>16}\n  peak                    {:>16}  ({})\n",
+      cost.parameter_bytes, cost.optimizer_bytes, cost.arena_bytes, cost.total_bytes(),
+      format_bytes(static_cast<uint64_t>(cost.total_bytes())));
+  if (memory_limit > 0)
+    output("  the device has          {:>16}  ({}): {}\n", memory_limit,
+           format_bytes(static_cast<uint64_t>(memory_limit)),
+           cost.total_bytes() > memory_limit ? "the step does not fit" : "the step fits");
+  output("  largest buffers\n");
+  for (const ProgramMemory::Item& item : memory.largest) output("  {:>16}  {}\n", item.bytes, item.name);
+}
+
+// Of a step that consumes that many tokens.
+void print_flops(const FlopCount& flops, double tokens) {
+  output(
+      "\nFLOPs per token: {}{:.6g} (forward {:.6g}, backward {:.6g}; 2 per multiply-add of matrix products, attention\n"
+      "counted with the density of its mask: {})\n",
+      flops.at_most ? "at most " : "", flops.total() / tokens, flops.forward / tokens, flops.backward / tokens,
+      density_text(flops));
+}
+
 void run(const Options& options) {
   const Recipe recipe = load_recipe_argument(options.recipe, options.overrides);
   std::optional<uint64_t> seed;
@@ -170,22 +193,8 @@ void run(const Options& options) {
                               : program.sources()[i]);
   if (options.resources) print_resources(program, context->library());
   if (options.time) print_times(reports, kernel_seconds(step, recipe));
-  output(
-      "\nmemory, to the byte\n  weights                 {:>16}\n  optimizer state         {:>16}\n"
-      "  activations, workspace  {:>16}\n  peak                    {:>16}  ({})\n",
-      cost.parameter_bytes, cost.optimizer_bytes, cost.arena_bytes, cost.total_bytes(),
-      format_bytes(static_cast<uint64_t>(cost.total_bytes())));
-  if (memory_limit > 0)
-    output("  the device has          {:>16}  ({}): {}\n", memory_limit,
-           format_bytes(static_cast<uint64_t>(memory_limit)),
-           cost.total_bytes() > memory_limit ? "the step does not fit" : "the step fits");
-  output("  largest buffers\n");
-  for (const ProgramMemory::Item& item : memory.largest) output("  {:>16}  {}\n", item.bytes, item.name);
-  output(
-      "\nFLOPs per token: {}{:.6g} (forward {:.6g}, backward {:.6g}; 2 per multiply-add of matrix products, attention\n"
-      "counted with the density of its mask: {})\n",
-      cost.flops.at_most ? "at most " : "", cost.flops.total() / tokens, cost.flops.forward / tokens,
-      cost.flops.backward / tokens, density_text(cost.flops));
+  print_memory(cost, memory, memory_limit);
+  print_flops(cost.flops, tokens);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "causeway/base/error.h"
+#include "causeway/base/host_name.h"
 #include "causeway/communicator/bf16.h"
 #include "causeway/communicator/mpi_launch.h"
 #include "causeway/communicator/mpi_library.h"
@@ -341,7 +342,7 @@ class MpiGroup final : public MpiCommunicator {
       cpu_set_t processors;
     } place;
     CPU_ZERO(&place.processors);
-    ::gethostname(place.host.data(), place.host.size() - 1);
+    host_name().copy(place.host.data(), place.host.size() - 1);
     ::sched_getaffinity(0, sizeof place.processors, &place.processors);
     std::map<std::string, std::pair<int, cpu_set_t>> machines;
     for (const std::string& bytes : gather(std::string(reinterpret_cast<const char*>(&place), sizeof place))) {

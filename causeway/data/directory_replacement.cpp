@@ -1,7 +1,6 @@
 #include "causeway/data/directory_replacement.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
+#include "causeway/base/host_name.h"
 #include "causeway/base/log.h"
 
 namespace causeway::data {
@@ -28,11 +28,7 @@ void rename_durably(const std::filesystem::path& from, const std::filesystem::pa
   if (to.parent_path() != from.parent_path()) sync_directory(to.parent_path());
 }
 
-std::string this_process() {
-  char host[256] = "";
-  ::gethostname(host, sizeof host - 1);
-  return fmt::format("process {} on {}", ::getpid(), host);
-}
+std::string this_process() { return fmt::format("process {} on {}", ::getpid(), host_name()); }
 
 // The same directory under the name that its parent has for it: no link, no "..".
 std::filesystem::path plain_path(const std::filesystem::path& target) {
@@ -72,15 +68,10 @@ DirectoryReplacement::DirectoryReplacement(const std::filesystem::path& target) 
   std::filesystem::create_directories(target_.parent_path(), code);
   if (code) fail(target_.parent_path(), "create the output directory", code.value());
   lock();
-  try {
-    recover();
-    if (::mkdir(new_.c_str(), 0777) != 0) fail(new_, "create the output directory", errno);
-    sync_directory(work_);
-    sync_directory(work_.parent_path());
-  } catch (...) {
-    ::close(lock_);
-    throw;
-  }
+  recover();
+  if (::mkdir(new_.c_str(), 0777) != 0) fail(new_, "create the output directory", errno);
+  sync_directory(work_);
+  sync_directory(work_.parent_path());
 }
 
 DirectoryReplacement::~DirectoryReplacement() {
@@ -92,7 +83,6 @@ DirectoryReplacement::~DirectoryReplacement() {
     if (entry.path() != old_ && entry.path().filename() != "lock") std::filesystem::remove(entry.path(), code);
   ::unlink((work_ / "lock").c_str());
   ::rmdir(work_.c_str());
-  ::close(lock_);
 }
 
 // The lock goes with the process that holds it, however it ends; the file is removed by whoever holds it.
@@ -101,33 +91,27 @@ void DirectoryReplacement::lock() {
   while (true) {
     if (::mkdir(work_.c_str(), 0777) != 0 && errno != EEXIST)
       fail(work_, "create a directory beside the output", errno);
-    lock_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-    if (lock_ < 0) {
-      if (errno == ENOENT) continue;  // its holder has just removed the directory
-      fail(path, "create the lock", errno);
+    switch (lock_.acquire(path)) {
+      case LockFile::Outcome::kNotOpened:
+        if (lock_.problem() == ENOENT) continue;  // its holder has just removed the directory
+        fail(path, "create the lock", lock_.problem());
+      case LockFile::Outcome::kHeldByAnother: {
+        const std::string owner = lock_.text();
+        throw Error(ErrorKind::kResource,
+                    fmt::format("another preparation is writing this dataset{}{}", owner.empty() ? "" : ": ", owner),
+                    target_.string(), "Wait for it to end, or choose another output directory.");
+      }
+      case LockFile::Outcome::kNoLocks:
+        // A file system without locks is no reason to refuse the work.
+        log_warning("{} cannot be locked ({}): see to it that no other preparation writes {}", path.string(),
+                    std::strerror(lock_.problem()), target_.string());
+        return;
+      case LockFile::Outcome::kHeld:
+        break;
     }
-    const bool is_locked = ::flock(lock_, LOCK_EX | LOCK_NB) == 0;
-    if (!is_locked && errno == EWOULDBLOCK) {
-      char owner[512] = "";
-      const ssize_t count = ::pread(lock_, owner, sizeof owner - 1, 0);
-      ::close(lock_);
-      throw Error(ErrorKind::kResource,
-                  fmt::format("another preparation is writing this dataset{}{}", count > 0 ? ": " : "", owner),
-                  target_.string(), "Wait for it to end, or choose another output directory.");
-    }
-    if (!is_locked) {
-      // A file system without locks is no reason to refuse the work.
-      log_warning("{} cannot be locked ({}): see to it that no other preparation writes {}", path.string(),
-                  std::strerror(errno), target_.string());
-      return;
-    }
-    struct stat locked{}, present{};
-    if (::fstat(lock_, &locked) == 0 && ::stat(path.c_str(), &present) == 0 && locked.st_ino == present.st_ino) break;
-    ::close(lock_);  // the file was removed between opening and locking
+    if (lock_.is_in_place()) break;  // it may have been removed between opening and locking
   }
-  const std::string owner = this_process();
-  if (::ftruncate(lock_, 0) != 0 || ::pwrite(lock_, owner.data(), owner.size(), 0) < 0)
-    log_warning("cannot write {}: {}", path.string(), std::strerror(errno));
+  if (!lock_.write(this_process())) log_warning("cannot write {}: {}", path.string(), std::strerror(errno));
 }
 
 void DirectoryReplacement::recover() {

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "causeway/base/lock_file.h"
 #include "causeway/namespaces.h"
 
 namespace causeway::data {
@@ -39,7 +40,7 @@ class DirectoryReplacement {
   std::filesystem::path work_;
   std::filesystem::path new_;
   std::filesystem::path old_;
-  int lock_ = -1;
+  LockFile lock_;
 };
 
 // Where a killed process left the directory `target` between two renames; empty when it did not. The next

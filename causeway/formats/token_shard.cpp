@@ -105,7 +105,7 @@ std::string_view shard_format_name(ShardFormat format) {
 TokenShard TokenShard::open(const std::filesystem::path& path, int token_bytes) {
   TokenShard shard;
   shard.path_ = path;
-  shard.file_ = StableFile(path);
+  shard.file_ = PositionedFile::open(path, PositionedFile::Content::kMustStay);
   std::vector<std::byte> bytes(std::min<uint64_t>(shard.file_.size(), kLlmCHeaderBytes));
   if (bytes.empty()) fail("the token file is empty", path);
   shard.file_.read_at(0, bytes);

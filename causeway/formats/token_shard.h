@@ -33,7 +33,7 @@
 #include <vector>
 
 #include "causeway/base/hash.h"
-#include "causeway/base/stable_file.h"
+#include "causeway/base/positioned_file.h"
 #include "causeway/formats/dataset_manifest.h"
 
 namespace causeway::formats {
@@ -87,7 +87,7 @@ class TokenShard {
   bool open_megatron();
 
   std::filesystem::path path_;
-  StableFile file_;
+  PositionedFile file_;
   ShardFormat format_ = ShardFormat::kCauseway;
   uint64_t tokens_offset_ = 0;  // in the file
   uint64_t token_count_ = 0;

@@ -1,17 +1,16 @@
 #include "causeway/model/config.h"
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "causeway/base/error.h"
+#include "causeway/formats/hugging_face_config.h"
+#include "causeway/model/family.h"
 
 namespace causeway::model {
 namespace {
 
 using Json = nlohmann::json;
-
-constexpr std::string_view kFamilies[] = {"gpt2", "llama", "mistral", "mpt"};
 
 void require(bool condition, const std::string& key, const std::string& what, const std::string& hint = {}) {
   if (!condition) throw Error(ErrorKind::kInvalidArgument, what, "model." + key, hint);
@@ -33,19 +32,7 @@ constexpr SizeBound kSizeBounds[] = {
     {"head_dim", &ModelConfig::head_dim, 0, 512},
     {"ffn_width", &ModelConfig::ffn_width, 0, int64_t{1} << 22},
     {"max_sequence_length", &ModelConfig::max_sequence_length, 1, int64_t{1} << 24},
-    {"sliding_window", &ModelConfig::sliding_window, 0, int64_t{1} << 24},
 };
-
-// Before anything is computed from the sizes.
-void check_size(const ModelConfig& config, const SizeBound& bound) {
-  const int64_t value = config.*bound.size;
-  require(value >= bound.least, bound.key,
-          bound.least == 0 ? "must not be negative" : fmt::format("must be at least {}", bound.least));
-  require(value <= bound.most, bound.key,
-          fmt::format("{} is more than {}, the largest that can be built", value, bound.most));
-}
-
-bool is_llama_like(ModelFamily family) { return family == ModelFamily::kLlama || family == ModelFamily::kMistral; }
 
 // The divisors of `width` nearest to `heads`, as a suggestion.
 std::string possible_heads(int64_t width, int64_t heads) {
@@ -61,226 +48,121 @@ std::string possible_heads(int64_t width, int64_t heads) {
   return fmt::format("{} or {} heads would divide it.", below, above);
 }
 
-[[noreturn]] void fail_kind(const char* key) {
-  throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' has an unexpected kind of value", key), "config.json");
-}
-
-void read(const Json& json, const char* key, int64_t& value) {
-  // Not by conversion: of a fraction, or of a number beyond 64 bits, it would make another number.
-  if (!json.is_number_integer()) fail_kind(key);
-  if (json.is_number_unsigned() && json.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) fail_kind(key);
-  value = json.get<int64_t>();
-}
-void read(const Json& json, const char* key, double& value) {
-  if (!json.is_number()) fail_kind(key);
-  value = json.get<double>();
-}
-void read(const Json& json, const char* key, bool& value) {
-  if (!json.is_boolean()) fail_kind(key);
-  value = json.get<bool>();
-}
-void read(const Json& json, const char* key, std::string& value) {
-  if (!json.is_string()) fail_kind(key);
-  value = json.get<std::string>();
-}
-
-template <class T>
-T get(const Json& json, const char* key, T fallback) {
-  const auto entry = json.find(key);
-  if (entry != json.end() && !entry->is_null()) read(*entry, key, fallback);
-  return fallback;
+// The keys of the family's own, all of them; those of others are refused where they would have an effect.
+std::map<std::string, ModelValue> settled_keys(const ModelConfig& config, const ModelFamily& family) {
+  for (const auto& [name, value] : config.own) {
+    if (family.find_key(name) != nullptr) continue;
+    const std::vector<std::string> owners =
+        model_families_where([&](const ModelFamily& other) { return other.find_key(name) != nullptr; });
+    require(!owners.empty(), name, "unknown key");
+    require(value == model_family(owners.front()).find_key(name)->default_value, name,
+            fmt::format("has no effect on {}: it belongs to {}", family.name, list_names(owners)),
+            "Delete the key, or choose what it belongs to.");
+  }
+  std::map<std::string, ModelValue> settled;
+  for (const ModelKey& key : family.keys) {
+    const auto given = config.own.find(key.name);
+    const ModelValue& value = given == config.own.end() ? key.default_value : given->second;
+    require(value.index() == key.default_value.index(), key.name, "has another kind of value");
+    const std::string problem = key.problem ? key.problem(value) : "";
+    require(problem.empty(), key.name, problem);
+    settled.emplace(key.name, value);
+  }
+  return settled;
 }
 
 template <class T>
-T need(const Json& json, const char* key) {
-  if (!json.contains(key)) throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' is missing", key), "config.json");
-  return get<T>(json, key, T{});
+T own_value(const ModelConfig& config, const std::string& name) {
+  const auto given = config.own.find(name);
+  if (given != config.own.end()) return std::get<T>(given->second);
+  const ModelKey* key = model_family(config.family).find_key(name);
+  CAUSEWAY_CHECK(key != nullptr, "the family {} has no key {}", config.family, name);
+  return std::get<T>(key->default_value);
 }
 
-void expect_value(const Json& json, const char* key, const Json& supported) {
-  const auto entry = json.find(key);
-  if (entry == json.end() || entry->is_null() || *entry == supported) return;
-  throw Error(ErrorKind::kUnsupported, fmt::format("{} = {}", key, entry->dump()), "config.json",
-              fmt::format("Only {} is implemented.", supported.dump()));
+// What config.json says of every family; the rest is the family's.
+void list_entries(HuggingFaceConfig& file, const ModelFamily& family, ModelConfig& c) {
+  file.written("architectures", {family.hugging_face.architecture});
+  file.written("model_type", family.hugging_face.model_type);
+  file.written("torch_dtype", "float32");
+  file.required("vocab_size", c.vocabulary_size);
+  file.optional("initializer_range", c.initializer_range, 0.02);
+  if (family.always_tied)
+    file.fixed("tie_word_embeddings", true);
+  else
+    file.optional("tie_word_embeddings", c.tie_embeddings, false);
+  family.hugging_face.entries(file, c);
 }
-
-// One size, or the same for every layer; transformers writes either.
-int64_t kv_heads_of(const Json& json, int64_t heads) { return get<int64_t>(json, "num_key_value_heads", heads); }
 
 }  // namespace
 
-std::string_view model_family_name(ModelFamily family) { return kFamilies[static_cast<size_t>(family)]; }
+int64_t ModelConfig::own_integer(const std::string& key) const { return own_value<int64_t>(*this, key); }
+double ModelConfig::own_number(const std::string& key) const { return own_value<double>(*this, key); }
+bool ModelConfig::own_truth(const std::string& key) const { return own_value<bool>(*this, key); }
 
-ModelFamily parse_model_family(std::string_view name) {
-  for (size_t i = 0; i < std::size(kFamilies); ++i)
-    if (kFamilies[i] == name) return static_cast<ModelFamily>(i);
-  const std::string nearest = nearest_name(name, {std::begin(kFamilies), std::end(kFamilies)});
-  throw Error(
-      ErrorKind::kInvalidArgument, fmt::format("unknown model family '{}'", name), "model.family",
-      nearest.empty() ? "Families are gpt2, llama, mistral and mpt." : fmt::format("Did you mean {}?", nearest));
+ModelConfig ModelConfig::without_foreign_keys() const {
+  ModelConfig c = *this;
+  const ModelFamily& described = model_family(family);
+  std::erase_if(c.own, [&](const auto& entry) { return described.find_key(entry.first) == nullptr; });
+  return c;
 }
 
 ModelConfig ModelConfig::resolved() const {
+  const ModelFamily& described = model_family(family);
   ModelConfig c = *this;
-  for (const SizeBound& bound : kSizeBounds) check_size(c, bound);
+  // Before anything is computed from the sizes.
+  for (const SizeBound& bound : kSizeBounds) {
+    const std::string problem = size_problem(c.*bound.size, bound.least, bound.most);
+    require(problem.empty(), bound.key, problem);
+  }
   require(c.norm_epsilon > 0, "norm_epsilon", "must be above 0");
   require(c.dropout >= 0 && c.dropout < 1, "dropout", "must be at least 0 and below 1");
   require(c.initializer_range > 0, "initializer_range", "must be above 0");
-  const bool llama = is_llama_like(c.family);
+  c.own = settled_keys(c, described);
   if (c.head_dim == 0) {
     require(c.width % c.heads == 0, "heads", fmt::format("{} heads do not divide the width, {}", c.heads, c.width),
             possible_heads(c.width, c.heads));
     c.head_dim = c.width / c.heads;
   }
   require(c.head_dim >= 1 && c.head_dim <= 512, "head_dim", fmt::format("{} is not between 1 and 512", c.head_dim));
-  require(llama || c.head_dim * c.heads == c.width, "head_dim",
+  require(described.any_head_dim || c.head_dim * c.heads == c.width, "head_dim",
           fmt::format("{} heads of {} do not make the width, {}", c.heads, c.head_dim, c.width));
-  require(!llama || c.head_dim % 2 == 0, "head_dim", fmt::format("{} is odd; rotary positions need pairs", c.head_dim));
   if (c.kv_heads == 0) c.kv_heads = c.heads;
   require(c.kv_heads >= 1 && c.heads % c.kv_heads == 0, "kv_heads",
           fmt::format("{} key heads do not divide {} query heads", c.kv_heads, c.heads));
-  require(llama || c.kv_heads == c.heads, "kv_heads", "grouped queries belong to llama and mistral");
-  if (c.ffn_width == 0) c.ffn_width = llama ? (8 * c.width / 3 + 63) / 64 * 64 : 4 * c.width;
-  require(c.sliding_window == 0 || c.family == ModelFamily::kMistral, "sliding_window", "belongs to mistral");
-  require(c.rope_theta > 0, "rope_theta", "must be above 0");
-  require(c.alibi_bias_max > 0, "alibi_bias_max", "must be above 0");
-  if (c.family == ModelFamily::kGpt2 || c.family == ModelFamily::kMpt) c.tie_embeddings = true;
+  require(described.grouped_queries || c.kv_heads == c.heads, "kv_heads",
+          fmt::format("grouped queries belong to {}",
+                      list_names(model_families_where([](const ModelFamily& f) { return f.grouped_queries; }))));
+  if (c.ffn_width == 0) c.ffn_width = described.usual_ffn_width(c.width);
+  if (described.always_tied) c.tie_embeddings = true;
+  if (described.check) described.check(c);
   return c;
 }
 
-Json to_hugging_face(const ModelConfig& c) {
-  Json json;
-  json["vocab_size"] = c.vocabulary_size;
-  json["tie_word_embeddings"] = c.tie_embeddings;
-  json["torch_dtype"] = "float32";
-  json["initializer_range"] = c.initializer_range;
-  switch (c.family) {
-    case ModelFamily::kGpt2:
-      json["architectures"] = {"GPT2LMHeadModel"};
-      json["model_type"] = "gpt2";
-      json["n_embd"] = c.width;
-      json["n_layer"] = c.layers;
-      json["n_head"] = c.heads;
-      json["n_inner"] = c.ffn_width;
-      json["n_positions"] = c.max_sequence_length;
-      json["n_ctx"] = c.max_sequence_length;
-      json["layer_norm_epsilon"] = c.norm_epsilon;
-      json["activation_function"] = "gelu_new";
-      for (const char* key : {"resid_pdrop", "embd_pdrop", "attn_pdrop"}) json[key] = c.dropout;
-      break;
-    case ModelFamily::kLlama:
-    case ModelFamily::kMistral: {
-      const bool mistral = c.family == ModelFamily::kMistral;
-      json["architectures"] = {mistral ? "MistralForCausalLM" : "LlamaForCausalLM"};
-      json["model_type"] = mistral ? "mistral" : "llama";
-      json["hidden_size"] = c.width;
-      json["intermediate_size"] = c.ffn_width;
-      json["num_hidden_layers"] = c.layers;
-      json["num_attention_heads"] = c.heads;
-      json["num_key_value_heads"] = c.kv_heads;
-      json["head_dim"] = c.head_dim;
-      json["rms_norm_eps"] = c.norm_epsilon;
-      json["max_position_embeddings"] = c.max_sequence_length;
-      json["hidden_act"] = "silu";
-      json["rope_theta"] = c.rope_theta;
-      json["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", c.rope_theta}};
-      if (mistral) json["sliding_window"] = c.sliding_window == 0 ? Json(nullptr) : Json(c.sliding_window);
-      break;
-    }
-    case ModelFamily::kMpt:
-      json["architectures"] = {"MptForCausalLM"};
-      json["model_type"] = "mpt";
-      json["d_model"] = c.width;
-      json["n_heads"] = c.heads;
-      json["n_layers"] = c.layers;
-      json["expansion_ratio"] = c.ffn_width / c.width;
-      json["max_seq_len"] = c.max_sequence_length;
-      json["no_bias"] = true;
-      json["layer_norm_epsilon"] = c.norm_epsilon;
-      json["attn_config"] = {{"alibi", true}, {"alibi_bias_max", c.alibi_bias_max}};
-      break;
-  }
-  return json;
+Json to_hugging_face(const ModelConfig& config) {
+  ModelConfig c = config;
+  HuggingFaceConfig file;
+  list_entries(file, model_family(config.family), c);
+  return file.json();
 }
 
 ModelConfig from_hugging_face(const Json& json) {
-  if (!json.is_object()) throw Error(ErrorKind::kInvalidArgument, "is not a JSON object", "config.json");
-  ModelConfig c;
-  const std::string type = need<std::string>(json, "model_type");
-  c.vocabulary_size = need<int64_t>(json, "vocab_size");
-  c.initializer_range = get(json, "initializer_range", 0.02);
-  if (type == "gpt2") {
-    c.family = ModelFamily::kGpt2;
-    expect_value(json, "activation_function", "gelu_new");
-    expect_value(json, "scale_attn_by_inverse_layer_idx", false);
-    expect_value(json, "tie_word_embeddings", true);
-    c.width = need<int64_t>(json, "n_embd");
-    c.layers = need<int64_t>(json, "n_layer");
-    c.heads = need<int64_t>(json, "n_head");
-    c.ffn_width = get<int64_t>(json, "n_inner", 0);
-    c.max_sequence_length = get<int64_t>(json, "n_positions", 1024);
-    c.norm_epsilon = get(json, "layer_norm_epsilon", 1e-5);
-    c.dropout = get(json, "resid_pdrop", 0.0);
-  } else if (type == "llama" || type == "mistral") {
-    c.family = type == "llama" ? ModelFamily::kLlama : ModelFamily::kMistral;
-    expect_value(json, "hidden_act", "silu");
-    expect_value(json, "attention_bias", false);
-    expect_value(json, "mlp_bias", false);
-    expect_value(json, "rope_scaling", nullptr);
-    c.width = need<int64_t>(json, "hidden_size");
-    c.layers = need<int64_t>(json, "num_hidden_layers");
-    c.heads = need<int64_t>(json, "num_attention_heads");
-    c.kv_heads = kv_heads_of(json, c.heads);
-    c.head_dim = get<int64_t>(json, "head_dim", 0);
-    c.ffn_width = need<int64_t>(json, "intermediate_size");
-    c.max_sequence_length = get<int64_t>(json, "max_position_embeddings", 2048);
-    c.norm_epsilon = get(json, "rms_norm_eps", 1e-6);
-    c.rope_theta = get(json, "rope_theta", 10000.0);
-    if (const auto rope = json.find("rope_parameters"); rope != json.end() && rope->is_object()) {
-      expect_value(*rope, "rope_type", "default");
-      c.rope_theta = get(*rope, "rope_theta", c.rope_theta);
-    }
-    c.tie_embeddings = get(json, "tie_word_embeddings", false);
-    if (c.family == ModelFamily::kMistral) c.sliding_window = get<int64_t>(json, "sliding_window", 0);
-  } else if (type == "mpt") {
-    c.family = ModelFamily::kMpt;
-    expect_value(json, "no_bias", true);
-    expect_value(json, "tie_word_embeddings", true);
-    c.width = need<int64_t>(json, "d_model");
-    c.layers = need<int64_t>(json, "n_layers");
-    c.heads = need<int64_t>(json, "n_heads");
-    c.ffn_width = 4 * c.width;  // whatever expansion_ratio says: the reference implementation fixes it
-    c.max_sequence_length = get<int64_t>(json, "max_seq_len", 2048);
-    c.norm_epsilon = get(json, "layer_norm_epsilon", 1e-5);
-    if (const auto attention = json.find("attn_config"); attention != json.end() && attention->is_object()) {
-      expect_value(*attention, "alibi", true);
-      expect_value(*attention, "clip_qkv", nullptr);
-      expect_value(*attention, "qk_ln", false);
-      c.alibi_bias_max = get(*attention, "alibi_bias_max", 8.0);
-    }
-  } else {
-    throw Error(ErrorKind::kUnsupported, fmt::format("model_type '{}'", type), "config.json",
-                "Implemented are gpt2, llama, mistral and mpt.");
+  HuggingFaceConfig file(json);
+  std::string type;
+  file.required("model_type", type);
+  for (const ModelFamily* family : model_families()) {
+    if (family->hugging_face.model_type != type) continue;
+    ModelConfig c;
+    c.family = family->name;
+    list_entries(file, *family, c);
+    return c.resolved();
   }
-  return c.resolved();
+  std::vector<std::string> types;
+  for (const ModelFamily* family : model_families()) types.push_back(family->hugging_face.model_type);
+  throw Error(ErrorKind::kUnsupported, fmt::format("model_type '{}'", type), "config.json",
+              fmt::format("Implemented are {}.", list_names(types)));
 }
 
-int64_t parameter_count(const ModelConfig& c) {
-  const int64_t embedding = c.vocabulary_size * c.width;
-  const int64_t query = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim;
-  const int64_t attention = c.width * query + 2 * c.width * kv + query * c.width;
-  switch (c.family) {
-    case ModelFamily::kGpt2: {
-      const int64_t biases = 4 * c.width + c.ffn_width + c.width;  // qkv and projection, feed-forward
-      return embedding + c.max_sequence_length * c.width + 2 * c.width +
-             c.layers * (attention + 2 * c.width * c.ffn_width + biases + 4 * c.width);
-    }
-    case ModelFamily::kMpt:
-      return embedding + c.width + c.layers * (attention + 2 * c.width * c.ffn_width + 2 * c.width);
-    default:
-      return embedding * (c.tie_embeddings ? 1 : 2) + c.width +
-             c.layers * (attention + 3 * c.width * c.ffn_width + 2 * c.width);
-  }
-}
+int64_t parameter_count(const ModelConfig& config) { return model_family(config.family).parameter_count(config); }
 
 }  // namespace causeway::model

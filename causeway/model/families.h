@@ -1,14 +1,19 @@
-// The model families. Each takes a resolved configuration of its family, and initial values or none.
+// The program's own model families, a file each, in the order in which recipes and messages list them.
 #pragma once
 
-#include <memory>
+#include <vector>
 
-#include "causeway/model/language_model.h"
+#include "causeway/model/family.h"
 
 namespace causeway::model {
 
-std::unique_ptr<LanguageModel> make_gpt2(const ModelConfig& config, InitialValues* values);
-std::unique_ptr<LanguageModel> make_llama(const ModelConfig& config, InitialValues* values);  // and mistral
-std::unique_ptr<LanguageModel> make_mpt(const ModelConfig& config, InitialValues* values);
+ModelFamily gpt2_family();
+ModelFamily llama_family();
+ModelFamily mistral_family();
+ModelFamily mpt_family();
+
+inline std::vector<ModelFamily> own_families() {
+  return {gpt2_family(), llama_family(), mistral_family(), mpt_family()};
+}
 
 }  // namespace causeway::model

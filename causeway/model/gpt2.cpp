@@ -1,5 +1,8 @@
 // GPT-2 (Radford et al., 2019). Linear weights are [in, out], as its checkpoints have them.
+#include <nlohmann/json.hpp>
+
 #include "causeway/base/error.h"
+#include "causeway/formats/hugging_face_config.h"
 #include "causeway/model/families.h"
 #include "causeway/model/initial_values.h"
 #include "causeway/tensor/ops.h"
@@ -92,10 +95,46 @@ class Gpt2 final : public LanguageModel {
   Affine final_norm_;
 };
 
+int64_t count_parameters(const ModelConfig& c) {
+  const int64_t embeddings = (c.vocabulary_size + c.max_sequence_length) * c.width;
+  const int64_t matrices = 4 * c.width * c.width + 2 * c.width * c.ffn_width;
+  const int64_t biases = 4 * c.width + c.ffn_width + c.width;  // qkv and projection, feed-forward
+  const int64_t norms = 2 * 2 * c.width;
+  return embeddings + c.layers * (matrices + biases + norms) + 2 * c.width;
+}
+
+void list_entries(HuggingFaceConfig& file, ModelConfig& c) {
+  file.fixed("activation_function", "gelu_new");
+  file.expected("scale_attn_by_inverse_layer_idx", false);
+  file.required("n_embd", c.width);
+  file.required("n_layer", c.layers);
+  file.required("n_head", c.heads);
+  file.optional("n_inner", c.ffn_width, 0);
+  file.optional("n_positions", c.max_sequence_length, 1024);
+  file.written("n_ctx", c.max_sequence_length);
+  file.optional("layer_norm_epsilon", c.norm_epsilon, 1e-5);
+  file.optional("resid_pdrop", c.dropout, 0.0);
+  for (const char* key : {"embd_pdrop", "attn_pdrop"}) file.written(key, c.dropout);
+}
+
 }  // namespace
 
-std::unique_ptr<LanguageModel> make_gpt2(const ModelConfig& config, InitialValues* values) {
-  return std::make_unique<Gpt2>(config, values);
+ModelFamily gpt2_family() {
+  ModelFamily family;
+  family.name = "gpt2";
+  family.always_tied = true;
+  family.usual_ffn_width = [](int64_t width) { return 4 * width; };
+  family.parameter_count = count_parameters;
+  family.build = [](const ModelConfig& config, InitialValues* values) -> std::unique_ptr<LanguageModel> {
+    return std::make_unique<Gpt2>(config, values);
+  };
+  family.hugging_face = {.model_type = "gpt2",
+                         .architecture = "GPT2LMHeadModel",
+                         .entries = list_entries,
+                         // As in its first checkpoints.
+                         .optional_prefix = "transformer.",
+                         .constants = {".attn.bias", ".attn.masked_bias"}};
+  return family;
 }
 
 }  // namespace causeway::model

@@ -1,35 +1,28 @@
 #include "causeway/model/hugging_face.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
 #include "causeway/base/json_document.h"
+#include "causeway/model/family.h"
 
 namespace causeway::model {
 namespace {
 
-constexpr std::string_view kGpt2Prefix = "transformer.";
 constexpr std::string_view kOutputLayer = "lm_head.weight";
 
 std::vector<int64_t> sizes_of(const Parameter& parameter) { return evaluate(parameter.tensor.shape(), {}); }
 
 // The name under which the file has a parameter; empty when it has not.
-std::string stored_name(const SafetensorsModel& weights, const std::string& name) {
+std::string stored_name(const SafetensorsModel& weights, const ModelFamily& family, const std::string& name) {
   if (weights.contains(name)) return name;
-  if (name.starts_with(kGpt2Prefix)) {
-    const std::string bare = name.substr(kGpt2Prefix.size());
-    if (weights.contains(bare)) return bare;
-  }
+  const std::string& prefix = family.hugging_face.optional_prefix;
+  if (!prefix.empty() && name.starts_with(prefix) && weights.contains(name.substr(prefix.size())))
+    return name.substr(prefix.size());
   return {};
-}
-
-// Masks and frequency tables, which follow from the configuration.
-bool is_constant(std::string_view name) {
-  for (const std::string_view suffix : {".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq"})
-    if (name.ends_with(suffix)) return true;
-  return false;
 }
 
 void check_shape(const SafetensorsModel& weights, const std::string& stored, const std::vector<int64_t>& expected) {
@@ -77,10 +70,11 @@ ModelConfig read_hugging_face_config(const std::filesystem::path& directory) {
 }
 
 void load_weights(LanguageModel& model, const SafetensorsModel& weights) {
+  const ModelFamily& family = model_family(model.config().family);
   const std::vector<std::string> names = weights.names();
   std::set<std::string> unread(names.begin(), names.end());
   for (const Parameter& parameter : model.parameters()) {
-    const std::string stored = stored_name(weights, parameter.name);
+    const std::string stored = stored_name(weights, family, parameter.name);
     if (stored.empty()) {
       const std::string nearest = nearest_name(parameter.name, names);
       throw Error(ErrorKind::kInvalidArgument, "is missing from the weights", parameter.name,
@@ -91,13 +85,13 @@ void load_weights(LanguageModel& model, const SafetensorsModel& weights) {
     unread.erase(stored);
   }
   for (const std::string& name : unread) {
-    if (is_constant(name)) continue;
+    if (std::ranges::any_of(family.hugging_face.constants, [&](const std::string& end) { return name.ends_with(end); }))
+      continue;
     if (name != kOutputLayer || !model.config().tie_embeddings)
-      throw Error(
-          ErrorKind::kInvalidArgument,
-          fmt::format("the {} model of config.json has no such tensor", model_family_name(model.config().family)), name,
-          "Check that config.json and the weights belong together.");
-    const std::string embedding = stored_name(weights, model.parameters().front().name);
+      throw Error(ErrorKind::kInvalidArgument,
+                  fmt::format("the {} model of config.json has no such tensor", family.name), name,
+                  "Check that config.json and the weights belong together.");
+    const std::string embedding = stored_name(weights, family, model.parameters().front().name);
     check_shape(weights, name, sizes_of(model.parameters().front()));
     if (as_f32(weights, name) != as_f32(weights, embedding))
       throw Error(ErrorKind::kInvalidArgument,

@@ -12,9 +12,9 @@ namespace causeway::model {
 // The configuration in a directory's config.json. Throws Error as from_hugging_face() does, naming the file.
 ModelConfig read_hugging_face_config(const std::filesystem::path& directory);
 
-// Overwrites every parameter with the tensor of its name; bf16 and f16 are converted. GPT-2's names may lack their
-// leading "transformer.", as in its first checkpoints. Throws Error(kInvalidArgument) naming a tensor that is missing,
-// has another shape, or that the model does not have; constants that some checkpoints hold are passed over.
+// Overwrites every parameter with the tensor of its name; bf16 and f16 are converted. Names may lack their
+// beginning where the family says so (ModelFamily::HuggingFace). Throws Error(kInvalidArgument) naming a tensor that is
+// missing, has another shape, or that the model does not have; constants that some checkpoints hold are passed over.
 void load_weights(LanguageModel& model, const SafetensorsModel& weights);
 
 // The model of a directory, with its weights, on the current device.

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "causeway/base/error.h"
-#include "causeway/model/families.h"
+#include "causeway/model/family.h"
 #include "causeway/model/initial_values.h"
 #include "causeway/program/context.h"
 #include "causeway/tensor/ops.h"
@@ -32,15 +32,7 @@ std::unique_ptr<LanguageModel> LanguageModel::create(const ModelConfig& config, 
   require_memory(config);
   std::optional<InitialValues> values;
   if (seed) values.emplace(*seed);
-  InitialValues* given = values ? &*values : nullptr;
-  switch (config.family) {
-    case ModelFamily::kGpt2:
-      return make_gpt2(config, given);
-    case ModelFamily::kMpt:
-      return make_mpt(config, given);
-    default:
-      return make_llama(config, given);
-  }
+  return model_family(config.family).build(config, values ? &*values : nullptr);
 }
 
 const Parameter& LanguageModel::parameter(const std::string& name) const {
@@ -50,8 +42,7 @@ const Parameter& LanguageModel::parameter(const std::string& name) const {
     names.push_back(parameter.name);
   }
   const std::string nearest = nearest_name(name, names);
-  throw Error(ErrorKind::kNotFound,
-              fmt::format("the {} model has no parameter '{}'", model_family_name(config_.family), name), {},
+  throw Error(ErrorKind::kNotFound, fmt::format("the {} model has no parameter '{}'", config_.family, name), {},
               nearest.empty() ? "" : fmt::format("Did you mean {}?", nearest));
 }
 

@@ -1,6 +1,10 @@
-// Llama (Touvron et al., arXiv 2302.13971; grouped queries as in 2307.09288), and Mistral (arXiv 2310.06825), which is
-// Llama with a sliding window.
+// Llama (Touvron et al., arXiv 2302.13971; grouped queries as in 2307.09288).
+#include "causeway/model/llama.h"
+
+#include <nlohmann/json.hpp>
+
 #include "causeway/base/error.h"
+#include "causeway/formats/hugging_face_config.h"
 #include "causeway/model/families.h"
 #include "causeway/model/initial_values.h"
 #include "causeway/tensor/ops.h"
@@ -8,13 +12,15 @@
 namespace causeway::model {
 namespace {
 
+constexpr char kRopeTheta[] = "rope_theta";
+
 struct Block {
   Tensor q, k, v, attention_output, gate, up, down, attention_norm, mlp_norm;
 };
 
 class Llama final : public LanguageModel {
  public:
-  Llama(const ModelConfig& c, InitialValues* values) : LanguageModel(c) {
+  Llama(const ModelConfig& c, int64_t window, InitialValues* values) : LanguageModel(c), window_(window) {
     const auto matrix = [&](const std::string& name, int64_t out, int64_t in, Initial initial = Initial::kNormal) {
       return declare(name + ".weight", {out, in}, initial, values);
     };
@@ -38,7 +44,7 @@ class Llama final : public LanguageModel {
       blocks_.push_back(std::move(block));
     }
     final_norm_ = norm("model.norm");
-    frequencies_ = rotary_frequencies(c.head_dim, c.rope_theta);
+    frequencies_ = rotary_frequencies(c.head_dim, c.own_number(kRopeTheta));
     output_ = c.tie_embeddings ? embedding_ : matrix("lm_head", c.vocabulary_size, c.width);
   }
 
@@ -67,8 +73,8 @@ class Llama final : public LanguageModel {
     const Tensor q = split_heads(linear(normed, block.q), config().heads);
     const Tensor k = split_heads(linear(normed, block.k), config().kv_heads);
     const Tensor v = split_heads(linear(normed, block.v), config().kv_heads);
-    const Tensor mixed = attend(rotary_embedding(q, frequencies_), rotary_embedding(k, frequencies_), v, inputs,
-                                config().sliding_window);
+    const Tensor mixed =
+        attend(rotary_embedding(q, frequencies_), rotary_embedding(k, frequencies_), v, inputs, window_);
     return drop(linear(mixed, block.attention_output), inputs);
   }
 
@@ -78,16 +84,71 @@ class Llama final : public LanguageModel {
     return drop(linear(swiglu(linear(normed, block.gate), linear(normed, block.up)), block.down), inputs);
   }
 
+  int64_t window_;  // positions that a query sees, itself included; 0: all
   Tensor embedding_, output_;
   std::vector<Block> blocks_;
   Tensor final_norm_;
   Tensor frequencies_;  // [head_dim / 2]
 };
 
+int64_t count_parameters(const ModelConfig& c) {
+  const int64_t embeddings = c.vocabulary_size * c.width * (c.tie_embeddings ? 1 : 2);
+  const int64_t query = c.heads * c.head_dim, key = c.kv_heads * c.head_dim;
+  const int64_t matrices = 2 * c.width * query + 2 * c.width * key + 3 * c.width * c.ffn_width;
+  const int64_t norms = 2 * c.width;
+  return embeddings + c.layers * (matrices + norms) + c.width;
+}
+
+void require_even_heads(const ModelConfig& c) {
+  if (c.head_dim % 2 == 0) return;
+  throw Error(ErrorKind::kInvalidArgument, fmt::format("{} is odd; rotary positions need pairs", c.head_dim),
+              "model.head_dim");
+}
+
+void list_entries(HuggingFaceConfig& file, ModelConfig& c) {
+  file.fixed("hidden_act", "silu");
+  file.expected("attention_bias", false);
+  file.expected("mlp_bias", false);
+  file.expected("rope_scaling", nullptr);
+  file.required("hidden_size", c.width);
+  file.required("num_hidden_layers", c.layers);
+  file.required("num_attention_heads", c.heads);
+  file.optional("num_key_value_heads", c.kv_heads, c.heads);
+  file.optional("head_dim", c.head_dim, 0);
+  file.required("intermediate_size", c.ffn_width);
+  file.optional("max_position_embeddings", c.max_sequence_length, 2048);
+  file.optional("rms_norm_eps", c.norm_epsilon, 1e-6);
+  double theta = c.own_number(kRopeTheta);
+  file.optional("rope_theta", theta, 10000.0);
+  // Where transformers 5 has it.
+  file.object("rope_parameters", [&](HuggingFaceConfig& rope) {
+    rope.fixed("rope_type", "default");
+    rope.optional("rope_theta", theta, theta);
+  });
+  c.own[kRopeTheta] = theta;
+}
+
 }  // namespace
 
-std::unique_ptr<LanguageModel> make_llama(const ModelConfig& config, InitialValues* values) {
-  return std::make_unique<Llama>(config, values);
+std::unique_ptr<LanguageModel> build_llama(const ModelConfig& config, int64_t window, InitialValues* values) {
+  return std::make_unique<Llama>(config, window, values);
+}
+
+ModelFamily llama_family() {
+  ModelFamily family;
+  family.name = "llama";
+  family.keys = {positive_key(kRopeTheta, 10000.0, "base of the rotary frequencies")};
+  family.grouped_queries = true;
+  family.any_head_dim = true;
+  family.usual_ffn_width = [](int64_t width) { return (8 * width / 3 + 63) / 64 * 64; };
+  family.check = require_even_heads;
+  family.parameter_count = count_parameters;
+  family.build = [](const ModelConfig& config, InitialValues* values) { return build_llama(config, 0, values); };
+  family.hugging_face = {.model_type = "llama",
+                         .architecture = "LlamaForCausalLM",
+                         .entries = list_entries,
+                         .constants = {".rotary_emb.inv_freq"}};
+  return family;
 }
 
 }  // namespace causeway::model

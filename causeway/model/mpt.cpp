@@ -1,12 +1,18 @@
 // MPT (MosaicML, 2023): ALiBi (Press et al., arXiv 2108.12409) in place of positions, norms without biases, and one
 // projection to queries, keys and values.
+#include <cmath>
+#include <nlohmann/json.hpp>
+
 #include "causeway/base/error.h"
+#include "causeway/formats/hugging_face_config.h"
 #include "causeway/model/families.h"
 #include "causeway/model/initial_values.h"
 #include "causeway/tensor/ops.h"
 
 namespace causeway::model {
 namespace {
+
+constexpr char kAlibiBiasMax[] = "alibi_bias_max";
 
 struct Block {
   Tensor attention_norm, qkv, attention_output, mlp_norm, up, down;
@@ -34,7 +40,7 @@ class Mpt final : public LanguageModel {
       blocks_.push_back(std::move(block));
     }
     final_norm_ = norm("transformer.norm_f");
-    slopes_ = alibi_slopes(c.heads, c.alibi_bias_max);
+    slopes_ = alibi_slopes(c.heads, c.own_number(kAlibiBiasMax));
   }
 
   Tensor hidden_states(const ForwardInputs& inputs) const override {
@@ -78,10 +84,62 @@ class Mpt final : public LanguageModel {
   Tensor slopes_;  // [H]
 };
 
+int64_t count_parameters(const ModelConfig& c) {
+  const int64_t matrices = 4 * c.width * c.width + 2 * c.width * c.ffn_width;
+  const int64_t norms = 2 * c.width;
+  return c.vocabulary_size * c.width + c.layers * (matrices + norms) + c.width;
+}
+
+// The feed-forward width as its ratio to the width. Published models have 4; transformers computes with 4 whatever the
+// ratio says, so it refuses the weights of others.
+void list_expansion_ratio(HuggingFaceConfig& file, ModelConfig& c) {
+  constexpr char kKey[] = "expansion_ratio";
+  if (!file.is_reading()) {
+    if (c.ffn_width % c.width == 0) return file.written(kKey, c.ffn_width / c.width);
+    return file.written(kKey, static_cast<double>(c.ffn_width) / static_cast<double>(c.width));
+  }
+  double ratio = 0;
+  file.optional(kKey, ratio, 4.0);
+  const double exact = ratio * static_cast<double>(c.width);
+  constexpr double kMostExact = 1 << 30;  // beyond every size that can be built
+  if (!(exact >= 1 && exact <= kMostExact) || std::abs(exact - std::round(exact)) > 1e-6)
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("{} = {} of a width of {} is no feed-forward width", kKey, ratio, c.width), "config.json");
+  c.ffn_width = std::llround(exact);
+}
+
+void list_entries(HuggingFaceConfig& file, ModelConfig& c) {
+  file.fixed("no_bias", true);
+  file.required("d_model", c.width);
+  file.required("n_layers", c.layers);
+  file.required("n_heads", c.heads);
+  list_expansion_ratio(file, c);
+  file.optional("max_seq_len", c.max_sequence_length, 2048);
+  file.optional("layer_norm_epsilon", c.norm_epsilon, 1e-5);
+  file.object("attn_config", [&](HuggingFaceConfig& attention) {
+    attention.fixed("alibi", true);
+    attention.expected("clip_qkv", nullptr);
+    attention.expected("qk_ln", false);
+    double most = c.own_number(kAlibiBiasMax);
+    attention.optional("alibi_bias_max", most, 8.0);
+    c.own[kAlibiBiasMax] = most;
+  });
+}
+
 }  // namespace
 
-std::unique_ptr<LanguageModel> make_mpt(const ModelConfig& config, InitialValues* values) {
-  return std::make_unique<Mpt>(config, values);
+ModelFamily mpt_family() {
+  ModelFamily family;
+  family.name = "mpt";
+  family.keys = {positive_key(kAlibiBiasMax, 8.0, "largest ALiBi exponent")};
+  family.always_tied = true;
+  family.usual_ffn_width = [](int64_t width) { return 4 * width; };
+  family.parameter_count = count_parameters;
+  family.build = [](const ModelConfig& config, InitialValues* values) -> std::unique_ptr<LanguageModel> {
+    return std::make_unique<Mpt>(config, values);
+  };
+  family.hugging_face = {.model_type = "mpt", .architecture = "MptForCausalLM", .entries = list_entries};
+  return family;
 }
 
 }  // namespace causeway::model

@@ -6,20 +6,19 @@
 #include <utility>
 #include <vector>
 
-#include "causeway/graph/interpreter.h"
 #include "causeway/graph/rewrite.h"
+#include "causeway/passes/constant_folding.h"
 #include "causeway/passes/interval_arithmetic.h"
 
 namespace causeway::passes {
 namespace {
 
-constexpr size_t kPositions = 4;  // b, h, i, j
-constexpr int64_t kPointsPerCall = int64_t{1} << 14;
+constexpr size_t kPositions = 4;                      // b, h, i, j
 constexpr int64_t kSmallestSide = 4;                  // of a rectangle; smaller ones are evaluated pair by pair
 constexpr int64_t kMostPoints = int64_t{1} << 21;     // evaluated one by one before rows are sampled
 constexpr int64_t kSampledPoints = int64_t{1} << 20;  // of sampled rows
 
-// A mask of positions alone, over vectors of kPointsPerCall of them.
+// A mask of positions alone.
 struct PositionMask {
   Graph graph;
   std::array<bool, kPositions> reads{};  // which positions decide
@@ -31,7 +30,7 @@ class MaskEnclosure {
   explicit MaskEnclosure(const Graph& mask) : mask_(mask), parts_(mask.nodes().size()) {
     for (size_t k = 0; k < kPositions; ++k)
       parts_[static_cast<size_t>(mask.inputs()[k].node)] =
-          Part::of(graph_.add_input(mask.node(mask.inputs()[k]).attributes.name, {DType::kI32, {kPointsPerCall}}));
+          Part::of(graph_.add_input(mask.node(mask.inputs()[k]).attributes.name, {DType::kI32, {}}));
     const std::vector<bool> needed = needed_nodes(mask);
     for (size_t i = 0; i < parts_.size(); ++i)
       if (needed[i] && mask.nodes()[i].op != Op::kInput) parts_[i] = enclose(mask.nodes()[i]);
@@ -56,7 +55,6 @@ class MaskEnclosure {
   Value constant(double value) const {
     Attributes attributes;
     attributes.dtype = DType::kBool;
-    attributes.shape = {kPointsPerCall};
     attributes.value = value;
     return graph_.add(Op::kConstant, {}, std::move(attributes));
   }
@@ -77,9 +75,7 @@ class MaskEnclosure {
     if (known && (is_elementwise(node.op) || node.op == Op::kConstant)) {
       std::vector<Value> values;
       for (const Part& part : inputs) values.push_back(part.value);
-      Attributes attributes = node.attributes;
-      if (node.op == Op::kConstant) attributes.shape = {kPointsPerCall};
-      return Part::of(graph_.add(node.op, std::move(values), std::move(attributes)));
+      return Part::of(graph_.add(node.op, std::move(values), node.attributes));
     }
     if (node.outputs[0].dtype != DType::kBool || !is_elementwise(node.op)) return {};
     if (inputs.size() < 2 || mask_.dtype(node.inputs.back()) != DType::kBool) return {};
@@ -131,73 +127,81 @@ class MaskEnclosure {
   std::vector<Part> parts_;
 };
 
-// Counts where a mask attends at positions given one by one.
-class PointCounter {
+// A mask at one position after another.
+class PointEvaluator {
  public:
-  explicit PointCounter(const Graph& mask) : mask_(mask) {
-    for (HostTensor& positions : positions_) positions = fill_host_tensor(DType::kI32, {kPointsPerCall}, 0);
-  }
+  explicit PointEvaluator(const Graph& mask) : mask_(mask), needed_(needed_nodes(mask)), values_(mask.nodes().size()) {}
 
-  void add(int64_t b, int64_t h, int64_t i, int64_t j) {
-    const std::array<int64_t, kPositions> at = {b, h, i, j};
-    for (size_t k = 0; k < kPositions; ++k) positions_[k].values[filled_] = static_cast<double>(at[k]);
-    if (++filled_ == static_cast<size_t>(kPointsPerCall)) flush();
-  }
-
-  double total() {
-    flush();
-    return total_;
+  // Nothing where an integer on the way is beyond what a double holds.
+  std::optional<bool> attends(const std::array<int64_t, kPositions>& at) {
+    for (size_t k = 0; k < kPositions; ++k)
+      values_[static_cast<size_t>(mask_.inputs()[k].node)] = static_cast<double>(at[k]);
+    for (size_t i = 0; i < values_.size(); ++i) {
+      const Node& node = mask_.nodes()[i];
+      if (needed_[i] && node.op != Op::kInput) values_[i] = evaluate(node);
+    }
+    const std::optional<double>& result = values_[static_cast<size_t>(mask_.outputs[0].node)];
+    if (!result) return std::nullopt;
+    return *result != 0;
   }
 
  private:
-  void flush() {
-    if (filled_ == 0) return;
-    const std::vector<HostTensor> result =
-        interpret(mask_, std::vector<HostTensor>(positions_.begin(), positions_.end()));
-    for (size_t n = 0; n < filled_; ++n) total_ += result[0].values[n] != 0 ? 1 : 0;
-    filled_ = 0;
+  std::optional<double> evaluate(const Node& node) const {
+    const DType result = node.outputs[0].dtype;
+    if (node.op == Op::kConstant) return round_to_dtype(result, node.attributes.value);
+    std::array<double, 3> inputs{};
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      const std::optional<double>& input = values_[static_cast<size_t>(node.inputs[k].node)];
+      if (!input) return std::nullopt;
+      inputs[k] = *input;
+    }
+    return evaluate_elementwise(node.op, inputs, mask_.dtype(node.inputs.back()), result);
   }
 
   const Graph& mask_;
-  std::array<HostTensor, kPositions> positions_;
-  size_t filled_ = 0;
-  double total_ = 0;
+  std::vector<bool> needed_;
+  std::vector<std::optional<double>> values_;
 };
 
 class PairCounter {
  public:
-  PairCounter(const PositionMask& mask, int64_t batch, int64_t heads, int64_t queries, int64_t keys)
+  // `count_unknown`: whether a pair counts of which the mask's value cannot be computed.
+  PairCounter(const PositionMask& mask, bool count_unknown, int64_t batch, int64_t heads, int64_t queries, int64_t keys)
       : mask_(mask),
+        points_(mask.graph),
         needed_(needed_nodes(mask.graph)),
         bounds_(mask.graph.nodes().size()),
         batches_(mask.reads[0] ? batch : 1),
         heads_(mask.reads[1] ? heads : 1),
         queries_(queries),
         keys_(keys),
-        repeats_(static_cast<double>(batch / batches_) * static_cast<double>(heads / heads_)) {}
+        repeats_(static_cast<double>(batch / batches_) * static_cast<double>(heads / heads_)),
+        count_unknown_(count_unknown) {}
+
+  // Whether some pair was counted of which the mask's value could not be computed.
+  bool met_unknown() const { return met_unknown_; }
 
   // Nothing when too many pairs would have to be looked at one by one.
   std::optional<double> count_exactly() {
-    PointCounter points(mask_.graph);
-    whole_ = 0;
+    attended_ = 0;
     points_left_ = kMostPoints;
     for (int64_t b = 0; b < batches_; ++b)
       for (int64_t h = 0; h < heads_; ++h)
-        if (!divide(points, b, h, {0, queries_, 0, keys_})) return std::nullopt;
-    return (whole_ + points.total()) * repeats_;
+        if (!divide(b, h, {0, queries_, 0, keys_})) return std::nullopt;
+    return attended_ * repeats_;
   }
 
   // From rows in the middle of strides of equal length: near for masks whose rows grow evenly.
   double estimate() {
-    PointCounter points(mask_.graph);
+    attended_ = 0;
     const int64_t pairs = batches_ * heads_ * queries_ * keys_;
     const int64_t stride = std::clamp<int64_t>((pairs + kSampledPoints - 1) / kSampledPoints, 1, queries_);
     int64_t rows = 0;
     for (int64_t i = (stride - 1) / 2; i < queries_; i += stride, ++rows)
       for (int64_t b = 0; b < batches_; ++b)
         for (int64_t h = 0; h < heads_; ++h)
-          for (int64_t j = 0; j < keys_; ++j) points.add(b, h, i, j);
-    return points.total() * static_cast<double>(queries_) / static_cast<double>(rows) * repeats_;
+          for (int64_t j = 0; j < keys_; ++j) count_point(b, h, i, j);
+    return attended_ * static_cast<double>(queries_) / static_cast<double>(rows) * repeats_;
   }
 
  private:
@@ -207,17 +211,23 @@ class PairCounter {
     int64_t columns() const { return end_key - first_key; }
   };
 
-  bool divide(PointCounter& points, int64_t b, int64_t h, const Rectangle& r) {
+  void count_point(int64_t b, int64_t h, int64_t i, int64_t j) {
+    const std::optional<bool> attends = points_.attends({b, h, i, j});
+    if (!attends) met_unknown_ = true;
+    if (attends.value_or(count_unknown_)) ++attended_;
+  }
+
+  bool divide(int64_t b, int64_t h, const Rectangle& r) {
     const Interval attends = bound(b, h, r);
     if (attends.is_point()) {
-      if (attends.low != 0) whole_ += static_cast<double>(r.rows()) * static_cast<double>(r.columns());
+      if (attends.low != 0) attended_ += static_cast<double>(r.rows()) * static_cast<double>(r.columns());
       return true;
     }
     if (std::max(r.rows(), r.columns()) <= kSmallestSide) {
       points_left_ -= r.rows() * r.columns();
       if (points_left_ < 0) return false;
       for (int64_t i = r.first_query; i < r.end_query; ++i)
-        for (int64_t j = r.first_key; j < r.end_key; ++j) points.add(b, h, i, j);
+        for (int64_t j = r.first_key; j < r.end_key; ++j) count_point(b, h, i, j);
       return true;
     }
     Rectangle first = r, second = r;
@@ -226,7 +236,7 @@ class PairCounter {
     } else {
       first.end_key = second.first_key = r.first_key + r.columns() / 2;
     }
-    return divide(points, b, h, first) && divide(points, b, h, second);
+    return divide(b, h, first) && divide(b, h, second);
   }
 
   Interval bound(int64_t b, int64_t h, const Rectangle& r) {
@@ -256,13 +266,15 @@ class PairCounter {
   }
 
   const PositionMask& mask_;
+  PointEvaluator points_;
   std::vector<bool> needed_;
   std::vector<Interval> bounds_;
   std::vector<Interval> input_bounds_;
   std::vector<DType> input_types_;
   int64_t batches_, heads_, queries_, keys_;
   double repeats_;
-  double whole_ = 0;  // pairs of rectangles that attend as a whole
+  bool count_unknown_, met_unknown_ = false;
+  double attended_ = 0;
   int64_t points_left_ = 0;
 };
 
@@ -274,14 +286,19 @@ AttendedPairs count_attended_pairs(const AttentionSpec& spec, int64_t batch, int
   if (spec.mask == nullptr || all == 0) return {all, all, false};
   const MaskEnclosure enclosure(*spec.mask);
   AttendedPairs result;
-  const auto count = [&](const PositionMask& mask) {
-    PairCounter counter(mask, batch, heads, queries, keys);
-    if (const std::optional<double> exact = counter.count_exactly()) return *exact;
-    result.sampled = true;
-    return counter.estimate();
+  bool known = enclosure.known();
+  const auto count = [&](const PositionMask& mask, bool count_unknown) {
+    PairCounter counter(mask, count_unknown, batch, heads, queries, keys);
+    std::optional<double> pairs = counter.count_exactly();
+    if (!pairs) {
+      result.sampled = true;
+      pairs = counter.estimate();
+    }
+    if (counter.met_unknown()) known = false;
+    return *pairs;
   };
-  result.at_most = count(enclosure.where_possible());
-  result.at_least = enclosure.known() ? result.at_most : count(enclosure.where_certain());
+  result.at_most = count(enclosure.where_possible(), true);
+  result.at_least = known ? result.at_most : count(enclosure.where_certain(), false);
   return result;
 }
 

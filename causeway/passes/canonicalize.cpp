@@ -115,11 +115,11 @@ class Simplifier {
   bool is_splat(Value value, double expected) const { return splat(value) == expected; }
 
   Result fold(Op op, const std::vector<Value>& inputs, const Attributes& attributes) const {
-    std::vector<double> values;
+    ElementwiseInputs values{};
     std::vector<TensorType> types;
     for (const Value input : inputs) {
       if (!splat(input)) return std::nullopt;
-      values.push_back(*splat(input));
+      values[types.size()] = *splat(input);
       types.push_back(graph_.type(input));
     }
     const TensorType result = infer_types(op, types, attributes)[0];
@@ -257,7 +257,7 @@ class Simplifier {
       const auto times = static_cast<double>(count.constant());
       if (op == Op::kReduceMax) return build_.constant(dtype, remaining, *value);
       const std::optional<double> sum = is_float(dtype) ? round_to_dtype(dtype, round_to_dtype(dtype, *value) * times)
-                                                        : fold_elementwise(Op::kMul, {*value, times}, dtype, dtype);
+                                                        : fold_elementwise(Op::kMul, {*value, times, 0}, dtype, dtype);
       if (sum) return build_.constant(dtype, remaining, *sum);
     }
     const Node inner = node(x);

@@ -80,6 +80,36 @@ std::optional<double> fold_float(Op op, double a, double b) {
   }
 }
 
+// Modulo 2^64, of operands that a double holds, for the ops whose result may be beyond their type.
+std::optional<uint64_t> wrap_integer(Op op, uint64_t a, uint64_t b, uint64_t c, DType dtype) {
+  switch (op) {
+    case Op::kNeg:
+      return 0 - a;
+    case Op::kAbs:
+      return static_cast<int64_t>(a) < 0 ? 0 - a : a;
+    case Op::kAdd:
+      return a + b;
+    case Op::kSub:
+      return a - b;
+    case Op::kMul:
+      return a * b;
+    case Op::kFma:
+      return a * b + c;
+    case Op::kDiv:
+      return b == 0 ? 0 : static_cast<uint64_t>(static_cast<int64_t>(a) / static_cast<int64_t>(b));
+    case Op::kShl:
+      return a << (b % (8 * size_bytes(dtype)));
+    default:
+      return std::nullopt;
+  }
+}
+
+double narrowed(DType dtype, uint64_t value) {
+  if (dtype == DType::kU8) return static_cast<uint8_t>(value);
+  if (dtype == DType::kI32) return static_cast<int32_t>(value);
+  return static_cast<double>(static_cast<int64_t>(value));
+}
+
 // Ops that mean the same for integers and floats.
 std::optional<double> fold_number(Op op, double a, double b) {
   const bool nan = std::isnan(a) || std::isnan(b);
@@ -111,12 +141,12 @@ std::optional<double> fold_number(Op op, double a, double b) {
 
 }  // namespace
 
-std::optional<double> fold_elementwise(Op op, std::vector<double> inputs, DType operand, DType result) {
+std::optional<double> fold_elementwise(Op op, ElementwiseInputs inputs, DType operand, DType result) {
   for (double& input : inputs) {
     if (is_float(operand)) input = round_to_dtype(operand, input);
     if (is_integer(operand) && std::abs(input) > kLargestExact) return std::nullopt;
   }
-  const double a = inputs[0], b = inputs.size() > 1 ? inputs[1] : 0;
+  const double a = inputs[0], b = inputs[1];
   std::optional<double> value;
   if (op == Op::kSelect) {
     value = a != 0 ? inputs[1] : inputs[2];
@@ -138,6 +168,23 @@ std::optional<double> fold_elementwise(Op op, std::vector<double> inputs, DType 
     return *value + 0.0;  // no negative zero
   }
   return round_to_dtype(result, *value);
+}
+
+std::optional<double> evaluate_elementwise(Op op, const ElementwiseInputs& inputs, DType operand, DType result) {
+  if (op == Op::kCast && is_integer(result) && std::abs(inputs[0]) <= kLargestExact)
+    return round_to_dtype(result, inputs[0]) + 0.0;
+  if (is_integer(operand) && operand == result) {
+    for (const double input : inputs)
+      if (std::abs(input) > kLargestExact) return std::nullopt;
+    const auto integer = [](double value) { return static_cast<uint64_t>(static_cast<int64_t>(value)); };
+    const std::optional<uint64_t> wrapped =
+        wrap_integer(op, integer(inputs[0]), integer(inputs[1]), integer(inputs[2]), operand);
+    if (wrapped) {
+      const double value = narrowed(result, *wrapped);
+      return std::abs(value) <= kLargestExact ? std::optional(value) : std::nullopt;
+    }
+  }
+  return fold_elementwise(op, inputs, operand, result);
 }
 
 }  // namespace causeway::passes

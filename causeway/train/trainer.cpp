@@ -43,7 +43,38 @@ uint64_t peak_bytes(const Device& device) {
   return device.target().is_gpu() ? static_cast<uint64_t>(device.peak_bytes()) : peak_resident_bytes();
 }
 
-bool is_due(int64_t step, int64_t interval) { return interval > 0 && step % interval == 0; }
+// A step that was taken, as what happens after it sees it.
+struct StepOutcome {
+  StepReport report;
+  Clock::time_point start;
+  SignalRequest request = SignalRequest::kNone;
+  bool last = false;  // of the recipe's steps
+
+  bool goes_on() const { return !last && request != SignalRequest::kStop; }
+  // Whether something that happens every `interval` steps (0: never) happens now, in a run that goes on.
+  bool is_due(int64_t interval) const { return goes_on() && interval > 0 && report.step % interval == 0; }
+};
+
+// Something that only looks at a run may not end it: a failure is said once, and it is not tried again.
+class Onlooker {
+ public:
+  explicit Onlooker(std::string what) : what_(std::move(what)) {}
+
+  template <typename Action>
+  void look(int64_t step, Action&& action) {
+    if (failed_) return;
+    try {
+      action();
+    } catch (const std::exception& error) {
+      failed_ = true;
+      log_warning("step {}: {} failed: {}\n  Training goes on without.", step, what_, error.what());
+    }
+  }
+
+ private:
+  std::string what_;
+  bool failed_ = false;
+};
 
 class Trainer {
  public:
@@ -74,13 +105,11 @@ class Trainer {
     require_memory_for_step(*parts_);
     utilization_.emplace(make_flops_utilization(*step_));
     if (!options_.quiet) announce_run(*parts_, *utilization_, resumed_, saver_->describe_schedule());
-    SignalWatch signals;
+    signals_.emplace();
     log_.emplace(recipe_, directory_, step_->context().device().name(), *utilization_, position_.step, options_.quiet);
     log_->basis(position_.step, parameter_count(recipe_.model));
-    TrainResult result;
-    const int64_t first_step = position_.step;
     try {
-      train_steps(signals, result);
+      train_steps();
     } catch (const Error& error) {
       log_->finish_progress();
       if (error.kind() == ErrorKind::kResource) release_working_memory();
@@ -98,57 +127,93 @@ class Trainer {
       throw;
     }
     log_->finish_progress();
-    if (!result.interrupted && position_.step > first_step) result.validation_loss = evaluate();
-    result.step = position_.step;
-    result.skipped_steps = position_.skipped_steps;
-    return result;
+    result_.step = position_.step;
+    result_.skipped_steps = position_.skipped_steps;
+    return result_;
   }
 
  private:
-  void train_steps(SignalWatch& signals, TrainResult& result) {
+  void train_steps() {
     BatchLoader loader(dataset_, order_, batch_options());
     while (position_.step < recipe_.train.steps) {
-      const Clock::time_point step_start = Clock::now();
-      const double waited_before = loader.data_wait_seconds();
-      const Batch& batch = loader.next();
-      const TrainingBatch host_batch{batch.inputs, batch.targets, batch.documents, batch.valid_targets};
-      StepReport report;
-      report.learning_rate = recipe_.optimizer.learning_rate * schedule_.factor(position_.step);
-      const StepFigures figures = step_->run(host_batch, position_.step, report.learning_rate);
-      report.data_wait_seconds = loader.data_wait_seconds() - waited_before;
-      if (!figures.finite) {
-        handle_non_finite(host_batch, figures, report.learning_rate);
-        ++position_.skipped_steps;
-      }
-      ++position_.step;
-      position_.data_cursor = loader.cursor();
-      result.last_loss = figures.loss;
-      report.step = position_.step;
-      report.loss = figures.loss;
-      report.grad_norm = figures.grad_norm;
-      report.seconds = seconds_since(step_start);
-      report.tokens = tokens_consumed();
-      report.epoch = static_cast<double>(position_.data_cursor) / static_cast<double>(order_.samples_per_epoch());
-      report.skipped_steps = position_.skipped_steps;
-      report.memory_bytes = peak_bytes(step_->context().device());
-      log_->step(report);
-
-      const bool last = position_.step == recipe_.train.steps;
-      const SignalRequest request = signals.poll();
-      const bool goes_on = !last && request != SignalRequest::kStop;
-      if (goes_on && is_due(position_.step, recipe_.evaluation.interval)) evaluate();
-      if (goes_on && is_due(position_.step, recipe_.sampling.interval)) print_sample();
-      if (!goes_on) {
-        result.checkpoint = saver_->save_or_throw(position_);
-      } else if (request == SignalRequest::kSave || saver_->is_due(position_.step)) {
-        save(result, request == SignalRequest::kSave);
-      }
-      if (!goes_on) {
-        result.interrupted = !last;
-        return;
-      }
+      StepOutcome step = take_step(loader);
+      for (const AfterStep act : kAfterStep) (this->*act)(step);
+      if (!step.goes_on()) return;
     }
   }
+
+  // The step itself, and the run's position after it.
+  StepOutcome take_step(BatchLoader& loader) {
+    StepOutcome step;
+    step.start = Clock::now();
+    const double waited_before = loader.data_wait_seconds();
+    const Batch& batch = loader.next();
+    const TrainingBatch host_batch{batch.inputs, batch.targets, batch.documents, batch.valid_targets};
+    step.report.learning_rate = recipe_.optimizer.learning_rate * schedule_.factor(position_.step);
+    const StepFigures figures = step_->run(host_batch, position_.step, step.report.learning_rate);
+    step.report.data_wait_seconds = loader.data_wait_seconds() - waited_before;
+    if (!figures.finite) {
+      handle_non_finite(host_batch, figures, step.report.learning_rate);
+      ++position_.skipped_steps;
+    }
+    ++position_.step;
+    position_.data_cursor = loader.cursor();
+    step.report.step = position_.step;
+    step.report.loss = figures.loss;
+    step.report.grad_norm = figures.grad_norm;
+    step.report.skipped_steps = position_.skipped_steps;
+    step.last = position_.step == recipe_.train.steps;
+    return step;
+  }
+
+  void measure(StepOutcome& step) {
+    step.report.seconds = seconds_since(step.start);
+    step.report.tokens = tokens_consumed();
+    step.report.epoch = static_cast<double>(position_.data_cursor) / static_cast<double>(order_.samples_per_epoch());
+    step.report.memory_bytes = peak_bytes(step_->context().device());
+    result_.last_loss = step.report.loss;
+  }
+
+  void log_step(StepOutcome& step) { log_->step(step.report); }
+
+  void heed_signals(StepOutcome& step) {
+    step.request = signals_->poll();
+    result_.interrupted = step.request == SignalRequest::kStop && !step.last;
+  }
+
+  void evaluate_when_due(StepOutcome& step) {
+    if (step.is_due(recipe_.evaluation.interval)) evaluate();
+  }
+
+  void sample_when_due(StepOutcome& step) {
+    if (step.is_due(recipe_.sampling.interval)) print_sample();
+  }
+
+  void save_when_due(StepOutcome& step) {
+    if (!step.goes_on()) {
+      result_.checkpoint = saver_->save_or_throw(position_);
+      return;
+    }
+    const bool asked_for = step.request == SignalRequest::kSave;
+    if (!asked_for && !saver_->is_due(position_.step)) return;
+    const std::optional<std::filesystem::path> saved = saver_->save(position_);
+    if (!saved) return;
+    result_.checkpoint = *saved;
+    if (asked_for && !options_.quiet) notice("saved {}\n", saved->string());
+  }
+
+  void evaluate_at_the_end(StepOutcome& step) {
+    if (!step.last) return;
+    log_->finish_progress();
+    result_.validation_loss = evaluate();
+  }
+
+  // What happens after every step, in this order. What is to happen besides is one more entry.
+  using AfterStep = void (Trainer::*)(StepOutcome&);
+  static constexpr AfterStep kAfterStep[] = {
+      &Trainer::measure,         &Trainer::log_step,      &Trainer::heed_signals,        &Trainer::evaluate_when_due,
+      &Trainer::sample_when_due, &Trainer::save_when_due, &Trainer::evaluate_at_the_end,
+  };
 
   void open_validation() {
     // Held-out text is optional: a plain token file has none.
@@ -191,23 +256,10 @@ class Trainer {
 
   int64_t tokens_consumed() const { return static_cast<int64_t>(position_.data_cursor) * recipe_.data.sequence_length; }
 
-  // Nothing that only looks at the run may end it: what fails here is said once, and not tried again.
-  template <typename Action>
-  void look(bool& failed, std::string_view what, Action&& action) {
-    if (failed) return;
-    log_->clear_progress();
-    try {
-      action();
-    } catch (const std::exception& error) {
-      failed = true;
-      log_warning("step {}: {} failed: {}\n  Training goes on without.", position_.step, what, error.what());
-    }
-  }
-
   std::optional<double> evaluate() {
     if (!validation_) return std::nullopt;
     std::optional<double> loss;
-    look(evaluation_failed_, "the evaluation", [&] {
+    evaluation_.look(position_.step, [&] {
       if (!evaluator_) evaluator_ = std::make_unique<Evaluator>(*model_, recipe_, *validation_);
       const EvaluationResult result = evaluator_->run();
       log_->evaluation(position_.step, tokens_consumed(), result);
@@ -221,7 +273,7 @@ class Trainer {
 
   void print_sample() {
     if (!tokenizer_ || (options_.quiet && !recipe_.log.tensorboard)) return;
-    look(sample_failed_, "the sample", [&] {
+    sample_.look(position_.step, [&] {
       const std::vector<int32_t> prompt = tokenizer_->encode(recipe_.sampling.prompt);
       if (prompt.empty()) return;
       if (!generator_) generator_ = std::make_unique<TextGenerator>(*model_, pipeline_options(recipe_));
@@ -240,16 +292,7 @@ class Trainer {
     });
   }
 
-  void save(TrainResult& result, bool asked_for) {
-    log_->clear_progress();
-    const std::optional<std::filesystem::path> saved = saver_->save(position_);
-    if (!saved) return;
-    result.checkpoint = *saved;
-    if (asked_for && !options_.quiet) notice("saved {}\n", saved->string());
-  }
-
   void handle_non_finite(const TrainingBatch& batch, const StepFigures& figures, double learning_rate) {
-    log_->clear_progress();
     const std::optional<NonFiniteValue> first = step_->find_non_finite(batch, position_.step, learning_rate);
     std::string what = fmt::format("step {}: the loss is {} and the gradient norm {}", position_.step + 1, figures.loss,
                                    figures.grad_norm);
@@ -299,10 +342,12 @@ class Trainer {
   std::optional<RunSaver> saver_;
   std::optional<FlopsUtilization> utilization_;
   std::optional<RunLog> log_;
+  std::optional<SignalWatch> signals_;
   std::unique_ptr<Evaluator> evaluator_;
   std::unique_ptr<TextGenerator> generator_;
-  bool evaluation_failed_ = false, sample_failed_ = false;
+  Onlooker evaluation_{"the evaluation"}, sample_{"the sample"};
   RunPosition position_;
+  TrainResult result_;
 };
 
 }  // namespace

@@ -91,6 +91,31 @@ TEST(Architecture, DataNeedsFormatsAndNothingElse) {
     }
 }
 
+// What the program computes is tested against the reference interpreter, which therefore has no part in it.
+TEST(Architecture, NothingButTestsRunsTheReferenceInterpreter) {
+  for (const fs::path& file : files_under(kRoot / "causeway", {".h", ".cpp"})) {
+    if (path_in_tree(file).starts_with("causeway/graph/interpreter")) continue;
+    for (const std::string& line : lines_of(file))
+      EXPECT_EQ(line.find("#include \"causeway/graph/interpreter"), std::string::npos) << path_in_tree(file);
+  }
+}
+
+// A model family is known to its own file, and as the default.
+TEST(Architecture, NothingButItsFileNamesAModelFamily) {
+  const std::regex name(R"re("(llama|mistral|mpt)")re");
+  std::map<std::string, std::set<std::string>> found;
+  for (const fs::path& file : files_under(kRoot / "causeway", {".h", ".cpp"}))
+    for (const std::string& line : lines_of(file)) {
+      std::smatch match;
+      if (std::regex_search(line, match, name)) found[match[1]].insert(path_in_tree(file));
+    }
+  const std::map<std::string, std::set<std::string>> expected = {
+      {"llama", {"causeway/model/llama.cpp", "causeway/model/config.h"}},
+      {"mistral", {"causeway/model/mistral.cpp"}},
+      {"mpt", {"causeway/model/mpt.cpp"}}};
+  EXPECT_EQ(found, expected);
+}
+
 TEST(Architecture, IncludesNameTheirFolder) {
   const std::regex include(R"re(^\s*#\s*include\s*"([^"]+)")re");
   for (const fs::path& file : files_under(kRoot / "causeway", {".h", ".cpp"}))

@@ -440,5 +440,18 @@ TEST(TokenDataset, NamesWhatIsMissing) {
       contains(caught([&] { data::TokenDataset::open(directory / "*"); }).message(), "the shards are not of one kind"));
 }
 
+TEST(TokenShard, CutUnderItsReaderIsAnErrorWithItsName) {
+  const TemporaryDirectory directory;
+  TokenShardBuilder builder(2, false);
+  builder.start_document();
+  builder.append(std::vector<int32_t>(100'000, 7));
+  builder.write(directory / "a.tokens", {{"gpt2", "abc", 50257, 7}, {}});
+  const TokenShard shard = TokenShard::open(directory / "a.tokens");
+  EXPECT_EQ(shard.token(99'999), 7);
+  std::filesystem::resize_file(directory / "a.tokens", 5000);
+  EXPECT_TRUE(contains(caught([&] { shard.token(99'999); }).message(), "cut short while it was being read"));
+  EXPECT_EQ(caught([&] { shard.verify(); }).where(), (directory / "a.tokens").string());
+}
+
 }  // namespace
 }  // namespace causeway::formats

@@ -138,6 +138,8 @@ bool dataset_manifest(std::string_view input) {
 bool model_config(std::string_view input) {
   const ModelConfig config = from_hugging_face(parse_json(input, {.where = "config.json"}));
   require(parameter_count(config) > 0, "a model without parameters");
+  require(again([&] { return from_hugging_face(to_hugging_face(config)); }) == config,
+          "a configuration changed on its way");
   return true;
 }
 

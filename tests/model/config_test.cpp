@@ -33,7 +33,7 @@ TEST(ModelConfig, FillsInWhatIsNotGiven) {
   EXPECT_EQ(config.resolved().kv_heads, 12);
   EXPECT_EQ(config.resolved().head_dim, 64);
   EXPECT_FALSE(config.resolved().tie_embeddings);
-  config.family = ModelFamily::kGpt2;
+  config.family = "gpt2";
   EXPECT_EQ(config.resolved().ffn_width, 3072);
   EXPECT_TRUE(config.resolved().tie_embeddings);
   EXPECT_EQ(config.resolved(), config.resolved().resolved());
@@ -50,16 +50,27 @@ TEST(ModelConfig, NamesTheFieldThatCannotBe) {
          "4 or 8 heads would divide it.");
   expect([](ModelConfig& c) { c.kv_heads = 3; }, "model.kv_heads", "3 key heads do not divide 4 query heads");
   expect([](ModelConfig& c) { c.head_dim = 33; }, "model.head_dim", "33 is odd; rotary positions need pairs");
-  expect([](ModelConfig& c) { c.sliding_window = 8; }, "model.sliding_window", "belongs to mistral");
+  const std::string delete_it = "Delete the key, or choose what it belongs to.";
+  expect([](ModelConfig& c) { c.own["sliding_window"] = int64_t{8}; }, "model.sliding_window",
+         "has no effect on llama: it belongs to mistral", delete_it);
+  expect(
+      [](ModelConfig& c) {
+        c.family = "gpt2";
+        c.own["rope_theta"] = 5e5;
+      },
+      "model.rope_theta", "has no effect on gpt2: it belongs to llama and mistral", delete_it);
+  expect([](ModelConfig& c) { c.own["rope_theta"] = 0.0; }, "model.rope_theta", "must be above 0");
+  expect([](ModelConfig& c) { c.own["rope_theta"] = int64_t{1}; }, "model.rope_theta", "has another kind of value");
+  expect([](ModelConfig& c) { c.own["rope_tetha"] = 1.0; }, "model.rope_tetha", "unknown key");
+  expect([](ModelConfig& c) { c.family = "lama"; }, "model.family", "unknown model family 'lama'",
+         "Did you mean llama?");
   expect([](ModelConfig& c) { c.dropout = 1; }, "model.dropout", "must be at least 0 and below 1");
   expect(
       [](ModelConfig& c) {
-        c.family = ModelFamily::kMpt;
+        c.family = "mpt";
         c.kv_heads = 2;
       },
       "model.kv_heads", "grouped queries belong to llama and mistral");
-  expect_error([] { parse_model_family("lama"); }, ErrorKind::kInvalidArgument, "model.family",
-               "unknown model family 'lama'", "Did you mean llama?");
 }
 
 TEST(ModelConfig, SurvivesHuggingFacesFormat) {
@@ -71,20 +82,99 @@ TEST(ModelConfig, SurvivesHuggingFacesFormat) {
   config.max_sequence_length = 333;
   config.norm_epsilon = 2e-5;
   config.initializer_range = 0.03;
-  for (const ModelFamily family : {ModelFamily::kGpt2, ModelFamily::kLlama, ModelFamily::kMistral, ModelFamily::kMpt}) {
+  for (const std::string family : {"gpt2", "llama", "mistral", "mpt"}) {
     ModelConfig c = config;
     c.family = family;
-    if (family == ModelFamily::kGpt2) c.dropout = 0.25;
-    if (family == ModelFamily::kMpt) c.alibi_bias_max = 6;
-    if (family == ModelFamily::kLlama || family == ModelFamily::kMistral) {
+    if (family == "gpt2") c.dropout = 0.25;
+    if (family == "mpt") c.own["alibi_bias_max"] = 6.0;
+    if (family == "llama" || family == "mistral") {
       c.kv_heads = 2;
       c.head_dim = 32;
-      c.rope_theta = 5e5;
+      c.own["rope_theta"] = 5e5;
     }
-    if (family == ModelFamily::kMistral) c.sliding_window = 17;
-    if (family == ModelFamily::kLlama) c.tie_embeddings = true;
+    if (family == "mistral") c.own["sliding_window"] = int64_t{17};
+    if (family == "llama") c.tie_embeddings = true;
     c = c.resolved();
-    EXPECT_EQ(from_hugging_face(to_hugging_face(c)), c) << model_family_name(family);
+    EXPECT_EQ(from_hugging_face(to_hugging_face(c)), c) << family;
+  }
+}
+
+// As transformers writes it for the same models, as far as it says how they compute.
+TEST(ModelConfig, IsWrittenAsTransformersReadsIt) {
+  ModelConfig config;
+  config.width = 64;
+  const auto written = [&](const char* family) {
+    ModelConfig c = config;
+    c.family = family;
+    return to_hugging_face(c.resolved());
+  };
+  Json expected = {{"initializer_range", 0.02}, {"torch_dtype", "float32"}, {"vocab_size", 256}};
+  expected.update({{"architectures", {"GPT2LMHeadModel"}},
+                   {"model_type", "gpt2"},
+                   {"tie_word_embeddings", true},
+                   {"n_embd", 64},
+                   {"n_layer", 4},
+                   {"n_head", 4},
+                   {"n_inner", 256},
+                   {"n_positions", 1024},
+                   {"n_ctx", 1024},
+                   {"layer_norm_epsilon", 1e-5},
+                   {"activation_function", "gelu_new"},
+                   {"resid_pdrop", 0.0},
+                   {"embd_pdrop", 0.0},
+                   {"attn_pdrop", 0.0}});
+  EXPECT_EQ(written("gpt2").dump(2), expected.dump(2));
+  expected = {{"initializer_range", 0.02}, {"torch_dtype", "float32"}, {"vocab_size", 256}};
+  expected.update({{"architectures", {"LlamaForCausalLM"}},
+                   {"model_type", "llama"},
+                   {"tie_word_embeddings", false},
+                   {"hidden_size", 64},
+                   {"intermediate_size", 192},
+                   {"num_hidden_layers", 4},
+                   {"num_attention_heads", 4},
+                   {"num_key_value_heads", 4},
+                   {"head_dim", 16},
+                   {"rms_norm_eps", 1e-5},
+                   {"max_position_embeddings", 1024},
+                   {"hidden_act", "silu"},
+                   {"rope_theta", 10000.0},
+                   {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 10000.0}}}});
+  EXPECT_EQ(written("llama").dump(2), expected.dump(2));
+  expected.update({{"architectures", {"MistralForCausalLM"}}, {"model_type", "mistral"}, {"sliding_window", nullptr}});
+  EXPECT_EQ(written("mistral").dump(2), expected.dump(2));
+  expected = {{"initializer_range", 0.02}, {"torch_dtype", "float32"}, {"vocab_size", 256}};
+  expected.update({{"architectures", {"MptForCausalLM"}},
+                   {"model_type", "mpt"},
+                   {"tie_word_embeddings", true},
+                   {"d_model", 64},
+                   {"n_heads", 4},
+                   {"n_layers", 4},
+                   {"expansion_ratio", 4},
+                   {"max_seq_len", 1024},
+                   {"no_bias", true},
+                   {"layer_norm_epsilon", 1e-5},
+                   {"attn_config", {{"alibi", true}, {"alibi_bias_max", 8.0}}}});
+  EXPECT_EQ(written("mpt").dump(2), expected.dump(2));
+}
+
+TEST(ModelConfig, AFeedForwardWidthOfMptSurvivesAsItsRatio) {
+  ModelConfig config;
+  config.family = "mpt";
+  config.width = 96;
+  for (const auto& [width, ratio] : {std::pair<int64_t, Json>{288, 3}, {240, 2.5}, {100, 100.0 / 96}, {1, 1.0 / 96}}) {
+    config.ffn_width = width;
+    const ModelConfig resolved = config.resolved();
+    const Json json = to_hugging_face(resolved);
+    EXPECT_EQ(json["expansion_ratio"], ratio);
+    EXPECT_EQ(from_hugging_face(Json::parse(json.dump())), resolved);
+  }
+  config.ffn_width = 0;
+  Json json = to_hugging_face(config.resolved());
+  json.erase("expansion_ratio");
+  EXPECT_EQ(from_hugging_face(json).ffn_width, 4 * 96);
+  for (const Json& ratio : {Json(0.3), Json(0), Json(-4), Json(1e300)}) {
+    json["expansion_ratio"] = ratio;
+    EXPECT_THROW(from_hugging_face(json), Error) << ratio;
   }
 }
 
@@ -107,7 +197,7 @@ TEST(ModelConfig, RefusesWhatIsNotImplemented) {
     expect("hidden_size", value, ErrorKind::kInvalidArgument, "'hidden_size' has an unexpected kind of value", "");
   Json untied = to_hugging_face([] {
     ModelConfig gpt2;
-    gpt2.family = ModelFamily::kGpt2;
+    gpt2.family = "gpt2";
     return gpt2.resolved();
   }());
   untied["tie_word_embeddings"] = false;

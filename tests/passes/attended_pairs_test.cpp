@@ -67,6 +67,30 @@ TEST(AttendedPairs, AreCountedInASampleWhereTheBoundaryIsTooLong) {
   EXPECT_EQ(pairs.at_most, 16384.0 * 8192);
 }
 
+// No interval says anything of a product that wraps, so every pair is looked at.
+TEST(AttendedPairs, OfMasksThatIntervalsCannotBoundAreCountedOneByOne) {
+  const AttentionSpec spec = spec_of([](const Builder& build, const ScalarFunction& f, Value) {
+    const Value hash =
+        build.mul(build.add(build.mul(f.in[2], integer(build, 7919)), f.in[3]), integer(build, 1640531527));
+    return build.less(hash, integer(build, 0));
+  });
+  double expected = 0;
+  for (uint32_t i = 0; i < 50; ++i)
+    for (uint32_t j = 0; j < 70; ++j) expected += static_cast<int32_t>((i * 7919 + j) * 1640531527u) < 0 ? 1 : 0;
+  EXPECT_GT(expected, 1000);
+  expect_exactly(count_attended_pairs(spec, 1, 1, 50, 70), expected);
+  // Products beyond what a double holds are not computed: such a pair may attend or not.
+  const AttentionSpec wide = spec_of([](const Builder& build, const ScalarFunction& f, Value) {
+    const Value large = build.constant(DType::kI64, {}, 4611686018427387904.0);
+    const Value product = build.mul(build.cast(f.in[2], DType::kI64), large);
+    return build.less(product, build.constant(DType::kI64, {}, 0));
+  });
+  const AttendedPairs pairs = count_attended_pairs(wide, 1, 1, 8, 8);
+  EXPECT_LE(pairs.at_least, 64 - 8);
+  EXPECT_EQ(pairs.at_most, 64);
+  EXPECT_FALSE(pairs.known());
+}
+
 TEST(AttendedPairs, WhatDataDecidesIsBoundedByWhatItDoesNot) {
   const double length = 64, all = length * length;
   const auto count = [](const MaskBody& body) { return count_attended_pairs(spec_of(body), 1, 1, 64, 64); };

@@ -11,6 +11,9 @@
 #include <cmath>
 #include <limits>
 
+#include "causeway/base/console.h"
+#include "causeway/base/log.h"
+
 namespace causeway::train {
 namespace {
 
@@ -130,14 +133,22 @@ TEST(ProgressLine, TerminalIsRewrittenInPlace) {
     line.update(figures_at(1), start);
     line.update(figures_at(2), start + 50ms);
     line.update(figures_at(3), start + 150ms);
-    line.clear();
+    // Messages go to standard error; what was drawn here makes way for them.
+    log_error("a message");
+    log_debug("a message that is not shown");
     line.update(figures_at(4), start + 160ms);
+    notice("another\n");
+    notice("and one more\n");
+    line.update(figures_at(5), start + 170ms);
   }
+  log_error("a message after it");
   EXPECT_EQ(drain(controller),
             "\r\x1b[Kstep 1/5000  loss 3.2146  12.3k tok/s"
             "\r\x1b[Kstep 3/5000  loss 3.2146  12.3k tok/s"
             "\r\x1b[K"
-            "\r\x1b[Kstep 4/5000  loss 3.2146  12.3k tok/s\r\n");
+            "\r\x1b[Kstep 4/5000  loss 3.2146  12.3k tok/s"
+            "\r\x1b[K"
+            "\r\x1b[Kstep 5/5000  loss 3.2146  12.3k tok/s\r\n");
   ::close(terminal);
   ::close(controller);
 }

@@ -12,6 +12,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
+#include "causeway/base/host_name.h"
 #include "tests/fixtures/temporary_directory.h"
 
 namespace causeway::train {
@@ -27,12 +28,6 @@ std::string message_of(const std::function<void()>& action) {
     return error.what();
   }
   return "no error";
-}
-
-std::string host_name() {
-  char name[256] = "";
-  EXPECT_EQ(::gethostname(name, sizeof name - 1), 0);
-  return name;
 }
 
 // A process that owns the run until it is killed.

@@ -1,8 +1,5 @@
 #include "causeway/train/checkpoint/run_lock.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,6 +13,8 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
+#include "causeway/base/host_name.h"
+#include "causeway/base/json_document.h"
 #include "causeway/base/log.h"
 
 namespace causeway::train {
@@ -24,12 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kLongestText = 4096;
-
-std::string host_name() {
-  char name[256] = "";
-  if (::gethostname(name, sizeof name - 1) != 0) return "localhost";
-  return name;
-}
 
 // When a process of this machine was started, in clock ticks since boot; 0 when there is none of that number.
 uint64_t start_ticks(int64_t process) {
@@ -71,54 +64,35 @@ bool RunOwner::is_alive() const {
 std::string RunOwner::describe() const { return fmt::format("process {} on {}, since {}", process, host, since); }
 
 std::optional<RunOwner> read_run_owner(const fs::path& run_directory) {
-  std::string text;
   try {
-    text = read_text_file(run_directory / kRunLockName);
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-  if (text.size() > kLongestText) return std::nullopt;
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object()) return std::nullopt;
-  try {
+    const nlohmann::json json = read_json_file(run_directory / kRunLockName, {}, kLongestText);
     return RunOwner{json.at("process").get<int64_t>(), json.at("host").get<std::string>(),
                     json.at("since").get<std::string>(), json.at("process_started").get<uint64_t>()};
+  } catch (const Error&) {
+    return std::nullopt;
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }
 }
 
-int RunLock::lock_file(int descriptor) {
-  while (::flock(descriptor, LOCK_EX | LOCK_NB) != 0)
-    if (errno != EINTR) return errno;
-  return 0;
-}
-
-RunLock::RunLock(fs::path run_directory, Lock lock) : run_directory_(std::move(run_directory)), lock_(std::move(lock)) {
-  try {
-    acquire();
-  } catch (...) {
-    if (descriptor_ >= 0) ::close(descriptor_);
-    throw;
-  }
+RunLock::RunLock(fs::path run_directory, LockFile::Lock lock)
+    : run_directory_(std::move(run_directory)), lock_(std::move(lock)) {
+  file_ = acquire();
 }
 
 RunLock::~RunLock() {
-  // The file stays: deleting it could take it from under one who is about to lock it.
-  if (is_in_place() && ::ftruncate(descriptor_, 0) != 0) log_debug("cannot empty {}", kRunLockName);
-  ::close(descriptor_);
+  // The file stays: deleting it could take it away from under one who is about to lock it.
+  if (file_.is_in_place() && !file_.write("")) log_debug("cannot empty {}", kRunLockName);
 }
 
-void RunLock::acquire() {
+LockFile RunLock::acquire() const {
   const fs::path path = run_directory_ / kRunLockName;
-  do {
-    descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-  } while (descriptor_ < 0 && errno == EINTR);
-  if (descriptor_ < 0)
-    throw Error(ErrorKind::kIo, fmt::format("cannot create: {}", std::strerror(errno)), path.string(),
+  LockFile file;
+  const LockFile::Outcome outcome = file.acquire(path, lock_);
+  if (outcome == LockFile::Outcome::kNotOpened)
+    throw Error(ErrorKind::kIo, fmt::format("cannot create: {}", std::strerror(file.problem())), path.string(),
                 "Check the permissions and the free space of the run directory, or give another run_directory.");
-  const int problem = lock_(descriptor_);
-  if (problem == EWOULDBLOCK) {
+  if (outcome == LockFile::Outcome::kHeldByAnother) {
     // An owner that has just begun may not have written who it is: the text may be that of one who has ended.
     std::optional<RunOwner> owner = read_run_owner(run_directory_);
     for (int i = 0; i < 25 && (!owner || (owner->is_on_this_machine() && !owner->is_alive())); ++i) {
@@ -128,7 +102,7 @@ void RunLock::acquire() {
     refuse(run_directory_, owner,
            "Stop it first (SIGTERM makes it save), or train under another name or run_directory.");
   }
-  if (problem != 0) {
+  if (outcome == LockFile::Outcome::kNoLocks) {
     const std::optional<RunOwner> owner = read_run_owner(run_directory_);
     if (owner && owner->is_on_this_machine() && owner->is_alive() && owner->process != ::getpid())
       refuse(run_directory_, owner,
@@ -139,42 +113,29 @@ void RunLock::acquire() {
                          "delete {} and start again.",
                          path.string()));
     log_warning("{}: the file system has no locks ({}); nothing but this file keeps a second run away", path.string(),
-                std::strerror(problem));
+                std::strerror(file.problem()));
   }
-  write_owner();
+  write_owner(file);
+  return file;
 }
 
-void RunLock::write_owner() const {
+void RunLock::write_owner(const LockFile& file) const {
   const nlohmann::ordered_json json = {{"process", ::getpid()},
                                        {"host", host_name()},
                                        {"since", utc_now()},
                                        {"process_started", start_ticks(::getpid())}};
   const std::string text = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   // The lock holds whatever a full disk does to its text.
-  if (::ftruncate(descriptor_, 0) != 0 || ::pwrite(descriptor_, text.data(), text.size(), 0) < 0)
+  if (!file.write(text))
     log_warning("cannot write the owner of the run to {}: {}", (run_directory_ / kRunLockName).string(),
                 std::strerror(errno));
 }
 
-bool RunLock::is_in_place() const {
-  struct stat held{}, named{};
-  return ::fstat(descriptor_, &held) == 0 && ::lstat((run_directory_ / kRunLockName).c_str(), &named) == 0 &&
-         held.st_dev == named.st_dev && held.st_ino == named.st_ino;
-}
-
 void RunLock::renew() {
-  if (is_in_place()) return;
+  if (file_.is_in_place()) return;
   std::error_code code;
   fs::create_directories(run_directory_, code);
-  const int former = std::exchange(descriptor_, -1);
-  try {
-    acquire();
-  } catch (...) {
-    if (descriptor_ >= 0) ::close(descriptor_);
-    descriptor_ = former;
-    throw;
-  }
-  ::close(former);
+  file_ = acquire();
   log_warning("{}: the run directory was deleted or moved while the run was going; it was made again",
               run_directory_.string());
 }

@@ -8,10 +8,10 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <string>
 
+#include "causeway/base/lock_file.h"
 #include "causeway/namespaces.h"
 
 namespace causeway::train {
@@ -20,13 +20,9 @@ constexpr char kRunLockName[] = "run.lock";
 
 class RunLock {
  public:
-  // As flock(descriptor, LOCK_EX | LOCK_NB): 0, or the error's number. Another one stands in for it in tests.
-  using Lock = std::function<int(int descriptor)>;
-  static int lock_file(int descriptor);
-
   // Takes the run; the directory must exist. Throws Error(kResource) naming the owner's process, machine and start when
   // there is one, Error(kIo) when the file cannot be made.
-  explicit RunLock(std::filesystem::path run_directory, Lock lock = lock_file);
+  explicit RunLock(std::filesystem::path run_directory, LockFile::Lock lock = LockFile::lock_descriptor);
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
   ~RunLock();
@@ -36,13 +32,12 @@ class RunLock {
   void renew();
 
  private:
-  void acquire();
-  bool is_in_place() const;
-  void write_owner() const;
+  LockFile acquire() const;
+  void write_owner(const LockFile& file) const;
 
   std::filesystem::path run_directory_;
-  Lock lock_;
-  int descriptor_ = -1;
+  LockFile::Lock lock_;
+  LockFile file_;
 };
 
 // The owner that the lock file of a run names; it may have ended since. Nothing where there is none.

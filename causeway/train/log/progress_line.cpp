@@ -116,11 +116,14 @@ std::string format_progress_line(const ProgressFigures& figures, int width) {
 ProgressLine::ProgressLine(int descriptor, Clock::duration terminal_interval, Clock::duration plain_interval)
     : descriptor_(descriptor),
       is_terminal_(::isatty(descriptor) == 1),
-      interval_(is_terminal_ ? terminal_interval : plain_interval) {}
+      interval_(is_terminal_ ? terminal_interval : plain_interval) {
+  if (is_terminal_) wiper_.emplace([this] { wipe(); });
+}
 
 ProgressLine::~ProgressLine() { finish(); }
 
 void ProgressLine::update(const ProgressFigures& figures, Clock::time_point now) {
+  const std::lock_guard lock(mutex_);
   const bool is_last = figures.total_steps > 0 && figures.step >= figures.total_steps;
   if (last_ && now - *last_ < interval_ && !is_last) return;
   last_ = now;
@@ -131,7 +134,8 @@ void ProgressLine::update(const ProgressFigures& figures, Clock::time_point now)
   is_drawn_ = true;
 }
 
-void ProgressLine::clear() {
+void ProgressLine::wipe() {
+  const std::lock_guard lock(mutex_);
   if (!is_drawn_) return;
   write_all(descriptor_, kWipe);
   is_drawn_ = false;
@@ -139,6 +143,7 @@ void ProgressLine::clear() {
 }
 
 void ProgressLine::finish() {
+  const std::lock_guard lock(mutex_);
   if (!is_drawn_) return;
   write_all(descriptor_, "\n");
   is_drawn_ = false;

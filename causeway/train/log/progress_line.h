@@ -3,9 +3,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
 
+#include "causeway/base/console.h"
 #include "causeway/namespaces.h"
 
 namespace causeway::train {
@@ -39,6 +41,8 @@ class ProgressLine {
  public:
   using Clock = std::chrono::steady_clock;
 
+  // Of a terminal's line messages take the place (LineWiper); the next update draws it again.
+  //
   // Writes to an open file descriptor, which it does not own. Errors in writing are ignored.
   explicit ProgressLine(int descriptor, Clock::duration terminal_interval = std::chrono::milliseconds(100),
                         Clock::duration plain_interval = std::chrono::seconds(10));
@@ -49,17 +53,19 @@ class ProgressLine {
 
   // Shows the figures if the last line is old enough; the first and the last step are always shown.
   void update(const ProgressFigures& figures, Clock::time_point now = Clock::now());
-  // Wipes the line so that other output can be printed; the next update draws it again.
-  void clear();
   // Leaves the line as it stands and moves below it.
   void finish();
 
  private:
+  void wipe();
+
   int descriptor_;
   bool is_terminal_;
   Clock::duration interval_;
+  std::mutex mutex_;  // of what follows
   std::optional<Clock::time_point> last_;
   bool is_drawn_ = false;  // a line stands on the terminal with the cursor in it
+  std::optional<LineWiper> wiper_;
 };
 
 }  // namespace causeway::train

@@ -124,10 +124,6 @@ void RunLog::sample(int64_t step, std::string_view text) {
   if (tensorboard_) tensorboard_->write_text(step, "sample", text);
 }
 
-void RunLog::clear_progress() {
-  if (progress_) progress_->clear();
-}
-
 void RunLog::finish_progress() {
   if (progress_) progress_->finish();
 }

@@ -47,8 +47,7 @@ class RunLog {
   // To TensorBoard alone.
   void sample(int64_t step, std::string_view text);
 
-  // Before anything else is printed on standard error.
-  void clear_progress();
+  // Leaves the progress line as it stands.
   void finish_progress();
 
  private:

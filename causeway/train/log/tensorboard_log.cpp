@@ -10,6 +10,7 @@
 #include <string>
 
 #include "causeway/base/error.h"
+#include "causeway/base/host_name.h"
 
 namespace causeway::train {
 namespace {
@@ -109,12 +110,10 @@ void append_record(AppendLog& log, const Message& event) {
 // TensorBoard reads the files of a directory in the order of their names, which therefore start with the time.
 std::filesystem::path event_file(const std::filesystem::path& directory) {
   static std::atomic<int> files{0};
-  char host[256] = "localhost";
-  ::gethostname(host, sizeof host - 1);
   const auto now =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch());
-  return directory / fmt::format("events.out.tfevents.{:010}.{}.{}.{}", now.count(), static_cast<const char*>(host),
-                                 ::getpid(), files.fetch_add(1));
+  return directory /
+         fmt::format("events.out.tfevents.{:010}.{}.{}.{}", now.count(), host_name(), ::getpid(), files.fetch_add(1));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "causeway/base/file.h"
 #include "causeway/base/printable.h"
 #include "causeway/base/yaml_document.h"
+#include "causeway/model/family.h"
 
 namespace causeway::train {
 namespace {
@@ -126,13 +127,36 @@ Field choice(std::string key, Enum& value, std::string meaning, Enum (*parse)(st
           std::move(choices)};
 }
 
+Field family_name(std::string& name) {
+  const std::vector<std::string> names = model_family_names();
+  return {"model.family",
+          list_names(names, "or"),
+          "the name of a family",
+          [&name](const std::string& text) {
+            name = model_family(text).name;
+            return true;
+          },
+          [&name] { return name; },
+          names};
+}
+
+// A key that some families add. Its value stands in the configuration of every family until that is resolved.
+Field family_field(const SharedModelKey& entry, ModelConfig& config) {
+  ModelValue& stored = config.own.try_emplace(entry.key.name, entry.key.default_value).first->second;
+  return std::visit(
+      [&](auto& value) {
+        return field("model." + entry.key.name, value,
+                     fmt::format("{} ({})", entry.key.meaning, fmt::join(entry.families, ", ")));
+      },
+      stored);
+}
+
 std::vector<Field> fields(Recipe& r) {
-  return {
+  std::vector<Field> all = {
       field("name", r.name, "the run's name"),
       field("run_directory", r.run_directory, "where checkpoints and logs go; empty: runs/NAME"),
       field("device", r.device, "auto, cpu, cuda, cuda:N, hip, hip:N or emulator:ARCHITECTURE"),
-      choice("model.family", r.model.family, "gpt2, llama, mistral or mpt", &parse_model_family, &model_family_name,
-             {"gpt2", "llama", "mistral", "mpt"}),
+      family_name(r.model.family),
       field("model.vocabulary_size", r.model.vocabulary_size, "tokens the model knows"),
       field("model.layers", r.model.layers, "transformer blocks"),
       field("model.width", r.model.width, "size of the residual stream"),
@@ -142,10 +166,9 @@ std::vector<Field> fields(Recipe& r) {
       field("model.ffn_width", r.model.ffn_width, "inner size of the feed-forward layer; 0: the family's usual one"),
       field("model.max_sequence_length", r.model.max_sequence_length, "longest sequence; gpt2's position table"),
       field("model.norm_epsilon", r.model.norm_epsilon, "added to the variance in norms"),
-      field("model.rope_theta", r.model.rope_theta, "base of the rotary frequencies (llama, mistral)"),
-      field("model.sliding_window", r.model.sliding_window,
-            "positions a query sees, itself included (mistral); 0: all"),
-      field("model.alibi_bias_max", r.model.alibi_bias_max, "largest ALiBi exponent (mpt)"),
+  };
+  for (const SharedModelKey& entry : shared_model_keys()) all.push_back(family_field(entry, r.model));
+  const std::vector<Field> rest = {
       field("model.tie_embeddings", r.model.tie_embeddings, "output layer shares the embedding"),
       field("model.dropout", r.model.dropout, "probability of dropping an activation in training"),
       field("model.initializer_range", r.model.initializer_range, "standard deviation of initial weights"),
@@ -189,6 +212,8 @@ std::vector<Field> fields(Recipe& r) {
       field("log.interval", r.log.interval, "steps between metric records"),
       field("log.tensorboard", r.log.tensorboard, "write TensorBoard event files"),
   };
+  all.insert(all.end(), rest.begin(), rest.end());
+  return all;
 }
 
 std::string join(const std::string& prefix, const std::string& key) {
@@ -267,8 +292,8 @@ double least_activation_bytes(const Recipe& r) {
   return 2 * tokens * (of_layer * static_cast<double>(r.model.layers) + static_cast<double>(r.model.vocabulary_size));
 }
 
-void resolve(Recipe& r) {
-  r.model = r.model.resolved();
+void resolve(Recipe& r, bool refuse_without_effect) {
+  r.model = (refuse_without_effect ? r.model : r.model.without_foreign_keys()).resolved();
   check_name(r.name);
   require(is_printable(r.run_directory), "run_directory",
           fmt::format("'{}' holds characters that cannot be seen, or bytes that are not UTF-8",
@@ -327,17 +352,10 @@ struct Setting {
 
 // What was written and changes nothing. A value equal to the default is no claim that something happens.
 void refuse_settings_without_effect(const Recipe& r, const std::vector<Setting>& settings) {
-  const bool llama = r.model.family == ModelFamily::kLlama || r.model.family == ModelFamily::kMistral;
-  const std::string family(model_family_name(r.model.family));
-  const ModelConfig defaults;
   const char* const hint = "Delete the key, or choose what it belongs to.";
   for (const Setting& setting : settings)
     require(setting.key != "model.tie_embeddings" || setting.value != "false" || !r.model.tie_embeddings, setting.key,
-            fmt::format("the embeddings of {} are always tied: false has no effect", family), hint);
-  require(llama || r.model.rope_theta == defaults.rope_theta, "model.rope_theta",
-          fmt::format("has no effect on {}: it belongs to llama and mistral", family), hint);
-  require(r.model.family == ModelFamily::kMpt || r.model.alibi_bias_max == defaults.alibi_bias_max,
-          "model.alibi_bias_max", fmt::format("has no effect on {}: it belongs to mpt", family), hint);
+            fmt::format("the embeddings of {} are always tied: false has no effect", r.model.family), hint);
   require(r.schedule.kind != ScheduleKind::kConstant || r.schedule.final_factor == Recipe().schedule.final_factor,
           "schedule.final_factor", "has no effect on the constant schedule", hint);
   require(r.sampling.temperature > 0 || r.sampling.top_k == 0, "sampling.top_k",
@@ -351,7 +369,7 @@ Recipe recipe_of(const std::vector<Setting>& settings, const std::string& where,
   std::vector<Field> all = fields(recipe);
   for (const Setting& setting : settings)
     set(all, setting.is_override ? kCommandLine : where, setting.key, setting.value);
-  resolve(recipe);
+  resolve(recipe, refuse_without_effect);
   if (refuse_without_effect) refuse_settings_without_effect(recipe, settings);
   return recipe;
 }
