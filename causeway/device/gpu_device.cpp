@@ -15,14 +15,27 @@ namespace {
 constexpr int kMaxCluster = 8;
 constexpr size_t kNamedInRecording = 8;
 
-struct GpuMoment : DeviceMoment {
-  explicit GpuMoment(std::shared_ptr<GpuQueue> queue) : queue(std::move(queue)), event(this->queue->make_event(true)) {}
-  ~GpuMoment() override { queue->release_event(event); }
-  GpuMoment(const GpuMoment&) = delete;
-  GpuMoment& operator=(const GpuMoment&) = delete;
+// An event of the driver's.
+struct OwnedEvent {
+  OwnedEvent(std::shared_ptr<GpuQueue> queue, bool timed)
+      : queue(std::move(queue)), handle(this->queue->make_event(timed)) {}
+  ~OwnedEvent() { queue->release_event(handle); }
+  OwnedEvent(const OwnedEvent&) = delete;
+  OwnedEvent& operator=(const OwnedEvent&) = delete;
 
   std::shared_ptr<GpuQueue> queue;
-  GpuQueue::Event event;
+  GpuQueue::Event handle;
+};
+
+struct GpuMoment : DeviceMoment {
+  explicit GpuMoment(std::shared_ptr<GpuQueue> queue) : event(std::move(queue), true) {}
+  OwnedEvent event;
+};
+
+struct GpuEvent : DeviceEvent {
+  explicit GpuEvent(std::shared_ptr<GpuQueue> queue) : event(std::move(queue), false) {}
+  OwnedEvent event;
+  bool signalled = false;
 };
 
 class GpuModule : public DeviceModule {
@@ -104,8 +117,8 @@ void GpuDevice::copy_to_host(void* host, const void* from, size_t bytes) {
   if (bytes != 0) staging_.copy_to_host(host, from, bytes);
 }
 
-void GpuDevice::copy_on_device(void* to, const void* from, size_t bytes) {
-  if (bytes != 0 && to != from) queue_->copy(to, from, bytes, GpuQueue::Direction::kOnDevice);
+void GpuDevice::copy_on_device(void* to, const void* from, size_t bytes, DeviceQueue queue) {
+  if (bytes != 0 && to != from) queue_->copy(to, from, bytes, GpuQueue::Direction::kOnDevice, queue);
 }
 
 void GpuDevice::fill_with_zeros(void* memory, size_t bytes) {
@@ -163,7 +176,22 @@ void GpuDevice::launch(const DeviceLaunch& launch) {
   }
   queue_->launch({&kernel, static_cast<unsigned>(launch.task_count), static_cast<unsigned>(launch.threads),
                   static_cast<unsigned>(launch.shared_bytes), static_cast<unsigned>(launch.cluster), arguments_.data(),
-                  arguments_.bytes()});
+                  arguments_.bytes(), launch.queue});
+}
+
+std::shared_ptr<DeviceEvent> GpuDevice::make_event() { return std::make_shared<GpuEvent>(queue_); }
+
+void GpuDevice::signal(DeviceEvent& event, DeviceQueue queue) {
+  auto& gpu_event = static_cast<GpuEvent&>(event);
+  queue_->record_event(gpu_event.event.handle, queue);
+  gpu_event.signalled = true;
+}
+
+// The drivers take a wait for an event that was never recorded for one that has passed.
+void GpuDevice::wait(const DeviceEvent& event, DeviceQueue queue) {
+  const auto& gpu_event = static_cast<const GpuEvent&>(event);
+  CAUSEWAY_CHECK(gpu_event.signalled, "queue {} waits for an event that nobody signalled", queue);
+  queue_->wait_in_queue(gpu_event.event.handle, queue);
 }
 
 std::shared_ptr<DeviceGraph> GpuDevice::record(const std::function<void()>& work) {
@@ -202,14 +230,14 @@ void GpuDevice::synchronize() {
 
 std::shared_ptr<DeviceMoment> GpuDevice::mark() {
   auto moment = std::make_shared<GpuMoment>(queue_);
-  queue_->record_event(moment->event);
+  queue_->record_event(moment->event.handle);
   return moment;
 }
 
 double GpuDevice::seconds_between(const DeviceMoment& from, const DeviceMoment& to) {
   const auto& last = static_cast<const GpuMoment&>(to);
-  queue_->wait_for_event(last.event);
-  return queue_->seconds_between(static_cast<const GpuMoment&>(from).event, last.event);
+  queue_->wait_for_event(last.event.handle);
+  return queue_->seconds_between(static_cast<const GpuMoment&>(from).event.handle, last.event.handle);
 }
 
 int64_t GpuDevice::memory_limit() const {

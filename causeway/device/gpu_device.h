@@ -40,19 +40,22 @@ class GpuDevice : public Device {
   // Returns when the host memory may be reused.
   void copy_to_device(void* to, const void* host, size_t bytes) override;
   void copy_to_host(void* host, const void* from, size_t bytes) override;
-  void copy_on_device(void* to, const void* from, size_t bytes) override;
+  void copy_on_device(void* to, const void* from, size_t bytes, DeviceQueue queue = kComputeQueue) override;
   void fill_with_zeros(void* memory, size_t bytes) override;
 
   std::shared_ptr<DeviceModule> load(std::string_view image) override;
   void launch(const DeviceLaunch& launch) override;
+  std::shared_ptr<DeviceEvent> make_event() override;
+  void signal(DeviceEvent& event, DeviceQueue queue) override;
+  void wait(const DeviceEvent& event, DeviceQueue queue) override;
   // `work` must not allocate, copy from or to the host, or synchronize.
   std::shared_ptr<DeviceGraph> record(const std::function<void()>& work) override;
   void replay(const DeviceGraph& graph) override;
   void synchronize() override;
   std::shared_ptr<DeviceMoment> mark() override;
   double seconds_between(const DeviceMoment& from, const DeviceMoment& to) override;
-  // The driver's handle of the queue of work.
-  void* stream() const { return queue_->stream(); }
+  // The driver's handle of a queue.
+  void* stream(DeviceQueue queue = kComputeQueue) { return queue_->stream(queue); }
 
   int64_t bytes_in_use() const override { return pool_->bytes_in_use(); }
   int64_t peak_bytes() const override { return pool_->peak_bytes(); }

@@ -1,5 +1,6 @@
-// Device memory that is kept for reuse: drivers take it back slowly and only when the GPU is idle. All work on it runs
-// in one in-order queue, so a block may be handed out again while the work that used it is still queued.
+// Device memory that is kept for reuse: drivers take it back slowly and only when the GPU is idle. The compute queue
+// has waited for what other queues do with a block before the block is given back (device.h), so that it may be handed
+// out again while the work that used it is still queued.
 #pragma once
 
 #include <cstddef>

@@ -78,7 +78,7 @@ CudaQueue::CudaQueue(std::shared_ptr<const CudaDriver> driver, std::string name,
   check(result, "open the GPU");
   try {
     enter();
-    check(driver_->stream_create(&stream_, CudaDriver::kStreamNonBlocking), "create a stream");
+    stream();
   } catch (...) {
     driver_->primary_context_release(handle_);
     throw;
@@ -87,9 +87,36 @@ CudaQueue::CudaQueue(std::shared_ptr<const CudaDriver> driver, std::string name,
 
 CudaQueue::~CudaQueue() {
   driver_->context_set_current(context_);
-  driver_->stream_synchronize(stream_);
-  driver_->stream_destroy(stream_);
+  wait_for_streams();
+  for (void* stream : streams_)
+    if (stream != nullptr) driver_->stream_destroy(stream);
   driver_->primary_context_release(handle_);
+}
+
+void* CudaQueue::stream(DeviceQueue queue) {
+  const std::lock_guard lock(streams_mutex_);
+  const auto index = static_cast<size_t>(queue);
+  if (index >= streams_.size()) streams_.resize(index + 1);
+  if (streams_[index] == nullptr) {
+    enter();
+    check(driver_->stream_create(&streams_[index], CudaDriver::kStreamNonBlocking), "create a stream");
+  }
+  return streams_[index];
+}
+
+CudaDriver::Result CudaQueue::wait_for_streams() const noexcept {
+  std::vector<void*> streams;
+  {
+    const std::lock_guard lock(streams_mutex_);
+    streams = streams_;
+  }
+  Result first = CudaDriver::kSuccess;
+  for (void* stream : streams) {
+    if (stream == nullptr) continue;
+    const Result result = driver_->stream_synchronize(stream);
+    if (first == CudaDriver::kSuccess) first = result;
+  }
+  return first;
 }
 
 void CudaQueue::enter() const { check(driver_->context_set_current(context_), "select the GPU"); }
@@ -128,25 +155,25 @@ void* CudaQueue::allocate_pinned(size_t bytes) {
 
 void CudaQueue::release_pinned(void* memory) noexcept {
   driver_->context_set_current(context_);
-  driver_->stream_synchronize(stream_);
+  wait_for_streams();
   driver_->host_free(memory);
 }
 
-void CudaQueue::copy(void* to, const void* from, size_t bytes, Direction direction) {
+void CudaQueue::copy(void* to, const void* from, size_t bytes, Direction direction, DeviceQueue queue) {
   enter();
   switch (direction) {
     case Direction::kToDevice:
-      return check(driver_->copy_to_device(address(to), from, bytes, stream_), "copy to the GPU");
+      return check(driver_->copy_to_device(address(to), from, bytes, stream(queue)), "copy to the GPU");
     case Direction::kToHost:
-      return check(driver_->copy_to_host(to, address(from), bytes, stream_), "copy from the GPU");
+      return check(driver_->copy_to_host(to, address(from), bytes, stream(queue)), "copy from the GPU");
     case Direction::kOnDevice:
-      return check(driver_->copy_on_device(address(to), address(from), bytes, stream_), "copy on the GPU");
+      return check(driver_->copy_on_device(address(to), address(from), bytes, stream(queue)), "copy on the GPU");
   }
 }
 
 void CudaQueue::fill_with_zeros(void* memory, size_t bytes) {
   enter();
-  check(driver_->fill_bytes(address(memory), 0, bytes, stream_), "clear memory");
+  check(driver_->fill_bytes(address(memory), 0, bytes, stream()), "clear memory");
 }
 
 GpuQueue::Event CudaQueue::make_event(bool timed) {
@@ -161,14 +188,19 @@ void CudaQueue::release_event(Event event) noexcept {
   driver_->event_destroy(event);
 }
 
-void CudaQueue::record_event(Event event) {
+void CudaQueue::record_event(Event event, DeviceQueue queue) {
   enter();
-  check(driver_->event_record(event, stream_), "record an event");
+  check(driver_->event_record(event, stream(queue)), "record an event");
 }
 
 void CudaQueue::wait_for_event(Event event) {
   enter();
   check(driver_->event_synchronize(event), "wait for a copy");
+}
+
+void CudaQueue::wait_in_queue(Event event, DeviceQueue queue) {
+  enter();
+  check(driver_->stream_wait_event(stream(queue), event, 0), "let a queue wait for an event");
 }
 
 double CudaQueue::seconds_between(Event from, Event to) {
@@ -180,7 +212,7 @@ double CudaQueue::seconds_between(Event from, Event to) {
 
 void CudaQueue::synchronize() {
   enter();
-  check(driver_->stream_synchronize(stream_), "wait for the GPU");
+  check(wait_for_streams(), "wait for the GPU");
 }
 
 // Of the driver's ways to machine code: its linker (cuLink...) assembles each text as one unit of several, where
@@ -219,7 +251,7 @@ void* CudaQueue::load_image(std::string_view image) {
 
 void CudaQueue::unload_image(void* image) noexcept {
   driver_->context_set_current(context_);
-  driver_->stream_synchronize(stream_);
+  wait_for_streams();
   driver_->library_unload(static_cast<LoadedImage*>(image)->library);
   delete static_cast<LoadedImage*>(image);
 }
@@ -290,7 +322,7 @@ void CudaQueue::launch(const GpuLaunch& launch) {
   config.grid_x = launch.blocks;
   config.block_x = launch.threads;
   config.shared_bytes = launch.shared_bytes;
-  config.stream = stream_;
+  config.stream = stream(launch.queue);
   config.attributes = &cluster;
   config.attribute_count = launch.cluster > 1 ? 1 : 0;
   // Not as one buffer of all parameters: a kernel's first parameter need not lie at its start when it is aligned.
@@ -303,13 +335,13 @@ void CudaQueue::launch(const GpuLaunch& launch) {
 
 void CudaQueue::begin_recording() {
   enter();
-  check(driver_->stream_begin_capture(stream_, CudaDriver::kCaptureThreadLocal), "begin to record launches");
+  check(driver_->stream_begin_capture(stream(), CudaDriver::kCaptureThreadLocal), "begin to record launches");
 }
 
 void* CudaQueue::end_recording() {
   enter();
   void* graph = nullptr;
-  check(driver_->stream_end_capture(stream_, &graph), "record launches");
+  check(driver_->stream_end_capture(stream(), &graph), "record launches");
   void* executable = nullptr;
   const Result result = driver_->graph_instantiate(&executable, graph, 0);
   driver_->graph_destroy(graph);
@@ -320,13 +352,13 @@ void* CudaQueue::end_recording() {
 void CudaQueue::abandon_recording() noexcept {
   void* graph = nullptr;
   driver_->context_set_current(context_);
-  driver_->stream_end_capture(stream_, &graph);
+  driver_->stream_end_capture(stream(), &graph);
   if (graph != nullptr) driver_->graph_destroy(graph);
 }
 
 void CudaQueue::replay(void* recording) {
   enter();
-  check(driver_->graph_launch(recording, stream_), "run recorded launches");
+  check(driver_->graph_launch(recording, stream()), "run recorded launches");
 }
 
 void CudaQueue::release_recording(void* recording) noexcept {

@@ -22,14 +22,40 @@ void* launch_key(uintptr_t key) { return reinterpret_cast<void*>(key); }
 
 HipQueue::HipQueue(std::shared_ptr<const HipRuntime> runtime, std::string name, int device)
     : GpuQueue(std::move(name)), runtime_(std::move(runtime)), index_(device) {
-  enter();
-  check(runtime_->stream_create(&stream_, HipRuntime::kStreamNonBlocking), "create a stream");
+  stream();
 }
 
 HipQueue::~HipQueue() {
   runtime_->set_device(index_);
-  runtime_->stream_synchronize(stream_);
-  runtime_->stream_destroy(stream_);
+  wait_for_streams();
+  for (void* stream : streams_)
+    if (stream != nullptr) runtime_->stream_destroy(stream);
+}
+
+void* HipQueue::stream(DeviceQueue queue) {
+  const std::lock_guard lock(streams_mutex_);
+  const auto index = static_cast<size_t>(queue);
+  if (index >= streams_.size()) streams_.resize(index + 1);
+  if (streams_[index] == nullptr) {
+    enter();
+    check(runtime_->stream_create(&streams_[index], HipRuntime::kStreamNonBlocking), "create a stream");
+  }
+  return streams_[index];
+}
+
+HipRuntime::Result HipQueue::wait_for_streams() const noexcept {
+  std::vector<void*> streams;
+  {
+    const std::lock_guard lock(streams_mutex_);
+    streams = streams_;
+  }
+  Result first = HipRuntime::kSuccess;
+  for (void* stream : streams) {
+    if (stream == nullptr) continue;
+    const Result result = runtime_->stream_synchronize(stream);
+    if (first == HipRuntime::kSuccess) first = result;
+  }
+  return first;
 }
 
 void HipQueue::enter() const { check(runtime_->set_device(index_), "select the GPU"); }
@@ -69,21 +95,21 @@ void* HipQueue::allocate_pinned(size_t bytes) {
 
 void HipQueue::release_pinned(void* memory) noexcept {
   runtime_->set_device(index_);
-  runtime_->stream_synchronize(stream_);
+  wait_for_streams();
   runtime_->host_free(memory);
 }
 
-void HipQueue::copy(void* to, const void* from, size_t bytes, Direction direction) {
+void HipQueue::copy(void* to, const void* from, size_t bytes, Direction direction, DeviceQueue queue) {
   enter();
   const auto kind = direction == Direction::kToDevice ? HipRuntime::kHostToDevice
                     : direction == Direction::kToHost ? HipRuntime::kDeviceToHost
                                                       : HipRuntime::kDeviceToDevice;
-  check(runtime_->copy(to, from, bytes, kind, stream_), "copy");
+  check(runtime_->copy(to, from, bytes, kind, stream(queue)), "copy");
 }
 
 void HipQueue::fill_with_zeros(void* memory, size_t bytes) {
   enter();
-  check(runtime_->fill_bytes(memory, 0, bytes, stream_), "clear memory");
+  check(runtime_->fill_bytes(memory, 0, bytes, stream()), "clear memory");
 }
 
 GpuQueue::Event HipQueue::make_event(bool timed) {
@@ -98,14 +124,19 @@ void HipQueue::release_event(Event event) noexcept {
   runtime_->event_destroy(event);
 }
 
-void HipQueue::record_event(Event event) {
+void HipQueue::record_event(Event event, DeviceQueue queue) {
   enter();
-  check(runtime_->event_record(event, stream_), "record an event");
+  check(runtime_->event_record(event, stream(queue)), "record an event");
 }
 
 void HipQueue::wait_for_event(Event event) {
   enter();
   check(runtime_->event_synchronize(event), "wait for a copy");
+}
+
+void HipQueue::wait_in_queue(Event event, DeviceQueue queue) {
+  enter();
+  check(runtime_->stream_wait_event(stream(queue), event, 0), "let a queue wait for an event");
 }
 
 double HipQueue::seconds_between(Event from, Event to) {
@@ -117,7 +148,7 @@ double HipQueue::seconds_between(Event from, Event to) {
 
 void HipQueue::synchronize() {
   enter();
-  check(runtime_->stream_synchronize(stream_), "wait for the GPU");
+  check(wait_for_streams(), "wait for the GPU");
 }
 
 void* HipQueue::load_image(std::string_view image) {
@@ -137,7 +168,7 @@ void* HipQueue::load_image(std::string_view image) {
 
 void HipQueue::unload_image(void* module) noexcept {
   runtime_->set_device(index_);
-  runtime_->stream_synchronize(stream_);
+  wait_for_streams();
   runtime_->module_unload(module);
 }
 
@@ -166,7 +197,7 @@ void HipQueue::launch(const GpuLaunch& launch) {
   size_t bytes = launch.argument_bytes;
   std::array<void*, 5> extra = {launch_key(1), launch.arguments, launch_key(2), &bytes, launch_key(3)};
   const Result result = runtime_->launch(launch.kernel->function, launch.blocks, 1, 1, launch.threads, 1, 1,
-                                         launch.shared_bytes, stream_, nullptr, extra.data());
+                                         launch.shared_bytes, stream(launch.queue), nullptr, extra.data());
   if (result != HipRuntime::kSuccess)
     check(result, fmt::format("launch {} ({} blocks of {} threads, {} bytes of shared memory)", launch.kernel->name,
                               launch.blocks, launch.threads, launch.shared_bytes));
@@ -174,13 +205,13 @@ void HipQueue::launch(const GpuLaunch& launch) {
 
 void HipQueue::begin_recording() {
   enter();
-  check(runtime_->stream_begin_capture(stream_, HipRuntime::kCaptureThreadLocal), "begin to record launches");
+  check(runtime_->stream_begin_capture(stream(), HipRuntime::kCaptureThreadLocal), "begin to record launches");
 }
 
 void* HipQueue::end_recording() {
   enter();
   void* graph = nullptr;
-  check(runtime_->stream_end_capture(stream_, &graph), "record launches");
+  check(runtime_->stream_end_capture(stream(), &graph), "record launches");
   void* executable = nullptr;
   const Result result = runtime_->graph_instantiate(&executable, graph, 0);
   runtime_->graph_destroy(graph);
@@ -191,19 +222,19 @@ void* HipQueue::end_recording() {
 void HipQueue::abandon_recording() noexcept {
   void* graph = nullptr;
   runtime_->set_device(index_);
-  runtime_->stream_end_capture(stream_, &graph);
+  runtime_->stream_end_capture(stream(), &graph);
   if (graph != nullptr) runtime_->graph_destroy(graph);
 }
 
 void HipQueue::replay(void* recording) {
   enter();
-  check(runtime_->graph_launch(recording, stream_), "run recorded launches");
+  check(runtime_->graph_launch(recording, stream()), "run recorded launches");
 }
 
 // The reference does not say that a graph may be destroyed while it runs.
 void HipQueue::release_recording(void* recording) noexcept {
   runtime_->set_device(index_);
-  runtime_->stream_synchronize(stream_);
+  wait_for_streams();
   runtime_->graph_executable_destroy(recording);
 }
 
