@@ -4,7 +4,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -39,4 +39,4 @@ double Device::seconds_between(const DeviceMoment& from, const DeviceMoment& to)
       .count();
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

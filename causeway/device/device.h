@@ -13,7 +13,7 @@
 
 #include "causeway/device/target.h"
 
-namespace causeway {
+namespace causeway::device {
 
 // A queue of a device. Work in it runs in order; queues run beside one another where the device can, and whoever needs
 // an order between them uses events. A device makes a queue when it is first named.
@@ -141,4 +141,4 @@ class Device {
   virtual void release_unused_memory() {}
 };
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace causeway {
+namespace causeway::program {
 namespace {
 
 bool reads_only_at_own_position(const Graph& graph, const MaterializedValues& materialized, Value member,
@@ -90,4 +90,4 @@ std::map<Value, Value> donate_operands(const Graph& graph, const FusionResult& f
   return donated;
 }
 
-}  // namespace causeway
+}  // namespace causeway::program

@@ -9,7 +9,7 @@
 #include "causeway/program/fusion.h"
 #include "causeway/program/liveness.h"
 
-namespace causeway {
+namespace causeway::program {
 
 // Whether the kernel reads each element of `source` only to compute the same element of its results, or reads all of it
 // before it writes.
@@ -27,4 +27,4 @@ std::map<Value, Value> donate_operands(const Graph& graph, const FusionResult& f
                                        const std::map<Value, ValueLife>& lives, const std::set<Value>& in_arena,
                                        const SymbolBindings& bindings);
 
-}  // namespace causeway
+}  // namespace causeway::program

@@ -4,7 +4,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::program {
 
 void find_addresses(const LoweredProgram& program, std::byte* arena, std::span<void* const> inputs,
                     std::span<void* const> outputs, std::vector<void*>& addresses) {
@@ -58,4 +58,4 @@ void Executor::run(std::span<void* const> addresses, const AfterLaunch& after_la
   }
 }
 
-}  // namespace causeway
+}  // namespace causeway::program

@@ -9,7 +9,7 @@
 #include "causeway/device/device.h"
 #include "causeway/program/instruction.h"
 
-namespace causeway {
+namespace causeway::program {
 
 // Fills `addresses`, by buffer: inputs and outputs are device pointers in the program's order.
 void find_addresses(const LoweredProgram& program, std::byte* arena, std::span<void* const> inputs,
@@ -34,4 +34,4 @@ class Executor {
   std::vector<void*> pointers_;                       // of the launch at hand: running a step allocates nothing
 };
 
-}  // namespace causeway
+}  // namespace causeway::program

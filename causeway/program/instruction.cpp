@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace causeway {
+namespace causeway::program {
 
 std::vector<Access> Instruction::accesses() const {
   if (const auto* launch = std::get_if<Launch>(&work)) return launch->accesses;
@@ -28,4 +28,4 @@ std::string describe(const Instruction& instruction) {
   return what + " on " + queue_name(instruction.queue);
 }
 
-}  // namespace causeway
+}  // namespace causeway::program

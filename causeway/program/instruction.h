@@ -14,7 +14,7 @@
 #include "causeway/device/device.h"
 #include "causeway/graph/graph.h"
 
-namespace causeway {
+namespace causeway::program {
 
 // A piece of memory that instructions work on. The caller's buffers overlap neither each other nor the arena.
 struct ProgramBuffer {
@@ -101,4 +101,4 @@ std::string describe(const Instruction& instruction);
 // "the compute queue", "the copy queue", "queue 2".
 std::string queue_name(DeviceQueue queue);
 
-}  // namespace causeway
+}  // namespace causeway::program

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-namespace causeway {
+namespace causeway::program {
 
 InstructionOrder::InstructionOrder(std::span<const Instruction> instructions) {
   for (const Instruction& instruction : instructions) {
@@ -38,4 +38,4 @@ bool InstructionOrder::before(Position first, Position second) const {
   return clock(second)[queue_of(first)] >= first;
 }
 
-}  // namespace causeway
+}  // namespace causeway::program

@@ -7,7 +7,7 @@
 
 #include "causeway/program/instruction.h"
 
-namespace causeway {
+namespace causeway::program {
 
 class InstructionOrder {
  public:
@@ -37,4 +37,4 @@ class InstructionOrder {
   std::vector<Position> clocks_;
 };
 
-}  // namespace causeway
+}  // namespace causeway::program

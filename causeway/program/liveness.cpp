@@ -1,6 +1,6 @@
 #include "causeway/program/liveness.h"
 
-namespace causeway {
+namespace causeway::program {
 
 int64_t byte_count(const TensorType& type, const SymbolBindings& bindings) {
   return element_count(type.shape).evaluate(bindings) * static_cast<int64_t>(size_bytes(type.dtype));
@@ -23,4 +23,4 @@ std::map<Value, ValueLife> find_lives(const Graph& graph, const std::vector<Gene
   return lives;
 }
 
-}  // namespace causeway
+}  // namespace causeway::program

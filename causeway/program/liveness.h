@@ -8,7 +8,7 @@
 #include "causeway/codegen/kernel.h"
 #include "causeway/graph/graph.h"
 
-namespace causeway {
+namespace causeway::program {
 
 struct ValueLife {
   static constexpr int kBefore = -1;
@@ -24,4 +24,4 @@ int64_t byte_count(const TensorType& type, const SymbolBindings& bindings);
 // Of the graph's inputs, of every value that a kernel writes, and of what outlives them.
 std::map<Value, ValueLife> find_lives(const Graph& graph, const std::vector<GeneratedKernel>& kernels);
 
-}  // namespace causeway
+}  // namespace causeway::program

@@ -11,7 +11,7 @@
 #include "causeway/program/memory_plan.h"
 #include "causeway/program/program_verifier.h"
 
-namespace causeway {
+namespace causeway::program {
 namespace {
 
 class Lowering {
@@ -203,4 +203,4 @@ LoweredProgram lower(const ProgramKernels& program, const SymbolBindings& bindin
   return Lowering(program, bindings).run(options);
 }
 
-}  // namespace causeway
+}  // namespace causeway::program

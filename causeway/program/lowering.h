@@ -7,7 +7,7 @@
 #include "causeway/program/instruction.h"
 #include "causeway/program/schedule.h"
 
-namespace causeway {
+namespace causeway::program {
 
 // What of a program does not depend on its sizes.
 struct ProgramKernels {
@@ -20,4 +20,4 @@ struct ProgramKernels {
 // Instructions, buffers and the memory that they share; verified.
 LoweredProgram lower(const ProgramKernels& program, const SymbolBindings& bindings, const ScheduleOptions& options);
 
-}  // namespace causeway
+}  // namespace causeway::program

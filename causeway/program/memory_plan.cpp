@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace causeway {
+namespace causeway::program {
 namespace {
 
 // The first and the last use in each queue that has any: they decide for those between them.
@@ -65,4 +65,4 @@ int64_t plan_memory(std::span<PlannedBuffer> buffers, const InstructionOrder& or
   return total;
 }
 
-}  // namespace causeway
+}  // namespace causeway::program

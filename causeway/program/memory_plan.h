@@ -7,7 +7,7 @@
 
 #include "causeway/program/instruction_order.h"
 
-namespace causeway {
+namespace causeway::program {
 
 struct PlannedBuffer {
   int64_t bytes = 0;
@@ -22,4 +22,4 @@ constexpr int64_t kArenaAlignment = 64;
 // other begins. Returns the arena's size in bytes.
 int64_t plan_memory(std::span<PlannedBuffer> buffers, const InstructionOrder& order);
 
-}  // namespace causeway
+}  // namespace causeway::program

@@ -8,7 +8,7 @@
 #include "causeway/program/liveness.h"
 #include "causeway/program/lowering.h"
 
-namespace causeway {
+namespace causeway::program {
 
 Program::Program(Graph graph, Device& device, KernelLibrary& library, Arena& arena)
     : Program(std::move(graph), device, library, arena, default_schedule(device.target())) {}
@@ -130,4 +130,4 @@ std::vector<Program::KernelReport> Program::kernel_reports() const {
   return reports;
 }
 
-}  // namespace causeway
+}  // namespace causeway::program

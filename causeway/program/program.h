@@ -19,7 +19,7 @@
 #include "causeway/program/program_memory.h"
 #include "causeway/program/schedule.h"
 
-namespace causeway {
+namespace causeway::program {
 
 class Program {
  public:
@@ -89,4 +89,4 @@ class Program {
   std::map<std::vector<std::pair<int32_t, int64_t>>, std::unique_ptr<Bound>> bound_;
 };
 
-}  // namespace causeway
+}  // namespace causeway::program

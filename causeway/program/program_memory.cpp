@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-namespace causeway {
+namespace causeway::program {
 namespace {
 
 constexpr size_t kLargest = 10;
@@ -37,4 +37,4 @@ ProgramMemory count_memory(const LoweredProgram& program) {
   return memory;
 }
 
-}  // namespace causeway
+}  // namespace causeway::program

@@ -7,7 +7,7 @@
 
 #include "causeway/program/instruction.h"
 
-namespace causeway {
+namespace causeway::program {
 
 struct ProgramMemory {
   int64_t arena_bytes = 0;  // values and workspaces at fixed offsets
@@ -22,4 +22,4 @@ struct ProgramMemory {
 
 ProgramMemory count_memory(const LoweredProgram& program);
 
-}  // namespace causeway
+}  // namespace causeway::program

@@ -12,7 +12,7 @@
 #include "causeway/program/instruction_order.h"
 #include "causeway/program/memory_plan.h"
 
-namespace causeway {
+namespace causeway::program {
 namespace {
 
 using Position = InstructionOrder::Position;
@@ -217,4 +217,4 @@ void verify(const LoweredProgram& program) {
   CAUSEWAY_CHECK(faults.empty(), "a program with {} faults: {}", faults.size(), faults.front());
 }
 
-}  // namespace causeway
+}  // namespace causeway::program

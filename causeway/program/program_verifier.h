@@ -6,7 +6,7 @@
 
 #include "causeway/program/instruction.h"
 
-namespace causeway {
+namespace causeway::program {
 
 // What is wrong, one sentence each; empty when nothing is:
 // - every wait is for a signal that exactly one earlier instruction sets, or for the program's begin;
@@ -20,4 +20,4 @@ std::vector<std::string> find_faults(const LoweredProgram& program);
 // Throws InternalError with the first of them.
 void verify(const LoweredProgram& program);
 
-}  // namespace causeway
+}  // namespace causeway::program

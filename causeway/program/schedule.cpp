@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-namespace causeway {
+namespace causeway::program {
 namespace {
 
 constexpr int64_t kWorthASignal = int64_t{4} << 20;
@@ -105,4 +105,4 @@ InstructionSchedule schedule_instructions(std::vector<Launch> launches, std::vec
   return list.finish();
 }
 
-}  // namespace causeway
+}  // namespace causeway::program

@@ -6,7 +6,7 @@
 
 #include "causeway/program/instruction.h"
 
-namespace causeway {
+namespace causeway::program {
 
 struct ScheduleOptions {
   // Copies of so many bytes and more go to the copy queue where a launch is left to run beside them.
@@ -28,4 +28,4 @@ struct InstructionSchedule {
 InstructionSchedule schedule_instructions(std::vector<Launch> launches, std::vector<Copy> copies,
                                           const ScheduleOptions& options);
 
-}  // namespace causeway
+}  // namespace causeway::program

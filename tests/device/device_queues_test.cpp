@@ -16,7 +16,7 @@
 #include "causeway/device/open_device.h"
 #include "tests/device/gpu_stand_in_library.h"
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 std::vector<std::string> device_specs() {
@@ -217,4 +217,4 @@ INSTANTIATE_TEST_SUITE_P(Devices, DeviceQueues, testing::ValuesIn(device_specs()
 });
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::device

@@ -13,7 +13,7 @@
 #include "tests/comparison/bounds.h"
 #include "tests/program/program_runner.h"
 
-namespace causeway {
+namespace causeway::program {
 namespace {
 
 constexpr ScheduleOptions kEveryCopyAside{.copy_queue_from = 0};
@@ -151,4 +151,4 @@ TEST_P(Lowering, PlansAreAsSmallOnOneQueue) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::program

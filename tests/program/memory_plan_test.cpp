@@ -5,7 +5,7 @@
 
 #include <random>
 
-namespace causeway {
+namespace causeway::program {
 namespace {
 
 Instruction work(DeviceQueue queue, Signal sets = kNoSignal) { return {queue, Copy{}, sets}; }
@@ -103,4 +103,4 @@ TEST(MemoryPlan, NeverSharesWhatMayBeUsedAtTheSameTime) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::program

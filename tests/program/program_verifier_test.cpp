@@ -6,7 +6,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::program {
 namespace {
 
 using testing::AllOf;
@@ -156,4 +156,4 @@ TEST_F(ProgramVerifier, ACopyOfMoreThanThereIs) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::program

@@ -10,7 +10,7 @@
 #include "causeway/device/cuda/cuda_driver.h"
 #include "causeway/device/gpu_queue.h"
 
-namespace causeway {
+namespace causeway::device {
 
 class CudaQueue : public GpuQueue {
  public:
@@ -41,7 +41,7 @@ class CudaQueue : public GpuQueue {
   void* load_image(std::string_view image) override;
   void unload_image(void* image) noexcept override;
   GpuKernel find_kernel(void* image, const std::string& name) override;
-  EncodedTensorMap encode_tensor_map(const TensorMap& map, void* buffer) override;
+  TensorMapBytes encode_tensor_map(const TensorMap& map, void* buffer) override;
   void launch(const GpuLaunch& launch) override;
   void begin_recording() override;
   void* end_recording() override;
@@ -62,4 +62,4 @@ class CudaQueue : public GpuQueue {
   std::vector<void*> streams_;  // by queue; null where nobody has named it yet
 };
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -4,7 +4,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 struct LateEvent : DeviceEvent {
@@ -59,4 +59,4 @@ void LateQueues::abandon() {
   }
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -11,7 +11,7 @@
 
 #include "causeway/device/device.h"
 
-namespace causeway {
+namespace causeway::device {
 
 // One thread at a time.
 class LateQueues {
@@ -38,4 +38,4 @@ class LateQueues {
   std::map<DeviceQueue, Queue> queues_;
 };
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -10,7 +10,7 @@
 #include "causeway/device/gpu_queue.h"
 #include "causeway/device/hip/hip_runtime.h"
 
-namespace causeway {
+namespace causeway::device {
 
 class HipQueue : public GpuQueue {
  public:
@@ -36,7 +36,7 @@ class HipQueue : public GpuQueue {
   void* load_image(std::string_view image) override;
   void unload_image(void* module) noexcept override;
   GpuKernel find_kernel(void* module, const std::string& name) override;
-  EncodedTensorMap encode_tensor_map(const TensorMap& map, void* buffer) override;
+  TensorMapBytes encode_tensor_map(const TensorMap& map, void* buffer) override;
   void launch(const GpuLaunch& launch) override;
   void begin_recording() override;
   void* end_recording() override;
@@ -56,4 +56,4 @@ class HipQueue : public GpuQueue {
   std::vector<void*> streams_;  // by queue; null where nobody has named it yet
 };
 
-}  // namespace causeway
+}  // namespace causeway::device
