@@ -1,4 +1,4 @@
-// A GPU as a device: what is alike whoever made it, on top of its driver's GpuQueue.
+// A GPU as a device: what is alike whoever made it, on top of its driver's GpuQueues.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 #include "causeway/device/argument_packer.h"
 #include "causeway/device/device.h"
 #include "causeway/device/gpu_memory_pool.h"
-#include "causeway/device/gpu_queue.h"
+#include "causeway/device/gpu_queues.h"
 #include "causeway/device/staging_memory.h"
 #include "causeway/device/target.h"
 
@@ -30,7 +30,7 @@ struct GpuInfo {
 // the device.
 class GpuDevice : public Device {
  public:
-  std::string name() const override { return queue_->device(); }
+  std::string name() const override { return queues_->device(); }
   const Target& target() const override { return target_; }
   // Memory as of this call.
   GpuInfo info();
@@ -55,7 +55,7 @@ class GpuDevice : public Device {
   std::shared_ptr<DeviceMoment> mark() override;
   double seconds_between(const DeviceMoment& from, const DeviceMoment& to) override;
   // The driver's handle of a queue.
-  void* stream(DeviceQueue queue = kComputeQueue) { return queue_->stream(queue); }
+  void* stream(DeviceQueue queue = kComputeQueue) { return queues_->stream(queue); }
 
   int64_t bytes_in_use() const override { return pool_->bytes_in_use(); }
   int64_t peak_bytes() const override { return pool_->peak_bytes(); }
@@ -65,12 +65,12 @@ class GpuDevice : public Device {
 
  protected:
   // `max_blocks` of a launch and `max_threads` of a launch in all are the driver's limits.
-  GpuDevice(std::shared_ptr<GpuQueue> queue, Target target, GpuInfo info, int64_t max_blocks, int64_t max_threads);
+  GpuDevice(std::shared_ptr<GpuQueues> queues, Target target, GpuInfo info, int64_t max_blocks, int64_t max_threads);
 
  private:
   void check_limits(const DeviceLaunch& launch, const GpuKernel& kernel) const;
 
-  std::shared_ptr<GpuQueue> queue_;
+  std::shared_ptr<GpuQueues> queues_;
   Target target_;
   GpuInfo info_;
   int64_t max_blocks_;

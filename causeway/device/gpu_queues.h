@@ -37,7 +37,7 @@ struct GpuLaunch {
   DeviceQueue queue = kComputeQueue;
 };
 
-class GpuQueue {
+class GpuQueues {
  public:
   struct Memory {
     int64_t free = 0;
@@ -46,10 +46,10 @@ class GpuQueue {
   enum class Direction { kToDevice, kToHost, kOnDevice };
   using Event = void*;
 
-  explicit GpuQueue(std::string device) : device_(std::move(device)) {}
-  virtual ~GpuQueue() = default;
-  GpuQueue(const GpuQueue&) = delete;
-  GpuQueue& operator=(const GpuQueue&) = delete;
+  explicit GpuQueues(std::string device) : device_(std::move(device)) {}
+  virtual ~GpuQueues() = default;
+  GpuQueues(const GpuQueues&) = delete;
+  GpuQueues& operator=(const GpuQueues&) = delete;
 
   // "cuda:0".
   const std::string& device() const { return device_; }

@@ -1,4 +1,4 @@
-// One NVIDIA GPU's primary context with streams of its own, as a GpuQueue.
+// One NVIDIA GPU's primary context with streams of its own, as a GpuQueues.
 #pragma once
 
 #include <memory>
@@ -8,16 +8,16 @@
 #include <vector>
 
 #include "causeway/device/cuda/cuda_driver.h"
-#include "causeway/device/gpu_queue.h"
+#include "causeway/device/gpu_queues.h"
 
 namespace causeway::device {
 
-class CudaQueue : public GpuQueue {
+class CudaQueues : public GpuQueues {
  public:
   // `device` is the driver's handle. Throws Error(kResource) when another process holds the GPU for itself, or its
   // memory is full.
-  CudaQueue(std::shared_ptr<const CudaDriver> driver, std::string name, int device);
-  ~CudaQueue() override;
+  CudaQueues(std::shared_ptr<const CudaDriver> driver, std::string name, int device);
+  ~CudaQueues() override;
 
   void* allocate(size_t bytes) override;
   void release(void* memory) noexcept override;

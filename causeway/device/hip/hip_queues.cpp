@@ -1,4 +1,4 @@
-#include "causeway/device/hip/hip_queue.h"
+#include "causeway/device/hip/hip_queues.h"
 
 #include <array>
 
@@ -20,19 +20,19 @@ void* launch_key(uintptr_t key) { return reinterpret_cast<void*>(key); }
 
 }  // namespace
 
-HipQueue::HipQueue(std::shared_ptr<const HipRuntime> runtime, std::string name, int device)
-    : GpuQueue(std::move(name)), runtime_(std::move(runtime)), index_(device) {
+HipQueues::HipQueues(std::shared_ptr<const HipRuntime> runtime, std::string name, int device)
+    : GpuQueues(std::move(name)), runtime_(std::move(runtime)), index_(device) {
   stream();
 }
 
-HipQueue::~HipQueue() {
+HipQueues::~HipQueues() {
   runtime_->set_device(index_);
   wait_for_streams();
   for (void* stream : streams_)
     if (stream != nullptr) runtime_->stream_destroy(stream);
 }
 
-void* HipQueue::stream(DeviceQueue queue) {
+void* HipQueues::stream(DeviceQueue queue) {
   const std::lock_guard lock(streams_mutex_);
   const auto index = static_cast<size_t>(queue);
   if (index >= streams_.size()) streams_.resize(index + 1);
@@ -43,7 +43,7 @@ void* HipQueue::stream(DeviceQueue queue) {
   return streams_[index];
 }
 
-HipRuntime::Result HipQueue::wait_for_streams() const noexcept {
+HipRuntime::Result HipQueues::wait_for_streams() const noexcept {
   std::vector<void*> streams;
   {
     const std::lock_guard lock(streams_mutex_);
@@ -58,14 +58,14 @@ HipRuntime::Result HipQueue::wait_for_streams() const noexcept {
   return first;
 }
 
-void HipQueue::enter() const { check(runtime_->set_device(index_), "select the GPU"); }
+void HipQueues::enter() const { check(runtime_->set_device(index_), "select the GPU"); }
 
-void HipQueue::check(Result result, std::string_view doing) const {
+void HipQueues::check(Result result, std::string_view doing) const {
   if (result != HipRuntime::kSuccess)
     fail(doing, runtime_->name_of(result), runtime_->text_of(result), is_fatal(result));
 }
 
-void* HipQueue::allocate(size_t bytes) {
+void* HipQueues::allocate(size_t bytes) {
   enter();
   void* memory = nullptr;
   const Result result = runtime_->memory_allocate(&memory, bytes);
@@ -74,32 +74,32 @@ void* HipQueue::allocate(size_t bytes) {
   return memory;
 }
 
-void HipQueue::release(void* memory) noexcept {
+void HipQueues::release(void* memory) noexcept {
   runtime_->set_device(index_);
   runtime_->memory_free(memory);
 }
 
-GpuQueue::Memory HipQueue::memory() {
+GpuQueues::Memory HipQueues::memory() {
   enter();
   size_t free = 0, total = 0;
   check(runtime_->memory_info(&free, &total), "ask for free memory");
   return {static_cast<int64_t>(free), static_cast<int64_t>(total)};
 }
 
-void* HipQueue::allocate_pinned(size_t bytes) {
+void* HipQueues::allocate_pinned(size_t bytes) {
   enter();
   void* memory = nullptr;
   check(runtime_->host_allocate(&memory, bytes, 0), "allocate host memory for copies");
   return memory;
 }
 
-void HipQueue::release_pinned(void* memory) noexcept {
+void HipQueues::release_pinned(void* memory) noexcept {
   runtime_->set_device(index_);
   wait_for_streams();
   runtime_->host_free(memory);
 }
 
-void HipQueue::copy(void* to, const void* from, size_t bytes, Direction direction, DeviceQueue queue) {
+void HipQueues::copy(void* to, const void* from, size_t bytes, Direction direction, DeviceQueue queue) {
   enter();
   const auto kind = direction == Direction::kToDevice ? HipRuntime::kHostToDevice
                     : direction == Direction::kToHost ? HipRuntime::kDeviceToHost
@@ -107,51 +107,51 @@ void HipQueue::copy(void* to, const void* from, size_t bytes, Direction directio
   check(runtime_->copy(to, from, bytes, kind, stream(queue)), "copy");
 }
 
-void HipQueue::fill_with_zeros(void* memory, size_t bytes) {
+void HipQueues::fill_with_zeros(void* memory, size_t bytes) {
   enter();
   check(runtime_->fill_bytes(memory, 0, bytes, stream()), "clear memory");
 }
 
-GpuQueue::Event HipQueue::make_event(bool timed) {
+GpuQueues::Event HipQueues::make_event(bool timed) {
   enter();
   void* event = nullptr;
   check(runtime_->event_create(&event, timed ? 0 : HipRuntime::kEventDisableTiming), "create an event");
   return event;
 }
 
-void HipQueue::release_event(Event event) noexcept {
+void HipQueues::release_event(Event event) noexcept {
   runtime_->set_device(index_);
   runtime_->event_destroy(event);
 }
 
-void HipQueue::record_event(Event event, DeviceQueue queue) {
+void HipQueues::record_event(Event event, DeviceQueue queue) {
   enter();
   check(runtime_->event_record(event, stream(queue)), "record an event");
 }
 
-void HipQueue::wait_for_event(Event event) {
+void HipQueues::wait_for_event(Event event) {
   enter();
   check(runtime_->event_synchronize(event), "wait for a copy");
 }
 
-void HipQueue::wait_in_queue(Event event, DeviceQueue queue) {
+void HipQueues::wait_in_queue(Event event, DeviceQueue queue) {
   enter();
   check(runtime_->stream_wait_event(stream(queue), event, 0), "let a queue wait for an event");
 }
 
-double HipQueue::seconds_between(Event from, Event to) {
+double HipQueues::seconds_between(Event from, Event to) {
   enter();
   float milliseconds = 0;
   check(runtime_->event_elapsed_time(&milliseconds, from, to), "time events");
   return static_cast<double>(milliseconds) / 1e3;
 }
 
-void HipQueue::synchronize() {
+void HipQueues::synchronize() {
   enter();
   check(wait_for_streams(), "wait for the GPU");
 }
 
-void* HipQueue::load_image(std::string_view image) {
+void* HipQueues::load_image(std::string_view image) {
   enter();
   const std::string copy(image);
   void* module = nullptr;
@@ -166,13 +166,13 @@ void* HipQueue::load_image(std::string_view image) {
   return module;
 }
 
-void HipQueue::unload_image(void* module) noexcept {
+void HipQueues::unload_image(void* module) noexcept {
   runtime_->set_device(index_);
   wait_for_streams();
   runtime_->module_unload(module);
 }
 
-GpuKernel HipQueue::find_kernel(void* module, const std::string& name) {
+GpuKernel HipQueues::find_kernel(void* module, const std::string& name) {
   enter();
   GpuKernel kernel;
   kernel.name = name;
@@ -187,12 +187,12 @@ GpuKernel HipQueue::find_kernel(void* module, const std::string& name) {
   return kernel;
 }
 
-TensorMapBytes HipQueue::encode_tensor_map(const TensorMap& map, void* buffer) {
+TensorMapBytes HipQueues::encode_tensor_map(const TensorMap& map, void* buffer) {
   throw Error(ErrorKind::kUnsupported, "AMD's GPUs have no copy engine that reads tensor maps", device(),
               "The kernel was made for another architecture. Please report it.");
 }
 
-void HipQueue::launch(const GpuLaunch& launch) {
+void HipQueues::launch(const GpuLaunch& launch) {
   enter();
   size_t bytes = launch.argument_bytes;
   std::array<void*, 5> extra = {launch_key(1), launch.arguments, launch_key(2), &bytes, launch_key(3)};
@@ -203,12 +203,12 @@ void HipQueue::launch(const GpuLaunch& launch) {
                               launch.blocks, launch.threads, launch.shared_bytes));
 }
 
-void HipQueue::begin_recording() {
+void HipQueues::begin_recording() {
   enter();
   check(runtime_->stream_begin_capture(stream(), HipRuntime::kCaptureThreadLocal), "begin to record launches");
 }
 
-void* HipQueue::end_recording() {
+void* HipQueues::end_recording() {
   enter();
   void* graph = nullptr;
   check(runtime_->stream_end_capture(stream(), &graph), "record launches");
@@ -219,20 +219,20 @@ void* HipQueue::end_recording() {
   return executable;
 }
 
-void HipQueue::abandon_recording() noexcept {
+void HipQueues::abandon_recording() noexcept {
   void* graph = nullptr;
   runtime_->set_device(index_);
   runtime_->stream_end_capture(stream(), &graph);
   if (graph != nullptr) runtime_->graph_destroy(graph);
 }
 
-void HipQueue::replay(void* recording) {
+void HipQueues::replay(void* recording) {
   enter();
   check(runtime_->graph_launch(recording, stream()), "run recorded launches");
 }
 
 // The reference does not say that a graph may be destroyed while it runs.
-void HipQueue::release_recording(void* recording) noexcept {
+void HipQueues::release_recording(void* recording) noexcept {
   runtime_->set_device(index_);
   wait_for_streams();
   runtime_->graph_executable_destroy(recording);

@@ -1,4 +1,4 @@
-// One AMD GPU with streams of its own, as a GpuQueue.
+// One AMD GPU with streams of its own, as a GpuQueues.
 #pragma once
 
 #include <memory>
@@ -7,15 +7,15 @@
 #include <string_view>
 #include <vector>
 
-#include "causeway/device/gpu_queue.h"
+#include "causeway/device/gpu_queues.h"
 #include "causeway/device/hip/hip_runtime.h"
 
 namespace causeway::device {
 
-class HipQueue : public GpuQueue {
+class HipQueues : public GpuQueues {
  public:
-  HipQueue(std::shared_ptr<const HipRuntime> runtime, std::string name, int device);
-  ~HipQueue() override;
+  HipQueues(std::shared_ptr<const HipRuntime> runtime, std::string name, int device);
+  ~HipQueues() override;
 
   void* allocate(size_t bytes) override;
   void release(void* memory) noexcept override;
