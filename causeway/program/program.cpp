@@ -60,6 +60,12 @@ Program::Bound& Program::bind(std::span<void* const> inputs, std::span<void* con
 
 void Program::run(std::span<void* const> inputs, std::span<void* const> outputs, const SymbolBindings& bindings) {
   Bound& bound = bind(inputs, outputs, bindings);
+  bound.executor.run(bound.asked);
+}
+
+void Program::run_recorded(std::span<void* const> inputs, std::span<void* const> outputs,
+                           const SymbolBindings& bindings) {
+  Bound& bound = bind(inputs, outputs, bindings);
   if (bound.asked != bound.addresses) {
     bound.addresses = bound.asked;
     bound.recording = nullptr;

@@ -28,9 +28,14 @@ class Program {
   Program(Graph graph, Device& device, KernelLibrary& library, Arena& arena);
   Program(Graph graph, Device& device, KernelLibrary& library, Arena& arena, const ScheduleOptions& schedule);
 
-  // Runs once. `inputs` are device pointers in the order of graph().inputs(), `outputs` in that of graph().outputs.
-  // Inputs with an assignment are updated in place. `bindings` gives every symbol's value.
+  // Runs once. `inputs` are device pointers in the order of graph().inputs(), `outputs` in that of graph().outputs: the
+  // caller's buffers, of which none overlaps another. Inputs with an assignment are updated in place. `bindings` gives
+  // every symbol's value.
   void run(std::span<void* const> inputs, std::span<void* const> outputs, const SymbolBindings& bindings = {});
+
+  // As run(), for buffers that the caller keeps from run to run: the second run on the same ones is recorded, and those
+  // after it are replays of that. Other buffers than last time begin anew.
+  void run_recorded(std::span<void* const> inputs, std::span<void* const> outputs, const SymbolBindings& bindings = {});
 
   // Runs as run() does, and looks at every float value after each kernel; slow.
   std::optional<NonFiniteValue> run_and_find_non_finite(std::span<void* const> inputs, std::span<void* const> outputs,
@@ -64,8 +69,8 @@ class Program {
 
     const LoweredProgram program;
     Executor executor;
-    // The whole run, recorded for these addresses by buffer. The first run at an address is launched one by one, which
-    // is as fast when there is no second.
+    // Of run_recorded(), by buffer: the first run on them was launched one by one, which is as fast when there is no
+    // second.
     std::vector<void*> addresses;
     std::shared_ptr<DeviceGraph> recording;
     std::vector<void*> asked;  // addresses of the run at hand
