@@ -1,4 +1,6 @@
 // What a compiled graph is for given sizes: instructions on a device's queues, over buffers at fixed places.
+// A collective will be one more kind, on the queue of its communicator, as soon as graphs hold the primitives that ask
+// for one.
 //
 // Instructions of one queue run in the order of the list. Those of different queues run beside one another, ordered by
 // signals and waits alone: what a queue is given after a Wait runs when the instruction that sets the signal, and what

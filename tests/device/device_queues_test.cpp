@@ -10,19 +10,29 @@
 #include <vector>
 
 #include "causeway/base/error.h"
-#include "causeway/codegen/compiler.h"
+#include "causeway/codegen/compile/compiler.h"
 #include "causeway/device/cuda/cuda_device.h"
 #include "causeway/device/hip/hip_device.h"
 #include "causeway/device/open_device.h"
 #include "tests/device/gpu_stand_in_library.h"
 
 namespace causeway::device {
+
+using namespace codegen;
+
 namespace {
 
 std::vector<std::string> device_specs() {
   if (const char* spec = std::getenv("CAUSEWAY_TEST_DEVICE")) return {spec};
   return {"cpu", "emulator:sm_90a", "emulator:gfx942", "cuda stand-in", "hip stand-in"};
 }
+// Those that run GPUs' kernels.
+std::vector<std::string> kernel_specs() {
+  if (const char* spec = std::getenv("CAUSEWAY_TEST_DEVICE")) return {spec};
+  return {"emulator:sm_90a", "emulator:gfx942"};
+}
+// Those that do other queues' work as late as they may.
+std::vector<std::string> late_specs() { return {"emulator:sm_90a", "cuda stand-in", "hip stand-in"}; }
 
 class DeviceQueues : public testing::TestWithParam<std::string> {
  protected:
@@ -37,7 +47,8 @@ class DeviceQueues : public testing::TestWithParam<std::string> {
       device_ = open_device(GetParam());
     }
     // Long enough on a GPU that what is queued next could overtake it.
-    if (std::getenv("CAUSEWAY_TEST_DEVICE") != nullptr) words_ = size_t{64} << 20;
+    if (const char* spec = std::getenv("CAUSEWAY_TEST_DEVICE"); spec != nullptr && GetParam() == spec)
+      words_ = size_t{64} << 20;
     for (DeviceBuffer* buffer : {&a_, &b_, &c_, &d_}) *buffer = device_->allocate(bytes(), true);
   }
   void TearDown() override {
@@ -137,8 +148,9 @@ TEST_P(DeviceQueues, AnEventThatNobodySignalledIsWaitedForByNobody) {
   EXPECT_THROW(device_->wait(*event, kCopyQueue), InternalError);
 }
 
-TEST_P(DeviceQueues, KernelsRunInAnyQueue) {
-  if (is_stand_in() || !device_->target().is_gpu()) GTEST_SKIP() << "needs a GPU's kernels";
+class KernelsOnQueues : public DeviceQueues {};
+
+TEST_P(KernelsOnQueues, RunInAnyOfThem) {
   const auto module = device_->load(compile_module(R"(
 #include "causeway/kernels/gpu/intrinsics.h"
 
@@ -196,9 +208,10 @@ TEST_P(DeviceQueues, ARecordingThatIsNotJoinedIsAnErrorAndTheDeviceGoesOn) {
   EXPECT_EQ(read(b_), 3);
 }
 
-// The emulator and the stand-ins do other queues' work as late as they may: what lacks a wait reads what came later.
-TEST_P(DeviceQueues, AMissingWaitShows) {
-  if (!is_stand_in() && !GetParam().starts_with("emulator")) GTEST_SKIP() << "cannot be told apart from luck";
+class WorkThatComesLate : public DeviceQueues {};
+
+// What lacks a wait reads what came later.
+TEST_P(WorkThatComesLate, AMissingWaitShows) {
   write(a_, 1);
   write(b_, 2);
   const auto written = device_->make_event();
@@ -210,11 +223,15 @@ TEST_P(DeviceQueues, AMissingWaitShows) {
   EXPECT_EQ(read(c_), 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, DeviceQueues, testing::ValuesIn(device_specs()), [](const auto& test) {
+std::string test_name(const testing::TestParamInfo<std::string>& test) {
   std::string name = test.param;
   std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
   return name;
-});
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, DeviceQueues, testing::ValuesIn(device_specs()), test_name);
+INSTANTIATE_TEST_SUITE_P(Devices, KernelsOnQueues, testing::ValuesIn(kernel_specs()), test_name);
+INSTANTIATE_TEST_SUITE_P(Devices, WorkThatComesLate, testing::ValuesIn(late_specs()), test_name);
 
 }  // namespace
 }  // namespace causeway::device

@@ -5,13 +5,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <set>
+#include <bit>
 
 #include "causeway/device/open_device.h"
 #include "causeway/graph/interpreter.h"
 #include "causeway/graph/parser.h"
 #include "tests/comparison/bounds.h"
 #include "tests/program/program_runner.h"
+#include "tests/random_graph/random_graph.h"
 
 namespace causeway::program {
 namespace {
@@ -142,6 +143,25 @@ return
 )",
                                                   kOneQueue);
   EXPECT_FALSE(copies(program, kComputeQueue).empty());
+}
+
+// Whatever is updated, returned twice or returned as it came: the same bits.
+TEST_P(Lowering, RandomGraphsGiveTheSameOnOneQueueAndOnTwo) {
+  int with_copies_aside = 0;
+  for (uint64_t seed = 100; seed < 124; ++seed) {
+    const RandomGraph random = make_random_graph(seed, {});
+    std::vector<std::vector<HostTensor>> results;
+    for (const ScheduleOptions& options : {kOneQueue, kEveryCopyAside}) {
+      Program program(random.graph, runner_.device(), runner_.library(), runner_.arena(), options);
+      results.push_back(runner_.run(program, random.inputs, random.bindings));
+      with_copies_aside += !copies(program.lowered(random.bindings), kCopyQueue).empty();
+    }
+    for (size_t i = 0; i < results[0].size(); ++i)
+      for (size_t e = 0; e < results[0][i].values.size(); ++e)
+        ASSERT_EQ(std::bit_cast<uint64_t>(results[0][i].values[e]), std::bit_cast<uint64_t>(results[1][i].values[e]))
+            << "seed " << seed << ", result " << i << ", element " << e;
+  }
+  EXPECT_GT(with_copies_aside, 0);
 }
 
 // Memory of another queue's copy is free again only where the compute queue has waited for it.
