@@ -35,6 +35,19 @@ void Executor::launch(const Launch& launch, DeviceQueue queue, std::span<void* c
 }
 
 void Executor::run(std::span<void* const> addresses, const AfterLaunch& after_launch) {
+  try {
+    queue_all(addresses, after_launch);
+  } catch (...) {
+    // The buffers may go back to the compute queue's order now, and other queues may still use them.
+    try {
+      device_.synchronize();
+    } catch (...) {  // The first error says more, and while a run is recorded nothing is under way.
+    }
+    throw;
+  }
+}
+
+void Executor::queue_all(std::span<void* const> addresses, const AfterLaunch& after_launch) {
   const bool begin_is_awaited =
       std::any_of(program_.instructions.begin(), program_.instructions.end(), [](const Instruction& instruction) {
         const auto* wait = std::get_if<Wait>(&instruction.work);

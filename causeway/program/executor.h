@@ -25,6 +25,7 @@ class Executor {
   void run(std::span<void* const> addresses, const AfterLaunch& after_launch = {});
 
  private:
+  void queue_all(std::span<void* const> addresses, const AfterLaunch& after_launch);
   void launch(const Launch& launch, DeviceQueue queue, std::span<void* const> addresses);
   DeviceEvent& event(Signal signal);
 

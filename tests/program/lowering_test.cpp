@@ -142,6 +142,8 @@ assign %0 = %3
 return
 )",
                                                   kOneQueue);
+  // One kernel computes all of it on a processor.
+  if (GetParam() == "cpu") EXPECT_EQ(program.instructions.size(), 2u);
   EXPECT_FALSE(copies(program, kComputeQueue).empty());
 }
 
