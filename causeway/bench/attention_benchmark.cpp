@@ -436,7 +436,7 @@ AttentionProvider causeway_attention() {
               return {out, by_operand[0], by_operand[1], by_operand[2]};
             });
             // The step owns the program.
-            return [step, program = &step->prepare(types), inputs, outputs] { program->run(inputs, outputs); };
+            return [step, program = &step->prepare(types), inputs, outputs] { program->run_recorded(inputs, outputs); };
           }};
 }
 

@@ -43,7 +43,9 @@ class GroupDevice final : public Device {
   void copy_to_device(void* to, const void* host, size_t bytes) override { first_.copy_to_device(to, host, bytes); }
   void copy_to_host(void* host, const void* from, size_t bytes) override { first_.copy_to_host(host, from, bytes); }
   void fill_with_zeros(void* memory, size_t bytes) override { first_.fill_with_zeros(memory, bytes); }
-  void copy_on_device(void* to, const void* from, size_t bytes) override { first_.copy_on_device(to, from, bytes); }
+  void copy_on_device(void* to, const void* from, size_t bytes, DeviceQueue queue) override {
+    first_.copy_on_device(to, from, bytes, queue);
+  }
   std::shared_ptr<DeviceModule> load(std::string_view image) override { return first_.load(image); }
   void launch(const DeviceLaunch& launch) override { first_.launch(launch); }
   int64_t bytes_in_use() const override { return first_.bytes_in_use(); }

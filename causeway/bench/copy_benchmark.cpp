@@ -34,7 +34,7 @@ class PersistentProgram {
         program_(graph, device, *library_, arena_),
         inputs_(std::move(inputs)),
         outputs_(std::move(outputs)) {}
-  void run() { program_.run(inputs_, outputs_); }
+  void run() { program_.run_recorded(inputs_, outputs_); }
 
  private:
   std::shared_ptr<KernelLibrary> library_;

@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "causeway/base/error.h"
+
 namespace causeway::device {
 namespace {
 
@@ -11,7 +13,20 @@ struct HostMoment : DeviceMoment {
   Clock::time_point time = Clock::now();
 };
 
+struct HostEvent : DeviceEvent {
+  bool signalled = false;
+};
+
 }  // namespace
+
+std::shared_ptr<DeviceEvent> Device::make_event() { return std::make_shared<HostEvent>(); }
+
+void Device::signal(DeviceEvent& event, DeviceQueue queue) { static_cast<HostEvent&>(event).signalled = true; }
+
+void Device::wait(const DeviceEvent& event, DeviceQueue queue) {
+  CAUSEWAY_CHECK(static_cast<const HostEvent&>(event).signalled, "queue {} waits for an event that nobody signalled",
+                 queue);
+}
 
 std::shared_ptr<DeviceMoment> Device::mark() {
   synchronize();

@@ -1,5 +1,5 @@
-// What the program asks of a device, whatever its vendor: memory, kernels, launches. One in-order queue of work; a
-// launch may return before it has run. Pointers are addresses in the device's memory.
+// What the program asks of a device, whatever its vendor: memory, kernels, launches, on queues of work that events
+// order. A launch may return before it has run. Pointers are addresses in the device's memory.
 #pragma once
 
 #include <array>
@@ -14,6 +14,15 @@
 #include "causeway/device/target.h"
 
 namespace causeway::device {
+
+// A queue of a device. Work in it runs in order; queues run beside one another where the device can, and whoever needs
+// an order between them uses events. A device makes a queue when it is first named.
+using DeviceQueue = int;
+// Where everything goes that names no queue. Buffers are handed out and released in its order: who uses one in another
+// queue lets this queue wait for that before the buffer is released.
+constexpr DeviceQueue kComputeQueue = 0;
+// Copies that run beside kernels.
+constexpr DeviceQueue kCopyQueue = 1;
 
 // A piece of device memory, shared by reference and released with the last one.
 struct DeviceBuffer {
@@ -60,15 +69,22 @@ struct DeviceLaunch {
   int shared_bytes = 0;       // GPU: shared memory of a task
   int cluster = 1;            // GPU: neighbouring tasks that run at the same time and share memory; divides task_count
   std::span<const TensorMap> tensor_maps = {};
+  DeviceQueue queue = kComputeQueue;
 };
 
-// A recorded sequence of launches and copies, replayed in one go. Addresses are those of the recording.
+// A point in a queue that other queues wait for.
+class DeviceEvent {
+ public:
+  virtual ~DeviceEvent() = default;
+};
+
+// Recorded launches, copies and events, replayed in one go. Addresses are those of the recording.
 class DeviceGraph {
  public:
   virtual ~DeviceGraph() = default;
 };
 
-// A moment in a device's queue: when the work before it was done.
+// A moment in a device's compute queue: when the work before it was done.
 class DeviceMoment {
  public:
   virtual ~DeviceMoment() = default;
@@ -84,9 +100,9 @@ class Device {
   // Contents are undefined unless zeroed. Zero bytes give a null buffer. Throws Error(kResource) naming the size.
   virtual DeviceBuffer allocate(size_t bytes, bool zeroed = false) = 0;
   virtual void copy_to_device(void* to, const void* host, size_t bytes) = 0;
-  // Waits for the work launched before it.
+  // Waits for the work that the compute queue was given before it.
   virtual void copy_to_host(void* host, const void* from, size_t bytes) = 0;
-  virtual void copy_on_device(void* to, const void* from, size_t bytes) = 0;
+  virtual void copy_on_device(void* to, const void* from, size_t bytes, DeviceQueue queue = kComputeQueue) = 0;
   virtual void fill_with_zeros(void* memory, size_t bytes) = 0;
 
   // An image as compile_module() gives it for target(). May take long: NVIDIA's driver makes machine code here.
@@ -94,14 +110,25 @@ class Device {
   virtual std::shared_ptr<DeviceModule> load(std::string_view image) = 0;
   // Throws Error(kResource) when the kernel needs more shared memory or threads than the device has.
   virtual void launch(const DeviceLaunch& launch) = 0;
-  // Runs `work`, whose launches and copies on the device are recorded instead of executed. Null where the device has no
-  // such thing; `work` has then not run.
+
+  // An event passes when the work that `queue` was given before signal() has ended. What `queue` is given after wait()
+  // runs when the event has passed as it was last signalled; waiting for one that never was is an InternalError. An
+  // event may outlive the device. A device that has done its work when a call returns has nothing to order.
+  virtual std::shared_ptr<DeviceEvent> make_event();
+  virtual void signal(DeviceEvent& event, DeviceQueue queue);
+  virtual void wait(const DeviceEvent& event, DeviceQueue queue);
+
+  // Runs `work`, whose launches, copies on the device and events are recorded instead of executed. Other queues than
+  // the compute queue are part of it from where they wait for an event signalled in it, and the compute queue waits for
+  // them before `work` ends. Null where the device has no such thing; `work` has then not run.
   virtual std::shared_ptr<DeviceGraph> record(const std::function<void()>& work) { return nullptr; }
+  // In the compute queue.
   virtual void replay(const DeviceGraph& graph) {}
+  // Waits for all queues.
   virtual void synchronize() = 0;
 
-  // For timing, by the device's own clock where it has one: marks the queue; seconds between two marks, waiting for the
-  // later one to pass.
+  // For timing, by the device's own clock where it has one: marks the compute queue; seconds between two marks, waiting
+  // for the later one to pass.
   virtual std::shared_ptr<DeviceMoment> mark();
   virtual double seconds_between(const DeviceMoment& from, const DeviceMoment& to);
 

@@ -15,34 +15,47 @@ namespace {
 constexpr int kMaxCluster = 8;
 constexpr size_t kNamedInRecording = 8;
 
-struct GpuMoment : DeviceMoment {
-  explicit GpuMoment(std::shared_ptr<GpuQueue> queue) : queue(std::move(queue)), event(this->queue->make_event(true)) {}
-  ~GpuMoment() override { queue->release_event(event); }
-  GpuMoment(const GpuMoment&) = delete;
-  GpuMoment& operator=(const GpuMoment&) = delete;
+// An event of the driver's.
+struct OwnedEvent {
+  OwnedEvent(std::shared_ptr<GpuQueues> queues, bool timed)
+      : queues(std::move(queues)), handle(this->queues->make_event(timed)) {}
+  ~OwnedEvent() { queues->release_event(handle); }
+  OwnedEvent(const OwnedEvent&) = delete;
+  OwnedEvent& operator=(const OwnedEvent&) = delete;
 
-  std::shared_ptr<GpuQueue> queue;
-  GpuQueue::Event event;
+  std::shared_ptr<GpuQueues> queues;
+  GpuQueues::Event handle;
+};
+
+struct GpuMoment : DeviceMoment {
+  explicit GpuMoment(std::shared_ptr<GpuQueues> queues) : event(std::move(queues), true) {}
+  OwnedEvent event;
+};
+
+struct GpuEvent : DeviceEvent {
+  explicit GpuEvent(std::shared_ptr<GpuQueues> queues) : event(std::move(queues), false) {}
+  OwnedEvent event;
+  bool signalled = false;
 };
 
 class GpuModule : public DeviceModule {
  public:
-  GpuModule(std::shared_ptr<GpuQueue> queue, std::string_view image)
-      : queue_(std::move(queue)), module_(queue_->load_image(image)) {}
+  GpuModule(std::shared_ptr<GpuQueues> queues, std::string_view image)
+      : queues_(std::move(queues)), module_(queues_->load_image(image)) {}
   ~GpuModule() override {
-    for (const auto& [name, kernel] : kernels_) queue_->forget(kernel.name);
-    queue_->unload_image(module_);
+    for (const auto& [name, kernel] : kernels_) queues_->forget(kernel.name);
+    queues_->unload_image(module_);
   }
 
   DeviceKernel kernel(const std::string& name) const override {
     const std::lock_guard lock(mutex_);
     const auto known = kernels_.find(name);
     if (known != kernels_.end()) return &known->second;
-    return &kernels_.emplace(name, queue_->find_kernel(module_, name)).first->second;
+    return &kernels_.emplace(name, queues_->find_kernel(module_, name)).first->second;
   }
 
  private:
-  std::shared_ptr<GpuQueue> queue_;
+  std::shared_ptr<GpuQueues> queues_;
   void* module_;
   mutable std::mutex mutex_;
   mutable std::map<std::string, GpuKernel> kernels_;
@@ -50,38 +63,38 @@ class GpuModule : public DeviceModule {
 
 class GpuRecording : public DeviceGraph {
  public:
-  GpuRecording(std::shared_ptr<GpuQueue> queue, void* handle, std::string description)
-      : queue_(std::move(queue)), handle_(handle), description_(std::move(description)) {}
+  GpuRecording(std::shared_ptr<GpuQueues> queues, void* handle, std::string description)
+      : queues_(std::move(queues)), handle_(handle), description_(std::move(description)) {}
   ~GpuRecording() override {
-    queue_->forget(description_);
-    queue_->release_recording(handle_);
+    queues_->forget(description_);
+    queues_->release_recording(handle_);
   }
-  const GpuQueue* queue() const { return queue_.get(); }
+  const GpuQueues* queues() const { return queues_.get(); }
   void* handle() const { return handle_; }
   const std::string& description() const { return description_; }
 
  private:
-  std::shared_ptr<GpuQueue> queue_;
+  std::shared_ptr<GpuQueues> queues_;
   void* handle_;
   std::string description_;
 };
 
 }  // namespace
 
-GpuDevice::GpuDevice(std::shared_ptr<GpuQueue> queue, Target target, GpuInfo info, int64_t max_blocks,
+GpuDevice::GpuDevice(std::shared_ptr<GpuQueues> queues, Target target, GpuInfo info, int64_t max_blocks,
                      int64_t max_threads)
-    : queue_(std::move(queue)),
+    : queues_(std::move(queues)),
       target_(std::move(target)),
       info_(std::move(info)),
       max_blocks_(max_blocks),
       max_threads_(max_threads),
-      pool_(std::make_shared<GpuMemoryPool>(queue_)),
-      staging_(queue_) {
+      pool_(std::make_shared<GpuMemoryPool>(queues_)),
+      staging_(queues_) {
   if (info_.parallel_units > 0) target_.parallel_units = info_.parallel_units;
 }
 
 GpuInfo GpuDevice::info() {
-  const GpuQueue::Memory memory = queue_->memory();
+  const GpuQueues::Memory memory = queues_->memory();
   info_.memory_free = memory.free;
   info_.memory_total = memory.total;
   return info_;
@@ -104,21 +117,21 @@ void GpuDevice::copy_to_host(void* host, const void* from, size_t bytes) {
   if (bytes != 0) staging_.copy_to_host(host, from, bytes);
 }
 
-void GpuDevice::copy_on_device(void* to, const void* from, size_t bytes) {
-  if (bytes != 0 && to != from) queue_->copy(to, from, bytes, GpuQueue::Direction::kOnDevice);
+void GpuDevice::copy_on_device(void* to, const void* from, size_t bytes, DeviceQueue queue) {
+  if (bytes != 0 && to != from) queues_->copy(to, from, bytes, GpuQueues::Direction::kOnDevice, queue);
 }
 
 void GpuDevice::fill_with_zeros(void* memory, size_t bytes) {
-  if (bytes != 0) queue_->fill_with_zeros(memory, bytes);
+  if (bytes != 0) queues_->fill_with_zeros(memory, bytes);
 }
 
 std::shared_ptr<DeviceModule> GpuDevice::load(std::string_view image) {
-  return std::make_shared<GpuModule>(queue_, image);
+  return std::make_shared<GpuModule>(queues_, image);
 }
 
 void GpuDevice::check_limits(const DeviceLaunch& launch, const GpuKernel& kernel) const {
   const auto refuse = [&](const std::string& what) {
-    throw Error(ErrorKind::kResource, fmt::format("the kernel {} {}", kernel.name, what), queue_->device(),
+    throw Error(ErrorKind::kResource, fmt::format("the kernel {} {}", kernel.name, what), queues_->device(),
                 fmt::format("It was made for {}; this is a {}. Please report it.", target_.processor, info_.product));
   };
   const int shared = launch.shared_bytes + kernel.fixed_shared_bytes;
@@ -151,7 +164,7 @@ void GpuDevice::launch(const DeviceLaunch& launch) {
   check_limits(launch, kernel);
   maps_.clear();
   for (const TensorMap& map : launch.tensor_maps)
-    maps_.push_back(queue_->encode_tensor_map(map, launch.buffers[static_cast<size_t>(map.buffer)]));
+    maps_.push_back(queues_->encode_tensor_map(map, launch.buffers[static_cast<size_t>(map.buffer)]));
   arguments_.pack(maps_, launch.buffers, launch.sizes);
   CAUSEWAY_CHECK(kernel.argument_bytes < 0 || arguments_.bytes() == static_cast<size_t>(kernel.argument_bytes),
                  "{} takes {} bytes of arguments and is launched with {}: {} maps, {} buffers, {} sizes", kernel.name,
@@ -159,61 +172,76 @@ void GpuDevice::launch(const DeviceLaunch& launch) {
   if (recording_) {
     recorded_.push_back(&kernel.name);
   } else {
-    queue_->note(kernel.name);
+    queues_->note(kernel.name);
   }
-  queue_->launch({&kernel, static_cast<unsigned>(launch.task_count), static_cast<unsigned>(launch.threads),
-                  static_cast<unsigned>(launch.shared_bytes), static_cast<unsigned>(launch.cluster), arguments_.data(),
-                  arguments_.bytes()});
+  queues_->launch({&kernel, static_cast<unsigned>(launch.task_count), static_cast<unsigned>(launch.threads),
+                   static_cast<unsigned>(launch.shared_bytes), static_cast<unsigned>(launch.cluster), arguments_.data(),
+                   arguments_.bytes(), launch.queue});
+}
+
+std::shared_ptr<DeviceEvent> GpuDevice::make_event() { return std::make_shared<GpuEvent>(queues_); }
+
+void GpuDevice::signal(DeviceEvent& event, DeviceQueue queue) {
+  auto& gpu_event = static_cast<GpuEvent&>(event);
+  queues_->record_event(gpu_event.event.handle, queue);
+  gpu_event.signalled = true;
+}
+
+// The drivers take a wait for an event that was never recorded for one that has passed.
+void GpuDevice::wait(const DeviceEvent& event, DeviceQueue queue) {
+  const auto& gpu_event = static_cast<const GpuEvent&>(event);
+  CAUSEWAY_CHECK(gpu_event.signalled, "queue {} waits for an event that nobody signalled", queue);
+  queues_->wait_in_queue(gpu_event.event.handle, queue);
 }
 
 std::shared_ptr<DeviceGraph> GpuDevice::record(const std::function<void()>& work) {
   CAUSEWAY_CHECK(!recording_, "a recording within a recording");
   recorded_.clear();
-  queue_->begin_recording();
+  queues_->begin_recording();
   recording_ = true;
   try {
     work();
   } catch (...) {
     recording_ = false;
-    queue_->abandon_recording();
+    queues_->abandon_recording();
     throw;
   }
   recording_ = false;
-  void* handle = queue_->end_recording();
+  void* handle = queues_->end_recording();
   const size_t first = recorded_.size() - std::min(kNamedInRecording, recorded_.size());
   std::string names = first > 0 ? "..." : "";
   for (size_t i = first; i < recorded_.size(); ++i) names += (names.empty() ? "" : ", ") + *recorded_[i];
-  return std::make_shared<GpuRecording>(queue_, handle,
+  return std::make_shared<GpuRecording>(queues_, handle,
                                         fmt::format("a recorded run of {} launches ({})", recorded_.size(), names));
 }
 
 void GpuDevice::replay(const DeviceGraph& graph) {
   CAUSEWAY_CHECK(!recording_, "a recording is replayed within a recording");
   const auto& recording = static_cast<const GpuRecording&>(graph);
-  CAUSEWAY_CHECK(recording.queue() == queue_.get(), "a recording of another device");
-  queue_->note(recording.description());
-  queue_->replay(recording.handle());
+  CAUSEWAY_CHECK(recording.queues() == queues_.get(), "a recording of another device");
+  queues_->note(recording.description());
+  queues_->replay(recording.handle());
 }
 
 void GpuDevice::synchronize() {
   CAUSEWAY_CHECK(!recording_, "the device is waited for while launches are recorded");
-  queue_->synchronize();
+  queues_->synchronize();
 }
 
 std::shared_ptr<DeviceMoment> GpuDevice::mark() {
-  auto moment = std::make_shared<GpuMoment>(queue_);
-  queue_->record_event(moment->event);
+  auto moment = std::make_shared<GpuMoment>(queues_);
+  queues_->record_event(moment->event.handle);
   return moment;
 }
 
 double GpuDevice::seconds_between(const DeviceMoment& from, const DeviceMoment& to) {
   const auto& last = static_cast<const GpuMoment&>(to);
-  queue_->wait_for_event(last.event);
-  return queue_->seconds_between(static_cast<const GpuMoment&>(from).event, last.event);
+  queues_->wait_for_event(last.event.handle);
+  return queues_->seconds_between(static_cast<const GpuMoment&>(from).event.handle, last.event.handle);
 }
 
 int64_t GpuDevice::memory_limit() const {
-  return queue_->memory().free + pool_->cached_bytes() + pool_->bytes_in_use();
+  return queues_->memory().free + pool_->cached_bytes() + pool_->bytes_in_use();
 }
 
 }  // namespace causeway::device

@@ -1,4 +1,4 @@
-// A GPU as a device: what is alike whoever made it, on top of its driver's GpuQueue.
+// A GPU as a device: what is alike whoever made it, on top of its driver's GpuQueues.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 #include "causeway/device/argument_packer.h"
 #include "causeway/device/device.h"
 #include "causeway/device/gpu_memory_pool.h"
-#include "causeway/device/gpu_queue.h"
+#include "causeway/device/gpu_queues.h"
 #include "causeway/device/staging_memory.h"
 #include "causeway/device/target.h"
 
@@ -30,7 +30,7 @@ struct GpuInfo {
 // the device.
 class GpuDevice : public Device {
  public:
-  std::string name() const override { return queue_->device(); }
+  std::string name() const override { return queues_->device(); }
   const Target& target() const override { return target_; }
   // Memory as of this call.
   GpuInfo info();
@@ -40,19 +40,22 @@ class GpuDevice : public Device {
   // Returns when the host memory may be reused.
   void copy_to_device(void* to, const void* host, size_t bytes) override;
   void copy_to_host(void* host, const void* from, size_t bytes) override;
-  void copy_on_device(void* to, const void* from, size_t bytes) override;
+  void copy_on_device(void* to, const void* from, size_t bytes, DeviceQueue queue = kComputeQueue) override;
   void fill_with_zeros(void* memory, size_t bytes) override;
 
   std::shared_ptr<DeviceModule> load(std::string_view image) override;
   void launch(const DeviceLaunch& launch) override;
+  std::shared_ptr<DeviceEvent> make_event() override;
+  void signal(DeviceEvent& event, DeviceQueue queue) override;
+  void wait(const DeviceEvent& event, DeviceQueue queue) override;
   // `work` must not allocate, copy from or to the host, or synchronize.
   std::shared_ptr<DeviceGraph> record(const std::function<void()>& work) override;
   void replay(const DeviceGraph& graph) override;
   void synchronize() override;
   std::shared_ptr<DeviceMoment> mark() override;
   double seconds_between(const DeviceMoment& from, const DeviceMoment& to) override;
-  // The driver's handle of the queue of work.
-  void* stream() const { return queue_->stream(); }
+  // The driver's handle of a queue.
+  void* stream(DeviceQueue queue = kComputeQueue) { return queues_->stream(queue); }
 
   int64_t bytes_in_use() const override { return pool_->bytes_in_use(); }
   int64_t peak_bytes() const override { return pool_->peak_bytes(); }
@@ -62,12 +65,12 @@ class GpuDevice : public Device {
 
  protected:
   // `max_blocks` of a launch and `max_threads` of a launch in all are the driver's limits.
-  GpuDevice(std::shared_ptr<GpuQueue> queue, Target target, GpuInfo info, int64_t max_blocks, int64_t max_threads);
+  GpuDevice(std::shared_ptr<GpuQueues> queues, Target target, GpuInfo info, int64_t max_blocks, int64_t max_threads);
 
  private:
   void check_limits(const DeviceLaunch& launch, const GpuKernel& kernel) const;
 
-  std::shared_ptr<GpuQueue> queue_;
+  std::shared_ptr<GpuQueues> queues_;
   Target target_;
   GpuInfo info_;
   int64_t max_blocks_;

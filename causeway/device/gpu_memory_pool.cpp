@@ -35,22 +35,22 @@ DeviceBuffer GpuMemoryPool::allocate(size_t bytes) {
       if (blocks->second.empty()) free_.erase(blocks);
       cached_ -= static_cast<int64_t>(size);
     } else {
-      memory = static_cast<std::byte*>(queue_->allocate(size));
+      memory = static_cast<std::byte*>(queues_->allocate(size));
       if (memory == nullptr && cached_ > 0) {
-        queue_->synchronize();
+        queues_->synchronize();
         release_cached_locked();
-        memory = static_cast<std::byte*>(queue_->allocate(size));
+        memory = static_cast<std::byte*>(queues_->allocate(size));
       }
     }
   }
   if (memory == nullptr) {
-    const GpuQueue::Memory state = queue_->memory();
+    const GpuQueues::Memory state = queues_->memory();
     throw Error(
         ErrorKind::kResource,
         fmt::format("cannot allocate {} bytes ({}) of GPU memory: {} in use here, {} of {} free", bytes,
                     gib(static_cast<int64_t>(std::min<size_t>(bytes, INT64_MAX))), gib(in_use_), gib(state.free),
                     gib(state.total)),
-        queue_->device(),
+        queues_->device(),
         "Use a smaller batch with more accumulation, recompute activations, a smaller model, or a GPU with more "
         "memory. What is neither free nor in use here belongs to other processes.");
   }
@@ -71,13 +71,13 @@ void GpuMemoryPool::give_back(std::byte* memory, size_t bytes) {
 
 void GpuMemoryPool::release_cached() {
   const std::lock_guard lock(mutex_);
-  queue_->synchronize();
+  queues_->synchronize();
   release_cached_locked();
 }
 
 void GpuMemoryPool::release_cached_locked() {
   for (const auto& [size, blocks] : free_)
-    for (std::byte* block : blocks) queue_->release(block);
+    for (std::byte* block : blocks) queues_->release(block);
   free_.clear();
   cached_ = 0;
 }

@@ -1,5 +1,6 @@
-// Device memory that is kept for reuse: drivers take it back slowly and only when the GPU is idle. All work on it runs
-// in one in-order queue, so a block may be handed out again while the work that used it is still queued.
+// Device memory that is kept for reuse: drivers take it back slowly and only when the GPU is idle. The compute queue
+// has waited for what other queues do with a block before the block is given back (device.h), so that it may be handed
+// out again while the work that used it is still queued.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +11,14 @@
 #include <set>
 
 #include "causeway/device/device.h"
-#include "causeway/device/gpu_queue.h"
+#include "causeway/device/gpu_queues.h"
 
 namespace causeway::device {
 
 // Thread-safe. Buffers keep the pool and the queue alive.
 class GpuMemoryPool : public std::enable_shared_from_this<GpuMemoryPool> {
  public:
-  explicit GpuMemoryPool(std::shared_ptr<GpuQueue> queue) : queue_(std::move(queue)) {}
+  explicit GpuMemoryPool(std::shared_ptr<GpuQueues> queues) : queues_(std::move(queues)) {}
   ~GpuMemoryPool();
   GpuMemoryPool(const GpuMemoryPool&) = delete;
   GpuMemoryPool& operator=(const GpuMemoryPool&) = delete;
@@ -42,7 +43,7 @@ class GpuMemoryPool : public std::enable_shared_from_this<GpuMemoryPool> {
   void give_back(std::byte* memory, size_t bytes);
   void release_cached_locked();
 
-  std::shared_ptr<GpuQueue> queue_;
+  std::shared_ptr<GpuQueues> queues_;
   mutable std::mutex mutex_;
   std::map<size_t, std::set<std::byte*>> free_;  // by rounded size
   int64_t in_use_ = 0;

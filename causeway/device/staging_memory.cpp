@@ -14,20 +14,20 @@ constexpr size_t kMaxRegions = 256;
 
 StagingMemory::~StagingMemory() {
   for (const Region& region : busy_) events_.push_back(region.event);
-  for (const GpuQueue::Event event : events_) queue_->release_event(event);
-  if (ring_ != nullptr) queue_->release_pinned(ring_);
-  if (landing_ != nullptr) queue_->release_pinned(landing_);
+  for (const GpuQueues::Event event : events_) queues_->release_event(event);
+  if (ring_ != nullptr) queues_->release_pinned(ring_);
+  if (landing_ != nullptr) queues_->release_pinned(landing_);
 }
 
-GpuQueue::Event StagingMemory::free_event() {
-  if (events_.empty()) return queue_->make_event();
-  const GpuQueue::Event event = events_.back();
+GpuQueues::Event StagingMemory::free_event() {
+  if (events_.empty()) return queues_->make_event();
+  const GpuQueues::Event event = events_.back();
   events_.pop_back();
   return event;
 }
 
 void StagingMemory::wait_for_oldest() {
-  queue_->wait_for_event(busy_.front().event);
+  queues_->wait_for_event(busy_.front().event);
   events_.push_back(busy_.front().event);
   busy_.pop_front();
 }
@@ -46,34 +46,34 @@ size_t StagingMemory::take(size_t bytes) {
 }
 
 void StagingMemory::copy_to_device(void* to, const void* host, size_t bytes) {
-  if (ring_ == nullptr) ring_ = static_cast<std::byte*>(queue_->allocate_pinned(kRingBytes));
+  if (ring_ == nullptr) ring_ = static_cast<std::byte*>(queues_->allocate_pinned(kRingBytes));
   for (size_t done = 0; done < bytes;) {
     const size_t piece = std::min(bytes - done, kPieceBytes);
     const size_t place = take(piece);
     std::memcpy(ring_ + place, static_cast<const std::byte*>(host) + done, piece);
-    queue_->copy(static_cast<std::byte*>(to) + done, ring_ + place, piece, GpuQueue::Direction::kToDevice);
-    const GpuQueue::Event event = free_event();
+    queues_->copy(static_cast<std::byte*>(to) + done, ring_ + place, piece, GpuQueues::Direction::kToDevice);
+    const GpuQueues::Event event = free_event();
     busy_.push_back({place, place + piece, event});
-    queue_->record_event(event);
+    queues_->record_event(event);
     done += piece;
   }
 }
 
 void StagingMemory::copy_to_host(void* host, const void* from, size_t bytes) {
-  if (landing_ == nullptr) landing_ = static_cast<std::byte*>(queue_->allocate_pinned(2 * kPieceBytes));
+  if (landing_ == nullptr) landing_ = static_cast<std::byte*>(queues_->allocate_pinned(2 * kPieceBytes));
   const auto request = [&](size_t offset, size_t half) {
     const size_t piece = std::min(bytes - offset, kPieceBytes);
-    queue_->copy(landing_ + half * kPieceBytes, static_cast<const std::byte*>(from) + offset, piece,
-                 GpuQueue::Direction::kToHost);
-    const GpuQueue::Event event = free_event();
-    queue_->record_event(event);
+    queues_->copy(landing_ + half * kPieceBytes, static_cast<const std::byte*>(from) + offset, piece,
+                  GpuQueues::Direction::kToHost);
+    const GpuQueues::Event event = free_event();
+    queues_->record_event(event);
     return event;
   };
-  GpuQueue::Event event = request(0, 0);
+  GpuQueues::Event event = request(0, 0);
   for (size_t done = 0, half = 0; done < bytes; half = 1 - half) {
     const size_t piece = std::min(bytes - done, kPieceBytes);
-    const GpuQueue::Event next = done + piece < bytes ? request(done + piece, 1 - half) : nullptr;
-    queue_->wait_for_event(event);
+    const GpuQueues::Event next = done + piece < bytes ? request(done + piece, 1 - half) : nullptr;
+    queues_->wait_for_event(event);
     events_.push_back(event);
     std::memcpy(static_cast<std::byte*>(host) + done, landing_ + half * kPieceBytes, piece);
     event = next;

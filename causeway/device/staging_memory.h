@@ -7,13 +7,13 @@
 #include <memory>
 #include <vector>
 
-#include "causeway/device/gpu_queue.h"
+#include "causeway/device/gpu_queues.h"
 
 namespace causeway::device {
 
 class StagingMemory {
  public:
-  explicit StagingMemory(std::shared_ptr<GpuQueue> queue) : queue_(std::move(queue)) {}
+  explicit StagingMemory(std::shared_ptr<GpuQueues> queues) : queues_(std::move(queues)) {}
   ~StagingMemory();
   StagingMemory(const StagingMemory&) = delete;
   StagingMemory& operator=(const StagingMemory&) = delete;
@@ -31,19 +31,19 @@ class StagingMemory {
   struct Region {
     size_t begin = 0;
     size_t end = 0;
-    GpuQueue::Event event = nullptr;
+    GpuQueues::Event event = nullptr;
   };
 
   // Where the next `bytes` of the ring begin, once the GPU has left them.
   size_t take(size_t bytes);
   void wait_for_oldest();
-  GpuQueue::Event free_event();
+  GpuQueues::Event free_event();
 
-  std::shared_ptr<GpuQueue> queue_;
+  std::shared_ptr<GpuQueues> queues_;
   std::byte* ring_ = nullptr;
   size_t head_ = 0;
   std::deque<Region> busy_;  // oldest first
-  std::vector<GpuQueue::Event> events_;
+  std::vector<GpuQueues::Event> events_;
   std::byte* landing_ = nullptr;  // two pieces: the GPU fills one while the other is copied out
 };
 

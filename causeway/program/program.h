@@ -1,5 +1,5 @@
-// A compiled graph: a list of launches over buffers at fixed offsets. Nothing is allocated while it runs, once the
-// arena has grown to what memory() states.
+// A compiled graph: kernels, and for given sizes instructions on the device's queues over buffers at fixed places.
+// Nothing is allocated while it runs, once the arena has grown to what memory() states.
 #pragma once
 
 #include <map>
@@ -11,33 +11,31 @@
 
 #include "causeway/device/device.h"
 #include "causeway/program/arena.h"
+#include "causeway/program/executor.h"
 #include "causeway/program/fusion.h"
+#include "causeway/program/instruction.h"
 #include "causeway/program/kernel_library.h"
 #include "causeway/program/non_finite_value.h"
+#include "causeway/program/program_memory.h"
+#include "causeway/program/schedule.h"
 
 namespace causeway::program {
-
-// What a program needs beside its inputs and outputs, for given sizes.
-struct ProgramMemory {
-  int64_t arena_bytes = 0;  // values and workspaces at fixed offsets
-  int64_t input_bytes = 0;  // all inputs: data, parameters, state
-  int64_t output_bytes = 0;
-  struct Item {
-    std::string name;  // what the buffer holds: "dot bf16[4096, 3072] (layers.0.mlp)"
-    int64_t bytes = 0;
-  };
-  std::vector<Item> largest;  // of the arena, at most 10
-};
 
 class Program {
  public:
   // `graph` has been through the passes. The device, library and arena outlive the program.
   // Throws what compiling a kernel throws.
   Program(Graph graph, Device& device, KernelLibrary& library, Arena& arena);
+  Program(Graph graph, Device& device, KernelLibrary& library, Arena& arena, const ScheduleOptions& schedule);
 
-  // Runs once. `inputs` are device pointers in the order of graph().inputs(), `outputs` in that of graph().outputs.
-  // Inputs with an assignment are updated in place. `bindings` gives every symbol's value.
+  // Runs once. `inputs` are device pointers in the order of graph().inputs(), `outputs` in that of graph().outputs: the
+  // caller's buffers, of which none overlaps another. Inputs with an assignment are updated in place. `bindings` gives
+  // every symbol's value.
   void run(std::span<void* const> inputs, std::span<void* const> outputs, const SymbolBindings& bindings = {});
+
+  // As run(), for buffers that the caller keeps from run to run: the second run on the same ones is recorded, and those
+  // after it are replays of that. Other buffers than last time begin anew.
+  void run_recorded(std::span<void* const> inputs, std::span<void* const> outputs, const SymbolBindings& bindings = {});
 
   // Runs as run() does, and looks at every float value after each kernel; slow.
   std::optional<NonFiniteValue> run_and_find_non_finite(std::span<void* const> inputs, std::span<void* const> outputs,
@@ -49,6 +47,8 @@ class Program {
 
   const Graph& graph() const { return graph_; }
   ProgramMemory memory(const SymbolBindings& bindings = {});
+  // The instructions for these sizes, verified.
+  const LoweredProgram& lowered(const SymbolBindings& bindings = {});
 
   struct KernelReport {
     std::string kind;     // "loop", "dot", ...
@@ -63,48 +63,23 @@ class Program {
   const std::vector<std::string>& sources() const { return sources_; }
 
  private:
-  enum class Place { kArena, kInput, kOutput };
-  struct Reference {
-    Place place = Place::kArena;
-    int64_t index = 0;  // arena: offset in bytes; otherwise position
-  };
-  struct Launch {
-    size_t kernel = 0;
-    DeviceKernel entry = nullptr;
-    std::vector<Reference> buffers;
-    std::vector<int64_t> sizes;
-    int64_t tasks = 0;
-    int64_t scratch_bytes = 0;
-    const KernelPhase* phase = nullptr;
-    std::vector<TensorMap> tensor_maps;
-  };
-  struct Copy {
-    Reference from, to;
-    int64_t bytes = 0;
-  };
   // The program for one set of sizes.
   struct Bound {
-    std::vector<Launch> launches;
-    std::vector<Copy> copies;  // after the launches
-    int64_t arena_bytes = 0;
-    ProgramMemory memory;
-    // The whole run, recorded for these addresses (arena, inputs, outputs). The first run at an address is launched one
-    // by one, which is as fast when there is no second.
+    Bound(LoweredProgram lowered, Device& device) : program(std::move(lowered)), executor(program, device) {}
+
+    const LoweredProgram program;
+    Executor executor;
+    // Of run_recorded(), by buffer: the first run on them was launched one by one, which is as fast when there is no
+    // second.
     std::vector<void*> addresses;
     std::shared_ptr<DeviceGraph> recording;
+    std::vector<void*> asked;  // addresses of the run at hand
   };
 
   void compile(KernelLibrary& library);
-  void find_donations();
-  // Whether the kernel reads each element of `input` only to compute the same element of its results.
-  bool may_overwrite(size_t kernel, Value input) const;
-  bool reads_only_at_own_position(Value member, Value input) const;
   Bound& bind(const SymbolBindings& bindings);
-  Bound make_bound(const SymbolBindings& bindings) const;
-  void launch_all(const Bound& bound, std::byte* arena, std::span<void* const> inputs, std::span<void* const> outputs);
-  void run_launch(const Launch& launch, std::byte* arena, std::span<void* const> inputs,
-                  std::span<void* const> outputs);
-  void run_copies(const Bound& bound, std::byte* arena, std::span<void* const> inputs, std::span<void* const> outputs);
+  // The program for these sizes, with its addresses for these buffers in `asked`.
+  Bound& bind(std::span<void* const> inputs, std::span<void* const> outputs, const SymbolBindings& bindings);
 
   Graph graph_;
   Device& device_;
@@ -115,8 +90,8 @@ class Program {
   std::vector<std::string> sources_;
   std::vector<std::shared_ptr<DeviceModule>> modules_;  // by source
   std::vector<std::vector<DeviceKernel>> entries_;      // kernel, phase
-  std::map<Value, int64_t> donated_;                    // value -> the input it overwrites
-  std::map<std::vector<std::pair<int32_t, int64_t>>, Bound> bound_;
+  ScheduleOptions schedule_;
+  std::map<std::vector<std::pair<int32_t, int64_t>>, std::unique_ptr<Bound>> bound_;
 };
 
 }  // namespace causeway::program

@@ -90,16 +90,35 @@ Step::Call Step::prepare_call(const std::vector<Tensor>& arguments, Compiled*& c
   // Arguments come first among the program's inputs, then what the function captured.
   for (const Tensor& argument : arguments) call.inputs.push_back(argument.buffer().data());
   for (const Tensor& captured : compiled->captured) call.inputs.push_back(captured.buffer().data());
-  for (const TensorType& type : compiled->results) {
-    call.results.push_back(Tensor::uninitialized(evaluate(type.shape, call.bindings), type.dtype));
-    call.outputs.push_back(call.results.back().buffer().data());
-  }
   return call;
+}
+
+std::vector<Tensor> Step::make_results(const Compiled& compiled, const SymbolBindings& bindings) {
+  std::vector<Tensor> results;
+  for (const TensorType& type : compiled.results)
+    results.push_back(Tensor::uninitialized(evaluate(type.shape, bindings), type.dtype));
+  return results;
+}
+
+void Step::set_results(Call& call, std::vector<Tensor> results) {
+  call.results = std::move(results);
+  for (const Tensor& result : call.results) call.outputs.push_back(result.buffer().data());
+}
+
+const std::vector<Tensor>& Step::run(const std::vector<Tensor>& arguments) {
+  Compiled* compiled = nullptr;
+  Call call = prepare_call(arguments, compiled);
+  const auto [kept, first] = compiled->kept.try_emplace(call.bindings);
+  if (first) kept->second = make_results(*compiled, call.bindings);
+  set_results(call, kept->second);
+  compiled->program->run_recorded(call.inputs, call.outputs, call.bindings);
+  return kept->second;
 }
 
 std::vector<Tensor> Step::operator()(const std::vector<Tensor>& arguments) {
   Compiled* compiled = nullptr;
   Call call = prepare_call(arguments, compiled);
+  set_results(call, make_results(*compiled, call.bindings));
   compiled->program->run(call.inputs, call.outputs, call.bindings);
   return std::move(call.results);
 }
@@ -107,12 +126,14 @@ std::vector<Tensor> Step::operator()(const std::vector<Tensor>& arguments) {
 std::vector<double> Step::run_timed(const std::vector<Tensor>& arguments) {
   Compiled* compiled = nullptr;
   Call call = prepare_call(arguments, compiled);
+  set_results(call, make_results(*compiled, call.bindings));
   return compiled->program->run_timed(call.inputs, call.outputs, call.bindings);
 }
 
 std::optional<NonFiniteValue> Step::find_non_finite(const std::vector<Tensor>& arguments) {
   Compiled* compiled = nullptr;
   Call call = prepare_call(arguments, compiled);
+  set_results(call, make_results(*compiled, call.bindings));
   return compiled->program->run_and_find_non_finite(call.inputs, call.outputs, call.bindings);
 }
 

@@ -43,6 +43,11 @@ class Step {
   // Error(kInvalidArgument) when a size does not fit its symbolic axis, or an argument is of another context.
   std::vector<Tensor> operator()(const std::vector<Tensor>& arguments);
 
+  // As operator(), with the results in tensors that the step keeps: the next run() with arguments of these types writes
+  // over them. Where a device can, runs on the same arguments replay what was launched before, whatever else was
+  // allocated meanwhile.
+  const std::vector<Tensor>& run(const std::vector<Tensor>& arguments);
+
   // Traces and compiles for arguments of these types without running.
   Program& prepare(const std::vector<TensorType>& arguments);
   // The graph as traced, before the passes.
@@ -62,6 +67,7 @@ class Step {
     std::vector<Tensor> captured;
     std::vector<TensorType> results;
     size_t argument_count = 0;
+    std::map<SymbolBindings, std::vector<Tensor>> kept;  // run()'s results, by sizes
   };
   struct Call {
     std::vector<void*> inputs;
@@ -73,7 +79,10 @@ class Step {
   Compiled& compiled_for(const std::vector<TensorType>& arguments);
   Compiled compile(const std::vector<TensorType>& arguments);
   std::vector<TensorType> with_symbols(std::vector<TensorType> types, SymbolBindings& bindings) const;
+  // Without results.
   Call prepare_call(const std::vector<Tensor>& arguments, Compiled*& compiled);
+  static void set_results(Call& call, std::vector<Tensor> results);
+  static std::vector<Tensor> make_results(const Compiled& compiled, const SymbolBindings& bindings);
 
   std::shared_ptr<Context> context_;
   Function function_;

@@ -17,11 +17,6 @@ StepOptions step_options(const Recipe& recipe) {
   return options;
 }
 
-Tensor tensor_of(const std::vector<int32_t>& values, int64_t rows) {
-  return Tensor::from_bytes(std::as_bytes(std::span(values)), {rows, static_cast<int64_t>(values.size()) / rows},
-                            DType::kI32);
-}
-
 }  // namespace
 
 Evaluator::Evaluator(const LanguageModel& model, const Recipe& recipe, const TokenDataset& dataset)
@@ -53,6 +48,10 @@ EvaluationResult Evaluator::run() {
   BatchLoader loader(dataset_, order, options);
   const int64_t sequences =
       std::min<int64_t>(static_cast<int64_t>(order.sample_count()), std::max<int64_t>(1, recipe_.evaluation.sequences));
+  // Written anew for each batch: what was launched for one serves the next.
+  std::vector<Tensor> arguments(document_mask_ ? 3 : 2);
+  for (Tensor& argument : arguments)
+    argument = Tensor::uninitialized({rows_, recipe_.data.sequence_length}, DType::kI32);
   EvaluationResult result;
   double sum = 0;
   for (int64_t done = 0; done < sequences; done += rows_) {
@@ -61,9 +60,10 @@ EvaluationResult Evaluator::run() {
     if (done + rows_ > sequences)
       std::fill(batch.targets.begin() + (sequences - done) * recipe_.data.sequence_length, batch.targets.end(),
                 kIgnoredTarget);
-    std::vector<Tensor> arguments = {tensor_of(batch.inputs, rows_), tensor_of(batch.targets, rows_)};
-    if (document_mask_) arguments.push_back(tensor_of(batch.documents, rows_));
-    sum += loss_sum_(arguments).front().item();
+    arguments[0].write_bytes(std::as_bytes(std::span(batch.inputs)));
+    arguments[1].write_bytes(std::as_bytes(std::span(batch.targets)));
+    if (document_mask_) arguments[2].write_bytes(std::as_bytes(std::span(batch.documents)));
+    sum += loss_sum_.run(arguments).front().item();
     result.targets += std::count_if(batch.targets.begin(), batch.targets.end(), [](int32_t t) { return t >= 0; });
   }
   result.loss = result.targets > 0 ? sum / static_cast<double>(result.targets) : 0;

@@ -1,8 +1,10 @@
 // A driver's library without a GPU, for the tests of the devices that are written against it: memory is the host's, and
-// work runs as late as a real queue might let it, when somebody waits for it. Each vendor's stand-in exports the
-// vendor's functions on top of this, and stand_in(), by which tests set what it pretends and read what it was asked.
+// work runs as late as real streams might let it, when somebody waits for it, and of other streams only as much as it
+// waits for. Each vendor's stand-in exports the vendor's functions on top of this, and stand_in(), by which tests set
+// what it pretends and read what it was asked.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -13,7 +15,9 @@
 #include <memory>
 #include <mutex>
 #include <regex>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 struct StandInLaunch {
@@ -40,8 +44,43 @@ struct StandInModule {
   std::map<std::string, StandInKernel> kernels;
 };
 
+// What was recorded: work, each piece with the earlier ones that it comes after.
 struct StandInGraph {
-  std::vector<std::function<void()>> work;
+  struct Node {
+    std::function<void()> work;
+    std::set<size_t> after;
+  };
+  std::vector<Node> nodes;
+
+  // Of what may run next, always what was recorded last.
+  void run() const {
+    std::vector<bool> done(nodes.size());
+    for (size_t count = 0; count < nodes.size(); ++count) {
+      size_t next = nodes.size();
+      while (next-- > 0)
+        if (!done[next] &&
+            std::all_of(nodes[next].after.begin(), nodes[next].after.end(), [&](size_t n) { return done[n]; }))
+          break;
+      nodes[next].work();
+      done[next] = true;
+    }
+  }
+};
+
+struct StandInStream {
+  std::deque<std::function<void()>> queue;
+  uint64_t begun = 0;  // work queued since the start
+  uint64_t done = 0;
+  // While it is recorded: what its next work comes after.
+  bool recorded = false;
+  std::set<size_t> frontier;
+};
+
+struct StandInEvent {
+  StandInStream* stream = nullptr;  // null: never recorded
+  uint64_t position = 0;
+  bool recorded = false;  // into a graph
+  std::set<size_t> frontier;
 };
 
 struct StandIn {
@@ -78,10 +117,8 @@ struct StandIn {
 
   // How it works.
   std::map<void*, size_t> blocks;
-  std::deque<std::function<void()>> queue;
-  uint64_t begun = 0;  // work queued since the start
-  uint64_t done = 0;
-  std::map<void*, uint64_t> event_position;
+  std::vector<StandInStream*> open_streams;
+  StandInStream* capturing = nullptr;  // the stream that a recording began in
   StandInGraph* capture = nullptr;
   int fault = 0;  // every call answers with it once a kernel crashed
 
@@ -102,38 +139,112 @@ struct StandIn {
     std::free(memory);
     ++frees;
   }
-  void enqueue(std::function<void()> work) {
-    if (capture != nullptr) {
-      capture->work.push_back(std::move(work));
+  void* open_stream() {
+    ++streams;
+    return open_streams.emplace_back(new StandInStream);
+  }
+  void close_stream(void* stream) {
+    --streams;
+    std::erase(open_streams, stream);
+    delete static_cast<StandInStream*>(stream);
+  }
+  bool is_open(void* stream) const {
+    return std::find(open_streams.begin(), open_streams.end(), stream) != open_streams.end();
+  }
+  void enqueue(void* handle, std::function<void()> work) {
+    auto& stream = *static_cast<StandInStream*>(handle);
+    if (stream.recorded) {
+      capture->nodes.push_back({std::move(work), stream.frontier});
+      stream.frontier = {capture->nodes.size() - 1};
       return;
     }
-    queue.push_back(std::move(work));
-    ++begun;
+    if (capture != nullptr) refused = "work beside a recording";
+    stream.queue.push_back(std::move(work));
+    ++stream.begun;
   }
-  void drain_to(uint64_t position) {
-    while (done < position && !queue.empty()) {
-      const auto work = std::move(queue.front());
-      queue.pop_front();
-      ++done;
+  void drain_to(StandInStream& stream, uint64_t position) {
+    while (stream.done < position && !stream.queue.empty()) {
+      const auto work = std::move(stream.queue.front());
+      stream.queue.pop_front();
+      ++stream.done;
       work();
     }
   }
-  void drain() { drain_to(begun); }
-  int synchronize() {
+  void drain() {
+    for (StandInStream* stream : open_streams) drain_to(*stream, stream->begun);
+  }
+  int synchronize(void* handle) {
     if (capture != nullptr) {
       refused = "synchronization while recording";
       return 900;
     }
-    drain();
+    auto& stream = *static_cast<StandInStream*>(handle);
+    drain_to(stream, stream.begun);
     return fault;
   }
-  void record(void* event) {
-    if (capture != nullptr) refused = "event while recording";
-    event_position[event] = begun;
+  int record(void* handle, void* stream_handle) {
+    auto& event = *static_cast<StandInEvent*>(handle);
+    auto& stream = *static_cast<StandInStream*>(stream_handle);
+    if (capture != nullptr && !stream.recorded) refused = "an event beside a recording";
+    event = {&stream, stream.begun, stream.recorded, stream.frontier};
+    return 0;
   }
-  int wait(void* event) {
-    drain_to(event_position[event]);
+  int wait(void* handle) {
+    auto& event = *static_cast<StandInEvent*>(handle);
+    if (event.stream != nullptr) drain_to(*event.stream, event.position);
     return fault;
+  }
+  int wait_in_stream(void* stream_handle, void* event_handle) {
+    auto& stream = *static_cast<StandInStream*>(stream_handle);
+    const auto& event = *static_cast<StandInEvent*>(event_handle);
+    if (event.stream == nullptr) refused = "a wait for an event that nobody recorded";
+    if (event.recorded != (capture != nullptr)) {
+      refused = "a wait into or out of a recording";
+      return 905;
+    }
+    if (event.recorded) {
+      stream.recorded = true;
+      stream.frontier.insert(event.frontier.begin(), event.frontier.end());
+    } else {
+      enqueue(stream_handle, [this, from = event.stream, position = event.position] { drain_to(*from, position); });
+    }
+    return 0;
+  }
+  int begin_capture(void* handle) {
+    if (capture != nullptr) return 901;
+    capture = new StandInGraph;
+    capturing = static_cast<StandInStream*>(handle);
+    capturing->recorded = true;
+    return 0;
+  }
+  int end_capture(void* handle, void** graph) {
+    if (capture == nullptr || capturing != handle) return 901;
+    // What the stream it began in comes after, by whatever way.
+    std::set<size_t> joined = capturing->frontier;
+    for (size_t n = capture->nodes.size(); n-- > 0;)
+      if (joined.contains(n)) joined.insert(capture->nodes[n].after.begin(), capture->nodes[n].after.end());
+    const bool complete = joined.size() == capture->nodes.size();
+    for (StandInStream* stream : open_streams) {
+      stream->recorded = false;
+      stream->frontier.clear();
+    }
+    *graph = std::exchange(capture, nullptr);
+    ++graphs;
+    if (complete) return 0;
+    release_graph(std::exchange(*graph, nullptr));
+    return 904;
+  }
+  void* instantiate(void* graph) {
+    ++graphs;
+    return new StandInGraph(*static_cast<StandInGraph*>(graph));
+  }
+  void launch_graph(void* executable, void* stream) {
+    enqueue(stream, [graph = *static_cast<StandInGraph*>(executable)] { graph.run(); });
+    ++replays;
+  }
+  void release_graph(void* graph) {
+    delete static_cast<StandInGraph*>(graph);
+    --graphs;
   }
 
   StandInModule* load(const std::string& image, const std::string& first_word) {
@@ -171,11 +282,11 @@ struct StandIn {
     return module;
   }
 
-  int launch(const StandInLaunch& call) {
+  int launch(const StandInLaunch& call, void* stream) {
     if (launch_result != 0 || fault != 0) return fault != 0 ? fault : launch_result;
     if (computes_nothing) return 0;
     launches.push_back(call);
-    enqueue([this, call] {
+    enqueue(stream, [this, call] {
       if (call.kernel == "crash") fault = 700;
       if (call.kernel == "none" || call.kernel == "crash") return;
       int64_t* target = nullptr;

@@ -27,6 +27,34 @@ TEST(Step, TracesOncePerArgumentTypes) {
   expect_tensor(first[0], {2}, {4, 6});
 }
 
+// run() keeps its results where they are, whatever else takes memory, and writes over them.
+TEST(Step, RunsIntoTensorsThatItKeeps) {
+  Tensor total = vector_of({0, 0});
+  Step step(
+      [&](Arguments x) {
+        total.assign(total + sum(x[0], {0}));
+        return Tensors{x[0] * 2, total};
+      },
+      {.symbolic = {{.argument = 0, .axis = 0, .symbol = "step_test_rows", .divisor = 1}}});
+  const Tensor one = ones({1, 2}), three = full({3, 2}, 3);
+  const Tensors& small = step.run({one});
+  const std::byte* memory = small[0].buffer().data();
+  expect_tensor(small[0], {1, 2}, {2, 2});
+  expect_tensor(small[1], {2}, {1, 1});
+  std::vector<Tensor> others;
+  for (int i = 0; i < 4; ++i) {
+    others.push_back(step({one})[0]);
+    const Tensors& large = step.run({three});
+    expect_tensor(large[0], {3, 2}, {6, 6, 6, 6, 6, 6});
+    const Tensors& again = step.run({one});
+    EXPECT_EQ(&again, &small);
+    EXPECT_EQ(again[0].buffer().data(), memory);
+    EXPECT_NE(others.back().buffer().data(), memory);
+    const double sum = 1 + 11 * (i + 1);
+    expect_tensor(again[1], {2}, {sum, sum});
+  }
+}
+
 TEST(Step, SymbolicAxes) {
   int traced = 0;
   const Tensor weight = vector_of({1, 10});

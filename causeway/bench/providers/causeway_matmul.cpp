@@ -15,7 +15,7 @@ class CausewayMatmul : public PreparedMatmul {
  public:
   CausewayMatmul(Device& device, KernelLibrary& library, const Graph& graph, void* a, void* b, void* c)
       : arena_(device), program_(graph, device, library, arena_), inputs_{a, b}, outputs_{c} {}
-  void run() override { program_.run(inputs_, outputs_); }
+  void run() override { program_.run_recorded(inputs_, outputs_); }
 
  private:
   Arena arena_;

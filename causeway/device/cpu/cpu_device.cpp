@@ -82,7 +82,7 @@ DeviceBuffer CpuDevice::allocate(size_t bytes, bool zeroed) {
 
 void CpuDevice::copy_to_device(void* to, const void* host, size_t bytes) { copy_on_device(to, host, bytes); }
 void CpuDevice::copy_to_host(void* host, const void* from, size_t bytes) { copy_on_device(host, from, bytes); }
-void CpuDevice::copy_on_device(void* to, const void* from, size_t bytes) {
+void CpuDevice::copy_on_device(void* to, const void* from, size_t bytes, DeviceQueue queue) {
   if (bytes != 0) std::memmove(to, from, bytes);
 }
 void CpuDevice::fill_with_zeros(void* memory, size_t bytes) {

@@ -37,7 +37,7 @@ class CpuDevice : public Device {
   DeviceBuffer allocate(size_t bytes, bool zeroed = false) override;
   void copy_to_device(void* to, const void* host, size_t bytes) override;
   void copy_to_host(void* host, const void* from, size_t bytes) override;
-  void copy_on_device(void* to, const void* from, size_t bytes) override;
+  void copy_on_device(void* to, const void* from, size_t bytes, DeviceQueue queue = kComputeQueue) override;
   void fill_with_zeros(void* memory, size_t bytes) override;
 
   std::shared_ptr<DeviceModule> load(std::string_view image) override;

@@ -62,14 +62,14 @@ CudaDevice::Opened CudaDevice::open(const CudaOptions& options) {
   opened.info.software = fmt::format("driver for CUDA {}", driver->version_text());
   opened.info.parallel_units = attribute(*driver, CudaDriver::kMultiprocessorCount, device);
   opened.info.shared_bytes = attribute(*driver, CudaDriver::kMaxSharedMemoryPerBlockOptin, device);
-  opened.queue = std::make_shared<CudaQueue>(driver, name, device);
+  opened.queues = std::make_shared<CudaQueues>(driver, name, device);
   return opened;
 }
 
 CudaDevice::CudaDevice(const CudaOptions& options) : CudaDevice(open(options)) {}
 
 CudaDevice::CudaDevice(Opened opened)
-    : GpuDevice(opened.queue, gpu_target(opened.target), opened.info, kMaxBlocks, INT64_MAX) {}
+    : GpuDevice(opened.queues, gpu_target(opened.target), opened.info, kMaxBlocks, INT64_MAX) {}
 
 int CudaDevice::count(const std::string& library) { return device_count(*CudaDriver::open(library)); }
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "causeway/device/cuda/cuda_queue.h"
+#include "causeway/device/cuda/cuda_queues.h"
 #include "causeway/device/gpu_device.h"
 
 namespace causeway::device {
@@ -25,7 +25,7 @@ class CudaDevice : public GpuDevice {
 
  private:
   struct Opened {
-    std::shared_ptr<CudaQueue> queue;
+    std::shared_ptr<CudaQueues> queues;
     std::string target;
     GpuInfo info;
   };

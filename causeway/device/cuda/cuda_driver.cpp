@@ -129,6 +129,7 @@ std::shared_ptr<const CudaDriver> CudaDriver::open(const std::string& name) {
   library.bind(d.stream_create, "cuStreamCreate");
   library.bind(d.stream_destroy, "cuStreamDestroy_v2");
   library.bind(d.stream_synchronize, "cuStreamSynchronize");
+  library.bind(d.stream_wait_event, "cuStreamWaitEvent");
   library.bind(d.stream_begin_capture, "cuStreamBeginCapture_v2");
   library.bind(d.stream_end_capture, "cuStreamEndCapture");
   library.bind(d.graph_instantiate, "cuGraphInstantiateWithFlags");

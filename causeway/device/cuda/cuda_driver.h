@@ -119,6 +119,7 @@ struct CudaDriver {
   Result (*stream_create)(void** stream, unsigned flags) = nullptr;
   Result (*stream_destroy)(void* stream) = nullptr;
   Result (*stream_synchronize)(void* stream) = nullptr;
+  Result (*stream_wait_event)(void* stream, void* event, unsigned flags) = nullptr;
   Result (*stream_begin_capture)(void* stream, CaptureMode mode) = nullptr;
   Result (*stream_end_capture)(void* stream, void** graph) = nullptr;
   Result (*graph_instantiate)(void** executable, void* graph, unsigned long long flags) = nullptr;

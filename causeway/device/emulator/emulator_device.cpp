@@ -48,10 +48,12 @@ void EmulatorDevice::copy_to_host(void* host, const void* from, size_t bytes) {
   if (bytes != 0) std::memcpy(host, from, bytes);
 }
 
-void EmulatorDevice::copy_on_device(void* to, const void* from, size_t bytes) {
-  memory_->require(to, bytes, "copy_on_device()", name_);
-  memory_->require(from, bytes, "copy_on_device()", name_);
-  if (bytes != 0) std::memmove(to, from, bytes);
+void EmulatorDevice::copy_on_device(void* to, const void* from, size_t bytes, DeviceQueue queue) {
+  queues_.add(queue, [this, to, from, bytes] {
+    memory_->require(to, bytes, "copy_on_device()", name_);
+    memory_->require(from, bytes, "copy_on_device()", name_);
+    if (bytes != 0) std::memmove(to, from, bytes);
+  });
 }
 
 void EmulatorDevice::fill_with_zeros(void* memory, size_t bytes) {
@@ -126,6 +128,19 @@ std::vector<TensorMapBytes> EmulatorDevice::encode_maps(const DeviceLaunch& laun
 }
 
 void EmulatorDevice::launch(const DeviceLaunch& launch) {
+  if (launch.queue == kComputeQueue) return launch_now(launch);
+  // What the launch points to is the caller's.
+  queues_.add(launch.queue, [this, launch = launch, buffers = std::vector(launch.buffers.begin(), launch.buffers.end()),
+                             sizes = std::vector(launch.sizes.begin(), launch.sizes.end()),
+                             maps = std::vector(launch.tensor_maps.begin(), launch.tensor_maps.end())]() mutable {
+    launch.buffers = buffers;
+    launch.sizes = sizes;
+    launch.tensor_maps = maps;
+    launch_now(launch);
+  });
+}
+
+void EmulatorDevice::launch_now(const DeviceLaunch& launch) {
   const auto& kernel = *static_cast<const EmulatedKernel*>(launch.kernel);
   check_limits(launch, kernel.name);
   const std::lock_guard lock(mutex_);
@@ -145,8 +160,13 @@ void EmulatorDevice::launch(const DeviceLaunch& launch) {
   emulated.checked = target_.has_feature("checked");
   GlobalHistory history;
   if (emulated.checked) emulated.history = &history;
-  pool_.run(launch.task_count / launch.cluster,
-            [&](int64_t cluster, int worker) { clusters_[static_cast<size_t>(worker)]->run(emulated, cluster); });
+  try {
+    pool_.run(launch.task_count / launch.cluster,
+              [&](int64_t cluster, int worker) { clusters_[static_cast<size_t>(worker)]->run(emulated, cluster); });
+  } catch (...) {
+    queues_.abandon();
+    throw;
+  }
 }
 
 std::unique_ptr<Device> make_emulator_device(std::string_view processor, const EmulatorOptions& options) {

@@ -16,6 +16,7 @@
 #include "causeway/device/argument_packer.h"
 #include "causeway/device/device.h"
 #include "causeway/device/emulator/emulated_memory.h"
+#include "causeway/device/emulator/late_queues.h"
 
 namespace causeway::device {
 
@@ -45,19 +46,25 @@ class EmulatorDevice : public Device {
   // These throw Error(kInvalidArgument) when the device's side is not within one buffer.
   void copy_to_device(void* to, const void* host, size_t bytes) override;
   void copy_to_host(void* host, const void* from, size_t bytes) override;
-  void copy_on_device(void* to, const void* from, size_t bytes) override;
+  void copy_on_device(void* to, const void* from, size_t bytes, DeviceQueue queue = kComputeQueue) override;
   void fill_with_zeros(void* memory, size_t bytes) override;
 
   std::shared_ptr<DeviceModule> load(std::string_view image) override;
-  // Returns when all blocks have ended. Throws Error(kInvalidArgument) that names kernel, block and thread for whatever
-  // a kernel does wrong; what the launch wrote is undefined then, and the device can be used on.
+  // In the compute queue, returns when all blocks have ended; in another one the launch is put off (LateQueues), and
+  // whoever waits for it gets its errors. Throws Error(kInvalidArgument) that names kernel, block and thread for
+  // whatever a kernel does wrong; what the launch wrote is undefined then, what was put off is dropped, and the device
+  // can be used on.
   void launch(const DeviceLaunch& launch) override;
-  void synchronize() override {}
+  std::shared_ptr<DeviceEvent> make_event() override { return queues_.make_event(); }
+  void signal(DeviceEvent& event, DeviceQueue queue) override { queues_.signal(event, queue); }
+  void wait(const DeviceEvent& event, DeviceQueue queue) override { queues_.wait(event, queue); }
+  void synchronize() override { queues_.finish(); }
 
   int64_t bytes_in_use() const override { return memory_->bytes_in_use(); }
   int64_t peak_bytes() const override { return memory_->peak_bytes(); }
 
  private:
+  void launch_now(const DeviceLaunch& launch);
   void check_limits(const DeviceLaunch& launch, const std::string& kernel) const;
   std::vector<TensorMapBytes> encode_maps(const DeviceLaunch& launch, const AllocationTable& allocations,
                                           const std::string& kernel) const;
@@ -71,6 +78,7 @@ class EmulatorDevice : public Device {
   std::vector<std::unique_ptr<ThreadCluster>> clusters_;  // one per thread of the host
   ArgumentPacker arguments_;
   uint64_t launches_ = 0;
+  LateQueues queues_;
 };
 
 std::unique_ptr<Device> make_emulator_device(std::string_view processor, const EmulatorOptions& options = {});

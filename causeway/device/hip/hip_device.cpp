@@ -58,14 +58,14 @@ HipDevice::Opened HipDevice::open(const HipOptions& options) {
   opened.info.parallel_units = properties.multiprocessors;
   opened.info.shared_bytes = static_cast<int>(properties.shared_bytes_per_block);
   opened.target = target_for(opened.info.processor, opened.info.product, name);
-  opened.queue = std::make_shared<HipQueue>(runtime, name, options.index);
+  opened.queues = std::make_shared<HipQueues>(runtime, name, options.index);
   return opened;
 }
 
 HipDevice::HipDevice(const HipOptions& options) : HipDevice(open(options)) {}
 
 HipDevice::HipDevice(Opened opened)
-    : GpuDevice(opened.queue, gpu_target(opened.target), opened.info, kMaxBlocks, kMaxThreads) {}
+    : GpuDevice(opened.queues, gpu_target(opened.target), opened.info, kMaxBlocks, kMaxThreads) {}
 
 int HipDevice::count(const std::vector<std::string>& libraries) { return device_count(*HipRuntime::open(libraries)); }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "causeway/device/gpu_device.h"
-#include "causeway/device/hip/hip_queue.h"
+#include "causeway/device/hip/hip_queues.h"
 
 namespace causeway::device {
 
@@ -31,7 +31,7 @@ class HipDevice : public GpuDevice {
 
  private:
   struct Opened {
-    std::shared_ptr<HipQueue> queue;
+    std::shared_ptr<HipQueues> queues;
     std::string target;
     GpuInfo info;
   };

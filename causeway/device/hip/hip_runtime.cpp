@@ -53,6 +53,7 @@ std::shared_ptr<const HipRuntime> HipRuntime::open(std::span<const std::string> 
   library.bind(r.stream_create, "hipStreamCreateWithFlags");
   library.bind(r.stream_destroy, "hipStreamDestroy");
   library.bind(r.stream_synchronize, "hipStreamSynchronize");
+  library.bind(r.stream_wait_event, "hipStreamWaitEvent");
   library.bind(r.stream_begin_capture, "hipStreamBeginCapture");
   library.bind(r.stream_end_capture, "hipStreamEndCapture");
   library.bind(r.graph_instantiate, "hipGraphInstantiateWithFlags");

@@ -24,7 +24,9 @@ class OfflineDevice : public Device {
   void copy_to_device(void* to, const void* host, size_t bytes) override {}
   // Reading, like launching, throws Error(kUnsupported).
   void copy_to_host(void* host, const void* from, size_t bytes) override { refuse(); }
-  void copy_on_device(void* to, const void* from, size_t bytes) override { refuse(); }
+  void copy_on_device(void* to, const void* from, size_t bytes, DeviceQueue queue = kComputeQueue) override {
+    refuse();
+  }
   void fill_with_zeros(void* memory, size_t bytes) override { refuse(); }
 
   std::shared_ptr<DeviceModule> load(std::string_view image) override;

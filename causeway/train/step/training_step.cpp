@@ -193,10 +193,10 @@ StepFigures TrainingStep::run(const TrainingBatch& batch, int64_t step, double l
   for (int64_t micro_batch = 0; micro_batch < recipe_.micro_batches(); ++micro_batch) {
     write_batch(batch, micro_batch, step);
     updating_ = !accumulates();
-    results = (*main_)(arguments);
+    results = main_->run(arguments);
   }
   updating_ = true;
-  if (apply_ != nullptr) results = (*apply_)({hyper_});
+  if (apply_ != nullptr) results = apply_->run({hyper_});
   const StepFigures figures{results[0].item(), results[1].item(), results[2].item() != 0};
   updating_ = false;
   return figures;

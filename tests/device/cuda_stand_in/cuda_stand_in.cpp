@@ -21,7 +21,7 @@ StandIn initial_state() {
 
 // Never destroyed: a program gives its memory back as it ends, after this library's own ends.
 StandIn& state = *new StandIn(initial_state());
-int context_tag = 0, stream_tag = 0;
+int context_tag = 0;
 thread_local void* current = nullptr;
 
 // Every call but these needs a context, and fails once a kernel has crashed.
@@ -102,22 +102,22 @@ Result cuMemFreeHost(void* memory) {
   return ready();
 }
 
-static Result copy(void* to, const void* from, size_t bytes) {
+static Result copy(void* to, const void* from, size_t bytes, void* stream) {
   if (const Result result = ready(); result != 0) return result;
-  state.enqueue([=] { std::memcpy(to, from, bytes); });
+  state.enqueue(stream, [=] { std::memcpy(to, from, bytes); });
   return 0;
 }
-Result cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, void*) {
-  return copy(reinterpret_cast<void*>(to), from, bytes);
+Result cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, void* stream) {
+  return copy(reinterpret_cast<void*>(to), from, bytes, stream);
 }
-Result cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, void*) {
-  return copy(to, reinterpret_cast<void*>(from), bytes);
+Result cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, void* stream) {
+  return copy(to, reinterpret_cast<void*>(from), bytes, stream);
 }
-Result cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void*) {
-  return copy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
+Result cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void* stream) {
+  return copy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes, stream);
 }
-Result cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void*) {
-  state.enqueue([=] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
+Result cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void* stream) {
+  state.enqueue(stream, [=] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
   return ready();
 }
 
@@ -172,7 +172,7 @@ Result cuFuncGetParamInfo(void* function, size_t index, size_t* offset, size_t* 
 Result cuLaunchKernelEx(const CudaLaunchConfig* config, void* function, void** parameters, void**) {
   if (const Result result = ready(); result != 0) return result;
   const auto* kernel = static_cast<const StandInKernel*>(function);
-  if (static_cast<int>(config->shared_bytes) > kernel->dynamic_shared_limit || config->stream != &stream_tag) return 1;
+  if (static_cast<int>(config->shared_bytes) > kernel->dynamic_shared_limit || !state.is_open(config->stream)) return 1;
   const auto* argument = static_cast<const std::byte*>(parameters[0]);
   StandInLaunch call{kernel->name,
                      config->grid_x,
@@ -182,7 +182,7 @@ Result cuLaunchKernelEx(const CudaLaunchConfig* config, void* function, void** p
                      {argument, argument + kernel->argument_bytes}};
   if (config->attribute_count == 1 && config->attributes[0].id == 4)
     call.cluster = config->attributes[0].value.cluster.x;
-  return state.launch(call);
+  return state.launch(call, config->stream);
 }
 // Writes what it was given, so that tests can read it back from a launch's arguments.
 Result cuTensorMapEncodeTiled(void* map, int type, uint32_t rank, void* address, const uint64_t* sizes,
@@ -209,52 +209,43 @@ Result cuTensorMapEncodeTiled(void* map, int type, uint32_t rank, void* address,
 
 Result cuStreamCreate(void** stream, unsigned flags) {
   if (flags != 1) return 1;
-  ++state.streams;
-  return *stream = &stream_tag, ready();
+  return *stream = state.open_stream(), ready();
 }
-Result cuStreamDestroy_v2(void*) { return --state.streams, 0; }
-Result cuStreamSynchronize(void*) { return state.synchronize(); }
-Result cuStreamBeginCapture_v2(void*, int) {
-  if (state.capture != nullptr) return 901;
-  state.capture = new StandInGraph;
-  return ready();
+Result cuStreamDestroy_v2(void* stream) { return state.close_stream(stream), 0; }
+Result cuStreamSynchronize(void* stream) { return state.synchronize(stream); }
+Result cuStreamWaitEvent(void* stream, void* event, unsigned flags) {
+  if (flags != 0 || !state.is_open(stream)) return 1;
+  const Result result = state.wait_in_stream(stream, event);
+  return result != 0 ? result : ready();
 }
-Result cuStreamEndCapture(void*, void** graph) {
-  if (state.capture == nullptr) return 901;
-  *graph = state.capture;
-  state.capture = nullptr;
-  ++state.graphs;
-  return ready();
+Result cuStreamBeginCapture_v2(void* stream, int) {
+  const Result result = state.begin_capture(stream);
+  return result != 0 ? result : ready();
+}
+Result cuStreamEndCapture(void* stream, void** graph) {
+  const Result result = state.end_capture(stream, graph);
+  return result != 0 ? result : ready();
 }
 Result cuGraphInstantiateWithFlags(void** executable, void* graph, unsigned long long) {
-  *executable = new StandInGraph(*static_cast<StandInGraph*>(graph));
-  ++state.graphs;
+  return *executable = state.instantiate(graph), ready();
+}
+Result cuGraphLaunch(void* executable, void* stream) {
+  state.launch_graph(executable, stream);
   return ready();
 }
-Result cuGraphLaunch(void* executable, void*) {
-  for (const auto& work : static_cast<StandInGraph*>(executable)->work) state.enqueue(work);
-  ++state.replays;
-  return ready();
-}
-Result cuGraphExecDestroy(void* executable) {
-  delete static_cast<StandInGraph*>(executable);
-  return --state.graphs, 0;
-}
-Result cuGraphDestroy(void* graph) {
-  delete static_cast<StandInGraph*>(graph);
-  return --state.graphs, 0;
-}
+Result cuGraphExecDestroy(void* executable) { return state.release_graph(executable), 0; }
+Result cuGraphDestroy(void* graph) { return state.release_graph(graph), 0; }
 Result cuEventCreate(void** event, unsigned flags) {
   if (flags != 2) return 1;
   ++state.events;
-  return *event = new char, ready();
+  return *event = new StandInEvent, ready();
 }
 Result cuEventDestroy_v2(void* event) {
-  delete static_cast<char*>(event);
+  delete static_cast<StandInEvent*>(event);
   return --state.events, 0;
 }
-Result cuEventRecord(void* event, void*) {
-  state.record(event);
+Result cuEventRecord(void* event, void* stream) {
+  state.record(event, stream);
   return ready();
 }
 Result cuEventSynchronize(void* event) { return state.wait(event); }

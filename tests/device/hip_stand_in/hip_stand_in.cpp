@@ -8,7 +8,6 @@ using Result = int;
 namespace {
 
 StandIn state;
-int stream_tag = 0;
 thread_local int current = -1;
 
 Result ready() {
@@ -71,12 +70,12 @@ Result hipHostFree(void* memory) {
   return ready();
 }
 Result hipMemcpyAsync(void* to, const void* from, size_t bytes, int kind, void* stream) {
-  if (kind < 1 || kind > 3 || stream != &stream_tag) return 1;
-  state.enqueue([=] { std::memcpy(to, from, bytes); });
+  if (kind < 1 || kind > 3 || !state.is_open(stream)) return 1;
+  state.enqueue(stream, [=] { std::memcpy(to, from, bytes); });
   return ready();
 }
-Result hipMemsetAsync(void* to, int value, size_t bytes, void*) {
-  state.enqueue([=] { std::memset(to, value, bytes); });
+Result hipMemsetAsync(void* to, int value, size_t bytes, void* stream) {
+  state.enqueue(stream, [=] { std::memset(to, value, bytes); });
   return ready();
 }
 
@@ -105,62 +104,53 @@ Result hipModuleLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, u
                              unsigned block_y, unsigned block_z, unsigned shared_bytes, void* stream, void** parameters,
                              void** extra) {
   if (const Result result = ready(); result != 0) return result;
-  if (grid_y != 1 || grid_z != 1 || block_y != 1 || block_z != 1 || stream != &stream_tag || parameters != nullptr)
+  if (grid_y != 1 || grid_z != 1 || block_y != 1 || block_z != 1 || !state.is_open(stream) || parameters != nullptr)
     return 1;
   const auto* kernel = static_cast<const StandInKernel*>(function);
   const StandInLaunch call{kernel->name, grid_x, block_x, shared_bytes, 1, stand_in_arguments(extra, 3)};
   if (call.arguments.size() != static_cast<size_t>(kernel->argument_bytes)) return 1;
-  return state.launch(call);
+  return state.launch(call, stream);
 }
 
 Result hipStreamCreateWithFlags(void** stream, unsigned flags) {
   if (flags != 1) return 1;
-  ++state.streams;
-  return *stream = &stream_tag, ready();
+  return *stream = state.open_stream(), ready();
 }
-Result hipStreamDestroy(void*) { return --state.streams, 0; }
-Result hipStreamSynchronize(void*) { return state.synchronize(); }
-Result hipStreamBeginCapture(void*, int) {
-  if (state.capture != nullptr) return 901;
-  state.capture = new StandInGraph;
-  return ready();
+Result hipStreamDestroy(void* stream) { return state.close_stream(stream), 0; }
+Result hipStreamSynchronize(void* stream) { return state.synchronize(stream); }
+Result hipStreamWaitEvent(void* stream, void* event, unsigned flags) {
+  if (flags != 0 || !state.is_open(stream)) return 1;
+  const Result result = state.wait_in_stream(stream, event);
+  return result != 0 ? result : ready();
 }
-Result hipStreamEndCapture(void*, void** graph) {
-  if (state.capture == nullptr) return 901;
-  *graph = state.capture;
-  state.capture = nullptr;
-  ++state.graphs;
-  return ready();
+Result hipStreamBeginCapture(void* stream, int) {
+  const Result result = state.begin_capture(stream);
+  return result != 0 ? result : ready();
+}
+Result hipStreamEndCapture(void* stream, void** graph) {
+  const Result result = state.end_capture(stream, graph);
+  return result != 0 ? result : ready();
 }
 Result hipGraphInstantiateWithFlags(void** executable, void* graph, unsigned long long) {
-  *executable = new StandInGraph(*static_cast<StandInGraph*>(graph));
-  ++state.graphs;
+  return *executable = state.instantiate(graph), ready();
+}
+Result hipGraphLaunch(void* executable, void* stream) {
+  state.launch_graph(executable, stream);
   return ready();
 }
-Result hipGraphLaunch(void* executable, void*) {
-  for (const auto& work : static_cast<StandInGraph*>(executable)->work) state.enqueue(work);
-  ++state.replays;
-  return ready();
-}
-Result hipGraphExecDestroy(void* executable) {
-  delete static_cast<StandInGraph*>(executable);
-  return --state.graphs, 0;
-}
-Result hipGraphDestroy(void* graph) {
-  delete static_cast<StandInGraph*>(graph);
-  return --state.graphs, 0;
-}
+Result hipGraphExecDestroy(void* executable) { return state.release_graph(executable), 0; }
+Result hipGraphDestroy(void* graph) { return state.release_graph(graph), 0; }
 Result hipEventCreateWithFlags(void** event, unsigned flags) {
   if (flags != 2) return 1;
   ++state.events;
-  return *event = new char, ready();
+  return *event = new StandInEvent, ready();
 }
 Result hipEventDestroy(void* event) {
-  delete static_cast<char*>(event);
+  delete static_cast<StandInEvent*>(event);
   return --state.events, 0;
 }
-Result hipEventRecord(void* event, void*) {
-  state.record(event);
+Result hipEventRecord(void* event, void* stream) {
+  state.record(event, stream);
   return ready();
 }
 Result hipEventSynchronize(void* event) { return state.wait(event); }

@@ -1,5 +1,5 @@
-// What the vendors' drivers do alike: one GPU, one in-order queue of work on it, its memory and its kernels. GpuDevice
-// is written against this. Every call binds the GPU to the calling thread first, and throws Error when the driver
+// What the vendors' drivers do alike: one GPU, its queues of work, its memory and its kernels. GpuDevice is written
+// against this. Every call binds the GPU to the calling thread first, and throws Error when the driver
 // refuses; those marked noexcept ignore it, as they also run while the process ends.
 #pragma once
 
@@ -34,9 +34,10 @@ struct GpuLaunch {
   unsigned cluster = 1;
   void* arguments = nullptr;
   size_t argument_bytes = 0;
+  DeviceQueue queue = kComputeQueue;
 };
 
-class GpuQueue {
+class GpuQueues {
  public:
   struct Memory {
     int64_t free = 0;
@@ -45,10 +46,10 @@ class GpuQueue {
   enum class Direction { kToDevice, kToHost, kOnDevice };
   using Event = void*;
 
-  explicit GpuQueue(std::string device) : device_(std::move(device)) {}
-  virtual ~GpuQueue() = default;
-  GpuQueue(const GpuQueue&) = delete;
-  GpuQueue& operator=(const GpuQueue&) = delete;
+  explicit GpuQueues(std::string device) : device_(std::move(device)) {}
+  virtual ~GpuQueues() = default;
+  GpuQueues(const GpuQueues&) = delete;
+  GpuQueues& operator=(const GpuQueues&) = delete;
 
   // "cuda:0".
   const std::string& device() const { return device_; }
@@ -62,18 +63,24 @@ class GpuQueue {
   virtual void release_pinned(void* memory) noexcept = 0;
 
   // Queued. Host memory must be pinned and stay as it is until an event after the copy has passed.
-  virtual void copy(void* to, const void* from, size_t bytes, Direction direction) = 0;
+  virtual void copy(void* to, const void* from, size_t bytes, Direction direction,
+                    DeviceQueue queue = kComputeQueue) = 0;
+  // In the compute queue.
   virtual void fill_with_zeros(void* memory, size_t bytes) = 0;
 
   virtual Event make_event(bool timed = false) = 0;
   virtual void release_event(Event event) noexcept = 0;
-  virtual void record_event(Event event) = 0;
+  virtual void record_event(Event event, DeviceQueue queue = kComputeQueue) = 0;
+  // Returns when the event has passed.
   virtual void wait_for_event(Event event) = 0;
+  // What `queue` is given from now on runs when the event has passed.
+  virtual void wait_in_queue(Event event, DeviceQueue queue) = 0;
   // Of timed events that have passed.
   virtual double seconds_between(Event from, Event to) = 0;
+  // Of all queues.
   virtual void synchronize() = 0;
-  // The driver's handle of the queue, for libraries that queue work of their own.
-  virtual void* stream() const = 0;
+  // The driver's handle of a queue, for libraries that queue work of their own.
+  virtual void* stream(DeviceQueue queue = kComputeQueue) = 0;
 
   virtual void* load_image(std::string_view image) = 0;  // thread-safe
   virtual void unload_image(void* image) noexcept = 0;
@@ -85,10 +92,12 @@ class GpuQueue {
   // The arguments may be reused when it returns.
   virtual void launch(const GpuLaunch& launch) = 0;
 
-  // Until end_recording(), work that this thread queues is recorded instead.
+  // Until end_recording(), work that this thread gives the compute queue is recorded instead, and so is that of queues
+  // which wait for an event recorded in it; by its end the compute queue has waited for each of them.
   virtual void begin_recording() = 0;
   virtual void* end_recording() = 0;
   virtual void abandon_recording() noexcept = 0;
+  // In the compute queue.
   virtual void replay(void* recording) = 0;
   virtual void release_recording(void* recording) noexcept = 0;
 

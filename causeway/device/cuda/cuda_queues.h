@@ -1,36 +1,40 @@
-// One NVIDIA GPU's primary context with a stream of its own, as a GpuQueue.
+// One NVIDIA GPU's primary context with streams of its own, as a GpuQueues.
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "causeway/device/cuda/cuda_driver.h"
-#include "causeway/device/gpu_queue.h"
+#include "causeway/device/gpu_queues.h"
 
 namespace causeway::device {
 
-class CudaQueue : public GpuQueue {
+class CudaQueues : public GpuQueues {
  public:
   // `device` is the driver's handle. Throws Error(kResource) when another process holds the GPU for itself, or its
   // memory is full.
-  CudaQueue(std::shared_ptr<const CudaDriver> driver, std::string name, int device);
-  ~CudaQueue() override;
+  CudaQueues(std::shared_ptr<const CudaDriver> driver, std::string name, int device);
+  ~CudaQueues() override;
 
   void* allocate(size_t bytes) override;
   void release(void* memory) noexcept override;
   Memory memory() override;
   void* allocate_pinned(size_t bytes) override;
   void release_pinned(void* memory) noexcept override;
-  void copy(void* to, const void* from, size_t bytes, Direction direction) override;
+  void copy(void* to, const void* from, size_t bytes, Direction direction, DeviceQueue queue = kComputeQueue) override;
   void fill_with_zeros(void* memory, size_t bytes) override;
   Event make_event(bool timed) override;
   void release_event(Event event) noexcept override;
-  void record_event(Event event) override;
+  void record_event(Event event, DeviceQueue queue = kComputeQueue) override;
   void wait_for_event(Event event) override;
+  void wait_in_queue(Event event, DeviceQueue queue) override;
   double seconds_between(Event from, Event to) override;
   void synchronize() override;
-  void* stream() const override { return stream_; }
+  // Thread-safe.
+  void* stream(DeviceQueue queue = kComputeQueue) override;
   // PTX to machine code for this GPU, by the driver's assembler or from the driver's cache. What the assembler says of
   // registers and spills goes to the debug log, and what it could not do well is a warning, when it runs. Throws
   // Error(kInvalidArgument) with its messages.
@@ -47,12 +51,15 @@ class CudaQueue : public GpuQueue {
 
  private:
   void enter() const;
+  // Of all queues; gives the first failure.
+  CudaDriver::Result wait_for_streams() const noexcept;
   void check(CudaDriver::Result result, std::string_view doing) const;
 
   std::shared_ptr<const CudaDriver> driver_;
   int handle_;
   void* context_ = nullptr;
-  void* stream_ = nullptr;
+  mutable std::mutex streams_mutex_;
+  std::vector<void*> streams_;  // by queue; null where nobody has named it yet
 };
 
 }  // namespace causeway::device

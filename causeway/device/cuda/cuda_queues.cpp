@@ -1,4 +1,4 @@
-#include "causeway/device/cuda/cuda_queue.h"
+#include "causeway/device/cuda/cuda_queues.h"
 
 #include <algorithm>
 #include <array>
@@ -57,8 +57,8 @@ void warn_of_remarks(std::string_view log) {
 
 }  // namespace
 
-CudaQueue::CudaQueue(std::shared_ptr<const CudaDriver> driver, std::string name, int device)
-    : GpuQueue(std::move(name)), driver_(std::move(driver)), handle_(device) {
+CudaQueues::CudaQueues(std::shared_ptr<const CudaDriver> driver, std::string name, int device)
+    : GpuQueues(std::move(name)), driver_(std::move(driver)), handle_(device) {
   const Result result = driver_->primary_context_retain(&context_, handle_);
   if (result == CudaDriver::kDeviceUnavailable) {
     int mode = 0;
@@ -78,27 +78,54 @@ CudaQueue::CudaQueue(std::shared_ptr<const CudaDriver> driver, std::string name,
   check(result, "open the GPU");
   try {
     enter();
-    check(driver_->stream_create(&stream_, CudaDriver::kStreamNonBlocking), "create a stream");
+    stream();
   } catch (...) {
     driver_->primary_context_release(handle_);
     throw;
   }
 }
 
-CudaQueue::~CudaQueue() {
+CudaQueues::~CudaQueues() {
   driver_->context_set_current(context_);
-  driver_->stream_synchronize(stream_);
-  driver_->stream_destroy(stream_);
+  wait_for_streams();
+  for (void* stream : streams_)
+    if (stream != nullptr) driver_->stream_destroy(stream);
   driver_->primary_context_release(handle_);
 }
 
-void CudaQueue::enter() const { check(driver_->context_set_current(context_), "select the GPU"); }
+void* CudaQueues::stream(DeviceQueue queue) {
+  const std::lock_guard lock(streams_mutex_);
+  const auto index = static_cast<size_t>(queue);
+  if (index >= streams_.size()) streams_.resize(index + 1);
+  if (streams_[index] == nullptr) {
+    enter();
+    check(driver_->stream_create(&streams_[index], CudaDriver::kStreamNonBlocking), "create a stream");
+  }
+  return streams_[index];
+}
 
-void CudaQueue::check(Result result, std::string_view doing) const {
+CudaDriver::Result CudaQueues::wait_for_streams() const noexcept {
+  std::vector<void*> streams;
+  {
+    const std::lock_guard lock(streams_mutex_);
+    streams = streams_;
+  }
+  Result first = CudaDriver::kSuccess;
+  for (void* stream : streams) {
+    if (stream == nullptr) continue;
+    const Result result = driver_->stream_synchronize(stream);
+    if (first == CudaDriver::kSuccess) first = result;
+  }
+  return first;
+}
+
+void CudaQueues::enter() const { check(driver_->context_set_current(context_), "select the GPU"); }
+
+void CudaQueues::check(Result result, std::string_view doing) const {
   if (result != CudaDriver::kSuccess) fail(doing, driver_->name_of(result), driver_->text_of(result), is_fatal(result));
 }
 
-void* CudaQueue::allocate(size_t bytes) {
+void* CudaQueues::allocate(size_t bytes) {
   enter();
   uint64_t memory = 0;
   const Result result = driver_->memory_allocate(&memory, bytes);
@@ -107,86 +134,91 @@ void* CudaQueue::allocate(size_t bytes) {
   return reinterpret_cast<void*>(memory);
 }
 
-void CudaQueue::release(void* memory) noexcept {
+void CudaQueues::release(void* memory) noexcept {
   driver_->context_set_current(context_);
   driver_->memory_free(address(memory));
 }
 
-GpuQueue::Memory CudaQueue::memory() {
+GpuQueues::Memory CudaQueues::memory() {
   enter();
   size_t free = 0, total = 0;
   check(driver_->memory_info(&free, &total), "ask for free memory");
   return {static_cast<int64_t>(free), static_cast<int64_t>(total)};
 }
 
-void* CudaQueue::allocate_pinned(size_t bytes) {
+void* CudaQueues::allocate_pinned(size_t bytes) {
   enter();
   void* memory = nullptr;
   check(driver_->host_allocate(&memory, bytes, 0), "allocate host memory for copies");
   return memory;
 }
 
-void CudaQueue::release_pinned(void* memory) noexcept {
+void CudaQueues::release_pinned(void* memory) noexcept {
   driver_->context_set_current(context_);
-  driver_->stream_synchronize(stream_);
+  wait_for_streams();
   driver_->host_free(memory);
 }
 
-void CudaQueue::copy(void* to, const void* from, size_t bytes, Direction direction) {
+void CudaQueues::copy(void* to, const void* from, size_t bytes, Direction direction, DeviceQueue queue) {
   enter();
   switch (direction) {
     case Direction::kToDevice:
-      return check(driver_->copy_to_device(address(to), from, bytes, stream_), "copy to the GPU");
+      return check(driver_->copy_to_device(address(to), from, bytes, stream(queue)), "copy to the GPU");
     case Direction::kToHost:
-      return check(driver_->copy_to_host(to, address(from), bytes, stream_), "copy from the GPU");
+      return check(driver_->copy_to_host(to, address(from), bytes, stream(queue)), "copy from the GPU");
     case Direction::kOnDevice:
-      return check(driver_->copy_on_device(address(to), address(from), bytes, stream_), "copy on the GPU");
+      return check(driver_->copy_on_device(address(to), address(from), bytes, stream(queue)), "copy on the GPU");
   }
 }
 
-void CudaQueue::fill_with_zeros(void* memory, size_t bytes) {
+void CudaQueues::fill_with_zeros(void* memory, size_t bytes) {
   enter();
-  check(driver_->fill_bytes(address(memory), 0, bytes, stream_), "clear memory");
+  check(driver_->fill_bytes(address(memory), 0, bytes, stream()), "clear memory");
 }
 
-GpuQueue::Event CudaQueue::make_event(bool timed) {
+GpuQueues::Event CudaQueues::make_event(bool timed) {
   enter();
   void* event = nullptr;
   check(driver_->event_create(&event, timed ? 0 : CudaDriver::kEventDisableTiming), "create an event");
   return event;
 }
 
-void CudaQueue::release_event(Event event) noexcept {
+void CudaQueues::release_event(Event event) noexcept {
   driver_->context_set_current(context_);
   driver_->event_destroy(event);
 }
 
-void CudaQueue::record_event(Event event) {
+void CudaQueues::record_event(Event event, DeviceQueue queue) {
   enter();
-  check(driver_->event_record(event, stream_), "record an event");
+  check(driver_->event_record(event, stream(queue)), "record an event");
 }
 
-void CudaQueue::wait_for_event(Event event) {
+void CudaQueues::wait_for_event(Event event) {
   enter();
   check(driver_->event_synchronize(event), "wait for a copy");
 }
 
-double CudaQueue::seconds_between(Event from, Event to) {
+void CudaQueues::wait_in_queue(Event event, DeviceQueue queue) {
+  enter();
+  check(driver_->stream_wait_event(stream(queue), event, 0), "let a queue wait for an event");
+}
+
+double CudaQueues::seconds_between(Event from, Event to) {
   enter();
   float milliseconds = 0;
   check(driver_->event_elapsed_time(&milliseconds, from, to), "time events");
   return static_cast<double>(milliseconds) / 1e3;
 }
 
-void CudaQueue::synchronize() {
+void CudaQueues::synchronize() {
   enter();
-  check(driver_->stream_synchronize(stream_), "wait for the GPU");
+  check(wait_for_streams(), "wait for the GPU");
 }
 
 // Of the driver's ways to machine code: its linker (cuLink...) assembles each text as one unit of several, where
 // setmaxnreg is ignored and wgmma instructions wait for one another (ptxas, C7504, C7509; `ptxas -c` does the same),
 // and cuModuleLoadDataEx assembles one text at a time, whatever the threads.
-void* CudaQueue::load_image(std::string_view image) {
+void* CudaQueues::load_image(std::string_view image) {
   enter();
   auto loaded = std::make_unique<LoadedImage>();
   const std::string text(image);  // its end is marked by a zero
@@ -217,14 +249,14 @@ void* CudaQueue::load_image(std::string_view image) {
   return loaded.release();
 }
 
-void CudaQueue::unload_image(void* image) noexcept {
+void CudaQueues::unload_image(void* image) noexcept {
   driver_->context_set_current(context_);
-  driver_->stream_synchronize(stream_);
+  wait_for_streams();
   driver_->library_unload(static_cast<LoadedImage*>(image)->library);
   delete static_cast<LoadedImage*>(image);
 }
 
-GpuKernel CudaQueue::find_kernel(void* image, const std::string& name) {
+GpuKernel CudaQueues::find_kernel(void* image, const std::string& name) {
   enter();
   void* module = nullptr;
   check(driver_->library_module(&module, static_cast<LoadedImage*>(image)->library), "find a kernel's module");
@@ -246,7 +278,7 @@ GpuKernel CudaQueue::find_kernel(void* image, const std::string& name) {
   return kernel;
 }
 
-TensorMapBytes CudaQueue::encode_tensor_map(const TensorMap& map, void* buffer) {
+TensorMapBytes CudaQueues::encode_tensor_map(const TensorMap& map, void* buffer) {
   const auto type = map.element_bytes == 1   ? CudaDriver::kUint8
                     : map.element_bytes == 2 ? CudaDriver::kUint16
                                              : CudaDriver::kUint32;
@@ -275,7 +307,7 @@ TensorMapBytes CudaQueue::encode_tensor_map(const TensorMap& map, void* buffer) 
   return encoded;
 }
 
-void CudaQueue::launch(const GpuLaunch& launch) {
+void CudaQueues::launch(const GpuLaunch& launch) {
   enter();
   const GpuKernel& kernel = *launch.kernel;
   if (static_cast<int>(launch.shared_bytes) > kernel.dynamic_shared_limit) {
@@ -290,7 +322,7 @@ void CudaQueue::launch(const GpuLaunch& launch) {
   config.grid_x = launch.blocks;
   config.block_x = launch.threads;
   config.shared_bytes = launch.shared_bytes;
-  config.stream = stream_;
+  config.stream = stream(launch.queue);
   config.attributes = &cluster;
   config.attribute_count = launch.cluster > 1 ? 1 : 0;
   // Not as one buffer of all parameters: a kernel's first parameter need not lie at its start when it is aligned.
@@ -301,15 +333,15 @@ void CudaQueue::launch(const GpuLaunch& launch) {
                               kernel.name, launch.blocks, launch.threads, launch.shared_bytes, launch.cluster));
 }
 
-void CudaQueue::begin_recording() {
+void CudaQueues::begin_recording() {
   enter();
-  check(driver_->stream_begin_capture(stream_, CudaDriver::kCaptureThreadLocal), "begin to record launches");
+  check(driver_->stream_begin_capture(stream(), CudaDriver::kCaptureThreadLocal), "begin to record launches");
 }
 
-void* CudaQueue::end_recording() {
+void* CudaQueues::end_recording() {
   enter();
   void* graph = nullptr;
-  check(driver_->stream_end_capture(stream_, &graph), "record launches");
+  check(driver_->stream_end_capture(stream(), &graph), "record launches");
   void* executable = nullptr;
   const Result result = driver_->graph_instantiate(&executable, graph, 0);
   driver_->graph_destroy(graph);
@@ -317,19 +349,19 @@ void* CudaQueue::end_recording() {
   return executable;
 }
 
-void CudaQueue::abandon_recording() noexcept {
+void CudaQueues::abandon_recording() noexcept {
   void* graph = nullptr;
   driver_->context_set_current(context_);
-  driver_->stream_end_capture(stream_, &graph);
+  driver_->stream_end_capture(stream(), &graph);
   if (graph != nullptr) driver_->graph_destroy(graph);
 }
 
-void CudaQueue::replay(void* recording) {
+void CudaQueues::replay(void* recording) {
   enter();
-  check(driver_->graph_launch(recording, stream_), "run recorded launches");
+  check(driver_->graph_launch(recording, stream()), "run recorded launches");
 }
 
-void CudaQueue::release_recording(void* recording) noexcept {
+void CudaQueues::release_recording(void* recording) noexcept {
   driver_->context_set_current(context_);
   driver_->graph_executable_destroy(recording);
 }

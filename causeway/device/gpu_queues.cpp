@@ -1,22 +1,22 @@
-#include "causeway/device/gpu_queue.h"
+#include "causeway/device/gpu_queues.h"
 
 #include "causeway/base/error.h"
 
 namespace causeway::device {
 
-void GpuQueue::note(const std::string& name) {
+void GpuQueues::note(const std::string& name) {
   const std::lock_guard lock(mutex_);
   noted_[next_] = &name;
   next_ = (next_ + 1) % noted_.size();
 }
 
-void GpuQueue::forget(const std::string& name) noexcept {
+void GpuQueues::forget(const std::string& name) noexcept {
   const std::lock_guard lock(mutex_);
   for (const std::string*& noted : noted_)
     if (noted == &name) noted = nullptr;
 }
 
-std::string GpuQueue::recent() const {
+std::string GpuQueues::recent() const {
   const std::lock_guard lock(mutex_);
   std::string text;
   for (size_t i = 0; i < noted_.size(); ++i) {
@@ -26,7 +26,7 @@ std::string GpuQueue::recent() const {
   return text.empty() ? "none" : text;
 }
 
-void GpuQueue::fail(std::string_view doing, std::string_view code_name, std::string_view code_text, bool fatal) const {
+void GpuQueues::fail(std::string_view doing, std::string_view code_name, std::string_view code_text, bool fatal) const {
   if (!fatal) {
     throw Error(ErrorKind::kResource, fmt::format("cannot {}: {} ({})", doing, code_name, code_text), device_,
                 "`causeway doctor` shows what this machine's devices can do.");

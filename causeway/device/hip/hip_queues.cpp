@@ -1,4 +1,4 @@
-#include "causeway/device/hip/hip_queue.h"
+#include "causeway/device/hip/hip_queues.h"
 
 #include <array>
 
@@ -20,26 +20,52 @@ void* launch_key(uintptr_t key) { return reinterpret_cast<void*>(key); }
 
 }  // namespace
 
-HipQueue::HipQueue(std::shared_ptr<const HipRuntime> runtime, std::string name, int device)
-    : GpuQueue(std::move(name)), runtime_(std::move(runtime)), index_(device) {
-  enter();
-  check(runtime_->stream_create(&stream_, HipRuntime::kStreamNonBlocking), "create a stream");
+HipQueues::HipQueues(std::shared_ptr<const HipRuntime> runtime, std::string name, int device)
+    : GpuQueues(std::move(name)), runtime_(std::move(runtime)), index_(device) {
+  stream();
 }
 
-HipQueue::~HipQueue() {
+HipQueues::~HipQueues() {
   runtime_->set_device(index_);
-  runtime_->stream_synchronize(stream_);
-  runtime_->stream_destroy(stream_);
+  wait_for_streams();
+  for (void* stream : streams_)
+    if (stream != nullptr) runtime_->stream_destroy(stream);
 }
 
-void HipQueue::enter() const { check(runtime_->set_device(index_), "select the GPU"); }
+void* HipQueues::stream(DeviceQueue queue) {
+  const std::lock_guard lock(streams_mutex_);
+  const auto index = static_cast<size_t>(queue);
+  if (index >= streams_.size()) streams_.resize(index + 1);
+  if (streams_[index] == nullptr) {
+    enter();
+    check(runtime_->stream_create(&streams_[index], HipRuntime::kStreamNonBlocking), "create a stream");
+  }
+  return streams_[index];
+}
 
-void HipQueue::check(Result result, std::string_view doing) const {
+HipRuntime::Result HipQueues::wait_for_streams() const noexcept {
+  std::vector<void*> streams;
+  {
+    const std::lock_guard lock(streams_mutex_);
+    streams = streams_;
+  }
+  Result first = HipRuntime::kSuccess;
+  for (void* stream : streams) {
+    if (stream == nullptr) continue;
+    const Result result = runtime_->stream_synchronize(stream);
+    if (first == HipRuntime::kSuccess) first = result;
+  }
+  return first;
+}
+
+void HipQueues::enter() const { check(runtime_->set_device(index_), "select the GPU"); }
+
+void HipQueues::check(Result result, std::string_view doing) const {
   if (result != HipRuntime::kSuccess)
     fail(doing, runtime_->name_of(result), runtime_->text_of(result), is_fatal(result));
 }
 
-void* HipQueue::allocate(size_t bytes) {
+void* HipQueues::allocate(size_t bytes) {
   enter();
   void* memory = nullptr;
   const Result result = runtime_->memory_allocate(&memory, bytes);
@@ -48,79 +74,84 @@ void* HipQueue::allocate(size_t bytes) {
   return memory;
 }
 
-void HipQueue::release(void* memory) noexcept {
+void HipQueues::release(void* memory) noexcept {
   runtime_->set_device(index_);
   runtime_->memory_free(memory);
 }
 
-GpuQueue::Memory HipQueue::memory() {
+GpuQueues::Memory HipQueues::memory() {
   enter();
   size_t free = 0, total = 0;
   check(runtime_->memory_info(&free, &total), "ask for free memory");
   return {static_cast<int64_t>(free), static_cast<int64_t>(total)};
 }
 
-void* HipQueue::allocate_pinned(size_t bytes) {
+void* HipQueues::allocate_pinned(size_t bytes) {
   enter();
   void* memory = nullptr;
   check(runtime_->host_allocate(&memory, bytes, 0), "allocate host memory for copies");
   return memory;
 }
 
-void HipQueue::release_pinned(void* memory) noexcept {
+void HipQueues::release_pinned(void* memory) noexcept {
   runtime_->set_device(index_);
-  runtime_->stream_synchronize(stream_);
+  wait_for_streams();
   runtime_->host_free(memory);
 }
 
-void HipQueue::copy(void* to, const void* from, size_t bytes, Direction direction) {
+void HipQueues::copy(void* to, const void* from, size_t bytes, Direction direction, DeviceQueue queue) {
   enter();
   const auto kind = direction == Direction::kToDevice ? HipRuntime::kHostToDevice
                     : direction == Direction::kToHost ? HipRuntime::kDeviceToHost
                                                       : HipRuntime::kDeviceToDevice;
-  check(runtime_->copy(to, from, bytes, kind, stream_), "copy");
+  check(runtime_->copy(to, from, bytes, kind, stream(queue)), "copy");
 }
 
-void HipQueue::fill_with_zeros(void* memory, size_t bytes) {
+void HipQueues::fill_with_zeros(void* memory, size_t bytes) {
   enter();
-  check(runtime_->fill_bytes(memory, 0, bytes, stream_), "clear memory");
+  check(runtime_->fill_bytes(memory, 0, bytes, stream()), "clear memory");
 }
 
-GpuQueue::Event HipQueue::make_event(bool timed) {
+GpuQueues::Event HipQueues::make_event(bool timed) {
   enter();
   void* event = nullptr;
   check(runtime_->event_create(&event, timed ? 0 : HipRuntime::kEventDisableTiming), "create an event");
   return event;
 }
 
-void HipQueue::release_event(Event event) noexcept {
+void HipQueues::release_event(Event event) noexcept {
   runtime_->set_device(index_);
   runtime_->event_destroy(event);
 }
 
-void HipQueue::record_event(Event event) {
+void HipQueues::record_event(Event event, DeviceQueue queue) {
   enter();
-  check(runtime_->event_record(event, stream_), "record an event");
+  check(runtime_->event_record(event, stream(queue)), "record an event");
 }
 
-void HipQueue::wait_for_event(Event event) {
+void HipQueues::wait_for_event(Event event) {
   enter();
   check(runtime_->event_synchronize(event), "wait for a copy");
 }
 
-double HipQueue::seconds_between(Event from, Event to) {
+void HipQueues::wait_in_queue(Event event, DeviceQueue queue) {
+  enter();
+  check(runtime_->stream_wait_event(stream(queue), event, 0), "let a queue wait for an event");
+}
+
+double HipQueues::seconds_between(Event from, Event to) {
   enter();
   float milliseconds = 0;
   check(runtime_->event_elapsed_time(&milliseconds, from, to), "time events");
   return static_cast<double>(milliseconds) / 1e3;
 }
 
-void HipQueue::synchronize() {
+void HipQueues::synchronize() {
   enter();
-  check(runtime_->stream_synchronize(stream_), "wait for the GPU");
+  check(wait_for_streams(), "wait for the GPU");
 }
 
-void* HipQueue::load_image(std::string_view image) {
+void* HipQueues::load_image(std::string_view image) {
   enter();
   const std::string copy(image);
   void* module = nullptr;
@@ -135,13 +166,13 @@ void* HipQueue::load_image(std::string_view image) {
   return module;
 }
 
-void HipQueue::unload_image(void* module) noexcept {
+void HipQueues::unload_image(void* module) noexcept {
   runtime_->set_device(index_);
-  runtime_->stream_synchronize(stream_);
+  wait_for_streams();
   runtime_->module_unload(module);
 }
 
-GpuKernel HipQueue::find_kernel(void* module, const std::string& name) {
+GpuKernel HipQueues::find_kernel(void* module, const std::string& name) {
   enter();
   GpuKernel kernel;
   kernel.name = name;
@@ -156,31 +187,31 @@ GpuKernel HipQueue::find_kernel(void* module, const std::string& name) {
   return kernel;
 }
 
-TensorMapBytes HipQueue::encode_tensor_map(const TensorMap& map, void* buffer) {
+TensorMapBytes HipQueues::encode_tensor_map(const TensorMap& map, void* buffer) {
   throw Error(ErrorKind::kUnsupported, "AMD's GPUs have no copy engine that reads tensor maps", device(),
               "The kernel was made for another architecture. Please report it.");
 }
 
-void HipQueue::launch(const GpuLaunch& launch) {
+void HipQueues::launch(const GpuLaunch& launch) {
   enter();
   size_t bytes = launch.argument_bytes;
   std::array<void*, 5> extra = {launch_key(1), launch.arguments, launch_key(2), &bytes, launch_key(3)};
   const Result result = runtime_->launch(launch.kernel->function, launch.blocks, 1, 1, launch.threads, 1, 1,
-                                         launch.shared_bytes, stream_, nullptr, extra.data());
+                                         launch.shared_bytes, stream(launch.queue), nullptr, extra.data());
   if (result != HipRuntime::kSuccess)
     check(result, fmt::format("launch {} ({} blocks of {} threads, {} bytes of shared memory)", launch.kernel->name,
                               launch.blocks, launch.threads, launch.shared_bytes));
 }
 
-void HipQueue::begin_recording() {
+void HipQueues::begin_recording() {
   enter();
-  check(runtime_->stream_begin_capture(stream_, HipRuntime::kCaptureThreadLocal), "begin to record launches");
+  check(runtime_->stream_begin_capture(stream(), HipRuntime::kCaptureThreadLocal), "begin to record launches");
 }
 
-void* HipQueue::end_recording() {
+void* HipQueues::end_recording() {
   enter();
   void* graph = nullptr;
-  check(runtime_->stream_end_capture(stream_, &graph), "record launches");
+  check(runtime_->stream_end_capture(stream(), &graph), "record launches");
   void* executable = nullptr;
   const Result result = runtime_->graph_instantiate(&executable, graph, 0);
   runtime_->graph_destroy(graph);
@@ -188,22 +219,22 @@ void* HipQueue::end_recording() {
   return executable;
 }
 
-void HipQueue::abandon_recording() noexcept {
+void HipQueues::abandon_recording() noexcept {
   void* graph = nullptr;
   runtime_->set_device(index_);
-  runtime_->stream_end_capture(stream_, &graph);
+  runtime_->stream_end_capture(stream(), &graph);
   if (graph != nullptr) runtime_->graph_destroy(graph);
 }
 
-void HipQueue::replay(void* recording) {
+void HipQueues::replay(void* recording) {
   enter();
-  check(runtime_->graph_launch(recording, stream_), "run recorded launches");
+  check(runtime_->graph_launch(recording, stream()), "run recorded launches");
 }
 
 // The reference does not say that a graph may be destroyed while it runs.
-void HipQueue::release_recording(void* recording) noexcept {
+void HipQueues::release_recording(void* recording) noexcept {
   runtime_->set_device(index_);
-  runtime_->stream_synchronize(stream_);
+  wait_for_streams();
   runtime_->graph_executable_destroy(recording);
 }
 

@@ -1,0 +1,93 @@
+#include "causeway/program/donation.h"
+
+#include <algorithm>
+
+namespace causeway::program {
+namespace {
+
+bool reads_only_at_own_position(const Graph& graph, const MaterializedValues& materialized, Value member,
+                                Value source) {
+  // A value may be needed at its own position and at another one.
+  std::set<std::pair<Value, bool>> visited;
+  std::vector<std::pair<Value, bool>> pending = {{member, true}};
+  while (!pending.empty()) {
+    const auto [value, at_own_position] = pending.back();
+    pending.pop_back();
+    const Node& node = graph.node(value);
+    const bool same = at_own_position && (is_elementwise(node.op) || node.op == Op::kReshape);
+    for (const Value next : node.inputs) {
+      if (next == source && !same) return false;
+      if (!materialized.contains(next) && visited.insert({next, same}).second) pending.emplace_back(next, same);
+    }
+  }
+  return true;
+}
+
+bool contains(const std::vector<Value>& list, Value value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+}  // namespace
+
+bool may_overwrite(const Graph& graph, const FusionResult& fusion, size_t kernel, Value source) {
+  const KernelRequest& request = fusion.kernels[kernel];
+  if (request.kind == KernelKind::kScatterAdd) {
+    // The base is copied before anything is added to it.
+    const std::vector<Value>& operands = graph.node(request.members.front()).inputs;
+    return operands[0] == source && operands[1] != source && operands[2] != source &&
+           fusion.materialized.contains(operands[1]) && fusion.materialized.contains(operands[2]);
+  }
+  const bool elementwise_loop = request.kind == KernelKind::kLoop && request.rows.is_constant(1);
+  if (!elementwise_loop && request.kind != KernelKind::kDot) return false;
+  return std::all_of(request.members.begin(), request.members.end(), [&](Value member) {
+    return reads_only_at_own_position(graph, fusion.materialized, member, source);
+  });
+}
+
+std::map<Value, Value> donate_inputs(const Graph& graph, const FusionResult& fusion,
+                                     const std::map<Value, ValueLife>& lives) {
+  std::map<Value, int> assigned;
+  for (const Assignment& assignment : graph.assignments) ++assigned[assignment.value];
+  std::map<Value, Value> donated;
+  for (const Assignment& assignment : graph.assignments) {
+    const int writer = lives.at(assignment.value).writer, last_reader = lives.at(assignment.target).last_reader;
+    if (writer == ValueLife::kBefore || assigned[assignment.value] > 1) continue;
+    if (contains(graph.outputs, assignment.value) || contains(graph.outputs, assignment.target)) continue;
+    // Another assignment may still need the old content.
+    if (assigned.contains(assignment.target)) continue;
+    if (last_reader > writer) continue;
+    if (last_reader == writer && !may_overwrite(graph, fusion, static_cast<size_t>(writer), assignment.target))
+      continue;
+    donated[assignment.value] = assignment.target;
+  }
+  return donated;
+}
+
+std::map<Value, Value> donate_operands(const Graph& graph, const FusionResult& fusion,
+                                       const std::vector<GeneratedKernel>& kernels,
+                                       const std::map<Value, ValueLife>& lives, const std::set<Value>& in_arena,
+                                       const SymbolBindings& bindings) {
+  std::map<Value, Value> donated;
+  std::set<Value> given;
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    const auto is_value = [](const KernelArgument& a) { return a.kind == KernelArgument::Kind::kValue; };
+    for (const KernelArgument& result : kernels[k].arguments) {
+      if (!is_value(result) || !result.written || !in_arena.contains(result.value)) continue;
+      const int64_t bytes = byte_count(graph.type(result.value), bindings);
+      for (const KernelArgument& source : kernels[k].arguments) {
+        if (!is_value(source) || source.written || !in_arena.contains(source.value) || given.contains(source.value))
+          continue;
+        const ValueLife& life = lives.at(source.value);
+        if (life.outlives || life.last_reader != static_cast<int>(k) ||
+            byte_count(graph.type(source.value), bindings) != bytes || !may_overwrite(graph, fusion, k, source.value))
+          continue;
+        donated[result.value] = source.value;
+        given.insert(source.value);
+        break;
+      }
+    }
+  }
+  return donated;
+}
+
+}  // namespace causeway::program

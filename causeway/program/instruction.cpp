@@ -1,0 +1,31 @@
+#include "causeway/program/instruction.h"
+
+#include <fmt/format.h>
+
+namespace causeway::program {
+
+std::vector<Access> Instruction::accesses() const {
+  if (const auto* launch = std::get_if<Launch>(&work)) return launch->accesses;
+  if (const auto* copy = std::get_if<Copy>(&work)) return {{copy->from, false}, {{copy->to, copy->from.content}, true}};
+  return {};
+}
+
+std::string queue_name(DeviceQueue queue) {
+  return queue == kComputeQueue ? "the compute queue"
+         : queue == kCopyQueue  ? "the copy queue"
+                                : fmt::format("queue {}", queue);
+}
+
+std::string describe(const Instruction& instruction) {
+  std::string what;
+  if (const auto* launch = std::get_if<Launch>(&instruction.work)) {
+    what = fmt::format("launch of kernel {}", launch->kernel);
+  } else if (const auto* copy = std::get_if<Copy>(&instruction.work)) {
+    what = fmt::format("copy from buffer {} to buffer {}", copy->from.buffer, copy->to);
+  } else {
+    what = fmt::format("wait for signal {}", std::get<Wait>(instruction.work).signal);
+  }
+  return what + " on " + queue_name(instruction.queue);
+}
+
+}  // namespace causeway::program

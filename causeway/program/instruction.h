@@ -1,0 +1,106 @@
+// What a compiled graph is for given sizes: instructions on a device's queues, over buffers at fixed places.
+// A collective will be one more kind, on the queue of its communicator, as soon as graphs hold the primitives that ask
+// for one.
+//
+// Instructions of one queue run in the order of the list. Those of different queues run beside one another, ordered by
+// signals and waits alone: what a queue is given after a Wait runs when the instruction that sets the signal, and what
+// its own queue was given before, has ended. A program begins and ends on the compute queue: what else was queued there
+// before it comes before all of it, and what is queued there afterwards comes after all of it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "causeway/device/device.h"
+#include "causeway/graph/graph.h"
+
+namespace causeway::program {
+
+// A piece of memory that instructions work on. The caller's buffers overlap neither each other nor the arena.
+struct ProgramBuffer {
+  enum class Place { kArena, kInput, kOutput };
+  Place place = Place::kArena;
+  int64_t at = 0;  // kArena: offset in bytes; otherwise the position among the program's inputs or outputs
+  int64_t bytes = 0;
+};
+
+// What a buffer may hold.
+struct Content {
+  Value value;       // of the graph; not valid for the workspace of a kernel
+  std::string text;  // "dot bf16[4096, 3072] (layers.0.mlp)"
+};
+
+// A buffer, and what it holds: an index into LoweredProgram::buffers and one into LoweredProgram::contents.
+struct Holding {
+  int buffer = 0;
+  int content = 0;
+  bool operator==(const Holding&) const = default;
+};
+
+// A Holding that an instruction reads, or makes true.
+struct Access {
+  Holding holding;
+  bool written = false;
+};
+
+// The index of a signal. The first is set where the program begins, on the compute queue.
+using Signal = int;
+constexpr Signal kNoSignal = -1;
+constexpr Signal kBegin = 0;
+
+// A generated kernel: its phases, one after the other.
+struct Launch {
+  struct Phase {
+    DeviceKernel entry = nullptr;
+    int64_t tasks = 0;
+    int64_t scratch_bytes = 0;
+    int threads = 1;
+    int shared_bytes = 0;
+    int cluster = 1;
+  };
+  size_t kernel = 0;             // position among the program's kernels
+  std::vector<Access> accesses;  // the kernel's arguments, in their order
+  std::vector<int64_t> sizes;
+  std::vector<TensorMap> tensor_maps;  // TensorMap::buffer counts them
+  std::vector<Phase> phases;           // those with tasks
+  // Contents that it reads and may write other content over: it has read an element before it writes there.
+  std::vector<int> overwrites;
+};
+
+struct Copy {
+  Holding from;
+  int to = 0;  // a buffer, which holds from's content then
+  int64_t bytes = 0;
+};
+
+struct Wait {
+  Signal signal = kNoSignal;
+};
+
+struct Instruction {
+  DeviceQueue queue = kComputeQueue;
+  std::variant<Launch, Copy, Wait> work;
+  Signal sets = kNoSignal;  // when it has ended
+
+  // Empty for a Wait.
+  std::vector<Access> accesses() const;
+};
+
+struct LoweredProgram {
+  std::vector<ProgramBuffer> buffers;
+  std::vector<Content> contents;
+  std::vector<Instruction> instructions;
+  std::vector<Holding> initial;  // what the caller's buffers hold before it runs
+  std::vector<Holding> results;  // what they hold afterwards
+  int signals = 1;               // how many there are
+  int64_t arena_bytes = 0;
+};
+
+// "launch of kernel 3 on the compute queue".
+std::string describe(const Instruction& instruction);
+// "the compute queue", "the copy queue", "queue 2".
+std::string queue_name(DeviceQueue queue);
+
+}  // namespace causeway::program

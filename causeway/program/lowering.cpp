@@ -1,0 +1,206 @@
+#include "causeway/program/lowering.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "causeway/program/donation.h"
+#include "causeway/program/liveness.h"
+#include "causeway/program/memory_plan.h"
+#include "causeway/program/program_verifier.h"
+
+namespace causeway::program {
+namespace {
+
+class Lowering {
+ public:
+  Lowering(const ProgramKernels& program, const SymbolBindings& bindings)
+      : program_(program),
+        graph_(program.graph),
+        bindings_(bindings),
+        lives_(find_lives(graph_, program.kernels)),
+        to_inputs_(donate_inputs(graph_, program.fusion, lives_)) {}
+
+  LoweredProgram run(const ScheduleOptions& options) {
+    add_callers_buffers();
+    add_arena_buffers();
+    std::vector<Launch> launches;
+    for (size_t k = 0; k < program_.kernels.size(); ++k) launches.push_back(make_launch(k));
+    std::vector<Copy> copies = make_copies();
+    state_results();
+    InstructionSchedule scheduled = schedule_instructions(std::move(launches), std::move(copies), options);
+    lowered_.instructions = std::move(scheduled.instructions);
+    lowered_.signals = scheduled.signals;
+    place_arena_buffers();
+    verify(lowered_);
+    return std::move(lowered_);
+  }
+
+ private:
+  int add_buffer(ProgramBuffer::Place place, int64_t at, int64_t bytes) {
+    lowered_.buffers.push_back({place, at, bytes});
+    return static_cast<int>(lowered_.buffers.size()) - 1;
+  }
+  int content(Value value) {
+    const auto [entry, inserted] = content_of_.try_emplace(value, static_cast<int>(lowered_.contents.size()));
+    if (inserted) {
+      const Node& node = graph_.node(value);
+      lowered_.contents.push_back({value, fmt::format("{} {}{}", op_name(node.op), graph_.type(value).text(),
+                                                      node.scope.empty() ? "" : " (" + node.scope + ")")});
+    }
+    return entry->second;
+  }
+  int64_t bytes(Value value) const { return byte_count(graph_.type(value), bindings_); }
+  Holding holding(Value value) { return {buffer_of_.at(value), content(value)}; }
+
+  void add_callers_buffers() {
+    for (size_t i = 0; i < graph_.inputs().size(); ++i) {
+      const Value input = graph_.inputs()[i];
+      buffer_of_[input] = add_buffer(ProgramBuffer::Place::kInput, static_cast<int64_t>(i), bytes(input));
+      lowered_.initial.push_back(holding(input));
+    }
+    for (size_t i = 0; i < graph_.outputs.size(); ++i) {
+      const Value output = graph_.outputs[i];
+      outputs_.push_back(add_buffer(ProgramBuffer::Place::kOutput, static_cast<int64_t>(i), bytes(output)));
+      // The first output place of a value holds it; others are copies.
+      buffer_of_.try_emplace(output, outputs_.back());
+    }
+    for (const auto& [value, input] : to_inputs_) buffer_of_[value] = buffer_of_.at(input);
+  }
+
+  void add_arena_buffers() {
+    std::set<Value> in_arena;
+    for (const auto& [value, life] : lives_)
+      if (!buffer_of_.contains(value)) in_arena.insert(value);
+    const std::map<Value, Value> to_operands =
+        donate_operands(graph_, program_.fusion, program_.kernels, lives_, in_arena, bindings_);
+    for (const GeneratedKernel& kernel : program_.kernels) {
+      for (const KernelArgument& argument : kernel.arguments) {
+        if (argument.kind != KernelArgument::Kind::kValue || !argument.written || !in_arena.contains(argument.value))
+          continue;
+        const auto donor = to_operands.find(argument.value);
+        buffer_of_[argument.value] = donor != to_operands.end()
+                                         ? buffer_of_.at(donor->second)
+                                         : add_buffer(ProgramBuffer::Place::kArena, 0, bytes(argument.value));
+      }
+    }
+    for (size_t k = 0; k < program_.kernels.size(); ++k) {
+      workspaces_.emplace_back();
+      const SizeFunction& workspace_bytes = program_.kernels[k].workspace_bytes;
+      if (!workspace_bytes) continue;
+      workspaces_.back() = {add_buffer(ProgramBuffer::Place::kArena, 0, workspace_bytes(bindings_)),
+                            static_cast<int>(lowered_.contents.size())};
+      lowered_.contents.push_back({{}, fmt::format("workspace of kernel {}", k)});
+    }
+  }
+
+  Launch make_launch(size_t k) {
+    const GeneratedKernel& kernel = program_.kernels[k];
+    Launch launch;
+    launch.kernel = k;
+    for (const KernelArgument& argument : kernel.arguments) {
+      if (argument.kind == KernelArgument::Kind::kWorkspace) {
+        launch.accesses.push_back({workspaces_[k], true});
+      } else {
+        launch.accesses.push_back({holding(argument.value), argument.written});
+        if (!argument.written && shares_memory_with_result(kernel, argument.value) &&
+            may_overwrite(graph_, program_.fusion, k, argument.value))
+          launch.overwrites.push_back(content(argument.value));
+      }
+    }
+    for (const Dim& size : kernel.sizes) launch.sizes.push_back(size.evaluate(bindings_));
+    if (kernel.tensor_maps) launch.tensor_maps = kernel.tensor_maps(bindings_);
+    for (size_t p = 0; p < kernel.phases.size(); ++p) {
+      const KernelPhase& phase = kernel.phases[p];
+      const int64_t tasks = phase.tasks(bindings_);
+      if (tasks > 0)
+        launch.phases.push_back({program_.entries[k][p], tasks, phase.scratch_bytes(bindings_), phase.threads,
+                                 phase.shared_bytes, phase.cluster});
+    }
+    return launch;
+  }
+
+  bool shares_memory_with_result(const GeneratedKernel& kernel, Value source) const {
+    return std::any_of(kernel.arguments.begin(), kernel.arguments.end(), [&](const KernelArgument& argument) {
+      return argument.kind == KernelArgument::Kind::kValue && argument.written &&
+             buffer_of_.at(argument.value) == buffer_of_.at(source);
+    });
+  }
+
+  // In an order in which they may run after the kernels.
+  std::vector<Copy> make_copies() {
+    std::vector<Copy> copies;
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      const Value output = graph_.outputs[i];
+      if (buffer_of_.at(output) != outputs_[i]) copies.push_back({holding(output), outputs_[i], bytes(output)});
+    }
+    std::map<Value, Value> target_of;  // of inputs that are assigned to
+    for (const Assignment& assignment : graph_.assignments) target_of[assignment.target] = assignment.value;
+    std::vector<Copy> to_targets;
+    for (const Assignment& assignment : graph_.assignments) {
+      if (to_inputs_.contains(assignment.value) || assignment.value == assignment.target) continue;
+      Holding from = holding(assignment.value);
+      // A value that is itself an input assigned to goes by way of the arena: its old content is copied out before any
+      // assignment overwrites it.
+      if (target_of.contains(assignment.value)) {
+        const int kept = add_buffer(ProgramBuffer::Place::kArena, 0, bytes(assignment.value));
+        copies.push_back({from, kept, bytes(assignment.value)});
+        from.buffer = kept;
+      }
+      to_targets.push_back({from, buffer_of_.at(assignment.target), bytes(assignment.value)});
+    }
+    copies.insert(copies.end(), to_targets.begin(), to_targets.end());
+    return copies;
+  }
+
+  void state_results() {
+    for (size_t i = 0; i < outputs_.size(); ++i) lowered_.results.push_back({outputs_[i], content(graph_.outputs[i])});
+    std::map<Value, Value> new_value;
+    for (const Assignment& assignment : graph_.assignments) new_value[assignment.target] = assignment.value;
+    for (const Value input : graph_.inputs()) {
+      const auto assigned = new_value.find(input);
+      lowered_.results.push_back(
+          {buffer_of_.at(input), content(assigned == new_value.end() ? input : assigned->second)});
+    }
+  }
+
+  void place_arena_buffers() {
+    std::vector<int> in_arena;
+    std::map<int, size_t> planned_as;
+    std::vector<PlannedBuffer> planned;
+    for (size_t b = 0; b < lowered_.buffers.size(); ++b) {
+      if (lowered_.buffers[b].place != ProgramBuffer::Place::kArena) continue;
+      planned_as[static_cast<int>(b)] = planned.size();
+      in_arena.push_back(static_cast<int>(b));
+      planned.push_back({lowered_.buffers[b].bytes, {}, 0});
+    }
+    for (size_t i = 0; i < lowered_.instructions.size(); ++i)
+      for (const Access& access : lowered_.instructions[i].accesses())
+        if (const auto known = planned_as.find(access.holding.buffer); known != planned_as.end())
+          planned[known->second].uses.push_back(static_cast<int>(i));
+    lowered_.arena_bytes = plan_memory(planned, InstructionOrder(lowered_.instructions));
+    for (size_t p = 0; p < planned.size(); ++p)
+      lowered_.buffers[static_cast<size_t>(in_arena[p])].at = planned[p].offset;
+  }
+
+  const ProgramKernels& program_;
+  const Graph& graph_;
+  const SymbolBindings& bindings_;
+  std::map<Value, ValueLife> lives_;
+  std::map<Value, Value> to_inputs_;  // by value, the input whose memory it overwrites
+  std::map<Value, int> buffer_of_;
+  std::map<Value, int> content_of_;
+  std::vector<int> outputs_;         // buffers
+  std::vector<Holding> workspaces_;  // by kernel, where it has one
+  LoweredProgram lowered_;
+};
+
+}  // namespace
+
+LoweredProgram lower(const ProgramKernels& program, const SymbolBindings& bindings, const ScheduleOptions& options) {
+  return Lowering(program, bindings).run(options);
+}
+
+}  // namespace causeway::program

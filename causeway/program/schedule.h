@@ -1,0 +1,31 @@
+// The order over queues: which instruction goes to which queue, and the signals and waits between them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "causeway/program/instruction.h"
+
+namespace causeway::program {
+
+struct ScheduleOptions {
+  // Copies of so many bytes and more go to the copy queue where a launch is left to run beside them.
+  int64_t copy_queue_from = INT64_MAX;
+};
+
+// On a GPU copies are done beside kernels where they take longer than the signal and the wait that they cost. A
+// processor does one thing after the other.
+ScheduleOptions default_schedule(const Target& target);
+
+struct InstructionSchedule {
+  std::vector<Instruction> instructions;
+  int signals = 1;
+};
+
+// `launches` as they may run one after the other, and `copies` as they may after all launches. A copy is queued as soon
+// as what it reads is written and what it overwrites is read, and the compute queue waits at last for every other one.
+// What buffers of the arena share is planned afterwards, over this order.
+InstructionSchedule schedule_instructions(std::vector<Launch> launches, std::vector<Copy> copies,
+                                          const ScheduleOptions& options);
+
+}  // namespace causeway::program
