@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "causeway/codegen/kernel.h"
+#include "causeway/codegen/statements.h"
 
 namespace causeway {
 
@@ -25,9 +26,6 @@ int gpu_lanes(const Graph& graph, const MaterializedValues& materialized, const 
 // `const T name = ...;` for each axis of a running number, the last axis fastest. Axes are names and extents' text.
 std::string gpu_axis_variables(const std::string& type, const std::string& running,
                                const std::vector<std::pair<std::string, std::string>>& axes);
-
-// "for (int e = 0; e < lanes; ++e) {", unrolled.
-std::string gpu_lane_loop(const std::string& name, int lanes);
 
 // A sum or maximum under way, in kernel text.
 struct GpuAccumulator {
