@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace causeway {
+namespace causeway::codegen {
 
 MaterializedValues::MaterializedValues(const Graph& graph) {
   flags_.reserve(graph.nodes().size());
@@ -69,4 +69,4 @@ std::string_view kernel_kind_name(KernelKind kind) {
   return "";
 }
 
-}  // namespace causeway
+}  // namespace causeway::codegen

@@ -11,7 +11,7 @@
 #include "causeway/device/target.h"
 #include "causeway/graph/graph.h"
 
-namespace causeway {
+namespace causeway::codegen {
 
 enum class KernelKind {
   kLoop,          // rows x columns: elementwise values, reductions over the columns, and what follows from them
@@ -116,4 +116,4 @@ std::optional<Obstacle> find_obstacle(const Graph& graph, const MaterializedValu
 GeneratedKernel generate_kernel(const Graph& graph, const MaterializedValues& materialized,
                                 const KernelRequest& request, const Target& target);
 
-}  // namespace causeway
+}  // namespace causeway::codegen

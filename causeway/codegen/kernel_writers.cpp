@@ -4,7 +4,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::codegen {
 namespace {
 
 // The writers of one family of targets.
@@ -84,4 +84,4 @@ std::optional<Obstacle> find_obstacle(const Graph& graph, const MaterializedValu
   return writer.find_obstacle({graph, materialized, request, target});
 }
 
-}  // namespace causeway
+}  // namespace causeway::codegen

@@ -6,7 +6,7 @@
 
 #include "causeway/codegen/kernel.h"
 
-namespace causeway {
+namespace causeway::codegen {
 
 // What a kernel is written from. All of it outlives the writer.
 struct KernelInputs {
@@ -47,4 +47,4 @@ std::optional<Obstacle> find_gpu_loop_obstacle(const KernelInputs& inputs);
 std::optional<Obstacle> find_dot_obstacle(const KernelInputs& inputs);
 std::optional<Obstacle> find_gpu_dot_obstacle(const KernelInputs& inputs);
 
-}  // namespace causeway
+}  // namespace causeway::codegen

@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include "causeway/codegen/kernel_writer.h"
+#include "causeway/codegen/expressions/kernel_writer.h"
 
-namespace causeway {
+namespace causeway::codegen {
 namespace {
 
 constexpr int kPartialBytes = 256;  // kernels/block.h keeps partial sums there, before the user's shared memory
@@ -70,4 +70,4 @@ GeneratedKernel write_user_kernel(const KernelInputs& inputs) { return UserKerne
 
 GeneratedKernel write_gpu_user_kernel(const KernelInputs& inputs) { return UserKernelWriter(inputs).write_for_gpu(); }
 
-}  // namespace causeway
+}  // namespace causeway::codegen

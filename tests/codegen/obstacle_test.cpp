@@ -10,9 +10,9 @@
 #include "causeway/codegen/kernel.h"
 #include "causeway/graph/parser.h"
 #include "causeway/graph/printer.h"
-#include "causeway/graph/random_graph.h"
+#include "tests/random_graph/random_graph.h"
 
-namespace causeway {
+namespace causeway::codegen {
 namespace {
 
 using testing::HasSubstr;
@@ -203,4 +203,4 @@ TEST(Obstacle, AGpuReadsOperandsAsTheyLie) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::codegen

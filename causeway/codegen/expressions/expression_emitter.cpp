@@ -1,0 +1,366 @@
+#include "causeway/codegen/expressions/expression_emitter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "causeway/base/error.h"
+
+namespace causeway::codegen {
+namespace {
+
+// The result of an op in float, rounded to the dtype it is declared to have.
+std::string rounded(DType dtype, const std::string& expression) {
+  return dtype == DType::kF32 ? expression : from_storage(dtype, to_storage(dtype, expression));
+}
+
+std::string convert(DType from, DType to, const std::string& value) {
+  if (from == to) return value;
+  if (is_float(to)) return rounded(to, is_float(from) ? value : fmt::format("static_cast<float>({})", value));
+  if (to == DType::kBool) return fmt::format("({} != 0)", value);
+  if (from != DType::kBool) return fmt::format("cast_to_{}({})", dtype_name(to), value);
+  return fmt::format("static_cast<{}>({})", compute_type(to), value);
+}
+
+}  // namespace
+
+std::string compute_type(DType dtype) {
+  switch (dtype) {
+    case DType::kI32:
+      return "int32_t";
+    case DType::kI64:
+      return "int64_t";
+    case DType::kU8:
+      return "uint8_t";
+    case DType::kBool:
+      return "bool";
+    default:
+      return "float";
+  }
+}
+
+std::string storage_type(DType dtype) {
+  switch (dtype) {
+    case DType::kBF16:
+      return "bf16";
+    case DType::kF16:
+      return "f16";
+    case DType::kF8E4M3:
+      return "f8e4m3";
+    case DType::kF8E5M2:
+      return "f8e5m2";
+    case DType::kBool:
+      return "uint8_t";
+    default:
+      return compute_type(dtype);
+  }
+}
+
+std::string from_storage(DType dtype, const std::string& reference) {
+  if (dtype == DType::kBool) return fmt::format("({} != 0)", reference);
+  if (!is_float(dtype) || dtype == DType::kF32) return reference;
+  return fmt::format("to_float({})", reference);
+}
+
+std::string to_storage(DType dtype, const std::string& value) {
+  if (dtype == DType::kBool) return fmt::format("static_cast<uint8_t>({})", value);
+  if (!is_float(dtype) || dtype == DType::kF32) return value;
+  return fmt::format("to_{}({})", dtype_name(dtype), value);
+}
+
+std::string literal(DType dtype, double value) {
+  if (dtype == DType::kBool) return value != 0 ? "true" : "false";
+  if (dtype == DType::kI64) {
+    const int64_t integer = value >= 0x1p63 ? INT64_MAX : value <= -0x1p63 ? INT64_MIN : static_cast<int64_t>(value);
+    return integer == INT64_MIN ? "(-9223372036854775807ll - 1)" : fmt::format("int64_t({})", integer);
+  }
+  if (!is_float(dtype))
+    return fmt::format("{}({}ll)", compute_type(dtype), static_cast<int64_t>(round_to_dtype(dtype, value)));
+  const double stored = round_to_dtype(dtype, value);
+  if (std::isnan(stored)) return "__builtin_nanf(\"\")";
+  if (std::isinf(stored)) return stored < 0 ? "(-__builtin_inff())" : "__builtin_inff()";
+  std::string digits = fmt::format("{:.9g}", stored);
+  if (digits.find_first_of(".e") == std::string::npos) digits += ".0";
+  return stored < 0 || std::signbit(stored) ? fmt::format("({}f)", digits) : digits + "f";
+}
+
+std::string sum_text(DType dtype, const std::string& a, const std::string& b) {
+  return is_float(dtype) ? fmt::format("{} + {}", a, b) : fmt::format("add_integers({}, {})", a, b);
+}
+
+std::string SymbolNames::text(const Dim& dim) {
+  if (dim.is_constant()) return fmt::format("{}", dim.constant());
+  const auto name = [this](int32_t symbol) {
+    auto position = std::find(symbols_.begin(), symbols_.end(), symbol);
+    if (position == symbols_.end()) position = symbols_.insert(symbols_.end(), symbol);
+    return fmt::format("d{}", position - symbols_.begin());
+  };
+  // Terms in the order of the symbols' text, so that a kernel's text does not depend on symbol ids.
+  std::vector<std::pair<std::string, const Dim::Term*>> ordered;
+  for (const Dim::Term& term : dim.terms()) {
+    std::string key;
+    for (const int32_t symbol : term.symbols) key += Dim::symbol_name(symbol) + "*";
+    ordered.emplace_back(key, &term);
+  }
+  std::sort(ordered.begin(), ordered.end());
+  std::string sum;
+  for (const auto& [key, term] : ordered) {
+    std::string product = term->coefficient == 1 ? "" : fmt::format("{}", term->coefficient);
+    for (const int32_t symbol : term->symbols) product += (product.empty() ? "" : " * ") + name(symbol);
+    sum += (sum.empty() ? "" : " + ") + product;
+  }
+  if (dim.constant_term() != 0) sum += fmt::format(" + {}", dim.constant_term());
+  return sum.find(' ') != std::string::npos ? "(" + sum + ")" : sum;
+}
+
+std::string ExpressionEmitter::take_statements(int depth) {
+  const Statements statements = take(depth);
+  return has_lanes() ? statements.text(lane_name(), lanes()) : statements.text();
+}
+
+Statements ExpressionEmitter::take(int depth) {
+  if (static_cast<size_t>(depth) >= statements_.size()) return {};
+  return std::exchange(statements_[static_cast<size_t>(depth)], {});
+}
+
+void ExpressionEmitter::place(int depth, const std::string& statement) {
+  if (!branches_.empty()) {
+    Branch& branch = branches_.back();
+    if (branch.of_all_lanes && depth < lane_depth()) {
+      branch.before.add(statement + "\n");
+    } else {
+      branch.text += statement + "\n";
+    }
+    return;
+  }
+  at_depth(depth).add(statement + "\n");
+}
+
+Statements& ExpressionEmitter::at_depth(int depth) {
+  if (static_cast<size_t>(depth) >= statements_.size()) statements_.resize(static_cast<size_t>(depth) + 1);
+  return statements_[static_cast<size_t>(depth)];
+}
+
+std::string ExpressionEmitter::declare(const std::string& type, const std::string& expression, int depth) {
+  const std::string name = new_name();
+  place(depth, fmt::format("const {} {} = {};", type, name, expression));
+  return name;
+}
+
+void ExpressionEmitter::define_variable(int variable, const std::string& expression) {
+  const IndexVariable& defined = variables_[static_cast<size_t>(variable)];
+  place(defined.depth, fmt::format("const {} {} = {};", index_type_, defined.name, expression));
+}
+
+std::string ExpressionEmitter::index_text(const Index& index) {
+  std::string sum;
+  for (const Index::Term& term : index.terms) {
+    const std::string& name = variables_[static_cast<size_t>(term.variable)].name;
+    sum += (sum.empty() ? "" : " + ") +
+           (term.coefficient.is_constant(1) ? name : fmt::format("{} * {}", name, symbols_.text(term.coefficient)));
+    written_variables_.insert(term.variable);
+  }
+  if (!index.offset.is_constant(0) || sum.empty()) sum += (sum.empty() ? "" : " + ") + symbols_.text(index.offset);
+  return sum;
+}
+
+void ExpressionEmitter::write_division(const Index& index, const Dim& divisor, int quotient, int remainder) {
+  const std::string dividend = index_text(index), by = symbols_.text(divisor);
+  define_variable(quotient, fmt::format("({}) / {}", dividend, by));
+  define_variable(remainder, fmt::format("({}) % {}", dividend, by));
+}
+
+void ExpressionEmitter::write_clamped(int variable, const ElementValue& index, const Dim& size) {
+  define_variable(variable, fmt::format("clamp_index({}, {})", index.name, symbols_.text(size)));
+}
+
+std::string ExpressionEmitter::write_load(Value value, const Index& linear, int depth) {
+  const DType dtype = graph_.dtype(value);
+  const std::string index = text_.known_index(linear).value_or(index_text(linear));
+  const std::string reference = fmt::format("{}[{}]", text_.pointer(value), index);
+  return declare(compute_type(dtype), from_storage(dtype, reference), depth);
+}
+
+std::string ExpressionEmitter::write_iota(const Node& node, const Index& index, int depth) {
+  const DType dtype = node.attributes.dtype;
+  const std::string text = fmt::format("static_cast<{}>({})", compute_type(dtype), index_text(index));
+  return declare(compute_type(dtype), is_float(dtype) ? rounded(dtype, text) : text, depth);
+}
+
+std::string ExpressionEmitter::write_random_bits(const Node& node, const ElementValue& seed, const ElementValue& step,
+                                                 const Index& at, int depth) {
+  return declare(
+      "int32_t",
+      fmt::format("random_bits({}, {}, {}, {})", seed.name, step.name, node.attributes.stream, index_text(at)), depth);
+}
+
+std::string ExpressionEmitter::write_literal(DType dtype, double value) { return literal(dtype, value); }
+
+std::string ExpressionEmitter::write_condition(const std::vector<Comparison>& all_of) {
+  std::string condition;
+  for (const Comparison& comparison : all_of)
+    condition +=
+        (condition.empty() ? "" : " && ") + fmt::format("{} {} {}", index_text(comparison.index),
+                                                        comparison.less ? "<" : ">=", symbols_.text(comparison.bound));
+  return condition;
+}
+
+void ExpressionEmitter::begin_branch(bool of_all_lanes) { branches_.push_back({of_all_lanes, {}, {}}); }
+
+void ExpressionEmitter::end_branch(const std::string& result, const ElementValue& value) {
+  Branch branch = std::move(branches_.back());
+  branches_.pop_back();
+  branch.text += fmt::format("{} = {};\n", result, value.name);
+  if (branch.of_all_lanes) {
+    branch.before.add_for_each_lane(branch.text);
+  } else {
+    branch.before.add(branch.text);
+  }
+  finished_branches_.push_back(std::move(branch.before));
+}
+
+void ExpressionEmitter::discard_branches() { finished_branches_.resize(finished_branches_.size() - 2); }
+
+void ExpressionEmitter::write_conditional(DType dtype, const std::string& result, const std::string& condition,
+                                          bool of_all_lanes, int depth) {
+  Statements whole;
+  whole.add(fmt::format("{} {}{};\nif ({}) {{\n", compute_type(dtype), result,
+                        of_all_lanes ? fmt::format("[{}]", lanes()) : "", condition));
+  whole.add(finished_branches_[finished_branches_.size() - 2]);
+  whole.add("} else {\n");
+  whole.add(finished_branches_.back());
+  whole.add("}\n");
+  discard_branches();
+  if (branches_.empty()) {
+    at_depth(depth).add(whole);
+  } else if (of_all_lanes || (branches_.back().of_all_lanes && depth < lane_depth())) {
+    branches_.back().before.add(whole);
+  } else {
+    branches_.back().text += whole.text();
+  }
+}
+
+std::string ExpressionEmitter::write_elementwise(const Node& node, const std::vector<ElementValue>& inputs, int depth) {
+  const DType dtype = node.outputs[0].dtype;
+  const DType input_dtype = graph_.dtype(node.inputs[0]);
+  const auto in = [&](size_t i) -> const std::string& { return inputs[i].name; };
+  const bool floating = is_float(dtype);
+  const auto call = [&](const char* function) {
+    std::string arguments;
+    for (const ElementValue& input : inputs) arguments += (arguments.empty() ? "" : ", ") + input.name;
+    return fmt::format("{}({})", function, arguments);
+  };
+  const auto infix = [&](const char* symbol) { return fmt::format("{} {} {}", in(0), symbol, in(1)); };
+  std::string text;
+  switch (node.op) {
+    case Op::kNeg:
+      text = floating ? fmt::format("-{}", in(0)) : call("negate_integer");
+      break;
+    case Op::kAbs:
+      text = call(floating ? "__builtin_fabsf" : "absolute_integer");
+      break;
+    case Op::kExp2:
+      text = call("exp2_f32");
+      break;
+    case Op::kLog2:
+      text = call("log2_f32");
+      break;
+    case Op::kSin:
+      text = call("sin_f32");
+      break;
+    case Op::kCos:
+      text = call("cos_f32");
+      break;
+    case Op::kSqrt:
+      text = call("__builtin_sqrtf");
+      break;
+    case Op::kRsqrt:
+      text = call("rsqrt_f32");
+      break;
+    case Op::kRecip:
+      text = call("reciprocal_f32");
+      break;
+    case Op::kTanh:
+      text = call("tanh_f32");
+      break;
+    case Op::kErf:
+      text = call("erf_f32");
+      break;
+    case Op::kFloor:
+      text = call("__builtin_floorf");
+      break;
+    case Op::kCast:
+      text = convert(input_dtype, dtype, in(0));
+      break;
+    case Op::kBitcast: {
+      const std::string bits =
+          fmt::format("__builtin_bit_cast({}, {})", storage_type(dtype), to_storage(input_dtype, in(0)));
+      text = from_storage(dtype, bits);
+      break;
+    }
+    case Op::kAdd:
+      text = floating ? infix("+") : call("add_integers");
+      break;
+    case Op::kSub:
+      text = floating ? infix("-") : call("subtract_integers");
+      break;
+    case Op::kMul:
+      text = floating ? infix("*") : call("multiply_integers");
+      break;
+    case Op::kDiv:
+      text = floating ? infix("/") : call("divide_integers");
+      break;
+    case Op::kRem:
+      text = call(floating ? "fmod_f32" : "integer_remainder");
+      break;
+    case Op::kMax:
+      text = floating ? call("max_f32") : fmt::format("{0} > {1} ? {0} : {1}", in(0), in(1));
+      break;
+    case Op::kMin:
+      text = floating ? call("min_f32") : fmt::format("{0} < {1} ? {0} : {1}", in(0), in(1));
+      break;
+    case Op::kPow:
+      text = call("pow_f32");
+      break;
+    case Op::kAnd:
+      text = infix("&");
+      break;
+    case Op::kOr:
+      text = infix("|");
+      break;
+    case Op::kXor:
+      text = infix("^");
+      break;
+    case Op::kShl:
+      text = call("shift_left");
+      break;
+    case Op::kShr:
+      text = call("shift_right");
+      break;
+    case Op::kLt:
+      text = infix("<");
+      break;
+    case Op::kLe:
+      text = infix("<=");
+      break;
+    case Op::kEq:
+      text = infix("==");
+      break;
+    case Op::kSelect:
+      text = fmt::format("{} ? {} : {}", in(0), in(1), in(2));
+      break;
+    case Op::kFma:
+      text = floating ? fmt::format("{} * {} + {}", in(0), in(1), in(2))
+                      : fmt::format("add_integers(multiply_integers({}, {}), {})", in(0), in(1), in(2));
+      break;
+    default:
+      CAUSEWAY_CHECK(false, "{} is not elementwise", op_name(node.op));
+  }
+  const bool computed_in_float = floating && node.op != Op::kCast && node.op != Op::kBitcast && node.op != Op::kSelect;
+  if (computed_in_float) text = rounded(dtype, "(" + text + ")");
+  // Narrow integers wrap as their type does.
+  if (dtype == DType::kU8) text = fmt::format("static_cast<uint8_t>({})", text);
+  return declare(compute_type(dtype), text, depth);
+}
+
+}  // namespace causeway::codegen

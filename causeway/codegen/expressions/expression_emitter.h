@@ -1,0 +1,104 @@
+// From a cone of graph nodes to C++ statements that compute one element of it.
+//
+// Everything between a kernel's outputs and the tensors it reads is expanded in place: elementwise ops become
+// statements, movement ops become index arithmetic. Statements are placed at the shallowest loop that defines what they
+// use, and equal subexpressions at equal positions are computed once.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "causeway/codegen/expressions/element_walk.h"
+#include "causeway/codegen/expressions/statements.h"
+
+namespace causeway::codegen {
+
+// What the emitter asks of the kernel it writes for.
+class EmitterContext : public ReadContext {
+ public:
+  // The name of the pointer to the value's elements.
+  virtual std::string pointer(Value value) = 0;
+  // The text of an index that the kernel has at hand.
+  virtual std::optional<std::string> known_index(const Index& linear) { return std::nullopt; }
+};
+
+// Names symbols' values: "d0", "d1", ... in order of first use, shared by all that one kernel emits.
+class SymbolNames {
+ public:
+  // The dimension as a C++ expression of type int64_t, parenthesised unless it is a single name or number.
+  std::string text(const Dim& dim);
+  // The symbols in order of their names.
+  const std::vector<int32_t>& symbols() const { return symbols_; }
+
+ private:
+  std::vector<int32_t> symbols_;
+};
+
+class ExpressionEmitter : public ElementWalk {
+ public:
+  ExpressionEmitter(const Graph& graph, EmitterContext& context, IndexVariables& variables, SymbolNames& symbols)
+      : ElementWalk(graph, context, variables), text_(context), symbols_(symbols) {}
+
+  // The C++ type of index variables: int64_t unless every index of the kernel fits a narrower one.
+  void set_index_type(std::string type) { index_type_ = std::move(type); }
+
+  // Statements by the loop depth at which they belong, in order, each ending in a newline. The caller takes them out
+  // when it writes the loop of that depth.
+  std::string take_statements(int depth);
+  Statements take(int depth);
+
+  std::string index_text(const Index& index);
+  // Whether the variable is in any text so far.
+  bool has_written(int variable) const { return written_variables_.contains(variable); }
+
+ private:
+  // A branch being written.
+  struct Branch {
+    bool of_all_lanes = false;
+    Statements before;  // of all lanes: what does not depend on the lane
+    std::string text;   // of all lanes: for each
+  };
+
+  std::string write_load(Value value, const Index& linear, int depth) override;
+  std::string write_elementwise(const Node& node, const std::vector<ElementValue>& inputs, int depth) override;
+  std::string write_iota(const Node& node, const Index& index, int depth) override;
+  std::string write_random_bits(const Node& node, const ElementValue& seed, const ElementValue& step, const Index& at,
+                                int depth) override;
+  std::string write_literal(DType dtype, double value) override;
+  void write_division(const Index& index, const Dim& divisor, int quotient, int remainder) override;
+  void write_clamped(int variable, const ElementValue& index, const Dim& size) override;
+  std::string write_condition(const std::vector<Comparison>& all_of) override;
+  void begin_branch(bool of_all_lanes) override;
+  void end_branch(const std::string& result, const ElementValue& value) override;
+  void write_conditional(DType dtype, const std::string& result, const std::string& condition, bool of_all_lanes,
+                         int depth) override;
+  void discard_branches() override;
+
+  std::string declare(const std::string& type, const std::string& expression, int depth);
+  void define_variable(int variable, const std::string& expression);
+  void place(int depth, const std::string& statement);
+  Statements& at_depth(int depth);
+
+  EmitterContext& text_;
+  SymbolNames& symbols_;
+  std::vector<Statements> statements_;
+  std::vector<Branch> branches_;
+  std::vector<Statements> finished_branches_;
+  std::set<int> written_variables_;
+  std::string index_type_ = "int64_t";
+};
+
+// C++ type in which an element of `dtype` is computed with: float, int32_t, int64_t, uint8_t or bool.
+std::string compute_type(DType dtype);
+// C++ type of an element of `dtype` in memory.
+std::string storage_type(DType dtype);
+// An expression of the compute type for the element stored in `reference`, and one of the storage type for `value`.
+std::string from_storage(DType dtype, const std::string& reference);
+std::string to_storage(DType dtype, const std::string& value);
+std::string literal(DType dtype, double value);
+// a + b, wrapping where they are integers.
+std::string sum_text(DType dtype, const std::string& a, const std::string& b);
+
+}  // namespace causeway::codegen

@@ -1,0 +1,462 @@
+// Loop kernels on GPUs, as gpu_loop_nest.h plans them.
+#include <algorithm>
+
+#include "causeway/base/error.h"
+#include "causeway/codegen/gpu/loop_nest.h"
+#include "causeway/codegen/gpu/loops.h"
+#include "causeway/codegen/expressions/loop_writer.h"
+#include "causeway/kernels/gpu/transpose_layout.h"
+
+namespace causeway::codegen {
+namespace {
+
+constexpr int kSharedBytes = 256;  // for the sums of a block
+
+class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
+ public:
+  using LoopWriter::LoopWriter;
+
+  GeneratedKernel write() {
+    index_type_ = gpu_index_type(graph_, materialized_, request_);
+    nest_.plan();
+    const std::optional<Obstacle> planned = nest_.obstacle();
+    nest_.reset();
+    write_body();
+    check_written(planned);
+    return nest_.has_reductions() ? (nest_.parts() > 1 ? assemble_parts() : assemble_rows()) : assemble_elements();
+  }
+
+  std::optional<std::string> known_index(const Index& linear) override {
+    if (!nest_.unaligned_columns() || !(linear == nest_.full_linear())) return std::nullopt;
+    return fmt::format("aligned + {}", nest_.lane_name());
+  }
+
+ private:
+  // --- The text of the passes.
+
+  void write_body() {
+    ExpressionEmitter emitter(graph_, *this, nest_.variables(), symbols_);
+    emitter_ = &emitter;
+    emitter.set_index_type(index_type_);
+    emitter.set_lanes(nest_.lane_variable(), nest_.lanes());
+    if (!nest_.cached().empty()) text_ += load_cached();
+    for (const Value member : nest_.kept())
+      text_ += fmt::format("{} {}[{}];\n", compute_type(graph_.dtype(member)), nest_.kept_name(member),
+                           nest_.kept_elements());
+    nest_.walk(emitter, *this);
+    top_ = emitter.take_statements(0);
+    if (nest_.transposed()) {
+      copied_from_ = emitter.index_text(nest_.transposed()->linear);
+      copied_to_ = emitter.index_text(nest_.full_linear());
+    }
+    if (nest_.parts() > 1) {
+      in_finish_ = true;
+      row_stores_.clear();
+      std::swap(text_, finish_text_);
+      nest_.walk_finish(emitter, *this);
+      std::swap(text_, finish_text_);
+      finish_top_ = emitter.take_statements(0);
+    }
+    emitter_ = nullptr;
+  }
+
+  void row_value(Value member, const ElementValue& value) override {
+    text_ += emitter_->take_statements(kRowDepth);
+    row_stores_ += store_statement(member, emitter_->index_text(nest_.row_linear()), value.name);
+  }
+
+  void begin_phase() override {
+    arrays_.clear();
+    initial_.clear();
+    updates_.clear();
+    stores_.clear();
+    lane_stores_.clear();
+    sums_.clear();
+  }
+
+  void element(size_t position, const ElementValue& value) override {
+    const Value member = request_.members[position];
+    if (nest_.kept().contains(member))
+      updates_ += fmt::format("{}[{}] = {};\n", nest_.kept_name(member), nest_.register_position(), value.name);
+    if (!request_.stores(member)) return;
+    const DType dtype = graph_.dtype(member);
+    const std::string& lane = nest_.lane_name();
+    arrays_ += fmt::format("{} v{}[{}];\n", storage_type(dtype), position, nest_.lanes());
+    updates_ += fmt::format("v{}[{}] = {};\n", position, lane, to_storage(dtype, value.name));
+    stores_ += fmt::format("store_lanes({} + ({}), v{});\n", pointer(member), first_lane_text(), position);
+    lane_stores_ +=
+        fmt::format("{}[{}] = v{}[{}];\n", pointer(member), emitter_->index_text(nest_.full_linear()), position, lane);
+  }
+
+  void summand(size_t position, const ElementValue& value) override {
+    sums_.push_back(position);
+    const GpuAccumulator sum = accumulator(position);
+    initial_ += fmt::format("{} a{} = {};\n", sum.type, position, sum.initial);
+    updates_ += sum.take(fmt::format("a{}", position), value.name);
+  }
+
+  void end_pass() override {
+    // All loads before the stores, which may overwrite what is loaded for all the compiler knows: so loads merge.
+    Statements inside = emitter_->take(kRowDepth + 1);
+    inside.add(arrays_);
+    inside.add_for_each_lane(emitter_->take_statements(kLaneDepth) + updates_);
+    text_ += emitter_->take_statements(kRowDepth) + initial_;
+    Statements one_by_one;
+    if (!nest_.has_reductions() || !lane_stores_.empty()) one_by_one.add_for_each_lane(lane_stores_);
+    if (!nest_.has_reductions()) {
+      element_ = std::move(inside);
+      element_stores_ = stores_;
+      one_by_one_ = std::move(one_by_one);
+      return;
+    }
+    text_ += nest_.unaligned_columns() ? unaligned_loop(inside, stores_, one_by_one)
+                                       : column_loop(all_lanes(inside) + stores_);
+    if (nest_.parts() == 1) return;
+    for (size_t i = 0; i < sums_.size(); ++i)
+      text_ += fmt::format("{{\nconst {} total = {};\nif (thread_index() == 0) {}[task] = total;\n}}\n",
+                           accumulator(sums_[i]).type, reduced(sums_[i]), partials(sums_[i], i));
+  }
+
+  void result(size_t position, const std::string& name) override {
+    const Value member = request_.members[position];
+    const GpuAccumulator sum = accumulator(position);
+    if (in_finish_)
+      text_ += fmt::format(
+          "{0} a{1} = {2};\nfor (int part = thread_index(); part < {3}; part += {4}) {{\n"
+          "const {0} partial = {5}[task * {3} + part];\n{6}}}\n",
+          sum.type, position, sum.initial, nest_.parts(), kLoopThreads, partials(position, finished_sums_++),
+          sum.take(fmt::format("a{}", position), "partial"));
+    row_stores_ += store_statement(member, emitter_->index_text(nest_.row_linear()), name);
+    text_ +=
+        fmt::format("const {} {} = {};\n", compute_type(graph_.dtype(member)), name, sum.result(reduced(position)));
+  }
+
+  std::string all_lanes(const Statements& statements) const {
+    return statements.text(nest_.lane_name(), nest_.lanes());
+  }
+
+  // The statements for the lanes for which the condition does not hold.
+  std::string but_lanes(const Statements& statements, const std::string& condition) const {
+    return statements.text(nest_.lane_name(), nest_.lanes(), condition);
+  }
+
+  // The loop's position with the lane taken out: a multiple of the lanes.
+  std::string first_lane_text() const {
+    if (nest_.unaligned_columns()) return "aligned";
+    Index first = nest_.full_linear();
+    std::erase_if(first.terms, [&](const Index::Term& term) { return term.variable == nest_.lane_variable(); });
+    return emitter_->index_text(first);
+  }
+
+  std::string load_cached() {
+    std::string text, loads;
+    for (const auto& [value, name] : nest_.cached()) {
+      text += fmt::format("{} {}[{}];\n", storage_type(graph_.dtype(value)), name, nest_.kept_elements());
+      loads += fmt::format("{}[{}] = {}[{}];\n", name, nest_.register_position(), pointer(value),
+                           emitter_->index_text(nest_.full_linear()));
+    }
+    return text + column_loop(lane_loop(nest_.lane_name(), nest_.lanes()) + loads + "}\n");
+  }
+
+  // The axes for which `chosen` holds, by name and extent.
+  template <class Chosen>
+  std::vector<std::pair<std::string, std::string>> axis_texts(Chosen&& chosen) {
+    std::vector<std::pair<std::string, std::string>> texts;
+    for (size_t i = 0; i < nest_.axes().size(); ++i)
+      if (chosen(i)) texts.emplace_back(nest_.axis_name(i), symbols_.text(nest_.axes()[i].extent));
+    return texts;
+  }
+
+  // One pass of a team over the vectors of its row.
+  std::string column_loop(const std::string& inside) {
+    const auto columns = axis_texts([&](size_t i) { return !nest_.axes()[i].is_row && !nest_.axes()[i].is_lane; });
+    const std::string body = gpu_axis_variables(index_type_, "vector", columns) + inside;
+    const int team = nest_.team();
+    if (nest_.cached().empty() && nest_.kept().empty())
+      return fmt::format(
+                 "#pragma clang loop unroll_count({})\nfor ({} vector = first; vector < last; vector += {}) {{\n",
+                 nest_.lanes() >= 4 ? 2 : 4, index_type_, team) +
+             body + "}\n";
+    const int64_t vectors = nest_.row_vectors().constant();
+    std::string text = fmt::format(
+        "#pragma clang loop unroll(full)\nfor (int step = 0; step < {}; ++step) {{\n"
+        "const {} vector = first + step * {};\n",
+        divide_up(vectors, team), index_type_, team);
+    if (vectors % team == 0 && nest_.rows_fill_blocks()) return text + body + "}\n";
+    return text + "if (vector < last) {\n" + body + "}\n}\n";
+  }
+
+  int64_t unaligned_columns() const { return nest_.unaligned_columns()->constant(); }
+
+  // Where a row begins in the tensors that are as large as the loop, and the vector in which it does.
+  std::string unaligned_row() const {
+    return fmt::format("const {0} row_start = row * {1};\nconst {0} row_vector = row_start & ~{0}({2});\n", index_type_,
+                       unaligned_columns(), nest_.lanes() - 1);
+  }
+
+  // A vector at a multiple of the lanes, all of it or the part that is in the row.
+  std::string unaligned_vector(const Statements& inside, const std::string& stores, Statements one_by_one) {
+    const std::string& column = nest_.axis_name(nest_.axes().size() - 2);
+    const std::string outside =
+        fmt::format("{0} + {1} < 0 || {0} + {1} >= {2}", column, nest_.lane_name(), unaligned_columns());
+    return fmt::format(
+               "const {0} aligned = row_vector + vector * {1};\nconst {0} {2} = aligned - row_start;\n"
+               "if ({2} >= 0 && {2} + {1} <= {3}) {{\n",
+               index_type_, nest_.lanes(), column, unaligned_columns()) +
+           all_lanes(inside) + stores + "} else {\n" + but_lanes(inside, outside) + but_lanes(one_by_one, outside) +
+           "}\n";
+  }
+
+  std::string unaligned_loop(const Statements& inside, const std::string& stores, const Statements& one_by_one) {
+    return fmt::format("for ({0} vector = first; vector < row_last; vector += {1}) {{\n", index_type_, nest_.team()) +
+           unaligned_vector(inside, stores, one_by_one) + "}\n";
+  }
+
+  GpuAccumulator accumulator(size_t position) const {
+    const Value member = request_.members[position];
+    return {graph_.node(member).op, graph_.dtype(member)};
+  }
+
+  // The sum's value over the whole team.
+  std::string reduced(size_t position) const {
+    return fmt::format("team_reduce<{}>(a{}, {}())", nest_.team(), position, accumulator(position).operation);
+  }
+
+  // The partial results of the i-th sum: one for each row and part.
+  std::string partials(size_t position, size_t i) const {
+    return fmt::format("reinterpret_cast<{}*>(workspace + {})", accumulator(position).type,
+                       static_cast<int64_t>(i) * request_.rows.constant() * nest_.parts() * 8);
+  }
+
+  // --- Whole kernels.
+
+  std::string row_variables(const std::string& running) {
+    return gpu_axis_variables(index_type_, running, axis_texts([&](size_t i) { return nest_.axes()[i].is_row; }));
+  }
+
+  // A launch's position as an index: task * count + more.
+  std::string position_text(const std::string& count, const std::string& more) const {
+    return fmt::format("static_cast<{}>(task) * {} + {}", index_type_, count, more);
+  }
+
+  GeneratedKernel assemble_elements() {
+    const Dim count = request_.rows * request_.columns;
+    if (nest_.transposed()) return nest_.is_transposed_copy() ? assemble_transposed_copy() : assemble_transposing();
+    if (nest_.unaligned_columns()) return assemble_unaligned();
+    std::string body = fmt::format("const {} position = {};\n", index_type_,
+                                   position_text(std::to_string(kLoopThreads), "thread_index()"));
+    const std::string total = symbols_.text(count);
+    const std::string limit = fmt::format("position * {}", nest_.lanes());
+    const bool fills = !nest_.ragged() && count.is_constant() && count.constant() % (nest_.lanes() * kLoopThreads) == 0;
+    if (!fills) body += fmt::format("if ({} >= {}) return;\n", limit, total);
+    body += row_variables("position") + top_ + text_;
+    if (nest_.ragged()) {
+      body += fmt::format("if ({} + {} <= {}) {{\n{}}} else {{\nconst int lanes = static_cast<int>({} - {});\n", limit,
+                          nest_.lanes(), total, all_lanes(element_) + element_stores_, total, limit) +
+              but_lanes(element_, nest_.lane_name() + " >= lanes") +
+              but_lanes(one_by_one_, nest_.lane_name() + " >= lanes") + "}\n";
+    } else {
+      body += all_lanes(element_) + element_stores_;
+    }
+    GeneratedKernel kernel = finish(source("kernel", kLoopThreads, body));
+    const int64_t per_block = int64_t{nest_.lanes()} * kLoopThreads;
+    kernel.phases = {gpu_phase("kernel", kLoopThreads, 0, [count, per_block](const SymbolBindings& bindings) {
+      return divide_up(count.evaluate(bindings), per_block);
+    })};
+    return kernel;
+  }
+
+  // A block takes kLoopThreads vectors of one row.
+  GeneratedKernel assemble_unaligned() {
+    const int64_t chunks = divide_up(nest_.row_vectors().constant(), kLoopThreads);
+    std::string body =
+        fmt::format("const {0} row = task / {1};\nconst {0} vector = task % {1} * {2} + thread_index();\n", index_type_,
+                    chunks, kLoopThreads);
+    body += unaligned_row();
+    body +=
+        fmt::format("if (row_vector + vector * {} >= row_start + {}) return;\n", nest_.lanes(), unaligned_columns());
+    body += row_variables("row") + top_ + text_ + unaligned_vector(element_, element_stores_, one_by_one_);
+    Dim rows(1);
+    for (const Axis& axis : nest_.axes())
+      if (axis.is_row) rows *= axis.extent;
+    GeneratedKernel kernel = finish(source("kernel", kLoopThreads, body));
+    kernel.phases = {gpu_phase("kernel", kLoopThreads, 0, [rows, chunks](const SymbolBindings& bindings) {
+      return rows.evaluate(bindings) * chunks;
+    })};
+    return kernel;
+  }
+
+  // Blocks are tiles over the innermost axes of the result and of a tensor that is read: half a wave's threads side by
+  // side along the latter, and pairs of vectors along the former, so that both fill whole sectors of memory.
+  GeneratedKernel assemble_transposing() {
+    constexpr int64_t kTile = 16;
+    const size_t read = nest_.transposed()->axis, written = nest_.axes().size() - 2;
+    const auto name = [&](size_t axis) { return nest_.axis_name(axis); };
+    const Dim read_extent = nest_.axes()[read].extent, written_extent = nest_.axes()[written].extent;
+    std::string body = fmt::format(
+        "const {0} read_tiles = ({1} + {3}) / {4}, written_tiles = ({2} + {3}) / {4};\n"
+        "const {0} {5} = task % written_tiles * {4} + thread_index() / {4};\n"
+        "const {0} {6} = task / written_tiles % read_tiles * {4} + thread_index() % {4};\n"
+        "if ({6} >= {1} || {5} >= {2}) return;\n",
+        index_type_, symbols_.text(read_extent), symbols_.text(written_extent), kTile - 1, kTile, name(written),
+        name(read));
+    std::vector<std::pair<std::string, std::string>> others;
+    Dim other_count(1);
+    for (size_t i = 0; i < written; ++i) {
+      if (i == read) continue;
+      others.emplace_back(name(i), symbols_.text(nest_.axes()[i].extent));
+      other_count *= nest_.axes()[i].extent;
+    }
+    body += gpu_axis_variables(index_type_, "(task / written_tiles / read_tiles)", others) + top_ + text_ +
+            all_lanes(element_) + element_stores_;
+    GeneratedKernel kernel = finish(source("kernel", kLoopThreads, body));
+    kernel.phases = {gpu_phase("kernel", kLoopThreads, 0, [=](const SymbolBindings& bindings) {
+      return other_count.evaluate(bindings) * divide_up(read_extent.evaluate(bindings), kTile) *
+             divide_up(written_extent.evaluate(bindings), kTile);
+    })};
+    return kernel;
+  }
+
+  GeneratedKernel assemble_transposed_copy() {
+    const size_t read = nest_.transposed()->axis, written = nest_.axes().size() - 2;
+    const auto name = [&](size_t axis) { return nest_.axis_name(axis); };
+    const Value result = request_.members.front();
+    const int element_bytes = static_cast<int>(size_bytes(graph_.dtype(result)));
+    const int64_t tile = transpose_tile_elements(element_bytes);
+    const Dim read_extent = nest_.axes()[read].extent,
+              written_extent = nest_.axes()[written].extent * Dim(nest_.lanes());
+    std::string body = fmt::format(
+        "const {0} read_tiles = ({1} + {3}) / {4}, written_tiles = ({2} + {3}) / {4};\n"
+        "const {0} first = task % written_tiles * {4};\nconst {0} {5} = first / {6};\n"
+        "const {0} {7} = task / written_tiles % read_tiles * {4};\nconst {0} {8} = 0;\n",
+        index_type_, symbols_.text(read_extent), symbols_.text(written_extent), tile - 1, tile, name(written),
+        nest_.lanes(), name(read), nest_.lane_name());
+    std::vector<std::pair<std::string, std::string>> others;
+    Dim other_count(1);
+    for (size_t i = 0; i < written; ++i) {
+      if (i == read) continue;
+      others.emplace_back(name(i), symbols_.text(nest_.axes()[i].extent));
+      other_count *= nest_.axes()[i].extent;
+    }
+    body += gpu_axis_variables(index_type_, "(task / written_tiles / read_tiles)", others);
+    body += fmt::format("transpose_tile({} + ({}), {}, {} + ({}), {}, {} - {}, {} - first);\n",
+                        pointer(nest_.transposed()->value), copied_from_,
+                        symbols_.text(coefficient(nest_.transposed()->linear, nest_.lane_variable())), pointer(result),
+                        copied_to_, symbols_.text(coefficient(nest_.full_linear(), nest_.axis_variable(read))),
+                        symbols_.text(read_extent), name(read), symbols_.text(written_extent));
+    GeneratedKernel kernel =
+        finish("#include \"causeway/kernels/gpu/transpose.h\"\n" + kernel_text("kernel", kLoopThreads, body));
+    static_assert(kLoopThreads == kTransposeThreads);
+    const int shared_bytes = transpose_shared_bytes(element_bytes);
+    kernel.phases = {gpu_phase("kernel", kLoopThreads, shared_bytes, [=](const SymbolBindings& bindings) {
+      return other_count.evaluate(bindings) * divide_up(read_extent.evaluate(bindings), tile) *
+             divide_up(written_extent.evaluate(bindings), tile);
+    })};
+    return kernel;
+  }
+
+  GeneratedKernel assemble_rows() {
+    const Dim rows = request_.rows;
+    const std::string vectors = symbols_.text(nest_.row_vectors());
+    std::string body;
+    if (nest_.rows_per_block() == 1) {
+      body = fmt::format("const {0} row = task;\nconst {0} first = thread_index();\nconst {0} last = {1};\n",
+                         index_type_, vectors);
+    } else {
+      body = fmt::format(
+          "const {} team = {};\n", index_type_,
+          position_text(std::to_string(nest_.rows_per_block()), fmt::format("thread_index() / {}", nest_.team())));
+      if (nest_.rows_fill_blocks()) {
+        body += fmt::format("const {0} row = team;\nconst {0} last = {1};\n", index_type_, vectors);
+      } else {
+        // A team without a row takes part in the sums, on no columns.
+        const std::string total = symbols_.text(rows);
+        body += fmt::format("const {0} row = team < {1} ? team : {1} - 1;\nconst {0} last = team < {1} ? {2} : 0;\n",
+                            index_type_, total, vectors);
+      }
+      body += fmt::format("const {} first = thread_index() % {};\n", index_type_, nest_.team());
+    }
+    if (nest_.unaligned_columns())
+      body += unaligned_row() + fmt::format("const {} row_last = (row_start - row_vector + {}) / {};\n", index_type_,
+                                            unaligned_columns() + nest_.lanes() - 1, nest_.lanes());
+    body += row_variables("row") + top_ + text_;
+    if (!row_stores_.empty()) {
+      // A value of a single row may take the place of one that other threads still have to read.
+      if (rows.is_constant(1)) body += "block_barrier();\n";
+      std::string condition = nest_.team() == 1 ? "" : "first == 0";
+      if (!nest_.rows_fill_blocks())
+        condition += fmt::format("{}team < {}", condition.empty() ? "" : " && ", symbols_.text(rows));
+      body += condition.empty() ? row_stores_ : fmt::format("if ({}) {{\n{}}}\n", condition, row_stores_);
+    }
+    GeneratedKernel kernel = finish(source("kernel", nest_.threads(), body));
+    const int64_t per_block = nest_.rows_per_block();
+    kernel.phases = {gpu_phase(
+        "kernel", nest_.threads(), nest_.team() > GpuLoopNest::kWaveTeam ? kSharedBytes : 0,
+        [rows, per_block](const SymbolBindings& bindings) { return divide_up(rows.evaluate(bindings), per_block); })};
+    return kernel;
+  }
+
+  GeneratedKernel assemble_parts() {
+    const size_t workspace = arguments_.size();
+    arguments_.push_back({KernelArgument::Kind::kWorkspace, {}, true});
+    const std::string open_workspace = "char* workspace = " + buffer_pointer("char", workspace) + ";\n";
+    const std::string vectors = symbols_.text(nest_.row_vectors());
+    const std::string part_body =
+        open_workspace +
+        fmt::format(
+            "const int row = task / {0};\nconst {1} part = task % {0};\nconst {1} part_vectors = ({2} + {3}) / {0};\n"
+            "const {1} first = part * part_vectors + thread_index();\n"
+            "const {1} part_end = (part + 1) * part_vectors;\nconst {1} last = part_end < {2} ? part_end : {2};\n",
+            nest_.parts(), index_type_, vectors, nest_.parts() - 1) +
+        row_variables("row") + top_ + text_;
+    const std::string finish_body = open_workspace + "const int row = task;\n" + row_variables("row") + finish_top_ +
+                                    finish_text_ + "block_barrier();\nif (thread_index() == 0) {\n" + row_stores_ +
+                                    "}\n";
+    GeneratedKernel kernel =
+        finish(source("kernel", kLoopThreads, part_body) + kernel_text("kernel_finish", kLoopThreads, finish_body));
+    const int64_t rows = request_.rows.constant(), parts = nest_.parts();
+    kernel.phases = {
+        gpu_phase("kernel", kLoopThreads, kSharedBytes, [rows, parts](const SymbolBindings&) { return rows * parts; }),
+        gpu_phase("kernel_finish", kLoopThreads, kSharedBytes, [rows](const SymbolBindings&) { return rows; })};
+    int64_t sums = 0;
+    for (const Value member : request_.members) sums += nest_.role(member) == Role::kReduction;
+    kernel.workspace_bytes = [bytes = sums * rows * parts * 8](const SymbolBindings&) { return bytes; };
+    return kernel;
+  }
+
+  std::string source(const std::string& name, int threads, const std::string& body) {
+    return "#include \"causeway/kernels/gpu/lanes.h\"\n#include \"causeway/kernels/gpu/reduce.h\"\n" +
+           kernel_text(name, threads, body);
+  }
+
+  std::string kernel_text(const std::string& name, int threads, const std::string& body) {
+    return gpu_kernel(name, threads) + prologue() + body + "}\n";
+  }
+
+  std::string index_type_;
+  ExpressionEmitter* emitter_ = nullptr;  // while the nest is walked
+  std::string top_, text_;                // statements of the kernel, and of a row
+  std::string row_stores_;                // results of a row, stored last
+  // Of a phase: arrays for a vector of elements, sums before the first element, what is done with each element, and
+  // the stores of a vector, whole or one by one.
+  std::string arrays_, initial_, updates_, stores_, lane_stores_;
+  std::vector<size_t> sums_;  // of the phase
+  Statements element_, one_by_one_;
+  std::string element_stores_;
+  std::string copied_from_, copied_to_;  // places of a transposed tensor and of the result, in elements
+  bool in_finish_ = false;
+  size_t finished_sums_ = 0;
+  std::string finish_top_, finish_text_;
+};
+
+}  // namespace
+
+GeneratedKernel write_gpu_loop_kernel(const KernelInputs& inputs) { return GpuLoopWriter(inputs).write(); }
+
+std::optional<Obstacle> find_gpu_loop_obstacle(const KernelInputs& inputs) {
+  GpuLoopNest nest(inputs);
+  nest.plan();
+  return nest.obstacle();
+}
+
+}  // namespace causeway::codegen

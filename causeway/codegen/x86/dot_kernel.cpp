@@ -1,0 +1,128 @@
+// Matrix products through kernels/x86/matmul.h: operands are computed while they are packed, and elementwise values of
+// the result are computed while it is in registers.
+#include <algorithm>
+
+#include "causeway/codegen/x86/matmul_geometry.h"
+#include "causeway/codegen/expressions/problem_writer.h"
+#include "causeway/codegen/expressions/product_nest.h"
+
+namespace causeway::codegen {
+namespace {
+
+X86Level x86_level(const Target& target) {
+  if (target.has_avx512_bf16()) return X86Level::kAvx512Bf16;
+  if (target.has_avx512()) return X86Level::kAvx512;
+  return target.has_avx2() ? X86Level::kAvx2 : X86Level::kPortable;
+}
+
+int64_t known_size(const Dim& size) { return size.is_constant() ? size.constant() : kUnknownSize; }
+
+class DotWriter : public ProblemWriter {
+ public:
+  explicit DotWriter(const KernelInputs& inputs) : ProblemWriter(inputs), nest_(inputs) {}
+
+  GeneratedKernel write() {
+    const Node& node = graph_.node(request_.members.front());
+    const auto& [batch_shape, batch, m, n, k] = nest_.sizes();
+    const bool bf16_operands = graph_.dtype(node.inputs[0]) == DType::kBF16;
+
+    std::string functions;
+    bool a_contiguous_in_k = false, b_contiguous_in_k = false;
+    functions += operand("load_a", "m", "int64_t batch_index, int64_t m_index, int64_t k_index", m, node.inputs[0],
+                         !node.attributes.transpose_a, a_contiguous_in_k);
+    functions += operand("load_b", "n", "int64_t batch_index, int64_t k_index, int64_t n_index", n, node.inputs[1],
+                         node.attributes.transpose_b, b_contiguous_in_k);
+    functions += epilogue();
+    check_no_obstacle(nest_.obstacle());
+
+    const KernelArgument workspace{KernelArgument::Kind::kWorkspace, {}, true};
+    const size_t workspace_argument = arguments_.size();
+    arguments_.push_back(workspace);
+    MatmulProblem problem{bf16_operands, known_size(batch), known_size(m), known_size(n), known_size(k)};
+    MatmulMachine machine;
+    machine.level = x86_level(target_);
+    machine.threads = target_.parallel_units;
+    const MatmulBlocks blocks = choose_matmul_blocks(problem, machine);
+    const bool thin = matmul_is_thin(blocks);
+    std::string members, initialisation;
+    declare_size("batch", batch, members, initialisation);
+    declare_size("m", m, members, initialisation);
+    declare_size("n", n, members, initialisation);
+    declare_size("k", k, members, initialisation);
+    members += "void* workspace;\n";
+    initialisation += fmt::format("workspace = buffers[{}];\n", workspace_argument);
+    const std::string source =
+        "#include \"causeway/kernels/elementwise.h\"\n#include \"causeway/kernels/x86/matmul.h\"\n"
+        "namespace {\nstruct Problem {\n" +
+        fmt::format(
+            "using Operand = {};\nstatic constexpr bool kAContiguousInK = {};\n"
+            "static constexpr bool kBContiguousInN = {};\n{}\n",
+            bf16_operands ? "bf16" : "float", a_contiguous_in_k, !b_contiguous_in_k, matmul_blocks_text(blocks)) +
+        problem_members(members, initialisation) + functions + "};\n}\n" +
+        (thin ? "" : entry_point("kernel_pack", "matmul_pack(problem, task);")) +
+        entry_point("kernel_run", "matmul_run(problem, task, scratch);");
+    GeneratedKernel kernel = finish(source);
+    const auto launch = [blocks, sizes = nest_.sizes()](const SymbolBindings& bindings) {
+      return matmul_launch(blocks, sizes.batch.evaluate(bindings), sizes.m.evaluate(bindings),
+                           sizes.n.evaluate(bindings), sizes.k.evaluate(bindings));
+    };
+    if (!thin)
+      kernel.phases.push_back({"kernel_pack", [launch](const SymbolBindings& b) { return launch(b).pack_tasks; },
+                               [](const SymbolBindings&) { return int64_t{0}; }});
+    kernel.phases.push_back({"kernel_run", [launch](const SymbolBindings& b) { return launch(b).run_tasks; },
+                             [launch](const SymbolBindings& b) { return launch(b).scratch_bytes; }});
+    kernel.workspace_bytes = [launch](const SymbolBindings& b) { return launch(b).workspace_bytes; };
+    return kernel;
+  }
+
+  bool is_stored(Value value) override { return nest_.is_stored(value); }
+  std::optional<ElementValue> variable(Value value, const Index& linear) override {
+    return nest_.variable(value, linear);
+  }
+  void note_load(Value value, const Index& linear) override { nest_.note_load(value, linear); }
+
+ private:
+  std::string operand(const std::string& name, const std::string& row_name, const std::string& parameters,
+                      const Dim& rows, Value value, bool k_last, bool& contiguous_in_k) {
+    ExpressionEmitter emitter(graph_, *this, nest_.variables(), symbols_);
+    const ProductNest::OperandElement element = nest_.walk_operand(emitter, value, row_name + "_index", rows, k_last);
+    contiguous_in_k = element.contiguous_in_k;
+    return fmt::format("CAUSEWAY_INLINE float {}({}) const {{\n{}return {};\n}}\n", name, parameters, body(emitter),
+                       element.value.name);
+  }
+
+  std::string epilogue() {
+    const DType dtype = graph_.dtype(request_.members.front());
+    const std::string rounded = dtype == DType::kF32 ? "value" : from_storage(dtype, to_storage(dtype, "value"));
+    ExpressionEmitter emitter(graph_, *this, nest_.variables(), symbols_);
+    nest_.begin_result();
+    const std::string index = emitter.index_text(nest_.result_linear());
+    std::string stores;
+    nest_.walk_result(emitter, [&](size_t position, const ElementValue& value) {
+      stores += store_statement(request_.members[position], index, value.name);
+    });
+    return "CAUSEWAY_INLINE void store(int64_t batch_index, int64_t m_index, int64_t n_index, float value) const {\n" +
+           fmt::format("const float result = {};\n", rounded) + body(emitter) + stores + "}\n";
+  }
+
+  ProductNest nest_;
+};
+
+}  // namespace
+
+GeneratedKernel write_dot_kernel(const KernelInputs& inputs) { return DotWriter(inputs).write(); }
+
+std::optional<Obstacle> find_dot_obstacle(const KernelInputs& inputs) {
+  ProductNest nest(inputs);
+  const Node& node = inputs.graph.node(inputs.request.members.front());
+  // Each function of the kernel is a walk of its own.
+  const auto analysis = [&] { return ElementWalk(inputs.graph, nest, nest.variables()); };
+  ElementWalk a = analysis(), b = analysis(), result = analysis();
+  nest.walk_operand(a, node.inputs[0], "m_index", nest.sizes().m, !node.attributes.transpose_a);
+  nest.walk_operand(b, node.inputs[1], "n_index", nest.sizes().n, node.attributes.transpose_b);
+  nest.begin_result();
+  nest.walk_result(result, [](size_t, const ElementValue&) {});
+  return nest.obstacle();
+}
+
+}  // namespace causeway::codegen
