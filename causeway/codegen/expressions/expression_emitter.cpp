@@ -240,6 +240,7 @@ void ExpressionEmitter::write_conditional(DType dtype, const std::string& result
   }
 }
 
+// As long as there are ops: each has its case.
 std::string ExpressionEmitter::write_elementwise(const Node& node, const std::vector<ElementValue>& inputs, int depth) {
   const DType dtype = node.outputs[0].dtype;
   const DType input_dtype = graph_.dtype(node.inputs[0]);

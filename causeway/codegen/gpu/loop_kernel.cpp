@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "causeway/base/error.h"
+#include "causeway/codegen/expressions/loop_writer.h"
 #include "causeway/codegen/gpu/loop_nest.h"
 #include "causeway/codegen/gpu/loops.h"
-#include "causeway/codegen/expressions/loop_writer.h"
 #include "causeway/kernels/gpu/transpose_layout.h"
 
 namespace causeway::codegen {

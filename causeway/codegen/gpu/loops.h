@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "causeway/codegen/kernel.h"
 #include "causeway/codegen/expressions/statements.h"
+#include "causeway/codegen/kernel.h"
 
 namespace causeway::codegen {
 
