@@ -2,9 +2,9 @@
 // of the result are computed while a block has it in shared memory.
 #include <algorithm>
 
+#include "causeway/codegen/expressions/problem_writer.h"
 #include "causeway/codegen/gpu/matmul_geometry.h"
 #include "causeway/codegen/gpu/product_nest.h"
-#include "causeway/codegen/expressions/problem_writer.h"
 
 namespace causeway::codegen {
 namespace {
@@ -231,8 +231,8 @@ class GpuDotWriter : public ProblemWriter {
           return matrices.evaluate(bindings) * divide_up(m.evaluate(bindings), tile.m) *
                  divide_up(n.evaluate(bindings), tile.n);
         });
-    // AMD's copy transposes what is not contiguous in k.
-    const bool k_major = architecture.vendor == GpuArchitecture::Vendor::kAmd;
+    // Copies that pass through registers transpose what is not contiguous in k.
+    const bool k_major = !architecture.copies_asynchronously;
     plan.phase.shared_bytes =
         gpu_matmul_shared_bytes(tile, k_major || a.contiguous_in_k, k_major || b.contiguous_in_k, operand_bytes(kind));
     return plan;
