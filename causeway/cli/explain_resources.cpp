@@ -23,7 +23,7 @@ Findings find_resources(const Program& program, KernelLibrary& library) {
     return {
         {},
         fmt::format("The emulator has no registers to run out of. For what the GPU's own compiler needs: device={}:{}.",
-                    target.architecture().vendor == GpuArchitecture::Vendor::kAmd ? "hip" : "cuda", target.processor)};
+                    target.architecture().driver, target.processor)};
   Findings findings{program_resources(program, library), ""};
   for (const FunctionResources& function : findings.functions)
     if (!function.resources)
@@ -33,13 +33,13 @@ Findings find_resources(const Program& program, KernelLibrary& library) {
   return findings;
 }
 
-std::string figures(const FunctionResources& function, bool amd) {
+std::string figures(const FunctionResources& function, bool scalar) {
   const auto& resources = function.resources;
   const auto number = [&](int KernelResources::* member) {
     return resources ? std::to_string((*resources).*member) : std::string("-");
   };
   std::string text = fmt::format("{:>10}", number(&KernelResources::registers));
-  if (amd)
+  if (scalar)
     text += fmt::format("{:>8}{:>8}", number(&KernelResources::accumulation_registers),
                         number(&KernelResources::scalar_registers));
   text += fmt::format("{:>9}{:>9}{:>9}{:>7}", number(&KernelResources::shared_bytes), function.dynamic_shared_bytes,
@@ -53,16 +53,16 @@ void print_resources(const Program& program, KernelLibrary& library) {
   const Findings findings = find_resources(program, library);
   if (!findings.functions.empty()) {
     const GpuArchitecture& architecture = library.target().architecture();
-    const bool amd = architecture.vendor == GpuArchitecture::Vendor::kAmd;
+    const bool scalar = architecture.occupancy.most_scalar_registers != 0;
     output(
         "\nresources on {} ({}): registers, spilled and stack bytes of a thread; threads, shared bytes of a block\n"
         "(static, and dynamic: asked for at launch); how many blocks fit on a {} at a time\n",
-        architecture.processor, architecture.product, amd ? "compute unit" : "multiprocessor");
+        architecture.processor, architecture.product, architecture.unit_name);
     output("  kernel {:<20}{:<20}launches threads{}   static  dynamic  spilled  stack blocks\n", "kind", "function",
-           amd ? "    vector  accum.  scalar" : " registers");
+           scalar ? "    vector  accum.  scalar" : " registers");
     for (const FunctionResources& function : findings.functions) {
       output("  {:>6} {:<20}{:<20}{:>8}{:>8}{}{:>7}\n", function.source, function.kind, function.function,
-             function.launches, function.threads, figures(function, amd),
+             function.launches, function.threads, figures(function, scalar),
              function.resources ? std::to_string(resident_blocks(*function.resources, function.threads,
                                                                  function.dynamic_shared_bytes, architecture))
                                 : "-");
@@ -85,7 +85,7 @@ void add_resources(const Program& program, KernelLibrary& library, nlohmann::ord
       const KernelResources& resources = *function.resources;
       const GpuArchitecture& architecture = library.target().architecture();
       entry["registers"] = resources.registers;
-      if (architecture.vendor == GpuArchitecture::Vendor::kAmd) {
+      if (architecture.occupancy.most_scalar_registers != 0) {
         entry["accumulation_registers"] = resources.accumulation_registers;
         entry["scalar_registers"] = resources.scalar_registers;
       }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,6 +38,10 @@ struct KernelRequest {
   // kLoop: each row has `columns` elements. A kernel of elementwise values only has one row of all elements.
   Dim rows = 1;
   Dim columns = 1;
+
+  bool computes(Value value) const;
+  // Whether it computes the value and writes it to memory.
+  bool stores(Value value) const;
 };
 
 // Values that are in memory when a kernel runs; everything else is computed inside the kernels that need it.
@@ -85,13 +90,30 @@ struct GeneratedKernel {
   TensorMapFunction tensor_maps;    // of all phases; null when there are none
 };
 
-// Writes the kernel. Throws InternalError when the request cannot be served (see can_generate()).
+// Why a set of values cannot be one kernel.
+struct Obstacle {
+  enum class Kind {
+    kOwnValueElsewhere,  // reads `value`, which it computes itself, at another position
+    kFewLongRows,        // rows too few and too long for one block each, that cannot be cut into parts
+    kDividedIndex,       // `value` is found by an index that would have to be divided for every element
+    kComputedOperand,    // an operand, `value`, is no tensor in memory seen through movement
+    kScatteredOperand,   // an operand, `value`, has no axis along which it is contiguous, or no single place in memory
+    kOperandAcrossK,     // matrix instructions want `value` along k
+  };
+  Kind kind = Kind::kOwnValueElsewhere;
+  Value value;
+
+  std::string text(const Graph& graph) const;
+};
+
+// Why the request cannot be generated, from the indices that its values would be read at; nothing is written. Nothing
+// when it can. Only kLoop and kDot have obstacles: a member that another member needs at a different position belongs
+// in another kernel, an operand that cannot be read as it lies is stored beforehand.
+std::optional<Obstacle> find_obstacle(const Graph& graph, const MaterializedValues& materialized,
+                                      const KernelRequest& request, const Target& target);
+
+// Writes the kernel. Throws InternalError when there is an obstacle.
 GeneratedKernel generate_kernel(const Graph& graph, const MaterializedValues& materialized,
                                 const KernelRequest& request, const Target& target);
-
-// Whether every member of a kLoop or kDot request can be computed at its own loop position, so that the request may be
-// generated: a member that another member needs at a different position belongs in another kernel.
-bool can_generate(const Graph& graph, const MaterializedValues& materialized, const KernelRequest& request,
-                  const Target& target);
 
 }  // namespace causeway::codegen

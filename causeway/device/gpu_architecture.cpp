@@ -12,14 +12,98 @@ namespace {
 
 using Vendor = GpuArchitecture::Vendor;
 
-// Shared memory: CUDA C++ Programming Guide, table of technical specifications (the opt-in maximum of one block);
-// CDNA 2 and CDNA 3 ISA documents (64 KiB of LDS).
-constexpr std::array<GpuArchitecture, 4> kArchitectures = {{
-    {"sm_80", Vendor::kNvidia, 32, 163 * 1024, 108, false, true, false, "A100"},
-    {"sm_90a", Vendor::kNvidia, 32, 227 * 1024, 132, true, true, true, "H100, H200"},
-    {"gfx90a", Vendor::kAmd, 64, 64 * 1024, 110, false, false, false, "MI210, MI250"},
-    {"gfx942", Vendor::kAmd, 64, 64 * 1024, 304, false, true, true, "MI300A, MI300X, MI325X"},
-}};
+// CUDA C++ Programming Guide, table of technical specifications: 64K registers and 64 warps of a multiprocessor in four
+// units; registers by 256 for a warp; 1 KiB of shared memory for the system in every block.
+constexpr GpuArchitecture::Occupancy kNvidiaOccupancy = {.units = 4,
+                                                         .unit_registers = 16'384,
+                                                         .register_granule = 256,
+                                                         .unit_waves = 16,
+                                                         .most_scalar_registers = 0,
+                                                         .wave_granule = 4,
+                                                         .shared_granule = 128,
+                                                         .shared_reserved = 1024,
+                                                         .blocks = 32,
+                                                         .blocks_of_several_waves = 32};
+// CDNA 2 and CDNA 3 ISA documents: 512 vector registers of 64 lanes by 8, 8 waves of a SIMD, 800 scalar registers.
+constexpr GpuArchitecture::Occupancy kAmdOccupancy = {.units = 4,
+                                                      .unit_registers = 512 * 64,
+                                                      .register_granule = 8 * 64,
+                                                      .unit_waves = 8,
+                                                      .most_scalar_registers = 100,
+                                                      .wave_granule = 1,
+                                                      .shared_granule = 512,
+                                                      .shared_reserved = 0,
+                                                      .blocks = 32,
+                                                      .blocks_of_several_waves = 16};
+
+constexpr GpuArchitecture nvidia() {
+  GpuArchitecture architecture;
+  architecture.vendor = Vendor::kNvidia;
+  architecture.driver = "cuda";
+  architecture.unit_name = "multiprocessor";
+  architecture.wave_width = 32;
+  architecture.copies_asynchronously = true;
+  architecture.has_tf32_matrix = true;
+  architecture.occupancy = kNvidiaOccupancy;
+  return architecture;
+}
+
+constexpr GpuArchitecture amd() {
+  GpuArchitecture architecture;
+  architecture.vendor = Vendor::kAmd;
+  architecture.driver = "hip";
+  architecture.unit_name = "compute unit";
+  architecture.wave_width = 64;
+  architecture.lanes_in_lockstep = true;
+  architecture.shared_bytes = 64 * 1024;  // of LDS, by the ISA documents
+  architecture.occupancy = kAmdOccupancy;
+  return architecture;
+}
+
+// Shared memory of NVIDIA's: the opt-in maximum of one block, as above.
+constexpr GpuArchitecture sm_80() {
+  GpuArchitecture architecture = nvidia();
+  architecture.processor = "sm_80";
+  architecture.definition = "CAUSEWAY_NVIDIA=80";
+  architecture.shared_bytes = 163 * 1024;
+  architecture.parallel_units = 108;
+  architecture.product = "A100";
+  return architecture;
+}
+
+constexpr GpuArchitecture sm_90a() {
+  GpuArchitecture architecture = nvidia();
+  architecture.processor = "sm_90a";
+  architecture.definition = "CAUSEWAY_NVIDIA=90";
+  architecture.shared_bytes = 227 * 1024;
+  architecture.parallel_units = 132;
+  architecture.has_warpgroup_matrix = true;
+  architecture.has_f8_matrix = true;
+  architecture.product = "H100, H200";
+  return architecture;
+}
+
+constexpr GpuArchitecture gfx90a() {
+  GpuArchitecture architecture = amd();
+  architecture.processor = "gfx90a";
+  architecture.definition = "CAUSEWAY_AMD=0x90a";
+  architecture.parallel_units = 110;
+  architecture.product = "MI210, MI250";
+  return architecture;
+}
+
+constexpr GpuArchitecture gfx942() {
+  GpuArchitecture architecture = amd();
+  architecture.processor = "gfx942";
+  architecture.definition = "CAUSEWAY_AMD=0x942";
+  architecture.parallel_units = 304;
+  architecture.has_tf32_matrix = true;
+  architecture.has_f8_matrix = true;
+  architecture.product = "MI300A, MI300X, MI325X";
+  return architecture;
+}
+
+constexpr std::array<GpuArchitecture, 4> kArchitectures = {sm_80(), sm_90a(), gfx90a(), gfx942()};
 
 }  // namespace
 

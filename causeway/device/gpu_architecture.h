@@ -1,4 +1,4 @@
-// The GPU architectures that kernels are compiled for, and the limits their tiles are chosen from.
+// The GPU architectures that kernels are compiled for: all in which they differ, as data.
 #pragma once
 
 #include <span>
@@ -13,10 +13,31 @@ namespace causeway::device {
 struct GpuArchitecture {
   enum class Vendor { kNvidia, kAmd };
 
+  // What a multiprocessor gives to the blocks that it holds at the same time. It is made of units, which have registers
+  // and waves of their own.
+  struct Occupancy {
+    int units = 4;
+    int unit_registers = 0;         // of all lanes
+    int register_granule = 1;       // of which a wave takes a multiple
+    int unit_waves = 0;             // at most
+    int most_scalar_registers = 0;  // of a wave with which a unit still holds that many; 0: there are none
+    int wave_granule = 1;           // of which a block takes a multiple
+    int shared_granule = 1;         // bytes of which a block takes a multiple
+    int shared_reserved = 0;  // bytes that each block takes beyond what it asks for, of as many beyond shared_bytes
+    int blocks = 0;           // at most
+    int blocks_of_several_waves = 0;
+  };
+
   std::string_view processor;  // LLVM's name: "sm_90a", "gfx942"
   Vendor vendor = Vendor::kNvidia;
-  int wave_width = 32;                // threads that run in lockstep
-  int shared_bytes = 0;               // most shared memory of one thread block
+  std::string_view driver;             // "cuda", "hip": the devices that have it
+  std::string_view definition;         // "CAUSEWAY_NVIDIA=90": what kernels/gpu/intrinsics.h goes by
+  std::string_view unit_name;          // what the vendor calls a multiprocessor
+  int wave_width = 32;                 // threads that run together
+  bool lanes_in_lockstep = false;      // they do without barriers
+  bool copies_asynchronously = false;  // from memory to shared memory, past registers
+  int shared_bytes = 0;                // most shared memory of one thread block
+  Occupancy occupancy;
   int parallel_units = 1;             // multiprocessors or compute units of the product that is named below
   bool has_warpgroup_matrix = false;  // wgmma, the tensor copy engine, mbarriers, clusters
   bool has_tf32_matrix = false;       // instructions that multiply f32 rounded to tf32 (AMD: xf32)

@@ -172,10 +172,9 @@ Target parse_target(const std::string& text) {
                 "device", "Write cuda:sm_90a, cuda:sm_80, hip:gfx942, hip:gfx90a or cpu.");
   }
   const GpuArchitecture& architecture = gpu_architecture(spec.detail);
-  const std::string vendor = architecture.vendor == GpuArchitecture::Vendor::kNvidia ? "cuda" : "hip";
-  if (vendor != spec.name) {
+  if (architecture.driver != spec.name) {
     throw Error(ErrorKind::kInvalidArgument, fmt::format("{} has no architecture {}", spec.name, spec.detail), "device",
-                fmt::format("Did you mean {}:{}?", vendor, spec.detail));
+                fmt::format("Did you mean {}:{}?", architecture.driver, spec.detail));
   }
   return gpu_target(spec.detail);
 }

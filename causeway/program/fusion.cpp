@@ -11,18 +11,46 @@ namespace causeway::program {
 namespace {
 
 // Costs in simple operations for each element.
-constexpr int kCheapToRepeat = 8;        // a value with several uses is stored from this cost on
-constexpr int kCheapToRepeatOnGpu = 40;  // there, arithmetic waits for memory
 constexpr int kCheapUnderBroadcast = 4;  // a value that a broadcast repeats
 constexpr int kCheapOperand = 2;         // an operand of a template computed while it is packed
-// What a GPU computes of a product's result before storing it: the few threads that own the result would hold up the
-// matrix units with more.
-constexpr int kCheapEpilogue = 6;
 constexpr int kLargestExpression = 200;
 constexpr size_t kRecentKernels = 12;  // how far back a value may join a kernel
 constexpr size_t kMostMembers = 12;
 constexpr size_t kMostLeaves = 24;
 constexpr size_t kMostColumnMembers = 4;  // of a kernel that reduces columns: each has registers for every lane
+
+// What is weighed differently on processors and on GPUs.
+struct FusionRules {
+  // A value with several uses is stored from this cost on. `repeats_count_once`: as far as one kernel would pay it.
+  int cheap_to_repeat;
+  bool repeats_count_once;
+  // Whether bytes decide if reading a value beats reading what it is computed from, and not how many tensors.
+  bool bytes_decide;
+  // Operands of products are packed by the kernel, and may be converted on the way.
+  bool packs_operands;
+  // What is computed of a product's result before storing it.
+  int cheap_epilogue;
+  // Sums over rows, and values computed from the same tensors, share a pass over them.
+  bool joins_column_sums;
+  // Copies in another order go through shared memory, alone.
+  bool copies_alone;
+};
+constexpr FusionRules kProcessorRules = {.cheap_to_repeat = 8,
+                                         .repeats_count_once = false,
+                                         .bytes_decide = false,
+                                         .packs_operands = true,
+                                         .cheap_epilogue = 1 << 30,
+                                         .joins_column_sums = false,
+                                         .copies_alone = false};
+// Arithmetic waits for memory here. The few threads that own a product's result would hold up the matrix units with a
+// costlier epilogue.
+constexpr FusionRules kGpuRules = {.cheap_to_repeat = 40,
+                                   .repeats_count_once = true,
+                                   .bytes_decide = true,
+                                   .packs_operands = false,
+                                   .cheap_epilogue = 6,
+                                   .joins_column_sums = true,
+                                   .copies_alone = true};
 
 int node_cost(Op op) {
   switch (op) {
@@ -68,7 +96,12 @@ bool reduces_trailing_axes(const Graph& graph, const Node& node) {
 class Fuser {
  public:
   Fuser(const Graph& graph, const Target& target)
-      : graph_(graph), target_(target), needed_(needed_nodes(graph)), uses_(count_uses(graph)), materialized_(graph) {}
+      : graph_(graph),
+        target_(target),
+        rules_(target.is_gpu() ? kGpuRules : kProcessorRules),
+        needed_(needed_nodes(graph)),
+        uses_(count_uses(graph)),
+        materialized_(graph) {}
 
   FusionResult run() {
     choose_materialized();
@@ -108,8 +141,9 @@ class Fuser {
         if (!materialized_.contains(input)) cost += costs_[static_cast<size_t>(input.node)];
       costs_[i] = std::min(cost, 1 << 20);
       const bool several_uses = uses(value) > 1 && op_info(node.op).kind != OpKind::kMovement;
-      const bool costly = !feeds_reduction_[i] &&
-                          (target_.is_gpu() ? costs_at_least(value, kCheapToRepeatOnGpu) : cost >= kCheapToRepeat);
+      const bool costly =
+          !feeds_reduction_[i] &&
+          (rules_.repeats_count_once ? costs_at_least(value, rules_.cheap_to_repeat) : cost >= rules_.cheap_to_repeat);
       if ((several_uses && (costly || reads_several_tensors(value))) || costs_at_least(value, kLargestExpression))
         materialized_.insert(value);
     }
@@ -157,8 +191,7 @@ class Fuser {
     const Dim count = element_count(graph_.shape(value));
     if (count.is_constant(1)) return false;
     const std::vector<Value> reads = leaves(value);
-    if (target_.is_gpu()) {
-      // Where arithmetic costs nothing, bytes decide.
+    if (rules_.bytes_decide) {
       size_t bytes = 0;
       for (const Value read : reads)
         if (element_count(graph_.shape(read)) == count) bytes += size_bytes(graph_.dtype(read));
@@ -239,7 +272,7 @@ class Fuser {
   bool is_view(Value value) const {
     while (!materialized_.contains(value)) {
       const Node& node = graph_.node(value);
-      if (!moves(node.op) && (node.op != Op::kCast || target_.is_gpu())) return false;
+      if (!moves(node.op) && (node.op != Op::kCast || !rules_.packs_operands)) return false;
       value = node.inputs[0];
     }
     return true;
@@ -293,7 +326,7 @@ class Fuser {
       for (size_t k = std::min(earliest, kernels_.size()); k-- > recent;)
         if (join_later(k, request, reads)) return;
     }
-    if (target_.is_gpu()) {
+    if (rules_.joins_column_sums) {
       const size_t recent = kernels_.size() > kRecentKernels ? kernels_.size() - kRecentKernels : 0;
       for (size_t k = kernels_.size(); k-- > std::max(earliest, recent);)
         if (join_column_reduce(k, request, reads)) return;
@@ -364,7 +397,7 @@ class Fuser {
     if (!match_sizes(joined, lone) || !worthwhile(k, lone, reads)) return false;
     joined.members.push_back(lone.members.front());
     joined.stored.push_back(true);
-    if (!can_generate(graph_, materialized_, joined, target_)) return false;
+    if (find_obstacle(graph_, materialized_, joined, target_)) return false;
     kernel_of_[lone.members.front()] = k;
     kernel = std::move(joined);
     reads_[k].insert(reads.begin(), reads.end());
@@ -435,7 +468,7 @@ class Fuser {
         if (reads_[later].contains(member)) return false;
     joined.members.push_back(lone.members.front());
     joined.stored.push_back(true);
-    if (!can_generate(graph_, materialized_, joined, target_)) return false;
+    if (find_obstacle(graph_, materialized_, joined, target_)) return false;
     std::rotate(kernels_.begin() + static_cast<ptrdiff_t>(k), kernels_.begin() + static_cast<ptrdiff_t>(k) + 1,
                 kernels_.end());
     std::rotate(reads_.begin() + static_cast<ptrdiff_t>(k), reads_.begin() + static_cast<ptrdiff_t>(k) + 1,
@@ -481,10 +514,9 @@ class Fuser {
     std::set<Value> all = reads_[k];
     all.insert(reads.begin(), reads.end());
     if (all.size() > kMostLeaves) return false;
-    // Copies in another order go through shared memory, alone.
-    if (target_.is_gpu() && (is_copy(lone.members.front()) || is_copy(kernel.members.front()))) return false;
-    if (kernel.kind == KernelKind::kDot && target_.is_gpu() &&
-        costs_[static_cast<size_t>(lone.members.front().node)] > kCheapEpilogue)
+    if (rules_.copies_alone && (is_copy(lone.members.front()) || is_copy(kernel.members.front()))) return false;
+    if (kernel.kind == KernelKind::kDot &&
+        costs_[static_cast<size_t>(lone.members.front().node)] > rules_.cheap_epilogue)
       return false;
     if (std::any_of(reads.begin(), reads.end(), is_member)) return true;
     if (kernel.kind == KernelKind::kDot) return false;
@@ -503,7 +535,7 @@ class Fuser {
   // Operands whose index arithmetic cannot be had for free while packing are stored beforehand.
   void make_operands_direct(const Node& node) {
     const Value result{static_cast<int32_t>(&node - graph_.nodes().data()), 0};
-    if (can_generate(graph_, materialized_, lone_request(node, {result}), target_)) return;
+    if (!find_obstacle(graph_, materialized_, lone_request(node, {result}), target_)) return;
     for (const Value input : node.inputs) materialized_.insert(input);
   }
 
@@ -520,12 +552,13 @@ class Fuser {
       if (kernel.kind != KernelKind::kLoop && kernel.kind != KernelKind::kDot) continue;
       for (size_t i = 0; i < kernel.members.size(); ++i) kernel.stored[i] = wanted.contains(kernel.members[i]);
       // A later pass over the row may need a value that no register keeps.
-      if (!can_generate(graph_, materialized_, kernel, target_)) kernel.stored.assign(kernel.members.size(), true);
+      if (find_obstacle(graph_, materialized_, kernel, target_)) kernel.stored.assign(kernel.members.size(), true);
     }
   }
 
   const Graph& graph_;
   const Target& target_;
+  const FusionRules& rules_;
   std::vector<bool> needed_;
   std::vector<std::vector<int>> uses_;
   MaterializedValues materialized_;

@@ -47,14 +47,6 @@ std::vector<std::string> x86_arguments(const Target& target) {
   return arguments;
 }
 
-// -DCAUSEWAY_NVIDIA=90 or -DCAUSEWAY_AMD=0x942: what kernels/gpu/intrinsics.h goes by.
-std::string architecture_macro(const GpuArchitecture& architecture) {
-  std::string digits(architecture.processor.substr(3));
-  if (architecture.vendor == GpuArchitecture::Vendor::kAmd) return "-DCAUSEWAY_AMD=0x" + digits;
-  if (digits.ends_with('a')) digits.pop_back();
-  return "-DCAUSEWAY_NVIDIA=" + digits;
-}
-
 // PTX 8.0 is what drivers of CUDA 12.0 read; inline assembly must not move across branches.
 std::vector<std::string> nvptx_arguments(const Target& target) {
   std::vector<std::string> arguments = shared_arguments();
@@ -91,7 +83,7 @@ std::vector<std::string> family_arguments(const Target& target) {
   std::vector<std::string> arguments = target.family == Target::Family::kNvptx    ? nvptx_arguments(target)
                                        : target.family == Target::Family::kAmdgpu ? amdgpu_arguments(target)
                                                                                   : emulator_arguments(target);
-  arguments.push_back(architecture_macro(target.architecture()));
+  arguments.push_back(fmt::format("-D{}", target.architecture().definition));
   return arguments;
 }
 

@@ -168,20 +168,16 @@ bool run_program(const std::vector<std::string>& command, const fs::path& log) {
 
 int resident_blocks(const KernelResources& kernel, int threads, int shared_bytes, const GpuArchitecture& architecture) {
   const auto round_up = [](int value, int granule) { return (value + granule - 1) / granule * granule; };
+  const GpuArchitecture::Occupancy& has = architecture.occupancy;
   const int waves = (threads + architecture.wave_width - 1) / architecture.wave_width;
-  const int shared = kernel.shared_bytes + shared_bytes;
-  constexpr int kUnits = 4;  // each with its own registers
-  if (architecture.vendor == GpuArchitecture::Vendor::kNvidia) {
-    // A unit has 16,384 registers and 16 warps; every block takes 1 KiB of shared memory more than it asks for.
-    constexpr int kReserved = 1024, kMaxBlocks = 32;
-    const int unit_warps = std::min(16, 16'384 / round_up(std::max(1, kernel.registers) * 32, 256));
-    const int by_shared = (architecture.shared_bytes + kReserved) / (round_up(shared, 128) + kReserved);
-    return std::min({kMaxBlocks, kUnits * unit_warps / round_up(waves, kUnits), by_shared});
-  }
-  const int by_vector = 512 / round_up(std::max(1, kernel.registers), 8);
-  const int unit_waves = std::min({8, by_vector, kernel.scalar_registers > 100 ? 7 : 8});
-  const int by_shared = shared == 0 ? INT_MAX : architecture.shared_bytes / round_up(shared, 512);
-  return std::min({waves > 1 ? 16 : 32, kUnits * unit_waves / waves, by_shared});
+  const int wave_registers = std::max(1, kernel.registers) * architecture.wave_width;
+  int unit_waves = std::min(has.unit_waves, has.unit_registers / round_up(wave_registers, has.register_granule));
+  if (has.most_scalar_registers != 0 && kernel.scalar_registers > has.most_scalar_registers)
+    unit_waves = std::min(unit_waves, has.unit_waves - 1);
+  const int shared = round_up(kernel.shared_bytes + shared_bytes, has.shared_granule) + has.shared_reserved;
+  const int by_shared = shared == 0 ? INT_MAX : (architecture.shared_bytes + has.shared_reserved) / shared;
+  return std::min({waves > 1 ? has.blocks_of_several_waves : has.blocks,
+                   has.units * unit_waves / round_up(waves, has.wave_granule), by_shared});
 }
 
 std::string find_ptxas() {

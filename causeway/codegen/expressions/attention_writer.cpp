@@ -16,10 +16,10 @@ class FunctionContext : public EmitterContext {
 
   bool is_stored(Value value) override { return function_.node(value).op == Op::kInput; }
 
-  std::optional<EmittedValue> variable(Value value, const Index& linear) override {
+  std::optional<ElementValue> variable(Value value, const Index& linear) override {
     static constexpr const char* kNames[] = {"static_cast<int32_t>(b)", "static_cast<int32_t>(h)", "t", "s", "x"};
     const size_t input = input_number(value);
-    if (input < 4 || (has_score_ && input == 4)) return EmittedValue{kNames[input], 1};
+    if (input < 4 || (has_score_ && input == 4)) return ElementValue{kNames[input], 1};
     return std::nullopt;
   }
 
@@ -134,7 +134,7 @@ std::string AttentionWriter::load_statistics(const std::string& name, Value valu
 std::string AttentionWriter::store4(const std::string& name, const std::string& position, Value value) {
   const Shape& shape = graph_.shape(value);
   std::string statement;
-  if (is_member(value))
+  if (request_.computes(value))
     statement = store_statement(value,
                                 fmt::format("((b * {} + {}) * {} + h) * {} + d", symbols_.text(shape[1]), position,
                                             symbols_.text(shape[2]), symbols_.text(shape[3])),
@@ -147,7 +147,7 @@ std::string AttentionWriter::store4(const std::string& name, const std::string& 
 std::string AttentionWriter::store_statistics(const std::string& name, Value value) {
   const Shape& shape = graph_.shape(value);
   std::string statement;
-  if (is_member(value))
+  if (request_.computes(value))
     statement = store_statement(
         value, fmt::format("(b * {} + h) * {} + t", symbols_.text(shape[1]), symbols_.text(shape[2])), "value");
   return fmt::format("CAUSEWAY_INLINE void {}(int64_t b, int64_t h, int64_t t, float value) const {{\n{}}}\n", name,
@@ -177,7 +177,7 @@ std::string AttentionWriter::function(const Graph& graph, const std::string& dec
                                       parameter("t_index", query_length_), parameter("s_index", key_length_)};
   FunctionContext context(graph, *this, captured_, positions, has_score);
   ExpressionEmitter emitter(graph, context, variables_, symbols_);
-  const EmittedValue result = emitter.emit(graph.outputs[0], {Index::constant(0), {}});
+  const ElementValue result = emitter.compute(graph.outputs[0], {Index::constant(0), {}});
   return fmt::format(
       "CAUSEWAY_INLINE {}(int64_t b, int64_t h, int32_t t, int32_t s{}) const {{\n"
       "const int64_t t_index = t;\nconst int64_t s_index = s;\n{}return {};\n}}\n",

@@ -8,10 +8,9 @@ namespace causeway::codegen {
 
 class AttentionWriter : public ProblemWriter {
  public:
-  AttentionWriter(const Graph& graph, const MaterializedValues& materialized, const KernelRequest& request,
-                  const Target& target)
-      : ProblemWriter(graph, materialized, request, target),
-        node_(graph.node(request.members.front())),
+  explicit AttentionWriter(const KernelInputs& inputs)
+      : ProblemWriter(inputs),
+        node_(graph_.node(request_.members.front())),
         spec_(*node_.attributes.attention),
         backward_(node_.op == Op::kAttentionGradient) {}
 
@@ -45,8 +44,5 @@ class AttentionWriter : public ProblemWriter {
 
   std::vector<Value> captured_;
 };
-
-GeneratedKernel generate_gpu_attention_kernel(const Graph& graph, const MaterializedValues& materialized,
-                                              const KernelRequest& request, const Target& target);
 
 }  // namespace causeway::codegen

@@ -25,6 +25,9 @@ struct Index {
     int variable = 0;
     Dim coefficient;
     bool operator==(const Term&) const = default;
+    bool operator<(const Term& other) const {
+      return variable != other.variable ? variable < other.variable : coefficient < other.coefficient;
+    }
   };
   std::vector<Term> terms;  // ascending variables, coefficients not zero
   Dim offset;
@@ -32,6 +35,10 @@ struct Index {
   static Index constant(Dim value) { return {{}, std::move(value)}; }
   static Index of(int variable) { return {{{variable, Dim(1)}}, Dim(0)}; }
   bool operator==(const Index&) const = default;
+  // A total order for containers; not the order of values.
+  bool operator<(const Index& other) const {
+    return terms != other.terms ? terms < other.terms : offset < other.offset;
+  }
 };
 
 Index add(const Index& a, const Index& b);

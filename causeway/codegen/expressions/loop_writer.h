@@ -1,57 +1,40 @@
-// What the writers of loop kernels share: rows x columns, worked through in phases. Each phase is one pass over the
-// columns that computes elements and sums; what depends on a row's sums comes in a later phase.
+// What the writers of loop kernels share: a kernel's text is written along a walk over its nest.
 #pragma once
 
+#include "causeway/base/error.h"
 #include "causeway/codegen/expressions/kernel_writer.h"
+#include "causeway/codegen/expressions/loop_nest.h"
 
 namespace causeway::codegen {
 
-class LoopWriter : public KernelWriter {
+// Nest: LoopNest or a class derived from it.
+template <class Nest>
+class LoopWriter : public KernelWriter, protected LoopVisitor {
  public:
-  using KernelWriter::KernelWriter;
+  explicit LoopWriter(const KernelInputs& inputs) : KernelWriter(inputs), nest_(inputs) {}
 
-  void want_split(int variable, const Dim& inner) override;
-  bool is_stored(Value value) override;
-  std::optional<EmittedValue> variable(Value value, const Index& linear) override;
+  bool is_stored(Value value) override { return nest_.is_stored(value); }
+  std::optional<ElementValue> variable(Value value, const Index& linear) override {
+    return nest_.variable(value, linear);
+  }
+  void note_load(Value value, const Index& linear) override { nest_.note_load(value, linear); }
+  void want_split(int variable, const Dim& inner) override { nest_.want_split(variable, inner); }
 
  protected:
-  static constexpr int kRowDepth = 1;   // loop depth of row variables; columns are deeper
-  static constexpr int kLaneDepth = 3;  // of the lane axis
+  using Axis = LoopNest::Axis;
+  using Role = LoopNest::Role;
+  static constexpr int kRowDepth = LoopNest::kRowDepth;
+  static constexpr int kLaneDepth = LoopNest::kLaneDepth;
 
-  // The row axes in order, then the column axes. A lane axis is the last: the elements that one GPU thread computes
-  // side by side. Without one, each column axis is a loop inside the one before.
-  struct Axis {
-    Dim extent;
-    bool is_row = false;
-    bool is_lane = false;
-  };
+  // After the walk that wrote, given what the plan before it came to.
+  void check_written(const std::optional<Obstacle>& planned) const {
+    CAUSEWAY_CHECK(!nest_.wants_split(), "the nest wants other axes than those it was planned with");
+    const bool expected = planned && planned->kind == Obstacle::Kind::kOwnValueElsewhere;
+    CAUSEWAY_CHECK(nest_.obstacle().has_value() == expected, "a loop was written otherwise than it was analysed");
+    check_no_obstacle(planned);
+  }
 
-  enum class Role { kFull, kRow, kReduction };
-
-  // The rows and the columns, not cut yet.
-  void start_axes();
-  // Forgets everything but the axes, so that the text can be written anew.
-  void reset();
-  // Cuts the axis that the text written last would rather have in two; false when there is none.
-  bool cut_wanted_axis();
-  bool has_reductions() const;
-  Role role(Value member) const;
-  // Phases in which the members are computed.
-  std::map<Value, int> assign_phases() const;
-  // Where a reduction reads its input.
-  ElementPosition reduction_input(ExpressionEmitter& emitter, const Node& node);
-
-  std::vector<Axis> axes_;
-  std::vector<int> axis_variables_;
-  // When set, the column axis counts elements and not vectors of lanes: rows of this many elements, which need not be a
-  // multiple of the lanes.
-  std::optional<Dim> unaligned_columns_;
-  std::optional<std::pair<size_t, Dim>> wanted_split_;
-  Index row_linear_, column_linear_, full_linear_;
-  int next_result_ = 0;
-
- private:
-  std::vector<Index> scattered_reduction_input(ExpressionEmitter& emitter, const Node& node);
+  Nest nest_;
 };
 
 }  // namespace causeway::codegen

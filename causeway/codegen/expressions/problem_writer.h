@@ -23,7 +23,7 @@ class ProblemWriter : public KernelWriter {
   // `const`-qualified member function whose body emits `value` at `position` and returns it.
   std::string load_function(const std::string& signature, Value value, const ElementPosition& position) {
     ExpressionEmitter emitter(graph_, *this, variables_, symbols_);
-    const EmittedValue result = emitter.emit(value, position);
+    const ElementValue result = emitter.compute(value, position);
     return signature + " const {\n" + body(emitter) + "return " + result.name + ";\n}\n";
   }
 

@@ -3,27 +3,41 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "causeway/base/error.h"
+#include "causeway/codegen/gpu/schedules.h"
+#include "causeway/kernels/gpu/attention_tile_layout.h"
 
 namespace causeway::codegen {
 namespace {
 
-int padded(int64_t head_dim) { return static_cast<int>((head_dim + 15) / 16 * 16); }
-
-// As row_stride() in kernels/gpu/attention_tile.h.
-int row_bytes(const GpuAttentionRequest& request) { return padded(request.head_dim) * request.operand_bytes + 16; }
-
 bool whole(int64_t a, int64_t b) { return a % b == 0 || b % a == 0; }
 
-bool fits_hopper_attention(const GpuAttentionRequest& request, const GpuArchitecture& architecture) {
-  return architecture.has_warpgroup_matrix && request.operand_bytes == 2 &&
-         (request.head_dim == 64 || request.head_dim == 128);
+// The first row of a table for the request; rows are by growing heads.
+template <class Schedule>
+const Schedule& schedule_for(std::span<const Schedule> schedules, const GpuAttentionRequest& request,
+                             const GpuArchitecture& architecture) {
+  const auto found = std::find_if(schedules.begin(), schedules.end(), [&](const Schedule& schedule) {
+    return (schedule.operand_bytes == 2) == (request.operand_bytes == 2) &&
+           gpu_attention_padded_dim(request.head_dim) <= schedule.most_head_dim &&
+           serves(schedule.processors, architecture);
+  });
+  CAUSEWAY_CHECK(found != schedules.end(), "no schedule of attention for operands of {} bytes on {}",
+                 request.operand_bytes, architecture.processor);
+  return *found;
 }
 
-// Whether a third warpgroup leaves each enough registers.
-bool has_room_for_three_groups(const GpuAttentionRequest& request) {
-  return request.head_dim == 64 && !request.has_score && !request.computes_operands;
+const HopperAttentionSchedule* hopper_schedule(const GpuAttentionRequest& request,
+                                               const GpuArchitecture& architecture) {
+  if (!architecture.has_warpgroup_matrix || request.operand_bytes != 2) return nullptr;
+  for (const HopperAttentionSchedule& schedule : hopper_attention_schedules())
+    if (schedule.head_dim == request.head_dim) return &schedule;
+  return nullptr;
+}
+
+int groups(const HopperAttentionSchedule& schedule, const GpuAttentionRequest& request) {
+  return request.has_score || request.computes_operands ? schedule.groups_with_more : schedule.groups;
 }
 
 [[noreturn]] void refuse(const GpuAttentionRequest& request, const GpuArchitecture& architecture) {
@@ -39,49 +53,43 @@ bool has_room_for_three_groups(const GpuAttentionRequest& request) {
 
 std::optional<HopperAttentionTiles> hopper_attention_forward_tiles(const GpuAttentionRequest& request,
                                                                    const GpuArchitecture& architecture) {
-  if (!fits_hopper_attention(request, architecture)) return std::nullopt;
+  const HopperAttentionSchedule* schedule = hopper_schedule(request, architecture);
+  if (schedule == nullptr) return std::nullopt;
   HopperAttentionTiles tiles;
-  if (request.head_dim == 64) tiles.stages = 5;
-  if (has_room_for_three_groups(request)) tiles.groups = 3;
-  const int row = static_cast<int>(request.head_dim) * 2;
-  // As attention_hopper::ForwardShared: rings of queries, keys and values, barriers and notes.
-  tiles.shared_bytes = (64 * tiles.groups * tiles.query_stages + 2 * tiles.stages * tiles.key_tile) * row +
-                       tiles.query_stages * (2 * 8 + 16) + tiles.stages * (4 * 8 + 8);
+  tiles.stages = schedule->stages;
+  tiles.groups = groups(*schedule, request);
+  tiles.shared_bytes =
+      hopper_attention_shared_bytes(request.head_dim, tiles.groups, tiles.query_stages, tiles.key_tile, tiles.stages);
   return tiles;
 }
 
 std::optional<HopperAttentionGradientTiles> hopper_attention_gradient_tiles(const GpuAttentionRequest& request,
                                                                             const GpuArchitecture& architecture) {
-  if (!fits_hopper_attention(request, architecture)) return std::nullopt;
+  const HopperAttentionSchedule* schedule = hopper_schedule(request, architecture);
+  if (schedule == nullptr) return std::nullopt;
   HopperAttentionGradientTiles tiles;
-  if (request.head_dim == 64) tiles.stages = 6;
-  if (has_room_for_three_groups(request)) tiles.groups = 3;
-  const int row = static_cast<int>(request.head_dim) * 2;
-  // As attention_hopper::GradientShared: own lines of two tasks, others and their statistics, barriers and notes.
-  tiles.shared_bytes = 2 * (2 * 64 * tiles.groups + tiles.stages * tiles.tile) * row +
-                       tiles.stages * 2 * tiles.tile * 4 + 2 * (2 * 8 + 16) + tiles.stages * (2 * 8 + 16);
+  tiles.stages = schedule->gradient_stages;
+  tiles.groups = groups(*schedule, request);
+  tiles.shared_bytes = hopper_attention_gradient_shared_bytes(request.head_dim, tiles.groups, tiles.tile, tiles.stages);
   return tiles;
 }
 
 GpuAttentionTiles gpu_attention_forward_tiles(const GpuAttentionRequest& request, const GpuArchitecture& architecture) {
-  const bool nvidia = architecture.vendor == GpuArchitecture::Vendor::kNvidia;
-  const bool narrow = request.operand_bytes == 2;
-  const int dim = padded(request.head_dim), row = row_bytes(request);
-  for (const int key_tile : {64, 32, 16}) {
-    if (nvidia && key_tile > (dim > 128 ? 16 : narrow ? 64 : 32)) continue;  // registers
+  const AttentionSchedule& schedule = schedule_for(attention_schedules(), request, architecture);
+  const int blocks = request.block_q % 32 == 0 ? schedule.query_blocks : 1;
+  for (int key_tile = schedule.widest_key_tile; key_tile >= 16; key_tile /= 2) {
     for (const int waves : {4, 2, 1}) {
       GpuAttentionTiles tiles;
       tiles.waves = waves;
       tiles.key_tile = key_tile;
-      tiles.stages = nvidia ? 2 : 1;
-      const int blocks = narrow && dim <= (nvidia ? 64 : 128) && request.block_q % 32 == 0 ? 2 : 1;
+      tiles.stages = schedule.stages;
       tiles.query_tile = 16 * blocks * waves;
-      const int staged = 2 * tiles.stages * key_tile * row, rows = tiles.query_tile * row;
-      tiles.shared_bytes = narrow ? std::max(staged, rows) : staged + rows;
+      tiles.shared_bytes =
+          gpu_attention_shared_bytes(request.head_dim, request.operand_bytes, tiles.query_tile, key_tile, tiles.stages);
       if (tiles.shared_bytes > architecture.shared_bytes) continue;
       tiles.map_is_usable = request.block_k % key_tile == 0 && request.block_q % (16 * blocks) == 0 &&
                             whole(request.block_q, tiles.query_tile);
-      tiles.blocks_per_unit = nvidia && narrow && dim <= 128 && !request.has_score ? 2 : 1;
+      tiles.blocks_per_unit = request.has_score ? schedule.blocks_per_unit_with_score : schedule.blocks_per_unit;
       return tiles;
     }
   }
@@ -90,26 +98,25 @@ GpuAttentionTiles gpu_attention_forward_tiles(const GpuAttentionRequest& request
 
 GpuAttentionTiles gpu_attention_backward_tiles(const GpuAttentionRequest& request,
                                                const GpuArchitecture& architecture) {
-  const bool nvidia = architecture.vendor == GpuArchitecture::Vendor::kNvidia;
-  const int dim = padded(request.head_dim), row = row_bytes(request);
-  for (const int tile : {64, 32, 16}) {
-    if ((dim > 64 || request.operand_bytes == 4) && tile > 32) continue;
+  const AttentionGradientSchedule& schedule = schedule_for(attention_gradient_schedules(), request, architecture);
+  for (int tile = schedule.widest_tile; tile >= 16; tile /= 2) {
     for (const int waves : {4, 2, 1}) {
       GpuAttentionTiles tiles;
       tiles.waves = waves;
       tiles.query_tile = 16 * waves;
       tiles.key_tile = tile;
-      tiles.stages = nvidia ? 2 : 1;
-      tiles.shared_bytes = (2 * tiles.query_tile + 2 * tiles.stages * tile) * row + 2 * tiles.stages * tile * 4;
+      tiles.stages = schedule.stages;
+      tiles.shared_bytes = gpu_attention_gradient_shared_bytes(request.head_dim, request.operand_bytes,
+                                                               tiles.query_tile, tile, tiles.stages);
       if (tiles.shared_bytes > architecture.shared_bytes) continue;
       tiles.map_is_usable = request.block_k % tile == 0 && request.block_q % tile == 0 && request.block_q % 16 == 0 &&
                             request.block_k % 16 == 0 && whole(request.block_q, tiles.query_tile) &&
                             whole(request.block_k, tiles.query_tile);
-      tiles.gradients_together = !nvidia || dim <= 128;
-      if (nvidia && request.operand_bytes == 2 && waves == 4 && dim <= 128) {
+      tiles.gradients_together = schedule.gradients_together;
+      if (waves == 4) {
         const int fitting = architecture.shared_bytes / tiles.shared_bytes, less = request.has_score ? 1 : 0;
-        tiles.blocks_per_unit = std::clamp((dim <= 64 ? 4 : 2) - less, 1, fitting);
-        tiles.key_blocks_per_unit = std::clamp((dim <= 64 ? 3 : 2) - less, 1, fitting);
+        tiles.blocks_per_unit = std::clamp(schedule.blocks_per_unit - less, 1, fitting);
+        tiles.key_blocks_per_unit = std::clamp(schedule.key_blocks_per_unit - less, 1, fitting);
       }
       return tiles;
     }

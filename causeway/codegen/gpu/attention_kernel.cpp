@@ -188,8 +188,8 @@ class GpuAttentionWriter : public AttentionWriter {
     const int maps = plan.copy_engine ? operands.direct() : 0;
     const std::string arguments = plan.copy_engine ? "(problem, maps, task);" : "(problem, task);";
     const int32_t node = request_.members.front().node;
-    const bool for_queries = is_member({node, 0});
-    const bool for_keys = is_member({node, 1}), for_values = is_member({node, 2});
+    const bool for_queries = request_.computes({node, 0});
+    const bool for_keys = request_.computes({node, 1}), for_values = request_.computes({node, 2});
     std::string source =
         "#include \"causeway/kernels/attention_block_map.h\"\n"
         "#include \"causeway/kernels/gpu/" +
@@ -272,9 +272,10 @@ class GpuAttentionWriter : public AttentionWriter {
       parameter(variable, shape[static_cast<size_t>(axis)]);
     const std::vector<Index> at = {Index::of(first), Index::of(first + 2), Index::of(first + 1), Index::of(first + 3)};
     const size_t known = variables_.size();
-    ExpressionEmitter emitter(graph_, *this, variables_, symbols_);
+    pointer(rows.source);
+    ElementWalk walk(graph_, *this, variables_);
     loads_.clear();
-    emitter.emit(operand_value, {{}, at});
+    walk.compute(operand_value, {{}, at});
     if (loads_.size() != 1 || variables_.size() != known) return std::nullopt;
     const Index& linear = loads_.front();
     rows.element_bytes = static_cast<int64_t>(size_bytes(graph_.dtype(operand_value)));
@@ -383,9 +384,6 @@ class GpuAttentionWriter : public AttentionWriter {
 
 }  // namespace
 
-GeneratedKernel generate_gpu_attention_kernel(const Graph& graph, const MaterializedValues& materialized,
-                                              const KernelRequest& request, const Target& target) {
-  return GpuAttentionWriter(graph, materialized, request, target).write();
-}
+GeneratedKernel write_gpu_attention_kernel(const KernelInputs& inputs) { return GpuAttentionWriter(inputs).write(); }
 
 }  // namespace causeway::codegen

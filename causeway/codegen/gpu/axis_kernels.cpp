@@ -20,9 +20,8 @@ constexpr int kRowThreads = 64;   // scatter_add: of one row of updates
 
 class GpuAxisWriter : public KernelWriter {
  public:
-  GpuAxisWriter(const Graph& graph, const MaterializedValues& materialized, const KernelRequest& request,
-                const Target& target)
-      : KernelWriter(graph, materialized, request, target), index_type_(gpu_index_type(graph, materialized, request)) {}
+  explicit GpuAxisWriter(const KernelInputs& inputs)
+      : KernelWriter(inputs), index_type_(gpu_index_type(graph_, materialized_, request_)) {}
 
   GeneratedKernel write_along_axis() {
     const Value member = request_.members.front();
@@ -50,7 +49,7 @@ class GpuAxisWriter : public KernelWriter {
     const int along = add_loop_variable("i", shape[axis], kElementDepth);
     std::vector<Index> at = emitter.delinearize(Index::of(line), others);
     at.insert(at.begin() + static_cast<ptrdiff_t>(axis), Index::of(along));
-    const EmittedValue value = emitter.emit(input, {{}, at});
+    const ElementValue value = emitter.compute(input, {{}, at});
     const std::string position = emitter.index_text(linearize(at, shape));
     const std::string top = emitter.take_statements(0), before = emitter.take_statements(kThreadDepth);
     const std::string type = compute_type(graph_.dtype(input));
@@ -165,10 +164,10 @@ class GpuAxisWriter : public KernelWriter {
     const Value index_member{member.node, 1}, value_member{member.node, 0};
     const int64_t count = node.attributes.count;
     std::string stores;
-    if (is_member(value_member))
+    if (request_.computes(value_member))
       stores += fmt::format("{}[line * {} + k] = {};\n", pointer(value_member), count,
                             to_storage(graph_.dtype(value_member), "element(best.index)"));
-    if (is_member(index_member))
+    if (request_.computes(index_member))
       stores += fmt::format("{}[line * {} + k] = best.index;\n", pointer(index_member), count);
     return fmt::format("Candidate<{}> last;\nfor (int k = 0; k < {}; ++k) {{\n{}if (valid && member == 0) {{\n{}}}\n",
                        key, count, search, stores) +
@@ -183,7 +182,7 @@ class GpuAxisWriter : public KernelWriter {
     const int lane = add_loop_variable("e", lanes, kLaneDepth);
     const Index position = add(scale(Index::of(vector), lanes), Index::of(lane));
     const DType dtype = graph_.dtype(member);
-    const EmittedValue value = emitter.emit(node.inputs[0], {position, {}});
+    const ElementValue value = emitter.compute(node.inputs[0], {position, {}});
     const std::string out = pointer(member), text = emitter.index_text(position);
     std::string body = emitter.take_statements(0);
     body += fmt::format(
@@ -191,9 +190,9 @@ class GpuAxisWriter : public KernelWriter {
         "values[{2}];\n",
         index_type_, kLoopThreads, lanes, symbols_.text(count), emitter.take_statements(kThreadDepth),
         storage_type(dtype));
-    body += gpu_lane_loop("e", lanes) + emitter.take_statements(kLaneDepth) +
+    body += lane_loop("e", lanes) + emitter.take_statements(kLaneDepth) +
             fmt::format("values[e] = {};\n}}\n", to_storage(dtype, value.name));
-    return body + gpu_lane_loop("e", lanes) + fmt::format("{}[{}] = values[e];\n}}\n", out, text);
+    return body + lane_loop("e", lanes) + fmt::format("{}[{}] = values[e];\n}}\n", out, text);
   }
 
   // Stable counting sort of the updates by their index: each team counts those that come before one of them. order[p]
@@ -202,7 +201,7 @@ class GpuAxisWriter : public KernelWriter {
     ExpressionEmitter emitter(graph_, *this, variables_, symbols_);
     emitter.set_index_type(index_type_);
     const int update = add_loop_variable("j", updates, kElementDepth);
-    const EmittedValue where = emitter.emit(node.inputs[1], {Index::of(update), {}});
+    const ElementValue where = emitter.compute(node.inputs[1], {Index::of(update), {}});
     const std::string top = emitter.take_statements(0);
     return top + fmt::format(
                      "const auto key_of = [&]({0} j) {{\n{1}return {2} < 0 || {2} >= {3} ? 0x7fffffff : "
@@ -235,11 +234,11 @@ class GpuAxisWriter : public KernelWriter {
     const int lane = add_loop_variable("e", lanes, kLaneDepth);
     const Index column = add(scale(Index::of(vector), lanes), Index::of(lane));
     const Index from = add(scale(add(scale(Index::of(outer_variable), updates), Index::of(update)), inner), column);
-    const EmittedValue value = emitter.emit(node.inputs[2], {from, {}});
+    const ElementValue value = emitter.compute(node.inputs[2], {from, {}});
     const std::string type = compute_type(dtype), updates_text = symbols_.text(updates);
     const std::string target = fmt::format("{}[(o * {} + key) * {} + {}]", pointer(member), symbols_.text(rows),
                                            symbols_.text(inner), emitter.index_text(column));
-    const std::string loop = gpu_lane_loop("e", lanes);
+    const std::string loop = lane_loop("e", lanes);
     std::string body = emitter.take_statements(0);
     body += fmt::format(
         "const {0} blocks = ({1} + {2}) / {3};\nconst {0} c = task % blocks * {3} + thread_index();\n"
@@ -260,14 +259,10 @@ class GpuAxisWriter : public KernelWriter {
 
 }  // namespace
 
-GeneratedKernel generate_gpu_axis_kernel(const Graph& graph, const MaterializedValues& materialized,
-                                         const KernelRequest& request, const Target& target) {
-  return GpuAxisWriter(graph, materialized, request, target).write_along_axis();
-}
+GeneratedKernel write_gpu_axis_kernel(const KernelInputs& inputs) { return GpuAxisWriter(inputs).write_along_axis(); }
 
-GeneratedKernel generate_gpu_scatter_add_kernel(const Graph& graph, const MaterializedValues& materialized,
-                                                const KernelRequest& request, const Target& target) {
-  return GpuAxisWriter(graph, materialized, request, target).write_scatter_add();
+GeneratedKernel write_gpu_scatter_add_kernel(const KernelInputs& inputs) {
+  return GpuAxisWriter(inputs).write_scatter_add();
 }
 
 }  // namespace causeway::codegen

@@ -34,16 +34,13 @@ class GpuColumnReduceWriter : public KernelWriter {
     index_type_ = gpu_index_type(graph_, materialized_, request_);
     measure(node);
     axes_ = {{outer_, Group::kOuter}, {reduced_, Group::kReduced}, {inner_, Group::kColumn}};
-    do {
-      reset();
-      write_body();
-    } while (cut_wanted_axis());
+    cut_axes();
     cut_lanes();
-    do {
-      reset();
-      write_body();
-    } while (cut_wanted_axis());
+    cut_axes();
     plan();
+    reset();
+    write_body();
+    CAUSEWAY_CHECK(!wanted_split_, "the loops want other axes than those they were planned with");
     return assemble();
   }
 
@@ -74,11 +71,22 @@ class GpuColumnReduceWriter : public KernelWriter {
     adjacent_ = axes.back() - axes.front() + 1 == static_cast<int64_t>(axes.size());
   }
 
+  // Until index arithmetic need not divide, as far as that is possible.
+  void cut_axes() {
+    do {
+      reset();
+      ElementWalk walk(graph_, *this, variables_);
+      if (has_lanes()) walk.set_lanes(axis_variables_.back(), lanes_);
+      const ElementPosition position = element_position(walk);
+      for (const Value element : elements_) walk.define(element, position);
+      for (const Value reduction : reductions_) walk.compute(graph_.node(reduction).inputs[0], position);
+    } while (cut_wanted_axis());
+  }
+
+  bool has_lanes() const { return axes_.back().group == Group::kLane; }
+
   void reset() {
     variables_.clear();
-    symbols_ = {};
-    arguments_.clear();
-    pointers_.clear();
     axis_variables_.clear();
     wanted_split_.reset();
     for (const Axis& axis : axes_) {
@@ -123,34 +131,33 @@ class GpuColumnReduceWriter : public KernelWriter {
     return linear;
   }
 
-  void write_body() {
+  // The position in the reductions' input that the loops are at.
+  ElementPosition element_position(ElementWalk& walk) const {
     const Node& node = graph_.node(reductions_.front());
     const Shape& shape = graph_.shape(node.inputs[0]);
-    ExpressionEmitter emitter(graph_, *this, variables_, symbols_);
-    emitter.set_index_type(index_type_);
-    if (axes_.back().group == Group::kLane) emitter.set_lanes(axis_variables_.back(), lanes_);
     const Index outer = group_linear(Group::kOuter), reduced = group_linear(Group::kReduced),
                 column = group_linear(Group::kColumn);
-    ElementPosition position;
-    if (adjacent_) {
-      position.linear = add(add(scale(outer, reduced_ * inner_), scale(reduced, inner_)), column);
-    } else {
-      Shape outer_shape, reduced_shape;
-      for (size_t i = 0; i < trailing_; ++i) (is_reduced(node, i) ? reduced_shape : outer_shape).push_back(shape[i]);
-      const std::vector<Index> outer_at = emitter.delinearize(outer, outer_shape);
-      const std::vector<Index> reduced_at = emitter.delinearize(reduced, reduced_shape);
-      const std::vector<Index> inner_at =
-          emitter.delinearize(column, Shape(shape.begin() + static_cast<ptrdiff_t>(trailing_), shape.end()));
-      std::vector<Index> at;
-      size_t next_outer = 0, next_reduced = 0;
-      for (size_t i = 0; i < trailing_; ++i)
-        at.push_back(is_reduced(node, i) ? reduced_at[next_reduced++] : outer_at[next_outer++]);
-      at.insert(at.end(), inner_at.begin(), inner_at.end());
-      position.multi = at;
-    }
+    if (adjacent_) return {add(add(scale(outer, reduced_ * inner_), scale(reduced, inner_)), column), {}};
+    Shape outer_shape, reduced_shape;
+    for (size_t i = 0; i < trailing_; ++i) (is_reduced(node, i) ? reduced_shape : outer_shape).push_back(shape[i]);
+    const std::vector<Index> outer_at = walk.delinearize(outer, outer_shape);
+    const std::vector<Index> reduced_at = walk.delinearize(reduced, reduced_shape);
+    const std::vector<Index> inner_at =
+        walk.delinearize(column, Shape(shape.begin() + static_cast<ptrdiff_t>(trailing_), shape.end()));
+    std::vector<Index> at;
+    size_t next_outer = 0, next_reduced = 0;
+    for (size_t i = 0; i < trailing_; ++i)
+      at.push_back(is_reduced(node, i) ? reduced_at[next_reduced++] : outer_at[next_outer++]);
+    at.insert(at.end(), inner_at.begin(), inner_at.end());
+    return {{}, at};
+  }
+
+  void write_body() {
+    ExpressionEmitter emitter(graph_, *this, variables_, symbols_);
+    emitter.set_index_type(index_type_);
+    emitter.set_lanes(axis_variables_.back(), lanes_);
+    const ElementPosition position = element_position(emitter);
     std::string updates;
-    group_arrays_.clear();
-    stores_.clear();
     for (size_t i = 0; i < elements_.size(); ++i) {
       CAUSEWAY_CHECK(adjacent_, "elements are stored in the order of the input");
       const DType dtype = graph_.dtype(elements_[i]);
@@ -164,13 +171,13 @@ class GpuColumnReduceWriter : public KernelWriter {
       updates += fmt::format("to{}[group] = {} + ({});\n", i, pointer(elements_[i]), emitter.index_text(first));
       stores_ += fmt::format("store_lanes(to{0}[group], v{0}[group]);\n", i);
     }
-    inputs_.clear();
     for (const Value reduction : reductions_)
-      inputs_.push_back(emitter.emit(graph_.node(reduction).inputs[0], position).name);
-    top_ = emitter.take_statements(0) + "\v" + emitter.take_statements(kThreadDepth);
+      inputs_.push_back(emitter.compute(graph_.node(reduction).inputs[0], position).name);
+    top_ = emitter.take_statements(0);
+    thread_text_ = emitter.take_statements(kThreadDepth);
     reduced_text_ = emitter.take_statements(kReducedDepth);
     lane_text_ = emitter.take_statements(kLaneDepth) + updates;
-    target_ = emitter.index_text(add(scale(outer, inner_), column));
+    result_at_ = emitter.index_text(add(scale(group_linear(Group::kOuter), inner_), group_linear(Group::kColumn)));
   }
 
   // How threads and parts share the work; it depends on sizes only.
@@ -202,7 +209,7 @@ class GpuColumnReduceWriter : public KernelWriter {
 
   GeneratedKernel assemble() {
     const std::string lane = variables_[static_cast<size_t>(axis_variables_.back())].name;
-    const std::string lanes = gpu_lane_loop(lane, lanes_);
+    const std::string lanes = lane_loop(lane, lanes_);
     std::vector<std::string> out;
     for (const Value reduction : reductions_) out.push_back(pointer(reduction));
     const size_t workspace = arguments_.size();
@@ -215,8 +222,7 @@ class GpuColumnReduceWriter : public KernelWriter {
       const std::string type = accumulator(0).type;
       open_workspace = fmt::format("auto* partials = {};\n", buffer_pointer(type, workspace));
     }
-    const size_t mark = top_.find('\v');
-    std::string body = open_workspace + top_.substr(0, mark);
+    std::string body = open_workspace + top_;
     body += fmt::format(
         "const int x = thread_index() % {0}, y = thread_index() / {0};\n"
         "const {1} column_blocks = ({2} + {3}) / {0};\n"
@@ -225,7 +231,7 @@ class GpuColumnReduceWriter : public KernelWriter {
         "const {1} outer = task / column_blocks % {4};\nconst {1} part = task / column_blocks / {4};\n",
         block_columns_, index_type_, vectors, block_columns_ - 1, outer);
     body += group_variables(Group::kOuter, "outer") + group_variables(Group::kColumn, "column");
-    body += top_.substr(mark + 1);
+    body += thread_text_;
     body += fmt::format(
         "const {0} part_steps = ({1} + {2}) / {3};\nconst {0} part_end = (part + 1) * part_steps;\n"
         "const {0} last = part_end < {1} ? part_end : {1};\n",
@@ -241,7 +247,7 @@ class GpuColumnReduceWriter : public KernelWriter {
       const std::string value = fmt::format("sums{}[{}]", i, lane);
       results += fmt::format("reduce_rows<{}, {}, {}>(sums{}, {}());\nif (y == 0 && vector < {}) {{\n{}",
                              block_columns_, block_rows_, lanes_, i, sum.operation, vectors, lanes) +
-                 (parts_ == 1 ? fmt::format("{}[{}] = {};\n", out[i], target_, to_storage(dtype, sum.result(value)))
+                 (parts_ == 1 ? fmt::format("{}[{}] = {};\n", out[i], result_at_, to_storage(dtype, sum.result(value)))
                               : fmt::format("partials[({} + part) * {} + outer * {} + vector * {} + {}] = {};\n",
                                             static_cast<int64_t>(i) * parts_, count, inner, lanes_, lane, value)) +
                  "}\n}\n";
@@ -326,15 +332,15 @@ class GpuColumnReduceWriter : public KernelWriter {
   std::optional<std::pair<size_t, Dim>> wanted_split_;
   int lanes_ = 1, block_columns_ = 32, block_rows_ = 8;
   int64_t parts_ = 1;
-  std::string top_, reduced_text_, lane_text_, group_arrays_, stores_, target_;
+  std::string top_, thread_text_, reduced_text_, lane_text_;  // statements of the kernel, and by depth
+  std::string group_arrays_, stores_, result_at_;
   std::vector<std::string> inputs_;  // an element of each reduction's input
 };
 
 }  // namespace
 
-GeneratedKernel generate_gpu_column_reduce_kernel(const Graph& graph, const MaterializedValues& materialized,
-                                                  const KernelRequest& request, const Target& target) {
-  return GpuColumnReduceWriter(graph, materialized, request, target).write();
+GeneratedKernel write_gpu_column_reduce_kernel(const KernelInputs& inputs) {
+  return GpuColumnReduceWriter(inputs).write();
 }
 
 }  // namespace causeway::codegen

@@ -4,13 +4,12 @@
 
 #include "causeway/codegen/expressions/problem_writer.h"
 #include "causeway/codegen/gpu/matmul_geometry.h"
+#include "causeway/codegen/gpu/product_nest.h"
 
 namespace causeway::codegen {
 namespace {
 
 int64_t known_size(const Dim& size) { return size.is_constant() ? size.constant() : kUnknownSize; }
-
-bool divisible(const Dim& size, int64_t by) { return size.divide_exactly(by).has_value(); }
 
 // What is multiplied, where it is not pairs of 8-bit operands: every value of the 8-bit types is a bf16.
 std::string operand_type(DType dtype) { return size_bytes(dtype) == 1 ? "bf16" : storage_type(dtype); }
@@ -19,26 +18,21 @@ constexpr const char* kRoundedOperand = "tf32";
 
 class GpuDotWriter : public ProblemWriter {
  public:
-  using ProblemWriter::ProblemWriter;
+  explicit GpuDotWriter(const KernelInputs& inputs) : ProblemWriter(inputs), nest_(inputs) {}
 
-  GeneratedKernel write(bool& conflict) {
-    const Value result = request_.members.front();
-    const Node& node = graph_.node(result);
-    const Shape& a_shape = graph_.shape(node.inputs[0]);
-    const Shape& c = graph_.shape(result);
-    const size_t rank = c.size();
-    const Shape batch_shape(c.begin(), c.end() - 2);
-    const Dim batch = element_count(batch_shape), m = c[rank - 2], n = c[rank - 1];
-    Dim k = a_shape[node.attributes.transpose_a ? rank - 2 : rank - 1];
+  GeneratedKernel write() {
+    const Node& node = graph_.node(request_.members.front());
+    const auto& [batch_shape, batch, m, n, all_k] = nest_.sizes();
+    Dim k = all_k;
     std::string operand = operand_type(graph_.dtype(node.inputs[0]));
 
-    DirectOperand a = find_operand(node.inputs[0], batch_shape, m, k, !node.attributes.transpose_a);
-    DirectOperand b = find_operand(node.inputs[1], batch_shape, n, k, node.attributes.transpose_b);
-    const std::string store = epilogue(result, batch, m, n);
-    // Matrix instructions want 8-bit operands along k: others are copied.
-    if (lies_across_k(a, node.inputs[0], m, n) || lies_across_k(b, node.inputs[1], m, n)) conflict_ = true;
-    conflict = conflict_;
-    if (conflict) return {};
+    nest_.find_operands();
+    check_no_obstacle(nest_.obstacle());
+    DirectOperand a = nest_.a(), b = nest_.b();
+    if (a.value != node.inputs[0]) pointer(a.value);
+    if (b.value != node.inputs[1]) pointer(b.value);
+    const std::string store = epilogue();
+    check_no_obstacle(nest_.obstacle());
 
     if (multiplies_pairs(a, b, m, n)) {
       operand = fmt::format("F8Pair<{}, {}>", a.element, b.element);
@@ -48,7 +42,8 @@ class GpuDotWriter : public ProblemWriter {
     }
     if (operand == "float" && node.attributes.tf32 && target_.architecture().has_tf32_matrix)
       operand = a.element = b.element = kRoundedOperand;
-    const bool copy_engine = serves_copy_engine(a) && serves_copy_engine(b) && !is_thin(m) && !is_thin(n);
+    const bool copy_engine =
+        serves_copy_engine(a) && serves_copy_engine(b) && !GpuProductNest::is_thin(m) && !GpuProductNest::is_thin(n);
     const Plan plan = copy_engine ? hopper_plan(a, batch, m, n, k) : portable_plan(a, b, operand, batch, m, n, k);
     const int lanes = store_lanes(n);
     std::string members, initialisation;
@@ -80,39 +75,12 @@ class GpuDotWriter : public ProblemWriter {
     return kernel;
   }
 
-  bool is_stored(Value value) override { return is_member(value) || KernelWriter::is_stored(value); }
-
-  std::optional<EmittedValue> variable(Value value, const Index& linear) override {
-    if (!is_member(value)) return std::nullopt;
-    const auto entry = member_variables_.find(value);
-    if (entry == member_variables_.end() || !(entry->second.linear == linear)) {
-      conflict_ = true;
-      return std::nullopt;
-    }
-    return entry->second.value;
+  bool is_stored(Value value) override { return nest_.is_stored(value); }
+  std::optional<ElementValue> variable(Value value, const Index& linear) override {
+    return nest_.variable(value, linear);
   }
 
-  void note_load(Value value, const Index& linear) override { loads_.push_back(linear); }
-
  private:
-  // An operand as it lies in memory: element (batch, line, k) of `value` is at
-  // offset + batch indices . batch strides + (contiguous_in_k ? line * stride + k : k * stride + line).
-  struct DirectOperand {
-    Value value;
-    std::string element;
-    int64_t element_bytes = 0;
-    Dim offset;
-    bool contiguous_in_k = true;
-    Dim stride;
-    struct BatchDimension {
-      Dim extent;
-      Dim stride;
-    };
-    std::vector<BatchDimension> batch;  // the fastest last; none of extent 1
-    bool aligned = false;
-    Dim lines, k;
-  };
-
   // The launch of the product's blocks.
   struct Plan {
     std::string tile;  // the Problem's kTile
@@ -123,98 +91,15 @@ class GpuDotWriter : public ProblemWriter {
     int tensor_maps = 0;
   };
 
-  // Sets conflict_ when the operand has to be computed, or its index is not such a sum: stored, it is.
-  DirectOperand find_operand(Value operand, const Shape& batch_shape, const Dim& lines, const Dim& k, bool k_last) {
-    DirectOperand found;
-    found.value = operand;
-    found.lines = lines;
-    found.k = k;
-    while (!materialized_.contains(found.value)) {
-      const Node& node = graph_.node(found.value);
-      if (node.op != Op::kReshape && node.op != Op::kPermute && node.op != Op::kSlice) {
-        conflict_ = true;
-        return found;
-      }
-      found.value = node.inputs[0];
-    }
-    const int first = static_cast<int>(variables_.size());
-    for (const Dim& extent : batch_shape) parameter("batch_index", extent);
-    const int line_variable = parameter("line", lines), k_variable = parameter("k_index", k);
-    std::vector<Index> at;
-    for (size_t i = 0; i < batch_shape.size(); ++i) at.push_back(Index::of(first + static_cast<int>(i)));
-    at.push_back(Index::of(k_last ? line_variable : k_variable));
-    at.push_back(Index::of(k_last ? k_variable : line_variable));
-    const size_t known = variables_.size();
-    Index linear;
-    if (found.value == operand) {
-      linear = linearize(at, graph_.shape(operand));
-    } else {
-      // The text is thrown away: it is the index that counts.
-      ExpressionEmitter emitter(graph_, *this, variables_, symbols_);
-      loads_.clear();
-      emitter.emit(operand, {{}, at});
-      if (variables_.size() != known || loads_.size() != 1) {
-        conflict_ = true;
-        return found;
-      }
-      linear = loads_.front();
-    }
-    const auto coefficient = [&](int variable) {
-      for (const Index::Term& term : linear.terms)
-        if (term.variable == variable) return term.coefficient;
-      return Dim(0);
-    };
-    found.offset = linear.offset;
-    const Dim line_stride = coefficient(line_variable), k_stride = coefficient(k_variable);
-    const auto is_contiguous = [](const Dim& extent, const Dim& stride) {
-      return extent.is_constant(1) || stride.is_constant(1);
-    };
-    if (is_contiguous(k, k_stride) && (k_last || !is_contiguous(lines, line_stride))) {
-      found.stride = lines.is_constant(1) ? Dim(0) : line_stride;
-    } else if (is_contiguous(lines, line_stride)) {
-      found.contiguous_in_k = false;
-      found.stride = k.is_constant(1) ? Dim(0) : k_stride;
-    } else {
-      conflict_ = true;
-      return found;
-    }
-    for (size_t i = 0; i < batch_shape.size(); ++i) {
-      if (batch_shape[i].is_constant(1)) continue;
-      const Dim stride = coefficient(first + static_cast<int>(i));
-      if (!found.batch.empty() && found.batch.back().stride == stride * batch_shape[i]) {
-        found.batch.back() = {found.batch.back().extent * batch_shape[i], stride};
-      } else {
-        found.batch.push_back({batch_shape[i], stride});
-      }
-    }
-    found.element = storage_type(graph_.dtype(found.value));
-    found.element_bytes = static_cast<int64_t>(size_bytes(graph_.dtype(found.value)));
-    found.aligned = found.element_bytes > 1 && is_multiple(found, 16 / found.element_bytes);
-    return found;
-  }
-
-  // Whether offset, strides and the contiguous extent are multiples of so many elements.
-  static bool is_multiple(const DirectOperand& operand, int64_t elements) {
-    return divisible(operand.contiguous_in_k ? operand.k : operand.lines, elements) &&
-           divisible(operand.offset, elements) && divisible(operand.stride, elements) &&
-           std::all_of(operand.batch.begin(), operand.batch.end(),
-                       [&](const auto& dimension) { return divisible(dimension.stride, elements); });
-  }
-
   // Whether there are matrix instructions for 8-bit operands that take these as they lie.
   bool multiplies_pairs(const DirectOperand& a, const DirectOperand& b, const Dim& m, const Dim& n) const {
     if (a.element_bytes != 1 || b.element_bytes != 1 || !a.contiguous_in_k || !b.contiguous_in_k) return false;
     const GpuArchitecture& architecture = target_.architecture();
     if (architecture.has_warpgroup_matrix)
-      return is_multiple(a, 16) && is_multiple(b, 16) && a.batch.size() + 2 <= TensorMap::kMaxRank &&
-             b.batch.size() + 2 <= TensorMap::kMaxRank && a.k.is_constant() && a.k.constant() > 0 && !is_thin(m) &&
-             !is_thin(n);
-    return architecture.has_f8_matrix && is_multiple(a, 2) && is_multiple(b, 2);
-  }
-
-  bool lies_across_k(const DirectOperand& operand, Value value, const Dim& m, const Dim& n) const {
-    return operand.element_bytes == 1 && !operand.contiguous_in_k && operand.value != value &&
-           target_.architecture().has_f8_matrix && !is_thin(m) && !is_thin(n) && divisible(operand.k, 16);
+      return a.is_multiple(16) && b.is_multiple(16) && a.batch.size() + 2 <= TensorMap::kMaxRank &&
+             b.batch.size() + 2 <= TensorMap::kMaxRank && a.k.is_constant() && a.k.constant() > 0 &&
+             !GpuProductNest::is_thin(m) && !GpuProductNest::is_thin(n);
+    return architecture.has_f8_matrix && a.is_multiple(2) && b.is_multiple(2);
   }
 
   // The operand in elements of two neighbours along k.
@@ -226,7 +111,7 @@ class GpuDotWriter : public ProblemWriter {
     operand.stride = half(operand.stride);
     operand.k = half(operand.k);
     for (auto& dimension : operand.batch) dimension.stride = half(dimension.stride);
-    operand.aligned = is_multiple(operand, 8);
+    operand.aligned = operand.is_multiple(8);
     return operand;
   }
 
@@ -286,54 +171,38 @@ class GpuDotWriter : public ProblemWriter {
   int store_lanes(const Dim& n) const {
     int64_t lanes = 4;
     for (const Value member : request_.members)
-      if (member_stored(member))
+      if (request_.stores(member))
         lanes =
             std::max<int64_t>(lanes, std::min<int64_t>(8, 16 / static_cast<int64_t>(size_bytes(graph_.dtype(member)))));
-    while (lanes > 1 && !divisible(n, lanes)) lanes /= 2;
+    while (lanes > 1 && !n.divide_exactly(lanes)) lanes /= 2;
     return static_cast<int>(lanes);
   }
 
-  std::string epilogue(Value result, const Dim& batch, const Dim& m, const Dim& n) {
-    const int batch_variable = parameter("batch_index", batch);
-    const int row = parameter("m_index", m);
-    const int column = parameter("n_index", n);
-    const size_t known = variables_.size();
-    Index linear = Index::of(column);
-    if (!m.is_constant(1)) linear = add(linear, scale(Index::of(row), n));
-    if (!batch.is_constant(1)) linear = add(linear, scale(Index::of(batch_variable), m * n));
-    const DType dtype = graph_.dtype(result);
+  std::string epilogue() {
+    const DType dtype = graph_.dtype(request_.members.front());
     const std::string rounded =
         dtype == DType::kF32 ? "values[e]" : from_storage(dtype, to_storage(dtype, "values[e]"));
-    ExpressionEmitter emitter(graph_, *this, variables_, symbols_);
+    nest_.begin_result();
+    ExpressionEmitter addresses(graph_, *this, nest_.variables(), symbols_);
+    const std::string index = addresses.index_text(nest_.result_linear());
+    ExpressionEmitter emitter(graph_, *this, nest_.variables(), symbols_);
     std::string arrays, keep, stores;
-    const std::string index = emitter.index_text(linear);
-    const auto finish_member = [&](size_t position, const std::string& name) {
+    nest_.walk_result(emitter, [&](size_t position, const ElementValue& value) {
       const Value member = request_.members[position];
-      if (!member_stored(member)) return;
+      if (!request_.stores(member)) return;
       arrays += fmt::format("{} stored{}[kCount];\n", storage_type(graph_.dtype(member)), position);
-      keep += fmt::format("stored{}[e] = {};\n", position, to_storage(graph_.dtype(member), name));
+      keep += fmt::format("stored{}[e] = {};\n", position, to_storage(graph_.dtype(member), value.name));
       stores += fmt::format("{}[{}] = stored{}[e];\n", pointer(member), index, position);
-    };
-    member_variables_[result] = {{"result", kBodyDepth}, linear};
-    finish_member(0, "result");
-    for (size_t i = 1; i < request_.members.size(); ++i) {
-      const EmittedValue value = emitter.define(request_.members[i], {linear, {}});
-      member_variables_[request_.members[i]] = {value, linear};
-      finish_member(i, value.name);
-    }
-    if (variables_.size() != known) conflict_ = true;
-    const auto loop = [&](const std::string& inside) {
-      const bool indexed = inside.find("n_index") != std::string::npos;
+    });
+    const auto loop = [](const std::string& inside, bool knows_column) {
       return "#pragma clang loop unroll(full)\nfor (int e = 0; e < kCount; ++e) {\n" +
-             std::string(indexed ? "const int64_t n_index = n_first + e;\n" : "") + inside + "}\n";
+             std::string(knows_column ? "const int64_t n_index = n_first + e;\n" : "") + inside + "}\n";
     };
+    const std::string compute = fmt::format("const float result = {};\n", rounded) + body(emitter) + keep;
     return "template <int kCount>\nCAUSEWAY_INLINE void store(int64_t batch_index, int64_t m_index, int64_t n_first, "
            "const float (&values)[kCount]) const {\n" +
-           arrays + loop(fmt::format("const float result = {};\n", rounded) + body(emitter) + keep) + loop(stores) +
-           "}\n";
+           arrays + loop(compute, emitter.has_written(nest_.column_variable())) + loop(stores, !stores.empty()) + "}\n";
   }
-
-  static bool is_thin(const Dim& size) { return size.is_constant() && size.constant() <= 16; }
 
   // Whether the tensor copy engine and warpgroup matrices are there and take the operand as it lies.
   bool serves_copy_engine(const DirectOperand& operand) const {
@@ -362,8 +231,8 @@ class GpuDotWriter : public ProblemWriter {
           return matrices.evaluate(bindings) * divide_up(m.evaluate(bindings), tile.m) *
                  divide_up(n.evaluate(bindings), tile.n);
         });
-    // AMD's copy transposes what is not contiguous in k.
-    const bool k_major = architecture.vendor == GpuArchitecture::Vendor::kAmd;
+    // Copies that pass through registers transpose what is not contiguous in k.
+    const bool k_major = !architecture.copies_asynchronously;
     plan.phase.shared_bytes =
         gpu_matmul_shared_bytes(tile, k_major || a.contiguous_in_k, k_major || b.contiguous_in_k, operand_bytes(kind));
     return plan;
@@ -453,15 +322,21 @@ class GpuDotWriter : public ProblemWriter {
     };
   }
 
+  GpuProductNest nest_;
   HopperMatmulTile hopper_tile_;
-  std::vector<Index> loads_;
 };
 
 }  // namespace
 
-GeneratedKernel generate_gpu_dot_kernel(const Graph& graph, const MaterializedValues& materialized,
-                                        const KernelRequest& request, const Target& target, bool& conflict) {
-  return GpuDotWriter(graph, materialized, request, target).write(conflict);
+GeneratedKernel write_gpu_dot_kernel(const KernelInputs& inputs) { return GpuDotWriter(inputs).write(); }
+
+std::optional<Obstacle> find_gpu_dot_obstacle(const KernelInputs& inputs) {
+  GpuProductNest nest(inputs);
+  nest.find_operands();
+  nest.begin_result();
+  ElementWalk analysis(inputs.graph, nest, nest.variables());
+  nest.walk_result(analysis, [](size_t, const ElementValue&) {});
+  return nest.obstacle();
 }
 
 }  // namespace causeway::codegen

@@ -96,8 +96,4 @@ std::string gpu_axis_variables(const std::string& type, const std::string& runni
   return text;
 }
 
-std::string gpu_lane_loop(const std::string& name, int lanes) {
-  return fmt::format("#pragma clang loop unroll(full)\nfor (int {0} = 0; {0} < {1}; ++{0}) {{\n", name, lanes);
-}
-
 }  // namespace causeway::codegen

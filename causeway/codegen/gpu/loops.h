@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "causeway/codegen/expressions/statements.h"
 #include "causeway/codegen/kernel.h"
 
 namespace causeway::codegen {
@@ -25,9 +26,6 @@ int gpu_lanes(const Graph& graph, const MaterializedValues& materialized, const 
 // `const T name = ...;` for each axis of a running number, the last axis fastest. Axes are names and extents' text.
 std::string gpu_axis_variables(const std::string& type, const std::string& running,
                                const std::vector<std::pair<std::string, std::string>>& axes);
-
-// "for (int e = 0; e < lanes; ++e) {", unrolled.
-std::string gpu_lane_loop(const std::string& name, int lanes);
 
 // A sum or maximum under way, in kernel text.
 struct GpuAccumulator {

@@ -6,17 +6,10 @@
 #include <cstdint>
 #include <string>
 
+#include "causeway/codegen/gpu/schedules.h"
 #include "causeway/codegen/x86/matmul_geometry.h"
-#include "causeway/device/gpu_architecture.h"
-#include "causeway/kernels/gpu/matmul_hopper_layout.h"
-#include "causeway/kernels/gpu/matmul_layout.h"
 
 namespace causeway::codegen {
-
-// What is multiplied: 16-bit operands, float rounded to tf32 by matrix instructions, or float.
-enum class MatmulOperand { kHalf, kTf32, kFloat };
-
-constexpr int operand_bytes(MatmulOperand operand) { return operand == MatmulOperand::kHalf ? 2 : 4; }
 
 struct GpuMatmulPlan {
   GpuMatmulTile tile;

@@ -74,10 +74,6 @@ class X86AttentionWriter : public AttentionWriter {
 
 }  // namespace
 
-GeneratedKernel generate_attention_kernel(const Graph& graph, const MaterializedValues& materialized,
-                                          const KernelRequest& request, const Target& target) {
-  if (target.is_gpu()) return generate_gpu_attention_kernel(graph, materialized, request, target);
-  return X86AttentionWriter(graph, materialized, request, target).write();
-}
+GeneratedKernel write_attention_kernel(const KernelInputs& inputs) { return X86AttentionWriter(inputs).write(); }
 
 }  // namespace causeway::codegen

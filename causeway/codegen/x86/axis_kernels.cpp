@@ -34,7 +34,7 @@ class AxisWriter : public KernelWriter {
     const int along = add_loop_variable("i", shape[axis], kTaskDepth + 1);
     std::vector<Index> at = emitter.delinearize(Index::of(line), others);
     at.insert(at.begin() + static_cast<ptrdiff_t>(axis), Index::of(along));
-    const EmittedValue value = emitter.emit(input, {{}, at});
+    const ElementValue value = emitter.compute(input, {{}, at});
     const std::string input_index = emitter.index_text(linearize(at, shape));
     const std::string before = emitter.take_statements(kTaskDepth);
     const std::string inside = emitter.take_statements(kTaskDepth + 1);
@@ -78,7 +78,7 @@ class AxisWriter : public KernelWriter {
     const int column = add_loop_variable("c", inner, kTaskDepth + 2);
     const Index target_index =
         add(scale(add(scale(Index::of(outer_variable), shape[axis]), Index::of(row)), inner), Index::of(column));
-    const EmittedValue initial = emitter.emit(base, {target_index, {}});
+    const ElementValue initial = emitter.compute(base, {target_index, {}});
     const std::string task_statements = emitter.take_statements(kTaskDepth);
     const std::string initial_row = emitter.take_statements(kTaskDepth + 1);
     const std::string initial_column = emitter.take_statements(kTaskDepth + 2);
@@ -88,10 +88,10 @@ class AxisWriter : public KernelWriter {
     const std::string target_text = emitter.index_text(target_index);
 
     const int update_row = add_loop_variable("j", index_count, kTaskDepth + 1);
-    const EmittedValue where = emitter.emit(indices, {Index::of(update_row), {}});
+    const ElementValue where = emitter.compute(indices, {Index::of(update_row), {}});
     const Index update_index =
         add(scale(add(scale(Index::of(outer_variable), index_count), Index::of(update_row)), inner), Index::of(column));
-    const EmittedValue update = emitter.emit(updates, {update_index, {}});
+    const ElementValue update = emitter.compute(updates, {update_index, {}});
     const std::string more_task_statements = emitter.take_statements(kTaskDepth);
     const std::string update_row_text = emitter.take_statements(kTaskDepth + 1);
     const std::string update_column = emitter.take_statements(kTaskDepth + 2);
@@ -159,7 +159,7 @@ class AxisWriter : public KernelWriter {
         "for (int64_t k = found - 1; k > at; --k) {{ best[k] = best[k - 1]; best_index[k] = best_index[k - 1]; }}\n"
         "best[at] = {3};\nbest_index[at] = static_cast<int32_t>(i);\n}}\n",
         type, count, loop, value);
-    const bool writes_values = is_member(member), writes_indices = is_member(index_member);
+    const bool writes_values = request_.computes(member), writes_indices = request_.computes(index_member);
     body += fmt::format("for (int64_t k = 0; k < {}; ++k) {{\n", count);
     if (writes_values)
       body +=
@@ -171,16 +171,8 @@ class AxisWriter : public KernelWriter {
 
 }  // namespace
 
-GeneratedKernel generate_axis_kernel(const Graph& graph, const MaterializedValues& materialized,
-                                     const KernelRequest& request, const Target& target) {
-  if (target.is_gpu()) return generate_gpu_axis_kernel(graph, materialized, request, target);
-  return AxisWriter(graph, materialized, request, target).write_along_axis();
-}
+GeneratedKernel write_axis_kernel(const KernelInputs& inputs) { return AxisWriter(inputs).write_along_axis(); }
 
-GeneratedKernel generate_scatter_add_kernel(const Graph& graph, const MaterializedValues& materialized,
-                                            const KernelRequest& request, const Target& target) {
-  if (target.is_gpu()) return generate_gpu_scatter_add_kernel(graph, materialized, request, target);
-  return AxisWriter(graph, materialized, request, target).write_scatter_add();
-}
+GeneratedKernel write_scatter_add_kernel(const KernelInputs& inputs) { return AxisWriter(inputs).write_scatter_add(); }
 
 }  // namespace causeway::codegen

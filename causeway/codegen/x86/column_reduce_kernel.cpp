@@ -56,7 +56,7 @@ class ColumnReduceWriter : public KernelWriter {
     const std::vector<Index> inner_at = emitter.delinearize(Index::of(column_variable), inner_shape);
     for (size_t i = trailing; i < shape.size(); ++i) at[i] = inner_at[i - trailing];
 
-    const EmittedValue value = emitter.emit(node.inputs[0], {{}, at});
+    const ElementValue value = emitter.compute(node.inputs[0], {{}, at});
     const std::string type = node.op == Op::kReduceMax && is_float(dtype) ? "int32_t" : compute_type(dtype);
     std::string initial = "0", update, result;
     if (node.op == Op::kReduceSum) {
@@ -111,10 +111,6 @@ class ColumnReduceWriter : public KernelWriter {
 
 }  // namespace
 
-GeneratedKernel generate_column_reduce_kernel(const Graph& graph, const MaterializedValues& materialized,
-                                              const KernelRequest& request, const Target& target) {
-  if (target.is_gpu()) return generate_gpu_column_reduce_kernel(graph, materialized, request, target);
-  return ColumnReduceWriter(graph, materialized, request, target).write();
-}
+GeneratedKernel write_column_reduce_kernel(const KernelInputs& inputs) { return ColumnReduceWriter(inputs).write(); }
 
 }  // namespace causeway::codegen

@@ -2,8 +2,9 @@
 // the result are computed while it is in registers.
 #include <algorithm>
 
-#include "causeway/codegen/expressions/problem_writer.h"
 #include "causeway/codegen/x86/matmul_geometry.h"
+#include "causeway/codegen/expressions/problem_writer.h"
+#include "causeway/codegen/expressions/product_nest.h"
 
 namespace causeway::codegen {
 namespace {
@@ -18,26 +19,21 @@ int64_t known_size(const Dim& size) { return size.is_constant() ? size.constant(
 
 class DotWriter : public ProblemWriter {
  public:
-  using ProblemWriter::ProblemWriter;
+  explicit DotWriter(const KernelInputs& inputs) : ProblemWriter(inputs), nest_(inputs) {}
 
-  GeneratedKernel write(bool& conflict) {
-    const Value result = request_.members.front();
-    const Node& node = graph_.node(result);
-    const Shape& a = graph_.shape(node.inputs[0]);
-    const Shape& c = graph_.shape(result);
-    const size_t rank = c.size();
-    const Shape batch_shape(c.begin(), c.end() - 2);
-    const Dim batch = element_count(batch_shape), m = c[rank - 2], n = c[rank - 1];
-    const Dim k = a[node.attributes.transpose_a ? rank - 2 : rank - 1];
+  GeneratedKernel write() {
+    const Node& node = graph_.node(request_.members.front());
+    const auto& [batch_shape, batch, m, n, k] = nest_.sizes();
     const bool bf16_operands = graph_.dtype(node.inputs[0]) == DType::kBF16;
 
     std::string functions;
     bool a_contiguous_in_k = false, b_contiguous_in_k = false;
-    functions +=
-        operand("load_a", "m", m, k, batch_shape, node.inputs[0], !node.attributes.transpose_a, a_contiguous_in_k);
-    functions +=
-        operand("load_b", "n", n, k, batch_shape, node.inputs[1], node.attributes.transpose_b, b_contiguous_in_k);
-    functions += epilogue(result, batch, m, n);
+    functions += operand("load_a", "m", "int64_t batch_index, int64_t m_index, int64_t k_index", m, node.inputs[0],
+                         !node.attributes.transpose_a, a_contiguous_in_k);
+    functions += operand("load_b", "n", "int64_t batch_index, int64_t k_index, int64_t n_index", n, node.inputs[1],
+                         node.attributes.transpose_b, b_contiguous_in_k);
+    functions += epilogue();
+    check_no_obstacle(nest_.obstacle());
 
     const KernelArgument workspace{KernelArgument::Kind::kWorkspace, {}, true};
     const size_t workspace_argument = arguments_.size();
@@ -65,11 +61,10 @@ class DotWriter : public ProblemWriter {
         problem_members(members, initialisation) + functions + "};\n}\n" +
         (thin ? "" : entry_point("kernel_pack", "matmul_pack(problem, task);")) +
         entry_point("kernel_run", "matmul_run(problem, task, scratch);");
-    conflict = conflict_;
     GeneratedKernel kernel = finish(source);
-    const auto launch = [=](const SymbolBindings& bindings) {
-      return matmul_launch(blocks, batch.evaluate(bindings), m.evaluate(bindings), n.evaluate(bindings),
-                           k.evaluate(bindings));
+    const auto launch = [blocks, sizes = nest_.sizes()](const SymbolBindings& bindings) {
+      return matmul_launch(blocks, sizes.batch.evaluate(bindings), sizes.m.evaluate(bindings),
+                           sizes.n.evaluate(bindings), sizes.k.evaluate(bindings));
     };
     if (!thin)
       kernel.phases.push_back({"kernel_pack", [launch](const SymbolBindings& b) { return launch(b).pack_tasks; },
@@ -80,89 +75,54 @@ class DotWriter : public ProblemWriter {
     return kernel;
   }
 
-  bool is_stored(Value value) override { return is_member(value) || KernelWriter::is_stored(value); }
-
-  std::optional<EmittedValue> variable(Value value, const Index& linear) override {
-    if (!is_member(value)) return std::nullopt;
-    const auto entry = member_variables_.find(value);
-    if (entry == member_variables_.end() || !(entry->second.linear == linear)) {
-      conflict_ = true;
-      return std::nullopt;
-    }
-    return entry->second.value;
+  bool is_stored(Value value) override { return nest_.is_stored(value); }
+  std::optional<ElementValue> variable(Value value, const Index& linear) override {
+    return nest_.variable(value, linear);
   }
-
-  void note_load(Value value, const Index& linear) override { loads_.push_back({value, linear}); }
+  void note_load(Value value, const Index& linear) override { nest_.note_load(value, linear); }
 
  private:
-  std::string operand(const std::string& name, const std::string& row_name, const Dim& rows, const Dim& k,
-                      const Shape& batch_shape, Value value, bool k_last, bool& contiguous_in_k) {
-    const int batch_variable = parameter("batch_index", element_count(batch_shape));
-    const int row = parameter(row_name + "_index", rows);
-    const int term = parameter("k_index", k);
-    const size_t known = variables_.size();
-    ExpressionEmitter emitter(graph_, *this, variables_, symbols_);
-    std::vector<Index> at = emitter.delinearize(Index::of(batch_variable), batch_shape);
-    at.push_back(Index::of(k_last ? row : term));
-    at.push_back(Index::of(k_last ? term : row));
-    loads_.clear();
-    const EmittedValue result = emitter.emit(value, {{}, at});
-    // Dividing for every element would cost more than storing the operand beforehand.
-    if (variables_.size() != known && batch_shape.empty()) conflict_ = true;
-    contiguous_in_k = k_last;
-    // The largest tensor read decides in which order memory is walked.
-    std::optional<Dim> largest;
-    for (const auto& [loaded, linear] : loads_) {
-      for (const Index::Term& part : linear.terms) {
-        if (!part.coefficient.is_constant(1) || (part.variable != term && part.variable != row)) continue;
-        const Dim count = element_count(graph_.shape(loaded));
-        if (!largest || !known_non_negative(*largest - count)) {
-          largest = count;
-          contiguous_in_k = part.variable == term;
-        }
-      }
-    }
-    const std::string parameters = name == "load_a" ? "int64_t batch_index, int64_t m_index, int64_t k_index"
-                                                    : "int64_t batch_index, int64_t k_index, int64_t n_index";
+  std::string operand(const std::string& name, const std::string& row_name, const std::string& parameters,
+                      const Dim& rows, Value value, bool k_last, bool& contiguous_in_k) {
+    ExpressionEmitter emitter(graph_, *this, nest_.variables(), symbols_);
+    const ProductNest::OperandElement element = nest_.walk_operand(emitter, value, row_name + "_index", rows, k_last);
+    contiguous_in_k = element.contiguous_in_k;
     return fmt::format("CAUSEWAY_INLINE float {}({}) const {{\n{}return {};\n}}\n", name, parameters, body(emitter),
-                       result.name);
+                       element.value.name);
   }
 
-  std::string epilogue(Value result, const Dim& batch, const Dim& m, const Dim& n) {
-    const int batch_variable = parameter("batch_index", batch);
-    const int row = parameter("m_index", m);
-    const int column = parameter("n_index", n);
-    const size_t known = variables_.size();
-    Index linear = Index::of(column);
-    if (!m.is_constant(1)) linear = add(linear, scale(Index::of(row), n));
-    if (!batch.is_constant(1)) linear = add(linear, scale(Index::of(batch_variable), m * n));
-    const DType dtype = graph_.dtype(result);
+  std::string epilogue() {
+    const DType dtype = graph_.dtype(request_.members.front());
     const std::string rounded = dtype == DType::kF32 ? "value" : from_storage(dtype, to_storage(dtype, "value"));
-    ExpressionEmitter emitter(graph_, *this, variables_, symbols_);
+    ExpressionEmitter emitter(graph_, *this, nest_.variables(), symbols_);
+    nest_.begin_result();
+    const std::string index = emitter.index_text(nest_.result_linear());
     std::string stores;
-    const std::string index = emitter.index_text(linear);
-    member_variables_[result] = {{"result", kBodyDepth}, linear};
-    stores += store_statement(result, index, "result");
-    for (size_t i = 1; i < request_.members.size(); ++i) {
-      const Value member = request_.members[i];
-      const EmittedValue value = emitter.define(member, {linear, {}});
-      member_variables_[member] = {value, linear};
-      stores += store_statement(member, index, value.name);
-    }
-    if (variables_.size() != known) conflict_ = true;
+    nest_.walk_result(emitter, [&](size_t position, const ElementValue& value) {
+      stores += store_statement(request_.members[position], index, value.name);
+    });
     return "CAUSEWAY_INLINE void store(int64_t batch_index, int64_t m_index, int64_t n_index, float value) const {\n" +
            fmt::format("const float result = {};\n", rounded) + body(emitter) + stores + "}\n";
   }
 
-  std::vector<std::pair<Value, Index>> loads_;
+  ProductNest nest_;
 };
 
 }  // namespace
 
-GeneratedKernel generate_dot_kernel(const Graph& graph, const MaterializedValues& materialized,
-                                    const KernelRequest& request, const Target& target, bool& conflict) {
-  if (target.is_gpu()) return generate_gpu_dot_kernel(graph, materialized, request, target, conflict);
-  return DotWriter(graph, materialized, request, target).write(conflict);
+GeneratedKernel write_dot_kernel(const KernelInputs& inputs) { return DotWriter(inputs).write(); }
+
+std::optional<Obstacle> find_dot_obstacle(const KernelInputs& inputs) {
+  ProductNest nest(inputs);
+  const Node& node = inputs.graph.node(inputs.request.members.front());
+  // Each function of the kernel is a walk of its own.
+  const auto analysis = [&] { return ElementWalk(inputs.graph, nest, nest.variables()); };
+  ElementWalk a = analysis(), b = analysis(), result = analysis();
+  nest.walk_operand(a, node.inputs[0], "m_index", nest.sizes().m, !node.attributes.transpose_a);
+  nest.walk_operand(b, node.inputs[1], "n_index", nest.sizes().n, node.attributes.transpose_b);
+  nest.begin_result();
+  nest.walk_result(result, [](size_t, const ElementValue&) {});
+  return nest.obstacle();
 }
 
 }  // namespace causeway::codegen

@@ -45,7 +45,7 @@ T& lane_of(void* const* lanes, int index) {
 }
 
 bool lanes_run_in_lockstep(ThreadCluster& cluster) {
-  return cluster.launch().architecture->vendor == GpuArchitecture::Vendor::kAmd;
+  return cluster.launch().architecture->lanes_in_lockstep;
 }
 
 int wave_width(ThreadCluster& cluster) { return cluster.launch().architecture->wave_width; }

@@ -1,0 +1,212 @@
+#include "causeway/codegen/expressions/loop_nest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "causeway/base/error.h"
+
+namespace causeway::codegen {
+
+LoopNest::LoopNest(const KernelInputs& inputs)
+    : graph_(inputs.graph), materialized_(inputs.materialized), request_(inputs.request) {
+  has_reductions_ = std::any_of(request_.members.begin(), request_.members.end(),
+                                [&](Value member) { return op_info(graph_.node(member).op).kind == OpKind::kReduce; });
+  phases_ = assign_phases();
+  axes_ = {{request_.rows, true}, {request_.columns, false}};
+  std::erase_if(axes_, [](const Axis& axis) { return axis.is_row && axis.extent.is_constant(1); });
+}
+
+void LoopNest::plan() {
+  do {
+    analyse();
+  } while (cut_wanted_axis());
+}
+
+void LoopNest::analyse() {
+  reset();
+  ElementWalk analysis(graph_, *this, variables_);
+  LoopVisitor nobody;
+  walk(analysis, nobody);
+}
+
+void LoopNest::want_split(int variable, const Dim& inner) {
+  for (size_t i = 0; i < axes_.size(); ++i)
+    if (axis_variables_[i] == variable && !wanted_split_ && !axes_[i].is_lane &&
+        (axes_[i].is_row || !unaligned_columns_))
+      wanted_split_ = {i, inner};
+}
+
+bool LoopNest::cut_wanted_axis() {
+  if (!wanted_split_) return false;
+  const auto [axis, inner] = *wanted_split_;
+  const Axis cut = axes_[axis];
+  axes_[axis] = {inner, cut.is_row};
+  axes_.insert(axes_.begin() + static_cast<ptrdiff_t>(axis), {*cut.extent.divide_exactly(inner), cut.is_row});
+  // Without sums, everything but the innermost loop counts as rows, so that tasks are cut there.
+  if (!has_reductions() && !unaligned_columns_)
+    for (size_t i = 0; i < axes_.size(); ++i) axes_[i].is_row = i + 1 < axes_.size();
+  return true;
+}
+
+LoopNest::Role LoopNest::role(Value member) const {
+  if (op_info(graph_.node(member).op).kind == OpKind::kReduce) return Role::kReduction;
+  const Dim count = element_count(graph_.shape(member));
+  if (has_reductions() && count == request_.rows && !(count == request_.rows * request_.columns)) return Role::kRow;
+  CAUSEWAY_CHECK(count == request_.rows * request_.columns, "{} in a kernel of {} x {}", graph_.type(member).text(),
+                 request_.rows.text(), request_.columns.text());
+  return Role::kFull;
+}
+
+void LoopNest::reset() {
+  variables_.clear();
+  member_variables_.clear();
+  obstacle_.reset();
+  next_result_ = 0;
+  wanted_split_.reset();
+  axis_variables_.clear();
+  row_linear_ = Index::constant(0);
+  column_linear_ = Index::constant(0);
+  Dim row_stride(1), column_stride(1);
+  const bool has_lanes = axes_.back().is_lane;
+  int depth = kRowDepth;
+  for (const Axis& axis : axes_) {
+    if (!axis.is_row) depth = axis.is_lane ? kLaneDepth : has_lanes ? kRowDepth + 1 : depth + 1;
+    axis_variables_.push_back(static_cast<int>(variables_.size()));
+    const char* prefix = axis.is_row ? "r" : axis.is_lane ? "e" : "c";
+    variables_.push_back(
+        {fmt::format("{}{}", prefix, variables_.size()), axis.extent, axis.is_row ? kRowDepth : depth});
+  }
+  for (size_t i = axes_.size(); i-- > 0;) {
+    Dim& stride = axes_[i].is_row ? row_stride : column_stride;
+    Index& linear = axes_[i].is_row ? row_linear_ : column_linear_;
+    linear = add(linear, scale(Index::of(axis_variables_[i]), stride));
+    stride *= axes_[i].extent;
+  }
+  if (unaligned_columns_) {
+    column_linear_ = add(Index::of(axis_variables_[axes_.size() - 2]), Index::of(axis_variables_.back()));
+    column_stride = *unaligned_columns_;
+  }
+  // Reductions keep the row axes apart from the columns; otherwise the axes are cut from one row-major range.
+  full_linear_ = add(scale(row_linear_, column_stride), column_linear_);
+}
+
+std::vector<int> LoopNest::assign_phases() const {
+  std::vector<int> phases;
+  std::map<Value, size_t> before;
+  for (size_t i = 0; i < request_.members.size(); ++i) {
+    int phase = 0;
+    for (const Value leaf : leaves(request_.members[i])) {
+      const auto entry = before.find(leaf);
+      if (entry == before.end()) continue;
+      phase = std::max(phase, phases[entry->second] + (role(leaf) == Role::kReduction ? 1 : 0));
+    }
+    phases.push_back(phase);
+    before[request_.members[i]] = i;
+  }
+  return phases;
+}
+
+// The values in memory, and members, that the expansion of `value` reads, not counting `value` itself.
+std::vector<Value> LoopNest::leaves(Value value) const {
+  std::vector<Value> found;
+  std::set<Value> visited;
+  std::vector<Value> pending = graph_.node(value).inputs;
+  while (!pending.empty()) {
+    const Value next = pending.back();
+    pending.pop_back();
+    if (!visited.insert(next).second) continue;
+    if (materialized_.contains(next) || request_.computes(next)) {
+      found.push_back(next);
+    } else {
+      const std::vector<Value>& inputs = graph_.node(next).inputs;
+      pending.insert(pending.end(), inputs.begin(), inputs.end());
+    }
+  }
+  return found;
+}
+
+int LoopNest::last_phase() const { return *std::max_element(phases_.begin(), phases_.end()); }
+
+void LoopNest::walk(ElementWalk& walk, LoopVisitor& visitor) {
+  for (int phase = 0; phase <= last_phase(); ++phase) {
+    walk_phase(walk, visitor, phase, true);
+    if (wanted_split_) return;
+  }
+}
+
+void LoopNest::walk_row_member(ElementWalk& walk, LoopVisitor& visitor, Value member) {
+  const ElementValue value = walk.define(member, {row_linear_, {}});
+  visitor.row_value(member, value);
+  member_variables_[member] = {value, row_linear_};
+}
+
+void LoopNest::name_sum(LoopVisitor& visitor, size_t position) {
+  const std::string name = fmt::format("s{}", next_result_++);
+  visitor.result(position, name);
+  member_variables_[request_.members[position]] = {{name, kRowDepth}, row_linear_};
+}
+
+void LoopNest::walk_phase(ElementWalk& walk, LoopVisitor& visitor, int phase, bool name_sums) {
+  const std::vector<Value>& members = request_.members;
+  for (size_t i = 0; i < members.size(); ++i)
+    if (phases_[i] == phase && role(members[i]) == Role::kRow) walk_row_member(walk, visitor, members[i]);
+  visitor.begin_phase();
+  std::vector<size_t> sums;
+  bool any = false;
+  for (size_t i = 0; i < members.size(); ++i) {
+    const Role member_role = role(members[i]);
+    if (phases_[i] != phase || member_role == Role::kRow) continue;
+    any = true;
+    if (member_role == Role::kFull) {
+      const ElementValue value = walk.define(members[i], {full_linear_, {}});
+      member_variables_[members[i]] = {value, full_linear_};
+      visitor.element(i, value);
+    } else {
+      const Node& node = graph_.node(members[i]);
+      visitor.summand(i, walk.compute(node.inputs[0], reduction_input(walk, node)));
+      sums.push_back(i);
+    }
+  }
+  if (!any) return;
+  visitor.end_pass();
+  // Elements of this pass are gone when its loop ends.
+  walk.leave_loops(kRowDepth + 1);
+  std::erase_if(member_variables_, [&](const auto& entry) { return entry.second.value.depth > kRowDepth; });
+  if (!name_sums) return;
+  for (const size_t position : sums) name_sum(visitor, position);
+}
+
+ElementPosition LoopNest::reduction_input(ElementWalk& walk, const Node& node) const {
+  const Shape& shape = graph_.shape(node.inputs[0]);
+  const std::vector<int64_t>& axes = node.attributes.axes;
+  if (axes.front() == static_cast<int64_t>(shape.size() - axes.size())) return {full_linear_, {}};
+  const auto is_reduced = [&](size_t axis) {
+    return std::binary_search(axes.begin(), axes.end(), static_cast<int64_t>(axis));
+  };
+  Shape kept, reduced;
+  for (size_t i = 0; i < shape.size(); ++i) (is_reduced(i) ? reduced : kept).push_back(shape[i]);
+  const std::vector<Index> kept_at = walk.delinearize(row_linear_, kept);
+  const std::vector<Index> reduced_at = walk.delinearize(column_linear_, reduced);
+  std::vector<Index> multi;
+  size_t next_kept = 0, next_reduced = 0;
+  for (size_t i = 0; i < shape.size(); ++i)
+    multi.push_back(is_reduced(i) ? reduced_at[next_reduced++] : kept_at[next_kept++]);
+  return {{}, multi};
+}
+
+bool LoopNest::is_stored(Value value) { return request_.computes(value) || materialized_.contains(value); }
+
+std::optional<ElementValue> LoopNest::variable(Value value, const Index& linear) {
+  if (!request_.computes(value)) return std::nullopt;
+  const auto entry = member_variables_.find(value);
+  if (entry != member_variables_.end() && entry->second.linear == linear) return entry->second.value;
+  // An element of an earlier pass over the same row can be read back; any other may not have been computed yet.
+  if (!request_.stores(value) || entry != member_variables_.end() || role(value) != Role::kFull ||
+      !(linear == full_linear_))
+    if (!obstacle_) obstacle_ = Obstacle{Obstacle::Kind::kOwnValueElsewhere, value};
+  return std::nullopt;
+}
+
+}  // namespace causeway::codegen

@@ -1,0 +1,122 @@
+// The loops of a loop kernel, rows x columns, worked through in phases. Each phase is one pass over the columns that
+// computes elements and sums; what depends on a row's sums comes in a later phase.
+//
+// A nest is analysed before anything is written: walking it shows which axes to cut so that index arithmetic need not
+// divide, and whether every value can be computed at all.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "causeway/codegen/expressions/element_walk.h"
+#include "causeway/codegen/kernel_writers.h"
+
+namespace causeway::codegen {
+
+// What a walk over the nest comes by, in order. A nest that is analysed needs none of it; a writer takes it down.
+class LoopVisitor {
+ public:
+  virtual ~LoopVisitor() = default;
+  virtual void begin_phase() {}
+  // A member with one element for each row, computed outside of the columns.
+  virtual void row_value(Value member, const ElementValue& value) {}
+  // The member at `position` of the request: an element of it, and the element that its sum takes in.
+  virtual void element(size_t position, const ElementValue& value) {}
+  virtual void summand(size_t position, const ElementValue& value) {}
+  // The pass over the columns is complete. What only exists inside of it is forgotten next.
+  virtual void end_pass() {}
+  // The sum is from here on known by this name.
+  virtual void result(size_t position, const std::string& name) {}
+};
+
+class LoopNest : public ReadContext {
+ public:
+  static constexpr int kRowDepth = 1;   // loop depth of row variables; columns are deeper
+  static constexpr int kLaneDepth = 3;  // of the lane axis
+
+  // The row axes in order, then the column axes. A lane axis is the last: the elements that one GPU thread computes
+  // side by side. Without one, each column axis is a loop inside the one before.
+  struct Axis {
+    Dim extent;
+    bool is_row = false;
+    bool is_lane = false;
+  };
+
+  enum class Role { kFull, kRow, kReduction };
+
+  explicit LoopNest(const KernelInputs& inputs);
+
+  // Cuts axes until index arithmetic need not divide, as far as that is possible.
+  void plan();
+  // After plan() or a walk: why the nest cannot be written.
+  const std::optional<Obstacle>& obstacle() const { return obstacle_; }
+
+  // Forgets everything but the axes. To be called before each walk.
+  virtual void reset();
+  // Stops early when an axis is to be cut.
+  virtual void walk(ElementWalk& walk, LoopVisitor& visitor);
+
+  bool is_stored(Value value) override;
+  std::optional<ElementValue> variable(Value value, const Index& linear) override;
+  void want_split(int variable, const Dim& inner) override;
+
+  bool has_reductions() const { return has_reductions_; }
+  Role role(Value member) const;
+  bool wants_split() const { return wanted_split_.has_value(); }
+  const std::vector<Axis>& axes() const { return axes_; }
+  const std::string& axis_name(size_t axis) const {
+    return variables_[static_cast<size_t>(axis_variables_[axis])].name;
+  }
+  int axis_variable(size_t axis) const { return axis_variables_[axis]; }
+  // Row-major positions in terms of the axes: of the row, and of the element.
+  const Index& row_linear() const { return row_linear_; }
+  const Index& full_linear() const { return full_linear_; }
+  IndexVariables& variables() { return variables_; }
+
+ protected:
+  // Walks without writing.
+  virtual void analyse();
+  // Cuts the axis that the last walk would rather have in two; false when there is none.
+  bool cut_wanted_axis();
+  // The phases in which members are computed, by their position.
+  const std::vector<int>& phases() const { return phases_; }
+  // One pass over the columns, its sums named unless they are parts of sums.
+  void walk_phase(ElementWalk& walk, LoopVisitor& visitor, int phase, bool name_sums);
+  void walk_row_member(ElementWalk& walk, LoopVisitor& visitor, Value member);
+  void name_sum(LoopVisitor& visitor, size_t position);
+  int last_phase() const;
+
+  const Graph& graph_;
+  const MaterializedValues& materialized_;
+  const KernelRequest& request_;
+  std::vector<Axis> axes_;
+  std::vector<int> axis_variables_;
+  IndexVariables variables_;
+  // When set, the column axis counts elements and not vectors of lanes: rows of this many elements, which need not be a
+  // multiple of the lanes.
+  std::optional<Dim> unaligned_columns_;
+  std::optional<std::pair<size_t, Dim>> wanted_split_;
+  std::optional<Obstacle> obstacle_;
+  // Members available as kernel variables, and the position at which they are.
+  struct MemberVariable {
+    ElementValue value;
+    Index linear;
+  };
+  std::map<Value, MemberVariable> member_variables_;
+
+ private:
+  std::vector<int> assign_phases() const;
+  std::vector<Value> leaves(Value value) const;
+  // Where a reduction reads its input.
+  ElementPosition reduction_input(ElementWalk& walk, const Node& node) const;
+
+  bool has_reductions_ = false;
+  std::vector<int> phases_;
+  Index row_linear_, column_linear_, full_linear_;
+  int next_result_ = 0;
+};
+
+}  // namespace causeway::codegen

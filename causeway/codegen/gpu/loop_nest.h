@@ -1,0 +1,97 @@
+// The loops of a loop kernel on a GPU, and how threads share them. Without sums, each thread computes a few
+// neighbouring elements. With sums, a row belongs to a team of threads: part of a wave for short rows, a block for
+// longer ones. A few very long rows are cut into parts that a second launch adds up.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "causeway/codegen/expressions/loop_nest.h"
+
+namespace causeway::codegen {
+
+class GpuLoopNest : public LoopNest {
+ public:
+  static constexpr int kWaveTeam = 32;  // the widest team that shares a wave on every architecture
+
+  using LoopNest::LoopNest;
+
+  // Cuts axes as on CPUs, then lanes from the innermost, and decides on teams, parts and registers. obstacle() is also
+  // about rows that are too few and too long.
+  void plan();
+
+  void reset() override;
+  void walk(ElementWalk& walk, LoopVisitor& visitor) override;
+  // The second launch of a nest in parts, after walk(): the sums get their names, and what follows from them is
+  // computed.
+  void walk_finish(ElementWalk& walk, LoopVisitor& visitor);
+
+  std::optional<ElementValue> variable(Value value, const Index& linear) override;
+  void note_load(Value value, const Index& linear) override;
+
+  // Neighbouring elements of one thread.
+  int lanes() const { return lanes_; }
+  const std::string& lane_name() const { return axis_name(axes_.size() - 1); }
+  int lane_variable() const { return axis_variables_.back(); }
+  // The single range of elements ends within a vector of lanes.
+  bool ragged() const { return ragged_; }
+  // Rows of this many elements, whose ends may lie within vectors.
+  const std::optional<Dim>& unaligned_columns() const { return unaligned_columns_; }
+  // Vectors of lanes in a row.
+  Dim row_vectors() const;
+  // Threads that share a row, and threads of a block.
+  int team() const { return team_; }
+  int threads() const { return threads_; }
+  int rows_per_block() const { return threads_ / team_; }
+  bool rows_fill_blocks() const;
+  // Of a row; more than one is a block each, and a second launch.
+  int64_t parts() const { return parts_; }
+
+  // A thread's elements of its row, where they stay in registers from one pass to the next: tensors and members, by the
+  // names of their arrays.
+  const std::map<Value, std::string>& cached() const { return cached_; }
+  const std::set<Value>& kept() const { return kept_; }
+  std::string kept_name(Value member) const;
+  int64_t kept_elements() const;
+  // Where in such an array the element is that the loops are at.
+  std::string register_position() const;
+
+  // A large tensor that is read across the lanes' direction, and the axis along which its elements are neighbours.
+  struct Transposed {
+    size_t axis = 0;
+    Value value;
+    Index linear;
+  };
+  const std::optional<Transposed>& transposed() const { return transposed_; }
+  // Whether the kernel does nothing but move the elements of that tensor, in whole pieces of 16 bytes.
+  bool is_transposed_copy() const;
+
+ private:
+  void analyse() override;
+  void cut_lanes();
+  bool may_be_unaligned() const;
+  bool sums_come_first() const;
+  void plan_parts();
+  void plan_team();
+  bool one_block_for_all() const;
+  bool can_keep() const;
+  void choose_cached();
+
+  int lanes_ = 1;
+  bool lanes_cut_ = false, ragged_ = false;
+  int team_ = 1, threads_ = 1;
+  int64_t parts_ = 1;
+  int phase_ = 0;
+  std::optional<Transposed> transposed_;
+  std::map<Value, std::set<int>> loads_;  // phases that read a tensor's element at the loops' own position
+  std::map<Value, std::string> cached_;
+  std::set<Value> kept_, wanted_kept_;
+};
+
+// The factor of the variable in the index; 0 where it is absent.
+Dim coefficient(const Index& index, int variable);
+
+}  // namespace causeway::codegen

@@ -1,0 +1,54 @@
+// A matrix product on a GPU: operands are read from memory as they lie there, so what they are parts of has to be
+// found.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "causeway/codegen/expressions/product_nest.h"
+
+namespace causeway::codegen {
+
+// An operand as it lies in memory: element (batch, line, k) of `value` is at
+// offset + batch indices . batch strides + (contiguous_in_k ? line * stride + k : k * stride + line).
+struct DirectOperand {
+  Value value;
+  std::string element;
+  int64_t element_bytes = 0;
+  Dim offset;
+  bool contiguous_in_k = true;
+  Dim stride;
+  struct BatchDimension {
+    Dim extent;
+    Dim stride;
+  };
+  std::vector<BatchDimension> batch;  // the fastest last; none of extent 1
+  bool aligned = false;
+  Dim lines, k;
+
+  // Whether offset, strides and the contiguous extent are multiples of so many elements.
+  bool is_multiple(int64_t elements) const;
+};
+
+class GpuProductNest : public ProductNest {
+ public:
+  explicit GpuProductNest(const KernelInputs& inputs)
+      : ProductNest(inputs), architecture_(inputs.target.architecture()) {}
+
+  // An operand that is computed, or whose index is not such a sum, is an obstacle: stored, it is.
+  void find_operands();
+  const DirectOperand& a() const { return a_; }
+  const DirectOperand& b() const { return b_; }
+
+  // Sides this short have kernels that leave most of a matrix instruction unused.
+  static bool is_thin(const Dim& size) { return size.is_constant() && size.constant() <= 16; }
+
+ private:
+  DirectOperand find_operand(Value operand, const Dim& lines, bool k_last);
+  bool lies_across_k(const DirectOperand& operand, Value value) const;
+
+  const GpuArchitecture& architecture_;
+  DirectOperand a_, b_;
+};
+
+}  // namespace causeway::codegen

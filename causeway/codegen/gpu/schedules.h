@@ -1,0 +1,90 @@
+// The ways in which templates of GPU kernels can be run, as tables: for each architecture the candidates, what they
+// cost, and which requests they are for. Figures are of the products named in device/gpu_architecture.cpp; a comment
+// beside each table says what was measured and what was not. Choosing among the rows (matmul_geometry.h,
+// attention_geometry.h) is a function of the request and the architecture alone.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "causeway/device/gpu_architecture.h"
+#include "causeway/kernels/gpu/matmul_hopper_layout.h"
+#include "causeway/kernels/gpu/matmul_layout.h"
+
+namespace causeway::codegen {
+
+// Whether the architecture is among `processors`, names with blanks between them.
+bool serves(std::string_view processors, const GpuArchitecture& architecture);
+
+// What is multiplied: 16-bit operands, float rounded to tf32 by matrix instructions, or float.
+enum class MatmulOperand { kHalf, kTf32, kFloat };
+
+constexpr int operand_bytes(MatmulOperand operand) { return operand == MatmulOperand::kHalf ? 2 : 4; }
+
+// Products with a side of at most 16 have tiles of their own.
+enum class MatmulSides { kLarge, kThinM, kThinN };
+
+// matmul.h.
+struct MatmulSchedule {
+  std::string_view processors;
+  MatmulOperand operand;
+  MatmulSides sides;
+  GpuMatmulTile tile;
+  double efficiency;  // part of the multipliers' speed (matmul_products()) that the tile reaches
+};
+std::span<const MatmulSchedule> matmul_schedules();
+// What one multiprocessor multiplies in a microsecond, at best.
+double matmul_products(const GpuArchitecture& architecture, MatmulOperand operand);
+// Bytes that all of them move in a microsecond while parts of k are added up.
+double matmul_combine_bytes(const GpuArchitecture& architecture);
+
+// matmul_hopper.h, for pairs of bytes.
+struct HopperMatmulSchedule {
+  HopperMatmulTile tile;  // `blocks` is the launch's to say
+  double efficiency;
+  bool holds_two_sums;  // has registers for the products of 8-bit operands
+  double least_k;       // k below which a tile takes no less time
+};
+// Those whose warpgroups share a tile, and those that take turns.
+std::span<const HopperMatmulSchedule> hopper_matmul_schedules();
+constexpr double kHopperMatmulProducts = 2.8e6;  // as matmul_products()
+constexpr double kHopperMatmulCombineBytes = 4e6;
+// What storing a shared tile takes, in terms of k, and the k from which it is hidden anyway.
+constexpr double kHopperMatmulStoredAsK = 180;
+constexpr int64_t kHopperMatmulLongestInTurns = 8192;
+
+// attention.h: for heads of at most so many elements, padded to 16.
+struct AttentionSchedule {
+  std::string_view processors;
+  int operand_bytes;  // 2; or 4, for all other operands
+  int most_head_dim;
+  int widest_key_tile;  // that registers allow; 64, 32 or 16
+  int query_blocks;     // of 16 queries in each wave, where the map's blocks allow two
+  int stages;
+  int blocks_per_unit, blocks_per_unit_with_score;
+};
+std::span<const AttentionSchedule> attention_schedules();
+
+// attention_gradient.h.
+struct AttentionGradientSchedule {
+  std::string_view processors;
+  int operand_bytes;  // as above
+  int most_head_dim;
+  int widest_tile;
+  int stages;
+  bool gradients_together;  // keys' and values' gradients fit in registers at once
+  // With four waves, without a score; a score takes the registers of one.
+  int blocks_per_unit, key_blocks_per_unit;
+};
+std::span<const AttentionGradientSchedule> attention_gradient_schedules();
+
+// attention_hopper.h and attention_hopper_gradient.h, for operands of two bytes.
+struct HopperAttentionSchedule {
+  int head_dim;
+  int groups;            // warpgroups that multiply
+  int groups_with_more;  // where a score, or computing operands, takes registers
+  int stages, gradient_stages;
+};
+std::span<const HopperAttentionSchedule> hopper_attention_schedules();
+
+}  // namespace causeway::codegen

@@ -1,0 +1,72 @@
+#include "causeway/codegen/kernel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace causeway::codegen {
+
+MaterializedValues::MaterializedValues(const Graph& graph) {
+  flags_.reserve(graph.nodes().size());
+  for (const Node& node : graph.nodes()) flags_.emplace_back(node.outputs.size(), node.op == Op::kInput);
+}
+
+bool KernelRequest::computes(Value value) const {
+  return std::find(members.begin(), members.end(), value) != members.end();
+}
+
+bool KernelRequest::stores(Value value) const {
+  const auto position = std::find(members.begin(), members.end(), value);
+  return position != members.end() && stored[static_cast<size_t>(position - members.begin())];
+}
+
+std::string Obstacle::text(const Graph& graph) const {
+  const Node& node = graph.node(value);
+  const std::string name = fmt::format("{} {}{}", op_name(node.op), graph.type(value).text(),
+                                       node.scope.empty() ? "" : " (" + node.scope + ")");
+  switch (kind) {
+    case Kind::kOwnValueElsewhere:
+      return fmt::format("it reads its own value {} at another position", name);
+    case Kind::kFewLongRows:
+      return fmt::format("the rows of {} are too few and too long for one block each", name);
+    case Kind::kDividedIndex:
+      return fmt::format("the index of {} would have to be divided for every element", name);
+    case Kind::kComputedOperand:
+      return fmt::format("its operand {} is not a tensor in memory seen through movement", name);
+    case Kind::kScatteredOperand:
+      return fmt::format("its operand {} is not contiguous along an axis", name);
+    case Kind::kOperandAcrossK:
+      return fmt::format("matrix instructions want its operand {} along k", name);
+  }
+  return "";
+}
+
+std::string_view kernel_kind_name(KernelKind kind) {
+  switch (kind) {
+    case KernelKind::kLoop:
+      return "loop";
+    case KernelKind::kColumnReduce:
+      return "column_reduce";
+    case KernelKind::kArgmax:
+      return "argmax";
+    case KernelKind::kCumsum:
+      return "cumsum";
+    case KernelKind::kTopk:
+      return "topk";
+    case KernelKind::kScatterAdd:
+      return "scatter_add";
+    case KernelKind::kDot:
+      return "dot";
+    case KernelKind::kAttentionBlockMap:
+      return "attention_block_map";
+    case KernelKind::kAttention:
+      return "attention";
+    case KernelKind::kAttentionGradient:
+      return "attention_gradient";
+    case KernelKind::kUser:
+      return "user";
+  }
+  return "";
+}
+
+}  // namespace causeway::codegen

@@ -1,0 +1,87 @@
+#include "causeway/codegen/kernel_writers.h"
+
+#include <fmt/format.h>
+
+#include "causeway/base/error.h"
+
+namespace causeway::codegen {
+namespace {
+
+// The writers of one family of targets.
+struct TargetWriters {
+  KernelWriterEntry loop, column_reduce, axis, scatter_add, dot, attention, user;
+  std::string (*buffer_pointer)(const std::string& type, size_t position);
+
+  KernelWriterEntry of(KernelKind kind) const {
+    switch (kind) {
+      case KernelKind::kLoop:
+        return loop;
+      case KernelKind::kColumnReduce:
+        return column_reduce;
+      case KernelKind::kArgmax:
+      case KernelKind::kCumsum:
+      case KernelKind::kTopk:
+        return axis;
+      case KernelKind::kScatterAdd:
+        return scatter_add;
+      case KernelKind::kDot:
+        return dot;
+      case KernelKind::kAttentionBlockMap:
+      case KernelKind::kAttention:
+      case KernelKind::kAttentionGradient:
+        return attention;
+      case KernelKind::kUser:
+        return user;
+    }
+    CAUSEWAY_CHECK(false, "no such kind of kernel");
+    return {};
+  }
+};
+
+constexpr TargetWriters kX86Writers = {
+    .loop = {write_loop_kernel, find_loop_obstacle},
+    .column_reduce = {write_column_reduce_kernel},
+    .axis = {write_axis_kernel},
+    .scatter_add = {write_scatter_add_kernel},
+    .dot = {write_dot_kernel, find_dot_obstacle},
+    .attention = {write_attention_kernel},
+    .user = {write_user_kernel},
+    .buffer_pointer = [](const std::string& type,
+                         size_t position) { return fmt::format("static_cast<{}*>(buffers[{}])", type, position); },
+};
+
+constexpr TargetWriters kGpuWriters = {
+    .loop = {write_gpu_loop_kernel, find_gpu_loop_obstacle},
+    .column_reduce = {write_gpu_column_reduce_kernel},
+    .axis = {write_gpu_axis_kernel},
+    .scatter_add = {write_gpu_scatter_add_kernel},
+    .dot = {write_gpu_dot_kernel, find_gpu_dot_obstacle},
+    .attention = {write_gpu_attention_kernel},
+    .user = {write_gpu_user_kernel},
+    .buffer_pointer = [](const std::string& type,
+                         size_t position) { return fmt::format("global_pointer<{}>(buffers[{}])", type, position); },
+};
+
+const TargetWriters& writers_for(const Target& target) { return target.is_gpu() ? kGpuWriters : kX86Writers; }
+
+}  // namespace
+
+KernelWriterEntry kernel_writer(KernelKind kind, const Target& target) { return writers_for(target).of(kind); }
+
+std::string buffer_pointer_text(const Target& target, const std::string& type, size_t position) {
+  return writers_for(target).buffer_pointer(type, position);
+}
+
+GeneratedKernel generate_kernel(const Graph& graph, const MaterializedValues& materialized,
+                                const KernelRequest& request, const Target& target) {
+  return kernel_writer(request.kind, target).write({graph, materialized, request, target});
+}
+
+std::optional<Obstacle> find_obstacle(const Graph& graph, const MaterializedValues& materialized,
+                                      const KernelRequest& request, const Target& target) {
+  const KernelWriterEntry writer = kernel_writer(request.kind, target);
+  if (writer.find_obstacle == nullptr) return std::nullopt;
+  return writer.find_obstacle({graph, materialized, request, target});
+}
+
+}  // namespace causeway::codegen

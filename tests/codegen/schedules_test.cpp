@@ -1,0 +1,110 @@
+// The tables of schedules: every row fits the architectures it is for, every request finds one, and what the host takes
+// for the shared memory of attention is what the kernels' own structures come to.
+#include "causeway/codegen/gpu/schedules.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "causeway/codegen/compile/compiler.h"
+#include "causeway/codegen/gpu/attention_geometry.h"
+#include "causeway/codegen/gpu/matmul_geometry.h"
+#include "causeway/kernels/gpu/attention_tile_layout.h"
+
+namespace causeway::codegen {
+namespace {
+
+TEST(Schedules, NameArchitecturesThatThereAre) {
+  const auto expect_known = [](std::string_view processors) {
+    size_t served = 0;
+    for (const GpuArchitecture& architecture : gpu_architectures()) served += serves(processors, architecture);
+    EXPECT_EQ(served, static_cast<size_t>(std::count(processors.begin(), processors.end(), ' ')) + 1) << processors;
+  };
+  for (const MatmulSchedule& schedule : matmul_schedules()) expect_known(schedule.processors);
+  for (const AttentionSchedule& schedule : attention_schedules()) expect_known(schedule.processors);
+  for (const AttentionGradientSchedule& schedule : attention_gradient_schedules()) expect_known(schedule.processors);
+  EXPECT_FALSE(serves("sm_80 sm_90a", gpu_architecture("gfx942")));
+  EXPECT_FALSE(serves("", gpu_architecture("sm_80")));
+}
+
+TEST(Schedules, TilesOfProductsFitSharedMemory) {
+  for (const GpuArchitecture& architecture : gpu_architectures())
+    for (const MatmulSchedule& schedule : matmul_schedules())
+      for (const bool k_major : {false, true})
+        if (serves(schedule.processors, architecture))
+          EXPECT_LE(gpu_matmul_shared_bytes(schedule.tile, k_major, k_major, operand_bytes(schedule.operand)) *
+                        schedule.tile.blocks_per_unit,
+                    architecture.shared_bytes)
+              << architecture.processor << " " << schedule.tile.m << " x " << schedule.tile.n;
+  for (const HopperMatmulSchedule& schedule : hopper_matmul_schedules())
+    EXPECT_LE(hopper_matmul_shared_bytes(schedule.tile), kHopperMatmulMostShared)
+        << schedule.tile.m << " x " << schedule.tile.n;
+}
+
+TEST(Schedules, EveryProductFindsOne) {
+  for (const GpuArchitecture& architecture : gpu_architectures())
+    for (const MatmulOperand operand : {MatmulOperand::kHalf, MatmulOperand::kTf32, MatmulOperand::kFloat}) {
+      EXPECT_GT(matmul_products(architecture, operand), 0);
+      for (const int64_t m : {1, 16, 17, 4096})
+        for (const int64_t n : {1, 16, 17, 4096}) {
+          const GpuMatmulTile tile = choose_gpu_matmul(architecture, operand, 1, m, n, 512).tile;
+          EXPECT_EQ(tile.m == 16, m <= 16) << architecture.processor << " " << m << " x " << n;
+          EXPECT_EQ(tile.n == 16, m > 16 && n <= 16) << architecture.processor << " " << m << " x " << n;
+        }
+    }
+}
+
+TEST(Schedules, EveryHeadFindsTilesThatFit) {
+  for (const GpuArchitecture& architecture : gpu_architectures())
+    for (const int operand_bytes : {2, 4})
+      for (const int64_t head_dim : {1, 16, 64, 65, 96, 128, 192, 256})
+        for (const bool has_score : {false, true}) {
+          if (operand_bytes == 4 && head_dim > 128) continue;  // more than AMD's 64 KiB hold: refused by name
+          const GpuAttentionRequest request = {head_dim, operand_bytes, 64, 64, has_score, false};
+          const GpuAttentionTiles forward = gpu_attention_forward_tiles(request, architecture);
+          EXPECT_LE(forward.shared_bytes * forward.blocks_per_unit, architecture.shared_bytes)
+              << architecture.processor << ", heads of " << head_dim;
+          const GpuAttentionTiles backward = gpu_attention_backward_tiles(request, architecture);
+          EXPECT_LE(backward.shared_bytes * std::max(backward.blocks_per_unit, backward.key_blocks_per_unit),
+                    architecture.shared_bytes)
+              << architecture.processor << ", heads of " << head_dim;
+          if (const auto tiles = hopper_attention_forward_tiles(request, architecture))
+            EXPECT_LE(tiles->shared_bytes, architecture.shared_bytes);
+          if (const auto tiles = hopper_attention_gradient_tiles(request, architecture))
+            EXPECT_LE(tiles->shared_bytes, architecture.shared_bytes);
+        }
+}
+
+// Kernel text that does not compile when the kernels' structures differ from the layout.
+TEST(Schedules, SharedMemoryOfAttentionIsWhatKernelsDeclare) {
+  std::string text =
+      "#include \"causeway/kernels/attention_block_map.h\"\n#include \"causeway/kernels/gpu/attention_hopper.h\"\n"
+      "#include \"causeway/kernels/gpu/attention_hopper_gradient.h\"\n"
+      "#include \"causeway/kernels/gpu/attention_tile_layout.h\"\n"
+      "template <int dim, int groups, int stages, int gradient_stages> struct Problem {\nusing Operand = bf16;\n"
+      "static constexpr int kHeadDim = dim, kGroups = groups, kQueryStages = 2, kQueryTile = 64 * groups, kKeyTile = "
+      "128;\nstatic constexpr int kStages = stages, kGradientStages = gradient_stages, kGradientTile = 64;\n};\n";
+  for (const HopperAttentionSchedule& schedule : hopper_attention_schedules())
+    for (const int groups : {schedule.groups, schedule.groups_with_more}) {
+      const std::string problem =
+          fmt::format("Problem<{}, {}, {}, {}>", schedule.head_dim, groups, schedule.stages, schedule.gradient_stages);
+      text += fmt::format("static_assert(sizeof(attention_hopper::ForwardShared<{}>) == {});\n", problem,
+                          hopper_attention_shared_bytes(schedule.head_dim, groups, 2, 128, schedule.stages));
+      text +=
+          fmt::format("static_assert(sizeof(attention_hopper::GradientShared<{}>) == {});\n", problem,
+                      hopper_attention_gradient_shared_bytes(schedule.head_dim, groups, 64, schedule.gradient_stages));
+    }
+  EXPECT_NO_THROW(compile_module(text + "CAUSEWAY_KERNEL(kernel, 32, 1, 0, 0, 0) {}\n", gpu_target("sm_90a")));
+
+  const std::string portable =
+      "#include \"causeway/kernels/gpu/attention_tile.h\"\n#include \"causeway/kernels/gpu/attention_tile_layout.h\"\n"
+      "template <class T, int dim> constexpr bool same = attention_tile::row_stride<T>(dim) * sizeof(T) == "
+      "gpu_attention_row_bytes(dim, sizeof(T));\n"
+      "static_assert(same<bf16, 64> && same<float, 64> && same<f16, 128> && same<float, 256>);\n"
+      "CAUSEWAY_KERNEL(kernel, 64, 1, 0, 0, 0) {}\n";
+  for (const char* processor : {"sm_80", "gfx942"}) EXPECT_NO_THROW(compile_module(portable, gpu_target(processor)));
+}
+
+}  // namespace
+}  // namespace causeway::codegen
