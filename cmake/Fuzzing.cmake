@@ -16,11 +16,11 @@ list(APPEND CAUSEWAY_FUZZ_SOURCES
   causeway/bench/result.cpp
   causeway/bench/statistics.cpp
   causeway/model/config.cpp
-  causeway/train/box.cpp
-  causeway/train/checkpoint_manifest.cpp
-  causeway/train/recipe.cpp
-  causeway/train/safetensors.cpp
-  causeway/train/schedule.cpp)
+  causeway/formats/box.cpp
+  causeway/train/checkpoint/checkpoint_manifest.cpp
+  causeway/train/recipe/recipe.cpp
+  causeway/formats/safetensors.cpp
+  causeway/train/recipe/schedule.cpp)
 
 add_executable(causeway_fuzz EXCLUDE_FROM_ALL tests/fuzz/fuzzer.cpp tests/fuzz/targets.cpp ${CAUSEWAY_FUZZ_SOURCES}
   ${CMAKE_BINARY_DIR}/generated/shipped_benchmark_files.cpp)

@@ -27,12 +27,12 @@ endif()
 
 set(text "#include \"causeway/bench/environment.h\"
 
-namespace causeway {
+namespace causeway::bench {
 
 std::string_view program_version() { return \"${VERSION}\"; }
 std::string_view program_commit() { return \"${commit}\"; }
 
-}  // namespace causeway
+}  // namespace causeway::bench
 ")
 set(present "")
 if(EXISTS ${OUTPUT})

@@ -16,9 +16,10 @@ foreach(file ${files})
     "    {\"${file}\", {reinterpret_cast<const char*>(kText${index}), sizeof kText${index} - 1}},\n")
   math(EXPR index "${index} + 1")
 endforeach()
+string(REGEX REPLACE "^causeway/([^/]+)/.*" "\\1" folder ${HEADER})
 file(WRITE ${OUTPUT} "#include \"${HEADER}\"
 
-namespace causeway {
+namespace causeway::${folder} {
 namespace {
 
 ${arrays}
@@ -29,5 +30,5 @@ ${entries}};
 
 std::span<const EmbeddedText> ${FUNCTION}() { return kFiles; }
 
-}  // namespace causeway
+}  // namespace causeway::${folder}
 ")

@@ -4,7 +4,7 @@
 #include "causeway/tensor/ops.h"
 #include "causeway/tensor/step.h"
 
-using namespace causeway;
+using namespace causeway::tensor;
 
 constexpr int64_t kModulus = 17, kWidth = 64;
 

@@ -7,7 +7,7 @@
 #include "causeway/tensor/runtime.h"
 #include "causeway/tensor/user_kernel_op.h"
 
-using namespace causeway;
+using namespace causeway::tensor;
 
 constexpr int64_t kRows = 64, kColumns = 1000;
 

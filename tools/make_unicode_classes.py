@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes causeway/data/unicode_ranges.inc: the code points of the Unicode general categories L and N.
+"""Writes causeway/formats/tokenizer/unicode_ranges.inc: the code points of the Unicode general categories L and N.
 
 Run with a Python whose character database is the version wanted; `unicodedata2` is preferred where it is installed:
-    python3 tools/make_unicode_classes.py > causeway/data/unicode_ranges.inc
+    python3 tools/make_unicode_classes.py > causeway/formats/tokenizer/unicode_ranges.inc
 """
 try:
     import unicodedata2 as unicodedata

@@ -19,7 +19,7 @@ case $kind in
   address)
     # A test program and the tests of it to run.
     runs=(
-      "base_tests *" "graph_tests *" "device_tests *-$emulator" "mesh_tests *" "passes_tests *-$emulator"
+      "base_tests *" "graph_tests *" "device_tests *-$emulator" "communicator_tests *" "passes_tests *-$emulator"
       "kernels_tests *-$emulator:*Resources*" "codegen_tests *" "program_tests *-$emulator" "tensor_tests *-$emulator"
       "model_tests *-$emulator" "data_tests *" "train_tests *-*GpuGate*:$emulator" "bench_tests *-*ReportPage*"
       "cli_tests *-$emulator")
@@ -29,7 +29,7 @@ case $kind in
     ;;
   thread)
     runs=(
-      "base_tests *" "data_tests *" "mesh_tests *Thread*:CommunicatorTest*"
+      "base_tests *" "data_tests *" "communicator_tests *Thread*:CommunicatorTest*"
       "train_tests Checkpoint*:*Log.*:Signals*:ProgressLine*" "program_tests *OnCpu*-*Random*"
       "bench_tests *ResultsStore*:*Telemetry*")
     export TSAN_OPTIONS=history_size=4

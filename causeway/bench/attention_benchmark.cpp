@@ -15,7 +15,7 @@
 #include "causeway/tensor/runtime.h"
 #include "causeway/tensor/step.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 using Rows = std::vector<std::vector<double>>;
@@ -533,4 +533,4 @@ std::vector<Measurement> run_attention(Device& device, const AttentionCase& c,
   return measurements;
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -12,7 +12,7 @@
 #include "causeway/device/device_peaks.h"
 #include "causeway/graph/dtype.h"
 
-namespace causeway {
+namespace causeway::bench {
 
 enum class AttentionPattern { kCausal, kFull, kSlidingWindow, kDocument, kAlibi };
 
@@ -83,4 +83,4 @@ std::vector<Measurement> run_attention(Device& device, const AttentionCase& atte
                                        const AttentionSettings& settings, const std::optional<DevicePeak>& peak,
                                        std::vector<std::string>& skipped);
 
-}  // namespace causeway
+}  // namespace causeway::bench

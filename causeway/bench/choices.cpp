@@ -7,7 +7,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::bench {
 
 void throw_unknown_choice(const std::string& what, const std::string& name, const std::string& option,
                           const std::vector<std::string>& known) {
@@ -24,4 +24,4 @@ size_t choose(const std::string& what, const std::string& name, const std::strin
   return static_cast<size_t>(found - known.begin());
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

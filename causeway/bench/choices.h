@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::bench {
 
 // Throws Error(kInvalidArgument): "'x' is no WHAT", at `option`, with the nearest of the known names and all of them.
 [[noreturn]] void throw_unknown_choice(const std::string& what, const std::string& name, const std::string& option,
@@ -14,4 +16,4 @@ namespace causeway {
 size_t choose(const std::string& what, const std::string& name, const std::string& option,
               const std::vector<std::string>& known);
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "causeway/base/error.h"
-#include "causeway/codegen/kernel_cache.h"
+#include "causeway/codegen/compile/kernel_cache.h"
 #include "causeway/program/kernel_library.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 constexpr int kThreads = 64;  // whole waves, whatever the architecture
@@ -67,4 +67,4 @@ std::optional<double> ClockProbe::mean_mhz() {
   return good == 0 ? std::nullopt : std::optional(sum / good);
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

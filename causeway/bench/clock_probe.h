@@ -7,7 +7,7 @@
 
 #include "causeway/device/device.h"
 
-namespace causeway {
+namespace causeway::bench {
 
 // The device must outlive it.
 class ClockProbe {
@@ -33,4 +33,4 @@ class ClockProbe {
   int count_ = 0;
 };
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -5,7 +5,7 @@
 #include "causeway/base/error.h"
 #include "causeway/bench/choices.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 constexpr const char* kHowToStart =
@@ -53,4 +53,4 @@ CollectiveBackend choose_collective_backend(const std::string& asked, const std:
   return {mpi, device};
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -4,9 +4,9 @@
 #include <optional>
 #include <string>
 
-#include "causeway/mesh/mpi_launch.h"
+#include "causeway/communicator/mpi_launch.h"
 
-namespace causeway {
+namespace causeway::bench {
 
 struct CollectiveBackend {
   bool mpi = false;    // between the processes of a launch, a rank each; otherwise what the device has, in this process
@@ -20,4 +20,4 @@ struct CollectiveBackend {
 CollectiveBackend choose_collective_backend(const std::string& asked, const std::string& device,
                                             const std::optional<MpiLaunch>& launch);
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -5,7 +5,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 constexpr int64_t kPeriod = 8191;
@@ -137,4 +137,4 @@ int64_t CollectiveCheck::wrong(std::span<void* const> to) const {
   return count;
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

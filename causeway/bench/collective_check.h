@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "causeway/mesh/communicator.h"
+#include "causeway/communicator/communicator.h"
 
-namespace causeway {
+namespace causeway::bench {
 
 // A sequence of small integers for each rank, which repeats after a prime number of elements, so that data of another
 // rank or place shows. Sums over up to 256 ranks are exact in bf16 and f32, in any order.
@@ -49,4 +49,4 @@ class CollectiveCheck {
   std::vector<int> senders_;
 };
 
-}  // namespace causeway
+}  // namespace causeway::bench

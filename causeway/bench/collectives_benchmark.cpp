@@ -10,7 +10,7 @@
 #include "causeway/bench/collective_check.h"
 #include "causeway/bench/statistics.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 constexpr int64_t kPartAlignment = 16;  // bytes of one rank's part, as nccl-tests has them
@@ -412,4 +412,4 @@ std::string format_nccl_table(std::span<const Measurement> measurements) {
   return text;
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -12,11 +12,11 @@
 
 #include "causeway/bench/result.h"
 #include "causeway/bench/timing.h"
+#include "causeway/communicator/communicator.h"
+#include "causeway/communicator/mpi_communicator.h"
 #include "causeway/device/device_peaks.h"
-#include "causeway/mesh/communicator.h"
-#include "causeway/mesh/mpi_communicator.h"
 
-namespace causeway {
+namespace causeway::bench {
 
 struct CollectiveCase {
   CollectiveKind kind = CollectiveKind::kAllReduce;
@@ -89,4 +89,4 @@ std::vector<Measurement> run_collectives(const RankGroups& groups, std::span<con
 // bandwidths. Measurements of other benchmarks and of pairs are passed over.
 std::string format_nccl_table(std::span<const Measurement> measurements);
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -10,13 +10,13 @@
 
 #include "causeway/base/error.h"
 #include "causeway/bench/choices.h"
-#include "causeway/codegen/kernel_cache.h"
+#include "causeway/codegen/compile/kernel_cache.h"
 #include "causeway/passes/builder.h"
 #include "causeway/program/arena.h"
 #include "causeway/program/kernel_library.h"
 #include "causeway/program/program.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 constexpr float kScalar = 0.4f;
@@ -426,4 +426,4 @@ std::vector<Measurement> run_stream(Device& device, int64_t elements, const Stre
   return result;
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -14,7 +14,7 @@
 #include "causeway/bench/timing.h"
 #include "causeway/device/device_peaks.h"
 
-namespace causeway {
+namespace causeway::bench {
 
 struct CopyOptions {
   TimingOptions timing;     // BabelStream leaves the cache alone whatever flush_bytes says
@@ -83,4 +83,4 @@ std::vector<Measurement> run_stream(Device& device, int64_t elements, const Stre
                                     std::vector<std::string>& skipped,
                                     std::span<const StreamKernel> kernels = kAllStreamKernels);
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -12,7 +12,7 @@
 #include "causeway/base/system_files.h"
 #include "causeway/base/thread_pool.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -112,4 +112,4 @@ std::string utc_now() {
   return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc)};
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

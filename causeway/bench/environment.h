@@ -7,7 +7,9 @@
 #include <string>
 #include <string_view>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::bench {
 
 // What only a device's owner knows, each entry left out when empty.
 struct DeviceEnvironment {
@@ -31,4 +33,4 @@ std::string_view program_version();
 // "unknown" when it was built outside its repository.
 std::string_view program_commit();
 
-}  // namespace causeway
+}  // namespace causeway::bench

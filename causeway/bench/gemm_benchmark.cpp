@@ -8,7 +8,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 constexpr int64_t kChecked = 16;  // rows and columns
@@ -230,4 +230,4 @@ std::vector<Measurement> run_gemm(Device& device, const GemmCase& gemm,
   return measurements;
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

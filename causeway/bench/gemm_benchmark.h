@@ -11,7 +11,7 @@
 #include "causeway/bench/timing.h"
 #include "causeway/device/device_peaks.h"
 
-namespace causeway {
+namespace causeway::bench {
 
 struct GemmCase {
   std::string group;  // "Llama 70B"
@@ -42,4 +42,4 @@ std::vector<Measurement> run_gemm(Device& device, const GemmCase& gemm,
                                   const GemmOptions& options, const std::optional<DevicePeak>& peak,
                                   std::vector<std::string>& skipped);
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -4,7 +4,7 @@
 
 #include "causeway/bench/choices.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 constexpr std::array<const char*, 4> kNames = {"normal", "uniform", "integers", "zeros"};  // as the enum
@@ -54,4 +54,4 @@ Tensor draw_inputs(const std::vector<int64_t>& sizes, DType dtype, InputDistribu
   return values;
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -6,7 +6,7 @@
 
 #include "causeway/tensor/ops.h"
 
-namespace causeway {
+namespace causeway::bench {
 
 enum class InputDistribution { kNormal, kUniform, kIntegers, kZeros };
 
@@ -23,4 +23,4 @@ std::string inputs_suffix(InputDistribution inputs);
 // Drawn by Philox from the seed, on the current runtime's device, evaluated.
 Tensor draw_inputs(const std::vector<int64_t>& shape, DType dtype, InputDistribution inputs, int64_t seed);
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace causeway {
+namespace causeway::bench {
 
 double Measurement::rate(double seconds) const {
   if (unit == "s") return seconds;
@@ -20,4 +20,4 @@ std::string workload_size(int64_t bytes) {
   return fmt::format("{} B", bytes);
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

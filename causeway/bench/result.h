@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::bench {
 
 // The statistic that a convention quotes: BabelStream the minimum, all else here the median.
 enum class Statistic { kMedian, kMinimum };
@@ -69,4 +71,4 @@ struct BenchmarkRun {
   bool operator==(const BenchmarkRun&) const = default;
 };
 
-}  // namespace causeway
+}  // namespace causeway::bench

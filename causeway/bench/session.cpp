@@ -12,12 +12,12 @@
 #include "causeway/bench/environment.h"
 #include "causeway/bench/statistics.h"
 #include "causeway/bench/telemetry/processor_cache.h"
-#include "causeway/codegen/compiler.h"
+#include "causeway/codegen/compile/compiler.h"
 #include "causeway/device/gpu_device.h"
 #include "causeway/device/open_device.h"
 #include "causeway/tensor/runtime.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 constexpr double kSteady = 0.02;     // variation between rounds that is worth a word
@@ -165,4 +165,4 @@ bool BenchmarkSession::finish() {
   return all_right_;
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -15,7 +15,7 @@
 #include "causeway/device/device.h"
 #include "causeway/device/device_peaks.h"
 
-namespace causeway {
+namespace causeway::bench {
 
 struct SessionOptions {
   std::string device = "auto";
@@ -75,4 +75,4 @@ class BenchmarkSession {
   std::vector<std::pair<std::string, size_t>> distrust_;  // sentence, figures
 };
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -16,11 +16,11 @@
 #include "causeway/base/file.h"
 #include "causeway/base/thread_pool.h"
 #include "causeway/bench/report/shipped_text.h"
-#include "causeway/train/progress_line.h"
+#include "causeway/train/log/progress_line.h"
 
 extern char** environ;
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 constexpr const char* kRecipe = R"(name: startup
@@ -223,4 +223,4 @@ std::vector<Measurement> run_startup(const StartupOptions& options, const Startu
   return measurements;
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

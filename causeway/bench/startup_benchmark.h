@@ -9,7 +9,7 @@
 #include "causeway/bench/result.h"
 #include "causeway/device/device.h"
 
-namespace causeway {
+namespace causeway::bench {
 
 struct StartupModel {
   std::string prefix;                  // of the workload: "GPT 1.5B, "; empty for the one that runs everywhere
@@ -49,4 +49,4 @@ void check_sources(const std::filesystem::path& sources);
 // nothing", in seconds. Throws Error with the last of what was said when a command fails or is not there.
 Measurement run_build(const std::filesystem::path& sources);
 
-}  // namespace causeway
+}  // namespace causeway::bench

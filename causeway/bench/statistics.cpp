@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 std::vector<double> sorted_copy(std::vector<double> values) {
@@ -49,4 +49,4 @@ double variation_between_rounds(const Measurement& measurement) {
   return std::sqrt(squares / static_cast<double>(medians.size() - 1)) / mean;
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

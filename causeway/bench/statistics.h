@@ -3,7 +3,7 @@
 
 #include "causeway/bench/result.h"
 
-namespace causeway {
+namespace causeway::bench {
 
 // Of all samples of all rounds, in seconds. Percentiles interpolate linearly between the neighbouring samples: the
 // p-th lies at position p / 100 (count - 1) of the sorted samples.
@@ -24,4 +24,4 @@ double variation_between_rounds(const Measurement& measurement);
 // `fraction` in [0, 1] of the sorted, non-empty values, as above.
 double percentile(const std::vector<double>& sorted, double fraction);
 
-}  // namespace causeway
+}  // namespace causeway::bench

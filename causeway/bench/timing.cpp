@@ -4,7 +4,7 @@
 #include <chrono>
 #include <optional>
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -89,4 +89,4 @@ size_t flush_bytes_for(int64_t cache_bytes) {
   return static_cast<size_t>(std::max<int64_t>(4 * cache_bytes, int64_t{256} << 20));
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

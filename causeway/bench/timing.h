@@ -10,7 +10,7 @@
 #include "causeway/bench/clock_probe.h"
 #include "causeway/device/device.h"
 
-namespace causeway {
+namespace causeway::bench {
 
 struct TimingOptions {
   int samples = 100;  // of each contender
@@ -53,4 +53,4 @@ std::vector<TimedRounds> time_alternately(Device& device, std::span<const TimedW
 // (triton.testing.do_bench writes 256 MiB).
 size_t flush_bytes_for(int64_t cache_bytes);
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -11,11 +11,11 @@
 #include "causeway/bench/report/shipped_text.h"
 #include "causeway/bench/statistics.h"
 #include "causeway/tensor/runtime.h"
-#include "causeway/train/progress_line.h"
-#include "causeway/train/recipe.h"
-#include "causeway/train/training_step.h"
+#include "causeway/train/log/progress_line.h"
+#include "causeway/train/recipe/recipe.h"
+#include "causeway/train/step/training_step.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 constexpr int kWarmUpSteps = 3;
@@ -284,4 +284,4 @@ std::string train_figures(const Measurement& m) {
           : "not told by the device");
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

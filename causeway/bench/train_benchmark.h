@@ -15,7 +15,7 @@
 #include "causeway/model/config.h"
 #include "causeway/model/language_model.h"
 
-namespace causeway {
+namespace causeway::bench {
 
 struct TrainCase {
   std::string group;                   // "GPT 1.5B"
@@ -66,4 +66,4 @@ std::optional<Measurement> run_train(Device& device, const TrainCase& train_case
 // One line: TFLOP/s and MFU in both conventions, memory and energy.
 std::string train_figures(const Measurement& measurement);
 
-}  // namespace causeway
+}  // namespace causeway::bench

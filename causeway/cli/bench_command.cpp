@@ -23,13 +23,13 @@
 #include "causeway/bench/startup_benchmark.h"
 #include "causeway/bench/train_benchmark.h"
 #include "causeway/cli/commands.h"
+#include "causeway/communicator/mpi_communicator.h"
 #include "causeway/device/cpu/cpu_device.h"
 #include "causeway/device/open_device.h"
-#include "causeway/mesh/mpi_communicator.h"
 #include "causeway/tensor/runtime.h"
-#include "causeway/train/progress_line.h"
+#include "causeway/train/log/progress_line.h"
 
-namespace causeway {
+namespace causeway::cli {
 namespace {
 
 struct Options {
@@ -430,4 +430,4 @@ void add_bench_command(CLI::App& program) {
   add_bench_results_commands(*command);
 }
 
-}  // namespace causeway
+}  // namespace causeway::cli

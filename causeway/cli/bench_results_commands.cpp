@@ -15,7 +15,7 @@
 #include "causeway/bench/results/results_store.h"
 #include "causeway/cli/commands.h"
 
-namespace causeway {
+namespace causeway::cli {
 namespace {
 
 struct Options {
@@ -178,4 +178,4 @@ void add_bench_results_commands(CLI::App& bench) {
   importing->callback([options] { import_files(*options); });
 }
 
-}  // namespace causeway
+}  // namespace causeway::cli

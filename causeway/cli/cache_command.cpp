@@ -9,11 +9,11 @@
 #include "causeway/base/user_cache.h"
 #include "causeway/cli/commands.h"
 #include "causeway/cli/json_output.h"
-#include "causeway/codegen/kernel_cache.h"
+#include "causeway/codegen/compile/kernel_cache.h"
 #include "causeway/device/cuda/cuda_driver.h"
-#include "causeway/train/progress_line.h"
+#include "causeway/train/log/progress_line.h"
 
-namespace causeway {
+namespace causeway::cli {
 namespace {
 
 std::string kernels_text(int64_t count) { return fmt::format("{} kernel{}", count, count == 1 ? "" : "s"); }
@@ -120,4 +120,4 @@ void add_cache_command(CLI::App& program) {
   add("clear", "Remove all of it", "clear")->callback([] { clear(); });
 }
 
-}  // namespace causeway
+}  // namespace causeway::cli

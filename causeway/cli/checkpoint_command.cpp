@@ -7,10 +7,10 @@
 #include "causeway/base/error.h"
 #include "causeway/cli/commands.h"
 #include "causeway/cli/json_output.h"
-#include "causeway/train/checkpoint.h"
-#include "causeway/train/progress_line.h"
+#include "causeway/train/checkpoint/checkpoint.h"
+#include "causeway/train/log/progress_line.h"
 
-namespace causeway {
+namespace causeway::cli {
 namespace {
 
 // The checkpoints meant by a path: itself, or all of a run.
@@ -96,4 +96,4 @@ void add_checkpoint_command(CLI::App& program) {
   verify_command->callback([=] { verify(*path, *as_json); });
 }
 
-}  // namespace causeway
+}  // namespace causeway::cli

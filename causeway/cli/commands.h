@@ -3,7 +3,9 @@
 
 #include <CLI/CLI.hpp>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::cli {
 
 // Each adds its subcommand to `program`. The subcommand's callback throws Error for what the user can mend.
 void add_train_command(CLI::App& program);
@@ -25,4 +27,4 @@ extern int command_status;
 // A training run that a signal stopped, with its progress saved: neither finished nor failed.
 constexpr int kInterruptedStatus = 4;
 
-}  // namespace causeway
+}  // namespace causeway::cli

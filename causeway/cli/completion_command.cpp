@@ -8,7 +8,7 @@
 #include "causeway/cli/commands.h"
 #include "causeway/cli/recipe_argument.h"
 
-namespace causeway {
+namespace causeway::cli {
 namespace {
 
 bool takes_recipe(const CLI::App& app) { return app.get_option_no_throw("recipe") != nullptr; }
@@ -103,4 +103,4 @@ void add_completion_command(CLI::App& program) {
   });
 }
 
-}  // namespace causeway
+}  // namespace causeway::cli

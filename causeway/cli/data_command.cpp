@@ -14,7 +14,7 @@
 #include "causeway/data/inspect.h"
 #include "causeway/data/prepare.h"
 
-namespace causeway {
+namespace causeway::cli {
 namespace {
 
 struct PrepareCommand {
@@ -212,4 +212,4 @@ void add_data_command(CLI::App& program) {
   inspect_command->callback([path, token_bytes, as_json] { inspect(*path, *token_bytes, *as_json); });
 }
 
-}  // namespace causeway
+}  // namespace causeway::cli

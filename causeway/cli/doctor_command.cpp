@@ -10,16 +10,16 @@
 #include "causeway/bench/results/results_store.h"
 #include "causeway/cli/commands.h"
 #include "causeway/cli/json_output.h"
-#include "causeway/codegen/compiler.h"
-#include "causeway/codegen/kernel_cache.h"
+#include "causeway/codegen/compile/compiler.h"
+#include "causeway/codegen/compile/kernel_cache.h"
 #include "causeway/device/cpu/host_target.h"
 #include "causeway/device/open_device.h"
 #include "causeway/tensor/ops.h"
 #include "causeway/tensor/runtime.h"
 #include "causeway/tensor/tensor.h"
-#include "causeway/train/progress_line.h"
+#include "causeway/train/log/progress_line.h"
 
-namespace causeway {
+namespace causeway::cli {
 namespace {
 
 // Compiles and runs one small kernel on a device; empty when it gave the right answer.
@@ -168,4 +168,4 @@ void add_doctor_command(CLI::App& program) {
   command->callback([as_json] { run(*as_json); });
 }
 
-}  // namespace causeway
+}  // namespace causeway::cli

@@ -11,15 +11,15 @@
 #include "causeway/cli/explain_resources.h"
 #include "causeway/cli/json_output.h"
 #include "causeway/cli/recipe_argument.h"
-#include "causeway/codegen/compiler.h"
+#include "causeway/codegen/compile/compiler.h"
 #include "causeway/device/offline/offline_device.h"
 #include "causeway/device/open_device.h"
 #include "causeway/graph/printer.h"
 #include "causeway/tensor/runtime.h"
-#include "causeway/train/progress_line.h"
-#include "causeway/train/training_step.h"
+#include "causeway/train/log/progress_line.h"
+#include "causeway/train/step/training_step.h"
 
-namespace causeway {
+namespace causeway::cli {
 namespace {
 
 struct Options {
@@ -214,4 +214,4 @@ void add_explain_command(CLI::App& program) {
   command->callback([options] { run(*options); });
 }
 
-}  // namespace causeway
+}  // namespace causeway::cli

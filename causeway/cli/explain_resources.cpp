@@ -5,7 +5,7 @@
 #include "causeway/base/console.h"
 #include "causeway/program/program_resources.h"
 
-namespace causeway {
+namespace causeway::cli {
 namespace {
 
 struct Findings {
@@ -101,4 +101,4 @@ void add_resources(const Program& program, KernelLibrary& library, nlohmann::ord
   if (!findings.note.empty()) json["resources_note"] = findings.note;
 }
 
-}  // namespace causeway
+}  // namespace causeway::cli

@@ -6,7 +6,7 @@
 #include "causeway/program/kernel_library.h"
 #include "causeway/program/program.h"
 
-namespace causeway {
+namespace causeway::cli {
 
 // Prints a table of the program's kernels, or a sentence where the target has no such limits.
 void print_resources(const Program& program, KernelLibrary& library);
@@ -15,4 +15,4 @@ void print_resources(const Program& program, KernelLibrary& library);
 // "resources_note", the sentence, where there is one.
 void add_resources(const Program& program, KernelLibrary& library, nlohmann::ordered_json& json);
 
-}  // namespace causeway
+}  // namespace causeway::cli

@@ -10,11 +10,11 @@
 #include "causeway/base/error.h"
 #include "causeway/cli/commands.h"
 #include "causeway/cli/json_output.h"
+#include "causeway/generate/text_generation.h"
 #include "causeway/tensor/runtime.h"
-#include "causeway/train/run_checkpoint.h"
-#include "causeway/train/text_generation.h"
+#include "causeway/train/checkpoint/run_checkpoint.h"
 
-namespace causeway {
+namespace causeway::cli {
 namespace {
 
 struct Options {
@@ -145,4 +145,4 @@ void add_generate_command(CLI::App& program) {
   command->callback([options] { run(*options); });
 }
 
-}  // namespace causeway
+}  // namespace causeway::cli

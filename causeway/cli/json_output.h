@@ -4,8 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "causeway/base/console.h"
+#include "causeway/namespaces.h"
 
-namespace causeway {
+namespace causeway::cli {
 
 // In ASCII: what a terminal would obey is then written as JSON's own escapes, and what the console would escape itself
 // cannot occur. Bytes that are not UTF-8 become U+FFFD.
@@ -13,4 +14,4 @@ inline void output_json(const nlohmann::ordered_json& json) {
   output("{}\n", json.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace));
 }
 
-}  // namespace causeway
+}  // namespace causeway::cli

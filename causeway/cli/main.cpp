@@ -11,7 +11,7 @@
 #include "causeway/cli/commands.h"
 #include "causeway/cli/json_output.h"
 
-namespace causeway {
+namespace causeway::cli {
 
 int command_status = 0;
 
@@ -110,11 +110,11 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::cli
 
 int main(int argc, char** argv) {
   causeway::prepare_standard_streams();
-  const int status = causeway::run(argc, argv);
+  const int status = causeway::cli::run(argc, argv);
   try {
     causeway::flush_output();
   } catch (const causeway::Error& error) {

@@ -6,7 +6,7 @@
 #include "causeway/base/error.h"
 #include "causeway/bench/report/shipped_text.h"
 
-namespace causeway {
+namespace causeway::cli {
 namespace {
 
 constexpr std::string_view kDirectory = "recipes/", kExtension = ".yaml";
@@ -45,4 +45,4 @@ Recipe load_recipe_argument(const std::string& recipe, const std::vector<std::st
                               : fmt::format("Did you mean {}?", nearest));
 }
 
-}  // namespace causeway
+}  // namespace causeway::cli

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "causeway/train/recipe.h"
+#include "causeway/train/recipe/recipe.h"
 
-namespace causeway {
+namespace causeway::cli {
 
 // Names of the recipes within the program (recipes/*.yaml when it was built), sorted.
 std::vector<std::string> shipped_recipe_names();
@@ -15,4 +15,4 @@ std::vector<std::string> shipped_recipe_names();
 // neither a file nor the name of a recipe.
 Recipe load_recipe_argument(const std::string& recipe, const std::vector<std::string>& overrides);
 
-}  // namespace causeway
+}  // namespace causeway::cli

@@ -11,7 +11,7 @@
 #include "causeway/cli/recipe_argument.h"
 #include "causeway/train/trainer.h"
 
-namespace causeway {
+namespace causeway::cli {
 namespace {
 
 struct Options {
@@ -36,7 +36,7 @@ void run(const Options& options) {
   train_options.quiet = options.quiet;
   train_options.resume = parse_resume(options.resume);
   const Recipe recipe = load_recipe_argument(options.recipe, options.overrides);
-  const TrainResult result = train(recipe, train_options);
+  const TrainResult result = train::train(recipe, train_options);
   if (result.interrupted) command_status = kInterruptedStatus;
   if (options.json) {
     nlohmann::ordered_json json = {{"step", result.step},
@@ -89,4 +89,4 @@ void add_train_command(CLI::App& program) {
   command->callback([options] { run(*options); });
 }
 
-}  // namespace causeway
+}  // namespace causeway::cli

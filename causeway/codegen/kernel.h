@@ -10,7 +10,7 @@
 #include "causeway/device/target.h"
 #include "causeway/graph/graph.h"
 
-namespace causeway {
+namespace causeway::codegen {
 
 enum class KernelKind {
   kLoop,          // rows x columns: elementwise values, reductions over the columns, and what follows from them
@@ -94,4 +94,4 @@ GeneratedKernel generate_kernel(const Graph& graph, const MaterializedValues& ma
 bool can_generate(const Graph& graph, const MaterializedValues& materialized, const KernelRequest& request,
                   const Target& target);
 
-}  // namespace causeway
+}  // namespace causeway::codegen

@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include "causeway/codegen/kernel_writer.h"
+#include "causeway/codegen/expressions/kernel_writer.h"
 
-namespace causeway {
+namespace causeway::codegen {
 namespace {
 
 constexpr int kPartialBytes = 256;  // kernels/block.h keeps partial sums there, before the user's shared memory
@@ -54,4 +54,4 @@ GeneratedKernel generate_user_kernel(const Graph& graph, const MaterializedValue
   return UserKernelWriter(graph, materialized, request, target).write();
 }
 
-}  // namespace causeway
+}  // namespace causeway::codegen

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <utility>
 
-namespace causeway {
+namespace causeway::data {
 namespace {
 
 BatchOptions checked(const TokenDataset& dataset, BatchOptions options) {
@@ -165,4 +165,4 @@ void BatchLoader::check_vocabulary(const SampleWindow& window, std::span<const i
               "Check that the data was made with the model's tokenizer, or give the model a larger vocabulary.");
 }
 
-}  // namespace causeway
+}  // namespace causeway::data

@@ -17,7 +17,7 @@
 #include "causeway/data/sample_order.h"
 #include "causeway/data/token_dataset.h"
 
-namespace causeway {
+namespace causeway::data {
 
 // The target that the loss leaves out.
 constexpr int32_t kIgnoredTarget = -1;
@@ -114,4 +114,4 @@ class BatchLoader {
   std::thread reader_;
 };
 
-}  // namespace causeway
+}  // namespace causeway::data

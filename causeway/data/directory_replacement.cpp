@@ -13,7 +13,7 @@
 #include "causeway/base/file.h"
 #include "causeway/base/log.h"
 
-namespace causeway {
+namespace causeway::data {
 namespace {
 
 [[noreturn]] void fail(const std::filesystem::path& path, const char* action, int code) {
@@ -168,4 +168,4 @@ std::filesystem::path interrupted_replacement(const std::filesystem::path& targe
   return is_there(old) ? old : std::filesystem::path();
 }
 
-}  // namespace causeway
+}  // namespace causeway::data

@@ -4,7 +4,9 @@
 
 #include <filesystem>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::data {
 
 class DirectoryReplacement {
  public:
@@ -44,4 +46,4 @@ class DirectoryReplacement {
 // DirectoryReplacement puts it back.
 std::filesystem::path interrupted_replacement(const std::filesystem::path& target);
 
-}  // namespace causeway
+}  // namespace causeway::data

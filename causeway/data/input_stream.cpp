@@ -14,7 +14,7 @@
 #include "causeway/base/content_hasher.h"
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::data {
 namespace {
 
 constexpr size_t kStoredBytesAtOnce = size_t{1} << 18;
@@ -190,4 +190,4 @@ size_t InputStream::read(std::span<char> buffer) {
   return buffer.size() - left.size();
 }
 
-}  // namespace causeway
+}  // namespace causeway::data

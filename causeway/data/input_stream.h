@@ -10,9 +10,9 @@
 #include <string>
 
 #include "causeway/base/hash.h"
-#include "causeway/data/file_format.h"
+#include "causeway/formats/file_format.h"
 
-namespace causeway {
+namespace causeway::data {
 
 // The input that is standard input.
 inline const std::filesystem::path kStandardInput = "-";
@@ -53,4 +53,4 @@ class InputStream {
   uint64_t stored_bytes_ = 0;
 };
 
-}  // namespace causeway
+}  // namespace causeway::data

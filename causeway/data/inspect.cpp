@@ -6,7 +6,7 @@
 #include "causeway/base/file.h"
 #include "causeway/data/token_dataset.h"
 
-namespace causeway {
+namespace causeway::data {
 namespace {
 
 ShardInspection inspect_shard(const TokenShard& shard, int64_t vocabulary_size) {
@@ -90,4 +90,4 @@ DatasetInspection inspect_dataset(const std::filesystem::path& path,
   return result;
 }
 
-}  // namespace causeway
+}  // namespace causeway::data

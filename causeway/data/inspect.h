@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "causeway/data/dataset_manifest.h"
-#include "causeway/data/token_shard.h"
+#include "causeway/formats/dataset_manifest.h"
+#include "causeway/formats/token_shard.h"
 
-namespace causeway {
+namespace causeway::data {
 
 struct ShardInspection {
   std::filesystem::path path;
@@ -44,4 +44,4 @@ DatasetInspection inspect_dataset(const std::filesystem::path& path,
                                   const std::function<void(const ShardInspection&)>& on_shard = {},
                                   int token_bytes = 0);
 
-}  // namespace causeway
+}  // namespace causeway::data

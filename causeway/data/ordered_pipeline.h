@@ -15,7 +15,9 @@
 #include <thread>
 #include <vector>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::data {
 
 template <typename Item>
 struct OrderedPipeline {
@@ -151,4 +153,4 @@ void OrderedPipeline<Item>::take_all() {
   }
 }
 
-}  // namespace causeway
+}  // namespace causeway::data

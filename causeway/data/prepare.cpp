@@ -18,7 +18,7 @@
 #include "causeway/data/split_writer.h"
 #include "causeway/data/token_dataset.h"
 
-namespace causeway {
+namespace causeway::data {
 namespace {
 
 // Text in memory for each thread that encodes: what it works on, and what waits before and after it.
@@ -425,4 +425,4 @@ PrepareSummary prepare_dataset(const PrepareOptions& options, const Tokenizer& t
   }
 }
 
-}  // namespace causeway
+}  // namespace causeway::data

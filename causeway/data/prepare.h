@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "causeway/data/dataset_manifest.h"
 #include "causeway/data/text_source.h"
-#include "causeway/data/tokenizer.h"
+#include "causeway/formats/dataset_manifest.h"
+#include "causeway/formats/tokenizer/tokenizer.h"
 
-namespace causeway {
+namespace causeway::data {
 
 struct PrepareProgress {
   uint64_t bytes_done = 0;   // of the inputs as they are stored
@@ -72,4 +72,4 @@ struct PrepareSummary {
 // is in both splits, when another process prepares the same output, and when the disk is full.
 PrepareSummary prepare_dataset(const PrepareOptions& options, const Tokenizer& tokenizer);
 
-}  // namespace causeway
+}  // namespace causeway::data

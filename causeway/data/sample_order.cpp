@@ -5,7 +5,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::data {
 namespace {
 
 constexpr uint64_t kFewestWindowsToShift = 16;
@@ -92,4 +92,4 @@ SampleWindow SequentialOrder::window(uint64_t sample) const {
   return {0, offset, std::min(sequence_length_ + 1, token_count_ - offset)};
 }
 
-}  // namespace causeway
+}  // namespace causeway::data

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::data {
 
 // A pseudo-random permutation of [0, size): an eight-round Feistel network over the smallest even number of bits
 // that holds `size` (Luby and Rackoff 1988), walked along its cycles until the value is inside (Black and Rogaway
@@ -71,4 +73,4 @@ class SequentialOrder {
   uint64_t sample_count_;
 };
 
-}  // namespace causeway
+}  // namespace causeway::data

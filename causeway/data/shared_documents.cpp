@@ -6,7 +6,7 @@
 
 #include "causeway/base/positioned_file.h"
 
-namespace causeway {
+namespace causeway::data {
 namespace {
 
 constexpr size_t kNotesAtOnce = 1 << 15;
@@ -49,4 +49,4 @@ std::optional<SharedDocuments::Result> SharedDocuments::find() {
   return result;
 }
 
-}  // namespace causeway
+}  // namespace causeway::data

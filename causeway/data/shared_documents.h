@@ -8,8 +8,9 @@
 
 #include "causeway/base/file.h"
 #include "causeway/base/hash.h"
+#include "causeway/namespaces.h"
 
-namespace causeway {
+namespace causeway::data {
 
 class SharedDocuments {
  public:
@@ -45,4 +46,4 @@ class SharedDocuments {
   std::vector<Note> validation_;
 };
 
-}  // namespace causeway
+}  // namespace causeway::data

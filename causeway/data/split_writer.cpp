@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace causeway {
+namespace causeway::data {
 
 SplitWriter::SplitWriter(std::filesystem::path directory, std::string name, uint64_t tokens_per_shard,
                          TokenizerIdentity tokenizer, const std::vector<SourceFile>& sources)
@@ -46,4 +46,4 @@ void SplitWriter::flush() {
   builder_.reset();
 }
 
-}  // namespace causeway
+}  // namespace causeway::data

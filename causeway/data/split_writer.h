@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "causeway/data/dataset_manifest.h"
-#include "causeway/data/token_shard.h"
+#include "causeway/formats/dataset_manifest.h"
+#include "causeway/formats/token_shard.h"
 
-namespace causeway {
+namespace causeway::data {
 
 class SplitWriter {
  public:
@@ -37,4 +37,4 @@ class SplitWriter {
   std::vector<size_t> shard_sources_;
 };
 
-}  // namespace causeway
+}  // namespace causeway::data

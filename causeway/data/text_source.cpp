@@ -10,7 +10,7 @@
 #include "causeway/base/json_document.h"
 #include "causeway/base/positioned_file.h"
 
-namespace causeway {
+namespace causeway::data {
 namespace {
 
 constexpr std::array<std::string_view, 24> kNotText = {
@@ -389,4 +389,4 @@ std::optional<std::string> parse_json_line(const JsonLine& line, const std::stri
   return std::move(found->get_ref<std::string&>());
 }
 
-}  // namespace causeway
+}  // namespace causeway::data

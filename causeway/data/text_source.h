@@ -16,7 +16,7 @@
 #include "causeway/data/input_stream.h"
 #include "causeway/data/utf8_checker.h"
 
-namespace causeway {
+namespace causeway::data {
 
 enum class TextFormat { kPlainText, kJsonLines };
 
@@ -118,4 +118,4 @@ uint64_t second_part_position(const TextFile& file, double fraction, const TextR
 // not a JSON object, lacks the key (naming the nearest key it has), or the value is not a string.
 std::optional<std::string> parse_json_line(const JsonLine& line, const std::string& key, const std::string& input);
 
-}  // namespace causeway
+}  // namespace causeway::data

@@ -9,7 +9,7 @@
 #include "causeway/base/file.h"
 #include "causeway/data/directory_replacement.h"
 
-namespace causeway {
+namespace causeway::data {
 namespace {
 
 std::vector<std::filesystem::path> list_files(const std::filesystem::path& directory) {
@@ -208,7 +208,7 @@ std::unique_ptr<Tokenizer> TokenDataset::load_tokenizer() const {
   std::error_code code;
   const std::filesystem::path directory = std::filesystem::is_directory(path_, code) ? path_ : path_.parent_path();
   std::unique_ptr<Tokenizer> tokenizer =
-      causeway::load_tokenizer(bytes ? "bytes" : (directory / kTokenizerDirectoryName).string());
+      formats::load_tokenizer(bytes ? "bytes" : (directory / kTokenizerDirectoryName).string());
   if (tokenizer->fingerprint() != tokenizer_identity_->fingerprint) {
     throw Error(ErrorKind::kCorrupt, "the tokenizer beside the dataset is not the one its tokens were made with",
                 path_.string(), "Prepare the dataset again, or put back the vocabulary files it was prepared with.");
@@ -216,4 +216,4 @@ std::unique_ptr<Tokenizer> TokenDataset::load_tokenizer() const {
   return tokenizer;
 }
 
-}  // namespace causeway
+}  // namespace causeway::data

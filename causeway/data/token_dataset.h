@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
-#include "causeway/data/token_shard.h"
-#include "causeway/data/tokenizer.h"
+#include "causeway/formats/token_shard.h"
+#include "causeway/formats/tokenizer/tokenizer.h"
 
-namespace causeway {
+namespace causeway::data {
 
 // The names of the splits of a dataset.
 constexpr std::string_view kTrainSplit = "train";
@@ -76,4 +76,4 @@ class TokenDataset {
   std::optional<TokenizerIdentity> tokenizer_identity_;
 };
 
-}  // namespace causeway
+}  // namespace causeway::data

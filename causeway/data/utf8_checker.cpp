@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-namespace causeway {
+namespace causeway::data {
 
 size_t Utf8Checker::add(std::string_view bytes) {
   constexpr uint64_t kHighBits = 0x8080808080808080;
@@ -35,4 +35,4 @@ size_t Utf8Checker::add(std::string_view bytes) {
   return bytes.size();
 }
 
-}  // namespace causeway
+}  // namespace causeway::data

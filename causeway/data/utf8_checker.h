@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <string_view>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::data {
 
 class Utf8Checker {
  public:
@@ -20,4 +22,4 @@ class Utf8Checker {
   uint8_t highest_ = 0xBF;
 };
 
-}  // namespace causeway
+}  // namespace causeway::data

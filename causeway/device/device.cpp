@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -24,4 +24,4 @@ double Device::seconds_between(const DeviceMoment& from, const DeviceMoment& to)
       .count();
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

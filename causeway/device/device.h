@@ -13,7 +13,7 @@
 
 #include "causeway/device/target.h"
 
-namespace causeway {
+namespace causeway::device {
 
 // A piece of device memory, shared by reference and released with the last one.
 struct DeviceBuffer {
@@ -114,4 +114,4 @@ class Device {
   virtual void release_unused_memory() {}
 };
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 constexpr double kNone = 0;
@@ -126,4 +126,4 @@ std::string why_no_peak(std::string_view product, bool is_processor) {
   return fmt::format("No datasheet peak is on record for {}.", product.empty() ? "this device" : product);
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

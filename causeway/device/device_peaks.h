@@ -7,7 +7,9 @@
 #include <string>
 #include <string_view>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::device {
 
 // Of one device as the driver shows it: an MI250X counts as two. Absent what the datasheet leaves open.
 struct DevicePeak {
@@ -31,4 +33,4 @@ std::optional<DevicePeak> find_device_peak(std::string_view product);
 // Why a figure of this product has no percentage of peak, a sentence for the report.
 std::string why_no_peak(std::string_view product, bool is_processor);
 
-}  // namespace causeway
+}  // namespace causeway::device

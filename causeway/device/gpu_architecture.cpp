@@ -7,7 +7,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 using Vendor = GpuArchitecture::Vendor;
@@ -41,4 +41,4 @@ const GpuArchitecture& gpu_architecture(std::string_view processor) {
                           nearest.empty() ? "" : fmt::format("Did you mean {}? ", nearest)));
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

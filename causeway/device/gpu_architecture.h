@@ -5,7 +5,9 @@
 #include <string>
 #include <string_view>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::device {
 
 struct GpuArchitecture {
   enum class Vendor { kNvidia, kAmd };
@@ -30,4 +32,4 @@ std::span<const GpuArchitecture> gpu_architectures();
 // Throws Error(kInvalidArgument) that lists the known ones and suggests the nearest name.
 const GpuArchitecture& gpu_architecture(std::string_view processor);
 
-}  // namespace causeway
+}  // namespace causeway::device

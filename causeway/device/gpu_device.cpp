@@ -8,7 +8,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 // The largest that every GPU with clusters accepts (CUDA C++ Programming Guide, thread block clusters).
@@ -216,4 +216,4 @@ int64_t GpuDevice::memory_limit() const {
   return queue_->memory().free + pool_->cached_bytes() + pool_->bytes_in_use();
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -6,14 +6,14 @@
 #include <string_view>
 #include <vector>
 
+#include "causeway/device/argument_packer.h"
 #include "causeway/device/device.h"
 #include "causeway/device/gpu_memory_pool.h"
 #include "causeway/device/gpu_queue.h"
-#include "causeway/device/kernel_arguments.h"
 #include "causeway/device/staging_memory.h"
 #include "causeway/device/target.h"
 
-namespace causeway {
+namespace causeway::device {
 
 // What the driver says of a GPU.
 struct GpuInfo {
@@ -74,10 +74,10 @@ class GpuDevice : public Device {
   int64_t max_threads_;
   std::shared_ptr<GpuMemoryPool> pool_;
   StagingMemory staging_;
-  KernelArguments arguments_;
-  std::vector<EncodedTensorMap> maps_;  // of the launch at hand
+  ArgumentPacker arguments_;
+  std::vector<TensorMapBytes> maps_;  // of the launch at hand
   bool recording_ = false;
   std::vector<const std::string*> recorded_;  // names of the kernels launched since record() began
 };
 
-}  // namespace causeway
+}  // namespace causeway::device

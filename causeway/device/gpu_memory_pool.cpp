@@ -4,7 +4,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
@@ -97,4 +97,4 @@ int64_t GpuMemoryPool::cached_bytes() const {
   return cached_;
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -12,7 +12,7 @@
 #include "causeway/device/device.h"
 #include "causeway/device/gpu_queue.h"
 
-namespace causeway {
+namespace causeway::device {
 
 // Thread-safe. Buffers keep the pool and the queue alive.
 class GpuMemoryPool : public std::enable_shared_from_this<GpuMemoryPool> {
@@ -50,4 +50,4 @@ class GpuMemoryPool : public std::enable_shared_from_this<GpuMemoryPool> {
   int64_t cached_ = 0;
 };
 
-}  // namespace causeway
+}  // namespace causeway::device

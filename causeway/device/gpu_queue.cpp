@@ -2,7 +2,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::device {
 
 void GpuQueue::note(const std::string& name) {
   const std::lock_guard lock(mutex_);
@@ -38,4 +38,4 @@ void GpuQueue::fail(std::string_view doing, std::string_view code_name, std::str
               "about, suspect the GPU (its driver's log, `dmesg`).");
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

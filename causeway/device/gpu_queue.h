@@ -11,10 +11,10 @@
 #include <string>
 #include <string_view>
 
+#include "causeway/device/argument_packer.h"
 #include "causeway/device/device.h"
-#include "causeway/device/kernel_arguments.h"
 
-namespace causeway {
+namespace causeway::device {
 
 // What a GPU's DeviceKernel points to.
 struct GpuKernel {
@@ -81,7 +81,7 @@ class GpuQueue {
   virtual GpuKernel find_kernel(void* image, const std::string& name) = 0;
   // Of the same size and alignment for any device of the vendor. Throws Error(kUnsupported) where there is no copy
   // engine that reads maps.
-  virtual EncodedTensorMap encode_tensor_map(const TensorMap& map, void* buffer) = 0;
+  virtual TensorMapBytes encode_tensor_map(const TensorMap& map, void* buffer) = 0;
   // The arguments may be reused when it returns.
   virtual void launch(const GpuLaunch& launch) = 0;
 
@@ -111,4 +111,4 @@ class GpuQueue {
   size_t next_ = 0;
 };
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -12,7 +12,7 @@
 #include "causeway/device/cpu/host_target.h"
 #include "causeway/device/emulator/emulator_device.h"
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 constexpr const char* kNames =
@@ -191,4 +191,4 @@ std::vector<DeviceDescription> describe_devices(const DeviceLibraries& libraries
   return descriptions;
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

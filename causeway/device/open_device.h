@@ -11,7 +11,7 @@
 #include "causeway/device/hip/hip_device.h"
 #include "causeway/device/target.h"
 
-namespace causeway {
+namespace causeway::device {
 
 // Where the vendors' libraries are looked for.
 struct DeviceLibraries {
@@ -52,4 +52,4 @@ struct DeviceDescription {
 // "hip") that says why there is none. Does not throw.
 std::vector<DeviceDescription> describe_devices(const DeviceLibraries& libraries = {});
 
-}  // namespace causeway
+}  // namespace causeway::device

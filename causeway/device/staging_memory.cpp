@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 constexpr size_t kAlignment = 256;
@@ -81,4 +81,4 @@ void StagingMemory::copy_to_host(void* host, const void* from, size_t bytes) {
   }
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

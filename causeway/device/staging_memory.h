@@ -9,7 +9,7 @@
 
 #include "causeway/device/gpu_queue.h"
 
-namespace causeway {
+namespace causeway::device {
 
 class StagingMemory {
  public:
@@ -47,4 +47,4 @@ class StagingMemory {
   std::byte* landing_ = nullptr;  // two pieces: the GPU fills one while the other is copied out
 };
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace causeway {
+namespace causeway::device {
 
 void Target::add_feature(std::string_view name) {
   const auto place = std::lower_bound(features.begin(), features.end(), name);
@@ -55,4 +55,4 @@ std::string_view target_family_name(Target::Family family) {
   return "unknown";
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -8,7 +8,7 @@
 
 #include "causeway/device/gpu_architecture.h"
 
-namespace causeway {
+namespace causeway::device {
 
 struct Target {
   enum class Family { kX86, kNvptx, kAmdgpu, kEmulator };
@@ -52,4 +52,4 @@ Target gpu_target(std::string_view processor, bool emulated = false);
 // "x86", "nvptx", "amdgpu", "emulator".
 std::string_view target_family_name(Target::Family family);
 
-}  // namespace causeway
+}  // namespace causeway::device

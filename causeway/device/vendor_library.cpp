@@ -4,7 +4,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::device {
 
 VendorLibrary::VendorLibrary(std::span<const std::string> names, std::string where, std::string hint,
                              const std::string& what, LibraryScope scope)
@@ -33,4 +33,4 @@ void* VendorLibrary::required(const char* name) const {
   return symbol;
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -4,7 +4,9 @@
 #include <span>
 #include <string>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::device {
 
 // Whether libraries opened later may use the library's symbols: plugins of some are not linked against it.
 enum class LibraryScope { kLocal, kGlobal };
@@ -42,4 +44,4 @@ class VendorLibrary {
   std::string hint_;
 };
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -8,7 +8,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::graph {
 namespace {
 
 struct SymbolTable {
@@ -276,4 +276,4 @@ Shape row_major_strides(const Shape& shape) {
   return strides;
 }
 
-}  // namespace causeway
+}  // namespace causeway::graph

@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::graph {
 
 // Values of symbols, by symbol id.
 using SymbolBindings = std::map<int32_t, int64_t>;
@@ -79,4 +81,4 @@ std::vector<int64_t> evaluate(const Shape& shape, const SymbolBindings& bindings
 // Row-major strides in elements.
 Shape row_major_strides(const Shape& shape);
 
-}  // namespace causeway
+}  // namespace causeway::graph

@@ -7,7 +7,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::graph {
 namespace {
 
 // Rounds to a binary float with `mantissa_bits` and exponents from `minimum_exponent` (of the smallest normal number),
@@ -187,4 +187,4 @@ double round_to_dtype(DType dtype, double value) {
   return read_element(dtype, storage, 0);
 }
 
-}  // namespace causeway
+}  // namespace causeway::graph

@@ -6,7 +6,9 @@
 #include <optional>
 #include <string_view>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::graph {
 
 enum class DType : uint8_t { kF32, kBF16, kF16, kF8E4M3, kF8E5M2, kI32, kI64, kU8, kBool };
 
@@ -30,4 +32,4 @@ void write_element(DType dtype, void* data, size_t index, double value);
 // `value` after a round trip through `dtype`.
 double round_to_dtype(DType dtype, double value);
 
-}  // namespace causeway
+}  // namespace causeway::graph

@@ -5,7 +5,7 @@
 #include "causeway/base/error.h"
 #include "causeway/graph/user_kernel.h"
 
-namespace causeway {
+namespace causeway::graph {
 namespace {
 
 constexpr OpInfo kOps[] = {
@@ -135,4 +135,4 @@ bool structurally_equal(const Graph& a, const Graph& b) {
   return true;
 }
 
-}  // namespace causeway
+}  // namespace causeway::graph

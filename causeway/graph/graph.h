@@ -48,7 +48,7 @@
 #include "causeway/graph/dim.h"
 #include "causeway/graph/dtype.h"
 
-namespace causeway {
+namespace causeway::graph {
 
 enum class Op : uint8_t {
 #define CAUSEWAY_OP(name, text, kind, arity) name,
@@ -200,4 +200,4 @@ class Graph {
 
 bool structurally_equal(const Graph& a, const Graph& b);
 
-}  // namespace causeway
+}  // namespace causeway::graph

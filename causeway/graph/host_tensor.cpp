@@ -5,7 +5,7 @@
 #include "causeway/base/error.h"
 #include "causeway/graph/philox.h"
 
-namespace causeway {
+namespace causeway::graph {
 
 std::string HostTensor::type_text() const { return fmt::format("{}[{}]", dtype_name(dtype), fmt::join(shape, ", ")); }
 
@@ -59,4 +59,4 @@ HostTensor from_bytes(DType dtype, std::vector<int64_t> shape, const void* data)
   return tensor;
 }
 
-}  // namespace causeway
+}  // namespace causeway::graph

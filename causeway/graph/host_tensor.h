@@ -8,7 +8,7 @@
 
 #include "causeway/graph/dtype.h"
 
-namespace causeway {
+namespace causeway::graph {
 
 // Row-major. Integers are exact up to 2^53 in magnitude; an i64 beyond that loses its low bits.
 struct HostTensor {
@@ -35,4 +35,4 @@ HostTensor round_host_tensor(HostTensor tensor);
 std::vector<std::byte> to_bytes(const HostTensor& tensor);
 HostTensor from_bytes(DType dtype, std::vector<int64_t> shape, const void* data);
 
-}  // namespace causeway
+}  // namespace causeway::graph

@@ -8,7 +8,7 @@
 #include "causeway/graph/rewrite.h"
 #include "causeway/graph/user_kernel.h"
 
-namespace causeway {
+namespace causeway::graph {
 namespace {
 
 void evaluate_constant(const NodeEvaluation& evaluation) {
@@ -192,4 +192,4 @@ std::vector<HostTensor> interpret(const Graph& graph, const std::vector<HostTens
   return results;
 }
 
-}  // namespace causeway
+}  // namespace causeway::graph

@@ -16,7 +16,7 @@
 #include "causeway/graph/graph.h"
 #include "causeway/graph/host_tensor.h"
 
-namespace causeway {
+namespace causeway::graph {
 
 enum class Rounding {
   kExact,  // floats stay double whatever their dtype (a float to float cast keeps the value): the base of error bounds
@@ -28,4 +28,4 @@ enum class Rounding {
 std::vector<HostTensor> interpret(const Graph& graph, const std::vector<HostTensor>& inputs,
                                   const SymbolBindings& bindings = {}, Rounding rounding = Rounding::kExact);
 
-}  // namespace causeway
+}  // namespace causeway::graph

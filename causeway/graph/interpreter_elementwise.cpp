@@ -3,7 +3,7 @@
 #include "causeway/base/error.h"
 #include "causeway/graph/interpreter_node.h"
 
-namespace causeway {
+namespace causeway::graph {
 namespace {
 
 template <class Function>
@@ -194,4 +194,4 @@ void evaluate_elementwise(const NodeEvaluation& evaluation) {
   }
 }
 
-}  // namespace causeway
+}  // namespace causeway::graph

@@ -5,7 +5,7 @@
 
 #include "causeway/graph/interpreter.h"
 
-namespace causeway {
+namespace causeway::graph {
 
 struct NodeEvaluation {
   const Node& node;
@@ -41,4 +41,4 @@ double max_or_nan(double a, double b);
 
 [[noreturn]] void throw_evaluation_error(const NodeEvaluation& evaluation, const std::string& what);
 
-}  // namespace causeway
+}  // namespace causeway::graph

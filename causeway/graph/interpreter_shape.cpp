@@ -7,7 +7,7 @@
 #include "causeway/base/error.h"
 #include "causeway/graph/interpreter_node.h"
 
-namespace causeway {
+namespace causeway::graph {
 namespace {
 
 std::vector<int64_t> strides_of(const std::vector<int64_t>& shape) {
@@ -286,4 +286,4 @@ void evaluate_indexing(const NodeEvaluation& evaluation) {
   }
 }
 
-}  // namespace causeway
+}  // namespace causeway::graph

@@ -7,7 +7,7 @@
 #include "causeway/base/error.h"
 #include "causeway/graph/interpreter_node.h"
 
-namespace causeway {
+namespace causeway::graph {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -295,4 +295,4 @@ void evaluate_attention(const NodeEvaluation& evaluation) {
   }
 }
 
-}  // namespace causeway
+}  // namespace causeway::graph

@@ -8,7 +8,7 @@
 #include "causeway/base/error.h"
 #include "causeway/graph/printer.h"
 
-namespace causeway {
+namespace causeway::graph {
 namespace {
 
 // Functions of attention may hold attention nodes themselves; deeper than this is not sensible text.
@@ -455,4 +455,4 @@ class Parser {
 
 Graph parse_graph(std::string_view text) { return Parser(text).parse(); }
 
-}  // namespace causeway
+}  // namespace causeway::graph

@@ -5,7 +5,9 @@
 #include <array>
 #include <cstdint>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::graph {
 
 constexpr std::array<uint32_t, 4> philox_4x32_10(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
@@ -19,4 +21,4 @@ constexpr std::array<uint32_t, 4> philox_4x32_10(std::array<uint32_t, 4> counter
   return counter;
 }
 
-}  // namespace causeway
+}  // namespace causeway::graph

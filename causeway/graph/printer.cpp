@@ -4,7 +4,7 @@
 #include "causeway/base/hash.h"
 #include "causeway/graph/user_kernel.h"
 
-namespace causeway {
+namespace causeway::graph {
 namespace {
 
 // As a C string's body; the quote is escaped only where the text stands in quotes.
@@ -172,4 +172,4 @@ std::string print_node(const Graph& graph, int32_t index) {
          (items.empty() ? "" : fmt::format(" {{{}}}", fmt::join(items, ", "))) + tail_text(node);
 }
 
-}  // namespace causeway
+}  // namespace causeway::graph

@@ -27,7 +27,7 @@
 
 #include "causeway/graph/graph.h"
 
-namespace causeway {
+namespace causeway::graph {
 
 std::string print_graph(const Graph& graph);
 
@@ -37,4 +37,4 @@ std::string print_node(const Graph& graph, int32_t index);
 // The attributes that the output types of a node imply, as the printer leaves them out and the parser restores them.
 Attributes implied_attributes(Op op, const std::vector<TensorType>& outputs);
 
-}  // namespace causeway
+}  // namespace causeway::graph

@@ -2,7 +2,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::graph {
 
 std::vector<bool> needed_nodes(const Graph& graph) {
   std::vector<bool> needed(graph.nodes().size());
@@ -73,4 +73,4 @@ Graph rebuild_graph(const Graph& source, const NodeTransform& transform) {
   return target;
 }
 
-}  // namespace causeway
+}  // namespace causeway::graph

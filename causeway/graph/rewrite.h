@@ -6,7 +6,7 @@
 
 #include "causeway/graph/graph.h"
 
-namespace causeway {
+namespace causeway::graph {
 
 // Builds a new graph from `source`. For each node whose outputs are needed by an output or assignment, in order,
 // `transform(target, node, inputs)` gets the node and its inputs in the new graph and returns the values that replace
@@ -25,4 +25,4 @@ std::vector<std::vector<int>> count_uses(const Graph& graph);
 // Which nodes an output or assignment needs (inputs always count as needed).
 std::vector<bool> needed_nodes(const Graph& graph);
 
-}  // namespace causeway
+}  // namespace causeway::graph

@@ -6,7 +6,7 @@
 #include "causeway/graph/graph.h"
 #include "causeway/graph/user_kernel.h"
 
-namespace causeway {
+namespace causeway::graph {
 namespace {
 
 class Rule {
@@ -404,4 +404,4 @@ std::vector<TensorType> infer_types(Op op, const std::vector<TensorType>& inputs
   return Rule(op, inputs, attributes).infer();
 }
 
-}  // namespace causeway
+}  // namespace causeway::graph

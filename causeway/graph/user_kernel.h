@@ -7,7 +7,7 @@
 
 #include "causeway/graph/graph.h"
 
-namespace causeway {
+namespace causeway::graph {
 
 // The function `name` in `source` is called by every thread of `tasks` blocks of threads, as
 //   NAME(block, inputs..., outputs..., sizes...)
@@ -34,4 +34,4 @@ struct UserKernelSpec {
 // Two specifications compute the same; gradients are not compared.
 bool same_computation(const UserKernelSpec& a, const UserKernelSpec& b);
 
-}  // namespace causeway
+}  // namespace causeway::graph

@@ -1,5 +1,5 @@
 // How blockwise attention cuts its work into tasks and its scratch memory into parts: the arithmetic that the kernels
-// and the host (codegen/attention_geometry.h) must agree on. Lengths are in elements, offsets and sizes in bytes.
+// and the host (codegen/x86/attention_geometry.h) must agree on. Lengths are in elements, offsets and sizes in bytes.
 #pragma once
 
 #include "causeway/kernels/types.h"

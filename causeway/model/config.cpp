@@ -6,7 +6,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::model {
 namespace {
 
 using Json = nlohmann::json;
@@ -283,4 +283,4 @@ int64_t parameter_count(const ModelConfig& c) {
   }
 }
 
-}  // namespace causeway
+}  // namespace causeway::model

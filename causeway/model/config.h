@@ -7,7 +7,9 @@
 #include <string>
 #include <string_view>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::model {
 
 // gpt2: learned positions, LayerNorm with bias, GELU (tanh), biases, tied embeddings.
 // llama: rotary positions, RMSNorm, SwiGLU, grouped queries, no biases. mistral: llama with a sliding window.
@@ -54,4 +56,4 @@ ModelConfig from_hugging_face(const nlohmann::json& json);
 // Parameters of a resolved configuration; tied embeddings count once.
 int64_t parameter_count(const ModelConfig& config);
 
-}  // namespace causeway
+}  // namespace causeway::model

@@ -5,10 +5,10 @@
 
 #include "causeway/model/language_model.h"
 
-namespace causeway {
+namespace causeway::model {
 
 std::unique_ptr<LanguageModel> make_gpt2(const ModelConfig& config, InitialValues* values);
 std::unique_ptr<LanguageModel> make_llama(const ModelConfig& config, InitialValues* values);  // and mistral
 std::unique_ptr<LanguageModel> make_mpt(const ModelConfig& config, InitialValues* values);
 
-}  // namespace causeway
+}  // namespace causeway::model

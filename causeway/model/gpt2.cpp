@@ -4,7 +4,7 @@
 #include "causeway/model/initial_values.h"
 #include "causeway/tensor/ops.h"
 
-namespace causeway {
+namespace causeway::model {
 namespace {
 
 struct Affine {
@@ -98,4 +98,4 @@ std::unique_ptr<LanguageModel> make_gpt2(const ModelConfig& config, InitialValue
   return std::make_unique<Gpt2>(config, values);
 }
 
-}  // namespace causeway
+}  // namespace causeway::model

@@ -9,7 +9,7 @@
 #include "causeway/base/hash.h"
 #include "causeway/graph/philox.h"
 
-namespace causeway {
+namespace causeway::model {
 namespace {
 
 // Fused multiply-adds, where the compiler would use them, round differently.
@@ -96,4 +96,4 @@ void InitialValues::fill_normal(std::string_view name, double standard_deviation
   });
 }
 
-}  // namespace causeway
+}  // namespace causeway::model

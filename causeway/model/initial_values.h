@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "causeway/base/thread_pool.h"
+#include "causeway/namespaces.h"
 
-namespace causeway {
+namespace causeway::model {
 
 class InitialValues {
  public:
@@ -32,4 +33,4 @@ class InitialValues {
   ThreadPool pool_;
 };
 
-}  // namespace causeway
+}  // namespace causeway::model

@@ -9,7 +9,7 @@
 #include "causeway/tensor/ops.h"
 #include "causeway/tensor/runtime.h"
 
-namespace causeway {
+namespace causeway::model {
 namespace {
 
 // Before anything is allocated: a processor's memory is promised in any amount, and the kernel ends the program when
@@ -104,4 +104,4 @@ Tensor LanguageModel::attend(const Tensor& q, const Tensor& k, const Tensor& v, 
   return reshape(mixed, {q.size(0), q.size(1), config_.heads * config_.head_dim});
 }
 
-}  // namespace causeway
+}  // namespace causeway::model

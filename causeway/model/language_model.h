@@ -10,7 +10,7 @@
 #include "causeway/model/config.h"
 #include "causeway/tensor/tensor.h"
 
-namespace causeway {
+namespace causeway::model {
 
 class InitialValues;
 
@@ -75,4 +75,4 @@ class LanguageModel {
   std::vector<Parameter> parameters_;
 };
 
-}  // namespace causeway
+}  // namespace causeway::model

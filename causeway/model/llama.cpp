@@ -5,7 +5,7 @@
 #include "causeway/model/initial_values.h"
 #include "causeway/tensor/ops.h"
 
-namespace causeway {
+namespace causeway::model {
 namespace {
 
 struct Block {
@@ -90,4 +90,4 @@ std::unique_ptr<LanguageModel> make_llama(const ModelConfig& config, InitialValu
   return std::make_unique<Llama>(config, values);
 }
 
-}  // namespace causeway
+}  // namespace causeway::model

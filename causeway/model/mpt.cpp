@@ -5,7 +5,7 @@
 #include "causeway/model/initial_values.h"
 #include "causeway/tensor/ops.h"
 
-namespace causeway {
+namespace causeway::model {
 namespace {
 
 struct Block {
@@ -84,4 +84,4 @@ std::unique_ptr<LanguageModel> make_mpt(const ModelConfig& config, InitialValues
   return std::make_unique<Mpt>(config, values);
 }
 
-}  // namespace causeway
+}  // namespace causeway::model

@@ -10,7 +10,7 @@
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/interval_arithmetic.h"
 
-namespace causeway {
+namespace causeway::passes {
 namespace {
 
 constexpr size_t kPositions = 4;  // b, h, i, j
@@ -285,4 +285,4 @@ AttendedPairs count_attended_pairs(const AttentionSpec& spec, int64_t batch, int
   return result;
 }
 
-}  // namespace causeway
+}  // namespace causeway::passes

@@ -11,7 +11,7 @@
 
 #include "causeway/graph/graph.h"
 
-namespace causeway {
+namespace causeway::passes {
 
 // Counted in (batch, head, query, key), of batch * heads * queries * keys.
 struct AttendedPairs {
@@ -28,4 +28,4 @@ struct AttendedPairs {
 AttendedPairs count_attended_pairs(const AttentionSpec& spec, int64_t batch, int64_t heads, int64_t queries,
                                    int64_t keys);
 
-}  // namespace causeway
+}  // namespace causeway::passes

@@ -4,7 +4,7 @@
 #include "causeway/passes/canonicalize.h"
 #include "causeway/passes/gradient.h"
 
-namespace causeway {
+namespace causeway::passes {
 namespace {
 
 // Inputs of a score graph before the captured tensors: b, h, i, j and the score.
@@ -75,4 +75,4 @@ std::vector<Value> attention_rule(const GradientRequest& r) {
   return result;
 }
 
-}  // namespace causeway
+}  // namespace causeway::passes

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace causeway {
+namespace causeway::passes {
 
 Value Builder::constant(DType dtype, Shape shape, double value) const {
   Attributes attributes;
@@ -120,4 +120,4 @@ Value Builder::dot(Value a, Value b, bool transpose_a, bool transpose_b, DType t
   return graph_.add(Op::kDot, {a, b}, std::move(attributes));
 }
 
-}  // namespace causeway
+}  // namespace causeway::passes

@@ -8,7 +8,7 @@
 
 #include "causeway/graph/graph.h"
 
-namespace causeway {
+namespace causeway::passes {
 
 class Builder {
  public:
@@ -62,4 +62,4 @@ class Builder {
   Graph& graph_;
 };
 
-}  // namespace causeway
+}  // namespace causeway::passes

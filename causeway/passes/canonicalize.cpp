@@ -8,7 +8,7 @@
 #include "causeway/passes/constant_folding.h"
 #include "causeway/passes/simplify_movement.h"
 
-namespace causeway {
+namespace causeway::passes {
 namespace {
 
 bool is_commutative(Op op) {
@@ -315,4 +315,4 @@ Graph canonicalize(const Graph& graph) {
   return current;
 }
 
-}  // namespace causeway
+}  // namespace causeway::passes

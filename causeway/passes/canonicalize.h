@@ -14,8 +14,8 @@
 
 #include "causeway/graph/graph.h"
 
-namespace causeway {
+namespace causeway::passes {
 
 Graph canonicalize(const Graph& graph);
 
-}  // namespace causeway
+}  // namespace causeway::passes

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace causeway {
+namespace causeway::passes {
 namespace {
 
 constexpr double kLargestExact = 9007199254740991.0;  // no rounding gives this, or less, where the exact result is more
@@ -140,4 +140,4 @@ std::optional<double> fold_elementwise(Op op, std::vector<double> inputs, DType 
   return round_to_dtype(result, *value);
 }
 
-}  // namespace causeway
+}  // namespace causeway::passes

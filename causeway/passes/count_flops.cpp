@@ -7,7 +7,7 @@
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/attended_pairs.h"
 
-namespace causeway {
+namespace causeway::passes {
 namespace {
 
 std::string operand_name(DType dtype) {
@@ -119,4 +119,4 @@ FlopCount count_flops(const Graph& graph, const SymbolBindings& bindings) {
   return FlopCounter(graph, bindings).count();
 }
 
-}  // namespace causeway
+}  // namespace causeway::passes

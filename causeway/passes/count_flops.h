@@ -18,7 +18,7 @@
 
 #include "causeway/graph/graph.h"
 
-namespace causeway {
+namespace causeway::passes {
 
 struct FlopCount {
   double forward = 0;          // nodes that are not marked backward
@@ -43,4 +43,4 @@ std::string density_text(const FlopCount& count);
 // `bindings` of every symbol in the graph.
 FlopCount count_flops(const Graph& graph, const SymbolBindings& bindings = {});
 
-}  // namespace causeway
+}  // namespace causeway::passes

@@ -5,7 +5,7 @@
 
 #include "causeway/graph/rewrite.h"
 
-namespace causeway {
+namespace causeway::passes {
 namespace {
 
 uint64_t mix(uint64_t hash, uint64_t value) {
@@ -45,4 +45,4 @@ Graph eliminate_common_subexpressions(const Graph& graph) {
   });
 }
 
-}  // namespace causeway
+}  // namespace causeway::passes

@@ -5,8 +5,8 @@
 
 #include "causeway/graph/graph.h"
 
-namespace causeway {
+namespace causeway::passes {
 
 Graph eliminate_common_subexpressions(const Graph& graph);
 
-}  // namespace causeway
+}  // namespace causeway::passes

@@ -2,8 +2,8 @@
 
 #include "causeway/graph/rewrite.h"
 
-namespace causeway {
+namespace causeway::passes {
 
 Graph eliminate_dead_code(const Graph& graph) { return rebuild_graph(graph, copy_node); }
 
-}  // namespace causeway
+}  // namespace causeway::passes

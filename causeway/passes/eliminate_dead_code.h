@@ -3,8 +3,8 @@
 
 #include "causeway/graph/graph.h"
 
-namespace causeway {
+namespace causeway::passes {
 
 Graph eliminate_dead_code(const Graph& graph);
 
-}  // namespace causeway
+}  // namespace causeway::passes

@@ -7,7 +7,7 @@
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/builder.h"
 
-namespace causeway {
+namespace causeway::passes {
 namespace {
 
 struct Needs {
@@ -118,4 +118,4 @@ Graph expand_linear_cross_entropy(const Graph& graph, const ExpandLinearCrossEnt
   });
 }
 
-}  // namespace causeway
+}  // namespace causeway::passes

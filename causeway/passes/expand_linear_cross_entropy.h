@@ -6,7 +6,7 @@
 
 #include "causeway/graph/graph.h"
 
-namespace causeway {
+namespace causeway::passes {
 
 struct ExpandLinearCrossEntropyOptions {
   // What the logits of one chunk may take. Chunks are multiples of 64 tokens where that fits; a symbolic number of
@@ -21,4 +21,4 @@ struct ExpandLinearCrossEntropyOptions {
 
 Graph expand_linear_cross_entropy(const Graph& graph, const ExpandLinearCrossEntropyOptions& options);
 
-}  // namespace causeway
+}  // namespace causeway::passes

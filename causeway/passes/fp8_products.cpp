@@ -3,7 +3,7 @@
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/builder.h"
 
-namespace causeway {
+namespace causeway::passes {
 namespace {
 
 // The shared-memory rows of the tensor copy engine are 16 bytes.
@@ -69,4 +69,4 @@ Graph fp8_products(const Graph& graph) {
   });
 }
 
-}  // namespace causeway
+}  // namespace causeway::passes

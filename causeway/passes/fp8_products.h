@@ -8,8 +8,8 @@
 
 #include "causeway/graph/graph.h"
 
-namespace causeway {
+namespace causeway::passes {
 
 Graph fp8_products(const Graph& graph);
 
-}  // namespace causeway
+}  // namespace causeway::passes

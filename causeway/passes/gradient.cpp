@@ -7,7 +7,7 @@
 #include "causeway/base/error.h"
 #include "causeway/passes/gradient_rules.h"
 
-namespace causeway {
+namespace causeway::passes {
 namespace {
 
 // The values that depend on `wrt` through differentiable ops.
@@ -140,4 +140,4 @@ std::vector<Value> add_gradients(Graph& graph, Value loss, std::span<const Value
   return add_gradients(graph, std::span(&loss, 1), std::span(&one, 1), wrt, stop);
 }
 
-}  // namespace causeway
+}  // namespace causeway::passes

@@ -21,7 +21,7 @@
 
 #include "causeway/graph/graph.h"
 
-namespace causeway {
+namespace causeway::passes {
 
 // Appends nodes that compute d loss / d wrt[i] and returns those values: zeros where the loss does not depend on
 // wrt[i]. `loss` is a scalar float; wrt are floats (inputs or results). Nothing flows through `stop` values: they count
@@ -33,4 +33,4 @@ std::vector<Value> add_gradients(Graph& graph, Value loss, std::span<const Value
 std::vector<Value> add_gradients(Graph& graph, std::span<const Value> outputs, std::span<const Value> output_gradients,
                                  std::span<const Value> wrt, std::span<const Value> stop = {});
 
-}  // namespace causeway
+}  // namespace causeway::passes

@@ -7,7 +7,7 @@
 #include "causeway/graph/user_kernel.h"
 #include "causeway/passes/attention_gradient_rule.h"
 
-namespace causeway {
+namespace causeway::passes {
 namespace {
 
 using Request = GradientRequest;
@@ -403,4 +403,4 @@ GradientRule gradient_rule(Op op) {
   return nullptr;
 }
 
-}  // namespace causeway
+}  // namespace causeway::passes

@@ -5,7 +5,7 @@
 
 #include "causeway/passes/builder.h"
 
-namespace causeway {
+namespace causeway::passes {
 
 // One forward node and the gradients of its outputs.
 struct GradientRequest {
@@ -26,4 +26,4 @@ using GradientRule = std::vector<Value> (*)(const GradientRequest&);
 // The rule of an op; null when no gradient passes through it.
 GradientRule gradient_rule(Op op);
 
-}  // namespace causeway
+}  // namespace causeway::passes

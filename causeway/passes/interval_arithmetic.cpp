@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace causeway {
+namespace causeway::passes {
 namespace {
 
 constexpr Interval kUnknownBool = {0, 1};
@@ -145,4 +145,4 @@ Interval bound_elementwise(const Node& node, std::span<const Interval> inputs, s
   }
 }
 
-}  // namespace causeway
+}  // namespace causeway::passes

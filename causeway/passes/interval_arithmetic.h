@@ -6,7 +6,7 @@
 
 #include "causeway/graph/graph.h"
 
-namespace causeway {
+namespace causeway::passes {
 
 // Every value from low to high. Finite ends exclude NaN; infinite ones exclude nothing.
 struct Interval {
@@ -24,4 +24,4 @@ Interval all_values(DType dtype);
 // than necessary where inputs depend on each other. `input_types` are the dtypes of the inputs.
 Interval bound_elementwise(const Node& node, std::span<const Interval> inputs, std::span<const DType> input_types);
 
-}  // namespace causeway
+}  // namespace causeway::passes

@@ -5,7 +5,7 @@
 #include "causeway/passes/builder.h"
 #include "causeway/passes/residual_stream.h"
 
-namespace causeway {
+namespace causeway::passes {
 namespace {
 
 bool runs_in_compute_type(Op op) {
@@ -102,4 +102,4 @@ Graph mixed_precision(const Graph& graph, const MixedPrecisionOptions& options) 
   });
 }
 
-}  // namespace causeway
+}  // namespace causeway::passes

@@ -16,7 +16,7 @@
 
 #include "causeway/graph/graph.h"
 
-namespace causeway {
+namespace causeway::passes {
 
 struct MixedPrecisionOptions {
   DType compute = DType::kF32;   // kF32 (off), kBF16 or kF16
@@ -26,4 +26,4 @@ struct MixedPrecisionOptions {
 // Throws Error(kInvalidArgument) for other types.
 Graph mixed_precision(const Graph& graph, const MixedPrecisionOptions& options);
 
-}  // namespace causeway
+}  // namespace causeway::passes

@@ -10,7 +10,7 @@
 #include "causeway/passes/fp8_products.h"
 #include "causeway/passes/tf32_products.h"
 
-namespace causeway {
+namespace causeway::passes {
 namespace {
 
 struct Pass {
@@ -61,4 +61,4 @@ Graph run_pipeline(const Graph& graph, const PipelineOptions& options, PipelineT
   return current;
 }
 
-}  // namespace causeway
+}  // namespace causeway::passes

@@ -10,7 +10,7 @@
 #include "causeway/passes/mixed_precision.h"
 #include "causeway/passes/recompute.h"
 
-namespace causeway {
+namespace causeway::passes {
 
 struct PipelineOptions {
   MixedPrecisionOptions mixed_precision;
@@ -39,4 +39,4 @@ struct PipelineTrace {
 
 Graph run_pipeline(const Graph& graph, const PipelineOptions& options, PipelineTrace* trace = nullptr);
 
-}  // namespace causeway
+}  // namespace causeway::passes

@@ -7,7 +7,7 @@
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/residual_stream.h"
 
-namespace causeway {
+namespace causeway::passes {
 namespace {
 
 // A reduction of this many elements or more leaves so little behind that keeping it beats reading them again.
@@ -173,4 +173,4 @@ Graph recompute(const Graph& graph, RecomputePolicy policy) {
   return rebuild_graph(rebuilt, copy_node);
 }
 
-}  // namespace causeway
+}  // namespace causeway::passes

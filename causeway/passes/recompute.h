@@ -7,7 +7,7 @@
 
 #include "causeway/graph/graph.h"
 
-namespace causeway {
+namespace causeway::passes {
 
 enum class RecomputePolicy {
   kNone,       // everything the backward pass needs is kept
@@ -29,4 +29,4 @@ Graph recompute(const Graph& graph, RecomputePolicy policy);
 // The part of a scope up to its first number, e.g. "layers.3" of "layers.3.mlp.up"; empty when there is none.
 std::string_view block_of_scope(std::string_view scope);
 
-}  // namespace causeway
+}  // namespace causeway::passes

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace causeway {
+namespace causeway::passes {
 namespace {
 
 bool is_template(const Graph& graph, int32_t index) { return op_info(graph.node(index).op).kind == OpKind::kTemplate; }
@@ -52,4 +52,4 @@ std::vector<bool> residual_additions(const Graph& graph) {
   return result;
 }
 
-}  // namespace causeway
+}  // namespace causeway::passes

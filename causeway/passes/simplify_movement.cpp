@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace causeway {
+namespace causeway::passes {
 namespace {
 
 using Result = std::optional<Value>;
@@ -208,4 +208,4 @@ Result simplify_dot(const Builder& build, const std::vector<Value>& inputs, cons
   return build.dot(a, b, transpose_a, transpose_b, attributes.dtype, attributes.tf32);
 }
 
-}  // namespace causeway
+}  // namespace causeway::passes

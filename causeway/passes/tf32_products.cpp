@@ -2,7 +2,7 @@
 
 #include "causeway/graph/rewrite.h"
 
-namespace causeway {
+namespace causeway::passes {
 
 Graph tf32_products(const Graph& graph) {
   return rebuild_graph(graph, [](Graph& target, const Node& node, const std::vector<Value>& inputs) {
@@ -15,4 +15,4 @@ Graph tf32_products(const Graph& graph) {
   });
 }
 
-}  // namespace causeway
+}  // namespace causeway::passes

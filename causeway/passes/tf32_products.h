@@ -4,8 +4,8 @@
 
 #include "causeway/graph/graph.h"
 
-namespace causeway {
+namespace causeway::passes {
 
 Graph tf32_products(const Graph& graph);
 
-}  // namespace causeway
+}  // namespace causeway::passes

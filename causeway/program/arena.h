@@ -6,7 +6,7 @@
 
 #include "causeway/device/device.h"
 
-namespace causeway {
+namespace causeway::program {
 
 class Arena {
  public:
@@ -28,4 +28,4 @@ class Arena {
   DeviceBuffer buffer_;
 };
 
-}  // namespace causeway
+}  // namespace causeway::program

@@ -7,7 +7,7 @@
 #include "causeway/base/error.h"
 #include "causeway/graph/rewrite.h"
 
-namespace causeway {
+namespace causeway::program {
 namespace {
 
 // Costs in simple operations for each element.
@@ -540,4 +540,4 @@ class Fuser {
 
 FusionResult fuse(const Graph& graph, const Target& target) { return Fuser(graph, target).run(); }
 
-}  // namespace causeway
+}  // namespace causeway::program

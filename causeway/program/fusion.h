@@ -11,7 +11,7 @@
 #include "causeway/codegen/kernel.h"
 #include "causeway/graph/graph.h"
 
-namespace causeway {
+namespace causeway::program {
 
 struct FusionResult {
   MaterializedValues materialized;
@@ -20,4 +20,4 @@ struct FusionResult {
 
 FusionResult fuse(const Graph& graph, const Target& target);
 
-}  // namespace causeway
+}  // namespace causeway::program

@@ -4,7 +4,7 @@
 
 #include "causeway/base/thread_pool.h"
 
-namespace causeway {
+namespace causeway::program {
 
 std::vector<std::shared_ptr<DeviceModule>> KernelLibrary::load(const std::vector<std::string>& given) {
   const std::lock_guard lock(mutex_);
@@ -30,4 +30,4 @@ std::vector<std::shared_ptr<DeviceModule>> KernelLibrary::load(const std::vector
   return modules;
 }
 
-}  // namespace causeway
+}  // namespace causeway::program

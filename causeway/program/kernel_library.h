@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "causeway/codegen/kernel_cache.h"
+#include "causeway/codegen/compile/kernel_cache.h"
 #include "causeway/device/device.h"
 
-namespace causeway {
+namespace causeway::program {
 
 class KernelLibrary {
  public:
@@ -40,4 +40,4 @@ class KernelLibrary {
   std::map<std::string, std::shared_ptr<DeviceModule>> modules_;  // by source as it is compiled
 };
 
-}  // namespace causeway
+}  // namespace causeway::program

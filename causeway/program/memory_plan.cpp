@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace causeway {
+namespace causeway::program {
 
 int64_t plan_memory(std::vector<PlannedBuffer>& buffers) {
   std::vector<size_t> order(buffers.size());
@@ -31,4 +31,4 @@ int64_t plan_memory(std::vector<PlannedBuffer>& buffers) {
   return total;
 }
 
-}  // namespace causeway
+}  // namespace causeway::program

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::program {
 
 struct PlannedBuffer {
   int64_t bytes = 0;
@@ -19,4 +21,4 @@ constexpr int64_t kArenaAlignment = 64;
 // size). Returns the arena's size in bytes.
 int64_t plan_memory(std::vector<PlannedBuffer>& buffers);
 
-}  // namespace causeway
+}  // namespace causeway::program

@@ -3,7 +3,9 @@
 
 #include <string>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::program {
 
 // The first value that is not finite in a run, in execution order.
 struct NonFiniteValue {
@@ -12,4 +14,4 @@ struct NonFiniteValue {
   std::string type;
 };
 
-}  // namespace causeway
+}  // namespace causeway::program

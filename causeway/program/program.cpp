@@ -9,7 +9,7 @@
 #include "causeway/base/error.h"
 #include "causeway/program/memory_plan.h"
 
-namespace causeway {
+namespace causeway::program {
 namespace {
 
 int64_t byte_count(const TensorType& type, const SymbolBindings& bindings) {
@@ -370,4 +370,4 @@ std::vector<Program::KernelReport> Program::kernel_reports() const {
   return reports;
 }
 
-}  // namespace causeway
+}  // namespace causeway::program

@@ -15,7 +15,7 @@
 #include "causeway/program/kernel_library.h"
 #include "causeway/program/non_finite_value.h"
 
-namespace causeway {
+namespace causeway::program {
 
 // What a program needs beside its inputs and outputs, for given sizes.
 struct ProgramMemory {
@@ -119,4 +119,4 @@ class Program {
   std::map<std::vector<std::pair<int32_t, int64_t>>, Bound> bound_;
 };
 
-}  // namespace causeway
+}  // namespace causeway::program

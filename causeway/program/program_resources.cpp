@@ -5,7 +5,7 @@
 #include "causeway/base/error.h"
 #include "causeway/base/thread_pool.h"
 
-namespace causeway {
+namespace causeway::program {
 
 std::vector<FunctionResources> program_resources(const Program& program, KernelLibrary& library) {
   std::vector<std::vector<FunctionResources>> by_source(program.sources().size());
@@ -41,4 +41,4 @@ std::vector<FunctionResources> program_resources(const Program& program, KernelL
   return all;
 }
 
-}  // namespace causeway
+}  // namespace causeway::program

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "causeway/codegen/kernel_resources.h"
+#include "causeway/codegen/compile/kernel_resources.h"
 #include "causeway/program/kernel_library.h"
 #include "causeway/program/program.h"
 
-namespace causeway {
+namespace causeway::program {
 
 struct FunctionResources {
   size_t source = 0;  // index into Program::sources()
@@ -30,4 +30,4 @@ struct FunctionResources {
 // kernel_resources() does.
 std::vector<FunctionResources> program_resources(const Program& program, KernelLibrary& library);
 
-}  // namespace causeway
+}  // namespace causeway::program

@@ -6,7 +6,7 @@
 #include "causeway/tensor/comparison_ops.h"
 #include "causeway/tensor/shape_ops.h"
 
-namespace causeway {
+namespace causeway::tensor {
 namespace {
 
 // Below, x is f32.
@@ -152,4 +152,4 @@ Tensor geglu(const Tensor& gate, const Tensor& up, GeluApproximation approximati
 
 Tensor reglu(const Tensor& gate, const Tensor& up) { return gated("reglu", gate, up, relu); }
 
-}  // namespace causeway
+}  // namespace causeway::tensor

@@ -4,7 +4,7 @@
 
 #include "causeway/tensor/operand.h"
 
-namespace causeway {
+namespace causeway::tensor {
 
 enum class GeluApproximation { kNone, kTanh };
 
@@ -38,4 +38,4 @@ Tensor swiglu(const Tensor& gate, const Tensor& up);
 Tensor geglu(const Tensor& gate, const Tensor& up, GeluApproximation approximation = GeluApproximation::kNone);
 Tensor reglu(const Tensor& gate, const Tensor& up);
 
-}  // namespace causeway
+}  // namespace causeway::tensor

@@ -5,14 +5,14 @@
 
 #include "causeway/tensor/comparison_ops.h"
 
-namespace causeway {
+namespace causeway::tensor {
 namespace {
 
 Tensor binary(Op op, std::string_view function, const Operand& a, const Operand& b) {
   const std::vector<Tensor> operands = match_operands(function, {a, b});
   require_argument(operands[0].dtype() != DType::kBool, function, "takes numbers", {operands[0], operands[1]},
                    "Cast bools, or use logical_and, logical_or or logical_xor.");
-  return causeway::apply(op, operands);
+  return tensor::apply(op, operands);
 }
 
 Tensor float_primitive(Op op, const Tensor& x) {
@@ -49,9 +49,7 @@ Tensor pow_number(const Tensor& x, double exponent) {
 Tensor add(const Operand& a, const Operand& b) { return binary(Op::kAdd, "add", a, b); }
 Tensor sub(const Operand& a, const Operand& b) { return binary(Op::kSub, "sub", a, b); }
 Tensor mul(const Operand& a, const Operand& b) { return binary(Op::kMul, "mul", a, b); }
-Tensor div(const Operand& a, const Operand& b) {
-  return causeway::apply(Op::kDiv, match_float_operands("div", {a, b}));
-}
+Tensor div(const Operand& a, const Operand& b) { return tensor::apply(Op::kDiv, match_float_operands("div", {a, b})); }
 
 Tensor floor_divide(const Operand& a, const Operand& b) {
   const std::vector<Tensor> operands = match_operands("floor_divide", {a, b});
@@ -68,7 +66,7 @@ Tensor remainder(const Operand& a, const Operand& b) {
   const std::vector<Tensor> operands = match_operands("remainder", {a, b});
   const Tensor& y = operands[1];
   require_number("remainder", y);
-  const Tensor rest = causeway::apply(Op::kRem, operands);
+  const Tensor rest = tensor::apply(Op::kRem, operands);
   if (y.dtype() == DType::kU8) return rest;
   return where(logical_and(ne(rest, 0), logical_xor(lt(rest, 0), lt(y, 0))), rest + y, rest);
 }
@@ -214,4 +212,4 @@ Tensor frac(const Tensor& x) {
   return x - trunc(x);
 }
 
-}  // namespace causeway
+}  // namespace causeway::tensor

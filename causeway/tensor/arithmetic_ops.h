@@ -9,7 +9,7 @@
 
 #include "causeway/tensor/operand.h"
 
-namespace causeway {
+namespace causeway::tensor {
 
 Tensor add(const Operand& a, const Operand& b);
 Tensor sub(const Operand& a, const Operand& b);
@@ -68,4 +68,4 @@ inline Tensor operator*(const Operand& a, const Operand& b) { return mul(a, b); 
 inline Tensor operator/(const Operand& a, const Operand& b) { return div(a, b); }
 inline Tensor operator-(const Tensor& x) { return neg(x); }
 
-}  // namespace causeway
+}  // namespace causeway::tensor

@@ -11,7 +11,7 @@
 #include "causeway/tensor/shape_ops.h"
 #include "causeway/tensor/trace.h"
 
-namespace causeway {
+namespace causeway::tensor {
 namespace {
 
 // A function traced into a graph of its own, and the tensors that it took from outside.
@@ -113,7 +113,7 @@ AttentionResult attention_with_lse(const Tensor& q, const Tensor& k, const Tenso
     Attributes attributes;
     attributes.shape = {q.size(0), q.size(2), q.size(1), k.size(1)};
     attributes.attention = std::make_shared<const AttentionSpec>(std::move(map));
-    inputs.push_back(causeway::apply(Op::kAttentionBlockMap, mask.captured, std::move(attributes)));
+    inputs.push_back(tensor::apply(Op::kAttentionBlockMap, mask.captured, std::move(attributes)));
     spec.has_block_map = true;
   }
   std::vector<Tensor> captured = mask.captured;
@@ -225,4 +225,4 @@ ScoreFunction compose_scores(std::vector<ScoreFunction> scores) {
   };
 }
 
-}  // namespace causeway
+}  // namespace causeway::tensor

@@ -15,7 +15,7 @@
 
 #include "causeway/tensor/operand.h"
 
-namespace causeway {
+namespace causeway::tensor {
 
 // Scalars (i32): which batch element, query head, query and key.
 struct AttentionPosition {
@@ -67,4 +67,4 @@ ScoreFunction softcap_score(double cap);          // cap tanh(score / cap) (Gemm
 ScoreFunction bias_score(const Tensor& bias);     // score + bias[head, query, key], sizes of 1 broadcast
 ScoreFunction compose_scores(std::vector<ScoreFunction> scores);  // in the order given
 
-}  // namespace causeway
+}  // namespace causeway::tensor

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-namespace causeway {
+namespace causeway::tensor {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -20,23 +20,23 @@ Tensor bits(Op op, std::string_view function, const Operand& a, const Operand& b
   const DType dtype = operands[0].dtype();
   require_argument(!is_float(dtype) && (bools || dtype != DType::kBool), function,
                    bools ? "takes integers or bools" : "takes integers", {operands[0], operands[1]});
-  return causeway::apply(op, operands);
+  return tensor::apply(op, operands);
 }
 
 Tensor truth(const Tensor& x) { return x.dtype() == DType::kBool ? x : ne(x, 0); }
 
 Tensor logical(Op op, std::string_view function, const Tensor& a, const Tensor& b) {
-  return causeway::apply(op, match_operands(function, {truth(a), truth(b)}));
+  return tensor::apply(op, match_operands(function, {truth(a), truth(b)}));
 }
 
 }  // namespace
 
-Tensor eq(const Operand& a, const Operand& b) { return causeway::apply(Op::kEq, match_operands("eq", {a, b})); }
+Tensor eq(const Operand& a, const Operand& b) { return tensor::apply(Op::kEq, match_operands("eq", {a, b})); }
 Tensor ne(const Operand& a, const Operand& b) {
-  return logical_not(causeway::apply(Op::kEq, match_operands("ne", {a, b})));
+  return logical_not(tensor::apply(Op::kEq, match_operands("ne", {a, b})));
 }
-Tensor lt(const Operand& a, const Operand& b) { return causeway::apply(Op::kLt, match_numbers("lt", a, b)); }
-Tensor le(const Operand& a, const Operand& b) { return causeway::apply(Op::kLe, match_numbers("le", a, b)); }
+Tensor lt(const Operand& a, const Operand& b) { return tensor::apply(Op::kLt, match_numbers("lt", a, b)); }
+Tensor le(const Operand& a, const Operand& b) { return tensor::apply(Op::kLe, match_numbers("le", a, b)); }
 
 Tensor gt(const Operand& a, const Operand& b) {
   const std::vector<Tensor> operands = match_numbers("gt", a, b);
@@ -67,7 +67,7 @@ Tensor where(const Tensor& condition, const Operand& a, const Operand& b) {
                    "Compare it with something first, e.g. ne(x, 0).");
   const std::vector<Tensor> choices = match_operands("where", {a, b});
   const Tensor all[] = {condition, choices[0], choices[1]};
-  return causeway::apply(Op::kSelect, broadcast_tensors("where", all));
+  return tensor::apply(Op::kSelect, broadcast_tensors("where", all));
 }
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, const Operand& value) {
@@ -105,4 +105,4 @@ Tensor bitwise_right_shift(const Operand& a, const Operand& b) {
   return bits(Op::kShr, "bitwise_right_shift", a, b, false);
 }
 
-}  // namespace causeway
+}  // namespace causeway::tensor

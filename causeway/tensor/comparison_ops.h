@@ -4,7 +4,7 @@
 
 #include "causeway/tensor/operand.h"
 
-namespace causeway {
+namespace causeway::tensor {
 
 Tensor eq(const Operand& a, const Operand& b);
 Tensor ne(const Operand& a, const Operand& b);
@@ -41,4 +41,4 @@ Tensor bitwise_not(const Tensor& x);
 Tensor bitwise_left_shift(const Operand& a, const Operand& b);
 Tensor bitwise_right_shift(const Operand& a, const Operand& b);
 
-}  // namespace causeway
+}  // namespace causeway::tensor

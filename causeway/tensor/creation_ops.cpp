@@ -5,7 +5,7 @@
 #include "causeway/tensor/arithmetic_ops.h"
 #include "causeway/tensor/comparison_ops.h"
 
-namespace causeway {
+namespace causeway::tensor {
 namespace {
 
 // Column minus row of each element of the last two axes of `shape`.
@@ -69,4 +69,4 @@ Tensor triu(const Tensor& x, int64_t diagonal) {
   return where(ge(diagonal_distance(x.shape()), diagonal), x, constant_like(x, 0));
 }
 
-}  // namespace causeway
+}  // namespace causeway::tensor

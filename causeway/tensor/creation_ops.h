@@ -3,7 +3,7 @@
 
 #include "causeway/tensor/operand.h"
 
-namespace causeway {
+namespace causeway::tensor {
 
 Tensor full(const Shape& shape, double value, DType dtype = DType::kF32);
 Tensor zeros(const Shape& shape, DType dtype = DType::kF32);
@@ -25,4 +25,4 @@ Tensor eye(const Dim& rows, std::optional<Dim> columns = std::nullopt, DType dty
 Tensor tril(const Tensor& x, int64_t diagonal = 0);
 Tensor triu(const Tensor& x, int64_t diagonal = 0);
 
-}  // namespace causeway
+}  // namespace causeway::tensor

@@ -4,7 +4,7 @@
 #include "causeway/tensor/comparison_ops.h"
 #include "causeway/tensor/shape_ops.h"
 
-namespace causeway {
+namespace causeway::tensor {
 namespace {
 
 void require_index(std::string_view function, const Tensor& index) {
@@ -114,4 +114,4 @@ Tensor one_hot(const Tensor& index, int64_t classes, DType dtype) {
   return cast(eq(unsqueeze(index, -1), index_tensor(index.dtype(), shape, index.rank())), dtype);
 }
 
-}  // namespace causeway
+}  // namespace causeway::tensor

@@ -4,7 +4,7 @@
 
 #include "causeway/tensor/operand.h"
 
-namespace causeway {
+namespace causeway::tensor {
 
 // x[..., index[...], ...]: one element of x for each element of the index, which has x's rank and fits it in all other
 // axes (a size of 1 broadcasts). PyTorch's take_along_dim.
@@ -25,4 +25,4 @@ Tensor index_add(const Tensor& x, int64_t axis, const Tensor& index, const Tenso
 // A new last axis with 1 at each index and 0 elsewhere (all 0 where the index is outside).
 Tensor one_hot(const Tensor& index, int64_t classes, DType dtype = DType::kF32);
 
-}  // namespace causeway
+}  // namespace causeway::tensor

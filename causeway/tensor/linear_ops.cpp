@@ -7,7 +7,7 @@
 #include "causeway/tensor/reduction_ops.h"
 #include "causeway/tensor/shape_ops.h"
 
-namespace causeway {
+namespace causeway::tensor {
 namespace {
 
 std::vector<Tensor> promote_floats(std::string_view function, const Tensor& a, const Tensor& b) {
@@ -196,4 +196,4 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) 
   return contract(parsed, floats[0], floats[1]);
 }
 
-}  // namespace causeway
+}  // namespace causeway::tensor

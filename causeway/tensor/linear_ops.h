@@ -4,7 +4,7 @@
 
 #include "causeway/tensor/operand.h"
 
-namespace causeway {
+namespace causeway::tensor {
 
 // As numpy.matmul: [..., m, k] x [..., k, n] with leading axes broadcast; a vector is a row on the left and a column on
 // the right, and its axis vanishes. When the right operand is one matrix, the left one's leading axes and rows are
@@ -21,4 +21,4 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 // alphabetical order.
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands);
 
-}  // namespace causeway
+}  // namespace causeway::tensor

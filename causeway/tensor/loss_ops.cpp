@@ -6,7 +6,7 @@
 #include "causeway/tensor/reduction_ops.h"
 #include "causeway/tensor/shape_ops.h"
 
-namespace causeway {
+namespace causeway::tensor {
 namespace {
 
 Tensor reduce(const Tensor& loss, Reduction reduction) {
@@ -132,4 +132,4 @@ Tensor kl_div(const Tensor& x, const Tensor& target, Reduction reduction, bool l
   return reduce(where(positive, pair[1] * (log(where(positive, pair[1], 1.0)) - pair[0]), 0.0), reduction);
 }
 
-}  // namespace causeway
+}  // namespace causeway::tensor

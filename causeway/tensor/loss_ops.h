@@ -3,7 +3,7 @@
 
 #include "causeway/tensor/operand.h"
 
-namespace causeway {
+namespace causeway::tensor {
 
 // kBatchMean: the sum over the size of the first axis.
 enum class Reduction { kMean, kSum, kNone, kBatchMean };
@@ -42,4 +42,4 @@ Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target, R
 // target (log target - x) for log-probabilities x; 0 where the target is 0. log_target: the target is given as its log.
 Tensor kl_div(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::kMean, bool log_target = false);
 
-}  // namespace causeway
+}  // namespace causeway::tensor

@@ -7,7 +7,7 @@
 #include "causeway/tensor/reduction_ops.h"
 #include "causeway/tensor/shape_ops.h"
 
-namespace causeway {
+namespace causeway::tensor {
 namespace {
 
 // The last axes, as many as `weight` has, whose sizes must agree.
@@ -80,4 +80,4 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t axis, double 
   return cast(sum(x * y, axis) / lengths, pair[0].dtype());
 }
 
-}  // namespace causeway
+}  // namespace causeway::tensor

@@ -4,7 +4,7 @@
 
 #include "causeway/tensor/operand.h"
 
-namespace causeway {
+namespace causeway::tensor {
 
 // Over the last axes, as many as the weight has (one without a weight): (x - mean) / sqrt(var + eps) weight + bias.
 // Ba et al., 2016.
@@ -20,4 +20,4 @@ Tensor normalize(const Tensor& x, double p = 2, int64_t axis = -1, double eps = 
 // a . b / (|a| |b|) along an axis, each length at least eps.
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t axis = -1, double eps = 1e-8);
 
-}  // namespace causeway
+}  // namespace causeway::tensor

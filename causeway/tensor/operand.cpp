@@ -5,7 +5,7 @@
 
 #include "causeway/tensor/trace.h"
 
-namespace causeway {
+namespace causeway::tensor {
 namespace {
 
 // Where a dtype stands among those that are not floats.
@@ -204,4 +204,4 @@ Tensor cast(const Tensor& x, DType dtype) {
   return apply(Op::kCast, {x}, std::move(attributes));
 }
 
-}  // namespace causeway
+}  // namespace causeway::tensor

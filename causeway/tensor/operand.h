@@ -19,7 +19,7 @@
 #include "causeway/base/error.h"
 #include "causeway/tensor/tensor.h"
 
-namespace causeway {
+namespace causeway::tensor {
 
 // A tensor, or a number.
 class Operand {
@@ -110,4 +110,4 @@ Tensor compute_in_f32(const Tensor& x, Function function) {
   return cast(function(cast(x, DType::kF32)), dtype);
 }
 
-}  // namespace causeway
+}  // namespace causeway::tensor

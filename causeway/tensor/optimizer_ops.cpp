@@ -5,7 +5,7 @@
 #include "causeway/tensor/arithmetic_ops.h"
 #include "causeway/tensor/reduction_ops.h"
 
-namespace causeway {
+namespace causeway::tensor {
 namespace {
 
 Tensor wide(const Tensor& x) { return cast(x, DType::kF32); }
@@ -75,4 +75,4 @@ std::vector<Tensor> clip_by_global_norm(std::span<const Tensor> gradients, doubl
   return clipped;
 }
 
-}  // namespace causeway
+}  // namespace causeway::tensor

@@ -4,7 +4,7 @@
 
 #include "causeway/tensor/operand.h"
 
-namespace causeway {
+namespace causeway::tensor {
 
 struct AdamWOptions {
   double beta1 = 0.9;
@@ -39,4 +39,4 @@ Tensor clip_scale(const Tensor& norm, double max_norm);
 // All gradients times clip_scale(global_norm(gradients), max_norm).
 std::vector<Tensor> clip_by_global_norm(std::span<const Tensor> gradients, double max_norm);
 
-}  // namespace causeway
+}  // namespace causeway::tensor

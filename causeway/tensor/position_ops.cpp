@@ -7,7 +7,7 @@
 #include "causeway/tensor/arithmetic_ops.h"
 #include "causeway/tensor/shape_ops.h"
 
-namespace causeway {
+namespace causeway::tensor {
 namespace {
 
 double stretched(double frequency, const RotaryScaling& scaling) {
@@ -68,4 +68,4 @@ Tensor alibi_slopes(int64_t heads, double max_bias) {
   return Tensor::from_values(slopes, {heads});
 }
 
-}  // namespace causeway
+}  // namespace causeway::tensor

@@ -3,7 +3,7 @@
 
 #include "causeway/tensor/operand.h"
 
-namespace causeway {
+namespace causeway::tensor {
 
 // Llama 3's stretching of long wavelengths (its release notes, 2024).
 struct RotaryScaling {
@@ -26,4 +26,4 @@ Tensor rotary_embedding(const Tensor& x, const Tensor& frequencies, const Tensor
 // those of the next power of two, every second one first, as the paper's and MPT's code.
 Tensor alibi_slopes(int64_t heads, double max_bias = 8);
 
-}  // namespace causeway
+}  // namespace causeway::tensor

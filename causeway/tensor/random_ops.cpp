@@ -6,7 +6,7 @@
 #include "causeway/tensor/arithmetic_ops.h"
 #include "causeway/tensor/comparison_ops.h"
 
-namespace causeway {
+namespace causeway::tensor {
 namespace {
 
 // 32 random bits an element, as i32.
@@ -68,4 +68,4 @@ Tensor dropout(const Tensor& x, double p, const Tensor& key) {
   return where(kept, x * (1 / (1 - p)), 0.0);
 }
 
-}  // namespace causeway
+}  // namespace causeway::tensor

@@ -5,7 +5,7 @@
 
 #include "causeway/tensor/operand.h"
 
-namespace causeway {
+namespace causeway::tensor {
 
 Tensor random_key(int64_t seed, int64_t step = 0);
 
@@ -21,4 +21,4 @@ Tensor bernoulli(const Tensor& probability, const Tensor& key);
 // Each element is 0 with probability p (resolution 2^-32), else divided by 1 - p. p = 0 draws nothing.
 Tensor dropout(const Tensor& x, double p, const Tensor& key);
 
-}  // namespace causeway
+}  // namespace causeway::tensor

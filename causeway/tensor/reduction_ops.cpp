@@ -8,7 +8,7 @@
 #include "causeway/tensor/comparison_ops.h"
 #include "causeway/tensor/shape_ops.h"
 
-namespace causeway {
+namespace causeway::tensor {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -208,4 +208,4 @@ Tensor log_softmax(const Tensor& x, int64_t axis) {
   });
 }
 
-}  // namespace causeway
+}  // namespace causeway::tensor

@@ -5,7 +5,7 @@
 
 #include "causeway/tensor/operand.h"
 
-namespace causeway {
+namespace causeway::tensor {
 
 // Integers and bools sum to i64.
 Tensor sum(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
@@ -43,4 +43,4 @@ Tensor cumsum(const Tensor& x, int64_t axis);
 Tensor softmax(const Tensor& x, int64_t axis = -1);
 Tensor log_softmax(const Tensor& x, int64_t axis = -1);
 
-}  // namespace causeway
+}  // namespace causeway::tensor

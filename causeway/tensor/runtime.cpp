@@ -8,7 +8,7 @@
 #include "causeway/program/kernel_library.h"
 #include "causeway/program/program.h"
 
-namespace causeway {
+namespace causeway::tensor {
 namespace {
 
 std::shared_ptr<Runtime>& current_runtime() {
@@ -63,4 +63,4 @@ void Runtime::release_memory() {
   device_->release_unused_memory();
 }
 
-}  // namespace causeway
+}  // namespace causeway::tensor

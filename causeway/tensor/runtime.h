@@ -8,12 +8,16 @@
 #include "causeway/device/device.h"
 #include "causeway/passes/pipeline.h"
 
-namespace causeway {
-
-class Arena;
+namespace causeway::codegen {
 class KernelCache;
+}
+namespace causeway::program {
+class Arena;
 class KernelLibrary;
 class Program;
+}  // namespace causeway::program
+
+namespace causeway::tensor {
 
 class Runtime {
  public:
@@ -46,4 +50,4 @@ class Runtime {
   std::map<std::string, std::shared_ptr<Program>> programs_;  // by graph text and options
 };
 
-}  // namespace causeway
+}  // namespace causeway::tensor

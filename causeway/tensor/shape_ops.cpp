@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace causeway {
+namespace causeway::tensor {
 namespace {
 
 Tensor reshape_to(const Tensor& x, Shape shape) {
@@ -243,7 +243,7 @@ Tensor cat(const std::vector<Tensor>& tensors, int64_t axis) {
   if (parts.size() == 1) return parts[0];
   Attributes attributes;
   attributes.axes = {static_cast<int64_t>(at)};
-  return causeway::apply(Op::kConcat, parts, std::move(attributes));
+  return tensor::apply(Op::kConcat, parts, std::move(attributes));
 }
 
 Tensor stack(const std::vector<Tensor>& tensors, int64_t axis) {
@@ -339,4 +339,4 @@ Tensor repeat_interleave(const Tensor& x, const Dim& count, int64_t axis) {
   return reshape_to(apply(Op::kBroadcast, {x}, std::move(attributes)), std::move(merged));
 }
 
-}  // namespace causeway
+}  // namespace causeway::tensor

@@ -5,7 +5,7 @@
 
 #include "causeway/tensor/operand.h"
 
-namespace causeway {
+namespace causeway::tensor {
 
 // Row-major order kept; one size may be -1 and is worked out.
 Tensor reshape(const Tensor& x, const Shape& shape);
@@ -58,4 +58,4 @@ Tensor tile(const Tensor& x, const Shape& counts);
 // Each element `count` times in a row.
 Tensor repeat_interleave(const Tensor& x, const Dim& count, int64_t axis);
 
-}  // namespace causeway
+}  // namespace causeway::tensor

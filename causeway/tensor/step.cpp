@@ -5,7 +5,7 @@
 #include "causeway/tensor/runtime.h"
 #include "causeway/tensor/trace.h"
 
-namespace causeway {
+namespace causeway::tensor {
 
 Step::Step(Function function, StepOptions options) : function_(std::move(function)), options_(std::move(options)) {}
 
@@ -112,4 +112,4 @@ std::optional<NonFiniteValue> Step::find_non_finite(const std::vector<Tensor>& a
   return compiled->program->run_and_find_non_finite(call.inputs, call.outputs, call.bindings);
 }
 
-}  // namespace causeway
+}  // namespace causeway::tensor

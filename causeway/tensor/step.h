@@ -12,9 +12,11 @@
 #include "causeway/program/non_finite_value.h"
 #include "causeway/tensor/tensor.h"
 
-namespace causeway {
-
+namespace causeway::program {
 class Program;
+}
+
+namespace causeway::tensor {
 
 struct StepOptions {
   PipelineOptions pipeline = {};
@@ -76,4 +78,4 @@ class Step {
   std::map<std::string, Compiled> compiled_;  // by argument types
 };
 
-}  // namespace causeway
+}  // namespace causeway::tensor

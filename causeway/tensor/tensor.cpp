@@ -5,7 +5,7 @@
 #include "causeway/tensor/runtime.h"
 #include "causeway/tensor/trace.h"
 
-namespace causeway {
+namespace causeway::tensor {
 namespace {
 
 Shape constant_shape(const std::vector<int64_t>& sizes) {
@@ -182,4 +182,4 @@ Scope::~Scope() { Trace::current().graph.set_scope(previous_); }
 
 int64_t next_random_stream() { return Trace::current().next_random_stream++; }
 
-}  // namespace causeway
+}  // namespace causeway::tensor

@@ -16,7 +16,7 @@
 #include "causeway/device/device.h"
 #include "causeway/graph/graph.h"
 
-namespace causeway {
+namespace causeway::tensor {
 
 class Trace;
 struct TensorState;
@@ -101,4 +101,4 @@ class Scope {
 // A new number for each random op of a trace, so that ops draw different numbers from one key.
 int64_t next_random_stream();
 
-}  // namespace causeway
+}  // namespace causeway::tensor

@@ -6,7 +6,7 @@
 #include "causeway/program/program.h"
 #include "causeway/tensor/runtime.h"
 
-namespace causeway {
+namespace causeway::tensor {
 namespace {
 
 thread_local Trace* current_trace = nullptr;
@@ -125,4 +125,4 @@ void Trace::flush() {
   stopped_.clear();
 }
 
-}  // namespace causeway
+}  // namespace causeway::tensor

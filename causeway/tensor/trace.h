@@ -8,7 +8,7 @@
 
 #include "causeway/tensor/tensor.h"
 
-namespace causeway {
+namespace causeway::tensor {
 
 // What a Tensor refers to: a value of a trace, or memory, or both.
 struct TensorState {
@@ -91,4 +91,4 @@ void require_values(const TensorState& state);
 // Sizes in bytes of a type without symbols.
 size_t constant_bytes(const TensorType& type);
 
-}  // namespace causeway
+}  // namespace causeway::tensor

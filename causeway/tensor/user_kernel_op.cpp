@@ -4,7 +4,7 @@
 #include "causeway/graph/user_kernel.h"
 #include "causeway/tensor/trace.h"
 
-namespace causeway {
+namespace causeway::tensor {
 
 std::vector<Tensor> user_kernel(const UserKernel& kernel, std::span<const Tensor> inputs) {
   auto spec = std::make_shared<UserKernelSpec>();
@@ -36,4 +36,4 @@ std::vector<Tensor> user_kernel(const UserKernel& kernel, std::span<const Tensor
   return apply_all(Op::kUserKernel, inputs, std::move(attributes));
 }
 
-}  // namespace causeway
+}  // namespace causeway::tensor

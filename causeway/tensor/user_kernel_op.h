@@ -8,7 +8,7 @@
 
 #include "causeway/tensor/tensor.h"
 
-namespace causeway {
+namespace causeway::tensor {
 
 struct UserKernel {
   // A function in `source`, called by every thread of every block as NAME(block, inputs..., outputs..., sizes...): the
@@ -31,4 +31,4 @@ struct UserKernel {
 // own line when the text is compiled.
 std::vector<Tensor> user_kernel(const UserKernel& kernel, std::span<const Tensor> inputs);
 
-}  // namespace causeway
+}  // namespace causeway::tensor

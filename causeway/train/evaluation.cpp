@@ -5,9 +5,9 @@
 #include "causeway/data/batch_loader.h"
 #include "causeway/data/sample_order.h"
 #include "causeway/tensor/ops.h"
-#include "causeway/train/training_step.h"
+#include "causeway/train/step/training_step.h"
 
-namespace causeway {
+namespace causeway::train {
 namespace {
 
 StepOptions step_options(const Recipe& recipe) {
@@ -68,4 +68,4 @@ EvaluationResult Evaluator::run() {
   return result;
 }
 
-}  // namespace causeway
+}  // namespace causeway::train

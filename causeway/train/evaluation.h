@@ -6,9 +6,9 @@
 #include "causeway/data/token_dataset.h"
 #include "causeway/model/language_model.h"
 #include "causeway/tensor/step.h"
-#include "causeway/train/recipe.h"
+#include "causeway/train/recipe/recipe.h"
 
-namespace causeway {
+namespace causeway::train {
 
 struct EvaluationResult {
   double loss = 0;      // nats per target
@@ -33,4 +33,4 @@ class Evaluator {
   Step loss_sum_;
 };
 
-}  // namespace causeway
+}  // namespace causeway::train

@@ -9,7 +9,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::train {
 namespace {
 
 constexpr int kInterruptedStatus = 130;  // 128 + SIGINT, as shells report it
@@ -76,4 +76,4 @@ SignalRequest SignalWatch::poll() {
 
 int SignalWatch::stop_signal() const { return stop_signal_seen.load(); }
 
-}  // namespace causeway
+}  // namespace causeway::train

@@ -9,7 +9,9 @@
 
 #include <csignal>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::train {
 
 enum class SignalRequest { kNone, kSave, kStop };
 
@@ -31,4 +33,4 @@ class SignalWatch {
   struct sigaction former_[6] = {};
 };
 
-}  // namespace causeway
+}  // namespace causeway::train

@@ -12,20 +12,20 @@
 #include "causeway/data/batch_loader.h"
 #include "causeway/data/sample_order.h"
 #include "causeway/data/token_dataset.h"
+#include "causeway/generate/text_generation.h"
 #include "causeway/tensor/runtime.h"
-#include "causeway/train/announcement.h"
+#include "causeway/train/checkpoint/resume.h"
+#include "causeway/train/checkpoint/run_checkpoint.h"
+#include "causeway/train/checkpoint/run_lock.h"
+#include "causeway/train/checkpoint/run_saver.h"
 #include "causeway/train/evaluation.h"
-#include "causeway/train/flops_utilization.h"
-#include "causeway/train/resume.h"
-#include "causeway/train/run_checkpoint.h"
-#include "causeway/train/run_lock.h"
-#include "causeway/train/run_log.h"
-#include "causeway/train/run_saver.h"
+#include "causeway/train/log/announcement.h"
+#include "causeway/train/log/run_log.h"
 #include "causeway/train/signals.h"
-#include "causeway/train/text_generation.h"
-#include "causeway/train/training_step.h"
+#include "causeway/train/step/flops_utilization.h"
+#include "causeway/train/step/training_step.h"
 
-namespace causeway {
+namespace causeway::train {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -316,4 +316,4 @@ TrainResult train(const Recipe& recipe, const TrainOptions& options) {
   return Trainer(recipe, options).run();
 }
 
-}  // namespace causeway
+}  // namespace causeway::train

@@ -5,10 +5,10 @@
 #include <optional>
 #include <string>
 
-#include "causeway/train/recipe.h"
-#include "causeway/train/resume_choice.h"
+#include "causeway/train/checkpoint/resume_choice.h"
+#include "causeway/train/recipe/recipe.h"
 
-namespace causeway {
+namespace causeway::train {
 
 struct TrainOptions {
   ResumeChoice resume;
@@ -32,4 +32,4 @@ struct TrainResult {
 // cannot be written. What could be saved then has been, and the error says so.
 TrainResult train(const Recipe& recipe, const TrainOptions& options);
 
-}  // namespace causeway
+}  // namespace causeway::train

@@ -19,8 +19,9 @@ namespace fs = std::filesystem;
 const fs::path kRoot = CAUSEWAY_SOURCE_DIR;
 
 // In the order of the pipeline: an include may point to the same folder or to an earlier one.
-const std::vector<std::string> kStages = {"base",    "graph",  "device", "mesh", "passes", "kernels", "codegen",
-                                          "program", "tensor", "model",  "data", "train",  "bench",   "cli"};
+const std::vector<std::string> kStages = {"base",     "graph",   "kernels", "device",  "communicator", "passes",
+                                          "codegen",  "program", "tensor",  "formats", "model",        "data",
+                                          "generate", "train",   "bench",   "cli"};
 
 std::vector<fs::path> files_under(const fs::path& directory, const std::set<std::string>& extensions) {
   std::vector<fs::path> files;
@@ -43,6 +44,7 @@ std::string path_in_tree(const fs::path& file) { return fs::relative(file, kRoot
 
 // What is wrong with an include of `included` in the folder `stage`; empty when nothing is.
 std::string include_problem(const std::string& stage, const std::string& included) {
+  if (included == "namespaces.h") return "";
   const std::string target = included.substr(0, included.find('/'));
   const auto from = std::find(kStages.begin(), kStages.end(), stage);
   const auto to = std::find(kStages.begin(), kStages.end(), target);
@@ -56,7 +58,7 @@ TEST(Architecture, IncludeRuleSeesWrongArrows) {
   EXPECT_EQ(include_problem("graph", "base/error.h"), "");
   EXPECT_EQ(include_problem("graph", "graph/dim.h"), "");
   EXPECT_EQ(include_problem("graph", "passes/gradient.h"), "graph may not include from passes");
-  EXPECT_EQ(include_problem("data", "train/recipe.h"), "data may not include from train");
+  EXPECT_EQ(include_problem("data", "train/recipe/recipe.h"), "data may not include from train");
   EXPECT_EQ(include_problem("graph", "common/strings.h"), "common is not a stage");
 }
 
@@ -65,6 +67,7 @@ TEST(Architecture, IncludesPointToEarlierStages) {
   size_t seen = 0;
   for (const fs::path& file : files_under(kRoot / "causeway", {".h", ".cpp", ".def", ".inc"})) {
     const std::string stage = *fs::relative(file, kRoot / "causeway").begin();
+    if (stage == "namespaces.h") continue;
     const std::vector<std::string> lines = lines_of(file);
     for (size_t i = 0; i < lines.size(); ++i) {
       std::smatch match;
@@ -77,13 +80,14 @@ TEST(Architecture, IncludesPointToEarlierStages) {
   EXPECT_GT(seen, 300u);
 }
 
-TEST(Architecture, DataNeedsNothingAboveBase) {
+TEST(Architecture, DataNeedsFormatsAndNothingElse) {
   const std::regex include(R"(^\s*#\s*include\s*"causeway/([a-z]+)/)");
   for (const fs::path& file : files_under(kRoot / "causeway/data", {".h", ".cpp"}))
     for (const std::string& line : lines_of(file)) {
       std::smatch match;
       if (std::regex_search(line, match, include))
-        EXPECT_TRUE(match[1] == "base" || match[1] == "data") << path_in_tree(file) << ": " << line;
+        EXPECT_TRUE(match[1] == "base" || match[1] == "formats" || match[1] == "data")
+            << path_in_tree(file) << ": " << line;
     }
 }
 

@@ -16,7 +16,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/positioned_file.h"
-#include "tests/train/temporary_directory.h"
+#include "tests/fixtures/temporary_directory.h"
 
 namespace causeway {
 namespace {

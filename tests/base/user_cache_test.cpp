@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "tests/train/temporary_directory.h"
+#include "tests/fixtures/temporary_directory.h"
 
 namespace causeway {
 namespace {

@@ -9,7 +9,7 @@
 #include "causeway/base/error.h"
 #include "causeway/tensor/runtime.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 using testing::AllOf;
@@ -215,4 +215,4 @@ TEST(AttentionBenchmark, WhatDoesNotFitIsLeftOut) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::bench

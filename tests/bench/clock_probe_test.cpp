@@ -8,7 +8,7 @@
 #include "causeway/device/emulator/emulator_device.h"
 #include "causeway/device/offline/offline_device.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 TEST(ClockProbe, AProcessorHasNone) {
@@ -44,4 +44,4 @@ TEST(ClockProbe, CompilesForEveryArchitecture) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::bench

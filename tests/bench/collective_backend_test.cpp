@@ -5,7 +5,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 using testing::AllOf;
@@ -52,4 +52,4 @@ TEST(CollectiveBackendTest, SaysWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::bench

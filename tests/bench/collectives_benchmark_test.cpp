@@ -6,10 +6,10 @@
 #include <set>
 
 #include "causeway/base/error.h"
+#include "causeway/communicator/thread_communicator.h"
 #include "causeway/device/cpu/cpu_device.h"
-#include "causeway/mesh/thread_communicator.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 using testing::AllOf;
@@ -247,4 +247,4 @@ TEST(CollectivesBenchmarkTest, TableHasTheColumnsOfNcclTests) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::bench

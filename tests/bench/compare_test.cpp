@@ -11,7 +11,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 using testing::HasSubstr;
@@ -456,4 +456,4 @@ TEST(Compare, TheTableShowsTheWorstFirst) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::bench

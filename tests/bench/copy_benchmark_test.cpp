@@ -6,9 +6,9 @@
 #include "causeway/base/error.h"
 #include "causeway/device/open_device.h"
 #include "causeway/tensor/runtime.h"
-#include "causeway/train/progress_line.h"
+#include "causeway/train/log/progress_line.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 using testing::ElementsAre;
@@ -191,4 +191,4 @@ TEST(CopyBenchmark, ZerosThatAreNotCopiedAreFound) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::bench

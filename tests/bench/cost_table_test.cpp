@@ -6,7 +6,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 const std::string kRest = ", source: us, date: 2026-03, tag: primary}\n";
@@ -114,4 +114,4 @@ TEST(CostTable, AFileThatIsNotThereIsNamed) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -8,7 +8,7 @@
 
 #include "tests/bench/temporary_tree.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 using testing::Contains;
@@ -76,4 +76,4 @@ TEST(Environment, TheProgramKnowsWhatItWasBuiltFrom) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::bench

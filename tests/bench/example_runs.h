@@ -11,7 +11,7 @@
 
 #include "causeway/bench/report/report.h"
 
-namespace causeway {
+namespace causeway::bench {
 
 inline Measurement example_measurement(std::string benchmark, std::string group, std::string workload,
                                        std::string provider, std::string unit, double work, double figure,
@@ -216,4 +216,4 @@ inline RegressionMark example_regression(const std::vector<BenchmarkRun>& histor
   return {kExampleSlowKey, history[static_cast<size_t>(slow)].commit, 1.042, "NVIDIA H200"};
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -11,7 +11,7 @@
 #include "causeway/device/open_device.h"
 #include "causeway/tensor/runtime.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 using testing::AllOf;
@@ -223,4 +223,4 @@ TEST(GemmBenchmark, WhatDoesNotFitIsLeftOut) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -5,7 +5,7 @@
 
 #include "tests/bench/temporary_tree.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 TEST(ProcessorCache, AddsEachLastLevelCacheOnce) {
@@ -26,4 +26,4 @@ TEST(ProcessorCache, AddsEachLastLevelCacheOnce) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::bench

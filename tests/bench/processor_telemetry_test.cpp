@@ -8,7 +8,7 @@
 #include "causeway/bench/telemetry/rapl.h"
 #include "tests/bench/temporary_tree.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 using testing::ElementsAre;
@@ -147,4 +147,4 @@ TEST(ProcessorTelemetry, ReadsThisMachineWithoutFail) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -10,7 +10,7 @@
 #include "causeway/base/error.h"
 #include "causeway/bench/attention_benchmark.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 const PublishedResult* find(const std::string& device, const std::string& group, const std::string& workload,
@@ -125,4 +125,4 @@ TEST(PublishedResults, SaysWhatIsWrongAndWhere) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -13,7 +13,7 @@
 #include "causeway/base/file.h"
 #include "tests/bench/example_runs.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -308,4 +308,4 @@ INSTANTIATE_TEST_SUITE_P(Widths, ReportPage, testing::Combine(testing::Values(36
                          });
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::bench

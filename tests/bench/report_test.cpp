@@ -12,7 +12,7 @@
 #include "causeway/bench/report/shipped_text.h"
 #include "tests/bench/example_runs.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 using Json = nlohmann::json;
@@ -234,4 +234,4 @@ TEST(Report, WritesTheFileOrNamesIt) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -12,7 +12,7 @@
 #include "causeway/bench/results/results_store.h"
 #include "tests/bench/example_runs.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -229,4 +229,4 @@ TEST_F(ResultsFileTest, EarlierRunsComeInTheOrderOfTheirStart) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -17,7 +17,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -472,4 +472,4 @@ TEST_F(ResultsStoreTest, TheUsualStoreIsTheUsersOwn) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -5,9 +5,9 @@
 
 #include <sstream>
 
-#include "tests/train/temporary_directory.h"
+#include "tests/fixtures/temporary_directory.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 using testing::HasSubstr;
@@ -66,4 +66,4 @@ TEST(BenchmarkSessionTest, LongNamesMoveNoColumn) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::bench

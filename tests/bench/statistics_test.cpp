@@ -8,7 +8,7 @@
 
 #include "causeway/bench/results/inference.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 Measurement with_rounds(std::vector<std::vector<double>> rounds) {
@@ -126,4 +126,4 @@ TEST(Statistics, ExcessVarianceOfStepsBearsAFewTrueOnes) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::bench

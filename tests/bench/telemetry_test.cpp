@@ -11,7 +11,7 @@
 #include "tests/bench/nvml_stand_in/nvml_stand_in.h"
 #include "tests/bench/rocm_smi_stand_in/rocm_smi_stand_in.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 using testing::AllOf;
@@ -258,4 +258,4 @@ TEST(TelemetrySummary, KeepsMediansTheHottestAndTheShareOfEachReason) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <string>
 
-namespace causeway {
+namespace causeway::bench {
 
 class TemporaryTree {
  public:
@@ -35,4 +35,4 @@ class TemporaryTree {
   std::filesystem::path root_;
 };
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -5,7 +5,7 @@
 
 #include "causeway/device/cpu/cpu_device.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 using testing::ElementsAre;
@@ -41,4 +41,4 @@ TEST(TimingTogetherTest, DecisionsAreThoseAgreedOn) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -8,9 +8,9 @@
 #include "causeway/bench/statistics.h"
 #include "causeway/device/open_device.h"
 #include "causeway/tensor/runtime.h"
-#include "causeway/train/recipe.h"
+#include "causeway/train/recipe/recipe.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 // Published for Llama 3 8B with sequences of 8,192: 57.9 GFLOP a token with all pairs, 51.5 with half of them.
@@ -132,4 +132,4 @@ TEST(TrainBenchmark, ABatchThatCannotFitIsLeftOutWithoutCompilingIt) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -3,7 +3,7 @@
 
 #include "tests/cli/program_under_test.h"
 
-namespace causeway {
+namespace causeway::cli {
 namespace {
 
 using BadInputTest = CliTest;
@@ -241,4 +241,4 @@ TEST_F(BadCheckpointTest, AUsedRunDirectoryIsRefused) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::cli

@@ -11,7 +11,7 @@
 #include "causeway/bench/startup_benchmark.h"
 #include "tests/cli/program_under_test.h"
 
-namespace causeway {
+namespace causeway::cli {
 namespace {
 
 class BenchCommandTest : public CliTest {
@@ -257,4 +257,4 @@ TEST_F(BenchCommandTest, BadInput) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::cli

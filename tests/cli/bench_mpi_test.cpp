@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/program_under_test.h"
-#include "tests/mesh/mpi_launcher.h"
+#include "tests/communicator/mpi_launcher.h"
 
-namespace causeway {
+namespace causeway::cli {
 namespace {
 
 size_t count_of(const std::string& text, const std::string& part) {
@@ -108,4 +108,4 @@ TEST_F(BenchBackendTest, MpiSaysHowToStartIt) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::cli

@@ -5,7 +5,7 @@
 
 #include "tests/cli/program_under_test.h"
 
-namespace causeway {
+namespace causeway::cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -98,4 +98,4 @@ TEST_F(CacheCommandTest, TheDoctorSaysWhenTheResultsStoreIsNotTheUsersOwn) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::cli

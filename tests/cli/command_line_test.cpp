@@ -6,7 +6,7 @@
 
 #include "tests/cli/program_under_test.h"
 
-namespace causeway {
+namespace causeway::cli {
 namespace {
 
 using CommandLineTest = CliTest;
@@ -262,4 +262,4 @@ TEST_F(CommandLineTest, DataIsPreparedAndInspected) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::cli

@@ -5,7 +5,7 @@
 #include "causeway/base/error.h"
 #include "program_under_test.h"
 
-namespace causeway {
+namespace causeway::cli {
 namespace {
 
 class DataCommandTest : public CliTest {
@@ -116,4 +116,4 @@ TEST_F(DataCommandTest, TokenFilesSayOrAreAskedHowWideTheirIdsAre) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::cli

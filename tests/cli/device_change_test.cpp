@@ -1,7 +1,7 @@
 // A run that moves between devices on the way: the same recipe and checkpoint, and the loss curve goes on.
 #include "tests/cli/program_under_test.h"
 
-namespace causeway {
+namespace causeway::cli {
 namespace {
 
 class DeviceChangeTest : public CliTest {
@@ -50,4 +50,4 @@ TEST_F(DeviceChangeTest, AnEmulatedRunRepeatsBitForBit) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::cli

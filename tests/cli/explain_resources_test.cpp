@@ -1,10 +1,10 @@
 // What a recipe's kernels take of a GPU that is not here, and what is said of devices that cannot be.
 #include <gmock/gmock.h>
 
-#include "causeway/codegen/kernel_resources.h"
+#include "causeway/codegen/compile/kernel_resources.h"
 #include "tests/cli/program_under_test.h"
 
-namespace causeway {
+namespace causeway::cli {
 namespace {
 
 using testing::ContainsRegex;
@@ -104,4 +104,4 @@ TEST_F(ExplainResourcesTest, ADriverThatIsNotThereOrShowsFewerGpus) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::cli

@@ -3,7 +3,7 @@
 
 #include "tests/cli/program_under_test.h"
 
-namespace causeway {
+namespace causeway::cli {
 namespace {
 
 class FailingSurroundingsTest : public CliTest {
@@ -124,4 +124,4 @@ TEST_F(FailingSurroundingsTest, ADiskThatFillsUpLeavesTheCheckpointsBefore) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::cli

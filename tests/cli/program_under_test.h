@@ -17,9 +17,10 @@
 #include <vector>
 
 #include "causeway/base/file.h"
-#include "tests/train/temporary_directory.h"
+#include "causeway/namespaces.h"
+#include "tests/fixtures/temporary_directory.h"
 
-namespace causeway {
+namespace causeway::cli {
 
 struct Outcome {
   int status = -1;  // as a shell gives it: 128 + the signal that ended it
@@ -191,4 +192,4 @@ log:
   std::map<std::string, std::string> environment_;
 };
 
-}  // namespace causeway
+}  // namespace causeway::cli

@@ -1,7 +1,7 @@
 // A run directory as its owner, its readers and whoever moves it see it.
 #include "tests/cli/program_under_test.h"
 
-namespace causeway {
+namespace causeway::cli {
 namespace {
 
 class RunDirectoryTest : public CliTest {
@@ -185,4 +185,4 @@ TEST_F(RunDirectoryTest, AMemoryFigureThatTheProcessKeepsTo) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::cli

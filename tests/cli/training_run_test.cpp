@@ -5,7 +5,7 @@
 
 #include "tests/cli/program_under_test.h"
 
-namespace causeway {
+namespace causeway::cli {
 namespace {
 
 class TrainingRunTest : public CliTest {
@@ -262,4 +262,4 @@ TEST_F(TrainingRunTest, WorksWithoutAKernelCache) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::cli

@@ -1,4 +1,4 @@
-#include "causeway/codegen/compiler.h"
+#include "causeway/codegen/compile/compiler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,13 +12,13 @@
 #include <vector>
 
 #include "causeway/base/error.h"
-#include "causeway/codegen/kernel_text.h"
+#include "causeway/codegen/compile/kernel_text.h"
 #include "causeway/device/cpu/cpu_device.h"
 #include "causeway/device/cpu/cpu_module.h"
 #include "causeway/device/cpu/host_target.h"
 #include "causeway/kernels/types.h"
 
-namespace causeway {
+namespace causeway::codegen {
 namespace {
 
 using testing::HasSubstr;
@@ -241,4 +241,4 @@ TEST(KernelText, HoldsTheHeadersByIncludePath) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::codegen

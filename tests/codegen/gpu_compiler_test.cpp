@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "causeway/base/error.h"
-#include "causeway/codegen/compiler.h"
-#include "causeway/codegen/kernel_resources.h"
+#include "causeway/codegen/compile/compiler.h"
+#include "causeway/codegen/compile/kernel_resources.h"
 #include "causeway/device/cpu/cpu_device.h"
 #include "causeway/device/cpu/cpu_module.h"
 
-namespace causeway {
+namespace causeway::codegen {
 namespace {
 
 using testing::HasSubstr;
@@ -321,4 +321,4 @@ TEST(GpuCompiler, NamesTheKnownArchitectures) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::codegen

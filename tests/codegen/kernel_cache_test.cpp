@@ -1,4 +1,4 @@
-#include "causeway/codegen/kernel_cache.h"
+#include "causeway/codegen/compile/kernel_cache.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 #include "causeway/device/cpu/cpu_module.h"
 #include "causeway/device/cpu/host_target.h"
 
-namespace causeway {
+namespace causeway::codegen {
 namespace {
 
 namespace fs = std::filesystem;
@@ -321,4 +321,4 @@ TEST_F(KernelCacheSizeTest, SeveralProgramsMayKeepToItAtOnce) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::codegen

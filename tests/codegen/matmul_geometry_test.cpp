@@ -1,4 +1,4 @@
-#include "causeway/codegen/matmul_geometry.h"
+#include "causeway/codegen/x86/matmul_geometry.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::codegen {
 namespace {
 
 constexpr MatmulMachine kZen4 = {.level = X86Level::kAvx512Bf16, .l2_bytes = 1 << 20, .threads = 2};
@@ -109,4 +109,4 @@ TEST(MatmulGeometry, TheSameProblemGivesTheSameBlocks) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::codegen

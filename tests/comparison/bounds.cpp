@@ -4,6 +4,8 @@
 #include <cmath>
 
 namespace causeway::bounds {
+
+using namespace graph;
 namespace {
 
 constexpr double kUnit = 0x1p-24;  // half a unit in the last place of f32

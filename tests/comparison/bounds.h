@@ -35,7 +35,7 @@ inline constexpr Bound kInterpreted = {.rms = 1e-12, .row = 1e-10};
 Bound of_rms(double rms, double ulps);
 
 // A function of elements with a result of this type.
-Bound elementwise(DType result);
+Bound elementwise(graph::DType result);
 
 // Sums in f32 of `terms` terms, each rounded to f32 at most twice, and what is made of them by a few operations.
 Bound sum(int64_t terms);
@@ -44,19 +44,19 @@ Bound sum(int64_t terms);
 Bound normalized(int64_t terms);
 
 // A matrix product of operands of this type over `terms`, and an epilogue of a few operations.
-Bound product(DType operand, int64_t terms);
+Bound product(graph::DType operand, int64_t terms);
 
 // Results and gradients of attention on operands of this type; the logarithm of its sums of exponentials.
-Bound attention(DType operand);
+Bound attention(graph::DType operand);
 Bound attention_log_sum();
 
 // For every output of a graph: its longest sum or product, and what is made of it by a few operations on elements.
-Bound of_graph(const Graph& graph, const SymbolBindings& bindings = {});
+Bound of_graph(const graph::Graph& graph, const graph::SymbolBindings& bindings = {});
 
 // An error derived for this very tensor, as random graphs have.
 Bound derived(double absolute);
 
 // Of a gradient from central differences, which have no more than their own rounding where it is zero.
-Bound of_differences(const HostTensor& gradient, double rms);
+Bound of_differences(const graph::HostTensor& gradient, double rms);
 
 }  // namespace causeway::bounds

@@ -7,6 +7,8 @@
 #include "causeway/base/error.h"
 
 namespace causeway {
+
+using namespace graph;
 namespace {
 
 struct FloatFormat {

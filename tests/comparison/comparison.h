@@ -49,9 +49,9 @@ struct Comparison {
 
 // A NaN matches a NaN only and an infinity itself only, except that a finite reference matches whatever rounding it to
 // the dtype gives (overflow to infinity, saturation). Integers and bools are equal or wrong.
-Comparison compare(const HostTensor& actual, const HostTensor& reference, const Bound& bound);
+Comparison compare(const graph::HostTensor& actual, const graph::HostTensor& reference, const Bound& bound);
 
 // The distance from |value| to the next larger number of a float dtype; 1 for the others.
-double unit_in_last_place(DType dtype, double value);
+double unit_in_last_place(graph::DType dtype, double value);
 
 }  // namespace causeway

@@ -5,7 +5,7 @@
 
 #include "tests/comparison/bounds.h"
 
-namespace causeway {
+namespace causeway::graph {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -136,4 +136,4 @@ TEST(Compare, UnitInLastPlace) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::graph

@@ -2,9 +2,9 @@
 
 #include <numeric>
 
-#include "data_test_support.h"
+#include "tests/fixtures/data_test_support.h"
 
-namespace causeway {
+namespace causeway::data {
 namespace {
 
 // A dataset of the tokens 0, 1, 2, ... in nanoGPT's format, two files of it.
@@ -197,4 +197,4 @@ TEST(BatchLoader, RefusesImpossibleShapes) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::data

@@ -6,9 +6,9 @@
 
 #include "causeway/data/prepare.h"
 #include "causeway/data/token_dataset.h"
-#include "data_test_support.h"
+#include "tests/fixtures/data_test_support.h"
 
-namespace causeway {
+namespace causeway::data {
 namespace {
 
 void write_new(const DirectoryReplacement& replacement) { std::ofstream(replacement.directory() / "content") << "new"; }
@@ -133,4 +133,4 @@ TEST(DirectoryReplacement, NamesWhatCannotBeReplaced) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::data

@@ -6,13 +6,13 @@
 #include <map>
 #include <random>
 
-#include "causeway/data/gpt2_tokenizer.h"
 #include "causeway/data/inspect.h"
 #include "causeway/data/text_source.h"
 #include "causeway/data/token_dataset.h"
-#include "data_test_support.h"
+#include "causeway/formats/tokenizer/gpt2_tokenizer.h"
+#include "tests/fixtures/data_test_support.h"
 
-namespace causeway {
+namespace causeway::data {
 namespace {
 
 const Gpt2Tokenizer& gpt2() {
@@ -541,4 +541,4 @@ TEST(TokenDataset, NoticesAShardThatIsNotTheManifestsOwn) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::data

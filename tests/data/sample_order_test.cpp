@@ -4,9 +4,9 @@
 #include <set>
 #include <vector>
 
-#include "data_test_support.h"
+#include "tests/fixtures/data_test_support.h"
 
-namespace causeway {
+namespace causeway::data {
 namespace {
 
 TEST(KeyedPermutation, IsAPermutationOfEverySize) {
@@ -120,4 +120,4 @@ TEST(SequentialOrder, CoversEveryTargetOnceInOrder) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::data

@@ -8,13 +8,13 @@
 #include <thread>
 
 #include "causeway/base/utf8.h"
-#include "causeway/data/gpt2_tokenizer.h"
 #include "causeway/data/prepare.h"
 #include "causeway/data/token_dataset.h"
-#include "causeway/data/unicode_classes.h"
-#include "data_test_support.h"
+#include "causeway/formats/tokenizer/gpt2_tokenizer.h"
+#include "causeway/formats/tokenizer/unicode_classes.h"
+#include "tests/fixtures/data_test_support.h"
 
-namespace causeway {
+namespace causeway::data {
 namespace {
 
 using namespace std::string_literals;
@@ -272,4 +272,4 @@ TEST(Utf8Checker, AgreesWithTheDecoderHoweverTheBytesArrive) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::data

@@ -17,7 +17,7 @@
 #include "causeway/device/emulator/transfer_barrier.h"
 #include "causeway/device/emulator/warpgroup_unit.h"
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 struct Failure : std::runtime_error {
@@ -566,4 +566,4 @@ TEST(NamedBarriers, CountThreads) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::device

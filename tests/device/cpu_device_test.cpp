@@ -9,7 +9,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
@@ -104,4 +104,4 @@ TEST(CpuModule, DamagedImageIsAnError) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::device

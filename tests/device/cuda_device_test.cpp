@@ -14,9 +14,9 @@
 #include "causeway/base/error.h"
 #include "causeway/device/cuda/cuda_driver.h"
 #include "tests/device/gpu_stand_in_library.h"
-#include "tests/train/temporary_directory.h"
+#include "tests/fixtures/temporary_directory.h"
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 using testing::HasSubstr;
@@ -233,4 +233,4 @@ TEST_F(CudaDeviceTest, ArgumentsThatTheKernelDoesNotTakeAreCaught) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::device

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 TEST(DevicePeaks, GivesDenseFiguresByTheDriversName) {
@@ -91,4 +91,4 @@ TEST(DevicePeaks, EveryEntryNamesItsSourceAndIsConsistent) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::device

@@ -11,10 +11,12 @@
 #include <vector>
 
 #include "causeway/base/error.h"
-#include "causeway/codegen/compiler.h"
+#include "causeway/codegen/compile/compiler.h"
 #include "causeway/device/emulator/emulator_device.h"
 
-namespace causeway {
+namespace causeway::device {
+
+using namespace codegen;
 namespace {
 
 // C[64][64] = A[64][depth] B[depth][64]: the first warpgroup computes, a thread of the second loads, in two stages of
@@ -337,4 +339,4 @@ INSTANTIATE_TEST_SUITE_P(Kernels, EmulatedHopper, testing::Bool(),
                          [](const auto& info) { return info.param ? "Checked" : "Plain"; });
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::device

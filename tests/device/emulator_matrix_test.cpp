@@ -8,11 +8,13 @@
 #include <vector>
 
 #include "causeway/base/error.h"
-#include "causeway/codegen/compiler.h"
+#include "causeway/codegen/compile/compiler.h"
 #include "causeway/device/emulator/emulator_device.h"
 #include "causeway/graph/dtype.h"
 
-namespace causeway {
+namespace causeway::device {
+
+using namespace codegen;
 namespace {
 
 constexpr int kThreads = 128;
@@ -155,4 +157,4 @@ CAUSEWAY_KERNEL(early, 64, 1, 2, 1, 0) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::device

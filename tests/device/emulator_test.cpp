@@ -10,10 +10,12 @@
 #include <vector>
 
 #include "causeway/base/error.h"
-#include "causeway/codegen/compiler.h"
+#include "causeway/codegen/compile/compiler.h"
 #include "causeway/device/emulator/emulator_device.h"
 
-namespace causeway {
+namespace causeway::device {
+
+using namespace codegen;
 namespace {
 
 using testing::AllOf;
@@ -496,4 +498,4 @@ TEST(Emulator, OtherImagesAreRefused) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::device

@@ -8,14 +8,16 @@
 #include <vector>
 
 #include "causeway/base/error.h"
-#include "causeway/codegen/kernel_cache.h"
+#include "causeway/codegen/compile/kernel_cache.h"
 #include "causeway/device/cuda/cuda_device.h"
 #include "causeway/device/hip/hip_device.h"
 #include "causeway/program/arena.h"
 #include "causeway/tensor/runtime.h"
 #include "tests/device/gpu_stand_in_library.h"
 
-namespace causeway {
+namespace causeway::device {
+
+using namespace tensor;
 namespace {
 
 using testing::HasSubstr;
@@ -339,4 +341,4 @@ TEST_P(GpuDeviceTest, AnIndexThatIsNotThereSaysWhatIs) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::device

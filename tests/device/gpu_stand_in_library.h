@@ -8,7 +8,7 @@
 
 #include "tests/device/gpu_stand_in.h"
 
-namespace causeway {
+namespace causeway::device {
 
 inline StandIn& open_stand_in(const std::string& path) {
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -29,4 +29,4 @@ inline void expect_returned(const StandIn& driver) {
   EXPECT_EQ(driver.refused, "");
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -6,7 +6,7 @@
 #include "causeway/base/error.h"
 #include "tests/device/gpu_stand_in_library.h"
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 using testing::HasSubstr;
@@ -85,4 +85,4 @@ TEST_F(HipDeviceTest, HasNoTensorMaps) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::device

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "causeway/device/cpu/cpu_device.h"
-#include "tests/train/temporary_directory.h"
+#include "tests/fixtures/temporary_directory.h"
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
@@ -83,4 +83,4 @@ TEST(CpuDeviceMemory, IsWhatTheMachineHasLeft) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::device

@@ -7,7 +7,7 @@
 #include "causeway/device/cpu/host_target.h"
 #include "tests/device/gpu_stand_in_library.h"
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 using testing::HasSubstr;
@@ -137,4 +137,4 @@ TEST(ParseTarget, BadOnesSayWhatToWrite) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::device

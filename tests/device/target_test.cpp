@@ -6,7 +6,7 @@
 
 #include "causeway/device/cpu/host_target.h"
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 TEST(Target, TextNamesEverythingAndOrderDoesNotMatter) {
@@ -51,4 +51,4 @@ TEST(HostTarget, AgreesWithTheCompilersDetection) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::device

@@ -6,7 +6,7 @@
 #include "causeway/base/file.h"
 #include "tests/fuzz/targets.h"
 
-namespace causeway {
+namespace causeway::fuzz {
 namespace {
 
 TEST(FuzzCorpus, EveryTargetAnswersEverySeed) {
@@ -33,4 +33,4 @@ TEST(FuzzCorpus, HostileInputsAreAnswered) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::fuzz

@@ -9,7 +9,7 @@
 
 namespace {
 
-const causeway::FuzzTarget* target = nullptr;
+const causeway::fuzz::FuzzTarget* target = nullptr;
 
 }  // namespace
 
@@ -17,10 +17,10 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   constexpr std::string_view kOption = "--target=";
   for (int i = 1; i < *argc; ++i)
     if (const std::string_view word = (*argv)[i]; word.starts_with(kOption))
-      target = causeway::find_fuzz_target(word.substr(kOption.size()));
+      target = causeway::fuzz::find_fuzz_target(word.substr(kOption.size()));
   if (target != nullptr) return 0;
   std::fprintf(stderr, "Name a target with --target=NAME. There are:\n");
-  for (const causeway::FuzzTarget& one : causeway::fuzz_targets()) std::fprintf(stderr, "  %s\n", one.name);
+  for (const causeway::fuzz::FuzzTarget& one : causeway::fuzz::fuzz_targets()) std::fprintf(stderr, "  %s\n", one.name);
   std::exit(2);
 }
 

@@ -16,18 +16,22 @@
 #include "causeway/base/json_document.h"
 #include "causeway/bench/report/cost_table.h"
 #include "causeway/bench/results/results_file.h"
-#include "causeway/data/dataset_manifest.h"
-#include "causeway/data/gpt2_tokenizer.h"
 #include "causeway/data/text_source.h"
 #include "causeway/data/token_dataset.h"
+#include "causeway/formats/dataset_manifest.h"
+#include "causeway/formats/safetensors.h"
+#include "causeway/formats/tokenizer/gpt2_tokenizer.h"
 #include "causeway/graph/parser.h"
 #include "causeway/graph/printer.h"
 #include "causeway/model/config.h"
-#include "causeway/train/checkpoint_manifest.h"
-#include "causeway/train/recipe.h"
-#include "causeway/train/safetensors.h"
+#include "causeway/train/checkpoint/checkpoint_manifest.h"
+#include "causeway/train/recipe/recipe.h"
 
-namespace causeway {
+namespace causeway::fuzz {
+
+using namespace train;
+using namespace bench;
+
 namespace {
 
 void require(bool condition, const char* what) {
@@ -232,4 +236,4 @@ const FuzzTarget* find_fuzz_target(std::string_view name) {
   return found == std::end(kTargets) ? nullptr : found;
 }
 
-}  // namespace causeway
+}  // namespace causeway::fuzz

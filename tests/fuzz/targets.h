@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-namespace causeway {
+namespace causeway::fuzz {
 
 struct FuzzTarget {
   const char* name;  // its seeds are in tests/fuzz/corpus/NAME
@@ -19,4 +19,4 @@ std::span<const FuzzTarget> fuzz_targets();
 // Null for an unknown name.
 const FuzzTarget* find_fuzz_target(std::string_view name);
 
-}  // namespace causeway
+}  // namespace causeway::fuzz

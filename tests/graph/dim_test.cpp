@@ -4,7 +4,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::graph {
 namespace {
 
 const Dim kB = Dim::symbol("B"), kT = Dim::symbol("T"), kT64 = Dim::symbol("T", 64);
@@ -122,4 +122,4 @@ TEST(Dim, AProductOfManySumsIsRefusedBeforeItGrows) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::graph

@@ -9,7 +9,7 @@
 
 #include "causeway/graph/host_tensor.h"
 
-namespace causeway {
+namespace causeway::graph {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -135,4 +135,4 @@ TEST(HostTensor, RandomValuesFollowTheSeedAndTheRange) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::graph

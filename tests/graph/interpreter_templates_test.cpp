@@ -11,7 +11,7 @@
 #include "causeway/graph/interpreter.h"
 #include "causeway/graph/parser.h"
 
-namespace causeway {
+namespace causeway::graph {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -225,4 +225,4 @@ TEST(InterpreterCrossEntropy, ATargetBeyondTheVocabularyIsAnError) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::graph

@@ -12,7 +12,7 @@
 #include "causeway/graph/parser.h"
 #include "causeway/graph/philox.h"
 
-namespace causeway {
+namespace causeway::graph {
 namespace {
 
 using testing::ElementsAre;
@@ -339,4 +339,4 @@ TEST(Interpreter, ErrorsOfSymbolicSizes) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::graph

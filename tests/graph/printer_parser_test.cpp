@@ -6,9 +6,9 @@
 #include "causeway/base/error.h"
 #include "causeway/graph/parser.h"
 #include "causeway/graph/printer.h"
-#include "causeway/graph/random_graph.h"
+#include "tests/random_graph/random_graph.h"
 
-namespace causeway {
+namespace causeway::graph {
 namespace {
 
 bool same_marks(const Graph& a, const Graph& b) {
@@ -223,4 +223,4 @@ TEST(Parser, MutatedTextNeverCrashes) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::graph

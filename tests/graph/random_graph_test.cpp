@@ -1,4 +1,4 @@
-#include "causeway/graph/random_graph.h"
+#include "tests/random_graph/random_graph.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "causeway/graph/printer.h"
 #include "tests/comparison/bounds.h"
 
-namespace causeway {
+namespace causeway::graph {
 namespace {
 
 RandomGraphOptions all_options(uint64_t seed) { return {.symbolic = seed % 2 == 1, .attention = seed % 3 == 0}; }
@@ -86,4 +86,4 @@ TEST(RandomGraph, WithoutBf16ThereIsNone) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::graph

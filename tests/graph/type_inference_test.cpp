@@ -9,7 +9,7 @@
 #include "causeway/graph/parser.h"
 #include "causeway/graph/printer.h"
 
-namespace causeway {
+namespace causeway::graph {
 namespace {
 
 using testing::HasSubstr;
@@ -483,4 +483,4 @@ TEST(Graph, StructuralEqualitySeesEverythingButScopes) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::graph

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "causeway/base/error.h"
-#include "causeway/codegen/attention_geometry.h"
+#include "causeway/codegen/x86/attention_geometry.h"
 #include "causeway/kernels/x86/attention_gradient.h"
 #include "tests/comparison/bounds.h"
 
@@ -224,13 +224,13 @@ struct Case {
     map.assign(static_cast<size_t>(problem.map_batch * problem.map_heads * blocks), 255);
     problem.map = map.data();
     if constexpr (P::kHasBlockMap) {
-      const auto launch = causeway::attention_block_map_launch(shape, problem.map_batch, problem.map_heads);
+      const auto launch = causeway::codegen::attention_block_map_launch(shape, problem.map_batch, problem.map_heads);
       for (int64_t task = 0; task < launch.task_count; ++task) attention_block_map(problem, task);
     }
   }
 
   void forward(Order order = Order::kForward, int64_t workers = 1) {
-    const auto launch = causeway::attention_forward_launch(shape, workers);
+    const auto launch = causeway::codegen::attention_forward_launch(shape, workers);
     problem.query_splits = launch.query_splits;
     Scratch scratch(launch.scratch_bytes);
     for (int64_t task : task_order(launch.task_count, order)) attention_forward(problem, task, scratch.get());
@@ -241,7 +241,7 @@ struct Case {
       delta[row] = 0.0f;
       for (int d = 0; d < kDim; ++d) delta[row] += out[row * kDim + d] * dout[row * kDim + d];
     }
-    const auto launch = causeway::attention_backward_launch(shape);
+    const auto launch = causeway::codegen::attention_backward_launch(shape);
     Scratch scratch(launch.scratch_bytes);
     for (int64_t task : task_order(launch.task_count, order)) attention_backward(problem, task, scratch.get());
   }
@@ -319,7 +319,7 @@ struct Case {
                            int64_t width, const causeway::Bound& bound) {
     const auto rows = static_cast<int64_t>(expected.size()) / width;
     const auto tensor = [&](std::vector<double> values) {
-      return causeway::make_host_tensor(causeway::DType::kF32, {rows, width}, std::move(values));
+      return causeway::graph::make_host_tensor(causeway::graph::DType::kF32, {rows, width}, std::move(values));
     };
     const causeway::Comparison comparison = compare(tensor({actual.begin(), actual.end()}), tensor(expected), bound);
     EXPECT_TRUE(comparison.equal) << what << ": " << comparison.text;
@@ -331,6 +331,7 @@ struct Case {
     backward();
     reference();
     using namespace causeway;
+    using graph::DType;
     Bound bound = bounds::attention(sizeof(Operand) == 2 ? DType::kBF16 : DType::kF32);
     bound.rms *= slack;
     bound.row *= slack;
@@ -342,7 +343,7 @@ struct Case {
   }
 
   Sizes sizes;
-  causeway::AttentionShape shape;
+  causeway::codegen::AttentionShape shape;
   P problem{};
   std::vector<float> q, k, v, dout, out, lse, delta, dq, dk, dv;
   std::vector<uint8_t> map;
@@ -505,22 +506,22 @@ TEST(AttentionBlockMap, EdgesAreJudgedByThePositionsThatExist) {
 }
 
 TEST(AttentionGeometry, SplitsQueriesOnlyWhenWorkersWouldIdle) {
-  causeway::AttentionShape shape{4, 12, 12, 1024, 1024, 64};
-  EXPECT_EQ(causeway::attention_forward_launch(shape, 2).query_splits, 1);
-  EXPECT_EQ(causeway::attention_forward_launch(shape, 2).task_count, 48);
-  EXPECT_EQ(causeway::attention_forward_launch(shape, 64).query_splits, 4);
-  EXPECT_EQ(causeway::attention_forward_launch(shape, 64).task_count, 192);
-  EXPECT_EQ(causeway::attention_backward_launch(shape).task_count, 48);
+  causeway::codegen::AttentionShape shape{4, 12, 12, 1024, 1024, 64};
+  EXPECT_EQ(causeway::codegen::attention_forward_launch(shape, 2).query_splits, 1);
+  EXPECT_EQ(causeway::codegen::attention_forward_launch(shape, 2).task_count, 48);
+  EXPECT_EQ(causeway::codegen::attention_forward_launch(shape, 64).query_splits, 4);
+  EXPECT_EQ(causeway::codegen::attention_forward_launch(shape, 64).task_count, 192);
+  EXPECT_EQ(causeway::codegen::attention_backward_launch(shape).task_count, 48);
   shape.query_length = 1;
-  EXPECT_EQ(causeway::attention_forward_launch(shape, 64).query_splits, 1);
+  EXPECT_EQ(causeway::codegen::attention_forward_launch(shape, 64).query_splits, 1);
   // One panel of keys and one of values, not all sixteen.
-  EXPECT_LT(causeway::attention_forward_launch(shape, 64).scratch_bytes, 100 * 1024);
+  EXPECT_LT(causeway::codegen::attention_forward_launch(shape, 64).scratch_bytes, 100 * 1024);
 }
 
 TEST(AttentionGeometry, RefusesWhatTheKernelsCannotRun) {
-  auto message = [](causeway::AttentionShape shape) -> std::string {
+  auto message = [](causeway::codegen::AttentionShape shape) -> std::string {
     try {
-      causeway::check_attention_shape(shape);
+      causeway::codegen::check_attention_shape(shape);
     } catch (const causeway::Error& error) {
       EXPECT_EQ(error.kind(), causeway::ErrorKind::kInvalidArgument);
       return error.message() + "; " + error.hint();

@@ -20,7 +20,7 @@
 #include "tests/passes/attention_specs.h"
 #include "tests/program/program_runner.h"
 
-namespace causeway {
+namespace causeway::program {
 namespace {
 
 std::vector<std::string> device_specs() {
@@ -483,4 +483,4 @@ TEST(AttentionOnTheEmulator, NoRacesAndTheSameBitsForEverySchedule) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::program

@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "causeway/codegen/compiler.h"
-#include "causeway/codegen/gpu_matmul_geometry.h"
-#include "causeway/codegen/kernel_resources.h"
+#include "causeway/codegen/compile/compiler.h"
+#include "causeway/codegen/compile/kernel_resources.h"
+#include "causeway/codegen/gpu/matmul_geometry.h"
 #include "causeway/device/emulator/emulator_device.h"
 #include "causeway/device/offline/offline_device.h"
 #include "causeway/device/open_device.h"
@@ -24,7 +24,7 @@
 #include "tests/comparison/bounds.h"
 #include "tests/program/program_runner.h"
 
-namespace causeway {
+namespace causeway::program {
 namespace {
 
 std::vector<std::string> device_specs() {
@@ -412,4 +412,4 @@ TEST(GpuMatmulPlan, TilesFitTheirArchitecture) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::program

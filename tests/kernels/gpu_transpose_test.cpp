@@ -10,7 +10,7 @@
 #include "causeway/graph/parser.h"
 #include "tests/program/program_runner.h"
 
-namespace causeway {
+namespace causeway::program {
 namespace {
 
 class GpuTranspose : public testing::TestWithParam<std::string> {
@@ -69,4 +69,4 @@ TEST_P(GpuTranspose, PiecesThatStraddleRowsAreCopiedOtherwise) {
 INSTANTIATE_TEST_SUITE_P(Devices, GpuTranspose, testing::Values("sm_90a", "gfx942"));
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::program

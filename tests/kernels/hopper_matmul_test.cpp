@@ -12,15 +12,15 @@
 #include <vector>
 
 #include "causeway/base/error.h"
-#include "causeway/codegen/compiler.h"
-#include "causeway/codegen/gpu_matmul_geometry.h"
-#include "causeway/codegen/kernel_resources.h"
+#include "causeway/codegen/compile/compiler.h"
+#include "causeway/codegen/compile/kernel_resources.h"
+#include "causeway/codegen/gpu/matmul_geometry.h"
 #include "causeway/device/open_device.h"
 #include "causeway/kernels/gpu/matmul_layout.h"
 #include "causeway/kernels/types.h"
 #include "tests/mutation/planted_faults.h"
 
-namespace causeway {
+namespace causeway::program {
 namespace {
 
 // C[batch, m, n] (bf16) = A B + residual (bf16).
@@ -293,4 +293,4 @@ TEST(HopperMatmulPlan, TilesFitTheirProduct) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::program

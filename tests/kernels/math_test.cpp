@@ -12,14 +12,14 @@
 #include <utility>
 #include <vector>
 
-#include "causeway/codegen/compiler.h"
+#include "causeway/codegen/compile/compiler.h"
 #include "causeway/device/cpu/cpu_device.h"
 #include "causeway/device/cpu/cpu_module.h"
 #include "causeway/device/cpu/host_target.h"
 
 // The functions are compiled as they are in use: by the embedded compiler, in loops, with and without fused
 // multiply-adds. The references are the C library's functions of doubles, whose errors are far below a float's ulp.
-namespace causeway {
+namespace causeway::program {
 namespace {
 
 using testing::HasSubstr;
@@ -335,4 +335,4 @@ TEST(Math, TheHostComputesTheSame) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::program

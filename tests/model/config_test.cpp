@@ -7,7 +7,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::model {
 namespace {
 
 using Json = nlohmann::json;
@@ -120,4 +120,4 @@ TEST(ModelConfig, RefusesWhatIsNotImplemented) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::model

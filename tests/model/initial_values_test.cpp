@@ -10,7 +10,7 @@
 #include "causeway/base/hash.h"
 #include "causeway/graph/philox.h"
 
-namespace causeway {
+namespace causeway::model {
 namespace {
 
 std::vector<float> normal(uint64_t seed, const char* name, double deviation, size_t count) {
@@ -76,4 +76,4 @@ TEST(InitialValues, KeepTheirBits) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::model

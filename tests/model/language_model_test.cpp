@@ -9,7 +9,7 @@
 #include "causeway/base/error.h"
 #include "tests/model/model_test_support.h"
 
-namespace causeway {
+namespace causeway::model {
 namespace {
 
 ModelConfig small(ModelFamily family) {
@@ -267,4 +267,4 @@ TEST(Gpt2, RefusesSequencesLongerThanItsPositionTable) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::model

@@ -13,7 +13,7 @@
 #include "causeway/tensor/trace.h"
 #include "tests/comparison/bounds.h"
 
-namespace causeway {
+namespace causeway::model {
 
 using ModelFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
@@ -56,4 +56,4 @@ inline std::vector<HostTensor> run_on_cpu(const ModelFunction& function, const s
   return results;
 }
 
-}  // namespace causeway
+}  // namespace causeway::model

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "causeway/train/hugging_face.h"
+#include "causeway/model/hugging_face.h"
 #include "tests/model/model_test_support.h"
 
-namespace causeway {
+namespace causeway::model {
 namespace {
 
 std::filesystem::path fixture(const std::string& name) {
@@ -87,4 +87,4 @@ INSTANTIATE_TEST_SUITE_P(Families, Parity,
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::model

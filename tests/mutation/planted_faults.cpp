@@ -5,9 +5,11 @@
 #include <map>
 
 #include "causeway/base/error.h"
-#include "causeway/codegen/kernel_text.h"
+#include "causeway/codegen/compile/kernel_text.h"
 
 namespace causeway {
+
+using namespace codegen;
 namespace {
 
 constexpr std::string_view kInclude = "#include \"";

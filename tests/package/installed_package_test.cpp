@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "causeway/base/file.h"
-#include "tests/train/temporary_directory.h"
+#include "tests/fixtures/temporary_directory.h"
 
 namespace causeway {
 namespace {

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "causeway/base/file.h"
-#include "tests/train/temporary_directory.h"
+#include "tests/fixtures/temporary_directory.h"
 
 namespace causeway {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "tests/passes/attention_specs.h"
 
-namespace causeway {
+namespace causeway::passes {
 namespace {
 
 using MaskBody = std::function<Value(const Builder& build, const ScalarFunction& f, Value documents)>;
@@ -117,4 +117,4 @@ TEST(AttendedPairs, WhatDataDecidesIsBoundedByWhatItDoesNot) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::passes

@@ -5,7 +5,7 @@
 #include "tests/passes/attention_specs.h"
 #include "tests/passes/gradient_check.h"
 
-namespace causeway {
+namespace causeway::passes {
 namespace {
 
 using Values = std::vector<Value>;
@@ -76,4 +76,4 @@ TEST(AttentionGradient, ScoreDerivativeKeepsTheInputs) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::passes

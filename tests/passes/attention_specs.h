@@ -5,7 +5,7 @@
 
 #include "causeway/passes/builder.h"
 
-namespace causeway {
+namespace causeway::passes {
 
 struct ScalarFunction {
   Graph graph;
@@ -55,4 +55,4 @@ inline std::shared_ptr<const Graph> biased_score(int64_t heads) {
   return finish(f, b.add(f.in[4], b.mul(b.gather(slopes, f.in[1], 0), distance)));
 }
 
-}  // namespace causeway
+}  // namespace causeway::passes

@@ -12,7 +12,7 @@
 #include "tests/passes/same_values.h"
 #include "tests/program/edge_values.h"
 
-namespace causeway {
+namespace causeway::passes {
 namespace {
 
 // The ops that compute the output of `build` after canonicalize(), inputs left out, e.g. "mul reduce_sum".
@@ -124,7 +124,7 @@ TEST(Canonicalize, FoldsEdgesAsTheReferenceComputesThem) {
   for (const OpInfo& info : all_ops()) {
     if (!is_elementwise(info.op) || info.arity > 2 || info.op == Op::kBitcast) continue;
     for (const DType dtype : kAllDTypes) {
-      const std::vector<HostTensor> inputs = combinations(dtype, edge_values(dtype), info.arity);
+      const std::vector<HostTensor> inputs = program::combinations(dtype, program::edge_values(dtype), info.arity);
       for (const DType to : kAllDTypes) {
         if (info.op != Op::kCast && to != dtype) continue;
         Graph graph;
@@ -239,4 +239,4 @@ TEST(EliminateDeadCode, KeepsInputsAndValues) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::passes

@@ -5,7 +5,7 @@
 #include "causeway/passes/pipeline.h"
 #include "tests/passes/small_model.h"
 
-namespace causeway {
+namespace causeway::passes {
 namespace {
 
 TEST(CountFlops, OfDotsWithSymbols) {
@@ -94,4 +94,4 @@ TEST(CountFlops, OfAMaskThatDataDecidesAreAtMostThoseOfTheRest) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::passes

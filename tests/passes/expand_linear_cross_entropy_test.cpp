@@ -5,7 +5,7 @@
 #include "causeway/passes/builder.h"
 #include "tests/passes/same_values.h"
 
-namespace causeway {
+namespace causeway::passes {
 namespace {
 
 struct Loss {
@@ -98,4 +98,4 @@ TEST(ExpandLinearCrossEntropy, SymbolicTokensMakeOneChunk) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::passes

@@ -7,7 +7,7 @@
 #include "tests/passes/same_values.h"
 #include "tests/passes/small_model.h"
 
-namespace causeway {
+namespace causeway::passes {
 namespace {
 
 Graph narrowed(const SmallModel& model) {
@@ -60,4 +60,4 @@ TEST(Fp8Products, TensorsOfZerosStayZero) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::passes

@@ -13,7 +13,7 @@
 #include "causeway/passes/gradient.h"
 #include "tests/comparison/bounds.h"
 
-namespace causeway {
+namespace causeway::passes {
 
 // Appends nodes to the graph of `build`, whose inputs are given, and returns float outputs.
 using GraphFunction = std::function<std::vector<Value>(const Builder& build, const std::vector<Value>& inputs)>;
@@ -83,4 +83,4 @@ inline void expect_gradients(const GraphFunction& function, const std::vector<Ch
   }
 }
 
-}  // namespace causeway
+}  // namespace causeway::passes

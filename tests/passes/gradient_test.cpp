@@ -8,7 +8,7 @@
 #include "causeway/passes/gradient_rules.h"
 #include "tests/passes/gradient_check.h"
 
-namespace causeway {
+namespace causeway::passes {
 namespace {
 
 using Values = std::vector<Value>;
@@ -323,4 +323,4 @@ TEST(Gradient, RefusesWhatItCannotDifferentiate) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::passes

@@ -11,7 +11,7 @@
 #include "causeway/graph/interpreter.h"
 #include "tests/passes/attention_specs.h"
 
-namespace causeway {
+namespace causeway::passes {
 namespace {
 
 struct Case {
@@ -127,4 +127,4 @@ TEST(IntervalArithmetic, IsTightWhereMasksNeedIt) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::passes

@@ -8,7 +8,7 @@
 #include "tests/passes/same_values.h"
 #include "tests/passes/small_model.h"
 
-namespace causeway {
+namespace causeway::passes {
 namespace {
 
 constexpr MixedPrecisionOptions kBF16Compute = {DType::kBF16, DType::kF32};
@@ -93,4 +93,4 @@ TEST(MixedPrecision, RefusesOtherTypes) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::passes

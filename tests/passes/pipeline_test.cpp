@@ -6,7 +6,7 @@
 #include "tests/passes/same_values.h"
 #include "tests/passes/small_model.h"
 
-namespace causeway {
+namespace causeway::passes {
 namespace {
 
 TEST(Pipeline, KeepsATrainingStep) {
@@ -78,4 +78,4 @@ TEST(Pipeline, KeepsRandomGraphs) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::passes

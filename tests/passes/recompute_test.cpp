@@ -8,7 +8,7 @@
 #include "tests/passes/same_values.h"
 #include "tests/passes/small_model.h"
 
-namespace causeway {
+namespace causeway::passes {
 namespace {
 
 // The most bytes that live at once when nodes run in order, each result is stored, and is freed after its last use.
@@ -120,4 +120,4 @@ TEST(Recompute, BlockOfScope) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::passes

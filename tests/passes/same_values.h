@@ -8,10 +8,10 @@
 #include "causeway/base/error.h"
 #include "causeway/graph/interpreter.h"
 #include "causeway/graph/printer.h"
-#include "causeway/graph/random_graph.h"
 #include "tests/comparison/bounds.h"
+#include "tests/random_graph/random_graph.h"
 
-namespace causeway {
+namespace causeway::passes {
 
 inline void expect_same_values(const Graph& before, const Graph& after, const std::vector<HostTensor>& inputs,
                                const SymbolBindings& bindings, const Bound& bound) {
@@ -46,4 +46,4 @@ inline void expect_same_values_on_random_graphs(const std::function<Graph(const 
   }
 }
 
-}  // namespace causeway
+}  // namespace causeway::passes

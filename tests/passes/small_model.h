@@ -13,7 +13,7 @@
 #include "causeway/passes/gradient.h"
 #include "tests/passes/attention_specs.h"
 
-namespace causeway {
+namespace causeway::passes {
 
 struct SmallModel {
   Graph graph;  // outputs: the loss; assignments: parameters and both moments
@@ -166,4 +166,4 @@ inline SmallModel small_model(int64_t layers = 2, int64_t width = 8, int64_t len
   return SmallModelBuilder(layers, width, length, vocabulary).build();
 }
 
-}  // namespace causeway
+}  // namespace causeway::passes

@@ -9,7 +9,7 @@
 #include "causeway/passes/mixed_precision.h"
 #include "tests/passes/small_model.h"
 
-namespace causeway {
+namespace causeway::passes {
 namespace {
 
 TEST(Tf32Products, EveryProductOfF32) {
@@ -50,4 +50,4 @@ TEST(Tf32Products, OtherPassesKeepTheAttribute) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::passes

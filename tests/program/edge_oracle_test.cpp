@@ -17,7 +17,7 @@
 #include "tests/program/edge_values.h"
 #include "tests/program/program_runner.h"
 
-namespace causeway {
+namespace causeway::program {
 namespace {
 
 std::vector<std::string> device_specs() {
@@ -400,4 +400,4 @@ TEST_P(EdgesOnDevice, ProductsOfNaNAndInfinities) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::program

@@ -10,7 +10,7 @@
 
 #include "causeway/graph/host_tensor.h"
 
-namespace causeway {
+namespace causeway::program {
 
 struct FloatEdges {
   double largest, smallest_normal, smallest;
@@ -141,4 +141,4 @@ inline std::vector<HostTensor> combinations(DType dtype, const std::vector<doubl
   return tensors;
 }
 
-}  // namespace causeway
+}  // namespace causeway::program

@@ -11,7 +11,7 @@
 #include "causeway/passes/pipeline.h"
 #include "causeway/program/fusion.h"
 
-namespace causeway {
+namespace causeway::program {
 namespace {
 
 // A fixed machine, so that the text is the same everywhere.
@@ -154,4 +154,4 @@ TEST(GoldenKernels, OfGpus) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::program

@@ -4,7 +4,7 @@
 #include "causeway/graph/parser.h"
 #include "causeway/program/fusion.h"
 
-namespace causeway {
+namespace causeway::program {
 namespace {
 
 using testing::HasSubstr;
@@ -118,4 +118,4 @@ return %2
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::program

@@ -8,11 +8,11 @@
 
 #include "causeway/device/open_device.h"
 #include "causeway/graph/parser.h"
-#include "causeway/graph/random_graph.h"
 #include "causeway/passes/pipeline.h"
 #include "tests/program/primitive_cases.h"
+#include "tests/random_graph/random_graph.h"
 
-namespace causeway {
+namespace causeway::program {
 namespace {
 
 std::vector<std::string> device_specs() {
@@ -431,4 +431,4 @@ TEST_P(KernelsOnGpu, RandomGraphs) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::program

@@ -7,7 +7,7 @@
 #include "tests/comparison/bounds.h"
 #include "tests/program/program_runner.h"
 
-namespace causeway {
+namespace causeway::program {
 namespace {
 
 class Kernels : public testing::Test {
@@ -186,4 +186,4 @@ return %7
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::program

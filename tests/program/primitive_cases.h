@@ -11,7 +11,7 @@
 #include "tests/comparison/bounds.h"
 #include "tests/program/program_runner.h"
 
-namespace causeway {
+namespace causeway::program {
 
 struct PrimitiveCase {
   Graph graph;
@@ -131,4 +131,4 @@ inline std::vector<PrimitiveCase> reduction_cases(const std::vector<int64_t>& si
   return cases;
 }
 
-}  // namespace causeway
+}  // namespace causeway::program

@@ -2,7 +2,7 @@
 // the reference interpreter.
 #include "tests/program/primitive_cases.h"
 
-namespace causeway {
+namespace causeway::program {
 namespace {
 
 ProgramRunner& runner() {
@@ -30,4 +30,4 @@ TEST(ReductionsOnCpu, EveryDTypeAndAxis) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::program

@@ -10,7 +10,7 @@
 #include "causeway/program/program.h"
 #include "tests/mutation/planted_faults.h"
 
-namespace causeway {
+namespace causeway::program {
 
 class ProgramRunner {
  public:
@@ -76,4 +76,4 @@ class ProgramRunner {
   Arena arena_{*device_};
 };
 
-}  // namespace causeway
+}  // namespace causeway::program

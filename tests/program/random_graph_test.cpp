@@ -1,5 +1,5 @@
 // Random graphs give on the CPU what the f64 reference gives, before and after the passes.
-#include "causeway/graph/random_graph.h"
+#include "tests/random_graph/random_graph.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include "tests/comparison/bounds.h"
 #include "tests/program/program_runner.h"
 
-namespace causeway {
+namespace causeway::program {
 namespace {
 
 void expect_reference_values(ProgramRunner& runner, const RandomGraph& random, const Graph& graph, uint64_t seed) {
@@ -47,4 +47,4 @@ TEST_P(RandomGraphOnCpu, MatchesTheReference) {
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomGraphOnCpu, testing::Range<uint64_t>(0, 8));
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::program

@@ -7,7 +7,7 @@
 #include "causeway/passes/count_flops.h"
 #include "tests/tensor/op_check.h"
 
-namespace causeway {
+namespace causeway::tensor {
 namespace {
 
 constexpr int64_t kBatch = 2, kHeads = 2, kLength = 40;
@@ -135,4 +135,4 @@ TEST_F(AttentionDensity, OfDocumentsIsAtMostThatOfTheCausalMaskOrWindow) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::tensor

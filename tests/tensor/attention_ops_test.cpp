@@ -1,6 +1,6 @@
 #include "tests/tensor/op_check.h"
 
-namespace causeway {
+namespace causeway::tensor {
 namespace {
 
 using List = std::vector<double>;
@@ -269,4 +269,4 @@ TEST_F(AttentionOps, Errors) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::tensor

@@ -1,6 +1,6 @@
 #include "tests/tensor/op_check.h"
 
-namespace causeway {
+namespace causeway::tensor {
 namespace {
 
 TEST(Eager, NothingIsComputedUntilValuesAreAskedFor) {
@@ -118,4 +118,4 @@ TEST(Eager, Errors) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::tensor

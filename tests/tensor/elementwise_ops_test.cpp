@@ -2,7 +2,7 @@
 
 #include "tests/tensor/op_check.h"
 
-namespace causeway {
+namespace causeway::tensor {
 namespace {
 
 using Scalar = double (*)(double);
@@ -346,4 +346,4 @@ TEST(ElementwiseOps, Errors) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::tensor

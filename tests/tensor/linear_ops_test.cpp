@@ -1,7 +1,7 @@
 // Matrix products, indexing and normalisation against plain loops.
 #include "tests/tensor/op_check.h"
 
-namespace causeway {
+namespace causeway::tensor {
 namespace {
 
 using List = std::vector<double>;
@@ -225,4 +225,4 @@ TEST(NormOps, Errors) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::tensor

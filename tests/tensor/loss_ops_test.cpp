@@ -2,7 +2,7 @@
 
 #include "tests/tensor/op_check.h"
 
-namespace causeway {
+namespace causeway::tensor {
 namespace {
 
 using List = std::vector<double>;
@@ -169,4 +169,4 @@ TEST(OptimizerOps, SgdAndClipping) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::tensor

@@ -21,7 +21,7 @@
 #include "causeway/tensor/trace.h"
 #include "tests/comparison/bounds.h"
 
-namespace causeway {
+namespace causeway::tensor {
 
 inline constexpr double kInf = std::numeric_limits<double>::infinity();
 inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -167,4 +167,4 @@ std::string error_text(Action action) {
   return "no error";
 }
 
-}  // namespace causeway
+}  // namespace causeway::tensor

@@ -7,7 +7,7 @@
 
 #include "causeway/base/file.h"
 
-namespace causeway {
+namespace causeway::tensor {
 namespace {
 
 const std::string kSource = CAUSEWAY_SOURCE_DIR;
@@ -45,4 +45,4 @@ TEST(OpList, DocumentsEveryFunctionAndNoOther) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::tensor

@@ -1,6 +1,6 @@
 #include "tests/tensor/op_check.h"
 
-namespace causeway {
+namespace causeway::tensor {
 namespace {
 
 using List = std::vector<double>;
@@ -152,4 +152,4 @@ TEST(PositionOps, AlibiSlopes) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::tensor

@@ -2,7 +2,7 @@
 
 #include "tests/tensor/op_check.h"
 
-namespace causeway {
+namespace causeway::tensor {
 namespace {
 
 using List = std::vector<double>;
@@ -157,4 +157,4 @@ TEST(ReductionOps, Errors) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::tensor

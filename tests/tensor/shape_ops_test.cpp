@@ -2,7 +2,7 @@
 
 #include "tests/tensor/op_check.h"
 
-namespace causeway {
+namespace causeway::tensor {
 namespace {
 
 using Sizes = std::vector<int64_t>;
@@ -172,4 +172,4 @@ TEST(ShapeOps, ErrorsNameTheScope) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::tensor

@@ -2,7 +2,7 @@
 
 #include "tests/tensor/op_check.h"
 
-namespace causeway {
+namespace causeway::tensor {
 namespace {
 
 using Tensors = std::vector<Tensor>;
@@ -195,4 +195,4 @@ TEST(Step, FindsTheFirstNonFiniteValue) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::tensor

@@ -10,7 +10,7 @@
 #include "causeway/tensor/user_kernel_op.h"
 #include "tests/tensor/op_check.h"
 
-namespace causeway {
+namespace causeway::tensor {
 namespace {
 
 using testing::HasSubstr;
@@ -115,4 +115,4 @@ TEST(UserKernel, RefusesWrongSpecifications) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::tensor

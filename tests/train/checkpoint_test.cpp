@@ -1,4 +1,4 @@
-#include "causeway/train/checkpoint.h"
+#include "causeway/train/checkpoint/checkpoint.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,9 +16,9 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
-#include "tests/train/temporary_directory.h"
+#include "tests/fixtures/temporary_directory.h"
 
-namespace causeway {
+namespace causeway::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -574,4 +574,4 @@ TEST(CheckpointManifest, ContradictionsAreNamed) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::train

@@ -1,4 +1,4 @@
-#include "causeway/train/flops_utilization.h"
+#include "causeway/train/step/flops_utilization.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include "causeway/device/open_device.h"
 #include "tests/device/gpu_stand_in_library.h"
 
-namespace causeway {
+namespace causeway::train {
 namespace {
 
 using testing::ElementsAre;
@@ -120,4 +120,4 @@ TEST_F(FlopsUtilizationTest, IsNotGuessed) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::train

@@ -18,16 +18,16 @@
 #include <tuple>
 
 #include "causeway/base/file.h"
-#include "causeway/codegen/kernel_cache.h"
-#include "causeway/codegen/kernel_resources.h"
+#include "causeway/codegen/compile/kernel_cache.h"
+#include "causeway/codegen/compile/kernel_resources.h"
 #include "causeway/device/offline/offline_device.h"
 #include "causeway/program/kernel_library.h"
 #include "causeway/program/program_resources.h"
 #include "causeway/tensor/runtime.h"
-#include "causeway/train/recipe.h"
-#include "causeway/train/training_step.h"
+#include "causeway/train/recipe/recipe.h"
+#include "causeway/train/step/training_step.h"
 
-namespace causeway {
+namespace causeway::train {
 namespace {
 
 struct GateCase {
@@ -184,4 +184,4 @@ INSTANTIATE_TEST_SUITE_P(Recipes, GpuGate, testing::ValuesIn(every_recipe_on_eve
 });
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::train

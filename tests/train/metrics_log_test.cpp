@@ -1,4 +1,4 @@
-#include "causeway/train/metrics_log.h"
+#include "causeway/train/log/metrics_log.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,9 +7,9 @@
 #include <cmath>
 
 #include "causeway/base/file.h"
-#include "tests/train/temporary_directory.h"
+#include "tests/fixtures/temporary_directory.h"
 
-namespace causeway {
+namespace causeway::train {
 namespace {
 
 using ::testing::ElementsAre;
@@ -101,4 +101,4 @@ TEST(MetricsLog, FieldsThatAreNoObjectDisableIt) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::train

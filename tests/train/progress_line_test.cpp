@@ -1,4 +1,4 @@
-#include "causeway/train/progress_line.h"
+#include "causeway/train/log/progress_line.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -11,7 +11,7 @@
 #include <cmath>
 #include <limits>
 
-namespace causeway {
+namespace causeway::train {
 namespace {
 
 using ::testing::HasSubstr;
@@ -143,4 +143,4 @@ TEST(ProgressLine, TerminalIsRewrittenInPlace) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::train

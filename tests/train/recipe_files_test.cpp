@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <map>
 
-#include "causeway/train/recipe.h"
+#include "causeway/train/recipe/recipe.h"
 
-namespace causeway {
+namespace causeway::train {
 namespace {
 
 std::vector<std::filesystem::path> recipe_files() {
@@ -45,4 +45,4 @@ TEST(RecipeFiles, HaveThePublishedShapes) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::train

@@ -1,4 +1,4 @@
-#include "causeway/train/recipe.h"
+#include "causeway/train/recipe/recipe.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include "causeway/base/file.h"
 #include "causeway/base/printable.h"
 
-namespace causeway {
+namespace causeway::train {
 namespace {
 
 constexpr char kSmall[] = R"(name: small
@@ -271,4 +271,4 @@ TEST(Recipe, TheDocumentListsEveryKey) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::train

@@ -1,4 +1,4 @@
-#include "causeway/train/run_lock.h"
+#include "causeway/train/checkpoint/run_lock.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,9 +12,9 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
-#include "tests/train/temporary_directory.h"
+#include "tests/fixtures/temporary_directory.h"
 
-namespace causeway {
+namespace causeway::train {
 namespace {
 
 using ::testing::AllOf;
@@ -142,4 +142,4 @@ TEST(RunLock, ALinkIsNotFollowed) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::train

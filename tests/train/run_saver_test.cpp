@@ -1,4 +1,4 @@
-#include "causeway/train/run_saver.h"
+#include "causeway/train/checkpoint/run_saver.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,9 +8,9 @@
 
 #include "causeway/base/error.h"
 #include "causeway/tensor/runtime.h"
-#include "tests/train/temporary_directory.h"
+#include "tests/fixtures/temporary_directory.h"
 
-namespace causeway {
+namespace causeway::train {
 namespace {
 
 using ::testing::ElementsAre;
@@ -112,4 +112,4 @@ TEST_F(RunSaverTest, WhatCanBeSavedBeforeAnErrorEndsTheRun) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::train

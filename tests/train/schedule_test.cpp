@@ -1,4 +1,4 @@
-#include "causeway/train/schedule.h"
+#include "causeway/train/recipe/schedule.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::train {
 namespace {
 
 using ::testing::HasSubstr;
@@ -102,4 +102,4 @@ TEST(Schedule, Names) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::train

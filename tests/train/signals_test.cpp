@@ -9,7 +9,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::train {
 namespace {
 
 // The wait status of a child that runs `body` and then ends with status 0.
@@ -126,4 +126,4 @@ TEST(Signals, ClosedPipeIsAnErrorOfTheWrite) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::train

@@ -1,4 +1,4 @@
-#include "causeway/train/tensorboard_log.h"
+#include "causeway/train/log/tensorboard_log.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,9 +8,9 @@
 #include <map>
 
 #include "causeway/base/file.h"
-#include "tests/train/temporary_directory.h"
+#include "tests/fixtures/temporary_directory.h"
 
-namespace causeway {
+namespace causeway::train {
 namespace {
 
 using ::testing::ElementsAre;
@@ -201,4 +201,4 @@ TEST(TensorboardLog, NeverThrows) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::train

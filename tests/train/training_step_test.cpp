@@ -1,14 +1,14 @@
-#include "causeway/train/training_step.h"
+#include "causeway/train/step/training_step.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "causeway/train/hugging_face.h"
+#include "causeway/model/hugging_face.h"
 #include "tests/comparison/bounds.h"
 
-namespace causeway {
+namespace causeway::train {
 namespace {
 
 std::filesystem::path fixture(const std::string& name) {
@@ -175,4 +175,4 @@ TEST_F(LlamaRun, CostIsKnownBeforeTheFirstStep) {
 }
 
 }  // namespace
-}  // namespace causeway
+}  // namespace causeway::train

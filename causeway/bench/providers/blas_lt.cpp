@@ -6,7 +6,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 constexpr int kMostWorkspace = 1;  // attribute of preferences, alike in both
@@ -153,4 +153,4 @@ std::unique_ptr<MatmulProvider> make_blas_lt(GpuDevice& device, const VendorLibr
   return std::make_unique<BlasLt>(device, library, dialect, fast_accumulation);
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -7,7 +7,7 @@
 
 #include "causeway/bench/providers/matmul_library.h"
 
-namespace causeway {
+namespace causeway::bench {
 
 struct BlasLtDialect {
   MatmulLibrary library;
@@ -32,4 +32,4 @@ std::unique_ptr<MatmulProvider> make_blas_lt(GpuDevice& device, const VendorLibr
 // What libraries are given to work in: as much as PyTorch gives them on Hopper.
 inline constexpr size_t kMatmulWorkspaceBytes = size_t{32} << 20;
 
-}  // namespace causeway
+}  // namespace causeway::bench

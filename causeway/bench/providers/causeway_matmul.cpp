@@ -2,13 +2,13 @@
 
 #include "causeway/base/error.h"
 #include "causeway/bench/providers/matmul_provider.h"
-#include "causeway/codegen/kernel_cache.h"
+#include "causeway/codegen/compile/kernel_cache.h"
 #include "causeway/passes/builder.h"
 #include "causeway/program/arena.h"
 #include "causeway/program/kernel_library.h"
 #include "causeway/program/program.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 class CausewayMatmul : public PreparedMatmul {
@@ -54,4 +54,4 @@ std::unique_ptr<MatmulProvider> make_causeway_matmul(Device& device) {
   return std::make_unique<CausewayMatmuls>(device);
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

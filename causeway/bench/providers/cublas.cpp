@@ -4,7 +4,7 @@
 
 #include "causeway/bench/providers/blas_lt.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 constexpr int kTransposed = 1, kAsItIs = 0;  // CUBLAS_OP_T, CUBLAS_OP_N
@@ -114,4 +114,4 @@ std::unique_ptr<MatmulProvider> open_cublas(Device& device, const std::string& f
   return std::make_unique<CublasProvider>(gpu, open_matmul_library(cublas(), file));
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

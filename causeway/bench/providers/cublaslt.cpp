@@ -3,7 +3,7 @@
 
 #include "causeway/bench/providers/blas_lt.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 std::string version(const VendorLibrary& library, void* handle) {
@@ -39,4 +39,4 @@ std::unique_ptr<MatmulProvider> open_cublaslt(Device& device, const std::string&
   return make_blas_lt(gpu, open_matmul_library(speech.library, file), speech, fast_accumulation);
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -4,7 +4,7 @@
 
 #include "causeway/bench/providers/blas_lt.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 std::string version(const VendorLibrary& library, void* handle) {
@@ -43,4 +43,4 @@ std::unique_ptr<MatmulProvider> open_hipblaslt(Device& device, const std::string
   return make_blas_lt(gpu, open_matmul_library(speech.library, file), speech);
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "causeway/base/error.h"
-#include "causeway/device/python_packages.h"
+#include "causeway/base/python_packages.h"
 
-namespace causeway {
+namespace causeway::bench {
 
 VendorLibrary open_matmul_library(const MatmulLibrary& library, const std::string& file) {
   std::vector<std::string> names = {file};
@@ -67,4 +67,4 @@ int gpu_library_type(const MatmulLibrary& library, DType dtype) {
   }
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -10,7 +10,7 @@
 #include "causeway/device/gpu_device.h"
 #include "causeway/device/vendor_library.h"
 
-namespace causeway {
+namespace causeway::bench {
 
 struct MatmulLibrary {
   std::string provider;                  // as it is asked for: "cublaslt"
@@ -56,4 +56,4 @@ class LibraryHandle {
   void* handle_ = nullptr;
 };
 
-}  // namespace causeway
+}  // namespace causeway::bench

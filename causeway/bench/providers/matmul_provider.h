@@ -8,7 +8,7 @@
 #include "causeway/device/device.h"
 #include "causeway/graph/dtype.h"
 
-namespace causeway {
+namespace causeway::bench {
 
 // C[m, n] = A[m, k] B[n, k]^T: both operands along k, as a linear layer's activations and weights lie.
 struct MatmulWorkload {
@@ -60,4 +60,4 @@ std::unique_ptr<MatmulProvider> open_openblas(Device& device, const std::string&
 // Intel's oneDNN, on the processor.
 std::unique_ptr<MatmulProvider> open_onednn(Device& device, const std::string& file = {});
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -8,7 +8,7 @@
 
 #include "causeway/bench/providers/matmul_library.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 constexpr int kProcessor = 1;                            // dnnl_cpu
@@ -222,4 +222,4 @@ std::unique_ptr<MatmulProvider> open_onednn(Device& device, const std::string& f
   return std::make_unique<OneDnnProvider>(processor, open_matmul_library(onednn(), file));
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

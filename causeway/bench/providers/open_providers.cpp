@@ -10,7 +10,7 @@
 #include "causeway/base/error.h"
 #include "causeway/bench/choices.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 struct Entry {
@@ -93,4 +93,4 @@ std::vector<std::unique_ptr<MatmulProvider>> open_matmul_providers(Device& devic
   return providers;
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

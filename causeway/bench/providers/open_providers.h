@@ -8,7 +8,7 @@
 
 #include "causeway/bench/providers/matmul_provider.h"
 
-namespace causeway {
+namespace causeway::bench {
 
 // "causeway", "cublaslt", "cublas", "cublaslt-fast", "hipblaslt", "openblas", "onednn".
 const std::vector<std::string>& matmul_provider_names();
@@ -23,4 +23,4 @@ std::vector<std::unique_ptr<MatmulProvider>> open_matmul_providers(Device& devic
                                                                    const std::map<std::string, std::string>& libraries,
                                                                    std::vector<std::string>& skipped);
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -6,7 +6,7 @@
 
 #include "causeway/bench/providers/matmul_library.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 constexpr int kRowMajor = 101, kAsItIs = 111, kTransposed = 112;
@@ -126,4 +126,4 @@ std::unique_ptr<MatmulProvider> open_openblas(Device& device, const std::string&
   return std::make_unique<OpenBlasProvider>(processor, open_matmul_library(openblas(), file));
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -9,7 +9,7 @@
 #include "causeway/bench/report/shipped_text.h"
 #include "causeway/bench/report/sourced_yaml.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 std::string lower(std::string_view text) {
@@ -73,4 +73,4 @@ const CostTable& shipped_cost_table() {
   return table;
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

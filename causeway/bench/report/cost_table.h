@@ -6,7 +6,9 @@
 #include <string_view>
 #include <vector>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::bench {
 
 struct DeviceCost {
   std::string device;           // a word or phrase of the device's name: "H200" in "NVIDIA H200"
@@ -34,4 +36,4 @@ CostTable parse_cost_table(const std::string& yaml, const std::string& where);
 CostTable read_cost_table(const std::filesystem::path& path);
 const CostTable& shipped_cost_table();
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -7,7 +7,7 @@
 #include "causeway/bench/report/shipped_text.h"
 #include "causeway/bench/report/sourced_yaml.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 std::string one_of(const YamlRecord& record, const std::string& key, const std::vector<std::string>& choices) {
@@ -64,4 +64,4 @@ const std::vector<PublishedResult>& shipped_published_results() {
   return results;
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::bench {
 
 struct PublishedResult {
   std::string device;     // "H100"; says so where a part of a card is counted: "MI250X (per GCD)"
@@ -27,4 +29,4 @@ struct PublishedResult {
 std::vector<PublishedResult> parse_published_results(const std::string& yaml, const std::string& where);
 const std::vector<PublishedResult>& shipped_published_results();
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -15,7 +15,7 @@
 #include "causeway/bench/report/shipped_text.h"
 #include "causeway/bench/statistics.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 using Json = nlohmann::json;
@@ -331,4 +331,4 @@ void write_report(const std::vector<BenchmarkRun>& runs, const CostTable& costs,
   write_file_atomically(path, report_html(runs, costs, published, regressions));
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

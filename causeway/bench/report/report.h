@@ -9,7 +9,7 @@
 #include "causeway/bench/report/published_results.h"
 #include "causeway/bench/result.h"
 
-namespace causeway {
+namespace causeway::bench {
 
 // A workload that `bench compare` found slower, at the commit where it became so.
 struct RegressionMark {
@@ -33,4 +33,4 @@ void write_report(const std::vector<BenchmarkRun>& runs, const CostTable& costs,
                   const std::vector<PublishedResult>& published, const std::vector<RegressionMark>& regressions,
                   const std::filesystem::path& path);
 
-}  // namespace causeway
+}  // namespace causeway::bench

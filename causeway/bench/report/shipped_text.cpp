@@ -2,7 +2,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::bench {
 
 std::string_view shipped_benchmark_text(std::string_view path) {
   for (const EmbeddedText& file : shipped_benchmark_files())
@@ -11,4 +11,4 @@ std::string_view shipped_benchmark_text(std::string_view path) {
   return {};
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -5,8 +5,9 @@
 #include <span>
 
 #include "causeway/base/embedded_text.h"
+#include "causeway/namespaces.h"
 
-namespace causeway {
+namespace causeway::bench {
 
 // Sorted by path. Valid for the life of the program.
 std::span<const EmbeddedText> shipped_benchmark_files();
@@ -14,4 +15,4 @@ std::span<const EmbeddedText> shipped_benchmark_files();
 // The text of the shipped file at `path`, e.g. "benchmarks/costs.yaml", which must exist.
 std::string_view shipped_benchmark_text(std::string_view path);
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -8,7 +8,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 std::string place(const std::string& file, const YAML::Node& node) {
@@ -103,4 +103,4 @@ std::vector<YAML::Node> YamlRecord::list(const std::string& key) const {
   return {value.begin(), value.end()};
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

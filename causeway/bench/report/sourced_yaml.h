@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::bench {
 
 // A map in a YAML file. Every complaint is an Error(kInvalidArgument) that names the file and the line.
 class YamlRecord {
@@ -36,4 +38,4 @@ class YamlRecord {
   std::string file_;
 };
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -10,7 +10,7 @@
 #include "causeway/bench/results/inference.h"
 #include "causeway/bench/statistics.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 // A timer's resolution: rounds that agree better than to 0.01 % do so by chance.
@@ -430,4 +430,4 @@ std::string format_changes(const std::vector<Change>& changes, const CompareOpti
   return text;
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -39,7 +39,7 @@
 
 #include "causeway/bench/result.h"
 
-namespace causeway {
+namespace causeway::bench {
 
 // From harmless to bad.
 enum class Verdict {
@@ -97,4 +97,4 @@ Verdict worst_verdict(const std::vector<Change>& changes);
 std::string format_changes(const std::vector<Change>& changes, const CompareOptions& options = {},
                            bool show_same = false);
 
-}  // namespace causeway
+}  // namespace causeway::bench

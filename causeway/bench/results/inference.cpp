@@ -6,7 +6,7 @@
 #include "causeway/base/error.h"
 #include "causeway/bench/statistics.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 constexpr size_t kFewestToShare = 10;
@@ -156,4 +156,4 @@ ExcessVariance excess_variance_of_steps(const std::vector<double>& steps, const 
   return {excess, {excess + mean_expected, count / 2}};
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

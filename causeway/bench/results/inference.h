@@ -3,7 +3,9 @@
 
 #include <vector>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::bench {
 
 // The t for which a variable of Student's distribution exceeds t with probability `tail`, in (0, 0.5). Degrees of
 // freedom may be fractional, 1 or more. Relative error below 1e-9 (regularised incomplete beta function by its
@@ -41,4 +43,4 @@ struct ExcessVariance {
 };
 ExcessVariance excess_variance_of_steps(const std::vector<double>& steps, const std::vector<double>& expected);
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -11,7 +11,7 @@
 #include "causeway/base/json_document.h"
 #include "causeway/bench/results/results_store.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 using Json = nlohmann::json;
@@ -322,4 +322,4 @@ std::vector<BenchmarkRun> load_earlier_runs(const std::filesystem::path& store, 
   return runs;
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -21,7 +21,7 @@
 
 #include "causeway/bench/result.h"
 
-namespace causeway {
+namespace causeway::bench {
 
 inline constexpr int kResultsFileVersion = 1;
 
@@ -47,4 +47,4 @@ BenchmarkRun load_run_reference(const std::filesystem::path& store, const std::s
 // The store's runs that were started before this one, the oldest first; none where there is no store.
 std::vector<BenchmarkRun> load_earlier_runs(const std::filesystem::path& store, const BenchmarkRun& run);
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -11,7 +11,7 @@
 #include "causeway/base/json_document.h"
 #include "causeway/base/private_directory.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 using Json = nlohmann::json;
@@ -435,4 +435,4 @@ std::string known_runs(const std::vector<StoredRun>& runs) {
                      fmt::join(ids, ", "));
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

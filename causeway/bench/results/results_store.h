@@ -16,7 +16,7 @@
 #include "causeway/bench/results/sqlite.h"
 #include "causeway/bench/statistics.h"
 
-namespace causeway {
+namespace causeway::bench {
 
 inline constexpr int64_t kResultsStoreVersion = 2;
 
@@ -82,4 +82,4 @@ void check_default_store();
 // A sentence for messages: "Runs there are: 1, 2, 3.", the newest 20 at most.
 std::string known_runs(const std::vector<StoredRun>& runs);
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -8,7 +8,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 constexpr std::chrono::seconds kWait{60};
@@ -169,4 +169,4 @@ void SqliteTransaction::commit() {
   committed_ = true;
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

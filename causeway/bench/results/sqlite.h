@@ -12,10 +12,12 @@
 #include <string_view>
 #include <vector>
 
+#include "causeway/namespaces.h"
+
 struct sqlite3;
 struct sqlite3_stmt;
 
-namespace causeway {
+namespace causeway::bench {
 
 class SqliteDatabase;
 
@@ -106,4 +108,4 @@ class SqliteTransaction {
   bool committed_ = false;
 };
 
-}  // namespace causeway
+}  // namespace causeway::bench

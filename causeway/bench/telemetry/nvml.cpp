@@ -5,7 +5,7 @@
 #include "causeway/base/error.h"
 #include "causeway/device/vendor_library.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 // Declared after the NVML API reference (driver 525); handles are pointers.
@@ -124,4 +124,4 @@ std::unique_ptr<TelemetryReader> open_nvml(const std::string& library, int index
   return std::make_unique<NvmlTelemetry>(library, index, bus_id);
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

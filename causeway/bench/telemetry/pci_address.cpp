@@ -5,7 +5,7 @@
 #include "causeway/base/error.h"
 #include "causeway/device/vendor_library.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 // Longer than "00000000:00:00.0".
@@ -45,4 +45,4 @@ std::string pci_address(const std::string& vendor, int index, const DeviceLibrar
   }
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -5,9 +5,9 @@
 
 #include "causeway/device/open_device.h"
 
-namespace causeway {
+namespace causeway::bench {
 
 // The PCI address of "cuda:1" or "hip:1" as its driver tells it, "0000:1b:00.0"; empty where it does not.
 std::string pci_address(const std::string& vendor, int index, const DeviceLibraries& libraries = {});
 
-}  // namespace causeway
+}  // namespace causeway::bench

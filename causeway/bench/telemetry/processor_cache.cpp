@@ -5,7 +5,7 @@
 
 #include "causeway/base/system_files.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 // "32768K" as the kernel writes it.
@@ -34,4 +34,4 @@ std::optional<int64_t> processor_cache_bytes(const std::filesystem::path& system
   return bytes > 0 ? std::optional(bytes) : std::nullopt;
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

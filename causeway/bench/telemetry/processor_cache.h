@@ -5,10 +5,12 @@
 #include <filesystem>
 #include <optional>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::bench {
 
 // The last-level caches of all processors of the machine together (`system` is where sysfs lies); nothing where the
 // kernel does not tell.
 std::optional<int64_t> processor_cache_bytes(const std::filesystem::path& system = "/sys");
 
-}  // namespace causeway
+}  // namespace causeway::bench

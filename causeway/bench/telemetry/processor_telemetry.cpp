@@ -12,7 +12,7 @@
 #include "causeway/base/system_files.h"
 #include "causeway/bench/telemetry/rapl.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -165,4 +165,4 @@ std::unique_ptr<TelemetryReader> open_processor_telemetry(const fs::path& system
   return std::make_unique<ProcessorTelemetry>(system, processes);
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -6,7 +6,7 @@
 
 #include "causeway/bench/telemetry/telemetry.h"
 
-namespace causeway {
+namespace causeway::bench {
 
 // `system` and `processes` are where sysfs and procfs lie. The clock is the mean over the cores, of /proc/cpuinfo (a
 // virtual machine shows the nominal one) or else cpufreq; the temperature is the hottest of the processor's sensors
@@ -15,4 +15,4 @@ namespace causeway {
 std::unique_ptr<TelemetryReader> open_processor_telemetry(const std::filesystem::path& system,
                                                           const std::filesystem::path& processes);
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -2,7 +2,7 @@
 
 #include "causeway/base/system_files.h"
 
-namespace causeway {
+namespace causeway::bench {
 
 namespace fs = std::filesystem;
 
@@ -34,4 +34,4 @@ std::optional<double> RaplEnergy::joules() {
   return microjoules / 1e6;
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

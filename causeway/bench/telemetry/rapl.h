@@ -7,7 +7,9 @@
 #include <optional>
 #include <vector>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::bench {
 
 class RaplEnergy {
  public:
@@ -29,4 +31,4 @@ class RaplEnergy {
   std::vector<Package> packages_;
 };
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -10,7 +10,7 @@
 #include "causeway/base/error.h"
 #include "causeway/device/vendor_library.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 // Declared after rocm_smi.h.
@@ -205,4 +205,4 @@ std::unique_ptr<TelemetryReader> open_rocm_smi(std::span<const std::string> libr
   return std::make_unique<RocmSmiTelemetry>(libraries, index, bus_id);
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

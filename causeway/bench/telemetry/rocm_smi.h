@@ -7,7 +7,7 @@
 
 #include "causeway/bench/telemetry/telemetry.h"
 
-namespace causeway {
+namespace causeway::bench {
 
 // The GPU at the PCI address `bus_id`; where that is empty, number `index` as ROCm SMI counts. On cards of two dies
 // (MI250X) the first die tells power and energy of both, the second none. Throttling is told by the MI200 series alone.
@@ -15,4 +15,4 @@ namespace causeway {
 std::unique_ptr<TelemetryReader> open_rocm_smi(std::span<const std::string> libraries, int index,
                                                const std::string& bus_id);
 
-}  // namespace causeway
+}  // namespace causeway::bench

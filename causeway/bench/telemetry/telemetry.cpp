@@ -13,7 +13,7 @@
 #include "causeway/bench/telemetry/processor_telemetry.h"
 #include "causeway/bench/telemetry/rocm_smi.h"
 
-namespace causeway {
+namespace causeway::bench {
 namespace {
 
 class NoTelemetry : public TelemetryReader {
@@ -140,4 +140,4 @@ std::string join_words(const std::vector<std::string>& words) {
   return text;
 }
 
-}  // namespace causeway
+}  // namespace causeway::bench

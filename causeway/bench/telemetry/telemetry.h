@@ -15,7 +15,7 @@
 #include "causeway/bench/result.h"
 #include "causeway/device/open_device.h"
 
-namespace causeway {
+namespace causeway::bench {
 
 // Any thread may call.
 class TelemetryReader {
@@ -87,4 +87,4 @@ Telemetry summarize(const std::vector<Telemetry>& samples, std::string moment);
 // "clock", "clock and power", "clock, power and energy".
 std::string join_words(const std::vector<std::string>& words);
 
-}  // namespace causeway
+}  // namespace causeway::bench

@@ -11,7 +11,7 @@
 #include "causeway/device/cpu/host_memory.h"
 #include "causeway/device/cpu/host_target.h"
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 constexpr size_t kAlignment = 64;
@@ -110,4 +110,4 @@ void CpuDevice::launch(const DeviceLaunch& launch) {
   });
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -13,7 +13,7 @@
 #include "causeway/device/device.h"
 #include "causeway/device/target.h"
 
-namespace causeway {
+namespace causeway::device {
 
 // Bytes in use, now and at most, over the life of a device. Thread-safe.
 struct MemoryUse {
@@ -60,4 +60,4 @@ class CpuDevice : public Device {
   int64_t launch_count_ = 0;
 };
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -13,7 +13,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 std::string loader_reason() {
@@ -74,4 +74,4 @@ DeviceKernel CpuModule::kernel(const std::string& name) const {
   return symbol;
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

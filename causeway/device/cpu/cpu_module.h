@@ -7,7 +7,7 @@
 
 #include "causeway/device/device.h"
 
-namespace causeway {
+namespace causeway::device {
 
 // Runs task `task` of a launch. `scratch` is aligned to 64 bytes and belongs to the worker for the length of the call.
 using CpuKernel = void (*)(void* const* buffers, const int64_t* sizes, int64_t task, void* scratch);
@@ -31,4 +31,4 @@ class CpuModule : public DeviceModule {
   void* handle_ = nullptr;
 };
 
-}  // namespace causeway
+}  // namespace causeway::device

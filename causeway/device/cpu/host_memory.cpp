@@ -9,7 +9,7 @@
 
 #include "causeway/base/system_files.h"
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 namespace fs = std::filesystem;
@@ -99,4 +99,4 @@ int64_t resident_bytes() {
   return resident * ::sysconf(_SC_PAGE_SIZE);
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

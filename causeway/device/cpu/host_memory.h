@@ -6,7 +6,9 @@
 #include <filesystem>
 #include <string>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::device {
 
 struct HostMemory {
   int64_t total_bytes = 0;      // of the machine or of the tightest group, whichever is less; 0 when nothing says
@@ -20,4 +22,4 @@ HostMemory host_memory(const std::filesystem::path& root = "/");
 // Memory of this process that is in RAM.
 int64_t resident_bytes();
 
-}  // namespace causeway
+}  // namespace causeway::device

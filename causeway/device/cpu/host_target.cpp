@@ -10,7 +10,7 @@
 
 #include "causeway/base/thread_pool.h"
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 struct CpuidRegisters {
@@ -101,4 +101,4 @@ std::string host_processor_name() {
   return name.substr(first, name.find_last_not_of(' ') - first + 1);
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -5,7 +5,7 @@
 
 #include "causeway/device/target.h"
 
-namespace causeway {
+namespace causeway::device {
 
 // Asks the processor (cpuid) and the operating system (which register state it saves). The processor is the highest
 // x86-64 level met (v4, v3, v2 or the baseline); features are those a kernel may exploit beyond it: avx512bf16,
@@ -17,4 +17,4 @@ const Target& host_target();
 // The processor's brand, e.g. "AMD EPYC 9354"; "unknown" when it does not say.
 std::string host_processor_name();
 
-}  // namespace causeway
+}  // namespace causeway::device

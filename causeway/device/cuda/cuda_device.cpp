@@ -5,7 +5,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 constexpr int64_t kMaxBlocks = INT32_MAX;  // of a grid's x dimension
@@ -73,4 +73,4 @@ CudaDevice::CudaDevice(Opened opened)
 
 int CudaDevice::count(const std::string& library) { return device_count(*CudaDriver::open(library)); }
 
-}  // namespace causeway
+}  // namespace causeway::device

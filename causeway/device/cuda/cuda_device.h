@@ -7,7 +7,7 @@
 #include "causeway/device/cuda/cuda_queue.h"
 #include "causeway/device/gpu_device.h"
 
-namespace causeway {
+namespace causeway::device {
 
 struct CudaOptions {
   int index = 0;  // as the driver counts: CUDA_VISIBLE_DEVICES applies
@@ -33,4 +33,4 @@ class CudaDevice : public GpuDevice {
   explicit CudaDevice(Opened opened);
 };
 
-}  // namespace causeway
+}  // namespace causeway::device

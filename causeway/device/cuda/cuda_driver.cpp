@@ -9,7 +9,7 @@
 #include "causeway/base/user_cache.h"
 #include "causeway/device/vendor_library.h"
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 // What PTX 8.0, the language of our images, was new with.
@@ -143,4 +143,4 @@ std::shared_ptr<const CudaDriver> CudaDriver::open(const std::string& name) {
   return driver;
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

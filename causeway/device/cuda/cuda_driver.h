@@ -7,7 +7,9 @@
 #include <memory>
 #include <string>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::device {
 
 // Of open_user_cache(): where the driver keeps machine code.
 inline constexpr char kCudaCacheName[] = "nvidia";
@@ -143,4 +145,4 @@ struct CudaDriver {
   static std::shared_ptr<const CudaDriver> open(const std::string& library);
 };
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -7,7 +7,7 @@
 #include "causeway/base/error.h"
 #include "causeway/base/log.h"
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 using Result = CudaDriver::Result;
@@ -246,7 +246,7 @@ GpuKernel CudaQueue::find_kernel(void* image, const std::string& name) {
   return kernel;
 }
 
-EncodedTensorMap CudaQueue::encode_tensor_map(const TensorMap& map, void* buffer) {
+TensorMapBytes CudaQueue::encode_tensor_map(const TensorMap& map, void* buffer) {
   const auto type = map.element_bytes == 1   ? CudaDriver::kUint8
                     : map.element_bytes == 2 ? CudaDriver::kUint16
                                              : CudaDriver::kUint32;
@@ -260,7 +260,7 @@ EncodedTensorMap CudaQueue::encode_tensor_map(const TensorMap& map, void* buffer
     // The contiguous dimension's stride is left out.
     if (i > 0) strides[i - 1] = static_cast<uint64_t>(map.stride_bytes[i]);
   }
-  EncodedTensorMap encoded;
+  TensorMapBytes encoded;
   const Result result = driver_->tensor_map_encode(
       &encoded, type, static_cast<uint32_t>(map.rank), static_cast<std::byte*>(buffer) + map.offset, sizes.data(),
       strides.data(), box.data(), element_strides.data(), 0, swizzle, CudaDriver::kPromote256Bytes, 0);
@@ -334,4 +334,4 @@ void CudaQueue::release_recording(void* recording) noexcept {
   driver_->graph_executable_destroy(recording);
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

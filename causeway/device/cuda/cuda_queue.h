@@ -8,7 +8,7 @@
 #include "causeway/device/cuda/cuda_driver.h"
 #include "causeway/device/gpu_queue.h"
 
-namespace causeway {
+namespace causeway::device {
 
 class CudaQueue : public GpuQueue {
  public:
@@ -37,7 +37,7 @@ class CudaQueue : public GpuQueue {
   void* load_image(std::string_view image) override;
   void unload_image(void* image) noexcept override;
   GpuKernel find_kernel(void* image, const std::string& name) override;
-  EncodedTensorMap encode_tensor_map(const TensorMap& map, void* buffer) override;
+  TensorMapBytes encode_tensor_map(const TensorMap& map, void* buffer) override;
   void launch(const GpuLaunch& launch) override;
   void begin_recording() override;
   void* end_recording() override;
@@ -55,4 +55,4 @@ class CudaQueue : public GpuQueue {
   void* stream_ = nullptr;
 };
 
-}  // namespace causeway
+}  // namespace causeway::device

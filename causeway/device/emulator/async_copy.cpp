@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace causeway {
+namespace causeway::device {
 
 namespace {
 
@@ -208,4 +208,4 @@ void TensorCopies::thread_ended() {
   }
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -15,7 +15,7 @@
 #include "causeway/device/emulator/tensor_map.h"
 #include "causeway/device/emulator/transfer_barrier.h"
 
-namespace causeway {
+namespace causeway::device {
 
 // What shared memory holds before anything is written there, and what a pending copy leaves in its destination: NaN in
 // every floating-point type.
@@ -118,4 +118,4 @@ class TensorCopies {
   std::map<std::pair<int, int>, Thread> threads_;
 };
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace causeway {
+namespace causeway::device {
 
 void DelayedEffects::apply_one(AsyncHost& host) {
   if (effects_.empty()) return;
@@ -16,4 +16,4 @@ void DelayedEffects::apply_all(AsyncHost& host) {
   while (!effects_.empty()) apply_one(host);
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

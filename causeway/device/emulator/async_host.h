@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::device {
 
 // One cluster of thread blocks that are running, as seen from the thread (fiber) that runs now.
 class AsyncHost {
@@ -41,4 +43,4 @@ class DelayedEffects {
   std::vector<std::function<void()>> effects_;
 };
 
-}  // namespace causeway
+}  // namespace causeway::device

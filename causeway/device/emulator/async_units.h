@@ -6,7 +6,7 @@
 #include "causeway/device/emulator/transfer_barrier.h"
 #include "causeway/device/emulator/warpgroup_unit.h"
 
-namespace causeway {
+namespace causeway::device {
 
 struct AsyncUnits {
   explicit AsyncUnits(AsyncHost& host)
@@ -30,4 +30,4 @@ struct AsyncUnits {
   WarpgroupUnit warpgroups;
 };
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -8,7 +8,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 constexpr size_t kAlignment = 256;
@@ -102,4 +102,4 @@ void EmulatedMemory::require(const void* address, size_t bytes, const char* what
               fmt::format("{} of {} bytes at {:#x}, which is not within one allocation", what, bytes, begin), device);
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

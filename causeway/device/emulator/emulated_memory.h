@@ -12,7 +12,7 @@
 
 #include "causeway/device/device.h"
 
-namespace causeway {
+namespace causeway::device {
 
 // What was allocated at one moment. Immutable.
 class AllocationTable {
@@ -56,4 +56,4 @@ class EmulatedMemory : public std::enable_shared_from_this<EmulatedMemory> {
   std::atomic<int64_t> peak_{0};
 };
 
-}  // namespace causeway
+}  // namespace causeway::device

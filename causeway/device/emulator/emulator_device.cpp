@@ -9,7 +9,7 @@
 #include "causeway/device/emulator/emulator_module.h"
 #include "causeway/device/emulator/thread_cluster.h"
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 constexpr int kMostThreads = 1024;     // of a block, on every architecture
@@ -98,10 +98,9 @@ void EmulatorDevice::check_limits(const DeviceLaunch& launch, const std::string&
   }
 }
 
-std::vector<EncodedTensorMap> EmulatorDevice::encode_maps(const DeviceLaunch& launch,
-                                                          const AllocationTable& allocations,
-                                                          const std::string& kernel) const {
-  std::vector<EncodedTensorMap> encoded(launch.tensor_maps.size());
+std::vector<TensorMapBytes> EmulatorDevice::encode_maps(const DeviceLaunch& launch, const AllocationTable& allocations,
+                                                        const std::string& kernel) const {
+  std::vector<TensorMapBytes> encoded(launch.tensor_maps.size());
   for (size_t i = 0; i < encoded.size(); ++i) {
     const TensorMap& map = launch.tensor_maps[i];
     const std::string where = fmt::format("tensor map {} of kernel {} on {}", i, kernel, name_);
@@ -154,4 +153,4 @@ std::unique_ptr<Device> make_emulator_device(std::string_view processor, const E
   return std::make_unique<EmulatorDevice>(processor, options);
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "causeway/base/thread_pool.h"
+#include "causeway/device/argument_packer.h"
 #include "causeway/device/device.h"
 #include "causeway/device/emulator/emulated_memory.h"
-#include "causeway/device/kernel_arguments.h"
 
-namespace causeway {
+namespace causeway::device {
 
 class ThreadCluster;
 
@@ -59,8 +59,8 @@ class EmulatorDevice : public Device {
 
  private:
   void check_limits(const DeviceLaunch& launch, const std::string& kernel) const;
-  std::vector<EncodedTensorMap> encode_maps(const DeviceLaunch& launch, const AllocationTable& allocations,
-                                            const std::string& kernel) const;
+  std::vector<TensorMapBytes> encode_maps(const DeviceLaunch& launch, const AllocationTable& allocations,
+                                          const std::string& kernel) const;
 
   Target target_;
   std::string name_;
@@ -69,10 +69,10 @@ class EmulatorDevice : public Device {
   std::mutex mutex_;  // one launch at a time
   ThreadPool pool_;
   std::vector<std::unique_ptr<ThreadCluster>> clusters_;  // one per thread of the host
-  KernelArguments arguments_;
+  ArgumentPacker arguments_;
   uint64_t launches_ = 0;
 };
 
 std::unique_ptr<Device> make_emulator_device(std::string_view processor, const EmulatorOptions& options = {});
 
-}  // namespace causeway
+}  // namespace causeway::device

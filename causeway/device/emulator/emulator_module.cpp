@@ -8,7 +8,7 @@
 #include "causeway/base/error.h"
 #include "causeway/device/emulator/kernel_runtime.h"
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 // The end of what the loader mapped for the image that begins there.
@@ -74,4 +74,4 @@ std::string EmulatorModule::place(uint64_t offset) const {
   return line.empty() ? std::string() : " at " + line;
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -12,7 +12,7 @@
 #include "causeway/device/device.h"
 #include "causeway/device/emulator/source_lines.h"
 
-namespace causeway {
+namespace causeway::device {
 
 class EmulatorModule;
 
@@ -45,4 +45,4 @@ class EmulatorModule : public DeviceModule {
   mutable std::map<std::string, std::unique_ptr<EmulatedKernel>> kernels_;
 };
 
-}  // namespace causeway
+}  // namespace causeway::device

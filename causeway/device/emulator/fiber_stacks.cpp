@@ -7,7 +7,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 constexpr uint64_t kCanary = 0x5afec0de5afec0de;
@@ -43,4 +43,4 @@ bool FiberStacks::overflowed(size_t index) const {
   return canary != kCanary;
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

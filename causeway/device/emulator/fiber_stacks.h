@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <vector>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::device {
 
 class FiberStacks {
  public:
@@ -33,4 +35,4 @@ class FiberStacks {
   std::vector<std::byte*> stacks_;
 };
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -9,7 +9,7 @@
 #include "causeway/base/error.h"
 #include "causeway/device/emulator/thread_cluster.h"
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 // Kernels are compiled without unwind tables: an exception must not leave the host's part of a fiber's stack. It is
@@ -147,7 +147,7 @@ void load_matrices(void* lane, int transposed) {
     if (reinterpret_cast<uintptr_t>(load.row) % 16 != 0) cluster.fail("load_fragment() from a misaligned row");
     if (cluster.launch().checked) cluster.access(load.row, 16, false, kLoadMatricesPlace);
     cluster.meet_wave({"load_fragment", nullptr, 0, transposed}, lane,
-                      [&](void* const* lanes) { causeway::load_matrices(lanes, transposed != 0); });
+                      [&](void* const* lanes) { device::load_matrices(lanes, transposed != 0); });
   });
 }
 
@@ -317,4 +317,4 @@ const EmulatorRuntime& emulator_runtime() {
   return table;
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -1,51 +1,11 @@
-// What emulated kernel text calls: a table of functions, in the order of EmulatorRuntime in kernels/gpu/emulator.h. All
-// are called on the fiber of the thread that calls. `file` and `line` are where in the text.
+// What emulated kernel text calls (causeway/kernels/gpu/emulator_runtime.h), as the emulator does it.
 #pragma once
 
-#include <cstdint>
+#include "causeway/kernels/gpu/emulator_runtime.h"
+#include "causeway/namespaces.h"
 
-namespace causeway {
-
-struct EmulatorRuntime {
-  int (*thread_index)();
-  int (*block_index)();
-  char* (*shared_memory)();
-  void (*check_arguments)(int64_t bytes);
-  void (*block_barrier)(const char* file, int line);
-  void (*wave_barrier)(const char* file, int line);
-  uint32_t (*wave_shuffle)(uint32_t value, int lane, const char* file, int line);
-  uint32_t (*wave_shuffle_xor)(uint32_t value, int mask, const char* file, int line);
-  uint64_t (*wave_ballot)(int value, const char* file, int line);
-  // Checked text: `bytes` at `address` are about to be read or written; `place` is an address in the image.
-  void (*access)(const void* address, int64_t bytes, int writes, const void* place);
-
-  void (*copy_async_16)(void* shared, const void* global, int valid);
-  void (*copy_async_commit)();
-  void (*copy_async_wait)(int groups);
-  void (*load_matrices)(void* lane, int transposed);                    // LaneMatrixLoad
-  void (*multiply_matrices)(void* lane, int a_element, int b_element);  // LaneMatrixMultiply
-
-  void (*barrier_init)(void* barrier, int arrivals);
-  void (*barrier_init_fence)();
-  void (*barrier_expect_bytes)(void* barrier, int bytes);
-  void (*barrier_arrive)(void* barrier, int block_rank);
-  void (*barrier_wait)(void* barrier, int parity);
-  void (*tensor_load)(void* shared, const void* map, void* barrier, const int* first, int rank, uint32_t block_mask);
-  void (*tensor_store)(const void* map, const void* shared, const int* first, int rank);
-  void (*tensor_store_commit)();
-  void (*tensor_store_wait)(int groups);
-  void (*prefetch_tensor_map)(const void* map);
-  void (*fence_async_shared)();
-  void (*warpgroup_multiply)(void* lane);  // LaneWarpgroupMultiply
-  void (*warpgroup_fence)();
-  void (*warpgroup_commit)();
-  void (*warpgroup_wait)(int groups);
-  void (*named_barrier)(int id, int threads);
-  void (*named_barrier_arrive)(int id, int threads);
-  int (*cluster_rank)();
-  void (*cluster_barrier)();
-};
+namespace causeway::device {
 
 const EmulatorRuntime& emulator_runtime();
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -11,7 +11,7 @@
 #include "causeway/base/error.h"
 #include "causeway/graph/dtype.h"
 
-namespace causeway {
+namespace causeway::device {
 
 namespace {
 
@@ -230,4 +230,4 @@ void multiply_dense(float* c, const float* a, const float* b, int columns, int d
   }
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

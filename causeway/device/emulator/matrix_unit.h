@@ -10,10 +10,10 @@
 #include <cstdint>
 #include <string>
 
-namespace causeway {
+#include "causeway/kernels/gpu/emulator_runtime.h"
+#include "causeway/namespaces.h"
 
-// The element types of multiplicands, as kernel text passes them.
-enum class MatrixElement : int { kBF16, kF16, kF32, kF8E4M3, kF8E5M2, kF8E4M3Fnuz, kF8E5M2Fnuz, kTF32 };
+namespace causeway::device {
 
 int matrix_element_bytes(MatrixElement element);
 // Element `index` of an array.
@@ -21,20 +21,11 @@ float matrix_element(MatrixElement element, const void* array, int64_t index);
 
 // ldmatrix.x4: lane 8 j + r brings the address of row r of matrix j, eight elements of two bytes; lane l receives, of
 // each of the four matrices, elements 2 (l % 4) and the next of row l / 4 (of column l / 4 when transposed).
-struct LaneMatrixLoad {
-  const void* row;
-  uint32_t* registers;  // 4
-};
 void load_matrices(void* const* lanes, bool transposed);
 
 // C[16][16] += A[16][16] B[16][16] (8-bit elements, AMD alone: 32 of k); what the pointers lead to is laid out as in
 // FragmentA, FragmentB and Accumulator of kernels/gpu/nvidia_fragments.h (32 lanes; 16-bit elements and
 // tf32) and kernels/gpu/amd_fragments.h (64 lanes).
-struct LaneMatrixMultiply {
-  const void* a;
-  const void* b;
-  float* c;
-};
 void multiply_matrices_nvidia(void* const* lanes, MatrixElement element);
 void multiply_matrices_amd(void* const* lanes, MatrixElement a_element, MatrixElement b_element);
 
@@ -62,4 +53,4 @@ int warpgroup_product_column(int thread, int index);
 // c[64][columns] += a[64][depth] b[depth][columns], all dense.
 void multiply_dense(float* c, const float* a, const float* b, int columns, int depth);
 
-}  // namespace causeway
+}  // namespace causeway::device

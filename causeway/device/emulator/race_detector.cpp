@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 constexpr uint32_t kWordBytes = 4;
@@ -129,4 +129,4 @@ void RaceDetector::acquire(int thread, Channel channel) {
   if (found != channels_.end()) join(clock(thread), found->second);
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -17,7 +17,9 @@
 #include <utility>
 #include <vector>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::device {
 
 // Where an access comes from: an offset in the image, or one of these.
 enum AccessPlace : uint32_t {
@@ -103,4 +105,4 @@ class RaceDetector {
   GlobalHistory::Page* last_page_ = nullptr;
 };
 
-}  // namespace causeway
+}  // namespace causeway::device

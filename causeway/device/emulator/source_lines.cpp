@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 struct Damaged {};
@@ -188,4 +188,4 @@ std::string SourceLines::find(uint64_t offset) const {
   return fmt::format("{}:{}", files_[std::prev(after)->file], std::prev(after)->line);
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -7,7 +7,9 @@
 #include <string_view>
 #include <vector>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::device {
 
 class SourceLines {
  public:
@@ -32,4 +34,4 @@ class SourceLines {
   std::vector<Row> rows_;  // ascending
 };
 
-}  // namespace causeway
+}  // namespace causeway::device

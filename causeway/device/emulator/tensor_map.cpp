@@ -8,7 +8,7 @@
 #include "causeway/base/error.h"
 #include "causeway/device/emulator/matrix_unit.h"
 
-namespace causeway {
+namespace causeway::device {
 
 namespace {
 
@@ -106,4 +106,4 @@ void store_box(const EmulatedTensorMap& map, const BoxCoordinates& first, const 
   });
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

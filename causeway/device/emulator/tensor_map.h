@@ -8,7 +8,7 @@
 
 #include "causeway/device/device.h"
 
-namespace causeway {
+namespace causeway::device {
 
 // What an argument of type TensorMapBytes holds.
 struct EmulatedTensorMap {
@@ -40,4 +40,4 @@ void load_box(const EmulatedTensorMap& map, const BoxCoordinates& first, std::by
 // `offset`.
 void store_box(const EmulatedTensorMap& map, const BoxCoordinates& first, const std::byte* box, int offset);
 
-}  // namespace causeway
+}  // namespace causeway::device

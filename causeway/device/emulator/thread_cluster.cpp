@@ -12,7 +12,7 @@
 #include "causeway/base/error.h"
 #include "causeway/device/emulator/kernel_runtime.h"
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 namespace context = boost::context::detail;
@@ -375,4 +375,4 @@ void ThreadCluster::report_race(const Race& race, bool writes, uint32_t place, c
                    describe_place(race.other.place), is_same_block ? "" : ", for they are in different blocks"));
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

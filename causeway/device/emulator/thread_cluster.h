@@ -19,7 +19,7 @@
 #include "causeway/device/emulator/fiber_stacks.h"
 #include "causeway/device/emulator/race_detector.h"
 
-namespace causeway {
+namespace causeway::device {
 
 // What the clusters of a launch have in common.
 struct EmulatedLaunch {
@@ -193,4 +193,4 @@ class ThreadCluster : public AsyncHost {
   AllocationTable::Range last_allocation_;
 };
 
-}  // namespace causeway
+}  // namespace causeway::device

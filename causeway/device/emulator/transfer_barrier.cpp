@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-namespace causeway {
+namespace causeway::device {
 
 namespace {
 
@@ -166,4 +166,4 @@ void TransferBarriers::named_sync(int id, int threads) {
 
 void TransferBarriers::named_arrive(int id, int threads) { arrive_named(id, threads); }
 
-}  // namespace causeway
+}  // namespace causeway::device

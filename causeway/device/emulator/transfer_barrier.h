@@ -10,7 +10,7 @@
 
 #include "causeway/device/emulator/async_host.h"
 
-namespace causeway {
+namespace causeway::device {
 
 // The mbarriers and named barriers of a cluster. An mbarrier's state is in its eight bytes of shared memory; it is
 // named by the rank of its block and its offset there.
@@ -60,4 +60,4 @@ class TransferBarriers {
   std::map<std::pair<int, int>, Named> named_;
 };
 
-}  // namespace causeway
+}  // namespace causeway::device

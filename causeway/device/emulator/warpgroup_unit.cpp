@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-namespace causeway {
+namespace causeway::device {
 
 namespace {
 
@@ -186,4 +186,4 @@ void WarpgroupUnit::compute(Product& product) {
   multiply_dense(sum.values.data(), a.data(), b.data(), sum.columns, depth_of(product.a_element));
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -14,23 +14,9 @@
 #include "causeway/device/emulator/async_host.h"
 #include "causeway/device/emulator/matrix_unit.h"
 
-namespace causeway {
+namespace causeway::device {
 
 inline constexpr int kWarpgroupThreads = 128;
-
-// What each thread of a warpgroup brings to one product of 64 x columns.
-struct LaneWarpgroupMultiply {
-  float* c;                     // columns / 2
-  const uint32_t* a_registers;  // 4, or null: A is in shared memory
-  uint64_t a;
-  uint64_t b;
-  int a_element;  // MatrixElement, of one size
-  int b_element;
-  int columns;
-  int a_transposed;
-  int b_transposed;
-  int accumulate;
-};
 
 class WarpgroupUnit {
  public:
@@ -85,4 +71,4 @@ class WarpgroupUnit {
   std::map<std::pair<int, int>, Warpgroup> warpgroups_;
 };
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -4,7 +4,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 constexpr int64_t kMaxBlocks = INT32_MAX;
@@ -69,4 +69,4 @@ HipDevice::HipDevice(Opened opened)
 
 int HipDevice::count(const std::vector<std::string>& libraries) { return device_count(*HipRuntime::open(libraries)); }
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -11,7 +11,7 @@
 #include "causeway/device/gpu_device.h"
 #include "causeway/device/hip/hip_queue.h"
 
-namespace causeway {
+namespace causeway::device {
 
 struct HipOptions {
   int index = 0;  // as the runtime counts: HIP_VISIBLE_DEVICES applies
@@ -39,4 +39,4 @@ class HipDevice : public GpuDevice {
   explicit HipDevice(Opened opened);
 };
 
-}  // namespace causeway
+}  // namespace causeway::device

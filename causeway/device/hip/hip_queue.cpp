@@ -4,7 +4,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 using Result = HipRuntime::Result;
@@ -156,7 +156,7 @@ GpuKernel HipQueue::find_kernel(void* module, const std::string& name) {
   return kernel;
 }
 
-EncodedTensorMap HipQueue::encode_tensor_map(const TensorMap& map, void* buffer) {
+TensorMapBytes HipQueue::encode_tensor_map(const TensorMap& map, void* buffer) {
   throw Error(ErrorKind::kUnsupported, "AMD's GPUs have no copy engine that reads tensor maps", device(),
               "The kernel was made for another architecture. Please report it.");
 }
@@ -207,4 +207,4 @@ void HipQueue::release_recording(void* recording) noexcept {
   runtime_->graph_executable_destroy(recording);
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -8,7 +8,7 @@
 #include "causeway/device/gpu_queue.h"
 #include "causeway/device/hip/hip_runtime.h"
 
-namespace causeway {
+namespace causeway::device {
 
 class HipQueue : public GpuQueue {
  public:
@@ -32,7 +32,7 @@ class HipQueue : public GpuQueue {
   void* load_image(std::string_view image) override;
   void unload_image(void* module) noexcept override;
   GpuKernel find_kernel(void* module, const std::string& name) override;
-  EncodedTensorMap encode_tensor_map(const TensorMap& map, void* buffer) override;
+  TensorMapBytes encode_tensor_map(const TensorMap& map, void* buffer) override;
   void launch(const GpuLaunch& launch) override;
   void begin_recording() override;
   void* end_recording() override;
@@ -49,4 +49,4 @@ class HipQueue : public GpuQueue {
   void* stream_ = nullptr;
 };
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -3,7 +3,7 @@
 #include "causeway/base/error.h"
 #include "causeway/device/vendor_library.h"
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 constexpr const char* kWhere = "hip";
@@ -81,4 +81,4 @@ std::shared_ptr<const HipRuntime> HipRuntime::open(std::span<const std::string> 
   return runtime;
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -8,7 +8,9 @@
 #include <span>
 #include <string>
 
-namespace causeway {
+#include "causeway/namespaces.h"
+
+namespace causeway::device {
 
 // hipDeviceProp_tR0600, of which these members are read. Later releases fill the reserved space behind them.
 struct HipDeviceProperties {
@@ -97,4 +99,4 @@ struct HipRuntime {
   static std::shared_ptr<const HipRuntime> open(std::span<const std::string> libraries);
 };
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -6,7 +6,7 @@
 
 #include "causeway/base/error.h"
 
-namespace causeway {
+namespace causeway::device {
 namespace {
 
 // Any kernel can be named; none can be launched.
@@ -35,4 +35,4 @@ void OfflineDevice::refuse() const {
               target_.text(), "Choose a device that `causeway doctor` lists as usable.");
 }
 
-}  // namespace causeway
+}  // namespace causeway::device

@@ -10,7 +10,7 @@
 #include "causeway/device/device.h"
 #include "causeway/device/target.h"
 
-namespace causeway {
+namespace causeway::device {
 
 class OfflineDevice : public Device {
  public:
@@ -43,4 +43,4 @@ class OfflineDevice : public Device {
   uintptr_t next_address_ = uintptr_t{1} << 44;
 };
 
-}  // namespace causeway
+}  // namespace causeway::device

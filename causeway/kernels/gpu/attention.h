@@ -17,7 +17,7 @@ namespace attention_tile {
 template <class P>
 constexpr int kForwardTileElements = P::kKeyTile * row_stride<typename P::Operand>(P::kDimPadded);
 
-// codegen/gpu_attention_geometry.h says how much shared memory this takes: the tiles of all stages, or a block's rows
+// codegen/gpu/attention_geometry.h says how much shared memory this takes: the tiles of all stages, or a block's rows
 // of queries and later of results in their place; queries that are not kept in registers lie behind the tiles.
 template <class P>
 class Forward {

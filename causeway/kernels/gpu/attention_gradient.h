@@ -18,7 +18,7 @@ constexpr int kGradientTileElements = P::kGradientTile * row_stride<typename P::
 template <class P>
 constexpr int kGradientLineElements = 16 * P::kWaves * row_stride<typename P::Operand>(P::kDimPadded);
 
-// codegen/gpu_attention_geometry.h says how much shared memory a block takes: two operands of its own lines, kStages of
+// codegen/gpu/attention_geometry.h says how much shared memory a block takes: two operands of its own lines, kStages of
 // two operands of the others, and for the keys' launch the statistics of kStages tiles of queries.
 
 // Of a line, what exp2 takes off its scores; a query that sees nothing has no weights.

@@ -15,7 +15,7 @@
 
 namespace attention_hopper {
 
-// What a block shares. codegen/gpu_attention_geometry.h counts its bytes.
+// What a block shares. codegen/gpu/attention_geometry.h counts its bytes.
 template <class P>
 struct ForwardShared {
   using T = typename P::Operand;

@@ -26,7 +26,7 @@ struct GradientTileNote {
 };
 
 // What a block shares: own lines of queries and output's gradients, others of keys and values, or the reverse.
-// codegen/gpu_attention_geometry.h counts its bytes.
+// codegen/gpu/attention_geometry.h counts its bytes.
 template <class P>
 struct GradientShared {
   using T = typename P::Operand;

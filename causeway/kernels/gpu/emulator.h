@@ -3,45 +3,7 @@
 // shuffles tell the host where in the text they are called.
 #pragma once
 
-// As in device/emulator/kernel_runtime.h.
-struct EmulatorRuntime {
-  int (*thread_index)();
-  int (*block_index)();
-  char* (*shared_memory)();
-  void (*check_arguments)(int64_t bytes);
-  void (*block_barrier)(const char* file, int line);
-  void (*wave_barrier)(const char* file, int line);
-  uint32_t (*wave_shuffle)(uint32_t value, int lane, const char* file, int line);
-  uint32_t (*wave_shuffle_xor)(uint32_t value, int mask, const char* file, int line);
-  uint64_t (*wave_ballot)(int value, const char* file, int line);
-  void (*access)(const void* address, int64_t bytes, int writes, const void* place);
-
-  void (*copy_async_16)(void* shared, const void* global, int valid);
-  void (*copy_async_commit)();
-  void (*copy_async_wait)(int groups);
-  void (*load_matrices)(void* lane, int transposed);
-  void (*multiply_matrices)(void* lane, int a_element, int b_element);
-
-  void (*barrier_init)(void* barrier, int arrivals);
-  void (*barrier_init_fence)();
-  void (*barrier_expect_bytes)(void* barrier, int bytes);
-  void (*barrier_arrive)(void* barrier, int block_rank);
-  void (*barrier_wait)(void* barrier, int parity);
-  void (*tensor_load)(void* shared, const void* map, void* barrier, const int* first, int rank, uint32_t block_mask);
-  void (*tensor_store)(const void* map, const void* shared, const int* first, int rank);
-  void (*tensor_store_commit)();
-  void (*tensor_store_wait)(int groups);
-  void (*prefetch_tensor_map)(const void* map);
-  void (*fence_async_shared)();
-  void (*warpgroup_multiply)(void* lane);
-  void (*warpgroup_fence)();
-  void (*warpgroup_commit)();
-  void (*warpgroup_wait)(int groups);
-  void (*named_barrier)(int id, int threads);
-  void (*named_barrier_arrive)(int id, int threads);
-  int (*cluster_rank)();
-  void (*cluster_barrier)();
-};
+#include "causeway/kernels/gpu/emulator_runtime.h"
 
 // Set by whoever loads the image, who also compares the table's size with its own.
 extern "C" {

@@ -76,20 +76,6 @@ CAUSEWAY_INLINE uint64_t matrix_descriptor(const void* shared, int leading_bytes
          static_cast<uint64_t>(stride_bytes >> 4 & 0x3fff) << 32 | mode << 62;
 }
 
-// As in device/emulator/warpgroup_unit.h.
-struct LaneWarpgroupMultiply {
-  float* c;
-  const uint32_t* a_registers;
-  uint64_t a;
-  uint64_t b;
-  int a_element;
-  int b_element;
-  int columns;
-  int a_transposed;
-  int b_transposed;
-  int accumulate;
-};
-
 template <class T, int kN, bool kATransposed, bool kBTransposed>
 CAUSEWAY_INLINE void emulator_warpgroup_multiply(float* c, const uint32_t* a_registers, uint64_t a, uint64_t b,
                                                  bool accumulate) {

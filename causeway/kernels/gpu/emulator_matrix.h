@@ -2,27 +2,27 @@
 // as in nvidia.h and amd.h, so that text which depended on a layout would behave as it does there.
 #pragma once
 
-// The numbers by which the host knows multiplicands (device/emulator/matrix_unit.h).
+// MatrixElement of each type; of fnuz 8-bit types on AMD.
 template <class T>
 constexpr int kMatrixElement = -1;
 template <>
-constexpr int kMatrixElement<bf16> = 0;
+constexpr int kMatrixElement<bf16> = static_cast<int>(MatrixElement::kBF16);
 template <>
-constexpr int kMatrixElement<f16> = 1;
+constexpr int kMatrixElement<f16> = static_cast<int>(MatrixElement::kF16);
 template <>
-constexpr int kMatrixElement<float> = 2;
+constexpr int kMatrixElement<float> = static_cast<int>(MatrixElement::kF32);
 template <>
-constexpr int kMatrixElement<tf32> = 7;
+constexpr int kMatrixElement<tf32> = static_cast<int>(MatrixElement::kTF32);
 #if defined(CAUSEWAY_NVIDIA)
 template <>
-constexpr int kMatrixElement<f8e4m3> = 3;
+constexpr int kMatrixElement<f8e4m3> = static_cast<int>(MatrixElement::kF8E4M3);
 template <>
-constexpr int kMatrixElement<f8e5m2> = 4;
+constexpr int kMatrixElement<f8e5m2> = static_cast<int>(MatrixElement::kF8E5M2);
 #else
 template <>
-constexpr int kMatrixElement<f8e4m3> = 5;
+constexpr int kMatrixElement<f8e4m3> = static_cast<int>(MatrixElement::kF8E4M3Fnuz);
 template <>
-constexpr int kMatrixElement<f8e5m2> = 6;
+constexpr int kMatrixElement<f8e5m2> = static_cast<int>(MatrixElement::kF8E5M2Fnuz);
 #endif
 template <class T>
 constexpr int kMatrixElementA = kMatrixElement<T>;
@@ -32,16 +32,6 @@ template <class EA, class EB>
 constexpr int kMatrixElementA<F8Pair<EA, EB>> = kMatrixElement<EA>;
 template <class EA, class EB>
 constexpr int kMatrixElementB<F8Pair<EA, EB>> = kMatrixElement<EB>;
-
-struct LaneMatrixLoad {
-  const void* row;
-  uint32_t* registers;
-};
-struct LaneMatrixMultiply {
-  const void* a;
-  const void* b;
-  float* c;
-};
 
 // Until a copy is applied, by the wait at the latest, its destination holds poison; a random part is applied at once.
 CAUSEWAY_INLINE void copy_async_16(void* shared, const void* global, bool valid) {

@@ -53,31 +53,8 @@
 
 #include "causeway/kernels/elementwise.h"
 #include "causeway/kernels/gpu/f8_pair.h"
+#include "causeway/kernels/gpu/kernel_arguments.h"
 #include "causeway/kernels/gpu/tf32.h"
-
-struct alignas(128) TensorMapBytes {
-  char bytes[128];
-};
-
-// What a launch passes to a kernel, by value: tensor maps, then pointers, then sizes.
-template <int kBuffers, int kSizes, int kMaps>
-struct KernelArguments {
-  TensorMapBytes maps[kMaps];
-  void* buffers[kBuffers];
-  int64_t sizes[kSizes];
-};
-template <int kBuffers, int kSizes>
-struct KernelArguments<kBuffers, kSizes, 0> {
-  void* buffers[kBuffers];
-  int64_t sizes[kSizes];
-  static constexpr const TensorMapBytes* maps = nullptr;
-};
-template <int kBuffers>
-struct KernelArguments<kBuffers, 0, 0> {
-  void* buffers[kBuffers];
-  static constexpr const TensorMapBytes* maps = nullptr;
-  static constexpr const int64_t* sizes = nullptr;
-};
 
 // CAUSEWAY_KERNEL(name, threads, blocks_per_unit, buffers, sizes, maps) { body } defines the kernel `name`, launched
 // with blocks of `threads` threads, of which a multiprocessor should hold `blocks_per_unit` at once (it bounds

@@ -1,7 +1,7 @@
 // Matrix products on GPUs: C[batch, m, n] = A[batch, m, k] B[batch, k, n], sums in float, for every architecture that
 // has intrinsics.h. Operands are copied into shared memory in slices of k while the slice before is multiplied.
 //
-// A Problem describes one product; code generation writes it (codegen/gpu_dot_kernel.cpp):
+// A Problem describes one product; code generation writes it (codegen/gpu/dot_kernel.cpp):
 //
 //   using Operand = bf16;                    // bf16, f16 or float: what is multiplied
 //   batch, m, n, k                           // static constexpr int64_t where known, otherwise int64_t members

@@ -4,7 +4,7 @@
 //   using Operand = bf16 or float;      operands are rounded to it; products are summed in f32
 //   int64_t batch, m, n, k;
 //   static constexpr bool kAContiguousInK, kBContiguousInN;   the axis along which consecutive load_* lie side by side
-//   static constexpr MatmulBlocks kBlocks;                    chosen by codegen/matmul_geometry.h
+//   static constexpr MatmulBlocks kBlocks;                    chosen by codegen/x86/matmul_geometry.h
 //   float load_a(int64_t batch, int64_t m, int64_t k) const;  the prologues: any inlined expression
 //   float load_b(int64_t batch, int64_t k, int64_t n) const;
 //   void store(int64_t batch, int64_t m, int64_t n, float value) const;  the epilogue, called once for each element

@@ -1,5 +1,5 @@
 // The blocking of a matmul on x86-64, and all sizes that follow from it: shared by the kernel text (matmul.h) and by
-// the host that chooses the blocking and launches the kernel (codegen/matmul_geometry.h), so that the two cannot
+// the host that chooses the blocking and launches the kernel (codegen/x86/matmul_geometry.h), so that the two cannot
 // disagree.
 #pragma once
 

@@ -2,8 +2,8 @@
 #include "causeway/device/cuda/cuda_driver.h"
 #include "tests/device/gpu_stand_in.h"
 
-using causeway::CudaDriver;
-using causeway::CudaLaunchConfig;
+using causeway::device::CudaDriver;
+using causeway::device::CudaLaunchConfig;
 using Result = int;
 
 namespace {

@@ -2,7 +2,7 @@
 #include "causeway/device/hip/hip_runtime.h"
 #include "tests/device/gpu_stand_in.h"
 
-using causeway::HipDeviceProperties;
+using causeway::device::HipDeviceProperties;
 using Result = int;
 
 namespace {

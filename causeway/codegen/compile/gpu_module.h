@@ -1,0 +1,24 @@
+// What a GPU's back end has to be told about a module, between clang's front end and LLVM: launch bounds, which
+// parameters may be addressed in place, visibility. Built without RTTI, as the embedded compiler is.
+#pragma once
+
+#include <string>
+
+#include "causeway/namespaces.h"
+
+namespace llvm {
+class Module;
+}
+
+namespace causeway::codegen {
+
+// Kernels carry annotate("causeway_launch_bounds THREADS BLOCKS"): NVPTX takes it as metadata, AMDGPU as attributes.
+// The kernels' by-value arguments become grid constants on NVPTX, so that the address of a tensor map inside can be
+// taken.
+void apply_launch_bounds(llvm::Module& module);
+
+// Names the first function or intrinsic that the module calls and no GPU has; empty when there is none. The back end
+// would end the process.
+std::string missing_function(const llvm::Module& module);
+
+}  // namespace causeway::codegen

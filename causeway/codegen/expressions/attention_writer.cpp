@@ -1,0 +1,187 @@
+#include "causeway/codegen/expressions/attention_writer.h"
+
+namespace causeway::codegen {
+namespace {
+
+// Emits a score or mask function: its inputs are the kernel's positions, the score, and captured tensors.
+class FunctionContext : public EmitterContext {
+ public:
+  FunctionContext(const Graph& function, KernelWriter& kernel, std::vector<Value> captured,
+                  std::vector<int> position_variables, bool has_score)
+      : function_(function),
+        kernel_(kernel),
+        captured_(std::move(captured)),
+        positions_(std::move(position_variables)),
+        has_score_(has_score) {}
+
+  bool is_stored(Value value) override { return function_.node(value).op == Op::kInput; }
+
+  std::optional<EmittedValue> variable(Value value, const Index& linear) override {
+    static constexpr const char* kNames[] = {"static_cast<int32_t>(b)", "static_cast<int32_t>(h)", "t", "s", "x"};
+    const size_t input = input_number(value);
+    if (input < 4 || (has_score_ && input == 4)) return EmittedValue{kNames[input], 1};
+    return std::nullopt;
+  }
+
+  std::string pointer(Value value) override {
+    return kernel_.pointer(captured_[input_number(value) - (has_score_ ? 5 : 4)]);
+  }
+
+  std::optional<Index> position_index(Value value) override {
+    if (!is_stored(value)) return std::nullopt;
+    const size_t input = input_number(value);
+    if (input >= 4) return std::nullopt;
+    return Index::of(positions_[input]);
+  }
+
+ private:
+  size_t input_number(Value value) const {
+    for (size_t i = 0; i < function_.inputs().size(); ++i)
+      if (function_.inputs()[i] == value) return i;
+    CAUSEWAY_CHECK(false, "not an input of an attention function");
+    return 0;
+  }
+
+  const Graph& function_;
+  KernelWriter& kernel_;
+  std::vector<Value> captured_;
+  std::vector<int> positions_;
+  bool has_score_;
+};
+
+}  // namespace
+
+void AttentionWriter::read_inputs() {
+  const Shape& q = graph_.shape(node_.inputs[0]);
+  const Shape& k = graph_.shape(node_.inputs[1]);
+  batch_ = q[0], query_heads_ = q[2], kv_heads_ = k[2], query_length_ = q[1], key_length_ = k[1];
+  captured_.assign(node_.inputs.begin() + static_cast<ptrdiff_t>(map_input() + (spec_.has_block_map ? 1 : 0)),
+                   node_.inputs.end());
+}
+
+void AttentionWriter::read_map_inputs() {
+  const Shape& sizes = node_.attributes.shape;
+  batch_ = sizes[0], query_heads_ = sizes[1], query_length_ = sizes[2], key_length_ = sizes[3];
+  captured_ = node_.inputs;
+}
+
+std::string AttentionWriter::constants(const std::string& operand) const {
+  return fmt::format(
+      "using Operand = {};\nstatic constexpr int kHeadDim = {};\nstatic constexpr int kBlockQ = {};\n"
+      "static constexpr int kBlockK = {};\nstatic constexpr bool kHasScore = {};\nstatic constexpr bool kHasMask = "
+      "{};\n"
+      "static constexpr bool kHasBlockMap = {};\nstatic constexpr float scale = {};\n",
+      operand, graph_.shape(node_.inputs[0])[3].constant(), spec_.block_q, spec_.block_k, spec_.score != nullptr,
+      spec_.mask != nullptr, spec_.has_block_map, literal(DType::kF32, spec_.scale));
+}
+
+std::string AttentionWriter::functions() {
+  std::string text = load4("load_q", "t", node_.inputs[0]) + load4("load_k", "s", node_.inputs[1]) +
+                     load4("load_v", "s", node_.inputs[2]) + attention_functions();
+  if (spec_.has_block_map) text += block_kind(node_.inputs[map_input()]);
+  const Value first{request_.members.front().node, 0};
+  if (!backward_) return text + store4("store_out", "t", first) + store_statistics("store_lse", {first.node, 1});
+  text += load4("load_out_gradient", "t", node_.inputs[3]);
+  text += load_statistics("load_lse", node_.inputs[4]) + load_statistics("load_delta", node_.inputs[5]);
+  return text + store4("store_dq", "t", first) + store4("store_dk", "s", {first.node, 1}) +
+         store4("store_dv", "s", {first.node, 2});
+}
+
+std::string AttentionWriter::map_functions() {
+  const Value result = request_.members.front();
+  const Shape& map = graph_.shape(result);
+  return function(*spec_.mask, "bool mask", false) +
+         fmt::format(
+             "CAUSEWAY_INLINE void store_block_kind(int64_t b, int64_t h, int64_t q_block, int64_t k_block, uint8_t "
+             "kind) "
+             "const "
+             "{{\n{}[((b * {} + h) * {} + q_block) * {} + k_block] = kind;\n}}\n",
+             pointer(result), symbols_.text(map[1]), symbols_.text(map[2]), symbols_.text(map[3]));
+}
+
+void AttentionWriter::declare_sizes(std::string& members, std::string& initialisation) {
+  declare_size("batch", batch_, members, initialisation);
+  declare_size("query_heads", query_heads_, members, initialisation);
+  declare_size("kv_heads", kv_heads_, members, initialisation);
+  declare_size("query_length", query_length_, members, initialisation);
+  declare_size("key_length", key_length_, members, initialisation);
+}
+
+void AttentionWriter::declare_map_sizes(std::string& members, std::string& initialisation) {
+  const Shape& map = graph_.shape(request_.members.front());
+  declare_size("map_batch", map[0], members, initialisation);
+  declare_size("map_heads", map[1], members, initialisation);
+  declare_size("query_length", query_length_, members, initialisation);
+  declare_size("key_length", key_length_, members, initialisation);
+}
+
+std::string AttentionWriter::load4(const std::string& name, const std::string& position, Value value) {
+  const Shape& shape = graph_.shape(value);
+  const std::vector<int> at = {parameter("b", shape[0]), parameter("h", shape[2]), parameter(position, shape[1]),
+                               parameter("d", shape[3])};
+  return load_function(
+      fmt::format("CAUSEWAY_INLINE float {}(int64_t b, int64_t h, int64_t {}, int64_t d)", name, position), value,
+      {{}, std::vector<Index>{Index::of(at[0]), Index::of(at[2]), Index::of(at[1]), Index::of(at[3])}});
+}
+
+std::string AttentionWriter::load_statistics(const std::string& name, Value value) {
+  const Shape& shape = graph_.shape(value);
+  const std::vector<Index> at = {Index::of(parameter("b", shape[0])), Index::of(parameter("h", shape[1])),
+                                 Index::of(parameter("t", shape[2]))};
+  return load_function(fmt::format("CAUSEWAY_INLINE float {}(int64_t b, int64_t h, int64_t t)", name), value, {{}, at});
+}
+
+std::string AttentionWriter::store4(const std::string& name, const std::string& position, Value value) {
+  const Shape& shape = graph_.shape(value);
+  std::string statement;
+  if (is_member(value))
+    statement = store_statement(value,
+                                fmt::format("((b * {} + {}) * {} + h) * {} + d", symbols_.text(shape[1]), position,
+                                            symbols_.text(shape[2]), symbols_.text(shape[3])),
+                                "value");
+  return fmt::format(
+      "CAUSEWAY_INLINE void {}(int64_t b, int64_t h, int64_t {}, int64_t d, float value) const {{\n{}}}\n", name,
+      position, statement);
+}
+
+std::string AttentionWriter::store_statistics(const std::string& name, Value value) {
+  const Shape& shape = graph_.shape(value);
+  std::string statement;
+  if (is_member(value))
+    statement = store_statement(
+        value, fmt::format("(b * {} + h) * {} + t", symbols_.text(shape[1]), symbols_.text(shape[2])), "value");
+  return fmt::format("CAUSEWAY_INLINE void {}(int64_t b, int64_t h, int64_t t, float value) const {{\n{}}}\n", name,
+                     statement);
+}
+
+std::string AttentionWriter::block_kind(Value map) {
+  const Shape& shape = graph_.shape(map);
+  const auto at = [&](const char* name, size_t axis) {
+    return shape[axis].is_constant(1) ? Index::constant(0) : Index::of(parameter(name, shape[axis]));
+  };
+  const std::vector<Index> position = {at("b", 0), at("h", 1), at("q_block", 2), at("k_block", 3)};
+  return load_function("CAUSEWAY_INLINE uint8_t block_kind(int64_t b, int64_t h, int64_t q_block, int64_t k_block)",
+                       map, {{}, position});
+}
+
+std::string AttentionWriter::attention_functions() {
+  std::string text;
+  if (spec_.score != nullptr) text += function(*spec_.score, "float score", true);
+  if (spec_.score_gradient != nullptr) text += function(*spec_.score_gradient, "float score_gradient", true);
+  if (spec_.mask != nullptr) text += function(*spec_.mask, "bool mask", false);
+  return text;
+}
+
+std::string AttentionWriter::function(const Graph& graph, const std::string& declaration, bool has_score) {
+  const std::vector<int> positions = {parameter("b", batch_), parameter("h", query_heads_),
+                                      parameter("t_index", query_length_), parameter("s_index", key_length_)};
+  FunctionContext context(graph, *this, captured_, positions, has_score);
+  ExpressionEmitter emitter(graph, context, variables_, symbols_);
+  const EmittedValue result = emitter.emit(graph.outputs[0], {Index::constant(0), {}});
+  return fmt::format(
+      "CAUSEWAY_INLINE {}(int64_t b, int64_t h, int32_t t, int32_t s{}) const {{\n"
+      "const int64_t t_index = t;\nconst int64_t s_index = s;\n{}return {};\n}}\n",
+      declaration, has_score ? ", float x" : "", body(emitter), result.name);
+}
+
+}  // namespace causeway::codegen

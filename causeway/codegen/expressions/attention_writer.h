@@ -1,0 +1,52 @@
+// What writers of attention kernels share, whatever the device: the problem's functions that load operands, expand
+// score and mask, and store results.
+#pragma once
+
+#include "causeway/codegen/expressions/problem_writer.h"
+
+namespace causeway::codegen {
+
+class AttentionWriter : public ProblemWriter {
+ public:
+  AttentionWriter(const Graph& graph, const MaterializedValues& materialized, const KernelRequest& request,
+                  const Target& target)
+      : ProblemWriter(graph, materialized, request, target),
+        node_(graph.node(request.members.front())),
+        spec_(*node_.attributes.attention),
+        backward_(node_.op == Op::kAttentionGradient) {}
+
+ protected:
+  // Attention and its gradient: sizes and captured tensors from the node's inputs.
+  void read_inputs();
+  // A block map: sizes from its attributes.
+  void read_map_inputs();
+  // `using Operand = ...` and the constants that follow from the node.
+  std::string constants(const std::string& operand) const;
+  // Every function of the problem: loads, stores, score, mask, block kinds.
+  std::string functions();
+  std::string map_functions();
+  void declare_sizes(std::string& members, std::string& initialisation);
+  void declare_map_sizes(std::string& members, std::string& initialisation);
+
+  const Node& node_;
+  const AttentionSpec& spec_;
+  bool backward_;
+  Dim batch_, query_heads_, kv_heads_, query_length_, key_length_;
+
+ private:
+  std::string load4(const std::string& name, const std::string& position, Value value);
+  std::string load_statistics(const std::string& name, Value value);
+  std::string store4(const std::string& name, const std::string& position, Value value);
+  std::string store_statistics(const std::string& name, Value value);
+  std::string block_kind(Value map);
+  std::string attention_functions();
+  std::string function(const Graph& graph, const std::string& declaration, bool has_score);
+  size_t map_input() const { return backward_ ? 6 : 3; }
+
+  std::vector<Value> captured_;
+};
+
+GeneratedKernel generate_gpu_attention_kernel(const Graph& graph, const MaterializedValues& materialized,
+                                              const KernelRequest& request, const Target& target);
+
+}  // namespace causeway::codegen

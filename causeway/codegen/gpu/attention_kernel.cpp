@@ -1,0 +1,391 @@
+// Attention through kernels/gpu/attention.h and attention_gradient.h: operands that lie in memory as rows are copied as
+// they are, others are computed element by element while they are staged.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "causeway/codegen/expressions/attention_writer.h"
+#include "causeway/codegen/gpu/attention_geometry.h"
+
+namespace causeway::codegen {
+namespace {
+
+constexpr int kMapThreads = 128;
+
+class GpuAttentionWriter : public AttentionWriter {
+ public:
+  using AttentionWriter::AttentionWriter;
+
+  GeneratedKernel write() {
+    if (node_.op == Op::kAttentionBlockMap) return write_block_map();
+    return backward_ ? write_backward() : write_forward();
+  }
+
+  void note_load(Value value, const Index& linear) override { loads_.push_back(linear); }
+
+ private:
+  // Where an operand's rows lie in memory as they are needed, in elements from the beginning of `source`, 16 bytes
+  // apart or a multiple.
+  struct Rows {
+    Value source;
+    Dim offset;
+    std::array<Dim, 3> strides;  // by sequence, head, position
+    Shape shape;                 // [B, T, H, D]
+    int64_t element_bytes = 2;
+  };
+  struct Operand {
+    std::string name, row, position;  // "Q", "q_row", "t"
+    std::optional<Rows> rows;         // nothing where elements are computed
+  };
+  struct Operands {
+    std::vector<Operand> list;
+    int direct() const {
+      return static_cast<int>(
+          std::count_if(list.begin(), list.end(), [](const Operand& operand) { return operand.rows.has_value(); }));
+    }
+    bool all_direct() const { return direct() == static_cast<int>(list.size()); }
+  };
+
+  std::string operand() const { return storage_type(graph_.dtype(node_.inputs[0])); }
+
+  GpuAttentionRequest geometry_request(bool computes_operands = false) const {
+    return {graph_.shape(node_.inputs[0])[3].constant(),
+            static_cast<int>(size_bytes(graph_.dtype(node_.inputs[0]))),
+            spec_.block_q,
+            spec_.block_k,
+            spec_.score != nullptr,
+            computes_operands};
+  }
+
+  // The problem and its constants; more_members adds what depends on the direction.
+  std::string problem(const std::string& more_members, const std::string& rows) {
+    const std::string problem_functions = functions() + rows;
+    std::string members, initialisation;
+    declare_sizes(members, initialisation);
+    return "struct Problem {\n" + constants(operand()) + more_members + problem_members(members, initialisation) +
+           problem_functions + "};\n";
+  }
+
+  std::string tile_constants(const GpuAttentionTiles& tiles) const {
+    return fmt::format(
+        "static constexpr int kWaves = {};\nstatic constexpr int kStages = {};\nstatic constexpr int kDimPadded = {};\n"
+        "static constexpr bool kMapIsUsable = {};\n",
+        tiles.waves, tiles.stages, (geometry_request().head_dim + 15) / 16 * 16, tiles.map_is_usable);
+  }
+
+  static SizeFunction no_scratch() {
+    return [](const SymbolBindings&) { return int64_t{0}; };
+  }
+
+  // Persistent blocks: as many as run at the same time.
+  KernelPhase phase(const std::string& name, int threads, int shared_bytes, const Dim& heads, const Dim& length,
+                    int64_t tile, bool persistent) const {
+    KernelPhase result;
+    result.function = name;
+    const int64_t most = persistent ? blocks() : std::numeric_limits<int64_t>::max();
+    result.tasks = [batch = batch_, heads, length, tile, most](const SymbolBindings& bindings) {
+      return std::min(most,
+                      batch.evaluate(bindings) * heads.evaluate(bindings) * divide_up(length.evaluate(bindings), tile));
+    };
+    result.scratch_bytes = no_scratch();
+    result.threads = threads;
+    result.shared_bytes = shared_bytes;
+    return result;
+  }
+
+  // Of persistent kernels. Few on the emulator, so that small problems too have blocks with several tasks.
+  int blocks() const { return target_.family == Target::Family::kEmulator ? 4 : target_.architecture().parallel_units; }
+  int threads(const GpuAttentionTiles& tiles) const { return tiles.waves * target_.architecture().wave_width; }
+
+  GeneratedKernel write_forward() {
+    read_inputs();
+    const Operands operands = read_operands();
+    if (const auto tiles =
+            hopper_attention_forward_tiles(geometry_request(!operands.all_direct()), target_.architecture())) {
+      return write_forward(
+          operands, true, "attention_hopper.h", "hopper_attention_forward(problem, maps, task);",
+          fmt::format("static constexpr int kGroups = {};\nstatic constexpr int kQueryStages = {};\n"
+                      "static constexpr int kStages = {};\n",
+                      tiles->groups, tiles->query_stages, tiles->stages),
+          {.query_tile = 64 * tiles->groups, .key_tile = tiles->key_tile, .shared_bytes = tiles->shared_bytes},
+          128 * (tiles->groups + 1));
+    }
+    const GpuAttentionTiles tiles = gpu_attention_forward_tiles(geometry_request(), target_.architecture());
+    return write_forward(operands, false, "attention.h", "gpu_attention_forward(problem, task);", tile_constants(tiles),
+                         tiles, threads(tiles));
+  }
+
+  GeneratedKernel write_forward(const Operands& operands, bool copy_engine, const std::string& header,
+                                const std::string& call, const std::string& more_constants,
+                                const GpuAttentionTiles& tiles, int threads) {
+    std::string rows;
+    const std::string access = operand_access(operands, copy_engine, rows);
+    const std::string text =
+        problem(more_constants +
+                    fmt::format("static constexpr int kQueryTile = {};\nstatic constexpr int kKeyTile = {};\n",
+                                tiles.query_tile, tiles.key_tile) +
+                    access,
+                rows);
+    std::string source = "#include \"causeway/kernels/attention_block_map.h\"\n#include \"causeway/kernels/gpu/" +
+                         header + "\"\nnamespace {\n" + text + "}\n" +
+                         entry("kernel", threads, tiles.blocks_per_unit, copy_engine ? operands.direct() : 0, call);
+    GeneratedKernel kernel = finish(std::move(source));
+    kernel.phases = {
+        phase("kernel", threads, tiles.shared_bytes, query_heads_, query_length_, tiles.query_tile, copy_engine)};
+    if (copy_engine) kernel.tensor_maps = tensor_maps(operands);
+    return kernel;
+  }
+
+  // How a direction of the gradient is written: by which functions, in which pieces.
+  struct GradientPlan {
+    std::string header, functions;  // functions + "query_gradient", "key_gradient"
+    std::string constants;
+    int threads = 0, shared_bytes = 0;
+    int lines = 0;  // of a block
+    int blocks_per_unit = 1, key_blocks_per_unit = 1;
+    bool gradients_together = true;
+    bool copy_engine = false;  // in persistent blocks
+  };
+
+  GradientPlan gradient_plan(const Operands& operands) const {
+    if (const auto tiles =
+            hopper_attention_gradient_tiles(geometry_request(!operands.all_direct()), target_.architecture())) {
+      return {
+          .header = "attention_hopper_gradient.h",
+          .functions = "hopper_attention_",
+          .constants = fmt::format("static constexpr int kGroups = {};\nstatic constexpr int kGradientStages = {};\n"
+                                   "static constexpr int kGradientTile = {};\n",
+                                   tiles->groups, tiles->stages, tiles->tile),
+          .threads = 128 * (tiles->groups + 1),
+          .shared_bytes = tiles->shared_bytes,
+          .lines = 64 * tiles->groups,
+          .copy_engine = true};
+    }
+    const GpuAttentionTiles tiles = gpu_attention_backward_tiles(geometry_request(), target_.architecture());
+    return {
+        .header = "attention_gradient.h",
+        .functions = "gpu_attention_",
+        .constants = tile_constants(tiles) + fmt::format("static constexpr int kGradientTile = {};\n", tiles.key_tile),
+        .threads = threads(tiles),
+        .shared_bytes = tiles.shared_bytes,
+        .lines = tiles.query_tile,
+        .blocks_per_unit = tiles.blocks_per_unit,
+        .key_blocks_per_unit = tiles.key_blocks_per_unit,
+        .gradients_together = tiles.gradients_together};
+  }
+
+  GeneratedKernel write_backward() {
+    read_inputs();
+    const Operands operands = read_operands();
+    const GradientPlan plan = gradient_plan(operands);
+    std::string rows;
+    const std::string access = operand_access(operands, plan.copy_engine, rows);
+    const std::string text = problem(plan.constants + access, rows);
+    const int maps = plan.copy_engine ? operands.direct() : 0;
+    const std::string arguments = plan.copy_engine ? "(problem, maps, task);" : "(problem, task);";
+    const int32_t node = request_.members.front().node;
+    const bool for_queries = is_member({node, 0});
+    const bool for_keys = is_member({node, 1}), for_values = is_member({node, 2});
+    std::string source =
+        "#include \"causeway/kernels/attention_block_map.h\"\n"
+        "#include \"causeway/kernels/gpu/" +
+        plan.header + "\"\nnamespace {\n" + text + "}\n";
+    std::vector<KernelPhase> phases;
+    const auto add_keys = [&](const std::string& name, bool keys, bool values) {
+      source += entry(name, plan.threads, plan.key_blocks_per_unit, maps,
+                      fmt::format("{}key_gradient<{}, {}>{}", plan.functions, keys, values, arguments));
+      phases.push_back(
+          phase(name, plan.threads, plan.shared_bytes, kv_heads_, key_length_, plan.lines, plan.copy_engine));
+    };
+    if (for_queries) {
+      source += entry("kernel_queries", plan.threads, plan.blocks_per_unit, maps,
+                      plan.functions + "query_gradient" + arguments);
+      phases.push_back(phase("kernel_queries", plan.threads, plan.shared_bytes, query_heads_, query_length_, plan.lines,
+                             plan.copy_engine));
+    }
+    if (for_keys && for_values && plan.gradients_together) {
+      add_keys("kernel_keys_values", true, true);
+    } else {
+      if (for_keys) add_keys("kernel_keys", true, false);
+      if (for_values) add_keys("kernel_values", false, true);
+    }
+    GeneratedKernel kernel = finish(std::move(source));
+    kernel.phases = std::move(phases);
+    if (plan.copy_engine) kernel.tensor_maps = tensor_maps(operands);
+    return kernel;
+  }
+
+  std::string entry(const std::string& name, int threads, int blocks_per_unit, int maps, const std::string& call) {
+    return gpu_kernel(name, threads, blocks_per_unit, maps) + "const Problem problem(buffers, sizes);\n" + call +
+           "\n}\n";
+  }
+
+  Operands read_operands() {
+    Operands operands;
+    const auto add = [&](const char* name, const char* row, const char* position, size_t input) {
+      operands.list.push_back({name, row, position, rows_of(position, node_.inputs[input])});
+    };
+    add("Q", "q_row", "t", 0);
+    add("K", "k_row", "s", 1);
+    add("V", "v_row", "s", 2);
+    if (backward_) add("Gradient", "out_gradient_row", "t", 3);
+    return operands;
+  }
+
+  // The constants that tell kernels how to reach operands, and in `rows` the functions for those that do it by address.
+  std::string operand_access(const Operands& operands, bool copy_engine, std::string& rows) {
+    std::string text;
+    if (copy_engine)
+      text += fmt::format("static constexpr bool kComputesOperands = {};\nstatic constexpr int kBlocks = {};\n",
+                          !operands.all_direct(), blocks());
+    int map = 0;
+    for (const Operand& operand : operands.list) {
+      const bool direct = operand.rows.has_value();
+      if (copy_engine) {
+        text += fmt::format("static constexpr int kMap{} = {};\n", operand.name, direct ? map++ : -1);
+        if (direct) pointer(operand.rows->source);
+        continue;
+      }
+      text += fmt::format("static constexpr bool kDirect{} = {};\n", operand.name, direct);
+      if (direct) rows += row_function(operand);
+    }
+    return text;
+  }
+
+  std::optional<Rows> rows_of(const std::string& position, Value operand_value) {
+    Rows rows;
+    rows.source = operand_value;
+    while (!materialized_.contains(rows.source)) {
+      const Node& node = graph_.node(rows.source);
+      if (node.op != Op::kReshape && node.op != Op::kPermute && node.op != Op::kSlice) return std::nullopt;
+      rows.source = node.inputs[0];
+    }
+    rows.shape = graph_.shape(operand_value);
+    const Shape& shape = rows.shape;
+    const int first = static_cast<int>(variables_.size());
+    for (const auto& [variable, axis] :
+         {std::pair{std::string("b"), 0}, {std::string("h"), 2}, {position, 1}, {std::string("d"), 3}})
+      parameter(variable, shape[static_cast<size_t>(axis)]);
+    const std::vector<Index> at = {Index::of(first), Index::of(first + 2), Index::of(first + 1), Index::of(first + 3)};
+    const size_t known = variables_.size();
+    ExpressionEmitter emitter(graph_, *this, variables_, symbols_);
+    loads_.clear();
+    emitter.emit(operand_value, {{}, at});
+    if (loads_.size() != 1 || variables_.size() != known) return std::nullopt;
+    const Index& linear = loads_.front();
+    rows.element_bytes = static_cast<int64_t>(size_bytes(graph_.dtype(operand_value)));
+    const int64_t piece = 16 / rows.element_bytes;
+    const auto in_pieces = [&](const Dim& dim) { return dim.is_constant(0) || dim.divide_exactly(piece).has_value(); };
+    bool contiguous = false;
+    rows.strides.fill(Dim(0));
+    for (const Index::Term& term : linear.terms) {
+      if (term.variable == first + 3) {
+        contiguous = term.coefficient.is_constant(1);
+      } else if (term.variable >= first && in_pieces(term.coefficient)) {
+        rows.strides[static_cast<size_t>(term.variable - first)] = term.coefficient;
+      } else {
+        return std::nullopt;
+      }
+    }
+    rows.offset = linear.offset;
+    // The copy engine repeats nothing.
+    constexpr std::array<size_t, 3> kAxes = {0, 2, 1};
+    for (size_t i = 0; i < kAxes.size(); ++i)
+      if (target_.architecture().has_warpgroup_matrix && rows.strides[i].is_constant(0) &&
+          !shape[kAxes[i]].is_constant(1))
+        return std::nullopt;
+    if (!contiguous || !in_pieces(rows.offset) || shape[3].constant() % piece != 0) return std::nullopt;
+    return rows;
+  }
+
+  // The address of a row of a head.
+  std::string row_function(const Operand& operand) {
+    const Rows& rows = *operand.rows;
+    const int first = static_cast<int>(variables_.size());
+    Index linear = Index::constant(rows.offset);
+    for (const auto& [variable, axis] : {std::pair{std::string("b"), 0}, {std::string("h"), 2}, {operand.position, 1}})
+      parameter(variable, rows.shape[static_cast<size_t>(axis)]);
+    for (int i = 0; i < 3; ++i)
+      if (!rows.strides[static_cast<size_t>(i)].is_constant(0))
+        linear = add(linear, scale(Index::of(first + i), rows.strides[static_cast<size_t>(i)]));
+    ExpressionEmitter emitter(graph_, *this, variables_, symbols_);
+    return fmt::format(
+        "CAUSEWAY_INLINE const Operand* {}(int64_t b, int64_t h, int64_t {}) const {{ return {} + {}; }}\n",
+        operand.row, operand.position, pointer(rows.source), emitter.index_text(linear));
+  }
+
+  // Of the operands whose rows lie in memory, in their order: [D][T][H][B] in boxes of 64 x 64.
+  TensorMapFunction tensor_maps(const Operands& operands) const {
+    std::vector<std::pair<Rows, int>> direct;
+    for (const Operand& operand : operands.list) {
+      if (!operand.rows) continue;
+      const auto found = std::find_if(arguments_.begin(), arguments_.end(), [&](const KernelArgument& candidate) {
+        return candidate.kind == KernelArgument::Kind::kValue && candidate.value == operand.rows->source;
+      });
+      CAUSEWAY_CHECK(found != arguments_.end(), "an operand of attention is no argument of its kernel");
+      direct.emplace_back(*operand.rows, static_cast<int>(found - arguments_.begin()));
+    }
+    if (direct.empty()) return nullptr;
+    return [direct](const SymbolBindings& bindings) {
+      std::vector<TensorMap> maps;
+      for (const auto& [rows, buffer] : direct) {
+        TensorMap& map = maps.emplace_back();
+        map.buffer = buffer;
+        map.offset = rows.offset.evaluate(bindings) * rows.element_bytes;
+        map.element_bytes = static_cast<int>(rows.element_bytes);
+        map.rank = 4;
+        map.sizes[0] = rows.shape[3].evaluate(bindings);
+        map.stride_bytes[0] = rows.element_bytes;
+        map.box[0] = map.box[1] = 64;
+        map.box[2] = map.box[3] = 1;
+        constexpr std::array<size_t, 3> kAxes = {1, 2, 0};
+        for (size_t i = 0; i < kAxes.size(); ++i) {
+          // The device refuses empty dimensions; nothing of them is loaded. Of one element the stride does not count,
+          // but has to be a valid one.
+          map.sizes[i + 1] = std::max<int64_t>(1, rows.shape[kAxes[i]].evaluate(bindings));
+          map.stride_bytes[i + 1] = std::max<int64_t>(16, rows.strides[2 - i].evaluate(bindings) * rows.element_bytes);
+        }
+        map.swizzle_bytes = 128;
+      }
+      return maps;
+    };
+  }
+
+  GeneratedKernel write_block_map() {
+    read_map_inputs();
+    const Shape& map = graph_.shape(request_.members.front());
+    const std::string problem_functions = map_functions();
+    std::string members = fmt::format("static constexpr int kBlockQ = {};\nstatic constexpr int kBlockK = {};\n",
+                                      spec_.block_q, spec_.block_k);
+    std::string initialisation;
+    declare_map_sizes(members, initialisation);
+    std::string source = "#include \"causeway/kernels/gpu/attention_block_map.h\"\nnamespace {\nstruct Problem {\n" +
+                         problem_members(members, initialisation) + problem_functions + "};\n}\n" +
+                         gpu_kernel("kernel", kMapThreads) +
+                         "const Problem problem(buffers, sizes);\ngpu_attention_block_map(problem, task);\n}\n";
+    GeneratedKernel kernel = finish(std::move(source));
+    KernelPhase phase;
+    phase.function = "kernel";
+    phase.tasks = [map](const SymbolBindings& bindings) { return element_count(map).evaluate(bindings); };
+    phase.scratch_bytes = no_scratch();
+    phase.threads = kMapThreads;
+    phase.shared_bytes = 2 * static_cast<int>(sizeof(int));
+    kernel.phases = {std::move(phase)};
+    return kernel;
+  }
+
+  std::vector<Index> loads_;
+};
+
+}  // namespace
+
+GeneratedKernel generate_gpu_attention_kernel(const Graph& graph, const MaterializedValues& materialized,
+                                              const KernelRequest& request, const Target& target) {
+  return GpuAttentionWriter(graph, materialized, request, target).write();
+}
+
+}  // namespace causeway::codegen

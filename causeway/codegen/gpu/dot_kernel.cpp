@@ -1,0 +1,467 @@
+// Matrix products through kernels/gpu/matmul.h: operands are read from memory as they lie there, and elementwise values
+// of the result are computed while a block has it in shared memory.
+#include <algorithm>
+
+#include "causeway/codegen/expressions/problem_writer.h"
+#include "causeway/codegen/gpu/matmul_geometry.h"
+
+namespace causeway::codegen {
+namespace {
+
+int64_t known_size(const Dim& size) { return size.is_constant() ? size.constant() : kUnknownSize; }
+
+bool divisible(const Dim& size, int64_t by) { return size.divide_exactly(by).has_value(); }
+
+// What is multiplied, where it is not pairs of 8-bit operands: every value of the 8-bit types is a bf16.
+std::string operand_type(DType dtype) { return size_bytes(dtype) == 1 ? "bf16" : storage_type(dtype); }
+// float in memory, rounded on the way into matrix instructions.
+constexpr const char* kRoundedOperand = "tf32";
+
+class GpuDotWriter : public ProblemWriter {
+ public:
+  using ProblemWriter::ProblemWriter;
+
+  GeneratedKernel write(bool& conflict) {
+    const Value result = request_.members.front();
+    const Node& node = graph_.node(result);
+    const Shape& a_shape = graph_.shape(node.inputs[0]);
+    const Shape& c = graph_.shape(result);
+    const size_t rank = c.size();
+    const Shape batch_shape(c.begin(), c.end() - 2);
+    const Dim batch = element_count(batch_shape), m = c[rank - 2], n = c[rank - 1];
+    Dim k = a_shape[node.attributes.transpose_a ? rank - 2 : rank - 1];
+    std::string operand = operand_type(graph_.dtype(node.inputs[0]));
+
+    DirectOperand a = find_operand(node.inputs[0], batch_shape, m, k, !node.attributes.transpose_a);
+    DirectOperand b = find_operand(node.inputs[1], batch_shape, n, k, node.attributes.transpose_b);
+    const std::string store = epilogue(result, batch, m, n);
+    // Matrix instructions want 8-bit operands along k: others are copied.
+    if (lies_across_k(a, node.inputs[0], m, n) || lies_across_k(b, node.inputs[1], m, n)) conflict_ = true;
+    conflict = conflict_;
+    if (conflict) return {};
+
+    if (multiplies_pairs(a, b, m, n)) {
+      operand = fmt::format("F8Pair<{}, {}>", a.element, b.element);
+      a = paired(a, operand);
+      b = paired(b, operand);
+      k = a.k;
+    }
+    if (operand == "float" && node.attributes.tf32 && target_.architecture().has_tf32_matrix)
+      operand = a.element = b.element = kRoundedOperand;
+    const bool copy_engine = serves_copy_engine(a) && serves_copy_engine(b) && !is_thin(m) && !is_thin(n);
+    const Plan plan = copy_engine ? hopper_plan(a, batch, m, n, k) : portable_plan(a, b, operand, batch, m, n, k);
+    const int lanes = store_lanes(n);
+    std::string members, initialisation;
+    declare_size("batch", batch, members, initialisation);
+    declare_size("m", m, members, initialisation);
+    declare_size("n", n, members, initialisation);
+    declare_size("k", k, members, initialisation);
+    members += fmt::format("static constexpr int kStoreLanes = {};\n{}\nstatic constexpr int kSplits = {};\n", lanes,
+                           plan.tile, plan.splits);
+    const std::string operands = operand_struct("A", "a", a, copy_engine, initialisation) +
+                                 operand_struct("B", "b", b, copy_engine, initialisation);
+    if (plan.splits > 1) {
+      members += "float* workspace;\n";
+      initialisation += fmt::format("workspace = {};\n", buffer_pointer("float", arguments_.size()));
+      arguments_.push_back({KernelArgument::Kind::kWorkspace, {}, true});
+    }
+    const std::string problem = fmt::format("struct Problem {{\nusing Operand = {};\n", operand) + operands +
+                                problem_members(members, initialisation) + store + "};\n";
+    std::string source = fmt::format("#include \"{}\"\nnamespace {{\n", plan.include) + problem + "}\n" +
+                         gpu_kernel("kernel_run", plan.phase.threads, plan.blocks_per_unit, plan.tensor_maps) +
+                         "const Problem problem(buffers, sizes);\n" + plan.call + "\n}\n";
+    if (plan.splits > 1)
+      source += gpu_kernel("kernel_combine", kGpuMatmulCombineThreads, 1, plan.tensor_maps) +
+                "const Problem problem(buffers, sizes);\nmatmul_combine(problem, task);\n}\n";
+    GeneratedKernel kernel = finish(std::move(source));
+    kernel.phases.push_back(plan.phase);
+    if (plan.splits > 1) add_combine(kernel, plan.splits, lanes, batch, m, n);
+    if (copy_engine) kernel.tensor_maps = tensor_maps(a, b);
+    return kernel;
+  }
+
+  bool is_stored(Value value) override { return is_member(value) || KernelWriter::is_stored(value); }
+
+  std::optional<EmittedValue> variable(Value value, const Index& linear) override {
+    if (!is_member(value)) return std::nullopt;
+    const auto entry = member_variables_.find(value);
+    if (entry == member_variables_.end() || !(entry->second.linear == linear)) {
+      conflict_ = true;
+      return std::nullopt;
+    }
+    return entry->second.value;
+  }
+
+  void note_load(Value value, const Index& linear) override { loads_.push_back(linear); }
+
+ private:
+  // An operand as it lies in memory: element (batch, line, k) of `value` is at
+  // offset + batch indices . batch strides + (contiguous_in_k ? line * stride + k : k * stride + line).
+  struct DirectOperand {
+    Value value;
+    std::string element;
+    int64_t element_bytes = 0;
+    Dim offset;
+    bool contiguous_in_k = true;
+    Dim stride;
+    struct BatchDimension {
+      Dim extent;
+      Dim stride;
+    };
+    std::vector<BatchDimension> batch;  // the fastest last; none of extent 1
+    bool aligned = false;
+    Dim lines, k;
+  };
+
+  // The launch of the product's blocks.
+  struct Plan {
+    std::string tile;  // the Problem's kTile
+    int splits = 1;
+    std::string include, call;
+    KernelPhase phase;
+    int blocks_per_unit = 1;
+    int tensor_maps = 0;
+  };
+
+  // Sets conflict_ when the operand has to be computed, or its index is not such a sum: stored, it is.
+  DirectOperand find_operand(Value operand, const Shape& batch_shape, const Dim& lines, const Dim& k, bool k_last) {
+    DirectOperand found;
+    found.value = operand;
+    found.lines = lines;
+    found.k = k;
+    while (!materialized_.contains(found.value)) {
+      const Node& node = graph_.node(found.value);
+      if (node.op != Op::kReshape && node.op != Op::kPermute && node.op != Op::kSlice) {
+        conflict_ = true;
+        return found;
+      }
+      found.value = node.inputs[0];
+    }
+    const int first = static_cast<int>(variables_.size());
+    for (const Dim& extent : batch_shape) parameter("batch_index", extent);
+    const int line_variable = parameter("line", lines), k_variable = parameter("k_index", k);
+    std::vector<Index> at;
+    for (size_t i = 0; i < batch_shape.size(); ++i) at.push_back(Index::of(first + static_cast<int>(i)));
+    at.push_back(Index::of(k_last ? line_variable : k_variable));
+    at.push_back(Index::of(k_last ? k_variable : line_variable));
+    const size_t known = variables_.size();
+    Index linear;
+    if (found.value == operand) {
+      linear = linearize(at, graph_.shape(operand));
+    } else {
+      // The text is thrown away: it is the index that counts.
+      ExpressionEmitter emitter(graph_, *this, variables_, symbols_);
+      loads_.clear();
+      emitter.emit(operand, {{}, at});
+      if (variables_.size() != known || loads_.size() != 1) {
+        conflict_ = true;
+        return found;
+      }
+      linear = loads_.front();
+    }
+    const auto coefficient = [&](int variable) {
+      for (const Index::Term& term : linear.terms)
+        if (term.variable == variable) return term.coefficient;
+      return Dim(0);
+    };
+    found.offset = linear.offset;
+    const Dim line_stride = coefficient(line_variable), k_stride = coefficient(k_variable);
+    const auto is_contiguous = [](const Dim& extent, const Dim& stride) {
+      return extent.is_constant(1) || stride.is_constant(1);
+    };
+    if (is_contiguous(k, k_stride) && (k_last || !is_contiguous(lines, line_stride))) {
+      found.stride = lines.is_constant(1) ? Dim(0) : line_stride;
+    } else if (is_contiguous(lines, line_stride)) {
+      found.contiguous_in_k = false;
+      found.stride = k.is_constant(1) ? Dim(0) : k_stride;
+    } else {
+      conflict_ = true;
+      return found;
+    }
+    for (size_t i = 0; i < batch_shape.size(); ++i) {
+      if (batch_shape[i].is_constant(1)) continue;
+      const Dim stride = coefficient(first + static_cast<int>(i));
+      if (!found.batch.empty() && found.batch.back().stride == stride * batch_shape[i]) {
+        found.batch.back() = {found.batch.back().extent * batch_shape[i], stride};
+      } else {
+        found.batch.push_back({batch_shape[i], stride});
+      }
+    }
+    found.element = storage_type(graph_.dtype(found.value));
+    found.element_bytes = static_cast<int64_t>(size_bytes(graph_.dtype(found.value)));
+    found.aligned = found.element_bytes > 1 && is_multiple(found, 16 / found.element_bytes);
+    return found;
+  }
+
+  // Whether offset, strides and the contiguous extent are multiples of so many elements.
+  static bool is_multiple(const DirectOperand& operand, int64_t elements) {
+    return divisible(operand.contiguous_in_k ? operand.k : operand.lines, elements) &&
+           divisible(operand.offset, elements) && divisible(operand.stride, elements) &&
+           std::all_of(operand.batch.begin(), operand.batch.end(),
+                       [&](const auto& dimension) { return divisible(dimension.stride, elements); });
+  }
+
+  // Whether there are matrix instructions for 8-bit operands that take these as they lie.
+  bool multiplies_pairs(const DirectOperand& a, const DirectOperand& b, const Dim& m, const Dim& n) const {
+    if (a.element_bytes != 1 || b.element_bytes != 1 || !a.contiguous_in_k || !b.contiguous_in_k) return false;
+    const GpuArchitecture& architecture = target_.architecture();
+    if (architecture.has_warpgroup_matrix)
+      return is_multiple(a, 16) && is_multiple(b, 16) && a.batch.size() + 2 <= TensorMap::kMaxRank &&
+             b.batch.size() + 2 <= TensorMap::kMaxRank && a.k.is_constant() && a.k.constant() > 0 && !is_thin(m) &&
+             !is_thin(n);
+    return architecture.has_f8_matrix && is_multiple(a, 2) && is_multiple(b, 2);
+  }
+
+  bool lies_across_k(const DirectOperand& operand, Value value, const Dim& m, const Dim& n) const {
+    return operand.element_bytes == 1 && !operand.contiguous_in_k && operand.value != value &&
+           target_.architecture().has_f8_matrix && !is_thin(m) && !is_thin(n) && divisible(operand.k, 16);
+  }
+
+  // The operand in elements of two neighbours along k.
+  static DirectOperand paired(DirectOperand operand, const std::string& pair) {
+    const auto half = [](const Dim& dim) { return *dim.divide_exactly(2); };
+    operand.element = pair;
+    operand.element_bytes = 2;
+    operand.offset = half(operand.offset);
+    operand.stride = half(operand.stride);
+    operand.k = half(operand.k);
+    for (auto& dimension : operand.batch) dimension.stride = half(dimension.stride);
+    operand.aligned = is_multiple(operand, 8);
+    return operand;
+  }
+
+  std::string operand_struct(const std::string& type, const std::string& name, const DirectOperand& operand,
+                             bool copy_engine, std::string& initialisation) {
+    std::string members, body, coordinates;
+    const auto declare = [&](const std::string& member, const Dim& value) {
+      if (value.is_constant()) {
+        members += fmt::format("static constexpr int64_t {} = {};\n", member, value.constant());
+      } else {
+        members += fmt::format("int64_t {};\n", member);
+        initialisation += fmt::format("{}.{} = {};\n", name, member, symbols_.text(value));
+      }
+    };
+    members += fmt::format(
+        "using Element = {};\nstatic constexpr bool kContiguousInK = {};\nstatic constexpr bool kAligned = {};\n"
+        "const Element* data;\n",
+        operand.element, operand.contiguous_in_k, operand.aligned);
+    // As an argument, so that the parts of one tensor share a kernel.
+    const std::string offset = operand.offset.is_constant(0) ? "" : " + " + size_argument(operand.offset);
+    const std::string data =
+        operand.element == storage_type(graph_.dtype(operand.value))
+            ? pointer(operand.value)
+            : fmt::format("reinterpret_cast<const {}*>({})", operand.element, pointer(operand.value));
+    initialisation += fmt::format("{}.data = {}{};\n", name, data, offset);
+    declare("stride", operand.stride);
+    std::string rest = "batch_index";
+    for (size_t i = operand.batch.size(); i-- > 0;) {
+      declare(fmt::format("batch_stride{}", i), operand.batch[i].stride);
+      std::string index = rest;
+      if (i != 0) {
+        declare(fmt::format("batch_extent{}", i), operand.batch[i].extent);
+        index = fmt::format("{} % batch_extent{}", rest, i);
+        rest = fmt::format("{} / batch_extent{}", rest, i);
+      }
+      body += fmt::format("{}({}) * batch_stride{}", body.empty() ? "" : " + ", index, i);
+      coordinates += fmt::format(", static_cast<int>({})", index);
+    }
+    std::string functions =
+        fmt::format("CAUSEWAY_INLINE int64_t batch_offset(int64_t batch_index) const {{ return {}; }}\n",
+                    body.empty() ? "0" : body);
+    if (copy_engine) {
+      const std::string parameters =
+          "(void* shared, const TensorMapBytes* map, TransferBarrier* barrier, int contiguous, int other, "
+          "int64_t batch_index";
+      const std::string arguments = "(shared, map, barrier, contiguous, other" + coordinates;
+      functions += fmt::format("static constexpr int kMapRank = {};\n", 2 + operand.batch.size());
+      functions += "CAUSEWAY_INLINE void load" + parameters + ") const { tensor_load" + arguments + "); }\n";
+      if (operand.batch.size() <= 1)
+        functions += "CAUSEWAY_INLINE void load_multicast" + parameters +
+                     ", uint16_t block_mask) const { tensor_load_multicast" + arguments + ", block_mask); }\n";
+    }
+    return fmt::format("struct {} {{\n{}{}}};\n{} {};\n", type, members, functions, type, name);
+  }
+
+  // How many neighbouring elements of a row are stored together: the narrowest stored member fills 16 bytes.
+  int store_lanes(const Dim& n) const {
+    int64_t lanes = 4;
+    for (const Value member : request_.members)
+      if (member_stored(member))
+        lanes =
+            std::max<int64_t>(lanes, std::min<int64_t>(8, 16 / static_cast<int64_t>(size_bytes(graph_.dtype(member)))));
+    while (lanes > 1 && !divisible(n, lanes)) lanes /= 2;
+    return static_cast<int>(lanes);
+  }
+
+  std::string epilogue(Value result, const Dim& batch, const Dim& m, const Dim& n) {
+    const int batch_variable = parameter("batch_index", batch);
+    const int row = parameter("m_index", m);
+    const int column = parameter("n_index", n);
+    const size_t known = variables_.size();
+    Index linear = Index::of(column);
+    if (!m.is_constant(1)) linear = add(linear, scale(Index::of(row), n));
+    if (!batch.is_constant(1)) linear = add(linear, scale(Index::of(batch_variable), m * n));
+    const DType dtype = graph_.dtype(result);
+    const std::string rounded =
+        dtype == DType::kF32 ? "values[e]" : from_storage(dtype, to_storage(dtype, "values[e]"));
+    ExpressionEmitter emitter(graph_, *this, variables_, symbols_);
+    std::string arrays, keep, stores;
+    const std::string index = emitter.index_text(linear);
+    const auto finish_member = [&](size_t position, const std::string& name) {
+      const Value member = request_.members[position];
+      if (!member_stored(member)) return;
+      arrays += fmt::format("{} stored{}[kCount];\n", storage_type(graph_.dtype(member)), position);
+      keep += fmt::format("stored{}[e] = {};\n", position, to_storage(graph_.dtype(member), name));
+      stores += fmt::format("{}[{}] = stored{}[e];\n", pointer(member), index, position);
+    };
+    member_variables_[result] = {{"result", kBodyDepth}, linear};
+    finish_member(0, "result");
+    for (size_t i = 1; i < request_.members.size(); ++i) {
+      const EmittedValue value = emitter.define(request_.members[i], {linear, {}});
+      member_variables_[request_.members[i]] = {value, linear};
+      finish_member(i, value.name);
+    }
+    if (variables_.size() != known) conflict_ = true;
+    const auto loop = [&](const std::string& inside) {
+      const bool indexed = inside.find("n_index") != std::string::npos;
+      return "#pragma clang loop unroll(full)\nfor (int e = 0; e < kCount; ++e) {\n" +
+             std::string(indexed ? "const int64_t n_index = n_first + e;\n" : "") + inside + "}\n";
+    };
+    return "template <int kCount>\nCAUSEWAY_INLINE void store(int64_t batch_index, int64_t m_index, int64_t n_first, "
+           "const float (&values)[kCount]) const {\n" +
+           arrays + loop(fmt::format("const float result = {};\n", rounded) + body(emitter) + keep) + loop(stores) +
+           "}\n";
+  }
+
+  static bool is_thin(const Dim& size) { return size.is_constant() && size.constant() <= 16; }
+
+  // Whether the tensor copy engine and warpgroup matrices are there and take the operand as it lies.
+  bool serves_copy_engine(const DirectOperand& operand) const {
+    return target_.architecture().has_warpgroup_matrix && operand.element_bytes == 2 && operand.aligned &&
+           operand.batch.size() + 2 <= TensorMap::kMaxRank && operand.k.is_constant() && operand.k.constant() > 0;
+  }
+
+  Plan portable_plan(const DirectOperand& a, const DirectOperand& b, const std::string& operand, const Dim& batch,
+                     const Dim& m, const Dim& n, const Dim& k) const {
+    const GpuArchitecture& architecture = target_.architecture();
+    const MatmulOperand kind = operand == "float"           ? MatmulOperand::kFloat
+                               : operand == kRoundedOperand ? MatmulOperand::kTf32
+                                                            : MatmulOperand::kHalf;
+    const GpuMatmulPlan chosen =
+        choose_gpu_matmul(architecture, kind, known_size(batch), known_size(m), known_size(n), known_size(k));
+    const GpuMatmulTile tile = chosen.tile;
+    const Dim matrices = batch * Dim(chosen.splits);
+    Plan plan;
+    plan.tile = matmul_tile_text(tile);
+    plan.splits = chosen.splits;
+    plan.include = "causeway/kernels/gpu/matmul.h";
+    plan.call = "matmul_run(problem, task);";
+    plan.blocks_per_unit = tile.blocks_per_unit;
+    plan.phase =
+        phase("kernel_run", gpu_matmul_waves(tile) * architecture.wave_width, [=](const SymbolBindings& bindings) {
+          return matrices.evaluate(bindings) * divide_up(m.evaluate(bindings), tile.m) *
+                 divide_up(n.evaluate(bindings), tile.n);
+        });
+    // AMD's copy transposes what is not contiguous in k.
+    const bool k_major = architecture.vendor == GpuArchitecture::Vendor::kAmd;
+    plan.phase.shared_bytes =
+        gpu_matmul_shared_bytes(tile, k_major || a.contiguous_in_k, k_major || b.contiguous_in_k, operand_bytes(kind));
+    return plan;
+  }
+
+  Plan hopper_plan(const DirectOperand& a, const Dim& batch, const Dim& m, const Dim& n, const Dim& k) {
+    const bool f8_pairs = a.element != storage_type(graph_.dtype(a.value));
+    const HopperMatmulPlan chosen = choose_hopper_matmul(target_.architecture(), f8_pairs, known_size(batch),
+                                                         known_size(m), known_size(n), known_size(k));
+    const HopperMatmulTile tile = chosen.tile;
+    const Dim matrices = batch * Dim(chosen.splits);
+    hopper_tile_ = tile;
+    Plan plan;
+    plan.tile = matmul_tile_text(tile);
+    plan.splits = chosen.splits;
+    plan.include = "causeway/kernels/gpu/matmul_hopper.h";
+    plan.call = "hopper_matmul_run(problem, maps, task);";
+    plan.tensor_maps = 2;
+    plan.phase = phase("kernel_run", hopper_matmul_threads(tile), [=](const SymbolBindings& bindings) {
+      const int64_t work = matrices.evaluate(bindings) * divide_up(m.evaluate(bindings), tile.m * tile.cluster) *
+                           divide_up(n.evaluate(bindings), tile.n);
+      return std::min<int64_t>(tile.blocks, work * tile.cluster);
+    });
+    plan.phase.shared_bytes = hopper_matmul_shared_bytes(tile);
+    plan.phase.cluster = tile.cluster;
+    return plan;
+  }
+
+  static KernelPhase phase(const std::string& function, int threads, SizeFunction tasks) {
+    KernelPhase result;
+    result.function = function;
+    result.threads = threads;
+    result.tasks = std::move(tasks);
+    result.scratch_bytes = [](const SymbolBindings&) { return int64_t{0}; };
+    return result;
+  }
+
+  static void add_combine(GeneratedKernel& kernel, int splits, int lanes, const Dim& batch, const Dim& m,
+                          const Dim& n) {
+    const Dim count = batch * m * n;
+    kernel.phases.push_back(phase("kernel_combine", kGpuMatmulCombineThreads, [=](const SymbolBindings& bindings) {
+      return divide_up(count.evaluate(bindings) / lanes, kGpuMatmulCombineThreads);
+    }));
+    kernel.workspace_bytes = [=](const SymbolBindings& bindings) {
+      return count.evaluate(bindings) * splits * static_cast<int64_t>(sizeof(float));
+    };
+  }
+
+  // As matmul.h asks for them.
+  TensorMapFunction tensor_maps(const DirectOperand& a, const DirectOperand& b) const {
+    const auto argument = [&](const DirectOperand& operand) {
+      const auto found = std::find_if(arguments_.begin(), arguments_.end(), [&](const KernelArgument& candidate) {
+        return candidate.kind == KernelArgument::Kind::kValue && candidate.value == operand.value;
+      });
+      return static_cast<int>(found - arguments_.begin());
+    };
+    const auto map = [](const DirectOperand& operand, int buffer, int box_lines, const SymbolBindings& bindings) {
+      const int64_t element_bytes = operand.element_bytes;
+      // The device refuses empty dimensions; nothing is launched then.
+      const auto size = [&](const Dim& dim) { return std::max<int64_t>(1, dim.evaluate(bindings)); };
+      TensorMap result;
+      result.buffer = buffer;
+      result.offset = operand.offset.evaluate(bindings) * element_bytes;
+      result.element_bytes = static_cast<int>(element_bytes);
+      result.rank = 2;
+      result.sizes[0] = size(operand.contiguous_in_k ? operand.k : operand.lines);
+      result.sizes[1] = size(operand.contiguous_in_k ? operand.lines : operand.k);
+      result.stride_bytes[0] = element_bytes;
+      // Of a dimension of one element the stride does not count, but it has to be a valid one.
+      result.stride_bytes[1] = std::max<int64_t>(16, operand.stride.evaluate(bindings) * element_bytes);
+      result.box[0] = kHopperMatmulDepth;
+      result.box[1] = operand.contiguous_in_k ? box_lines : kHopperMatmulDepth;
+      for (size_t i = operand.batch.size(); i-- > 0;) {
+        const auto rank = static_cast<size_t>(result.rank++);
+        result.sizes[rank] = size(operand.batch[i].extent);
+        result.stride_bytes[rank] = operand.batch[i].stride.evaluate(bindings) * element_bytes;
+        result.box[rank] = 1;
+      }
+      result.swizzle_bytes = 128;
+      return result;
+    };
+    const int a_argument = argument(a), b_argument = argument(b);
+    const int a_lines = hopper_matmul_box_lines(hopper_tile_, hopper_tile_.m, false);
+    const int b_lines = hopper_matmul_box_lines(hopper_tile_, hopper_tile_.n, true);
+    return [=](const SymbolBindings& bindings) {
+      return std::vector<TensorMap>{map(a, a_argument, a_lines, bindings), map(b, b_argument, b_lines, bindings)};
+    };
+  }
+
+  HopperMatmulTile hopper_tile_;
+  std::vector<Index> loads_;
+};
+
+}  // namespace
+
+GeneratedKernel generate_gpu_dot_kernel(const Graph& graph, const MaterializedValues& materialized,
+                                        const KernelRequest& request, const Target& target, bool& conflict) {
+  return GpuDotWriter(graph, materialized, request, target).write(conflict);
+}
+
+}  // namespace causeway::codegen

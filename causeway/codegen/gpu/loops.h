@@ -1,0 +1,52 @@
+// Decisions that the writers of GPU loops share: the type of indices, how many elements a thread computes side by side,
+// and the variables of cut axes.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "causeway/codegen/kernel.h"
+
+namespace causeway::codegen {
+
+constexpr int kLoopThreads = 256;  // of a block
+
+// "int32_t" when no tensor that the request reads, writes or passes through has 2^31 elements or more (64-bit division
+// is slow on GPUs); "int64_t" otherwise, or when sizes are not known.
+std::string gpu_index_type(const Graph& graph, const MaterializedValues& materialized, const KernelRequest& request);
+
+// How many neighbouring elements a thread computes so that the narrowest of the large tensors is accessed 16 bytes at a
+// time: 8, 4 or 2, or 1 where `extent`, the contiguous range to cut, is no multiple. `count` is the number of elements
+// of a large tensor.
+int gpu_lanes(const Graph& graph, const MaterializedValues& materialized, const KernelRequest& request,
+              const Dim& count, const Dim& extent);
+
+// `const T name = ...;` for each axis of a running number, the last axis fastest. Axes are names and extents' text.
+std::string gpu_axis_variables(const std::string& type, const std::string& running,
+                               const std::vector<std::pair<std::string, std::string>>& axes);
+
+// "for (int e = 0; e < lanes; ++e) {", unrolled.
+std::string gpu_lane_loop(const std::string& name, int lanes);
+
+// A sum or maximum under way, in kernel text.
+struct GpuAccumulator {
+  GpuAccumulator(Op op, DType dtype);
+
+  std::string type;       // of the variable
+  std::string initial;    // its value before the first element
+  std::string operation;  // SumOf or LargerOf (kernels/gpu/reduce.h)
+
+  // A statement that takes in an element of the reduction's input, or another accumulator's value.
+  std::string take(const std::string& name, const std::string& value) const;
+  // The reduction's result, rounded to its dtype, in the type it is computed with.
+  std::string result(const std::string& value) const;
+
+ private:
+  DType dtype_;
+};
+
+// A launch of blocks of `threads` threads.
+KernelPhase gpu_phase(const std::string& name, int threads, int shared_bytes, SizeFunction tasks);
+
+}  // namespace causeway::codegen

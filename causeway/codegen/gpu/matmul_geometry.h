@@ -1,0 +1,45 @@
+// Chooses how a GPU matmul is cut into tiles and k into parts. Pure: the same arguments give the same choice, which
+// depends on the architecture and never on how many multiprocessors a device happens to have, because the parts of k
+// decide the order of sums.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "causeway/codegen/x86/matmul_geometry.h"
+#include "causeway/device/gpu_architecture.h"
+#include "causeway/kernels/gpu/matmul_hopper_layout.h"
+#include "causeway/kernels/gpu/matmul_layout.h"
+
+namespace causeway::codegen {
+
+// What is multiplied: 16-bit operands, float rounded to tf32 by matrix instructions, or float.
+enum class MatmulOperand { kHalf, kTf32, kFloat };
+
+constexpr int operand_bytes(MatmulOperand operand) { return operand == MatmulOperand::kHalf ? 2 : 4; }
+
+struct GpuMatmulPlan {
+  GpuMatmulTile tile;
+  int splits = 1;
+};
+
+// Sizes may be kUnknownSize, which are taken to be large; a product
+// whose sizes are not all known is never split.
+GpuMatmulPlan choose_gpu_matmul(const GpuArchitecture& architecture, MatmulOperand operand, int64_t batch, int64_t m,
+                                int64_t n, int64_t k);
+
+struct HopperMatmulPlan {
+  HopperMatmulTile tile;
+  int splits = 1;
+};
+
+// The same for the products that matmul_hopper.h computes. `f8_pairs`: of 8-bit operands, k counted in pairs, which
+// hold two sums in registers.
+HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, bool f8_pairs, int64_t batch, int64_t m,
+                                      int64_t n, int64_t k);
+
+// "static constexpr GpuMatmulTile kTile = {...};".
+std::string matmul_tile_text(const GpuMatmulTile& tile);
+std::string matmul_tile_text(const HopperMatmulTile& tile);
+
+}  // namespace causeway::codegen

@@ -1,0 +1,131 @@
+#include "causeway/codegen/x86/matmul_geometry.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "causeway/base/error.h"
+
+namespace causeway::codegen {
+
+namespace {
+
+// Tasks per worker that even out workers of unequal speed.
+constexpr int64_t kTasksPerThread = 4;
+
+int64_t lanes(X86Level level) {
+  switch (level) {
+    case X86Level::kPortable:
+      return 4;
+    case X86Level::kAvx2:
+      return 8;
+    case X86Level::kAvx512:
+    case X86Level::kAvx512Bf16:
+      return 16;
+  }
+  return 4;
+}
+
+// The largest block of `unit`s, at most `limit`, that cuts `extent` into pieces of nearly one size.
+int64_t even_block(int64_t extent, int64_t limit, int64_t unit) {
+  int64_t most = std::max(unit, limit / unit * unit);
+  if (extent == kUnknownSize) return most;
+  int64_t pieces = std::max<int64_t>(1, matmul_ceil_div(extent, most));
+  return std::clamp(matmul_round_up(matmul_ceil_div(extent, pieces), unit), unit, most);
+}
+
+void choose_thin(const MatmulProblem& problem, const MatmulMachine& machine, MatmulBlocks& blocks) {
+  bool few_rows = blocks.path == MatmulPath::kThin;
+  int64_t rows = few_rows ? problem.m : problem.n;
+  int64_t columns = few_rows ? problem.n : problem.m;
+  // Enough columns that every row of B is read in long runs; few enough that every worker has some.
+  int64_t wanted = columns == kUnknownSize ? 512 : matmul_ceil_div(columns, kTasksPerThread * machine.threads);
+  int64_t block = matmul_round_up(std::clamp<int64_t>(wanted, 64, 1024), 64);
+  blocks.m = few_rows ? rows : block;
+  blocks.n = few_rows ? block : rows;
+  blocks.k = std::max<int64_t>(problem.k, 1);
+}
+
+void choose_packed(const MatmulProblem& problem, const MatmulMachine& machine, MatmulBlocks& blocks) {
+  // Two panels that meet take a quarter of the second cache level.
+  blocks.k = blocks.pairs ? 1024 : 512;
+  bool one_block = problem.k != kUnknownSize && problem.k <= blocks.k;
+  int64_t words = matmul_words(blocks, one_block ? std::max<int64_t>(problem.k, 16) : blocks.k);
+  // With several blocks of k, the sums of a task wait in scratch: it is kept small enough for the second cache level.
+  int64_t m_limit;
+  int64_t n_limit;
+  int64_t m_least;
+  int64_t n_least;
+  if (blocks.path == MatmulPath::kPackB) {
+    // The block of A fills half of the second cache level; it is packed again for each block of n.
+    m_limit = std::clamp<int64_t>(machine.l2_bytes / 2 / 4 / words, 64, 192);
+    n_limit = one_block ? 4096 : 768;
+    m_least = 64;
+    n_least = 384;
+  } else {
+    // The block of B is packed again for each block of m.
+    m_limit = one_block ? 2048 : 768;
+    n_limit = one_block ? 1536 : 384;
+    m_least = 256;
+    n_least = 96;
+  }
+  blocks.m = even_block(problem.m, m_limit, blocks.tile_rows);
+  blocks.n = even_block(problem.n, n_limit, blocks.tile_columns);
+  if (problem.m == kUnknownSize || problem.n == kUnknownSize) return;
+  int64_t batch = problem.batch == kUnknownSize ? 1 : problem.batch;
+  auto enough = [&] {
+    return matmul_run_tasks(blocks, batch, problem.m, problem.n) >= kTasksPerThread * machine.threads;
+  };
+  while (!enough() && blocks.n > n_least) {
+    n_limit = std::max(n_least, blocks.n - blocks.tile_columns);
+    blocks.n = even_block(problem.n, n_limit, blocks.tile_columns);
+  }
+  while (!enough() && blocks.m > m_least) {
+    m_limit = std::max(m_least, blocks.m - blocks.tile_rows);
+    blocks.m = even_block(problem.m, m_limit, blocks.tile_rows);
+  }
+}
+
+}  // namespace
+
+MatmulBlocks choose_matmul_blocks(const MatmulProblem& problem, const MatmulMachine& machine) {
+  CAUSEWAY_CHECK(machine.threads >= 1 && machine.l2_bytes > 0, "threads {}, l2 {}", machine.threads, machine.l2_bytes);
+  MatmulBlocks blocks = {};
+  blocks.pairs = problem.bf16_operands && machine.level == X86Level::kAvx512Bf16;
+  blocks.tile_rows = machine.level >= X86Level::kAvx512 ? 8 : 4;
+  blocks.tile_columns = 3 * lanes(machine.level);
+  auto thin = [](int64_t size) { return size >= 1 && size <= kThinRows; };
+  if (problem.k != kUnknownSize && (thin(problem.m) || thin(problem.n))) {
+    // Of two thin operands the thinner one is kept.
+    bool few_rows = thin(problem.m) && (!thin(problem.n) || problem.m <= problem.n);
+    blocks.path = few_rows ? MatmulPath::kThin : MatmulPath::kThinSwapped;
+    choose_thin(problem, machine, blocks);
+  } else {
+    // The smaller operand goes through memory a second time.
+    bool smaller_a = problem.m != kUnknownSize && problem.n != kUnknownSize && problem.m < problem.n;
+    blocks.path = smaller_a ? MatmulPath::kPackA : MatmulPath::kPackB;
+    choose_packed(problem, machine, blocks);
+  }
+  return blocks;
+}
+
+MatmulLaunch matmul_launch(const MatmulBlocks& blocks, int64_t batch, int64_t m, int64_t n, int64_t k) {
+  CAUSEWAY_CHECK(batch >= 0 && m >= 0 && n >= 0 && k >= 0, "batch {}, m {}, n {}, k {}", batch, m, n, k);
+  CAUSEWAY_CHECK(blocks.path != MatmulPath::kThin || blocks.m == m, "blocks for {} rows, m {}", blocks.m, m);
+  CAUSEWAY_CHECK(blocks.path != MatmulPath::kThinSwapped || blocks.n == n, "blocks for {} columns, n {}", blocks.n, n);
+  return {.pack_tasks = matmul_pack_tasks(blocks, batch, m, n, k),
+          .run_tasks = matmul_run_tasks(blocks, batch, m, n),
+          .workspace_bytes = matmul_workspace_bytes(blocks, batch, m, n, k),
+          .scratch_bytes = matmul_scratch_bytes(blocks, m, n, k)};
+}
+
+std::string matmul_blocks_text(const MatmulBlocks& blocks) {
+  const char* path = blocks.path == MatmulPath::kPackA   ? "kPackA"
+                     : blocks.path == MatmulPath::kPackB ? "kPackB"
+                     : blocks.path == MatmulPath::kThin  ? "kThin"
+                                                         : "kThinSwapped";
+  return fmt::format("static constexpr MatmulBlocks kBlocks = {{MatmulPath::{}, {}, {}, {}, {}, {}, {}}};", path,
+                     blocks.pairs, blocks.tile_rows, blocks.tile_columns, blocks.m, blocks.n, blocks.k);
+}
+
+}  // namespace causeway::codegen

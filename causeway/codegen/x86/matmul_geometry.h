@@ -1,0 +1,57 @@
+// Chooses how a CPU matmul is blocked: which path it takes, its block sizes, and from them the tasks, workspace and
+// scratch of its two launches. Pure: the same arguments give the same blocks.
+//
+// What the sizes promise: the blocks of k depend on the operand type and the vector level alone, so that a machine
+// gives the same bits whatever its number of threads. Blocks of m and n change no bits.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "causeway/kernels/x86/matmul_layout.h"
+#include "causeway/namespaces.h"
+
+namespace causeway::codegen {
+
+// How wide the micro-kernels are, as CAUSEWAY_X86_LEVEL in causeway/kernels/x86/simd.h numbers them; the two must
+// agree, which the kernel text checks when it is compiled.
+enum class X86Level { kPortable = 0, kAvx2 = 1, kAvx512 = 2, kAvx512Bf16 = 3 };
+
+struct MatmulMachine {
+  X86Level level = X86Level::kPortable;
+  int64_t l2_bytes = 1 << 20;  // of one core
+  int threads = 1;             // workers that run tasks at the same moment
+};
+
+// A size that is not known when the kernel is compiled.
+constexpr int64_t kUnknownSize = -1;
+
+// C[batch, m, n] = A[batch, m, k] B[batch, k, n]; each size >= 0 or kUnknownSize.
+struct MatmulProblem {
+  bool bf16_operands = false;  // otherwise float
+  int64_t batch = 1;
+  int64_t m = kUnknownSize;
+  int64_t n = kUnknownSize;
+  int64_t k = kUnknownSize;
+};
+
+// The thin paths are chosen only when m (or n) is known and at most this.
+constexpr int64_t kThinRows = 4;
+
+MatmulBlocks choose_matmul_blocks(const MatmulProblem& problem, const MatmulMachine& machine);
+
+// The launches of one matmul whose sizes are all known by now. Workspace and scratch are to be 64-byte aligned; the
+// workspace is written by phase 1 and read by phase 2 and need not outlive it.
+struct MatmulLaunch {
+  int64_t pack_tasks = 0;  // phase 1; 0: skip it
+  int64_t run_tasks = 0;   // phase 2
+  int64_t workspace_bytes = 0;
+  int64_t scratch_bytes = 0;  // per worker, phase 2 only
+};
+
+MatmulLaunch matmul_launch(const MatmulBlocks& blocks, int64_t batch, int64_t m, int64_t n, int64_t k);
+
+// The blocks as the member that the kernel text wants: "static constexpr MatmulBlocks kBlocks = {...};".
+std::string matmul_blocks_text(const MatmulBlocks& blocks);
+
+}  // namespace causeway::codegen

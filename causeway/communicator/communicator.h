@@ -1,0 +1,147 @@
+// Collectives over a group of ranks, each with a device of its own or a share of one. A process drives a contiguous
+// range of the ranks, its local ones: all of them with threads, NCCL and RCCL, exactly one with MPI. Every process of
+// the group makes the same calls in the same order, each with the buffers of its local ranks; each device does its part
+// in its queue, after what was queued there before, and a call may return before it is done.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "causeway/device/device.h"
+#include "causeway/graph/dtype.h"
+
+namespace causeway::communicator {
+
+// What rank r of n ends up with. Elements of the buffers follow NCCL: `count` is what its functions take.
+//
+//                  sent        received    received by rank r
+// kAllReduce       count       count       the sum over all ranks
+// kAllGather       count       n * count   every rank's elements, in the order of ranks
+// kReduceScatter   n * count   count       the r-th part of the sum
+// kAllToAll        n * count   n * count   every rank's r-th part, in the order of ranks
+// kBroadcast       count       count       the root's elements; what others send is not looked at
+// kSendReceive     count       count       what rank r - 1 sent (rank 0: what rank n - 1 sent)
+//
+// In place, as NCCL defines it: kAllReduce and kBroadcast where both buffers are one; kAllGather where a rank sends the
+// r-th part of what it receives; kReduceScatter where a rank receives in the r-th part of what it sends. Any other
+// overlap, and any in the other two kinds, gives undefined results.
+enum class CollectiveKind { kAllReduce, kAllGather, kReduceScatter, kAllToAll, kBroadcast, kSendReceive };
+
+inline constexpr CollectiveKind kAllCollectives[] = {CollectiveKind::kAllReduce,     CollectiveKind::kAllGather,
+                                                     CollectiveKind::kReduceScatter, CollectiveKind::kAllToAll,
+                                                     CollectiveKind::kBroadcast,     CollectiveKind::kSendReceive};
+
+// "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_receive".
+std::string_view collective_name(CollectiveKind kind);
+bool has_in_place(CollectiveKind kind);
+
+struct Collective {
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  DType dtype = DType::kF32;  // f32 or bf16
+  int64_t count = 0;
+  int root = 0;  // kBroadcast
+
+  // Elements of one rank's buffers.
+  int64_t sent(int ranks) const;
+  int64_t received(int ranks) const;
+};
+
+// From one rank to another.
+struct Transfer {
+  int sender = 0;
+  int receiver = 0;
+  const void* from = nullptr;  // the sender's memory; not looked at where the sender is not local
+  void* to = nullptr;          // the receiver's, likewise
+  int64_t count = 0;
+  DType dtype = DType::kF32;  // f32 or bf16
+};
+
+// How ranks lie on machines.
+struct Placement {
+  int machines = 1;
+  // Of the machine that has the most ranks for its processors: ranks that compute on processors, and the processors
+  // that they may use. No such ranks on GPUs.
+  int ranks = 0;
+  int processors = 0;
+};
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  // Who does the work, with its version: "threads", "NCCL 2.27.5", "Open MPI 4.1.4".
+  virtual std::string name() const = 0;
+  int size() const { return size_; }
+  // Local ranks are [first_local(), first_local() + local_size()); never none.
+  int first_local() const { return first_local_; }
+  int local_size() const { return static_cast<int>(devices_.size()); }
+  bool is_local(int rank) const { return rank >= first_local_ && rank < first_local_ + local_size(); }
+  bool spans_processes() const { return local_size() < size_; }
+  // Of a local rank.
+  Device& device(int rank) const;
+  virtual Placement placement() const;
+
+  // Buffers of the local ranks, in their order. Sums of f32 are f32; those of bf16 are rounded as the backend says.
+  // Throws Error(kUnsupported) for other types, in every process, and Error(kIo) when a library of the backend fails:
+  // then what other processes do is not known, and a process of several must end.
+  void run(const Collective& collective, std::span<const void* const> from, std::span<void* const> to);
+  // All at once, in any order; those between the same two ranks in the order given. Every process gives the same
+  // transfers, those between ranks that it does not drive too.
+  void send_receive(std::span<const Transfer> transfers);
+  // Waits for every local device.
+  void synchronize();
+
+  // Control: what processes need to decide alike. Nothing where one process drives all ranks. Errors are kIo.
+
+  // Returns when every process has come here.
+  void barrier();
+  // What the process that drives rank 0 gives.
+  double of_first(double value);
+  // Element by element the sum over processes, in the order of their ranks: the same bits in each.
+  void total(std::span<double> values);
+  // Does the work, and throws in every process when Error came out of it in one: that of the lowest rank.
+  void together(const std::function<void()>& work);
+
+ protected:
+  // Of one process: local ranks are all.
+  explicit Communicator(std::vector<std::shared_ptr<Device>> devices);
+  Communicator(std::vector<std::shared_ptr<Device>> devices, int first_local, int size);
+
+ private:
+  // Of arguments that are checked; never kSendReceive.
+  virtual void do_run(const Collective& collective, std::span<const void* const> from, std::span<void* const> to) = 0;
+  virtual void do_send_receive(std::span<const Transfer> transfers) = 0;
+  // Not called where one process drives all ranks.
+  virtual void do_barrier() {}
+  virtual double do_of_first(double value) { return value; }
+  // What each process gives, in the order of their ranks.
+  virtual std::vector<std::string> do_gather(const std::string& bytes) { return {bytes}; }
+
+  std::vector<std::shared_ptr<Device>> devices_;
+  int first_local_ = 0;
+  int size_ = 0;
+};
+
+struct CommunicatorOptions {
+  // The file of NCCL or RCCL; otherwise the loader's, the vendor's and Python packages' places are searched.
+  std::string library;
+  // Whether NCCL may let NVSwitch add up what GPUs send (NVLink SHARP). Without it, NCCL_NVLS_ENABLE=0 is put into this
+  // process's environment, where NCCL reads it once.
+  bool nvlink_multicast = true;
+};
+
+// A group of this process alone, by what the devices are: processors by threads (any number of ranks may share one),
+// NVIDIA's GPUs by NCCL, AMD's by RCCL. Throws Error: kUnsupported for other devices and for a mixture,
+// kInvalidArgument for a GPU that is named twice, kNotFound where the library is not installed, kIo when it does not
+// start. Between processes: mpi_communicator.h.
+std::unique_ptr<Communicator> open_communicator(std::vector<std::shared_ptr<Device>> devices,
+                                                const CommunicatorOptions& options = {});
+
+}  // namespace causeway::communicator

@@ -1,0 +1,24 @@
+// Collectives among GPUs by their vendor's library, opened when it is needed. NVIDIA's NCCL and AMD's RCCL export the
+// same functions.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "causeway/communicator/communicator.h"
+
+namespace causeway::communicator {
+
+// Work is queued on each device's stream. The order in which ranks are added up is the library's. Devices are GPUs of
+// one vendor, each its own. Errors as open_communicator() says.
+std::unique_ptr<Communicator> open_nccl(std::vector<std::shared_ptr<Device>> devices,
+                                        const CommunicatorOptions& options);
+
+// RCCL.
+//
+// Unproven: tested against a stand-in for the library; it has not run on a GPU.
+std::unique_ptr<Communicator> open_rccl(std::vector<std::shared_ptr<Device>> devices,
+                                        const CommunicatorOptions& options);
+
+}  // namespace causeway::communicator

@@ -1,0 +1,182 @@
+#include "causeway/formats/dataset_manifest.h"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "causeway/base/error.h"
+#include "causeway/base/json_document.h"
+
+namespace causeway::formats {
+namespace {
+
+using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;  // for what is written: its look-ups take time by the number of keys
+
+constexpr std::string_view kFormatName = "causeway-tokens";
+constexpr uint64_t kFormatVersion = 1;
+
+constexpr const char* kPrepareHint = "Prepare the dataset again with \"causeway data prepare\".";
+
+[[noreturn]] void fail(const std::string& what, const std::string& where) {
+  throw Error(ErrorKind::kCorrupt, what, where, kPrepareHint);
+}
+
+// Typed access to one JSON object, with errors that name the key.
+class Fields {
+ public:
+  Fields(const Json& json, std::string name, const std::string& where)
+      : json_(json), name_(std::move(name)), where_(where) {
+    if (!json.is_object()) fail(fmt::format("{} is not a JSON object", name_), where_);
+  }
+
+  const Json& at(const char* key) const {
+    const auto found = json_.find(key);
+    if (found == json_.end()) fail(fmt::format("{} has no \"{}\"", name_, key), where_);
+    return *found;
+  }
+
+  std::string text(const char* key) const {
+    const Json& value = at(key);
+    if (!value.is_string()) fail(fmt::format("\"{}\" of {} is not a string", key, name_), where_);
+    return value.get<std::string>();
+  }
+
+  uint64_t count(const char* key, uint64_t most = std::numeric_limits<uint64_t>::max()) const {
+    const Json& value = at(key);
+    if (!value.is_number_unsigned() || value.get<uint64_t>() > most) {
+      fail(fmt::format("\"{}\" of {} is not a whole number from 0 to {}", key, name_, most), where_);
+    }
+    return value.get<uint64_t>();
+  }
+
+  const Json& list(const char* key) const {
+    const Json& value = at(key);
+    if (!value.is_array()) fail(fmt::format("\"{}\" of {} is not a list", key, name_), where_);
+    return value;
+  }
+
+ private:
+  const Json& json_;
+  std::string name_;
+  const std::string& where_;
+};
+
+// A path need not be UTF-8; bytes that are not are replaced.
+std::string dump(const OrderedJson& json, int indent) {
+  return json.dump(indent, ' ', false, OrderedJson::error_handler_t::replace);
+}
+
+OrderedJson tokenizer_to_json(const TokenizerIdentity& tokenizer) {
+  OrderedJson json = {{"name", tokenizer.name},
+                      {"fingerprint", tokenizer.fingerprint},
+                      {"vocabulary_size", static_cast<uint64_t>(tokenizer.vocabulary_size)}};
+  if (tokenizer.end_of_text) json["end_of_text"] = static_cast<uint64_t>(*tokenizer.end_of_text);
+  return json;
+}
+
+TokenizerIdentity tokenizer_from_json(const Json& json, const std::string& where) {
+  constexpr uint64_t kMostTokens = uint64_t{1} << 31;
+  const Fields fields(json, "the tokenizer", where);
+  TokenizerIdentity tokenizer;
+  tokenizer.name = fields.text("name");
+  tokenizer.fingerprint = fields.text("fingerprint");
+  tokenizer.vocabulary_size = static_cast<int64_t>(fields.count("vocabulary_size", kMostTokens));
+  if (json.contains("end_of_text")) {
+    tokenizer.end_of_text = static_cast<int32_t>(fields.count("end_of_text", kMostTokens - 1));
+  }
+  return tokenizer;
+}
+
+OrderedJson sources_to_json(const std::vector<SourceFile>& sources) {
+  OrderedJson list = OrderedJson::array();
+  for (const SourceFile& source : sources) {
+    list.push_back({{"path", source.path}});
+    if (source.hash.empty()) continue;
+    list.back()["bytes"] = source.bytes;
+    list.back()["hash"] = source.hash;
+  }
+  return list;
+}
+
+std::vector<SourceFile> sources_from_json(const Json& list, const std::string& where) {
+  std::vector<SourceFile> sources;
+  for (const Json& item : list) {
+    const Fields fields(item, "a source", where);
+    sources.push_back({fields.text("path"), 0, {}});
+    if (!item.contains("hash")) continue;
+    sources.back().bytes = fields.count("bytes");
+    sources.back().hash = fields.text("hash");
+  }
+  return sources;
+}
+
+SplitEntry split_from_json(const std::string& name, const Json& json, const std::string& where) {
+  const Fields fields(json, fmt::format("split \"{}\"", name), where);
+  SplitEntry split;
+  split.tokens = fields.count("tokens");
+  split.documents = fields.count("documents");
+  uint64_t tokens = 0;
+  for (const Json& item : fields.list("shards")) {
+    const Fields shard(item, fmt::format("a shard of split \"{}\"", name), where);
+    ShardEntry entry{shard.text("file"), shard.count("tokens"), shard.text("hash")};
+    if (entry.file.empty() || entry.file.find('/') != std::string::npos) {
+      fail(fmt::format("the shard \"{}\" is not a file name in the dataset's directory", entry.file), where);
+    }
+    tokens += entry.tokens;
+    split.shards.push_back(std::move(entry));
+  }
+  if (tokens != split.tokens) {
+    fail(fmt::format("split \"{}\" claims {} tokens, its shards {}", name, split.tokens, tokens), where);
+  }
+  return split;
+}
+
+}  // namespace
+
+std::string print_shard_metadata(const ShardMetadata& metadata) {
+  return dump({{"tokenizer", tokenizer_to_json(metadata.tokenizer)}, {"sources", sources_to_json(metadata.sources)}},
+              -1);
+}
+
+ShardMetadata parse_shard_metadata(std::string_view text, const std::string& where) {
+  const Json json = parse_json(text, {.name = "the description", .where = where, .hint = kPrepareHint});
+  const Fields fields(json, "the shard's description", where);
+  return {tokenizer_from_json(fields.at("tokenizer"), where), sources_from_json(fields.list("sources"), where)};
+}
+
+std::string print_manifest(const DatasetManifest& manifest) {
+  OrderedJson json = {{"format", kFormatName}, {"version", kFormatVersion}};
+  json["tokenizer"] = tokenizer_to_json(manifest.tokenizer);
+  json["splits"] = OrderedJson::object();
+  for (const auto& [name, split] : manifest.splits) {
+    OrderedJson shards = OrderedJson::array();
+    for (const ShardEntry& shard : split.shards) {
+      shards.push_back({{"file", shard.file}, {"tokens", shard.tokens}, {"hash", shard.hash}});
+    }
+    json["splits"][name] = {{"tokens", split.tokens}, {"documents", split.documents}, {"shards", shards}};
+  }
+  json["sources"] = sources_to_json(manifest.sources);
+  return dump(json, 2) + "\n";
+}
+
+DatasetManifest parse_manifest(std::string_view text, const std::string& where) {
+  const Json json = parse_json(text, {.name = "the description", .where = where, .hint = kPrepareHint});
+  const Fields fields(json, "the dataset's description", where);
+  if (fields.text("format") != kFormatName) {
+    fail(fmt::format("the format is \"{}\", not \"{}\"", fields.text("format"), kFormatName), where);
+  }
+  if (const uint64_t version = fields.count("version"); version != kFormatVersion) {
+    throw Error(ErrorKind::kUnsupported,
+                fmt::format("the dataset has format version {}; this build reads {}", version, kFormatVersion), where,
+                "Read it with the version of Causeway that wrote it, or prepare it again.");
+  }
+  DatasetManifest manifest;
+  manifest.tokenizer = tokenizer_from_json(fields.at("tokenizer"), where);
+  manifest.sources = sources_from_json(fields.list("sources"), where);
+  const Json& splits = fields.at("splits");
+  if (!splits.is_object() || splits.empty()) fail("\"splits\" names no split", where);
+  for (const auto& [name, split] : splits.items()) manifest.splits[name] = split_from_json(name, split, where);
+  return manifest;
+}
+
+}  // namespace causeway::formats

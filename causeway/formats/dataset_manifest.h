@@ -1,0 +1,66 @@
+// What a token dataset says about itself: the tokenizer that made it, the files it came from, and its shards. Each
+// native shard carries the first two; dataset.json in the dataset's directory carries all three.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "causeway/namespaces.h"
+
+namespace causeway::formats {
+
+struct TokenizerIdentity {
+  std::string name;
+  std::string fingerprint;
+  int64_t vocabulary_size = 0;
+  std::optional<int32_t> end_of_text;
+  bool operator==(const TokenizerIdentity&) const = default;
+};
+
+// A file that text was read from; `hash` is hash_bytes of its content, compressed as it lies. A shard names its files
+// only, without size and hash: it may be written before they have been read to the end.
+struct SourceFile {
+  std::string path;
+  uint64_t bytes = 0;
+  std::string hash;
+  bool operator==(const SourceFile&) const = default;
+};
+
+struct ShardMetadata {
+  TokenizerIdentity tokenizer;
+  std::vector<SourceFile> sources;
+};
+
+struct ShardEntry {
+  std::string file;  // a name in the dataset's directory
+  uint64_t tokens = 0;
+  std::string hash;  // of the tokens, as in the shard's header
+};
+
+struct SplitEntry {
+  uint64_t tokens = 0;
+  uint64_t documents = 0;
+  std::vector<ShardEntry> shards;
+};
+
+struct DatasetManifest {
+  TokenizerIdentity tokenizer;
+  std::vector<SourceFile> sources;
+  std::map<std::string, SplitEntry> splits;  // "train", "validation"
+};
+
+constexpr std::string_view kManifestFileName = "dataset.json";
+// The directory, inside the dataset's, with the tokenizer's own files (see Tokenizer::save).
+constexpr std::string_view kTokenizerDirectoryName = "tokenizer";
+
+// JSON text of each, and back. Parsing throws Error(kCorrupt) naming `where` and what is missing or wrong.
+std::string print_shard_metadata(const ShardMetadata& metadata);
+ShardMetadata parse_shard_metadata(std::string_view text, const std::string& where);
+std::string print_manifest(const DatasetManifest& manifest);
+DatasetManifest parse_manifest(std::string_view text, const std::string& where);
+
+}  // namespace causeway::formats

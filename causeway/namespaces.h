@@ -1,0 +1,48 @@
+// The namespaces of the folders, in the order of the pipeline: each sees the names of those before it, as includes may
+// point to them, and of none after it. A name that two folders declare is written with its folder's.
+#pragma once
+
+namespace causeway {  // causeway/base
+
+namespace graph {}
+namespace device {
+using namespace graph;
+}
+namespace communicator {
+using namespace device;
+}
+namespace passes {
+using namespace communicator;
+}
+namespace codegen {
+using namespace passes;
+}
+namespace program {
+using namespace codegen;
+}
+namespace tensor {
+using namespace program;
+}
+namespace formats {
+using namespace tensor;
+}
+namespace model {
+using namespace formats;
+}
+namespace data {
+using namespace model;
+}
+namespace generate {
+using namespace data;
+}
+namespace train {
+using namespace generate;
+}
+namespace bench {
+using namespace train;
+}
+namespace cli {
+using namespace bench;
+}
+
+}  // namespace causeway

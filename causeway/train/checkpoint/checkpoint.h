@@ -1,0 +1,129 @@
+// Checkpoints of a run: <run>/checkpoints/step-00000100/ holds safetensors files and manifest.json.
+//
+// A save goes to a new temporary directory: tensor files, flushed; then the manifest, flushed; then one rename makes
+// the checkpoint exist. A process killed at any instant leaves the earlier checkpoints as they were; what it left half
+// written is removed by the next save. Older checkpoints are deleted only after the new one is committed.
+//
+// Reading is logical: any box of any tensor, whatever boxes it was saved as. Every byte read has been checked against
+// its hash first. Neither direction holds more than one chunk (64 MiB unless told otherwise) beside the caller's data.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "causeway/base/positioned_file.h"
+#include "causeway/formats/safetensors.h"
+#include "causeway/train/checkpoint/checkpoint_manifest.h"
+
+namespace causeway::train {
+
+struct CheckpointOptions {
+  int64_t keep_last = 3;                        // committed checkpoints kept, the new one included; at least 1
+  uint64_t max_file_bytes = uint64_t{4} << 30;  // a larger tensor has a file of its own
+  uint64_t chunk_bytes = uint64_t{64} << 20;    // what one hash covers, and the staging memory of a save
+};
+
+// Fills `bytes` with the row-major bytes of a tensor (or of the part of it being saved) from `byte_offset` on.
+using ChunkSource = std::function<void(uint64_t byte_offset, std::span<std::byte> bytes)>;
+
+// Gathers what is to be saved, then saves it with commit(). Spans and sources are used only within commit(). Whoever
+// saves owns the run (RunLock): of two that save at once each would take the other's work for a crashed save's
+// leftovers.
+class CheckpointWriter {
+ public:
+  // Throws Error(kInvalidArgument) for options or a step that make no sense.
+  CheckpointWriter(std::filesystem::path run_directory, CheckpointState state, CheckpointOptions options = {});
+
+  // A whole tensor, from memory that outlives commit() or from a source that is asked for one chunk at a time.
+  void add(const NamedTensorSpec& tensor, std::span<const std::byte> data);
+  void add(const NamedTensorSpec& tensor, ChunkSource source);
+  // One part of a tensor of global shape `tensor.shape`; all parts together must cover it exactly once.
+  void add_part(const NamedTensorSpec& tensor, Box part, ChunkSource source);
+
+  // A file beside the tensors, whose content is checked as theirs is. `name` is a plain file name.
+  void attach(std::string name, std::string content);
+
+  // Saves, deletes checkpoints beyond the last `keep_last`, and returns the new checkpoint's directory. Checkpoints of
+  // later steps belong to a past that a resumed run has left: they are renamed to superseded-step-..., not deleted.
+  // Throws Error when anything cannot be saved; the run's earlier checkpoints are then untouched and the message says
+  // so. Errors from deleting old checkpoints are left for the next save.
+  std::filesystem::path commit();
+
+ private:
+  struct Part {
+    std::string tensor;
+    std::string stored_name;  // in the safetensors file
+    Box box;
+    std::span<const std::byte> data;  // either data or source
+    ChunkSource source;
+  };
+  void add_any(const NamedTensorSpec& tensor, Box part, std::span<const std::byte> data, ChunkSource source);
+  CheckpointManifest write_files(const std::filesystem::path& directory) const;
+
+  std::filesystem::path run_directory_;
+  CheckpointState state_;
+  CheckpointOptions options_;
+  std::map<std::string, NamedTensorSpec> tensors_;
+  std::vector<Part> parts_;
+  std::map<std::string, std::string> attached_;
+};
+
+class CheckpointReader {
+ public:
+  // Opens a committed checkpoint and checks its manifest, the presence and length of its files and their headers.
+  // Throws Error naming what is damaged and, in the hint, the newest intact checkpoint before it.
+  explicit CheckpointReader(const std::filesystem::path& directory);
+
+  const std::filesystem::path& directory() const { return directory_; }
+  const CheckpointState& state() const { return manifest_.state; }
+  const CheckpointManifest& manifest() const { return manifest_; }
+  std::vector<std::string> names() const;
+  // Throws Error(kNotFound) with the nearest name.
+  const CheckpointTensor& tensor(const std::string& name) const;
+
+  // Throws Error(kInvalidArgument) naming the first field in which the checkpoint's model differs from `model`.
+  void require_model(const nlohmann::json& model) const;
+  // Throws Error(kInvalidArgument) naming the first tensor that is missing, surplus, or of another dtype or shape.
+  void require_tensors(const std::vector<NamedTensorSpec>& tensors) const;
+
+  // Reads a whole tensor, or one box of it, row-major; `bytes` must have exactly its size. Throws Error(kCorrupt)
+  // naming the file, tensor and chunk when a hash does not hold; `bytes` may then be partly filled.
+  void read(const std::string& name, std::span<std::byte> bytes) const;
+  void read_box(const std::string& name, const Box& box, std::span<std::byte> bytes) const;
+
+ private:
+  std::filesystem::path directory_;
+  CheckpointManifest manifest_;
+  std::vector<PositionedFile> files_;
+};
+
+struct CheckpointEntry {
+  int64_t step = 0;
+  std::filesystem::path directory;
+};
+
+// The committed checkpoints of a run, by rising step; empty when the run has none. Their content is not looked at.
+std::vector<CheckpointEntry> list_checkpoints(const std::filesystem::path& run_directory);
+
+// The newest committed checkpoint of a run, after the checks that opening it makes; nothing when there is none. When
+// the newest is damaged, throws Error naming what is damaged and offering the newest intact one before it.
+std::optional<CheckpointEntry> find_latest(const std::filesystem::path& run_directory);
+
+struct CheckpointProblem {
+  std::string file;    // name in the checkpoint's directory
+  std::string tensor;  // empty when the problem is not one tensor's
+  int64_t chunk = -1;  // index among the tensor's chunks, or -1
+  std::string what;
+  // One line with all of it.
+  std::string describe() const;
+};
+
+// Reads every byte of a checkpoint and lists all problems; an empty list means that it is intact.
+std::vector<CheckpointProblem> verify_checkpoint(const std::filesystem::path& directory);
+
+}  // namespace causeway::train

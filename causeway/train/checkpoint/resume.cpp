@@ -1,0 +1,96 @@
+#include "causeway/train/checkpoint/resume.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "causeway/base/error.h"
+#include "causeway/base/log.h"
+
+namespace causeway::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::optional<int64_t> parse_step(const std::string& text) {
+  int64_t step = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step);
+  if (error != std::errc() || end != text.data() + text.size() || step < 0) return std::nullopt;
+  return step;
+}
+
+bool is_damage(ErrorKind kind) {
+  return kind == ErrorKind::kCorrupt || kind == ErrorKind::kNotFound || kind == ErrorKind::kIo;
+}
+
+// The run's own files, not tensors, name the step: a directory renamed by hand must not move the run.
+void require_step_of_its_name(const CheckpointReader& checkpoint, const CheckpointEntry& entry) {
+  if (checkpoint.state().step == entry.step) return;
+  throw Error(ErrorKind::kCorrupt,
+              fmt::format("the checkpoint is of step {}, not of the step in its name", checkpoint.state().step),
+              entry.directory.string(), "Give the directory its right name.");
+}
+
+std::vector<CheckpointEntry> of_path(const fs::path& path) {
+  if (fs::exists(path / kManifestName)) return {{CheckpointReader(path).state().step, path}};
+  std::vector<CheckpointEntry> entries = list_checkpoints(path);
+  if (entries.empty())
+    throw Error(ErrorKind::kNotFound, "holds no checkpoint", path.string(),
+                "Give a run directory (runs/NAME) or a checkpoint in it.");
+  return {entries.back()};
+}
+
+}  // namespace
+
+ResumeChoice parse_resume(const std::string& text) {
+  if (text.empty()) return {};
+  if (text == "auto") return {ResumeMode::kAuto, ""};
+  std::error_code code;
+  if (parse_step(text) || fs::exists(text, code)) return {ResumeMode::kFrom, text};
+  throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' is not a way to resume", text), "--resume",
+              "Use --resume auto, --resume STEP (of a checkpoint of this run), or --resume PATH (of a checkpoint).");
+}
+
+std::vector<CheckpointEntry> resume_candidates(const fs::path& run_directory, const ResumeChoice& choice) {
+  std::vector<CheckpointEntry> entries = list_checkpoints(run_directory);
+  if (choice.mode == ResumeMode::kFresh) {
+    if (entries.empty()) return {};
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("the run directory already holds a checkpoint of step {}", entries.back().step),
+                run_directory.string(), "Continue it with --resume auto, or give another name or run_directory.");
+  }
+  std::ranges::reverse(entries);
+  if (choice.mode == ResumeMode::kAuto) return entries;
+  const std::optional<int64_t> step = parse_step(choice.from);
+  if (!step) return of_path(choice.from);
+  for (const CheckpointEntry& entry : entries)
+    if (entry.step == *step) return {entry};
+  std::vector<int64_t> steps;
+  for (const CheckpointEntry& entry : entries) steps.push_back(entry.step);
+  throw Error(ErrorKind::kNotFound, fmt::format("the run has no checkpoint of step {}", *step), run_directory.string(),
+              steps.empty() ? "It has no checkpoint at all."
+                            : fmt::format("It has checkpoints of the steps {}.", fmt::join(steps, ", ")));
+}
+
+std::optional<Resumed> resume_run(const std::vector<CheckpointEntry>& candidates, const RunParts& run) {
+  std::optional<Error> first_damage;
+  for (const CheckpointEntry& entry : candidates) {
+    try {
+      const CheckpointReader checkpoint(entry.directory);
+      require_step_of_its_name(checkpoint, entry);
+      Recipe recipe = checkpoint_recipe(checkpoint);
+      return Resumed{restore_run(checkpoint, run), entry.directory, std::move(recipe)};
+    } catch (const Error& error) {
+      if (!is_damage(error.kind()) || candidates.size() == 1) throw;
+      log_warning("{}: {}; it is passed over, and the run goes on from the checkpoint before it",
+                  entry.directory.string(), error.message());
+      if (!first_damage) first_damage = error;
+    }
+  }
+  if (first_damage)
+    throw Error(
+        first_damage->kind(), first_damage->message(), first_damage->where(),
+        "None of the run's checkpoints is whole: restore one from a copy, or start a new run with another name.");
+  return std::nullopt;
+}
+
+}  // namespace causeway::train

@@ -1,0 +1,141 @@
+#include "causeway/train/checkpoint/run_checkpoint.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "causeway/base/error.h"
+#include "causeway/tensor/runtime.h"
+
+namespace causeway::train {
+namespace {
+
+NamedTensorSpec spec_of(const std::string& name, const Tensor& tensor) {
+  std::vector<int64_t> shape;
+  for (const int64_t size : evaluate(tensor.shape(), {})) shape.push_back(size);
+  return {name, tensor.dtype(), shape};
+}
+
+size_t byte_size(const Tensor& tensor) {
+  return static_cast<size_t>(element_count(tensor.shape()).constant()) * size_bytes(tensor.dtype());
+}
+
+void add_tensor(CheckpointWriter& writer, const std::string& name, const Tensor& tensor) {
+  writer.add(spec_of(name, tensor), [tensor](uint64_t offset, std::span<std::byte> bytes) {
+    Runtime::current().device().copy_to_host(bytes.data(), tensor.buffer().data() + offset, bytes.size());
+  });
+}
+
+void read_tensor(const CheckpointReader& checkpoint, const std::string& name, Tensor tensor) {
+  std::vector<std::byte> bytes(byte_size(tensor));
+  checkpoint.read(name, bytes);
+  tensor.write_bytes(bytes);
+}
+
+bool is_finite(const Tensor& tensor) {
+  if (tensor.dtype() != DType::kF32) return true;
+  const size_t bytes = byte_size(tensor);
+  std::vector<float> values(size_t{1} << 18);
+  for (size_t offset = 0; offset < bytes; offset += values.size() * sizeof(float)) {
+    const size_t count = std::min(values.size(), (bytes - offset) / sizeof(float));
+    Runtime::current().device().copy_to_host(values.data(), tensor.buffer().data() + offset, count * sizeof(float));
+    if (!std::all_of(values.begin(), values.begin() + static_cast<ptrdiff_t>(count),
+                     [](float value) { return std::isfinite(value); }))
+      return false;
+  }
+  return true;
+}
+
+// The position in the data counts samples, whose text follows from the dataset, the seed and the sequence length.
+void require_same_samples(const CheckpointReader& checkpoint, const RunParts& run) {
+  const Recipe before = checkpoint_recipe(checkpoint);
+  for (const auto& [key, was, is] :
+       {std::tuple{"data.sequence_length", before.data.sequence_length, run.recipe.data.sequence_length},
+        {"train.seed", before.train.seed, run.recipe.train.seed}})
+    if (was != is)
+      throw Error(
+          ErrorKind::kInvalidArgument,
+          fmt::format("{} is {} in the checkpoint and {} in this run, which would go on with other text", key, was, is),
+          checkpoint.directory().string(), "Resume with the same value, or start a new run with another name.");
+  if (checkpoint.state().data.value("dataset", std::string()) != run.dataset.fingerprint())
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("the checkpoint was trained on another dataset (data.path was {} and is {})",
+                            before.data.path, run.recipe.data.path),
+                checkpoint.directory().string(), "Give the same data.path, or start a new run with another name.");
+}
+
+}  // namespace
+
+std::filesystem::path save_run(const RunParts& run, const RunPosition& position, const CheckpointOptions& options) {
+  CheckpointState state;
+  state.step = position.step;
+  state.model = to_hugging_face(run.model.config());
+  state.optimizer = "adamw";
+  if (run.dataset.tokenizer_identity()) state.tokenizer_fingerprint = run.dataset.tokenizer_identity()->fingerprint;
+  state.rng_seed = static_cast<uint64_t>(run.recipe.train.seed);
+  state.rng_step = static_cast<uint64_t>(position.step);
+  state.data = {{"samples_consumed", position.data_cursor}, {"dataset", run.dataset.fingerprint()}};
+  state.schedule = {{"kind", schedule_kind_name(run.recipe.schedule.kind)}, {"step", position.step}};
+  state.trainer = {{"skipped_steps", position.skipped_steps},
+                   {"recipe", recipe_text(run.recipe)},
+                   {"device", Runtime::current().device().name()}};
+  CheckpointWriter writer(run.recipe.run_directory, state, options);
+  writer.attach("config.json", state.model.dump(2) + "\n");
+  if (run.tokenizer != nullptr)
+    for (auto& [name, content] : run.tokenizer->files()) writer.attach(name, std::move(content));
+  for (const Parameter& parameter : run.model.parameters()) add_tensor(writer, parameter.name, parameter.tensor);
+  for (const TrainingStep::StateTensor& tensor : run.step.optimizer_state())
+    add_tensor(writer, tensor.name, tensor.tensor);
+  return writer.commit();
+}
+
+bool run_state_is_finite(const RunParts& run) {
+  return std::ranges::all_of(run.model.parameters(), [](const Parameter& p) { return is_finite(p.tensor); }) &&
+         std::ranges::all_of(run.step.optimizer_state(),
+                             [](const TrainingStep::StateTensor& s) { return is_finite(s.tensor); });
+}
+
+RunPosition restore_run(const CheckpointReader& checkpoint, const RunParts& run) {
+  checkpoint.require_model(to_hugging_face(run.model.config()));
+  std::vector<NamedTensorSpec> specs;
+  for (const Parameter& parameter : run.model.parameters()) specs.push_back(spec_of(parameter.name, parameter.tensor));
+  for (const TrainingStep::StateTensor& tensor : run.step.optimizer_state())
+    specs.push_back(spec_of(tensor.name, tensor.tensor));
+  checkpoint.require_tensors(specs);
+  require_same_samples(checkpoint, run);
+  const CheckpointState& state = checkpoint.state();
+  RunPosition position;
+  position.step = state.step;
+  position.data_cursor = state.data.value("samples_consumed", uint64_t{0});
+  position.skipped_steps = state.trainer.value("skipped_steps", int64_t{0});
+  for (const Parameter& parameter : run.model.parameters()) read_tensor(checkpoint, parameter.name, parameter.tensor);
+  for (const TrainingStep::StateTensor& tensor : run.step.optimizer_state())
+    read_tensor(checkpoint, tensor.name, tensor.tensor);
+  return position;
+}
+
+Recipe checkpoint_recipe(const CheckpointReader& checkpoint) {
+  return parse_saved_recipe(checkpoint.state().trainer.value("recipe", std::string()), "recipe of the checkpoint");
+}
+
+void restore_weights(const CheckpointReader& checkpoint, LanguageModel& model) {
+  checkpoint.require_model(to_hugging_face(model.config()));
+  for (const Parameter& parameter : model.parameters()) read_tensor(checkpoint, parameter.name, parameter.tensor);
+}
+
+std::unique_ptr<Tokenizer> checkpoint_tokenizer(const CheckpointReader& checkpoint) {
+  const std::string& fingerprint = checkpoint.state().tokenizer_fingerprint;
+  if (auto bytes = std::make_unique<ByteTokenizer>(); bytes->fingerprint() == fingerprint) return bytes;
+  const bool has_files = std::ranges::any_of(checkpoint.manifest().attached,
+                                             [](const AttachedFile& file) { return file.name == "vocab.json"; });
+  if (!has_files)
+    throw Error(ErrorKind::kNotFound, "the checkpoint holds no tokenizer, for the data it was trained on carried none",
+                checkpoint.directory().string(),
+                "Give the tokenizer with --tokenizer: bytes, or the directory of a GPT-2 vocabulary.");
+  return load_tokenizer(checkpoint.directory().string());
+}
+
+}  // namespace causeway::train

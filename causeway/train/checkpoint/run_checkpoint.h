@@ -1,0 +1,56 @@
+// What of a training run goes into a checkpoint, and back.
+//
+// Beside the tensors a checkpoint holds config.json (Hugging Face's) and the tokenizer's files, so that it is all that
+// is needed to use the model: the directory may be moved or copied, and the dataset may be gone.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "causeway/data/token_dataset.h"
+#include "causeway/model/language_model.h"
+#include "causeway/train/checkpoint/checkpoint.h"
+#include "causeway/train/recipe/recipe.h"
+#include "causeway/train/step/training_step.h"
+
+namespace causeway::train {
+
+struct RunPosition {
+  int64_t step = 0;           // optimizer steps completed
+  uint64_t data_cursor = 0;   // samples consumed
+  int64_t skipped_steps = 0;  // steps whose loss or gradient was not finite
+};
+
+// What a run is made of. All outlive it.
+struct RunParts {
+  const Recipe& recipe;
+  const TokenDataset& dataset;
+  const Tokenizer* tokenizer = nullptr;  // of the dataset, when it carries one
+  LanguageModel& model;
+  TrainingStep& step;
+};
+
+// Commits a checkpoint of the weights, the optimizer's state and the position; returns its directory. The caller owns
+// the run (RunLock).
+std::filesystem::path save_run(const RunParts& run, const RunPosition& position, const CheckpointOptions& options);
+
+// Whether every value of the weights and of the optimizer's state is a finite number.
+bool run_state_is_finite(const RunParts& run);
+
+// Restores all that save_run() saved. Throws Error when the checkpoint is of another model, another dataset or another
+// order of samples, or damaged; weights and state may then be partly overwritten.
+RunPosition restore_run(const CheckpointReader& checkpoint, const RunParts& run);
+
+// The recipe that a checkpoint was trained with.
+Recipe checkpoint_recipe(const CheckpointReader& checkpoint);
+
+// Restores the weights alone, for generation and evaluation.
+void restore_weights(const CheckpointReader& checkpoint, LanguageModel& model);
+
+// The tokenizer that the model was trained with, from the checkpoint itself. Throws Error(kNotFound) when the dataset
+// carried none.
+std::unique_ptr<Tokenizer> checkpoint_tokenizer(const CheckpointReader& checkpoint);
+
+}  // namespace causeway::train

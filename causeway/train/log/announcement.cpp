@@ -1,0 +1,121 @@
+#include "causeway/train/log/announcement.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "causeway/base/console.h"
+#include "causeway/base/error.h"
+#include "causeway/base/file.h"
+#include "causeway/tensor/runtime.h"
+#include "causeway/train/log/progress_line.h"
+
+namespace causeway::train {
+namespace {
+
+std::string bytes_text(int64_t bytes) { return format_bytes(static_cast<uint64_t>(bytes)); }
+
+// Of this process, 0 when the system does not say.
+int64_t resident_bytes() {
+  try {
+    const std::string text = read_text_file("/proc/self/statm");
+    return std::stoll(text.substr(text.find(' ') + 1)) * ::sysconf(_SC_PAGESIZE);
+  } catch (const std::exception&) {
+    return 0;
+  }
+}
+
+// How much of a piece of the process's memory is not there yet: large zeroed memory comes with its first use.
+int64_t absent_bytes(const Tensor& tensor) {
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<uintptr_t>(tensor.buffer().data());
+  const uintptr_t begin = (address + page - 1) / page * page, end = (address + tensor.buffer().bytes) / page * page;
+  if (begin >= end) return 0;
+  std::vector<unsigned char> present((end - begin) / page);
+  if (::mincore(reinterpret_cast<void*>(begin), end - begin, present.data()) != 0) return 0;
+  return static_cast<int64_t>(page) *
+         std::count_if(present.begin(), present.end(), [](unsigned char bits) { return (bits & 1) == 0; });
+}
+
+int64_t absent_state_bytes(const TrainingStep& step) {
+  int64_t bytes = 0;
+  for (const TrainingStep::StateTensor& state : step.optimizer_state()) bytes += absent_bytes(state.tensor);
+  return bytes;
+}
+
+// "in all" is what will be held. On a processor that is what the process holds by now, the compiler included, with the
+// arena and the part of the optimizer's state that are not there yet; on a GPU it is the device's memory, and the
+// process's own is another matter.
+std::string memory_text(const TrainingStep& step, const StepCost& cost) {
+  const Device& device = Runtime::current().device();
+  const bool gpu = device.target().is_gpu();
+  const int64_t in_all = gpu ? cost.total_bytes() : resident_bytes() + cost.arena_bytes + absent_state_bytes(step);
+  return fmt::format("memory: {} weights, {} optimizer, {} activations and workspace; {} in all{}",
+                     bytes_text(cost.parameter_bytes), bytes_text(cost.optimizer_bytes), bytes_text(cost.arena_bytes),
+                     bytes_text(in_all), gpu ? " on the device" : " with the program itself");
+}
+
+// What a checkpoint takes on disk, up to headers and manifest.
+int64_t checkpoint_bytes(const RunParts& run) { return 3 * parameter_count(run.recipe.model) * 4; }
+
+void announce_checkpoints(const RunParts& run, const std::string& schedule) {
+  notice("checkpoints: {}; {} each, in {}\n", schedule, bytes_text(checkpoint_bytes(run)), run.recipe.run_directory);
+  std::error_code code;
+  const std::filesystem::space_info space = std::filesystem::space(run.recipe.run_directory, code);
+  if (!code && space.available < static_cast<uint64_t>(checkpoint_bytes(run)))
+    notice("warning: its disk has only {} free\n", format_bytes(space.available));
+}
+
+void announce_changes(const RunParts& run, const Resumed& resumed) {
+  notice("resuming from {} at step {}\n", resumed.checkpoint.string(), resumed.position.step);
+  for (const RecipeDifference& difference : recipe_differences(resumed.recipe, run.recipe)) {
+    if (difference.key == "name" || difference.key == "run_directory") continue;
+    notice("changed since then: {} is {}, was {}\n", difference.key, difference.is, difference.was);
+  }
+}
+
+}  // namespace
+
+void require_memory_for_step(const RunParts& run) {
+  const StepCost cost = run.step.cost();
+  const Device& device = Runtime::current().device();
+  if (device.memory_limit() == 0 || cost.total_bytes() <= device.memory_limit()) return;
+  std::string largest;
+  for (const ProgramMemory::Item& item : run.step.main_step().prepare(run.step.main_arguments()).memory().largest)
+    largest += fmt::format("\n  {:>10}  {}", bytes_text(item.bytes), item.name);
+  throw Error(
+      ErrorKind::kResource,
+      fmt::format("a step needs {} ({} weights, {} optimizer, {} activations and workspace), and {} has {}; "
+                  "the largest activations are{}",
+                  bytes_text(cost.total_bytes()), bytes_text(cost.parameter_bytes), bytes_text(cost.optimizer_bytes),
+                  bytes_text(cost.arena_bytes), device.name(), bytes_text(device.memory_limit()), largest),
+      run.recipe.name,
+      "Lower train.micro_batch_size or data.sequence_length, or set train.recompute to selective or block.");
+}
+
+void announce_run(const RunParts& run, const FlopsUtilization& utilization, const std::optional<Resumed>& resumed,
+                  const std::string& checkpoint_schedule) {
+  const StepCost cost = run.step.cost();
+  notice("{}: {} parameters, {} tokens of training text, {:.3g} GFLOP a step\n", run.recipe.name,
+         format_count(static_cast<double>(parameter_count(run.recipe.model))),
+         format_count(static_cast<double>(run.dataset.token_count())), cost.flops.total() / 1e9);
+  const Device& device = Runtime::current().device();
+  notice("device: {} ({}){}\n", device.name(), device.target().text(),
+         run.recipe.device == "auto" ? ", chosen by auto" : "");
+  notice("{}\n", memory_text(run.step, cost));
+  const double tokens_per_step = static_cast<double>(run.recipe.train.batch_size * run.recipe.data.sequence_length);
+  for (const std::string& line : utilization.explanation(parameter_count(run.recipe.model), tokens_per_step))
+    notice("{}\n", line);
+  announce_checkpoints(run, checkpoint_schedule);
+  if (resumed) announce_changes(run, *resumed);
+}
+
+std::string device_comment(const Recipe& recipe) {
+  if (recipe.device != "auto") return {};
+  return fmt::format("# device: auto chose {}\n", Runtime::current().device().name());
+}
+
+}  // namespace causeway::train

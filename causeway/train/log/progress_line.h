@@ -1,0 +1,65 @@
+// The line that tells how training goes: rewritten in place on a terminal, printed now and then anywhere else.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "causeway/namespaces.h"
+
+namespace causeway::train {
+
+struct ProgressFigures {
+  int64_t step = 0;         // steps completed
+  int64_t total_steps = 0;  // 0 when the run has no end
+  double loss = 0;
+  double grad_norm = 0;
+  double learning_rate = 0;
+  double tokens_per_second = 0;
+  std::optional<double> mfu;  // fraction of the device's peak; absent when the peak is unknown
+  bool mfu_at_most = false;   // and no more is known of it
+  uint64_t memory_bytes = 0;
+  double data_wait = 0;               // fraction of the time spent waiting for data
+  std::optional<double> eta_seconds;  // absent when not known yet
+};
+
+// Three significant digits with a decimal unit: "987", "12.3k", "1.05M".
+std::string format_count(double value);
+// Binary units: "512 B", "64 KiB", "12.3 GiB".
+std::string format_bytes(uint64_t bytes);
+// "42s", "5m07s", "3h05m", "2d04h".
+std::string format_duration(double seconds);
+
+// One line without a newline, ASCII only, at most `width` columns (0: as long as it gets). Where space is short the
+// figures least needed are left out whole; step and loss go last.
+std::string format_progress_line(const ProgressFigures& figures, int width);
+
+class ProgressLine {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // Writes to an open file descriptor, which it does not own. Errors in writing are ignored.
+  explicit ProgressLine(int descriptor, Clock::duration terminal_interval = std::chrono::milliseconds(100),
+                        Clock::duration plain_interval = std::chrono::seconds(10));
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+  // Ends the line.
+  ~ProgressLine();
+
+  // Shows the figures if the last line is old enough; the first and the last step are always shown.
+  void update(const ProgressFigures& figures, Clock::time_point now = Clock::now());
+  // Wipes the line so that other output can be printed; the next update draws it again.
+  void clear();
+  // Leaves the line as it stands and moves below it.
+  void finish();
+
+ private:
+  int descriptor_;
+  bool is_terminal_;
+  Clock::duration interval_;
+  std::optional<Clock::time_point> last_;
+  bool is_drawn_ = false;  // a line stands on the terminal with the cursor in it
+};
+
+}  // namespace causeway::train

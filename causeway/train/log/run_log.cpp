@@ -1,0 +1,135 @@
+#include "causeway/train/log/run_log.h"
+
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace causeway::train {
+namespace {
+
+// Seconds since 1970, as plots and other programs' logs have it.
+double wall_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+RunLog::RunLog(const Recipe& recipe, const std::filesystem::path& directory, std::string device,
+               FlopsUtilization& utilization, int64_t resumed_step, bool quiet)
+    : recipe_(recipe),
+      device_(std::move(device)),
+      utilization_(utilization),
+      first_step_(resumed_step),
+      metrics_(directory / "metrics.jsonl", resumed_step) {
+  if (recipe.log.tensorboard) {
+    tensorboard_.emplace(directory / "tensorboard", resumed_step);
+    std::vector<TensorboardLog::Hyperparameter> hyperparameters;
+    for (const RecipeValue& value : recipe_values(recipe)) hyperparameters.emplace_back(value.key, value.value);
+    hyperparameters.emplace_back("device in use", device_);
+    tensorboard_->write_hyperparameters(resumed_step, hyperparameters);
+  }
+  if (!quiet) progress_.emplace(STDERR_FILENO);
+}
+
+void RunLog::basis(int64_t step, int64_t parameters) {
+  metrics_.write(step, {{"time", wall_time()}, {"device", device_}, {"mfu_basis", utilization_.basis(parameters)}});
+}
+
+void RunLog::step(const StepReport& report) {
+  const int64_t tokens = recipe_.train.batch_size * recipe_.data.sequence_length;
+  ++interval_.steps;
+  interval_.loss_sum += report.loss;
+  interval_.seconds += report.seconds;
+  interval_.data_wait_seconds += report.data_wait_seconds;
+  interval_.tokens += tokens;
+  data_wait_seconds_ += report.data_wait_seconds;
+  if (report.step > first_step_ + 1) busy_seconds_ += report.seconds;
+  if (report.step == recipe_.train.steps || report.step == first_step_ + 1 || report.step % recipe_.log.interval == 0)
+    write_record(report);
+  if (progress_) show_progress(report);
+}
+
+void RunLog::write_record(const StepReport& report) {
+  const auto steps = static_cast<double>(interval_.steps);
+  const double tokens_per_second = static_cast<double>(interval_.tokens) / interval_.seconds;
+  const double mean_loss = interval_.loss_sum / steps;
+  const std::optional<double> mfu = utilization_.of(interval_.seconds / steps);
+  metrics_.write(report.step, {{"time", wall_time()},
+                               {"elapsed_seconds", elapsed_seconds()},
+                               {"device", device_},
+                               {"loss", report.loss},
+                               {"mean_loss", mean_loss},
+                               {"mean_steps", interval_.steps},
+                               {"grad_norm", report.grad_norm},
+                               {"learning_rate", report.learning_rate},
+                               {"tokens", report.tokens},
+                               {"epoch", report.epoch},
+                               {"tokens_per_second", tokens_per_second},
+                               {"step_seconds", interval_.seconds / steps},
+                               {utilization_.key(), mfu ? nlohmann::ordered_json(*mfu) : nlohmann::ordered_json()},
+                               {"data_wait_seconds", interval_.data_wait_seconds / steps},
+                               {"memory_bytes", report.memory_bytes},
+                               {"skipped_steps", report.skipped_steps}});
+  if (tensorboard_) {
+    std::vector<TensorboardLog::Scalar> scalars = {{"train/loss", report.loss},
+                                                   {"train/mean_loss", mean_loss},
+                                                   {"train/grad_norm", report.grad_norm},
+                                                   {"train/learning_rate", report.learning_rate},
+                                                   {"train/tokens", static_cast<double>(report.tokens)},
+                                                   {"train/epoch", report.epoch},
+                                                   {"train/tokens_per_second", tokens_per_second}};
+    const std::string mfu_tag = "train/" + utilization_.key();
+    if (mfu) scalars.emplace_back(mfu_tag, *mfu);
+    tensorboard_->write_scalars(report.step, scalars);
+  }
+  interval_ = {};
+}
+
+void RunLog::show_progress(const StepReport& report) {
+  const int64_t timed_steps = report.step - first_step_ - 1;
+  const double seconds_per_step = timed_steps > 0 ? busy_seconds_ / static_cast<double>(timed_steps) : report.seconds;
+  ProgressFigures line;
+  line.step = report.step;
+  line.total_steps = recipe_.train.steps;
+  line.loss = report.loss;
+  line.grad_norm = report.grad_norm;
+  line.learning_rate = report.learning_rate;
+  line.tokens_per_second =
+      static_cast<double>(recipe_.train.batch_size * recipe_.data.sequence_length) / seconds_per_step;
+  line.mfu = utilization_.of(seconds_per_step);
+  line.mfu_at_most = utilization_.at_most();
+  line.memory_bytes = report.memory_bytes;
+  const double elapsed = elapsed_seconds();
+  line.data_wait = elapsed > 0 ? data_wait_seconds_ / elapsed : 0;
+  if (timed_steps > 0) line.eta_seconds = seconds_per_step * static_cast<double>(recipe_.train.steps - report.step);
+  progress_->update(line);
+}
+
+void RunLog::evaluation(int64_t step, int64_t tokens, const EvaluationResult& result) {
+  metrics_.write(step, {{"time", wall_time()},
+                        {"elapsed_seconds", elapsed_seconds()},
+                        {"device", device_},
+                        {"tokens", tokens},
+                        {"validation_loss", result.loss},
+                        {"validation_targets", result.targets}});
+  if (!tensorboard_) return;
+  const TensorboardLog::Scalar scalars[] = {{"validation/loss", result.loss}};
+  tensorboard_->write_scalars(step, scalars);
+}
+
+void RunLog::sample(int64_t step, std::string_view text) {
+  if (tensorboard_) tensorboard_->write_text(step, "sample", text);
+}
+
+void RunLog::clear_progress() {
+  if (progress_) progress_->clear();
+}
+
+void RunLog::finish_progress() {
+  if (progress_) progress_->finish();
+}
+
+}  // namespace causeway::train

@@ -1,0 +1,485 @@
+#include "causeway/train/recipe/recipe.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <functional>
+#include <optional>
+#include <set>
+
+#include "causeway/base/error.h"
+#include "causeway/base/file.h"
+#include "causeway/base/printable.h"
+#include "causeway/base/yaml_document.h"
+
+namespace causeway::train {
+namespace {
+
+[[noreturn]] void fail(const std::string& where, const std::string& key, const std::string& what,
+                       const std::string& hint = {}) {
+  throw Error(ErrorKind::kInvalidArgument, what, where.empty() ? key : where + ": " + key, hint);
+}
+
+// One key of the recipe: how to set it from text and how to print it.
+struct Field {
+  std::string key;
+  std::string meaning;
+  std::string kind;  // "an integer", for messages
+  std::function<bool(const std::string&)> set;
+  std::function<std::string()> get;
+  std::vector<std::string> choices = {};
+};
+
+const std::vector<std::string> kPrecisions = {"bf16", "fp8", "tf32", "f32"};
+const std::vector<std::string> kRecomputePolicies = {"none", "selective", "block"};
+const std::vector<std::string> kNonFinitePolicies = {"stop", "skip"};
+
+std::string print_double(double value) {
+  std::string text = fmt::format("{}", value);
+  return text;
+}
+
+template <class Number>
+std::optional<Number> parse_number(const std::string& text) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// "1000", or "1e3" as people write it: a number with an exponent that has no fraction.
+std::optional<int64_t> parse_integer(const std::string& text) {
+  if (const auto integer = parse_number<int64_t>(text)) return integer;
+  if (text.find_first_of("eE") == std::string::npos) return std::nullopt;
+  constexpr double kMostExact = 9007199254740992;  // 2^53: from there on not every integer is a double
+  const auto value = parse_number<double>(text);
+  if (!value || !(std::abs(*value) <= kMostExact) || *value != std::trunc(*value)) return std::nullopt;
+  return static_cast<int64_t>(*value);
+}
+
+Field field(std::string key, int64_t& value, std::string meaning) {
+  return {std::move(key), std::move(meaning), "an integer",
+          [&value](const std::string& text) {
+            const auto parsed = parse_integer(text);
+            if (parsed) value = *parsed;
+            return parsed.has_value();
+          },
+          [&value] { return fmt::format("{}", value); }};
+}
+
+Field field(std::string key, double& value, std::string meaning) {
+  return {std::move(key), std::move(meaning), "a number",
+          [&value](const std::string& text) {
+            const auto parsed = parse_number<double>(text);
+            if (!parsed || !std::isfinite(*parsed)) return false;
+            value = *parsed;
+            return true;
+          },
+          [&value] { return print_double(value); }};
+}
+
+Field field(std::string key, bool& value, std::string meaning) {
+  return {std::move(key),
+          std::move(meaning),
+          "true or false",
+          [&value](const std::string& text) {
+            if (text != "true" && text != "false") return false;
+            value = text == "true";
+            return true;
+          },
+          [&value] { return value ? "true" : "false"; },
+          {"true", "false"}};
+}
+
+Field field(std::string key, std::string& value, std::string meaning) {
+  return {std::move(key), std::move(meaning), "text",
+          [&value](const std::string& text) {
+            value = text;
+            return true;
+          },
+          [&value] {
+            YAML::Emitter out;
+            out << YAML::DoubleQuoted << value;
+            return std::string(out.c_str());
+          }};
+}
+
+Field choice(std::string key, std::string& value, std::string meaning, std::vector<std::string> choices) {
+  Field made = field(std::move(key), value, std::move(meaning));
+  made.choices = std::move(choices);
+  return made;
+}
+
+template <class Enum>
+Field choice(std::string key, Enum& value, std::string meaning, Enum (*parse)(std::string_view),
+             std::string_view (*name)(Enum), std::vector<std::string> choices) {
+  return {std::move(key),
+          std::move(meaning),
+          "one of the names in docs/recipes.md",
+          [&value, parse](const std::string& text) {
+            value = parse(text);
+            return true;
+          },
+          [&value, name] { return std::string(name(value)); },
+          std::move(choices)};
+}
+
+std::vector<Field> fields(Recipe& r) {
+  return {
+      field("name", r.name, "the run's name"),
+      field("run_directory", r.run_directory, "where checkpoints and logs go; empty: runs/NAME"),
+      field("device", r.device, "auto, cpu, cuda, cuda:N, hip, hip:N or emulator:ARCHITECTURE"),
+      choice("model.family", r.model.family, "gpt2, llama, mistral or mpt", &parse_model_family, &model_family_name,
+             {"gpt2", "llama", "mistral", "mpt"}),
+      field("model.vocabulary_size", r.model.vocabulary_size, "tokens the model knows"),
+      field("model.layers", r.model.layers, "transformer blocks"),
+      field("model.width", r.model.width, "size of the residual stream"),
+      field("model.heads", r.model.heads, "query heads"),
+      field("model.kv_heads", r.model.kv_heads, "key and value heads; 0: as many as heads"),
+      field("model.head_dim", r.model.head_dim, "size of a head; 0: width / heads"),
+      field("model.ffn_width", r.model.ffn_width, "inner size of the feed-forward layer; 0: the family's usual one"),
+      field("model.max_sequence_length", r.model.max_sequence_length, "longest sequence; gpt2's position table"),
+      field("model.norm_epsilon", r.model.norm_epsilon, "added to the variance in norms"),
+      field("model.rope_theta", r.model.rope_theta, "base of the rotary frequencies (llama, mistral)"),
+      field("model.sliding_window", r.model.sliding_window,
+            "positions a query sees, itself included (mistral); 0: all"),
+      field("model.alibi_bias_max", r.model.alibi_bias_max, "largest ALiBi exponent (mpt)"),
+      field("model.tie_embeddings", r.model.tie_embeddings, "output layer shares the embedding"),
+      field("model.dropout", r.model.dropout, "probability of dropping an activation in training"),
+      field("model.initializer_range", r.model.initializer_range, "standard deviation of initial weights"),
+      field("data.path", r.data.path, "a prepared dataset directory, or a .bin of llm.c, nanoGPT or Megatron"),
+      field("data.token_bytes", r.data.token_bytes,
+            "bytes of an id in a .bin without a header: 1, 2 or 4; 0: the file must show it"),
+      field("data.sequence_length", r.data.sequence_length, "tokens of one training sequence"),
+      field("data.document_mask", r.data.document_mask, "attention stays within documents"),
+      field("optimizer.learning_rate", r.optimizer.learning_rate, "peak learning rate of AdamW"),
+      field("optimizer.beta1", r.optimizer.beta1, "decay of the first moment"),
+      field("optimizer.beta2", r.optimizer.beta2, "decay of the second moment"),
+      field("optimizer.epsilon", r.optimizer.epsilon, "added to the root of the second moment"),
+      field("optimizer.weight_decay", r.optimizer.weight_decay, "decoupled decay of matrices (norms and biases: none)"),
+      field("optimizer.gradient_clip", r.optimizer.gradient_clip, "largest global gradient norm; 0: no clipping"),
+      choice("schedule.kind", r.schedule.kind, "constant, linear, cosine or wsd", &parse_schedule_kind,
+             &schedule_kind_name, {"constant", "linear", "cosine", "wsd"}),
+      field("schedule.warmup_steps", r.schedule.warmup_steps, "steps of linear warm-up"),
+      field("schedule.decay_steps", r.schedule.decay_steps, "steps of the final decay (wsd)"),
+      field("schedule.final_factor", r.schedule.final_factor, "last learning rate as a fraction of the peak"),
+      field("train.steps", r.train.steps, "optimizer steps"),
+      field("train.batch_size", r.train.batch_size, "sequences of one optimizer step"),
+      field("train.micro_batch_size", r.train.micro_batch_size, "sequences of one forward and backward; 0: batch_size"),
+      field("train.seed", r.train.seed, "seed of weights, sample order and dropout"),
+      choice("train.precision", r.train.precision, "bf16, fp8, tf32 or f32: of matrix products; weights stay f32",
+             kPrecisions),
+      choice("train.recompute", r.train.recompute, "none, selective or block: activations computed again",
+             kRecomputePolicies),
+      choice("train.on_non_finite", r.train.on_non_finite, "stop or skip a step whose loss or gradient is not finite",
+             kNonFinitePolicies),
+      field("evaluation.interval", r.evaluation.interval, "steps between evaluations; 0: only at the end"),
+      field("evaluation.sequences", r.evaluation.sequences, "held-out sequences of one evaluation, at most"),
+      field("sampling.interval", r.sampling.interval, "steps between samples; 0: never during training"),
+      field("sampling.prompt", r.sampling.prompt, "how a sample begins"),
+      field("sampling.tokens", r.sampling.tokens, "tokens of a sample"),
+      field("sampling.temperature", r.sampling.temperature, "0: always the most likely token"),
+      field("sampling.top_k", r.sampling.top_k, "draw among this many likeliest tokens; 0: all"),
+      field("checkpoint.interval", r.checkpoint.interval, "steps between checkpoints; 0: by time alone"),
+      field("checkpoint.interval_minutes", r.checkpoint.interval_minutes,
+            "minutes after the last checkpoint at which the next is due; 0: by steps alone"),
+      field("checkpoint.keep", r.checkpoint.keep, "checkpoints kept"),
+      field("log.interval", r.log.interval, "steps between metric records"),
+      field("log.tensorboard", r.log.tensorboard, "write TensorBoard event files"),
+  };
+}
+
+std::string join(const std::string& prefix, const std::string& key) {
+  return prefix.empty() ? key : prefix + "." + key;
+}
+
+// Flattens nested maps to dotted keys.
+void flatten(const YAML::Node& node, const std::string& prefix, const std::string& where,
+             std::vector<std::pair<std::string, std::string>>& values) {
+  if (node.IsMap()) {
+    for (const auto& entry : node) flatten(entry.second, join(prefix, entry.first.as<std::string>()), where, values);
+    return;
+  }
+  if (!node.IsScalar()) fail(where, prefix, node.IsNull() ? "has no value" : "must be a single value");
+  values.emplace_back(prefix, node.Scalar());
+}
+
+void set(std::vector<Field>& all, const std::string& where, const std::string& key, const std::string& value) {
+  std::vector<std::string> names;
+  for (Field& candidate : all) {
+    if (candidate.key == key) {
+      bool accepted = false;
+      try {
+        accepted = candidate.set(value);
+      } catch (const Error& error) {
+        fail(where, key, error.message(), error.hint());
+      }
+      if (!accepted) fail(where, key, fmt::format("'{}' is not {}", value, candidate.kind));
+      return;
+    }
+    names.push_back(candidate.key);
+  }
+  std::string nearest = nearest_name(key, names);
+  // A right name in the wrong place.
+  const std::string last = key.substr(key.rfind('.') == std::string::npos ? 0 : key.rfind('.') + 1);
+  for (const std::string& name : names)
+    if (nearest.empty() && name.ends_with("." + last)) nearest = name;
+  fail(where, key, "unknown key",
+       nearest.empty() ? "docs/recipes.md lists all keys." : fmt::format("Did you mean {}?", nearest));
+}
+
+// What resolve() complains of; `where` is the key alone, for who wrote it is found out afterwards.
+void require(bool condition, const std::string& key, const std::string& what, const std::string& hint = {}) {
+  if (!condition) throw Error(ErrorKind::kInvalidArgument, what, key, hint);
+}
+
+void require_choice(const char* key, const std::string& value, const std::vector<std::string>& choices) {
+  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return;
+  const std::string nearest = nearest_name(value, choices);
+  require(false, key, fmt::format("'{}' is not one of {}", value, fmt::join(choices, ", ")),
+          nearest.empty() ? "" : fmt::format("Did you mean {}?", nearest));
+}
+
+// The name becomes that of a directory, and is printed.
+void check_name(const std::string& name) {
+  constexpr size_t kLongest = 200;
+  require(!name.empty(), "name", "must not be empty");
+  require(name.find('/') == std::string::npos, "name", "must be a plain name without '/'",
+          "Say with run_directory where the run goes.");
+  require(name != "." && name != "..", "name", fmt::format("'{}' is a directory of its own meaning", name),
+          "Give the run a name of letters.");
+  require(is_printable(name), "name",
+          fmt::format("'{}' holds characters that cannot be seen, or bytes that are not UTF-8", printable(name)));
+  require(name.size() <= kLongest, "name", fmt::format("has {} bytes; at most {} can be used", name.size(), kLongest));
+}
+
+constexpr int64_t kMostSteps = int64_t{1} << 40;
+constexpr int64_t kMostTokensOfAStep = (int64_t{1} << 31) - 1;
+
+// What every layer keeps of every token for the backward pass, about. Twenty times as much still fits into 64 bits, and
+// so does every plan of a step's memory.
+constexpr double kMostActivationBytes = 1e17;
+double least_activation_bytes(const Recipe& r) {
+  const auto tokens = static_cast<double>(r.train.micro_batch_size) * static_cast<double>(r.data.sequence_length);
+  const auto of_layer = static_cast<double>(r.model.width + r.model.ffn_width + r.model.heads * r.model.head_dim);
+  return 2 * tokens * (of_layer * static_cast<double>(r.model.layers) + static_cast<double>(r.model.vocabulary_size));
+}
+
+void resolve(Recipe& r) {
+  r.model = r.model.resolved();
+  check_name(r.name);
+  require(is_printable(r.run_directory), "run_directory",
+          fmt::format("'{}' holds characters that cannot be seen, or bytes that are not UTF-8",
+                      printable(r.run_directory)));
+  require(r.data.token_bytes == 0 || r.data.token_bytes == 1 || r.data.token_bytes == 2 || r.data.token_bytes == 4,
+          "data.token_bytes", "must be 0, 1, 2 or 4");
+  require(r.data.sequence_length >= 1, "data.sequence_length", "must be at least 1");
+  require(r.data.sequence_length <= r.model.max_sequence_length, "data.sequence_length",
+          fmt::format("{} is longer than model.max_sequence_length, {}", r.data.sequence_length,
+                      r.model.max_sequence_length));
+  require(r.optimizer.learning_rate > 0, "optimizer.learning_rate", "must be above 0");
+  for (const auto& [key, beta] :
+       {std::pair{"optimizer.beta1", r.optimizer.beta1}, {"optimizer.beta2", r.optimizer.beta2}})
+    require(beta >= 0 && beta < 1, key, "must be at least 0 and below 1");
+  require(r.optimizer.epsilon > 0, "optimizer.epsilon", "must be above 0");
+  require(r.optimizer.weight_decay >= 0, "optimizer.weight_decay", "must not be negative");
+  require(r.optimizer.gradient_clip >= 0, "optimizer.gradient_clip", "must not be negative");
+  require(r.train.steps >= 1, "train.steps", "must be at least 1");
+  require(r.train.steps <= kMostSteps, "train.steps",
+          fmt::format("{} is more than {}, the most that can be taken", r.train.steps, kMostSteps));
+  require(r.train.batch_size >= 1, "train.batch_size", "must be at least 1");
+  require(r.train.batch_size <= kMostTokensOfAStep / r.data.sequence_length, "train.batch_size",
+          fmt::format("{} sequences of {} tokens are more than {} tokens, the most of one step", r.train.batch_size,
+                      r.data.sequence_length, kMostTokensOfAStep));
+  if (r.train.micro_batch_size == 0) r.train.micro_batch_size = r.train.batch_size;
+  require(r.train.micro_batch_size >= 1 && r.train.batch_size % r.train.micro_batch_size == 0, "train.micro_batch_size",
+          fmt::format("{} does not divide train.batch_size, {}", r.train.micro_batch_size, r.train.batch_size));
+  require(least_activation_bytes(r) < kMostActivationBytes, "train.micro_batch_size",
+          fmt::format("{} sequences of {} tokens through this model would need more than 10^17 bytes",
+                      r.train.micro_batch_size, r.data.sequence_length));
+  require_choice("train.precision", r.train.precision, kPrecisions);
+  require_choice("train.recompute", r.train.recompute, kRecomputePolicies);
+  require_choice("train.on_non_finite", r.train.on_non_finite, kNonFinitePolicies);
+  for (const auto& [key, value] : {std::pair{"evaluation.interval", r.evaluation.interval},
+                                   {"evaluation.sequences", r.evaluation.sequences},
+                                   {"sampling.interval", r.sampling.interval},
+                                   {"sampling.tokens", r.sampling.tokens},
+                                   {"sampling.top_k", r.sampling.top_k},
+                                   {"checkpoint.interval", r.checkpoint.interval}})
+    require(value >= 0, key, "must not be negative");
+  require(r.sampling.temperature >= 0, "sampling.temperature", "must not be negative");
+  require(r.checkpoint.interval_minutes >= 0, "checkpoint.interval_minutes", "must not be negative");
+  require(r.checkpoint.keep >= 1, "checkpoint.keep", "must be at least 1");
+  require(r.log.interval >= 1, "log.interval", "must be at least 1");
+  r.schedule.total_steps = r.train.steps;
+  const Schedule check(r.schedule);
+  if (r.run_directory.empty()) r.run_directory = "runs/" + r.name;
+}
+
+// A value of the recipe as somebody wrote it.
+struct Setting {
+  std::string key;
+  std::string value;
+  bool is_override = false;
+};
+
+// What was written and changes nothing. A value equal to the default is no claim that something happens.
+void refuse_settings_without_effect(const Recipe& r, const std::vector<Setting>& settings) {
+  const bool llama = r.model.family == ModelFamily::kLlama || r.model.family == ModelFamily::kMistral;
+  const std::string family(model_family_name(r.model.family));
+  const ModelConfig defaults;
+  const char* const hint = "Delete the key, or choose what it belongs to.";
+  for (const Setting& setting : settings)
+    require(setting.key != "model.tie_embeddings" || setting.value != "false" || !r.model.tie_embeddings, setting.key,
+            fmt::format("the embeddings of {} are always tied: false has no effect", family), hint);
+  require(llama || r.model.rope_theta == defaults.rope_theta, "model.rope_theta",
+          fmt::format("has no effect on {}: it belongs to llama and mistral", family), hint);
+  require(r.model.family == ModelFamily::kMpt || r.model.alibi_bias_max == defaults.alibi_bias_max,
+          "model.alibi_bias_max", fmt::format("has no effect on {}: it belongs to mpt", family), hint);
+  require(r.schedule.kind != ScheduleKind::kConstant || r.schedule.final_factor == Recipe().schedule.final_factor,
+          "schedule.final_factor", "has no effect on the constant schedule", hint);
+  require(r.sampling.temperature > 0 || r.sampling.top_k == 0, "sampling.top_k",
+          "has no effect at sampling.temperature 0, which always takes the most likely token", hint);
+}
+
+constexpr const char* kCommandLine = "command line";
+
+Recipe recipe_of(const std::vector<Setting>& settings, const std::string& where, bool refuse_without_effect) {
+  Recipe recipe;
+  std::vector<Field> all = fields(recipe);
+  for (const Setting& setting : settings)
+    set(all, setting.is_override ? kCommandLine : where, setting.key, setting.value);
+  resolve(recipe);
+  if (refuse_without_effect) refuse_settings_without_effect(recipe, settings);
+  return recipe;
+}
+
+bool is_recipe(const std::vector<Setting>& settings, bool refuse_without_effect) {
+  try {
+    recipe_of(settings, "", refuse_without_effect);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Where to look for the cause of a complaint about `key`: at the command line when the key was given there, or when the
+// recipe would stand without one of its overrides; else at the file.
+std::string place_of(const std::string& key, const std::vector<Setting>& settings, const std::string& where,
+                     bool refuse_without_effect) {
+  std::string culprits;
+  for (const Setting& setting : settings) {
+    if (!setting.is_override) continue;
+    if (setting.key == key) return fmt::format("{}: {}", kCommandLine, key);
+    std::vector<Setting> without;
+    for (const Setting& other : settings)
+      if (&other != &setting) without.push_back(other);
+    if (is_recipe(without, refuse_without_effect))
+      culprits += fmt::format("{}{}={}", culprits.empty() ? "" : ", ", setting.key, setting.value);
+  }
+  if (!culprits.empty()) return fmt::format("{}: {}: {}", kCommandLine, culprits, key);
+  return where.empty() ? key : fmt::format("{}: {}", where, key);
+}
+
+std::vector<Setting> settings_in(const std::string& yaml, const std::string& where) {
+  const YAML::Node root = parse_yaml(yaml, where);
+  if (!root.IsDefined() || root.IsNull())
+    throw Error(ErrorKind::kInvalidArgument, "the recipe is empty", where,
+                "docs/recipes.md lists the keys; the files under recipes/ are examples.");
+  if (!root.IsMap()) fail(where, "recipe", "is not a map of keys");
+  std::vector<std::pair<std::string, std::string>> values;
+  try {
+    flatten(root, "", where, values);
+  } catch (const YAML::Exception& error) {
+    throw Error(ErrorKind::kInvalidArgument, fmt::format("a key that is not text (line {})", error.mark.line + 1),
+                where);
+  }
+  std::vector<Setting> settings;
+  std::set<std::string> seen;
+  for (auto& [key, value] : values) {
+    if (!seen.insert(key).second) fail(where, key, "is given twice");
+    settings.push_back({key, std::move(value), false});
+  }
+  return settings;
+}
+
+Recipe parse(const std::string& yaml, const std::string& where, const std::vector<std::string>& overrides,
+             bool refuse_without_effect) {
+  std::vector<Setting> settings = settings_in(yaml, where);
+  for (const std::string& text : overrides) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0)
+      fail("", text, "is not of the form key=value", "For example: optimizer.learning_rate=1e-3");
+    // A later one replaces an earlier one.
+    std::erase_if(settings,
+                  [&](const Setting& other) { return other.is_override && other.key == text.substr(0, equals); });
+    settings.push_back({text.substr(0, equals), text.substr(equals + 1), true});
+  }
+  // What set() refuses it has placed itself.
+  Recipe recipe;
+  std::vector<Field> all = fields(recipe);
+  for (const Setting& setting : settings)
+    set(all, setting.is_override ? kCommandLine : where, setting.key, setting.value);
+  try {
+    return recipe_of(settings, where, refuse_without_effect);
+  } catch (const Error& error) {
+    throw Error(error.kind(), error.message(), place_of(error.where(), settings, where, refuse_without_effect),
+                error.hint());
+  }
+}
+
+}  // namespace
+
+Recipe parse_recipe(const std::string& yaml, const std::string& where, const std::vector<std::string>& overrides) {
+  return parse(yaml, where, overrides, true);
+}
+
+Recipe parse_saved_recipe(const std::string& yaml, const std::string& where) { return parse(yaml, where, {}, false); }
+
+Recipe load_recipe(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
+  return parse_recipe(read_text_file(path), path.string(), overrides);
+}
+
+std::string recipe_text(const Recipe& recipe) {
+  Recipe copy = recipe;
+  std::string text, section;
+  for (const Field& entry : fields(copy)) {
+    const size_t dot = entry.key.find('.');
+    if (dot == std::string::npos) {
+      text += fmt::format("{}: {}\n", entry.key, entry.get());
+      continue;
+    }
+    if (entry.key.substr(0, dot) != section) {
+      section = entry.key.substr(0, dot);
+      text += section + ":\n";
+    }
+    text += fmt::format("  {}: {}\n", entry.key.substr(dot + 1), entry.get());
+  }
+  return text;
+}
+
+std::vector<RecipeValue> recipe_values(const Recipe& recipe) {
+  Recipe copy = recipe;
+  std::vector<RecipeValue> values;
+  for (const Field& entry : fields(copy)) values.push_back({entry.key, entry.get()});
+  return values;
+}
+
+std::vector<RecipeDifference> recipe_differences(const Recipe& was, const Recipe& is) {
+  const std::vector<RecipeValue> before = recipe_values(was), now = recipe_values(is);
+  std::vector<RecipeDifference> differences;
+  for (size_t i = 0; i < before.size(); ++i)
+    if (before[i].value != now[i].value) differences.push_back({before[i].key, before[i].value, now[i].value});
+  return differences;
+}
+
+std::vector<RecipeKey> recipe_keys() {
+  Recipe defaults;
+  std::vector<RecipeKey> keys;
+  for (const Field& entry : fields(defaults)) keys.push_back({entry.key, entry.get(), entry.meaning, entry.choices});
+  return keys;
+}
+
+}  // namespace causeway::train

@@ -1,0 +1,115 @@
+// A recipe: everything that determines a run, read from YAML. Strict: an unknown key, a value of the wrong kind or one
+// without effect is an error that names the file or the override, the key and the nearest valid name. Sizes are bounded
+// here, so that products of them fit into 64 bits.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "causeway/model/config.h"
+#include "causeway/passes/recompute.h"
+#include "causeway/train/recipe/schedule.h"
+
+namespace causeway::train {
+
+enum class NonFinitePolicy { kStop, kSkip };
+
+struct Recipe {
+  std::string name = "run";
+  ModelConfig model;
+
+  struct Data {
+    std::string path;               // a prepared dataset directory, or a .bin of llm.c, nanoGPT or Megatron
+    int64_t token_bytes = 0;        // width of an id in a .bin without a header; 0: the file must show it
+    int64_t sequence_length = 256;  // tokens of one training sequence
+    bool document_mask = false;     // attention does not cross document boundaries
+  } data;
+
+  struct Optimizer {
+    double learning_rate = 3e-4;
+    double beta1 = 0.9;
+    double beta2 = 0.95;
+    double epsilon = 1e-8;
+    double weight_decay = 0.1;   // of matrices; norms and biases have none
+    double gradient_clip = 1.0;  // largest global gradient norm; 0: no clipping
+  } optimizer;
+
+  ScheduleConfig schedule;  // total_steps follows train.steps
+
+  struct Train {
+    int64_t steps = 1000;
+    int64_t batch_size = 16;       // sequences of one optimizer step
+    int64_t micro_batch_size = 0;  // sequences of one forward and backward; 0: batch_size
+    int64_t seed = 1;
+    std::string precision = "bf16";  // bf16, fp8, tf32 or f32: of matrix products; weights and optimizer are always f32
+    std::string recompute = "none";  // none, selective or block
+    std::string on_non_finite = "stop";  // stop or skip
+  } train;
+
+  struct Evaluation {
+    int64_t interval = 0;    // steps; 0: only at the end
+    int64_t sequences = 64;  // of the held-out data, at most
+  } evaluation;
+
+  struct Sampling {
+    int64_t interval = 0;  // steps; 0: never during training
+    std::string prompt = "\n";
+    int64_t tokens = 200;
+    double temperature = 0.8;
+    int64_t top_k = 0;  // 0: all
+  } sampling;
+
+  struct Checkpoint {
+    int64_t interval = 0;          // steps; 0: by time alone
+    double interval_minutes = 15;  // since the last checkpoint; 0: by steps alone
+    int64_t keep = 3;
+  } checkpoint;
+
+  struct Log {
+    int64_t interval = 1;  // steps between metric records
+    bool tensorboard = true;
+  } log;
+
+  std::string run_directory;  // "": runs/NAME
+  std::string device = "auto";
+
+  int64_t micro_batches() const { return train.batch_size / train.micro_batch_size; }
+};
+
+// Reads a recipe and applies overrides of the form "optimizer.learning_rate=1e-3", then resolves and checks everything.
+// Throws Error(kNotFound, kInvalidArgument).
+Recipe load_recipe(const std::filesystem::path& path, const std::vector<std::string>& overrides);
+Recipe parse_recipe(const std::string& yaml, const std::string& where, const std::vector<std::string>& overrides);
+// A recipe that a run saved. It may hold values without effect, which a user's recipe may not.
+Recipe parse_saved_recipe(const std::string& yaml, const std::string& where);
+
+// The complete recipe as YAML: reading it back gives the same recipe.
+std::string recipe_text(const Recipe& recipe);
+
+// Every key with its value, in the order of recipe_text().
+struct RecipeValue {
+  std::string key;
+  std::string value;
+};
+std::vector<RecipeValue> recipe_values(const Recipe& recipe);
+
+// The keys in which two recipes differ, in the order of recipe_text().
+struct RecipeDifference {
+  std::string key;
+  std::string was;
+  std::string is;
+};
+std::vector<RecipeDifference> recipe_differences(const Recipe& was, const Recipe& is);
+
+// Every key with its default and meaning, for help texts and docs/recipes.md.
+struct RecipeKey {
+  std::string key;
+  std::string default_value;
+  std::string meaning;
+  std::vector<std::string> choices;  // the values there are, where they can be listed
+};
+std::vector<RecipeKey> recipe_keys();
+
+}  // namespace causeway::train

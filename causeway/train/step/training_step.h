@@ -1,0 +1,112 @@
+// One optimizer step of a language model: forward, loss, gradients, clipping and AdamW in one program; or, when the
+// batch is worked through in several micro-batches, one program that adds up gradients and one that applies them.
+//
+// The loss is the sum over the targets of the whole batch divided by their number, however it is split. A step whose
+// loss or gradient norm is not finite changes nothing.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "causeway/model/language_model.h"
+#include "causeway/passes/count_flops.h"
+#include "causeway/program/program.h"
+#include "causeway/tensor/step.h"
+#include "causeway/train/recipe/recipe.h"
+
+namespace causeway::train {
+
+struct StepFigures {
+  double loss = 0;       // nats per target
+  double grad_norm = 0;  // before clipping
+  bool finite = true;
+};
+
+// A batch on the host, row-major [batch_size, sequence_length].
+struct TrainingBatch {
+  std::span<const int32_t> inputs;
+  std::span<const int32_t> targets;    // negative: ignored
+  std::span<const int32_t> documents;  // empty unless data.document_mask
+  int64_t valid_targets = 0;
+};
+
+// What a step costs, known before it runs.
+struct StepCost {
+  int64_t parameter_bytes = 0;  // weights
+  int64_t optimizer_bytes = 0;  // moments, and gradients when they are added up
+  int64_t arena_bytes = 0;      // activations, gradients and workspaces
+  int64_t total_bytes() const { return parameter_bytes + optimizer_bytes + arena_bytes; }
+  FlopCount flops;  // of one optimizer step
+};
+
+// Throws Error(kResource) where the current device cannot hold a model's weights and optimizer state: before anything
+// is allocated that would not fit in the end.
+void require_memory_for_weights(const ModelConfig& model, int64_t micro_batches);
+
+class TrainingStep {
+ public:
+  // Both outlive the step. Optimizer state starts at zero.
+  TrainingStep(LanguageModel& model, const Recipe& recipe);
+
+  // Compiles everything a step needs.
+  void prepare();
+  StepCost cost();
+  // Of the FLOPs of a step, which share multiplies operands of which type once the passes have chosen them: "bf16",
+  // "fp8", "tf32", "f32" (see FlopCount::by_operand).
+  std::map<std::string, double> operand_shares();
+
+  // `step` counts from 0; the learning rate is that of this step.
+  StepFigures run(const TrainingBatch& batch, int64_t step, double learning_rate);
+  // After a run that was not finite, on the same batch: the first value that is not.
+  std::optional<NonFiniteValue> find_non_finite(const TrainingBatch& batch, int64_t step, double learning_rate);
+
+  // Whether weights and moments are all of one step: false after a run that threw while they were being updated.
+  bool state_is_whole() const { return !updating_; }
+
+  // Runs the main step's program and returns the seconds each of its kernels took; updates happen as in run().
+  std::vector<double> run_timed(const TrainingBatch& batch, int64_t step, double learning_rate);
+
+  // The optimizer's state by name: "moment1.NAME" and "moment2.NAME" for each parameter.
+  struct StateTensor {
+    std::string name;
+    Tensor tensor;
+  };
+  const std::vector<StateTensor>& optimizer_state() const { return state_; }
+
+  // The step that holds the forward and backward pass, and the types of its arguments: for `causeway explain`.
+  Step& main_step() { return *main_; }
+  std::vector<TensorType> main_arguments() const;
+
+ private:
+  std::vector<Tensor> fused(const std::vector<Tensor>& arguments);
+  std::vector<Tensor> accumulate(const std::vector<Tensor>& arguments);
+  std::vector<Tensor> apply(const std::vector<Tensor>& arguments);
+  Tensor loss(const std::vector<Tensor>& arguments) const;
+  // Clips and applies the gradients; returns the gradient norm and whether all is finite (1 or 0).
+  std::vector<Tensor> update(const Tensor& loss, const std::vector<Tensor>& gradients, const Tensor& hyper);
+  void write_batch(const TrainingBatch& batch, int64_t micro_batch, int64_t step);
+  void write_hyper(int64_t step, double learning_rate);
+  bool accumulates() const { return recipe_.micro_batches() > 1; }
+
+  LanguageModel& model_;
+  const Recipe& recipe_;
+  std::vector<Tensor> weights_;
+  std::vector<Tensor> moment1_, moment2_, gradient_sums_;
+  Tensor loss_sum_;
+  std::vector<StateTensor> state_;
+  // Arguments, rewritten in place for each call.
+  Tensor tokens_, targets_, documents_, target_weight_, key_, hyper_;
+  std::unique_ptr<Step> main_;   // fused, or accumulate
+  std::unique_ptr<Step> apply_;  // only when gradients are added up
+  bool updating_ = false;
+};
+
+// The pipeline options that a recipe asks for.
+PipelineOptions pipeline_options(const Recipe& recipe);
+
+}  // namespace causeway::train

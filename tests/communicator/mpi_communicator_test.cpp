@@ -1,0 +1,179 @@
+// Exchange between processes: what can be told without MPI, and launches of two and four processes by the MPIs that are
+// installed.
+#include "causeway/communicator/mpi_communicator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "causeway/base/error.h"
+#include "causeway/communicator/mpi_launch.h"
+#include "causeway/communicator/mpi_library.h"
+#include "causeway/device/cpu/cpu_device.h"
+#include "tests/communicator/mpi_launcher.h"
+
+namespace causeway::communicator {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+std::optional<MpiLaunch> launch_of(const std::map<std::string, std::string>& variables) {
+  return find_mpi_launch([&](const char* name) -> const char* {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  });
+}
+
+std::string message_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(MpiLaunchTest, ReadsWhatLaunchersTell) {
+  const auto open_mpi = launch_of({{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_RANK", "3"}, {"PMIX_RANK", "3"}});
+  ASSERT_TRUE(open_mpi);
+  EXPECT_EQ(open_mpi->family, MpiFamily::kOpenMpi);
+  EXPECT_EQ(open_mpi->size, 4);
+  EXPECT_EQ(open_mpi->rank, 3);
+  const auto mpich = launch_of({{"PMI_SIZE", "2"}, {"PMI_RANK", "0"}});
+  ASSERT_TRUE(mpich);
+  EXPECT_EQ(mpich->family, MpiFamily::kMpich);
+  EXPECT_EQ(mpich->variable, "PMI_SIZE");
+  const auto slurm = launch_of({{"SLURM_NTASKS", "16"}, {"PMIX_RANK", "15"}, {"SLURM_PROCID", "15"}});
+  ASSERT_TRUE(slurm);
+  EXPECT_EQ(slurm->family, MpiFamily::kEither);
+  EXPECT_EQ(slurm->size, 16);
+  // Inside of a job, but not started by its launcher.
+  EXPECT_FALSE(launch_of({{"SLURM_NTASKS", "16"}}));
+  EXPECT_FALSE(launch_of({}));
+  EXPECT_FALSE(launch_of({{"PMI_SIZE", "two"}, {"PMI_RANK", "0"}}));
+  EXPECT_FALSE(launch_of({{"PMI_SIZE", "2"}, {"PMI_RANK", "2"}}));
+  EXPECT_FALSE(launch_of({{"PMI_SIZE", ""}, {"PMI_RANK", ""}}));
+}
+
+TEST(MpiLibraryTest, NamesAreShort) {
+  EXPECT_EQ(short_mpi_name("Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4, repo rev: v4.1.4, May 26, 2022"),
+            "Open MPI 4.1.4");
+  EXPECT_EQ(short_mpi_name("MPICH Version:\t4.0.2\nMPICH Release date:\tThu Apr  7 12:34:45 CDT 2022\n"),
+            "MPICH 4.0.2");
+  EXPECT_EQ(short_mpi_name("Intel(R) MPI Library 2021.8 for Linux* OS\n"), "Intel(R) MPI Library 2021.8 for Linux* OS");
+  EXPECT_EQ(short_mpi_name("MPICH Version:"), "MPICH");
+  EXPECT_EQ(short_mpi_name(""), "MPI");
+}
+
+// The values of mpi.h, which all libraries of this family share (the MPICH ABI Compatibility Initiative).
+TEST(MpiLibraryTest, MpichHandlesAreItsNumbers) {
+  const MpiAbi abi = mpich_abi();
+  EXPECT_EQ(abi.world, 0x44000000u);
+  EXPECT_EQ(abi.byte, 0x4c00010du);
+  EXPECT_EQ(abi.uint16, 0x4c00023cu);
+  EXPECT_EQ(abi.f32, 0x4c00040au);
+  EXPECT_EQ(abi.f64, 0x4c00080bu);
+  EXPECT_EQ(abi.sum, 0x58000003u);
+  EXPECT_EQ(abi.errors_return, 0x54000001u);
+  EXPECT_EQ(reinterpret_cast<intptr_t>(abi.in_place), -1);
+  EXPECT_EQ(reinterpret_cast<intptr_t>(abi.ignored_status), 1);
+  // Bytes of an element, in bits 8 to 15 of a type's number.
+  EXPECT_EQ(abi.uint16 >> 8 & 0xff, 2u);
+  EXPECT_EQ(abi.f32 >> 8 & 0xff, 4u);
+  EXPECT_EQ(abi.f64 >> 8 & 0xff, 8u);
+}
+
+TEST(MpiLibraryTest, SaysWhatIsMissing) {
+  EXPECT_THAT(message_of([] { open_mpi_library("/no/such/libmpi.so.40", MpiFamily::kOpenMpi); }),
+              AllOf(HasSubstr("MPI's library (Open MPI) cannot be opened: /no/such/libmpi.so.40"),
+                    HasSubstr("libopenmpi3"), HasSubstr("--mpi")));
+  EXPECT_THAT(message_of([] { open_mpi_library("/no/such/libmpich.so.12", MpiFamily::kMpich); }),
+              AllOf(HasSubstr("MPI's library (MPICH) cannot be opened"), HasSubstr("libmpich12"), HasSubstr("--mpi")));
+  // A library without MPI's functions.
+  EXPECT_THAT(message_of([] { MpiLibrary(open_mpi_library(CAUSEWAY_NCCL_STAND_IN, MpiFamily::kOpenMpi)); }),
+              HasSubstr("has no function MPI_Init_thread"));
+}
+
+TEST(MpiLibraryTest, IsOpenedOnlyUnderALauncher) {
+  ASSERT_FALSE(find_mpi_launch()) << "these tests are started alone";
+  EXPECT_THAT(message_of([] { open_mpi(std::make_shared<CpuDevice>(1)); }),
+              AllOf(HasSubstr("this process was not started by mpirun, mpiexec or srun"), HasSubstr("mpirun -n 4")));
+}
+
+class MpiLaunchedTest : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    launcher_ = find_launcher(GetParam());
+    if (!launcher_) GTEST_SKIP() << GetParam() << " is not installed: its launcher was not found.";
+  }
+  MpiOutcome run(int ranks, const std::string& task) const {
+    return launcher_->run(ranks, CAUSEWAY_MPI_RANKS " " + task);
+  }
+
+  std::optional<MpiLauncher> launcher_;
+};
+
+// Broadcasts in f32 and bf16, in and out of place, of four counts and from each rank, and the other collectives.
+int cases_of(int ranks) { return 2 * 4 * (2 * 3 + 2 * ranks + 2); }
+
+TEST_P(MpiLaunchedTest, ComputesWhatPlainLoopsCompute) {
+  for (const std::string task : {"collectives", "pieces"}) {
+    const MpiOutcome two = run(2, task);
+    EXPECT_EQ(two.status, 0) << two.output;
+    const std::string by = std::string(" ranks by ") + GetParam() + " ";
+    EXPECT_THAT(two.output, HasSubstr("2" + by));
+    EXPECT_THAT(two.output, HasSubstr(": " + std::to_string(cases_of(2)) + " cases, 0 wrong"));
+    EXPECT_THAT(two.output, HasSubstr("sums 256 nan -inf 2.5"));
+    const MpiOutcome four = run(4, task);
+    EXPECT_EQ(four.status, 0) << four.output;
+    EXPECT_THAT(four.output, HasSubstr("4" + by));
+    EXPECT_THAT(four.output, HasSubstr(": " + std::to_string(cases_of(4)) + " cases, 0 wrong"));
+    EXPECT_THAT(four.output, HasSubstr(": " + std::to_string(cases_of(2)) + " cases, 0 wrong"));
+  }
+}
+
+TEST_P(MpiLaunchedTest, ProcessesDecideAlike) {
+  const MpiOutcome outcome = run(3, "control");
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  for (const std::string rank : {"0", "1", "2"}) {
+    const size_t at = outcome.output.find("rank " + rank + ": ");
+    ASSERT_NE(at, std::string::npos) << outcome.output;
+    const std::string told = outcome.output.substr(at, outcome.output.find(", pair", at) + 14 - at);
+    EXPECT_THAT(told, HasSubstr("of_first 10, total 6 1.5, error [here: no memory at rank 1\n  Buy some.], after it 1, "
+                                "machines 1, ranks there 3"));
+    EXPECT_THAT(told, HasSubstr(rank == "2" ? "pair none" : "pair " + rank + " of 2"));
+  }
+}
+
+// None of these may end by the time limit, whose status is 124.
+TEST_P(MpiLaunchedTest, WhoFailsLeavesNobodyWaiting) {
+  const MpiOutcome mismatch = run(2, "mismatch");
+  EXPECT_THAT(mismatch.status, AllOf(Not(0), Not(124))) << mismatch.output;
+  EXPECT_THAT(mismatch.output, HasSubstr(std::string("error: mpi: ") + GetParam()));
+  EXPECT_THAT(mismatch.output, AllOf(HasSubstr(" could not "), HasSubstr("runcate")));
+  const MpiOutcome throws = run(2, "throws");
+  EXPECT_THAT(throws.status, AllOf(Not(0), Not(124))) << throws.output;
+  EXPECT_THAT(throws.output, HasSubstr("error: mpi_ranks: rank 1 has had enough"));
+  const MpiOutcome killed = run(2, "killed");
+  EXPECT_THAT(killed.status, AllOf(Not(0), Not(124))) << killed.output;
+}
+
+TEST_P(MpiLaunchedTest, AnotherLibrarySaysSo) {
+  const bool is_open_mpi = GetParam() == std::string("Open MPI");
+  const std::string variable = is_open_mpi ? "OMPI_COMM_WORLD_SIZE" : "PMI_SIZE";
+  // As if a launcher of this family had started one of two, which nobody did: the library finds itself alone.
+  const MpiOutcome outcome = run_in_shell("env " + variable + "=2 " + (is_open_mpi ? "OMPI_COMM_WORLD" : "PMI") +
+                                          "_RANK=0 timeout 60 " CAUSEWAY_MPI_RANKS " control");
+  EXPECT_THAT(outcome.status, AllOf(Not(0), Not(124))) << outcome.output;
+  EXPECT_THAT(outcome.output, AllOf(HasSubstr("the launcher started 2 processes (" + variable + "), and " + GetParam()),
+                                    HasSubstr("knows of 1"), HasSubstr("--mpi")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Installed, MpiLaunchedTest, testing::Values("Open MPI", "MPICH"),
+                         [](const auto& one) { return std::string(one.param) == "MPICH" ? "Mpich" : "OpenMpi"; });
+
+}  // namespace
+}  // namespace causeway::communicator
