@@ -139,7 +139,7 @@ class Forward {
       const int32_t first = uniform(task.first);
       if (first < 0) break;
       b_ = task.b, h_ = task.head, first_line_ = first + 64 * group_;
-      attend(shared_.queries[queries.stage]);
+      attend(shared_.queries[queries.stage], shared_.tasks[queries.stage]);
       release(&shared_.queries_empty[queries.stage]);
       queries.advance();
     }
@@ -147,7 +147,7 @@ class Forward {
   }
 
  private:
-  CAUSEWAY_INLINE void attend(T* queries) {
+  CAUSEWAY_INLINE void attend(T* queries, const TaskNote& task) {
     float scores[kScores], output[kOutput], maximum[2], sum[2], rescale[2];
     uint32_t weights[P::kKeyTile / 16][4], lines[P::kHeadDim / 16][4];
     if constexpr (kInRegisters) load_lines<P, P::kQueryTile>(lines, queries, 64 * group_);
@@ -202,7 +202,7 @@ class Forward {
       release(&shared_.values_empty[values_.stage]);
       values_.advance();
     }
-    finish(output, maximum, sum, queries);
+    finish(output, maximum, sum, queries, task);
   }
 
   CAUSEWAY_INLINE void multiply_queries(float (&scores)[kScores], const uint32_t (&lines)[P::kHeadDim / 16][4],
@@ -333,23 +333,25 @@ class Forward {
     }
   }
 
+  // The task is read again, so that registers need not keep it.
   CAUSEWAY_INLINE void finish(const float (&output)[kOutput], const float (&maximum)[2], const float (&sum)[2],
-                              T* queries) {
+                              T* queries, const TaskNote& task) {
     // Results take the place of this warpgroup's queries, which its last products have read.
     named_barrier(1 + group_, 128);
+    const int32_t b = task.b, h = task.head;
     float inverse[2];
 #pragma clang loop unroll(full)
     for (int slot = 0; slot < 2; ++slot) {
-      const float all = attention_tile::over_line(sum[slot], [](float a, float b) { return a + b; });
+      const float all = attention_tile::over_line(sum[slot], [](float x, float y) { return x + y; });
       inverse[slot] = all == 0.0f ? 0.0f : fast_reciprocal(all);
       const int64_t line = first_line_ + warpgroup_row(2 * slot);
       if (line < p.query_length && lane_index() % 4 == 0)
-        p.store_lse(b_, h_, line, (maximum[slot] + fast_log2(all)) * kLn2);
+        p.store_lse(b, h, line, (maximum[slot] + fast_log2(all)) * kLn2);
     }
     store_lines<P, P::kQueryTile>(output, inverse, queries, group_, [&](int line, int d, const float(&values)[8]) {
       if (first_line_ + line >= p.query_length) return;
 #pragma clang loop unroll(full)
-      for (int e = 0; e < 8; ++e) p.store_out(b_, h_, first_line_ + line, d + e, values[e]);
+      for (int e = 0; e < 8; ++e) p.store_out(b, h, first_line_ + line, d + e, values[e]);
     });
   }
 

@@ -294,8 +294,8 @@ CAUSEWAY_INLINE void multiply_lines(float (&c)[kLinesB / 2], T* a, int first, T*
 template <class P>
 constexpr bool kLinesInRegisters = P::kHeadDim == 128 && !P::kHasScore;
 
-// This warpgroup's 64 lines of `tile`, a tile of kLines lines, from `first` on, as a left operand in registers. Products
-// of 64 x 64 with both operands in shared memory read all that it can give.
+// This warpgroup's 64 lines of `tile`, a tile of kLines lines, from `first` on, as a left operand in registers.
+// Products of 64 x 64 with both operands in shared memory read all that it can give.
 template <class P, int kLines, class T>
 CAUSEWAY_INLINE void load_lines(uint32_t (&lines)[P::kHeadDim / 16][4], T* tile, int first) {
   const uint32_t thread = static_cast<uint32_t>(thread_index()) % 128;
