@@ -121,6 +121,9 @@ class Forward {
   using T = typename P::Operand;
   static constexpr int kScores = P::kKeyTile / 2, kOutput = P::kHeadDim / 2;  // of this thread
   static constexpr int kFirstTurn = 2 + P::kGroups;                           // a named barrier for each warpgroup
+  // Weights may grow to 2^kGrowth until what was summed before is multiplied, which is seldom.
+  static constexpr float kGrowth = 8;
+  static constexpr bool kInRegisters = kLinesInRegisters<P>;
 
  public:
   CAUSEWAY_INLINE Forward(const P& problem, ForwardShared<P>& shared, int group)
@@ -136,7 +139,7 @@ class Forward {
       const int32_t first = uniform(task.first);
       if (first < 0) break;
       b_ = task.b, h_ = task.head, first_line_ = first + 64 * group_;
-      attend(shared_.queries[queries.stage]);
+      attend(shared_.queries[queries.stage], shared_.tasks[queries.stage]);
       release(&shared_.queries_empty[queries.stage]);
       queries.advance();
     }
@@ -144,9 +147,10 @@ class Forward {
   }
 
  private:
-  CAUSEWAY_INLINE void attend(T* queries) {
+  CAUSEWAY_INLINE void attend(T* queries, const TaskNote& task) {
     float scores[kScores], output[kOutput], maximum[2], sum[2], rescale[2];
-    uint32_t weights[P::kKeyTile / 16][4];
+    uint32_t weights[P::kKeyTile / 16][4], lines[P::kHeadDim / 16][4];
+    if constexpr (kInRegisters) load_lines<P, P::kQueryTile>(lines, queries, 64 * group_);
 #pragma clang loop unroll(full)
     for (int i = 0; i < kOutput; ++i) output[i] = 0.0f;
 #pragma clang loop unroll(full)
@@ -159,14 +163,13 @@ class Forward {
     while (find_tile()) {
       await_turn();
       warpgroup_fence();
-      multiply_lines<P, P::kQueryTile, P::kKeyTile>(scores, queries, 64 * group_, shared_.keys[keys_.stage]);
+      multiply_queries(scores, lines, queries);
       warpgroup_commit();
       pass_turn();
       warpgroup_wait<0>();
       leave_keys();
-      soften(scores, maximum, sum, rescale);
-#pragma clang loop unroll(full)
-      for (int i = 0; i < kOutput; ++i) output[i] *= rescale[(i & 2) / 2];
+      bool grown = soften(scores, maximum, sum, rescale);
+      multiply_output(output, rescale, grown);
       pack<T, P::kKeyTile>(scores, weights);
       int follows = tile_follows();
 #pragma clang loop unroll(disable)
@@ -175,22 +178,21 @@ class Forward {
         if (follows == 0) break;
         await_turn();
         warpgroup_fence();
-        multiply_lines<P, P::kQueryTile, P::kKeyTile>(scores, queries, 64 * group_, shared_.keys[keys_.stage]);
+        multiply_queries(scores, lines, queries);
         warpgroup_commit();
         multiply_weights<P, P::kKeyTile>(output, weights, shared_.values[values_.stage]);
         warpgroup_commit();
         pass_turn();
         warpgroup_wait<1>();
         leave_keys();
-        soften(scores, maximum, sum, rescale);
+        grown = soften(scores, maximum, sum, rescale);
         // Between the softmax and the wait for the products it runs beside: the assembler moves waits up to the
         // beginning of their piece of code without branches.
         follows = tile_follows();
         warpgroup_wait<0>();
         release(&shared_.values_empty[values_.stage]);
         values_.advance();
-#pragma clang loop unroll(full)
-        for (int i = 0; i < kOutput; ++i) output[i] *= rescale[(i & 2) / 2];
+        multiply_output(output, rescale, grown);
         pack<T, P::kKeyTile>(scores, weights);
       }
       warpgroup_fence();
@@ -200,7 +202,22 @@ class Forward {
       release(&shared_.values_empty[values_.stage]);
       values_.advance();
     }
-    finish(output, maximum, sum, queries);
+    finish(output, maximum, sum, queries, task);
+  }
+
+  CAUSEWAY_INLINE void multiply_queries(float (&scores)[kScores], const uint32_t (&lines)[P::kHeadDim / 16][4],
+                                        T* queries) const {
+    T* keys = shared_.keys[keys_.stage];
+    if constexpr (kInRegisters) {
+      multiply_lines<P, P::kKeyTile>(scores, lines, keys);
+    } else {
+      multiply_lines<P, P::kQueryTile, P::kKeyTile>(scores, queries, 64 * group_, keys);
+    }
+  }
+  CAUSEWAY_INLINE static void multiply_output(float (&output)[kOutput], const float (&rescale)[2], bool grown) {
+    if (!grown) return;
+#pragma clang loop unroll(full)
+    for (int i = 0; i < kOutput; ++i) output[i] *= rescale[(i & 2) / 2];
   }
 
   // Warpgroups begin their products of a tile one after the other, so that one's softmax runs beside another's products
@@ -240,8 +257,8 @@ class Forward {
     keys_.advance();
   }
 
-  // Scores to weights; what was summed before is to be multiplied by `rescale`.
-  CAUSEWAY_INLINE void soften(float (&scores)[kScores], float (&maximum)[2], float (&sum)[2], float (&rescale)[2]) {
+  // Scores to weights; what was summed before is to be multiplied by `rescale` where this is true.
+  CAUSEWAY_INLINE bool soften(float (&scores)[kScores], float (&maximum)[2], float (&sum)[2], float (&rescale)[2]) {
     const TileNote note = note_;
     const bool masked = P::kHasMask && kind_of(note.kinds, group_) != 2;
     const bool keys_inside = note.first + P::kKeyTile <= p.key_length;
@@ -265,7 +282,8 @@ class Forward {
         modify(scores, note.first,
                [&](float product, int32_t t, int32_t s) { return p.mask(b_, h_, t, s) ? product : -kInfinity; });
     }
-    float shift[2];
+    float shift[2], greatest[2];
+    bool grown = false;
 #pragma clang loop unroll(full)
     for (int slot = 0; slot < 2; ++slot) {
       float largest = -kInfinity;
@@ -279,7 +297,13 @@ class Forward {
           largest = __builtin_fminf(largest, __builtin_fminf(scores[i], scores[i + 1]));
       }
       largest = attention_tile::over_line(largest * factor, [](float a, float b) { return __builtin_fmaxf(a, b); });
-      largest = __builtin_fmaxf(largest, maximum[slot]);
+      greatest[slot] = __builtin_fmaxf(largest, maximum[slot]);
+      grown |= greatest[slot] - maximum[slot] > kGrowth;
+    }
+    grown = wave_any(grown);
+#pragma clang loop unroll(full)
+    for (int slot = 0; slot < 2; ++slot) {
+      const float largest = grown ? greatest[slot] : maximum[slot];
       shift[slot] = largest == -kInfinity ? 0.0f : -largest;
       rescale[slot] = fast_exp2(maximum[slot] + shift[slot]);
       maximum[slot] = largest;
@@ -294,6 +318,7 @@ class Forward {
 #pragma clang loop unroll(full)
     for (int i = 0; i < kScores; ++i) scores[i] = computed_here(scores[i]);
     for (int slot = 0; slot < 2; ++slot) sum[slot] = computed_here(sum[slot]);
+    return grown;
   }
 
   // modified(product, t, s).
@@ -308,26 +333,26 @@ class Forward {
     }
   }
 
+  // The task is read again, so that registers need not keep it.
   CAUSEWAY_INLINE void finish(const float (&output)[kOutput], const float (&maximum)[2], const float (&sum)[2],
-                              T* queries) {
+                              T* queries, const TaskNote& task) {
     // Results take the place of this warpgroup's queries, which its last products have read.
     named_barrier(1 + group_, 128);
+    const int32_t b = task.b, h = task.head;
     float inverse[2];
 #pragma clang loop unroll(full)
     for (int slot = 0; slot < 2; ++slot) {
-      const float all = attention_tile::over_line(sum[slot], [](float a, float b) { return a + b; });
+      const float all = attention_tile::over_line(sum[slot], [](float x, float y) { return x + y; });
       inverse[slot] = all == 0.0f ? 0.0f : fast_reciprocal(all);
       const int64_t line = first_line_ + warpgroup_row(2 * slot);
       if (line < p.query_length && lane_index() % 4 == 0)
-        p.store_lse(b_, h_, line, (maximum[slot] + fast_log2(all)) * kLn2);
+        p.store_lse(b, h, line, (maximum[slot] + fast_log2(all)) * kLn2);
     }
     store_lines<P, P::kQueryTile>(output, inverse, queries, group_, [&](int line, int d, const float(&values)[8]) {
       if (first_line_ + line >= p.query_length) return;
 #pragma clang loop unroll(full)
-      for (int e = 0; e < 8; ++e) p.store_out(b_, h_, first_line_ + line, d + e, values[e]);
+      for (int e = 0; e < 8; ++e) p.store_out(b, h, first_line_ + line, d + e, values[e]);
     });
-    // The copy engine writes there next.
-    fence_async_shared();
   }
 
   const P& p;

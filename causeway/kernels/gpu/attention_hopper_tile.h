@@ -2,6 +2,7 @@
 // wgmma wants them, and the warpgroup that copies rows there while the others multiply.
 #pragma once
 
+#include "causeway/kernels/gpu/attention_hopper_order.h"
 #include "causeway/kernels/gpu/attention_tile.h"
 #include "causeway/kernels/gpu/hopper.h"
 
@@ -14,7 +15,7 @@ using attention_tile::kLog2E;
 // Boxes of 64 columns, lines of 128 bytes, of which pieces of 16 bytes are exchanged by the number of the line (the
 // 128-byte swizzle).
 template <class T>
-CAUSEWAY_INLINE T* tile_piece(T* tile, int lines, int line, int piece) {
+CAUSEWAY_INLINE T* tile_piece(T* tile, uint32_t lines, uint32_t line, uint32_t piece) {
   return tile + (piece / 8 * lines + line) * 64 + ((piece % 8) ^ (line % 8)) * 8;
 }
 
@@ -57,46 +58,6 @@ constexpr uint64_t rows_further(int rows) { return static_cast<uint64_t>(rows * 
 // Bits that say what the map tells of each warpgroup's part of a tile: 0 when nothing attends, 2 when all does, 1
 // otherwise.
 constexpr int kind_of(int kinds, int group) { return kinds >> 2 * group & 3; }
-
-// What the blocks of a launch do: a task for each tile of `lines` lines of each head, first those with the most to do
-// under a causal mask. Where the others of all heads are more than the cache holds, and those of many heads fit, heads
-// come in sections that fit, as all blocks go over them at about the same time. Tasks are dealt out to the blocks in
-// rounds; where there are no sections, there and back, so that each block gets about as much.
-template <class P>
-struct TaskOrder {
-  static constexpr int64_t kCachedBytes = int64_t{24} << 20;
-  static constexpr int32_t kRounds = 3, kManyHeads = 16;
-  int32_t heads, tiles, section;
-
-  // Heads are of all sequences; `shared` of them have the same others, of other_bytes.
-  CAUSEWAY_INLINE TaskOrder(int64_t all_heads, int64_t shared, int64_t length, int lines, int64_t other_bytes)
-      : heads(static_cast<int32_t>(all_heads)), tiles(static_cast<int32_t>((length + lines - 1) / lines)) {
-    const int64_t groups = all_heads / shared, bytes = groups * other_bytes;
-    int64_t sections = 1;
-    if (bytes > 2 * kCachedBytes && other_bytes * kManyHeads <= kCachedBytes) {
-      const int64_t most = int64_t{heads} * tiles / (kRounds * P::kBlocks);
-      sections = (bytes + kCachedBytes - 1) / kCachedBytes;
-      if (sections > most) sections = most > 1 ? most : 1;
-    }
-    section = static_cast<int32_t>((groups + sections - 1) / sections * shared);
-  }
-
-  CAUSEWAY_INLINE int32_t count() const { return heads * tiles; }
-
-  // The task of a block in a round.
-  CAUSEWAY_INLINE int32_t dealt(int32_t block, int32_t round) const {
-    const bool back = section == heads && round % 2 != 0;
-    return round * P::kBlocks + (back ? P::kBlocks - 1 - block : block);
-  }
-
-  // Tiles in the order of what there is to do: 0 has the most.
-  CAUSEWAY_INLINE void locate(int32_t task, int32_t& head, int32_t& tile) const {
-    const int32_t first = task / (section * tiles) * section, rest = task % (section * tiles);
-    const int32_t together = heads - first < section ? heads - first : section;
-    tile = rest / together;
-    head = first + rest % together;
-  }
-};
 
 // A task, as the copying warpgroup describes it to the others.
 struct TaskNote {
@@ -329,6 +290,35 @@ CAUSEWAY_INLINE void multiply_lines(float (&c)[kLinesB / 2], T* a, int first, T*
                                                      right + columns_further<kLinesB>(d), d > 0);
 }
 
+// Whether registers suffice to keep queries there; a score function takes them.
+template <class P>
+constexpr bool kLinesInRegisters = P::kHeadDim == 128 && !P::kHasScore;
+
+// This warpgroup's 64 lines of `tile`, a tile of kLines lines, from `first` on, as a left operand in registers.
+// Products of 64 x 64 with both operands in shared memory read all that it can give.
+template <class P, int kLines, class T>
+CAUSEWAY_INLINE void load_lines(uint32_t (&lines)[P::kHeadDim / 16][4], T* tile, int first) {
+  const uint32_t thread = static_cast<uint32_t>(thread_index()) % 128;
+  const uint32_t line = static_cast<uint32_t>(first) + thread / 32 * 16 + thread % 32 / 4;
+#pragma clang loop unroll(full)
+  for (uint32_t step = 0; step < P::kHeadDim / 16; ++step) {
+#pragma clang loop unroll(full)
+    for (uint32_t i = 0; i < 4; ++i) {
+      const T* from = tile_piece(tile, kLines, line + i % 2 * 8, 2 * step + i / 2) + thread % 4 * 2;
+      __builtin_memcpy(&lines[step][i], __builtin_assume_aligned(from, 4), 4);
+    }
+  }
+}
+
+// c = A B^T: lines in registers, all kLines lines of `b`.
+template <class P, int kLines, class T>
+CAUSEWAY_INLINE void multiply_lines(float (&c)[kLines / 2], const uint32_t (&a)[P::kHeadDim / 16][4], T* b) {
+  const uint64_t right = tile_descriptor(b, kLines * 128);
+#pragma clang loop unroll(full)
+  for (int step = 0; step < P::kHeadDim / 16; ++step)
+    warpgroup_multiply_add<T, kLines, false>(c, a[step], right + columns_further<kLines>(16 * step), step > 0);
+}
+
 // c += W B: packed weights of kLines columns, all kLines lines of `b`.
 template <class P, int kLines, class T>
 CAUSEWAY_INLINE void multiply_weights(float (&c)[P::kHeadDim / 2], const uint32_t (&weights)[kLines / 16][4], T* b) {
@@ -338,30 +328,37 @@ CAUSEWAY_INLINE void multiply_weights(float (&c)[P::kHeadDim / 2], const uint32_
     warpgroup_multiply_add<T, P::kHeadDim, true>(c, weights[step], right + rows_further(16 * step), true);
 }
 
-// A warpgroup's 64 lines, each times its factor, through its own part of `tile`, which its products have read:
-// store_element(line, d, value).
+// A warpgroup's 64 lines, each times its factor, through its own part of `tile`, which its products have read and which
+// the copy engine may write to afterwards: store_element(line, d, value).
 template <class P, int kLines, class T, class F>
 CAUSEWAY_INLINE void store_lines(const float (&sums)[P::kHeadDim / 2], const float (&factors)[2], T* tile, int group,
                                  F store_element) {
-  const int thread = computed_here(thread_index() % 128);
+  // Without signs, which every address would have to take care of.
+  const uint32_t thread = computed_here(static_cast<uint32_t>(thread_index()) % 128);
+  const uint32_t lane = thread % 32, first = thread / 32 * 16, own = static_cast<uint32_t>(group) * 64;
 #pragma clang loop unroll(full)
-  for (int i = 0; i < P::kHeadDim / 2; i += 2) {
+  for (uint32_t i = 0; i < P::kHeadDim / 2; i += 2) {
     // As warpgroup_row(i) and warpgroup_column(i).
-    const int row = thread / 32 * 16 + thread % 32 / 4 + (i & 2) * 4, column = i / 4 * 8 + thread % 4 * 2;
-    T* to = tile_piece(tile, kLines, group * 64 + row, column / 8) + column % 8;
+    T* to = tile_piece(tile, kLines, own + first + lane / 4 + (i & 2) * 4, i / 4) + lane % 4 * 2;
     to[0] = attention_tile::to_operand<T>(sums[i] * factors[(i & 2) / 2]);
     to[1] = attention_tile::to_operand<T>(sums[i + 1] * factors[(i & 2) / 2]);
   }
   wave_barrier();
-  constexpr int kPieces = P::kHeadDim / 8;
-  for (int at = thread % 32; at < 16 * kPieces; at += 32) {
-    const int line = thread / 32 * 16 + at / kPieces, piece = at % kPieces;
-    alignas(16) T stored[8];
-    __builtin_memcpy(stored, __builtin_assume_aligned(tile_piece(tile, kLines, group * 64 + line, piece), 16), 16);
+  constexpr uint32_t kPieces = P::kHeadDim / 8, kTogether = 32 / kPieces, kRounds = 16 / kTogether;
+  alignas(16) T stored[kRounds][8];
+#pragma clang loop unroll(full)
+  for (uint32_t round = 0; round < kRounds; ++round) {
+    const T* from = tile_piece(tile, kLines, own + first + round * kTogether + lane / kPieces, lane % kPieces);
+    __builtin_memcpy(stored[round], __builtin_assume_aligned(from, 16), 16);
+  }
+  fence_async_shared();
+#pragma clang loop unroll(full)
+  for (uint32_t round = 0; round < kRounds; ++round) {
     float values[8];
 #pragma clang loop unroll(full)
-    for (int e = 0; e < 8; ++e) values[e] = to_float(stored[e]);
-    store_element(line, piece * 8, values);
+    for (int e = 0; e < 8; ++e) values[e] = to_float(stored[round][e]);
+    store_element(static_cast<int>(first + round * kTogether + lane / kPieces), static_cast<int>(lane % kPieces * 8),
+                  values);
   }
 }
 

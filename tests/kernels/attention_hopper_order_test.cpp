@@ -1,0 +1,91 @@
+#include "causeway/kernels/gpu/attention_hopper_order.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace causeway::kernels {
+namespace {
+
+template <bool kMask>
+struct Launch {
+  static constexpr bool kHasMask = kMask;
+  static constexpr int kBlocks = 132;
+};
+
+struct OrderCase {
+  int64_t heads, shared, length;
+  int lines;
+  int64_t other_bytes;
+};
+
+// What each block has to do under a causal mask, in tiles of others, when every task is done once.
+template <class P>
+std::vector<int64_t> work_of_blocks(const OrderCase& c) {
+  const attention_hopper::TaskOrder<P> order(c.heads, c.shared, c.length, c.lines, c.other_bytes);
+  std::set<std::pair<int32_t, int32_t>> done;
+  std::vector<int64_t> work(P::kBlocks, 0);
+  for (int32_t block = 0; block < P::kBlocks; ++block) {
+    for (int32_t round = 0; order.dealt(block, round) < order.count(); ++round) {
+      int32_t head = -1, tile = -1;
+      order.locate(order.dealt(block, round), head, tile);
+      EXPECT_TRUE(head >= 0 && head < c.heads && tile >= 0 && tile < order.tiles) << head << " " << tile;
+      EXPECT_TRUE(done.emplace(head, tile).second) << "done twice: head " << head << ", tile " << tile;
+      work[static_cast<size_t>(block)] += order.tiles - tile;
+    }
+  }
+  EXPECT_EQ(done.size(), static_cast<size_t>(order.count()));
+  return work;
+}
+
+constexpr OrderCase kShortSequences = {400, 1, 1024, 192, 1024 * 256};
+constexpr OrderCase kManyHeadsOfKeys = {128, 1, 4096, 128, 4096 * 512};
+constexpr OrderCase kCases[] = {kShortSequences,
+                                kManyHeadsOfKeys,
+                                {128, 4, 4096, 128, 4096 * 512},
+                                {64, 8, 8192, 128, 8192 * 512},
+                                {32, 4, 16384, 128, 16384 * 512},
+                                {40, 1, 32768, 128, 32768 * 512},
+                                {7, 1, 65536, 192, 65536 * 256},
+                                {3, 3, 100, 128, 100 * 512}};
+
+TEST(AttentionOrder, EveryTaskIsDoneOnceAndBlocksHaveAboutTheSameToDo) {
+  for (const OrderCase& c : kCases) {
+    SCOPED_TRACE(testing::Message() << c.heads << " heads of " << c.length);
+    work_of_blocks<Launch<false>>(c);
+    const std::vector<int64_t> work = work_of_blocks<Launch<true>>(c);
+    if (c.heads * c.length / c.lines < 8 * 132) continue;
+    const double mean = static_cast<double>(std::accumulate(work.begin(), work.end(), int64_t{0})) / 132;
+    EXPECT_LE(static_cast<double>(*std::max_element(work.begin(), work.end())), 1.1 * mean);
+  }
+}
+
+// What the tasks of one round read is in the cache together where they take as long as each other; where they do not,
+// two or more of them read the same, of two sections at most.
+TEST(AttentionOrder, TasksOfARoundShareWhatTheyRead) {
+  const auto heads_of_rounds = [](const auto& order) {
+    size_t most = 0;
+    for (int32_t first = 0; first + 132 <= order.count(); first += 132) {
+      std::set<int32_t> heads;
+      for (int32_t task = first; task < first + 132; ++task) {
+        int32_t head = -1, tile = -1;
+        order.locate(task, head, tile);
+        heads.insert(head);
+      }
+      most = std::max(most, heads.size());
+    }
+    return static_cast<int64_t>(most);
+  };
+  const OrderCase& c = kManyHeadsOfKeys;
+  const attention_hopper::TaskOrder<Launch<false>> full(c.heads, c.shared, c.length, c.lines, c.other_bytes);
+  EXPECT_LE(heads_of_rounds(full) * c.other_bytes, 2 * full.kCachedBytes);
+  const attention_hopper::TaskOrder<Launch<true>> causal(c.heads, c.shared, c.length, c.lines, c.other_bytes);
+  EXPECT_LE(heads_of_rounds(causal), 132 / 2);
+}
+
+}  // namespace
+}  // namespace causeway::kernels
