@@ -94,6 +94,7 @@ Step::Call Step::prepare_call(const std::vector<Tensor>& arguments, Compiled*& c
 }
 
 std::vector<Tensor> Step::make_results(const Compiled& compiled, const SymbolBindings& bindings) {
+  const ContextScope context_scope(context_);
   std::vector<Tensor> results;
   for (const TensorType& type : compiled.results)
     results.push_back(Tensor::uninitialized(evaluate(type.shape, bindings), type.dtype));

@@ -82,7 +82,7 @@ class Step {
   // Without results.
   Call prepare_call(const std::vector<Tensor>& arguments, Compiled*& compiled);
   static void set_results(Call& call, std::vector<Tensor> results);
-  static std::vector<Tensor> make_results(const Compiled& compiled, const SymbolBindings& bindings);
+  std::vector<Tensor> make_results(const Compiled& compiled, const SymbolBindings& bindings);
 
   std::shared_ptr<Context> context_;
   Function function_;
