@@ -22,8 +22,12 @@ namespace {
 
 constexpr auto kRest = std::chrono::microseconds(200);
 
-// Its speed is the speed of sums: three times as fast with AVX2.
-[[gnu::target_clones("avx2", "default")]] void add_values(const uint16_t* values, uint16_t* sums, int count) {
+// Its speed is the speed of sums: three times as fast with AVX2. ThreadSanitizer instruments the function that chooses
+// between clones, which the loader calls before the sanitizer is there.
+#if !__has_feature(thread_sanitizer)
+[[gnu::target_clones("avx2", "default")]]
+#endif
+void add_values(const uint16_t* values, uint16_t* sums, int count) {
   for (int i = 0; i < count; ++i) sums[i] = store_bf16(load_bf16(sums[i]) + load_bf16(values[i]));
 }
 

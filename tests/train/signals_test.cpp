@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <functional>
 
 #include "causeway/base/error.h"
@@ -24,7 +25,17 @@ int status_of_child(const std::function<void()>& body) {
   return status;
 }
 
-TEST(Signals, Requests) {
+// What runs tests in the background may have started this program to ignore SIGINT.
+class Signals : public testing::Test {
+ protected:
+  Signals() : former_(std::signal(SIGINT, SIG_DFL)) {}
+  ~Signals() override { std::signal(SIGINT, former_); }
+
+ private:
+  void (*former_)(int);
+};
+
+TEST_F(Signals, Requests) {
   SignalWatch watch;
   EXPECT_EQ(watch.poll(), SignalRequest::kNone);
   EXPECT_EQ(watch.stop_signal(), 0);
@@ -39,7 +50,7 @@ TEST(Signals, Requests) {
   EXPECT_EQ(watch.stop_signal(), SIGTERM);
 }
 
-TEST(Signals, EachWatchStartsAfresh) {
+TEST_F(Signals, EachWatchStartsAfresh) {
   {
     SignalWatch watch;
     std::raise(SIGINT);
@@ -51,14 +62,14 @@ TEST(Signals, EachWatchStartsAfresh) {
   EXPECT_EQ(watch.poll(), SignalRequest::kStop);
 }
 
-TEST(Signals, AClosedTerminalStopsTheRun) {
+TEST_F(Signals, AClosedTerminalStopsTheRun) {
   SignalWatch watch;
   std::raise(SIGHUP);
   EXPECT_EQ(watch.poll(), SignalRequest::kStop);
   EXPECT_EQ(watch.stop_signal(), SIGHUP);
 }
 
-TEST(Signals, WhatTheProcessWasStartedToIgnoreStaysIgnored) {
+TEST_F(Signals, WhatTheProcessWasStartedToIgnoreStaysIgnored) {
   EXPECT_EQ(status_of_child([] {
               for (const int signal : {SIGHUP, SIGINT}) std::signal(signal, SIG_IGN);
               SignalWatch watch;
@@ -70,7 +81,7 @@ TEST(Signals, WhatTheProcessWasStartedToIgnoreStaysIgnored) {
             0);
 }
 
-TEST(Signals, TheFirstIsAnsweredAtOnce) {
+TEST_F(Signals, TheFirstIsAnsweredAtOnce) {
   ::testing::internal::CaptureStderr();
   {
     const SignalWatch watch;
@@ -81,12 +92,12 @@ TEST(Signals, TheFirstIsAnsweredAtOnce) {
       "\ninterrupted: finishing this step, then saving and stopping; Ctrl-C again stops at once, without saving\n");
 }
 
-TEST(Signals, OnlyOneWatch) {
+TEST_F(Signals, OnlyOneWatch) {
   const SignalWatch watch;
   EXPECT_THROW(SignalWatch(), InternalError);
 }
 
-TEST(Signals, SecondInterruptExitsAtOnce) {
+TEST_F(Signals, SecondInterruptExitsAtOnce) {
   const int status = status_of_child([] {
     const SignalWatch watch;
     std::raise(SIGINT);
@@ -103,7 +114,7 @@ TEST(Signals, SecondInterruptExitsAtOnce) {
             0);
 }
 
-TEST(Signals, FormerHandlersComeBack) {
+TEST_F(Signals, FormerHandlersComeBack) {
   const int status = status_of_child([] {
     {
       const SignalWatch watch;
@@ -114,7 +125,7 @@ TEST(Signals, FormerHandlersComeBack) {
   EXPECT_EQ(WTERMSIG(status), SIGTERM);
 }
 
-TEST(Signals, ClosedPipeIsAnErrorOfTheWrite) {
+TEST_F(Signals, ClosedPipeIsAnErrorOfTheWrite) {
   EXPECT_EQ(status_of_child([] {
               const SignalWatch watch;
               int ends[2];
