@@ -422,7 +422,8 @@ TEST_P(WideHeads, ScoresLayoutsAndLengths) {
 TEST_P(WideHeads, ScoresFarFromZero) {
   for (const double sign : {1, -1}) {
     AttentionCase c = wide(64);
-    c.score = score_far_from_zero(150 * sign, 0.25 * sign);
+    // Maxima rise by more than what leaves sums as they are.
+    c.score = score_far_from_zero(150 * sign, 0.5 * sign);
     c.mask = causal_mask();
     expect_reference(c, one(false, c.heads));
   }
