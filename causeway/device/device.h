@@ -20,9 +20,9 @@ namespace causeway::device {
 using DeviceQueue = int;
 // Where everything goes that names no queue. Buffers are handed out and released in its order: who uses one in another
 // queue lets this queue wait for that before the buffer is released.
-constexpr DeviceQueue kComputeQueue = 0;
+inline constexpr DeviceQueue kComputeQueue = 0;
 // Copies that run beside kernels.
-constexpr DeviceQueue kCopyQueue = 1;
+inline constexpr DeviceQueue kCopyQueue = 1;
 
 // A piece of device memory, shared by reference and released with the last one.
 struct DeviceBuffer {

@@ -57,7 +57,7 @@ class NcclCommunicatorTest : public testing::Test {
 
   std::vector<NcclCall> calls_of(CollectiveKind kind, DType dtype, int64_t count, int root = 0) {
     const auto communicator = open_communicator(gpus({0, 1}), options());
-    stream_ = static_cast<GpuDevice&>(communicator->device(0)).stream();
+    for (int i = 0; i < 2; ++i) streams_[i] = static_cast<GpuDevice&>(communicator->device(i)).stream();
     nccl_.calls.clear();
     communicator->run({kind, dtype, count, root}, std::vector<const void*>{from_[0], from_[1]},
                       std::vector<void*>{to_[0], to_[1]});
@@ -67,7 +67,7 @@ class NcclCommunicatorTest : public testing::Test {
   StandIn& driver_ = open_stand_in(CAUSEWAY_CUDA_STAND_IN);
   NcclStandIn& nccl_ = open_nccl_stand_in();
   float from_[2][8] = {}, to_[2][8] = {};
-  void* stream_ = nullptr;
+  void* streams_[2] = {};
   const NcclCall begin_{.function = "group {"}, end_{.function = "}"};
 };
 
@@ -83,38 +83,39 @@ TEST_F(NcclCommunicatorTest, ConnectsTheDevicesByTheirNumbers) {
 TEST_F(NcclCommunicatorTest, CallsNcclForEveryRankInOneGroup) {
   std::vector<NcclCall> calls;
   calls = calls_of(CollectiveKind::kAllReduce, DType::kF32, 8);
-  EXPECT_THAT(calls, ElementsAre(begin_, NcclCall{"ncclAllReduce", from_[0], to_[0], 8, 7, 0, 0, stream_},
-                                 NcclCall{"ncclAllReduce", from_[1], to_[1], 8, 7, 0, 1, stream_}, end_));
-  EXPECT_NE(stream_, nullptr);
+  EXPECT_THAT(calls, ElementsAre(begin_, NcclCall{"ncclAllReduce", from_[0], to_[0], 8, 7, 0, 0, streams_[0]},
+                                 NcclCall{"ncclAllReduce", from_[1], to_[1], 8, 7, 0, 1, streams_[1]}, end_));
+  EXPECT_NE(streams_[0], nullptr);
+  EXPECT_NE(streams_[0], streams_[1]);
   calls = calls_of(CollectiveKind::kReduceScatter, DType::kBF16, 4);
-  EXPECT_THAT(calls, ElementsAre(begin_, NcclCall{"ncclReduceScatter", from_[0], to_[0], 4, 9, 0, 0, stream_},
-                                 NcclCall{"ncclReduceScatter", from_[1], to_[1], 4, 9, 0, 1, stream_}, end_));
+  EXPECT_THAT(calls, ElementsAre(begin_, NcclCall{"ncclReduceScatter", from_[0], to_[0], 4, 9, 0, 0, streams_[0]},
+                                 NcclCall{"ncclReduceScatter", from_[1], to_[1], 4, 9, 0, 1, streams_[1]}, end_));
   calls = calls_of(CollectiveKind::kAllGather, DType::kBF16, 4);
-  EXPECT_THAT(calls, ElementsAre(begin_, NcclCall{"ncclAllGather", from_[0], to_[0], 4, 9, 0, 0, stream_},
-                                 NcclCall{"ncclAllGather", from_[1], to_[1], 4, 9, 0, 1, stream_}, end_));
+  EXPECT_THAT(calls, ElementsAre(begin_, NcclCall{"ncclAllGather", from_[0], to_[0], 4, 9, 0, 0, streams_[0]},
+                                 NcclCall{"ncclAllGather", from_[1], to_[1], 4, 9, 0, 1, streams_[1]}, end_));
   calls = calls_of(CollectiveKind::kBroadcast, DType::kF32, 8, 1);
-  EXPECT_THAT(calls, ElementsAre(begin_, NcclCall{"ncclBroadcast", from_[0], to_[0], 8, 7, 1, 0, stream_},
-                                 NcclCall{"ncclBroadcast", from_[1], to_[1], 8, 7, 1, 1, stream_}, end_));
+  EXPECT_THAT(calls, ElementsAre(begin_, NcclCall{"ncclBroadcast", from_[0], to_[0], 8, 7, 1, 0, streams_[0]},
+                                 NcclCall{"ncclBroadcast", from_[1], to_[1], 8, 7, 1, 1, streams_[1]}, end_));
   EXPECT_THAT(calls_of(CollectiveKind::kAllReduce, DType::kF32, 0), IsEmpty());
 }
 
 TEST_F(NcclCommunicatorTest, SendsAndReceives) {
   std::vector<NcclCall> calls;
   calls = calls_of(CollectiveKind::kSendReceive, DType::kF32, 8);
-  EXPECT_THAT(calls, ElementsAre(begin_, NcclCall{"ncclSend", from_[0], nullptr, 8, 7, 1, 0, stream_},
-                                 NcclCall{"ncclRecv", nullptr, to_[1], 8, 7, 0, 1, stream_},
-                                 NcclCall{"ncclSend", from_[1], nullptr, 8, 7, 0, 1, stream_},
-                                 NcclCall{"ncclRecv", nullptr, to_[0], 8, 7, 1, 0, stream_}, end_));
+  EXPECT_THAT(calls, ElementsAre(begin_, NcclCall{"ncclSend", from_[0], nullptr, 8, 7, 1, 0, streams_[0]},
+                                 NcclCall{"ncclRecv", nullptr, to_[1], 8, 7, 0, 1, streams_[1]},
+                                 NcclCall{"ncclSend", from_[1], nullptr, 8, 7, 0, 1, streams_[1]},
+                                 NcclCall{"ncclRecv", nullptr, to_[0], 8, 7, 1, 0, streams_[0]}, end_));
   // Parts of 3 elements.
   calls = calls_of(CollectiveKind::kAllToAll, DType::kF32, 3);
-  EXPECT_THAT(calls, ElementsAre(begin_, NcclCall{"ncclSend", from_[0], nullptr, 3, 7, 0, 0, stream_},
-                                 NcclCall{"ncclRecv", nullptr, to_[0], 3, 7, 0, 0, stream_},
-                                 NcclCall{"ncclSend", from_[0] + 3, nullptr, 3, 7, 1, 0, stream_},
-                                 NcclCall{"ncclRecv", nullptr, to_[1], 3, 7, 0, 1, stream_},
-                                 NcclCall{"ncclSend", from_[1], nullptr, 3, 7, 0, 1, stream_},
-                                 NcclCall{"ncclRecv", nullptr, to_[0] + 3, 3, 7, 1, 0, stream_},
-                                 NcclCall{"ncclSend", from_[1] + 3, nullptr, 3, 7, 1, 1, stream_},
-                                 NcclCall{"ncclRecv", nullptr, to_[1] + 3, 3, 7, 1, 1, stream_}, end_));
+  EXPECT_THAT(calls, ElementsAre(begin_, NcclCall{"ncclSend", from_[0], nullptr, 3, 7, 0, 0, streams_[0]},
+                                 NcclCall{"ncclRecv", nullptr, to_[0], 3, 7, 0, 0, streams_[0]},
+                                 NcclCall{"ncclSend", from_[0] + 3, nullptr, 3, 7, 1, 0, streams_[0]},
+                                 NcclCall{"ncclRecv", nullptr, to_[1], 3, 7, 0, 1, streams_[1]},
+                                 NcclCall{"ncclSend", from_[1], nullptr, 3, 7, 0, 1, streams_[1]},
+                                 NcclCall{"ncclRecv", nullptr, to_[0] + 3, 3, 7, 1, 0, streams_[0]},
+                                 NcclCall{"ncclSend", from_[1] + 3, nullptr, 3, 7, 1, 1, streams_[1]},
+                                 NcclCall{"ncclRecv", nullptr, to_[1] + 3, 3, 7, 1, 1, streams_[1]}, end_));
 }
 
 TEST_F(NcclCommunicatorTest, LeavesMulticastAloneUnlessAsked) {

@@ -2,9 +2,9 @@
 // the result are computed while it is in registers.
 #include <algorithm>
 
-#include "causeway/codegen/x86/matmul_geometry.h"
 #include "causeway/codegen/expressions/problem_writer.h"
 #include "causeway/codegen/expressions/product_nest.h"
+#include "causeway/codegen/x86/matmul_geometry.h"
 
 namespace causeway::codegen {
 namespace {

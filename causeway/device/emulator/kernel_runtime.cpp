@@ -44,9 +44,7 @@ T& lane_of(void* const* lanes, int index) {
   return *static_cast<T*>(lanes[index]);
 }
 
-bool lanes_run_in_lockstep(ThreadCluster& cluster) {
-  return cluster.launch().architecture->lanes_in_lockstep;
-}
+bool lanes_run_in_lockstep(ThreadCluster& cluster) { return cluster.launch().architecture->lanes_in_lockstep; }
 
 int wave_width(ThreadCluster& cluster) { return cluster.launch().architecture->wave_width; }
 
