@@ -116,6 +116,33 @@ TEST(Architecture, NothingButItsFileNamesAModelFamily) {
   EXPECT_EQ(found, expected);
 }
 
+// CONTRIBUTING.md: how many files a primitive, a pass, a family, a schedule and a command take, by examples.
+TEST(Architecture, ExamplesOfChangesListTheFilesTheyTake) {
+  const auto quoted = [](const std::string& text) {
+    static const std::regex pattern("`([^`]+)`");
+    std::set<std::string> found;
+    for (std::sregex_iterator match(text.begin(), text.end(), pattern), end; match != end; ++match)
+      found.insert((*match)[1]);
+    return found;
+  };
+  const std::regex row(R"(^\| the [^|]+\|([^|]+)\|([^|]+)\|$)");
+  size_t rows = 0;
+  for (const std::string& line : lines_of(kRoot / "CONTRIBUTING.md")) {
+    std::smatch match;
+    if (!std::regex_match(line, match, row)) continue;
+    ++rows;
+    const std::set<std::string> words = quoted(match[1]), listed = quoted(match[2]);
+    std::set<std::string> found;
+    for (const fs::path& file : files_under(kRoot / "causeway", {".h", ".cpp", ".def"})) {
+      const std::string path = fs::relative(file, kRoot / "causeway").string(), text = read_text_file(file);
+      for (const std::string& word : words)
+        if (text.find(word) != std::string::npos || path == word) found.insert(path);
+    }
+    EXPECT_EQ(found, listed) << line;
+  }
+  EXPECT_EQ(rows, 5u);
+}
+
 TEST(Architecture, IncludesNameTheirFolder) {
   const std::regex include(R"re(^\s*#\s*include\s*"([^"]+)")re");
   for (const fs::path& file : files_under(kRoot / "causeway", {".h", ".cpp"}))
