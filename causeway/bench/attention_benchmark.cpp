@@ -440,6 +440,31 @@ AttentionProvider causeway_attention() {
           }};
 }
 
+// All but what is measured.
+static Measurement describe(const AttentionCase& c, const AttentionSettings& settings, const std::string& provider,
+                            const std::optional<DevicePeak>& peak) {
+  Measurement m;
+  m.benchmark = "attention";
+  m.group = c.group();
+  m.workload = c.workload() + inputs_suffix(settings.inputs);
+  m.size = static_cast<double>(c.length);
+  m.dtype = std::string(dtype_name(c.dtype));
+  m.provider = provider;
+  m.work = attention_flops(c);
+  m.unit = "TFLOP/s";
+  if (peak) {
+    m.peak = peak->tflops(dtype_name(c.dtype));
+    m.peak_source = peak->source;
+  }
+  m.details["inputs"] = describe_inputs(settings.inputs);
+  m.details["FLOP formula"] = c.backward ? "3.5 x 4 B H T T D density: forward 4 B H T T D density, backward 2.5 x that"
+                                         : "4 B H T T D density (with backward 2.5 x that more)";
+  m.details["density"] = fmt::format("{:.6f} of all pairs of query and key", mask_density(c));
+  if (c.pattern == AttentionPattern::kDocument)
+    m.details["documents"] = "5, 3, 4, 1, 2 and 1 sixteenths of a sequence, causal within each";
+  return m;
+}
+
 std::vector<Measurement> run_attention(Device& device, const AttentionCase& c,
                                        const std::vector<AttentionProvider>& providers,
                                        const AttentionSettings& settings, const std::optional<DevicePeak>& peak,
@@ -494,26 +519,7 @@ std::vector<Measurement> run_attention(Device& device, const AttentionCase& c,
       continue;
     }
     results.push_back(buffers);
-    Measurement& m = measurements.emplace_back();
-    m.benchmark = "attention";
-    m.group = c.group();
-    m.workload = c.workload() + inputs_suffix(settings.inputs);
-    m.size = static_cast<double>(c.length);
-    m.dtype = std::string(dtype_name(c.dtype));
-    m.provider = provider.name;
-    m.work = attention_flops(c);
-    m.unit = "TFLOP/s";
-    if (peak) {
-      m.peak = peak->tflops(dtype_name(c.dtype));
-      m.peak_source = peak->source;
-    }
-    m.details["inputs"] = describe_inputs(settings.inputs);
-    m.details["FLOP formula"] = c.backward
-                                    ? "3.5 x 4 B H T T D density: forward 4 B H T T D density, backward 2.5 x that"
-                                    : "4 B H T T D density (with backward 2.5 x that more)";
-    m.details["density"] = fmt::format("{:.6f} of all pairs of query and key", mask_density(c));
-    if (c.pattern == AttentionPattern::kDocument)
-      m.details["documents"] = "5, 3, 4, 1, 2 and 1 sixteenths of a sequence, causal within each";
+    measurements.push_back(describe(c, settings, provider.name, peak));
     work.back()();
     reference.check_rows(results.back(), worst.emplace_back(0));
     reference.check_sums(results.back(), worst.back());

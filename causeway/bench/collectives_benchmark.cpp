@@ -201,6 +201,40 @@ std::vector<CollectiveCase> standard_collective_cases(bool is_gpu, int devices, 
   return cases;
 }
 
+// Of a case that has been timed.
+static void add_details(Measurement& m, const CollectiveCase& c) {
+  const double median = summarize(m).median;
+  m.details["devices"] = fmt::to_string(c.pair ? 2 : c.ranks);
+  m.details["place"] = c.in_place ? "in place" : "out of place";
+  m.details["bytes"] = fmt::to_string(c.moved_bytes());
+  m.details["count"] = fmt::to_string(c.collective().count);
+  m.details["reduction"] = adds_up(c.kind) ? "sum" : "none";
+  m.details["root"] = c.kind == CollectiveKind::kBroadcast ? "0" : "-1";
+  m.details["algorithm bandwidth"] = bandwidth_text(static_cast<double>(c.moved_bytes()), median);
+  m.details["bus bandwidth"] = fmt::format("{}, {:.4g} times the algorithm bandwidth", bandwidth_text(m.work, median),
+                                           bus_bandwidth_factor(c.kind, c.ranks));
+  m.details["time"] = fmt::format("{:.2f} us", median * 1e6);
+  m.details["inputs"] = "integers whose sums are exact";
+}
+
+// There and back, between the two of a pair.
+static std::vector<Transfer> transfers_of(const Communicator& communicator, const CollectiveCase& c,
+                                          const std::vector<int>& ranks, const Buffers& buffers,
+                                          CollectiveCheck& check) {
+  std::vector<Transfer> transfers;
+  if (c.pair) {
+    const auto of_rank = [&](const std::vector<void*>& pointers, int rank) {
+      return communicator.is_local(rank) ? pointers[static_cast<size_t>(rank - communicator.first_local())] : nullptr;
+    };
+    for (const auto& [sender, receiver] : {std::pair(ranks[0], ranks[1]), {ranks[1], ranks[0]}}) {
+      check.set_sender(receiver, sender);
+      transfers.push_back({sender, receiver, of_rank(buffers.from, sender), of_rank(buffers.to, receiver),
+                           c.collective().count, c.dtype});
+    }
+  }
+  return transfers;
+}
+
 Measurement run_collective(Communicator& communicator, const CollectiveCase& collective_case,
                            const CollectivesOptions& options, const std::optional<DevicePeak>& peak) {
   const CollectiveCase& c = collective_case;
@@ -225,17 +259,7 @@ Measurement run_collective(Communicator& communicator, const CollectiveCase& col
     check.emplace(communicator, collective, local);
   });
   const std::vector<const void*> sent(buffers->from.begin(), buffers->from.end());
-  std::vector<Transfer> transfers;
-  if (c.pair) {
-    const auto of_rank = [&](const std::vector<void*>& pointers, int rank) {
-      return communicator.is_local(rank) ? pointers[static_cast<size_t>(rank - communicator.first_local())] : nullptr;
-    };
-    for (const auto& [sender, receiver] : {std::pair(ranks[0], ranks[1]), {ranks[1], ranks[0]}}) {
-      check->set_sender(receiver, sender);
-      transfers.push_back({sender, receiver, of_rank(buffers->from, sender), of_rank(buffers->to, receiver),
-                           collective.count, c.dtype});
-    }
-  }
+  const std::vector<Transfer> transfers = transfers_of(communicator, c, ranks, *buffers, *check);
   const TimedWork work = [&] {
     if (c.pair) {
       communicator.send_receive(transfers);
@@ -283,19 +307,8 @@ Measurement run_collective(Communicator& communicator, const CollectiveCase& col
   m.correct = wrong == 0;
   m.check = fmt::format("{} wrong of {} elements received by {} ranks, each compared before and after the timing",
                         wrong, 2 * static_cast<int64_t>(ranks.size()) * collective.received(c.ranks), ranks.size());
-  const double median = summarize(m).median;
-  m.details["devices"] = fmt::to_string(ranks.size());
-  m.details["place"] = c.in_place ? "in place" : "out of place";
-  m.details["bytes"] = fmt::to_string(c.moved_bytes());
-  m.details["count"] = fmt::to_string(collective.count);
   m.details["wrong"] = fmt::to_string(wrong);
-  m.details["reduction"] = adds_up(c.kind) ? "sum" : "none";
-  m.details["root"] = c.kind == CollectiveKind::kBroadcast ? "0" : "-1";
-  m.details["algorithm bandwidth"] = bandwidth_text(bytes, median);
-  m.details["bus bandwidth"] =
-      fmt::format("{}, {:.4g} times the algorithm bandwidth", bandwidth_text(m.work, median), factor);
-  m.details["time"] = fmt::format("{:.2f} us", median * 1e6);
-  m.details["inputs"] = "integers whose sums are exact";
+  add_details(m, c);
   const Placement placement = communicator.placement();
   m.details["machines"] = fmt::to_string(placement.machines);
   if (placement.ranks > placement.processors)

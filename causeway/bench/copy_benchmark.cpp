@@ -315,6 +315,58 @@ int64_t standard_stream_elements(bool is_gpu, int64_t cache_bytes, int64_t memor
   return array_bytes / 4;
 }
 
+// All but what is measured.
+static Measurement describe(const StreamKernelFacts& facts, int64_t array_bytes, const std::string& provider,
+                            const CopyOptions& options, const std::optional<DevicePeak>& peak) {
+  const std::string size_text = workload_size(array_bytes);
+  Measurement m;
+  m.benchmark = "copy";
+  m.group = "BabelStream";
+  m.workload = fmt::format("{} {}", facts.name, size_text);
+  m.size = static_cast<double>(array_bytes);
+  m.dtype = "f32";
+  m.provider = provider;
+  m.work = static_cast<double>(facts.arrays) * static_cast<double>(array_bytes);
+  m.unit = "GB/s";
+  m.statistic = Statistic::kMinimum;
+  m.details["kernel"] = facts.formula;
+  m.details["bytes counted"] = fmt::format("{} arrays of {}", facts.arrays, size_text);
+  m.details["inputs"] = "a = 0.1, b = 0.2, c = 0 at first, as BabelStream has it";
+  m.details["elements"] = "f32: Causeway has no f64, which BabelStream takes by default; bytes count alike";
+  m.details["cache"] = "not flushed: the arrays displace it";
+  if (options.cache_bytes != 0 && array_bytes < 4 * options.cache_bytes) {
+    m.distrust.push_back("BabelStream's arrays are smaller than four times the last cache");
+  } else if (peak) {
+    m.peak = peak->memory_gb_per_s;
+    m.peak_source = peak->source;
+  }
+  return m;
+}
+
+// The worst of a kernel's result, within the pieces.
+static double error_of(Device& device, StreamKernel kernel, const StreamArrays& arrays, const StreamValues& expected,
+                       const std::vector<std::pair<int64_t, int64_t>>& pieces) {
+  double error = 0;
+  switch (kernel) {
+    case StreamKernel::kCopy:
+    case StreamKernel::kAdd:
+      error = worst_error(device, arrays.c, expected.c, pieces);
+      break;
+    case StreamKernel::kMul:
+      error = worst_error(device, arrays.b, expected.b, pieces);
+      break;
+    case StreamKernel::kTriad:
+      error = worst_error(device, arrays.a, expected.a, pieces);
+      break;
+    case StreamKernel::kDot:
+      error =
+          worst_error(device, arrays.sum,
+                      static_cast<double>(expected.a) * expected.b * static_cast<double>(arrays.elements), {{0, 4}});
+      break;
+  }
+  return error;
+}
+
 std::vector<Measurement> run_stream(Device& device, int64_t elements, const StreamProvider& provider,
                                     const CopyOptions& options, const std::optional<DevicePeak>& peak,
                                     std::vector<std::string>& skipped, std::span<const StreamKernel> kernels) {
@@ -340,7 +392,6 @@ std::vector<Measurement> run_stream(Device& device, int64_t elements, const Stre
   fill(device, arrays.b, elements, expected.b);
   fill(device, arrays.c, elements, expected.c);
 
-  const bool beyond_cache = options.cache_bytes == 0 || array_bytes >= 4 * options.cache_bytes;
   std::vector<Measurement> measurements;
   std::vector<TimedWork> work;
   std::vector<double> worst(kStreamKernels.size(), 0);
@@ -349,49 +400,12 @@ std::vector<Measurement> run_stream(Device& device, int64_t elements, const Stre
       run();
       expected.follow(kernel);
     });
-    Measurement& m = measurements.emplace_back();
-    m.benchmark = "copy";
-    m.group = "BabelStream";
-    m.workload = fmt::format("{} {}", facts.name, size_text);
-    m.size = static_cast<double>(array_bytes);
-    m.dtype = "f32";
-    m.provider = provider.name;
-    m.work = static_cast<double>(facts.arrays) * static_cast<double>(array_bytes);
-    m.unit = "GB/s";
-    m.statistic = Statistic::kMinimum;
-    m.details["kernel"] = facts.formula;
-    m.details["bytes counted"] = fmt::format("{} arrays of {}", facts.arrays, size_text);
-    m.details["inputs"] = "a = 0.1, b = 0.2, c = 0 at first, as BabelStream has it";
-    m.details["elements"] = "f32: Causeway has no f64, which BabelStream takes by default; bytes count alike";
-    m.details["cache"] = "not flushed: the arrays displace it";
-    if (!beyond_cache) {
-      m.distrust.push_back("BabelStream's arrays are smaller than four times the last cache");
-    } else if (peak) {
-      m.peak = peak->memory_gb_per_s;
-      m.peak_source = peak->source;
-    }
+    measurements.push_back(describe(facts, array_bytes, provider.name, options, peak));
   }
 
   const double allowed = 100.0 * std::numeric_limits<float>::epsilon();
   const auto look = [&](size_t i, const std::vector<std::pair<int64_t, int64_t>>& pieces) {
-    double error = 0;
-    switch (kStreamKernels[i].kernel) {
-      case StreamKernel::kCopy:
-      case StreamKernel::kAdd:
-        error = worst_error(device, arrays.c, expected.c, pieces);
-        break;
-      case StreamKernel::kMul:
-        error = worst_error(device, arrays.b, expected.b, pieces);
-        break;
-      case StreamKernel::kTriad:
-        error = worst_error(device, arrays.a, expected.a, pieces);
-        break;
-      case StreamKernel::kDot:
-        error = worst_error(device, arrays.sum,
-                            static_cast<double>(expected.a) * expected.b * static_cast<double>(elements), {{0, 4}});
-        break;
-    }
-    worst[i] = std::max(worst[i], error);
+    worst[i] = std::max(worst[i], error_of(device, kStreamKernels[i].kernel, arrays, expected, pieces));
   };
   // Once in order, whole, before anything is timed: every kernel's own result is there to be seen.
   for (size_t i = 0; i < work.size(); ++i) {

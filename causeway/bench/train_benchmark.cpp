@@ -171,6 +171,36 @@ FlopConventions flop_conventions(const ModelConfig& config, int64_t sequence_len
   return {6 * multiplying + attention * density, 6 * multiplying + attention};
 }
 
+// What the rate comes to by each convention.
+static void add_figures(Measurement& m, const Prepared& prepared, const FlopConventions& flops,
+                        const std::string& precision, const std::optional<DevicePeak>& peak) {
+  const Recipe& recipe = prepared.recipe;
+  const double rate = headline(m);
+  const auto teraflops = [&](double per_token) { return per_token * rate / 1e12; };
+  const auto figure = [](double value) {
+    return value < 10 ? fmt::format("{:.3g}", value) : fmt::format("{:.1f}", value);
+  };
+  m.details["FLOP per token, SemiAnalysis"] = fmt::format("{:.4g} = 6 N without input embeddings + 12 L H d S x {:.4g}",
+                                                          flops.causal, prepared.cost.flops.density());
+  m.details["FLOP per token, torchtitan"] =
+      fmt::format("{:.4g} = 6 N without input embeddings + 12 L d S, all pairs", flops.full);
+  m.details["FLOP per token, counted in the graph"] = fmt::format("{:.4g}", prepared.cost.flops.total() / m.work);
+  m.details["TFLOP/s, SemiAnalysis"] = figure(teraflops(flops.causal));
+  m.details["TFLOP/s, torchtitan"] = figure(teraflops(flops.full));
+  m.details["parameters"] = fmt::format("{}", parameter_count(recipe.model));
+  m.details["memory planned"] = format_bytes(static_cast<uint64_t>(prepared.cost.total_bytes()));
+  m.details["recompute"] = recipe.train.recompute;
+  m.details["micro-batch"] = fmt::format("{}", recipe.train.batch_size);
+  if (const std::optional<double> tflops = peak ? peak->tflops(precision) : std::nullopt) {
+    m.peak = *tflops * 1e12 / flops.causal;
+    m.peak_source = fmt::format("{} TFLOP/s over SemiAnalysis' FLOP per token (MFU). {}", *tflops, peak->source);
+    m.details["MFU, SemiAnalysis"] = fmt::format("{:.1f} %", 100 * teraflops(flops.causal) / *tflops);
+    m.details["MFU, torchtitan"] = fmt::format("{:.1f} %", 100 * teraflops(flops.full) / *tflops);
+  } else {
+    m.details["MFU"] = "n/a: the device's peak is not known";
+  }
+}
+
 std::optional<Measurement> run_train(Device& device, const TrainCase& train_case, const TrainOptions& options,
                                      const std::optional<DevicePeak>& peak, TelemetryReader& telemetry,
                                      std::unique_ptr<LanguageModel>& model, std::vector<std::string>& skipped) {
@@ -224,9 +254,7 @@ std::optional<Measurement> run_train(Device& device, const TrainCase& train_case
   const std::optional<double> joules_after = telemetry.energy_joules();
 
   const auto tokens = static_cast<double>(batch * length);
-  const FlopCount& counted = prepared->cost.flops;
-  const double density = counted.density();
-  const FlopConventions flops = flop_conventions(recipe.model, length, density);
+  const FlopConventions flops = flop_conventions(recipe.model, length, prepared->cost.flops.density());
   m.benchmark = "train";
   m.group = train_case.group;
   m.workload = fmt::format("{} x {} tokens", batch, length);
@@ -237,30 +265,7 @@ std::optional<Measurement> run_train(Device& device, const TrainCase& train_case
   m.correct = finite;
   m.check = fmt::format("losses are {}: {:.4f} at first, {:.4f} at last, on random tokens",
                         finite ? "finite" : "NOT finite", first_loss, last_loss);
-  const double rate = headline(m);
-  const auto teraflops = [&](double per_token) { return per_token * rate / 1e12; };
-  const auto figure = [](double value) {
-    return value < 10 ? fmt::format("{:.3g}", value) : fmt::format("{:.1f}", value);
-  };
-  m.details["FLOP per token, SemiAnalysis"] =
-      fmt::format("{:.4g} = 6 N without input embeddings + 12 L H d S x {:.4g}", flops.causal, density);
-  m.details["FLOP per token, torchtitan"] =
-      fmt::format("{:.4g} = 6 N without input embeddings + 12 L d S, all pairs", flops.full);
-  m.details["FLOP per token, counted in the graph"] = fmt::format("{:.4g}", counted.total() / tokens);
-  m.details["TFLOP/s, SemiAnalysis"] = figure(teraflops(flops.causal));
-  m.details["TFLOP/s, torchtitan"] = figure(teraflops(flops.full));
-  m.details["parameters"] = fmt::format("{}", parameter_count(recipe.model));
-  m.details["memory planned"] = format_bytes(static_cast<uint64_t>(prepared->cost.total_bytes()));
-  m.details["recompute"] = recipe.train.recompute;
-  m.details["micro-batch"] = fmt::format("{}", batch);
-  if (const std::optional<double> tflops = peak ? peak->tflops(train_case.precision) : std::nullopt) {
-    m.peak = *tflops * 1e12 / flops.causal;
-    m.peak_source = fmt::format("{} TFLOP/s over SemiAnalysis' FLOP per token (MFU). {}", *tflops, peak->source);
-    m.details["MFU, SemiAnalysis"] = fmt::format("{:.1f} %", 100 * teraflops(flops.causal) / *tflops);
-    m.details["MFU, torchtitan"] = fmt::format("{:.1f} %", 100 * teraflops(flops.full) / *tflops);
-  } else {
-    m.details["MFU"] = "n/a: the device's peak is not known";
-  }
+  add_figures(m, *prepared, flops, train_case.precision, peak);
   if (joules_before && joules_after) {
     const double joules = (*joules_after - *joules_before) / static_cast<double>(steps);
     m.details["J per step"] = fmt::format("{:.4g}", joules);

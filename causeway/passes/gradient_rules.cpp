@@ -302,6 +302,7 @@ Values attention_gradient_rule(const Request& r) {
 
 }  // namespace
 
+// As long as there are ops: each has its case.
 GradientRule gradient_rule(Op op) {
   switch (op) {
     case Op::kInput:

@@ -15,6 +15,7 @@ class ColumnReduceWriter : public KernelWriter {
  public:
   using KernelWriter::KernelWriter;
 
+  // In one piece: the kernel's text in its order, each part next to what it is made of.
   GeneratedKernel write() {
     const Value member = request_.members.front();
     const Node& node = graph_.node(member);

@@ -93,6 +93,25 @@ SourceLines::SourceLines(std::string_view image) {
   });
 }
 
+// A unit's directories and files, appended to those of other units.
+static void read_files(Reader& header, std::vector<std::string>& files) {
+  std::vector<std::string_view> directories = {""};
+  for (std::string_view name = header.text(); !name.empty(); name = header.text()) directories.push_back(name);
+  files.emplace_back();  // files count from 1
+  for (std::string_view name = header.text(); !name.empty(); name = header.text()) {
+    const uint64_t directory = header.unsigned_leb();
+    header.unsigned_leb();  // time
+    header.unsigned_leb();  // size
+    if (directory >= directories.size()) throw Damaged();
+    const std::string_view folder = directories[directory];
+    // A reader of messages knows the text's own files by their path from causeway/, and the kernel by its name.
+    const size_t own = folder.find("causeway/");
+    files.push_back(own == std::string_view::npos || name.starts_with('/')
+                        ? std::string(name.substr(name.rfind('/') + 1))
+                        : fmt::format("{}/{}", folder.substr(own), name));
+  }
+}
+
 void SourceLines::read_units(std::string_view section) {
   Reader units(section);
   while (!units.empty()) {
@@ -106,22 +125,8 @@ void SourceLines::read_units(std::string_view section) {
     const auto opcode_base = header.number<uint8_t>();
     if (line_range == 0 || opcode_base == 0) throw Damaged();
     const std::string_view operand_counts = header.take(opcode_base - 1u);
-    std::vector<std::string_view> directories = {""};
-    for (std::string_view name = header.text(); !name.empty(); name = header.text()) directories.push_back(name);
     const auto first_file = static_cast<uint32_t>(files_.size());
-    files_.emplace_back();  // files count from 1
-    for (std::string_view name = header.text(); !name.empty(); name = header.text()) {
-      const uint64_t directory = header.unsigned_leb();
-      header.unsigned_leb();  // time
-      header.unsigned_leb();  // size
-      if (directory >= directories.size()) throw Damaged();
-      const std::string_view folder = directories[directory];
-      // A reader of messages knows the text's own files by their path from causeway/, and the kernel by its name.
-      const size_t own = folder.find("causeway/");
-      files_.push_back(own == std::string_view::npos || name.starts_with('/')
-                           ? std::string(name.substr(name.rfind('/') + 1))
-                           : fmt::format("{}/{}", folder.substr(own), name));
-    }
+    read_files(header, files_);
 
     uint64_t address = 0, file = 1;
     int64_t line = 1;
