@@ -389,7 +389,8 @@ return %3
 // Sizes known at launch: indices of 64 bits in the kernels, and as many passes as the rows need.
 TEST_P(KernelsOnGpu, ScatterAddOfSymbolicSizes) {
   for (const auto& [rows, updates] : {std::pair<int64_t, int64_t>{9, 70}, {700, 900}, {3, 0}}) {
-    bindings_ = {{"R", rows}, {"N", updates}};
+    bindings_[Dim::symbol_id("R")] = rows;
+    bindings_[Dim::symbol_id("N")] = updates;
     const HostTensor indices = random_host_tensor(DType::kI32, {updates}, 5, -1, static_cast<double>(rows) + 1);
     expect_graph(R"(%0 = input "indices" : i32[N]
 %1 = input "updates" : i32[2, N, 5]
