@@ -73,7 +73,7 @@ CAUSEWAY_INLINE void order_by_digit(Index updates, int task, int pass, const Ind
                                     KeyAt key_at, UpdateAt update_at) {
   const int blocks = static_cast<int>(sort_blocks(updates));
   Index of_blocks_before = 0, of_all = 0;
-#pragma clang loop unroll_count(8)
+#pragma clang loop unroll_count(16)
   for (int block = 0; block < blocks; ++block) {
     const Index count = counts[static_cast<Index>(block) * kSortThreads + thread_index()];
     of_all += count;
