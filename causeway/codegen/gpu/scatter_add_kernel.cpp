@@ -16,6 +16,7 @@ constexpr int kElementDepth = 2;
 constexpr int kLaneDepth = 3;
 constexpr int kBaseVectors = 4;  // of one thread
 constexpr int kMostColumns = 32;
+constexpr int64_t kMostShortUpdates = int64_t{1} << 30;  // numbered with 32 bits
 
 class GpuScatterAddWriter : public KernelWriter {
  public:
@@ -30,6 +31,8 @@ class GpuScatterAddWriter : public KernelWriter {
     rows_ = shape[static_cast<size_t>(axis)];
     inner_ = element_count(Shape(shape.begin() + axis + 1, shape.end()));
     updates_ = element_count(graph_.shape(node_.inputs[1]));
+    // A block's chunk may reach beyond the last update by its own length.
+    if (!updates_.is_constant() || updates_.constant() > kMostShortUpdates) index_type_ = "int64_t";
     lanes_ = gpu_lanes(graph_, materialized_, request_, outer_ * rows_ * inner_, inner_);
     vectors_ = *inner_.divide_exactly(lanes_);
     if (vectors_.is_constant() && vectors_.constant() < kMostColumns)
