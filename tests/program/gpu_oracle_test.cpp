@@ -1,5 +1,6 @@
 // GPU kernels of loops, reductions and ops along an axis against the reference interpreter: on the emulator as an
 // NVIDIA and as an AMD GPU, or on the device that the environment variable CAUSEWAY_TEST_DEVICE names ("cuda", "hip").
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -359,6 +360,64 @@ TEST_P(KernelsOnGpu, ScatterAddOfManyUpdates) {
 %3 = scatter_add(%2, %0, %1) {axes=[0]} : f32[6, 24]
 return %3
 )");
+}
+
+// Integers add up exactly. Keys of one to three digits, with the first index that takes one more; blocks of several
+// tiles; runs within a team's window, across two and across many; vectors of columns that fill a team and that do not.
+TEST_P(KernelsOnGpu, ScatterAddOfEverySize) {
+  struct Case {
+    int64_t rows, updates, width;
+    double low, high;  // of the indices
+  };
+  for (const Case& c :
+       {Case{511, 700, 4, -5, 520}, Case{512, 1100, 3, -5, 520}, Case{70, 97, 260, 20, 40},
+        Case{300000, 600, 1, -100000, 400000}, Case{5, 32, 6, 2, 3}, Case{5, 33, 6, 2, 3}, Case{3, 2100, 1, 1, 2},
+        Case{40, 66100, 1, -1, 45}, Case{4, 50, 8, 4, 9}, Case{4, 0, 8, 0, 4}, Case{1, 1, 1, 0, 1}}) {
+    SCOPED_TRACE(testing::Message() << c.rows << " rows, " << c.updates << " updates of " << c.width);
+    const HostTensor indices = random_host_tensor(DType::kI64, {c.updates}, 7, c.low, c.high);
+    expect_graph(fmt::format(R"(%0 = input "indices" : i64[{1}]
+%1 = input "updates" : i32[{1}, {2}]
+%2 = input "base" : i32[{0}, {2}]
+%3 = scatter_add(%2, %0, %1) {{axes=[0]}} : i32[{0}, {2}]
+return %3
+)",
+                             c.rows, c.updates, c.width),
+                 {indices});
+  }
+}
+
+// Sizes known at launch: indices of 64 bits in the kernels, and as many passes as the rows need.
+TEST_P(KernelsOnGpu, ScatterAddOfSymbolicSizes) {
+  for (const auto& [rows, updates] : {std::pair<int64_t, int64_t>{9, 70}, {700, 900}, {3, 0}}) {
+    bindings_[Dim::symbol_id("R")] = rows;
+    bindings_[Dim::symbol_id("N")] = updates;
+    const HostTensor indices = random_host_tensor(DType::kI32, {updates}, 5, -1, static_cast<double>(rows) + 1);
+    expect_graph(R"(%0 = input "indices" : i32[N]
+%1 = input "updates" : i32[2, N, 5]
+%2 = input "base" : i32[2, R, 5]
+%3 = scatter_add(%2, %0, %1) {axes=[1]} : i32[2, R, 5]
+%4 = input "halves" : bf16[N, 12]
+%5 = input "wide" : bf16[R, 12]
+%6 = scatter_add(%5, %0, %4) {axes=[0]} : bf16[R, 12]
+return %3, %6
+)",
+                 {indices});
+  }
+}
+
+TEST_P(KernelsOnGpu, ScatterAddGivesTheSameBitsInEveryRun) {
+  const Graph graph = parse_graph(R"(%0 = input "tokens" : i32[3000]
+%1 = input "gradients" : f32[3000, 40]
+%2 = constant 0 : f32[600, 40]
+%3 = scatter_add(%2, %0, %1) {axes=[0]} : f32[600, 40]
+return %3
+)");
+  HostTensor tokens = random_host_tensor(DType::kI32, {3000}, 1, 0, 600);
+  for (size_t i = 0; i < tokens.values.size(); i += 3) tokens.values[i] = 17;
+  const std::vector<HostTensor> inputs = {tokens, random_host_tensor(DType::kF32, {3000, 40}, 2, -1, 1)};
+  Program program(graph, runner().device(), runner().library(), runner().arena());
+  const std::vector<HostTensor> first = runner().run(program, inputs, {});
+  for (int run = 0; run < 3; ++run) EXPECT_EQ(runner().run(program, inputs, {})[0].values, first[0].values);
 }
 
 TEST_P(KernelsOnGpu, AssignedValuesMayTakeTheirTargetsPlace) {
