@@ -70,12 +70,15 @@ using SizeFunction = std::function<int64_t(const SymbolBindings&)>;
 
 struct KernelPhase {
   std::string function;        // extern "C" name in the source
-  SizeFunction tasks;          // GPU: blocks of threads
+  SizeFunction tasks;          // GPU: blocks of threads that have something to do
   SizeFunction scratch_bytes;  // CPU: per worker
   // GPU: what DeviceLaunch calls by these names. They are fixed when the text is written.
   int threads = 1;
   int shared_bytes = 0;
   int cluster = 1;
+  // GPU: each block goes on until nothing is left to do, so that fewer than `tasks` may be launched: no more than run
+  // at the same time, one on a multiprocessor. Results do not depend on how many.
+  bool persistent = false;
 };
 
 // What a kernel's tensor maps are for given sizes. TensorMap::buffer counts the kernel's arguments.

@@ -14,7 +14,7 @@ namespace {
 
 StepOptions symbolic_length(const PipelineOptions& pipeline) {
   StepOptions options;
-  options.pipeline = pipeline;
+  options.program.pipeline = pipeline;
   options.symbolic = {{0, 1, "T", 1}};
   return options;
 }

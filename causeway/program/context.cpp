@@ -8,6 +8,7 @@
 #include "causeway/graph/printer.h"
 #include "causeway/program/arena.h"
 #include "causeway/program/kernel_library.h"
+#include "causeway/program/lowering.h"
 #include "causeway/program/program.h"
 
 namespace causeway::program {
@@ -41,11 +42,12 @@ Graph Context::run_passes(const Graph& graph, const PipelineOptions& options, Pi
   return run_pipeline(graph, options, device_->target().preferred_sizes(), trace);
 }
 
-std::shared_ptr<Program> Context::compile(const Graph& graph, const PipelineOptions& options, PipelineTrace* trace) {
+std::shared_ptr<Program> Context::compile(const Graph& graph, const ProgramOptions& options, PipelineTrace* trace) {
   const std::string key = fields_text(options) + "\n" + print_graph(graph);
   if (trace == nullptr)
     if (const auto entry = programs_.find(key); entry != programs_.end()) return entry->second;
-  auto program = std::make_shared<Program>(run_passes(graph, options, trace), *device_, *library_, *arena_);
+  auto program = std::make_shared<Program>(run_passes(graph, options.pipeline, trace), *device_, *library_, *arena_,
+                                           default_lowering(device_->target(), options.free_units));
   programs_[key] = program;
   return program;
 }

@@ -16,7 +16,7 @@
 #include <string>
 
 #include "causeway/device/device.h"
-#include "causeway/passes/pipeline.h"
+#include "causeway/program/program_options.h"
 
 namespace causeway::codegen {
 class KernelCache;
@@ -55,8 +55,9 @@ class Context {
 
   // The passes, with the sizes that the device prefers.
   Graph run_passes(const Graph& graph, const PipelineOptions& options, PipelineTrace* trace = nullptr) const;
-  // Passes, fusion, code generation, compilation. Programs of equal graphs and options are shared.
-  std::shared_ptr<Program> compile(const Graph& graph, const PipelineOptions& options, PipelineTrace* trace = nullptr);
+  // Passes, fusion, code generation, compilation. Programs of equal graphs and options are shared. Throws
+  // Error(kInvalidArgument) when the device has no more units than the options leave free.
+  std::shared_ptr<Program> compile(const Graph& graph, const ProgramOptions& options, PipelineTrace* trace = nullptr);
 
   // Forgets the programs that nobody else holds, and gives working memory back to the device's driver: between
   // pieces of work that have nothing in common, and before another process needs it.

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "causeway/base/error.h"
 #include "causeway/program/donation.h"
 #include "causeway/program/liveness.h"
 #include "causeway/program/memory_plan.h"
@@ -16,21 +17,22 @@ namespace {
 
 class Lowering {
  public:
-  Lowering(const ProgramKernels& program, const SymbolBindings& bindings)
+  Lowering(const ProgramKernels& program, const SymbolBindings& bindings, const LoweringOptions& options)
       : program_(program),
         graph_(program.graph),
         bindings_(bindings),
+        options_(options),
         lives_(find_lives(graph_, program.kernels)),
         to_inputs_(donate_inputs(graph_, program.fusion, lives_)) {}
 
-  LoweredProgram run(const ScheduleOptions& options) {
+  LoweredProgram run() {
     add_callers_buffers();
     add_arena_buffers();
     std::vector<Launch> launches;
     for (size_t k = 0; k < program_.kernels.size(); ++k) launches.push_back(make_launch(k));
     std::vector<Copy> copies = make_copies();
     state_results();
-    InstructionSchedule scheduled = schedule_instructions(std::move(launches), std::move(copies), options);
+    InstructionSchedule scheduled = schedule_instructions(std::move(launches), std::move(copies), options_.schedule);
     lowered_.instructions = std::move(scheduled.instructions);
     lowered_.signals = scheduled.signals;
     place_arena_buffers();
@@ -96,6 +98,12 @@ class Lowering {
     }
   }
 
+  // Of what has `tasks` of something to do.
+  int64_t blocks(const KernelPhase& phase, int64_t tasks) const {
+    if (!phase.persistent) return tasks;
+    return std::min(tasks, std::max<int64_t>(1, options_.persistent_blocks / phase.cluster) * phase.cluster);
+  }
+
   Launch make_launch(size_t k) {
     const GeneratedKernel& kernel = program_.kernels[k];
     Launch launch;
@@ -114,7 +122,7 @@ class Lowering {
     if (kernel.tensor_maps) launch.tensor_maps = kernel.tensor_maps(bindings_);
     for (size_t p = 0; p < kernel.phases.size(); ++p) {
       const KernelPhase& phase = kernel.phases[p];
-      const int64_t tasks = phase.tasks(bindings_);
+      const int64_t tasks = blocks(phase, phase.tasks(bindings_));
       if (tasks > 0)
         launch.phases.push_back({program_.entries[k][p], tasks, phase.scratch_bytes(bindings_), phase.threads,
                                  phase.shared_bytes, phase.cluster});
@@ -188,6 +196,7 @@ class Lowering {
   const ProgramKernels& program_;
   const Graph& graph_;
   const SymbolBindings& bindings_;
+  const LoweringOptions& options_;
   std::map<Value, ValueLife> lives_;
   std::map<Value, Value> to_inputs_;  // by value, the input whose memory it overwrites
   std::map<Value, int> buffer_of_;
@@ -199,8 +208,20 @@ class Lowering {
 
 }  // namespace
 
-LoweredProgram lower(const ProgramKernels& program, const SymbolBindings& bindings, const ScheduleOptions& options) {
-  return Lowering(program, bindings).run(options);
+LoweringOptions default_lowering(const Target& target, int free_units) {
+  LoweringOptions options{.schedule = default_schedule(target)};
+  if (!target.is_gpu()) return options;
+  if (free_units < 0 || free_units >= target.parallel_units)
+    throw Error(
+        ErrorKind::kInvalidArgument,
+        fmt::format("{} multiprocessors are to be left free, and the device has {}", free_units, target.parallel_units),
+        {}, "Leave at least one to the program's own kernels.");
+  options.persistent_blocks = target.parallel_units - free_units;
+  return options;
+}
+
+LoweredProgram lower(const ProgramKernels& program, const SymbolBindings& bindings, const LoweringOptions& options) {
+  return Lowering(program, bindings, options).run();
 }
 
 }  // namespace causeway::program

@@ -1,6 +1,7 @@
 // From fused and generated kernels to instructions over buffers, for given sizes.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "causeway/program/fusion.h"
@@ -17,7 +18,17 @@ struct ProgramKernels {
   const std::vector<std::vector<DeviceKernel>>& entries;  // by kernel and phase
 };
 
+struct LoweringOptions {
+  ScheduleOptions schedule;
+  // Blocks of a persistent kernel at most, rounded down to whole clusters, of which there is at least one.
+  int64_t persistent_blocks = INT64_MAX;
+};
+
+// The schedule that suits the target, and one persistent block on each multiprocessor of the device at hand but
+// `free_units`. Throws Error(kInvalidArgument) when none would be left. A processor has no persistent kernels.
+LoweringOptions default_lowering(const Target& target, int free_units = 0);
+
 // Instructions, buffers and the memory that they share; verified.
-LoweredProgram lower(const ProgramKernels& program, const SymbolBindings& bindings, const ScheduleOptions& options);
+LoweredProgram lower(const ProgramKernels& program, const SymbolBindings& bindings, const LoweringOptions& options);
 
 }  // namespace causeway::program

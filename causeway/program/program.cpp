@@ -6,19 +6,18 @@
 
 #include "causeway/base/error.h"
 #include "causeway/program/liveness.h"
-#include "causeway/program/lowering.h"
 
 namespace causeway::program {
 
 Program::Program(Graph graph, Device& device, KernelLibrary& library, Arena& arena)
-    : Program(std::move(graph), device, library, arena, default_schedule(device.target())) {}
+    : Program(std::move(graph), device, library, arena, default_lowering(device.target())) {}
 
-Program::Program(Graph graph, Device& device, KernelLibrary& library, Arena& arena, const ScheduleOptions& schedule)
+Program::Program(Graph graph, Device& device, KernelLibrary& library, Arena& arena, const LoweringOptions& lowering)
     : graph_(std::move(graph)),
       device_(device),
       arena_(arena),
       fusion_(fuse(graph_, device.target())),
-      schedule_(schedule) {
+      lowering_(lowering) {
   compile(library);
 }
 
@@ -42,7 +41,7 @@ Program::Bound& Program::bind(const SymbolBindings& bindings) {
   const std::vector<std::pair<int32_t, int64_t>> key(bindings.begin(), bindings.end());
   std::unique_ptr<Bound>& bound = bound_[key];
   if (bound == nullptr)
-    bound = std::make_unique<Bound>(lower({graph_, fusion_, kernels_, entries_}, bindings, schedule_), device_);
+    bound = std::make_unique<Bound>(lower({graph_, fusion_, kernels_, entries_}, bindings, lowering_), device_);
   return *bound;
 }
 

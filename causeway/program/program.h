@@ -15,9 +15,9 @@
 #include "causeway/program/fusion.h"
 #include "causeway/program/instruction.h"
 #include "causeway/program/kernel_library.h"
+#include "causeway/program/lowering.h"
 #include "causeway/program/non_finite_value.h"
 #include "causeway/program/program_memory.h"
-#include "causeway/program/schedule.h"
 
 namespace causeway::program {
 
@@ -26,7 +26,7 @@ class Program {
   // `graph` has been through the passes. The device, library and arena outlive the program.
   // Throws what compiling a kernel throws.
   Program(Graph graph, Device& device, KernelLibrary& library, Arena& arena);
-  Program(Graph graph, Device& device, KernelLibrary& library, Arena& arena, const ScheduleOptions& schedule);
+  Program(Graph graph, Device& device, KernelLibrary& library, Arena& arena, const LoweringOptions& lowering);
 
   // Runs once. `inputs` are device pointers in the order of graph().inputs(), `outputs` in that of graph().outputs: the
   // caller's buffers, of which none overlaps another. Inputs with an assignment are updated in place. `bindings` gives
@@ -90,7 +90,7 @@ class Program {
   std::vector<std::string> sources_;
   std::vector<std::shared_ptr<DeviceModule>> modules_;  // by source
   std::vector<std::vector<DeviceKernel>> entries_;      // kernel, phase
-  ScheduleOptions schedule_;
+  LoweringOptions lowering_;
   std::map<std::vector<std::pair<int32_t, int64_t>>, std::unique_ptr<Bound>> bound_;
 };
 

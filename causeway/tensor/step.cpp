@@ -52,7 +52,7 @@ Step::Compiled Step::compile(const std::vector<TensorType>& arguments) {
   }
   for (const Trace::Captured& captured : trace.captured()) compiled.captured.push_back(captured.tensor);
   compiled.argument_count = arguments.size();
-  compiled.program = context_->compile(trace.graph, options_.pipeline, pipeline_trace_);
+  compiled.program = context_->compile(trace.graph, options_.program, pipeline_trace_);
   compiled.traced = std::move(trace.graph);
   return compiled;
 }

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "causeway/passes/pipeline.h"
 #include "causeway/program/non_finite_value.h"
+#include "causeway/program/program_options.h"
 #include "causeway/tensor/tensor.h"
 
 namespace causeway::program {
@@ -20,7 +20,7 @@ class Program;
 namespace causeway::tensor {
 
 struct StepOptions {
-  PipelineOptions pipeline = {};
+  ProgramOptions program = {};
   // Axes whose size may change from call to call without compiling again.
   struct SymbolicAxis {
     size_t argument = 0;

@@ -13,7 +13,7 @@ namespace {
 
 StepOptions step_options(const Recipe& recipe) {
   StepOptions options;
-  options.pipeline = pipeline_options(recipe);
+  options.program.pipeline = pipeline_options(recipe);
   return options;
 }
 

@@ -65,6 +65,18 @@ TEST(GpuCompiler, LaunchBoundsReachAmdsBackEnd) {
   }
 }
 
+TEST(GpuCompiler, KernelsKnowHowManyBlocksWereLaunched) {
+  constexpr char kText[] = R"(#include "causeway/kernels/gpu/intrinsics.h"
+CAUSEWAY_KERNEL(count, 64, 1, 1, 0, 0) { global_pointer<int>(buffers[0])[task] = block_count(); })";
+  for (const char* processor : {"sm_80", "sm_90a"})
+    EXPECT_THAT(compile_module(kText, gpu_target(processor)), HasSubstr("%nctaid.x"));
+  for (const char* processor : {"gfx90a", "gfx942"}) {
+    const std::string listing = compile_to_assembly(kText, gpu_target(processor));
+    EXPECT_THAT(listing, HasSubstr(".amdhsa_user_sgpr_dispatch_ptr 1"));
+    EXPECT_THAT(listing, Not(HasSubstr("hidden_")));
+  }
+}
+
 TEST(GpuCompiler, CompilesForTheEmulator) {
   for (const char* processor : {"sm_80", "sm_90a", "gfx90a", "gfx942"}) {
     Target target = gpu_target(processor, true);

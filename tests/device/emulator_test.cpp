@@ -89,17 +89,17 @@ TEST(Emulator, EveryThreadOfEveryBlockRunsOnce) {
   for (const char* processor : kProcessors) {
     for (const bool checked : {false, true}) {
       Emulated emulated(processor, R"(
-CAUSEWAY_KERNEL(identity, 128, 1, 1, 2, 0) {
+CAUSEWAY_KERNEL(identity, 128, 1, 1, 1, 0) {
   uint32_t* out = global_pointer<uint32_t>(buffers[0]);
   const int at = task * 128 + thread_index();
-  out[at] = static_cast<uint32_t>(at * sizes[0] + sizes[1]);
+  out[at] = static_cast<uint32_t>(at * sizes[0] + block_count());
 }
 )",
                         {.checked = checked});
-      emulated.sizes = {3, 7};
+      emulated.sizes = {3};
       emulated.launch("identity", 8, 128);
       const auto words = emulated.words();
-      for (size_t i = 0; i < words.size(); ++i) ASSERT_EQ(words[i], i * 3 + 7) << processor;
+      for (size_t i = 0; i < words.size(); ++i) ASSERT_EQ(words[i], i * 3 + 8) << processor;
     }
   }
 }

@@ -12,9 +12,8 @@ namespace causeway::kernels {
 namespace {
 
 template <bool kMask>
-struct Launch {
+struct Problem {
   static constexpr bool kHasMask = kMask;
-  static constexpr int kBlocks = 132;
 };
 
 struct OrderCase {
@@ -25,11 +24,11 @@ struct OrderCase {
 
 // What each block has to do under a causal mask, in tiles of others, when every task is done once.
 template <class P>
-std::vector<int64_t> work_of_blocks(const OrderCase& c) {
-  const attention_hopper::TaskOrder<P> order(c.heads, c.shared, c.length, c.lines, c.other_bytes);
+std::vector<int64_t> work_of_blocks(const OrderCase& c, int blocks) {
+  const attention_hopper::TaskOrder<P> order(blocks, c.heads, c.shared, c.length, c.lines, c.other_bytes);
   std::set<std::pair<int32_t, int32_t>> done;
-  std::vector<int64_t> work(P::kBlocks, 0);
-  for (int32_t block = 0; block < P::kBlocks; ++block) {
+  std::vector<int64_t> work(static_cast<size_t>(blocks), 0);
+  for (int32_t block = 0; block < blocks; ++block) {
     for (int32_t round = 0; order.dealt(block, round) < order.count(); ++round) {
       int32_t head = -1, tile = -1;
       order.locate(order.dealt(block, round), head, tile);
@@ -54,13 +53,16 @@ constexpr OrderCase kCases[] = {kShortSequences,
                                 {3, 3, 100, 128, 100 * 512}};
 
 TEST(AttentionOrder, EveryTaskIsDoneOnceAndBlocksHaveAboutTheSameToDo) {
-  for (const OrderCase& c : kCases) {
-    SCOPED_TRACE(testing::Message() << c.heads << " heads of " << c.length);
-    work_of_blocks<Launch<false>>(c);
-    const std::vector<int64_t> work = work_of_blocks<Launch<true>>(c);
-    if (c.heads * c.length / c.lines < 8 * 132) continue;
-    const double mean = static_cast<double>(std::accumulate(work.begin(), work.end(), int64_t{0})) / 132;
-    EXPECT_LE(static_cast<double>(*std::max_element(work.begin(), work.end())), 1.1 * mean);
+  for (const int blocks : {132, 114, 116, 3, 1}) {
+    for (const OrderCase& c : kCases) {
+      SCOPED_TRACE(testing::Message() << c.heads << " heads of " << c.length << ", " << blocks << " blocks");
+      work_of_blocks<Problem<false>>(c, blocks);
+      const std::vector<int64_t> work = work_of_blocks<Problem<true>>(c, blocks);
+      if (c.heads * c.length / c.lines < 8 * blocks) continue;
+      const double mean = static_cast<double>(std::accumulate(work.begin(), work.end(), int64_t{0})) / blocks;
+      const auto most = static_cast<double>(*std::max_element(work.begin(), work.end()));
+      EXPECT_LE(most, (blocks == 132 ? 1.1 : 1.15) * mean);  // measured and chosen for 132
+    }
   }
 }
 
@@ -81,9 +83,9 @@ TEST(AttentionOrder, TasksOfARoundShareWhatTheyRead) {
     return static_cast<int64_t>(most);
   };
   const OrderCase& c = kManyHeadsOfKeys;
-  const attention_hopper::TaskOrder<Launch<false>> full(c.heads, c.shared, c.length, c.lines, c.other_bytes);
+  const attention_hopper::TaskOrder<Problem<false>> full(132, c.heads, c.shared, c.length, c.lines, c.other_bytes);
   EXPECT_LE(heads_of_rounds(full) * c.other_bytes, 2 * full.kCachedBytes);
-  const attention_hopper::TaskOrder<Launch<true>> causal(c.heads, c.shared, c.length, c.lines, c.other_bytes);
+  const attention_hopper::TaskOrder<Problem<true>> causal(132, c.heads, c.shared, c.length, c.lines, c.other_bytes);
   EXPECT_LE(heads_of_rounds(causal), 132 / 2);
 }
 

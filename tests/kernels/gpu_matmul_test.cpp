@@ -383,7 +383,7 @@ TEST(GpuMatmulPlan, TilesFollowTheSizes) {
 TEST(GpuMatmulPlan, HopperTilesFollowTheSizes) {
   const GpuArchitecture& h200 = gpu_architecture("sm_90a");
   const HopperMatmulPlan large = choose_hopper_matmul(h200, false, 1, 16384, 4096, 1024);
-  EXPECT_EQ(large.tile, (HopperMatmulTile{64, 256, 4, 1, 132, true}));
+  EXPECT_EQ(large.tile, (HopperMatmulTile{64, 256, 4, 1, true}));
   EXPECT_EQ(large.splits, 1);
   EXPECT_EQ(choose_hopper_matmul(h200, true, 1, 16384, 4096, 1024).tile.in_turns, false);
   EXPECT_EQ(choose_hopper_matmul(h200, false, 1, 16384, 4096, 65536).tile.in_turns, false);

@@ -17,14 +17,14 @@
 namespace causeway::program {
 namespace {
 
-constexpr ScheduleOptions kEveryCopyAside{.copy_queue_from = 0};
-constexpr ScheduleOptions kOneQueue{};
+constexpr LoweringOptions kEveryCopyAside{.schedule = {.copy_queue_from = 0}};
+constexpr LoweringOptions kOneQueue{};
 
 class Lowering : public testing::TestWithParam<std::string> {
  protected:
   // Runs it several times, as a step does, each time on what the time before left in the inputs, and compares with the
   // reference interpreter.
-  LoweredProgram expect_reference(const std::string& text, const ScheduleOptions& options) {
+  LoweredProgram expect_reference(const std::string& text, const LoweringOptions& options) {
     const Graph graph = parse_graph(text);
     Program program(graph, runner_.device(), runner_.library(), runner_.arena(), options);
     std::vector<HostTensor> inputs;
@@ -91,7 +91,7 @@ TEST_P(Lowering, CopiesRunBesideKernels) {
 
 // Two inputs that change places: both old values are kept before either is overwritten.
 TEST_P(Lowering, InputsChangePlaces) {
-  for (const ScheduleOptions& options : {kEveryCopyAside, kOneQueue}) {
+  for (const LoweringOptions& options : {kEveryCopyAside, kOneQueue}) {
     const LoweredProgram program = expect_reference(R"(%0 = input "a" : f32[48, 48]
 %1 = input "b" : f32[48, 48]
 %2 = dot(%0, %1) : f32[48, 48]
@@ -106,7 +106,7 @@ return %3
 }
 
 TEST_P(Lowering, OutputsThatCoincideAndInputsThatAreOutputs) {
-  for (const ScheduleOptions& options : {kEveryCopyAside, kOneQueue}) {
+  for (const LoweringOptions& options : {kEveryCopyAside, kOneQueue}) {
     const LoweredProgram program = expect_reference(R"(%0 = input "a" : f32[48, 48]
 %1 = input "b" : f32[48, 48]
 %2 = dot(%0, %1) : f32[48, 48]
@@ -153,7 +153,7 @@ TEST_P(Lowering, RandomGraphsGiveTheSameOnOneQueueAndOnTwo) {
   for (uint64_t seed = 100; seed < 124; ++seed) {
     const RandomGraph random = make_random_graph(seed, {});
     std::vector<std::vector<HostTensor>> results;
-    for (const ScheduleOptions& options : {kOneQueue, kEveryCopyAside}) {
+    for (const LoweringOptions& options : {kOneQueue, kEveryCopyAside}) {
       Program program(random.graph, runner_.device(), runner_.library(), runner_.arena(), options);
       results.push_back(runner_.run(program, random.inputs, random.bindings));
       with_copies_aside += !copies(program.lowered(random.bindings), kCopyQueue).empty();

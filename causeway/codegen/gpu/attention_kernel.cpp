@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <optional>
 #include <vector>
 
@@ -81,24 +80,20 @@ class GpuAttentionWriter : public AttentionWriter {
     return [](const SymbolBindings&) { return int64_t{0}; };
   }
 
-  // Persistent blocks: as many as run at the same time.
   KernelPhase phase(const std::string& name, int threads, int shared_bytes, const Dim& heads, const Dim& length,
                     int64_t tile, bool persistent) const {
     KernelPhase result;
     result.function = name;
-    const int64_t most = persistent ? blocks() : std::numeric_limits<int64_t>::max();
-    result.tasks = [batch = batch_, heads, length, tile, most](const SymbolBindings& bindings) {
-      return std::min(most,
-                      batch.evaluate(bindings) * heads.evaluate(bindings) * divide_up(length.evaluate(bindings), tile));
+    result.tasks = [batch = batch_, heads, length, tile](const SymbolBindings& bindings) {
+      return batch.evaluate(bindings) * heads.evaluate(bindings) * divide_up(length.evaluate(bindings), tile);
     };
+    result.persistent = persistent;
     result.scratch_bytes = no_scratch();
     result.threads = threads;
     result.shared_bytes = shared_bytes;
     return result;
   }
 
-  // Of persistent kernels. Few on the emulator, so that small problems too have blocks with several tasks.
-  int blocks() const { return target_.family == Target::Family::kEmulator ? 4 : target_.architecture().parallel_units; }
   int threads(const GpuAttentionTiles& tiles) const { return tiles.waves * target_.architecture().wave_width; }
 
   GeneratedKernel write_forward() {
@@ -239,9 +234,7 @@ class GpuAttentionWriter : public AttentionWriter {
   // The constants that tell kernels how to reach operands, and in `rows` the functions for those that do it by address.
   std::string operand_access(const Operands& operands, bool copy_engine, std::string& rows) {
     std::string text;
-    if (copy_engine)
-      text += fmt::format("static constexpr bool kComputesOperands = {};\nstatic constexpr int kBlocks = {};\n",
-                          !operands.all_direct(), blocks());
+    if (copy_engine) text += fmt::format("static constexpr bool kComputesOperands = {};\n", !operands.all_direct());
     int map = 0;
     for (const Operand& operand : operands.list) {
       const bool direct = operand.rows.has_value();

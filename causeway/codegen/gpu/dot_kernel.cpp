@@ -252,10 +252,10 @@ class GpuDotWriter : public ProblemWriter {
     plan.call = "hopper_matmul_run(problem, maps, task);";
     plan.tensor_maps = 2;
     plan.phase = phase("kernel_run", hopper_matmul_threads(tile), [=](const SymbolBindings& bindings) {
-      const int64_t work = matrices.evaluate(bindings) * divide_up(m.evaluate(bindings), tile.m * tile.cluster) *
-                           divide_up(n.evaluate(bindings), tile.n);
-      return std::min<int64_t>(tile.blocks, work * tile.cluster);
+      return matrices.evaluate(bindings) * divide_up(m.evaluate(bindings), tile.m * tile.cluster) *
+             divide_up(n.evaluate(bindings), tile.n) * tile.cluster;
     });
+    plan.phase.persistent = true;
     plan.phase.shared_bytes = hopper_matmul_shared_bytes(tile);
     plan.phase.cluster = tile.cluster;
     return plan;

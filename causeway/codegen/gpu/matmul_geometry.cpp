@@ -91,7 +91,6 @@ HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, bool 
                      best = {candidate.tile, splits};
                    });
   }
-  best.tile.blocks = units;
   // Where warpgroups share a tile nothing is multiplied while it is stored; where they take turns, only a tile that is
   // multiplied faster than the other's is stored waits for it. Long sums hide their stores anyway, and two sums of
   // 8-bit products leave no registers.
@@ -109,7 +108,6 @@ HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, bool 
     if (time >= best_time) continue;
     best_time = time;
     best.tile = tile;
-    best.tile.blocks = units;
   }
   return best;
 }
@@ -120,8 +118,8 @@ std::string matmul_tile_text(const GpuMatmulTile& tile) {
 }
 
 std::string matmul_tile_text(const HopperMatmulTile& tile) {
-  return fmt::format("static constexpr HopperMatmulTile kTile = {{{}, {}, {}, {}, {}, {}}};", tile.m, tile.n,
-                     tile.stages, tile.cluster, tile.blocks, tile.in_turns);
+  return fmt::format("static constexpr HopperMatmulTile kTile = {{{}, {}, {}, {}, {}}};", tile.m, tile.n, tile.stages,
+                     tile.cluster, tile.in_turns);
 }
 
 }  // namespace causeway::codegen

@@ -40,7 +40,7 @@ double matmul_combine_bytes(const GpuArchitecture& architecture);
 
 // matmul_hopper.h, for pairs of bytes.
 struct HopperMatmulSchedule {
-  HopperMatmulTile tile;  // `blocks` is the launch's to say
+  HopperMatmulTile tile;
   double efficiency;
   bool holds_two_sums;  // has registers for the products of 8-bit operands
   double least_k;       // k below which a tile takes no less time

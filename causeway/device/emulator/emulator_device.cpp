@@ -153,6 +153,7 @@ void EmulatorDevice::launch_now(const DeviceLaunch& launch) {
   emulated.architecture = &target_.architecture();
   emulated.arguments = arguments_.data();
   emulated.argument_bytes = arguments_.bytes();
+  emulated.blocks = static_cast<int>(launch.task_count);
   emulated.threads = launch.threads;
   emulated.shared_bytes = launch.shared_bytes;
   emulated.cluster = launch.cluster;

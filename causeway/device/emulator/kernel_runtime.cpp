@@ -63,6 +63,7 @@ uint32_t shuffle(ThreadCluster& cluster, const Collective& collective, uint32_t 
 
 int thread_index() { return ThreadCluster::running().thread(); }
 int block_index() { return ThreadCluster::running().block(); }
+int block_count() { return ThreadCluster::running().launch().blocks; }
 char* shared_memory() {
   ThreadCluster& cluster = ThreadCluster::running();
   return reinterpret_cast<char*>(cluster.shared(cluster.block_rank()).data());
@@ -305,13 +306,42 @@ void cluster_barrier() {
 
 const EmulatorRuntime& emulator_runtime() {
   static constexpr EmulatorRuntime table = {
-      thread_index,       block_index,          shared_memory,        check_arguments,   block_barrier,
-      wave_barrier,       wave_shuffle,         wave_shuffle_xor,     wave_ballot,       access,
-      copy_async_16,      copy_async_commit,    copy_async_wait,      load_matrices,     multiply_matrices,
-      barrier_init,       barrier_init_fence,   barrier_expect_bytes, barrier_arrive,    barrier_wait,
-      tensor_load,        tensor_store,         tensor_store_commit,  tensor_store_wait, prefetch_tensor_map,
-      fence_async_shared, warpgroup_multiply,   warpgroup_fence,      warpgroup_commit,  warpgroup_wait,
-      named_barrier,      named_barrier_arrive, cluster_rank,         cluster_barrier};
+      thread_index,
+      block_index,
+      block_count,
+      shared_memory,
+      check_arguments,
+      block_barrier,
+      wave_barrier,
+      wave_shuffle,
+      wave_shuffle_xor,
+      wave_ballot,
+      access,
+      copy_async_16,
+      copy_async_commit,
+      copy_async_wait,
+      load_matrices,
+      multiply_matrices,
+      barrier_init,
+      barrier_init_fence,
+      barrier_expect_bytes,
+      barrier_arrive,
+      barrier_wait,
+      tensor_load,
+      tensor_store,
+      tensor_store_commit,
+      tensor_store_wait,
+      prefetch_tensor_map,
+      fence_async_shared,
+      warpgroup_multiply,
+      warpgroup_fence,
+      warpgroup_commit,
+      warpgroup_wait,
+      named_barrier,
+      named_barrier_arrive,
+      cluster_rank,
+      cluster_barrier,
+  };
   return table;
 }
 

@@ -27,6 +27,7 @@ struct EmulatedLaunch {
   const GpuArchitecture* architecture = nullptr;
   const std::byte* arguments = nullptr;
   size_t argument_bytes = 0;
+  int blocks = 0;
   int threads = 0;  // of a block
   int shared_bytes = 0;
   int cluster = 1;

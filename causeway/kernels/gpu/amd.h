@@ -10,6 +10,12 @@ constexpr int kWaveWidth = 64;
 
 CAUSEWAY_INLINE int thread_index() { return static_cast<int>(__builtin_amdgcn_workitem_id_x()); }
 CAUSEWAY_INLINE int block_index() { return static_cast<int>(__builtin_amdgcn_workgroup_id_x()); }
+// From the packet that the launch is (HSA's hsa_kernel_dispatch_packet_t: grid_size_x, in threads, and workgroup_size_x
+// in the lower half of its word).
+CAUSEWAY_INLINE int block_count() {
+  const auto* words = (const __attribute__((address_space(4))) uint32_t*)__builtin_amdgcn_dispatch_ptr();
+  return static_cast<int>(words[3] / (words[1] & 0xffff));
+}
 CAUSEWAY_INLINE void block_barrier() {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
   __builtin_amdgcn_s_barrier();

@@ -6,7 +6,7 @@
 //
 // The problem P provides, in place of kWaves, kMapIsUsable, kDimPadded, kDirectQ and its like, and q_row and its like,
 //   static constexpr int kGroups;    // warpgroups that multiply; kQueryTile is 64 of each
-//   static constexpr int kQueryStages, kBlocks;    // tasks in shared memory; blocks of the launch, at most
+//   static constexpr int kQueryStages;             // tasks in shared memory
 //   static constexpr int kMapQ, kMapK, kMapV;    // tensor maps of [D][T][H][B] with boxes of 64 x 64, or -1
 //   static constexpr bool kComputesOperands;    // whether any of them is -1
 #pragma once
@@ -44,8 +44,6 @@ class ForwardCopier : Copier<P> {
   CAUSEWAY_INLINE void run(int32_t block) {
     const auto heads = static_cast<int32_t>(p.query_heads);
     const int32_t group = heads / static_cast<int32_t>(p.kv_heads);
-    const TaskOrder<P> order(p.batch * p.query_heads, group, p.query_length, P::kQueryTile,
-                             p.key_length * (4 * P::kHeadDim));
     StageRing<P::kStages> ring;
 #pragma clang loop unroll(disable)
     for (int32_t number = 0;; ++number) {
@@ -53,6 +51,9 @@ class ForwardCopier : Copier<P> {
       TransferBarrier* full = &shared_.queries_full[stage];
       TaskNote& note = shared_.tasks[stage];
       barrier_wait(&shared_.queries_empty[stage], number / P::kQueryStages % 2 ^ 1);
+      // Anew for each task: what it takes would be kept in registers while tiles are copied.
+      const TaskOrder<P> order(block_count(), p.batch * p.query_heads, group, p.query_length, P::kQueryTile,
+                               p.key_length * (4 * P::kHeadDim));
       const int32_t task = order.dealt(block, number);
       if (task >= order.count()) {
         if (this->leads()) {
@@ -365,8 +366,8 @@ class Forward {
 
 }  // namespace attention_hopper
 
-// One block of a launch of at most kBlocks, and of batch * query_heads * ceil(query_length / kQueryTile), 128 (kGroups
-// + 1) threads each.
+// One block of a launch of any number, at most batch * query_heads * ceil(query_length / kQueryTile), of 128 (kGroups +
+// 1) threads each.
 template <class P>
 CAUSEWAY_INLINE void hopper_attention_forward(const P& problem, const TensorMapBytes* maps, int task) {
   using namespace attention_hopper;

@@ -6,7 +6,7 @@
 //
 // The problem P provides, in place of kWaves, kStages, kMapIsUsable, kDimPadded, kDirectQ and its like, and q_row and
 // its like,
-//   static constexpr int kGroups, kGradientTile, kGradientStages, kBlocks;
+//   static constexpr int kGroups, kGradientTile, kGradientStages;
 //   static constexpr int kMapQ, kMapK, kMapV, kMapGradient;    // tensor maps of [D][T][H][B], boxes of 64 x 64, or -1
 //   static constexpr bool kComputesOperands;    // whether any of them is -1
 #pragma once
@@ -59,14 +59,15 @@ class GradientCopier : Copier<P> {
     const auto query_heads = static_cast<int32_t>(p.query_heads), kv_heads = static_cast<int32_t>(p.kv_heads);
     const int32_t group = query_heads / kv_heads, heads = kOwnAreQueries ? query_heads : kv_heads;
     const int64_t other_bytes = (kOwnAreQueries ? p.key_length : p.query_length * group) * (4 * P::kHeadDim);
-    const TaskOrder<P> order(p.batch * heads, kOwnAreQueries ? group : 1,
-                             kOwnAreQueries ? p.query_length : p.key_length, kLines, other_bytes);
 #pragma clang loop unroll(disable)
     for (int32_t number = 0;; ++number) {
       const int stage = number % 2;
       TransferBarrier* full = &shared_.own_full[stage];
       TaskNote& note = shared_.tasks[stage];
       barrier_wait(&shared_.own_empty[stage], number / 2 % 2 ^ 1);
+      // Anew for each task: what it takes would be kept in registers while tiles are copied.
+      const TaskOrder<P> order(block_count(), p.batch * heads, kOwnAreQueries ? group : 1,
+                               kOwnAreQueries ? p.query_length : p.key_length, kLines, other_bytes);
       const int32_t task = order.dealt(block, number);
       if (task >= order.count()) {
         if (this->leads()) {
@@ -520,14 +521,14 @@ CAUSEWAY_INLINE void run_gradient(const P& p, const TensorMapBytes* maps, int ta
 
 }  // namespace attention_hopper
 
-// One block of a launch of at most kBlocks, and of batch * query_heads * ceil(query_length / (64 kGroups)), 128
-// (kGroups + 1) threads each.
+// One block of a launch of any number, at most batch * query_heads * ceil(query_length / (64 kGroups)), of 128 (kGroups
+// + 1) threads each.
 template <class P>
 CAUSEWAY_INLINE void hopper_attention_query_gradient(const P& p, const TensorMapBytes* maps, int task) {
   attention_hopper::run_gradient<true, attention_hopper::QueryGradient<P>>(p, maps, task);
 }
 
-// One block of a launch of at most kBlocks, and of batch * kv_heads * ceil(key_length / (64 kGroups)).
+// One block of a launch of any number, at most batch * kv_heads * ceil(key_length / (64 kGroups)).
 template <bool kForKeys, bool kForValues, class P>
 CAUSEWAY_INLINE void hopper_attention_key_gradient(const P& p, const TensorMapBytes* maps, int task) {
   attention_hopper::run_gradient<false, attention_hopper::KeyGradient<P, kForKeys, kForValues>>(p, maps, task);

@@ -15,23 +15,27 @@ template <class P>
 struct TaskOrder {
   static constexpr int64_t kCachedBytes = int64_t{24} << 20;
   static constexpr int32_t kRounds = 3, kManyHeads = 16, kEvenRounds = 6, kFewBlocks = 4;
-  int32_t heads, tiles, section;
+  int32_t blocks, heads, tiles, section;
   bool there_and_back = true;
 
-  // Heads are of all sequences; `shared` of them have the same others, of other_bytes.
-  CAUSEWAY_INLINE TaskOrder(int64_t all_heads, int64_t shared, int64_t length, int lines, int64_t other_bytes)
-      : heads(static_cast<int32_t>(all_heads)), tiles(static_cast<int32_t>((length + lines - 1) / lines)) {
-    const int64_t groups = all_heads / shared, bytes = groups * other_bytes, tasks = int64_t{heads} * tiles;
+  // Of a launch of `blocks`. Heads are of all sequences; `shared` of them have the same others, of other_bytes.
+  CAUSEWAY_INLINE TaskOrder(int launched, int64_t all_heads, int64_t shared, int64_t length, int lines,
+                            int64_t other_bytes)
+      : blocks(launched),
+        heads(static_cast<int32_t>(all_heads)),
+        tiles(static_cast<int32_t>((length + lines - 1) / lines)) {
+    const int64_t groups = all_heads / shared, bytes = groups * other_bytes;
+    const int32_t tasks = count();
     int64_t sections = 1;
     if (bytes > 2 * kCachedBytes) {
       const bool many_fit = other_bytes * kManyHeads <= kCachedBytes;
       if (!P::kHasMask || many_fit) {
-        const int64_t most = P::kHasMask ? tasks / (kRounds * P::kBlocks) : groups;
+        const int64_t most = P::kHasMask ? tasks / (kRounds * blocks) : groups;
         sections = (bytes + kCachedBytes - 1) / kCachedBytes;
         if (sections > most) sections = most > 1 ? most : 1;
         there_and_back = sections == 1;
-      } else if (groups * kFewBlocks > P::kBlocks) {
-        sections = tasks / (kEvenRounds * P::kBlocks);
+      } else if (groups * kFewBlocks > blocks) {
+        sections = tasks / (kEvenRounds * blocks);
         if (sections > groups) sections = groups;
         if (sections < 1) sections = 1;
       }
@@ -44,7 +48,7 @@ struct TaskOrder {
   // The task of a block in a round.
   CAUSEWAY_INLINE int32_t dealt(int32_t block, int32_t round) const {
     const bool back = there_and_back && round % 2 != 0;
-    return round * P::kBlocks + (back ? P::kBlocks - 1 - block : block);
+    return round * blocks + (back ? blocks - 1 - block : block);
   }
 
   // Tiles in the order of what there is to do: 0 has the most.

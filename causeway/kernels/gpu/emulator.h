@@ -21,6 +21,7 @@ const int64_t causeway_emulator_runtime_bytes = sizeof(EmulatorRuntime);
 CAUSEWAY_EMULATOR_CONSTANT const EmulatorRuntime* emulator_runtime() { return causeway_emulator_runtime; }
 CAUSEWAY_EMULATOR_CONSTANT int emulator_thread_index() { return causeway_emulator_runtime->thread_index(); }
 CAUSEWAY_EMULATOR_CONSTANT int emulator_block_index() { return causeway_emulator_runtime->block_index(); }
+CAUSEWAY_EMULATOR_CONSTANT int emulator_block_count() { return causeway_emulator_runtime->block_count(); }
 CAUSEWAY_EMULATOR_CONSTANT char* emulator_shared_memory() { return causeway_emulator_runtime->shared_memory(); }
 
 template <class T>
@@ -40,6 +41,7 @@ constexpr int kWaveWidth = 64;
 
 CAUSEWAY_INLINE int thread_index() { return emulator_thread_index(); }
 CAUSEWAY_INLINE int block_index() { return emulator_block_index(); }
+CAUSEWAY_INLINE int block_count() { return emulator_block_count(); }
 CAUSEWAY_INLINE char* shared_memory() { return emulator_shared_memory(); }
 CAUSEWAY_INLINE void block_barrier(CAUSEWAY_EMULATOR_PLACE) { emulator_runtime()->block_barrier(file, line); }
 CAUSEWAY_INLINE void wave_barrier(CAUSEWAY_EMULATOR_PLACE) { emulator_runtime()->wave_barrier(file, line); }

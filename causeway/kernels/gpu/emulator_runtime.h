@@ -8,6 +8,7 @@
 struct EmulatorRuntime {
   int (*thread_index)();
   int (*block_index)();
+  int (*block_count)();
   char* (*shared_memory)();
   void (*check_arguments)(int64_t bytes);
   void (*block_barrier)(const char* file, int line);

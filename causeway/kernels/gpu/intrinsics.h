@@ -12,6 +12,7 @@
 //
 //   kWaveWidth                                32 or 64
 //   int thread_index(), block_index()         within the block; within the launch
+//   int block_count()                         of the launch
 //   void block_barrier()                      all threads of the block; orders shared and global memory within it
 //   void wave_barrier()                       all threads of the wave; orders shared memory within it
 //   char* shared_memory()                     the block's shared memory, 1024-byte aligned, contents undefined

@@ -64,7 +64,7 @@ CAUSEWAY_INLINE void hopper_matmul_load(const Problem& problem, const TensorMapB
   prefetch_tensor_map(&maps[1]);
   StageRing<kTile.stages> ring;
 #pragma clang loop unroll(disable)
-  for (int index = task / kTile.cluster; index < schedule.work; index += kTile.blocks / kTile.cluster) {
+  for (int index = task / kTile.cluster; index < schedule.work; index += block_count() / kTile.cluster) {
     const HopperMatmulPosition tile(schedule, index, rank);
 #pragma clang loop unroll(disable)
     for (int slice = 0; slice < tile.slices; ++slice) {
@@ -175,7 +175,7 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int task, in
     }
   };
 #pragma clang loop unroll(disable)
-  for (int index = task / kTile.cluster; index < schedule.work; index += kTile.blocks / kTile.cluster) {
+  for (int index = task / kTile.cluster; index < schedule.work; index += block_count() / kTile.cluster) {
     const HopperMatmulPosition tile(schedule, index, rank);
     if constexpr (kTile.in_turns) {
       if (turn++ % 2 != group) {
@@ -228,7 +228,7 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int task, in
       ring.advance();
     }
     if constexpr (kTile.in_turns) {
-      if (index + kTile.blocks / kTile.cluster < schedule.work) named_barrier_arrive(2 - group, 256);
+      if (index + block_count() / kTile.cluster < schedule.work) named_barrier_arrive(2 - group, 256);
     }
     warpgroup_wait<0>();
     if (before >= 0) release(before);
@@ -242,12 +242,13 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int task, in
   }
 }
 
-// One block. `task` is its number; the launch has at most kTile.blocks of them, and whole clusters.
+// One block. `task` is its number; the launch has any number of them, in whole clusters: each computes tiles until none
+// is left.
 template <class Problem>
 CAUSEWAY_INLINE void hopper_matmul_run(const Problem& problem, const TensorMapBytes* maps, int task) {
   constexpr HopperMatmulTile kTile = Problem::kTile;
   constexpr int kGroups = hopper_matmul_warpgroups(kTile);
-  static_assert(kTile.m % 64 == 0 && kTile.n % 64 == 0 && kTile.n <= 256 && kTile.blocks % kTile.cluster == 0);
+  static_assert(kTile.m % 64 == 0 && kTile.n % 64 == 0 && kTile.n <= 256);
   static_assert(Problem::B::kContiguousInK || kTile.n / kTile.cluster % 64 == 0);
   static_assert(hopper_matmul_shared_bytes(kTile) <= kHopperMatmulMostShared);
   char* stages = shared_memory();

@@ -7,11 +7,10 @@
 // tile, 64 x n for each, or, in turns, two of them compute tiles of their own: one stores its results while the other
 // multiplies. Operands are of two bytes.
 struct HopperMatmulTile {
-  int m = 128;       // 64 or 128
-  int n = 256;       // a multiple of 64 up to 256
-  int stages = 4;    // slices of k in shared memory at once
-  int cluster = 1;   // 2: neighbouring blocks, one above the other, each load half of the columns of B for both
-  int blocks = 132;  // of a launch at most; each computes tiles until none is left. A multiple of cluster
+  int m = 128;      // 64 or 128
+  int n = 256;      // a multiple of 64 up to 256
+  int stages = 4;   // slices of k in shared memory at once
+  int cluster = 1;  // 2: neighbouring blocks, one above the other, each load half of the columns of B for both
   bool in_turns = false;
 
   constexpr bool operator==(const HopperMatmulTile&) const = default;

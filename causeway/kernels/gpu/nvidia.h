@@ -10,6 +10,12 @@ constexpr int kWaveWidth = 32;
 
 CAUSEWAY_INLINE int thread_index() { return static_cast<int>(__nvvm_read_ptx_sreg_tid_x()); }
 CAUSEWAY_INLINE int block_index() { return static_cast<int>(__nvvm_read_ptx_sreg_ctaid_x()); }
+// Read wherever it is asked for: the loops of persistent blocks, short of registers, are not to keep it in one.
+CAUSEWAY_INLINE int block_count() {
+  int count;
+  asm volatile("mov.u32 %0, %%nctaid.x;" : "=r"(count));
+  return count;
+}
 CAUSEWAY_INLINE void block_barrier() { __syncthreads(); }
 CAUSEWAY_INLINE void wave_barrier() { __nvvm_bar_warp_sync(0xffffffffu); }
 

@@ -63,7 +63,7 @@ TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
   if (accumulates()) loss_sum_ = zeros_in_memory({});
 
   StepOptions options;
-  options.pipeline = pipeline_options(recipe);
+  options.program.pipeline = pipeline_options(recipe);
   main_ = std::make_unique<Step>(
       [this](const std::vector<Tensor>& arguments) { return accumulates() ? accumulate(arguments) : fused(arguments); },
       options);

@@ -1,0 +1,22 @@
+// What is asked of a program.
+#pragma once
+
+#include "causeway/base/fields.h"
+#include "causeway/passes/pipeline.h"
+
+namespace causeway::program {
+
+struct ProgramOptions {
+  PipelineOptions pipeline = {};
+  // Multiprocessors of a GPU that persistent kernels leave to what runs beside them, collectives above all. Results do
+  // not depend on it.
+  int free_units = 0;
+
+  static constexpr auto fields() {
+    return std::tuple{ListedField{"pipeline", &ProgramOptions::pipeline},
+                      ListedField{"free_units", &ProgramOptions::free_units}};
+  }
+};
+static_assert(lists_every_field<ProgramOptions>);
+
+}  // namespace causeway::program
