@@ -95,4 +95,4 @@ coverage: build-deps test-deps check-deps
 	bash tools/coverage.sh $(JOBS)
 
 clean:
-	rm -rf $(BUILD) build-address build-thread build-coverage
+	rm -rf $(BUILD) $(FUZZ_BUILD) build-address build-thread build-coverage

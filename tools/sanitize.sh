@@ -14,7 +14,7 @@ kind=${1:-}
 jobs=${2:-$(nproc)}
 emulator='*Emulat*:*emulator*:*OnGpu*:GpuMatmul*:GpuAttention*:GpuTranspose*:HopperMatmul.*:NamedBarriers*'
 emulator+=':TransferBarriers*:WarpgroupUnit*:WaveProduct*:AsyncView*:TensorCopies*:AsynchronousCopy*:ThreadCopies*'
-emulator+=':*sm_90a*:*gfx942*:*DeviceChange*'
+emulator+=':*sm_90a*:*gfx942*:*DeviceChange*:PersistentBlocks*:TwoContexts*'
 case $kind in
   address)
     # A test program and the tests of it to run.
