@@ -9,6 +9,7 @@
 #include "causeway/passes/eliminate_dead_code.h"
 #include "causeway/passes/expand_linear_cross_entropy.h"
 #include "causeway/passes/fp8_products.h"
+#include "causeway/passes/shard.h"
 #include "causeway/passes/tf32_products.h"
 
 namespace causeway::passes {
@@ -19,7 +20,7 @@ struct Pass {
   std::function<Graph(const Graph&)> run;
 };
 
-std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& sizes) {
+std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& sizes, const Mesh& mesh) {
   std::vector<Pass> list = {
       {"eliminate_dead_code", eliminate_dead_code},
       {"canonicalize", canonicalize},
@@ -33,6 +34,7 @@ std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& s
     list.push_back({"canonicalize", canonicalize});
     list.push_back({"eliminate_common_subexpressions", eliminate_common_subexpressions});
   }
+  if (!mesh.empty()) list.push_back({"shard", [&](const Graph& graph) { return shard(graph, mesh); }});
   // From here on equal nodes may be there on purpose.
   if (options.recompute != RecomputePolicy::kNone)
     list.push_back({"recompute", [&](const Graph& graph) { return recompute(graph, options.recompute); }});
@@ -48,11 +50,11 @@ std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& s
 
 }  // namespace
 
-Graph run_pipeline(const Graph& graph, const PipelineOptions& options, const PreferredSizes& sizes,
+Graph run_pipeline(const Graph& graph, const PipelineOptions& options, const PreferredSizes& sizes, const Mesh& mesh,
                    PipelineTrace* trace) {
   graph.verify("traced graph");
   Graph current = graph;
-  for (const Pass& pass : passes(options, sizes)) {
+  for (const Pass& pass : passes(options, sizes, mesh)) {
     const size_t before = current.nodes().size();
     const auto start = std::chrono::steady_clock::now();
     current = pass.run(current);

@@ -1,6 +1,7 @@
 #include "causeway/program/context.h"
 
 #include <utility>
+#include <vector>
 
 #include "causeway/base/error.h"
 #include "causeway/codegen/compile/kernel_cache.h"
@@ -20,10 +21,20 @@ thread_local std::shared_ptr<Context> current_context;
 
 Context::Context(std::shared_ptr<Device> device, ContextOptions options)
     : device_(std::move(device)),
+      mesh_(std::move(options.mesh)),
       rank_(options.rank),
       library_(std::make_unique<KernelLibrary>(
           *device_, options.cache != nullptr ? std::move(options.cache) : std::make_shared<KernelCache>())),
-      arena_(std::make_unique<Arena>(*device_)) {}
+      arena_(std::make_unique<Arena>(*device_)) {
+  CAUSEWAY_CHECK(rank_ >= 0 && (mesh_.empty() || rank_ < mesh_.ranks()));
+  if (mesh_.empty()) return;
+  std::vector<int32_t> coordinates;
+  for (size_t axis = 0; axis < mesh_.axes.size(); ++axis)
+    coordinates.push_back(static_cast<int32_t>(mesh_.coordinate(rank_, axis)));
+  const size_t bytes = coordinates.size() * sizeof(int32_t);
+  mesh_coordinates_ = device_->allocate(bytes);
+  device_->copy_to_device(mesh_coordinates_.data(), coordinates.data(), bytes);
+}
 
 Context::~Context() = default;
 
@@ -39,7 +50,7 @@ const std::shared_ptr<Context>& Context::current() {
 }
 
 Graph Context::run_passes(const Graph& graph, const PipelineOptions& options, PipelineTrace* trace) const {
-  return run_pipeline(graph, options, device_->target().preferred_sizes(), trace);
+  return run_pipeline(graph, options, device_->target().preferred_sizes(), mesh_, trace);
 }
 
 std::shared_ptr<Program> Context::compile(const Graph& graph, const ProgramOptions& options, PipelineTrace* trace) {
