@@ -34,7 +34,11 @@ std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& s
     list.push_back({"canonicalize", canonicalize});
     list.push_back({"eliminate_common_subexpressions", eliminate_common_subexpressions});
   }
-  if (!mesh.empty()) list.push_back({"shard", [&](const Graph& graph) { return shard(graph, mesh); }});
+  if (!mesh.empty()) {
+    list.push_back({"shard", [&](const Graph& graph) { return shard(graph, mesh); }});
+    list.push_back({"canonicalize", canonicalize});
+    list.push_back({"eliminate_common_subexpressions", eliminate_common_subexpressions});
+  }
   // From here on equal nodes may be there on purpose.
   if (options.recompute != RecomputePolicy::kNone)
     list.push_back({"recompute", [&](const Graph& graph) { return recompute(graph, options.recompute); }});
