@@ -217,7 +217,8 @@ class Interpreter {
         continue;
       }
       std::vector<const HostTensor*> of_group;
-      const std::vector<int64_t> group = mesh_.group(static_cast<int64_t>(rank), group_axes(mesh_, node.attributes.group));
+      const std::vector<int64_t> group =
+          mesh_.group(static_cast<int64_t>(rank), group_axes(mesh_, node.attributes.group));
       for (const int64_t member : group) of_group.push_back(operands[static_cast<size_t>(member)][0]);
       const auto position = std::find(group.begin(), group.end(), static_cast<int64_t>(rank)) - group.begin();
       evaluate_collective(evaluation, of_group, position);

@@ -31,7 +31,8 @@ void evaluate_collective(const NodeEvaluation& evaluation, std::span<const HostT
   HostTensor& out = evaluation.output();
   const size_t count = out.values.size(), ranks = of_group.size();
   if (static_cast<int64_t>(ranks) != evaluation.node.attributes.count)
-    throw_evaluation_error(evaluation, fmt::format("is of {} ranks in a group of {}", evaluation.node.attributes.count, ranks));
+    throw_evaluation_error(evaluation,
+                           fmt::format("is of {} ranks in a group of {}", evaluation.node.attributes.count, ranks));
   switch (evaluation.node.op) {
     case Op::kAllGather:
       for (size_t r = 0; r < ranks; ++r)
@@ -59,8 +60,7 @@ void evaluate_collective(const NodeEvaluation& evaluation, std::span<const HostT
 HostTensor shard_of(const HostTensor& whole, const Sharding& sharding, const Mesh& mesh, int64_t rank) {
   CAUSEWAY_CHECK(sharding.partial.empty(), "a whole value has no terms");
   const Shape shape = shape_of(whole.shape);
-  HostTensor part =
-      fill_host_tensor(whole.dtype, evaluate(local_shape(shape, sharding, mesh), {}), 0);
+  HostTensor part = fill_host_tensor(whole.dtype, evaluate(local_shape(shape, sharding, mesh), {}), 0);
   for_each_element(part.shape, whole.shape, shard_start(shape, sharding, mesh, rank),
                    [&](size_t i, size_t at) { part.values[i] = whole.values[at]; });
   return part;

@@ -113,10 +113,10 @@ Sharding Sharding::parse(std::string_view text) {
 
 void check_sharding(const Sharding& sharding, const Shape& shape, const Mesh& mesh, std::string_view what) {
   const auto refuse = [&](const std::string& problem, const std::string& advice = {}) {
-    throw Error(ErrorKind::kInvalidArgument,
-                fmt::format("{} of {} cannot lie over the mesh as '{}': {}", what, shape_text(shape), sharding.text(),
-                            problem),
-                "mesh", advice);
+    throw Error(
+        ErrorKind::kInvalidArgument,
+        fmt::format("{} of {} cannot lie over the mesh as '{}': {}", what, shape_text(shape), sharding.text(), problem),
+        "mesh", advice);
   };
   if (!sharding.dims.empty() && sharding.dims.size() != shape.size())
     refuse(fmt::format("it has {} dimensions", shape.size()));

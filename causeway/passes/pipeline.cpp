@@ -9,6 +9,7 @@
 #include "causeway/passes/eliminate_dead_code.h"
 #include "causeway/passes/expand_linear_cross_entropy.h"
 #include "causeway/passes/fp8_products.h"
+#include "causeway/passes/regather_weights.h"
 #include "causeway/passes/shard.h"
 #include "causeway/passes/tf32_products.h"
 
@@ -34,7 +35,12 @@ std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& s
     list.push_back({"canonicalize", canonicalize});
     list.push_back({"eliminate_common_subexpressions", eliminate_common_subexpressions});
   }
-  if (!mesh.empty()) list.push_back({"shard", [&](const Graph& graph) { return shard(graph, mesh); }});
+  if (!mesh.empty()) {
+    list.push_back({"shard", [&](const Graph& graph) { return shard(graph, mesh); }});
+    list.push_back({"canonicalize", canonicalize});
+    list.push_back({"eliminate_common_subexpressions", eliminate_common_subexpressions});
+    list.push_back({"regather_weights", regather_weights});
+  }
   // From here on equal nodes may be there on purpose.
   if (options.recompute != RecomputePolicy::kNone)
     list.push_back({"recompute", [&](const Graph& graph) { return recompute(graph, options.recompute); }});

@@ -1,5 +1,5 @@
-// From a graph of whole tensors, whose inputs say how they lie over a mesh, to the graph that every rank of the mesh runs
-// on its parts, with collectives where parts have to be exchanged.
+// From a graph of whole tensors, whose inputs say how they lie over a mesh, to the graph that every rank of the mesh
+// runs on its parts, with collectives where parts have to be exchanged.
 #pragma once
 
 #include "causeway/graph/graph.h"
