@@ -109,7 +109,7 @@ class NcclCommunicator : public Communicator {
     for (int rank = 0; rank < size(); ++rank) {
       auto* gpu = dynamic_cast<GpuDevice*>(&device(rank));
       CAUSEWAY_CHECK(gpu != nullptr, "{} is no GPU", device(rank).name());
-      streams_.push_back(gpu->stream());
+      gpus_.push_back(gpu);
       numbers.push_back(device_number(*gpu));
       if (std::set<int>(numbers.begin(), numbers.end()).size() != numbers.size())
         throw Error(ErrorKind::kInvalidArgument, fmt::format("{} stands twice in a group", gpu->name()), vendor_.where,
@@ -139,13 +139,14 @@ class NcclCommunicator : public Communicator {
   }
 
  private:
-  void do_run(const Collective& collective, std::span<const void* const> from, std::span<void* const> to) override {
+  void do_run(const Collective& collective, std::span<const void* const> from, std::span<void* const> to,
+              DeviceQueue queue) override {
     const auto count = static_cast<size_t>(collective.count);
     const Nccl::DataType type = data_type(collective.dtype);
-    if (collective.kind == CollectiveKind::kAllToAll) return all_to_all(collective, from, to);
+    if (collective.kind == CollectiveKind::kAllToAll) return all_to_all(collective, from, to, queue);
     as_group(fmt::format("run {}", collective_name(collective.kind)), [&](auto&& call) {
-      for (size_t rank = 0; rank < streams_.size(); ++rank) {
-        void *communicator = communicators_[rank], *stream = streams_[rank];
+      for (size_t rank = 0; rank < gpus_.size(); ++rank) {
+        void *communicator = communicators_[rank], *stream = gpus_[rank]->stream(queue);
         switch (collective.kind) {
           case CollectiveKind::kAllReduce:
             call(nccl_.all_reduce(from[rank], to[rank], count, type, Nccl::kSum, communicator, stream));
@@ -164,7 +165,8 @@ class NcclCommunicator : public Communicator {
   }
 
   // NCCL has a function for this since 2.28 only; as transfers it is the same to every version.
-  void all_to_all(const Collective& collective, std::span<const void* const> from, std::span<void* const> to) {
+  void all_to_all(const Collective& collective, std::span<const void* const> from, std::span<void* const> to,
+                  DeviceQueue queue) {
     const size_t part = static_cast<size_t>(collective.count) * size_bytes(collective.dtype);
     std::vector<Transfer> transfers;
     for (size_t sender = 0; sender < from.size(); ++sender)
@@ -173,17 +175,19 @@ class NcclCommunicator : public Communicator {
                              static_cast<const std::byte*>(from[sender]) + receiver * part,
                              static_cast<std::byte*>(to[receiver]) + sender * part, collective.count,
                              collective.dtype});
-    do_send_receive(transfers);
+    do_send_receive(transfers, queue);
   }
 
-  void do_send_receive(std::span<const Transfer> transfers) override {
+  void do_send_receive(std::span<const Transfer> transfers, DeviceQueue queue) override {
     as_group("send and receive", [&](auto&& call) {
       for (const Transfer& transfer : transfers) {
         const auto sender = static_cast<size_t>(transfer.sender), receiver = static_cast<size_t>(transfer.receiver);
         const auto count = static_cast<size_t>(transfer.count);
         const Nccl::DataType type = data_type(transfer.dtype);
-        call(nccl_.send(transfer.from, count, type, transfer.receiver, communicators_[sender], streams_[sender]));
-        call(nccl_.receive(transfer.to, count, type, transfer.sender, communicators_[receiver], streams_[receiver]));
+        call(nccl_.send(transfer.from, count, type, transfer.receiver, communicators_[sender],
+                        gpus_[sender]->stream(queue)));
+        call(nccl_.receive(transfer.to, count, type, transfer.sender, communicators_[receiver],
+                           gpus_[receiver]->stream(queue)));
       }
     });
   }
@@ -212,7 +216,8 @@ class NcclCommunicator : public Communicator {
 
   Vendor vendor_;
   Nccl nccl_;
-  std::vector<void*> streams_, communicators_;
+  std::vector<GpuDevice*> gpus_;
+  std::vector<void*> communicators_;
 };
 
 }  // namespace

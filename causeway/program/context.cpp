@@ -5,6 +5,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/codegen/compile/kernel_cache.h"
+#include "causeway/communicator/mesh_communicators.h"
 #include "causeway/device/open_device.h"
 #include "causeway/graph/printer.h"
 #include "causeway/program/arena.h"
@@ -23,10 +24,13 @@ Context::Context(std::shared_ptr<Device> device, ContextOptions options)
     : device_(std::move(device)),
       mesh_(std::move(options.mesh)),
       rank_(options.rank),
+      communicators_(std::move(options.communicators)),
       library_(std::make_unique<KernelLibrary>(
           *device_, options.cache != nullptr ? std::move(options.cache) : std::make_shared<KernelCache>())),
       arena_(std::make_unique<Arena>(*device_)) {
   CAUSEWAY_CHECK(rank_ >= 0 && (mesh_.empty() || rank_ < mesh_.ranks()));
+  CAUSEWAY_CHECK(communicators_ == nullptr || (communicators_->mesh() == mesh_ && communicators_->rank() == rank_),
+                 "communicators of another mesh or rank than their context's");
   if (mesh_.empty()) return;
   std::vector<int32_t> coordinates;
   for (size_t axis = 0; axis < mesh_.axes.size(); ++axis)
@@ -58,7 +62,8 @@ std::shared_ptr<Program> Context::compile(const Graph& graph, const ProgramOptio
   if (trace == nullptr)
     if (const auto entry = programs_.find(key); entry != programs_.end()) return entry->second;
   auto program = std::make_shared<Program>(run_passes(graph, options.pipeline, trace), *device_, *library_, *arena_,
-                                           default_lowering(device_->target(), options.free_units));
+                                           default_lowering(device_->target(), options.free_units),
+                                           communicators_.get());
   programs_[key] = program;
   return program;
 }

@@ -21,6 +21,9 @@
 namespace causeway::codegen {
 class KernelCache;
 }
+namespace causeway::communicator {
+class MeshCommunicators;
+}
 
 namespace causeway::program {
 
@@ -33,6 +36,8 @@ struct ContextOptions {
   // The ranks of its run, each with a context of its own, and which of them this is. Empty: there is one.
   Mesh mesh = {};
   int rank = 0;
+  // What this rank exchanges data through. Null: programs over the mesh compile, and those with collectives do not run.
+  std::shared_ptr<MeshCommunicators> communicators = {};
 };
 
 class Context {
@@ -53,6 +58,8 @@ class Context {
   int rank() const { return rank_; }
   // i32 [number of axes] on the device: the rank's coordinates, what graphs take as kMeshCoordinates.
   const DeviceBuffer& mesh_coordinates() const { return mesh_coordinates_; }
+  // Null where there are none.
+  const std::shared_ptr<MeshCommunicators>& communicators() const { return communicators_; }
   KernelLibrary& library() { return *library_; }
   Arena& arena() { return *arena_; }
 
@@ -70,6 +77,7 @@ class Context {
   std::shared_ptr<Device> device_;
   Mesh mesh_;
   int rank_;
+  std::shared_ptr<MeshCommunicators> communicators_;
   DeviceBuffer mesh_coordinates_;
   std::unique_ptr<KernelLibrary> library_;
   std::unique_ptr<Arena> arena_;
