@@ -21,7 +21,11 @@ Ranks::Ranks(const Context& context) {
 
 void Ranks::together(const std::function<void()>& work) const {
   if (communicators_ == nullptr) return work();
-  communicators_->world().together(work);
+  try {
+    communicators_->world().together(work);
+  } catch (const Error& error) {
+    throw ErrorOfAllRanks(error);
+  }
 }
 
 void Ranks::on_first(const std::function<void()>& work) const {

@@ -4,11 +4,13 @@
 // for it: what may fail on one rank alone happens within together().
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "causeway/base/error.h"
 #include "causeway/namespaces.h"
 
 namespace causeway::program {
@@ -20,6 +22,16 @@ class MeshCommunicators;
 
 namespace causeway::train {
 
+// An error that every rank throws.
+struct ErrorOfAllRanks : Error {
+  explicit ErrorOfAllRanks(const Error& error) : Error(error) {}
+};
+
+// What ends a rank where the first one says why.
+struct SaidElsewhere : std::exception {
+  const char* what() const noexcept override { return "another rank says why the run ended"; }
+};
+
 class Ranks {
  public:
   // Those of the context's mesh. Throws Error(kInvalidArgument) where it has several ranks and no communicators.
@@ -30,7 +42,8 @@ class Ranks {
   // The one that speaks, logs and owns the run directory.
   bool is_first() const { return rank_ == 0; }
 
-  // Does the work, and throws on every rank when Error came out of it on one: that of the lowest rank.
+  // Does the work, and throws ErrorOfAllRanks on every rank when Error came out of it on one: that of the lowest rank.
+  // With one rank what comes out of it is thrown.
   void together(const std::function<void()>& work) const;
   // The same of work that is the first rank's alone.
   void on_first(const std::function<void()>& work) const;

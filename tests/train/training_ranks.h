@@ -10,6 +10,7 @@
 #include "causeway/device/open_device.h"
 #include "causeway/graph/interpreter.h"
 #include "causeway/program/context.h"
+#include "causeway/tensor/tensor.h"
 #include "causeway/train/recipe/recipe.h"
 
 namespace causeway::train {
