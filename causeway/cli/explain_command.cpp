@@ -216,7 +216,8 @@ void run(const Options& options) {
   }
   std::map<std::string, int> kinds;
   for (const Program::KernelReport& report : reports) ++kinds[report.kind];
-  output("\nprogram: {} launches of {} distinct kernels\n", reports.size() - collectives.size(), program.sources().size());
+  output("\nprogram: {} launches of {} distinct kernels\n", reports.size() - collectives.size(),
+         program.sources().size());
   for (const auto& [kind, count] : kinds) output("  {:<24}{}\n", kind, count);
   if (options.program)
     for (size_t i = 0; i < reports.size(); ++i)
