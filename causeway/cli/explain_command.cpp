@@ -156,7 +156,7 @@ void run(const Options& options) {
   if (options.time) {
     context = Context::open(recipe.device);
     memory_limit = context->device().memory_limit();
-    require_memory_for_weights(context->device(), recipe.model, recipe.micro_batches());
+    require_memory_for_weights(context->device(), recipe);
     seed = static_cast<uint64_t>(recipe.train.seed);
   } else {
     context = open_likeness(recipe.device, memory_limit);

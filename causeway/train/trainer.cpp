@@ -89,7 +89,7 @@ class Trainer {
     load_tokenizer();
     own_run_directory();
     const std::vector<CheckpointEntry> candidates = resume_candidates(directory_, options.resume);
-    require_memory_for_weights(Context::current()->device(), recipe.model, recipe.micro_batches());
+    require_memory_for_weights(Context::current()->device(), recipe);
     model_ = LanguageModel::create(recipe.model, static_cast<uint64_t>(recipe.train.seed));
     step_ = std::make_unique<TrainingStep>(*model_, recipe_);
     parts_.emplace(RunParts{recipe_, dataset_, tokenizer_.get(), *model_, *step_});
@@ -148,7 +148,7 @@ class Trainer {
     step.start = Clock::now();
     const double waited_before = loader.data_wait_seconds();
     const Batch& batch = loader.next();
-    const TrainingBatch host_batch{batch.inputs, batch.targets, batch.documents, batch.valid_targets};
+    const TrainingBatch host_batch{batch.inputs, batch.targets, batch.documents, batch.global_valid_targets};
     step.report.learning_rate = recipe_.optimizer.learning_rate * schedule_.factor(position_.step);
     const StepFigures figures = step_->run(host_batch, position_.step, step.report.learning_rate);
     step.report.data_wait_seconds = loader.data_wait_seconds() - waited_before;
@@ -247,6 +247,9 @@ class Trainer {
     BatchOptions options;
     options.sequence_length = recipe_.data.sequence_length;
     options.global_batch_size = recipe_.train.batch_size;
+    options.micro_batches = recipe_.micro_batches();
+    options.first_row = step_->own_rows().first;
+    options.rows = step_->own_rows().count;
     options.vocabulary_size = recipe_.model.vocabulary_size;
     options.document_numbers = recipe_.data.document_mask;
     options.ignore_targets_across_documents = recipe_.data.document_mask;
