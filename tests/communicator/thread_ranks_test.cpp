@@ -101,8 +101,7 @@ TEST(ThreadRanks, DecideAlike) {
 TEST(ThreadRanks, GroupsAreInTheOrderOfKeys) {
   run_thread_ranks(processors(5), [](const std::shared_ptr<Communicator>& end) {
     const int rank = end->first_local();
-    const std::unique_ptr<Communicator> group =
-        end->split(rank == 4 ? std::nullopt : std::optional(rank % 2), -rank);
+    const std::unique_ptr<Communicator> group = end->split(rank == 4 ? std::nullopt : std::optional(rank % 2), -rank);
     if (rank == 4) {
       EXPECT_EQ(group, nullptr);
       return;
