@@ -173,8 +173,6 @@ Result simplify_movement(const Builder& build, Op op, const std::vector<Value>& 
       return rules.slice();
     case Op::kPad:
       return rules.pad();
-    case Op::kConstrainSharding:
-      return std::nullopt;
     default:
       return rules.concat();
   }
