@@ -26,6 +26,16 @@ void require_one_process_a_rank(const Recipe::MeshSizes& sizes, const std::optio
               "mesh", fmt::format("Start as many processes as ranks: mpirun -n {} causeway train ...", ranks));
 }
 
+// Each process on a machine has a GPU of its own, where the recipe names none.
+std::string device_of_rank(const std::string& device, int local_rank) {
+  if (device == "cuda" || device == "hip") return fmt::format("{}:{}", device, local_rank);
+  if (device != "auto") return device;
+  for (const DeviceDescription& found : describe_devices())
+    for (const char* vendor : {"cuda", "hip"})
+      if (found.usable && found.spec == fmt::format("{}:{}", vendor, local_rank)) return found.spec;
+  return device;
+}
+
 }  // namespace
 
 std::shared_ptr<Context> open_run_context(const Recipe& recipe) {
@@ -34,8 +44,8 @@ std::shared_ptr<Context> open_run_context(const Recipe& recipe) {
   ContextOptions options;
   options.mesh = make_mesh(recipe.mesh);
   if (options.mesh.empty()) return Context::open(recipe.device);
-  std::shared_ptr<Device> device = open_device(recipe.device);
-  options.communicators = std::make_shared<MeshCommunicators>(open_mpi(device), options.mesh);
+  std::shared_ptr<Device> device = open_device(device_of_rank(recipe.device, launch->local_rank));
+  options.communicators = std::make_shared<MeshCommunicators>(open_device_communicator(open_mpi(device)), options.mesh);
   options.rank = options.communicators->rank();
   return std::make_shared<Context>(std::move(device), std::move(options));
 }
