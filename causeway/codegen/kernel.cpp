@@ -29,6 +29,8 @@ std::string Obstacle::text(const Graph& graph) const {
       return fmt::format("it reads its own value {} at another position", name);
     case Kind::kFewLongRows:
       return fmt::format("the rows of {} are too few and too long for one block each", name);
+    case Kind::kLongRowSums:
+      return fmt::format("the rows that {} adds up are too long for registers", name);
     case Kind::kDividedIndex:
       return fmt::format("the index of {} would have to be divided for every element", name);
     case Kind::kComputedOperand:

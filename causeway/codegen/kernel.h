@@ -14,7 +14,10 @@
 namespace causeway::codegen {
 
 enum class KernelKind {
-  kLoop,          // rows x columns: elementwise values, reductions over the columns, and what follows from them
+  // Rows x columns: elementwise values, reductions over the columns, and what follows from them. On a GPU also sums
+  // over
+  // the rows, which no other member reads, beside reductions.
+  kLoop,
   kColumnReduce,  // a reduction whose input's last axis is kept; on a GPU several, and elementwise values of that shape
   kArgmax,
   kCumsum,
@@ -104,6 +107,7 @@ struct Obstacle {
   enum class Kind {
     kOwnValueElsewhere,  // reads `value`, which it computes itself, at another position
     kFewLongRows,        // rows too few and too long for one block each, that cannot be cut into parts
+    kLongRowSums,        // no registers for the columns of a thread, which `value` adds up over rows
     kDividedIndex,       // `value` is found by an index that would have to be divided for every element
     kComputedOperand,    // an operand, `value`, is no tensor in memory seen through movement
     kScatteredOperand,   // an operand, `value`, has no axis along which it is contiguous, or no single place in memory

@@ -18,6 +18,7 @@ constexpr size_t kRecentKernels = 12;  // how far back a value may join a kernel
 constexpr size_t kMostMembers = 12;
 constexpr size_t kMostLeaves = 24;
 constexpr size_t kMostColumnMembers = 4;  // of a kernel that reduces columns: each has registers for every lane
+constexpr size_t kMostRowSums = 4;        // of a loop: each has registers for all of a thread's columns
 
 // What is weighed differently on processors and on GPUs.
 struct FusionRules {
@@ -109,6 +110,7 @@ class Fuser {
       if (!needed_[i] || graph_.nodes()[i].op == Op::kInput) continue;
       place(static_cast<int32_t>(i));
     }
+    if (rules_.joins_column_sums) join_sums_to_loops();
     decide_stores();
     return {materialized_, std::move(kernels_)};
   }
@@ -468,6 +470,79 @@ class Fuser {
     kernels_[k] = std::move(joined);
     kernel_of_[lone.members.front()] = k;
     reads_[k].insert(reads.begin(), reads.end());
+    return true;
+  }
+
+  // Kernels of nothing but sums over rows give them to loops near them that have, or compute, all they read and walk
+  // over each row for sums of its own anyway: the gradients of a norm's weight and bias go with that of its input, and
+  // the gradient of a bias with the gradient that it is added up from.
+  void join_sums_to_loops() {
+    for (size_t k = 0; k < kernels_.size();) {
+      if (sums_over_rows(kernels_[k]) && join_loop(k)) {
+        kernels_.erase(kernels_.begin() + static_cast<ptrdiff_t>(k));
+        reads_.erase(reads_.begin() + static_cast<ptrdiff_t>(k));
+        for (auto& [value, kernel] : kernel_of_)
+          if (kernel > k) --kernel;
+      } else {
+        ++k;
+      }
+    }
+  }
+
+  // Whether all members are f32 sums over the leading axes of tensors of one shape.
+  bool sums_over_rows(const KernelRequest& request) const {
+    if (request.kind != KernelKind::kColumnReduce) return false;
+    const Node& first = graph_.node(request.members.front());
+    return std::all_of(request.members.begin(), request.members.end(), [&](Value member) {
+      const Node& node = graph_.node(member);
+      const std::vector<int64_t>& axes = node.attributes.axes;
+      return node.op == Op::kReduceSum && graph_.dtype(member) == DType::kF32 &&
+             axes.back() + 1 == static_cast<int64_t>(axes.size()) && axes == first.attributes.axes &&
+             graph_.shape(node.inputs[0]) == graph_.shape(first.inputs[0]);
+    });
+  }
+
+  // Moves the sums of kernel k into a loop.
+  bool join_loop(size_t k) {
+    size_t earliest = 0, latest = k;  // where everything that the sums read is there, and nothing yet needs them
+    for (const Value read : reads_[k])
+      if (const auto entry = kernel_of_.find(read); entry != kernel_of_.end())
+        earliest = std::max(earliest, entry->second);
+    const std::vector<Value>& sums = kernels_[k].members;
+    const auto needs_sum = [&](size_t kernel) {
+      return std::any_of(sums.begin(), sums.end(), [&](Value sum) { return reads_[kernel].contains(sum); });
+    };
+    while (latest + 1 < kernels_.size() && latest < k + kRecentKernels && !needs_sum(latest + 1)) ++latest;
+    if (k > kRecentKernels) earliest = std::max(earliest, k - kRecentKernels);
+    // The loop that computes what is added up, sooner than one that reads it.
+    for (size_t loop = k; loop-- > earliest;)
+      if (try_join_sums(loop, k)) return true;
+    for (size_t loop = k + 1; loop <= latest; ++loop)
+      if (try_join_sums(loop, k)) return true;
+    return false;
+  }
+
+  bool try_join_sums(size_t loop, size_t k) {
+    KernelRequest joined = kernels_[loop];
+    if (joined.kind != KernelKind::kLoop || joined.rows.is_constant(1) || !has_reductions(graph_, joined)) return false;
+    const std::vector<Value>& sums = kernels_[k].members;
+    const Shape& shape = graph_.shape(graph_.node(sums.front()).inputs[0]);
+    const Dim columns = element_count(graph_.shape(sums.front()));
+    if (!(joined.columns == columns) || !(joined.rows * joined.columns == element_count(shape))) return false;
+    for (const Value read : reads_[k])
+      if (!reads_[loop].contains(read) && !joined.computes(read)) return false;
+    const auto row_sums =
+        static_cast<size_t>(std::count_if(joined.members.begin(), joined.members.end(), [&](Value member) {
+          return op_info(graph_.node(member).op).kind == OpKind::kReduce &&
+                 !reduces_trailing_axes(graph_, graph_.node(member));
+        }));
+    if (row_sums + sums.size() > kMostRowSums) return false;
+    joined.members.insert(joined.members.end(), sums.begin(), sums.end());
+    joined.stored.assign(joined.members.size(), true);
+    if (find_obstacle(graph_, materialized_, joined, target_)) return false;
+    for (const Value sum : sums) kernel_of_[sum] = loop;
+    kernels_[loop] = std::move(joined);
+    reads_[loop].insert(reads_[k].begin(), reads_[k].end());
     return true;
   }
 

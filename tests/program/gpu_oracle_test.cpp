@@ -118,8 +118,8 @@ return %3, %2
   EXPECT_THAT(kinds_, testing::UnorderedElementsAre("column_reduce", "loop"));
 }
 
-// What a sum over rows reads as well is computed in that kernel.
-TEST_P(KernelsOnGpu, ValuesOfSumsOverRowsStayWithThem) {
+// What a reduction of each row reads as well is computed in that kernel, and so is the sum over all rows of it.
+TEST_P(KernelsOnGpu, SumsOverRowsGoWithReductionsOfThem) {
   expect_graph(R"(%0 = input "x" : f32[60, 40]
 %1 = input "y" : f32[60, 40]
 %2 = mul(%0, %1) : f32[60, 40]
@@ -127,6 +127,42 @@ TEST_P(KernelsOnGpu, ValuesOfSumsOverRowsStayWithThem) {
 %4 = exp2(%2) : f32[60, 40]
 %5 = reduce_sum(%4) {axes=[1]} : f32[60]
 return %3, %4, %5
+)");
+  EXPECT_THAT(kinds_, testing::ElementsAre("loop"));
+}
+
+// The gradients of a norm's input, weight and bias, and of a bias before it: rows of a team, of a block, with elements
+// beyond a whole number of vectors for each thread, more rows than blocks, and rows that leave the last block short.
+TEST_P(KernelsOnGpu, SumsOverRowsBesideWhatIsComputedOfEachRow) {
+  for (const auto& [batch, rows, columns] :
+       {std::tuple{1, 37, 24}, {2, 150, 40}, {1, 9, 5}, {3, 7, 768}, {1, 1500, 520}, {1, 5, 1600}}) {
+    const std::string whole = fmt::format("[{}, {}, {}]\n", batch, rows, columns);
+    const std::string each = fmt::format("[{}, {}]\n", batch, rows), sum = fmt::format("[{}]\n", columns);
+    expect_graph("%0 = input \"dy\" : bf16" + whole + "%1 = input \"x\" : f32" + whole +
+                 "%2 = input \"residual\" : f32" + whole + "%3 = cast(%0) : f32" + whole + "%4 = mul(%3, %1) : f32" +
+                 whole + "%5 = reduce_sum(%4) {axes=[0, 1]} : f32" + sum + "%6 = reduce_sum(%3) {axes=[0, 1]} : f32" +
+                 sum + "%7 = reduce_sum(%4) {axes=[2]} : f32" + each + "%8 = broadcast(%7) {axes=[0, 1]} : f32" +
+                 whole + "%9 = mul(%8, %1) : f32" + whole + "%10 = add(%2, %9) : f32" + whole +
+                 "%11 = cast(%10) : bf16" + whole + "%12 = reduce_sum(%10) {axes=[0, 1]} : f32" + sum +
+                 "return %5, %6, %7, %10, %11, %12\n");
+    EXPECT_THAT(kinds_, testing::ElementsAre("loop")) << whole;
+  }
+}
+
+// A sum of what other threads compute, and rows that registers do not hold.
+TEST_P(KernelsOnGpu, SumsOverRowsOfTheirOwn) {
+  expect_graph(R"(%0 = input "x" : f32[6, 6]
+%1 = exp2(%0) : f32[6, 6]
+%2 = reduce_sum(%1) {axes=[1]} : f32[6]
+%3 = permute(%1) {axes=[1, 0]} : f32[6, 6]
+%4 = reduce_sum(%3) {axes=[0]} : f32[6]
+return %1, %2, %4
+)");
+  EXPECT_THAT(kinds_, testing::UnorderedElementsAre("column_reduce", "loop"));
+  expect_graph(R"(%0 = input "x" : f32[3, 20000]
+%1 = reduce_sum(%0) {axes=[1]} : f32[3]
+%2 = reduce_sum(%0) {axes=[0]} : f32[20000]
+return %1, %2
 )");
   EXPECT_THAT(kinds_, testing::UnorderedElementsAre("column_reduce", "loop"));
 }

@@ -13,6 +13,8 @@ LoopNest::LoopNest(const KernelInputs& inputs)
     : graph_(inputs.graph), materialized_(inputs.materialized), request_(inputs.request) {
   has_reductions_ = std::any_of(request_.members.begin(), request_.members.end(),
                                 [&](Value member) { return op_info(graph_.node(member).op).kind == OpKind::kReduce; });
+  has_row_sums_ = std::any_of(request_.members.begin(), request_.members.end(),
+                              [&](Value member) { return role(member) == Role::kRowSum; });
   phases_ = assign_phases();
   axes_ = {{request_.rows, true}, {request_.columns, false}};
   std::erase_if(axes_, [](const Axis& axis) { return axis.is_row && axis.extent.is_constant(1); });
@@ -51,7 +53,12 @@ bool LoopNest::cut_wanted_axis() {
 }
 
 LoopNest::Role LoopNest::role(Value member) const {
-  if (op_info(graph_.node(member).op).kind == OpKind::kReduce) return Role::kReduction;
+  const Node& node = graph_.node(member);
+  if (op_info(node.op).kind == OpKind::kReduce) {
+    const bool keeps_last_axis =
+        node.attributes.axes.back() + 1 != static_cast<int64_t>(graph_.shape(node.inputs[0]).size());
+    return keeps_last_axis && !request_.columns.is_constant(1) ? Role::kRowSum : Role::kReduction;
+  }
   const Dim count = element_count(graph_.shape(member));
   if (has_reductions() && count == request_.rows && !(count == request_.rows * request_.columns)) return Role::kRow;
   CAUSEWAY_CHECK(count == request_.rows * request_.columns, "{} in a kernel of {} x {}", graph_.type(member).text(),
@@ -163,6 +170,8 @@ void LoopNest::walk_phase(ElementWalk& walk, LoopVisitor& visitor, int phase, bo
       const ElementValue value = walk.define(members[i], {full_linear_, {}});
       member_variables_[members[i]] = {value, full_linear_};
       visitor.element(i, value);
+    } else if (member_role == Role::kRowSum) {
+      visitor.row_summand(i, walk.compute(graph_.node(members[i]).inputs[0], {full_linear_, {}}));
     } else {
       const Node& node = graph_.node(members[i]);
       visitor.summand(i, walk.compute(node.inputs[0], reduction_input(walk, node)));

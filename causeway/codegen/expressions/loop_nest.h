@@ -26,6 +26,8 @@ class LoopVisitor {
   // The member at `position` of the request: an element of it, and the element that its sum takes in.
   virtual void element(size_t position, const ElementValue& value) {}
   virtual void summand(size_t position, const ElementValue& value) {}
+  // The element that the sum over rows at `position` takes in, of the column that the loops are at.
+  virtual void row_summand(size_t position, const ElementValue& value) {}
   // The pass over the columns is complete. What only exists inside of it is forgotten next.
   virtual void end_pass() {}
   // The sum is from here on known by this name.
@@ -45,7 +47,8 @@ class LoopNest : public ReadContext {
     bool is_lane = false;
   };
 
-  enum class Role { kFull, kRow, kReduction };
+  // An element for each position or each row, a reduction of each row, a sum over all rows for each column.
+  enum class Role { kFull, kRow, kReduction, kRowSum };
 
   explicit LoopNest(const KernelInputs& inputs);
 
@@ -64,6 +67,7 @@ class LoopNest : public ReadContext {
   void want_split(int variable, const Dim& inner) override;
 
   bool has_reductions() const { return has_reductions_; }
+  bool has_row_sums() const { return has_row_sums_; }
   Role role(Value member) const;
   bool wants_split() const { return wanted_split_.has_value(); }
   const std::vector<Axis>& axes() const { return axes_; }
@@ -113,7 +117,7 @@ class LoopNest : public ReadContext {
   // Where a reduction reads its input.
   ElementPosition reduction_input(ElementWalk& walk, const Node& node) const;
 
-  bool has_reductions_ = false;
+  bool has_reductions_ = false, has_row_sums_ = false;
   std::vector<int> phases_;
   Index row_linear_, column_linear_, full_linear_;
   int next_result_ = 0;

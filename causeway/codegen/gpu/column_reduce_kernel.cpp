@@ -274,7 +274,11 @@ class GpuColumnReduceWriter : public KernelWriter {
                   vectors, kGroupedSteps, block_rows_, stores_);
     }
     body += "}\n" + results;
-    const std::string finish_body = parts_ > 1 ? add_parts(open_workspace, count, out) : "";
+    std::vector<GpuPartsOfSum> parts;
+    for (size_t i = 0; i < reductions_.size(); ++i)
+      parts.push_back({graph_.node(reductions_[i]).op, graph_.dtype(reductions_[i]), out[i]});
+    const std::string finish_body =
+        parts_ > 1 ? open_workspace + gpu_add_parts({}, index_type_, count, parts_, parts) : "";
     std::string source = "#include \"causeway/kernels/gpu/lanes.h\"\n#include \"causeway/kernels/gpu/reduce.h\"\n" +
                          gpu_kernel("kernel", kLoopThreads, elements_.empty() ? 1 : kStoringBlocksPerUnit) +
                          prologue() + body + "}\n";
@@ -282,29 +286,6 @@ class GpuColumnReduceWriter : public KernelWriter {
     GeneratedKernel kernel = finish(source);
     add_phases(kernel);
     return kernel;
-  }
-
-  // The second kernel's body: parts added up. A block takes 32 neighbouring results.
-  std::string add_parts(const std::string& open_workspace, const std::string& count,
-                        const std::vector<std::string>& out) const {
-    // A block takes 32 neighbouring results; its rows of threads share the parts.
-    std::string finish_body =
-        open_workspace + fmt::format(
-                             "const {0} place = static_cast<{0}>(task) * 32 + thread_index() % 32;\n"
-                             "const {0} result = place < {1} ? place : 0;\n",
-                             index_type_, count);
-    for (size_t i = 0; i < reductions_.size(); ++i) {
-      const GpuAccumulator sum = accumulator(i);
-      const DType dtype = graph_.dtype(reductions_[i]);
-      finish_body += fmt::format(
-          "{{\n{2} sums[1] = {{{3}}};\n#pragma clang loop unroll_count(4)\n"
-          "for (int part = thread_index() / 32; part < {4}; part += {5}) {{\n"
-          "const {2} partial = partials[({9} + part) * {1} + result];\n{6}}}\n"
-          "reduce_rows<32, {5}, 1>(sums, {7}());\nif (thread_index() < 32 && place < {1}) {8}[place] = {0};\n}}\n",
-          to_storage(dtype, sum.result("sums[0]")), count, sum.type, sum.initial, parts_, kLoopThreads / 32,
-          sum.take("sums[0]", "partial"), sum.operation, out[i], static_cast<int64_t>(i) * parts_);
-    }
-    return finish_body;
   }
 
   void add_phases(GeneratedKernel& kernel) const {

@@ -10,7 +10,9 @@
 namespace causeway::codegen {
 namespace {
 
-constexpr int kSharedBytes = 256;  // for the sums of a block
+constexpr int kSharedBytes = 256;                                          // for the sums of a block
+constexpr GpuPartsLaunch kRowSumParts = {.neighbours = 8, .unrolled = 8};  // there are many parts
+constexpr size_t kManyArguments = 16;  // pointers to so many leave fewer registers than sums over rows need
 
 class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
  public:
@@ -95,6 +97,12 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
     updates_ += sum.take(fmt::format("a{}", position), value.name);
   }
 
+  void row_summand(size_t position, const ElementValue& value) override {
+    row_sums_.push_back(position);
+    updates_ +=
+        accumulator(position).take(row_sum(position) + fmt::format("[{}]", nest_.register_position()), value.name);
+  }
+
   void end_pass() override {
     // All loads before the stores, which may overwrite what is loaded for all the compiler knows: so loads merge.
     Statements inside = emitter_->take(kRowDepth + 1);
@@ -172,7 +180,7 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
     const auto columns = axis_texts([&](size_t i) { return !nest_.axes()[i].is_row && !nest_.axes()[i].is_lane; });
     const std::string body = gpu_axis_variables(index_type_, "vector", columns) + inside;
     const int team = nest_.team();
-    if (nest_.cached().empty() && nest_.kept().empty())
+    if (nest_.cached().empty() && nest_.kept().empty() && !nest_.has_row_sums())
       return fmt::format(
                  "#pragma clang loop unroll_count({})\nfor ({} vector = first; vector < last; vector += {}) {{\n",
                  nest_.lanes() >= 4 ? 2 : 4, index_type_, team) +
@@ -217,6 +225,9 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
     return {graph_.node(member).op, graph_.dtype(member)};
   }
 
+  // The array of a thread's columns of a sum over rows.
+  static std::string row_sum(size_t position) { return fmt::format("sums{}", position); }
+
   // The sum's value over the whole team.
   std::string reduced(size_t position) const {
     return fmt::format("team_reduce<{}>(a{}, {}())", nest_.team(), position, accumulator(position).operation);
@@ -236,8 +247,9 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
 
   // A launch's position as an index: task * count + more.
   std::string position_text(const std::string& count, const std::string& more) const {
-    return fmt::format("static_cast<{}>(task) * {} + {}", index_type_, count, more);
+    return fmt::format("{} * {} + {}", task_text(), count, more);
   }
+  std::string task_text() const { return fmt::format("static_cast<{}>(task)", index_type_); }
 
   GeneratedKernel assemble_elements() {
     const Dim count = request_.rows * request_.columns;
@@ -355,44 +367,108 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
     return kernel;
   }
 
-  GeneratedKernel assemble_rows() {
-    const Dim rows = request_.rows;
+  // The row of a thread, its first vector, and where its vectors end; for the group of rows numbered `group`, or the
+  // one numbered as the task.
+  std::string row_of_thread(const std::string& group = "") {
     const std::string vectors = symbols_.text(nest_.row_vectors());
     std::string body;
     if (nest_.rows_per_block() == 1) {
-      body = fmt::format("const {0} row = task;\nconst {0} first = thread_index();\nconst {0} last = {1};\n",
-                         index_type_, vectors);
+      body = fmt::format("const {0} row = {2};\nconst {0} first = thread_index();\nconst {0} last = {1};\n",
+                         index_type_, vectors, group.empty() ? "task" : group);
     } else {
-      body = fmt::format(
-          "const {} team = {};\n", index_type_,
-          position_text(std::to_string(nest_.rows_per_block()), fmt::format("thread_index() / {}", nest_.team())));
+      body = fmt::format("const {} team = {} * {} + thread_index() / {};\n", index_type_,
+                         group.empty() ? task_text() : group, nest_.rows_per_block(), nest_.team());
       if (nest_.rows_fill_blocks()) {
         body += fmt::format("const {0} row = team;\nconst {0} last = {1};\n", index_type_, vectors);
       } else {
         // A team without a row takes part in the sums, on no columns.
-        const std::string total = symbols_.text(rows);
+        const std::string total = symbols_.text(request_.rows);
         body += fmt::format("const {0} row = team < {1} ? team : {1} - 1;\nconst {0} last = team < {1} ? {2} : 0;\n",
                             index_type_, total, vectors);
       }
       body += fmt::format("const {} first = thread_index() % {};\n", index_type_, nest_.team());
     }
+    return body;
+  }
+
+  // What is stored of a row, by one thread of its team.
+  std::string stores_of_row() {
+    std::string condition = nest_.team() == 1 ? "" : "first == 0";
+    if (!nest_.rows_fill_blocks())
+      condition += fmt::format("{}team < {}", condition.empty() ? "" : " && ", symbols_.text(request_.rows));
+    return condition.empty() || row_stores_.empty() ? row_stores_
+                                                    : fmt::format("if ({}) {{\n{}}}\n", condition, row_stores_);
+  }
+
+  GeneratedKernel assemble_rows() {
+    if (nest_.has_row_sums()) return assemble_row_sums();
+    const Dim rows = request_.rows;
+    std::string body = row_of_thread();
     if (nest_.unaligned_columns())
       body += unaligned_row() + fmt::format("const {} row_last = (row_start - row_vector + {}) / {};\n", index_type_,
                                             unaligned_columns() + nest_.lanes() - 1, nest_.lanes());
     body += row_variables("row") + top_ + text_;
-    if (!row_stores_.empty()) {
-      // A value of a single row may take the place of one that other threads still have to read.
-      if (rows.is_constant(1)) body += "block_barrier();\n";
-      std::string condition = nest_.team() == 1 ? "" : "first == 0";
-      if (!nest_.rows_fill_blocks())
-        condition += fmt::format("{}team < {}", condition.empty() ? "" : " && ", symbols_.text(rows));
-      body += condition.empty() ? row_stores_ : fmt::format("if ({}) {{\n{}}}\n", condition, row_stores_);
-    }
+    // A value of a single row may take the place of one that other threads still have to read.
+    if (!row_stores_.empty() && rows.is_constant(1)) body += "block_barrier();\n";
+    body += stores_of_row();
     GeneratedKernel kernel = finish(source("kernel", nest_.threads(), body));
     const int64_t per_block = nest_.rows_per_block();
     kernel.phases = {gpu_phase(
         "kernel", nest_.threads(), nest_.team() > GpuLoopNest::kWaveTeam ? kSharedBytes : 0,
         [rows, per_block](const SymbolBindings& bindings) { return divide_up(rows.evaluate(bindings), per_block); })};
+    return kernel;
+  }
+
+  // Blocks take groups of rows in turns, and in the end leave their sums over rows for a second launch.
+  GeneratedKernel assemble_row_sums() {
+    std::vector<GpuPartsOfSum> sums;
+    for (const size_t position : row_sums_) {
+      const Value member = request_.members[position];
+      sums.push_back({graph_.node(member).op, graph_.dtype(member), pointer(member)});
+    }
+    const size_t workspace = arguments_.size();
+    arguments_.push_back({KernelArgument::Kind::kWorkspace, {}, true});
+    const std::string open_workspace =
+        fmt::format("auto* partials = {};\n", buffer_pointer(accumulator(row_sums_.front()).type, workspace));
+    const std::string columns = symbols_.text(request_.columns);
+    const int64_t blocks = nest_.row_sum_blocks(), elements = nest_.kept_elements();
+    const int per_block = nest_.rows_per_block();
+    std::string body = open_workspace + top_, left;
+    for (size_t i = 0; i < row_sums_.size(); ++i) {
+      const std::string name = row_sum(row_sums_[i]);
+      const GpuAccumulator sum = accumulator(row_sums_[i]);
+      body += fmt::format("{} {}[{}];\n#pragma clang loop unroll(full)\nfor (int i = 0; i < {}; ++i) {}[i] = {};\n",
+                          sum.type, name, elements, elements, name, sum.initial);
+      left +=
+          fmt::format("reduce_rows<{}, {}, {}>({}, {}());\n", nest_.team(), per_block, elements, name, sum.operation);
+      left += fmt::format(
+          "#pragma clang loop unroll(full)\nfor (int i = 0; i < {0}; ++i) {{\n"
+          "const int column = (thread_index() + i / {1} * {2}) * {1} + i % {1};\n"
+          "if (thread_index() < {2} && column < {3}) partials[({4} + task) * {3} + column] = {5}[i];\n}}\n",
+          elements, nest_.lanes(), nest_.team(), columns, static_cast<int64_t>(i) * blocks, name);
+    }
+    const std::string rows = symbols_.text(request_.rows);
+    body += fmt::format(
+        "#pragma clang loop unroll(disable)\n"
+        "for ({0} group = task; group < ({1} + {2}) / {3}; group += {4}) {{\n",
+        index_type_, rows, per_block - 1, per_block, blocks);
+    body += row_of_thread("group") + row_variables("row") + text_ + stores_of_row() + "}\n" + left;
+    const int blocks_per_unit = arguments_.size() > kManyArguments ? 1 : nest_.row_sum_blocks_per_unit();
+    GeneratedKernel kernel =
+        finish(source("kernel", nest_.threads(), body, blocks_per_unit) +
+               kernel_text("kernel_finish", kLoopThreads,
+                           open_workspace + gpu_add_parts(kRowSumParts, index_type_, columns, blocks, sums)));
+    constexpr int kBytes = 4;  // of a sum
+    const int64_t shared = std::max<int64_t>(nest_.team() > GpuLoopNest::kWaveTeam ? kSharedBytes : 0,
+                                             per_block > 1 ? nest_.threads() * elements * kBytes : 0);
+    const int64_t results = request_.columns.constant();
+    kernel.phases = {gpu_phase("kernel", nest_.threads(), static_cast<int>(shared),
+                               [blocks](const SymbolBindings&) { return blocks; }),
+                     gpu_phase("kernel_finish", kLoopThreads, kLoopThreads * kBytes, [results](const SymbolBindings&) {
+                       return divide_up(results, kRowSumParts.neighbours);
+                     })};
+    kernel.workspace_bytes = [bytes = static_cast<int64_t>(sums.size()) * blocks * results *
+                                      kBytes](const SymbolBindings&) { return bytes; };
     return kernel;
   }
 
@@ -424,13 +500,13 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
     return kernel;
   }
 
-  std::string source(const std::string& name, int threads, const std::string& body) {
+  std::string source(const std::string& name, int threads, const std::string& body, int blocks_per_unit = 1) {
     return "#include \"causeway/kernels/gpu/lanes.h\"\n#include \"causeway/kernels/gpu/reduce.h\"\n" +
-           kernel_text(name, threads, body);
+           kernel_text(name, threads, body, blocks_per_unit);
   }
 
-  std::string kernel_text(const std::string& name, int threads, const std::string& body) {
-    return gpu_kernel(name, threads) + prologue() + body + "}\n";
+  std::string kernel_text(const std::string& name, int threads, const std::string& body, int blocks_per_unit = 1) {
+    return gpu_kernel(name, threads, blocks_per_unit) + prologue() + body + "}\n";
   }
 
   std::string index_type_;
@@ -440,7 +516,8 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
   // Of a phase: arrays for a vector of elements, sums before the first element, what is done with each element, and
   // the stores of a vector, whole or one by one.
   std::string arrays_, initial_, updates_, stores_, lane_stores_;
-  std::vector<size_t> sums_;  // of the phase
+  std::vector<size_t> sums_;      // of the phase
+  std::vector<size_t> row_sums_;  // of all phases
   Statements element_, one_by_one_;
   std::string element_stores_;
   std::string copied_from_, copied_to_;  // places of a transposed tensor and of the result, in elements

@@ -6,6 +6,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/codegen/expressions/expression_emitter.h"
+#include "causeway/codegen/expressions/kernel_writer.h"
 #include "causeway/codegen/gpu/loops.h"
 
 namespace causeway::codegen {
@@ -19,6 +20,13 @@ constexpr int64_t kLongRow = 65536;  // columns from which a row is cut into par
 constexpr int64_t kPartColumns = 16384;
 constexpr int64_t kMostParts = 1024;      // of all rows
 constexpr int64_t kPartsOfUnknown = 128;  // of all rows, when their length is not known
+// Blocks that share the rows of sums over rows fill this many multiprocessors; a constant, so that devices agree in
+// results.
+constexpr int kRowSumUnits = 128;
+// Of a multiprocessor, with 128 and with 168 registers each: with few and with many sums to a thread.
+constexpr int kThreadsOfFewSums = 512, kThreadsOfManySums = 384;
+constexpr int64_t kFewSums = 40;
+constexpr int kMostRowSumLanes = 4;  // more would leave more sums to each of fewer threads
 
 }  // namespace
 
@@ -30,7 +38,7 @@ Dim coefficient(const Index& index, int variable) {
 
 void GpuLoopNest::plan() {
   LoopNest::plan();
-  if (has_reductions()) plan_parts();
+  if (has_reductions() && !has_row_sums()) plan_parts();
   cut_lanes();
   plan_team();
   LoopNest::plan();
@@ -38,6 +46,8 @@ void GpuLoopNest::plan() {
   kept_ = wanted_kept_;
   if (!cached_.empty() || !kept_.empty()) analyse();
   if (!obstacle_ && one_block_for_all()) obstacle_ = Obstacle{Obstacle::Kind::kFewLongRows, request_.members.front()};
+  if (!obstacle_ && has_row_sums() && !can_keep())
+    obstacle_ = Obstacle{Obstacle::Kind::kLongRowSums, request_.members.back()};
 }
 
 void GpuLoopNest::analyse() {
@@ -103,6 +113,7 @@ void GpuLoopNest::cut_lanes() {
   const bool one_range = !has_reductions() && axes_.size() == 1;
   const int best = gpu_lanes(graph_, materialized_, request_, count, Dim(kLoopThreads));
   lanes_ = one_range ? best : gpu_lanes(graph_, materialized_, request_, count, extent);
+  if (has_row_sums()) lanes_ = std::min(lanes_, kMostRowSumLanes);
   if (!one_range && lanes_ == 1 && best > 1 && may_be_unaligned()) {
     lanes_ = best;
     unaligned_columns_ = extent;
@@ -167,7 +178,7 @@ void GpuLoopNest::plan_team() {
   }
   team_ = 64;
   while (team_ < 512 && team_ * 4 < vectors.constant()) team_ *= 2;
-  if (team_ == 512 && vectors.constant() < 8192) team_ = 256;
+  if (team_ == 512 && vectors.constant() < 8192 && !has_row_sums()) team_ = 256;
   threads_ = team_;
 }
 
@@ -187,11 +198,25 @@ bool GpuLoopNest::can_keep() const {
 
 int64_t GpuLoopNest::kept_elements() const { return (row_vectors().constant() + team_ - 1) / team_ * lanes_; }
 
-// Tensors that several passes read.
+int GpuLoopNest::row_sum_blocks_per_unit() const {
+  const std::vector<Value>& members = request_.members;
+  const int64_t sums =
+      std::count_if(members.begin(), members.end(), [&](Value member) { return role(member) == Role::kRowSum; });
+  return std::max(1, (kept_elements() * sums <= kFewSums ? kThreadsOfFewSums : kThreadsOfManySums) / threads_);
+}
+
+int64_t GpuLoopNest::row_sum_blocks() const {
+  const int64_t most = int64_t{kRowSumUnits} * row_sum_blocks_per_unit();
+  return request_.rows.is_constant() ? std::min(most, divide_up(request_.rows.constant(), rows_per_block())) : most;
+}
+
+// Tensors that several passes read; where few threads share a multiprocessor also others, so that the loads of a row
+// are under way together and not each after the stores before it.
 void GpuLoopNest::choose_cached() {
   if (!can_keep()) return;
   for (const auto& [value, phases] : loads_)
-    if (phases.size() > 1 && cached_.size() < kMostCachedTensors) cached_[value] = fmt::format("k{}", cached_.size());
+    if ((phases.size() > 1 || has_row_sums()) && cached_.size() < kMostCachedTensors)
+      cached_[value] = fmt::format("k{}", cached_.size());
 }
 
 std::string GpuLoopNest::kept_name(Value member) const {

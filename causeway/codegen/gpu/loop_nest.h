@@ -1,6 +1,8 @@
 // The loops of a loop kernel on a GPU, and how threads share them. Without sums, each thread computes a few
 // neighbouring elements. With sums, a row belongs to a team of threads: part of a wave for short rows, a block for
-// longer ones. A few very long rows are cut into parts that a second launch adds up.
+// longer ones. A few very long rows are cut into parts that a second launch adds up. With sums over rows, a fixed
+// number of blocks share the rows, each thread keeps the sums of its columns in registers, and a second launch adds up
+// what blocks have.
 #pragma once
 
 #include <map>
@@ -49,6 +51,10 @@ class GpuLoopNest : public LoopNest {
   bool rows_fill_blocks() const;
   // Of a row; more than one is a block each, and a second launch.
   int64_t parts() const { return parts_; }
+  // With sums over rows: how many blocks share them, taking rows_per_block() rows at a time.
+  int64_t row_sum_blocks() const;
+  // As many of them as are to run at a time on a multiprocessor.
+  int row_sum_blocks_per_unit() const;
 
   // A thread's elements of its row, where they stay in registers from one pass to the next: tensors and members, by the
   // names of their arrays.

@@ -72,6 +72,28 @@ std::string GpuAccumulator::result(const std::string& value) const {
   return is_float(dtype_) && dtype_ != DType::kF32 ? from_storage(dtype_, to_storage(dtype_, value)) : value;
 }
 
+std::string gpu_add_parts(const GpuPartsLaunch& launch, const std::string& index_type, const std::string& count,
+                          int64_t parts, const std::vector<GpuPartsOfSum>& sums) {
+  const int width = launch.neighbours, rows = kLoopThreads / width;
+  std::string body = fmt::format(
+      "const {0} place = static_cast<{0}>(task) * {2} + thread_index() % {2};\n"
+      "const {0} result = place < {1} ? place : 0;\n",
+      index_type, count, width);
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const GpuAccumulator sum(sums[i].op, sums[i].dtype);
+    body += fmt::format(
+        "{{\n{0} sums[1] = {{{1}}};\n#pragma clang loop unroll_count({2})\n"
+        "for (int part = thread_index() / {3}; part < {4}; part += {5}) {{\n"
+        "const {0} partial = partials[({6} + part) * {7} + result];\n{8}}}\n",
+        sum.type, sum.initial, launch.unrolled, width, parts, rows, static_cast<int64_t>(i) * parts, count,
+        sum.take("sums[0]", "partial"));
+    body += fmt::format(
+        "reduce_rows<{}, {}, 1>(sums, {}());\nif (thread_index() < {} && place < {}) {}[place] = {};\n}}\n", width,
+        rows, sum.operation, width, count, sums[i].result, to_storage(sums[i].dtype, sum.result("sums[0]")));
+  }
+  return body;
+}
+
 KernelPhase gpu_phase(const std::string& name, int threads, int shared_bytes, SizeFunction tasks) {
   KernelPhase result{name, std::move(tasks), [](const SymbolBindings&) { return int64_t{0}; }};
   result.threads = threads;

@@ -44,6 +44,22 @@ struct GpuAccumulator {
   DType dtype_;
 };
 
+// A sum or maximum whose parts blocks have left in a workspace.
+struct GpuPartsOfSum {
+  Op op;
+  DType dtype;
+  std::string result;  // the pointer to where it goes
+};
+// The body of a launch of kLoopThreads threads a block, which needs kLoopThreads accumulators in shared memory: adds
+// up, in order, `partials`, which holds for each of the sums `parts` times `count` results. A block takes `neighbours`
+// results, and each of its rows of as many threads a share of the parts, `unrolled` at a time.
+struct GpuPartsLaunch {
+  int neighbours = 32;
+  int unrolled = 4;
+};
+std::string gpu_add_parts(const GpuPartsLaunch& launch, const std::string& index_type, const std::string& count,
+                          int64_t parts, const std::vector<GpuPartsOfSum>& sums);
+
 // A launch of blocks of `threads` threads.
 KernelPhase gpu_phase(const std::string& name, int threads, int shared_bytes, SizeFunction tasks);
 
