@@ -1,5 +1,6 @@
 #include "causeway/passes/pipeline.h"
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 
@@ -36,6 +37,13 @@ std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& s
     list.push_back({"eliminate_common_subexpressions", eliminate_common_subexpressions});
   }
   if (!mesh.empty()) {
+    // A vocabulary that is cut over ranks: sums and maxima over it are theirs together, for all tokens at once.
+    if (std::any_of(mesh.axes.begin(), mesh.axes.end(),
+                    [](const MeshAxis& axis) { return !axis.gathers_weights && axis.size > 1; }))
+      list.push_back({"expand_linear_cross_entropy", [&](const Graph& graph) {
+                        return expand_linear_cross_entropy(
+                            graph, {.logits_bytes = INT64_MAX, .narrow_logits = options.narrow_logits});
+                      }});
     list.push_back({"shard", [&](const Graph& graph) { return shard(graph, mesh); }});
     list.push_back({"canonicalize", canonicalize});
     list.push_back({"eliminate_common_subexpressions", eliminate_common_subexpressions});

@@ -14,6 +14,7 @@
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/canonicalize.h"
 #include "causeway/passes/eliminate_common_subexpressions.h"
+#include "causeway/passes/expand_linear_cross_entropy.h"
 #include "tests/random_graph/random_graph.h"
 
 namespace causeway::passes {
@@ -418,6 +419,24 @@ TEST(Shard, HybridAddsUpPartsOfGradientsOverTheOtherAxis) {
   EXPECT_EQ(count.at("reduce_scatter f32[4, 4]"), 1);
   EXPECT_EQ(count.at("all_reduce f32[4, 4]"), 1);
   EXPECT_EQ(count.at("all_gather f32[2, 4, 4]"), 1);
+}
+
+TEST(Shard, ALossOverACutVocabularyMovesOneNumberForEachToken) {
+  const Mesh mesh = one_axis(2, false);
+  const Graph graph = parse_graph(R"(%0 = input "x" : f32[6, 4]
+%1 = input "y" : f32[12, 4]
+%2 = input "index" : i32[6]
+%3 = input "z" : f32[6]
+%4:3 = linear_cross_entropy(%0, %1, %2, %3) : f32[], f32[6, 4], f32[12, 4]
+assign %1 = %4.2
+return %4, %4.1
+)");
+  const Graph expanded = expand_linear_cross_entropy(graph, {.logits_bytes = INT64_MAX});
+  const std::vector<Sharding> shardings = {{}, Sharding::parse("a,-"), {}, {}};
+  expect_same_values(expanded, inputs_of(graph, 7), shardings, mesh, "loss");
+  EXPECT_EQ(collectives_of(
+                eliminate_common_subexpressions(canonicalize(shard(with_shardings(expanded, shardings, mesh), mesh)))),
+            (Count{{"all_gather f32[2, 6]", 1}, {"all_reduce f32[6]", 2}, {"all_reduce f32[6, 4]", 1}}));
 }
 
 TEST(Shard, WhatDoesNotDivideIsNamed) {
