@@ -10,8 +10,8 @@ namespace causeway::plan {
 namespace {
 
 Machine parse_machine(const YAML::Node& node, const std::string& where) {
-  std::vector<std::string> keys = {"name",           "product", "target", "devices_per_node", "memory_gib",
-                                   "network_gb_per_s", "link_gb_per_s", "source"};
+  std::vector<std::string> keys = {"name",       "product",          "target",        "devices_per_node",
+                                   "memory_gib", "network_gb_per_s", "link_gb_per_s", "source"};
   for (const ConstantField& field : constant_fields()) keys.push_back(field.name);
   const bench::YamlRecord record(node, where, keys);
   Machine machine;

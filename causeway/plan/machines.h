@@ -8,8 +8,8 @@
 
 namespace causeway::plan {
 
-// Peaks come from causeway/device/device_peaks.h by the product's name. Throws Error(kInvalidArgument) with the file and
-// the line.
+// Peaks come from causeway/device/device_peaks.h by the product's name. Throws Error(kInvalidArgument) with the file
+// and the line.
 std::vector<Machine> parse_machines(const std::string& yaml, const std::string& where);
 const std::vector<Machine>& shipped_machines();
 

@@ -27,7 +27,8 @@ class Row {
   }
   bool truth_or(const std::string& key, bool otherwise) const {
     const std::string text = record_.text_or(key, otherwise ? "true" : "false");
-    if (text != "true" && text != "false") record_.fail(key, key + " is neither true nor false", "Write true or false.");
+    if (text != "true" && text != "false")
+      record_.fail(key, key + " is neither true nor false", "Write true or false.");
     return text == "true";
   }
   const YamlRecord& record() const { return record_; }
@@ -41,8 +42,7 @@ class Row {
 };
 
 TransformerShape parse_shape(const YAML::Node& node, const std::string& where) {
-  const Row row(node, where,
-                {"layers", "width", "heads", "kv_heads", "ffn_width", "gated", "vocabulary", "attention"});
+  const Row row(node, where, {"layers", "width", "heads", "kv_heads", "ffn_width", "gated", "vocabulary", "attention"});
   TransformerShape shape;
   shape.layers = row.size("layers");
   shape.width = row.size("width");
@@ -89,18 +89,18 @@ double published_seconds(const Row& row, const TransformerShape& shape, const Tr
 }
 
 PublishedPoint parse_point(const YAML::Node& node, const std::string& where,
-                           const std::map<std::string, TransformerShape>& shapes) {
-  const Row row(node, where,
-                {"shape", "sequence", "dp", "fsdp", "tp", "sequence_parallel", "cp", "pp", "virtual_stages",
-                 "micro_batch", "micro_batches", "recompute", "gradient_bytes", "seconds", "tokens_per_s", "tflops",
-                 "flops"});
+                           const std::map<std::string, TransformerShape>& shapes, int64_t devices_per_node) {
+  const Row row(
+      node, where,
+      {"shape", "sequence", "dp", "fsdp", "tp", "sequence_parallel", "cp", "pp", "virtual_stages", "micro_batch",
+       "micro_batches", "recompute", "gradient_bytes", "seconds", "tokens_per_s", "tflops", "flops"});
   PublishedPoint point;
   const std::string name = row.record().text("shape");
   const auto shape = shapes.find(name);
   if (shape == shapes.end()) row.record().fail("shape", fmt::format("no shape is called '{}'", name), "");
-  point.shape = shape->second;
-  point.shape.sequence = row.size("sequence");
-  TransformerRun& run = point.run;
+  TransformerShape sized = shape->second;
+  sized.sequence = row.size("sequence");
+  TransformerRun run;
   run.dp = row.size_or("dp", 1);
   run.fsdp = row.size_or("fsdp", 1);
   run.tp = row.size_or("tp", 1);
@@ -112,10 +112,11 @@ PublishedPoint parse_point(const YAML::Node& node, const std::string& where,
   run.micro_batches = row.size("micro_batches");
   run.recompute = parse_recomputation(row.record());
   run.gradient_bytes = static_cast<double>(row.size_or("gradient_bytes", 4));
-  point.seconds = published_seconds(row, point.shape, run);
-  point.name = fmt::format("{}, {} x {} x {} tokens", name, run.micro_batches, run.micro_batch, point.shape.sequence);
-  for (const auto& [axis, size] : {std::pair{"dp", run.dp}, {"fsdp", run.fsdp}, {"tp", run.tp}, {"cp", run.cp},
-                                   {"pp", run.pp}})
+  point.seconds = published_seconds(row, sized, run);
+  point.step = describe_step(sized, run, devices_per_node);
+  point.name = fmt::format("{}, {} x {} x {} tokens", name, run.micro_batches, run.micro_batch, sized.sequence);
+  for (const auto& [axis, size] :
+       {std::pair{"dp", run.dp}, {"fsdp", run.fsdp}, {"tp", run.tp}, {"cp", run.cp}, {"pp", run.pp}})
     if (size > 1) point.name += fmt::format(", {} {}", axis, size);
   if (run.recompute == Recomputation::kLayer) point.name += ", recomputed";
   if (run.recompute == Recomputation::kAttention) point.name += ", attention recomputed";
@@ -140,7 +141,8 @@ double upper_bound(const std::string& name) {
 
 }  // namespace
 
-std::vector<PublishedPoint> parse_published_points(const std::string& yaml, const std::string& where) {
+std::vector<PublishedPoint> parse_published_points(const std::string& yaml, const std::string& where,
+                                                   int64_t devices_per_node) {
   const YamlRecord root(parse_yaml(yaml, where), where, {"shapes", "points"});
   std::map<std::string, TransformerShape> shapes;
   const YAML::Node listed = root.node("shapes");
@@ -152,7 +154,7 @@ std::vector<PublishedPoint> parse_published_points(const std::string& yaml, cons
     const YamlRecord record(group, where, {"machine", "source", "rows"});
     const std::string machine = record.text("machine"), source = record.text("source");
     for (const YAML::Node& node : record.list("rows")) {
-      points.push_back(parse_point(node, where, shapes));
+      points.push_back(parse_point(node, where, shapes, devices_per_node));
       points.back().machine = machine;
       points.back().source = source;
       points.back().held_out = seen[machine]++ % 2 == 1;
@@ -168,7 +170,7 @@ const std::vector<PublishedPoint>& shipped_published_points() {
 }
 
 double relative_error(const PublishedPoint& point, const Machine& machine) {
-  return predict_step(point.shape, point.run, machine).seconds / point.seconds - 1;
+  return predict(point.step, machine).seconds / point.seconds - 1;
 }
 
 ErrorSummary summarize_errors(std::vector<double> errors) {
@@ -186,14 +188,16 @@ ErrorSummary summarize_errors(std::vector<double> errors) {
 }
 
 Machine fit_constants(const Machine& machine, const std::vector<PublishedPoint>& points) {
-  constexpr double kTie = 0.003;  // of a deviation from the beginning by a factor of e, per point
+  constexpr double kTie = 0.02;  // of a deviation from the beginning by a factor of e, per point
+  const MachineConstants begin;
   Machine best = machine;
+  best.constants = begin;
   const auto cost = [&](const Machine& candidate) {
     double sum = 0;
     for (const PublishedPoint& point : points) sum += loss_of(relative_error(point, candidate));
     sum /= static_cast<double>(points.size());
     for (const ConstantField& field : constant_fields()) {
-      const double deviation = std::log((candidate.constants.*field.member) / (machine.constants.*field.member));
+      const double deviation = std::log((candidate.constants.*field.member) / (begin.*field.member));
       sum += kTie * deviation * deviation / static_cast<double>(constant_fields().size());
     }
     return sum;

@@ -65,8 +65,8 @@ double seconds(const Work& work, const Machine& machine) {
   const MachineConstants& c = machine.constants;
   switch (work.kind) {
     case WorkKind::kProduct: {
-      const double filled = saturation(work.m, c.product_half) * saturation(work.n, c.product_half) *
-                            saturation(work.k, c.product_half);
+      const double filled =
+          saturation(work.m, c.product_half) * saturation(work.n, c.product_half) * saturation(work.k, c.product_half);
       return c.launch_seconds + work.flops / (peak(machine, work.operand) * c.product_fraction * filled);
     }
     case WorkKind::kAttention: {
@@ -84,31 +84,29 @@ double seconds(const Work& work, const Machine& machine) {
 StepTime run_queues(const std::vector<Work>& work, const Machine& machine) {
   StepTime time;
   std::vector<double> ends(work.size());
-  double compute_free = 0, collectives_free = 0;
-  // Compute waits for the earlier of the two queues only through `after`; a collective that runs while compute does
-  // takes some of it away, which is charged to the compute that follows.
-  double owed = 0;
+  std::map<int, double> free;  // by queue, from when on
+  // Time of other queues that compute has not been charged for yet. Where compute waits, nothing is shared.
+  double beside = 0;
   for (size_t i = 0; i < work.size(); ++i) {
-    double ready = 0;
-    for (const int before : work[i].after) ready = std::max(ready, ends[static_cast<size_t>(before)]);
-    const double duration = seconds(work[i], machine);
+    double& queue = free[work[i].queue];
+    double begin = queue;
+    for (const int before : work[i].after) begin = std::max(begin, ends[static_cast<size_t>(before)]);
+    double duration = seconds(work[i], machine);
     if (is_collective(work[i].kind)) {
-      const double begin = std::max(ready, collectives_free);
-      collectives_free = ends[i] = begin + duration;
       time.collective_seconds += duration;
-      owed += duration;
-      continue;
+    } else {
+      if (work[i].queue == kComputeWork) {
+        beside = std::max(0.0, beside - (begin - queue));
+        const double shared = std::min(beside, duration);
+        beside -= shared;
+        duration += shared * machine.constants.contention;
+      }
+      time.compute_seconds += duration;
     }
-    const double begin = std::max(ready, compute_free);
-    // Waiting for collectives is no sharing.
-    owed = std::max(0.0, owed - (begin - compute_free));
-    const double shared = std::min(owed, duration);
-    owed -= shared;
-    const double taken = duration + shared * machine.constants.contention;
-    compute_free = ends[i] = begin + taken;
-    time.compute_seconds += taken;
+    if (work[i].queue != kComputeWork) beside += duration;
+    ends[i] = queue = begin + duration;
+    time.seconds = std::max(time.seconds, ends[i]);
   }
-  time.seconds = std::max(compute_free, collectives_free);
   return time;
 }
 

@@ -5,8 +5,9 @@
 //   memory       bytes / (bandwidth * memory_fraction)
 //   collective   latency * (ranks - 1) + bytes * (ranks - 1)/ranks / link; an all_reduce moves its bytes twice
 //
-// each with launch_seconds on top. Collectives run beside compute, on a queue of their own, and slow it by `contention`
-// of the time they share. A step over several nodes takes straggle * log2(nodes) longer: ranks wait for the slowest.
+// kernels with launch_seconds on top. Collectives in a queue of their own run beside compute, and slow it by
+// `contention` of the time they share. A step over several nodes takes straggle * log2(nodes) longer: ranks wait for
+// the slowest.
 //
 // Methods: the saturating product after Isaev et al., Calculon (SC 2023); latency and bandwidth of collectives after
 // Thakur et al., "Optimization of Collective Communication Operations in MPICH" (2005).
@@ -22,15 +23,15 @@ namespace causeway::plan {
 
 // Fitted to measured steps, or set by hand: docs/planning.md says which.
 struct MachineConstants {
-  double product_fraction = 0.8;  // of the peak that large products reach
-  double product_half = 100;      // a side of that length reaches half of it
-  double attention_fraction = 0.4;
-  double memory_fraction = 0.8;
+  double product_fraction = 0.75;  // of the peak that large products reach
+  double product_half = 200;       // a side of that length reaches half of it
+  double attention_fraction = 0.3;
+  double memory_fraction = 0.5;
   double launch_seconds = 5e-6;
   double link_fraction = 0.7;     // of the datasheet's bandwidth within a node
   double network_fraction = 0.7;  // and between nodes
   double contention = 0.1;
-  double straggle = 0.0;
+  double straggle = 0.005;
 };
 
 // Names as in the data file, in the order above; the fit goes through them.
@@ -45,10 +46,10 @@ struct Machine {
   std::string product;  // the maker's name, by which peaks and prices are found
   std::string target;   // what its kernels are compiled for: "cuda:sm_90a"
   int64_t devices_per_node = 8;
-  double memory_bytes = 0;             // of one device
-  double memory_bytes_per_second = 0;  // datasheet
-  double link_bytes_per_second = 0;    // from one device to the others of its node, one direction, datasheet
-  double network_bytes_per_second = 0;  // from one device to other nodes, one direction
+  double memory_bytes = 0;                   // of one device
+  double memory_bytes_per_second = 0;        // datasheet
+  double link_bytes_per_second = 0;          // from one device to the others of its node, one direction, datasheet
+  double network_bytes_per_second = 0;       // from one device to other nodes, one direction
   std::map<std::string, double> peak_flops;  // by type of operand
   MachineConstants constants;
   std::string source;  // of the constants, a sentence
@@ -59,12 +60,13 @@ double seconds(const Work& work, const Machine& machine);
 
 struct StepTime {
   double seconds = 0;
-  double compute_seconds = 0;  // all of compute together, what overlapped collectives slow it by included
+  double compute_seconds = 0;  // all kernels together, what collectives beside them slow them by included
   double collective_seconds = 0;
+  // In which no kernel runs.
   double exposed_seconds() const { return seconds - compute_seconds; }
 };
 
-// Runs the list through the two queues.
+// Runs the list through its queues.
 StepTime run_queues(const std::vector<Work>& work, const Machine& machine);
 
 // What ranks waiting for the slowest add, as a factor.

@@ -83,6 +83,7 @@ class LayerWriter {
   Work collective(WorkKind kind, double bytes, int64_t ranks, int64_t stride) const {
     Work work;
     work.kind = kind;
+    work.queue = kBesideCompute;
     work.bytes = bytes;
     work.ranks = ranks;
     work.ranks_in_node = std::clamp<int64_t>(devices_per_node_ / stride, 1, ranks);
@@ -208,32 +209,44 @@ class LayerWriter {
   std::vector<int> begins_;  // what had ended when each layer began
 };
 
-// Of one micro-batch through that many layers: steady from the third layer on.
-StepTime layers_time(const TransformerShape& shape, const TransformerRun& run, const Machine& machine, double layers,
-                     bool ends) {
-  constexpr int64_t kFew = 3;
-  const auto time = [&](int64_t count) {
-    return run_queues(micro_batch_work(shape, run, count, ends, machine.devices_per_node), machine);
+constexpr int64_t kFewLayers = 3;
+
+TransformerStep::Stage describe_stage(const TransformerShape& shape, const TransformerRun& run, int64_t node,
+                                      bool ends) {
+  const double layers = real(shape.layers) / real(run.pp);
+  return {micro_batch_work(shape, run, kFewLayers, ends, node),
+          micro_batch_work(shape, run, kFewLayers + 1, ends, node), layers - real(kFewLayers)};
+}
+
+StepTime stage_time(const TransformerStep::Stage& stage, const Machine& machine) {
+  const StepTime few = run_queues(stage.few, machine), more = run_queues(stage.one_more, machine);
+  const auto at = [&](double StepTime::* member) {
+    return few.*member + stage.further_layers * (more.*member - few.*member);
   };
-  const StepTime few = time(kFew), more = time(kFew + 1);
-  const double rest = layers - real(kFew);
-  const auto at = [&](double StepTime::* member) { return few.*member + rest * (more.*member - few.*member); };
   return {at(&StepTime::seconds), at(&StepTime::compute_seconds), at(&StepTime::collective_seconds)};
 }
 
-// What is done once a step: gradients summed up over dp after the last micro-batch, and the optimizer.
-StepTime once_a_step(const TransformerShape& shape, const TransformerRun& run, const Machine& machine) {
-  const double weights = shape.parameters() / real(run.tp * run.pp);
-  const double own = weights / real(run.fsdp);
+std::vector<Work> once_a_step(const TransformerShape& shape, const TransformerRun& run, int64_t devices_per_node) {
+  const double own = shape.parameters() / real(run.tp * run.pp * run.fsdp);
   Work sum;
   sum.kind = WorkKind::kAllReduce;
   sum.bytes = own * run.gradient_bytes;
   sum.ranks = run.dp;
-  sum.ranks_in_node = std::clamp<int64_t>(machine.devices_per_node / (run.tp * run.cp * run.fsdp), 1, run.dp);
+  sum.ranks_in_node = std::clamp<int64_t>(devices_per_node / (run.tp * run.cp * run.fsdp), 1, run.dp);
   Work optimizer;
   optimizer.bytes = own * kOptimizerBytes;
   optimizer.after = {0};
-  return run_queues({sum, optimizer}, machine);
+  return {sum, optimizer};
+}
+
+// Values to the next stage and gradients back, for each of a stage's chunks; each rank of tp sends its part.
+std::vector<Work> sends(const TransformerShape& shape, const TransformerRun& run, int64_t devices_per_node) {
+  Work send;
+  send.kind = WorkKind::kSend;
+  send.bytes = real(run.micro_batch * shape.sequence * shape.width) * 2 / real(run.cp * run.tp);
+  send.ranks = 2;
+  send.ranks_in_node = run.tp * run.cp < devices_per_node ? 2 : 1;
+  return std::vector<Work>(static_cast<size_t>(2 * run.virtual_stages), send);
 }
 
 }  // namespace
@@ -248,38 +261,33 @@ std::vector<Work> micro_batch_work(const TransformerShape& shape, const Transfor
   return LayerWriter(shape, run, devices_per_node).write(layers, ends);
 }
 
-StepTime predict_step(const TransformerShape& shape, const TransformerRun& run, const Machine& machine) {
-  const double stages = real(run.pp), layers = real(shape.layers) / stages;
-  const StepTime last = layers_time(shape, run, machine, layers, true);
-  StepTime mean = last;
-  StepTime step;
-  double sending = 0;
+TransformerStep describe_step(const TransformerShape& shape, const TransformerRun& run, int64_t devices_per_node) {
+  TransformerStep step;
+  step.last = describe_stage(shape, run, devices_per_node, true);
   if (run.pp > 1) {
-    const StepTime middle = layers_time(shape, run, machine, layers, false);
-    const auto average = [&](double StepTime::* member) {
-      return (middle.*member * (stages - 1) + last.*member) / stages;
-    };
-    mean = {average(&StepTime::seconds), average(&StepTime::compute_seconds), average(&StepTime::collective_seconds)};
-    Work send;
-    send.kind = WorkKind::kSend;
-    send.bytes = real(run.micro_batch * shape.sequence * shape.width) * 2 / real(run.cp);
-    // Each rank of tp sends its part, and gathers the whole behind the link.
-    send.bytes /= real(run.tp);
-    send.ranks = 2;
-    send.ranks_in_node = run.tp * run.cp < machine.devices_per_node ? 2 : 1;
-    sending = seconds(send, machine) * 2 * real(run.virtual_stages);
+    step.others = {describe_stage(shape, run, devices_per_node, false)};
+    step.neighbours = sends(shape, run, devices_per_node);
   }
-  const double micro_batches = real(run.micro_batches);
-  const double bubble = (stages - 1) / real(run.virtual_stages);
-  step.seconds = micro_batches * (last.seconds + sending) + bubble * (mean.seconds + sending);
-  step.compute_seconds = micro_batches * last.compute_seconds;
-  step.collective_seconds = micro_batches * (last.collective_seconds + sending);
-  const StepTime once = once_a_step(shape, run, machine);
-  step.seconds += once.seconds;
-  step.compute_seconds += once.compute_seconds;
-  step.collective_seconds += once.collective_seconds;
-  step.seconds *= straggle_factor(machine, run.devices());
+  step.once = once_a_step(shape, run, devices_per_node);
+  step.micro_batches = real(run.micro_batches);
+  step.stages = real(run.pp);
+  step.bubble = (step.stages - 1) / real(run.virtual_stages);
+  step.devices = run.devices();
   return step;
+}
+
+StepTime predict(const TransformerStep& step, const Machine& machine) {
+  const StepTime last = stage_time(step.last, machine), once = run_queues(step.once, machine);
+  const double sending = run_queues(step.neighbours, machine).seconds;
+  double mean = last.seconds;
+  if (!step.others.empty())
+    mean = (stage_time(step.others.front(), machine).seconds * (step.stages - 1) + last.seconds) / step.stages;
+  StepTime time;
+  time.seconds = step.micro_batches * (last.seconds + sending) + step.bubble * (mean + sending) + once.seconds;
+  time.seconds *= straggle_factor(machine, step.devices);
+  time.compute_seconds = step.micro_batches * last.compute_seconds + once.compute_seconds;
+  time.collective_seconds = step.micro_batches * (last.collective_seconds + sending) + once.collective_seconds;
+  return time;
 }
 
 }  // namespace causeway::plan

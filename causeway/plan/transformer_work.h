@@ -1,5 +1,6 @@
 // The work of a step of a decoder-only transformer from its sizes alone, for what no program of ours can be traced for:
-// published runs of other trainers, pipelines among them. Where both are possible, tests hold it to the program's graph.
+// published runs of other trainers, pipelines among them. Where both are possible, tests hold it to the program's
+// graph.
 //
 // Methods: tensor parallelism, Shoeybi et al., arXiv 1909.08053; sequence parallelism and selective recomputation,
 // Korthikanti et al., 2205.05198; pipelines, Narayanan et al., 2104.04473; cut weights, Rajbhandari et al., 1910.02054.
@@ -58,7 +59,25 @@ struct TransformerRun {
 std::vector<Work> micro_batch_work(const TransformerShape& shape, const TransformerRun& run, int64_t layers, bool ends,
                                    int64_t devices_per_node);
 
-// A whole step. Layers beyond a few cost what the last of those does, so that their number costs nothing.
-StepTime predict_step(const TransformerShape& shape, const TransformerRun& run, const Machine& machine);
+// A step in parts that a machine's constants can be tried on again and again. A stage's layers beyond a few cost what
+// the last of those does, so that their number costs nothing.
+struct TransformerStep {
+  struct Stage {
+    std::vector<Work> few, one_more;  // a micro-batch through a few layers, and through one more
+    double further_layers = 0;        // beyond the few
+  };
+  Stage last;                    // with the output layer
+  std::vector<Stage> others;     // one that stands for all of them; none without a pipeline
+  std::vector<Work> once;        // gradients summed up over dp after the last micro-batch, and the optimizer
+  std::vector<Work> neighbours;  // what a stage waits for from its neighbours for one micro-batch
+  double micro_batches = 1;
+  double stages = 1;
+  double bubble = 0;  // micro-batches for which a stage waits
+  int64_t devices = 1;
+};
+TransformerStep describe_step(const TransformerShape& shape, const TransformerRun& run, int64_t devices_per_node);
+
+// micro-batches * (slowest stage) + bubble * (mean stage) + once.
+StepTime predict(const TransformerStep& step, const Machine& machine);
 
 }  // namespace causeway::plan

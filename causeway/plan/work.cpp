@@ -37,9 +37,4 @@ WorkTotals total(const std::vector<Work>& work) {
   return totals;
 }
 
-void append_in_turn(std::vector<Work>& list, Work work) {
-  if (!list.empty()) work.after.push_back(static_cast<int>(list.size()) - 1);
-  list.push_back(std::move(work));
-}
-
 }  // namespace causeway::plan

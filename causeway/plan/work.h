@@ -16,6 +16,9 @@ bool is_collective(WorkKind kind);
 // "product", "all_gather", ...
 const char* work_kind_name(WorkKind kind);
 
+// Of kernels, and of collectives that run beside them.
+inline constexpr int kComputeWork = 0, kBesideCompute = 2;
+
 struct Work {
   WorkKind kind = WorkKind::kMemory;
   // kProduct: `batch` products of [m, k] and [k, n], with operands of this type ("bf16", "fp8", "tf32", "f32").
@@ -30,8 +33,9 @@ struct Work {
   int64_t ranks = 1;
   int64_t ranks_in_node = 1;
   std::string group;  // the mesh's axes, "dp+fsdp"
-  // Positions, before this one, of what must have ended when it begins. Compute runs in the order of the list, one at a
-  // time; so do collectives, beside it.
+  // Work of a queue runs in the order of the list, one at a time; queues run beside one another.
+  int queue = 0;
+  // Positions, before this one, of what must have ended when it begins.
   std::vector<int> after;
 };
 
@@ -41,8 +45,5 @@ struct WorkTotals {
   double collective_bytes = 0;
 };
 WorkTotals total(const std::vector<Work>& work);
-
-// Appends work that begins when the last of the list has ended.
-void append_in_turn(std::vector<Work>& list, Work work);
 
 }  // namespace causeway::plan
