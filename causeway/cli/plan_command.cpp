@@ -25,7 +25,6 @@ struct Options {
   bool search = false;
   int64_t devices = 0;
   int64_t show = 5;
-  bool exact = false;
   bool json = false;
 };
 
@@ -114,7 +113,7 @@ class PlanPrinter {
          memory.gradients == 0 ? "one micro-batch: among the activations" : "exact");
     line("optimizer", memory.optimizer, "exact");
     line("activations, workspaces", memory.activations,
-         memory.exact ? "exact" : "estimated from few layers; --exact lowers all");
+         memory.exact ? "exact" : "estimated from a few layers");
     line("all", memory.total(),
          fmt::format("{}; the device has {}: the step {}", bytes_text(static_cast<double>(memory.total())),
                      bytes_text(machine_.memory_bytes), plan.fits(machine_) ? "fits" : "does not fit"));
@@ -189,7 +188,7 @@ void run(const Options& options) {
       throw Error(ErrorKind::kInvalidArgument,
                   fmt::format("{} devices, and the mesh has {}", options.devices, recipe.mesh.ranks()), "-n",
                   "Give mesh sizes whose product it is, or --search for them.");
-    const StepPlan plan = plan_step(recipe, machine, options.exact);
+    const StepPlan plan = plan_step(recipe, machine, true);
     if (options.json) return output_json(printer.json(plan));
     return printer.print(plan);
   }
@@ -223,7 +222,6 @@ void add_plan_command(CLI::App& program) {
   command->add_option("--show", options->show, "How many plans of a search to list")
       ->check(CLI::Range(int64_t{1}, int64_t{1000}))
       ->capture_default_str();
-  command->add_flag("--exact", options->exact, "Lower all layers, for memory to the byte");
   command->add_option("--costs", options->costs, "A cost table in place of the shipped one");
   command->add_flag("--json", options->json, "Print the figures as JSON");
   command->footer(

@@ -8,6 +8,9 @@
 #include "causeway/base/yaml_document.h"
 #include "causeway/bench/report/shipped_text.h"
 #include "causeway/bench/report/sourced_yaml.h"
+#include "causeway/plan/machines.h"
+#include "causeway/plan/step_plan.h"
+#include "causeway/plan/transformer_work.h"
 
 namespace causeway::plan {
 namespace {
@@ -123,6 +126,24 @@ PublishedPoint parse_point(const YAML::Node& node, const std::string& where,
   return point;
 }
 
+// A step of ours: traced for the machine, as `causeway plan` does.
+PublishedPoint parse_own_point(const YAML::Node& node, const std::string& where, const std::string& machine) {
+  const YamlRecord record(node, where, {"recipe", "overrides", "tokens_per_s"});
+  PublishedPoint point;
+  point.name = record.text("recipe");
+  std::vector<std::string> overrides;
+  for (const YAML::Node& one : record.list("overrides")) {
+    overrides.push_back(one.Scalar());
+    point.name += " " + overrides.back().substr(overrides.back().find('.') + 1);
+  }
+  const std::string path = "recipes/" + record.text("recipe") + ".yaml";
+  const Recipe recipe = parse_recipe(std::string(bench::shipped_benchmark_text(path)), path, overrides);
+  const double tokens = static_cast<double>(recipe.train.batch_size * recipe.data.sequence_length);
+  point.seconds = tokens / record.positive_number("tokens_per_s") / static_cast<double>(recipe.mesh.ranks());
+  point.step = trace_step_work(recipe, find_machine(machine));
+  return point;
+}
+
 // Squared for small errors and straight for large ones, so that a run that was slow for a reason of its own does not
 // move the others.
 double loss_of(double error) {
@@ -154,7 +175,8 @@ std::vector<PublishedPoint> parse_published_points(const std::string& yaml, cons
     const YamlRecord record(group, where, {"machine", "source", "rows"});
     const std::string machine = record.text("machine"), source = record.text("source");
     for (const YAML::Node& node : record.list("rows")) {
-      points.push_back(parse_point(node, where, shapes, devices_per_node));
+      points.push_back(node["recipe"] ? parse_own_point(node, where, machine)
+                                      : parse_point(node, where, shapes, devices_per_node));
       points.back().machine = machine;
       points.back().source = source;
       points.back().held_out = seen[machine]++ % 2 == 1;

@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "causeway/plan/time_model.h"
-#include "causeway/plan/transformer_work.h"
+#include "causeway/plan/step_work.h"
 
 namespace causeway::plan {
 
@@ -13,7 +12,7 @@ struct PublishedPoint {
   std::string machine;
   std::string name;  // "mpt_7b 2048 x 6 x 1, fsdp 8"
   std::string source;
-  TransformerStep step;
+  StepWork step;
   double seconds = 0;     // published, of a step
   bool held_out = false;  // constants are not fitted to it: every second of a machine's
 };

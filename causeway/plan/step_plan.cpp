@@ -56,7 +56,7 @@ TracedStep trace_step(Recipe recipe, const Machine& machine, int64_t layers) {
 class Continuation {
  public:
   Continuation(const Recipe& recipe, const Machine& machine)
-      : machine_(machine), micro_batches_(static_cast<double>(recipe.micro_batches())) {
+      : machine_(machine), micro_batches_(static_cast<double>(recipe.micro_batches())), devices_(recipe.mesh.ranks()) {
     const int64_t layers = recipe.model.layers, few = std::min(layers, kFewLayers);
     few_ = trace_step(recipe, machine, few);
     if (layers > few) more_ = trace_step(recipe, machine, few + 1);
@@ -74,11 +74,13 @@ class Continuation {
   }
   bool complete() const { return !more_; }
 
-  StepTime time() const {
-    const auto seconds = [&](double StepTime::* member) {
-      return real([&](const TracedStep& step) { return step_time(step).*member; });
-    };
-    return {seconds(&StepTime::seconds), seconds(&StepTime::compute_seconds), seconds(&StepTime::collective_seconds)};
+  StepWork work() const {
+    StepWork step;
+    step.micro_batch = layered(0);
+    if (few_.programs.size() > 1) step.once = layered(1);
+    step.micro_batches = micro_batches_;
+    step.devices = devices_;
+    return step;
   }
 
   FlopCount flops() const {
@@ -113,14 +115,9 @@ class Continuation {
   // How often a program runs in a step.
   double runs(size_t program) const { return program == 0 ? micro_batches_ : 1; }
 
-  StepTime step_time(const TracedStep& step) const {
-    StepTime sum;
-    for (size_t i = 0; i < step.programs.size(); ++i) {
-      const StepTime time = run_queues(step.programs[i].work, machine_);
-      for (double StepTime::* member : {&StepTime::seconds, &StepTime::compute_seconds, &StepTime::collective_seconds})
-        sum.*member += runs(i) * time.*member;
-    }
-    return sum;
+  LayeredWork layered(size_t program) const {
+    return {few_.programs[program].work, more_ ? more_->programs[program].work : std::vector<Work>(),
+            static_cast<double>(further_layers_)};
   }
 
   std::map<std::pair<std::string, WorkKind>, CollectiveTotal> totals_of(const TracedStep& step) const {
@@ -160,6 +157,7 @@ class Continuation {
 
   const Machine& machine_;
   double micro_batches_;
+  int64_t devices_;
   TracedStep few_;
   std::optional<TracedStep> more_;
   int64_t further_layers_ = 0;
@@ -193,6 +191,8 @@ std::vector<Recipe::MeshSizes> candidate_meshes(const Recipe& recipe, const Mach
 
 }  // namespace
 
+StepWork trace_step_work(const Recipe& recipe, const Machine& machine) { return Continuation(recipe, machine).work(); }
+
 StepPlan plan_step(const Recipe& recipe, const Machine& machine, bool exact_memory) {
   const Continuation step(recipe, machine);
   StepPlan plan;
@@ -209,8 +209,7 @@ StepPlan plan_step(const Recipe& recipe, const Machine& machine, bool exact_memo
   // Weights and two moments, in f32.
   plan.memory.checkpoint = parameter_count(recipe.model) * 3 * static_cast<int64_t>(sizeof(float));
   plan.collectives = step.collectives();
-  plan.time = step.time();
-  plan.time.seconds *= straggle_factor(machine, recipe.mesh.ranks());
+  plan.time = predict(step.work(), machine);
   plan.tokens = static_cast<double>(recipe.train.batch_size * recipe.data.sequence_length);
   plan.flops = step.flops();
   double at_peak = 0;

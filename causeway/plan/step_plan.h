@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "causeway/passes/count_flops.h"
-#include "causeway/plan/time_model.h"
+#include "causeway/plan/step_work.h"
 #include "causeway/train/recipe/recipe.h"
 
 namespace causeway::plan {
@@ -47,6 +47,9 @@ struct StepPlan {
   double tokens_per_second() const { return tokens / time.seconds; }
   bool fits(const Machine& machine) const { return static_cast<double>(memory.total()) <= machine.memory_bytes; }
 };
+
+// What a rank does in a step of the recipe, traced for the machine's target.
+StepWork trace_step_work(const Recipe& recipe, const Machine& machine);
 
 // Layers beyond a few are not traced: each takes what the last traced one does. With `exact_memory` all are, for memory
 // alone. Throws Error(kUnsupported) where the hardware has no peak for the products' type, and as tracing does.

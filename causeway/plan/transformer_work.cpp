@@ -211,19 +211,10 @@ class LayerWriter {
 
 constexpr int64_t kFewLayers = 3;
 
-TransformerStep::Stage describe_stage(const TransformerShape& shape, const TransformerRun& run, int64_t node,
-                                      bool ends) {
+LayeredWork describe_stage(const TransformerShape& shape, const TransformerRun& run, int64_t node, bool ends) {
   const double layers = real(shape.layers) / real(run.pp);
   return {micro_batch_work(shape, run, kFewLayers, ends, node),
           micro_batch_work(shape, run, kFewLayers + 1, ends, node), layers - real(kFewLayers)};
-}
-
-StepTime stage_time(const TransformerStep::Stage& stage, const Machine& machine) {
-  const StepTime few = run_queues(stage.few, machine), more = run_queues(stage.one_more, machine);
-  const auto at = [&](double StepTime::* member) {
-    return few.*member + stage.further_layers * (more.*member - few.*member);
-  };
-  return {at(&StepTime::seconds), at(&StepTime::compute_seconds), at(&StepTime::collective_seconds)};
 }
 
 std::vector<Work> once_a_step(const TransformerShape& shape, const TransformerRun& run, int64_t devices_per_node) {
@@ -261,33 +252,19 @@ std::vector<Work> micro_batch_work(const TransformerShape& shape, const Transfor
   return LayerWriter(shape, run, devices_per_node).write(layers, ends);
 }
 
-TransformerStep describe_step(const TransformerShape& shape, const TransformerRun& run, int64_t devices_per_node) {
-  TransformerStep step;
-  step.last = describe_stage(shape, run, devices_per_node, true);
+StepWork describe_step(const TransformerShape& shape, const TransformerRun& run, int64_t devices_per_node) {
+  StepWork step;
+  step.micro_batch = describe_stage(shape, run, devices_per_node, true);
   if (run.pp > 1) {
     step.others = {describe_stage(shape, run, devices_per_node, false)};
     step.neighbours = sends(shape, run, devices_per_node);
   }
-  step.once = once_a_step(shape, run, devices_per_node);
+  step.once.few = once_a_step(shape, run, devices_per_node);
   step.micro_batches = real(run.micro_batches);
   step.stages = real(run.pp);
   step.bubble = (step.stages - 1) / real(run.virtual_stages);
   step.devices = run.devices();
   return step;
-}
-
-StepTime predict(const TransformerStep& step, const Machine& machine) {
-  const StepTime last = stage_time(step.last, machine), once = run_queues(step.once, machine);
-  const double sending = run_queues(step.neighbours, machine).seconds;
-  double mean = last.seconds;
-  if (!step.others.empty())
-    mean = (stage_time(step.others.front(), machine).seconds * (step.stages - 1) + last.seconds) / step.stages;
-  StepTime time;
-  time.seconds = step.micro_batches * (last.seconds + sending) + step.bubble * (mean + sending) + once.seconds;
-  time.seconds *= straggle_factor(machine, step.devices);
-  time.compute_seconds = step.micro_batches * last.compute_seconds + once.compute_seconds;
-  time.collective_seconds = step.micro_batches * (last.collective_seconds + sending) + once.collective_seconds;
-  return time;
 }
 
 }  // namespace causeway::plan

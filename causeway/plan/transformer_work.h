@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "causeway/plan/time_model.h"
+#include "causeway/plan/step_work.h"
 #include "causeway/plan/work.h"
 
 namespace causeway::plan {
@@ -59,25 +59,7 @@ struct TransformerRun {
 std::vector<Work> micro_batch_work(const TransformerShape& shape, const TransformerRun& run, int64_t layers, bool ends,
                                    int64_t devices_per_node);
 
-// A step in parts that a machine's constants can be tried on again and again. A stage's layers beyond a few cost what
-// the last of those does, so that their number costs nothing.
-struct TransformerStep {
-  struct Stage {
-    std::vector<Work> few, one_more;  // a micro-batch through a few layers, and through one more
-    double further_layers = 0;        // beyond the few
-  };
-  Stage last;                    // with the output layer
-  std::vector<Stage> others;     // one that stands for all of them; none without a pipeline
-  std::vector<Work> once;        // gradients summed up over dp after the last micro-batch, and the optimizer
-  std::vector<Work> neighbours;  // what a stage waits for from its neighbours for one micro-batch
-  double micro_batches = 1;
-  double stages = 1;
-  double bubble = 0;  // micro-batches for which a stage waits
-  int64_t devices = 1;
-};
-TransformerStep describe_step(const TransformerShape& shape, const TransformerRun& run, int64_t devices_per_node);
-
-// micro-batches * (slowest stage) + bubble * (mean stage) + once.
-StepTime predict(const TransformerStep& step, const Machine& machine);
+// On nodes of that many devices.
+StepWork describe_step(const TransformerShape& shape, const TransformerRun& run, int64_t devices_per_node);
 
 }  // namespace causeway::plan
