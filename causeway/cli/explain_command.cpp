@@ -88,17 +88,18 @@ void print_times(const std::vector<Program::KernelReport>& reports, const std::v
 }
 
 // A device that compiles and plans and has no memory, so that a recipe of any size can be explained: an architecture in
-// place of a device's number ("cuda:sm_90a"), or the likeness of a device that is here. `memory_limit` becomes what
-// memory that has; 0 where nobody knows.
-std::shared_ptr<Context> open_likeness(const std::string& specification, int64_t& memory_limit) {
+// place of a device's number ("cuda:sm_90a"), or the likeness of a device that is here. It is the first rank's of the
+// mesh. `memory_limit` becomes what memory that has; 0 where nobody knows.
+std::shared_ptr<Context> open_likeness(const std::string& specification, const Mesh& mesh, int64_t& memory_limit) {
+  const ContextOptions options{.mesh = mesh};
   const size_t colon = specification.find(':');
   const bool here =
       colon == std::string::npos || specification.find_first_not_of("0123456789", colon + 1) == std::string::npos;
   memory_limit = 0;
-  if (!here) return std::make_shared<Context>(std::make_shared<OfflineDevice>(parse_target(specification)));
+  if (!here) return std::make_shared<Context>(std::make_shared<OfflineDevice>(parse_target(specification)), options);
   const std::shared_ptr<Device> device = open_device(specification);
   memory_limit = device->memory_limit();
-  return std::make_shared<Context>(std::make_shared<OfflineDevice>(device->target()));
+  return std::make_shared<Context>(std::make_shared<OfflineDevice>(device->target()), options);
 }
 
 // Those of one kind over one group together.
@@ -154,12 +155,15 @@ void run(const Options& options) {
   int64_t memory_limit = 0;
   std::shared_ptr<Context> context;
   if (options.time) {
+    if (!make_mesh(recipe.mesh).empty())
+      throw Error(ErrorKind::kUnsupported, "kernels are timed on one device, and the recipe has several ranks", "mesh",
+                  "Leave out --time, or set the mesh's axes to 1.");
     context = Context::open(recipe.device);
     memory_limit = context->device().memory_limit();
     require_memory_for_weights(context->device(), recipe);
     seed = static_cast<uint64_t>(recipe.train.seed);
   } else {
-    context = open_likeness(recipe.device, memory_limit);
+    context = open_likeness(recipe.device, make_mesh(recipe.mesh), memory_limit);
   }
   const ContextScope scope(context);
   const std::unique_ptr<LanguageModel> model = LanguageModel::create(recipe.model, seed);
@@ -216,7 +220,8 @@ void run(const Options& options) {
   }
   std::map<std::string, int> kinds;
   for (const Program::KernelReport& report : reports) ++kinds[report.kind];
-  output("\nprogram: {} launches of {} distinct kernels\n", reports.size() - collectives.size(), program.sources().size());
+  output("\nprogram: {} launches of {} distinct kernels\n", reports.size() - collectives.size(),
+         program.sources().size());
   for (const auto& [kind, count] : kinds) output("  {:<24}{}\n", kind, count);
   if (options.program)
     for (size_t i = 0; i < reports.size(); ++i)

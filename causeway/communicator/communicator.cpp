@@ -60,9 +60,9 @@ Communicator::Communicator(std::vector<std::shared_ptr<Device>> devices, int fir
                  "{} ranks from {} on, of {}", devices_.size(), first_local, size);
 }
 
-Device& Communicator::device(int rank) const {
+const std::shared_ptr<Device>& Communicator::shared_device(int rank) const {
   CAUSEWAY_CHECK(is_local(rank), "rank {} is another process's", rank);
-  return *devices_[static_cast<size_t>(rank - first_local_)];
+  return devices_[static_cast<size_t>(rank - first_local_)];
 }
 
 Placement Communicator::placement() const {
@@ -199,6 +199,25 @@ std::unique_ptr<Communicator> open_communicator(std::vector<std::shared_ptr<Devi
   }
   CAUSEWAY_CHECK(false, "no such family of devices");
   return nullptr;
+}
+
+std::shared_ptr<Communicator> open_device_communicator(std::shared_ptr<Communicator> ends,
+                                                       const CommunicatorOptions& options) {
+  const std::string family(target_family_name(ends->device(ends->first_local()).target().family));
+  const std::vector<std::string> families = ends->gather(family);
+  for (size_t rank = 0; rank < families.size(); ++rank)
+    if (families[rank] != families.front())
+      throw Error(ErrorKind::kUnsupported,
+                  fmt::format("rank 0 computes on {} and rank {} on {}", families.front(), rank, families[rank]),
+                  "collectives", "A group has devices of one kind.");
+  switch (ends->device(ends->first_local()).target().family) {
+    case Target::Family::kNvptx:
+      return open_nccl(ends, options);
+    case Target::Family::kAmdgpu:
+      return open_rccl(ends, options);
+    default:
+      return ends;
+  }
 }
 
 }  // namespace causeway::communicator

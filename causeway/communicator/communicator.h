@@ -1,8 +1,8 @@
 // Collectives over a group of ranks, each with a device of its own or a share of one. Who has a Communicator drives a
-// contiguous range of the ranks, its local ones: all of them, or exactly one, as a rank's end of a group of processes or
-// of threads has (below, such a thread counts as a process). Every process of the group makes the same calls in the same
-// order, each with the buffers of its local ranks; each device does its part in a queue, after what was queued there
-// before, and a call may return before it is done.
+// contiguous range of the ranks, its local ones: all of them, or exactly one, as a rank's end of a group of processes
+// or of threads has (below, such a thread counts as a process). Every process of the group makes the same calls in the
+// same order, each with the buffers of its local ranks; each device does its part in a queue, after what was queued
+// there before, and a call may return before it is done.
 #pragma once
 
 #include <cstdint>
@@ -88,7 +88,8 @@ class Communicator {
   bool is_local(int rank) const { return rank >= first_local_ && rank < first_local_ + local_size(); }
   bool spans_processes() const { return local_size() < size_; }
   // Of a local rank.
-  Device& device(int rank) const;
+  Device& device(int rank) const { return *shared_device(rank); }
+  const std::shared_ptr<Device>& shared_device(int rank) const;
   virtual Placement placement() const;
 
   // Buffers of the local ranks, in their order. Sums of f32 are f32; those of bf16 are rounded as the backend says.
@@ -158,10 +159,16 @@ struct CommunicatorOptions {
 };
 
 // A group of this process alone, by what the devices are: processors and emulators by threads (any number of ranks may
-// share one), NVIDIA's GPUs by NCCL, AMD's by RCCL. Throws Error: kUnsupported for a mixture, kInvalidArgument for a GPU
-// that is named twice, kNotFound where the library is not installed, kIo when it does not start. One rank's end of
+// share one), NVIDIA's GPUs by NCCL, AMD's by RCCL. Throws Error: kUnsupported for a mixture, kInvalidArgument for a
+// GPU that is named twice, kNotFound where the library is not installed, kIo when it does not start. One rank's end of
 // several processes: mpi_communicator.h; of several threads: thread_ranks.h.
 std::unique_ptr<Communicator> open_communicator(std::vector<std::shared_ptr<Device>> devices,
                                                 const CommunicatorOptions& options = {});
+
+// One rank's end for collectives on its device, where `ends` has one of each rank of a group of processes or of threads
+// that exchange bytes through it: `ends` itself where the device shares the host's memory, otherwise NCCL or RCCL.
+// Called by all ranks, whose devices are of one kind. Throws as open_communicator(), in every process.
+std::shared_ptr<Communicator> open_device_communicator(std::shared_ptr<Communicator> ends,
+                                                       const CommunicatorOptions& options = {});
 
 }  // namespace causeway::communicator

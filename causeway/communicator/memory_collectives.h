@@ -10,10 +10,9 @@
 
 namespace causeway::communicator {
 
-// One rank's share of the work, on the buffers of all ranks. The shares of all ranks make up the collective; they may be
-// done in any order or at the same time, in place too. Not for kSendReceive.
-void run_share(const Collective& collective, size_t rank, std::span<const void* const> from,
-               std::span<void* const> to);
+// One rank's share of the work, on the buffers of all ranks. The shares of all ranks make up the collective; they may
+// be done in any order or at the same time, in place too. Not for kSendReceive.
+void run_share(const Collective& collective, size_t rank, std::span<const void* const> from, std::span<void* const> to);
 
 void run_transfer(const Transfer& transfer);
 

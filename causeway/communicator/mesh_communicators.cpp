@@ -10,11 +10,10 @@ MeshCommunicators::MeshCommunicators(std::shared_ptr<Communicator> world, Mesh m
     : world_(std::move(world)), mesh_(std::move(mesh)) {
   CAUSEWAY_CHECK(world_->local_size() == 1, "an end of {} ranks", world_->local_size());
   if (mesh_.ranks() != world_->size())
-    throw Error(ErrorKind::kInvalidArgument,
-                fmt::format("the mesh {} is of {} ranks, and {} take part", mesh_.text(), mesh_.ranks(),
-                            world_->size()),
-                "mesh", fmt::format("Start {} processes, or give axes whose product is {}.", mesh_.ranks(),
-                                    world_->size()));
+    throw Error(
+        ErrorKind::kInvalidArgument,
+        fmt::format("the mesh {} is of {} ranks, and {} take part", mesh_.text(), mesh_.ranks(), world_->size()),
+        "mesh", fmt::format("Start {} processes, or give axes whose product is {}.", mesh_.ranks(), world_->size()));
 }
 
 Communicator& MeshCommunicators::group(std::string_view name) {

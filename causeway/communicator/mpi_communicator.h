@@ -18,10 +18,10 @@ struct MpiOptions {
   int64_t largest_count = int64_t{1} << 30;
 };
 
-// All processes of the launch, a rank each. MPI is initialized by the first call in a process, and left at its exit; one
-// thread makes all calls. Throws Error: kInvalidArgument where no launcher started this process, kNotFound where the
-// library is not installed, kUnsupported where it is of another MPI than the launcher, or too old, kIo when it does not
-// start.
+// All processes of the launch, a rank each. MPI is initialized by the first call in a process, and left at its exit;
+// one thread makes all calls. Throws Error: kInvalidArgument where no launcher started this process, kNotFound where
+// the library is not installed, kUnsupported where it is of another MPI than the launcher, or too old, kIo when it does
+// not start.
 //
 // Calls return when this process's part is done. Sums of f32 are f32, in the library's order. bf16, which MPI has not,
 // goes as MPI_UINT16_T with an operation of our own: each addition is f32 and is rounded to bf16, so that a sum over n
@@ -33,8 +33,8 @@ struct MpiOptions {
 // after such an error, MPI_Abort ends all processes of the launch at its exit; in good order, MPI_Finalize does. A
 // process that is killed or crashes is seen by the launcher, which ends the others.
 //
-// A device that does not share the host's memory exchanges bytes (Communicator::gather() and what is made of it), and no
-// collectives.
+// A device that does not share the host's memory exchanges bytes (Communicator::gather() and what is made of it), and
+// no collectives.
 std::unique_ptr<Communicator> open_mpi(std::shared_ptr<Device> device, const MpiOptions& options = {});
 
 }  // namespace causeway::communicator

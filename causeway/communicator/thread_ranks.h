@@ -11,8 +11,8 @@
 namespace causeway::communicator {
 
 // Calls `body` in a thread for each of the devices at the same time, with that rank's end of a group of all, which no
-// other thread uses. Returns when all have ended. When a rank throws, whoever waits for it gets Error(kIo) that says so;
-// what the first one threw is thrown here. A rank that ends early, or destroys its end of a group, is waited for no
+// other thread uses. Returns when all have ended. When a rank throws, whoever waits for it gets Error(kIo) that says
+// so; what the first one threw is thrown here. A rank that ends early, or destroys its end of a group, is waited for no
 // more either.
 //
 // Sums as memory_collectives.h says. Devices may be of any kind; those that do not share the host's memory exchange

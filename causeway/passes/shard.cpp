@@ -26,7 +26,8 @@ double bytes_of(const TensorType& type) {
   return count.is_constant() ? static_cast<double>(count.constant()) * static_cast<double>(size_bytes(type.dtype)) : 0;
 }
 
-// Weights and optimizer state, and what follows from them alone element by element or by movement.
+// Weights and optimizer state (a batch is of integers), and what follows from them alone element by element or by
+// movement.
 std::vector<bool> find_weight_like(const Graph& graph) {
   std::set<Value> assigned;
   for (const Assignment& assignment : graph.assignments) assigned.insert(assignment.target);
@@ -34,7 +35,8 @@ std::vector<bool> find_weight_like(const Graph& graph) {
   for (size_t i = 0; i < result.size(); ++i) {
     const Node& node = graph.nodes()[i];
     if (node.op == Op::kInput) {
-      result[i] = assigned.contains({static_cast<int32_t>(i), 0}) || !node.attributes.sharding.replicated();
+      result[i] = is_float(node.outputs[0].dtype) &&
+                  (assigned.contains({static_cast<int32_t>(i), 0}) || !node.attributes.sharding.replicated());
       continue;
     }
     const bool carries = is_elementwise(node.op) || op_info(node.op).kind == OpKind::kMovement;
@@ -164,6 +166,7 @@ class Sharder {
       for (Way& way : ways)
         if (fits(node, axis, way, before)) candidates.push_back(std::move(way));
     };
+    if (repeats_weight(node, axis)) return whole_way(node);
     bool terms = false;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const Placement& placement = known(node.inputs[i]).own[axis];
@@ -172,7 +175,7 @@ class Sharder {
       if (placement.is_term() && wished.is_cut()) add(ways_from_input(source_, node, i, wished, ranks(axis)));
       terms = terms || placement.is_term();
     }
-    if (terms) add(linear_ways(source_, node));
+    if (terms) add(linear_ways(node));
     candidates.push_back(whole_way(node));
     const Way* best = nullptr;
     double least = 0;
@@ -183,6 +186,13 @@ class Sharder {
       least = cost;
     }
     return *best;
+  }
+
+  // A norm's weight, say, of which each rank has a part, before it meets activations: it is gathered while it is small.
+  bool repeats_weight(const Node& node, size_t axis) const {
+    return node.op == Op::kBroadcast && mesh_.axes[axis].gathers_weights &&
+           weight_like_[static_cast<size_t>(node.inputs[0].node)] &&
+           !(element_count(node.outputs[0].shape) == element_count(source_.shape(node.inputs[0])));
   }
 
   // Whether no digit of a dimension is cut twice, and parts begin where they should.

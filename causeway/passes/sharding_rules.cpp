@@ -297,7 +297,7 @@ std::vector<Way> ways_from_output(const Graph& graph, const Node& node, Placemen
   return ways_from(graph, node, true, 0, cut, ranks);
 }
 
-std::vector<Way> linear_ways(const Graph& graph, const Node& node) {
+std::vector<Way> linear_ways(const Node& node) {
   if (!is_float(node.outputs[0].dtype)) return {};
   std::vector<std::vector<bool>> patterns;  // which operands are terms
   switch (node.op) {
@@ -309,12 +309,6 @@ std::vector<Way> linear_ways(const Graph& graph, const Node& node) {
     case Op::kCumsum:
       // Not a broadcast: fewer elements are added up before it.
       patterns = {{true}};
-      break;
-    case Op::kCast:
-      // A sum is rounded once: terms stay terms only where nothing is rounded.
-      if (is_float(graph.dtype(node.inputs[0])) &&
-          size_bytes(node.outputs[0].dtype) >= size_bytes(graph.dtype(node.inputs[0])))
-        patterns = {{true}};
       break;
     case Op::kPad:
       if (node.attributes.value == 0) patterns = {{true}};

@@ -61,9 +61,9 @@ std::shared_ptr<Program> Context::compile(const Graph& graph, const ProgramOptio
   const std::string key = fields_text(options) + "\n" + print_graph(graph);
   if (trace == nullptr)
     if (const auto entry = programs_.find(key); entry != programs_.end()) return entry->second;
-  auto program = std::make_shared<Program>(run_passes(graph, options.pipeline, trace), *device_, *library_, *arena_,
-                                           default_lowering(device_->target(), options.free_units),
-                                           communicators_.get());
+  auto program =
+      std::make_shared<Program>(run_passes(graph, options.pipeline, trace), *device_, *library_, *arena_,
+                                default_lowering(device_->target(), options.free_units), communicators_.get());
   programs_[key] = program;
   return program;
 }

@@ -55,10 +55,10 @@ void Executor::find_groups() {
     const auto* collectives = std::get_if<Collectives>(&instruction.work);
     if (collectives == nullptr) continue;
     if (communicators_ == nullptr)
-      throw Error(ErrorKind::kInvalidArgument,
-                  fmt::format("the program exchanges data over '{}', and its context has no communicators",
-                              collectives->group),
-                  "collectives", "Open the context with the communicators of its mesh.");
+      throw Error(
+          ErrorKind::kInvalidArgument,
+          fmt::format("the program exchanges data over '{}', and its context has no communicators", collectives->group),
+          "collectives", "Open the context with the communicators of its mesh.");
     groups.back() = &communicators_->group(collectives->group);
     if (groups.back()->size() != collectives->ranks)
       throw Error(ErrorKind::kInvalidArgument,

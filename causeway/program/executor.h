@@ -38,7 +38,7 @@ class Executor {
   const LoweredProgram& program_;
   Device& device_;
   MeshCommunicators* communicators_;
-  std::vector<Communicator*> groups_;                 // by instruction, null but for collectives; found by the first run
+  std::vector<Communicator*> groups_;  // by instruction, null but for collectives; found by the first run
   std::vector<std::shared_ptr<DeviceEvent>> events_;  // by signal, made when first used
   std::vector<void*> pointers_;                       // of the launch at hand: running a step allocates nothing
 };

@@ -147,8 +147,9 @@ std::vector<Program::CollectiveReport> Program::collectives(const SymbolBindings
       const auto element = static_cast<int64_t>(size_bytes(collective.dtype));
       const Value result = program.contents[static_cast<size_t>(part.to.content)].value;
       reports.push_back({collective.kind, collectives->group, collectives->ranks, collective.dtype,
-                         element * collective.sent(collectives->ranks), element * collective.received(collectives->ranks),
-                         graph_.node(result).scope, static_cast<int>(i)});
+                         element * collective.sent(collectives->ranks),
+                         element * collective.received(collectives->ranks), graph_.node(result).scope,
+                         static_cast<int>(i)});
     }
   }
   return reports;

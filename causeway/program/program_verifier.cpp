@@ -121,8 +121,7 @@ class Verifier {
     for (const Collectives::Part& part : collectives.parts) {
       const Collective& collective = part.collective;
       const auto bytes = [&](int64_t count) { return count * static_cast<int64_t>(size_bytes(collective.dtype)); };
-      if (collective.kind != collectives.parts.front().collective.kind)
-        fault("{} is of several kinds", name(position));
+      if (collective.kind != collectives.parts.front().collective.kind) fault("{} is of several kinds", name(position));
       if (buffer(part.from).bytes != bytes(collective.sent(collectives.ranks)) ||
           buffer(part.to).bytes != bytes(collective.received(collectives.ranks)))
         fault("{}: buffers {} and {} do not have what {} ranks exchange", name(position), part.from.buffer,
@@ -203,9 +202,8 @@ class Verifier {
                part.to == second.holding;
       });
     const auto* launch = std::get_if<Launch>(&instruction.work);
-    return launch != nullptr &&
-           std::find(launch->overwrites.begin(), launch->overwrites.end(), first.holding.content) !=
-               launch->overwrites.end();
+    return launch != nullptr && std::find(launch->overwrites.begin(), launch->overwrites.end(),
+                                          first.holding.content) != launch->overwrites.end();
   }
 
   void check_pair(const Life& first, const Life& second) {

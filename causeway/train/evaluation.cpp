@@ -1,11 +1,13 @@
 #include "causeway/train/evaluation.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "causeway/data/batch_loader.h"
 #include "causeway/data/sample_order.h"
 #include "causeway/program/context.h"
 #include "causeway/tensor/ops.h"
+#include "causeway/train/ranks.h"
 #include "causeway/train/step/batch_tensor.h"
 #include "causeway/train/step/training_step.h"
 
@@ -55,12 +57,17 @@ EvaluationResult Evaluator::run() {
   const RowRange own = own_rows(arguments[0]);
   options.first_row = own.first;
   options.rows = own.count;
-  BatchLoader loader(dataset_, order, options);
+  const Ranks ranks(*loss_sum_.context());
+  std::optional<BatchLoader> opened;
+  ranks.together([&] { opened.emplace(dataset_, order, options); });
+  BatchLoader& loader = *opened;
   const auto sequences = static_cast<int64_t>(order.sample_count());
   EvaluationResult result;
   double sum = 0;
   for (int64_t done = 0; done < sequences; done += rows_) {
-    const Batch& batch = loader.next();
+    const Batch* next = nullptr;
+    ranks.together([&] { next = &loader.next(); });
+    const Batch& batch = *next;
     write_own_rows(arguments[0], batch.inputs);
     write_own_rows(arguments[1], batch.targets);
     if (document_mask_) write_own_rows(arguments[2], batch.documents);

@@ -439,6 +439,27 @@ return %4, %4.1
             (Count{{"all_gather f32[2, 6]", 1}, {"all_reduce f32[6]", 2}, {"all_reduce f32[6, 4]", 1}}));
 }
 
+// Sequence parallelism: between blocks ranks have parts of the sequence, in a block all of it.
+TEST(Shard, SumsAreScatteredWhereTheyAreConstrainedToLie) {
+  const Graph graph = canonicalize(parse_graph(R"(%0 = input "x" {sharding="-,a,-"} : i32[2, 4, 6]
+%1 = input "up" {sharding="a,-"} : f32[8, 6]
+%2 = input "down" {sharding="-,a"} : f32[6, 8]
+%3 = input "mesh_coordinates" : i32[1]
+%4 = cast(%0) : f32[2, 4, 6]
+%5 = reshape(%4) : f32[8, 6]
+%6 = dot(%5, %1) {transpose_b} : f32[8, 8]
+%7 = tanh(%6) : f32[8, 8]
+%8 = dot(%7, %2) {transpose_b} : f32[8, 6]
+%9 = reshape(%8) : f32[2, 4, 6]
+%10 = add(%4, %9) : f32[2, 4, 6]
+%11 = constrain_sharding(%10) {sharding="-,a,-"} : f32[2, 4, 6]
+%12 = reduce_sum(%11) {axes=[0, 1, 2]} : f32[]
+return %12
+)"));
+  EXPECT_EQ(collectives_of(shard(graph, one_axis(2, false))),
+            (Count{{"all_gather f32[2, 4, 6]", 1}, {"reduce_scatter f32[2, 2, 6]", 1}, {"all_reduce f32[]", 1}}));
+}
+
 TEST(Shard, WhatDoesNotDivideIsNamed) {
   try {
     training("a,-", "a,-", "-,a", one_axis(3));

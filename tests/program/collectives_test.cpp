@@ -7,7 +7,9 @@
 #include "causeway/graph/parser.h"
 #include "causeway/program/context.h"
 #include "causeway/program/liveness.h"
+#include "tests/communicator/mpi_launcher.h"
 #include "tests/comparison/bounds.h"
+#include "tests/program/collective_graphs.h"
 #include "tests/program/rank_programs.h"
 #include "tests/random_graph/random_graph.h"
 
@@ -19,18 +21,8 @@ using testing::HasSubstr;
 
 constexpr LoweringOptions kOneQueue{};
 
-Mesh one_axis(int64_t ranks) { return {{{"dp", ranks, 1, true}}}; }
 // Ranks of tp are neighbours.
 Mesh two_by_two() { return {{{"tp", 2, 1, false}, {"fsdp", 2, 2, true}}}; }
-
-std::vector<std::vector<HostTensor>> random_inputs(const Graph& graph, int64_t ranks) {
-  std::vector<std::vector<HostTensor>> inputs(static_cast<size_t>(ranks));
-  for (size_t rank = 0; rank < inputs.size(); ++rank)
-    for (const Value input : graph.inputs())
-      inputs[rank].push_back(random_host_tensor(graph.dtype(input), evaluate(graph.shape(input), {}),
-                                                100 * rank + inputs[rank].size() + 1, -1, 1));
-  return inputs;
-}
 
 std::vector<const Collectives*> collectives_in(const LoweredProgram& program) {
   std::vector<const Collectives*> found;
@@ -55,8 +47,8 @@ class RankPrograms : public testing::TestWithParam<std::string> {
         for (size_t i = 0; i < expected[rank].size(); ++i) {
           const HostTensor& actual = first[step][rank][i];
           const Comparison comparison = compare(actual, expected[rank][i], bounds::of_graph(graph, {}));
-          EXPECT_TRUE(comparison.equal)
-              << "result " << i << " of rank " << rank << " in step " << step << ": " << comparison.text;
+          EXPECT_TRUE(comparison.equal) << "result " << i << " of rank " << rank << " in step " << step << ": "
+                                        << comparison.text;
           EXPECT_EQ(actual.values, second[step][rank][i].values) << "not the same bits, rank " << rank;
         }
         // From what was computed, so that errors do not add up.
@@ -72,8 +64,8 @@ class RankPrograms : public testing::TestWithParam<std::string> {
                                                         std::vector<std::vector<HostTensor>> inputs,
                                                         const LoweringOptions& options) {
     constexpr size_t kSteps = 3;
-    std::vector<std::vector<std::vector<HostTensor>>> results(
-        kSteps, std::vector<std::vector<HostTensor>>(inputs.size()));
+    std::vector<std::vector<std::vector<HostTensor>>> results(kSteps,
+                                                              std::vector<std::vector<HostTensor>>(inputs.size()));
     run_programs(graph, mesh, GetParam(), options, [&](size_t rank, Program& program, ProgramRunner& runner) {
       for (auto& of_step : results) {
         of_step[rank] = runner.run(program, inputs[rank]);
@@ -93,26 +85,6 @@ INSTANTIATE_TEST_SUITE_P(Devices, RankPrograms, testing::Values("cpu", "emulator
                            std::replace(name.begin(), name.end(), ':', '_');
                            return name;
                          });
-
-// Each collective between kernels, of N ranks, in f32 and in bf16.
-std::string every_collective(int64_t ranks) {
-  return fmt::format(R"(%0 = input "x" : f32[{0}, 3, 35]
-%1 = input "w" : f32[35, 35]
-%2 = mul(%0, %0) : f32[{0}, 3, 35]
-%3 = all_reduce(%2) {{count={0}, group="dp"}} : f32[{0}, 3, 35]
-%4 = reduce_scatter(%2) {{count={0}, group="dp"}} : f32[3, 35]
-%5 = dot(%4, %1) : f32[3, 35]
-%6 = all_gather(%5) {{count={0}, group="dp"}} : f32[{0}, 3, 35]
-%7 = add(%3, %6) : f32[{0}, 3, 35]
-%8 = cast(%7) {{dtype=bf16}} : bf16[{0}, 3, 35]
-%9 = all_to_all(%8) {{count={0}, group="dp"}} : bf16[{0}, 3, 35]
-%10 = all_gather(%9) {{count={0}, group="dp"}} : bf16[{0}, {0}, 3, 35]
-%11 = reduce_scatter(%10) {{count={0}, group="dp"}} : bf16[{0}, 3, 35]
-%12 = cast(%11) {{dtype=f32}} : f32[{0}, 3, 35]
-return %7, %12, %5
-)",
-                     ranks);
-}
 
 TEST_P(RankPrograms, EveryCollectiveBetweenKernels) {
   for (const int64_t ranks : {2, 3, 4}) {
@@ -260,12 +232,32 @@ TEST(RankProgramsTest, SaysWhyCollectivesCannotRun) {
               AllOf(HasSubstr("the program exchanges data over 'dp', and its context has no communicators"),
                     HasSubstr("communicators of its mesh")));
   EXPECT_THAT(message_of([&] {
-                run_programs(graph, one_axis(3), "cpu", kOneQueue, [&](size_t, Program& program, ProgramRunner& runner) {
-                  runner.run(program, random_inputs(graph, 1)[0]);
-                });
+                run_programs(graph, one_axis(3), "cpu", kOneQueue,
+                             [&](size_t, Program& program, ProgramRunner& runner) {
+                               runner.run(program, random_inputs(graph, 1)[0]);
+                             });
               }),
               HasSubstr("the program was made for 2 ranks along 'dp', and there are 3"));
 }
+
+// Between processes, on processors and emulators; the same bits in every launch.
+class LaunchedPrograms : public testing::TestWithParam<const char*> {};
+
+TEST_P(LaunchedPrograms, EqualTheReference) {
+  const std::optional<MpiLauncher> launcher = communicator::find_launcher(GetParam());
+  if (!launcher) GTEST_SKIP() << GetParam() << " is not installed: its launcher was not found.";
+  for (const std::string device : {"cpu", "emulator:sm_90a"}) {
+    for (const int ranks : {2, 3}) {
+      const MpiOutcome first = launcher->run(ranks, CAUSEWAY_MPI_PROGRAM " " + device);
+      EXPECT_EQ(first.status, 0) << first.output;
+      EXPECT_THAT(first.output, HasSubstr(fmt::format("{} ranks on {}: 3 results, wrong [], bits ", ranks, device)));
+      EXPECT_EQ(launcher->run(ranks, CAUSEWAY_MPI_PROGRAM " " + device).output, first.output);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Installed, LaunchedPrograms, testing::Values("Open MPI", "MPICH"),
+                         [](const auto& one) { return std::string(one.param) == "MPICH" ? "Mpich" : "OpenMpi"; });
 
 // The pass, fusion, kernels and collectives together: cut weights and batches, through contexts.
 TEST_P(RankPrograms, AShardedStepIsTheWholeStep) {
@@ -298,9 +290,7 @@ return %9
     const int rank = world->first_local();
     const auto context = std::make_shared<Context>(
         devices[static_cast<size_t>(rank)],
-        ContextOptions{.mesh = mesh,
-                       .rank = rank,
-                       .communicators = std::make_shared<MeshCommunicators>(world, mesh)});
+        ContextOptions{.mesh = mesh, .rank = rank, .communicators = std::make_shared<MeshCommunicators>(world, mesh)});
     const std::shared_ptr<Program> program = context->compile(graph, {});
     EXPECT_FALSE(program->collectives().empty());
     ProgramRunner runner(devices[static_cast<size_t>(rank)]);

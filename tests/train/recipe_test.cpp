@@ -237,15 +237,14 @@ TEST(Recipe, TheMeshMustDivideWhatItCuts) {
   EXPECT_EQ(error({"mesh.dp=4096", "mesh.fsdp=4096"}),
             "command line: mesh.fsdp: makes a mesh of more than 1048576 ranks | ");
   EXPECT_EQ(error({"mesh.tp=3"}),
-            "command line: mesh.tp=3: model.heads: 8 is not divisible by mesh.tp = 3 | The nearest that are: 6 and 9.");
+            "command line: model.heads: 8 is not divisible by mesh.tp = 3 | The nearest that are: 6 and 9.");
   EXPECT_EQ(error({"mesh.tp=8"}),
-            "command line: mesh.tp=8: model.kv_heads: 4 is not divisible by mesh.tp = 8 | The nearest that is: 8.");
+            "command line: model.kv_heads: 4 is not divisible by mesh.tp = 8 | The nearest that is: 8.");
   EXPECT_EQ(error({"mesh.tp=4", "model.ffn_width=98"}),
             "command line: model.ffn_width: 98 is not divisible by mesh.tp = 4 | The nearest that are: 96 and 100.");
-  EXPECT_EQ(
-      error({"mesh.dp=2", "mesh.fsdp=3"}),
-      "command line: mesh.dp=2, mesh.fsdp=3: train.micro_batch_size: 8 is not divisible by mesh.dp x mesh.fsdp = 6 "
-      "| The nearest that are: 6 and 12.");
+  EXPECT_EQ(error({"mesh.dp=2", "mesh.fsdp=3"}),
+            "command line: mesh.fsdp=3: train.micro_batch_size: 8 is not divisible by mesh.dp x mesh.fsdp = 6 "
+            "| The nearest that are: 6 and 12.");
   EXPECT_EQ(error({"mesh.cp=3"}),
             "command line: mesh.cp=3: data.sequence_length: 256 is not divisible by mesh.cp x "
             "mesh.tp = 3 | The nearest that are: 255 and 258.");
