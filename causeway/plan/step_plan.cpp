@@ -222,13 +222,12 @@ std::vector<StepPlan> search_plans(const Recipe& recipe, const Machine& machine,
                                    PlanObserver progress) {
   const std::vector<Recipe::MeshSizes> meshes = candidate_meshes(recipe, machine, devices);
   if (meshes.empty())
-    throw Error(
-        ErrorKind::kInvalidArgument,
-        fmt::format("no mesh of {} devices divides {} heads, a feed-forward width of {}, sequences of {} tokens "
-                    "and a batch of {}",
-                    devices, recipe.model.heads, recipe.model.ffn_width, recipe.data.sequence_length,
-                    recipe.train.batch_size),
-        "-n", "Choose a number of devices that divides train.batch_size.");
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("no mesh of size {} divides {} heads, a feed-forward width of {}, sequences of {} tokens "
+                            "and a batch of {}",
+                            devices, recipe.model.heads, recipe.model.ffn_width, recipe.data.sequence_length,
+                            recipe.train.batch_size),
+                "-n", "Choose a number of devices that divides train.batch_size.");
   std::vector<StepPlan> plans;
   std::optional<StepPlan> least;
   for (const Recipe::MeshSizes& mesh : meshes) {
@@ -253,14 +252,13 @@ std::vector<StepPlan> search_plans(const Recipe& recipe, const Machine& machine,
     }
   }
   if (plans.empty())
-    throw Error(
-        ErrorKind::kResource,
-        fmt::format("no mesh of {} devices has memory for the step: the least is {} a device, on dp {}, fsdp {}, "
-                    "cp {}, tp {}, and {} has {}",
-                    devices, format_bytes(static_cast<uint64_t>(least->memory.total())), least->recipe.mesh.dp,
-                    least->recipe.mesh.fsdp, least->recipe.mesh.cp, least->recipe.mesh.tp, machine.product,
-                    format_bytes(static_cast<uint64_t>(machine.memory_bytes))),
-        "-n", "Use more devices, or a shorter data.sequence_length.");
+    throw Error(ErrorKind::kResource,
+                fmt::format("no mesh of size {} has memory for the step: the least is {} a device, on dp {}, fsdp {}, "
+                            "cp {}, tp {}, and {} has {}",
+                            devices, format_bytes(static_cast<uint64_t>(least->memory.total())), least->recipe.mesh.dp,
+                            least->recipe.mesh.fsdp, least->recipe.mesh.cp, least->recipe.mesh.tp, machine.product,
+                            format_bytes(static_cast<uint64_t>(machine.memory_bytes))),
+                "-n", "Use more devices, or a shorter data.sequence_length.");
   std::sort(plans.begin(), plans.end(),
             [](const StepPlan& a, const StepPlan& b) { return a.time.seconds < b.time.seconds; });
   return plans;
