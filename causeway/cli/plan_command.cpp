@@ -112,8 +112,7 @@ class PlanPrinter {
     line("gradients, summed up", memory.gradients,
          memory.gradients == 0 ? "one micro-batch: among the activations" : "exact");
     line("optimizer", memory.optimizer, "exact");
-    line("activations, workspaces", memory.activations,
-         memory.exact ? "exact" : "estimated from a few layers");
+    line("activations, workspaces", memory.activations, memory.exact ? "exact" : "estimated from a few layers");
     line("all", memory.total(),
          fmt::format("{}; the device has {}: the step {}", bytes_text(static_cast<double>(memory.total())),
                      bytes_text(machine_.memory_bytes), plan.fits(machine_) ? "fits" : "does not fit"));

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "causeway/base/error.h"
 #include "causeway/plan/machines.h"
@@ -108,7 +109,10 @@ double collective_bytes(const std::vector<Work>& work, WorkKind kind) {
 
 // The causal half of the description has no diagonal.
 constexpr double kDiagonal = 2e-3;
+constexpr double kNorms = (2 * 4 + 1) * 256, kEmbedding = 512 * 256;
 
+// What the description leaves out is the embedding, norms, and that the output layer too is gathered again for the
+// backward pass.
 TEST(StepPlan, AgreesWithTheDescriptionOfCutWeights) {
   const StepPlan plan = plan_step(recipe(4, {"mesh.fsdp=2"}), h200(), false);
   TransformerRun run;
@@ -116,11 +120,16 @@ TEST(StepPlan, AgreesWithTheDescriptionOfCutWeights) {
   run.micro_batch = 4;
   const std::vector<Work> work = described(run, 4);
   EXPECT_NEAR(2 * total(work).flops, plan.flops.total(), kDiagonal * plan.flops.total());
-  for (const auto& [name, bytes] : bytes_by_collective(plan)) std::printf("fsdp %s %.0f\n", name.c_str(), bytes);
-  std::printf("described gather %.0f reduce %.0f\n", collective_bytes(work, WorkKind::kAllGather),
-              collective_bytes(work, WorkKind::kReduceScatter));
+  std::map<std::string, double> bytes = bytes_by_collective(plan);
+  EXPECT_EQ(bytes["all_gather over fsdp"],
+            collective_bytes(work, WorkKind::kAllGather) + 2 * 2 * kEmbedding + 2 * 4 * kNorms);
+  EXPECT_EQ(bytes["reduce_scatter over fsdp"],
+            collective_bytes(work, WorkKind::kReduceScatter) + 4 * (kEmbedding + kNorms));
+  EXPECT_EQ(bytes["all_reduce over fsdp"], 2 * 4);  // the loss and the norm of gradients
 }
 
+// The description multiplies by queries, keys and values together, and by both of the feed-forward layer's matrices
+// together. The program's products are apart, and so are their gradients' sums over ranks: three more in each layer.
 TEST(StepPlan, AgreesWithTheDescriptionOfTensorParallelism) {
   const StepPlan plan = plan_step(recipe(4, {"mesh.tp=2"}), h200(), false);
   TransformerRun run;
@@ -129,9 +138,57 @@ TEST(StepPlan, AgreesWithTheDescriptionOfTensorParallelism) {
   run.micro_batch = 8;
   const std::vector<Work> work = described(run, 4);
   EXPECT_NEAR(2 * total(work).flops, plan.flops.total(), kDiagonal * plan.flops.total());
-  for (const auto& [name, bytes] : bytes_by_collective(plan)) std::printf("tp %s %.0f\n", name.c_str(), bytes);
-  std::printf("described gather %.0f reduce %.0f\n", collective_bytes(work, WorkKind::kAllGather),
-              collective_bytes(work, WorkKind::kReduceScatter));
+  std::map<std::string, double> bytes = bytes_by_collective(plan);
+  const double gathered = collective_bytes(work, WorkKind::kAllGather);
+  EXPECT_NEAR(bytes["all_gather over tp"], gathered, 2e-3 * gathered);
+  const double apart = collective_bytes(work, WorkKind::kReduceScatter) + 3 * 4 * 8 * 512 * 256 * 2;
+  // The embedding's sum, and in the first layer those that the embedding's gradient takes, are in f32.
+  EXPECT_GE(bytes["reduce_scatter over tp"], apart);
+  EXPECT_LE(bytes["reduce_scatter over tp"], apart * 1.15);
+}
+
+TEST(StepPlan, CollectivesOfMicroBatchesAddUp) {
+  const StepPlan one = plan_step(recipe(4, {"mesh.fsdp=2"}), h200(), false);
+  const StepPlan two = plan_step(recipe(4, {"mesh.fsdp=2", "train.micro_batch_size=4"}), h200(), false);
+  EXPECT_EQ(bytes_by_collective(two)["reduce_scatter over fsdp"],
+            2 * bytes_by_collective(one)["reduce_scatter over fsdp"]);
+}
+
+TEST(StepPlan, SearchWeighsMeshesAgainstEachOther) {
+  const std::vector<StepPlan> plans = search_plans(recipe(2), h200(), 2);
+  std::set<std::string> meshes;
+  for (const StepPlan& plan : plans) {
+    EXPECT_EQ(plan.recipe.mesh.ranks(), 2);
+    EXPECT_TRUE(plan.fits(h200()));
+    EXPECT_GE(plan.time.seconds, plans.front().time.seconds);
+    meshes.insert(make_mesh(plan.recipe.mesh).text());
+  }
+  EXPECT_EQ(meshes.size(), 3u);
+  Machine small = h200();
+  small.memory_bytes = 1e6;
+  try {
+    search_plans(recipe(2), small, 2);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kResource);
+    EXPECT_NE(error.message().find("no mesh of size 2 has memory"), std::string::npos) << error.message();
+  }
+}
+
+TEST(StepPlan, ParameterCountsOfDescriptionsAreTheModels) {
+  TransformerShape shape{.layers = 4, .width = 256, .heads = 4, .kv_heads = 4, .head_dim = 64, .ffn_width = 512};
+  shape.gated = true;
+  shape.vocabulary = 512;
+  EXPECT_EQ(shape.parameters() + kEmbedding + kNorms, parameters(4));
+}
+
+TEST(StepPlan, DollarsFollowFromTokensAndDevices) {
+  StepPlan plan;
+  plan.recipe.mesh.fsdp = 8;
+  plan.tokens = 1e6;
+  plan.time.seconds = 2;
+  // 1e9 tokens take 2,000 seconds of eight devices.
+  EXPECT_NEAR(dollars_per_billion_tokens(plan, 1.80), 8.0, 1e-9);
 }
 
 }  // namespace

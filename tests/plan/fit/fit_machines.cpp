@@ -1,5 +1,5 @@
-// Fits the constants of every machine to its published steps and prints them, and the errors on those that are held
-// out: build/tests/fit_machines [MACHINE ...]
+// Fits the constants of every machine to its published steps and prints them, and what they predict for the steps, as
+// rows of docs/planning.md: build/tests/fit_machines [MACHINE ...]
 #include <fmt/format.h>
 
 #include <exception>
@@ -26,8 +26,8 @@ int main(int argc, char** argv) {
         std::vector<double> errors;
         for (const PublishedPoint& point : *points) {
           errors.push_back(relative_error(point, result));
-          fmt::print("  {} {:<76} {:>9.3f} s {:>+6.1f} %\n", point.held_out ? "held out" : "fitted  ", point.name,
-                     point.seconds, 100 * errors.back());
+          fmt::print("| {} | {} | {:.3f} | {:.3f} | {:+.1f} % |\n", point.held_out ? "held out" : "fitted", point.name,
+                     point.seconds, predict(point.step, result).seconds, 100 * errors.back());
         }
         const ErrorSummary summary = summarize_errors(errors);
         fmt::print("  {}: {} points, mean {:.1f} %, median {:.1f} %, maximum {:.1f} %\n",
