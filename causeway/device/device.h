@@ -23,6 +23,8 @@ using DeviceQueue = int;
 inline constexpr DeviceQueue kComputeQueue = 0;
 // Copies that run beside kernels.
 inline constexpr DeviceQueue kCopyQueue = 1;
+// What ranks exchange beside kernels.
+inline constexpr DeviceQueue kCommunicationQueue = 2;
 
 // A piece of device memory, shared by reference and released with the last one.
 struct DeviceBuffer {

@@ -18,9 +18,10 @@ std::vector<Access> Instruction::accesses() const {
 }
 
 std::string queue_name(DeviceQueue queue) {
-  return queue == kComputeQueue ? "the compute queue"
-         : queue == kCopyQueue  ? "the copy queue"
-                                : fmt::format("queue {}", queue);
+  return queue == kComputeQueue         ? "the compute queue"
+         : queue == kCopyQueue          ? "the copy queue"
+         : queue == kCommunicationQueue ? "the communication queue"
+                                        : fmt::format("queue {}", queue);
 }
 
 std::string describe(const Instruction& instruction) {

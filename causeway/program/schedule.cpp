@@ -8,6 +8,9 @@ namespace causeway::program {
 namespace {
 
 constexpr int64_t kWorthASignal = int64_t{4} << 20;
+constexpr int64_t kBucketBytes = int64_t{64} << 20;
+// The compute queue waits for collectives so many instructions behind: what they read and write serves others then.
+constexpr size_t kCollectivesBehind = 4;
 
 // The last instruction that wrote a buffer, and the last that wrote or read it.
 struct LastUse {
@@ -34,6 +37,17 @@ class InstructionList {
       use.access = position;
       if (access.written) use.write = position;
     }
+  }
+
+  // Beside what kernels do; the compute queue stays at most kCollectivesBehind of them ahead.
+  void add_collectives(Collectives collectives, bool follows_kernels) {
+    if (follows_kernels)
+      if (const auto last = last_.find(kComputeQueue); last != last_.end())
+        come_after(kCommunicationQueue, kComputeQueue, last->second);
+    add({kCommunicationQueue, std::move(collectives)});
+    collectives_.push_back(last_.at(kCommunicationQueue));
+    if (collectives_.size() > kCollectivesBehind)
+      come_after(kComputeQueue, kCommunicationQueue, collectives_[collectives_.size() - 1 - kCollectivesBehind]);
   }
 
   InstructionSchedule finish() {
@@ -65,20 +79,27 @@ class InstructionList {
   int signals_ = 1;
   std::map<int, std::map<DeviceQueue, LastUse>> uses_;        // by buffer
   std::map<DeviceQueue, int> last_;                           // without waits
+  std::vector<int> collectives_;                              // on the communication queue
   std::map<std::pair<DeviceQueue, DeviceQueue>, int> known_;  // what the first has waited for in the second
 };
 
 }  // namespace
 
 ScheduleOptions default_schedule(const Target& target) {
-  return target.is_gpu() ? ScheduleOptions{kWorthASignal} : ScheduleOptions{};
+  return target.is_gpu() ? ScheduleOptions{kWorthASignal, kBucketBytes} : ScheduleOptions{};
 }
 
 InstructionSchedule schedule_instructions(std::vector<KernelWork> kernels, std::vector<Copy> copies,
                                           const ScheduleOptions& options) {
+  std::vector<OrderedWork> ordered;
+  if (options.collective_bucket_bytes > 0) {
+    ordered = order_collectives(std::move(kernels), options.collective_bucket_bytes);
+  } else {
+    for (KernelWork& kernel : kernels) ordered.push_back({std::move(kernel)});
+  }
   std::vector<Instruction> work;
-  for (KernelWork& kernel : kernels)
-    work.push_back(std::visit([](auto& one) { return Instruction{kComputeQueue, std::move(one)}; }, kernel));
+  for (OrderedWork& one : ordered)
+    work.push_back(std::visit([](auto& kind) { return Instruction{kComputeQueue, std::move(kind)}; }, one.work));
   // Each copy behind the last kernel, or copy behind such a one, that it depends on; -1: it depends on none.
   std::map<int, LastUse> uses;  // by buffer, in kernels
   for (size_t k = 0; k < work.size(); ++k) {
@@ -99,7 +120,15 @@ InstructionSchedule schedule_instructions(std::vector<KernelWork> kernels, std::
   }
   InstructionList list;
   for (int k = -1; k <= last_kernel; ++k) {
-    if (k >= 0) list.add(std::move(work[static_cast<size_t>(k)]));
+    if (k >= 0) {
+      Instruction& next = work[static_cast<size_t>(k)];
+      auto* collectives = std::get_if<Collectives>(&next.work);
+      if (collectives != nullptr && options.collective_bucket_bytes > 0) {
+        list.add_collectives(std::move(*collectives), ordered[static_cast<size_t>(k)].follows_kernels);
+      } else {
+        list.add(std::move(next));
+      }
+    }
     for (Copy& copy : behind[k]) {
       const bool beside = k < last_kernel && copy.bytes >= options.copy_queue_from;
       list.add({beside ? kCopyQueue : kComputeQueue, std::move(copy)});

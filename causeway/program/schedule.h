@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <variant>
 #include <vector>
 
+#include "causeway/program/collective_order.h"
 #include "causeway/program/instruction.h"
 
 namespace causeway::program {
@@ -12,19 +12,19 @@ namespace causeway::program {
 struct ScheduleOptions {
   // Copies of so many bytes and more go to the copy queue where a launch is left to run beside them.
   int64_t copy_queue_from = INT64_MAX;
+  // Collectives go to the communication queue, together up to so many bytes, as order_collectives() says. 0: to the
+  // compute queue, one by one, where they are.
+  int64_t collective_bucket_bytes = 0;
 };
 
-// On a GPU copies are done beside kernels where they take longer than the signal and the wait that they cost. A
-// processor does one thing after the other.
+// On a GPU copies are done beside kernels where they take longer than the signal and the wait that they cost, and so
+// are collectives. A processor does one thing after the other.
 ScheduleOptions default_schedule(const Target& target);
 
 struct InstructionSchedule {
   std::vector<Instruction> instructions;
   int signals = 1;
 };
-
-// What a kernel of the program becomes.
-using KernelWork = std::variant<Launch, Collectives>;
 
 // `kernels` as they may run one after the other, and `copies` as they may after all of them. A copy is queued as soon
 // as what it reads is written and what it overwrites is read, and the compute queue waits at last for every other one.
