@@ -15,7 +15,7 @@
 namespace causeway::plan {
 namespace {
 
-constexpr int64_t kFewLayers = 2;
+constexpr int64_t kFewLayers = 3;
 
 // A step of the recipe with that many layers.
 struct TracedStep {

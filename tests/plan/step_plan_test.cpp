@@ -149,7 +149,7 @@ TEST(StepPlan, AgreesWithTheDescriptionOfTensorParallelism) {
 
 TEST(StepPlan, CollectivesOfMicroBatchesAddUp) {
   const StepPlan one = plan_step(recipe(4, {"mesh.fsdp=2"}), h200(), false);
-  const StepPlan two = plan_step(recipe(4, {"mesh.fsdp=2", "train.micro_batch_size=4"}), h200(), false);
+  const StepPlan two = plan_step(recipe(4, {"mesh.fsdp=2", "train.batch_size=16"}), h200(), false);
   EXPECT_EQ(bytes_by_collective(two)["reduce_scatter over fsdp"],
             2 * bytes_by_collective(one)["reduce_scatter over fsdp"]);
 }
