@@ -150,8 +150,11 @@ TEST(StepPlan, AgreesWithTheDescriptionOfTensorParallelism) {
 TEST(StepPlan, CollectivesOfMicroBatchesAddUp) {
   const StepPlan one = plan_step(recipe(4, {"mesh.fsdp=2"}), h200(), false);
   const StepPlan two = plan_step(recipe(4, {"mesh.fsdp=2", "train.batch_size=16"}), h200(), false);
-  EXPECT_EQ(bytes_by_collective(two)["reduce_scatter over fsdp"],
-            2 * bytes_by_collective(one)["reduce_scatter over fsdp"]);
+  const double once = bytes_by_collective(one)["reduce_scatter over fsdp"];
+  const double twice = bytes_by_collective(two)["reduce_scatter over fsdp"];
+  // The embedding's gradient may lie otherwise where it is added up.
+  EXPECT_LE(twice, 2 * once);
+  EXPECT_GE(twice, 2 * (once - 4 * kEmbedding));
 }
 
 TEST(StepPlan, SearchWeighsMeshesAgainstEachOther) {
