@@ -41,8 +41,11 @@ using namespace generate;
 namespace bench {
 using namespace train;
 }
-namespace cli {
+namespace plan {
 using namespace bench;
+}
+namespace cli {
+using namespace plan;
 }
 
 }  // namespace causeway

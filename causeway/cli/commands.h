@@ -15,6 +15,7 @@ void add_checkpoint_command(CLI::App& program);
 void add_doctor_command(CLI::App& program);
 void add_cache_command(CLI::App& program);
 void add_explain_command(CLI::App& program);
+void add_plan_command(CLI::App& program);
 void add_bench_command(CLI::App& program);
 // list, compare, report, export and import, below `bench`.
 void add_bench_results_commands(CLI::App& bench);

@@ -82,6 +82,7 @@ int run(int argc, char** argv) {
   add_doctor_command(program);
   add_cache_command(program);
   add_explain_command(program);
+  add_plan_command(program);
   add_bench_command(program);
   add_completion_command(program);
   const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);

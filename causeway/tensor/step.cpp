@@ -33,7 +33,7 @@ std::vector<StepArgument> Step::with_symbols(std::vector<StepArgument> arguments
   return arguments;
 }
 
-Step::Compiled Step::compile(const std::vector<StepArgument>& arguments) {
+Step::Compiled Step::trace_function(const std::vector<StepArgument>& arguments) const {
   const ContextScope context_scope(context_);
   Trace trace;
   Compiled compiled;
@@ -53,9 +53,19 @@ Step::Compiled Step::compile(const std::vector<StepArgument>& arguments) {
   }
   for (const Trace::Captured& captured : trace.captured()) compiled.captured.push_back(captured.tensor);
   compiled.argument_count = arguments.size();
-  compiled.program = context_->compile(trace.graph, options_.program, pipeline_trace_);
   compiled.traced = std::move(trace.graph);
   return compiled;
+}
+
+Step::Compiled Step::compile(const std::vector<StepArgument>& arguments) {
+  Compiled compiled = trace_function(arguments);
+  compiled.program = context_->compile(compiled.traced, options_.program, pipeline_trace_);
+  return compiled;
+}
+
+Graph Step::trace(const std::vector<StepArgument>& arguments) const {
+  SymbolBindings bindings;
+  return trace_function(with_symbols(arguments, bindings)).traced;
 }
 
 Step::Compiled& Step::compiled_for(const std::vector<StepArgument>& arguments) {

@@ -61,7 +61,9 @@ class Step {
 
   // Traces and compiles for arguments of these types without running.
   Program& prepare(const std::vector<StepArgument>& arguments);
-  // The graph as traced, before the passes.
+  // The graph for arguments of these types as traced, before the passes; nothing is compiled.
+  Graph trace(const std::vector<StepArgument>& arguments) const;
+  // The same, of the program that is compiled for them.
   const Graph& traced_graph(const std::vector<StepArgument>& arguments);
   // What running with these arguments would compute, looked at value by value; the results and updates happen too.
   std::optional<NonFiniteValue> find_non_finite(const std::vector<Tensor>& arguments);
@@ -87,6 +89,8 @@ class Step {
     SymbolBindings bindings;
   };
 
+  // What tracing gives; the program is left out.
+  Compiled trace_function(const std::vector<StepArgument>& arguments) const;
   Compiled& compiled_for(const std::vector<StepArgument>& arguments);
   Compiled compile(const std::vector<StepArgument>& arguments);
   std::vector<StepArgument> with_symbols(std::vector<StepArgument> arguments, SymbolBindings& bindings) const;

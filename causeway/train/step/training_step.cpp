@@ -100,6 +100,12 @@ StepCost TrainingStep::cost() {
   return cost;
 }
 
+std::vector<Graph> TrainingStep::trace() const {
+  std::vector<Graph> graphs = {main_->trace(main_arguments())};
+  if (apply_ != nullptr) graphs.push_back(apply_->trace({hyper_}));
+  return graphs;
+}
+
 std::map<std::string, double> TrainingStep::operand_shares() {
   FlopCount count = count_flops(main_->prepare(main_arguments()).graph());
   PipelineOptions options = pipeline_options(recipe_);

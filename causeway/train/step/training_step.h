@@ -63,6 +63,9 @@ class TrainingStep {
   // Compiles everything a step needs.
   void prepare();
   StepCost cost();
+  // The graphs of its programs as traced, with nothing compiled: of one micro-batch, or of the whole step; and where
+  // gradients are added up, of what applies them.
+  std::vector<Graph> trace() const;
   // Of the FLOPs of a step, which share multiplies operands of which type once the passes have chosen them: "bf16",
   // "fp8", "tf32", "f32" (see FlopCount::by_operand).
   std::map<std::string, double> operand_shares();

@@ -1,0 +1,170 @@
+#include "causeway/plan/program_work.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "causeway/base/error.h"
+#include "causeway/passes/attended_pairs.h"
+#include "causeway/program/fusion.h"
+#include "causeway/program/liveness.h"
+#include "causeway/program/lowering.h"
+
+namespace causeway::plan {
+namespace {
+
+double real(int64_t value) { return static_cast<double>(value); }
+
+std::string operand_name(const Graph& graph, const Node& node) {
+  const DType dtype = graph.dtype(node.inputs[0]);
+  if (dtype == DType::kF8E4M3 || dtype == DType::kF8E5M2) return "fp8";
+  return node.attributes.tf32 ? "tf32" : std::string(dtype_name(dtype));
+}
+
+class WorkOfProgram {
+ public:
+  WorkOfProgram(const Graph& graph, const Target& target, const Mesh& mesh, int64_t devices_per_node)
+      : graph_(graph), mesh_(mesh), devices_per_node_(devices_per_node), fusion_(fuse(graph, target)) {
+    std::vector<std::vector<DeviceKernel>> entries;
+    for (const KernelRequest& request : fusion_.kernels) {
+      kernels_.push_back(generate_kernel(graph, fusion_.materialized, request, target));
+      // Nothing is launched.
+      entries.emplace_back(kernels_.back().phases.size());
+    }
+    lowered_ = lower({graph_, fusion_, kernels_, entries}, {}, default_lowering(target));
+  }
+
+  ProgramWork run() {
+    for (const Instruction& instruction : lowered_.instructions) add(instruction);
+    return {std::move(list_), count_memory(lowered_)};
+  }
+
+ private:
+  void add(const Instruction& instruction) {
+    if (const auto* wait = std::get_if<Wait>(&instruction.work)) {
+      const auto signal = ended_by_.find(wait->signal);
+      if (signal != ended_by_.end()) waits_[instruction.queue].push_back(signal->second);
+      return;
+    }
+    Work work;
+    if (const auto* launch = std::get_if<Launch>(&instruction.work)) work = work_of_kernel(launch->kernel);
+    if (const auto* copy = std::get_if<Copy>(&instruction.work)) work.bytes = 2 * real(copy->bytes);
+    if (const auto* collectives = std::get_if<Collectives>(&instruction.work)) work = work_of_collectives(*collectives);
+    work.queue = instruction.queue;
+    work.after = std::move(waits_[instruction.queue]);
+    waits_[instruction.queue].clear();
+    if (instruction.sets != kNoSignal) ended_by_[instruction.sets] = static_cast<int>(list_.size());
+    list_.push_back(std::move(work));
+  }
+
+  Work work_of_kernel(size_t k) {
+    const KernelRequest& request = fusion_.kernels[k];
+    const Node& node = graph_.node(request.members.front());
+    if (request.kind == KernelKind::kDot) return work_of_product(node);
+    if (request.kind == KernelKind::kAttention || request.kind == KernelKind::kAttentionGradient)
+      return work_of_attention(node);
+    Work work;
+    for (const KernelArgument& argument : kernels_[k].arguments) {
+      if (argument.kind != KernelArgument::Kind::kValue) continue;
+      const TensorType& type = graph_.type(argument.value);
+      int64_t bytes = byte_count(type, {});
+      // What is looked up in a table is not all of it.
+      if (request.kind == KernelKind::kLoop)
+        bytes = std::min(bytes, request.rows.evaluate({}) * request.columns.evaluate({}) *
+                                    static_cast<int64_t>(size_bytes(type.dtype)));
+      work.bytes += real(bytes);
+    }
+    return work;
+  }
+
+  Work work_of_product(const Node& node) const {
+    const std::vector<int64_t> a = evaluate(graph_.shape(node.inputs[0]), {});
+    const std::vector<int64_t> c = evaluate(node.outputs[0].shape, {});
+    Work work;
+    work.kind = WorkKind::kProduct;
+    work.operand = operand_name(graph_, node);
+    work.m = real(c[c.size() - 2]);
+    work.n = real(c[c.size() - 1]);
+    work.k = real(a[node.attributes.transpose_a ? a.size() - 2 : a.size() - 1]);
+    for (size_t axis = 0; axis + 2 < c.size(); ++axis) work.batch *= real(c[axis]);
+    work.flops = 2 * work.batch * work.m * work.n * work.k;
+    return work;
+  }
+
+  Work work_of_attention(const Node& node) {
+    const std::vector<int64_t> q = evaluate(graph_.shape(node.inputs[0]), {});
+    const std::vector<int64_t> k = evaluate(graph_.shape(node.inputs[1]), {});
+    Work work;
+    work.kind = WorkKind::kAttention;
+    work.operand = operand_name(graph_, node);
+    work.head_dim = real(q[3]);
+    work.flops = (node.op == Op::kAttention ? 4 : 10) * work.head_dim *
+                 attended_pairs(node.attributes.attention, {q[0], q[2], q[1], k[1]});
+    return work;
+  }
+
+  // Counting takes a while, and layers have equal masks.
+  double attended_pairs(const std::shared_ptr<const AttentionSpec>& spec, const std::array<int64_t, 4>& sizes) {
+    for (const Counted& known : counted_) {
+      if (known.sizes != sizes) continue;
+      const auto &a = known.spec->mask, &b = spec->mask;
+      if (a == b || (a != nullptr && b != nullptr && structurally_equal(*a, *b))) return known.pairs;
+    }
+    counted_.push_back({spec, sizes, count_attended_pairs(*spec, sizes[0], sizes[1], sizes[2], sizes[3]).at_most});
+    return counted_.back().pairs;
+  }
+
+  Work work_of_collectives(const Collectives& collectives) const {
+    Work work;
+    switch (collectives.parts.front().collective.kind) {
+      case CollectiveKind::kAllGather:
+        work.kind = WorkKind::kAllGather;
+        break;
+      case CollectiveKind::kReduceScatter:
+        work.kind = WorkKind::kReduceScatter;
+        break;
+      case CollectiveKind::kAllToAll:
+        work.kind = WorkKind::kAllToAll;
+        break;
+      default:
+        work.kind = WorkKind::kAllReduce;
+    }
+    for (const Collectives::Part& part : collectives.parts) {
+      const Collective& one = part.collective;
+      work.bytes += real(std::max(one.sent(collectives.ranks), one.received(collectives.ranks)) *
+                         static_cast<int64_t>(size_bytes(one.dtype)));
+    }
+    work.ranks = collectives.ranks;
+    work.group = collectives.group;
+    const std::vector<int64_t> ranks = mesh_.group(0, group_axes(mesh_, collectives.group));
+    work.ranks_in_node =
+        std::count_if(ranks.begin(), ranks.end(), [&](int64_t rank) { return rank < devices_per_node_; });
+    return work;
+  }
+
+  struct Counted {
+    std::shared_ptr<const AttentionSpec> spec;
+    std::array<int64_t, 4> sizes;
+    double pairs;
+  };
+
+  const Graph& graph_;
+  const Mesh& mesh_;
+  int64_t devices_per_node_;
+  FusionResult fusion_;
+  std::vector<GeneratedKernel> kernels_;
+  LoweredProgram lowered_;
+  std::vector<Work> list_;
+  std::map<Signal, int> ended_by_;
+  std::map<DeviceQueue, std::vector<int>> waits_;
+  std::vector<Counted> counted_;
+};
+
+}  // namespace
+
+ProgramWork work_of_program(const Graph& graph, const Target& target, const Mesh& mesh, int64_t devices_per_node) {
+  return WorkOfProgram(graph, target, mesh, devices_per_node).run();
+}
+
+}  // namespace causeway::plan

@@ -1,0 +1,273 @@
+#include "causeway/plan/step_plan.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include "causeway/base/error.h"
+#include "causeway/device/offline/offline_device.h"
+#include "causeway/device/open_device.h"
+#include "causeway/plan/program_work.h"
+#include "causeway/program/context.h"
+#include "causeway/train/log/progress_line.h"
+#include "causeway/train/step/training_step.h"
+
+namespace causeway::plan {
+namespace {
+
+constexpr int64_t kFewLayers = 3;
+
+// A step of the recipe with that many layers.
+struct TracedStep {
+  std::vector<ProgramWork> programs;  // of a micro-batch, and of what follows the last where gradients are added up
+  FlopCount flops;                    // of a micro-batch, of all ranks
+  int64_t weights = 0, moments = 0, gradients = 0;  // bytes of a rank
+  int64_t parameters = 0;
+
+  int64_t activations() const {
+    int64_t bytes = 0;
+    for (const ProgramWork& program : programs) bytes = std::max(bytes, program.memory.arena_bytes);
+    return bytes;
+  }
+};
+
+TracedStep trace_step(Recipe recipe, const Machine& machine, int64_t layers) {
+  recipe.model.layers = layers;
+  const Mesh mesh = make_mesh(recipe.mesh);
+  const auto device = std::make_shared<OfflineDevice>(parse_target(machine.target));
+  const auto context = std::make_shared<Context>(device, ContextOptions{.mesh = mesh});
+  const ContextScope scope(context);
+  const std::unique_ptr<LanguageModel> model = LanguageModel::create(recipe.model, std::nullopt);
+  const TrainingStep step(*model, recipe);
+  TracedStep traced;
+  for (const Parameter& parameter : model->parameters()) traced.weights += parameter.tensor.local_bytes();
+  for (const auto& state : step.optimizer_state()) traced.moments += state.tensor.local_bytes();
+  if (recipe.micro_batches() > 1) traced.gradients = traced.moments / 2;
+  traced.parameters = parameter_count(recipe.model);
+  for (const Graph& graph : step.trace()) {
+    if (traced.programs.empty()) traced.flops = count_flops(graph);
+    traced.programs.push_back(work_of_program(context->run_passes(graph, pipeline_options(recipe)), device->target(),
+                                              mesh, machine.devices_per_node));
+  }
+  return traced;
+}
+
+// Figures of `few` layers and of one more, continued to all of them.
+class Continuation {
+ public:
+  Continuation(const Recipe& recipe, const Machine& machine)
+      : machine_(machine), micro_batches_(static_cast<double>(recipe.micro_batches())), devices_(recipe.mesh.ranks()) {
+    const int64_t layers = recipe.model.layers, few = std::min(layers, kFewLayers);
+    few_ = trace_step(recipe, machine, few);
+    if (layers > few) more_ = trace_step(recipe, machine, few + 1);
+    further_layers_ = layers - few;
+  }
+
+  template <class Figure>
+  double real(Figure figure) const {
+    const double few = static_cast<double>(figure(few_));
+    return more_ ? few + static_cast<double>(further_layers_) * (static_cast<double>(figure(*more_)) - few) : few;
+  }
+  template <class Figure>
+  int64_t whole(Figure figure) const {
+    return more_ ? figure(few_) + further_layers_ * (figure(*more_) - figure(few_)) : figure(few_);
+  }
+  bool complete() const { return !more_; }
+
+  StepWork work() const {
+    StepWork step;
+    step.micro_batch = layered(0);
+    if (few_.programs.size() > 1) step.once = layered(1);
+    step.micro_batches = micro_batches_;
+    step.devices = devices_;
+    return step;
+  }
+
+  FlopCount flops() const {
+    FlopCount count = few_.flops;
+    for (double FlopCount::* member :
+         {&FlopCount::forward, &FlopCount::backward, &FlopCount::attended_pairs, &FlopCount::attention_pairs})
+      count.*member = real([&](const TracedStep& step) { return step.flops.*member; });
+    count.by_operand = by_operand();
+    const double share = count.total() / total_of(count.by_operand);
+    for (auto& [operand, flops] : count.by_operand) flops *= share;
+    return count.scaled(micro_batches_);
+  }
+
+  std::vector<CollectiveTotal> collectives() const {
+    std::map<std::pair<std::string, WorkKind>, CollectiveTotal> totals = totals_of(few_);
+    if (more_)
+      for (const auto& [key, more] : totals_of(*more_)) {
+        CollectiveTotal& total = totals[key];
+        const int64_t before = total.number;
+        const double bytes = total.bytes, seconds = total.seconds, further = static_cast<double>(further_layers_);
+        total = more;
+        total.number = before + further_layers_ * (more.number - before);
+        total.bytes = bytes + further * (more.bytes - bytes);
+        total.seconds = seconds + further * (more.seconds - seconds);
+      }
+    std::vector<CollectiveTotal> list;
+    for (const auto& [key, total] : totals) list.push_back(total);
+    return list;
+  }
+
+ private:
+  // How often a program runs in a step.
+  double runs(size_t program) const { return program == 0 ? micro_batches_ : 1; }
+
+  LayeredWork layered(size_t program) const {
+    return {few_.programs[program].work, more_ ? more_->programs[program].work : std::vector<Work>(),
+            static_cast<double>(further_layers_)};
+  }
+
+  std::map<std::pair<std::string, WorkKind>, CollectiveTotal> totals_of(const TracedStep& step) const {
+    std::map<std::pair<std::string, WorkKind>, CollectiveTotal> totals;
+    for (size_t i = 0; i < step.programs.size(); ++i)
+      for (const Work& work : step.programs[i].work) {
+        if (!is_collective(work.kind)) continue;
+        CollectiveTotal& total = totals[{work.group, work.kind}];
+        total.kind = work.kind;
+        total.group = work.group;
+        total.ranks = work.ranks;
+        total.number += static_cast<int64_t>(runs(i));
+        total.bytes += runs(i) * work.bytes;
+        total.seconds += runs(i) * seconds(work, machine_);
+      }
+    return totals;
+  }
+
+  // Of what the passes left, and what is computed again included.
+  std::map<std::string, double> by_operand() const {
+    std::map<std::string, double> flops;
+    const auto of = [](const TracedStep& step, const std::string& operand) {
+      double sum = 0;
+      for (const Work& work : step.programs.front().work)
+        if (work.operand == operand) sum += work.flops;
+      return sum;
+    };
+    for (const Work& work : few_.programs.front().work)
+      if (work.flops > 0) flops[work.operand] = real([&](const TracedStep& step) { return of(step, work.operand); });
+    return flops;
+  }
+  static double total_of(const std::map<std::string, double>& parts) {
+    double sum = 0;
+    for (const auto& [name, part] : parts) sum += part;
+    return sum;
+  }
+
+  const Machine& machine_;
+  double micro_batches_;
+  int64_t devices_;
+  TracedStep few_;
+  std::optional<TracedStep> more_;
+  int64_t further_layers_ = 0;
+};
+
+std::vector<int64_t> divisors(int64_t number) {
+  std::vector<int64_t> list;
+  for (int64_t divisor = 1; divisor <= number; ++divisor)
+    if (number % divisor == 0) list.push_back(divisor);
+  return list;
+}
+
+std::vector<Recipe::MeshSizes> candidate_meshes(const Recipe& recipe, const Machine& machine, int64_t devices) {
+  constexpr int64_t kLongSequence = 16384;
+  const ModelConfig& model = recipe.model;
+  std::vector<Recipe::MeshSizes> meshes;
+  for (const int64_t tp : divisors(devices)) {
+    if (tp > machine.devices_per_node || model.heads % tp || model.kv_heads % tp || model.ffn_width % tp) continue;
+    for (const int64_t cp : divisors(devices / tp)) {
+      if ((cp > 1 && recipe.data.sequence_length < kLongSequence) || recipe.data.sequence_length % (cp * tp)) continue;
+      const int64_t rest = devices / tp / cp;
+      for (const int64_t fsdp : divisors(rest)) {
+        const int64_t dp = rest / fsdp;
+        if (dp > 1 && fsdp > 1 && devices <= machine.devices_per_node) continue;
+        if (recipe.train.batch_size % (dp * fsdp) == 0) meshes.push_back({.dp = dp, .fsdp = fsdp, .cp = cp, .tp = tp});
+      }
+    }
+  }
+  return meshes;
+}
+
+}  // namespace
+
+StepWork trace_step_work(const Recipe& recipe, const Machine& machine) { return Continuation(recipe, machine).work(); }
+
+StepPlan plan_step(const Recipe& recipe, const Machine& machine, bool exact_memory) {
+  const Continuation step(recipe, machine);
+  StepPlan plan;
+  plan.recipe = recipe;
+  plan.memory.weights = step.whole([](const TracedStep& one) { return one.weights; });
+  plan.memory.gradients = step.whole([](const TracedStep& one) { return one.gradients; });
+  plan.memory.optimizer = step.whole([](const TracedStep& one) { return one.moments; });
+  plan.memory.activations = step.whole([](const TracedStep& one) { return one.activations(); });
+  plan.memory.exact = step.complete();
+  if (exact_memory && !plan.memory.exact) {
+    plan.memory.activations = trace_step(recipe, machine, recipe.model.layers).activations();
+    plan.memory.exact = true;
+  }
+  // Weights and two moments, in f32.
+  plan.memory.checkpoint = parameter_count(recipe.model) * 3 * static_cast<int64_t>(sizeof(float));
+  plan.collectives = step.collectives();
+  plan.time = predict(step.work(), machine);
+  plan.tokens = static_cast<double>(recipe.train.batch_size * recipe.data.sequence_length);
+  plan.flops = step.flops();
+  double at_peak = 0;
+  for (const auto& [operand, flops] : plan.flops.by_operand) at_peak += flops / machine.peak_flops.at(operand);
+  plan.flops_utilization = at_peak / static_cast<double>(recipe.mesh.ranks()) / plan.time.seconds;
+  return plan;
+}
+
+std::vector<StepPlan> search_plans(const Recipe& recipe, const Machine& machine, int64_t devices,
+                                   PlanObserver progress) {
+  const std::vector<Recipe::MeshSizes> meshes = candidate_meshes(recipe, machine, devices);
+  if (meshes.empty())
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("no mesh of size {} divides {} heads, a feed-forward width of {}, sequences of {} tokens "
+                            "and a batch of {}",
+                            devices, recipe.model.heads, recipe.model.ffn_width, recipe.data.sequence_length,
+                            recipe.train.batch_size),
+                "-n", "Choose a number of devices that divides train.batch_size.");
+  std::vector<StepPlan> plans;
+  std::optional<StepPlan> least;
+  for (const Recipe::MeshSizes& mesh : meshes) {
+    bool fits = true;
+    const int64_t ranks_of_rows = mesh.dp * mesh.fsdp;
+    for (int64_t rows = 1; fits && recipe.train.batch_size % (rows * ranks_of_rows) == 0; rows *= 2) {
+      fits = false;
+      // The least recomputation that fits.
+      for (const char* recompute : {"none", "selective", "block"}) {
+        Recipe candidate = recipe;
+        candidate.mesh = mesh;
+        candidate.train.micro_batch_size = rows * ranks_of_rows;
+        candidate.train.recompute = recompute;
+        StepPlan plan = plan_step(candidate, machine, false);
+        if (progress != nullptr) progress(plan);
+        if (!least || plan.memory.total() < least->memory.total()) least = plan;
+        if (!plan.fits(machine)) continue;
+        plans.push_back(std::move(plan));
+        fits = true;
+        break;
+      }
+    }
+  }
+  if (plans.empty())
+    throw Error(ErrorKind::kResource,
+                fmt::format("no mesh of size {} has memory for the step: the least is {} a device, on dp {}, fsdp {}, "
+                            "cp {}, tp {}, and {} has {}",
+                            devices, format_bytes(static_cast<uint64_t>(least->memory.total())), least->recipe.mesh.dp,
+                            least->recipe.mesh.fsdp, least->recipe.mesh.cp, least->recipe.mesh.tp, machine.product,
+                            format_bytes(static_cast<uint64_t>(machine.memory_bytes))),
+                "-n", "Use more devices, or a shorter data.sequence_length.");
+  std::sort(plans.begin(), plans.end(),
+            [](const StepPlan& a, const StepPlan& b) { return a.time.seconds < b.time.seconds; });
+  return plans;
+}
+
+double dollars_per_billion_tokens(const StepPlan& plan, double dollars_per_hour) {
+  constexpr double kSecondsPerHour = 3600, kTokens = 1e9;
+  return kTokens / plan.tokens_per_second() / kSecondsPerHour * dollars_per_hour *
+         static_cast<double>(plan.recipe.mesh.ranks());
+}
+
+}  // namespace causeway::plan

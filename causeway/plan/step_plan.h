@@ -1,0 +1,69 @@
+// What a recipe's training step needs and takes on named hardware, before anything of it is at hand: the step is traced
+// and lowered for the hardware's target as `causeway train` would, with no memory allocated, nothing compiled and
+// nothing run.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "causeway/passes/count_flops.h"
+#include "causeway/plan/step_work.h"
+#include "causeway/train/recipe/recipe.h"
+
+namespace causeway::plan {
+
+// What one rank exchanges in a step.
+struct CollectiveTotal {
+  WorkKind kind = WorkKind::kAllReduce;
+  std::string group;  // "dp+fsdp"
+  int64_t ranks = 1;
+  int64_t number = 0;
+  double bytes = 0;    // of whole tensors: gathered, reduced or exchanged
+  double seconds = 0;  // predicted, of all of them
+};
+
+// Bytes of one device, but for the checkpoint's.
+struct MemoryPlan {
+  int64_t weights = 0;
+  int64_t gradients = 0;    // sums over micro-batches; 0 where there is one: then they are among the activations
+  int64_t optimizer = 0;    // two moments
+  int64_t activations = 0;  // and gradients and workspaces of a micro-batch
+  // To the byte; otherwise activations are those of a few layers, with what each further one added for the rest.
+  bool exact = false;
+  int64_t checkpoint = 0;  // weights and moments, of all ranks together
+  int64_t total() const { return weights + gradients + optimizer + activations; }
+};
+
+struct StepPlan {
+  Recipe recipe;
+  MemoryPlan memory;
+  std::vector<CollectiveTotal> collectives;
+  StepTime time;      // predicted, of one step
+  double tokens = 0;  // of one step
+  FlopCount flops;    // of one step, of all ranks: those of the model, without what is computed again
+  double flops_utilization = 0;
+  double tokens_per_second() const { return tokens / time.seconds; }
+  bool fits(const Machine& machine) const { return static_cast<double>(memory.total()) <= machine.memory_bytes; }
+};
+
+// What a rank does in a step of the recipe, traced for the machine's target.
+StepWork trace_step_work(const Recipe& recipe, const Machine& machine);
+
+// Layers beyond a few are not traced: each takes what the last traced one does. With `exact_memory` all are, for memory
+// alone. Throws Error(kUnsupported) where the hardware has no peak for the products' type, and as tracing does.
+StepPlan plan_step(const Recipe& recipe, const Machine& machine, bool exact_memory);
+
+// The fastest steps of the recipe that fit on so many devices, fastest first: over meshes, micro-batches of 1, 2, 4,
+// ... sequences a rank, and recomputation. Which meshes: tp within a node, cp from sequences of 16,384 on, dp beside
+// fsdp from two nodes on. `progress`, if any, is called with each plan. Throws Error(kInvalidArgument) where no mesh
+// divides the recipe's sizes and Error(kResource) where none fits, naming the one that needs least.
+using PlanObserver = void (*)(const StepPlan& plan);
+std::vector<StepPlan> search_plans(const Recipe& recipe, const Machine& machine, int64_t devices,
+                                   PlanObserver progress = nullptr);
+
+// Dollars for 1e9 tokens at this price of a device's hour.
+double dollars_per_billion_tokens(const StepPlan& plan, double dollars_per_hour);
+
+}  // namespace causeway::plan

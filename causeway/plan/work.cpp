@@ -1,0 +1,40 @@
+#include "causeway/plan/work.h"
+
+namespace causeway::plan {
+
+bool is_collective(WorkKind kind) {
+  return kind != WorkKind::kProduct && kind != WorkKind::kAttention && kind != WorkKind::kMemory;
+}
+
+const char* work_kind_name(WorkKind kind) {
+  switch (kind) {
+    case WorkKind::kProduct:
+      return "product";
+    case WorkKind::kAttention:
+      return "attention";
+    case WorkKind::kMemory:
+      return "memory";
+    case WorkKind::kAllReduce:
+      return "all_reduce";
+    case WorkKind::kAllGather:
+      return "all_gather";
+    case WorkKind::kReduceScatter:
+      return "reduce_scatter";
+    case WorkKind::kAllToAll:
+      return "all_to_all";
+    case WorkKind::kSend:
+      return "send";
+  }
+  return "";
+}
+
+WorkTotals total(const std::vector<Work>& work) {
+  WorkTotals totals;
+  for (const Work& one : work) {
+    totals.flops += one.flops;
+    (is_collective(one.kind) ? totals.collective_bytes : totals.memory_bytes) += one.bytes;
+  }
+  return totals;
+}
+
+}  // namespace causeway::plan

@@ -1,0 +1,125 @@
+#include "causeway/plan/published_points.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "causeway/base/error.h"
+#include "causeway/plan/machines.h"
+
+namespace causeway::plan {
+namespace {
+
+std::vector<double> held_out_errors(const std::string& machine) {
+  std::vector<double> errors;
+  for (const PublishedPoint& point : shipped_published_points())
+    if (point.machine == machine && point.held_out) errors.push_back(relative_error(point, find_machine(machine)));
+  return errors;
+}
+
+// docs/planning.md says the same. The bar is a mean of 5 % and a maximum of 15 %; two rows of LLM Foundry's are beyond
+// the latter.
+TEST(PublishedPoints, StepsThatConstantsWereNotFittedToArePredicted) {
+  struct Bar {
+    const char* machine;
+    int points;
+    double mean, maximum;
+  };
+  for (const Bar& bar :
+       {Bar{"h100_foundry", 29, 0.03, 0.09}, Bar{"a100_80gb", 30, 0.04, 0.22}, Bar{"a100_40gb", 39, 0.03, 0.17},
+        Bar{"a100_megatron", 9, 0.035, 0.06}, Bar{"h100_llama3", 1, 0.05, 0.05}, Bar{"mi250x", 1, 0.08, 0.08},
+        Bar{"mi250", 1, 0.01, 0.01}, Bar{"a100_zero3", 1, 0.09, 0.09}}) {
+    const ErrorSummary summary = summarize_errors(held_out_errors(bar.machine));
+    EXPECT_EQ(summary.points, bar.points) << bar.machine;
+    EXPECT_LE(summary.mean, bar.mean) << bar.machine;
+    EXPECT_LE(summary.maximum, bar.maximum) << bar.machine;
+  }
+}
+
+TEST(PublishedPoints, TwoRowsThatAreHeldOutAreBeyondFifteenPercent) {
+  int beyond = 0;
+  for (const PublishedPoint& point : shipped_published_points())
+    if (point.held_out && std::abs(relative_error(point, find_machine(point.machine))) > 0.15) ++beyond;
+  EXPECT_EQ(beyond, 2);
+}
+
+// The constants in machines.yaml are what the fit gives, where it is quick.
+TEST(PublishedPoints, ConstantsAreThoseOfTheFit) {
+  const Machine& shipped = find_machine("a100_megatron");
+  std::vector<PublishedPoint> fitted;
+  for (const PublishedPoint& point : shipped_published_points())
+    if (point.machine == shipped.name && !point.held_out) fitted.push_back(point);
+  const Machine again = fit_constants(shipped, fitted);
+  for (const ConstantField& field : constant_fields())
+    EXPECT_NEAR(again.constants.*field.member, shipped.constants.*field.member,
+                1e-3 * (shipped.constants.*field.member))
+        << field.name;
+}
+
+TEST(PublishedPoints, TheFitFindsTheConstantsThatStepsWereMadeWith) {
+  Machine truth = find_machine("a100_80gb");
+  truth.constants.product_fraction = 0.6;
+  truth.constants.memory_fraction = 0.7;
+  std::vector<PublishedPoint> points;
+  for (PublishedPoint point : shipped_published_points()) {
+    if (point.machine != "a100_80gb" || points.size() == 12) continue;
+    point.seconds = predict(point.step, truth).seconds;
+    points.push_back(std::move(point));
+  }
+  const Machine found = fit_constants(truth, points);
+  for (const PublishedPoint& point : points) EXPECT_LT(std::abs(relative_error(point, found)), 0.02) << point.name;
+}
+
+const char* const kShapes = "shapes:\n  tiny: {layers: 4, width: 64, heads: 4, vocabulary: 100, attention: fused}\n";
+
+std::string message_of(const std::string& rows) {
+  try {
+    parse_published_points(std::string(kShapes) + "points:\n  - machine: m\n    source: s\n    rows:\n" + rows, "file");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(PublishedPoints, EverySecondRowOfAMachineIsHeldOut) {
+  const std::string row = "      - {shape: tiny, sequence: 128, micro_batch: 2, micro_batches: 1, seconds: 1}\n";
+  const auto points = parse_published_points(
+      std::string(kShapes) + "points:\n  - machine: a\n    source: s\n    rows:\n" + row + row +
+          "  - machine: b\n    source: s\n    rows:\n" + row + "  - machine: a\n    source: t\n    rows:\n" + row + row,
+      "file");
+  std::vector<bool> held_out;
+  for (const PublishedPoint& point : points) held_out.push_back(point.held_out);
+  EXPECT_EQ(held_out, (std::vector<bool>{false, true, false, false, true}));
+}
+
+TEST(PublishedPoints, FormulasOfFlopsGiveSeconds) {
+  const auto points = parse_published_points(
+      std::string(kShapes) +
+          "points:\n  - machine: a\n    source: s\n    rows:\n"
+          "      - {shape: tiny, sequence: 128, fsdp: 2, micro_batch: 2, micro_batches: 3, tokens_per_s: 384}\n"
+          "      - {shape: tiny, sequence: 128, fsdp: 2, micro_batch: 2, micro_batches: 3, tflops: 1, flops: sc21}\n",
+      "file");
+  // 2 ranks x 2 sequences x 3 micro-batches x 128 tokens, at 384 a second of each rank.
+  EXPECT_DOUBLE_EQ(points[0].seconds, 1536.0 / (2 * 384));
+  EXPECT_DOUBLE_EQ(points[1].seconds,
+                   96.0 * 1536 * 4 * 64 * 64 * (1 + 128 / (6 * 64.0) + 100 / (16 * 4 * 64.0)) / 2e12);
+}
+
+TEST(PublishedPoints, BadRowsAreNamed) {
+  const std::string good = "sequence: 128, micro_batch: 2, micro_batches: 1";
+  EXPECT_NE(message_of("      - {shape: huge, " + good + ", seconds: 1}\n").find("no shape is called 'huge'"),
+            std::string::npos);
+  EXPECT_NE(message_of("      - {shape: tiny, " + good + ", secnds: 1}\n").find("Did you mean seconds?"),
+            std::string::npos);
+  EXPECT_NE(message_of("      - {shape: tiny, " + good + ", tflops: 1, flops: mine}\n")
+                .find("no formula of FLOPs is called 'mine'"),
+            std::string::npos);
+  EXPECT_NE(
+      message_of("      - {shape: tiny, " + good + ", recompute: some, seconds: 1}\n").find("recompute is 'some'"),
+      std::string::npos);
+  EXPECT_NE(message_of("      - {shape: tiny, " + good + ", tp: 1.5, seconds: 1}\n").find("tp must be a whole number"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace causeway::plan

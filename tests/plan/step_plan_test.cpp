@@ -1,0 +1,198 @@
+#include "causeway/plan/step_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "causeway/base/error.h"
+#include "causeway/plan/machines.h"
+#include "causeway/plan/transformer_work.h"
+
+namespace causeway::plan {
+namespace {
+
+std::string recipe_yaml(int layers) {
+  return "name: small\nmodel: {family: llama, vocabulary_size: 512, layers: " + std::to_string(layers) +
+         ", width: 256, heads: 4, kv_heads: 4, ffn_width: 512, max_sequence_length: 512}\n"
+         "data: {sequence_length: 512}\ntrain: {batch_size: 8, micro_batch_size: 8}\n";
+}
+
+Recipe recipe(int layers, const std::vector<std::string>& overrides = {}) {
+  return parse_recipe(recipe_yaml(layers), "small.yaml", overrides);
+}
+
+const Machine& h200() { return find_machine("h200"); }
+
+// Of a Llama of those sizes: embedding and output layer, per layer four square matrices, three of the feed-forward
+// layer and two norms, and the last norm.
+constexpr int64_t parameters(int64_t layers) {
+  return 2 * 512 * 256 + layers * (4 * 256 * 256 + 3 * 256 * 512 + 2 * 256) + 256;
+}
+
+TEST(StepPlan, WeightsOptimizerAndCheckpointAreCountedByHand) {
+  const StepPlan plan = plan_step(recipe(4), h200(), true);
+  EXPECT_EQ(plan.memory.weights, 4 * parameters(4));
+  EXPECT_EQ(plan.memory.optimizer, 8 * parameters(4));
+  EXPECT_EQ(plan.memory.gradients, 0);
+  EXPECT_EQ(plan.memory.checkpoint, 12 * parameters(4));
+  EXPECT_TRUE(plan.memory.exact);
+  EXPECT_GT(plan.memory.activations, 0);
+  EXPECT_EQ(plan.memory.total(), plan.memory.weights + plan.memory.optimizer + plan.memory.activations);
+  EXPECT_TRUE(plan.collectives.empty());
+  EXPECT_EQ(plan.tokens, 8 * 512);
+}
+
+TEST(StepPlan, GradientsAreSummedUpOverMicroBatches) {
+  const StepPlan one = plan_step(recipe(2), h200(), true);
+  const StepPlan four = plan_step(recipe(2, {"train.micro_batch_size=2"}), h200(), true);
+  EXPECT_EQ(four.memory.gradients, 4 * parameters(2));
+  EXPECT_LT(four.memory.activations, one.memory.activations);
+  EXPECT_DOUBLE_EQ(four.flops.total(), one.flops.total());
+  EXPECT_EQ(four.tokens, one.tokens);
+}
+
+// 6 FLOPs for each weight of a product and token, and 14 for each attended pair and element of a head.
+TEST(StepPlan, FlopsAreThoseOfTheModel) {
+  const StepPlan plan = plan_step(recipe(6), h200(), false);
+  const double weights = 512 * 256 + 6.0 * (4 * 256 * 256 + 3 * 256 * 512);
+  const double pairs = 6.0 * 8 * 4 * 512 * 513 / 2;
+  EXPECT_DOUBLE_EQ(plan.flops.total(), 6 * weights * 8 * 512 + 14 * pairs * 64);
+  EXPECT_NEAR(plan.flops_utilization, plan.flops.total() / 989.5e12 / plan.time.seconds, 1e-9);
+  EXPECT_NEAR(plan.tokens_per_second(), 8 * 512 / plan.time.seconds, 1e-6);
+}
+
+// A model of eight layers costs what tracing all eight says.
+TEST(StepPlan, LayersBeyondAFewCostWhatTheLastOneDoes) {
+  for (const std::vector<std::string>& mesh :
+       std::vector<std::vector<std::string>>{{}, {"mesh.fsdp=2"}, {"mesh.tp=2"}, {"train.recompute=block"}}) {
+    const Recipe deep = recipe(8, mesh);
+    const StepPlan estimated = plan_step(deep, h200(), false), exact = plan_step(deep, h200(), true);
+    EXPECT_FALSE(estimated.memory.exact);
+    EXPECT_EQ(estimated.memory.weights, exact.memory.weights);
+    const double activations = static_cast<double>(exact.memory.activations);
+    EXPECT_NEAR(static_cast<double>(estimated.memory.activations), activations, 0.05 * activations)
+        << testing::PrintToString(mesh);
+  }
+}
+
+std::map<std::string, double> bytes_by_collective(const StepPlan& plan) {
+  std::map<std::string, double> bytes;
+  for (const CollectiveTotal& one : plan.collectives) {
+    EXPECT_EQ(one.ranks, 2);
+    bytes[std::string(work_kind_name(one.kind)) + " over " + one.group] += one.bytes;
+  }
+  return bytes;
+}
+
+// What the description by sizes says of the same model. Its step is one micro-batch and what is done once.
+std::vector<Work> described(const TransformerRun& run, int64_t layers) {
+  TransformerShape shape;
+  shape.layers = layers;
+  shape.width = 256;
+  shape.heads = shape.kv_heads = 4;
+  shape.head_dim = 64;
+  shape.ffn_width = 512;
+  shape.gated = true;
+  shape.vocabulary = 512;
+  shape.sequence = 512;
+  return micro_batch_work(shape, run, layers, true, 8);
+}
+
+double collective_bytes(const std::vector<Work>& work, WorkKind kind) {
+  double bytes = 0;
+  for (const Work& one : work)
+    if (one.kind == kind) bytes += one.bytes;
+  return bytes;
+}
+
+// The causal half of the description has no diagonal.
+constexpr double kDiagonal = 2e-3;
+constexpr double kNorms = (2 * 4 + 1) * 256, kEmbedding = 512 * 256;
+
+// What the description leaves out is the embedding, norms, and that the output layer too is gathered again for the
+// backward pass.
+TEST(StepPlan, AgreesWithTheDescriptionOfCutWeights) {
+  const StepPlan plan = plan_step(recipe(4, {"mesh.fsdp=2"}), h200(), false);
+  TransformerRun run;
+  run.fsdp = 2;
+  run.micro_batch = 4;
+  const std::vector<Work> work = described(run, 4);
+  EXPECT_NEAR(2 * total(work).flops, plan.flops.total(), kDiagonal * plan.flops.total());
+  std::map<std::string, double> bytes = bytes_by_collective(plan);
+  EXPECT_EQ(bytes["all_gather over fsdp"],
+            collective_bytes(work, WorkKind::kAllGather) + 2 * 2 * kEmbedding + 2 * 4 * kNorms);
+  EXPECT_EQ(bytes["reduce_scatter over fsdp"],
+            collective_bytes(work, WorkKind::kReduceScatter) + 4 * (kEmbedding + kNorms));
+  EXPECT_EQ(bytes["all_reduce over fsdp"], 2 * 4);  // the loss and the norm of gradients
+}
+
+// The description multiplies by queries, keys and values together, and by both of the feed-forward layer's matrices
+// together. The program's products are apart, and so are their gradients' sums over ranks: three more in each layer.
+TEST(StepPlan, AgreesWithTheDescriptionOfTensorParallelism) {
+  const StepPlan plan = plan_step(recipe(4, {"mesh.tp=2"}), h200(), false);
+  TransformerRun run;
+  run.tp = 2;
+  run.sequence_parallel = true;
+  run.micro_batch = 8;
+  const std::vector<Work> work = described(run, 4);
+  EXPECT_NEAR(2 * total(work).flops, plan.flops.total(), kDiagonal * plan.flops.total());
+  std::map<std::string, double> bytes = bytes_by_collective(plan);
+  const double gathered = collective_bytes(work, WorkKind::kAllGather);
+  EXPECT_NEAR(bytes["all_gather over tp"], gathered, 2e-3 * gathered);
+  const double apart = collective_bytes(work, WorkKind::kReduceScatter) + 3 * 4 * 8 * 512 * 256 * 2;
+  // The embedding's sum, and in the first layer those that the embedding's gradient takes, are in f32.
+  EXPECT_GE(bytes["reduce_scatter over tp"], apart);
+  EXPECT_LE(bytes["reduce_scatter over tp"], apart * 1.15);
+}
+
+TEST(StepPlan, CollectivesOfMicroBatchesAddUp) {
+  const StepPlan one = plan_step(recipe(4, {"mesh.fsdp=2"}), h200(), false);
+  const StepPlan two = plan_step(recipe(4, {"mesh.fsdp=2", "train.batch_size=16"}), h200(), false);
+  const double once = bytes_by_collective(one)["reduce_scatter over fsdp"];
+  const double twice = bytes_by_collective(two)["reduce_scatter over fsdp"];
+  // The embedding's gradient may lie otherwise where it is added up.
+  EXPECT_LE(twice, 2 * once);
+  EXPECT_GE(twice, 2 * (once - 4 * kEmbedding));
+}
+
+TEST(StepPlan, SearchWeighsMeshesAgainstEachOther) {
+  const std::vector<StepPlan> plans = search_plans(recipe(2), h200(), 2);
+  std::set<std::string> meshes;
+  for (const StepPlan& plan : plans) {
+    EXPECT_EQ(plan.recipe.mesh.ranks(), 2);
+    EXPECT_TRUE(plan.fits(h200()));
+    EXPECT_GE(plan.time.seconds, plans.front().time.seconds);
+    meshes.insert(make_mesh(plan.recipe.mesh).text());
+  }
+  EXPECT_EQ(meshes.size(), 3u);
+  Machine small = h200();
+  small.memory_bytes = 1e6;
+  try {
+    search_plans(recipe(2), small, 2);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kResource);
+    EXPECT_NE(error.message().find("no mesh of size 2 has memory"), std::string::npos) << error.message();
+  }
+}
+
+TEST(StepPlan, ParameterCountsOfDescriptionsAreTheModels) {
+  TransformerShape shape{.layers = 4, .width = 256, .heads = 4, .kv_heads = 4, .head_dim = 64, .ffn_width = 512};
+  shape.gated = true;
+  shape.vocabulary = 512;
+  EXPECT_EQ(shape.parameters() + kEmbedding + kNorms, parameters(4));
+}
+
+TEST(StepPlan, DollarsFollowFromTokensAndDevices) {
+  StepPlan plan;
+  plan.recipe.mesh.fsdp = 8;
+  plan.tokens = 1e6;
+  plan.time.seconds = 2;
+  // 1e9 tokens take 2,000 seconds of eight devices.
+  EXPECT_NEAR(dollars_per_billion_tokens(plan, 1.80), 8.0, 1e-9);
+}
+
+}  // namespace
+}  // namespace causeway::plan
