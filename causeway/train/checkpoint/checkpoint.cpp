@@ -301,8 +301,9 @@ fs::path CheckpointWriter::commit() {
                 "Check the permissions of the run's directory and the space on its disk.");
   }
   remove_leftovers(checkpoints);
+  const int64_t previous_step = std::min(options_.previous_step.value_or(state_.step), state_.step);
   // Here too, because a job that is killed after each save, before it deletes, would fill the disk.
-  delete_old_checkpoints(checkpoints, state_.step, options_.keep_last);
+  delete_old_checkpoints(checkpoints, previous_step, options_.keep_last);
 
   try {
     fs::create_directory(saving, failure);
@@ -313,7 +314,7 @@ fs::path CheckpointWriter::commit() {
     manifest_file.sync();
     sync_directory(saving);
     for (const CheckpointEntry& entry : list_directory(checkpoints)) {
-      if (entry.step > state_.step) set_aside(entry.directory);
+      if (entry.step > previous_step) set_aside(entry.directory);
     }
     commit_directory(saving, target);
   } catch (const Error& error) {
