@@ -15,6 +15,13 @@ keeps large blocks instead of returning them to the kernel after each operation.
     python benchmarks/pytorch_peer.py llama --layers 6 --width 256 --heads 8 --kv-heads 8 --ffn 704 \\
         --data tinyshakespeare.txt --steps 1000 --batch 16 --sequence 256 --warmup 100 --eval-every 250
 
+    # on two GPUs of one machine: --batch is that of all of them together
+    torchrun --standalone --nproc-per-node 2 benchmarks/pytorch_peer.py llama --device cuda --parallel fsdp2 ...
+
+Data parallelism: `ddp` is DistributedDataParallel, compiled around; `fsdp2` is fully_shard of every block and of the
+model, weights gathered in bfloat16 and gradients reduced in float32, blocks compiled one by one as torchtitan does.
+The first rank writes; each draws tokens of its own.
+
 Writes JSON lines: one a step (step from 1, loss in nats a token before the update, gradient norm before clipping,
 learning rate, tokens, seconds, processor seconds of all threads together), one an evaluation, and a summary. Seconds
 cover a whole step: sampling, forward, backward, clipping, update. Where processor seconds fall short of seconds times
@@ -39,6 +46,7 @@ from contextlib import nullcontext
 
 import numpy as np
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch import nn
@@ -265,6 +273,27 @@ def make_optimizer(a, model):
     return torch.optim.AdamW(groups, lr=a.lr, betas=(a.beta1, a.beta2), eps=a.eps, fused=True)
 
 
+def parallelise(a, model):
+    """The model as it is called, and what autocasts: weights that FSDP gathers are bfloat16 already."""
+    autocast = nullcontext() if a.dtype == "float32" else torch.autocast(a.device, dtype=torch.bfloat16)
+    if a.parallel == "ddp":
+        wrapped = nn.parallel.DistributedDataParallel(
+            model, device_ids=[a.rank] if a.device == "cuda" else None, gradient_as_bucket_view=True
+        )
+        return (wrapped if a.no_compile else torch.compile(wrapped)), autocast
+    if a.parallel == "fsdp2":
+        from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+        policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        for block in model.blocks:
+            if not a.no_compile:
+                block.compile()
+            fully_shard(block, mp_policy=policy)
+        fully_shard(model, mp_policy=policy)
+        return model, nullcontext()
+    return (model if a.no_compile else torch.compile(model)), autocast
+
+
 def keep_large_blocks():
     """glibc otherwise maps and unmaps every large tensor, and the kernel clears its pages anew each time."""
     libc, trim_threshold, mmap_threshold = ctypes.CDLL(None), -1, -3
@@ -279,7 +308,8 @@ def peak_resident_bytes():
 
 
 def say(**fields):
-    print(json.dumps(fields), flush=True)
+    if int(os.environ.get("RANK", 0)) == 0:
+        print(json.dumps(fields), flush=True)
 
 
 def parse_arguments():
@@ -312,6 +342,7 @@ def parse_arguments():
     p.add_argument("--no-compile", action="store_true")
     p.add_argument("--no-keep-blocks", action="store_true", help="leave the allocator as glibc sets it")
     p.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    p.add_argument("--parallel", choices=["none", "ddp", "fsdp2"], default="none", help="under torchrun")
     p.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--data", help="file of tokens; without it, random tokens")
@@ -333,7 +364,14 @@ def parse_arguments():
         if getattr(a, name) is None:
             setattr(a, name, of_gpt2 if gpt2 else of_llama)
     a.kv_heads = a.kv_heads or a.heads
-    a.micro_batch = a.micro_batch or a.batch
+    a.rank, a.ranks = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    if (a.ranks > 1) != (a.parallel != "none"):
+        p.error(f"--parallel {a.parallel} in {a.ranks} processes")
+    if a.batch % a.ranks:
+        p.error(f"batch {a.batch} must divide by {a.ranks} processes")
+    a.batch //= a.ranks
+    a.seed += a.rank
+    a.micro_batch = min(a.micro_batch or a.batch, a.batch)
     if a.width % a.heads or a.heads % a.kv_heads:
         p.error(f"width {a.width} must divide by heads {a.heads}, and heads by key-value heads {a.kv_heads}")
     if a.batch % a.micro_batch:
@@ -348,7 +386,11 @@ def main():
     if not a.no_keep_blocks:
         keep_large_blocks()
     torch.set_num_threads(a.threads)
-    torch.manual_seed(a.seed)
+    torch.manual_seed(a.seed - a.rank)
+    if a.parallel != "none":
+        if a.device == "cuda":
+            torch.cuda.set_device(a.rank)
+        dist.init_process_group("nccl" if a.device == "cuda" else "gloo")
     with torch.device(a.device):
         model = (Gpt2 if a.model == "gpt2" else Llama)(a)
     if a.init:
@@ -356,9 +398,8 @@ def main():
     if a.dump_init:
         weights = {name: view.detach().contiguous().clone() for name, view in model.hugging_face().items()}
         save_file(weights, a.dump_init, metadata={"format": "pt"})
+    loss_of, autocast = parallelise(a, model)
     optimizer = make_optimizer(a, model)
-    loss_of = model if a.no_compile else torch.compile(model)
-    autocast = nullcontext() if a.dtype == "float32" else torch.autocast(a.device, dtype=torch.bfloat16)
     windows, micro_steps = Windows(a), a.batch // a.micro_batch
 
     def evaluate(step):
@@ -380,24 +421,27 @@ def main():
                 loss = loss_of(*batch)
             (loss / micro_steps).backward()
             loss_sum += loss.item()
-        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), a.clip or math.inf).item()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), a.clip or math.inf)
+        norm = (norm.full_tensor() if a.parallel == "fsdp2" else norm).item()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         seconds.append(time.perf_counter() - start)
         losses.append(loss_sum / micro_steps)
         cpu_seconds = time.process_time() - cpu_start
-        timing = {"tokens": a.batch * a.sequence, "seconds": seconds[-1], "cpu_seconds": cpu_seconds}
+        timing = {"tokens": a.batch * a.ranks * a.sequence, "seconds": seconds[-1], "cpu_seconds": cpu_seconds}
         say(step=step, loss=losses[-1], grad_norm=norm, learning_rate=learning_rate(a, step), **timing)
         if windows.held_out is not None and (step == a.steps or (a.eval_every and step % a.eval_every == 0)):
             evaluated = evaluate(step)
 
-    rates = [a.batch * a.sequence / s for s in seconds[a.skip :]]
+    rates = [a.batch * a.ranks * a.sequence / s for s in seconds[a.skip :]]
     say(
         summary=True,
         model=a.model,
         parameters=sum(p.numel() for p in model.parameters()),
         compiled=not a.no_compile,
         dtype=a.dtype,
+        parallel=a.parallel,
+        processes=a.ranks,
         threads=a.threads,
         device=torch.cuda.get_device_name() if a.device == "cuda" else "cpu",
         torch=torch.__version__,
@@ -412,6 +456,8 @@ def main():
         last_loss=losses[-1],
         **evaluated,
     )
+    if a.parallel != "none":
+        dist.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -411,7 +411,7 @@ AttentionProvider causeway_attention() {
   return {"Causeway", [](const AttentionCase& c, const AttentionBuffers& buffers) -> TimedWork {
             const TensorType queries = {c.dtype, {Dim(c.batch), Dim(c.length), Dim(c.heads), Dim(c.head_dim)}};
             const TensorType keys = {c.dtype, {Dim(c.batch), Dim(c.length), Dim(c.key_heads), Dim(c.head_dim)}};
-            std::vector<TensorType> types = {queries, keys, keys};
+            std::vector<StepArgument> types = {queries, keys, keys};
             std::vector<void*> inputs = {buffers.q, buffers.k, buffers.v}, outputs = {buffers.out};
             if (c.backward) {
               types.push_back(queries);

@@ -325,8 +325,11 @@ RankGroups groups_of(std::vector<std::shared_ptr<Device>> devices, const Communi
   return groups;
 }
 
-RankGroups groups_of(MpiCommunicator& world) {
-  return {world.size(), world.spans_processes(), [&world](int ranks) { return world.first_ranks(ranks); }};
+RankGroups groups_of(Communicator& world) {
+  return {world.size(), world.spans_processes(), [&world](int ranks) {
+            const int rank = world.first_local();
+            return world.split(rank < ranks ? std::optional(0) : std::nullopt, rank);
+          }};
 }
 
 std::vector<Measurement> run_collectives(const RankGroups& groups, std::span<const CollectiveCase> cases,

@@ -13,7 +13,6 @@
 #include "causeway/bench/result.h"
 #include "causeway/bench/timing.h"
 #include "causeway/communicator/communicator.h"
-#include "causeway/communicator/mpi_communicator.h"
 #include "causeway/device/device_peaks.h"
 
 namespace causeway::bench {
@@ -73,8 +72,8 @@ struct RankGroups {
 };
 // A rank for each of the devices.
 RankGroups groups_of(std::vector<std::shared_ptr<Device>> devices, const CommunicatorOptions& options = {});
-// Of a communicator that outlives them.
-RankGroups groups_of(MpiCommunicator& world);
+// Of a communicator between processes, which outlives them.
+RankGroups groups_of(Communicator& world);
 
 // All cases, in groups of the first `ranks`; `measured` hears of each at once. What cannot be measured is left out,
 // with the reason in `skipped`; of several processes, where the exchange itself fails, Error(kIo) is thrown. Every

@@ -58,42 +58,72 @@ std::vector<double> kernel_seconds(TrainingStep& step, const Recipe& recipe) {
   return medians;
 }
 
+// "kernel 12"; of a collective, which has no text, "exchange".
+std::string name_of(const Program::KernelReport& report) {
+  return report.source ? fmt::format("kernel {}", *report.source) : "exchange";
+}
+
 void print_times(const std::vector<Program::KernelReport>& reports, const std::vector<double>& seconds) {
   struct Total {
     double seconds = 0;
     int launches = 0;
     const Program::KernelReport* example = nullptr;
   };
-  std::map<size_t, Total> by_source;
+  std::map<std::string, Total> by_source;
   double all = 0;
   for (size_t i = 0; i < reports.size(); ++i) {
-    Total& total = by_source[reports[i].source];
+    Total& total = by_source[name_of(reports[i])];
     total.seconds += seconds[i];
     total.launches += 1;
     total.example = &reports[i];
     all += seconds[i];
   }
-  std::vector<std::pair<size_t, Total>> ordered(by_source.begin(), by_source.end());
+  std::vector<std::pair<std::string, Total>> ordered(by_source.begin(), by_source.end());
   std::sort(ordered.begin(), ordered.end(),
             [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
   output("\ntime of one step: {:.1f} ms in kernels (medians)\n", all * 1e3);
-  for (const auto& [source, total] : ordered)
-    output("  {:>5.1f} %  {:>9.2f} ms  {:>4} x kernel {:<4}{:<20}{}\n", 100 * total.seconds / all, total.seconds * 1e3,
-           total.launches, source, total.example->kind, total.example->members);
+  for (const auto& [name, total] : ordered)
+    output("  {:>5.1f} %  {:>9.2f} ms  {:>4} x {:<11}{:<20}{}\n", 100 * total.seconds / all, total.seconds * 1e3,
+           total.launches, name, total.example->kind, total.example->members);
 }
 
 // A device that compiles and plans and has no memory, so that a recipe of any size can be explained: an architecture in
-// place of a device's number ("cuda:sm_90a"), or the likeness of a device that is here. `memory_limit` becomes what
-// memory that has; 0 where nobody knows.
-std::shared_ptr<Context> open_likeness(const std::string& specification, int64_t& memory_limit) {
+// place of a device's number ("cuda:sm_90a"), or the likeness of a device that is here. It is the first rank's of the
+// mesh. `memory_limit` becomes what memory that has; 0 where nobody knows.
+std::shared_ptr<Context> open_likeness(const std::string& specification, const Mesh& mesh, int64_t& memory_limit) {
+  const ContextOptions options{.mesh = mesh};
   const size_t colon = specification.find(':');
   const bool here =
       colon == std::string::npos || specification.find_first_not_of("0123456789", colon + 1) == std::string::npos;
   memory_limit = 0;
-  if (!here) return std::make_shared<Context>(std::make_shared<OfflineDevice>(parse_target(specification)));
+  if (!here) return std::make_shared<Context>(std::make_shared<OfflineDevice>(parse_target(specification)), options);
   const std::shared_ptr<Device> device = open_device(specification);
   memory_limit = device->memory_limit();
-  return std::make_shared<Context>(std::make_shared<OfflineDevice>(device->target()));
+  return std::make_shared<Context>(std::make_shared<OfflineDevice>(device->target()), options);
+}
+
+// Those of one kind over one group together.
+struct CollectiveTotal {
+  int count = 0;
+  int64_t sent_bytes = 0;
+  int64_t received_bytes = 0;
+};
+std::map<std::string, CollectiveTotal> total_by_kind(const std::vector<Program::CollectiveReport>& collectives) {
+  std::map<std::string, CollectiveTotal> totals;
+  for (const Program::CollectiveReport& one : collectives) {
+    CollectiveTotal& total = totals[fmt::format("{} over {}", collective_name(one.kind), one.group)];
+    ++total.count;
+    total.sent_bytes += one.sent_bytes;
+    total.received_bytes += one.received_bytes;
+  }
+  return totals;
+}
+
+void print_collectives(const std::vector<Program::CollectiveReport>& collectives) {
+  if (collectives.empty()) return;
+  output("\ncollectives of one rank\n  {:<32}{:>8}{:>18}{:>18}\n", "", "number", "bytes sent", "bytes received");
+  for (const auto& [name, total] : total_by_kind(collectives))
+    output("  {:<32}{:>8}{:>18}{:>18}\n", name, total.count, total.sent_bytes, total.received_bytes);
 }
 
 void print_memory(const StepCost& cost, const ProgramMemory& memory, int64_t memory_limit) {
@@ -125,12 +155,15 @@ void run(const Options& options) {
   int64_t memory_limit = 0;
   std::shared_ptr<Context> context;
   if (options.time) {
+    if (!make_mesh(recipe.mesh).empty())
+      throw Error(ErrorKind::kUnsupported, "kernels are timed on one device, and the recipe has several ranks", "mesh",
+                  "Leave out --time, or set the mesh's axes to 1.");
     context = Context::open(recipe.device);
     memory_limit = context->device().memory_limit();
-    require_memory_for_weights(context->device(), recipe.model, recipe.micro_batches());
+    require_memory_for_weights(context->device(), recipe);
     seed = static_cast<uint64_t>(recipe.train.seed);
   } else {
-    context = open_likeness(recipe.device, memory_limit);
+    context = open_likeness(recipe.device, make_mesh(recipe.mesh), memory_limit);
   }
   const ContextScope scope(context);
   const std::unique_ptr<LanguageModel> model = LanguageModel::create(recipe.model, seed);
@@ -144,6 +177,7 @@ void run(const Options& options) {
   const ProgramMemory memory = program.memory();
   const double tokens = static_cast<double>(recipe.train.batch_size * recipe.data.sequence_length);
   const std::vector<Program::KernelReport> reports = program.kernel_reports();
+  const std::vector<Program::CollectiveReport> collectives = program.collectives();
 
   if (options.json) {
     nlohmann::ordered_json json = {{"parameters", parameter_count(recipe.model)},
@@ -157,7 +191,13 @@ void run(const Options& options) {
                                    {"attention_density", cost.flops.density()},
                                    {"attention_density_is_at_most", cost.flops.at_most},
                                    {"kernels", program.sources().size()},
-                                   {"launches", reports.size()}};
+                                   {"launches", reports.size() - collectives.size()},
+                                   {"collectives", nlohmann::ordered_json::array()}};
+    for (const auto& [name, total] : total_by_kind(collectives))
+      json["collectives"].push_back({{"name", name},
+                                     {"number", total.count},
+                                     {"sent_bytes", total.sent_bytes},
+                                     {"received_bytes", total.received_bytes}});
     if (memory_limit > 0) json["device_memory_bytes"] = memory_limit;
     for (const PassRecord& record : trace.records)
       json["passes"].push_back({{"name", record.name},
@@ -180,11 +220,12 @@ void run(const Options& options) {
   }
   std::map<std::string, int> kinds;
   for (const Program::KernelReport& report : reports) ++kinds[report.kind];
-  output("\nprogram: {} launches of {} distinct kernels\n", reports.size(), program.sources().size());
+  output("\nprogram: {} launches of {} distinct kernels\n", reports.size() - collectives.size(),
+         program.sources().size());
   for (const auto& [kind, count] : kinds) output("  {:<24}{}\n", kind, count);
   if (options.program)
     for (size_t i = 0; i < reports.size(); ++i)
-      output("  {:>4}  kernel {:<4}{:<20}{:<32}{}\n", i, reports[i].source, reports[i].kind, reports[i].scope,
+      output("  {:>4}  {:<11}{:<20}{:<32}{}\n", i, name_of(reports[i]), reports[i].kind, reports[i].scope,
              reports[i].members);
   if (options.kernels || options.assembly)
     for (size_t i = 0; i < program.sources().size(); ++i)
@@ -193,6 +234,7 @@ void run(const Options& options) {
                               : program.sources()[i]);
   if (options.resources) print_resources(program, context->library());
   if (options.time) print_times(reports, kernel_seconds(step, recipe));
+  print_collectives(collectives);
   print_memory(cost, memory, memory_limit);
   print_flops(cost.flops, tokens);
 }

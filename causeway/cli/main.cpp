@@ -10,6 +10,7 @@
 #include "causeway/base/error.h"
 #include "causeway/cli/commands.h"
 #include "causeway/cli/json_output.h"
+#include "causeway/train/ranks.h"
 
 namespace causeway::cli {
 
@@ -101,6 +102,8 @@ int run(int argc, char** argv) {
     return report(Error(ErrorKind::kResource, "this machine's memory does not suffice", "",
                         "Choose a smaller model, batch or input, or a machine with more memory."),
                   error_kind_name(ErrorKind::kResource), kFailure, as_json);
+  } catch (const SaidElsewhere&) {
+    return kFailure;
   } catch (const std::exception& error) {
     return report(Error(ErrorKind::kUnsupported, error.what(), "",
                         "This is a fault of the program; please report it with the command line."),

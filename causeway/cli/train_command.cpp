@@ -38,6 +38,7 @@ void run(const Options& options) {
   const Recipe recipe = load_recipe_argument(options.recipe, options.overrides);
   const TrainResult result = train::train(recipe, train_options);
   if (result.interrupted) command_status = kInterruptedStatus;
+  if (result.rank != 0) return;
   if (options.json) {
     nlohmann::ordered_json json = {{"step", result.step},
                                    {"loss", result.last_loss},

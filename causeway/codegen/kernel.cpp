@@ -65,6 +65,8 @@ std::string_view kernel_kind_name(KernelKind kind) {
       return "attention_gradient";
     case KernelKind::kUser:
       return "user";
+    case KernelKind::kCollective:
+      return "collective";
   }
   return "";
 }

@@ -24,7 +24,8 @@ enum class KernelKind {
   kAttentionBlockMap,
   kAttention,
   kAttentionGradient,
-  kUser,  // C++ text of the user's
+  kUser,        // C++ text of the user's
+  kCollective,  // one collective: no text, the communicator does it
 };
 std::string_view kernel_kind_name(KernelKind kind);
 
@@ -57,6 +58,9 @@ class MaterializedValues {
   std::vector<std::vector<bool>> flags_;
 };
 
+// What a collective sends: its input, seen through reshapes to what is in memory.
+Value collective_source(const Graph& graph, const MaterializedValues& materialized, const Node& node);
+
 // One argument of a kernel: buffers[i].
 struct KernelArgument {
   enum class Kind { kValue, kWorkspace };
@@ -85,7 +89,9 @@ struct KernelPhase {
 using TensorMapFunction = std::function<std::vector<TensorMap>(const SymbolBindings&)>;
 
 struct GeneratedKernel {
-  std::string source;  // equal work gives equal text, so that layers share compiled kernels
+  // Equal work gives equal text, so that layers share compiled kernels. Empty for a collective, which has one argument
+  // that it reads and one that it writes, and no phases.
+  std::string source;
   std::vector<KernelArgument> arguments;
   std::vector<Dim> sizes;           // sizes[i]
   std::vector<KernelPhase> phases;  // run in order

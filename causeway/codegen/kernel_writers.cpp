@@ -32,6 +32,8 @@ struct TargetWriters {
         return attention;
       case KernelKind::kUser:
         return user;
+      case KernelKind::kCollective:
+        return {write_collective};
     }
     CAUSEWAY_CHECK(false, "no such kind of kernel");
     return {};

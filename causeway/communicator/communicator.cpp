@@ -60,16 +60,17 @@ Communicator::Communicator(std::vector<std::shared_ptr<Device>> devices, int fir
                  "{} ranks from {} on, of {}", devices_.size(), first_local, size);
 }
 
-Device& Communicator::device(int rank) const {
+const std::shared_ptr<Device>& Communicator::shared_device(int rank) const {
   CAUSEWAY_CHECK(is_local(rank), "rank {} is another process's", rank);
-  return *devices_[static_cast<size_t>(rank - first_local_)];
+  return devices_[static_cast<size_t>(rank - first_local_)];
 }
 
 Placement Communicator::placement() const {
   return device(first_local_).target().is_gpu() ? Placement{} : Placement{1, size(), available_processors()};
 }
 
-void Communicator::run(const Collective& collective, std::span<const void* const> from, std::span<void* const> to) {
+void Communicator::run(const Collective& collective, std::span<const void* const> from, std::span<void* const> to,
+                       DeviceQueue queue) {
   const auto local = static_cast<size_t>(local_size());
   CAUSEWAY_CHECK(from.size() == local && to.size() == local, "{} sent and {} received buffers for {} ranks",
                  from.size(), to.size(), local);
@@ -78,7 +79,7 @@ void Communicator::run(const Collective& collective, std::span<const void* const
                  collective.root, size());
   check_dtype(collective.dtype);
   if (collective.count == 0) return;
-  if (collective.kind != CollectiveKind::kSendReceive) return do_run(collective, from, to);
+  if (collective.kind != CollectiveKind::kSendReceive) return do_run(collective, from, to, queue);
   std::vector<Transfer> transfers;
   const auto place = [&](int rank) { return static_cast<size_t>(rank - first_local()); };
   for (int rank = 0; rank < size(); ++rank) {
@@ -86,10 +87,10 @@ void Communicator::run(const Collective& collective, std::span<const void* const
     transfers.push_back({rank, next, is_local(rank) ? from[place(rank)] : nullptr,
                          is_local(next) ? to[place(next)] : nullptr, collective.count, collective.dtype});
   }
-  do_send_receive(transfers);
+  do_send_receive(transfers, queue);
 }
 
-void Communicator::send_receive(std::span<const Transfer> transfers) {
+void Communicator::send_receive(std::span<const Transfer> transfers, DeviceQueue queue) {
   for (const Transfer& transfer : transfers) {
     CAUSEWAY_CHECK(transfer.sender >= 0 && transfer.sender < size() && transfer.receiver >= 0 &&
                        transfer.receiver < size() && transfer.count >= 0,
@@ -97,7 +98,17 @@ void Communicator::send_receive(std::span<const Transfer> transfers) {
                    size());
     check_dtype(transfer.dtype);
   }
-  if (!transfers.empty()) do_send_receive(transfers);
+  if (!transfers.empty()) do_send_receive(transfers, queue);
+}
+
+std::unique_ptr<Communicator> Communicator::split(std::optional<int> color, int key) {
+  CAUSEWAY_CHECK(local_size() == 1, "a process that drives {} ranks splits their group", local_size());
+  return do_split(color, key);
+}
+
+std::unique_ptr<Communicator> Communicator::do_split(std::optional<int> color, int key) {
+  CAUSEWAY_CHECK(false, "{} splits no groups", name());
+  return nullptr;
 }
 
 void Communicator::synchronize() {
@@ -109,6 +120,28 @@ void Communicator::barrier() {
 }
 
 double Communicator::of_first(double value) { return spans_processes() ? do_of_first(value) : value; }
+
+std::string Communicator::of_first(std::string bytes) {
+  if (!spans_processes()) return bytes;
+  return do_gather(first_local() == 0 ? bytes : std::string()).front();
+}
+
+double Communicator::do_of_first(double value) {
+  const std::string bytes = of_first(std::string(reinterpret_cast<const char*>(&value), sizeof value));
+  CAUSEWAY_CHECK(bytes.size() == sizeof value);
+  std::memcpy(&value, bytes.data(), sizeof value);
+  return value;
+}
+
+std::vector<std::string> Communicator::gather(const std::string& bytes) {
+  if (!spans_processes()) return {bytes};
+  return do_gather(bytes);
+}
+
+std::vector<std::string> Communicator::do_gather(const std::string& bytes) {
+  CAUSEWAY_CHECK(!spans_processes(), "{} does not exchange bytes", name());
+  return {bytes};
+}
 
 void Communicator::total(std::span<double> values) {
   if (!spans_processes() || values.empty()) return;
@@ -157,13 +190,33 @@ std::unique_ptr<Communicator> open_communicator(std::vector<std::shared_ptr<Devi
                   "collectives", "A group has devices of one kind.");
   switch (family) {
     case Target::Family::kX86:
+    case Target::Family::kEmulator:
       return make_thread_communicator(std::move(devices));
     case Target::Family::kNvptx:
       return open_nccl(std::move(devices), options);
     case Target::Family::kAmdgpu:
       return open_rccl(std::move(devices), options);
+  }
+  CAUSEWAY_CHECK(false, "no such family of devices");
+  return nullptr;
+}
+
+std::shared_ptr<Communicator> open_device_communicator(std::shared_ptr<Communicator> ends,
+                                                       const CommunicatorOptions& options) {
+  const std::string family(target_family_name(ends->device(ends->first_local()).target().family));
+  const std::vector<std::string> families = ends->gather(family);
+  for (size_t rank = 0; rank < families.size(); ++rank)
+    if (families[rank] != families.front())
+      throw Error(ErrorKind::kUnsupported,
+                  fmt::format("rank 0 computes on {} and rank {} on {}", families.front(), rank, families[rank]),
+                  "collectives", "A group has devices of one kind.");
+  switch (ends->device(ends->first_local()).target().family) {
+    case Target::Family::kNvptx:
+      return open_nccl(ends, options);
+    case Target::Family::kAmdgpu:
+      return open_rccl(ends, options);
     default:
-      throw Error(ErrorKind::kUnsupported, "the emulator has no collectives", first.name(), "Choose cpu, cuda or hip.");
+      return ends;
   }
 }
 

@@ -1,12 +1,14 @@
-// Collectives over a group of ranks, each with a device of its own or a share of one. A process drives a contiguous
-// range of the ranks, its local ones: all of them with threads, NCCL and RCCL, exactly one with MPI. Every process of
-// the group makes the same calls in the same order, each with the buffers of its local ranks; each device does its part
-// in its queue, after what was queued there before, and a call may return before it is done.
+// Collectives over a group of ranks, each with a device of its own or a share of one. Who has a Communicator drives a
+// contiguous range of the ranks, its local ones: all of them, or exactly one, as a rank's end of a group of processes
+// or of threads has (below, such a thread counts as a process). Every process of the group makes the same calls in the
+// same order, each with the buffers of its local ranks; each device does its part in a queue, after what was queued
+// there before, and a call may return before it is done.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,6 +51,7 @@ struct Collective {
   // Elements of one rank's buffers.
   int64_t sent(int ranks) const;
   int64_t received(int ranks) const;
+  bool operator==(const Collective&) const = default;
 };
 
 // From one rank to another.
@@ -85,25 +88,41 @@ class Communicator {
   bool is_local(int rank) const { return rank >= first_local_ && rank < first_local_ + local_size(); }
   bool spans_processes() const { return local_size() < size_; }
   // Of a local rank.
-  Device& device(int rank) const;
+  Device& device(int rank) const { return *shared_device(rank); }
+  const std::shared_ptr<Device>& shared_device(int rank) const;
   virtual Placement placement() const;
 
   // Buffers of the local ranks, in their order. Sums of f32 are f32; those of bf16 are rounded as the backend says.
   // Throws Error(kUnsupported) for other types, in every process, and Error(kIo) when a library of the backend fails:
   // then what other processes do is not known, and a process of several must end.
-  void run(const Collective& collective, std::span<const void* const> from, std::span<void* const> to);
+  void run(const Collective& collective, std::span<const void* const> from, std::span<void* const> to,
+           DeviceQueue queue = kComputeQueue);
   // All at once, in any order; those between the same two ranks in the order given. Every process gives the same
   // transfers, those between ranks that it does not drive too.
-  void send_receive(std::span<const Transfer> transfers);
+  void send_receive(std::span<const Transfer> transfers, DeviceQueue queue = kComputeQueue);
+  // What `work` runs of this communicator may be one operation: none of it may need what another part gives.
+  void in_one(const std::function<void()>& work) { do_in_one(work); }
+
+  // Called in every process, each of which drives one rank: a group of those who give the same color, in the order of
+  // their keys (of equal ones: of their ranks). Null without a color. The group may outlive this communicator.
+  std::unique_ptr<Communicator> split(std::optional<int> color, int key);
+  // This process takes no more part: whoever waits for it, or will, gets an Error(kIo) with its name and `reason`
+  // instead of waiting for ever; so do groups split off. Thread-safe where the processes are threads.
+  virtual void abandon(std::string_view reason) {}
+
   // Waits for every local device.
   void synchronize();
 
-  // Control: what processes need to decide alike. Nothing where one process drives all ranks. Errors are kIo.
+  // Control: what processes need to decide alike. Nothing where one process drives all ranks. Errors are kIo. Not
+  // ordered with what queues have yet to do.
 
   // Returns when every process has come here.
   void barrier();
   // What the process that drives rank 0 gives.
   double of_first(double value);
+  std::string of_first(std::string bytes);
+  // What each process gives, in the order of their ranks.
+  std::vector<std::string> gather(const std::string& bytes);
   // Element by element the sum over processes, in the order of their ranks: the same bits in each.
   void total(std::span<double> values);
   // Does the work, and throws in every process when Error came out of it in one: that of the lowest rank.
@@ -116,13 +135,15 @@ class Communicator {
 
  private:
   // Of arguments that are checked; never kSendReceive.
-  virtual void do_run(const Collective& collective, std::span<const void* const> from, std::span<void* const> to) = 0;
-  virtual void do_send_receive(std::span<const Transfer> transfers) = 0;
+  virtual void do_run(const Collective& collective, std::span<const void* const> from, std::span<void* const> to,
+                      DeviceQueue queue) = 0;
+  virtual void do_send_receive(std::span<const Transfer> transfers, DeviceQueue queue) = 0;
+  virtual void do_in_one(const std::function<void()>& work) { work(); }
   // Not called where one process drives all ranks.
-  virtual void do_barrier() {}
-  virtual double do_of_first(double value) { return value; }
-  // What each process gives, in the order of their ranks.
-  virtual std::vector<std::string> do_gather(const std::string& bytes) { return {bytes}; }
+  virtual std::unique_ptr<Communicator> do_split(std::optional<int> color, int key);
+  virtual void do_barrier() { do_gather({}); }
+  virtual double do_of_first(double value);
+  virtual std::vector<std::string> do_gather(const std::string& bytes);
 
   std::vector<std::shared_ptr<Device>> devices_;
   int first_local_ = 0;
@@ -137,11 +158,17 @@ struct CommunicatorOptions {
   bool nvlink_multicast = true;
 };
 
-// A group of this process alone, by what the devices are: processors by threads (any number of ranks may share one),
-// NVIDIA's GPUs by NCCL, AMD's by RCCL. Throws Error: kUnsupported for other devices and for a mixture,
-// kInvalidArgument for a GPU that is named twice, kNotFound where the library is not installed, kIo when it does not
-// start. Between processes: mpi_communicator.h.
+// A group of this process alone, by what the devices are: processors and emulators by threads (any number of ranks may
+// share one), NVIDIA's GPUs by NCCL, AMD's by RCCL. Throws Error: kUnsupported for a mixture, kInvalidArgument for a
+// GPU that is named twice, kNotFound where the library is not installed, kIo when it does not start. One rank's end of
+// several processes: mpi_communicator.h; of several threads: thread_ranks.h.
 std::unique_ptr<Communicator> open_communicator(std::vector<std::shared_ptr<Device>> devices,
                                                 const CommunicatorOptions& options = {});
+
+// One rank's end for collectives on its device, where `ends` has one of each rank of a group of processes or of threads
+// that exchange bytes through it: `ends` itself where the device shares the host's memory, otherwise NCCL or RCCL.
+// Called by all ranks, whose devices are of one kind. Throws as open_communicator(), in every process.
+std::shared_ptr<Communicator> open_device_communicator(std::shared_ptr<Communicator> ends,
+                                                       const CommunicatorOptions& options = {});
 
 }  // namespace causeway::communicator

@@ -130,11 +130,11 @@ struct Ranks {
   int size = 0;
 };
 
-class MpiGroup final : public MpiCommunicator {
+class MpiGroup final : public Communicator {
  public:
   MpiGroup(MpiProcess& process, MpiHandle communicator, Ranks ranks, const std::shared_ptr<Device>& device,
            const MpiOptions& options)
-      : MpiCommunicator({device}, ranks.rank, ranks.size),
+      : Communicator({device}, ranks.rank, ranks.size),
         process_(process),
         mpi_(process.mpi()),
         communicator_(communicator),
@@ -153,15 +153,7 @@ class MpiGroup final : public MpiCommunicator {
   std::string name() const override { return process_.name(); }
   Placement placement() const override { return placement_; }
 
-  std::unique_ptr<MpiCommunicator> first_ranks(int ranks) override {
-    CAUSEWAY_CHECK(ranks >= 1 && ranks <= size(), "{} of {} ranks", ranks, size());
-    wait_at_rest();
-    const bool takes_part = rank() < ranks;
-    MpiHandle created = 0;
-    check(mpi_.split(communicator_, takes_part ? 0 : kMpiUndefined, rank(), &created), "make a group");
-    if (!takes_part) return nullptr;
-    return std::make_unique<MpiGroup>(process_, created, Ranks{rank(), ranks}, device_, options_);
-  }
+  void abandon(std::string_view) override { process_.fail(); }
 
   static Ranks ranks_of(MpiProcess& process, MpiHandle communicator) {
     Ranks ranks;
@@ -184,11 +176,22 @@ class MpiGroup final : public MpiCommunicator {
       work(first, static_cast<int>(std::min(options_.largest_count, count - first)));
   }
 
-  void do_run(const Collective& collective, std::span<const void* const> sent,
-              std::span<void* const> received) override {
-    synchronize();
-    const void* from = sent[0];
-    void* to = received[0];
+  // Who must wait for others leaves the processor to them meanwhile.
+  std::unique_ptr<Communicator> do_split(std::optional<int> color, int key) override {
+    wait_at_rest();
+    MpiHandle created = 0;
+    check(mpi_.split(communicator_, color.value_or(kMpiUndefined), key, &created), "make a group");
+    if (!color) return nullptr;
+    return std::make_unique<MpiGroup>(process_, created, ranks_of(process_, created), device_, options_);
+  }
+
+  void do_run(const Collective& collective, std::span<const void* const> sent, std::span<void* const> received,
+              DeviceQueue queue) override {
+    device_->run_on_host([this, collective, from = sent[0], to = received[0]] { run_now(collective, from, to); },
+                         queue);
+  }
+
+  void run_now(const Collective& collective, const void* from, void* to) {
     const auto bytes = collective.count * static_cast<int64_t>(size_bytes(collective.dtype));
     // Libraries add up what all ranks have in an int.
     const bool in_one = collective.count <= options_.largest_count / size();
@@ -261,7 +264,7 @@ class MpiGroup final : public MpiCommunicator {
       transfers.push_back({rank(), other, at(from, other * bytes), at(to, rank() * bytes), c.count, c.dtype});
       if (other != rank()) transfers.push_back({other, rank(), nullptr, at(to, other * bytes), c.count, c.dtype});
     }
-    do_send_receive(transfers);
+    transfer_now(transfers);
   }
 
   // MPI has one buffer here: the root's own is copied where it has two.
@@ -274,8 +277,11 @@ class MpiGroup final : public MpiCommunicator {
     if (data != to && rank() == root) std::memcpy(to, from, static_cast<size_t>(elements * element));
   }
 
-  void do_send_receive(std::span<const Transfer> transfers) override {
-    synchronize();
+  void do_send_receive(std::span<const Transfer> transfers, DeviceQueue queue) override {
+    device_->run_on_host([this, all = std::vector(transfers.begin(), transfers.end())] { transfer_now(all); }, queue);
+  }
+
+  void transfer_now(std::span<const Transfer> transfers) {
     // Addresses are given away: no reallocation.
     size_t most = 0;
     for (const Transfer& transfer : transfers)
@@ -375,8 +381,7 @@ class MpiGroup final : public MpiCommunicator {
 
 }  // namespace
 
-std::unique_ptr<MpiCommunicator> open_mpi(std::shared_ptr<Device> device, const MpiOptions& options) {
-  CAUSEWAY_CHECK(!device->target().is_gpu(), "{} is no processor", device->name());
+std::unique_ptr<Communicator> open_mpi(std::shared_ptr<Device> device, const MpiOptions& options) {
   CAUSEWAY_CHECK(options.largest_count >= 1 && options.largest_count <= (int64_t{1} << 30), "{} elements in a call",
                  options.largest_count);
   MpiProcess& process = MpiProcess::open(options);

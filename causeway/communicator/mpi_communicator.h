@@ -18,6 +18,11 @@ struct MpiOptions {
   int64_t largest_count = int64_t{1} << 30;
 };
 
+// All processes of the launch, a rank each. MPI is initialized by the first call in a process, and left at its exit;
+// one thread makes all calls. Throws Error: kInvalidArgument where no launcher started this process, kNotFound where
+// the library is not installed, kUnsupported where it is of another MPI than the launcher, or too old, kIo when it does
+// not start.
+//
 // Calls return when this process's part is done. Sums of f32 are f32, in the library's order. bf16, which MPI has not,
 // goes as MPI_UINT16_T with an operation of our own: each addition is f32 and is rounded to bf16, so that a sum over n
 // ranks is rounded up to n - 1 times. Where MPI has no "in place" or no "out of place", a copy makes up for it: the
@@ -27,19 +32,9 @@ struct MpiOptions {
 // they become Error(kIo). When a process leaves through an exception (a communicator of its own is destroyed by it) or
 // after such an error, MPI_Abort ends all processes of the launch at its exit; in good order, MPI_Finalize does. A
 // process that is killed or crashes is seen by the launcher, which ends the others.
-class MpiCommunicator : public Communicator {
- public:
-  // A group of the first ranks of this one; null in a process that has none of them. Called in all. Who must wait for
-  // others leaves the processor to them meanwhile.
-  virtual std::unique_ptr<MpiCommunicator> first_ranks(int ranks) = 0;
-
- protected:
-  using Communicator::Communicator;
-};
-
-// All processes of the launch. MPI is initialized by the first call in a process, and left at its exit. `device` is a
-// processor. Throws Error: kInvalidArgument where no launcher started this process, kNotFound where the library is not
-// installed, kUnsupported where it is of another MPI than the launcher, or too old, kIo when it does not start.
-std::unique_ptr<MpiCommunicator> open_mpi(std::shared_ptr<Device> device, const MpiOptions& options = {});
+//
+// A device that does not share the host's memory exchanges bytes (Communicator::gather() and what is made of it), and
+// no collectives.
+std::unique_ptr<Communicator> open_mpi(std::shared_ptr<Device> device, const MpiOptions& options = {});
 
 }  // namespace causeway::communicator

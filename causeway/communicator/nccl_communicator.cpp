@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <cstdlib>
+#include <exception>
 #include <set>
 
 #include "causeway/base/error.h"
@@ -51,6 +52,10 @@ VendorLibrary open_library(const Vendor& vendor, const std::string& file) {
 }
 
 struct Nccl {
+  // Passed by value, and so on the stack.
+  struct UniqueId {
+    char bytes[128] = {};
+  };
   enum DataType : int { kFloat32 = 7, kBfloat16 = 9 };
   enum Operation : int { kSum = 0 };
 
@@ -58,7 +63,10 @@ struct Nccl {
   const char* (*error_string)(int result) = nullptr;
   const char* (*last_error)(void* communicator) = nullptr;  // absent before 2.13
   int (*init_all)(void** communicators, int count, const int* devices) = nullptr;
+  int (*get_unique_id)(UniqueId* id) = nullptr;
+  int (*init_rank)(void** communicator, int count, UniqueId id, int rank) = nullptr;
   int (*destroy)(void* communicator) = nullptr;
+  int (*abort)(void* communicator) = nullptr;
   int (*group_start)() = nullptr;
   int (*group_end)() = nullptr;
   int (*all_reduce)(const void* from, void* to, size_t count, DataType type, Operation operation, void* communicator,
@@ -77,7 +85,10 @@ struct Nccl {
     library.bind(error_string, "ncclGetErrorString");
     library.bind_if_present(last_error, "ncclGetLastError");
     library.bind(init_all, "ncclCommInitAll");
+    library.bind(get_unique_id, "ncclGetUniqueId");
+    library.bind(init_rank, "ncclCommInitRank");
     library.bind(destroy, "ncclCommDestroy");
+    library.bind(abort, "ncclCommAbort");
     library.bind(group_start, "ncclGroupStart");
     library.bind(group_end, "ncclGroupEnd");
     library.bind(all_reduce, "ncclAllReduce");
@@ -101,103 +112,24 @@ int device_number(const Device& device) {
   return number;
 }
 
-class NcclCommunicator : public Communicator {
+// The library, opened, with its messages.
+class NcclLibrary {
  public:
-  NcclCommunicator(std::vector<std::shared_ptr<Device>> devices, Vendor vendor, const CommunicatorOptions& options)
-      : Communicator(std::move(devices)), vendor_(std::move(vendor)), nccl_(open_library(vendor_, options.library)) {
-    std::vector<int> numbers;
-    for (int rank = 0; rank < size(); ++rank) {
-      auto* gpu = dynamic_cast<GpuDevice*>(&device(rank));
-      CAUSEWAY_CHECK(gpu != nullptr, "{} is no GPU", device(rank).name());
-      streams_.push_back(gpu->stream());
-      numbers.push_back(device_number(*gpu));
-      if (std::set<int>(numbers.begin(), numbers.end()).size() != numbers.size())
-        throw Error(ErrorKind::kInvalidArgument, fmt::format("{} stands twice in a group", gpu->name()), vendor_.where,
-                    "Give every rank a GPU of its own.");
-    }
+  NcclLibrary(Vendor vendor, const CommunicatorOptions& options)
+      : vendor_(std::move(vendor)), library_(open_library(vendor_, options.library)), nccl_(library_) {
     if (!options.nvlink_multicast) ::setenv("NCCL_NVLS_ENABLE", "0", 1);
-    communicators_.resize(numbers.size());
-    check(nccl_.init_all(communicators_.data(), size(), numbers.data()), "connect the GPUs");
   }
 
-  ~NcclCommunicator() override {
-    try {
-      synchronize();
-    } catch (const Error&) {
-      // A device that failed has told so where it was used.
-    }
-    for (void* communicator : communicators_) nccl_.destroy(communicator);
-  }
+  const Vendor& vendor() const { return vendor_; }
+  const Nccl& functions() const { return nccl_; }
 
-  std::string name() const override {
+  std::string name() const {
     int version = 0;
     check(nccl_.get_version(&version), "tell its version");
     // Up to 2.8: 2804; since 2.9: 20908.
     const int major = version < 10000 ? version / 1000 : version / 10000;
     const int minor = version / 100 % (version < 10000 ? 10 : 100);
     return fmt::format("{} {}.{}.{}", vendor_.name, major, minor, version % 100);
-  }
-
- private:
-  void do_run(const Collective& collective, std::span<const void* const> from, std::span<void* const> to) override {
-    const auto count = static_cast<size_t>(collective.count);
-    const Nccl::DataType type = data_type(collective.dtype);
-    if (collective.kind == CollectiveKind::kAllToAll) return all_to_all(collective, from, to);
-    as_group(fmt::format("run {}", collective_name(collective.kind)), [&](auto&& call) {
-      for (size_t rank = 0; rank < streams_.size(); ++rank) {
-        void *communicator = communicators_[rank], *stream = streams_[rank];
-        switch (collective.kind) {
-          case CollectiveKind::kAllReduce:
-            call(nccl_.all_reduce(from[rank], to[rank], count, type, Nccl::kSum, communicator, stream));
-            break;
-          case CollectiveKind::kAllGather:
-            call(nccl_.all_gather(from[rank], to[rank], count, type, communicator, stream));
-            break;
-          case CollectiveKind::kReduceScatter:
-            call(nccl_.reduce_scatter(from[rank], to[rank], count, type, Nccl::kSum, communicator, stream));
-            break;
-          default:
-            call(nccl_.broadcast(from[rank], to[rank], count, type, collective.root, communicator, stream));
-        }
-      }
-    });
-  }
-
-  // NCCL has a function for this since 2.28 only; as transfers it is the same to every version.
-  void all_to_all(const Collective& collective, std::span<const void* const> from, std::span<void* const> to) {
-    const size_t part = static_cast<size_t>(collective.count) * size_bytes(collective.dtype);
-    std::vector<Transfer> transfers;
-    for (size_t sender = 0; sender < from.size(); ++sender)
-      for (size_t receiver = 0; receiver < to.size(); ++receiver)
-        transfers.push_back({static_cast<int>(sender), static_cast<int>(receiver),
-                             static_cast<const std::byte*>(from[sender]) + receiver * part,
-                             static_cast<std::byte*>(to[receiver]) + sender * part, collective.count,
-                             collective.dtype});
-    do_send_receive(transfers);
-  }
-
-  void do_send_receive(std::span<const Transfer> transfers) override {
-    as_group("send and receive", [&](auto&& call) {
-      for (const Transfer& transfer : transfers) {
-        const auto sender = static_cast<size_t>(transfer.sender), receiver = static_cast<size_t>(transfer.receiver);
-        const auto count = static_cast<size_t>(transfer.count);
-        const Nccl::DataType type = data_type(transfer.dtype);
-        call(nccl_.send(transfer.from, count, type, transfer.receiver, communicators_[sender], streams_[sender]));
-        call(nccl_.receive(transfer.to, count, type, transfer.sender, communicators_[receiver], streams_[receiver]));
-      }
-    });
-  }
-
-  // Calls for several devices from one thread must stand in a group, which is ended also when one of them fails.
-  template <typename Work>
-  void as_group(const std::string& doing, Work&& work) {
-    check(nccl_.group_start(), doing);
-    int failed = 0;
-    work([&](int result) {
-      if (failed == 0) failed = result;
-    });
-    const int ended = nccl_.group_end();
-    check(failed != 0 ? failed : ended, doing);
   }
 
   void check(int result, std::string_view doing) const {
@@ -210,21 +142,214 @@ class NcclCommunicator : public Communicator {
                 vendor_.where, "Set NCCL_DEBUG=INFO in the environment: the library then tells what it does.");
   }
 
+ private:
   Vendor vendor_;
+  VendorLibrary library_;
   Nccl nccl_;
-  std::vector<void*> streams_, communicators_;
 };
+
+GpuDevice& gpu_of(Device& device) {
+  auto* gpu = dynamic_cast<GpuDevice*>(&device);
+  CAUSEWAY_CHECK(gpu != nullptr, "{} is no GPU", device.name());
+  return *gpu;
+}
+
+class NcclCommunicator : public Communicator {
+ public:
+  // All ranks are this caller's.
+  NcclCommunicator(std::vector<std::shared_ptr<Device>> devices, std::shared_ptr<const NcclLibrary> library)
+      : Communicator(std::move(devices)), library_(std::move(library)) {
+    std::vector<int> numbers;
+    for (int rank = 0; rank < size(); ++rank) {
+      gpus_.push_back(&gpu_of(device(rank)));
+      numbers.push_back(device_number(*gpus_.back()));
+      if (std::set<int>(numbers.begin(), numbers.end()).size() != numbers.size())
+        throw Error(ErrorKind::kInvalidArgument, fmt::format("{} stands twice in a group", gpus_.back()->name()),
+                    library_->vendor().where, "Give every rank a GPU of its own.");
+    }
+    communicators_.resize(numbers.size());
+    check(nccl().init_all(communicators_.data(), size(), numbers.data()), "connect the GPUs");
+  }
+
+  // One rank's end, of the ranks of `control`, which does what is not the library's.
+  NcclCommunicator(const std::shared_ptr<Device>& device, std::shared_ptr<const NcclLibrary> library,
+                   std::shared_ptr<Communicator> control)
+      : Communicator({device}, control->first_local(), control->size()),
+        library_(std::move(library)),
+        control_(std::move(control)),
+        gpus_({&gpu_of(*device)}),
+        communicators_(1) {
+    Nccl::UniqueId id;
+    control_->together([&] {
+      if (first_local() == 0) check(nccl().get_unique_id(&id), "make an identity");
+    });
+    const std::string bytes = control_->of_first(std::string(id.bytes, sizeof id.bytes));
+    CAUSEWAY_CHECK(bytes.size() == sizeof id.bytes);
+    bytes.copy(id.bytes, sizeof id.bytes);
+    // The library takes the GPU that is the thread's current one.
+    gpus_.front()->synchronize();
+    check(nccl().init_rank(communicators_.data(), size(), id, first_local()), "connect the GPUs");
+  }
+
+  ~NcclCommunicator() override {
+    // A rank that leaves through an error has no use for what others may still send.
+    const bool fails = abandoned_ || std::uncaught_exceptions() > exceptions_;
+    if (!fails) {
+      try {
+        synchronize();
+      } catch (const Error&) {
+        // A device that failed has told so where it was used.
+      }
+    }
+    for (void* communicator : communicators_) fails ? nccl().abort(communicator) : nccl().destroy(communicator);
+  }
+
+  std::string name() const override { return library_->name(); }
+  Placement placement() const override { return control_ != nullptr ? control_->placement() : Placement{}; }
+  void abandon(std::string_view reason) override {
+    abandoned_ = true;
+    if (control_ != nullptr) control_->abandon(reason);
+  }
+
+ private:
+  const Nccl& nccl() const { return library_->functions(); }
+  void check(int result, std::string_view doing) const { library_->check(result, doing); }
+  size_t place(int rank) const { return static_cast<size_t>(rank - first_local()); }
+
+  void do_run(const Collective& collective, std::span<const void* const> from, std::span<void* const> to,
+              DeviceQueue queue) override {
+    const auto count = static_cast<size_t>(collective.count);
+    const Nccl::DataType type = data_type(collective.dtype);
+    if (collective.kind == CollectiveKind::kAllToAll) return all_to_all(collective, from, to, queue);
+    as_group(fmt::format("run {}", collective_name(collective.kind)), [&](auto&& call) {
+      for (size_t local = 0; local < gpus_.size(); ++local) {
+        void *communicator = communicators_[local], *stream = gpus_[local]->stream(queue);
+        switch (collective.kind) {
+          case CollectiveKind::kAllReduce:
+            call(nccl().all_reduce(from[local], to[local], count, type, Nccl::kSum, communicator, stream));
+            break;
+          case CollectiveKind::kAllGather:
+            call(nccl().all_gather(from[local], to[local], count, type, communicator, stream));
+            break;
+          case CollectiveKind::kReduceScatter:
+            call(nccl().reduce_scatter(from[local], to[local], count, type, Nccl::kSum, communicator, stream));
+            break;
+          default:
+            call(nccl().broadcast(from[local], to[local], count, type, collective.root, communicator, stream));
+        }
+      }
+    });
+  }
+
+  // NCCL has a function for this since 2.28 only; as transfers it is the same to every version.
+  void all_to_all(const Collective& collective, std::span<const void* const> from, std::span<void* const> to,
+                  DeviceQueue queue) {
+    const size_t part = static_cast<size_t>(collective.count) * size_bytes(collective.dtype);
+    std::vector<Transfer> transfers;
+    for (int sender = 0; sender < size(); ++sender)
+      for (int receiver = 0; receiver < size(); ++receiver) {
+        Transfer transfer{sender, receiver, nullptr, nullptr, collective.count, collective.dtype};
+        if (is_local(sender))
+          transfer.from = static_cast<const std::byte*>(from[place(sender)]) + static_cast<size_t>(receiver) * part;
+        if (is_local(receiver))
+          transfer.to = static_cast<std::byte*>(to[place(receiver)]) + static_cast<size_t>(sender) * part;
+        transfers.push_back(transfer);
+      }
+    do_send_receive(transfers, queue);
+  }
+
+  void do_send_receive(std::span<const Transfer> transfers, DeviceQueue queue) override {
+    as_group("send and receive", [&](auto&& call) {
+      for (const Transfer& transfer : transfers) {
+        const auto count = static_cast<size_t>(transfer.count);
+        const Nccl::DataType type = data_type(transfer.dtype);
+        if (is_local(transfer.sender)) {
+          const size_t sender = place(transfer.sender);
+          call(nccl().send(transfer.from, count, type, transfer.receiver, communicators_[sender],
+                           gpus_[sender]->stream(queue)));
+        }
+        if (is_local(transfer.receiver)) {
+          const size_t receiver = place(transfer.receiver);
+          call(nccl().receive(transfer.to, count, type, transfer.sender, communicators_[receiver],
+                              gpus_[receiver]->stream(queue)));
+        }
+      }
+    });
+  }
+
+  void do_in_one(const std::function<void()>& work) override {
+    check(nccl().group_start(), "begin a group");
+    try {
+      work();
+    } catch (...) {
+      nccl().group_end();
+      throw;
+    }
+    check(nccl().group_end(), "run a group");
+  }
+
+  std::unique_ptr<Communicator> do_split(std::optional<int> color, int key) override {
+    CAUSEWAY_CHECK(control_ != nullptr);
+    std::shared_ptr<Communicator> control = control_->split(color, key);
+    if (control == nullptr) return nullptr;
+    const std::shared_ptr<Device> device = control->shared_device(control->first_local());
+    return std::make_unique<NcclCommunicator>(device, library_, std::move(control));
+  }
+
+  void do_barrier() override { control_->barrier(); }
+  double do_of_first(double value) override { return control_->of_first(value); }
+  std::vector<std::string> do_gather(const std::string& bytes) override { return control_->gather(bytes); }
+
+  // Calls for several devices from one thread must stand in a group, which is ended also when one of them fails.
+  template <typename Work>
+  void as_group(const std::string& doing, Work&& work) {
+    check(nccl().group_start(), doing);
+    int failed = 0;
+    work([&](int result) {
+      if (failed == 0) failed = result;
+    });
+    const int ended = nccl().group_end();
+    check(failed != 0 ? failed : ended, doing);
+  }
+
+  std::shared_ptr<const NcclLibrary> library_;
+  std::shared_ptr<Communicator> control_;  // null where all ranks are this caller's
+  std::vector<GpuDevice*> gpus_;           // of local ranks
+  std::vector<void*> communicators_;
+  bool abandoned_ = false;
+  const int exceptions_ = std::uncaught_exceptions();
+};
+
+std::unique_ptr<Communicator> open_ends(const std::shared_ptr<Communicator>& control, Vendor vendor,
+                                        const CommunicatorOptions& options) {
+  std::shared_ptr<const NcclLibrary> library;
+  control->together([&] { library = std::make_shared<const NcclLibrary>(std::move(vendor), options); });
+  return std::make_unique<NcclCommunicator>(control->shared_device(control->first_local()), std::move(library),
+                                            control);
+}
 
 }  // namespace
 
 std::unique_ptr<Communicator> open_nccl(std::vector<std::shared_ptr<Device>> devices,
                                         const CommunicatorOptions& options) {
-  return std::make_unique<NcclCommunicator>(std::move(devices), nccl_vendor(), options);
+  return std::make_unique<NcclCommunicator>(std::move(devices),
+                                            std::make_shared<const NcclLibrary>(nccl_vendor(), options));
 }
 
 std::unique_ptr<Communicator> open_rccl(std::vector<std::shared_ptr<Device>> devices,
                                         const CommunicatorOptions& options) {
-  return std::make_unique<NcclCommunicator>(std::move(devices), rccl_vendor(), options);
+  return std::make_unique<NcclCommunicator>(std::move(devices),
+                                            std::make_shared<const NcclLibrary>(rccl_vendor(), options));
+}
+
+std::unique_ptr<Communicator> open_nccl(const std::shared_ptr<Communicator>& control,
+                                        const CommunicatorOptions& options) {
+  return open_ends(control, nccl_vendor(), options);
+}
+
+std::unique_ptr<Communicator> open_rccl(const std::shared_ptr<Communicator>& control,
+                                        const CommunicatorOptions& options) {
+  return open_ends(control, rccl_vendor(), options);
 }
 
 }  // namespace causeway::communicator

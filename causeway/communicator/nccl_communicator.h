@@ -15,10 +15,17 @@ namespace causeway::communicator {
 std::unique_ptr<Communicator> open_nccl(std::vector<std::shared_ptr<Device>> devices,
                                         const CommunicatorOptions& options);
 
-// RCCL.
+// One rank's end on its GPU, among the ranks of `control`, which drives one rank each and tells them of one another.
+// Called by all of them.
+std::unique_ptr<Communicator> open_nccl(const std::shared_ptr<Communicator>& control,
+                                        const CommunicatorOptions& options);
+
+// RCCL, likewise.
 //
 // Unproven: tested against a stand-in for the library; it has not run on a GPU.
 std::unique_ptr<Communicator> open_rccl(std::vector<std::shared_ptr<Device>> devices,
+                                        const CommunicatorOptions& options);
+std::unique_ptr<Communicator> open_rccl(const std::shared_ptr<Communicator>& control,
                                         const CommunicatorOptions& options);
 
 }  // namespace causeway::communicator

@@ -1,4 +1,4 @@
-// Collectives among ranks in the processor's memory.
+// Collectives among ranks in the processor's memory, all driven by one caller.
 #pragma once
 
 #include <memory>
@@ -8,9 +8,8 @@
 
 namespace causeway::communicator {
 
-// A thread of its own for every rank; calls return when all is done. Sums are f32, of the ranks in their order,
-// whatever the sizes and the number of processors, and are rounded to bf16 once: same inputs, same bits. Devices are
-// processors, and may be the same one.
+// A thread of its own for every rank; calls return when all is done, whatever the queue. Sums as memory_collectives.h
+// says. Devices share the host's memory, and may be the same one.
 std::unique_ptr<Communicator> make_thread_communicator(std::vector<std::shared_ptr<Device>> devices);
 
 }  // namespace causeway::communicator

@@ -16,10 +16,15 @@ BatchOptions checked(const TokenDataset& dataset, BatchOptions options) {
   if (options.global_batch_size <= 0) {
     refuse(fmt::format("the global batch size is {}", options.global_batch_size), "batch", "It must be at least 1.");
   }
-  if (options.rows == 0) options.rows = options.global_batch_size - options.first_row;
-  if (options.first_row < 0 || options.rows <= 0 || options.first_row > options.global_batch_size - options.rows) {
-    refuse(fmt::format("rows {} to {} are not inside the global batch of {}", options.first_row,
-                       options.first_row + options.rows, options.global_batch_size),
+  if (options.micro_batches <= 0 || options.global_batch_size % options.micro_batches != 0) {
+    refuse(fmt::format("{} micro-batches of a global batch of {}", options.micro_batches, options.global_batch_size),
+           "batch", "The global batch size must divide by the number of micro-batches.");
+  }
+  const int64_t micro_batch = options.global_batch_size / options.micro_batches;
+  if (options.rows == 0) options.rows = micro_batch - options.first_row;
+  if (options.first_row < 0 || options.rows <= 0 || options.first_row > micro_batch - options.rows) {
+    refuse(fmt::format("rows {} to {} are not inside the {} of {}", options.first_row, options.first_row + options.rows,
+                       options.micro_batches > 1 ? "micro-batch" : "global batch", micro_batch),
            "batch", "The global batch size must divide by the number of data-parallel ranks.");
   }
   if (options.read_ahead < 0)
@@ -115,17 +120,36 @@ void BatchLoader::read_ahead() {
 }
 
 void BatchLoader::fill(uint64_t first_sample, Batch& batch) const {
-  const auto elements = static_cast<size_t>(options_.rows * options_.sequence_length);
+  const auto elements = static_cast<size_t>(rows() * options_.sequence_length);
   batch.first_sample = first_sample;
   batch.valid_targets = 0;
   batch.inputs.assign(elements, 0);
   batch.targets.assign(elements, kIgnoredTarget);
   if (options_.document_numbers) batch.documents.assign(elements, 0);
-  for (int64_t row = 0; row < options_.rows; ++row) {
-    const SampleWindow window = window_of_(first_sample + static_cast<uint64_t>(options_.first_row + row));
+  int64_t others = 0;
+  const int64_t micro_batch = options_.global_batch_size / options_.micro_batches;
+  for (int64_t row = 0; row < options_.global_batch_size; ++row) {
+    const SampleWindow window = window_of_(first_sample + static_cast<uint64_t>(row));
     CAUSEWAY_CHECK(window.length <= static_cast<uint64_t>(options_.sequence_length) + 1);
-    if (window.length >= 2) fill_row(window, row, batch);
+    if (window.length < 2) continue;
+    const int64_t own_row = row % micro_batch - options_.first_row;
+    if (own_row >= 0 && own_row < options_.rows) {
+      fill_row(window, row / micro_batch * options_.rows + own_row, batch);
+    } else {
+      others += count_valid_targets(window);
+    }
   }
+  batch.global_valid_targets = batch.valid_targets + others;
+}
+
+int64_t BatchLoader::count_valid_targets(const SampleWindow& window) const {
+  auto valid = static_cast<int64_t>(window.length) - 1;
+  if (!options_.ignore_targets_across_documents) return valid;
+  thread_local std::vector<int32_t> documents;
+  documents.resize(window.length);
+  dataset_.read_document_numbers(window.offset, documents);
+  for (size_t i = 0; i + 1 < documents.size(); ++i) valid -= documents[i] != documents[i + 1] ? 1 : 0;
+  return valid;
 }
 
 void BatchLoader::fill_row(const SampleWindow& window, int64_t row, Batch& batch) const {

@@ -26,7 +26,9 @@ struct BatchOptions {
   int64_t sequence_length = 0;  // T
   // Samples that one batch takes from the order, over all ranks.
   int64_t global_batch_size = 0;
-  // The part of them that this loader reads: rows [first_row, first_row + rows) of the global batch; rows 0 means all
+  // The global batch is so many micro-batches of equal size, one after another.
+  int64_t micro_batches = 1;
+  // The part of them that this loader reads: rows [first_row, first_row + rows) of each micro-batch; rows 0 means all
   // from first_row on.
   int64_t first_row = 0;
   int64_t rows = 0;
@@ -41,11 +43,12 @@ struct BatchOptions {
   uint64_t first_sample = 0;
 };
 
-// Row-major [rows, sequence_length]. Where a row's window is short or empty (the end of a SequentialOrder), inputs are
-// 0 and targets kIgnoredTarget.
+// Row-major [micro_batches x rows, sequence_length]. Where a row's window is short or empty (the end of a
+// SequentialOrder), inputs are 0 and targets kIgnoredTarget.
 struct Batch {
-  uint64_t first_sample = 0;  // of the global batch
-  int64_t valid_targets = 0;  // targets that are not kIgnoredTarget, in these rows
+  uint64_t first_sample = 0;         // of the global batch
+  int64_t valid_targets = 0;         // targets that are not kIgnoredTarget, in these rows
+  int64_t global_valid_targets = 0;  // and in the whole global batch
   std::vector<int32_t> inputs;
   std::vector<int32_t> targets;
   std::vector<int32_t> documents;  // document numbers (TokenDataset::read_document_numbers), empty unless asked for
@@ -62,7 +65,7 @@ class BatchLoader {
   BatchLoader& operator=(const BatchLoader&) = delete;
   ~BatchLoader();
 
-  int64_t rows() const { return options_.rows; }
+  int64_t rows() const { return options_.micro_batches * options_.rows; }
   int64_t sequence_length() const { return options_.sequence_length; }
 
   // The next batch, valid until the next call: batch k holds samples first_sample + k * global_batch_size onwards,
@@ -70,8 +73,8 @@ class BatchLoader {
   // vocabulary; every later call throws it again.
   const Batch& next();
 
-  // The next batch into the caller's buffers of rows * sequence_length elements, of int32_t or int64_t; `documents` may
-  // be empty. Returns the number of valid targets.
+  // The next batch into the caller's buffers of rows() * sequence_length elements, of int32_t or int64_t; `documents`
+  // may be empty. Returns the number of valid targets.
   template <typename T>
   int64_t next_into(std::span<T> inputs, std::span<T> targets, std::span<T> documents = {}) {
     const Batch& batch = next();
@@ -94,6 +97,8 @@ class BatchLoader {
   BatchLoader(const TokenDataset& dataset, WindowOf window_of, const BatchOptions& options);
   void fill(uint64_t first_sample, Batch& batch) const;
   void fill_row(const SampleWindow& window, int64_t row, Batch& batch) const;
+  // Of a row that another loader reads.
+  int64_t count_valid_targets(const SampleWindow& window) const;
   void check_vocabulary(const SampleWindow& window, std::span<const int32_t> tokens) const;
   void read_ahead();
   void wait_for_batch();

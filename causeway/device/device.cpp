@@ -19,6 +19,11 @@ struct HostEvent : DeviceEvent {
 
 }  // namespace
 
+void Device::run_on_host(std::function<void()> work, DeviceQueue queue) {
+  CAUSEWAY_CHECK(shares_host_memory(), "the host cannot work in the memory of {}", name());
+  work();
+}
+
 std::shared_ptr<DeviceEvent> Device::make_event() { return std::make_shared<HostEvent>(); }
 
 void Device::signal(DeviceEvent& event, DeviceQueue queue) { static_cast<HostEvent&>(event).signalled = true; }

@@ -104,6 +104,11 @@ class Device {
   virtual void copy_to_host(void* host, const void* from, size_t bytes) = 0;
   virtual void copy_on_device(void* to, const void* from, size_t bytes, DeviceQueue queue = kComputeQueue) = 0;
   virtual void fill_with_zeros(void* memory, size_t bytes) = 0;
+  // Whether this process reads and writes the device's memory as its own.
+  virtual bool shares_host_memory() const { return false; }
+  // Where it does: `work` of the host in a queue's order, on buffers of the device. It runs on a thread that uses the
+  // device, and whoever waits for the queue gets what it throws.
+  virtual void run_on_host(std::function<void()> work, DeviceQueue queue = kComputeQueue);
 
   // An image as compile_module() gives it for target(). May take long: NVIDIA's driver makes machine code here.
   // Thread-safe.

@@ -59,6 +59,7 @@ class Hasher {
       for (const int32_t symbol : term.symbols) add(symbol);
     }
   }
+  void add(const Sharding& value) { add(value.text()); }
   void add(const TensorType& value) {
     add(value.dtype);
     add(value.shape);

@@ -47,9 +47,10 @@ Value Graph::add(Op op, std::vector<Value> inputs, Attributes attributes) {
   return Value{static_cast<int32_t>(nodes_.size()) - 1, 0};
 }
 
-Value Graph::add_input(std::string name, TensorType type) {
+Value Graph::add_input(std::string name, TensorType type, Sharding sharding) {
   Attributes attributes;
   attributes.name = std::move(name);
+  attributes.sharding = std::move(sharding);
   attributes.dtype = type.dtype;
   attributes.shape = std::move(type.shape);
   const Value value = add(Op::kInput, {}, std::move(attributes));

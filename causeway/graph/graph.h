@@ -36,6 +36,14 @@
 //   linear_cross_entropy   inputs x [N, C], weight [V, C], targets [N] (i32 or i64; negative = ignored), token
 //                  weights f32 [N]. outputs: loss f32 [] = sum_i weight_i * -log softmax(x_i . W^T)[target_i], and the
 //                  gradients of that loss: dx [N, C] (dtype of x) and dW [V, C] f32. Unused outputs cost nothing.
+//
+// Collectives are what one rank does of something that all ranks of `group` (axes of the mesh: sharding.h) do, in the
+// same order; `count` is their number n, x f32 or bf16:
+//   all_reduce      the sum over the ranks, of x's type, rounded once or more
+//   all_gather      every rank's x, in the group's order: [n, shape of x]
+//   reduce_scatter  x is [n, shape]: the sum over the ranks of their part of that rank's position: `shape`
+//   all_to_all      x is [n, shape]: part r of the result is what rank r of the group has at this rank's position
+// constrain_sharding  x, which is to lie over the mesh as `sharding` says
 #pragma once
 
 #include <cstdint>
@@ -48,6 +56,7 @@
 #include "causeway/base/fields.h"
 #include "causeway/graph/dim.h"
 #include "causeway/graph/dtype.h"
+#include "causeway/graph/sharding.h"
 
 namespace causeway::graph {
 
@@ -72,6 +81,7 @@ enum class OpKind : uint8_t {
   kMovement,
   kIndexing,
   kTemplate,
+  kCollective,
 };
 
 struct OpInfo {
@@ -150,9 +160,11 @@ struct Attributes {
   bool transpose_a = false;
   bool transpose_b = false;
   bool tf32 = false;   // dot
-  int64_t count = 0;   // topk
+  int64_t count = 0;   // topk, collectives
   int64_t stream = 0;  // random_bits
   std::string name;    // input
+  Sharding sharding;   // input, constrain_sharding
+  std::string group;   // collectives
   std::shared_ptr<const AttentionSpec> attention;
   std::shared_ptr<const UserKernelSpec> user_kernel;
 
@@ -170,6 +182,8 @@ struct Attributes {
                       ListedField{"count", &Attributes::count},
                       ListedField{"stream", &Attributes::stream},
                       ListedField{"name", &Attributes::name},
+                      ListedField{"sharding", &Attributes::sharding},
+                      ListedField{"group", &Attributes::group},
                       ListedField{"attention", &Attributes::attention},
                       ListedField{"user_kernel", &Attributes::user_kernel}};
   }
@@ -203,7 +217,7 @@ class Graph {
  public:
   // Appends a node and returns its first output.
   Value add(Op op, std::vector<Value> inputs, Attributes attributes = {});
-  Value add_input(std::string name, TensorType type);
+  Value add_input(std::string name, TensorType type, Sharding sharding = {});
 
   const std::vector<Node>& nodes() const { return nodes_; }
   const Node& node(Value value) const { return nodes_[static_cast<size_t>(value.node)]; }

@@ -1,5 +1,6 @@
 #include "causeway/graph/interpreter.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "causeway/base/error.h"
@@ -144,52 +145,105 @@ std::vector<HostTensor> allocate_outputs(const Node& node, const SymbolBindings&
   return outputs;
 }
 
-void evaluate_node(const NodeEvaluation& evaluation) {
-  evaluate_unrounded(evaluation);
+void round_outputs(const NodeEvaluation& evaluation) {
   if (evaluation.rounding == Rounding::kExact) return;
   for (HostTensor& output : evaluation.outputs)
     if (is_float(output.dtype)) round_values(output);
 }
 
-std::vector<HostTensor> interpret(const Graph& graph, const std::vector<HostTensor>& inputs,
-                                  const SymbolBindings& bindings, Rounding rounding) {
-  if (inputs.size() != graph.inputs().size())
-    throw Error(ErrorKind::kInvalidArgument,
-                fmt::format("the graph takes {} inputs, was given {}", graph.inputs().size(), inputs.size()));
-  std::vector<std::vector<HostTensor>> values(graph.nodes().size());
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const Value input = graph.inputs()[i];
-    check_input(graph, input, inputs[i], bindings);
-    values[static_cast<size_t>(input.node)] = {rounding == Rounding::kExact ? inputs[i] : round_host_tensor(inputs[i])};
-  }
-  const auto value_at = [&](Value value) -> HostTensor& {
-    return values[static_cast<size_t>(value.node)][static_cast<size_t>(value.output)];
-  };
+void evaluate_node(const NodeEvaluation& evaluation) {
+  evaluate_unrounded(evaluation);
+  round_outputs(evaluation);
+}
 
-  const std::vector<bool> needed = needed_nodes(graph);
-  std::vector<std::vector<int>> uses = count_uses(graph);
-  std::vector<const HostTensor*> operands;
-  for (size_t i = 0; i < graph.nodes().size(); ++i) {
-    const Node& node = graph.nodes()[i];
-    const auto release_inputs = [&] {
+namespace {
+
+// Evaluates a graph node by node, each on every rank.
+class Interpreter {
+ public:
+  Interpreter(const Graph& graph, const Mesh& mesh, const SymbolBindings& bindings, Rounding rounding)
+      : graph_(graph), mesh_(mesh), bindings_(bindings), rounding_(rounding) {}
+
+  std::vector<std::vector<HostTensor>> run(const std::vector<std::vector<HostTensor>>& inputs) {
+    for (const std::vector<HostTensor>& given : inputs) take_inputs(given);
+    const std::vector<bool> needed = needed_nodes(graph_);
+    std::vector<std::vector<int>> uses = count_uses(graph_);
+    for (size_t i = 0; i < graph_.nodes().size(); ++i) {
+      const Node& node = graph_.nodes()[i];
+      if (needed[i] && node.op != Op::kInput) evaluate(i);
       for (const Value input : node.inputs)
         if (--uses[static_cast<size_t>(input.node)][static_cast<size_t>(input.output)] == 0 &&
             needed[static_cast<size_t>(input.node)])
-          value_at(input).values = {};
-    };
-    if (needed[i] && node.op != Op::kInput) {
-      operands.clear();
-      for (const Value input : node.inputs) operands.push_back(&value_at(input));
-      values[i] = allocate_outputs(node, bindings);
-      evaluate_node({node, operands, values[i], bindings, rounding});
+          for (size_t rank = 0; rank < values_.size(); ++rank) at(rank, input).values = {};
     }
-    release_inputs();
+    std::vector<std::vector<HostTensor>> results(values_.size());
+    for (size_t rank = 0; rank < values_.size(); ++rank) {
+      for (const Value output : graph_.outputs) results[rank].push_back(at(rank, output));
+      for (const Assignment& assignment : graph_.assignments) results[rank].push_back(at(rank, assignment.value));
+    }
+    return results;
   }
 
-  std::vector<HostTensor> results;
-  for (const Value output : graph.outputs) results.push_back(value_at(output));
-  for (const Assignment& assignment : graph.assignments) results.push_back(value_at(assignment.value));
-  return results;
+ private:
+  HostTensor& at(size_t rank, Value value) {
+    return values_[rank][static_cast<size_t>(value.node)][static_cast<size_t>(value.output)];
+  }
+
+  void take_inputs(const std::vector<HostTensor>& inputs) {
+    if (inputs.size() != graph_.inputs().size())
+      throw Error(ErrorKind::kInvalidArgument,
+                  fmt::format("the graph takes {} inputs, was given {}", graph_.inputs().size(), inputs.size()));
+    values_.emplace_back(graph_.nodes().size());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Value input = graph_.inputs()[i];
+      check_input(graph_, input, inputs[i], bindings_);
+      values_.back()[static_cast<size_t>(input.node)] = {rounding_ == Rounding::kExact ? inputs[i]
+                                                                                       : round_host_tensor(inputs[i])};
+    }
+  }
+
+  void evaluate(size_t index) {
+    const Node& node = graph_.nodes()[index];
+    std::vector<std::vector<const HostTensor*>> operands(values_.size());
+    for (size_t rank = 0; rank < values_.size(); ++rank) {
+      for (const Value input : node.inputs) operands[rank].push_back(&at(rank, input));
+      values_[rank][index] = allocate_outputs(node, bindings_);
+    }
+    const bool collective = op_info(node.op).kind == OpKind::kCollective;
+    for (size_t rank = 0; rank < values_.size(); ++rank) {
+      const NodeEvaluation evaluation{node, operands[rank], values_[rank][index], bindings_, rounding_};
+      if (!collective) {
+        evaluate_node(evaluation);
+        continue;
+      }
+      std::vector<const HostTensor*> of_group;
+      const std::vector<int64_t> group =
+          mesh_.group(static_cast<int64_t>(rank), group_axes(mesh_, node.attributes.group));
+      for (const int64_t member : group) of_group.push_back(operands[static_cast<size_t>(member)][0]);
+      const auto position = std::find(group.begin(), group.end(), static_cast<int64_t>(rank)) - group.begin();
+      evaluate_collective(evaluation, of_group, position);
+    }
+  }
+
+  const Graph& graph_;
+  const Mesh& mesh_;
+  const SymbolBindings& bindings_;
+  Rounding rounding_;
+  std::vector<std::vector<std::vector<HostTensor>>> values_;  // by rank, node and output
+};
+
+}  // namespace
+
+std::vector<HostTensor> interpret(const Graph& graph, const std::vector<HostTensor>& inputs,
+                                  const SymbolBindings& bindings, Rounding rounding) {
+  return std::move(Interpreter(graph, {}, bindings, rounding).run({inputs}).front());
+}
+
+std::vector<std::vector<HostTensor>> interpret_ranks(const Graph& graph, const Mesh& mesh,
+                                                     const std::vector<std::vector<HostTensor>>& inputs,
+                                                     Rounding rounding) {
+  CAUSEWAY_CHECK(static_cast<int64_t>(inputs.size()) == mesh.ranks());
+  return Interpreter(graph, mesh, {}, rounding).run(inputs);
 }
 
 }  // namespace causeway::graph

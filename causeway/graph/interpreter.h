@@ -28,4 +28,15 @@ enum class Rounding {
 std::vector<HostTensor> interpret(const Graph& graph, const std::vector<HostTensor>& inputs,
                                   const SymbolBindings& bindings = {}, Rounding rounding = Rounding::kExact);
 
+// The same graph on every rank of `mesh`, which may hold collectives: `inputs` and results by rank. Sums over ranks add
+// up in the order of the group.
+std::vector<std::vector<HostTensor>> interpret_ranks(const Graph& graph, const Mesh& mesh,
+                                                     const std::vector<std::vector<HostTensor>>& inputs,
+                                                     Rounding rounding = Rounding::kExact);
+
+// What a rank holds of a value that lies over the mesh as `sharding` says, and the value that all ranks' parts make up
+// (partial ones are added up).
+HostTensor shard_of(const HostTensor& whole, const Sharding& sharding, const Mesh& mesh, int64_t rank);
+HostTensor assemble(const std::vector<HostTensor>& parts, const Sharding& sharding, const Mesh& mesh);
+
 }  // namespace causeway::graph

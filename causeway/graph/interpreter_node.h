@@ -21,6 +21,13 @@ struct NodeEvaluation {
 // Dispatches on the op and rounds the results when asked to.
 void evaluate_node(const NodeEvaluation& evaluation);
 
+void round_outputs(const NodeEvaluation& evaluation);
+
+// One rank's part in a collective: `of_group` are the operands of its group's ranks, in order, of which this rank is at
+// `position`. Rounds the result when asked to.
+void evaluate_collective(const NodeEvaluation& evaluation, std::span<const HostTensor* const> of_group,
+                         int64_t position);
+
 void evaluate_elementwise(const NodeEvaluation& evaluation);
 void evaluate_reduction(const NodeEvaluation& evaluation);  // and argmax, cumsum
 void evaluate_movement(const NodeEvaluation& evaluation);

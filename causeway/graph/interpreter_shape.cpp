@@ -260,6 +260,7 @@ void evaluate_reduction(const NodeEvaluation& evaluation) {
 void evaluate_movement(const NodeEvaluation& evaluation) {
   switch (evaluation.node.op) {
     case Op::kReshape:
+    case Op::kConstrainSharding:
       evaluation.output().values = evaluation.input(0).values;
       return;
     case Op::kPermute:

@@ -259,6 +259,12 @@ class Parser {
   void read(DType& value, int) { value = dtype(); }
   void read(int64_t& value, int) { value = integer("an integer"); }
   void read(std::string& value, int) { value = quoted("a name"); }
+  void read(Sharding& value, int) {
+    skip_spaces();
+    const size_t begin = position_;
+    const std::string text = quoted("a sharding");
+    value = at(begin, [&] { return Sharding::parse(text); });
+  }
   void read(std::shared_ptr<const Graph>& value, int depth) { value = function(depth); }
 
   // Reads the field `key` of `object`, if there is one that text can give.
@@ -389,7 +395,7 @@ class Parser {
     const Value added = at(op_begin, [&] {
       if (op != Op::kInput) return graph.add(op, std::move(inputs), std::move(attributes));
       if (!inputs.empty()) throw Error(ErrorKind::kInvalidArgument, "an input of the graph takes no inputs");
-      return graph.add_input(attributes.name, types[0]);
+      return graph.add_input(attributes.name, types[0], attributes.sharding);
     });
     if (graph.node(added).outputs != types)
       fail_at(types_begin,

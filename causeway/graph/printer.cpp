@@ -42,6 +42,7 @@ std::string field_text(const Dim& value) { return value.text(); }
 std::string field_text(const Shape& value) { return shape_text(value); }
 std::string field_text(const std::vector<int64_t>& value) { return fmt::format("[{}]", fmt::join(value, ", ")); }
 std::string field_text(const std::string& value) { return fmt::format("\"{}\"", escape(value, true)); }
+std::string field_text(const Sharding& value) { return field_text(value.text()); }
 
 // A flag stands for itself, and only where it is set.
 template <class Type>

@@ -58,6 +58,8 @@ class Rule {
         return indexing();
       case OpKind::kTemplate:
         return templates();
+      case OpKind::kCollective:
+        return collective();
     }
     return {};
   }
@@ -162,6 +164,7 @@ class Rule {
 
   std::vector<TensorType> movement() const {
     if (op_ == Op::kConcat) return concat();
+    if (op_ == Op::kConstrainSharding) return {inputs_[0]};
     const Shape& in = shape(0);
     const size_t rank = in.size();
     switch (op_) {
@@ -391,6 +394,21 @@ class Rule {
   Shape block_map_shape(const AttentionSpec& spec, const Shape& sizes) const {
     return {depends_on_input(*spec.mask, 0) ? sizes[0] : Dim(1), depends_on_input(*spec.mask, 1) ? sizes[1] : Dim(1),
             block_count(sizes[2], spec.block_q), block_count(sizes[3], spec.block_k)};
+  }
+
+  std::vector<TensorType> collective() const {
+    const int64_t count = attributes_.count;
+    require(!attributes_.group.empty() && count >= 1, "takes a group of ranks and their number");
+    require(dtype(0) == DType::kF32 || dtype(0) == DType::kBF16, "takes f32 or bf16");
+    TensorType result = inputs_[0];
+    if (op_ == Op::kAllGather) {
+      result.shape.insert(result.shape.begin(), Dim(count));
+    } else if (op_ != Op::kAllReduce) {
+      require(!shape(0).empty() && shape(0)[0].is_constant(count),
+              fmt::format("takes a part for each of {} ranks along the first axis", count));
+      if (op_ == Op::kReduceScatter) result.shape.erase(result.shape.begin());
+    }
+    return {result};
   }
 
   Op op_;

@@ -21,13 +21,16 @@ struct Block {
 class Gpt2 final : public LanguageModel {
  public:
   Gpt2(const ModelConfig& c, InitialValues* values) : LanguageModel(c) {
-    token_embedding_ = declare("transformer.wte.weight", {c.vocabulary_size, c.width}, Initial::kNormal, values);
-    position_embedding_ = declare("transformer.wpe.weight", {c.max_sequence_length, c.width}, Initial::kNormal, values);
+    const ParameterDim vocabulary{c.vocabulary_size, LogicalDim::kVocabulary}, width{c.width, LogicalDim::kWidth},
+        positions{c.max_sequence_length, LogicalDim::kPositions}, heads{c.width, LogicalDim::kHeads},
+        heads_of_three{3 * c.width, LogicalDim::kHeadsOfThree}, ffn{c.ffn_width, LogicalDim::kFfn};
+    token_embedding_ = declare("transformer.wte.weight", {vocabulary, width}, Initial::kNormal, values);
+    position_embedding_ = declare("transformer.wpe.weight", {positions, width}, Initial::kNormal, values);
     const auto norm = [&](const std::string& name) -> Affine {
-      return {declare(name + ".weight", {c.width}, Initial::kOnes, values),
-              declare(name + ".bias", {c.width}, Initial::kZeros, values)};
+      return {declare(name + ".weight", {width}, Initial::kOnes, values),
+              declare(name + ".bias", {width}, Initial::kZeros, values)};
     };
-    const auto projection = [&](const std::string& name, int64_t in, int64_t out, Initial initial) -> Affine {
+    const auto projection = [&](const std::string& name, ParameterDim in, ParameterDim out, Initial initial) -> Affine {
       return {declare(name + ".weight", {in, out}, initial, values),
               declare(name + ".bias", {out}, Initial::kZeros, values)};
     };
@@ -35,22 +38,22 @@ class Gpt2 final : public LanguageModel {
       const std::string name = fmt::format("transformer.h.{}.", i);
       Block block;
       block.attention_norm = norm(name + "ln_1");
-      block.qkv = projection(name + "attn.c_attn", c.width, 3 * c.width, Initial::kNormal);
-      block.attention_output = projection(name + "attn.c_proj", c.width, c.width, Initial::kResidualNormal);
+      block.qkv = projection(name + "attn.c_attn", width, heads_of_three, Initial::kNormal);
+      block.attention_output = projection(name + "attn.c_proj", heads, width, Initial::kResidualNormal);
       block.mlp_norm = norm(name + "ln_2");
-      block.up = projection(name + "mlp.c_fc", c.width, c.ffn_width, Initial::kNormal);
-      block.down = projection(name + "mlp.c_proj", c.ffn_width, c.width, Initial::kResidualNormal);
+      block.up = projection(name + "mlp.c_fc", width, ffn, Initial::kNormal);
+      block.down = projection(name + "mlp.c_proj", ffn, width, Initial::kResidualNormal);
       blocks_.push_back(std::move(block));
     }
     final_norm_ = norm("transformer.ln_f");
   }
 
   Tensor hidden_states(const ForwardInputs& inputs) const override {
-    Tensor x = embed(inputs);
+    Tensor x = residual_stream(embed(inputs));
     for (size_t i = 0; i < blocks_.size(); ++i) {
       const Scope scope(fmt::format("layers.{}", i));
-      x = x + attention(x, blocks_[i], inputs);
-      x = x + mlp(x, blocks_[i], inputs);
+      x = residual_stream(x + attention(x, blocks_[i], inputs));
+      x = residual_stream(x + mlp(x, blocks_[i], inputs));
     }
     const Scope scope("head");
     return norm(x, final_norm_);

@@ -7,6 +7,7 @@
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
 #include "causeway/base/json_document.h"
+#include "causeway/formats/box.h"
 #include "causeway/model/family.h"
 
 namespace causeway::model {
@@ -45,13 +46,21 @@ std::vector<float> as_f32(const SafetensorsModel& weights, const std::string& st
   return values;
 }
 
+// Of the whole tensor's bytes, what this rank holds.
+void write_own_part(Tensor tensor, std::span<const std::byte> whole) {
+  if (!tensor.is_cut()) return tensor.write_bytes(whole);
+  const std::vector<int64_t> shape = evaluate(tensor.shape(), {});
+  std::vector<std::byte> part(static_cast<size_t>(tensor.local_bytes()));
+  copy_common_box(whole, whole_box(shape), part, {tensor.local_start(), tensor.local_shape()}, sizeof(float));
+  tensor.write_bytes(part);
+}
+
 void load_parameter(const Parameter& parameter, const SafetensorsModel& weights, const std::string& stored) {
   check_shape(weights, stored, sizes_of(parameter));
-  Tensor tensor = parameter.tensor;
   if (weights.dtype(stored) == DType::kF32)
-    tensor.write_bytes(weights.data(stored));
+    write_own_part(parameter.tensor, weights.data(stored));
   else
-    tensor.write_bytes(std::as_bytes(std::span<const float>(as_f32(weights, stored))));
+    write_own_part(parameter.tensor, std::as_bytes(std::span<const float>(as_f32(weights, stored))));
 }
 
 }  // namespace
@@ -109,8 +118,12 @@ std::unique_ptr<LanguageModel> load_hugging_face_model(const std::filesystem::pa
 void save_hugging_face_model(const LanguageModel& model, const std::filesystem::path& directory,
                              uint64_t max_file_bytes) {
   std::vector<NamedTensorSpec> specs;
-  for (const Parameter& parameter : model.parameters())
+  for (const Parameter& parameter : model.parameters()) {
+    if (parameter.tensor.is_cut())
+      throw Error(ErrorKind::kInvalidArgument, "is cut over the mesh, so no rank can write all of it", parameter.name,
+                  "Save a checkpoint, and export that.");
     specs.push_back({parameter.name, DType::kF32, sizes_of(parameter)});
+  }
   SafetensorsModelWriter writer(directory, specs, max_file_bytes);
   for (const Parameter& parameter : model.parameters()) {
     std::vector<std::byte> bytes(static_cast<size_t>(element_count(parameter.tensor.shape()).constant()) *

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "causeway/base/error.h"
 #include "causeway/base/hash.h"
 #include "causeway/graph/philox.h"
 
@@ -76,22 +77,63 @@ void fill_block(uint64_t block, std::array<uint32_t, 2> key, uint64_t stream, do
   }
 }
 
+// The elements of a box, which lie in the tensor as runs of neighbours.
+class BoxRuns {
+ public:
+  BoxRuns(std::span<const int64_t> shape, const Box& box) : box_(box), strides_(shape.size(), 1) {
+    for (size_t d = shape.size(); d-- > 1;) strides_[d - 1] = strides_[d] * static_cast<size_t>(shape[d]);
+    // The last dimensions that the box has whole, and one more.
+    dims_ = shape.size();
+    while (dims_ > 0) {
+      --dims_;
+      length_ *= static_cast<size_t>(box.shape[dims_]);
+      if (box.shape[dims_] != shape[dims_]) break;
+    }
+  }
+  size_t length() const { return length_; }
+  // Of the element of this index in the box.
+  size_t index_in_tensor(size_t index) const {
+    size_t run = index / length_, result = index % length_;
+    for (size_t d = box_.shape.size(); d-- > 0;) {
+      result += static_cast<size_t>(box_.offset[d]) * strides_[d];
+      if (d >= dims_) continue;
+      const auto size = static_cast<size_t>(box_.shape[d]);
+      result += run % size * strides_[d];
+      run /= size;
+    }
+    return result;
+  }
+
+ private:
+  const Box& box_;
+  std::vector<size_t> strides_;
+  size_t dims_ = 0;  // that count runs
+  size_t length_ = 1;
+};
+
 }  // namespace
 
-void InitialValues::fill_normal(std::string_view name, double standard_deviation, std::span<float> values) {
+void InitialValues::fill_normal(std::string_view name, double standard_deviation, std::span<const int64_t> shape,
+                                const Box& box, std::span<float> values) {
+  CAUSEWAY_CHECK(box_inside(box, shape) && checked_volume(box.shape) == values.size(), "{}: box {}", name,
+                 describe_box(box));
   const std::array<uint32_t, 2> key = {static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32)};
   const uint64_t stream = hash_text(name).low;
+  const BoxRuns runs(shape, box);
   constexpr size_t kTask = kBlock * kTaskBlocks;
   pool_.run(static_cast<int64_t>((values.size() + kTask - 1) / kTask), [&](int64_t task, int) {
     const size_t end = std::min(values.size(), (static_cast<size_t>(task) + 1) * kTask);
-    for (size_t begin = static_cast<size_t>(task) * kTask; begin < end; begin += kBlock) {
-      if (end - begin >= kBlock) {
-        fill_block(begin / kBlock, key, stream, standard_deviation, values.data() + begin);
-        continue;
+    for (size_t begin = static_cast<size_t>(task) * kTask; begin < end;) {
+      const size_t index = runs.index_in_tensor(begin), offset = index % kBlock;
+      const size_t count = std::min({end - begin, runs.length() - begin % runs.length(), kBlock - offset});
+      if (count == kBlock) {
+        fill_block(index / kBlock, key, stream, standard_deviation, values.data() + begin);
+      } else {
+        float part[kBlock];
+        fill_block(index / kBlock, key, stream, standard_deviation, part);
+        std::copy_n(part + offset, count, values.data() + begin);
       }
-      float last[kBlock];
-      fill_block(begin / kBlock, key, stream, standard_deviation, last);
-      std::copy_n(last, end - begin, values.data() + begin);
+      begin += count;
     }
   });
 }

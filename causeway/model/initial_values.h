@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "causeway/base/thread_pool.h"
-#include "causeway/namespaces.h"
+#include "causeway/formats/box.h"
 
 namespace causeway::model {
 
@@ -17,8 +17,10 @@ class InitialValues {
  public:
   explicit InitialValues(uint64_t seed) : seed_(seed) {}
 
-  // Fills `values` with independent normal numbers of mean 0. About 6.7 standard deviations is the largest possible.
-  void fill_normal(std::string_view name, double standard_deviation, std::span<float> values);
+  // Fills `values` with one box of a tensor of independent normal numbers of mean 0, row-major: the same numbers
+  // whatever boxes the tensor is made in. About 6.7 standard deviations is the largest possible.
+  void fill_normal(std::string_view name, double standard_deviation, std::span<const int64_t> shape, const Box& box,
+                   std::span<float> values);
 
   // Memory for the values of one parameter, valid until the next call. It is kept, since touching fresh pages for every
   // parameter takes as long as computing the values.

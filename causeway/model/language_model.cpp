@@ -16,7 +16,12 @@ namespace {
 // it is used.
 void require_memory(const ModelConfig& config) {
   const Device& device = Context::current()->device();
-  const int64_t bytes = parameter_count(config) * static_cast<int64_t>(size_bytes(DType::kF32));
+  // What a rank holds at least: some parameters may not divide.
+  const Mesh& mesh = Context::current()->mesh();
+  int64_t pieces = 1;
+  for (const MeshAxis& axis : mesh.axes)
+    if (axis.name == "fsdp" || axis.name == "tp") pieces *= axis.size;
+  const int64_t bytes = parameter_count(config) * static_cast<int64_t>(size_bytes(DType::kF32)) / pieces;
   if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
   constexpr double kGibibyte = 1 << 30;
   throw Error(ErrorKind::kResource,
@@ -46,14 +51,17 @@ const Parameter& LanguageModel::parameter(const std::string& name) const {
               nearest.empty() ? "" : fmt::format("Did you mean {}?", nearest));
 }
 
-Tensor LanguageModel::declare(const std::string& name, const std::vector<int64_t>& shape, Initial initial,
+Tensor LanguageModel::declare(const std::string& name, const std::vector<ParameterDim>& dims, Initial initial,
                               InitialValues* values) {
-  Tensor tensor = Tensor::uninitialized(shape, DType::kF32);
+  std::vector<int64_t> shape;
+  for (const ParameterDim& dim : dims) shape.push_back(dim.size);
+  Tensor tensor = Tensor::uninitialized(shape, DType::kF32, weight_sharding(dims, Context::current()->mesh()));
   if (values != nullptr) {
-    const std::span<float> elements = values->buffer(static_cast<size_t>(element_count(tensor.shape()).constant()));
+    const std::span<float> elements = values->buffer(static_cast<size_t>(tensor.local_bytes()) / sizeof(float));
     const double residual = 1 / std::sqrt(2.0 * static_cast<double>(config_.layers));
     if (initial == Initial::kNormal || initial == Initial::kResidualNormal) {
-      values->fill_normal(name, config_.initializer_range * (initial == Initial::kNormal ? 1 : residual), elements);
+      values->fill_normal(name, config_.initializer_range * (initial == Initial::kNormal ? 1 : residual), shape,
+                          {tensor.local_start(), tensor.local_shape()}, elements);
     } else {
       std::fill(elements.begin(), elements.end(), initial == Initial::kOnes ? 1.0f : 0.0f);
     }
@@ -79,6 +87,13 @@ Tensor LanguageModel::loss(const ForwardInputs& inputs, const Tensor& targets, c
 Tensor LanguageModel::drop(const Tensor& x, const ForwardInputs& inputs) const {
   if (config_.dropout == 0 || !inputs.dropout_key.defined()) return x;
   return dropout(x, config_.dropout, inputs.dropout_key);
+}
+
+Tensor LanguageModel::residual_stream(const Tensor& x) const {
+  const Mesh& mesh = Context::current()->mesh();
+  if (std::ranges::none_of(mesh.axes, [](const MeshAxis& axis) { return axis.name == "tp" || axis.name == "cp"; }))
+    return x;
+  return constrain_sharding(x, stream_sharding(x.shape(), mesh));
 }
 
 Tensor LanguageModel::split_heads(const Tensor& x, int64_t heads) const {

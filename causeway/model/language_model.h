@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "causeway/model/config.h"
+#include "causeway/model/parameter_sharding.h"
 #include "causeway/tensor/tensor.h"
 
 namespace causeway::model {
@@ -16,7 +17,7 @@ class InitialValues;
 
 struct Parameter {
   std::string name;  // as in Hugging Face's checkpoints, e.g. "model.layers.0.mlp.up_proj.weight"
-  Tensor tensor;     // f32, in Hugging Face's layout
+  Tensor tensor;     // f32, in Hugging Face's layout; cut over the mesh where its context has one
   bool decays;       // weight decay applies: matrices and embeddings, not norms and biases
 };
 
@@ -34,7 +35,9 @@ class LanguageModel {
   // `config` is resolved. Parameters are allocated in the current context and initialised from `seed`: normal with
   // standard deviation initializer_range, the projections into the residual stream divided by sqrt(2 x layers), norms
   // 1, biases 0. The same seed gives the same bits on every device. Without a seed the contents are undefined, to be
-  // loaded. Throws Error(kResource) before anything is allocated when the device's memory cannot hold them.
+  // loaded. Where the context is a rank's of a mesh, parameters are cut over it (weight_sharding()), and each rank
+  // makes its part of the same values. Throws Error(kResource) before anything is allocated when the device's memory
+  // cannot hold them.
   static std::unique_ptr<LanguageModel> create(const ModelConfig& config, std::optional<uint64_t> seed);
 
   const ModelConfig& config() const { return config_; }
@@ -59,7 +62,11 @@ class LanguageModel {
   enum class Initial { kNormal, kResidualNormal, kOnes, kZeros };
   // Declares a parameter; called by the families' constructors in Hugging Face's order. Without initial values the
   // contents stay undefined.
-  Tensor declare(const std::string& name, const std::vector<int64_t>& shape, Initial initial, InitialValues* values);
+  Tensor declare(const std::string& name, const std::vector<ParameterDim>& dims, Initial initial,
+                 InitialValues* values);
+  // x [B, T, width], the residual stream, as it lies over the mesh between blocks; x itself where sequences are not
+  // cut.
+  Tensor residual_stream(const Tensor& x) const;
   // Dropout of config().dropout where the inputs carry a key.
   Tensor drop(const Tensor& x, const ForwardInputs& inputs) const;
   // x [B, T, heads x head_dim] as [B, T, heads, head_dim].

@@ -21,39 +21,42 @@ struct Block {
 class Llama final : public LanguageModel {
  public:
   Llama(const ModelConfig& c, int64_t window, InitialValues* values) : LanguageModel(c), window_(window) {
-    const auto matrix = [&](const std::string& name, int64_t out, int64_t in, Initial initial = Initial::kNormal) {
+    const ParameterDim vocabulary{c.vocabulary_size, LogicalDim::kVocabulary}, width{c.width, LogicalDim::kWidth},
+        query{c.heads * c.head_dim, LogicalDim::kHeads}, key{c.kv_heads * c.head_dim, LogicalDim::kKeyHeads},
+        ffn{c.ffn_width, LogicalDim::kFfn};
+    const auto matrix = [&](const std::string& name, ParameterDim out, ParameterDim in,
+                            Initial initial = Initial::kNormal) {
       return declare(name + ".weight", {out, in}, initial, values);
     };
     const auto norm = [&](const std::string& name) {
-      return declare(name + ".weight", {c.width}, Initial::kOnes, values);
+      return declare(name + ".weight", {width}, Initial::kOnes, values);
     };
-    const int64_t query = c.heads * c.head_dim, key = c.kv_heads * c.head_dim;
-    embedding_ = matrix("model.embed_tokens", c.vocabulary_size, c.width);
+    embedding_ = matrix("model.embed_tokens", vocabulary, width);
     for (int64_t i = 0; i < c.layers; ++i) {
       const std::string name = fmt::format("model.layers.{}.", i);
       Block block;
-      block.q = matrix(name + "self_attn.q_proj", query, c.width);
-      block.k = matrix(name + "self_attn.k_proj", key, c.width);
-      block.v = matrix(name + "self_attn.v_proj", key, c.width);
-      block.attention_output = matrix(name + "self_attn.o_proj", c.width, query, Initial::kResidualNormal);
-      block.gate = matrix(name + "mlp.gate_proj", c.ffn_width, c.width);
-      block.up = matrix(name + "mlp.up_proj", c.ffn_width, c.width);
-      block.down = matrix(name + "mlp.down_proj", c.width, c.ffn_width, Initial::kResidualNormal);
+      block.q = matrix(name + "self_attn.q_proj", query, width);
+      block.k = matrix(name + "self_attn.k_proj", key, width);
+      block.v = matrix(name + "self_attn.v_proj", key, width);
+      block.attention_output = matrix(name + "self_attn.o_proj", width, query, Initial::kResidualNormal);
+      block.gate = matrix(name + "mlp.gate_proj", ffn, width);
+      block.up = matrix(name + "mlp.up_proj", ffn, width);
+      block.down = matrix(name + "mlp.down_proj", width, ffn, Initial::kResidualNormal);
       block.attention_norm = norm(name + "input_layernorm");
       block.mlp_norm = norm(name + "post_attention_layernorm");
       blocks_.push_back(std::move(block));
     }
     final_norm_ = norm("model.norm");
     frequencies_ = rotary_frequencies(c.head_dim, c.own_number(kRopeTheta));
-    output_ = c.tie_embeddings ? embedding_ : matrix("lm_head", c.vocabulary_size, c.width);
+    output_ = c.tie_embeddings ? embedding_ : matrix("lm_head", vocabulary, width);
   }
 
   Tensor hidden_states(const ForwardInputs& inputs) const override {
-    Tensor x = embed(inputs);
+    Tensor x = residual_stream(embed(inputs));
     for (size_t i = 0; i < blocks_.size(); ++i) {
       const Scope scope(fmt::format("layers.{}", i));
-      x = x + attention(x, blocks_[i], inputs);
-      x = x + mlp(x, blocks_[i], inputs);
+      x = residual_stream(x + attention(x, blocks_[i], inputs));
+      x = residual_stream(x + mlp(x, blocks_[i], inputs));
     }
     const Scope scope("head");
     return rms_norm(x, final_norm_, config().norm_epsilon);

@@ -21,22 +21,26 @@ struct Block {
 class Mpt final : public LanguageModel {
  public:
   Mpt(const ModelConfig& c, InitialValues* values) : LanguageModel(c) {
-    const auto matrix = [&](const std::string& name, int64_t out, int64_t in, Initial initial = Initial::kNormal) {
+    const ParameterDim vocabulary{c.vocabulary_size, LogicalDim::kVocabulary}, width{c.width, LogicalDim::kWidth},
+        heads{c.width, LogicalDim::kHeads}, heads_of_three{3 * c.width, LogicalDim::kHeadsOfThree},
+        ffn{c.ffn_width, LogicalDim::kFfn};
+    const auto matrix = [&](const std::string& name, ParameterDim out, ParameterDim in,
+                            Initial initial = Initial::kNormal) {
       return declare(name + ".weight", {out, in}, initial, values);
     };
     const auto norm = [&](const std::string& name) {
-      return declare(name + ".weight", {c.width}, Initial::kOnes, values);
+      return declare(name + ".weight", {width}, Initial::kOnes, values);
     };
-    embedding_ = matrix("transformer.wte", c.vocabulary_size, c.width);
+    embedding_ = matrix("transformer.wte", vocabulary, width);
     for (int64_t i = 0; i < c.layers; ++i) {
       const std::string name = fmt::format("transformer.blocks.{}.", i);
       Block block;
       block.attention_norm = norm(name + "norm_1");
-      block.qkv = matrix(name + "attn.Wqkv", 3 * c.width, c.width);
-      block.attention_output = matrix(name + "attn.out_proj", c.width, c.width, Initial::kResidualNormal);
+      block.qkv = matrix(name + "attn.Wqkv", heads_of_three, width);
+      block.attention_output = matrix(name + "attn.out_proj", width, heads, Initial::kResidualNormal);
       block.mlp_norm = norm(name + "norm_2");
-      block.up = matrix(name + "ffn.up_proj", c.ffn_width, c.width);
-      block.down = matrix(name + "ffn.down_proj", c.width, c.ffn_width, Initial::kResidualNormal);
+      block.up = matrix(name + "ffn.up_proj", ffn, width);
+      block.down = matrix(name + "ffn.down_proj", width, ffn, Initial::kResidualNormal);
       blocks_.push_back(std::move(block));
     }
     final_norm_ = norm("transformer.norm_f");
@@ -44,11 +48,11 @@ class Mpt final : public LanguageModel {
   }
 
   Tensor hidden_states(const ForwardInputs& inputs) const override {
-    Tensor x = embed(inputs);
+    Tensor x = residual_stream(embed(inputs));
     for (size_t i = 0; i < blocks_.size(); ++i) {
       const Scope scope(fmt::format("layers.{}", i));
-      x = x + attention(x, blocks_[i], inputs);
-      x = x + mlp(x, blocks_[i], inputs);
+      x = residual_stream(x + attention(x, blocks_[i], inputs));
+      x = residual_stream(x + mlp(x, blocks_[i], inputs));
     }
     const Scope scope("head");
     return norm(x, final_norm_);

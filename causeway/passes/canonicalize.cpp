@@ -87,6 +87,8 @@ class Simplifier {
       case OpKind::kTemplate:
         if (op == Op::kDot) simpler = simplify_dot(build_, inputs, attributes);
         break;
+      case OpKind::kCollective:
+        break;
       case OpKind::kSource:
         if (op == Op::kIota && attributes.shape[static_cast<size_t>(attributes.axes[0])].is_constant(1))
           simpler = build_.constant(attributes.dtype, attributes.shape, 0);

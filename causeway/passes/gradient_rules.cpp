@@ -150,6 +150,11 @@ Values cumsum_rule(const Request& r) {
 
 Values reshape_rule(const Request& r) { return {r.build.reshape(upstream(r), r.input_shape(0))}; }
 
+// The gradient of what lies in one way lies in the same.
+Values constrain_sharding_rule(const Request& r) {
+  return {r.build.graph().add(Op::kConstrainSharding, {upstream(r)}, r.node.attributes)};
+}
+
 Values permute_rule(const Request& r) {
   const std::vector<int64_t>& axes = r.node.attributes.axes;
   std::vector<int64_t> inverse(axes.size());
@@ -295,6 +300,11 @@ Values user_kernel_rule(const Request& r) {
   return results;
 }
 
+Values collective_rule(const Request& r) {
+  unsupported(r, fmt::format("{} has no gradient", op_name(r.node.op)),
+              "differentiate the graph of whole tensors; what ranks exchange follows from how its values lie");
+}
+
 Values attention_gradient_rule(const Request& r) {
   unsupported(r, "second derivatives of attention are not defined",
               "compose attention from dot and softmax where second derivatives are needed");
@@ -374,6 +384,8 @@ GradientRule gradient_rule(Op op) {
       return cumsum_rule;
     case Op::kReshape:
       return reshape_rule;
+    case Op::kConstrainSharding:
+      return constrain_sharding_rule;
     case Op::kPermute:
       return permute_rule;
     case Op::kBroadcast:
@@ -400,6 +412,11 @@ GradientRule gradient_rule(Op op) {
       return linear_cross_entropy_rule;
     case Op::kUserKernel:
       return user_kernel_rule;
+    case Op::kAllReduce:
+    case Op::kAllGather:
+    case Op::kReduceScatter:
+    case Op::kAllToAll:
+      return collective_rule;
   }
   return nullptr;
 }

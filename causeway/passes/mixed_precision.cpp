@@ -38,16 +38,62 @@ std::vector<bool> nodes_feeding_templates(const Graph& graph) {
   return feeds;
 }
 
+bool only_moves(Op op) { return op == Op::kReshape || op == Op::kSlice || op == Op::kPermute; }
+
+// How the nodes' first outputs are used.
+struct Uses {
+  std::vector<bool> cast;     // by a template, seen through reshapes, slices and permutes at most
+  std::vector<bool> in_full;  // by anything else than such a template or a sum
+};
+
+Uses count_kinds_of_uses(const Graph& graph) {
+  Uses uses{std::vector<bool>(graph.nodes().size()), std::vector<bool>(graph.nodes().size())};
+  for (size_t i = graph.nodes().size(); i-- > 0;) {
+    const Node& node = graph.nodes()[i];
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      if (node.inputs[k].output != 0) continue;
+      const auto input = static_cast<size_t>(node.inputs[k].node);
+      const bool compute = runs_in_compute_type(node.op) && k < cast_inputs(node.op);
+      if (compute || (only_moves(node.op) && uses.cast[i])) uses.cast[input] = true;
+      if (!compute && node.op != Op::kReduceSum && !(only_moves(node.op) && !uses.in_full[i]))
+        uses.in_full[input] = true;
+    }
+  }
+  for (const Value output : graph.outputs) uses.in_full[static_cast<size_t>(output.node)] = true;
+  for (const Assignment& assignment : graph.assignments)
+    uses.in_full[static_cast<size_t>(assignment.value.node)] = true;
+  return uses;
+}
+
+// Which nodes are sums over leading axes of an f32 value that is in memory twice, in f32 for what is computed with it
+// and cast for a product: the gradient of a bias that is added to the residual stream. Where the value has no other
+// use in f32, the sum is computed along with the cast.
+std::vector<bool> sums_of_cast_values(const Graph& graph) {
+  const Uses uses = count_kinds_of_uses(graph);
+  std::vector<bool> found(graph.nodes().size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    const Node& node = graph.nodes()[i];
+    if (node.op != Op::kReduceSum || node.outputs[0].dtype != DType::kF32) continue;
+    const Value summed = node.inputs[0];
+    const auto source = static_cast<size_t>(summed.node);
+    const bool keeps_last_axis = node.attributes.axes.back() + 1 != static_cast<int64_t>(graph.shape(summed).size());
+    found[i] = keeps_last_axis && summed.output == 0 && graph.node(summed).op != Op::kInput && uses.cast[source] &&
+               uses.in_full[source];
+  }
+  return found;
+}
+
 class MixedPrecision {
  public:
   MixedPrecision(const Graph& graph, const MixedPrecisionOptions& options)
-      : options_(options), feeds_template_(nodes_feeding_templates(graph)) {
+      : options_(options), feeds_template_(nodes_feeding_templates(graph)), sums_cast_(sums_of_cast_values(graph)) {
     if (options.residual != DType::kF32) residual_ = residual_additions(graph);
   }
 
   std::vector<Value> transform(Graph& target, const Node& node, std::vector<Value> inputs, size_t index) const {
     const Builder build(target);
     if (!runs_in_compute_type(node.op)) {
+      if (sums_cast_[index]) inputs[0] = build.cast(narrow_below_movement(target, inputs[0]), DType::kF32);
       std::vector<Value> outputs = copy_node(target, node, std::move(inputs));
       if (!residual_.empty() && residual_[index] && feeds_template_[index] && node.outputs[0].dtype == DType::kF32)
         outputs[0] = build.cast(build.cast(outputs[0], options_.residual), DType::kF32);
@@ -71,13 +117,13 @@ class MixedPrecision {
   // projection) share it.
   Value narrow_below_movement(Graph& target, Value value) const {
     const Node node = target.node(value);
-    const bool moves = node.op == Op::kReshape || node.op == Op::kSlice || node.op == Op::kPermute;
-    if (!moves) return Builder(target).cast(value, options_.compute);
+    if (!only_moves(node.op)) return Builder(target).cast(value, options_.compute);
     return target.add(node.op, {narrow_below_movement(target, node.inputs[0])}, node.attributes);
   }
 
   const MixedPrecisionOptions& options_;
   std::vector<bool> feeds_template_;
+  std::vector<bool> sums_cast_;
   std::vector<bool> residual_;
 };
 

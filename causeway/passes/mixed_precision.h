@@ -6,9 +6,12 @@
 // ops only. Those results are cast back to f32 for their consumers: elementwise math between the templates is f32, and
 // lives in registers once fused.
 //
+// A sum over leading axes (the gradient of a bias) of a value that is cast for a template anyway and also has to be in
+// memory in f32 adds up the cast value, in f32: half the bytes to read.
+//
 // What stays f32: dot results that reach no other template op (weight gradients on their way to the optimizer; logits
-// on their way to a loss), the weight gradient of linear_cross_entropy, reductions, norms, softmax, losses, master
-// weights and optimizer state, and inputs that were not f32 to begin with. Dots accumulate in f32 in any case.
+// on their way to a loss), the weight gradient of linear_cross_entropy, other reductions, norms, softmax, losses,
+// master weights and optimizer state, and inputs that were not f32 to begin with. Dots accumulate in f32 in any case.
 //
 // The residual stream is stored in f32 unless `residual` says otherwise. It is found by structure, see
 // residual_stream.h. f16 has a narrow range: scaling the loss is up to the traced step.

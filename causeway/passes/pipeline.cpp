@@ -1,5 +1,6 @@
 #include "causeway/passes/pipeline.h"
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 
@@ -9,6 +10,8 @@
 #include "causeway/passes/eliminate_dead_code.h"
 #include "causeway/passes/expand_linear_cross_entropy.h"
 #include "causeway/passes/fp8_products.h"
+#include "causeway/passes/regather_weights.h"
+#include "causeway/passes/shard.h"
 #include "causeway/passes/tf32_products.h"
 
 namespace causeway::passes {
@@ -19,7 +22,7 @@ struct Pass {
   std::function<Graph(const Graph&)> run;
 };
 
-std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& sizes) {
+std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& sizes, const Mesh& mesh) {
   std::vector<Pass> list = {
       {"eliminate_dead_code", eliminate_dead_code},
       {"canonicalize", canonicalize},
@@ -32,6 +35,19 @@ std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& s
       list.push_back({"fp8_products", [&](const Graph& graph) { return fp8_products(graph, sizes.f8_multiple); }});
     list.push_back({"canonicalize", canonicalize});
     list.push_back({"eliminate_common_subexpressions", eliminate_common_subexpressions});
+  }
+  if (!mesh.empty()) {
+    // A vocabulary that is cut over ranks: sums and maxima over it are theirs together, for all tokens at once.
+    if (std::any_of(mesh.axes.begin(), mesh.axes.end(),
+                    [](const MeshAxis& axis) { return !axis.gathers_weights && axis.size > 1; }))
+      list.push_back({"expand_linear_cross_entropy", [&](const Graph& graph) {
+                        return expand_linear_cross_entropy(
+                            graph, {.logits_bytes = INT64_MAX, .narrow_logits = options.narrow_logits});
+                      }});
+    list.push_back({"shard", [&](const Graph& graph) { return shard(graph, mesh); }});
+    list.push_back({"canonicalize", canonicalize});
+    list.push_back({"eliminate_common_subexpressions", eliminate_common_subexpressions});
+    list.push_back({"regather_weights", regather_weights});
   }
   // From here on equal nodes may be there on purpose.
   if (options.recompute != RecomputePolicy::kNone)
@@ -48,11 +64,11 @@ std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& s
 
 }  // namespace
 
-Graph run_pipeline(const Graph& graph, const PipelineOptions& options, const PreferredSizes& sizes,
+Graph run_pipeline(const Graph& graph, const PipelineOptions& options, const PreferredSizes& sizes, const Mesh& mesh,
                    PipelineTrace* trace) {
   graph.verify("traced graph");
   Graph current = graph;
-  for (const Pass& pass : passes(options, sizes)) {
+  for (const Pass& pass : passes(options, sizes, mesh)) {
     const size_t before = current.nodes().size();
     const auto start = std::chrono::steady_clock::now();
     current = pass.run(current);

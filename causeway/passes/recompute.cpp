@@ -31,6 +31,7 @@ std::vector<bool> kept_selectively(const Graph& graph) {
       case OpKind::kIndexing:
       case OpKind::kTemplate:
       case OpKind::kScan:
+      case OpKind::kCollective:
         kept[i] = true;
         break;
       case OpKind::kReduce:

@@ -159,6 +159,7 @@ Result untransposed(const Builder& build, Value x) {
 }  // namespace
 
 Result simplify_movement(const Builder& build, Op op, const std::vector<Value>& inputs, const Attributes& attributes) {
+  if (op == Op::kConstrainSharding) return std::nullopt;
   const MovementRules rules(build, inputs, attributes);
   if (const Result constant = rules.constant(op)) return constant;
   switch (op) {

@@ -1,9 +1,11 @@
 #include "causeway/program/context.h"
 
 #include <utility>
+#include <vector>
 
 #include "causeway/base/error.h"
 #include "causeway/codegen/compile/kernel_cache.h"
+#include "causeway/communicator/mesh_communicators.h"
 #include "causeway/device/open_device.h"
 #include "causeway/graph/printer.h"
 #include "causeway/program/arena.h"
@@ -20,10 +22,23 @@ thread_local std::shared_ptr<Context> current_context;
 
 Context::Context(std::shared_ptr<Device> device, ContextOptions options)
     : device_(std::move(device)),
+      mesh_(std::move(options.mesh)),
       rank_(options.rank),
+      communicators_(std::move(options.communicators)),
       library_(std::make_unique<KernelLibrary>(
           *device_, options.cache != nullptr ? std::move(options.cache) : std::make_shared<KernelCache>())),
-      arena_(std::make_unique<Arena>(*device_)) {}
+      arena_(std::make_unique<Arena>(*device_)) {
+  CAUSEWAY_CHECK(rank_ >= 0 && (mesh_.empty() || rank_ < mesh_.ranks()));
+  CAUSEWAY_CHECK(communicators_ == nullptr || (communicators_->mesh() == mesh_ && communicators_->rank() == rank_),
+                 "communicators of another mesh or rank than their context's");
+  if (mesh_.empty()) return;
+  std::vector<int32_t> coordinates;
+  for (size_t axis = 0; axis < mesh_.axes.size(); ++axis)
+    coordinates.push_back(static_cast<int32_t>(mesh_.coordinate(rank_, axis)));
+  const size_t bytes = coordinates.size() * sizeof(int32_t);
+  mesh_coordinates_ = device_->allocate(bytes);
+  device_->copy_to_device(mesh_coordinates_.data(), coordinates.data(), bytes);
+}
 
 Context::~Context() = default;
 
@@ -39,15 +54,16 @@ const std::shared_ptr<Context>& Context::current() {
 }
 
 Graph Context::run_passes(const Graph& graph, const PipelineOptions& options, PipelineTrace* trace) const {
-  return run_pipeline(graph, options, device_->target().preferred_sizes(), trace);
+  return run_pipeline(graph, options, device_->target().preferred_sizes(), mesh_, trace);
 }
 
 std::shared_ptr<Program> Context::compile(const Graph& graph, const ProgramOptions& options, PipelineTrace* trace) {
   const std::string key = fields_text(options) + "\n" + print_graph(graph);
   if (trace == nullptr)
     if (const auto entry = programs_.find(key); entry != programs_.end()) return entry->second;
-  auto program = std::make_shared<Program>(run_passes(graph, options.pipeline, trace), *device_, *library_, *arena_,
-                                           default_lowering(device_->target(), options.free_units));
+  auto program =
+      std::make_shared<Program>(run_passes(graph, options.pipeline, trace), *device_, *library_, *arena_,
+                                default_lowering(device_->target(), options.free_units), communicators_.get());
   programs_[key] = program;
   return program;
 }

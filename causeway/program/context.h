@@ -21,6 +21,9 @@
 namespace causeway::codegen {
 class KernelCache;
 }
+namespace causeway::communicator {
+class MeshCommunicators;
+}
 
 namespace causeway::program {
 
@@ -30,9 +33,11 @@ class Program;
 
 struct ContextOptions {
   std::shared_ptr<KernelCache> cache = {};  // null: the user's own, on disk
-  // Among the ranks of its run, each with a context of its own. The communicators that join them belong here as well,
-  // as soon as steps hold collectives.
+  // The ranks of its run, each with a context of its own, and which of them this is. Empty: there is one.
+  Mesh mesh = {};
   int rank = 0;
+  // What this rank exchanges data through. Null: programs over the mesh compile, and those with collectives do not run.
+  std::shared_ptr<MeshCommunicators> communicators = {};
 };
 
 class Context {
@@ -49,11 +54,16 @@ class Context {
 
   Device& device() const { return *device_; }
   const std::shared_ptr<Device>& shared_device() const { return device_; }
+  const Mesh& mesh() const { return mesh_; }
   int rank() const { return rank_; }
+  // i32 [number of axes] on the device: the rank's coordinates, what graphs take as kMeshCoordinates.
+  const DeviceBuffer& mesh_coordinates() const { return mesh_coordinates_; }
+  // Null where there are none.
+  const std::shared_ptr<MeshCommunicators>& communicators() const { return communicators_; }
   KernelLibrary& library() { return *library_; }
   Arena& arena() { return *arena_; }
 
-  // The passes, with the sizes that the device prefers.
+  // The passes, with the sizes that the device prefers and for a rank of the mesh.
   Graph run_passes(const Graph& graph, const PipelineOptions& options, PipelineTrace* trace = nullptr) const;
   // Passes, fusion, code generation, compilation. Programs of equal graphs and options are shared. Throws
   // Error(kInvalidArgument) when the device has no more units than the options leave free.
@@ -65,7 +75,10 @@ class Context {
 
  private:
   std::shared_ptr<Device> device_;
+  Mesh mesh_;
   int rank_;
+  std::shared_ptr<MeshCommunicators> communicators_;
+  DeviceBuffer mesh_coordinates_;
   std::unique_ptr<KernelLibrary> library_;
   std::unique_ptr<Arena> arena_;
   std::map<std::string, std::shared_ptr<Program>> programs_;  // by text of options and graph

@@ -31,6 +31,10 @@ bool contains(const std::vector<Value>& list, Value value) {
 
 bool may_overwrite(const Graph& graph, const FusionResult& fusion, size_t kernel, Value source) {
   const KernelRequest& request = fusion.kernels[kernel];
+  if (request.kind == KernelKind::kCollective) {
+    const Node& node = graph.node(request.members.front());
+    return node.op == Op::kAllReduce && collective_source(graph, fusion.materialized, node) == source;
+  }
   if (request.kind == KernelKind::kScatterAdd) {
     // The base is copied before anything is added to it.
     const std::vector<Value>& operands = graph.node(request.members.front()).inputs;

@@ -34,9 +34,45 @@ void Executor::launch(const Launch& launch, DeviceQueue queue, std::span<void* c
                     phase.shared_bytes, phase.cluster, launch.tensor_maps, queue});
 }
 
-void Executor::run(std::span<void* const> addresses, const AfterLaunch& after_launch) {
+void Executor::exchange(const Collectives& collectives, Communicator& group, DeviceQueue queue,
+                        std::span<void* const> addresses) const {
+  const auto run_parts = [&] {
+    for (const Collectives::Part& part : collectives.parts) {
+      const void* from = addresses[static_cast<size_t>(part.from.buffer)];
+      void* to = addresses[static_cast<size_t>(part.to.buffer)];
+      group.run(part.collective, std::span(&from, 1), std::span(&to, 1), queue);
+    }
+  };
+  if (collectives.parts.size() == 1) return run_parts();
+  group.in_one(run_parts);
+}
+
+// Groups are made by all ranks in the order in which their programs name them.
+void Executor::find_groups() {
+  std::vector<Communicator*> groups;
+  for (const Instruction& instruction : program_.instructions) {
+    groups.push_back(nullptr);
+    const auto* collectives = std::get_if<Collectives>(&instruction.work);
+    if (collectives == nullptr) continue;
+    if (communicators_ == nullptr)
+      throw Error(
+          ErrorKind::kInvalidArgument,
+          fmt::format("the program exchanges data over '{}', and its context has no communicators", collectives->group),
+          "collectives", "Open the context with the communicators of its mesh.");
+    groups.back() = &communicators_->group(collectives->group);
+    if (groups.back()->size() != collectives->ranks)
+      throw Error(ErrorKind::kInvalidArgument,
+                  fmt::format("the program was made for {} ranks along '{}', and there are {}", collectives->ranks,
+                              collectives->group, groups.back()->size()),
+                  "collectives", "The mesh of a context and that of its communicators are one.");
+  }
+  groups_ = std::move(groups);
+}
+
+void Executor::run(std::span<void* const> addresses, const AfterKernels& after_kernels) {
+  if (groups_.size() != program_.instructions.size()) find_groups();
   try {
-    queue_all(addresses, after_launch);
+    queue_all(addresses, after_kernels);
   } catch (...) {
     // The buffers may go back to the compute queue's order now, and other queues may still use them.
     try {
@@ -47,14 +83,15 @@ void Executor::run(std::span<void* const> addresses, const AfterLaunch& after_la
   }
 }
 
-void Executor::queue_all(std::span<void* const> addresses, const AfterLaunch& after_launch) {
+void Executor::queue_all(std::span<void* const> addresses, const AfterKernels& after_kernels) {
   const bool begin_is_awaited =
       std::any_of(program_.instructions.begin(), program_.instructions.end(), [](const Instruction& instruction) {
         const auto* wait = std::get_if<Wait>(&instruction.work);
         return wait != nullptr && wait->signal == kBegin;
       });
   if (begin_is_awaited) device_.signal(event(kBegin), kComputeQueue);
-  for (const Instruction& instruction : program_.instructions) {
+  for (size_t i = 0; i < program_.instructions.size(); ++i) {
+    const Instruction& instruction = program_.instructions[i];
     const DeviceQueue queue = instruction.queue;
     if (const auto* launch = std::get_if<Launch>(&instruction.work)) {
       this->launch(*launch, queue, addresses);
@@ -62,12 +99,15 @@ void Executor::queue_all(std::span<void* const> addresses, const AfterLaunch& af
       device_.copy_on_device(addresses[static_cast<size_t>(copy->to)],
                              addresses[static_cast<size_t>(copy->from.buffer)], static_cast<size_t>(copy->bytes),
                              queue);
+    } else if (const auto* collectives = std::get_if<Collectives>(&instruction.work)) {
+      exchange(*collectives, *groups_[i], queue, addresses);
     } else {
       device_.wait(event(std::get<Wait>(instruction.work).signal), queue);
     }
     if (instruction.sets != kNoSignal) device_.signal(event(instruction.sets), queue);
-    if (const auto* launch = std::get_if<Launch>(&instruction.work); launch != nullptr && after_launch)
-      after_launch(*launch);
+    if (after_kernels &&
+        (std::holds_alternative<Launch>(instruction.work) || std::holds_alternative<Collectives>(instruction.work)))
+      after_kernels(instruction);
   }
 }
 

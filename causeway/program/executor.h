@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "causeway/communicator/mesh_communicators.h"
 #include "causeway/device/device.h"
 #include "causeway/program/instruction.h"
 
@@ -17,20 +18,27 @@ void find_addresses(const LoweredProgram& program, std::byte* arena, std::span<v
 
 class Executor {
  public:
-  // Both outlive it.
-  Executor(const LoweredProgram& program, Device& device) : program_(program), device_(device) {}
+  // All outlive it. `communicators` may be null where the program has no collectives to run.
+  Executor(const LoweredProgram& program, Device& device, MeshCommunicators* communicators)
+      : program_(program), device_(device), communicators_(communicators) {}
 
-  // Queues everything. `after_launch` is called when a launch has been queued, and may synchronize.
-  using AfterLaunch = std::function<void(const Launch&)>;
-  void run(std::span<void* const> addresses, const AfterLaunch& after_launch = {});
+  // Queues everything. `after_kernels` is called when a launch or collectives have been queued, and may synchronize.
+  // Throws Error(kInvalidArgument) for collectives without communicators or over a group of another size.
+  using AfterKernels = std::function<void(const Instruction&)>;
+  void run(std::span<void* const> addresses, const AfterKernels& after_kernels = {});
 
  private:
-  void queue_all(std::span<void* const> addresses, const AfterLaunch& after_launch);
+  void find_groups();
+  void queue_all(std::span<void* const> addresses, const AfterKernels& after_kernels);
   void launch(const Launch& launch, DeviceQueue queue, std::span<void* const> addresses);
+  void exchange(const Collectives& collectives, Communicator& group, DeviceQueue queue,
+                std::span<void* const> addresses) const;
   DeviceEvent& event(Signal signal);
 
   const LoweredProgram& program_;
   Device& device_;
+  MeshCommunicators* communicators_;
+  std::vector<Communicator*> groups_;  // by instruction, null but for collectives; found by the first run
   std::vector<std::shared_ptr<DeviceEvent>> events_;  // by signal, made when first used
   std::vector<void*> pointers_;                       // of the launch at hand: running a step allocates nothing
 };

@@ -250,6 +250,13 @@ class Fuser {
       case Op::kUserKernel:
         for (const Value input : node.inputs) materialized_.insert(input);
         return;
+      case Op::kAllReduce:
+      case Op::kAllGather:
+      case Op::kReduceScatter:
+      case Op::kAllToAll:
+        // It sends what lies in memory in one piece.
+        materialized_.insert(collective_source(graph_, materialized_, node));
+        return;
       default:
         return;
     }
@@ -377,6 +384,12 @@ class Fuser {
         return request;
       case Op::kUserKernel:
         request.kind = KernelKind::kUser;
+        return request;
+      case Op::kAllReduce:
+      case Op::kAllGather:
+      case Op::kReduceScatter:
+      case Op::kAllToAll:
+        request.kind = KernelKind::kCollective;
         return request;
       default:
         CAUSEWAY_CHECK(is_expandable(node.op), "no kernel computes {}", op_name(node.op));

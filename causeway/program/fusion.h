@@ -1,9 +1,10 @@
 // Which values of a graph get memory, and which kernels compute them.
 //
 // Everything that need not be in memory is computed inside the kernels that use it. A value gets memory when something
-// outside loops reads it (a template, a scan, an output), when it is a sum, and when computing it again would cost more
-// than reading it. Values with memory are then gathered into kernels, in order, greedily: a value joins a recent kernel
-// that works on the same elements and shares what it reads.
+// outside loops reads it (a template, a scan, a collective, an output), when it is a sum, and when computing it again
+// would cost more than reading it. Values with memory are then gathered into kernels, in order, greedily: a value joins
+// a recent kernel that works on the same elements and shares what it reads. A collective is a kernel of its own;
+// collectives keep the order of the graph, which all ranks share.
 #pragma once
 
 #include <vector>

@@ -7,7 +7,14 @@ namespace causeway::program {
 std::vector<Access> Instruction::accesses() const {
   if (const auto* launch = std::get_if<Launch>(&work)) return launch->accesses;
   if (const auto* copy = std::get_if<Copy>(&work)) return {{copy->from, false}, {{copy->to, copy->from.content}, true}};
-  return {};
+  std::vector<Access> accesses;
+  if (const auto* collectives = std::get_if<Collectives>(&work)) {
+    for (const Collectives::Part& part : collectives->parts) {
+      accesses.push_back({part.from, false});
+      accesses.push_back({part.to, true});
+    }
+  }
+  return accesses;
 }
 
 std::string queue_name(DeviceQueue queue) {
@@ -22,6 +29,11 @@ std::string describe(const Instruction& instruction) {
     what = fmt::format("launch of kernel {}", launch->kernel);
   } else if (const auto* copy = std::get_if<Copy>(&instruction.work)) {
     what = fmt::format("copy from buffer {} to buffer {}", copy->from.buffer, copy->to);
+  } else if (const auto* collectives = std::get_if<Collectives>(&instruction.work)) {
+    const Collectives::Part& first = collectives->parts.front();
+    what = fmt::format("{} over {} of kernel {}", collective_name(first.collective.kind), collectives->group,
+                       first.kernel);
+    if (collectives->parts.size() > 1) what += fmt::format(" and {} more", collectives->parts.size() - 1);
   } else {
     what = fmt::format("wait for signal {}", std::get<Wait>(instruction.work).signal);
   }

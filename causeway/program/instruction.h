@@ -1,6 +1,4 @@
 // What a compiled graph is for given sizes: instructions on a device's queues, over buffers at fixed places.
-// A collective will be one more kind, on the queue of its communicator, as soon as graphs hold the primitives that ask
-// for one.
 //
 // Instructions of one queue run in the order of the list. Those of different queues run beside one another, ordered by
 // signals and waits alone: what a queue is given after a Wait runs when the instruction that sets the signal, and what
@@ -13,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "causeway/communicator/communicator.h"
 #include "causeway/device/device.h"
 #include "causeway/graph/graph.h"
 
@@ -75,16 +74,30 @@ struct Copy {
   int64_t bytes = 0;
 };
 
+// Collectives of one kind over one group of ranks, in one go: none of them reads what another one writes. All ranks
+// have the same ones in the same order.
+struct Collectives {
+  struct Part {
+    size_t kernel = 0;  // position among the program's kernels
+    Collective collective;
+    Holding from;
+    Holding to;  // in from's buffer where an all_reduce is in place
+  };
+  std::string group;  // of the mesh: what group_name() gives
+  int ranks = 0;      // of the group
+  std::vector<Part> parts;
+};
+
 struct Wait {
   Signal signal = kNoSignal;
 };
 
 struct Instruction {
   DeviceQueue queue = kComputeQueue;
-  std::variant<Launch, Copy, Wait> work;
+  std::variant<Launch, Copy, Collectives, Wait> work;
   Signal sets = kNoSignal;  // when it has ended
 
-  // Empty for a Wait.
+  // What it needs and what it makes true, in this order for each of several parts. Empty for a Wait.
   std::vector<Access> accesses() const;
 };
 
@@ -98,7 +111,7 @@ struct LoweredProgram {
   int64_t arena_bytes = 0;
 };
 
-// "launch of kernel 3 on the compute queue".
+// "launch of kernel 3 on the compute queue", "all_reduce over dp of kernel 5 on the compute queue".
 std::string describe(const Instruction& instruction);
 // "the compute queue", "the copy queue", "queue 2".
 std::string queue_name(DeviceQueue queue);

@@ -28,11 +28,17 @@ class Lowering {
   LoweredProgram run() {
     add_callers_buffers();
     add_arena_buffers();
-    std::vector<Launch> launches;
-    for (size_t k = 0; k < program_.kernels.size(); ++k) launches.push_back(make_launch(k));
+    std::vector<KernelWork> kernels;
+    for (size_t k = 0; k < program_.kernels.size(); ++k) {
+      if (program_.fusion.kernels[k].kind == KernelKind::kCollective) {
+        kernels.emplace_back(make_collective(k));
+      } else {
+        kernels.emplace_back(make_launch(k));
+      }
+    }
     std::vector<Copy> copies = make_copies();
     state_results();
-    InstructionSchedule scheduled = schedule_instructions(std::move(launches), std::move(copies), options_.schedule);
+    InstructionSchedule scheduled = schedule_instructions(std::move(kernels), std::move(copies), options_.schedule);
     lowered_.instructions = std::move(scheduled.instructions);
     lowered_.signals = scheduled.signals;
     place_arena_buffers();
@@ -128,6 +134,36 @@ class Lowering {
                                  phase.shared_bytes, phase.cluster});
     }
     return launch;
+  }
+
+  Collectives make_collective(size_t k) {
+    const GeneratedKernel& kernel = program_.kernels[k];
+    const Value from = kernel.arguments[0].value, to = kernel.arguments[1].value;
+    const Node& node = graph_.node(to);
+    Collective collective;
+    collective.dtype = graph_.dtype(to);
+    // What each rank sends to one other or has of the sum.
+    const int64_t ranks = node.attributes.count;
+    const int64_t sent = element_count(graph_.shape(from)).evaluate(bindings_);
+    switch (node.op) {
+      case Op::kAllReduce:
+        collective.kind = CollectiveKind::kAllReduce;
+        collective.count = sent;
+        break;
+      case Op::kAllGather:
+        collective.kind = CollectiveKind::kAllGather;
+        collective.count = sent;
+        break;
+      case Op::kReduceScatter:
+        collective.kind = CollectiveKind::kReduceScatter;
+        collective.count = sent / ranks;
+        break;
+      default:
+        CAUSEWAY_CHECK(node.op == Op::kAllToAll, "{} is no collective", op_name(node.op));
+        collective.kind = CollectiveKind::kAllToAll;
+        collective.count = sent / ranks;
+    }
+    return {node.attributes.group, static_cast<int>(ranks), {{k, collective, holding(from), holding(to)}}};
   }
 
   bool shares_memory_with_result(const GeneratedKernel& kernel, Value source) const {

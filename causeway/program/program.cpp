@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "causeway/base/error.h"
+#include "causeway/graph/printer.h"
 #include "causeway/program/liveness.h"
 
 namespace causeway::program {
@@ -12,12 +13,14 @@ namespace causeway::program {
 Program::Program(Graph graph, Device& device, KernelLibrary& library, Arena& arena)
     : Program(std::move(graph), device, library, arena, default_lowering(device.target())) {}
 
-Program::Program(Graph graph, Device& device, KernelLibrary& library, Arena& arena, const LoweringOptions& lowering)
+Program::Program(Graph graph, Device& device, KernelLibrary& library, Arena& arena, const LoweringOptions& lowering,
+                 MeshCommunicators* communicators)
     : graph_(std::move(graph)),
       device_(device),
       arena_(arena),
       fusion_(fuse(graph_, device.target())),
-      lowering_(lowering) {
+      lowering_(lowering),
+      communicators_(communicators) {
   compile(library);
 }
 
@@ -25,15 +28,17 @@ void Program::compile(KernelLibrary& library) {
   std::unordered_map<std::string, size_t> known;
   for (const KernelRequest& request : fusion_.kernels) {
     kernels_.push_back(generate_kernel(graph_, fusion_.materialized, request, device_.target()));
+    source_of_.emplace_back();
+    if (kernels_.back().source.empty()) continue;
     const auto [entry, inserted] = known.try_emplace(kernels_.back().source, sources_.size());
     if (inserted) sources_.push_back(kernels_.back().source);
-    source_of_.push_back(entry->second);
+    source_of_.back() = entry->second;
   }
   modules_ = library.load(sources_);
   for (size_t k = 0; k < kernels_.size(); ++k) {
     entries_.emplace_back();
     for (const KernelPhase& phase : kernels_[k].phases)
-      entries_.back().push_back(modules_[source_of_[k]]->kernel(phase.function));
+      entries_.back().push_back(modules_[*source_of_[k]]->kernel(phase.function));
   }
 }
 
@@ -41,7 +46,8 @@ Program::Bound& Program::bind(const SymbolBindings& bindings) {
   const std::vector<std::pair<int32_t, int64_t>> key(bindings.begin(), bindings.end());
   std::unique_ptr<Bound>& bound = bound_[key];
   if (bound == nullptr)
-    bound = std::make_unique<Bound>(lower({graph_, fusion_, kernels_, entries_}, bindings, lowering_), device_);
+    bound = std::make_unique<Bound>(lower({graph_, fusion_, kernels_, entries_}, bindings, lowering_), device_,
+                                    communicators_);
   return *bound;
 }
 
@@ -84,11 +90,22 @@ std::vector<double> Program::run_timed(std::span<void* const> inputs, std::span<
   Bound& bound = bind(inputs, outputs, bindings);
   std::vector<double> seconds(kernels_.size());
   auto start = std::chrono::steady_clock::now();
-  bound.executor.run(bound.asked, [&](const Launch& launch) {
+  bound.executor.run(bound.asked, [&](const Instruction& instruction) {
     device_.synchronize();
     const auto end = std::chrono::steady_clock::now();
-    seconds[launch.kernel] = std::chrono::duration<double>(end - start).count();
+    const double passed = std::chrono::duration<double>(end - start).count();
     start = end;
+    if (const auto* launch = std::get_if<Launch>(&instruction.work)) {
+      seconds[launch->kernel] = passed;
+      return;
+    }
+    const auto& parts = std::get<Collectives>(instruction.work).parts;
+    const auto bytes = [](const Collectives::Part& part) {
+      return static_cast<double>(part.collective.count) * static_cast<double>(size_bytes(part.collective.dtype));
+    };
+    double all = 0;
+    for (const Collectives::Part& part : parts) all += bytes(part);
+    for (const Collectives::Part& part : parts) seconds[part.kernel] = all > 0 ? passed * bytes(part) / all : 0;
   });
   return seconds;
 }
@@ -99,8 +116,10 @@ std::optional<NonFiniteValue> Program::run_and_find_non_finite(std::span<void* c
   Bound& bound = bind(inputs, outputs, bindings);
   std::optional<NonFiniteValue> found;
   std::vector<std::byte> host;
-  bound.executor.run(bound.asked, [&](const Launch& launch) {
-    for (const Access& access : launch.accesses) {
+  bound.executor.run(bound.asked, [&](const Instruction& instruction) {
+    // Work of other queues has to be done before its results are looked at.
+    if (instruction.queue != kComputeQueue) device_.synchronize();
+    for (const Access& access : instruction.accesses()) {
       const Value value = bound.program.contents[static_cast<size_t>(access.holding.content)].value;
       if (found || !access.written || !value.valid() || !is_float(graph_.dtype(value))) continue;
       const TensorType& type = graph_.type(value);
@@ -117,12 +136,44 @@ std::optional<NonFiniteValue> Program::run_and_find_non_finite(std::span<void* c
   return found;
 }
 
+std::vector<Program::CollectiveReport> Program::collectives(const SymbolBindings& bindings) {
+  std::vector<CollectiveReport> reports;
+  const LoweredProgram& program = lowered(bindings);
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const auto* collectives = std::get_if<Collectives>(&program.instructions[i].work);
+    if (collectives == nullptr) continue;
+    for (const Collectives::Part& part : collectives->parts) {
+      const Collective& collective = part.collective;
+      const auto element = static_cast<int64_t>(size_bytes(collective.dtype));
+      const Value result = program.contents[static_cast<size_t>(part.to.content)].value;
+      reports.push_back({collective.kind, collectives->group, collectives->ranks, collective.dtype,
+                         element * collective.sent(collectives->ranks),
+                         element * collective.received(collectives->ranks), graph_.node(result).scope,
+                         static_cast<int>(i)});
+    }
+  }
+  return reports;
+}
+
+Hash128 Program::hash(const SymbolBindings& bindings) {
+  std::string text = print_graph(graph_);
+  for (const auto& [symbol, value] : bindings) text += fmt::format("size {}\n", value);
+  for (const CollectiveReport& one : collectives(bindings))
+    text += fmt::format("{} {} of {} over {} by {}, {} bytes\n", one.instruction, collective_name(one.kind),
+                        dtype_name(one.dtype), one.group, one.ranks, one.sent_bytes);
+  return hash_text(text);
+}
+
 std::vector<Program::KernelReport> Program::kernel_reports() const {
   std::vector<KernelReport> reports;
   for (size_t k = 0; k < kernels_.size(); ++k) {
     const KernelRequest& request = fusion_.kernels[k];
     KernelReport report;
     report.kind = kernel_kind_name(request.kind);
+    if (request.kind == KernelKind::kCollective) {
+      const Node& node = graph_.node(request.members.front());
+      report.kind = fmt::format("{} over {}", op_name(node.op), node.attributes.group);
+    }
     for (size_t i = 0; i < request.members.size(); ++i)
       report.members +=
           fmt::format("{}%{}.{} {} {}", i == 0 ? "" : ", ", request.members[i].node, request.members[i].output,

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "causeway/base/hash.h"
+#include "causeway/communicator/mesh_communicators.h"
 #include "causeway/device/device.h"
 #include "causeway/program/arena.h"
 #include "causeway/program/executor.h"
@@ -23,10 +25,11 @@ namespace causeway::program {
 
 class Program {
  public:
-  // `graph` has been through the passes. The device, library and arena outlive the program.
-  // Throws what compiling a kernel throws.
+  // `graph` has been through the passes. The device, library, arena and communicators outlive the program; without
+  // communicators, one with collectives does not run. Throws what compiling a kernel throws.
   Program(Graph graph, Device& device, KernelLibrary& library, Arena& arena);
-  Program(Graph graph, Device& device, KernelLibrary& library, Arena& arena, const LoweringOptions& lowering);
+  Program(Graph graph, Device& device, KernelLibrary& library, Arena& arena, const LoweringOptions& lowering,
+          MeshCommunicators* communicators = nullptr);
 
   // Runs once. `inputs` are device pointers in the order of graph().inputs(), `outputs` in that of graph().outputs: the
   // caller's buffers, of which none overlaps another. Inputs with an assignment are updated in place. `bindings` gives
@@ -41,7 +44,8 @@ class Program {
   std::optional<NonFiniteValue> run_and_find_non_finite(std::span<void* const> inputs, std::span<void* const> outputs,
                                                         const SymbolBindings& bindings = {});
 
-  // Runs as run() does and returns the seconds each kernel took, in the order of kernel_reports().
+  // Runs as run() does and returns the seconds each kernel took, in the order of kernel_reports(). The time of
+  // collectives, waiting for other ranks included, is shared out by bytes where several go in one.
   std::vector<double> run_timed(std::span<void* const> inputs, std::span<void* const> outputs,
                                 const SymbolBindings& bindings = {});
 
@@ -51,21 +55,36 @@ class Program {
   const LoweredProgram& lowered(const SymbolBindings& bindings = {});
 
   struct KernelReport {
-    std::string kind;     // "loop", "dot", ...
+    std::string kind;     // "loop", "dot", ...; "all_gather over fsdp"
     std::string members;  // the values it computes
     std::string scope;
-    size_t source = 0;  // index into sources()
+    std::optional<size_t> source;  // index into sources(); a collective has no text
     std::vector<KernelPhase> phases;
   };
   // One entry for each use of a kernel, in order.
   std::vector<KernelReport> kernel_reports() const;
+  // What ranks exchange in one run, in order.
+  struct CollectiveReport {
+    CollectiveKind kind = CollectiveKind::kAllReduce;
+    std::string group;  // the mesh's axes, "dp+fsdp"
+    int ranks = 0;      // of the group
+    DType dtype = DType::kF32;
+    int64_t sent_bytes = 0;  // in a rank's buffers, as Collective::sent() and received() count them
+    int64_t received_bytes = 0;
+    std::string scope;
+    int instruction = 0;  // position in lowered().instructions: equal for those that go in one
+  };
+  std::vector<CollectiveReport> collectives(const SymbolBindings& bindings = {});
+  // Equal on ranks that run the same graph, with the same collectives in the same order.
+  Hash128 hash(const SymbolBindings& bindings = {});
   // The distinct kernels' C++ text.
   const std::vector<std::string>& sources() const { return sources_; }
 
  private:
   // The program for one set of sizes.
   struct Bound {
-    Bound(LoweredProgram lowered, Device& device) : program(std::move(lowered)), executor(program, device) {}
+    Bound(LoweredProgram lowered, Device& device, MeshCommunicators* communicators)
+        : program(std::move(lowered)), executor(program, device, communicators) {}
 
     const LoweredProgram program;
     Executor executor;
@@ -86,11 +105,12 @@ class Program {
   Arena& arena_;
   FusionResult fusion_;
   std::vector<GeneratedKernel> kernels_;
-  std::vector<size_t> source_of_;  // kernel -> sources_
+  std::vector<std::optional<size_t>> source_of_;  // kernel -> sources_
   std::vector<std::string> sources_;
   std::vector<std::shared_ptr<DeviceModule>> modules_;  // by source
   std::vector<std::vector<DeviceKernel>> entries_;      // kernel, phase
   LoweringOptions lowering_;
+  MeshCommunicators* communicators_ = nullptr;
   std::map<std::vector<std::pair<int32_t, int64_t>>, std::unique_ptr<Bound>> bound_;
 };
 

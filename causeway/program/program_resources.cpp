@@ -10,11 +10,12 @@ namespace causeway::program {
 std::vector<FunctionResources> program_resources(const Program& program, KernelLibrary& library) {
   std::vector<std::vector<FunctionResources>> by_source(program.sources().size());
   for (const Program::KernelReport& report : program.kernel_reports()) {
-    std::vector<FunctionResources>& functions = by_source[report.source];
+    if (!report.source) continue;
+    std::vector<FunctionResources>& functions = by_source[*report.source];
     for (const KernelPhase& phase : report.phases) {
       auto found = std::ranges::find(functions, phase.function, &FunctionResources::function);
       if (found == functions.end()) {
-        functions.push_back({report.source, report.kind, phase.function, 0, phase.threads, phase.shared_bytes, {}});
+        functions.push_back({*report.source, report.kind, phase.function, 0, phase.threads, phase.shared_bytes, {}});
         found = functions.end() - 1;
       }
       ++found->launches;

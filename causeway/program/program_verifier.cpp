@@ -107,7 +107,30 @@ class Verifier {
       const auto* copy = std::get_if<Copy>(&instruction.work);
       if (copy != nullptr && std::min(buffer(copy->from).bytes, buffer({copy->to, 0}).bytes) < copy->bytes)
         fault("{} is of {} bytes, more than one of them has", name(static_cast<Position>(i)), copy->bytes);
+      const auto* collectives = std::get_if<Collectives>(&instruction.work);
+      if (collectives != nullptr) check_collectives(*collectives, static_cast<Position>(i));
     }
+  }
+
+  void check_collectives(const Collectives& collectives, Position position) {
+    if (collectives.parts.empty() || collectives.ranks < 1 || collectives.group.empty()) {
+      fault("instruction {} is of no collectives or no ranks", position);
+      return;
+    }
+    std::set<int> written;
+    for (const Collectives::Part& part : collectives.parts) {
+      const Collective& collective = part.collective;
+      const auto bytes = [&](int64_t count) { return count * static_cast<int64_t>(size_bytes(collective.dtype)); };
+      if (collective.kind != collectives.parts.front().collective.kind) fault("{} is of several kinds", name(position));
+      if (buffer(part.from).bytes != bytes(collective.sent(collectives.ranks)) ||
+          buffer(part.to).bytes != bytes(collective.received(collectives.ranks)))
+        fault("{}: buffers {} and {} do not have what {} ranks exchange", name(position), part.from.buffer,
+              part.to.buffer, collectives.ranks);
+      written.insert(part.to.buffer);
+    }
+    for (const Collectives::Part& part : collectives.parts)
+      if (written.contains(part.from.buffer) && part.from.buffer != part.to.buffer)
+        fault("{}: one part reads what another writes", name(position));
   }
 
   const ProgramBuffer& buffer(const Holding& holding) const {
@@ -160,7 +183,7 @@ class Verifier {
   }
 
   // Whether nobody needs the first any more where the second is written. What cannot be said is somebody's who reads
-  // the first and writes the second, but for a kernel that may do so.
+  // the first and writes the second, but for a kernel and an all_reduce that may do so.
   bool ended_before(const Life& first, const Life& second) const {
     const Position next = *second.writer;
     if (!order_.before(*first.writer, next)) return false;
@@ -170,11 +193,17 @@ class Verifier {
   }
   bool may_overwrite(Position position, const Life& first, const Life& second) const {
     if (position == order_.end() || position == InstructionOrder::kStart) return false;
-    const auto* launch = std::get_if<Launch>(&program_.instructions[static_cast<size_t>(position)].work);
     const ProgramBuffer &from = buffer(first.holding), &to = buffer(second.holding);
-    return launch != nullptr && from.at == to.at && from.bytes == to.bytes &&
-           std::find(launch->overwrites.begin(), launch->overwrites.end(), first.holding.content) !=
-               launch->overwrites.end();
+    if (from.at != to.at || from.bytes != to.bytes) return false;
+    const Instruction& instruction = program_.instructions[static_cast<size_t>(position)];
+    if (const auto* collectives = std::get_if<Collectives>(&instruction.work))
+      return std::any_of(collectives->parts.begin(), collectives->parts.end(), [&](const Collectives::Part& part) {
+        return part.collective.kind == CollectiveKind::kAllReduce && part.from == first.holding &&
+               part.to == second.holding;
+      });
+    const auto* launch = std::get_if<Launch>(&instruction.work);
+    return launch != nullptr && std::find(launch->overwrites.begin(), launch->overwrites.end(),
+                                          first.holding.content) != launch->overwrites.end();
   }
 
   void check_pair(const Life& first, const Life& second) {

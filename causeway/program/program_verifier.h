@@ -14,7 +14,8 @@ namespace causeway::program {
 // - what an instruction reads from a buffer, one earlier instruction has written there, or the caller;
 // - no bytes are written over that somebody has yet to read, nor by two at the same time;
 // - the results are there at the end;
-// - buffers lie within the arena and hold what is copied.
+// - buffers lie within the arena and hold what is copied;
+// - collectives of one instruction are of one kind, independent, and of buffers of their size.
 std::vector<std::string> find_faults(const LoweredProgram& program);
 
 // Throws InternalError with the first of them.

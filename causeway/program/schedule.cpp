@@ -74,31 +74,34 @@ ScheduleOptions default_schedule(const Target& target) {
   return target.is_gpu() ? ScheduleOptions{kWorthASignal} : ScheduleOptions{};
 }
 
-InstructionSchedule schedule_instructions(std::vector<Launch> launches, std::vector<Copy> copies,
+InstructionSchedule schedule_instructions(std::vector<KernelWork> kernels, std::vector<Copy> copies,
                                           const ScheduleOptions& options) {
-  // Each copy behind the last launch, or copy behind such a one, that it depends on; -1: it depends on none.
-  std::map<int, LastUse> uses;  // by buffer, in launches
-  for (size_t l = 0; l < launches.size(); ++l) {
-    for (const Access& access : launches[l].accesses) {
+  std::vector<Instruction> work;
+  for (KernelWork& kernel : kernels)
+    work.push_back(std::visit([](auto& one) { return Instruction{kComputeQueue, std::move(one)}; }, kernel));
+  // Each copy behind the last kernel, or copy behind such a one, that it depends on; -1: it depends on none.
+  std::map<int, LastUse> uses;  // by buffer, in kernels
+  for (size_t k = 0; k < work.size(); ++k) {
+    for (const Access& access : work[k].accesses()) {
       LastUse& use = uses[access.holding.buffer];
-      use.access = static_cast<int>(l);
-      if (access.written) use.write = static_cast<int>(l);
+      use.access = static_cast<int>(k);
+      if (access.written) use.write = static_cast<int>(k);
     }
   }
-  const int last_launch = static_cast<int>(launches.size()) - 1;
+  const int last_kernel = static_cast<int>(work.size()) - 1;
   std::map<int, std::vector<Copy>> behind;
   for (Copy& copy : copies) {
     LastUse &from = uses[copy.from.buffer], &to = uses[copy.to];
-    const int launch = std::max(from.write, to.access);
-    from.access = std::max(from.access, launch);
-    to.write = to.access = launch;
-    behind[launch].push_back(std::move(copy));
+    const int kernel = std::max(from.write, to.access);
+    from.access = std::max(from.access, kernel);
+    to.write = to.access = kernel;
+    behind[kernel].push_back(std::move(copy));
   }
   InstructionList list;
-  for (int l = -1; l <= last_launch; ++l) {
-    if (l >= 0) list.add({kComputeQueue, std::move(launches[static_cast<size_t>(l)])});
-    for (Copy& copy : behind[l]) {
-      const bool beside = l < last_launch && copy.bytes >= options.copy_queue_from;
+  for (int k = -1; k <= last_kernel; ++k) {
+    if (k >= 0) list.add(std::move(work[static_cast<size_t>(k)]));
+    for (Copy& copy : behind[k]) {
+      const bool beside = k < last_kernel && copy.bytes >= options.copy_queue_from;
       list.add({beside ? kCopyQueue : kComputeQueue, std::move(copy)});
     }
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <variant>
 #include <vector>
 
 #include "causeway/program/instruction.h"
@@ -22,10 +23,13 @@ struct InstructionSchedule {
   int signals = 1;
 };
 
-// `launches` as they may run one after the other, and `copies` as they may after all launches. A copy is queued as soon
+// What a kernel of the program becomes.
+using KernelWork = std::variant<Launch, Collectives>;
+
+// `kernels` as they may run one after the other, and `copies` as they may after all of them. A copy is queued as soon
 // as what it reads is written and what it overwrites is read, and the compute queue waits at last for every other one.
 // What buffers of the arena share is planned afterwards, over this order.
-InstructionSchedule schedule_instructions(std::vector<Launch> launches, std::vector<Copy> copies,
+InstructionSchedule schedule_instructions(std::vector<KernelWork> kernels, std::vector<Copy> copies,
                                           const ScheduleOptions& options);
 
 }  // namespace causeway::program

@@ -16,4 +16,5 @@
 #include "causeway/tensor/random_ops.h"
 #include "causeway/tensor/reduction_ops.h"
 #include "causeway/tensor/shape_ops.h"
+#include "causeway/tensor/sharding_ops.h"
 #include "causeway/tensor/tensor.h"

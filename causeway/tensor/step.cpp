@@ -10,10 +10,11 @@ namespace causeway::tensor {
 Step::Step(Function function, StepOptions options)
     : context_(Context::current()), function_(std::move(function)), options_(std::move(options)) {}
 
-std::vector<TensorType> Step::with_symbols(std::vector<TensorType> types, SymbolBindings& bindings) const {
+std::vector<StepArgument> Step::with_symbols(std::vector<StepArgument> arguments, SymbolBindings& bindings) const {
   for (const StepOptions::SymbolicAxis& symbolic : options_.symbolic) {
-    CAUSEWAY_CHECK(symbolic.argument < types.size() && symbolic.axis < types[symbolic.argument].shape.size());
-    Dim& dim = types[symbolic.argument].shape[symbolic.axis];
+    CAUSEWAY_CHECK(symbolic.argument < arguments.size() &&
+                   symbolic.axis < arguments[symbolic.argument].type.shape.size());
+    Dim& dim = arguments[symbolic.argument].type.shape[symbolic.axis];
     const Dim replacement = Dim::symbol(symbolic.symbol, symbolic.divisor);
     if (dim == replacement) continue;
     const int64_t size = dim.constant();
@@ -29,10 +30,10 @@ std::vector<TensorType> Step::with_symbols(std::vector<TensorType> types, Symbol
                               symbolic.argument, size, symbolic.symbol, entry->second * symbolic.divisor));
     dim = replacement;
   }
-  return types;
+  return arguments;
 }
 
-Step::Compiled Step::compile(const std::vector<TensorType>& arguments) {
+Step::Compiled Step::compile(const std::vector<StepArgument>& arguments) {
   const ContextScope context_scope(context_);
   Trace trace;
   Compiled compiled;
@@ -41,7 +42,7 @@ Step::Compiled Step::compile(const std::vector<TensorType>& arguments) {
     const TraceScope scope(trace);
     std::vector<Tensor> stand_ins;
     for (size_t i = 0; i < arguments.size(); ++i) {
-      stand_ins.push_back(trace.add_argument(fmt::format("argument{}", i), arguments[i]));
+      stand_ins.push_back(trace.add_argument(fmt::format("argument{}", i), arguments[i].type, arguments[i].sharding));
       argument_inputs.push_back(stand_ins.back().state()->value);
     }
     const std::vector<Tensor> results = function_(stand_ins);
@@ -57,20 +58,20 @@ Step::Compiled Step::compile(const std::vector<TensorType>& arguments) {
   return compiled;
 }
 
-Step::Compiled& Step::compiled_for(const std::vector<TensorType>& arguments) {
+Step::Compiled& Step::compiled_for(const std::vector<StepArgument>& arguments) {
   std::string key;
-  for (const TensorType& type : arguments) key += type.text() + ";";
+  for (const StepArgument& argument : arguments) key += argument.type.text() + argument.sharding.text() + ";";
   auto entry = compiled_.find(key);
   if (entry == compiled_.end()) entry = compiled_.emplace(key, compile(arguments)).first;
   return entry->second;
 }
 
-Program& Step::prepare(const std::vector<TensorType>& arguments) {
+Program& Step::prepare(const std::vector<StepArgument>& arguments) {
   SymbolBindings bindings;
   return *compiled_for(with_symbols(arguments, bindings)).program;
 }
 
-const Graph& Step::traced_graph(const std::vector<TensorType>& arguments) {
+const Graph& Step::traced_graph(const std::vector<StepArgument>& arguments) {
   SymbolBindings bindings;
   return compiled_for(with_symbols(arguments, bindings)).traced;
 }
@@ -80,14 +81,15 @@ Step::Call Step::prepare_call(const std::vector<Tensor>& arguments, Compiled*& c
   // What was recorded eagerly is computed before the step updates tensors in place.
   if (Trace::current().is_eager() && !Trace::current().captured().empty()) Trace::current().flush();
   Call call;
-  std::vector<TensorType> types;
+  std::vector<StepArgument> types;
   for (const Tensor& argument : arguments) {
     argument.evaluate();
     require_context(*argument.state(), *context_);
-    types.push_back(argument.type());
+    types.emplace_back(argument);
   }
   compiled = &compiled_for(with_symbols(std::move(types), call.bindings));
-  // Arguments come first among the program's inputs, then what the function captured.
+  // A rank's coordinates come first among the program's inputs, then arguments, then what the function captured.
+  if (!context_->mesh().empty()) call.inputs.push_back(context_->mesh_coordinates().data());
   for (const Tensor& argument : arguments) call.inputs.push_back(argument.buffer().data());
   for (const Tensor& captured : compiled->captured) call.inputs.push_back(captured.buffer().data());
   return call;

@@ -31,6 +31,17 @@ struct StepOptions {
   std::vector<SymbolicAxis> symbolic = {};
 };
 
+// What a step is compiled for, of one argument.
+struct StepArgument {
+  StepArgument(TensorType argument_type, Sharding how = {})  // NOLINT: a type is that of a replicated argument
+      : type(std::move(argument_type)), sharding(std::move(how)) {}
+  StepArgument(const Tensor& tensor) : type(tensor.type()), sharding(tensor.sharding()) {}  // NOLINT: such a tensor
+  TensorType type;
+  Sharding sharding;  // over the mesh of the step's context
+};
+
+// Where the step's context is a rank's of a mesh, every rank calls it alike: arguments and captured tensors may be cut,
+// results are whole on every rank, and what is assigned lies as its target does.
 class Step {
  public:
   // Called with stand-ins for the arguments; returns the results. Tensors it captures that hold values are inputs of
@@ -49,9 +60,9 @@ class Step {
   const std::vector<Tensor>& run(const std::vector<Tensor>& arguments);
 
   // Traces and compiles for arguments of these types without running.
-  Program& prepare(const std::vector<TensorType>& arguments);
+  Program& prepare(const std::vector<StepArgument>& arguments);
   // The graph as traced, before the passes.
-  const Graph& traced_graph(const std::vector<TensorType>& arguments);
+  const Graph& traced_graph(const std::vector<StepArgument>& arguments);
   // What running with these arguments would compute, looked at value by value; the results and updates happen too.
   std::optional<NonFiniteValue> find_non_finite(const std::vector<Tensor>& arguments);
   // Runs and returns the seconds each kernel of the program took, in the order of its kernel_reports().
@@ -76,9 +87,9 @@ class Step {
     SymbolBindings bindings;
   };
 
-  Compiled& compiled_for(const std::vector<TensorType>& arguments);
-  Compiled compile(const std::vector<TensorType>& arguments);
-  std::vector<TensorType> with_symbols(std::vector<TensorType> types, SymbolBindings& bindings) const;
+  Compiled& compiled_for(const std::vector<StepArgument>& arguments);
+  Compiled compile(const std::vector<StepArgument>& arguments);
+  std::vector<StepArgument> with_symbols(std::vector<StepArgument> arguments, SymbolBindings& bindings) const;
   // Without results.
   Call prepare_call(const std::vector<Tensor>& arguments, Compiled*& compiled);
   static void set_results(Call& call, std::vector<Tensor> results);
@@ -88,7 +99,7 @@ class Step {
   Function function_;
   StepOptions options_;
   PipelineTrace* pipeline_trace_ = nullptr;
-  std::map<std::string, Compiled> compiled_;  // by argument types
+  std::map<std::string, Compiled> compiled_;  // by types and shardings of arguments
 };
 
 }  // namespace causeway::tensor

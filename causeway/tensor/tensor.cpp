@@ -16,6 +16,13 @@ Shape constant_shape(const std::vector<int64_t>& sizes) {
   return shape;
 }
 
+std::string described(const TensorState& state) {
+  if (state.sharding.replicated()) return fmt::format("a tensor of type {}", state.type.text());
+  return fmt::format("the rank's part, {}, of a tensor of type {}",
+                     shape_text(graph::local_shape(state.type.shape, state.sharding, state.context->mesh())),
+                     state.type.text());
+}
+
 }  // namespace
 
 Tensor::Tensor(Trace& trace, Value value) : state_(std::make_shared<TensorState>()) {
@@ -26,17 +33,27 @@ Tensor::Tensor(Trace& trace, Value value) : state_(std::make_shared<TensorState>
   trace.register_state(state_.get());
 }
 
-Tensor Tensor::in_memory(const std::vector<int64_t>& shape, DType dtype, bool zeroed) {
+Tensor Tensor::in_memory(const std::vector<int64_t>& shape, DType dtype, const Sharding& sharding, bool zeroed) {
   auto state = std::make_shared<TensorState>();
   state->context = Context::current();
   state->type = {dtype, constant_shape(shape)};
-  state->buffer = state->context->device().allocate(constant_bytes(state->type), zeroed);
+  if (!sharding.partial.empty())
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("a tensor in memory cannot hold terms of a sum ('{}')", sharding.text()));
+  check_sharding(sharding, state->type.shape, state->context->mesh(), "a tensor");
+  state->sharding = sharding;
+  const TensorType local = {dtype, graph::local_shape(state->type.shape, sharding, state->context->mesh())};
+  state->buffer = state->context->device().allocate(constant_bytes(local), zeroed);
   return Tensor(std::move(state));
 }
 
-Tensor Tensor::uninitialized(const std::vector<int64_t>& shape, DType dtype) { return in_memory(shape, dtype, false); }
+Tensor Tensor::uninitialized(const std::vector<int64_t>& shape, DType dtype, const Sharding& sharding) {
+  return in_memory(shape, dtype, sharding, false);
+}
 
-Tensor Tensor::zeroed(const std::vector<int64_t>& shape, DType dtype) { return in_memory(shape, dtype, true); }
+Tensor Tensor::zeroed(const std::vector<int64_t>& shape, DType dtype, const Sharding& sharding) {
+  return in_memory(shape, dtype, sharding, true);
+}
 
 Tensor Tensor::from_bytes(std::span<const std::byte> bytes, const std::vector<int64_t>& shape, DType dtype) {
   Tensor tensor = uninitialized(shape, dtype);
@@ -66,6 +83,25 @@ Dim Tensor::size(int64_t axis) const {
   return shape()[static_cast<size_t>(index)];
 }
 
+const Sharding& Tensor::sharding() const {
+  if (state_ == nullptr) throw Error(ErrorKind::kInvalidArgument, "an undefined tensor was used");
+  return state_->sharding;
+}
+
+std::vector<int64_t> Tensor::local_shape() const {
+  return graph::evaluate(graph::local_shape(shape(), sharding(), state_->context->mesh()), {});
+}
+
+std::vector<int64_t> Tensor::local_start() const {
+  return shard_start(shape(), sharding(), state_->context->mesh(), state_->context->rank());
+}
+
+int64_t Tensor::local_bytes() const {
+  auto bytes = static_cast<int64_t>(size_bytes(dtype()));
+  for (const int64_t size : local_shape()) bytes *= size;
+  return bytes;
+}
+
 const std::shared_ptr<Context>& Tensor::context() const {
   if (state_ == nullptr) throw Error(ErrorKind::kInvalidArgument, "an undefined tensor was used");
   return state_->context;
@@ -92,9 +128,8 @@ const DeviceBuffer& Tensor::buffer() const {
 
 void Tensor::read_bytes(std::span<std::byte> bytes) const {
   const DeviceBuffer& memory = buffer();
-  if (bytes.size() != constant_bytes(state_->type))
-    throw Error(ErrorKind::kInvalidArgument,
-                fmt::format("{} bytes to read a tensor of type {}", bytes.size(), state_->type.text()));
+  if (static_cast<int64_t>(bytes.size()) != local_bytes())
+    throw Error(ErrorKind::kInvalidArgument, fmt::format("{} bytes to read {}", bytes.size(), described(*state_)));
   state_->context->device().copy_to_host(bytes.data(), memory.data(), bytes.size());
 }
 
@@ -103,13 +138,13 @@ void Tensor::write_bytes(std::span<const std::byte> bytes) {
   if (state_ != nullptr)
     if (Trace& trace = Trace::of(state_->context); trace.is_eager() && trace.has_captured(state_.get())) trace.flush();
   const DeviceBuffer& memory = buffer();
-  if (bytes.size() != constant_bytes(state_->type))
-    throw Error(ErrorKind::kInvalidArgument,
-                fmt::format("{} bytes for a tensor of type {}", bytes.size(), state_->type.text()));
+  if (static_cast<int64_t>(bytes.size()) != local_bytes())
+    throw Error(ErrorKind::kInvalidArgument, fmt::format("{} bytes for {}", bytes.size(), described(*state_)));
   state_->context->device().copy_to_device(memory.data(), bytes.data(), bytes.size());
 }
 
 std::vector<double> Tensor::values() const {
+  if (state_ != nullptr) require_whole(*state_, "all values of");
   std::vector<std::byte> bytes(constant_bytes(type()));
   read_bytes(bytes);
   std::vector<double> result(bytes.size() / size_bytes(dtype()));

@@ -10,6 +10,9 @@
 // A tensor belongs to a context (program/context.h): to the thread's current one when it was made. Operations happen in
 // the current context, and those on a tensor of another one throw Error(kInvalidArgument). Its values are read and
 // written wherever the thread is.
+//
+// Where the context is a rank's of a mesh, a tensor may be cut over it: its type is that of the whole, its memory holds
+// the rank's part. Only a Step computes with such tensors; eager operations on one throw Error(kInvalidArgument).
 #pragma once
 
 #include <memory>
@@ -40,26 +43,35 @@ class Tensor {
                             DType dtype = DType::kF32);
   // Packed elements of `dtype`, row-major.
   static Tensor from_bytes(std::span<const std::byte> bytes, const std::vector<int64_t>& shape, DType dtype);
-  // Memory with undefined contents, to be filled by write_bytes().
-  static Tensor uninitialized(const std::vector<int64_t>& shape, DType dtype);
+  // Memory with undefined contents, to be filled by write_bytes(). With a sharding, of the rank's part of that shape;
+  // throws Error(kInvalidArgument) where it does not fit the context's mesh (check_sharding()).
+  static Tensor uninitialized(const std::vector<int64_t>& shape, DType dtype, const Sharding& sharding = {});
   // Memory of zeros, without a kernel.
-  static Tensor zeroed(const std::vector<int64_t>& shape, DType dtype);
+  static Tensor zeroed(const std::vector<int64_t>& shape, DType dtype, const Sharding& sharding = {});
 
   bool defined() const { return state_ != nullptr; }
   const TensorType& type() const;
   DType dtype() const { return type().dtype; }
   const Shape& shape() const { return type().shape; }
   int64_t rank() const { return static_cast<int64_t>(shape().size()); }
+  // How a tensor in memory lies over its context's mesh: replicated unless it was made otherwise.
+  const Sharding& sharding() const;
+  bool is_cut() const { return !sharding().replicated(); }
+  // The shape of what this rank holds: shape() unless the tensor is cut. Of constant sizes.
+  std::vector<int64_t> local_shape() const;
+  // The index of its first element in the whole.
+  std::vector<int64_t> local_start() const;
+  int64_t local_bytes() const;
   // The size of an axis; negative axes count from the end. Throws Error(kInvalidArgument) when there is none.
   Dim size(int64_t axis) const;
 
   // Computes the tensor if need be and returns its elements as doubles, or its only element. Throws
-  // Error(kInvalidArgument) inside a Step, where values do not exist yet.
+  // Error(kInvalidArgument) inside a Step, where values do not exist yet, and for a tensor that is cut.
   std::vector<double> values() const;
   double item() const;
-  // The same as packed elements; `bytes` has the tensor's size in bytes.
+  // The same as packed elements, of a tensor that is cut the rank's part; `bytes` has local_bytes().
   void read_bytes(std::span<std::byte> bytes) const;
-  // Overwrites a tensor that holds values.
+  // Overwrites a tensor that holds values, or the rank's part of one that is cut.
   void write_bytes(std::span<const std::byte> bytes);
   // Computes the tensor now, if it has not been.
   void evaluate() const;
@@ -78,7 +90,7 @@ class Tensor {
 
  private:
   explicit Tensor(std::shared_ptr<TensorState> state) : state_(std::move(state)) {}
-  static Tensor in_memory(const std::vector<int64_t>& shape, DType dtype, bool zeroed);
+  static Tensor in_memory(const std::vector<int64_t>& shape, DType dtype, const Sharding& sharding, bool zeroed);
 
   std::shared_ptr<TensorState> state_;
 };

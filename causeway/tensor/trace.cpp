@@ -24,7 +24,14 @@ Trace::~Trace() {
   for (TensorState* state : live_) state->trace = nullptr;
 }
 
-Trace::Trace(Captures captures) : context_(Context::current()), captures_(captures) {}
+Trace::Trace(Captures captures) : context_(Context::current()), captures_(captures) { add_mesh_coordinates(); }
+
+void Trace::add_mesh_coordinates() {
+  // A function within another trace computes elements, which lie nowhere.
+  if (captures_ == Captures::kAnything || context()->mesh().empty()) return;
+  const auto axes = static_cast<int64_t>(context()->mesh().axes.size());
+  graph.add_input(kMeshCoordinates, {DType::kI32, {Dim(axes)}});
+}
 
 std::shared_ptr<Context> Trace::context() const {
   std::shared_ptr<Context> context = context_.lock();
@@ -72,6 +79,14 @@ void require_values(const TensorState& state) {
               "Return from a step's function what is to be used outside it.");
 }
 
+void require_whole(const TensorState& state, const std::string& action) {
+  if (state.sharding.replicated()) return;
+  throw Error(ErrorKind::kInvalidArgument,
+              fmt::format("{} a tensor of type {} that is cut over the mesh as '{}'", action, state.type.text(),
+                          state.sharding.text()),
+              {}, "Each rank holds a part of it. Compute with it in a Step; read_bytes() gives this rank's part.");
+}
+
 bool Trace::has_assigned(TensorState* state) const {
   const auto value = value_of_.find(state);
   if (value == value_of_.end()) return false;
@@ -96,14 +111,16 @@ Value Trace::use(const Tensor& tensor) {
   const auto known = value_of_.find(state.get());
   if (known != value_of_.end()) return known->second;
   if (state->trace == nullptr) require_values(*state);
-  const Value input = graph.add_input(fmt::format("captured{}", captured_.size()), state->type);
+  if (eager_) require_whole(*state, "an eager operation on");
+  Sharding sharding = captures_ == Captures::kAnything ? Sharding() : state->sharding;
+  const Value input = graph.add_input(fmt::format("captured{}", captured_.size()), state->type, std::move(sharding));
   captured_.push_back({tensor, input});
   value_of_[state.get()] = input;
   return input;
 }
 
-Tensor Trace::add_argument(const std::string& name, TensorType type) {
-  return Tensor(*this, graph.add_input(name, std::move(type)));
+Tensor Trace::add_argument(const std::string& name, TensorType type, Sharding sharding) {
+  return Tensor(*this, graph.add_input(name, std::move(type), std::move(sharding)));
 }
 
 void Trace::assign(const Tensor& target, Value value) {
@@ -133,6 +150,7 @@ void Trace::flush() {
   if (!graph.outputs.empty() || !graph.assignments.empty()) {
     const std::shared_ptr<Program> program = context->compile(graph, {});
     std::vector<void*> inputs, outputs;
+    if (!context->mesh().empty()) inputs.push_back(context->mesh_coordinates().data());
     for (const Captured& captured : captured_) inputs.push_back(captured.tensor.state()->buffer.data());
     for (TensorState* state : pending) {
       state->buffer = context->device().allocate(constant_bytes(state->type));
@@ -144,6 +162,7 @@ void Trace::flush() {
   live_.clear();
   const std::string scope = graph.scope();
   graph = Graph();
+  add_mesh_coordinates();
   graph.set_scope(scope);
   captured_.clear();
   value_of_.clear();

@@ -15,7 +15,8 @@ namespace causeway::tensor {
 // What a Tensor refers to: a value of a trace, or memory, or both.
 struct TensorState {
   std::shared_ptr<Context> context;
-  TensorType type;
+  TensorType type;         // of the whole
+  Sharding sharding;       // of what is in memory
   Trace* trace = nullptr;  // while it stands for a value that is not in memory
   Value value;
   DeviceBuffer buffer;
@@ -42,10 +43,10 @@ class Trace {
   std::shared_ptr<Context> context() const;
 
   // The tensor as a value of this trace; one that holds memory becomes an input. Throws Error(kInvalidArgument) for one
-  // of another context.
+  // of another context, and in an eager trace for one that is cut over the mesh.
   Value use(const Tensor& tensor);
   // A new input that stands for a tensor to be given later (a Step's argument).
-  Tensor add_argument(const std::string& name, TensorType type);
+  Tensor add_argument(const std::string& name, TensorType type, Sharding sharding = {});
   void assign(const Tensor& target, Value value);
   void stop(Value value) { stopped_.push_back(value); }
   void register_state(TensorState* state) { live_.insert(state); }
@@ -61,6 +62,7 @@ class Trace {
   // Computes every tensor that still stands for a value of this eager trace, and starts afresh.
   void flush();
 
+  // Where the context has a mesh, its first input is kMeshCoordinates.
   Graph graph;
   int64_t next_random_stream = 0;
   const std::vector<Value>& stopped() const { return stopped_; }
@@ -73,6 +75,8 @@ class Trace {
 
  private:
   friend class TraceScope;
+
+  void add_mesh_coordinates();
 
   // Not owned: a thread's eager trace is still there when its context is gone. Tensors, which everything that is
   // pending consists of, own it.
@@ -106,5 +110,8 @@ void require_values(const TensorState& state);
 
 // Sizes in bytes of a type without symbols.
 size_t constant_bytes(const TensorType& type);
+
+// Throws Error(kInvalidArgument) for a tensor that is cut; `action` says what was asked of it: "all values of".
+void require_whole(const TensorState& state, const std::string& action);
 
 }  // namespace causeway::tensor

@@ -1,11 +1,14 @@
 #include "causeway/train/evaluation.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "causeway/data/batch_loader.h"
 #include "causeway/data/sample_order.h"
 #include "causeway/program/context.h"
 #include "causeway/tensor/ops.h"
+#include "causeway/train/ranks.h"
+#include "causeway/train/step/batch_tensor.h"
 #include "causeway/train/step/training_step.h"
 
 namespace causeway::train {
@@ -37,7 +40,10 @@ Evaluator::Evaluator(const LanguageModel& model, const Recipe& recipe, const Tok
 
 EvaluationResult Evaluator::run() {
   const ContextScope scope(loss_sum_.context());
-  const SequentialOrder order(dataset_.token_count(), recipe_.data.sequence_length);
+  // Of so many windows; rows beyond the last one hold no targets.
+  const auto length = static_cast<uint64_t>(recipe_.data.sequence_length);
+  const auto most = static_cast<uint64_t>(std::max<int64_t>(1, recipe_.evaluation.sequences));
+  const SequentialOrder order(std::min(dataset_.token_count(), most * length + 1), recipe_.data.sequence_length);
   BatchOptions options;
   options.sequence_length = recipe_.data.sequence_length;
   options.global_batch_size = rows_;
@@ -45,26 +51,28 @@ EvaluationResult Evaluator::run() {
   options.document_numbers = document_mask_;
   options.ignore_targets_across_documents = document_mask_;
   options.read_ahead = 1;
-  BatchLoader loader(dataset_, order, options);
-  const int64_t sequences =
-      std::min<int64_t>(static_cast<int64_t>(order.sample_count()), std::max<int64_t>(1, recipe_.evaluation.sequences));
   // Written anew for each batch: what was launched for one serves the next.
   std::vector<Tensor> arguments(document_mask_ ? 3 : 2);
-  for (Tensor& argument : arguments)
-    argument = Tensor::uninitialized({rows_, recipe_.data.sequence_length}, DType::kI32);
+  for (Tensor& argument : arguments) argument = make_batch_tensor(rows_, recipe_.data.sequence_length);
+  const RowRange own = own_rows(arguments[0]);
+  options.first_row = own.first;
+  options.rows = own.count;
+  const Ranks ranks(*loss_sum_.context());
+  std::optional<BatchLoader> opened;
+  ranks.together([&] { opened.emplace(dataset_, order, options); });
+  BatchLoader& loader = *opened;
+  const auto sequences = static_cast<int64_t>(order.sample_count());
   EvaluationResult result;
   double sum = 0;
   for (int64_t done = 0; done < sequences; done += rows_) {
-    Batch batch = loader.next();
-    // Rows beyond the last sequence count nothing.
-    if (done + rows_ > sequences)
-      std::fill(batch.targets.begin() + (sequences - done) * recipe_.data.sequence_length, batch.targets.end(),
-                kIgnoredTarget);
-    arguments[0].write_bytes(std::as_bytes(std::span(batch.inputs)));
-    arguments[1].write_bytes(std::as_bytes(std::span(batch.targets)));
-    if (document_mask_) arguments[2].write_bytes(std::as_bytes(std::span(batch.documents)));
+    const Batch* next = nullptr;
+    ranks.together([&] { next = &loader.next(); });
+    const Batch& batch = *next;
+    write_own_rows(arguments[0], batch.inputs);
+    write_own_rows(arguments[1], batch.targets);
+    if (document_mask_) write_own_rows(arguments[2], batch.documents);
     sum += loss_sum_.run(arguments).front().item();
-    result.targets += std::count_if(batch.targets.begin(), batch.targets.end(), [](int32_t t) { return t >= 0; });
+    result.targets += batch.global_valid_targets;
   }
   result.loss = result.targets > 0 ? sum / static_cast<double>(result.targets) : 0;
   return result;

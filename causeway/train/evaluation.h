@@ -21,7 +21,7 @@ class Evaluator {
   Evaluator(const LanguageModel& model, const Recipe& recipe, const TokenDataset& dataset);
 
   // The mean over the first evaluation.sequences windows of the dataset, in order: the same windows every time. Throws
-  // what reading the data throws.
+  // what reading the data throws. Over a mesh every rank calls it, and gets the same.
   EvaluationResult run();
 
  private:

@@ -2,7 +2,9 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
+#include <functional>
 #include <new>
 
 #include "causeway/base/console.h"
@@ -21,6 +23,8 @@
 #include "causeway/train/evaluation.h"
 #include "causeway/train/log/announcement.h"
 #include "causeway/train/log/run_log.h"
+#include "causeway/train/ranks.h"
+#include "causeway/train/run_context.h"
 #include "causeway/train/signals.h"
 #include "causeway/train/step/flops_utilization.h"
 #include "causeway/train/step/training_step.h"
@@ -58,7 +62,7 @@ struct StepOutcome {
 // Something that only looks at a run may not end it: a failure is said once, and it is not tried again.
 class Onlooker {
  public:
-  explicit Onlooker(std::string what) : what_(std::move(what)) {}
+  Onlooker(std::string what, bool speaks) : what_(std::move(what)), speaks_(speaks) {}
 
   template <typename Action>
   void look(int64_t step, Action&& action) {
@@ -67,74 +71,94 @@ class Onlooker {
       action();
     } catch (const std::exception& error) {
       failed_ = true;
-      log_warning("step {}: {} failed: {}\n  Training goes on without.", step, what_, error.what());
+      if (speaks_) log_warning("step {}: {} failed: {}\n  Training goes on without.", step, what_, error.what());
     }
   }
 
  private:
   std::string what_;
+  bool speaks_;  // on one rank of several
   bool failed_ = false;
 };
 
 class Trainer {
  public:
   Trainer(const Recipe& recipe, const TrainOptions& options)
-      : recipe_(recipe),
+      : ranks_(*Context::current()),
+        recipe_(recipe),
         options_(options),
+        speaks_(ranks_.is_first() && !options.quiet),
         directory_(recipe.run_directory),
-        dataset_(TokenDataset::open(recipe.data.path, kTrainSplit, static_cast<int>(recipe.data.token_bytes))),
-        order_(dataset_.token_count(), recipe.data.sequence_length, static_cast<uint64_t>(recipe.train.seed)),
         schedule_(recipe.schedule) {
-    open_validation();
+    ranks_.together([&] { open_data(); });
+    order_.emplace(dataset_->token_count(), recipe.data.sequence_length, static_cast<uint64_t>(recipe.train.seed));
     load_tokenizer();
-    own_run_directory();
-    const std::vector<CheckpointEntry> candidates = resume_candidates(directory_, options.resume);
-    require_memory_for_weights(Context::current()->device(), recipe.model, recipe.micro_batches());
-    model_ = LanguageModel::create(recipe.model, static_cast<uint64_t>(recipe.train.seed));
-    step_ = std::make_unique<TrainingStep>(*model_, recipe_);
-    parts_.emplace(RunParts{recipe_, dataset_, tokenizer_.get(), *model_, *step_});
+    ranks_.on_first([&] { own_run_directory(); });
+    const std::vector<CheckpointEntry> candidates = resume_candidates_of_first(ranks_, directory_, options.resume);
+    ranks_.together([&] {
+      require_memory_for_weights(Context::current()->device(), recipe);
+      model_ = LanguageModel::create(recipe.model, static_cast<uint64_t>(recipe.train.seed));
+      step_ = std::make_unique<TrainingStep>(*model_, recipe_);
+    });
+    parts_.emplace(RunParts{recipe_, *dataset_, tokenizer_.get(), *model_, *step_});
     resumed_ = resume_run(candidates, *parts_);
     if (resumed_) position_ = resumed_->position;
-    saver_.emplace(*parts_, *lock_, position_.step);
+    saver_.emplace(*parts_, lock_ ? &*lock_ : nullptr, position_.step);
     // Not earlier: a recipe that the run's checkpoint refuses must not replace the run's own.
-    write_file_atomically(directory_ / "recipe.yaml",
-                          device_comment(recipe_, step_->context().device()) + recipe_text(recipe_));
+    ranks_.on_first([&] {
+      write_file_atomically(directory_ / "recipe.yaml",
+                            device_comment(recipe_, step_->context().device()) + recipe_text(recipe_));
+    });
   }
 
   TrainResult run() {
-    require_memory_for_step(*parts_);
+    ranks_.together([&] { require_memory_for_step(*parts_); });
     utilization_.emplace(make_flops_utilization(*step_));
-    if (!options_.quiet) announce_run(*parts_, *utilization_, resumed_, saver_->describe_schedule());
-    signals_.emplace();
-    log_.emplace(recipe_, directory_, step_->context().device().name(), *utilization_, position_.step, options_.quiet);
-    log_->basis(position_.step, parameter_count(recipe_.model));
+    if (speaks_) announce_run(*parts_, *utilization_, resumed_, saver_->describe_schedule());
+    if (options_.watch_signals) signals_.emplace();
+    if (ranks_.is_first()) {
+      log_.emplace(recipe_, directory_, step_->context().device().name(), *utilization_, position_.step,
+                   options_.quiet);
+      log_->basis(position_.step, parameter_count(recipe_.model));
+    }
     try {
       train_steps();
     } catch (const Error& error) {
-      log_->finish_progress();
+      finish_progress();
       if (error.kind() == ErrorKind::kResource) release_working_memory();
-      throw Error(error.kind(), error.message(), error.where(), join_sentences(error.hint(), save_before_ending()));
+      const bool on_all_ranks = ranks_.count() == 1 || dynamic_cast<const ErrorOfAllRanks*>(&error) != nullptr;
+      const Error whole(error.kind(), error.message(), error.where(),
+                        join_sentences(error.hint(), save_before_ending(on_all_ranks)));
+      if (on_all_ranks && ranks_.count() > 1) throw ErrorOfAllRanks(whole);
+      throw Error(whole);
     } catch (const std::bad_alloc&) {
-      log_->finish_progress();
+      finish_progress();
       release_working_memory();
       throw Error(ErrorKind::kResource,
                   fmt::format("memory ran out after step {} of {}", position_.step, recipe_.train.steps), recipe_.name,
-                  join_sentences(save_before_ending(),
+                  join_sentences(save_before_ending(ranks_.count() == 1),
                                  "Give the process more memory, or lower train.micro_batch_size and resume."));
     } catch (...) {
-      log_->finish_progress();
-      notice("{}\n", save_before_ending());
+      finish_progress();
+      notice("{}\n", save_before_ending(ranks_.count() == 1));
       throw;
     }
-    log_->finish_progress();
+    finish_progress();
+    result_.rank = ranks_.rank();
     result_.step = position_.step;
     result_.skipped_steps = position_.skipped_steps;
     return result_;
   }
 
  private:
+  void finish_progress() {
+    if (log_) log_->finish_progress();
+  }
+
   void train_steps() {
-    BatchLoader loader(dataset_, order_, batch_options());
+    std::optional<BatchLoader> opened;
+    ranks_.together([&] { opened.emplace(*dataset_, *order_, batch_options()); });
+    BatchLoader& loader = *opened;
     while (position_.step < recipe_.train.steps) {
       StepOutcome step = take_step(loader);
       for (const AfterStep act : kAfterStep) (this->*act)(step);
@@ -147,8 +171,10 @@ class Trainer {
     StepOutcome step;
     step.start = Clock::now();
     const double waited_before = loader.data_wait_seconds();
-    const Batch& batch = loader.next();
-    const TrainingBatch host_batch{batch.inputs, batch.targets, batch.documents, batch.valid_targets};
+    const Batch* next = nullptr;
+    ranks_.together([&] { next = &loader.next(); });
+    const Batch& batch = *next;
+    const TrainingBatch host_batch{batch.inputs, batch.targets, batch.documents, batch.global_valid_targets};
     step.report.learning_rate = recipe_.optimizer.learning_rate * schedule_.factor(position_.step);
     const StepFigures figures = step_->run(host_batch, position_.step, step.report.learning_rate);
     step.report.data_wait_seconds = loader.data_wait_seconds() - waited_before;
@@ -169,15 +195,20 @@ class Trainer {
   void measure(StepOutcome& step) {
     step.report.seconds = seconds_since(step.start);
     step.report.tokens = tokens_consumed();
-    step.report.epoch = static_cast<double>(position_.data_cursor) / static_cast<double>(order_.samples_per_epoch());
+    step.report.epoch = static_cast<double>(position_.data_cursor) / static_cast<double>(order_->samples_per_epoch());
     step.report.memory_bytes = peak_bytes(step_->context().device());
     result_.last_loss = step.report.loss;
   }
 
-  void log_step(StepOutcome& step) { log_->step(step.report); }
+  void log_step(StepOutcome& step) {
+    if (log_) log_->step(step.report);
+  }
 
+  // A signal reaches ranks between different steps, or one of them alone: the strongest request of any is that of all.
   void heed_signals(StepOutcome& step) {
-    step.request = signals_->poll();
+    const SignalRequest here = signals_ ? signals_->poll() : SignalRequest::kNone;
+    for (const std::string& request : ranks_.gather(std::string(1, static_cast<char>(here))))
+      step.request = std::max(step.request, static_cast<SignalRequest>(request.at(0)));
     result_.interrupted = step.request == SignalRequest::kStop && !step.last;
   }
 
@@ -199,12 +230,12 @@ class Trainer {
     const std::optional<std::filesystem::path> saved = saver_->save(position_);
     if (!saved) return;
     result_.checkpoint = *saved;
-    if (asked_for && !options_.quiet) notice("saved {}\n", saved->string());
+    if (asked_for && speaks_) notice("saved {}\n", saved->string());
   }
 
   void evaluate_at_the_end(StepOutcome& step) {
     if (!step.last) return;
-    log_->finish_progress();
+    finish_progress();
     result_.validation_loss = evaluate();
   }
 
@@ -215,10 +246,12 @@ class Trainer {
       &Trainer::sample_when_due, &Trainer::save_when_due, &Trainer::evaluate_at_the_end,
   };
 
-  void open_validation() {
+  void open_data() {
+    const int token_bytes = static_cast<int>(recipe_.data.token_bytes);
+    dataset_.emplace(TokenDataset::open(recipe_.data.path, kTrainSplit, token_bytes));
     // Held-out text is optional: a plain token file has none.
     try {
-      validation_ = TokenDataset::open(recipe_.data.path, kValidationSplit, static_cast<int>(recipe_.data.token_bytes));
+      validation_ = TokenDataset::open(recipe_.data.path, kValidationSplit, token_bytes);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kNotFound) throw;
     }
@@ -226,10 +259,12 @@ class Trainer {
   }
 
   void load_tokenizer() {
-    if (!dataset_.tokenizer_identity()) return;  // tokens without a tokenizer still train; there are no samples then
+    if (!dataset_->tokenizer_identity()) return;  // tokens without a tokenizer still train; there are no samples then
     try {
-      tokenizer_ = dataset_.load_tokenizer();
+      ranks_.together([&] { tokenizer_ = dataset_->load_tokenizer(); });
     } catch (const Error& error) {
+      tokenizer_.reset();
+      if (!ranks_.is_first()) return;
       log_warning("{}; samples are not printed, and checkpoints will hold no tokenizer", error.what());
     }
   }
@@ -247,6 +282,9 @@ class Trainer {
     BatchOptions options;
     options.sequence_length = recipe_.data.sequence_length;
     options.global_batch_size = recipe_.train.batch_size;
+    options.micro_batches = recipe_.micro_batches();
+    options.first_row = step_->own_rows().first;
+    options.rows = step_->own_rows().count;
     options.vocabulary_size = recipe_.model.vocabulary_size;
     options.document_numbers = recipe_.data.document_mask;
     options.ignore_targets_across_documents = recipe_.data.document_mask;
@@ -262,8 +300,8 @@ class Trainer {
     evaluation_.look(position_.step, [&] {
       if (!evaluator_) evaluator_ = std::make_unique<Evaluator>(*model_, recipe_, *validation_);
       const EvaluationResult result = evaluator_->run();
-      log_->evaluation(position_.step, tokens_consumed(), result);
-      if (!options_.quiet)
+      if (log_) log_->evaluation(position_.step, tokens_consumed(), result);
+      if (speaks_)
         notice("step {}: validation loss {:.4f} nats per token ({} targets)\n", position_.step, result.loss,
                result.targets);
       loss = result.loss;
@@ -287,32 +325,41 @@ class Trainer {
       std::vector<int32_t> tokens = generator_->generate(prompt, sampling);
       if (!tokens.empty() && tokens.back() == sampling.stop_token) tokens.pop_back();
       const std::string text = recipe_.sampling.prompt + tokenizer_->decode(tokens);
-      log_->sample(position_.step, text);
-      if (!options_.quiet) notice("--- sample at step {} ---\n{}\n---\n", position_.step, text);
+      if (log_) log_->sample(position_.step, text);
+      if (speaks_) notice("--- sample at step {} ---\n{}\n---\n", position_.step, text);
     });
   }
 
   void handle_non_finite(const TrainingBatch& batch, const StepFigures& figures, double learning_rate) {
-    const std::optional<NonFiniteValue> first = step_->find_non_finite(batch, position_.step, learning_rate);
+    const std::optional<NonFiniteValue> found = step_->find_non_finite(batch, position_.step, learning_rate);
     std::string what = fmt::format("step {}: the loss is {} and the gradient norm {}", position_.step + 1, figures.loss,
                                    figures.grad_norm);
-    if (first)
-      what += fmt::format("; the first value that is not finite is made by {} of {}{}", first->op, first->type,
-                          first->scope.empty() ? "" : " in " + first->scope);
+    std::string here;
+    if (found)
+      here = fmt::format("; the first value that is not finite is made by {} of {}{}", found->op, found->type,
+                         found->scope.empty() ? "" : " in " + found->scope);
+    const std::vector<std::string> of_ranks = ranks_.gather(here);
+    const auto first = std::ranges::find_if(of_ranks, [](const std::string& text) { return !text.empty(); });
+    if (first != of_ranks.end()) what += *first;
+    if (first != of_ranks.end() && ranks_.count() > 1) what += fmt::format(", on rank {}", first - of_ranks.begin());
     if (recipe_.train.on_non_finite == "skip") {
-      notice("{}; the step was skipped\n", what);
+      if (ranks_.is_first()) notice("{}; the step was skipped\n", what);
       return;
     }
-    throw Error(ErrorKind::kInvalidArgument, what, recipe_.name,
-                "The weights are as before the step. Lower the learning rate, or set train.on_non_finite=skip to leave "
-                "such steps out.");
+    ranks_.together([&] {
+      throw Error(ErrorKind::kInvalidArgument, what, recipe_.name,
+                  "The weights are as before the step. Lower the learning rate, or set train.on_non_finite=skip to "
+                  "leave such steps out.");
+    });
   }
 
   static std::string join_sentences(const std::string& first, const std::string& second) {
     return first.empty() || second.empty() ? first + second : first + " " + second;
   }
 
-  std::string save_before_ending() noexcept {
+  std::string save_before_ending(bool on_all_ranks) noexcept {
+    // Where one rank alone fails, the others are elsewhere and cannot save with it.
+    if (!on_all_ranks) return "Nothing was saved since the last checkpoint.";
     return saver_->save_what_can_be_saved(position_, step_->state_is_whole());
   }
 
@@ -326,12 +373,13 @@ class Trainer {
     }
   }
 
+  const Ranks ranks_;
   const Recipe& recipe_;
   const TrainOptions& options_;
+  bool speaks_;
   std::filesystem::path directory_;
-  TokenDataset dataset_;
-  std::optional<TokenDataset> validation_;
-  SampleOrder order_;
+  std::optional<TokenDataset> dataset_, validation_;
+  std::optional<SampleOrder> order_;
   Schedule schedule_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::optional<RunLock> lock_;
@@ -345,7 +393,7 @@ class Trainer {
   std::optional<SignalWatch> signals_;
   std::unique_ptr<Evaluator> evaluator_;
   std::unique_ptr<TextGenerator> generator_;
-  Onlooker evaluation_{"the evaluation"}, sample_{"the sample"};
+  Onlooker evaluation_{"the evaluation", ranks_.is_first()}, sample_{"the sample", ranks_.is_first()};
   RunPosition position_;
   TrainResult result_;
 };
@@ -356,7 +404,17 @@ TrainResult train(const Recipe& recipe, const TrainOptions& options) {
   if (recipe.data.path.empty())
     throw Error(ErrorKind::kInvalidArgument, "names no data to train on", "data.path",
                 "Make a dataset with \"causeway data prepare TEXT --output DIRECTORY\", and set data.path=DIRECTORY.");
-  const ContextScope context(Context::open(recipe.device));
+  const ContextScope context(open_run_context(recipe));
+  try {
+    return train_in_context(recipe, options);
+  } catch (const ErrorOfAllRanks& error) {
+    if (Context::current()->rank() != 0) throw SaidElsewhere();
+    throw;
+  }
+}
+
+TrainResult train_in_context(const Recipe& recipe, const TrainOptions& options) {
+  CAUSEWAY_CHECK(Context::current()->mesh() == make_mesh(recipe.mesh));
   return Trainer(recipe, options).run();
 }
 

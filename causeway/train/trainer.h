@@ -12,7 +12,8 @@ namespace causeway::train {
 
 struct TrainOptions {
   ResumeChoice resume;
-  bool quiet = false;  // no progress line and no sample on standard error
+  bool quiet = false;         // no progress line and no sample on standard error
+  bool watch_signals = true;  // at most one run of a process does
 };
 
 struct TrainResult {
@@ -22,6 +23,7 @@ struct TrainResult {
   std::filesystem::path checkpoint;       // the last one committed
   bool interrupted = false;               // a signal ended the run early
   int64_t skipped_steps = 0;
+  int rank = 0;  // of this process; all ranks have the same result
 };
 
 // Trains until train.steps, or until a signal asks to stop, and commits a checkpoint either way. Writes to the run
@@ -30,6 +32,13 @@ struct TrainResult {
 // Throws Error for bad recipes, data and checkpoints, for a run directory that another run owns, for a loss that is not
 // finite under the policy "stop", for data that changed under the run, and when memory runs out or the last checkpoint
 // cannot be written. What could be saved then has been, and the error says so.
+//
+// Where the recipe has a mesh, this process is one of as many as the mesh has ranks, which MPI started. The first rank
+// prints, logs and owns the run directory; an error is thrown there, and on other ranks SaidElsewhere. A rank that
+// fails on its own throws what it failed with, and the others get an Error that says so.
 TrainResult train(const Recipe& recipe, const TrainOptions& options);
+
+// One rank's part of that, in the thread's current context, whose mesh is the recipe's. Every rank throws what all do.
+TrainResult train_in_context(const Recipe& recipe, const TrainOptions& options);
 
 }  // namespace causeway::train

@@ -41,7 +41,8 @@ class FaultyCommunicator : public Communicator {
   int runs() const { return run_; }
 
  private:
-  void do_run(const Collective& collective, std::span<const void* const> from, std::span<void* const> to) override {
+  void do_run(const Collective& collective, std::span<const void* const> from, std::span<void* const> to,
+              DeviceQueue) override {
     right_->run(collective, from, to);
     if (faulty_runs_.contains(run_++)) {
       auto* values = static_cast<float*>(to[1]);
@@ -49,7 +50,9 @@ class FaultyCommunicator : public Communicator {
       values[collective.received(size()) - 1] = NAN;
     }
   }
-  void do_send_receive(std::span<const Transfer> transfers) override { right_->send_receive(transfers.first(1)); }
+  void do_send_receive(std::span<const Transfer> transfers, DeviceQueue) override {
+    right_->send_receive(transfers.first(1));
+  }
 
   std::unique_ptr<Communicator> right_;
   std::set<int> faulty_runs_;

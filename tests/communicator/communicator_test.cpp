@@ -164,8 +164,10 @@ class ProcessOfThree : public Communicator {
   std::vector<Transfer> transfers;
 
  private:
-  void do_run(const Collective&, std::span<const void* const>, std::span<void* const>) override {}
-  void do_send_receive(std::span<const Transfer> all) override { transfers.assign(all.begin(), all.end()); }
+  void do_run(const Collective&, std::span<const void* const>, std::span<void* const>, DeviceQueue) override {}
+  void do_send_receive(std::span<const Transfer> all, DeviceQueue) override {
+    transfers.assign(all.begin(), all.end());
+  }
   std::vector<std::string> do_gather(const std::string& mine) override {
     auto all = gathered_;
     all[1] = mine;
@@ -229,7 +231,7 @@ TEST(CommunicatorTest, SaysWhatItCannotDo) {
   EXPECT_THROW(communicator->run({CollectiveKind::kAllReduce, DType::kF32, 1}, {}, to), InternalError);
 
   const auto emulator = std::make_shared<EmulatorDevice>("sm_90a");
-  EXPECT_THAT(message_of([&] { open_communicator({emulator}); }), HasSubstr("the emulator has no collectives"));
+  EXPECT_EQ(open_communicator({emulator, emulator})->name(), "threads");
   EXPECT_THAT(message_of([&] { open_communicator({processors(1)[0], emulator}); }),
               HasSubstr("cpu and emulator:sm_90a cannot exchange data in one group"));
 }

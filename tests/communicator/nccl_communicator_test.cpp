@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <map>
+#include <set>
 
 #include "causeway/base/error.h"
+#include "causeway/communicator/thread_ranks.h"
 #include "causeway/device/cuda/cuda_device.h"
 #include "causeway/device/hip/hip_device.h"
 #include "tests/communicator/nccl_stand_in/nccl_stand_in.h"
@@ -116,6 +119,93 @@ TEST_F(NcclCommunicatorTest, SendsAndReceives) {
                                  NcclCall{"ncclRecv", nullptr, to_[0] + 3, 3, 7, 1, 0, streams_[0]},
                                  NcclCall{"ncclSend", from_[1] + 3, nullptr, 3, 7, 1, 1, streams_[1]},
                                  NcclCall{"ncclRecv", nullptr, to_[1] + 3, 3, 7, 1, 1, streams_[1]}, end_));
+}
+
+// Ranks that are threads, each with a GPU: the first of each group makes its identity, and each calls for itself alone.
+TEST_F(NcclCommunicatorTest, ConnectsOneRankEach) {
+  run_thread_ranks(gpus({0, 1, 2, 3}), [&](const std::shared_ptr<Communicator>& ends) {
+    const std::shared_ptr<Communicator> world = open_device_communicator(ends, options());
+    EXPECT_EQ(world->name(), "NCCL 2.27.5");
+    EXPECT_EQ(world->size(), 4);
+    EXPECT_EQ(world->local_size(), 1);
+    const int rank = world->first_local();
+    EXPECT_EQ(world->of_first(rank + 1.5), 1.5);
+    world->barrier();
+    const std::unique_ptr<Communicator> pair = world->split(rank / 2, rank);
+    EXPECT_EQ(pair->size(), 2);
+    EXPECT_EQ(pair->first_local(), rank % 2);
+    EXPECT_EQ(pair->split(std::nullopt, 0), nullptr);
+  });
+  EXPECT_EQ(nccl_.identities, 3);
+  std::map<int, std::set<int>> ranks;  // by identity
+  for (const auto& [identity, count, rank] : nccl_.ends) {
+    EXPECT_EQ(count, identity == 1 ? 4 : 2);
+    ranks[identity].insert(rank);
+  }
+  EXPECT_THAT(ranks, ElementsAre(testing::Pair(1, ElementsAre(0, 1, 2, 3)), testing::Pair(2, ElementsAre(0, 1)),
+                                 testing::Pair(3, ElementsAre(0, 1))));
+  EXPECT_EQ(nccl_.aborted, 0);
+}
+
+TEST_F(NcclCommunicatorTest, EachRankCallsForItself) {
+  std::vector<std::vector<NcclCall>> calls(2);
+  std::vector<void*> compute(2), aside(2);
+  run_thread_ranks(gpus({0, 1}), [&](const std::shared_ptr<Communicator>& ends) {
+    const std::shared_ptr<Communicator> world = open_device_communicator(ends, options());
+    const auto rank = static_cast<size_t>(world->first_local());
+    auto& gpu = static_cast<GpuDevice&>(world->device(world->first_local()));
+    compute[rank] = gpu.stream();
+    aside[rank] = gpu.stream(kCopyQueue);
+    const void* from = from_[rank];
+    void* to = to_[rank];
+    for (int turn = 0; turn < 2; ++turn) {
+      world->barrier();
+      if (turn != world->first_local()) continue;
+      nccl_.calls.clear();
+      world->in_one([&] {
+        world->run({CollectiveKind::kAllReduce, DType::kF32, 8}, std::span(&from, 1), std::span(&to, 1));
+        world->run({CollectiveKind::kAllReduce, DType::kBF16, 4}, std::span(&from, 1), std::span(&to, 1), kCopyQueue);
+      });
+      world->run({CollectiveKind::kAllToAll, DType::kF32, 3}, std::span(&from, 1), std::span(&to, 1));
+      calls[rank] = nccl_.calls;
+    }
+    world->barrier();
+  });
+  for (int rank = 0; rank < 2; ++rank) {
+    float *from = from_[rank], *to = to_[rank];
+    void* stream = compute[static_cast<size_t>(rank)];
+    EXPECT_THAT(calls[static_cast<size_t>(rank)],
+                ElementsAre(begin_, begin_, NcclCall{"ncclAllReduce", from, to, 8, 7, 0, rank, stream}, end_, begin_,
+                            NcclCall{"ncclAllReduce", from, to, 4, 9, 0, rank, aside[static_cast<size_t>(rank)]}, end_,
+                            end_, begin_,
+                            // To and from rank 0, then to and from rank 1, in the order of senders.
+                            NcclCall{rank == 0 ? "ncclSend" : "ncclRecv", rank == 0 ? from : nullptr,
+                                     rank == 0 ? nullptr : to, 3, 7, 0, rank, stream},
+                            NcclCall{rank == 0 ? "ncclRecv" : "ncclSend", rank == 0 ? nullptr : from,
+                                     rank == 0 ? to : nullptr, 3, 7, 0, rank, stream},
+                            NcclCall{"ncclSend", from + 3, nullptr, 3, 7, 1, rank, stream},
+                            NcclCall{"ncclRecv", nullptr, to + 3, 3, 7, 1, rank, stream}, end_));
+  }
+}
+
+TEST_F(NcclCommunicatorTest, ARankThatFailsAborts) {
+  EXPECT_THAT(message_of([&] {
+                run_thread_ranks(gpus({0, 1}), [&](const std::shared_ptr<Communicator>& ends) {
+                  const std::shared_ptr<Communicator> world = open_device_communicator(ends, options());
+                  if (world->first_local() == 1) throw Error(ErrorKind::kResource, "rank 1 has had enough");
+                  world->barrier();
+                });
+              }),
+              HasSubstr("rank 1 has had enough"));
+  EXPECT_EQ(nccl_.aborted, 2);
+  // A library that fails in one rank, or is missing, is told in all.
+  nccl_.identity_result = 2;
+  EXPECT_THAT(message_of([&] {
+                run_thread_ranks(gpus({0, 1}), [&](const std::shared_ptr<Communicator>& ends) {
+                  open_device_communicator(ends, options());
+                });
+              }),
+              HasSubstr("NCCL could not make an identity: unhandled system error"));
 }
 
 TEST_F(NcclCommunicatorTest, LeavesMulticastAloneUnlessAsked) {

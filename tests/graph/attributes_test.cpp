@@ -21,6 +21,7 @@ void change(int& value) { value += 64; }
 void change(int64_t& value) { value -= 9; }
 void change(Dim& value) { value = Dim::symbol("attributes_test_N"); }
 void change(std::string& value) { value = "a \"name\""; }
+void change(Sharding& value) { value.partial = {"tp"}; }
 void change(std::vector<TensorType>& value) { value = {{DType::kF32, {2}}}; }
 void change(std::shared_ptr<const Graph>& value) {
   value = std::make_shared<Graph>(parse_graph("%0 = constant 2 : f32[]\nreturn %0\n"));

@@ -15,7 +15,8 @@ namespace {
 
 std::vector<float> normal(uint64_t seed, const char* name, double deviation, size_t count) {
   std::vector<float> values(count);
-  InitialValues(seed).fill_normal(name, deviation, values);
+  const std::vector<int64_t> shape = {static_cast<int64_t>(count)};
+  InitialValues(seed).fill_normal(name, deviation, shape, whole_box(shape), values);
   return values;
 }
 
@@ -31,6 +32,21 @@ TEST(InitialValues, IsTheBoxMullerTransformOfPhiloxWords) {
     const double angle = 2 * std::numbers::pi * words[half + 1] / 4294967296.0;
     ASSERT_NEAR(values[i], radius * std::cos(angle), 1e-8) << i;
     ASSERT_NEAR(values[i + 1], radius * std::sin(angle), 1e-8) << i;
+  }
+}
+
+TEST(InitialValues, AreTheSameInWhateverBoxes) {
+  const std::vector<int64_t> shape = {5, 70, 9, 61};
+  const std::vector<float> whole = normal(7, "wte", 0.5, 5 * 70 * 9 * 61);
+  const std::vector<Box> boxes = {{{0, 0, 0, 0}, shape},           {{2, 0, 0, 0}, {3, 70, 9, 61}},
+                                  {{1, 30, 0, 0}, {2, 40, 9, 61}}, {{0, 0, 3, 0}, {5, 70, 4, 61}},
+                                  {{4, 1, 8, 13}, {1, 69, 1, 47}}, {{0, 0, 0, 60}, {5, 70, 9, 1}}};
+  for (const Box& box : boxes) {
+    std::vector<float> expected(checked_volume(box.shape).value()), values(expected.size());
+    copy_common_box(std::as_bytes(std::span(whole)), whole_box(shape), std::as_writable_bytes(std::span(expected)), box,
+                    sizeof(float));
+    InitialValues(7).fill_normal("wte", 0.5, shape, box, values);
+    EXPECT_EQ(values, expected) << describe_box(box);
   }
 }
 

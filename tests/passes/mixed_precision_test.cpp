@@ -65,6 +65,33 @@ TEST(MixedPrecision, StoresTheResidualStreamAsAsked) {
   EXPECT_EQ(narrow_sums(mixed_precision(model.graph, {DType::kBF16, DType::kBF16})), 2 * 3);
 }
 
+// Of x + 1, which a product takes cast, the sum over rows; `also_in_f32`: and an output needs x + 1 as it is.
+DType summed_type(bool also_in_f32, std::vector<int64_t> axes) {
+  Graph graph;
+  const Builder build(graph);
+  const Value x = graph.add_input("x", {DType::kF32, {Dim(6), Dim(4)}});
+  const Value weight = graph.add_input("weight", {DType::kF32, {Dim(4), Dim(4)}});
+  const Value more = build.add(x, build.constant_like(x, 1));
+  const Value product = build.dot(build.reshape(more, {Dim(6), Dim(4)}), weight, false, false, DType::kF32);
+  graph.outputs = {build.reduce_sum(more, std::move(axes)), product};
+  if (also_in_f32) graph.outputs.push_back(build.mul(more, more));
+  const Graph narrow = mixed_precision(graph, kBF16Compute);
+  narrow.verify("mixed_precision");
+  const Node& sum = narrow.node(narrow.outputs[0]);
+  EXPECT_EQ(sum.op, Op::kReduceSum);
+  EXPECT_EQ(sum.outputs[0].dtype, DType::kF32);
+  const Node& summed = narrow.node(sum.inputs[0]);
+  return summed.op == Op::kCast ? narrow.dtype(summed.inputs[0]) : narrow.dtype(sum.inputs[0]);
+}
+
+TEST(MixedPrecision, SumsOverRowsReadACastThatIsInMemoryBesideF32) {
+  EXPECT_EQ(summed_type(true, {0}), DType::kBF16);
+  // The sum is computed along with the cast.
+  EXPECT_EQ(summed_type(false, {0}), DType::kF32);
+  // A sum of each row, as in a norm or a softmax.
+  EXPECT_EQ(summed_type(true, {1}), DType::kF32);
+}
+
 TEST(MixedPrecision, FindsTheResidualStream) {
   const SmallModel model = small_model(3);
   const std::vector<bool> found = residual_additions(model.graph);

@@ -53,7 +53,7 @@ TEST(Pipeline, RecordsWhatEachPassDid) {
   options.recompute = RecomputePolicy::kBlock;
   PipelineTrace trace;
   trace.with_text = true;
-  const Graph graph = run_pipeline(model.graph, options, {}, &trace);
+  const Graph graph = run_pipeline(model.graph, options, {}, {}, &trace);
   std::vector<std::string> names;
   size_t nodes = model.graph.nodes().size();
   for (const PassRecord& record : trace.records) {

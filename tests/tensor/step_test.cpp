@@ -186,7 +186,7 @@ TEST(Step, TracedGraphKeepsScopes) {
     const Scope layer("layers.0"), part("mlp");
     return Tensors{x[0] * x[0]};
   });
-  const Graph& graph = step.traced_graph({{DType::kF32, {3}}});
+  const Graph& graph = step.traced_graph({TensorType{DType::kF32, {3}}});
   EXPECT_EQ(graph.nodes().back().op, Op::kMul);
   EXPECT_EQ(graph.nodes().back().scope, "layers.0.mlp");
 }

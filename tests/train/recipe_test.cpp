@@ -228,6 +228,39 @@ TEST(Recipe, BoundsAreChecked) {
   }
 }
 
+TEST(Recipe, TheMeshMustDivideWhatItCuts) {
+  const std::vector<std::string> llama = {"model.family=llama", "model.heads=8", "model.kv_heads=4",
+                                          "model.ffn_width=96"};
+  const auto error = [&](std::vector<std::string> overrides) {
+    overrides.insert(overrides.begin(), llama.begin(), llama.end());
+    return error_of(kSmall, overrides);
+  };
+  EXPECT_EQ(error({"mesh.dp=2", "mesh.fsdp=2", "mesh.tp=4", "mesh.cp=4"}), "no error");
+  EXPECT_EQ(error({"mesh.dp=0"}), "command line: mesh.dp: must be at least 1 | ");
+  EXPECT_EQ(error({"mesh.dp=4096", "mesh.fsdp=4096"}),
+            "command line: mesh.fsdp: makes a mesh of more than 1048576 ranks | ");
+  EXPECT_EQ(error({"mesh.tp=3"}),
+            "command line: model.heads: 8 is not divisible by mesh.tp = 3 | The nearest that are: 6 and 9.");
+  EXPECT_EQ(error({"mesh.tp=8"}),
+            "command line: model.kv_heads: 4 is not divisible by mesh.tp = 8 | The nearest that is: 8.");
+  EXPECT_EQ(error({"mesh.tp=4", "model.ffn_width=98"}),
+            "command line: model.ffn_width: 98 is not divisible by mesh.tp = 4 | The nearest that are: 96 and 100.");
+  EXPECT_EQ(error({"mesh.dp=2", "mesh.fsdp=3"}),
+            "command line: mesh.fsdp=3: train.micro_batch_size: 8 is not divisible by mesh.dp x mesh.fsdp = 6 "
+            "| The nearest that are: 6 and 12.");
+  EXPECT_EQ(error({"mesh.cp=3"}),
+            "command line: mesh.cp=3: data.sequence_length: 256 is not divisible by mesh.cp x "
+            "mesh.tp = 3 | The nearest that are: 255 and 258.");
+  EXPECT_EQ(error({"mesh.ddp=2"}), "command line: mesh.ddp: unknown key | Did you mean mesh.dp?");
+}
+
+TEST(Recipe, MeshesHaveTheAxesThatHaveSeveralRanks) {
+  EXPECT_TRUE(make_mesh({}).empty());
+  EXPECT_EQ(make_mesh({.dp = 2, .fsdp = 3, .cp = 4, .tp = 5}).text(), "cp=4/5 tp=5/1a dp=2/60 fsdp=3/20");
+  EXPECT_EQ(make_mesh({.fsdp = 4}).text(), "fsdp=4/1");
+  EXPECT_EQ(make_mesh({.dp = 2, .tp = 2}).text(), "tp=2/1a dp=2/2");
+}
+
 // A parser of hostile text ends with a recipe or an Error, whatever the text.
 TEST(Recipe, DamagedTextIsAnErrorOrARecipe) {
   const std::string whole = recipe_text(parse(kSmall));

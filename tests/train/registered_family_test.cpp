@@ -21,11 +21,11 @@ namespace {
 class Pointwise final : public LanguageModel {
  public:
   Pointwise(const ModelConfig& c, InitialValues* values) : LanguageModel(c) {
-    embedding_ = declare("embedding.weight", {c.vocabulary_size, c.width}, Initial::kNormal, values);
+    const ParameterDim vocabulary{c.vocabulary_size, LogicalDim::kVocabulary}, width{c.width, LogicalDim::kWidth};
+    embedding_ = declare("embedding.weight", {vocabulary, width}, Initial::kNormal, values);
     for (int64_t i = 0; i < c.layers; ++i)
-      layers_.push_back(
-          declare(fmt::format("layers.{}.weight", i), {c.width, c.width}, Initial::kResidualNormal, values));
-    if (c.own_truth("final_norm")) norm_ = declare("norm.weight", {c.width}, Initial::kOnes, values);
+      layers_.push_back(declare(fmt::format("layers.{}.weight", i), {width, width}, Initial::kResidualNormal, values));
+    if (c.own_truth("final_norm")) norm_ = declare("norm.weight", {width}, Initial::kOnes, values);
   }
 
   Tensor hidden_states(const ForwardInputs& inputs) const override {

@@ -54,7 +54,7 @@ class RunSaverTest : public ::testing::Test {
 
 TEST_F(RunSaverTest, DueByStepsAndByTime) {
   using std::chrono::minutes;
-  RunSaver saver(*parts_, *lock_, 0, start_);
+  RunSaver saver(*parts_, &*lock_, 0, start_);
   EXPECT_EQ(saver.describe_schedule(), "every 10 steps and every 15 minutes; the last 2 kept");
   EXPECT_FALSE(saver.is_due(9, start_));
   EXPECT_TRUE(saver.is_due(10, start_));
@@ -73,7 +73,7 @@ TEST_F(RunSaverTest, DueByStepsAndByTime) {
 
 TEST_F(RunSaverTest, AFailedSaveIsTriedAgainAfterAMinute) {
   using std::chrono::seconds;
-  RunSaver saver(*parts_, *lock_, 0, start_);
+  RunSaver saver(*parts_, &*lock_, 0, start_);
   std::ofstream(directory_ / "run/checkpoints") << "in the way";
   ::testing::internal::CaptureStderr();
   EXPECT_FALSE(saver.save({.step = 10}, start_));
@@ -92,7 +92,7 @@ TEST_F(RunSaverTest, AFailedSaveIsTriedAgainAfterAMinute) {
 }
 
 TEST_F(RunSaverTest, WhatCanBeSavedBeforeAnErrorEndsTheRun) {
-  RunSaver saver(*parts_, *lock_, 0, start_);
+  RunSaver saver(*parts_, &*lock_, 0, start_);
   EXPECT_THAT(saver.save_what_can_be_saved({.step = 0}, true), HasSubstr("nothing to save"));
   EXPECT_THAT(saver.save_what_can_be_saved({.step = 5}, false), HasSubstr("may be of two steps and were not saved"));
   for (const int64_t step : {1, 2}) saver.save_or_throw({.step = step}, start_);

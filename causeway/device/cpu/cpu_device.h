@@ -39,6 +39,7 @@ class CpuDevice : public Device {
   void copy_to_host(void* host, const void* from, size_t bytes) override;
   void copy_on_device(void* to, const void* from, size_t bytes, DeviceQueue queue = kComputeQueue) override;
   void fill_with_zeros(void* memory, size_t bytes) override;
+  bool shares_host_memory() const override { return true; }
 
   std::shared_ptr<DeviceModule> load(std::string_view image) override;
   // Runs the CpuKernel for every task and returns when all have ended. A single task runs on the calling thread. One

@@ -48,6 +48,8 @@ class EmulatorDevice : public Device {
   void copy_to_host(void* host, const void* from, size_t bytes) override;
   void copy_on_device(void* to, const void* from, size_t bytes, DeviceQueue queue = kComputeQueue) override;
   void fill_with_zeros(void* memory, size_t bytes) override;
+  bool shares_host_memory() const override { return true; }
+  void run_on_host(std::function<void()> work, DeviceQueue queue = kComputeQueue) override;
 
   std::shared_ptr<DeviceModule> load(std::string_view image) override;
   // In the compute queue, returns when all blocks have ended; in another one the launch is put off (LateQueues), and

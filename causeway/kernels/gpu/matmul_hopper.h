@@ -36,6 +36,9 @@ struct HopperMatmulPosition {
   template <class Problem>
   CAUSEWAY_INLINE HopperMatmulPosition(const HopperMatmulSchedule<Problem>& schedule, int index, int rank) {
     using Schedule = HopperMatmulSchedule<Problem>;
+    // Not known to the compiler where the number of blocks is not. Known, a division by a constant is a product and a
+    // shift, and where sizes are fixed none is by a variable.
+    __builtin_assume(index >= 0);
     const int in_matrix = index % (schedule.rows_m * schedule.tiles_n);
     const int matrix = index / (schedule.rows_m * schedule.tiles_n);
     split = matrix % Problem::kSplits;
@@ -177,6 +180,8 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int task, in
 #pragma clang loop unroll(disable)
   for (int index = task / kTile.cluster; index < schedule.work; index += block_count() / kTile.cluster) {
     const HopperMatmulPosition tile(schedule, index, rank);
+    // Before the products: between them and the other warpgroup's nothing is to be waited for.
+    const bool is_last = kTile.in_turns && index + block_count() / kTile.cluster >= schedule.work;
     if constexpr (kTile.in_turns) {
       if (turn++ % 2 != group) {
         ring.skip(tile.slices);
@@ -228,7 +233,7 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int task, in
       ring.advance();
     }
     if constexpr (kTile.in_turns) {
-      if (index + block_count() / kTile.cluster < schedule.work) named_barrier_arrive(2 - group, 256);
+      if (!is_last) named_barrier_arrive(2 - group, 256);
     }
     warpgroup_wait<0>();
     if (before >= 0) release(before);

@@ -11,6 +11,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
+#include "causeway/train/ranks.h"
 
 namespace causeway::train {
 namespace {
@@ -186,8 +187,9 @@ std::string chunk_problem(const CheckpointManifest& manifest, const CheckpointCh
 
 }  // namespace
 
-CheckpointWriter::CheckpointWriter(fs::path run_directory, CheckpointState state, CheckpointOptions options)
-    : run_directory_(std::move(run_directory)), state_(std::move(state)), options_(options) {
+CheckpointWriter::CheckpointWriter(fs::path run_directory, CheckpointState state, CheckpointOptions options,
+                                   const Ranks* ranks)
+    : run_directory_(std::move(run_directory)), state_(std::move(state)), options_(options), ranks_(ranks) {
   if (state_.step < 0)
     throw Error(ErrorKind::kInvalidArgument, fmt::format("a checkpoint cannot be of step {}", state_.step));
   if (options_.keep_last < 1) {
@@ -238,12 +240,14 @@ CheckpointManifest CheckpointWriter::write_files(const fs::path& directory) cons
     stored.push_back({part.stored_name, tensor.dtype, part.box.shape});
     manifest.tensors[tensor.name] = {tensor.dtype, tensor.shape, {}};
   }
-  const auto groups = group_into_files(stored, options_.max_file_bytes);
+  // A rank may have nothing to write.
+  const auto groups = stored.empty() && !is_first() ? std::vector<std::vector<NamedTensorSpec>>()
+                                                    : group_into_files(stored, options_.max_file_bytes);
   std::vector<std::byte> staging;
   size_t next_part = 0;
   for (size_t file_index = 0; file_index < groups.size(); ++file_index) {
     CheckpointFile file;
-    file.name = fmt::format("tensors-{:05}-of-{:05}.safetensors", file_index + 1, groups.size());
+    file.name = file_name(file_index, groups.size());
     SafetensorsWriter writer(directory / file.name, groups[file_index]);
     for (size_t i = 0; i < groups[file_index].size(); ++i) {
       const Part& part = parts_[next_part++];
@@ -273,6 +277,7 @@ CheckpointManifest CheckpointWriter::write_files(const fs::path& directory) cons
     manifest.files.push_back(std::move(file));
   }
   for (const auto& [name, content] : attached_) {
+    if (!is_first()) break;
     FileWriter file(directory / name);
     file.write(content);
     file.sync();
@@ -281,19 +286,32 @@ CheckpointManifest CheckpointWriter::write_files(const fs::path& directory) cons
   return manifest;
 }
 
-fs::path CheckpointWriter::commit() {
-  for (const auto& [name, tensor] : tensors_) {
-    std::vector<Box> boxes;
-    for (const Part& part : parts_) {
-      if (part.tensor == name) boxes.push_back(part.box);
-    }
-    const auto problem = tiling_problem(tensor.shape, boxes);
-    CAUSEWAY_CHECK(!problem, "the parts of tensor '{}': {}", name, *problem);
-  }
+int64_t CheckpointWriter::previous_step() const {
+  return std::min(options_.previous_step.value_or(state_.step), state_.step);
+}
 
-  const fs::path checkpoints = checkpoints_of(run_directory_);
-  const fs::path target = checkpoints / step_name(state_.step);
-  const fs::path saving = checkpoints / (std::string(kSavingPrefix) + step_name(state_.step));
+bool CheckpointWriter::is_first() const { return ranks_ == nullptr || ranks_->is_first(); }
+
+void CheckpointWriter::together(const std::function<void()>& work) const {
+  if (ranks_ == nullptr) return work();
+  ranks_->together(work);
+}
+
+std::string CheckpointWriter::file_name(size_t index, size_t count) const {
+  const std::string name = fmt::format("tensors-{:05}-of-{:05}.safetensors", index + 1, count);
+  return ranks_ == nullptr || ranks_->count() == 1 ? name : fmt::format("rank-{:05}-{}", ranks_->rank(), name);
+}
+
+CheckpointManifest CheckpointWriter::gather_manifest(CheckpointManifest own) const {
+  CheckpointManifest manifest = std::move(own);
+  if (ranks_ != nullptr && ranks_->count() > 1) {
+    const std::vector<std::string> parts = ranks_->gather(format_manifest(manifest));
+    if (is_first()) manifest = merge_manifests(parts);
+  }
+  return manifest;
+}
+
+void CheckpointWriter::prepare_directory(const fs::path& checkpoints) const {
   std::error_code failure;
   fs::create_directories(checkpoints, failure);
   if (failure) {
@@ -301,24 +319,50 @@ fs::path CheckpointWriter::commit() {
                 "Check the permissions of the run's directory and the space on its disk.");
   }
   remove_leftovers(checkpoints);
-  const int64_t previous_step = std::min(options_.previous_step.value_or(state_.step), state_.step);
   // Here too, because a job that is killed after each save, before it deletes, would fill the disk.
-  delete_old_checkpoints(checkpoints, previous_step, options_.keep_last);
+  delete_old_checkpoints(checkpoints, previous_step(), options_.keep_last);
+}
 
+void CheckpointWriter::complete(const fs::path& saving, const CheckpointManifest& manifest) const {
+  for (const auto& [name, tensor] : manifest.tensors) {
+    std::vector<Box> boxes;
+    for (const CheckpointChunk& chunk : tensor.chunks) boxes.push_back(chunk.box);
+    const auto problem = tiling_problem(tensor.shape, boxes);
+    CAUSEWAY_CHECK(!problem, "the parts of tensor '{}': {}", name, *problem);
+  }
+  FileWriter manifest_file(saving / kManifestName);
+  manifest_file.write(format_manifest(manifest));
+  manifest_file.sync();
+  sync_directory(saving);
+  const fs::path checkpoints = saving.parent_path();
+  for (const CheckpointEntry& entry : list_directory(checkpoints)) {
+    if (entry.step > previous_step()) set_aside(entry.directory);
+  }
+  commit_directory(saving, checkpoints / step_name(state_.step));
+}
+
+fs::path CheckpointWriter::commit() {
+  const fs::path checkpoints = checkpoints_of(run_directory_);
+  const fs::path saving = checkpoints / (std::string(kSavingPrefix) + step_name(state_.step));
+  const auto on_first = [&](const std::function<void()>& work) {
+    together([&] {
+      if (is_first()) work();
+    });
+  };
+  on_first([&] { prepare_directory(checkpoints); });
+
+  std::error_code failure;
   try {
-    fs::create_directory(saving, failure);
-    if (failure) throw Error(ErrorKind::kIo, "cannot create the directory: " + failure.message(), saving.string());
-    const CheckpointManifest manifest = write_files(saving);
-    FileWriter manifest_file(saving / kManifestName);
-    manifest_file.write(format_manifest(manifest));
-    manifest_file.sync();
-    sync_directory(saving);
-    for (const CheckpointEntry& entry : list_directory(checkpoints)) {
-      if (entry.step > previous_step) set_aside(entry.directory);
-    }
-    commit_directory(saving, target);
+    on_first([&] {
+      fs::create_directory(saving, failure);
+      if (failure) throw Error(ErrorKind::kIo, "cannot create the directory: " + failure.message(), saving.string());
+    });
+    CheckpointManifest manifest;
+    together([&] { manifest = write_files(saving); });
+    manifest = gather_manifest(std::move(manifest));
+    on_first([&] { complete(saving, manifest); });
   } catch (const Error& error) {
-    fs::remove_all(saving, failure);
+    if (is_first()) fs::remove_all(saving, failure);
     const auto entries = list_directory(checkpoints);
     std::string hint = error.hint();
     if (!entries.empty()) {
@@ -328,16 +372,17 @@ fs::path CheckpointWriter::commit() {
     throw Error(error.kind(), fmt::format("the checkpoint of step {} was not saved: {}", state_.step, error.message()),
                 error.where(), hint);
   } catch (...) {
-    fs::remove_all(saving, failure);
+    if (is_first()) fs::remove_all(saving, failure);
     throw;
   }
-  // The names of a run's first checkpoint must last as well as the checkpoint itself.
-  sync_directory(run_directory_);
-  if (run_directory_.has_parent_path()) sync_directory(run_directory_.parent_path());
-
-  delete_old_checkpoints(checkpoints, state_.step, options_.keep_last);
-  remove_leftovers(checkpoints);
-  return target;
+  on_first([&] {
+    // The names of a run's first checkpoint must last as well as the checkpoint itself.
+    sync_directory(run_directory_);
+    if (run_directory_.has_parent_path()) sync_directory(run_directory_.parent_path());
+    delete_old_checkpoints(checkpoints, state_.step, options_.keep_last);
+    remove_leftovers(checkpoints);
+  });
+  return checkpoints / step_name(state_.step);
 }
 
 CheckpointReader::CheckpointReader(const fs::path& directory) : directory_(directory) {

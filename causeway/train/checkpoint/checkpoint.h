@@ -22,6 +22,8 @@
 
 namespace causeway::train {
 
+class Ranks;
+
 struct CheckpointOptions {
   int64_t keep_last = 3;                        // committed checkpoints kept, the new one included; at least 1
   uint64_t max_file_bytes = uint64_t{4} << 30;  // a larger tensor has a file of its own
@@ -36,25 +38,31 @@ using ChunkSource = std::function<void(uint64_t byte_offset, std::span<std::byte
 // Gathers what is to be saved, then saves it with commit(). Spans and sources are used only within commit(). Whoever
 // saves owns the run (RunLock): of two that save at once each would take the other's work for a crashed save's
 // leftovers.
+//
+// Where several ranks save together, each adds the parts that it is to write, which go into files of its own; the first
+// one does all the rest, once every file is flushed.
 class CheckpointWriter {
  public:
-  // Throws Error(kInvalidArgument) for options or a step that make no sense.
-  CheckpointWriter(std::filesystem::path run_directory, CheckpointState state, CheckpointOptions options = {});
+  // Throws Error(kInvalidArgument) for options or a step that make no sense. Without `ranks`, which outlive it, there
+  // is one.
+  CheckpointWriter(std::filesystem::path run_directory, CheckpointState state, CheckpointOptions options = {},
+                   const Ranks* ranks = nullptr);
 
   // A whole tensor, from memory that outlives commit() or from a source that is asked for one chunk at a time.
   void add(const NamedTensorSpec& tensor, std::span<const std::byte> data);
   void add(const NamedTensorSpec& tensor, ChunkSource source);
-  // One part of a tensor of global shape `tensor.shape`; all parts together must cover it exactly once.
+  // One part of a tensor of global shape `tensor.shape`; all parts together, of all ranks, must cover it exactly once.
   void add_part(const NamedTensorSpec& tensor, Box part, ChunkSource source);
 
-  // A file beside the tensors, whose content is checked as theirs is. `name` is a plain file name.
+  // A file beside the tensors, whose content is checked as theirs is. `name` is a plain file name. The first rank's
+  // count.
   void attach(std::string name, std::string content);
 
   // Saves, deletes checkpoints beyond the last `keep_last`, and returns the new checkpoint's directory. Checkpoints of
   // steps later than `previous_step` belong to a past that a resumed run has left: they are renamed to
   // superseded-step-..., not deleted, and do not count towards those kept.
-  // Throws Error when anything cannot be saved; the run's earlier checkpoints are then untouched and the message says
-  // so. Errors from deleting old checkpoints are left for the next save.
+  // Throws Error, on every rank, when anything cannot be saved; the run's earlier checkpoints are then untouched and
+  // the message says so. Errors from deleting old checkpoints are left for the next save.
   std::filesystem::path commit();
 
  private:
@@ -67,10 +75,20 @@ class CheckpointWriter {
   };
   void add_any(const NamedTensorSpec& tensor, Box part, std::span<const std::byte> data, ChunkSource source);
   CheckpointManifest write_files(const std::filesystem::path& directory) const;
+  std::string file_name(size_t index, size_t count) const;
+  // Of all ranks, on the first one.
+  CheckpointManifest gather_manifest(CheckpointManifest own) const;
+  void prepare_directory(const std::filesystem::path& checkpoints) const;
+  void complete(const std::filesystem::path& saving, const CheckpointManifest& manifest) const;
+  // Of the run's own past; at most the new checkpoint's step.
+  int64_t previous_step() const;
+  bool is_first() const;
+  void together(const std::function<void()>& work) const;
 
   std::filesystem::path run_directory_;
   CheckpointState state_;
   CheckpointOptions options_;
+  const Ranks* ranks_;
   std::map<std::string, NamedTensorSpec> tensors_;
   std::vector<Part> parts_;
   std::map<std::string, std::string> attached_;

@@ -107,8 +107,11 @@ AttachedFile parse_attached(const json& value, size_t index, const std::filesyst
   return {file_name(fields), fields.number("bytes"), fields.hash("hash")};
 }
 
+// Whether the chunks of a manifest make up all of each tensor, or a part.
+enum class Coverage { kWhole, kPart };
+
 CheckpointTensor parse_tensor(const std::string& name, const json& value, const std::vector<CheckpointFile>& files,
-                              const std::filesystem::path& path) {
+                              const std::filesystem::path& path, Coverage coverage) {
   const Fields fields(value, fmt::format("tensor '{}'", name), path);
   CheckpointTensor tensor;
   const std::string dtype_name = fields.text("dtype");
@@ -137,8 +140,9 @@ CheckpointTensor parse_tensor(const std::string& name, const json& value, const 
     boxes.push_back(chunk.box);
     tensor.chunks.push_back(std::move(chunk));
   }
-  if (const auto problem = tiling_problem(tensor.shape, boxes))
-    fields.fail("is not covered by its chunks: " + *problem);
+  if (coverage == Coverage::kWhole)
+    if (const auto problem = tiling_problem(tensor.shape, boxes))
+      fields.fail("is not covered by its chunks: " + *problem);
   return tensor;
 }
 
@@ -192,6 +196,50 @@ std::optional<std::string> difference_at(const std::string& field, const json* c
   }
   return fmt::format("{} is {} in the checkpoint and {} in this run", field.empty() ? "the configuration" : field,
                      describe_value(checkpoint), describe_value(current));
+}
+
+CheckpointManifest parse(std::string_view text, const std::filesystem::path& path, Coverage coverage) {
+  const size_t tail = kHashPrefix.size() + kHashDigits + kHashSuffix.size();
+  const size_t body_size = text.size() < tail ? 0 : text.size() - tail;
+  const std::string_view body = text.substr(0, body_size);
+  const bool intact = text.size() >= tail && text.substr(body_size, kHashPrefix.size()) == kHashPrefix &&
+                      text.ends_with(kHashSuffix) &&
+                      parse_hash(text.substr(body_size + kHashPrefix.size(), kHashDigits)) == hash_text(body);
+
+  json root;
+  std::optional<Error> unreadable;
+  try {
+    root = parse_json(text, {.name = "the manifest", .where = path.string()});
+  } catch (const Error& error) {
+    unreadable = error;
+  }
+  const bool is_manifest = root.is_object() && root.contains("format") && root["format"] == kFormatName;
+  // A newer format may hash itself in another way, so its version is looked at even when the hash does not hold.
+  if (is_manifest && root.contains("version") && root["version"].is_number_unsigned() &&
+      root["version"].get<uint64_t>() > static_cast<uint64_t>(kCheckpointVersion)) {
+    throw Error(ErrorKind::kUnsupported,
+                fmt::format("the checkpoint has format version {}, and this program reads up to version {}{}",
+                            root["version"].get<uint64_t>(), kCheckpointVersion,
+                            intact ? "" : "; or the manifest is damaged, for its hash does not hold"),
+                path.string(), "Use the newer program that wrote it.");
+  }
+  if (!intact) throw Error(ErrorKind::kCorrupt, "the manifest does not match its own hash", path.string());
+  if (unreadable) throw Error(*unreadable);
+  if (!is_manifest) throw Error(ErrorKind::kCorrupt, "this is not the manifest of a checkpoint", path.string());
+
+  const Fields fields(root, "the manifest", path);
+  if (fields.number("version") != static_cast<uint64_t>(kCheckpointVersion)) fields.fail("has an unknown version");
+  CheckpointManifest manifest;
+  manifest.state = parse_state(fields, path);
+  for (const json& file : fields.list("files")) manifest.files.push_back(parse_file(file, manifest.files.size(), path));
+  if (root.contains("attached"))  // checkpoints of before have none
+    for (const json& file : fields.list("attached"))
+      manifest.attached.push_back(parse_attached(file, manifest.attached.size(), path));
+  const json& tensors = fields.at("tensors");
+  if (!tensors.is_object()) fields.fail("'tensors' is not an object");
+  for (const auto& [name, value] : tensors.items())
+    manifest.tensors.emplace(name, parse_tensor(name, value, manifest.files, path, coverage));
+  return manifest;
 }
 
 }  // namespace
@@ -255,47 +303,30 @@ std::string format_manifest(const CheckpointManifest& manifest) {
 }
 
 CheckpointManifest parse_manifest(std::string_view text, const std::filesystem::path& path) {
-  const size_t tail = kHashPrefix.size() + kHashDigits + kHashSuffix.size();
-  const size_t body_size = text.size() < tail ? 0 : text.size() - tail;
-  const std::string_view body = text.substr(0, body_size);
-  const bool intact = text.size() >= tail && text.substr(body_size, kHashPrefix.size()) == kHashPrefix &&
-                      text.ends_with(kHashSuffix) &&
-                      parse_hash(text.substr(body_size + kHashPrefix.size(), kHashDigits)) == hash_text(body);
+  return parse(text, path, Coverage::kWhole);
+}
 
-  json root;
-  std::optional<Error> unreadable;
-  try {
-    root = parse_json(text, {.name = "the manifest", .where = path.string()});
-  } catch (const Error& error) {
-    unreadable = error;
+CheckpointManifest merge_manifests(const std::vector<std::string>& parts) {
+  CheckpointManifest merged;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    CheckpointManifest part = parse(parts[i], fmt::format("the part of rank {}", i), Coverage::kPart);
+    if (i == 0) {
+      merged = std::move(part);
+      continue;
+    }
+    const size_t first_file = merged.files.size();
+    merged.files.insert(merged.files.end(), part.files.begin(), part.files.end());
+    for (auto& [name, tensor] : part.tensors) {
+      const auto [known, is_new] = merged.tensors.try_emplace(name, CheckpointTensor{tensor.dtype, tensor.shape, {}});
+      CAUSEWAY_CHECK(known->second.dtype == tensor.dtype && known->second.shape == tensor.shape,
+                     "the parts of tensor '{}' disagree in dtype or shape", name);
+      for (CheckpointChunk& chunk : tensor.chunks) {
+        chunk.file += first_file;
+        known->second.chunks.push_back(std::move(chunk));
+      }
+    }
   }
-  const bool is_manifest = root.is_object() && root.contains("format") && root["format"] == kFormatName;
-  // A newer format may hash itself in another way, so its version is looked at even when the hash does not hold.
-  if (is_manifest && root.contains("version") && root["version"].is_number_unsigned() &&
-      root["version"].get<uint64_t>() > static_cast<uint64_t>(kCheckpointVersion)) {
-    throw Error(ErrorKind::kUnsupported,
-                fmt::format("the checkpoint has format version {}, and this program reads up to version {}{}",
-                            root["version"].get<uint64_t>(), kCheckpointVersion,
-                            intact ? "" : "; or the manifest is damaged, for its hash does not hold"),
-                path.string(), "Use the newer program that wrote it.");
-  }
-  if (!intact) throw Error(ErrorKind::kCorrupt, "the manifest does not match its own hash", path.string());
-  if (unreadable) throw Error(*unreadable);
-  if (!is_manifest) throw Error(ErrorKind::kCorrupt, "this is not the manifest of a checkpoint", path.string());
-
-  const Fields fields(root, "the manifest", path);
-  if (fields.number("version") != static_cast<uint64_t>(kCheckpointVersion)) fields.fail("has an unknown version");
-  CheckpointManifest manifest;
-  manifest.state = parse_state(fields, path);
-  for (const json& file : fields.list("files")) manifest.files.push_back(parse_file(file, manifest.files.size(), path));
-  if (root.contains("attached"))  // checkpoints of before have none
-    for (const json& file : fields.list("attached"))
-      manifest.attached.push_back(parse_attached(file, manifest.attached.size(), path));
-  const json& tensors = fields.at("tensors");
-  if (!tensors.is_object()) fields.fail("'tensors' is not an object");
-  for (const auto& [name, value] : tensors.items())
-    manifest.tensors.emplace(name, parse_tensor(name, value, manifest.files, path));
-  return manifest;
+  return merged;
 }
 
 }  // namespace causeway::train

@@ -83,6 +83,10 @@ std::optional<std::string> first_difference(const nlohmann::json& checkpoint, co
 
 std::string format_manifest(const CheckpointManifest& manifest);
 
+// The manifest of what several wrote into one directory, each of which lists its own files and chunks; the rest is the
+// first one's. `parts` are texts of format_manifest().
+CheckpointManifest merge_manifests(const std::vector<std::string>& parts);
+
 // Checks everything that can be checked without the tensor files. Throws Error naming `path` and the field or tensor:
 // kCorrupt when the text is damaged or contradicts itself, kUnsupported when a newer program wrote it.
 CheckpointManifest parse_manifest(std::string_view text, const std::filesystem::path& path);

@@ -5,6 +5,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/log.h"
+#include "causeway/train/ranks.h"
 
 namespace causeway::train {
 namespace {
@@ -71,18 +72,42 @@ std::vector<CheckpointEntry> resume_candidates(const fs::path& run_directory, co
                             : fmt::format("It has checkpoints of the steps {}.", fmt::join(steps, ", ")));
 }
 
+std::vector<CheckpointEntry> resume_candidates_of_first(const Ranks& ranks, const fs::path& run_directory,
+                                                        const ResumeChoice& choice) {
+  std::vector<CheckpointEntry> candidates;
+  ranks.on_first([&] { candidates = resume_candidates(run_directory, choice); });
+  std::string text;  // a path holds any character but a null
+  for (const CheckpointEntry& entry : candidates)
+    text += fmt::format("{}{}{}{}", entry.step, '\0', entry.directory.string(), '\0');
+  text = ranks.of_first(text);
+  candidates.clear();
+  for (size_t at = 0; at < text.size();) {
+    const size_t step_end = text.find('\0', at), path_end = text.find('\0', step_end + 1);
+    candidates.push_back(
+        {std::stoll(text.substr(at, step_end - at)), text.substr(step_end + 1, path_end - step_end - 1)});
+    at = path_end + 1;
+  }
+  return candidates;
+}
+
 std::optional<Resumed> resume_run(const std::vector<CheckpointEntry>& candidates, const RunParts& run) {
   std::optional<Error> first_damage;
+  const Ranks ranks(run.step.context());
   for (const CheckpointEntry& entry : candidates) {
     try {
-      const CheckpointReader checkpoint(entry.directory);
-      require_step_of_its_name(checkpoint, entry);
-      Recipe recipe = checkpoint_recipe(checkpoint);
-      return Resumed{restore_run(checkpoint, run), entry.directory, std::move(recipe)};
+      std::optional<Resumed> resumed;
+      ranks.together([&] {
+        const CheckpointReader checkpoint(entry.directory);
+        require_step_of_its_name(checkpoint, entry);
+        Recipe recipe = checkpoint_recipe(checkpoint);
+        resumed = Resumed{restore_run(checkpoint, run), entry.directory, std::move(recipe)};
+      });
+      return resumed;
     } catch (const Error& error) {
       if (!is_damage(error.kind()) || candidates.size() == 1) throw;
-      log_warning("{}: {}; it is passed over, and the run goes on from the checkpoint before it",
-                  entry.directory.string(), error.message());
+      if (ranks.is_first())
+        log_warning("{}: {}; it is passed over, and the run goes on from the checkpoint before it",
+                    entry.directory.string(), error.message());
       if (!first_damage) first_damage = error;
     }
   }

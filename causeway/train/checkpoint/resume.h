@@ -20,9 +20,13 @@ struct Resumed {
 // checkpoint.
 std::vector<CheckpointEntry> resume_candidates(const std::filesystem::path& run_directory, const ResumeChoice& choice);
 
-// Restores the first candidate that is whole; nothing when there are none. A damaged one is passed over with a warning
-// that says what is damaged. Throws Error when all are damaged (never starting afresh over them), and for a checkpoint
-// that is whole and does not fit the run.
+// The same on every rank: what the first one finds.
+std::vector<CheckpointEntry> resume_candidates_of_first(const Ranks& ranks, const std::filesystem::path& run_directory,
+                                                        const ResumeChoice& choice);
+
+// Restores the first candidate that is whole (on every rank what it is to hold); nothing when there are none. A damaged
+// one is passed over with a warning that says what is damaged. Throws Error when all are damaged (never starting afresh
+// over them), and for a checkpoint that is whole and does not fit the run.
 std::optional<Resumed> resume_run(const std::vector<CheckpointEntry>& candidates, const RunParts& run);
 
 }  // namespace causeway::train

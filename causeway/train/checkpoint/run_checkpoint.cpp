@@ -9,6 +9,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/program/context.h"
+#include "causeway/train/ranks.h"
 
 namespace causeway::train {
 namespace {
@@ -19,19 +20,34 @@ NamedTensorSpec spec_of(const std::string& name, const Tensor& tensor) {
   return {name, tensor.dtype(), shape};
 }
 
-size_t byte_size(const Tensor& tensor) {
-  return static_cast<size_t>(element_count(tensor.shape()).constant()) * size_bytes(tensor.dtype());
+size_t byte_size(const Tensor& tensor) { return static_cast<size_t>(tensor.local_bytes()); }
+
+Box own_box(const Tensor& tensor) { return {tensor.local_start(), tensor.local_shape()}; }
+
+// Of the ranks that hold the same part of a tensor the first one writes it: that of coordinate 0 along every axis that
+// does not cut the tensor.
+bool writes_its_part(const Tensor& tensor) {
+  const Context& context = *tensor.context();
+  for (size_t axis = 0; axis < context.mesh().axes.size(); ++axis) {
+    const std::string& name = context.mesh().axes[axis].name;
+    const bool cuts = std::ranges::any_of(tensor.sharding().dims, [&](const std::vector<std::string>& axes) {
+      return std::ranges::find(axes, name) != axes.end();
+    });
+    if (!cuts && context.mesh().coordinate(context.rank(), axis) != 0) return false;
+  }
+  return true;
 }
 
 void add_tensor(CheckpointWriter& writer, const std::string& name, const Tensor& tensor) {
-  writer.add(spec_of(name, tensor), [tensor](uint64_t offset, std::span<std::byte> bytes) {
+  if (!writes_its_part(tensor)) return;
+  writer.add_part(spec_of(name, tensor), own_box(tensor), [tensor](uint64_t offset, std::span<std::byte> bytes) {
     tensor.context()->device().copy_to_host(bytes.data(), tensor.buffer().data() + offset, bytes.size());
   });
 }
 
 void read_tensor(const CheckpointReader& checkpoint, const std::string& name, Tensor tensor) {
   std::vector<std::byte> bytes(byte_size(tensor));
-  checkpoint.read(name, bytes);
+  checkpoint.read_box(name, own_box(tensor), bytes);
   tensor.write_bytes(bytes);
 }
 
@@ -82,7 +98,8 @@ std::filesystem::path save_run(const RunParts& run, const RunPosition& position,
   state.trainer = {{"skipped_steps", position.skipped_steps},
                    {"recipe", recipe_text(run.recipe)},
                    {"device", run.step.context().device().name()}};
-  CheckpointWriter writer(run.recipe.run_directory, state, options);
+  const Ranks ranks(run.step.context());
+  CheckpointWriter writer(run.recipe.run_directory, state, options, &ranks);
   writer.attach("config.json", state.model.dump(2) + "\n");
   if (run.tokenizer != nullptr)
     for (auto& [name, content] : run.tokenizer->files()) writer.attach(name, std::move(content));
@@ -93,9 +110,11 @@ std::filesystem::path save_run(const RunParts& run, const RunPosition& position,
 }
 
 bool run_state_is_finite(const RunParts& run) {
-  return std::ranges::all_of(run.model.parameters(), [](const Parameter& p) { return is_finite(p.tensor); }) &&
-         std::ranges::all_of(run.step.optimizer_state(),
-                             [](const TrainingStep::StateTensor& s) { return is_finite(s.tensor); });
+  const bool here =
+      std::ranges::all_of(run.model.parameters(), [](const Parameter& p) { return is_finite(p.tensor); }) &&
+      std::ranges::all_of(run.step.optimizer_state(),
+                          [](const TrainingStep::StateTensor& s) { return is_finite(s.tensor); });
+  return Ranks(run.step.context()).all_of(here);
 }
 
 RunPosition restore_run(const CheckpointReader& checkpoint, const RunParts& run) {

@@ -2,6 +2,9 @@
 //
 // Beside the tensors a checkpoint holds config.json (Hugging Face's) and the tokenizer's files, so that it is all that
 // is needed to use the model: the directory may be moved or copied, and the dataset may be gone.
+//
+// Over a mesh every rank makes the same calls, writes what it holds and reads what it is to hold, whatever mesh the
+// checkpoint was saved on.
 #pragma once
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "causeway/base/log.h"
+#include "causeway/train/ranks.h"
 
 namespace causeway::train {
 namespace {
@@ -12,7 +13,7 @@ constexpr uint64_t kSmallChunkBytes = uint64_t{1} << 20;
 
 }  // namespace
 
-RunSaver::RunSaver(const RunParts& run, RunLock& lock, int64_t saved_step, Clock::time_point now)
+RunSaver::RunSaver(const RunParts& run, RunLock* lock, int64_t saved_step, Clock::time_point now)
     : run_(run), lock_(lock), saved_step_(saved_step), saved_time_(now) {}
 
 std::string RunSaver::describe_schedule() const {
@@ -26,6 +27,14 @@ std::string RunSaver::describe_schedule() const {
 }
 
 bool RunSaver::is_due(int64_t step, Clock::time_point now) const {
+  return Ranks(run_.step.context()).of_first(is_due_here(step, now) ? "due" : "") == "due";
+}
+
+void RunSaver::renew_lock() {
+  Ranks(run_.step.context()).on_first([&] { lock_->renew(); });
+}
+
+bool RunSaver::is_due_here(int64_t step, Clock::time_point now) const {
   if (step == saved_step_) return false;
   if (failed_time_) return now - *failed_time_ >= kRetryAfter;
   const Recipe::Checkpoint& schedule = run_.recipe.checkpoint;
@@ -36,7 +45,7 @@ bool RunSaver::is_due(int64_t step, Clock::time_point now) const {
 
 std::filesystem::path RunSaver::save_or_throw(const RunPosition& position, Clock::time_point now) {
   try {
-    lock_.renew();
+    renew_lock();
     saved_ = save_run(run_, position, {.keep_last = run_.recipe.checkpoint.keep, .previous_step = saved_step_});
   } catch (const Error&) {
     unwritable_step_ = position.step;
@@ -53,7 +62,9 @@ std::optional<std::filesystem::path> RunSaver::save(const RunPosition& position,
     return save_or_throw(position, now);
   } catch (const std::exception& error) {
     failed_time_ = now;
-    log_error("{}\n  Training goes on, and the save is tried again in {} seconds.", error.what(), kRetryAfter.count());
+    if (Ranks(run_.step.context()).is_first())
+      log_error("{}\n  Training goes on, and the save is tried again in {} seconds.", error.what(),
+                kRetryAfter.count());
     return std::nullopt;
   }
 }
@@ -73,7 +84,7 @@ std::string RunSaver::save_what_can_be_saved(const RunPosition& position, bool s
     if (!run_state_is_finite(run_))
       return fmt::format("The weights or moments after step {} are not finite themselves and were not saved; {}.",
                          position.step, newest);
-    lock_.renew();
+    renew_lock();
     saved_ = save_run(run_, position,
                       {.keep_last = std::numeric_limits<int64_t>::max(),
                        .chunk_bytes = kSmallChunkBytes,

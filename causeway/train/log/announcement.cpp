@@ -57,6 +57,13 @@ std::string memory_text(const TrainingStep& step, const StepCost& cost) {
                      bytes_text(in_all), gpu ? " on the device" : " with the program itself");
 }
 
+std::string axes_text(const Mesh& mesh) {
+  std::string text;
+  for (const MeshAxis& axis : mesh.axes)
+    text += fmt::format("{}{} {}", text.empty() ? "" : " x ", axis.name, axis.size);
+  return text;
+}
+
 // What a checkpoint takes on disk, up to headers and manifest.
 int64_t checkpoint_bytes(const RunParts& run) { return 3 * parameter_count(run.recipe.model) * 4; }
 
@@ -104,6 +111,8 @@ void announce_run(const RunParts& run, const FlopsUtilization& utilization, cons
   const Device& device = run.step.context().device();
   notice("device: {} ({}){}\n", device.name(), device.target().text(),
          run.recipe.device == "auto" ? ", chosen by auto" : "");
+  if (const Mesh& mesh = run.step.context().mesh(); !mesh.empty())
+    notice("mesh: {} ranks ({}); memory is that of one\n", mesh.ranks(), axes_text(mesh));
   notice("{}\n", memory_text(run.step, cost));
   const double tokens_per_step = static_cast<double>(run.recipe.train.batch_size * run.recipe.data.sequence_length);
   for (const std::string& line : utilization.explanation(parameter_count(run.recipe.model), tokens_per_step))

@@ -10,8 +10,8 @@
 
 namespace causeway::train {
 
-// Compiles the step. Throws Error(kResource), naming the largest activations, when it needs more memory than the device
-// has.
+// Compiles the step, on every rank. Throws Error(kResource), naming the largest activations, when it needs more memory
+// than the device has.
 void require_memory_for_step(const RunParts& run);
 
 // Prints parameters, tokens and FLOPs; the device; memory; how MFU is counted, or why it is not; when checkpoints are

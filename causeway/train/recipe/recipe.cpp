@@ -199,6 +199,10 @@ std::vector<Field> fields(Recipe& r) {
              kRecomputePolicies),
       choice("train.on_non_finite", r.train.on_non_finite, "stop or skip a step whose loss or gradient is not finite",
              kNonFinitePolicies),
+      field("mesh.dp", r.mesh.dp, "ranks that share the batch and the optimizer's state"),
+      field("mesh.fsdp", r.mesh.fsdp, "ranks that share the batch, the weights and the optimizer's state"),
+      field("mesh.cp", r.mesh.cp, "ranks that share each sequence"),
+      field("mesh.tp", r.mesh.tp, "ranks that share heads, the feed-forward layer and the vocabulary"),
       field("evaluation.interval", r.evaluation.interval, "steps between evaluations; 0: only at the end"),
       field("evaluation.sequences", r.evaluation.sequences, "held-out sequences of one evaluation, at most"),
       field("sampling.interval", r.sampling.interval, "steps between samples; 0: never during training"),
@@ -293,6 +297,33 @@ double least_activation_bytes(const Recipe& r) {
   return 2 * tokens * (of_layer * static_cast<double>(r.model.layers) + static_cast<double>(r.model.vocabulary_size));
 }
 
+std::string nearest_multiples(int64_t size, int64_t of) {
+  if (size < of) return fmt::format("The nearest that is: {}.", of);
+  return fmt::format("The nearest that are: {} and {}.", size / of * of, (size / of + 1) * of);
+}
+
+// What the mesh cuts must have as many equal parts as there are ranks to hold them.
+void check_mesh(const Recipe& r) {
+  constexpr int64_t kMostRanks = 1 << 20;
+  const Recipe::MeshSizes& mesh = r.mesh;
+  int64_t ranks = 1;
+  for (const auto& [key, size] :
+       {std::pair{"mesh.dp", mesh.dp}, {"mesh.fsdp", mesh.fsdp}, {"mesh.cp", mesh.cp}, {"mesh.tp", mesh.tp}}) {
+    require(size >= 1, key, "must be at least 1");
+    require(size <= kMostRanks / ranks, key, fmt::format("makes a mesh of more than {} ranks", kMostRanks));
+    ranks *= size;
+  }
+  const auto divides = [](const char* key, int64_t size, int64_t by, const std::string& axes) {
+    require(size % by == 0, key, fmt::format("{} is not divisible by {} = {}", size, axes, by),
+            nearest_multiples(size, by));
+  };
+  divides("model.heads", r.model.heads, mesh.tp, "mesh.tp");
+  divides("model.kv_heads", r.model.kv_heads, mesh.tp, "mesh.tp");
+  divides("model.ffn_width", r.model.ffn_width, mesh.tp, "mesh.tp");
+  divides("train.micro_batch_size", r.train.micro_batch_size, mesh.dp * mesh.fsdp, "mesh.dp x mesh.fsdp");
+  divides("data.sequence_length", r.data.sequence_length, mesh.cp * mesh.tp, "mesh.cp x mesh.tp");
+}
+
 void resolve(Recipe& r, bool refuse_without_effect) {
   r.model = (refuse_without_effect ? r.model : r.model.without_foreign_keys()).resolved();
   check_name(r.name);
@@ -325,6 +356,7 @@ void resolve(Recipe& r, bool refuse_without_effect) {
   require(least_activation_bytes(r) < kMostActivationBytes, "train.micro_batch_size",
           fmt::format("{} sequences of {} tokens through this model would need more than 10^17 bytes",
                       r.train.micro_batch_size, r.data.sequence_length));
+  check_mesh(r);
   require_choice("train.precision", r.train.precision, kPrecisions);
   require_choice("train.recompute", r.train.recompute, kRecomputePolicies);
   require_choice("train.on_non_finite", r.train.on_non_finite, kNonFinitePolicies);
@@ -459,6 +491,15 @@ Recipe parse(const std::string& yaml, const std::string& where, const std::vecto
 }
 
 }  // namespace
+
+Mesh make_mesh(const Recipe::MeshSizes& sizes) {
+  const int64_t tp = 1, cp = tp * sizes.tp, fsdp = cp * sizes.cp, dp = fsdp * sizes.fsdp;
+  Mesh mesh;
+  for (const MeshAxis& axis : {MeshAxis{"cp", sizes.cp, cp}, MeshAxis{"tp", sizes.tp, tp, false},
+                               MeshAxis{"dp", sizes.dp, dp}, MeshAxis{"fsdp", sizes.fsdp, fsdp}})
+    if (axis.size > 1) mesh.axes.push_back(axis);
+  return mesh;
+}
 
 Recipe parse_recipe(const std::string& yaml, const std::string& where, const std::vector<std::string>& overrides) {
   return parse(yaml, where, overrides, true);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "causeway/graph/sharding.h"
 #include "causeway/model/config.h"
 #include "causeway/passes/recompute.h"
 #include "causeway/train/recipe/schedule.h"
@@ -46,6 +47,16 @@ struct Recipe {
     std::string on_non_finite = "stop";  // stop or skip
   } train;
 
+  // How many ranks each axis of the mesh has; their product is the number of ranks. docs/distributed.md says what each
+  // axis cuts.
+  struct MeshSizes {
+    int64_t dp = 1;    // rows of the batch, and the optimizer's state
+    int64_t fsdp = 1;  // rows of the batch, weights and the optimizer's state
+    int64_t cp = 1;    // the sequence
+    int64_t tp = 1;    // heads, the feed-forward layer and the vocabulary
+    int64_t ranks() const { return dp * fsdp * cp * tp; }
+  } mesh;
+
   struct Evaluation {
     int64_t interval = 0;    // steps; 0: only at the end
     int64_t sequences = 64;  // of the held-out data, at most
@@ -75,6 +86,10 @@ struct Recipe {
 
   int64_t micro_batches() const { return train.batch_size / train.micro_batch_size; }
 };
+
+// The mesh of these sizes, without the axes of size 1: empty for one rank. Neighbours along tp have neighbouring rank
+// numbers; then follow cp, fsdp and dp. Axes cut in the order cp, tp, dp, fsdp.
+Mesh make_mesh(const Recipe::MeshSizes& sizes);
 
 // Reads a recipe and applies overrides of the form "optimizer.learning_rate=1e-3", then resolves and checks everything.
 // Throws Error(kNotFound, kInvalidArgument).

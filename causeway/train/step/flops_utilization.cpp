@@ -22,8 +22,8 @@ std::string multiplied_as(const std::string& operand, const Target& target) {
 }  // namespace
 
 FlopsUtilization::FlopsUtilization(FlopCount flops, const std::map<std::string, double>& operand_shares,
-                                   const Target& target, const std::string& product, WarningSink warn)
-    : flops_(std::move(flops)), warn_(std::move(warn)) {
+                                   const Target& target, const std::string& product, WarningSink warn, int64_t devices)
+    : flops_(std::move(flops)), warn_(std::move(warn)), devices_(devices) {
   const std::optional<DevicePeak> peak = find_device_peak(product);
   if (!peak) {
     why_absent_ = why_no_peak(product, !target.is_gpu());
@@ -53,7 +53,7 @@ FlopsUtilization::FlopsUtilization(FlopCount flops, const std::map<std::string, 
 
 std::optional<double> FlopsUtilization::of(double step_seconds) {
   if (!peak_tflops_ || step_seconds <= 0) return std::nullopt;
-  const double fraction = flops_.total() / (step_seconds * *peak_tflops_ * 1e12);
+  const double fraction = flops_.total() / (step_seconds * *peak_tflops_ * 1e12 * static_cast<double>(devices_));
   if (fraction <= 1) return fraction;
   if (!warned_) {
     warned_ = true;
@@ -74,7 +74,7 @@ std::vector<std::string> FlopsUtilization::explanation(int64_t parameters, doubl
   return {fmt::format("mfu: {}", kFormula),
           fmt::format("  {}{:.4g} FLOP a token; {} parameters; attention to {}", at_most() ? "at most " : "",
                       flops_.total() / tokens_per_step, parameters, density_text(flops_)),
-          fmt::format("  peak: {}", peak_text_)};
+          fmt::format("  peak: {}{}", devices_ > 1 ? fmt::format("{} x ", devices_) : "", peak_text_)};
 }
 
 nlohmann::ordered_json FlopsUtilization::basis(int64_t parameters) const {
@@ -82,6 +82,7 @@ nlohmann::ordered_json FlopsUtilization::basis(int64_t parameters) const {
                                   {"parameters", parameters}, {"attention_density", flops_.density()},
                                   {"at_most", at_most()},     {"peak_tflops", nullptr}};
   if (peak_tflops_) basis["peak_tflops"] = *peak_tflops_;
+  if (devices_ > 1) basis["devices"] = devices_;
   basis["peak"] = peak_tflops_ ? peak_text_ : why_absent_;
   return basis;
 }
@@ -91,7 +92,8 @@ FlopsUtilization make_flops_utilization(TrainingStep& step, WarningSink warn) {
   const std::string product = product_name(device);
   std::map<std::string, double> shares;
   if (find_device_peak(product)) shares = step.operand_shares();
-  return FlopsUtilization(step.cost().flops, shares, device.target(), product, std::move(warn));
+  return FlopsUtilization(step.cost().flops, shares, device.target(), product, std::move(warn),
+                          step.context().mesh().ranks());
 }
 
 }  // namespace causeway::train

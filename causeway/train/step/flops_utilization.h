@@ -19,9 +19,10 @@ namespace causeway::train {
 class FlopsUtilization {
  public:
   // `flops` of one step of `tokens` tokens; `operand_shares` as TrainingStep::operand_shares() gives them. `product` is
-  // what the maker calls the device: product_name(). What cannot be is told to `warn`.
+  // what the maker calls the device: product_name(). What cannot be is told to `warn`. `devices` such devices share a
+  // step.
   FlopsUtilization(FlopCount flops, const std::map<std::string, double>& operand_shares, const Target& target,
-                   const std::string& product, WarningSink warn = warn_in_log);
+                   const std::string& product, WarningSink warn = warn_in_log, int64_t devices = 1);
 
   // A fraction of the peak, of a step of that many seconds; at_most() says whether it is an upper bound. Nothing where
   // the peak is not known, and nothing above 1: that cannot be, which is told once.
@@ -51,6 +52,7 @@ class FlopsUtilization {
   std::string peak_text_;
   std::string why_absent_;
   WarningSink warn_;
+  int64_t devices_;
   bool warned_ = false;
 };
 

@@ -1,8 +1,10 @@
 #include "causeway/train/step/training_step.h"
 
 #include "causeway/base/error.h"
+#include "causeway/model/parameter_sharding.h"
 #include "causeway/tensor/ops.h"
 #include "causeway/train/log/progress_line.h"
+#include "causeway/train/step/batch_tensor.h"
 
 namespace causeway::train {
 namespace {
@@ -17,7 +19,9 @@ std::span<const std::byte> bytes_of(std::span<const T> values) {
   return std::as_bytes(values);
 }
 
-Tensor zeros_in_memory(const Shape& shape) { return Tensor::zeroed(evaluate(shape, {}), DType::kF32); }
+Tensor zeros_in_memory(const Shape& shape, const Sharding& sharding = {}) {
+  return Tensor::zeroed(evaluate(shape, {}), DType::kF32, sharding);
+}
 
 }  // namespace
 
@@ -32,9 +36,11 @@ PipelineOptions pipeline_options(const Recipe& recipe) {
   return options;
 }
 
-void require_memory_for_weights(const Device& device, const ModelConfig& model, int64_t micro_batches) {
-  const int64_t copies = micro_batches > 1 ? 4 : 3;  // weights, two moments, sums over micro-batches
-  const int64_t bytes = parameter_count(model) * static_cast<int64_t>(sizeof(float)) * copies;
+void require_memory_for_weights(const Device& device, const Recipe& recipe) {
+  const int64_t optimizer = recipe.micro_batches() > 1 ? 3 : 2;  // two moments, sums over micro-batches
+  const int64_t all = parameter_count(recipe.model) * static_cast<int64_t>(sizeof(float));
+  const int64_t weights = all / (recipe.mesh.fsdp * recipe.mesh.tp);
+  const int64_t bytes = weights + weights / recipe.mesh.dp * optimizer;
   if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
   throw Error(ErrorKind::kResource,
               fmt::format("weights and optimizer need {}, and {} has {}", format_bytes(static_cast<uint64_t>(bytes)),
@@ -47,16 +53,20 @@ TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
   const ContextScope scope(context_);
   for (const Parameter& parameter : model.parameters()) {
     weights_.push_back(parameter.tensor);
-    moment1_.push_back(zeros_in_memory(parameter.tensor.shape()));
-    moment2_.push_back(zeros_in_memory(parameter.tensor.shape()));
+    const Shape& shape = parameter.tensor.shape();
+    optimizer_shardings_.push_back(optimizer_sharding(shape, parameter.tensor.sharding(), context_->mesh()));
+    moment1_.push_back(zeros_in_memory(shape, optimizer_shardings_.back()));
+    moment2_.push_back(zeros_in_memory(shape, optimizer_shardings_.back()));
     state_.push_back({"moment1." + parameter.name, moment1_.back()});
     state_.push_back({"moment2." + parameter.name, moment2_.back()});
-    if (accumulates()) gradient_sums_.push_back(zeros_in_memory(parameter.tensor.shape()));
+    if (accumulates()) gradient_sums_.push_back(zeros_in_memory(shape, optimizer_shardings_.back()));
   }
   const int64_t rows = recipe.train.micro_batch_size, length = recipe.data.sequence_length;
-  tokens_ = Tensor::uninitialized({rows, length}, DType::kI32);
-  targets_ = Tensor::uninitialized({rows, length}, DType::kI32);
-  documents_ = Tensor::uninitialized({rows, recipe.data.document_mask ? length : 1}, DType::kI32);
+  tokens_ = make_batch_tensor(rows, length);
+  targets_ = make_batch_tensor(rows, length);
+  // Without a mask nothing reads them.
+  documents_ =
+      recipe.data.document_mask ? make_batch_tensor(rows, length) : Tensor::uninitialized({rows, 1}, DType::kI32);
   target_weight_ = Tensor::uninitialized({}, DType::kF32);
   key_ = Tensor::uninitialized({2}, DType::kI64);
   hyper_ = Tensor::uninitialized({kHyperCount}, DType::kF32);
@@ -71,26 +81,21 @@ TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
     apply_ = std::make_unique<Step>([this](const std::vector<Tensor>& arguments) { return apply(arguments); }, options);
 }
 
-std::vector<TensorType> TrainingStep::main_arguments() const {
-  std::vector<TensorType> types;
-  for (const Tensor& argument : {tokens_, targets_, documents_, target_weight_, key_, hyper_})
-    types.push_back(argument.type());
-  return types;
+std::vector<StepArgument> TrainingStep::main_arguments() const {
+  return {tokens_, targets_, documents_, target_weight_, key_, hyper_};
 }
 
 void TrainingStep::prepare() {
   main_->prepare(main_arguments());
-  if (apply_ != nullptr) apply_->prepare({hyper_.type()});
+  if (apply_ != nullptr) apply_->prepare({hyper_});
 }
 
 StepCost TrainingStep::cost() {
   StepCost cost;
-  for (const Tensor& weight : weights_)
-    cost.parameter_bytes += element_count(weight.shape()).constant() * static_cast<int64_t>(sizeof(float));
-  cost.optimizer_bytes = cost.parameter_bytes * (accumulates() ? 3 : 2);
+  for (const Tensor& weight : weights_) cost.parameter_bytes += weight.local_bytes();
+  for (const Tensor& moment : moment1_) cost.optimizer_bytes += moment.local_bytes() * (accumulates() ? 3 : 2);
   cost.arena_bytes = main_->prepare(main_arguments()).memory().arena_bytes;
-  if (apply_ != nullptr)
-    cost.arena_bytes = std::max(cost.arena_bytes, apply_->prepare({hyper_.type()}).memory().arena_bytes);
+  if (apply_ != nullptr) cost.arena_bytes = std::max(cost.arena_bytes, apply_->prepare({hyper_}).memory().arena_bytes);
   cost.flops = count_flops(main_->traced_graph(main_arguments())).scaled(static_cast<double>(recipe_.micro_batches()));
   return cost;
 }
@@ -143,9 +148,11 @@ std::vector<Tensor> TrainingStep::apply(const std::vector<Tensor>& arguments) {
   return results;
 }
 
-std::vector<Tensor> TrainingStep::update(const Tensor& loss, const std::vector<Tensor>& gradients,
-                                         const Tensor& hyper) {
+std::vector<Tensor> TrainingStep::update(const Tensor& loss, std::vector<Tensor> gradients, const Tensor& hyper) {
   const Scope scope("optimizer");
+  // Each rank updates what it holds of the moments, so no more of a gradient has to be summed up there.
+  for (size_t i = 0; i < gradients.size(); ++i)
+    gradients[i] = constrain_sharding(gradients[i], optimizer_shardings_[i]);
   const Recipe::Optimizer& optimizer = recipe_.optimizer;
   const Tensor norm = global_norm(gradients);
   const Tensor finite = logical_and(isfinite(loss), isfinite(norm));
@@ -167,12 +174,12 @@ std::vector<Tensor> TrainingStep::update(const Tensor& loss, const std::vector<T
 }
 
 void TrainingStep::write_batch(const TrainingBatch& batch, int64_t micro_batch, int64_t step) {
-  const size_t count = static_cast<size_t>(recipe_.train.micro_batch_size * recipe_.data.sequence_length);
+  const size_t count = static_cast<size_t>(own_rows().count * recipe_.data.sequence_length);
   const size_t first = static_cast<size_t>(micro_batch) * count;
   CAUSEWAY_CHECK(first + count <= batch.inputs.size() && batch.inputs.size() == batch.targets.size());
-  tokens_.write_bytes(bytes_of(batch.inputs.subspan(first, count)));
-  targets_.write_bytes(bytes_of(batch.targets.subspan(first, count)));
-  if (recipe_.data.document_mask) documents_.write_bytes(bytes_of(batch.documents.subspan(first, count)));
+  write_own_rows(tokens_, batch.inputs.subspan(first, count));
+  write_own_rows(targets_, batch.targets.subspan(first, count));
+  if (recipe_.data.document_mask) write_own_rows(documents_, batch.documents.subspan(first, count));
   const float weight = batch.valid_targets > 0 ? 1.0f / static_cast<float>(batch.valid_targets) : 0.0f;
   target_weight_.write_bytes(bytes_of(std::span<const float>(&weight, 1)));
   const int64_t key[] = {recipe_.train.seed, step * recipe_.micro_batches() + micro_batch};
@@ -218,8 +225,7 @@ std::optional<NonFiniteValue> TrainingStep::find_non_finite(const TrainingBatch&
     found = main_->find_non_finite(arguments);
   }
   // What the search added up must not reach the next step.
-  for (Tensor& sum : gradient_sums_)
-    sum.write_bytes(std::vector<std::byte>(static_cast<size_t>(element_count(sum.shape()).constant()) * sizeof(float)));
+  for (Tensor& sum : gradient_sums_) sum.write_bytes(std::vector<std::byte>(static_cast<size_t>(sum.local_bytes())));
   if (loss_sum_.defined()) loss_sum_.write_bytes(std::vector<std::byte>(sizeof(float)));
   return found;
 }

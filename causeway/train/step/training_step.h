@@ -19,6 +19,7 @@
 #include "causeway/program/program.h"
 #include "causeway/tensor/step.h"
 #include "causeway/train/recipe/recipe.h"
+#include "causeway/train/step/batch_tensor.h"
 
 namespace causeway::train {
 
@@ -28,15 +29,16 @@ struct StepFigures {
   bool finite = true;
 };
 
-// A batch on the host, row-major [batch_size, sequence_length].
+// A batch on the host, row-major [rows, sequence_length]: all of train.batch_size, or over a mesh the rank's rows of
+// each micro-batch, one after another (TrainingStep::own_rows()), with whole sequences.
 struct TrainingBatch {
   std::span<const int32_t> inputs;
   std::span<const int32_t> targets;    // negative: ignored
   std::span<const int32_t> documents;  // empty unless data.document_mask
-  int64_t valid_targets = 0;
+  int64_t valid_targets = 0;           // of the whole batch, over all ranks
 };
 
-// What a step costs, known before it runs.
+// What a step costs, known before it runs: bytes of one rank, FLOPs of all.
 struct StepCost {
   int64_t parameter_bytes = 0;  // weights
   int64_t optimizer_bytes = 0;  // moments, and gradients when they are added up
@@ -45,10 +47,12 @@ struct StepCost {
   FlopCount flops;  // of one optimizer step
 };
 
-// Throws Error(kResource) where the device cannot hold a model's weights and optimizer state: before anything is
-// allocated that would not fit in the end.
-void require_memory_for_weights(const Device& device, const ModelConfig& model, int64_t micro_batches);
+// Throws Error(kResource) where the device cannot hold what a rank at least has of a model's weights and optimizer
+// state: before anything is allocated that would not fit in the end.
+void require_memory_for_weights(const Device& device, const Recipe& recipe);
 
+// Over a mesh every rank makes the same calls, each with its own rows. Figures are those of all ranks, the same on
+// each.
 class TrainingStep {
  public:
   // Both outlive the step, which belongs to the model's context. Optimizer state starts at zero.
@@ -62,6 +66,9 @@ class TrainingStep {
   // Of the FLOPs of a step, which share multiplies operands of which type once the passes have chosen them: "bf16",
   // "fp8", "tf32", "f32" (see FlopCount::by_operand).
   std::map<std::string, double> operand_shares();
+
+  // The rows of a micro-batch that this rank works on.
+  RowRange own_rows() const { return train::own_rows(tokens_); }
 
   // `step` counts from 0; the learning rate is that of this step.
   StepFigures run(const TrainingBatch& batch, int64_t step, double learning_rate);
@@ -83,7 +90,7 @@ class TrainingStep {
 
   // The step that holds the forward and backward pass, and the types of its arguments: for `causeway explain`.
   Step& main_step() { return *main_; }
-  std::vector<TensorType> main_arguments() const;
+  std::vector<StepArgument> main_arguments() const;
 
  private:
   std::vector<Tensor> fused(const std::vector<Tensor>& arguments);
@@ -91,7 +98,7 @@ class TrainingStep {
   std::vector<Tensor> apply(const std::vector<Tensor>& arguments);
   Tensor loss(const std::vector<Tensor>& arguments) const;
   // Clips and applies the gradients; returns the gradient norm and whether all is finite (1 or 0).
-  std::vector<Tensor> update(const Tensor& loss, const std::vector<Tensor>& gradients, const Tensor& hyper);
+  std::vector<Tensor> update(const Tensor& loss, std::vector<Tensor> gradients, const Tensor& hyper);
   void write_batch(const TrainingBatch& batch, int64_t micro_batch, int64_t step);
   void write_hyper(int64_t step, double learning_rate);
   bool accumulates() const { return recipe_.micro_batches() > 1; }
@@ -100,6 +107,7 @@ class TrainingStep {
   const Recipe& recipe_;
   std::shared_ptr<Context> context_;
   std::vector<Tensor> weights_;
+  std::vector<Sharding> optimizer_shardings_;  // of moments and sums of gradients
   std::vector<Tensor> moment1_, moment2_, gradient_sums_;
   Tensor loss_sum_;
   std::vector<StateTensor> state_;

@@ -72,7 +72,7 @@ void check_rounding(Communicator& world) {
                read_element(DType::kBF16, to, 2), read_element(DType::kBF16, to, 3));
 }
 
-void check_control(MpiCommunicator& world) {
+void check_control(Communicator& world) {
   const int rank = world.first_local();
   world.barrier();
   const double of_first = world.of_first(10 + rank);
@@ -88,7 +88,7 @@ void check_control(MpiCommunicator& world) {
   }
   int checks = 0;
   world.together([&] { ++checks; });
-  const auto pair = world.first_ranks(2);
+  const auto pair = world.split(world.first_local() < 2 ? std::optional(0) : std::nullopt, world.first_local());
   const Placement placement = world.placement();
   for (int turn = 0; turn < world.size(); ++turn) {
     if (turn == rank)
@@ -119,11 +119,11 @@ int run(const std::string& task) {
   const auto device = std::make_shared<CpuDevice>(1);
   MpiOptions options;
   if (task == "pieces") options.largest_count = 100;
-  const std::unique_ptr<MpiCommunicator> world = open_mpi(device, options);
+  const std::unique_ptr<Communicator> world = open_mpi(device, options);
   const int rank = world->first_local();
   if (task == "collectives" || task == "pieces") {
     check_collectives(*world);
-    if (const auto pair = world->first_ranks(2)) check_collectives(*pair);
+    if (const auto pair = world->split(rank < 2 ? std::optional(0) : std::nullopt, rank)) check_collectives(*pair);
     check_rounding(*world);
   } else if (task == "control") {
     check_control(*world);

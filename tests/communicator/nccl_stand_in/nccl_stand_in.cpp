@@ -2,6 +2,8 @@
 #include "tests/communicator/nccl_stand_in/nccl_stand_in.h"
 
 #include <cstdlib>
+#include <cstring>
+#include <mutex>
 
 namespace {
 
@@ -9,9 +11,11 @@ struct Rank {
   int number = 0;
 };
 NcclStandIn state;
+std::mutex mutex;  // ranks may be threads
 
 int note(const char* function, const void* from, void* to, size_t count, int type, int detail, void* communicator,
          void* stream) {
+  const std::lock_guard lock(mutex);
   state.calls.push_back({function, from, to, count, type, detail, static_cast<Rank*>(communicator)->number, stream});
   return state.call_result;
 }
@@ -35,16 +39,37 @@ int ncclCommInitAll(void** communicators, int count, const int* devices) {
   state.communicators += count;
   return 0;
 }
+int ncclGetUniqueId(NcclUniqueId* id) {
+  const std::lock_guard lock(mutex);
+  std::memset(id, 0, sizeof *id);
+  id->bytes[0] = static_cast<char>(++state.identities);
+  return state.identity_result;
+}
+int ncclCommInitRank(void** communicator, int count, NcclUniqueId id, int rank) {
+  const std::lock_guard lock(mutex);
+  state.ends.insert({id.bytes[0], count, rank});
+  *communicator = new Rank{rank};
+  return ++state.communicators, 0;
+}
 int ncclCommDestroy(void* communicator) {
+  const std::lock_guard lock(mutex);
+  delete static_cast<Rank*>(communicator);
+  return --state.communicators, 0;
+}
+int ncclCommAbort(void* communicator) {
+  const std::lock_guard lock(mutex);
+  ++state.aborted;
   delete static_cast<Rank*>(communicator);
   return --state.communicators, 0;
 }
 
 int ncclGroupStart() {
+  const std::lock_guard lock(mutex);
   state.calls.push_back({.function = "group {"});
   return 0;
 }
 int ncclGroupEnd() {
+  const std::lock_guard lock(mutex);
   state.calls.push_back({.function = "}"});
   return state.group_result;
 }

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 struct NcclCall {
@@ -18,10 +20,15 @@ struct NcclCall {
   bool operator==(const NcclCall&) const = default;
 };
 
+struct NcclUniqueId {
+  char bytes[128];
+};
+
 struct NcclStandIn {
   // What it pretends.
   int version = 22705;
   int init_result = 0;
+  int identity_result = 0;
   int call_result = 0;   // of every operation
   int group_result = 0;  // of ncclGroupEnd
 
@@ -29,4 +36,7 @@ struct NcclStandIn {
   std::string nvls_at_start;    // NCCL_NVLS_ENABLE then
   std::vector<NcclCall> calls;  // with "group {" and "}" between them
   int communicators = 0;        // alive
+  int aborted = 0;
+  int identities = 0;
+  std::set<std::tuple<int, int, int>> ends;  // identity, ranks, rank: of ncclCommInitRank
 };

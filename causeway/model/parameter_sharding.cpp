@@ -1,0 +1,86 @@
+#include "causeway/model/parameter_sharding.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace causeway::model {
+namespace {
+
+constexpr std::string_view kDp = "dp", kFsdp = "fsdp", kCp = "cp", kTp = "tp";
+
+// The axis that cuts a weight along what a dimension counts, other than fsdp, which takes any.
+std::string_view axis_of(LogicalDim dim) {
+  switch (dim) {
+    case LogicalDim::kVocabulary:
+    case LogicalDim::kHeads:
+    case LogicalDim::kKeyHeads:
+    case LogicalDim::kFfn:
+      return kTp;
+    case LogicalDim::kWidth:
+    case LogicalDim::kHeadsOfThree:
+    case LogicalDim::kPositions:
+      return {};
+  }
+  return {};
+}
+
+const MeshAxis* find_axis(const Mesh& mesh, std::string_view name) {
+  const auto found = std::ranges::find(mesh.axes, name, &MeshAxis::name);
+  return found == mesh.axes.end() ? nullptr : &*found;
+}
+
+bool is_cut_by(const std::vector<std::string>& axes, std::string_view name) {
+  return std::ranges::find(axes, name) != axes.end();
+}
+
+// Adds an axis to those that cut a dimension, in the order of the mesh, where the size divides.
+bool try_cut(std::vector<std::string>& axes, const Dim& size, const Mesh& mesh, std::string_view name) {
+  const MeshAxis* added = find_axis(mesh, name);
+  if (added == nullptr || !size.is_constant()) return false;
+  int64_t pieces = added->size;
+  for (const std::string& axis : axes) pieces *= mesh.axes[mesh.axis(axis)].size;
+  if (size.constant() == 0 || size.constant() % pieces != 0) return false;
+  const auto behind =
+      std::ranges::find_if(axes, [&](const std::string& axis) { return mesh.axis(axis) > mesh.axis(name); });
+  axes.insert(behind, std::string(name));
+  return true;
+}
+
+}  // namespace
+
+Sharding weight_sharding(const std::vector<ParameterDim>& dims, const Mesh& mesh) {
+  Sharding sharding;
+  sharding.dims.resize(dims.size());
+  for (size_t d = 0; d < dims.size(); ++d)
+    if (axis_of(dims[d].logical) == kTp && try_cut(sharding.dims[d], dims[d].size, mesh, kTp)) break;
+  for (size_t d = 0; d < dims.size(); ++d)
+    if (try_cut(sharding.dims[d], dims[d].size, mesh, kFsdp)) break;
+  return sharding;
+}
+
+Sharding optimizer_sharding(const Shape& shape, const Sharding& weight, const Mesh& mesh) {
+  Sharding sharding = weight;
+  sharding.dims.resize(shape.size());
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (!is_cut_by(sharding.dims[d], kFsdp) && try_cut(sharding.dims[d], shape[d], mesh, kDp)) break;
+  return sharding;
+}
+
+Sharding batch_sharding(const Mesh& mesh) {
+  Sharding sharding;
+  sharding.dims.resize(2);
+  for (const std::string_view axis : {kDp, kFsdp})
+    if (find_axis(mesh, axis) != nullptr) sharding.dims[0].emplace_back(axis);
+  if (find_axis(mesh, kCp) != nullptr) sharding.dims[1].emplace_back(kCp);
+  return sharding;
+}
+
+Sharding stream_sharding(const Shape& shape, const Mesh& mesh) {
+  Sharding sharding;
+  sharding.dims.resize(shape.size());
+  for (const std::string_view axis : {kDp, kFsdp}) try_cut(sharding.dims[0], shape[0], mesh, axis);
+  for (const std::string_view axis : {kCp, kTp}) try_cut(sharding.dims[1], shape[1], mesh, axis);
+  return sharding;
+}
+
+}  // namespace causeway::model

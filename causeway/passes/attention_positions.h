@@ -1,0 +1,17 @@
+// Attention of a part of its batch, heads or queries: score and mask are functions of whole positions.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "causeway/graph/graph.h"
+
+namespace causeway::passes {
+
+// Whether score or mask depend on an argument (0: batch, 1: head, 2: query).
+bool reads_position(const AttentionSpec& spec, size_t position);
+
+// The tensors captured last, i32 [] each, are added to these arguments of score and mask, in this order.
+AttentionSpec with_position_offsets(const AttentionSpec& spec, const std::vector<size_t>& positions);
+
+}  // namespace causeway::passes

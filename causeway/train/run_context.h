@@ -1,0 +1,16 @@
+// What a run computes with: its device, and where it is one of several processes, the others.
+#pragma once
+
+#include <memory>
+
+#include "causeway/program/context.h"
+#include "causeway/train/recipe/recipe.h"
+
+namespace causeway::train {
+
+// A context on the recipe's device; where the recipe has a mesh, this process's rank of it, of the processes that MPI
+// started. Throws as open_device() and open_mpi() do, and Error(kInvalidArgument) where the mesh has another number of
+// ranks than there are processes: on the first of them, on others SaidElsewhere.
+std::shared_ptr<Context> open_run_context(const Recipe& recipe);
+
+}  // namespace causeway::train

@@ -1,0 +1,25 @@
+// Tensors of tokens, of which each rank of a mesh holds its rows and positions.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "causeway/tensor/tensor.h"
+
+namespace causeway::train {
+
+// i32 [rows, length] in the current context, cut as batches are (batch_sharding()); undefined contents. The sizes must
+// divide.
+Tensor make_batch_tensor(int64_t rows, int64_t length);
+
+// The rows of such a tensor that this rank holds.
+struct RowRange {
+  int64_t first = 0;
+  int64_t count = 0;
+};
+RowRange own_rows(const Tensor& batch);
+
+// Writes what the rank holds, out of its own rows with all their positions: row-major [count, length].
+void write_own_rows(Tensor& batch, std::span<const int32_t> rows);
+
+}  // namespace causeway::train

@@ -1,0 +1,219 @@
+// One rank's end of groups: threads that meet, groups of a mesh, and ranks that do not come.
+#include "causeway/communicator/thread_ranks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <mutex>
+
+#include "causeway/base/error.h"
+#include "causeway/communicator/mesh_communicators.h"
+#include "causeway/device/cpu/cpu_device.h"
+#include "causeway/device/emulator/emulator_device.h"
+#include "tests/communicator/exchange.h"
+
+namespace causeway::communicator {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::vector<std::shared_ptr<Device>> processors(int ranks) {
+  std::vector<std::shared_ptr<Device>> devices;
+  for (int rank = 0; rank < ranks; ++rank) devices.push_back(std::make_shared<CpuDevice>(1));
+  return devices;
+}
+
+std::string message_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+void run_one(Communicator& end, const Collective& collective, const void* from, void* to,
+             DeviceQueue queue = kComputeQueue) {
+  end.run(collective, std::span(&from, 1), std::span(&to, 1), queue);
+}
+
+TEST(ThreadRanks, ComputeWhatPlainLoopsCompute) {
+  for (const int ranks : {1, 2, 3, 5}) {
+    run_thread_ranks(processors(ranks), [&](const std::shared_ptr<Communicator>& end) {
+      for (const CollectiveKind kind : kAllCollectives) {
+        for (const DType dtype : {DType::kF32, DType::kBF16}) {
+          for (const bool in_place : {false, true}) {
+            for (const int64_t count : {1, 7, 5003}) {
+              if (in_place && !has_in_place(kind)) continue;
+              const Collective collective{kind, dtype, count, ranks / 2};
+              const Exchange exchange(collective, ranks);
+              const auto mine = static_cast<size_t>(end->first_local());
+              std::vector<std::byte> sent = exchange.sent[mine], received = exchange.received[mine];
+              const std::vector<std::byte> right = exchange.right(end->first_local());
+              const size_t part = exchange.bytes_of(count);
+              const void* from = sent.data();
+              void* to = received.data();
+              if (in_place && kind == CollectiveKind::kAllGather) {
+                std::memcpy(received.data() + mine * part, sent.data(), part);
+                from = received.data() + mine * part;
+              } else if (in_place) {
+                to = sent.data() + (kind == CollectiveKind::kReduceScatter ? mine * part : 0);
+              }
+              run_one(*end, collective, from, to);
+              EXPECT_EQ(std::memcmp(to, right.data(), right.size()), 0)
+                  << collective_name(kind) << " of " << count << " " << dtype_name(dtype) << " by " << ranks
+                  << " ranks is wrong at rank " << mine;
+              if (!in_place) EXPECT_EQ(sent, exchange.sent[mine]);
+            }
+          }
+        }
+      }
+    });
+  }
+}
+
+TEST(ThreadRanks, DecideAlike) {
+  run_thread_ranks(processors(3), [](const std::shared_ptr<Communicator>& end) {
+    const int rank = end->first_local();
+    EXPECT_TRUE(end->spans_processes());
+    EXPECT_EQ(end->local_size(), 1);
+    EXPECT_EQ(end->placement().ranks, 3);
+    end->barrier();
+    EXPECT_EQ(end->of_first(10.5 + rank), 10.5);
+    EXPECT_EQ(end->of_first(rank == 0 ? "the recipe" : "another"), "the recipe");
+    EXPECT_THAT(end->gather(std::string(static_cast<size_t>(rank), 'x')), ElementsAre("", "x", "xx"));
+    std::vector<double> values = {1.0 + rank, 0.5};
+    end->total(values);
+    EXPECT_THAT(values, ElementsAre(6, 1.5));
+    EXPECT_THAT(message_of([&] {
+                  end->together([&] {
+                    if (rank == 1) throw Error(ErrorKind::kResource, "no memory at rank 1");
+                  });
+                }),
+                HasSubstr("no memory at rank 1"));
+  });
+}
+
+TEST(ThreadRanks, GroupsAreInTheOrderOfKeys) {
+  run_thread_ranks(processors(5), [](const std::shared_ptr<Communicator>& end) {
+    const int rank = end->first_local();
+    const std::unique_ptr<Communicator> group = end->split(rank == 4 ? std::nullopt : std::optional(rank % 2), -rank);
+    if (rank == 4) {
+      EXPECT_EQ(group, nullptr);
+      return;
+    }
+    EXPECT_EQ(group->size(), 2);
+    EXPECT_EQ(group->first_local(), rank < 2 ? 1 : 0);
+    EXPECT_THAT(group->gather(std::to_string(rank)),
+                ElementsAre(std::to_string(rank % 2 + 2), std::to_string(rank % 2)));
+  });
+}
+
+TEST(MeshCommunicators, GroupsAreTheMeshs) {
+  const Mesh mesh = {{{"cp", 1, 1, true}, {"tp", 2, 1, false}, {"dp", 2, 6, true}, {"fsdp", 3, 2, true}}};
+  run_thread_ranks(processors(12), [&](const std::shared_ptr<Communicator>& end) {
+    MeshCommunicators communicators(end, mesh);
+    const int rank = communicators.rank();
+    for (const std::string name : {"tp", "fsdp", "dp+fsdp", "tp+fsdp", "tp+dp+fsdp"}) {
+      std::vector<std::string> expected;
+      for (const int64_t member : mesh.group(rank, group_axes(mesh, name))) expected.push_back(std::to_string(member));
+      Communicator& group = communicators.group(name);
+      EXPECT_EQ(group.gather(std::to_string(rank)), expected) << name << " of rank " << rank;
+      EXPECT_EQ(&communicators.group(name), &group);
+    }
+    // An axis of one rank makes no difference.
+    EXPECT_EQ(&communicators.group("cp+tp"), &communicators.group("tp"));
+    EXPECT_EQ(communicators.group("cp").size(), 1);
+  });
+  EXPECT_THAT(message_of([&] {
+                run_thread_ranks(processors(2), [&](const std::shared_ptr<Communicator>& end) {
+                  MeshCommunicators communicators(end, mesh);
+                });
+              }),
+              AllOf(HasSubstr("is of 12 ranks, and 2 take part"), HasSubstr("Start 12 processes")));
+}
+
+// Whether by an error, by ending early or in a group that was split off: nobody waits for ever.
+TEST(ThreadRanks, WhoFailsLeavesNobodyWaiting) {
+  std::mutex mutex;
+  std::vector<std::string> others;
+  const auto wait_in_vain = [&](Communicator& end) {
+    float value = 1;
+    try {
+      run_one(end, {CollectiveKind::kAllReduce, DType::kF32, 1}, &value, &value);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kIo);
+      const std::lock_guard lock(mutex);
+      others.push_back(error.message());
+      throw;
+    }
+  };
+  EXPECT_THAT(message_of([&] {
+                run_thread_ranks(processors(4), [&](const std::shared_ptr<Communicator>& end) {
+                  const int rank = end->first_local();
+                  const std::unique_ptr<Communicator> pair = end->split(rank / 2, rank);
+                  if (rank == 1) throw Error(ErrorKind::kResource, "rank 1 has had enough", "here");
+                  wait_in_vain(rank == 0 ? *pair : *end);
+                });
+              }),
+              HasSubstr("here: rank 1 has had enough"));
+  EXPECT_EQ(others.size(), 3u);
+  for (const std::string& message : others)
+    EXPECT_THAT(message, testing::AnyOf(HasSubstr("rank 1 has failed: here: rank 1 has had enough"),
+                                        HasSubstr("rank 1 has ended"), HasSubstr("rank 0 has")))
+        << message;
+  others.clear();
+  EXPECT_THAT(message_of([&] {
+                run_thread_ranks(processors(3), [&](const std::shared_ptr<Communicator>& end) {
+                  if (end->first_local() != 2) wait_in_vain(*end);
+                });
+              }),
+              HasSubstr("rank 2 has ended"));
+  EXPECT_EQ(others.size(), 2u);
+}
+
+TEST(ThreadRanks, DifferentCollectivesAreAnError) {
+  std::atomic<int> told = 0;
+  EXPECT_THAT(message_of([&] {
+                run_thread_ranks(processors(3), [&](const std::shared_ptr<Communicator>& end) {
+                  std::vector<float> values(16);
+                  try {
+                    run_one(*end, {CollectiveKind::kAllReduce, DType::kF32, end->first_local() == 2 ? 8 : 16},
+                            values.data(), values.data());
+                  } catch (const Error& error) {
+                    ++told;
+                    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+                    throw;
+                  }
+                });
+              }),
+              HasSubstr("rank 2 runs all_reduce of 8 f32 where rank 0 runs all_reduce of 16 f32"));
+  EXPECT_EQ(told, 3);
+}
+
+// An emulator comes to what other queues hold when somebody waits for it.
+TEST(ThreadRanks, CollectivesKeepTheOrderOfTheirQueue) {
+  std::vector<std::shared_ptr<Device>> devices;
+  for (int rank = 0; rank < 2; ++rank) devices.push_back(std::make_shared<EmulatorDevice>("sm_90a"));
+  run_thread_ranks(devices, [&](const std::shared_ptr<Communicator>& end) {
+    Device& device = end->device(end->first_local());
+    const DeviceBuffer buffer = device.allocate(8), sum = device.allocate(8);
+    const float zero[2] = {0, 0}, values[2] = {1.0F + static_cast<float>(end->first_local()), 4};
+    device.copy_to_device(buffer.data(), zero, sizeof zero);
+    run_one(*end, {CollectiveKind::kAllReduce, DType::kF32, 2}, buffer.data(), sum.data(), kCopyQueue);
+    device.copy_to_device(buffer.data(), values, sizeof values);
+    const auto event = device.make_event();
+    device.signal(*event, kCopyQueue);
+    device.wait(*event, kComputeQueue);
+    float results[2] = {};
+    device.copy_to_host(results, sum.data(), sizeof results);
+    EXPECT_THAT(results, ElementsAre(3, 8));
+  });
+}
+
+}  // namespace
+}  // namespace causeway::communicator

@@ -1,0 +1,176 @@
+// Whole runs on ranks that are threads: a checkpoint of any mesh goes on on any other.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+#include "causeway/base/error.h"
+#include "causeway/base/file.h"
+#include "causeway/train/checkpoint/run_checkpoint.h"
+#include "causeway/train/ranks.h"
+#include "causeway/train/trainer.h"
+#include "tests/fixtures/temporary_directory.h"
+#include "tests/train/training_ranks.h"
+
+namespace causeway::train {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ShardedRun : public testing::Test {
+ protected:
+  ShardedRun() {
+    std::string text;
+    for (uint32_t i = 0, x = 1; i < 6000; ++i, x = x * 1664525 + 1013904223)
+      text.push_back(static_cast<char>('a' + (x >> 24) % 20));
+    std::ofstream(directory_ / "text.bin", std::ios::binary) << text;
+  }
+
+  Recipe recipe(const std::string& name, const std::vector<std::string>& overrides) const {
+    std::vector<std::string> all = {"name=" + name, "run_directory=" + (directory_ / name).string(),
+                                    "data.path=" + (directory_ / "text.bin").string()};
+    all.insert(all.end(), overrides.begin(), overrides.end());
+    return parse_recipe(R"(
+model: {family: llama, vocabulary_size: 256, layers: 2, width: 16, heads: 4, kv_heads: 2, ffn_width: 32, max_sequence_length: 16}
+data: {token_bytes: 1, sequence_length: 16}
+train: {batch_size: 12, steps: 8, precision: f32}
+optimizer: {learning_rate: 1e-2, epsilon: 1e-4}
+checkpoint: {interval: 4, interval_minutes: 0, keep: 9}
+log: {tensorboard: false}
+)",
+                        "recipe", all);
+  }
+
+  // Every rank's result is the same; that of the first.
+  TrainResult run(const Recipe& recipe, const ResumeChoice& resume = {}) const {
+    std::mutex mutex;
+    std::map<int, TrainResult> results;
+    on_ranks(recipe.mesh, [&] {
+      const TrainResult result = train_in_context(recipe, {.resume = resume, .quiet = true, .watch_signals = false});
+      const std::lock_guard lock(mutex);
+      results[result.rank] = result;
+    });
+    EXPECT_EQ(results.size(), static_cast<size_t>(recipe.mesh.ranks()));
+    for (const auto& [rank, result] : results) {
+      EXPECT_EQ(result.last_loss, results.at(0).last_loss) << rank;
+      EXPECT_EQ(result.checkpoint, results.at(0).checkpoint) << rank;
+    }
+    return results.at(0);
+  }
+
+  // By step, from the metrics.
+  std::map<int64_t, double> losses(const std::string& name) const {
+    std::map<int64_t, double> losses;
+    std::ifstream file(directory_ / name / "metrics.jsonl");
+    for (std::string line; std::getline(file, line);) {
+      const nlohmann::json record = nlohmann::json::parse(line);
+      if (record.contains("loss")) losses[record["step"].get<int64_t>()] = record["loss"].get<double>();
+    }
+    return losses;
+  }
+
+  static std::map<std::string, std::vector<std::byte>> state(const std::filesystem::path& checkpoint) {
+    EXPECT_TRUE(verify_checkpoint(checkpoint).empty());
+    const CheckpointReader reader(checkpoint);
+    std::map<std::string, std::vector<std::byte>> state;
+    for (const std::string& name : reader.names()) {
+      const CheckpointTensor& tensor = reader.tensor(name);
+      std::vector<std::byte> bytes(checked_volume(tensor.shape, size_bytes(tensor.dtype)).value());
+      reader.read(name, bytes);
+      state[name] = std::move(bytes);
+    }
+    return state;
+  }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_F(ShardedRun, GoesOnOnAnyOtherMesh) {
+  const Recipe one = recipe("one", {});
+  run(one);
+  const std::map<int64_t, double> expected = losses("one");
+  ASSERT_EQ(expected.size(), 8u);
+  EXPECT_LT(expected.at(8), expected.at(1));
+
+  run(recipe("fsdp", {"mesh.fsdp=4"}));
+  const auto first_half = directory_ / "fsdp/checkpoints/step-00000004";
+  const auto saved = state(first_half);
+  EXPECT_EQ(saved.size(), state(directory_ / "one/checkpoints/step-00000004").size());
+  for (const std::vector<std::string>& mesh : std::vector<std::vector<std::string>>{
+           {"mesh.fsdp=4"}, {"mesh.tp=2", "mesh.fsdp=2"}, {"mesh.dp=3"}, {"mesh.cp=2", "mesh.dp=2"}, {}}) {
+    std::string name = "on";
+    for (const std::string& axis : mesh) name += "_" + axis.substr(5);
+    // Nothing but the save of what was read: the same bits, on whatever mesh.
+    std::vector<std::string> overrides = mesh;
+    overrides.emplace_back("train.steps=8");
+    const Recipe goes_on = recipe(name, overrides);
+    const TrainResult result = run(goes_on, {ResumeMode::kFrom, first_half.string()});
+    EXPECT_EQ(result.step, 8);
+    const std::map<int64_t, double> continued = losses(name);
+    ASSERT_EQ(continued.size(), 4u) << name;
+    for (const auto& [step, loss] : continued)
+      EXPECT_NEAR(loss, expected.at(step), 2e-6 * loss) << name << ", " << step;
+  }
+}
+
+TEST_F(ShardedRun, StateIsTheSameBitsWhateverMeshReadsAndWritesIt) {
+  run(recipe("start", {"mesh.fsdp=2", "mesh.tp=2", "train.steps=2"}));
+  std::filesystem::path checkpoint = directory_ / "start/checkpoints/step-00000002";
+  const auto expected = state(checkpoint);
+  int number = 0;
+  for (const std::vector<std::string>& mesh :
+       std::vector<std::vector<std::string>>{{"mesh.dp=3"}, {}, {"mesh.dp=2", "mesh.cp=2"}, {"mesh.fsdp=4"}}) {
+    const Recipe next = recipe(fmt::format("copy{}", number++), mesh);
+    on_ranks(next.mesh, [&] {
+      const Ranks ranks(*Context::current());
+      const TokenDataset dataset = TokenDataset::open(next.data.path, kTrainSplit, 1);
+      const auto model = LanguageModel::create(next.model, 99);
+      TrainingStep step(*model, next);
+      const RunParts parts{next, dataset, nullptr, *model, step};
+      const RunPosition position = restore_run(CheckpointReader(checkpoint), parts);
+      EXPECT_EQ(position.step, 2);
+      ranks.on_first([&] { std::filesystem::create_directories(next.run_directory); });
+      save_run(parts, position, {.chunk_bytes = 512});
+    });
+    checkpoint = std::filesystem::path(next.run_directory) / "checkpoints/step-00000002";
+    EXPECT_EQ(state(checkpoint), expected) << recipe_text(next);
+  }
+}
+
+TEST_F(ShardedRun, EvaluatesAndSamplesAsOneDeviceDoes) {
+  const std::vector<std::string> overrides = {"train.steps=2", "evaluation.interval=1"};
+  std::vector<std::string> sharded = overrides;
+  sharded.insert(sharded.end(), {"mesh.fsdp=2", "mesh.dp=2"});
+  const TrainResult one = run(recipe("one", overrides)), four = run(recipe("four", sharded));
+  EXPECT_NEAR(four.last_loss, one.last_loss, 2e-6 * one.last_loss);
+  EXPECT_EQ(four.validation_loss.has_value(), one.validation_loss.has_value());
+}
+
+TEST_F(ShardedRun, AnErrorOfOneRankIsThatOfAll) {
+  // Only the rank that reads the last rows of a batch meets the token that the model does not know.
+  std::fstream file(directory_ / "text.bin", std::ios::binary | std::ios::in | std::ios::out);
+  const Recipe bad = recipe("bad", {"mesh.dp=3", "model.vocabulary_size=128"});
+  std::string text(6000, 'a');
+  text[3000] = static_cast<char>(200);
+  file.write(text.data(), static_cast<std::streamsize>(text.size()));
+  file.close();
+  std::mutex mutex;
+  std::vector<std::string> messages;
+  on_ranks(bad.mesh, [&] {
+    try {
+      train_in_context(bad, {.resume = {}, .quiet = true, .watch_signals = false});
+    } catch (const ErrorOfAllRanks& error) {
+      const std::lock_guard lock(mutex);
+      messages.emplace_back(error.message());
+    }
+  });
+  ASSERT_EQ(messages.size(), 3u);
+  for (const std::string& message : messages)
+    EXPECT_THAT(message, HasSubstr("token id 200 is beyond the model's vocabulary of 128"));
+}
+
+}  // namespace
+}  // namespace causeway::train

@@ -1,0 +1,150 @@
+// Training steps over meshes, on ranks that are threads: figures, weights and moments are those of one device.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <mutex>
+
+#include "causeway/train/step/training_step.h"
+#include "tests/comparison/comparison.h"
+#include "tests/train/training_ranks.h"
+
+namespace causeway::train {
+namespace {
+
+constexpr int kSteps = 4;
+
+struct Trained {
+  std::vector<StepFigures> figures;
+  std::map<std::string, HostTensor> state;  // weights and moments, whole
+};
+
+std::vector<int32_t> batch_tokens(const Recipe& recipe, int64_t step, int64_t first_row, int64_t rows, int32_t shift) {
+  std::vector<int32_t> tokens;
+  for (int64_t row = first_row; row < first_row + rows; ++row)
+    for (int64_t i = 0; i < recipe.data.sequence_length; ++i) {
+      const int64_t k = row * recipe.data.sequence_length + i + shift;
+      tokens.push_back(static_cast<int32_t>((k * 7 + k * k * 3 + step) % recipe.model.vocabulary_size));
+    }
+  return tokens;
+}
+
+// Every rank's own rows of each micro-batch, one after another.
+std::vector<int32_t> own_tokens(const Recipe& recipe, const TrainingStep& step, int64_t number, int32_t shift) {
+  std::vector<int32_t> all;
+  for (int64_t micro = 0; micro < recipe.micro_batches(); ++micro) {
+    const RowRange rows = step.own_rows();
+    const std::vector<int32_t> own =
+        batch_tokens(recipe, number, micro * recipe.train.micro_batch_size + rows.first, rows.count, shift);
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  return all;
+}
+
+Trained train_on_ranks(const Recipe& recipe) {
+  const Mesh mesh = make_mesh(recipe.mesh);
+  const auto ranks = static_cast<size_t>(mesh.ranks());
+  Trained trained;
+  std::mutex mutex;
+  std::map<std::string, std::vector<HostTensor>> parts;
+  std::map<std::string, Sharding> shardings;
+  std::vector<std::vector<StepFigures>> figures(ranks);
+  on_ranks(recipe.mesh, [&] {
+    const auto rank = static_cast<size_t>(Context::current()->rank());
+    const auto model = LanguageModel::create(recipe.model, 3);
+    TrainingStep step(*model, recipe);
+    for (int64_t i = 0; i < kSteps; ++i) {
+      const std::vector<int32_t> inputs = own_tokens(recipe, step, i, 0), targets = own_tokens(recipe, step, i, 1);
+      const std::vector<int32_t> documents(recipe.data.document_mask ? inputs.size() : 0, 1);
+      figures[rank].push_back(
+          step.run({inputs, targets, documents, recipe.train.batch_size * recipe.data.sequence_length}, i, 1e-2));
+    }
+    const std::lock_guard lock(mutex);
+    const auto collect = [&](const std::string& name, const Tensor& tensor) {
+      parts[name].resize(ranks);
+      parts[name][rank] = own_part(tensor);
+      shardings[name] = tensor.sharding();
+    };
+    for (const Parameter& parameter : model->parameters()) collect(parameter.name, parameter.tensor);
+    for (const auto& state : step.optimizer_state()) collect(state.name, state.tensor);
+  });
+  for (const auto& of_rank : figures)
+    for (size_t i = 0; i < of_rank.size(); ++i) {
+      EXPECT_EQ(of_rank[i].loss, figures[0][i].loss) << "step " << i;
+      EXPECT_EQ(of_rank[i].grad_norm, figures[0][i].grad_norm) << "step " << i;
+      EXPECT_TRUE(of_rank[i].finite);
+    }
+  trained.figures = figures[0];
+  for (const auto& [name, of_ranks] : parts) trained.state[name] = assemble(of_ranks, shardings[name], mesh);
+  return trained;
+}
+
+Recipe recipe_of(const std::string& family, const std::vector<std::string>& overrides) {
+  std::vector<std::string> all = {"model.family=" + family, "train.precision=f32", "optimizer.epsilon=1e-4"};
+  if (family == "llama") all.emplace_back("model.kv_heads=2");
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return parse_recipe(R"(name: sharded
+model: {vocabulary_size: 48, layers: 2, width: 32, heads: 4, ffn_width: 64, max_sequence_length: 16}
+data: {path: data, sequence_length: 16}
+train: {batch_size: 12}
+)",
+                      "recipe", all);
+}
+
+void expect_same(const Trained& trained, const Trained& one) {
+  for (size_t i = 0; i < one.figures.size(); ++i) {
+    EXPECT_NEAR(trained.figures[i].loss, one.figures[i].loss, 1e-6 * one.figures[i].loss) << "step " << i;
+    EXPECT_NEAR(trained.figures[i].grad_norm, one.figures[i].grad_norm, 2e-6 * one.figures[i].grad_norm) << i;
+  }
+  EXPECT_LT(one.figures.back().loss, one.figures.front().loss);
+  for (const auto& [name, reference] : one.state) {
+    // Moments of a mesh's ranks are the same to a few roundings; what is squared, to twice as many.
+    HostTensor actual = trained.state.at(name), scaled = reference;
+    double largest = 0;
+    for (const double value : reference.values) largest = std::max(largest, std::abs(value));
+    ASSERT_GT(largest, 0) << name;
+    for (double& value : actual.values) value /= largest;
+    for (double& value : scaled.values) value /= largest;
+    const Comparison comparison = compare(actual, scaled, {.rms = 5e-6, .row = 1e-4});
+    EXPECT_TRUE(comparison.equal) << name << ": " << comparison.text;
+  }
+}
+
+class TrainingOverMeshes : public testing::TestWithParam<std::pair<std::string, std::vector<std::string>>> {};
+
+TEST_P(TrainingOverMeshes, IsThatOfOneDevice) {
+  const auto& [family, mesh] = GetParam();
+  expect_same(train_on_ranks(recipe_of(family, mesh)), train_on_ranks(recipe_of(family, {})));
+}
+
+TEST_P(TrainingOverMeshes, InMicroBatchesToo) {
+  auto [family, mesh] = GetParam();
+  if (family != "llama") GTEST_SKIP() << "one family is enough";
+  const std::vector<std::string> micro = {"train.batch_size=24", "train.micro_batch_size=12",
+                                          "data.document_mask=true"};
+  mesh.insert(mesh.end(), micro.begin(), micro.end());
+  expect_same(train_on_ranks(recipe_of(family, mesh)), train_on_ranks(recipe_of(family, micro)));
+}
+
+std::vector<std::pair<std::string, std::vector<std::string>>> cases() {
+  std::vector<std::pair<std::string, std::vector<std::string>>> all;
+  for (const char* family : {"gpt2", "llama", "mpt"})
+    for (const std::vector<std::string>& mesh : std::vector<std::vector<std::string>>{{"mesh.dp=2"},
+                                                                                      {"mesh.dp=3"},
+                                                                                      {"mesh.fsdp=2"},
+                                                                                      {"mesh.dp=2", "mesh.fsdp=2"},
+                                                                                      {"mesh.tp=2"},
+                                                                                      {"mesh.cp=2"},
+                                                                                      {"mesh.fsdp=2", "mesh.tp=2"},
+                                                                                      {"mesh.dp=2", "mesh.cp=2"}})
+      all.emplace_back(family, mesh);
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(, TrainingOverMeshes, testing::ValuesIn(cases()), [](const auto& info) {
+  std::string name = info.param.first;
+  for (const std::string& axis : info.param.second) name += "_" + axis.substr(5, axis.find('=') - 5) + axis.back();
+  return name;
+});
+
+}  // namespace
+}  // namespace causeway::train
