@@ -15,7 +15,6 @@ TEST_PACKAGES := openmpi-bin mpich chromium libopenblas0-pthread libdnnl2
 SUDO := $(shell test "$$(id -u)" = 0 || echo sudo)
 APT_INSTALL := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends
 
-FUZZ_BUILD := build-fuzz
 FUZZ_SECONDS := 60
 
 # Installs what is missing of $(1). The package lists are refreshed only when the ones at hand cannot provide a package.
@@ -56,11 +55,9 @@ test: build test-deps
 	bash tools/run_tests.sh $(BUILD) $(JOBS)
 
 # Every parser under libFuzzer, each for FUZZ_SECONDS.
-fuzz: build-deps check-deps
-	cmake -S . -B $(FUZZ_BUILD) -G Ninja -DCMAKE_C_COMPILER=clang-19 -DCMAKE_CXX_COMPILER=clang++-19 \
-	  -DCAUSEWAY_FUZZ=ON -DCAUSEWAY_TESTS=OFF
-	cmake --build $(FUZZ_BUILD) --parallel $(JOBS) --target causeway_fuzz
-	bash tools/fuzz.sh $(FUZZ_BUILD)/causeway_fuzz $(FUZZ_SECONDS)
+fuzz: build check-deps
+	cmake --build $(BUILD) --parallel $(JOBS) --target causeway_fuzz
+	bash tools/fuzz.sh $(BUILD)/fuzz/causeway_fuzz $(FUZZ_SECONDS)
 
 # Plants every fault of tests/mutation/planted_fault_list.cpp and says which test catches it; first, that these tests
 # pass without one.
@@ -95,4 +92,4 @@ coverage: build-deps test-deps check-deps
 	bash tools/coverage.sh $(JOBS)
 
 clean:
-	rm -rf $(BUILD) $(FUZZ_BUILD) build-address build-thread build-coverage
+	rm -rf $(BUILD) build-address build-thread build-coverage

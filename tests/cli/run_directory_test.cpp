@@ -128,8 +128,13 @@ TEST_F(RunDirectoryTest, ResumesFromAStepOrAPath) {
                                "changed since then: train.batch_size is 2, was 4\n",
                                "changed since then: train.precision is \"bf16\", was \"f32\"\n",
                                "changed since then: schedule.kind is cosine, was constant\n"});
-  // What the run had left behind is not deleted.
+  // What the run had left behind is not deleted, and not taken for its past when its steps come before the next save.
   EXPECT_TRUE(tensor_files("runs/tiny/checkpoints/superseded-step-00000030-1") == thirty);
+  ASSERT_EQ(run({"train", "tiny.yaml", "--resume", "20", "train.steps=40", "checkpoint.interval=0", "--quiet"}).status,
+            0);
+  for (const char* name : {"step-00000020", "step-00000040", "superseded-step-00000025-1"})
+    EXPECT_TRUE(std::filesystem::exists(path("runs/tiny/checkpoints") / name)) << name;
+  EXPECT_FALSE(std::filesystem::exists(path("runs/tiny/checkpoints/step-00000025")));
 }
 
 TEST_F(RunDirectoryTest, TheFirstLinesAndTheRecordsSayWhatIsGoingOn) {

@@ -60,15 +60,28 @@ std::vector<std::string> split(std::string_view input, size_t parts) {
   return texts;
 }
 
+// A directory of this process, gone when it ends.
+class ProcessDirectory {
+ public:
+  ProcessDirectory() : path_(std::filesystem::temp_directory_path() / ("causeway-fuzz-" + std::to_string(::getpid()))) {
+    std::filesystem::create_directories(path_);
+  }
+  ProcessDirectory(const ProcessDirectory&) = delete;
+  ProcessDirectory& operator=(const ProcessDirectory&) = delete;
+  ~ProcessDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
 // A file with the input's bytes, the same one each time.
 std::filesystem::path file_of(std::string_view input, const std::string& name) {
-  static const std::filesystem::path directory = [] {
-    const std::filesystem::path path =
-        std::filesystem::temp_directory_path() / ("causeway-fuzz-" + std::to_string(::getpid()));
-    std::filesystem::create_directories(path);
-    return path;
-  }();
-  const std::filesystem::path path = directory / name;
+  static const ProcessDirectory directory;
+  const std::filesystem::path path = directory.path() / name;
   std::ofstream(path, std::ios::binary).write(input.data(), static_cast<std::streamsize>(input.size()));
   return path;
 }

@@ -375,6 +375,20 @@ TEST(Checkpoint, SavingAStepAgainReplacesItAndLaterOnesAreSetAside) {
   EXPECT_EQ(read, other);
 }
 
+TEST(Checkpoint, WhatARunHasLeftBehindIsSetAsideHoweverFarItWent) {
+  const TemporaryDirectory run;
+  for (const int64_t step : {1, 2, 3, 4}) save_small(run.path(), step, 4);
+  const auto other = sequence(12, 100);
+  CheckpointWriter writer(run.path(), state_at(4), {.keep_last = 2, .previous_step = 1});
+  writer.add({"weight", DType::kF32, {4, 3}}, bytes_of(other));
+  const fs::path saved = writer.commit();
+  EXPECT_THAT(names_in(run / "checkpoints"), ElementsAre("step-00000001", "step-00000004", "superseded-step-00000002-1",
+                                                         "superseded-step-00000003-1", "superseded-step-00000004-1"));
+  std::vector<float> read(12);
+  CheckpointReader(saved).read("weight", std::as_writable_bytes(std::span(read)));
+  EXPECT_EQ(read, other);
+}
+
 TEST(Checkpoint, FailingSourceLeavesTheOthersAlone) {
   const TemporaryDirectory run;
   const fs::path before = save_small(run.path(), 1, 1);

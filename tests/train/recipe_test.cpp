@@ -108,6 +108,9 @@ TEST(Recipe, ErrorsOfOverridesNameTheOverride) {
             "command line: train.batch_size=5: train.micro_batch_size: 2 does not divide train.batch_size, 5 | ");
   EXPECT_EQ(error_of(kSmall, {"model.width=30", "train.seed=3"}).substr(0, 46),
             "command line: model.width=30: model.heads: 4 h");
+  // No one of them alone is to blame.
+  EXPECT_EQ(error_of(kSmall, {"model.layers=3", "model.width=65536", "model.heads=64"}),
+            "command line: model.width=65536, model.heads=64: model.head_dim: 1024 is not between 1 and 512 | ");
   EXPECT_EQ(error_of("schedule: {warmup_steps: 100}", {"train.steps=50"}),
             "command line: train.steps=50: schedule.warmup_steps: a warm-up of 100 steps does not fit the run's 50 | "
             "Train longer, or set schedule.warmup_steps=5 as well.");

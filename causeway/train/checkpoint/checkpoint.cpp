@@ -286,6 +286,10 @@ CheckpointManifest CheckpointWriter::write_files(const fs::path& directory) cons
   return manifest;
 }
 
+int64_t CheckpointWriter::previous_step() const {
+  return std::min(options_.previous_step.value_or(state_.step), state_.step);
+}
+
 bool CheckpointWriter::is_first() const { return ranks_ == nullptr || ranks_->is_first(); }
 
 void CheckpointWriter::together(const std::function<void()>& work) const {
@@ -316,7 +320,7 @@ void CheckpointWriter::prepare_directory(const fs::path& checkpoints) const {
   }
   remove_leftovers(checkpoints);
   // Here too, because a job that is killed after each save, before it deletes, would fill the disk.
-  delete_old_checkpoints(checkpoints, state_.step, options_.keep_last);
+  delete_old_checkpoints(checkpoints, previous_step(), options_.keep_last);
 }
 
 void CheckpointWriter::complete(const fs::path& saving, const CheckpointManifest& manifest) const {
@@ -332,7 +336,7 @@ void CheckpointWriter::complete(const fs::path& saving, const CheckpointManifest
   sync_directory(saving);
   const fs::path checkpoints = saving.parent_path();
   for (const CheckpointEntry& entry : list_directory(checkpoints)) {
-    if (entry.step > state_.step) set_aside(entry.directory);
+    if (entry.step > previous_step()) set_aside(entry.directory);
   }
   commit_directory(saving, checkpoints / step_name(state_.step));
 }

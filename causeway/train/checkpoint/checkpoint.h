@@ -28,6 +28,8 @@ struct CheckpointOptions {
   int64_t keep_last = 3;                        // committed checkpoints kept, the new one included; at least 1
   uint64_t max_file_bytes = uint64_t{4} << 30;  // a larger tensor has a file of its own
   uint64_t chunk_bytes = uint64_t{64} << 20;    // what one hash covers, and the staging memory of a save
+  // The step of the checkpoint that the run saved last or went on from (0: none); the new one's own step unless said.
+  std::optional<int64_t> previous_step = std::nullopt;
 };
 
 // Fills `bytes` with the row-major bytes of a tensor (or of the part of it being saved) from `byte_offset` on.
@@ -57,7 +59,8 @@ class CheckpointWriter {
   void attach(std::string name, std::string content);
 
   // Saves, deletes checkpoints beyond the last `keep_last`, and returns the new checkpoint's directory. Checkpoints of
-  // later steps belong to a past that a resumed run has left: they are renamed to superseded-step-..., not deleted.
+  // steps later than `previous_step` belong to a past that a resumed run has left: they are renamed to
+  // superseded-step-..., not deleted, and do not count towards those kept.
   // Throws Error, on every rank, when anything cannot be saved; the run's earlier checkpoints are then untouched and
   // the message says so. Errors from deleting old checkpoints are left for the next save.
   std::filesystem::path commit();
@@ -77,6 +80,8 @@ class CheckpointWriter {
   CheckpointManifest gather_manifest(CheckpointManifest own) const;
   void prepare_directory(const std::filesystem::path& checkpoints) const;
   void complete(const std::filesystem::path& saving, const CheckpointManifest& manifest) const;
+  // Of the run's own past; at most the new checkpoint's step.
+  int64_t previous_step() const;
   bool is_first() const;
   void together(const std::function<void()>& work) const;
 

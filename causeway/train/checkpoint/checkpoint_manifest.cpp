@@ -184,7 +184,7 @@ std::optional<std::string> difference_at(const std::string& field, const json* c
         return found == object.end() ? nullptr : &*found;
       };
       for (const auto& [key, unused] : keys.items()) {
-        const std::string inner = field.empty() ? key : field + "." + key;
+        const std::string inner = field.empty() ? key : fmt::format("{}.{}", field, key);
         if (auto text = difference_at(inner, find(*checkpoint, key), find(*current, key))) return text;
       }
     }

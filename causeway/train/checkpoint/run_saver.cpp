@@ -46,7 +46,7 @@ bool RunSaver::is_due_here(int64_t step, Clock::time_point now) const {
 std::filesystem::path RunSaver::save_or_throw(const RunPosition& position, Clock::time_point now) {
   try {
     renew_lock();
-    saved_ = save_run(run_, position, {.keep_last = run_.recipe.checkpoint.keep});
+    saved_ = save_run(run_, position, {.keep_last = run_.recipe.checkpoint.keep, .previous_step = saved_step_});
   } catch (const Error&) {
     unwritable_step_ = position.step;
     throw;
@@ -85,8 +85,10 @@ std::string RunSaver::save_what_can_be_saved(const RunPosition& position, bool s
       return fmt::format("The weights or moments after step {} are not finite themselves and were not saved; {}.",
                          position.step, newest);
     renew_lock();
-    saved_ =
-        save_run(run_, position, {.keep_last = std::numeric_limits<int64_t>::max(), .chunk_bytes = kSmallChunkBytes});
+    saved_ = save_run(run_, position,
+                      {.keep_last = std::numeric_limits<int64_t>::max(),
+                       .chunk_bytes = kSmallChunkBytes,
+                       .previous_step = saved_step_});
     saved_step_ = position.step;
     return fmt::format("The state after step {} was saved to {}.", position.step, saved_.string());
   } catch (const std::exception& error) {

@@ -1,5 +1,6 @@
 #include "causeway/train/recipe/recipe.h"
 
+#include <fmt/ranges.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -406,31 +407,40 @@ Recipe recipe_of(const std::vector<Setting>& settings, const std::string& where,
   return recipe;
 }
 
-bool is_recipe(const std::vector<Setting>& settings, bool refuse_without_effect) {
+// What is wrong with the settings, or nothing.
+std::optional<std::string> problem_of(const std::vector<Setting>& settings, bool refuse_without_effect) {
   try {
     recipe_of(settings, "", refuse_without_effect);
-    return true;
-  } catch (const Error&) {
-    return false;
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error.message();
   }
 }
 
-// Where to look for the cause of a complaint about `key`: at the command line when the key was given there, or when the
-// recipe would stand without one of its overrides; else at the file.
-std::string place_of(const std::string& key, const std::vector<Setting>& settings, const std::string& where,
-                     bool refuse_without_effect) {
-  std::string culprits;
+// Where to look for the cause of `problem`, a complaint about `key`: at the command line when the key was given there,
+// or when the recipe would stand without one of its overrides, or stands without all of them; else at the file.
+std::string place_of(const std::string& key, const std::string& problem, const std::vector<Setting>& settings,
+                     const std::string& where, bool refuse_without_effect) {
+  std::vector<std::string> healing, involved;  // overrides without which nothing is wrong, or something else
+  std::vector<Setting> file_alone;
   for (const Setting& setting : settings) {
-    if (!setting.is_override) continue;
+    if (!setting.is_override) {
+      file_alone.push_back(setting);
+      continue;
+    }
     if (setting.key == key) return fmt::format("{}: {}", kCommandLine, key);
     std::vector<Setting> without;
     for (const Setting& other : settings)
       if (&other != &setting) without.push_back(other);
-    if (is_recipe(without, refuse_without_effect))
-      culprits += fmt::format("{}{}={}", culprits.empty() ? "" : ", ", setting.key, setting.value);
+    const std::optional<std::string> rest = problem_of(without, refuse_without_effect);
+    const std::string assignment = fmt::format("{}={}", setting.key, setting.value);
+    if (!rest) healing.push_back(assignment);
+    if (rest != problem) involved.push_back(assignment);
   }
-  if (!culprits.empty()) return fmt::format("{}: {}: {}", kCommandLine, culprits, key);
-  return where.empty() ? key : fmt::format("{}: {}", where, key);
+  if (healing.empty() && problem_of(file_alone, refuse_without_effect))
+    return where.empty() ? key : fmt::format("{}: {}", where, key);
+  const std::vector<std::string>& culprits = healing.empty() ? involved : healing;
+  return fmt::format("{}: {}{}{}", kCommandLine, fmt::join(culprits, ", "), culprits.empty() ? "" : ": ", key);
 }
 
 std::vector<Setting> settings_in(const std::string& yaml, const std::string& where) {
@@ -475,8 +485,8 @@ Recipe parse(const std::string& yaml, const std::string& where, const std::vecto
   try {
     return recipe_of(settings, where, refuse_without_effect);
   } catch (const Error& error) {
-    throw Error(error.kind(), error.message(), place_of(error.where(), settings, where, refuse_without_effect),
-                error.hint());
+    throw Error(error.kind(), error.message(),
+                place_of(error.where(), error.message(), settings, where, refuse_without_effect), error.hint());
   }
 }
 
