@@ -10,6 +10,7 @@
 #include "causeway/bench/results/results_store.h"
 #include "causeway/cli/commands.h"
 #include "causeway/cli/json_output.h"
+#include "causeway/cli/mpi_launcher.h"
 #include "causeway/codegen/compile/compiler.h"
 #include "causeway/codegen/compile/kernel_cache.h"
 #include "causeway/device/cpu/host_target.h"
@@ -102,6 +103,7 @@ void run(bool as_json) {
   const std::vector<DeviceDescription> devices = examine_devices();
   const CacheState cache = examine_kernel_cache();
   const std::string store_problem = examine_results_store();
+  const std::optional<MpiLauncher> launcher = find_mpi_launcher();
   const std::string matrix = target.has_avx512_bf16() ? "AVX-512 BF16"
                              : target.has_avx512()    ? "AVX-512 (bf16 widened to f32)"
                              : target.has_avx2()      ? "AVX2 (bf16 widened to f32)"
@@ -130,6 +132,7 @@ void run(bool as_json) {
                             {"kernels", cache.usage.kernels},
                             {"bytes", cache.usage.bytes},
                             {"limit_bytes", cache.limit}};
+    json["launcher"] = {{"command", launcher ? launcher->command : ""}, {"version", launcher ? launcher->version : ""}};
     json["results_store"] = {{"problem", store_problem}};
     json["compiler"] = compiler_fingerprint();
     output_json(json);
@@ -148,10 +151,16 @@ void run(bool as_json) {
     if (!cache.directory.empty())
       output("  directory   {}\n  size        {} of {} at most (`causeway cache`)\n", cache.directory,
              format_bytes(static_cast<uint64_t>(cache.usage.bytes)), format_bytes(static_cast<uint64_t>(cache.limit)));
+    output("\nlauncher      {}\n",
+           launcher ? fmt::format("{} ({}), for `causeway launch`", launcher->command, launcher->version)
+                    : "none: `causeway launch` needs mpirun or mpiexec of an MPI");
     if (!store_problem.empty()) output("\nbenchmarks    their results cannot be stored: {}\n", store_problem);
     output(
         "\nEnvironment variables are not needed. XDG_CACHE_HOME moves the kernel cache and, beside it, what NVIDIA's "
-        "driver makes of it; XDG_DATA_HOME the benchmarks' results.\n");
+        "driver makes of it; XDG_DATA_HOME the benchmarks' results. {} says how many processes a run should have, "
+        "where they are "
+        "not started by `causeway launch`, which sets it: another number is refused.\n",
+        kProcessesVariable);
   }
   // A missing GPU is no fault; one that is there and cannot be used is.
   for (const DeviceDescription& device : devices)

@@ -1,15 +1,18 @@
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "causeway/base/console.h"
 #include "causeway/base/error.h"
 #include "causeway/cli/commands.h"
 #include "causeway/cli/json_output.h"
+#include "causeway/communicator/mpi_launch.h"
 #include "causeway/train/ranks.h"
 
 namespace causeway::cli {
@@ -50,9 +53,19 @@ Error usage_error(const CLI::App& program, const std::vector<std::string>& words
 
 constexpr int kFailure = 1, kUsage = 2, kFault = 3;
 
+// What one process of several finds on its own, others most often find as well: a misspelt key, a missing file. The
+// first one says it at once, and its launcher ends the others; those that are still there then had a reason of their
+// own.
+std::string leave_to_the_first_process() {
+  const std::optional<MpiLaunch> launch = find_mpi_launch();
+  if (!launch || launch->rank == 0) return "";
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  return fmt::format("rank {}: ", launch->rank);
+}
+
 // The program for people; with --json also an object on standard output, for the program that reads it.
 int report(const Error& error, std::string_view kind, int status, bool as_json) {
-  notice("{}: {}\n", status == kFault ? "internal error" : "error", error.what());
+  notice("{}{}: {}\n", leave_to_the_first_process(), status == kFault ? "internal error" : "error", error.what());
   if (!as_json) return status;
   const nlohmann::ordered_json json = {{"error",
                                         {{"kind", kind},
@@ -76,6 +89,7 @@ int run(int argc, char** argv) {
   program.require_subcommand(1);
   program.set_version_flag("--version", CAUSEWAY_VERSION);
   add_train_command(program);
+  add_launch_command(program);
   add_generate_command(program);
   add_data_command(program);
   add_checkpoint_command(program);

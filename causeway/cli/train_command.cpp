@@ -6,6 +6,7 @@
 
 #include "causeway/base/console.h"
 #include "causeway/base/error.h"
+#include "causeway/bench/environment.h"
 #include "causeway/cli/commands.h"
 #include "causeway/cli/json_output.h"
 #include "causeway/cli/recipe_argument.h"
@@ -34,6 +35,7 @@ std::string shell_quoted(const std::string& word) {
 void run(const Options& options) {
   TrainOptions train_options;
   train_options.quiet = options.quiet;
+  train_options.version = fmt::format("{} ({})", CAUSEWAY_VERSION, program_commit());
   train_options.resume = parse_resume(options.resume);
   const Recipe recipe = load_recipe_argument(options.recipe, options.overrides);
   const TrainResult result = train::train(recipe, train_options);
@@ -86,6 +88,7 @@ void add_train_command(CLI::App& program) {
       "Exit status: 0 finished, 1 error, 2 wrong usage, 3 fault of the program, 4 stopped by a signal with its "
       "progress\n"
       "saved, 130 stopped at once by a second Ctrl-C.\n"
+      "Several processes, as many as the recipe's mesh has ranks: causeway launch -n 2 -- train RECIPE mesh.fsdp=2\n"
       "Example: causeway train recipes/shakespeare.yaml train.steps=500 optimizer.learning_rate=1e-3");
   command->callback([options] { run(*options); });
 }

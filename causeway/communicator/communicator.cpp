@@ -165,6 +165,8 @@ void Communicator::together(const std::function<void()>& work) {
   };
   try {
     work();
+  } catch (const CollectiveError&) {
+    throw;  // nothing can be told
   } catch (const Error& error) {
     tell(error.kind(), error.message(), error.where(), error.hint());
   } catch (const std::bad_alloc&) {

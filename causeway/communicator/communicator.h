@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "causeway/base/error.h"
 #include "causeway/device/device.h"
 #include "causeway/graph/dtype.h"
 
@@ -73,6 +74,12 @@ struct Placement {
   int processors = 0;
 };
 
+// The exchange itself failed, so that what the ranks do from here on cannot be agreed on: most often because another
+// one is gone.
+struct CollectiveError : Error {
+  using Error::Error;
+};
+
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -93,8 +100,8 @@ class Communicator {
   virtual Placement placement() const;
 
   // Buffers of the local ranks, in their order. Sums of f32 are f32; those of bf16 are rounded as the backend says.
-  // Throws Error(kUnsupported) for other types, in every process, and Error(kIo) when a library of the backend fails:
-  // then what other processes do is not known, and a process of several must end.
+  // Throws Error(kUnsupported) for other types, in every process, and CollectiveError(kIo) when a library of the
+  // backend fails: then what other processes do is not known, and a process of several must end.
   void run(const Collective& collective, std::span<const void* const> from, std::span<void* const> to,
            DeviceQueue queue = kComputeQueue);
   // All at once, in any order; those between the same two ranks in the order given. Every process gives the same
@@ -125,7 +132,8 @@ class Communicator {
   std::vector<std::string> gather(const std::string& bytes);
   // Element by element the sum over processes, in the order of their ranks: the same bits in each.
   void total(std::span<double> values);
-  // Does the work, and throws in every process when Error came out of it in one: that of the lowest rank.
+  // Does the work, and throws in every process when Error came out of it in one: that of the lowest rank. A
+  // CollectiveError is thrown as it is, where it was thrown.
   void together(const std::function<void()>& work);
 
  protected:

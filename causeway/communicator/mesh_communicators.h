@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "causeway/communicator/communicator.h"
+#include "causeway/communicator/rank_progress.h"
 #include "causeway/graph/sharding.h"
 
 namespace causeway::communicator {
@@ -20,6 +21,8 @@ class MeshCommunicators {
   Communicator& world() const { return *world_; }
   const Mesh& mesh() const { return mesh_; }
   int rank() const { return world_->first_local(); }
+  // Of this rank; may be read by other threads.
+  RankProgress& progress() { return progress_; }
 
   // Of this rank and those that differ from it along the axes that `name` says (group_name()), in the order of
   // Mesh::group(). It is made when it is first asked for, which every rank of the mesh does in the same order; axes of
@@ -31,6 +34,7 @@ class MeshCommunicators {
  private:
   std::shared_ptr<Communicator> world_;
   Mesh mesh_;
+  RankProgress progress_;
   std::map<std::string, std::unique_ptr<Communicator>> groups_;  // by the axes of several ranks
 };
 

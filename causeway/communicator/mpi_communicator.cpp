@@ -68,7 +68,7 @@ class MpiProcess {
     std::array<char, kMpiLongestText> text{};
     int length = 0;
     if (mpi_.error_string(code, text.data(), &length) != 0) length = 0;
-    throw Error(
+    throw CollectiveError(
         ErrorKind::kIo,
         fmt::format("{} could not {}: {}", name_, doing,
                     length > 0 ? std::string(text.data(), static_cast<size_t>(length)) : fmt::format("error {}", code)),

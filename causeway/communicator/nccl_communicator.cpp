@@ -136,10 +136,11 @@ class NcclLibrary {
     if (result == 0) return;
     const char* more = nccl_.last_error != nullptr ? nccl_.last_error(nullptr) : "";
     const bool says_more = more != nullptr && *more != 0;
-    throw Error(ErrorKind::kIo,
-                fmt::format("{} could not {}: {}{}{}", vendor_.name, doing, nccl_.error_string(result),
-                            says_more ? "; " : "", says_more ? more : ""),
-                vendor_.where, "Set NCCL_DEBUG=INFO in the environment: the library then tells what it does.");
+    throw CollectiveError(ErrorKind::kIo,
+                          fmt::format("{} could not {}: {}{}{}", vendor_.name, doing, nccl_.error_string(result),
+                                      says_more ? "; " : "", says_more ? more : ""),
+                          vendor_.where,
+                          "Set NCCL_DEBUG=INFO in the environment: the library then tells what it does.");
   }
 
  private:
@@ -181,7 +182,12 @@ class NcclCommunicator : public Communicator {
         communicators_(1) {
     Nccl::UniqueId id;
     control_->together([&] {
-      if (first_local() == 0) check(nccl().get_unique_id(&id), "make an identity");
+      if (first_local() != 0) return;
+      try {
+        check(nccl().get_unique_id(&id), "make an identity");
+      } catch (const CollectiveError& error) {
+        throw Error(error);  // the ranks can still tell each other
+      }
     });
     const std::string bytes = control_->of_first(std::string(id.bytes, sizeof id.bytes));
     CAUSEWAY_CHECK(bytes.size() == sizeof id.bytes);

@@ -17,9 +17,10 @@ namespace causeway::communicator {
 namespace {
 
 // What a rank gets that waits for one which does not come.
-struct OtherRankIsGone : Error {
+struct OtherRankIsGone : CollectiveError {
   explicit OtherRankIsGone(const std::string& what)
-      : Error(ErrorKind::kIo, what, "collectives", "This rank waited for it in vain; look for the reason there.") {}
+      : CollectiveError(ErrorKind::kIo, what, "collectives",
+                        "This rank waited for it in vain; look for the reason there.") {}
 };
 
 // What all groups of one run share.

@@ -38,6 +38,7 @@ void Executor::exchange(const Collectives& collectives, Communicator& group, Dev
                         std::span<void* const> addresses) const {
   const auto run_parts = [&] {
     for (const Collectives::Part& part : collectives.parts) {
+      communicators_->progress().begin_collective(collective_name(part.collective.kind), collectives.group);
       const void* from = addresses[static_cast<size_t>(part.from.buffer)];
       void* to = addresses[static_cast<size_t>(part.to.buffer)];
       group.run(part.collective, std::span(&from, 1), std::span(&to, 1), queue);

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "causeway/base/error.h"
@@ -42,8 +43,11 @@ class Ranks {
   // The one that speaks, logs and owns the run directory.
   bool is_first() const { return rank_ == 0; }
 
+  // Says where this rank is, to those that watch it: the step at work, and the phase.
+  void enter(int64_t step, std::string_view phase) const;
+
   // Does the work, and throws ErrorOfAllRanks on every rank when Error came out of it on one: that of the lowest rank.
-  // With one rank what comes out of it is thrown.
+  // With one rank what comes out of it is thrown, and CollectiveError as it is.
   void together(const std::function<void()>& work) const;
   // The same of work that is the first rank's alone.
   void on_first(const std::function<void()>& work) const;
@@ -52,6 +56,9 @@ class Ranks {
   // What each rank gives, in their order.
   std::vector<std::string> gather(const std::string& bytes) const;
   bool all_of(bool here) const;
+  // Throws ErrorOfAllRanks(kInvalidArgument) that names the ranks where `text` is not what it is on the first one, and
+  // the first line that differs. `what`: "another recipe" is what those ranks have then.
+  void require_equal(const std::string& text, const std::string& what, const std::string& hint) const;
   // This rank takes no more part: others get an Error with the reason where they wait for it.
   void abandon(const std::string& reason) const;
 

@@ -1,11 +1,16 @@
 #include "causeway/train/run_context.h"
 
+#include <sched.h>
+
+#include <cstdlib>
+#include <functional>
+#include <optional>
+
 #include "causeway/base/error.h"
 #include "causeway/communicator/mesh_communicators.h"
 #include "causeway/communicator/mpi_communicator.h"
 #include "causeway/communicator/mpi_launch.h"
 #include "causeway/device/open_device.h"
-#include "causeway/train/ranks.h"
 
 namespace causeway::train {
 namespace {
@@ -13,7 +18,6 @@ namespace {
 void require_one_process_a_rank(const Recipe::MeshSizes& sizes, const std::optional<MpiLaunch>& launch) {
   const int64_t ranks = sizes.ranks(), processes = launch ? launch->size : 1;
   if (ranks == processes) return;
-  if (launch && launch->rank != 0) throw SaidElsewhere();
   std::string axes;
   for (const auto& [name, size] : {std::pair{"dp", sizes.dp}, {"fsdp", sizes.fsdp}, {"cp", sizes.cp}, {"tp", sizes.tp}})
     if (size > 1) axes += fmt::format("{}{} {}", axes.empty() ? "" : " x ", name, size);
@@ -23,28 +27,62 @@ void require_one_process_a_rank(const Recipe::MeshSizes& sizes, const std::optio
     throw Error(ErrorKind::kInvalidArgument, fmt::format("{}, but the recipe has no mesh", started), "mesh",
                 fmt::format("Say what they share: mesh.fsdp={}, for example.", processes));
   throw Error(ErrorKind::kInvalidArgument, fmt::format("the mesh has {} ranks ({}), but {}", ranks, axes, started),
-              "mesh", fmt::format("Start as many processes as ranks: mpirun -n {} causeway train ...", ranks));
+              "mesh", fmt::format("Start as many processes as ranks: causeway launch -n {} -- train ...", ranks));
 }
 
-// Each process on a machine has a GPU of its own, where the recipe names none.
-std::string device_of_rank(const std::string& device, int local_rank) {
-  if (device == "cuda" || device == "hip") return fmt::format("{}:{}", device, local_rank);
-  if (device != "auto") return device;
-  for (const DeviceDescription& found : describe_devices())
-    for (const char* vendor : {"cuda", "hip"})
-      if (found.usable && found.spec == fmt::format("{}:{}", vendor, local_rank)) return found.spec;
-  return device;
+// GPUs that are not numbered go to the processes of a machine in their order. A launcher that shows each process one
+// GPU has done so already.
+std::string device_of_process(const std::string& device, const std::optional<MpiLaunch>& launch) {
+  if (!launch || !launch->local_rank) return device;
+  const auto numbered = [&](const std::string& name, const std::function<int()>& count) -> std::string {
+    if (device != name && device != "auto") return "";
+    int devices = 0;
+    try {
+      devices = count();
+    } catch (const Error&) {  // whoever opens it says why
+    }
+    if (devices <= 1) return "";
+    if (*launch->local_rank >= devices)
+      throw Error(
+          ErrorKind::kInvalidArgument,
+          fmt::format("this machine has {} GPUs, and process {} on it has none left", devices, *launch->local_rank + 1),
+          "device", "Start no more processes on a machine than it has GPUs.");
+    return fmt::format("{}:{}", name, *launch->local_rank);
+  };
+  const DeviceLibraries libraries;
+  std::string chosen = numbered("cuda", [&] { return CudaDevice::count(libraries.cuda); });
+  if (chosen.empty()) chosen = numbered("hip", [&] { return HipDevice::count(libraries.hip); });
+  return chosen.empty() ? device : chosen;
+}
+
+// Processes of one machine that `causeway launch` bound to no processors take each its part of them.
+void take_share_of_processors(const std::optional<MpiLaunch>& launch) {
+  if (!launch || !launch->local_rank || !launch->local_size || std::getenv(kProcessesVariable) == nullptr) return;
+  cpu_set_t all, own;
+  CPU_ZERO(&all);
+  CPU_ZERO(&own);
+  if (::sched_getaffinity(0, sizeof all, &all) != 0) return;
+  const int count = CPU_COUNT(&all), rank = *launch->local_rank, size = *launch->local_size;
+  if (count < size || rank >= size) return;
+  for (int processor = 0, number = 0; processor < CPU_SETSIZE; ++processor) {
+    if (!CPU_ISSET(processor, &all)) continue;
+    if (number >= count * rank / size && number < count * (rank + 1) / size) CPU_SET(processor, &own);
+    ++number;
+  }
+  ::sched_setaffinity(0, sizeof own, &own);
 }
 
 }  // namespace
 
 std::shared_ptr<Context> open_run_context(const Recipe& recipe) {
+  require_expected_processes();
   const std::optional<MpiLaunch> launch = find_mpi_launch();
   require_one_process_a_rank(recipe.mesh, launch);
   ContextOptions options;
   options.mesh = make_mesh(recipe.mesh);
   if (options.mesh.empty()) return Context::open(recipe.device);
-  std::shared_ptr<Device> device = open_device(device_of_rank(recipe.device, launch->local_rank));
+  take_share_of_processors(launch);
+  std::shared_ptr<Device> device = open_device(device_of_process(recipe.device, launch));
   options.communicators = std::make_shared<MeshCommunicators>(open_device_communicator(open_mpi(device)), options.mesh);
   options.rank = options.communicators->rank();
   return std::make_shared<Context>(std::move(device), std::move(options));

@@ -9,8 +9,9 @@
 namespace causeway::train {
 
 // A context on the recipe's device; where the recipe has a mesh, this process's rank of it, of the processes that MPI
-// started. Throws as open_device() and open_mpi() do, and Error(kInvalidArgument) where the mesh has another number of
-// ranks than there are processes: on the first of them, on others SaidElsewhere.
+// started, on a GPU of its own where the recipe numbers none. Throws as open_device(), open_mpi() and
+// require_expected_processes() do, and Error(kInvalidArgument) where the mesh has another number of ranks than there
+// are processes.
 std::shared_ptr<Context> open_run_context(const Recipe& recipe);
 
 }  // namespace causeway::train

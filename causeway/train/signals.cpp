@@ -19,6 +19,7 @@ std::atomic<bool> watching{false};
 std::atomic<int> stop_signal_seen{0};
 std::atomic<int> interrupts{0};
 std::atomic<bool> save_requested{false};
+std::atomic<bool> speaking{true};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
 // write() is safe in a handler; what becomes of the line is not worth the run.
@@ -37,7 +38,7 @@ extern "C" void causeway_handle_signal(int signal) {
     say("\nstopped at once; the newest checkpoint is as it was\n");
     ::_exit(kInterruptedStatus);
   }
-  if (stop_signal_seen.exchange(signal) != 0) return;
+  if (stop_signal_seen.exchange(signal) != 0 || !speaking.load()) return;
   if (signal == SIGINT)
     say("\ninterrupted: finishing this step, then saving and stopping; Ctrl-C again stops at once, without saving\n");
   else
@@ -47,8 +48,9 @@ extern "C" void causeway_handle_signal(int signal) {
 
 }  // namespace
 
-SignalWatch::SignalWatch() {
+SignalWatch::SignalWatch(bool speaks) {
   CAUSEWAY_CHECK(!watching.exchange(true), "signals are watched already");
+  speaking.store(speaks);
   stop_signal_seen.store(0);
   interrupts.store(0);
   save_requested.store(false);

@@ -18,7 +18,8 @@ enum class SignalRequest { kNone, kSave, kStop };
 // Installs the handlers, and puts the former ones back when destroyed. At most one may exist at a time.
 class SignalWatch {
  public:
-  SignalWatch();
+  // `speaks`: whether the line is written; one of several ranks does.
+  explicit SignalWatch(bool speaks = true);
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
   ~SignalWatch();

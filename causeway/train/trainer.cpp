@@ -11,6 +11,8 @@
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
 #include "causeway/base/log.h"
+#include "causeway/communicator/control_plane.h"
+#include "causeway/communicator/mesh_communicators.h"
 #include "causeway/data/batch_loader.h"
 #include "causeway/data/sample_order.h"
 #include "causeway/data/token_dataset.h"
@@ -90,6 +92,7 @@ class Trainer {
         speaks_(ranks_.is_first() && !options.quiet),
         directory_(recipe.run_directory),
         schedule_(recipe.schedule) {
+    require_same_run();
     ranks_.together([&] { open_data(); });
     order_.emplace(dataset_->token_count(), recipe.data.sequence_length, static_cast<uint64_t>(recipe.train.seed));
     load_tokenizer();
@@ -101,6 +104,7 @@ class Trainer {
       step_ = std::make_unique<TrainingStep>(*model_, recipe_);
     });
     parts_.emplace(RunParts{recipe_, *dataset_, tokenizer_.get(), *model_, *step_});
+    ranks_.enter(0, "resume");
     resumed_ = resume_run(candidates, *parts_);
     if (resumed_) position_ = resumed_->position;
     saver_.emplace(*parts_, lock_ ? &*lock_ : nullptr, position_.step);
@@ -112,10 +116,17 @@ class Trainer {
   }
 
   TrainResult run() {
-    ranks_.together([&] { require_memory_for_step(*parts_); });
+    ranks_.enter(0, "compile");
+    std::string program;
+    ranks_.together([&] {
+      require_memory_for_step(*parts_);
+      if (ranks_.count() > 1) program = step_->program_hash();
+    });
+    ranks_.require_equal(program, "another program or other collectives",
+                         "Kernels are made for the processor or GPU at hand: give a run machines of one kind.");
     utilization_.emplace(make_flops_utilization(*step_));
     if (speaks_) announce_run(*parts_, *utilization_, resumed_, saver_->describe_schedule());
-    if (options_.watch_signals) signals_.emplace();
+    if (options_.watch_signals) signals_.emplace(ranks_.is_first());
     if (ranks_.is_first()) {
       log_.emplace(recipe_, directory_, step_->context().device().name(), *utilization_, position_.step,
                    options_.quiet);
@@ -123,6 +134,9 @@ class Trainer {
     }
     try {
       train_steps();
+    } catch (const CollectiveError&) {  // nothing can be agreed on any more
+      finish_progress();
+      throw;
     } catch (const Error& error) {
       finish_progress();
       if (error.kind() == ErrorKind::kResource) release_working_memory();
@@ -140,7 +154,7 @@ class Trainer {
                                  "Give the process more memory, or lower train.micro_batch_size and resume."));
     } catch (...) {
       finish_progress();
-      notice("{}\n", save_before_ending(ranks_.count() == 1));
+      if (ranks_.count() == 1) notice("{}\n", save_before_ending(true));
       throw;
     }
     finish_progress();
@@ -153,6 +167,16 @@ class Trainer {
  private:
   void finish_progress() {
     if (log_) log_->finish_progress();
+  }
+
+  // Ranks that run different things would wait for each other for ever. The device is each one's own affair.
+  void require_same_run() const {
+    ranks_.require_equal(options_.version, "another version of the program", "Install the same one on every machine.");
+    std::string keys;
+    for (const RecipeValue& key : recipe_values(recipe_))
+      if (key.key != "device") keys += fmt::format("{}: {}\n", key.key, key.value);
+    ranks_.require_equal(keys, "another recipe",
+                         "Give every process the same recipe and the same key=value arguments.");
   }
 
   void train_steps() {
@@ -169,6 +193,7 @@ class Trainer {
   // The step itself, and the run's position after it.
   StepOutcome take_step(BatchLoader& loader) {
     StepOutcome step;
+    ranks_.enter(position_.step + 1, "data");
     step.start = Clock::now();
     const double waited_before = loader.data_wait_seconds();
     const Batch* next = nullptr;
@@ -176,7 +201,9 @@ class Trainer {
     const Batch& batch = *next;
     const TrainingBatch host_batch{batch.inputs, batch.targets, batch.documents, batch.global_valid_targets};
     step.report.learning_rate = recipe_.optimizer.learning_rate * schedule_.factor(position_.step);
+    ranks_.enter(position_.step + 1, kStepPhase);
     const StepFigures figures = step_->run(host_batch, position_.step, step.report.learning_rate);
+    ranks_.enter(position_.step + 1, "after the step");
     step.report.data_wait_seconds = loader.data_wait_seconds() - waited_before;
     if (!figures.finite) {
       handle_non_finite(host_batch, figures, step.report.learning_rate);
@@ -222,11 +249,13 @@ class Trainer {
 
   void save_when_due(StepOutcome& step) {
     if (!step.goes_on()) {
+      ranks_.enter(position_.step, "checkpoint");
       result_.checkpoint = saver_->save_or_throw(position_);
       return;
     }
     const bool asked_for = step.request == SignalRequest::kSave;
     if (!asked_for && !saver_->is_due(position_.step)) return;
+    ranks_.enter(position_.step, "checkpoint");
     const std::optional<std::filesystem::path> saved = saver_->save(position_);
     if (!saved) return;
     result_.checkpoint = *saved;
@@ -296,6 +325,7 @@ class Trainer {
 
   std::optional<double> evaluate() {
     if (!validation_) return std::nullopt;
+    ranks_.enter(position_.step, "evaluation");
     std::optional<double> loss;
     evaluation_.look(position_.step, [&] {
       if (!evaluator_) evaluator_ = std::make_unique<Evaluator>(*model_, recipe_, *validation_);
@@ -311,6 +341,7 @@ class Trainer {
 
   void print_sample() {
     if (!tokenizer_ || (options_.quiet && !recipe_.log.tensorboard)) return;
+    ranks_.enter(position_.step, "sample");
     sample_.look(position_.step, [&] {
       const std::vector<int32_t> prompt = tokenizer_->encode(recipe_.sampling.prompt);
       if (prompt.empty()) return;
@@ -405,10 +436,23 @@ TrainResult train(const Recipe& recipe, const TrainOptions& options) {
     throw Error(ErrorKind::kInvalidArgument, "names no data to train on", "data.path",
                 "Make a dataset with \"causeway data prepare TEXT --output DIRECTORY\", and set data.path=DIRECTORY.");
   const ContextScope context(open_run_context(recipe));
+  const std::shared_ptr<MeshCommunicators> communicators = Context::current()->communicators();
+  if (communicators == nullptr) return Trainer(recipe, options).run();
+  ControlPlane control(communicators->world(), communicators->progress(),
+                       {.advice = "What was committed is intact: go on with --resume auto."});
+  // Is still there when its failure is told: what it destroys may wait for ever for other ranks.
+  std::optional<Trainer> trainer;
   try {
-    return train_in_context(recipe, options);
+    trainer.emplace(recipe, options);
+    return trainer->run();
   } catch (const ErrorOfAllRanks& error) {
-    if (Context::current()->rank() != 0) throw SaidElsewhere();
+    if (communicators->rank() != 0) throw SaidElsewhere();
+    throw;
+  } catch (const CollectiveError& error) {
+    control.fail(error.what(), true);
+    throw;
+  } catch (const std::exception& error) {
+    control.fail(error.what(), false);
     throw;
   }
 }

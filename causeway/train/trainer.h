@@ -14,6 +14,7 @@ struct TrainOptions {
   ResumeChoice resume;
   bool quiet = false;         // no progress line and no sample on standard error
   bool watch_signals = true;  // at most one run of a process does
+  std::string version = {};   // of the program; ranks of different ones are refused
 };
 
 struct TrainResult {
@@ -34,8 +35,10 @@ struct TrainResult {
 // cannot be written. What could be saved then has been, and the error says so.
 //
 // Where the recipe has a mesh, this process is one of as many as the mesh has ranks, which MPI started. The first rank
-// prints, logs and owns the run directory; an error is thrown there, and on other ranks SaidElsewhere. A rank that
-// fails on its own throws what it failed with, and the others get an Error that says so.
+// prints, logs and owns the run directory; an error of all is thrown there, and on other ranks SaidElsewhere.
+// Ranks that differ in program version, recipe or compiled program are such an error, before the first step. When a
+// rank fails on its own, is killed or hangs, all processes end within ten seconds with one message
+// (communicator/control_plane.h).
 TrainResult train(const Recipe& recipe, const TrainOptions& options);
 
 // One rank's part of that, in the thread's current context, whose mesh is the recipe's. Every rank throws what all do.

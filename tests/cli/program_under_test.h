@@ -92,7 +92,8 @@ log:
   pid_t start(const std::vector<std::string>& arguments) const {
     std::vector<std::string> words = {CAUSEWAY_BINARY_DIR "/causeway"};
     words.insert(words.end(), arguments.begin(), arguments.end());
-    std::vector<std::string> variables = {"PATH=/usr/bin:/bin"};
+    std::vector<std::string> variables;
+    if (!environment_.contains("PATH")) variables.emplace_back("PATH=/usr/bin:/bin");
     for (const auto& [name, value] : environment_) variables.push_back(name + "=" + value);
     std::vector<char*> argument_pointers, variable_pointers;
     for (std::string& word : words) argument_pointers.push_back(word.data());

@@ -42,7 +42,7 @@ TEST(MpiLaunchTest, ReadsWhatLaunchersTell) {
   EXPECT_EQ(open_mpi->family, MpiFamily::kOpenMpi);
   EXPECT_EQ(open_mpi->size, 4);
   EXPECT_EQ(open_mpi->rank, 3);
-  EXPECT_EQ(open_mpi->local_rank, 3) << "where nobody tells";
+  EXPECT_FALSE(open_mpi->local_rank);
   EXPECT_EQ(launch_of({{"OMPI_COMM_WORLD_SIZE", "4"},
                        {"OMPI_COMM_WORLD_RANK", "3"},
                        {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}})
@@ -62,6 +62,57 @@ TEST(MpiLaunchTest, ReadsWhatLaunchersTell) {
   EXPECT_FALSE(launch_of({{"PMI_SIZE", "two"}, {"PMI_RANK", "0"}}));
   EXPECT_FALSE(launch_of({{"PMI_SIZE", "2"}, {"PMI_RANK", "2"}}));
   EXPECT_FALSE(launch_of({{"PMI_SIZE", ""}, {"PMI_RANK", ""}}));
+}
+
+TEST(MpiLaunchTest, ReadsTheProcessesOfOneMachine) {
+  const auto open_mpi = launch_of({{"OMPI_COMM_WORLD_SIZE", "4"},
+                                   {"OMPI_COMM_WORLD_RANK", "3"},
+                                   {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                                   {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}});
+  ASSERT_TRUE(open_mpi);
+  EXPECT_EQ(open_mpi->local_rank, 1);
+  EXPECT_EQ(open_mpi->local_size, 2);
+  const auto mpich =
+      launch_of({{"PMI_SIZE", "2"}, {"PMI_RANK", "0"}, {"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "2"}});
+  ASSERT_TRUE(mpich);
+  EXPECT_EQ(mpich->local_rank, 0);
+  EXPECT_EQ(mpich->local_size, 2);
+  const auto unknown = launch_of({{"PMI_SIZE", "2"}, {"PMI_RANK", "0"}});
+  ASSERT_TRUE(unknown);
+  EXPECT_FALSE(unknown->local_rank);
+}
+
+// What is thrown in a process with these variables, or "no error".
+std::string refusal(const std::map<std::string, std::string>& variables) {
+  const auto expected = find_expected_processes([&](const char* name) -> const char* {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  });
+  return message_of([&] { require_expected_processes(launch_of(variables), expected); });
+}
+
+TEST(MpiLaunchTest, RefusesProcessesThatDoNotKnowOfEachOther) {
+  // srun without a process manager that the MPI knows.
+  EXPECT_THAT(refusal({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "2"}}),
+              AllOf(HasSubstr("4 processes were to be started (SLURM_NTASKS), but this one knows of no other"),
+                    HasSubstr("srun --mpi=pmix")));
+  EXPECT_THAT(refusal({{"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}}),
+              HasSubstr("2 processes were to be started (SLURM_STEP_NUM_TASKS)"));
+  EXPECT_THAT(refusal({{kProcessesVariable, "2"}}),
+              AllOf(HasSubstr("2 processes were to be started (CAUSEWAY_PROCESSES), but this one knows of no other"),
+                    HasSubstr("causeway launch -n 2")));
+  EXPECT_THAT(refusal({{kProcessesVariable, "4"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "0"}}),
+              HasSubstr("4 processes were to be started (CAUSEWAY_PROCESSES), but the launcher tells each of 2 "
+                        "(OMPI_COMM_WORLD_SIZE)"));
+  // In good order: alone, in a shell of a job, by mpirun in a job, by srun.
+  EXPECT_EQ(refusal({}), "no error");
+  EXPECT_EQ(refusal({{"SLURM_NTASKS", "4"}}), "no error");
+  EXPECT_EQ(
+      refusal(
+          {{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "1"}}),
+      "no error");
+  EXPECT_EQ(refusal({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "3"}, {"PMIX_RANK", "3"}}), "no error");
+  EXPECT_EQ(refusal({{kProcessesVariable, "1"}}), "no error");
 }
 
 TEST(MpiLibraryTest, NamesAreShort) {

@@ -172,5 +172,57 @@ TEST_F(ShardedRun, AnErrorOfOneRankIsThatOfAll) {
     EXPECT_THAT(message, HasSubstr("token id 200 is beyond the model's vocabulary of 128"));
 }
 
+// What every rank throws, where rank r runs recipes[r] as a program of versions[r].
+std::vector<std::string> refusals(const std::vector<Recipe>& recipes, const std::vector<std::string>& versions) {
+  std::mutex mutex;
+  std::vector<std::string> messages;
+  on_ranks(recipes.front().mesh, [&] {
+    const auto rank = static_cast<size_t>(Context::current()->rank());
+    TrainOptions options{.resume = {}, .quiet = true, .watch_signals = false};
+    options.version = versions[rank];
+    try {
+      train_in_context(recipes[rank], options);
+    } catch (const ErrorOfAllRanks& error) {
+      const std::lock_guard lock(mutex);
+      messages.emplace_back(error.message());
+    }
+  });
+  return messages;
+}
+
+TEST_F(ShardedRun, RanksThatDifferAreNamedBeforeTheFirstStep) {
+  const Recipe usual = recipe("differs", {"mesh.dp=3"}),
+               other = recipe("differs", {"mesh.dp=3", "optimizer.learning_rate=2e-2"});
+  EXPECT_EQ(refusals({usual, usual, other}, {"1", "1", "1"}),
+            std::vector<std::string>(3,
+                                     "rank 2 has another recipe than rank 0: optimizer.learning_rate: 0.01 on rank "
+                                     "0, optimizer.learning_rate: 0.02 on rank 2"));
+  EXPECT_EQ(refusals({usual, usual, usual}, {"1", "2", "2"}),
+            std::vector<std::string>(3,
+                                     "ranks 1 and 2 have another version of the program than rank 0: 1 on rank 0, 2 "
+                                     "on rank 1"));
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "differs"));
+}
+
+TEST_F(ShardedRun, ProgramsAreComparedByHash) {
+  std::mutex mutex;
+  std::map<std::string, int> hashes;
+  const Recipe same = recipe("same", {"mesh.dp=2"});
+  const auto count_hashes = [&](const std::vector<Recipe>& recipes) {
+    hashes.clear();
+    on_ranks(recipes.front().mesh, [&] {
+      const Recipe& mine = recipes[static_cast<size_t>(Context::current()->rank())];
+      const auto model = LanguageModel::create(mine.model, 1);
+      TrainingStep step(*model, mine);
+      const std::string hash = step.program_hash();
+      const std::lock_guard lock(mutex);
+      ++hashes[hash];
+    });
+    return hashes.size();
+  };
+  EXPECT_EQ(count_hashes({same, same}), 1u);
+  EXPECT_EQ(count_hashes({same, recipe("same", {"mesh.dp=2", "train.micro_batch_size=6"})}), 2u);
+}
+
 }  // namespace
 }  // namespace causeway::train

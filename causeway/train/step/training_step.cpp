@@ -106,6 +106,12 @@ std::vector<Graph> TrainingStep::trace() const {
   return graphs;
 }
 
+std::string TrainingStep::program_hash() {
+  std::string hash = main_->prepare(main_arguments()).hash().hex();
+  if (apply_ != nullptr) hash += apply_->prepare({hyper_}).hash().hex();
+  return hash;
+}
+
 std::map<std::string, double> TrainingStep::operand_shares() {
   FlopCount count = count_flops(main_->prepare(main_arguments()).graph());
   PipelineOptions options = pipeline_options(recipe_);

@@ -66,6 +66,8 @@ class TrainingStep {
   // The graphs of its programs as traced, with nothing compiled: of one micro-batch, or of the whole step; and where
   // gradients are added up, of what applies them.
   std::vector<Graph> trace() const;
+  // Of all programs of a step: equal on ranks that compute alike and exchange alike (Program::hash()).
+  std::string program_hash();
   // Of the FLOPs of a step, which share multiplies operands of which type once the passes have chosen them: "bf16",
   // "fp8", "tf32", "f32" (see FlopCount::by_operand).
   std::map<std::string, double> operand_shares();

@@ -1,0 +1,130 @@
+// Runs of several processes of which one is killed or stopped: all end, one message says why, and nothing that was
+// committed is lost.
+#include <dirent.h>
+#include <gmock/gmock.h>
+
+#include <random>
+
+#include "causeway/base/host_name.h"
+#include "tests/cli/program_under_test.h"
+#include "tests/communicator/mpi_launcher.h"
+
+namespace causeway::cli {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+size_t count_of(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++count;
+  return count;
+}
+
+class FailingRanksTest : public CliTest, public testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override {
+    CliTest::SetUp();
+    const auto launcher = find_launcher(GetParam());
+    if (!launcher) GTEST_SKIP() << GetParam() << " is not installed: its launcher was not found.";
+    std::filesystem::create_directory(path("bin"));
+    std::ofstream(path("bin/mpirun")) << "#!/bin/sh\nexec " << launcher->command.substr(0, launcher->command.find(' '))
+                                      << " \"$@\"\n";
+    std::filesystem::permissions(path("bin/mpirun"), std::filesystem::perms::owner_all);
+    environment_["PATH"] = path("bin").string() + ":/usr/bin:/bin";
+    prepare_data();
+  }
+
+  // The processes of a rank of this test's run, which its working directory tells from others.
+  std::vector<pid_t> processes_of_rank(int rank) const {
+    std::vector<pid_t> found;
+    DIR* directory = ::opendir("/proc");
+    while (const dirent* entry = ::readdir(directory)) {
+      const pid_t process = std::atoi(entry->d_name);
+      if (process <= 0) continue;
+      const std::string own = "/proc/" + std::to_string(process);
+      std::error_code code;
+      if (std::filesystem::read_symlink(own + "/cwd", code) != std::filesystem::canonical(directory_.path())) continue;
+      std::ifstream file(own + "/environ", std::ios::binary);
+      const std::string variables(std::istreambuf_iterator<char>(file), {});
+      const std::string of_rank = std::to_string(rank) + '\0';
+      if (variables.find("OMPI_COMM_WORLD_RANK=" + of_rank) != std::string::npos ||
+          variables.find("PMI_RANK=" + of_rank) != std::string::npos)
+        found.push_back(process);
+    }
+    ::closedir(directory);
+    return found;
+  }
+
+  // The newest checkpoint that is committed; 0: none.
+  int64_t newest_step() const {
+    int64_t newest = 0;
+    std::error_code none;
+    for (const auto& entry : std::filesystem::directory_iterator(path("runs/tiny/checkpoints"), none)) {
+      const std::string name = entry.path().filename();
+      if (name.starts_with("step-") && name.find_first_not_of("0123456789", 5) == std::string::npos)
+        newest = std::max(newest, static_cast<int64_t>(std::stoll(name.substr(5))));
+    }
+    return newest;
+  }
+
+  pid_t start_run(int ranks) const {
+    return start({"launch", "-n", std::to_string(ranks), "--", "train", "tiny.yaml",
+                  ranks == 2 ? "mesh.fsdp=2" : "mesh.dp=4", "train.steps=4000", "checkpoint.interval=5",
+                  "checkpoint.interval_minutes=0", "evaluation.interval=0", "log.tensorboard=false", "--resume", "auto",
+                  "--quiet"});
+  }
+
+  void wait_for_step(int64_t step) const {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+    while (newest_step() < step) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline) << read_text_file(path("stderr"));
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+};
+
+TEST_P(FailingRanksTest, NothingCommittedIsLostWhenARankIsKilled) {
+  std::mt19937 random(1);
+  int64_t committed = 0;
+  for (int kill = 0; kill < 20; ++kill) {
+    const int ranks = kill % 2 == 0 ? 2 : 4;
+    const auto victim = static_cast<int>(random() % static_cast<unsigned>(ranks));
+    const pid_t run = start_run(ranks);
+    wait_for_step(committed + 5);  // it goes on from where the one before ended
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 300));
+    const std::vector<pid_t> processes = processes_of_rank(victim);
+    ASSERT_FALSE(processes.empty()) << read_text_file(path("stderr"));
+    committed = newest_step();
+    for (const pid_t process : processes) ::kill(process, SIGKILL);
+    const Outcome outcome = wait_for(run);
+    EXPECT_NE(outcome.status, 0);
+    EXPECT_EQ(count_of(outcome.err, "error: "), 1u) << outcome.err;
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("rank " + std::to_string(victim) + " of " + std::to_string(ranks) +
+                                             " (host " + host_name() + ", process "),
+                                   HasSubstr("its process ended without a word"), HasSubstr("at step ")));
+    for (int rank = 0; rank < ranks; ++rank) EXPECT_THAT(processes_of_rank(rank), testing::IsEmpty());
+    EXPECT_GE(newest_step(), committed);
+    committed = newest_step();
+  }
+  EXPECT_EQ(run({"checkpoint", "verify", "runs/tiny"}).status, 0);
+}
+
+TEST_P(FailingRanksTest, ARankThatIsStoppedEndsTheRun) {
+  const pid_t run = start_run(2);
+  wait_for_step(5);
+  for (const pid_t process : processes_of_rank(1)) ::kill(process, SIGSTOP);
+  const Outcome outcome = wait_for(run);
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_EQ(count_of(outcome.err, "error: "), 1u) << outcome.err;
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("rank 1 of 2"), HasSubstr("nothing was heard of it for"),
+                                 HasSubstr("last collective number")));
+  EXPECT_THAT(processes_of_rank(0), testing::IsEmpty());
+  EXPECT_THAT(processes_of_rank(1), testing::IsEmpty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Installed, FailingRanksTest, testing::Values("Open MPI", "MPICH"),
+                         [](const auto& one) { return std::string(one.param) == "MPICH" ? "Mpich" : "OpenMpi"; });
+
+}  // namespace
+}  // namespace causeway::cli

@@ -1,0 +1,136 @@
+// `causeway launch`, and runs of several processes that are refused before their first step, under each MPI that is
+// installed.
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include "tests/cli/program_under_test.h"
+#include "tests/communicator/mpi_launcher.h"
+
+namespace causeway::cli {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+size_t count_of(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++count;
+  return count;
+}
+
+class LaunchTest : public CliTest, public testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override {
+    CliTest::SetUp();
+    launcher_ = find_launcher(GetParam());
+    if (!launcher_) GTEST_SKIP() << GetParam() << " is not installed: its launcher was not found.";
+    // The only mpirun that is found is this MPI's.
+    std::filesystem::create_directory(path("bin"));
+    const std::string name = launcher_->command.substr(0, launcher_->command.find(' '));
+    std::ofstream(path("bin/mpirun")) << "#!/bin/sh\nexec " << name << " \"$@\"\n";
+    std::filesystem::permissions(path("bin/mpirun"), std::filesystem::perms::owner_all);
+  }
+  Outcome shell(const std::string& line) { return run_shell("export PATH=$PWD/bin:$PATH\n" + line); }
+  // Of processes that the launcher itself starts, each with its own words.
+  Outcome launch_each(const std::vector<std::string>& words) {
+    std::string line = launcher_->command;
+    for (size_t i = 0; i < words.size(); ++i) line += (i == 0 ? " -n 1 $causeway " : " : -n 1 $causeway ") + words[i];
+    return shell("timeout 100 " + line);
+  }
+  void expect_one_sentence(const Outcome& outcome, const std::string& sentence) {
+    EXPECT_NE(outcome.status, 0);
+    EXPECT_NE(outcome.status, 124);
+    EXPECT_EQ(count_of(outcome.err, sentence), 1u) << outcome.err;
+    EXPECT_EQ(count_of(outcome.err, "error: "), 1u) << outcome.err;
+  }
+
+  std::optional<MpiLauncher> launcher_;
+};
+
+TEST_P(LaunchTest, StartsProcessesThatTrainTogether) {
+  prepare_data();
+  const Outcome outcome =
+      shell("$causeway launch -n 2 -- train tiny.yaml mesh.fsdp=2 train.steps=4 checkpoint.interval=2 --quiet --json");
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const nlohmann::json json = nlohmann::json::parse(outcome.out, nullptr, false);
+  EXPECT_EQ(json["step"], 4) << outcome.out;
+  EXPECT_EQ(losses("runs/tiny").count("4 loss"), 1u);
+}
+
+TEST_P(LaunchTest, TheExitStatusPassesThrough) {
+  const Outcome none = shell("$causeway launch -n 2 -- doctor --help");
+  EXPECT_EQ(none.status, 0) << none.err;
+  EXPECT_EQ(count_of(none.out, "Example: causeway doctor"), 2u) << none.out;
+  const Outcome usage = shell("$causeway launch -n 2 train --nonsense");
+  EXPECT_EQ(usage.status, 2) << usage.err;
+  EXPECT_EQ(count_of(usage.err, "causeway train has no option --nonsense"), 1u) << usage.err;
+}
+
+TEST_P(LaunchTest, AMeshOfAnotherSizeIsOneSentence) {
+  prepare_data();
+  expect_one_sentence(shell("$causeway launch -n 2 -- train tiny.yaml"),
+                      "2 processes were started, but the recipe has no mesh");
+  expect_one_sentence(shell("$causeway launch -n 2 -- train tiny.yaml mesh.fsdp=2 mesh.dp=2"),
+                      "the mesh has 4 ranks (dp 2 x fsdp 2), but 2 processes were started");
+}
+
+TEST_P(LaunchTest, RanksWithDifferentRecipesAreNamed) {
+  prepare_data();
+  expect_one_sentence(launch_each({"train tiny.yaml mesh.dp=2", "train tiny.yaml mesh.dp=2 train.seed=7"}),
+                      "rank 1 has another recipe than rank 0: train.seed: ");
+}
+
+TEST_P(LaunchTest, AProcessThatFailsBeforeItMeetsTheOthersIsHeard) {
+  prepare_data();
+  const Outcome outcome = launch_each({"train tiny.yaml mesh.dp=2", "train no_such_file.yaml mesh.dp=2"});
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_NE(outcome.status, 124) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("rank 1: error: "));
+  EXPECT_THAT(outcome.err, HasSubstr("no_such_file.yaml"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Installed, LaunchTest, testing::Values("Open MPI", "MPICH"),
+                         [](const auto& one) { return std::string(one.param) == "MPICH" ? "Mpich" : "OpenMpi"; });
+
+using LaunchCommandTest = CliTest;
+
+TEST_F(LaunchCommandTest, SaysWhatIsMissing) {
+  const Outcome none = run_shell("PATH=/nowhere $causeway launch -n 2 -- doctor");
+  EXPECT_EQ(none.status, 1);
+  EXPECT_THAT(none.err, HasSubstr("no MPI is installed: neither mpirun nor mpiexec was found on PATH"));
+  EXPECT_THAT(none.err, HasSubstr("openmpi-bin or mpich"));
+  expect_failure({"launch", "-n", "2", "--", "trian", "tiny.yaml"}, 1,
+                 {"'trian' is no command of causeway that can be launched", "Did you mean train?"});
+  expect_failure({"launch", "-n", "2", "--", "launch", "-n", "2"}, 1, {"'launch' is no command"});
+  expect_failure({"launch", "-n", "0", "--", "doctor"}, 2, {"See causeway launch --help"});
+  expect_failure({"launch", "doctor"}, 2, {"See causeway launch --help"});
+}
+
+TEST_F(LaunchCommandTest, AProcessThatShouldBeOneOfSeveralDoesNotRunAlone) {
+  prepare_data();
+  const std::map<std::string, std::string> usual = environment_;
+  const auto with = [&](std::map<std::string, std::string> more) {
+    more.insert(usual.begin(), usual.end());
+    set_environment(more);
+  };
+  with({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}});
+  expect_failure({"train", "tiny.yaml"}, 1,
+                 {"4 processes were to be started (SLURM_NTASKS), but this one knows of no other", "--mpi=pmix"});
+  with({{"CAUSEWAY_PROCESSES", "2"}});
+  expect_failure({"train", "tiny.yaml", "mesh.dp=2"}, 1,
+                 {"2 processes were to be started (CAUSEWAY_PROCESSES), but this one knows of no other"});
+  set_environment(usual);
+  expect_failure({"train", "tiny.yaml", "mesh.dp=2"}, 1,
+                 {"the mesh has 2 ranks (dp 2), but this process was started alone", "causeway launch -n 2"});
+  EXPECT_FALSE(std::filesystem::exists(path("runs")));
+}
+
+TEST_F(LaunchCommandTest, DoctorNamesTheLauncherAndTheVariable) {
+  const Outcome outcome = run({"doctor"});
+  EXPECT_THAT(outcome.out, HasSubstr("launcher      "));
+  EXPECT_THAT(outcome.out, HasSubstr("CAUSEWAY_PROCESSES says how many processes a run should have"));
+  EXPECT_THAT(run_shell("PATH=/nowhere $causeway doctor").out, HasSubstr("launcher      none"));
+}
+
+}  // namespace
+}  // namespace causeway::cli

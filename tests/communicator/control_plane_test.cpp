@@ -1,0 +1,173 @@
+// Who watches the ranks, among threads of one process that are connected as processes would be. What only processes can
+// do (to be killed, to be stopped) is in tests/cli/failing_ranks_test.cpp.
+#include "causeway/communicator/control_plane.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+
+#include "causeway/base/host_name.h"
+#include "causeway/communicator/thread_ranks.h"
+#include "causeway/device/cpu/cpu_device.h"
+
+namespace causeway::communicator {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+// What the ranks of one test said, and which of them were stopped.
+class Outcome {
+ public:
+  ControlPlaneOptions options(int rank) {
+    ControlPlaneOptions options;
+    options.heartbeat = std::chrono::milliseconds(20);
+    options.silence = std::chrono::minutes(1);  // threads may get little time
+    options.advice = "Go on.";
+    options.say = [this, rank](const std::string& message) {
+      const std::lock_guard lock(mutex_);
+      said_[rank] += message;
+    };
+    options.stop = [this, rank] {
+      const std::lock_guard lock(mutex_);
+      ++stopped_[rank];
+      changed_.notify_all();
+    };
+    return options;
+  }
+  void wait_for_stop(int rank) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return stopped_.contains(rank); });
+  }
+  const std::map<int, std::string>& said() const { return said_; }
+  const std::map<int, int>& stopped() const { return stopped_; }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<int, std::string> said_;
+  std::map<int, int> stopped_;
+};
+
+// Calls `body` on each of so many ranks, each with a control plane.
+void on_ranks(int ranks, Outcome& outcome,
+              const std::function<void(int rank, RankProgress& progress, ControlPlane& control)>& body,
+              const std::function<void(ControlPlaneOptions&)>& change = {}) {
+  std::vector<std::shared_ptr<Device>> devices;
+  for (int rank = 0; rank < ranks; ++rank) devices.push_back(std::make_shared<CpuDevice>(1));
+  run_thread_ranks(devices, [&](const std::shared_ptr<Communicator>& world) {
+    RankProgress progress;
+    ControlPlaneOptions options = outcome.options(world->first_local());
+    if (change) change(options);
+    ControlPlane control(*world, progress, options);
+    body(world->first_local(), progress, control);
+  });
+}
+
+TEST(ControlPlaneTest, OneMessageNamesTheRankThatFails) {
+  Outcome outcome;
+  on_ranks(3, outcome, [&](int rank, RankProgress& progress, ControlPlane& control) {
+    progress.enter(12, rank == 2 ? "checkpoint" : "step");
+    progress.begin_collective("all_reduce", "dp");
+    progress.begin_collective("all_gather", "fsdp");
+    if (rank == 2) control.fail("the disk is full", false);
+    outcome.wait_for_stop(rank);
+  });
+  ASSERT_EQ(outcome.said().size(), 1u);
+  EXPECT_THAT(outcome.said().at(0),
+              AllOf(HasSubstr("rank 2 of 3 (host " + host_name() + ", process "),
+                    HasSubstr("failed at step 12, phase checkpoint: the disk is full"),
+                    HasSubstr("rank 2 at step 12, phase checkpoint, last collective number 2, all_gather over fsdp"),
+                    HasSubstr("rank 0 at step 12, phase step"), HasSubstr("All ranks were stopped. Go on.")));
+  EXPECT_EQ(outcome.stopped(), (std::map<int, int>{{0, 1}, {1, 1}, {2, 1}}));
+}
+
+TEST(ControlPlaneTest, TheFirstRankFailsLikeAnyOther) {
+  Outcome outcome;
+  on_ranks(2, outcome, [&](int rank, RankProgress&, ControlPlane& control) {
+    if (rank == 0) control.fail("memory ran out", false);
+    outcome.wait_for_stop(rank);
+  });
+  ASSERT_EQ(outcome.said().size(), 1u);
+  EXPECT_THAT(outcome.said().at(0), AllOf(HasSubstr("rank 0 of 2"), HasSubstr("before the first step, phase start"),
+                                          HasSubstr("memory ran out"), HasSubstr("no collective yet")));
+}
+
+TEST(ControlPlaneTest, ConsequencesAreNamedWhereNothingBetterIsHeard) {
+  Outcome both, alone;
+  on_ranks(3, both, [&](int rank, RankProgress&, ControlPlane& control) {
+    if (rank == 1) control.fail("a collective failed", true);
+    if (rank == 2) control.fail("a bad token", false);
+    both.wait_for_stop(rank);
+  });
+  ASSERT_EQ(both.said().size(), 1u);
+  EXPECT_THAT(both.said().at(0), AllOf(HasSubstr("rank 2 of 3"), HasSubstr("a bad token")));
+  on_ranks(2, alone, [&](int rank, RankProgress&, ControlPlane& control) {
+    if (rank == 1) control.fail("a collective failed", true);
+    alone.wait_for_stop(rank);
+  });
+  ASSERT_EQ(alone.said().size(), 1u);
+  EXPECT_THAT(alone.said().at(0), AllOf(HasSubstr("rank 1 of 2"), HasSubstr("a collective failed")));
+}
+
+TEST(ControlPlaneTest, RanksThatWaitForEachOtherAreFound) {
+  Outcome outcome;
+  const auto patience = [](ControlPlaneOptions& options) { options.standstill = std::chrono::milliseconds(300); };
+  on_ranks(
+      3, outcome,
+      [&](int rank, RankProgress& progress, ControlPlane&) {
+        for (int step = 1; step <= 3; ++step) {
+          progress.enter(step, "data");
+          progress.enter(step, kStepPhase);
+        }
+        progress.begin_collective("all_gather", "fsdp");
+        if (rank != 1) progress.begin_collective("reduce_scatter", "fsdp");
+        outcome.wait_for_stop(rank);
+      },
+      patience);
+  ASSERT_EQ(outcome.said().size(), 1u);
+  EXPECT_THAT(outcome.said().at(0),
+              AllOf(HasSubstr("rank 1 of 3"), HasSubstr("no rank has got on for"), HasSubstr("it has come least far"),
+                    HasSubstr("rank 0 at step 3, phase step, last collective number 2, reduce_scatter over fsdp"),
+                    HasSubstr("rank 1 at step 3, phase step, last collective number 1, all_gather over fsdp")));
+}
+
+TEST(ControlPlaneTest, NothingIsSaidOfRanksThatEndOrWaitForOneThatReads) {
+  Outcome outcome;
+  const auto patience = [](ControlPlaneOptions& options) { options.standstill = std::chrono::milliseconds(50); };
+  on_ranks(
+      3, outcome,
+      [&](int rank, RankProgress& progress, ControlPlane&) {
+        for (int step = 1; step <= 3; ++step) progress.enter(step, kStepPhase);
+        // The others wait for this one; all end at different times.
+        if (rank == 1) progress.enter(3, "data");
+        std::this_thread::sleep_for(std::chrono::milliseconds(200 * rank));
+      },
+      patience);
+  EXPECT_THAT(outcome.said(), testing::IsEmpty());
+  EXPECT_THAT(outcome.stopped(), testing::IsEmpty());
+}
+
+TEST(RankProgressTest, MeasuresTheLongestStepButForTheFirst) {
+  RankProgress progress;
+  EXPECT_EQ(progress.position(), RankPosition());
+  progress.enter(1, kStepPhase);
+  std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  progress.enter(1, "checkpoint");
+  EXPECT_EQ(progress.steps(), 1);
+  EXPECT_EQ(progress.longest_step().count(), 0);
+  progress.enter(2, kStepPhase);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  progress.enter(3, "data");
+  EXPECT_EQ(progress.steps(), 2);
+  EXPECT_GE(progress.longest_step(), std::chrono::milliseconds(2));
+  EXPECT_EQ(progress.position().step, 3);
+  EXPECT_EQ(progress.position().marks, 4);
+}
+
+}  // namespace
+}  // namespace causeway::communicator
