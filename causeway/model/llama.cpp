@@ -31,7 +31,8 @@ class Llama final : public LanguageModel {
     const auto norm = [&](const std::string& name) {
       return declare(name + ".weight", {width}, Initial::kOnes, values);
     };
-    embedding_ = matrix("model.embed_tokens", vocabulary, width);
+    const ParameterDim rows{c.vocabulary_size, c.tie_embeddings ? LogicalDim::kVocabulary : LogicalDim::kLookup};
+    embedding_ = matrix("model.embed_tokens", rows, width);
     for (int64_t i = 0; i < c.layers; ++i) {
       const std::string name = fmt::format("model.layers.{}.", i);
       Block block;

@@ -12,6 +12,7 @@ constexpr std::string_view kDp = "dp", kFsdp = "fsdp", kCp = "cp", kTp = "tp";
 std::string_view axis_of(LogicalDim dim) {
   switch (dim) {
     case LogicalDim::kVocabulary:
+    case LogicalDim::kLookup:
     case LogicalDim::kHeads:
     case LogicalDim::kKeyHeads:
     case LogicalDim::kFfn:
@@ -53,8 +54,12 @@ Sharding weight_sharding(const std::vector<ParameterDim>& dims, const Mesh& mesh
   sharding.dims.resize(dims.size());
   for (size_t d = 0; d < dims.size(); ++d)
     if (axis_of(dims[d].logical) == kTp && try_cut(sharding.dims[d], dims[d].size, mesh, kTp)) break;
-  for (size_t d = 0; d < dims.size(); ++d)
-    if (try_cut(sharding.dims[d], dims[d].size, mesh, kFsdp)) break;
+  // Rows that are found whole would have to be gathered, all of them; parts of every row are exchanged as they are
+  // found.
+  for (const bool of_lookup : {false, true})
+    for (size_t d = 0; d < dims.size(); ++d)
+      if ((dims[d].logical == LogicalDim::kLookup) == of_lookup && try_cut(sharding.dims[d], dims[d].size, mesh, kFsdp))
+        return sharding;
   return sharding;
 }
 

@@ -15,9 +15,10 @@ namespace causeway::model {
 // What a dimension of a parameter counts.
 enum class LogicalDim {
   kVocabulary,
-  kWidth,         // the residual stream
-  kHeads,         // query heads x their size
-  kKeyHeads,      // key and value heads x their size
+  kLookup,    // the vocabulary of an embedding that is no output layer: rows are found there, and nothing is multiplied
+  kWidth,     // the residual stream
+  kHeads,     // query heads x their size
+  kKeyHeads,  // key and value heads x their size
   kHeadsOfThree,  // queries, keys and values one after another, each heads x their size
   kFfn,
   kPositions,

@@ -175,7 +175,10 @@ class Sharder {
       if (placement.is_term() && wished.is_cut()) add(ways_from_input(source_, node, i, wished, ranks(axis)));
       terms = terms || placement.is_term();
     }
-    if (terms) add(linear_ways(node));
+    if (terms) add(linear_ways(source_, node));
+    // Gradients of an embedding may be had as its weight lies, if updates are exchanged instead.
+    const Placement& wished = wishes_[static_cast<size_t>(&node - source_.nodes().data())][axis];
+    if (node.op == Op::kScatterAdd && wished.is_cut()) add(ways_from_output(source_, node, wished, ranks(axis)));
     candidates.push_back(whole_way(node));
     const Way* best = nullptr;
     double least = 0;
@@ -219,6 +222,9 @@ class Sharder {
       // A sum that is added up anyway is not used as terms beside it.
       if (entry->second.is_term() != way.inputs[i].is_term()) return kImpossible;
     }
+    // Rows of an embedding, or their gradient, of which ranks have terms are yet to be added up.
+    if ((node.op == Op::kGather || node.op == Op::kScatterAdd) && way.outputs[0].is_term())
+      cost += bytes_of(node.outputs[0]);
     return cost;
   }
 
@@ -235,8 +241,8 @@ class Sharder {
     }
     if (own.is_whole()) return kSliceWeight * bytes;
     if (own.is_term()) return wanted.is_cut() ? bytes : 2 * bytes;
-    const bool reads_weight = weight_like_[static_cast<size_t>(value.node)] &&
-                              (op_info(user.op).kind == OpKind::kTemplate || user.op == Op::kGather);
+    const bool reads_weight =
+        weight_like_[static_cast<size_t>(value.node)] && op_info(user.op).kind == OpKind::kTemplate;
     const double weight = !reads_weight ? 1 : mesh_.axes[axis].gathers_weights ? kGatheredWeight : kStationaryWeight;
     return weight * (wanted.is_whole() ? bytes : bytes / static_cast<double>(ranks(axis)));
   }
@@ -245,6 +251,7 @@ class Sharder {
     Known& state = known(value);
     if (const auto entry = state.values.find(layout); entry != state.values.end()) return entry->second;
     std::optional<Value> found = compute_part(value, layout);
+    if (!found) found = sum_before_cast(value, layout);
     // Making the parts of others may have made this one.
     if (!found) found = emit_.convert(state.values.at(state.own), source_.type(value), state.own, layout);
     Known& after = known(value);
@@ -254,6 +261,17 @@ class Sharder {
     if (std::any_of(after.own.begin(), after.own.end(), is_term) && std::none_of(layout.begin(), layout.end(), is_term))
       after.own = layout;
     return *found;
+  }
+
+  // Terms that are cast and not combined with others are added up in the narrower type: half the bytes.
+  std::optional<Value> sum_before_cast(Value value, const Layout& layout) {
+    const Node& node = source_.node(value);
+    const Layout& own = known(value).own;
+    const auto is_term = [](const Placement& placement) { return placement.is_term(); };
+    if (!is_widening_cast(source_, node) || std::none_of(own.begin(), own.end(), is_term) ||
+        std::any_of(layout.begin(), layout.end(), is_term))
+      return std::nullopt;
+    return Builder(target_).cast(get(node.inputs[0], layout), node.outputs[0].dtype);
   }
 
   // A part of a whole value that is cheaply computed itself.
