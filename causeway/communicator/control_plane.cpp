@@ -30,6 +30,7 @@ using Failure = boost::system::error_code;
 using nlohmann::json;
 
 constexpr auto kRank0Waits = std::chrono::seconds(25), kOneAttempt = std::chrono::seconds(3);
+constexpr auto kOwnPause = std::chrono::milliseconds(3000);
 constexpr auto kFarewell = std::chrono::seconds(5), kVerdict = std::chrono::seconds(3);
 // Better causes than consequences arrive meanwhile.
 constexpr auto kAfterConsequence = std::chrono::seconds(1);
@@ -351,7 +352,7 @@ class ControlPlane::Watch {
   void beat() {
     const Clock::time_point now = Clock::now();
     // This process has slept: what the others said meanwhile is yet to be read.
-    if (now - last_beat_ > 3 * options_.heartbeat) {
+    if (now - last_beat_ > std::max(3 * options_.heartbeat, kOwnPause)) {
       for (Peer& peer : peers_) peer.heard = now;
       moved_ = now;
     }
@@ -368,6 +369,7 @@ class ControlPlane::Watch {
                 false);
     }
     if (rank_ == 0) look_for_standstill(now);
+    if (has_stopped_) return;
     timer_.expires_after(options_.heartbeat);
     timer_.async_wait([this](const Failure& failure) {
       if (!failure) beat();

@@ -28,9 +28,7 @@ class FailingRanksTest : public CliTest, public testing::WithParamInterface<cons
     const auto launcher = find_launcher(GetParam());
     if (!launcher) GTEST_SKIP() << GetParam() << " is not installed: its launcher was not found.";
     std::filesystem::create_directory(path("bin"));
-    std::ofstream(path("bin/mpirun")) << "#!/bin/sh\nexec " << launcher->command.substr(0, launcher->command.find(' '))
-                                      << " \"$@\"\n";
-    std::filesystem::permissions(path("bin/mpirun"), std::filesystem::perms::owner_all);
+    link_launcher(*launcher, path("bin/mpirun"));
     environment_["PATH"] = path("bin").string() + ":/usr/bin:/bin";
     prepare_data();
   }

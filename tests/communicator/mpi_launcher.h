@@ -5,6 +5,8 @@
 
 #include <array>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string>
 
@@ -44,6 +46,14 @@ inline std::optional<MpiLauncher> find_launcher(const std::string& name) {
     if (run_in_shell(candidate + " --version").output.find(is_open_mpi ? "Open MPI" : "HYDRA") != std::string::npos)
       return MpiLauncher{name, candidate + (is_open_mpi ? " --allow-run-as-root --oversubscribe" : "")};
   return {};
+}
+
+// A program of that path which is the launcher.
+inline void link_launcher(const MpiLauncher& launcher, const std::filesystem::path& path) {
+  std::string file = run_in_shell("command -v " + launcher.command.substr(0, launcher.command.find(' '))).output;
+  file = file.substr(0, file.find('\n'));
+  std::ofstream(path) << "#!/bin/sh\nexec " << file << " \"$@\"\n";
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
 }
 
 }  // namespace causeway::communicator
