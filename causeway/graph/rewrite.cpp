@@ -51,8 +51,8 @@ Graph rebuild_graph(const Graph& source, const NodeTransform& transform) {
     return result;
   };
   for (const Value value : source.inputs())
-    mapped[static_cast<size_t>(value.node)] = {
-        target.add_input(source.node(value).attributes.name, source.type(value), source.node(value).attributes.sharding)};
+    mapped[static_cast<size_t>(value.node)] = {target.add_input(source.node(value).attributes.name, source.type(value),
+                                                                source.node(value).attributes.sharding)};
   for (size_t i = 0; i < source.nodes().size(); ++i) {
     const Node& node = source.nodes()[i];
     if (!needed[i] || node.op == Op::kInput) continue;

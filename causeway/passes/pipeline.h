@@ -48,8 +48,8 @@ struct PipelineTrace {
   std::vector<PassRecord> records;
 };
 
-// `sizes` are those of the device that the graph is for (Target::preferred_sizes()). The graph is of whole tensors; what
-// comes out is of one rank's parts where the mesh has several ranks.
+// `sizes` are those of the device that the graph is for (Target::preferred_sizes()). The graph is of whole tensors;
+// what comes out is of one rank's parts where the mesh has several ranks.
 Graph run_pipeline(const Graph& graph, const PipelineOptions& options, const PreferredSizes& sizes,
                    const Mesh& mesh = {}, PipelineTrace* trace = nullptr);
 

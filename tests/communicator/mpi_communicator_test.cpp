@@ -43,11 +43,10 @@ TEST(MpiLaunchTest, ReadsWhatLaunchersTell) {
   EXPECT_EQ(open_mpi->size, 4);
   EXPECT_EQ(open_mpi->rank, 3);
   EXPECT_FALSE(open_mpi->local_rank);
-  EXPECT_EQ(launch_of({{"OMPI_COMM_WORLD_SIZE", "4"},
-                       {"OMPI_COMM_WORLD_RANK", "3"},
-                       {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}})
-                ->local_rank,
-            1);
+  EXPECT_EQ(
+      launch_of({{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_RANK", "3"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}})
+          ->local_rank,
+      1);
   const auto mpich = launch_of({{"PMI_SIZE", "2"}, {"PMI_RANK", "0"}});
   ASSERT_TRUE(mpich);
   EXPECT_EQ(mpich->family, MpiFamily::kMpich);

@@ -61,9 +61,7 @@ void EmulatorDevice::fill_with_zeros(void* memory, size_t bytes) {
   if (bytes != 0) std::memset(memory, 0, bytes);
 }
 
-void EmulatorDevice::run_on_host(std::function<void()> work, DeviceQueue queue) {
-  queues_.add(queue, std::move(work));
-}
+void EmulatorDevice::run_on_host(std::function<void()> work, DeviceQueue queue) { queues_.add(queue, std::move(work)); }
 
 std::shared_ptr<DeviceModule> EmulatorDevice::load(std::string_view image) {
   return std::make_shared<EmulatorModule>(image, name_);

@@ -352,7 +352,8 @@ struct MatmulPosition {
   }
 };
 
-// One block: a tile of C, or of one split's sums. In one piece, as its registers and shared memory are planned together.
+// One block: a tile of C, or of one split's sums. In one piece, as its registers and shared memory are planned
+// together.
 template <class Problem>
 CAUSEWAY_INLINE void matmul_run(const Problem& problem, int task) {
   using Operand = typename Problem::Operand;
