@@ -40,7 +40,10 @@ class LaunchTest : public CliTest, public testing::WithParamInterface<const char
     EXPECT_NE(outcome.status, 0);
     EXPECT_NE(outcome.status, 124);
     // MPICH's launcher waits for processes that have not begun MPI; each then says what it found.
-    if (is_mpich()) return EXPECT_THAT(outcome.err, HasSubstr(sentence));
+    if (is_mpich()) {
+      EXPECT_THAT(outcome.err, HasSubstr(sentence));
+      return;
+    }
     EXPECT_EQ(count_of(outcome.err, sentence), 1u) << outcome.err;
     EXPECT_EQ(count_of(outcome.err, "error: "), 1u) << outcome.err;
   }
