@@ -46,6 +46,8 @@ std::vector<std::string> launch_arguments(const MpiLauncher& launcher, int proce
     add({"--oversubscribe", "--bind-to", "none", "-x", fmt::format("{}={}", kProcessesVariable, count)});
   } else if (launcher.family == MpiFamily::kMpich) {
     add({"-genv", kProcessesVariable, count});
+    // The ranks of a run end each other; a launcher that kills them first loses what they say.
+    if (!words.empty() && words.front() == "train") add({"-disable-auto-cleanup"});
   }
   add({"-n", count, program});
   arguments.insert(arguments.end(), words.begin(), words.end());

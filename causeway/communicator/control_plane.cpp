@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/asio.hpp>
+#include <filesystem>
 #include <future>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -77,6 +79,12 @@ std::vector<std::string> own_addresses() {
   return addresses;
 }
 
+// Within what process numbers mean the same: a container of a machine has its own.
+std::string process_numbering() {
+  std::error_code code;
+  return std::filesystem::read_symlink("/proc/self/ns/pid", code).string();
+}
+
 // Lines of JSON to and from another rank. What cannot be sent at once is lost: then nobody reads.
 class Link : public std::enable_shared_from_this<Link> {
  public:
@@ -130,12 +138,13 @@ class ControlPlane::Watch {
                    world.size());
     if (!options_.say) options_.say = print_failure;
     if (!options_.stop) options_.stop = [] { ::_exit(1); };
-    const json me = {host_name(), static_cast<int64_t>(::getpid())};
+    const json me = {host_name(), static_cast<int64_t>(::getpid()), process_numbering()};
     for (const std::string& other : world.gather(me.dump())) {
       const json one = json::parse(other);
       Peer& peer = peers_.emplace_back();
       peer.host = one.at(0);
       peer.process = one.at(1);
+      peer.numbering = one.at(2);
     }
     world.together([&] {
       if (rank_ == 0) listen();
@@ -166,6 +175,7 @@ class ControlPlane::Watch {
   struct Peer {
     std::string host;
     int64_t process = 0;
+    std::string numbering;       // of processes
     std::shared_ptr<Link> link;  // of rank 0 to each other one; of another one to rank 0
     RankPosition position;
     Clock::time_point heard = Clock::now();
@@ -340,7 +350,10 @@ class ControlPlane::Watch {
     if (message.contains("at")) peer.position = position_from(message["at"]);
     if (message.contains("failed"))
       suspect(rank, message["failed"].get<std::string>(), message.at("consequence").get<bool>());
-    if (message.contains("stop")) return stop("");
+    if (message.contains("stop")) {
+      silent_ = message["stop"].get<int>();
+      return stop("");
+    }
     if (message.contains("leaves")) peer.has_left = true;
     listen_to(rank);
     finish_leaving();
@@ -361,12 +374,13 @@ class ControlPlane::Watch {
       if (peer.link != nullptr) peer.link->send(where_i_am());
     for (size_t rank = 0; rank < peers_.size(); ++rank) {
       const Peer& peer = peers_[rank];
-      if (peer.link != nullptr && !peer.has_left && now - peer.heard > options_.silence)
-        suspect(static_cast<int>(rank),
-                fmt::format("nothing was heard of it for {:.0f} seconds: its process is stopped, or its machine or "
-                            "the network is down",
-                            seconds(now - peer.heard)),
-                false);
+      if (peer.link == nullptr || peer.has_left || now - peer.heard <= options_.silence) continue;
+      silent_ = static_cast<int>(rank);
+      suspect(silent_,
+              fmt::format("nothing was heard of it for {:.0f} seconds: its process is stopped, or its machine or "
+                          "the network is down",
+                          seconds(now - peer.heard)),
+              false);
     }
     if (rank_ == 0) look_for_standstill(now);
     if (has_stopped_) return;
@@ -461,11 +475,20 @@ class ControlPlane::Watch {
     // Before any rank ends: launchers end the others then.
     if (!message.empty()) options_.say(message);
     for (const Peer& peer : peers_)
-      if (peer.link != nullptr) peer.link->send({{"stop", true}});
+      if (peer.link != nullptr) peer.link->send({{"stop", silent_}});
+    end_silent_process();
     options_.stop();
     stopped_.set_value();
     for (const Peer& peer : peers_)
       if (peer.link != nullptr) peer.link->close();
+  }
+
+  // A process that is stopped cannot end itself, and not every launcher ends it.
+  void end_silent_process() const {
+    if (silent_ < 0 || silent_ >= static_cast<int>(peers_.size())) return;
+    const Peer &silent = peers_[static_cast<size_t>(silent_)], &here = peers_[static_cast<size_t>(rank_)];
+    const bool is_near = silent.host == here.host && silent.numbering == here.numbering && !here.numbering.empty();
+    if (is_near && silent.process != here.process) ::kill(static_cast<pid_t>(silent.process), SIGKILL);
   }
 
   void leave() {
@@ -506,6 +529,7 @@ class ControlPlane::Watch {
   std::optional<Suspicion> suspicion_;
   Clock::time_point last_beat_, moved_;
   int64_t marks_ = 0;
+  int silent_ = -1;  // the rank of which nothing is heard; none: -1
   bool leaving_ = false, has_stopped_ = false;
   std::promise<void> stopped_;
   const std::shared_future<void> is_stopped_ = stopped_.get_future().share();
