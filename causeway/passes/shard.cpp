@@ -282,7 +282,11 @@ class Sharder {
     std::vector<Way> ways = chosen_[static_cast<size_t>(value.node)];
     if (ways.empty()) return std::nullopt;
     for (size_t axis = 0; axis < layout.size(); ++axis) {
-      if (own[axis] == layout[axis]) continue;
+      if (own[axis] == layout[axis]) {
+        // Not terms that were added up since.
+        if (ways[axis].outputs[0] != layout[axis]) return std::nullopt;
+        continue;
+      }
       if (layout[axis].is_term() && own[axis].is_whole() && node.op == Op::kConstant && node.attributes.value == 0) {
         ways[axis].outputs[0] = layout[axis];
         continue;

@@ -439,6 +439,22 @@ return %4, %4.1
             (Count{{"all_gather f32[2, 6]", 1}, {"all_reduce f32[6]", 2}, {"all_reduce f32[6, 4]", 1}}));
 }
 
+// What was terms when it was computed is not computed again, as terms, where a part of the sum is asked for.
+TEST(Shard, PartsOfASumAreOfWhatWasAddedUp) {
+  const Graph graph = parse_graph(R"(%0 = input "x" : f32[4, 8]
+%1 = input "y" : f32[8, 6]
+%2 = input "z" : f32[4, 6]
+%3 = dot(%0, %1) : f32[4, 6]
+%4 = neg(%3) : f32[4, 6]
+%5 = mul(%4, %4) : f32[4, 6]
+%6 = add(%4, %2) : f32[4, 6]
+%7 = mul(%6, %6) : f32[4, 6]
+return %5, %7
+)");
+  expect_same_values(graph, inputs_of(graph, 7),
+                     {Sharding::parse("-,a"), Sharding::parse("a,-"), Sharding::parse("b,-")}, two_axes(2, 2), "sum");
+}
+
 // Sequence parallelism: between blocks ranks have parts of the sequence, in a block all of it.
 TEST(Shard, SumsAreScatteredWhereTheyAreConstrainedToLie) {
   const Graph graph = canonicalize(parse_graph(R"(%0 = input "x" {sharding="-,a,-"} : i32[2, 4, 6]
