@@ -175,7 +175,7 @@ class Sharder {
       if (placement.is_term() && wished.is_cut()) add(ways_from_input(source_, node, i, wished, ranks(axis)));
       terms = terms || placement.is_term();
     }
-    if (terms) add(linear_ways(source_, node));
+    if (terms) add(linear_ways(node));
     // Gradients of an embedding may be had as its weight lies, if updates are exchanged instead.
     const Placement& wished = wishes_[static_cast<size_t>(&node - source_.nodes().data())][axis];
     if (node.op == Op::kScatterAdd && wished.is_cut()) add(ways_from_output(source_, node, wished, ranks(axis)));
@@ -241,9 +241,11 @@ class Sharder {
     }
     if (own.is_whole()) return kSliceWeight * bytes;
     if (own.is_term()) return wanted.is_cut() ? bytes : 2 * bytes;
-    const bool reads_weight =
-        weight_like_[static_cast<size_t>(value.node)] && op_info(user.op).kind == OpKind::kTemplate;
-    const double weight = !reads_weight ? 1 : mesh_.axes[axis].gathers_weights ? kGatheredWeight : kStationaryWeight;
+    // Rows of an embedding are looked up where they are; where axes gather weights, what moves fewer bytes is done.
+    const bool gathers = mesh_.axes[axis].gathers_weights;
+    const bool reads_weight = weight_like_[static_cast<size_t>(value.node)] &&
+                              (op_info(user.op).kind == OpKind::kTemplate || (user.op == Op::kGather && !gathers));
+    const double weight = !reads_weight ? 1 : gathers ? kGatheredWeight : kStationaryWeight;
     return weight * (wanted.is_whole() ? bytes : bytes / static_cast<double>(ranks(axis)));
   }
 
@@ -251,7 +253,6 @@ class Sharder {
     Known& state = known(value);
     if (const auto entry = state.values.find(layout); entry != state.values.end()) return entry->second;
     std::optional<Value> found = compute_part(value, layout);
-    if (!found) found = sum_before_cast(value, layout);
     // Making the parts of others may have made this one.
     if (!found) found = emit_.convert(state.values.at(state.own), source_.type(value), state.own, layout);
     Known& after = known(value);
@@ -261,17 +262,6 @@ class Sharder {
     if (std::any_of(after.own.begin(), after.own.end(), is_term) && std::none_of(layout.begin(), layout.end(), is_term))
       after.own = layout;
     return *found;
-  }
-
-  // Terms that are cast and not combined with others are added up in the narrower type: half the bytes.
-  std::optional<Value> sum_before_cast(Value value, const Layout& layout) {
-    const Node& node = source_.node(value);
-    const Layout& own = known(value).own;
-    const auto is_term = [](const Placement& placement) { return placement.is_term(); };
-    if (!is_widening_cast(source_, node) || std::none_of(own.begin(), own.end(), is_term) ||
-        std::any_of(layout.begin(), layout.end(), is_term))
-      return std::nullopt;
-    return Builder(target_).cast(get(node.inputs[0], layout), node.outputs[0].dtype);
   }
 
   // A part of a whole value that is cheaply computed itself.

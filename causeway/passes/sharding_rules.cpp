@@ -297,12 +297,7 @@ std::vector<Way> ways_from_output(const Graph& graph, const Node& node, Placemen
   return ways_from(graph, node, true, 0, cut, ranks);
 }
 
-bool is_widening_cast(const Graph& graph, const Node& node) {
-  return node.op == Op::kCast && is_float(graph.dtype(node.inputs[0])) && is_float(node.outputs[0].dtype) &&
-         size_bytes(node.outputs[0].dtype) >= size_bytes(graph.dtype(node.inputs[0]));
-}
-
-std::vector<Way> linear_ways(const Graph& graph, const Node& node) {
+std::vector<Way> linear_ways(const Node& node) {
   if (!is_float(node.outputs[0].dtype)) return {};
   std::vector<std::vector<bool>> patterns;  // which operands are terms
   switch (node.op) {
@@ -314,10 +309,6 @@ std::vector<Way> linear_ways(const Graph& graph, const Node& node) {
     case Op::kCumsum:
       // Not a broadcast: fewer elements are added up before it.
       patterns = {{true}};
-      break;
-    case Op::kCast:
-      // Only where nothing is rounded: a sum is rounded once.
-      if (is_widening_cast(graph, node)) patterns = {{true}};
       break;
     case Op::kPad:
       if (node.attributes.value == 0) patterns = {{true}};

@@ -3,7 +3,8 @@
 // A rule is a list of factors, as in Shardy: what may be cut, with the dimension that it is in each operand and result.
 // Cutting the factor cuts it wherever it is a dimension; where a result does not have it, ranks hold terms of that
 // result (a contracted dimension). Beside that a rule names the operands in which the op is linear: where ranks hold
-// terms of those, they hold terms of the results.
+// terms of those, they hold terms of the results. A cast is not counted as linear:
+// terms are added up in the type that they were computed in.
 #pragma once
 
 #include <cstdint>
@@ -48,8 +49,6 @@ std::vector<Way> ways_from_input(const Graph& graph, const Node& node, size_t in
 // Each in which result 0 is cut like that.
 std::vector<Way> ways_from_output(const Graph& graph, const Node& node, Placement cut, int64_t ranks);
 // Each in which ranks hold terms of operands.
-std::vector<Way> linear_ways(const Graph& graph, const Node& node);
-// A cast from one float type to another that loses nothing.
-bool is_widening_cast(const Graph& graph, const Node& node);
+std::vector<Way> linear_ways(const Node& node);
 
 }  // namespace causeway::passes

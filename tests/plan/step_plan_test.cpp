@@ -122,7 +122,7 @@ TEST(StepPlan, AgreesWithTheDescriptionOfCutWeights) {
   EXPECT_NEAR(2 * total(work).flops, plan.flops.total(), kDiagonal * plan.flops.total());
   std::map<std::string, double> bytes = bytes_by_collective(plan);
   EXPECT_EQ(bytes["all_gather over fsdp"],
-            collective_bytes(work, WorkKind::kAllGather) + 2 * 2 * kEmbedding + 2 * 4 * kNorms);
+            collective_bytes(work, WorkKind::kAllGather) + 2 * 4 * kNorms + 4 * 8 * 512);  // the tokens to look up
   EXPECT_EQ(bytes["reduce_scatter over fsdp"],
             collective_bytes(work, WorkKind::kReduceScatter) + 4 * (kEmbedding + kNorms));
   EXPECT_EQ(bytes["all_reduce over fsdp"], 2 * 4);  // the loss and the norm of gradients
