@@ -10,6 +10,7 @@
 #include "causeway/device/cpu/cpu_device.h"
 #include "causeway/device/emulator/emulator_device.h"
 #include "tests/communicator/exchange.h"
+#include "tests/fixtures/error_message.h"
 
 namespace causeway::communicator {
 namespace {
@@ -125,15 +126,6 @@ TEST(CommunicatorTest, SizesOfBuffersAreNccls) {
   EXPECT_EQ(sizes(CollectiveKind::kAllToAll), std::pair(int64_t{40}, int64_t{40}));
   EXPECT_EQ(sizes(CollectiveKind::kBroadcast), std::pair(int64_t{10}, int64_t{10}));
   EXPECT_EQ(sizes(CollectiveKind::kSendReceive), std::pair(int64_t{10}, int64_t{10}));
-}
-
-std::string message_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(CommunicatorTest, OneProcessDecidesAlone) {

@@ -12,6 +12,7 @@
 #include "causeway/communicator/mpi_library.h"
 #include "causeway/device/cpu/cpu_device.h"
 #include "tests/communicator/mpi_launcher.h"
+#include "tests/fixtures/error_message.h"
 
 namespace causeway::communicator {
 namespace {
@@ -25,15 +26,6 @@ std::optional<MpiLaunch> launch_of(const std::map<std::string, std::string>& var
     const auto found = variables.find(name);
     return found == variables.end() ? nullptr : found->second.c_str();
   });
-}
-
-std::string message_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(MpiLaunchTest, ReadsWhatLaunchersTell) {

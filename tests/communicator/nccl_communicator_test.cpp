@@ -13,6 +13,7 @@
 #include "causeway/device/hip/hip_device.h"
 #include "tests/communicator/nccl_stand_in/nccl_stand_in.h"
 #include "tests/device/gpu_stand_in_library.h"
+#include "tests/fixtures/error_message.h"
 
 namespace causeway::communicator {
 namespace {
@@ -26,15 +27,6 @@ NcclStandIn& open_nccl_stand_in() {
   void* library = dlopen(CAUSEWAY_NCCL_STAND_IN, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) throw std::runtime_error(dlerror());
   return *reinterpret_cast<NcclStandIn* (*)()>(dlsym(library, "nccl_stand_in"))();
-}
-
-std::string message_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 class NcclCommunicatorTest : public testing::Test {

@@ -13,6 +13,7 @@
 #include "causeway/device/cpu/cpu_device.h"
 #include "causeway/device/emulator/emulator_device.h"
 #include "tests/communicator/exchange.h"
+#include "tests/fixtures/error_message.h"
 
 namespace causeway::communicator {
 namespace {
@@ -25,15 +26,6 @@ std::vector<std::shared_ptr<Device>> processors(int ranks) {
   std::vector<std::shared_ptr<Device>> devices;
   for (int rank = 0; rank < ranks; ++rank) devices.push_back(std::make_shared<CpuDevice>(1));
   return devices;
-}
-
-std::string message_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 void run_one(Communicator& end, const Collective& collective, const void* from, void* to,

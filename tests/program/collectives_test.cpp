@@ -9,6 +9,7 @@
 #include "causeway/program/liveness.h"
 #include "tests/communicator/mpi_launcher.h"
 #include "tests/comparison/bounds.h"
+#include "tests/fixtures/error_message.h"
 #include "tests/program/collective_graphs.h"
 #include "tests/program/rank_programs.h"
 #include "tests/random_graph/random_graph.h"
@@ -214,15 +215,6 @@ TEST_P(RankPrograms, CountsTimesAndNamesItsCollectives) {
   ProgramRunner runner(open_device(GetParam()));
   Program other(parse_graph(every_collective(3)), runner.device(), runner.library(), runner.arena());
   EXPECT_NE(other.hash(), hashes[0]);
-}
-
-std::string message_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(RankProgramsTest, SaysWhyCollectivesCannotRun) {
