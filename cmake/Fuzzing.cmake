@@ -13,6 +13,7 @@ set(parsers
   causeway/bench/report/sourced_yaml.cpp
   causeway/bench/result.cpp
   causeway/bench/results/results_file.cpp
+  causeway/communicator/control_message.cpp
   causeway/data/input_stream.cpp
   causeway/data/text_source.cpp
   causeway/data/token_dataset.cpp
@@ -42,6 +43,9 @@ set(parsers
   causeway/model/llama.cpp
   causeway/model/mistral.cpp
   causeway/model/mpt.cpp
+  causeway/plan/machines.cpp
+  causeway/plan/published_points.cpp
+  causeway/plan/transformer_work.cpp
   causeway/train/checkpoint/checkpoint_manifest.cpp
   causeway/train/recipe/recipe.cpp
   causeway/train/recipe/schedule.cpp)

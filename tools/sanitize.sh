@@ -5,7 +5,8 @@
 #   address   AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer, over everything but what runs on the
 #             emulator: its threads are fibers, whose stacks AddressSanitizer takes for damaged ones
 #   thread    ThreadSanitizer, over what several threads of a process share: the thread pool, logs, the batch loader,
-#             checkpoints, communicators between threads, and programs on the processor
+#             checkpoints, ranks that are threads with their communicators, control plane and training, and programs on
+#             the processor
 #
 # Kernels that the embedded compiler makes, LLVM and the packages linked in are not instrumented.
 set -u
@@ -19,7 +20,8 @@ case $kind in
   address)
     # A test program and the tests of it to run.
     runs=(
-      "base_tests *" "graph_tests *" "device_tests *-$emulator" "communicator_tests *-*MpiLaunched*"
+      "base_tests *" "graph_tests *" "formats_tests *" "fuzz_tests *" "plan_tests *" "device_tests *-$emulator"
+      "communicator_tests *-*MpiLaunched*"
       "communicator_tests *MpiLaunched*OpenMpi" "passes_tests *-$emulator"
       "kernels_tests *-$emulator:*Resources*" "codegen_tests *" "program_tests *-$emulator" "tensor_tests *-$emulator"
       "model_tests *-$emulator" "data_tests *" "train_tests *-*GpuGate*:$emulator" "bench_tests *-*ReportPage*"
@@ -30,8 +32,9 @@ case $kind in
     ;;
   thread)
     runs=(
-      "base_tests *" "data_tests *" "communicator_tests *Thread*:CommunicatorTest*"
-      "train_tests Checkpoint*:*Log.*:Signals*:ProgressLine*" "program_tests *OnCpu*-*Random*"
+      "base_tests *" "data_tests *" "communicator_tests *-*MpiLaunched*"
+      "train_tests Checkpoint*:*Log.*:Signals*:ProgressLine*:ShardedRun*:TwoContexts.TwoThreadsOnProcessors"
+      "program_tests *OnCpu*:RankProgramsTest*:Devices/RankPrograms*/cpu-*Random*" "tensor_tests ShardedTensor*"
       "bench_tests *ResultsStore*:*Telemetry*")
     export TSAN_OPTIONS=history_size=4
     ;;

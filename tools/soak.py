@@ -82,12 +82,13 @@ def require(condition, what):
 
 
 class Soak:
-    def __init__(self, program, directory, seed, on_tmpfs):
+    def __init__(self, program, directory, seed, on_tmpfs, synchronous):
         self.program = str(pathlib.Path(program).resolve())
         self.directory = directory
         self.run_directory = directory / "disk" / "soak"
         self.random = random.Random(seed)
         self.on_tmpfs = on_tmpfs
+        self.synchronous = synchronous
         self.counts = collections.Counter()
         self.seen = 0  # the newest step seen committed
         self.start_seconds = 1.0  # until the first commit of a start, by and by
@@ -134,7 +135,8 @@ class Soak:
                 limit()
 
         errors = open(self.directory / "stderr", "w")
-        return subprocess.Popen([self.program, "train", "soak.yaml", "--resume", "auto", "--quiet", *more],
+        return subprocess.Popen([self.program, "train", "soak.yaml", "--resume", "auto", "--quiet",
+                                 f"checkpoint.asynchronous={'false' if self.synchronous else 'true'}", *more],
                                 cwd=self.directory, env=environment, stdout=subprocess.DEVNULL, stderr=errors,
                                 preexec_fn=before)
 
@@ -258,6 +260,7 @@ def options_of_command_line():
     parser.add_argument("--jobs", type=int, default=1, help="runs beside each other, which share the kills")
     parser.add_argument("--minutes", type=float, default=0, help="stop after so long, 0: never")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--synchronous", action="store_true", help="checkpoints that training waits for")
     parser.add_argument("--directory", help=argparse.SUPPRESS)  # of one job
     return parser.parse_args()
 
@@ -268,7 +271,7 @@ def soak_one(options):
     (directory / "disk").mkdir(parents=True)
     on_tmpfs = os.geteuid() == 0 and subprocess.run(
         ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "causeway-soak", directory / "disk"]).returncode == 0
-    soak = Soak(options.program, directory, options.seed, on_tmpfs)
+    soak = Soak(options.program, directory, options.seed, on_tmpfs, options.synchronous)
     started = time.monotonic()
     try:
         soak.prepare()
@@ -294,7 +297,7 @@ def main():
     for i in range(options.jobs):
         command = [sys.executable, __file__, options.program, "--directory", str(directory / f"job{i}"), "--kills",
                    str(-(-options.kills // options.jobs)), "--minutes", str(options.minutes), "--seed",
-                   str(options.seed + i)]
+                   str(options.seed + i), *(["--synchronous"] if options.synchronous else [])]
         # A mount namespace of its own, so that a job's small disk goes with it.
         if os.geteuid() == 0 and shutil.which("unshare"):
             command = ["unshare", "-m", *command]

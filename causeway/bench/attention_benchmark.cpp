@@ -440,9 +440,11 @@ AttentionProvider causeway_attention() {
           }};
 }
 
+namespace {
+
 // All but what is measured.
-static Measurement describe(const AttentionCase& c, const AttentionSettings& settings, const std::string& provider,
-                            const std::optional<DevicePeak>& peak) {
+Measurement describe(const AttentionCase& c, const AttentionSettings& settings, const std::string& provider,
+                     const std::optional<DevicePeak>& peak) {
   Measurement m;
   m.benchmark = "attention";
   m.group = c.group();
@@ -464,6 +466,8 @@ static Measurement describe(const AttentionCase& c, const AttentionSettings& set
     m.details["documents"] = "5, 3, 4, 1, 2 and 1 sixteenths of a sequence, causal within each";
   return m;
 }
+
+}  // namespace
 
 std::vector<Measurement> run_attention(Device& device, const AttentionCase& c,
                                        const std::vector<AttentionProvider>& providers,

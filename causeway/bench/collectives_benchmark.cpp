@@ -8,6 +8,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/bench/collective_check.h"
+#include "causeway/bench/link_table.h"
 #include "causeway/bench/statistics.h"
 
 namespace causeway::bench {
@@ -54,9 +55,9 @@ class GroupDevice final : public Device {
   void synchronize() override {
     for (Device* device : devices_) device->synchronize();
   }
-  std::shared_ptr<DeviceMoment> mark() override {
+  std::shared_ptr<DeviceMoment> mark(DeviceQueue queue) override {
     auto moment = std::make_shared<GroupMoment>();
-    for (Device* device : devices_) moment->moments.push_back(device->mark());
+    for (Device* device : devices_) moment->moments.push_back(device->mark(queue));
     return moment;
   }
   double seconds_between(const DeviceMoment& from, const DeviceMoment& to) override {
@@ -194,17 +195,18 @@ std::vector<CollectiveCase> standard_collective_cases(bool is_gpu, int devices, 
           if (!in_place || has_in_place(kind)) cases.push_back({kind, ranks, size, dtype, in_place, {}});
   // Of two devices, the group is the pair.
   if (is_gpu && devices > 2)
-    for (int first = 0; first < devices; ++first)
-      for (int second = first + 1; second < devices; ++second)
-        cases.push_back({CollectiveKind::kSendReceive, devices, *std::max_element(sizes.begin(), sizes.end()), dtype,
-                         false, std::pair(first, second)});
+    for (const CollectiveCase& link : link_cases(devices, dtype, *std::max_element(sizes.begin(), sizes.end())))
+      cases.push_back(link);
   return cases;
 }
 
+namespace {
+
 // Of a case that has been timed.
-static void add_details(Measurement& m, const CollectiveCase& c) {
+void add_details(Measurement& m, const CollectiveCase& c) {
   const double median = summarize(m).median;
   m.details["devices"] = fmt::to_string(c.pair ? 2 : c.ranks);
+  if (c.pair) m.details["pair"] = fmt::format("{} {}", c.pair->first, c.pair->second);
   m.details["place"] = c.in_place ? "in place" : "out of place";
   m.details["bytes"] = fmt::to_string(c.moved_bytes());
   m.details["count"] = fmt::to_string(c.collective().count);
@@ -218,9 +220,8 @@ static void add_details(Measurement& m, const CollectiveCase& c) {
 }
 
 // There and back, between the two of a pair.
-static std::vector<Transfer> transfers_of(const Communicator& communicator, const CollectiveCase& c,
-                                          const std::vector<int>& ranks, const Buffers& buffers,
-                                          CollectiveCheck& check) {
+std::vector<Transfer> transfers_of(const Communicator& communicator, const CollectiveCase& c,
+                                   const std::vector<int>& ranks, const Buffers& buffers, CollectiveCheck& check) {
   std::vector<Transfer> transfers;
   if (c.pair) {
     const auto of_rank = [&](const std::vector<void*>& pointers, int rank) {
@@ -234,6 +235,8 @@ static std::vector<Transfer> transfers_of(const Communicator& communicator, cons
   }
   return transfers;
 }
+
+}  // namespace
 
 Measurement run_collective(Communicator& communicator, const CollectiveCase& collective_case,
                            const CollectivesOptions& options, const std::optional<DevicePeak>& peak) {

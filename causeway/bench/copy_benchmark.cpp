@@ -198,12 +198,22 @@ std::vector<int64_t> standard_copy_sizes(int64_t memory_bytes) {
   return sizes;
 }
 
-std::vector<Measurement> run_copy(Device& device, int64_t bytes, const std::vector<CopyEntryPoint>& entries,
-                                  const CopyOptions& options, const std::optional<DevicePeak>& peak,
-                                  std::vector<std::string>& skipped) {
+void check_copy_size(int64_t bytes) {
   if (bytes <= 0 || bytes % 4 != 0)
     throw Error(ErrorKind::kInvalidArgument, fmt::format("{} bytes cannot be copied as whole f32 elements", bytes),
                 "bench copy", "Give a positive multiple of 4.");
+}
+
+void check_array_size(int64_t bytes) {
+  if (bytes < 4 * kSmallestRow || (bytes & (bytes - 1)) != 0)
+    throw Error(ErrorKind::kInvalidArgument, fmt::format("BabelStream's arrays cannot have {} bytes", bytes),
+                "bench copy", "Give a power of two from 1K.");
+}
+
+std::vector<Measurement> run_copy(Device& device, int64_t bytes, const std::vector<CopyEntryPoint>& entries,
+                                  const CopyOptions& options, const std::optional<DevicePeak>& peak,
+                                  std::vector<std::string>& skipped) {
+  check_copy_size(bytes);
   const std::string workload = "copy " + workload_size(bytes) + inputs_suffix(options.inputs);
   std::vector<Measurement> measurements;
   std::vector<TimedWork> work;
@@ -315,9 +325,11 @@ int64_t standard_stream_elements(bool is_gpu, int64_t cache_bytes, int64_t memor
   return array_bytes / 4;
 }
 
+namespace {
+
 // All but what is measured.
-static Measurement describe(const StreamKernelFacts& facts, int64_t array_bytes, const std::string& provider,
-                            const CopyOptions& options, const std::optional<DevicePeak>& peak) {
+Measurement describe(const StreamKernelFacts& facts, int64_t array_bytes, const std::string& provider,
+                     const CopyOptions& options, const std::optional<DevicePeak>& peak) {
   const std::string size_text = workload_size(array_bytes);
   Measurement m;
   m.benchmark = "copy";
@@ -344,8 +356,8 @@ static Measurement describe(const StreamKernelFacts& facts, int64_t array_bytes,
 }
 
 // The worst of a kernel's result, within the pieces.
-static double error_of(Device& device, StreamKernel kernel, const StreamArrays& arrays, const StreamValues& expected,
-                       const std::vector<std::pair<int64_t, int64_t>>& pieces) {
+double error_of(Device& device, StreamKernel kernel, const StreamArrays& arrays, const StreamValues& expected,
+                const std::vector<std::pair<int64_t, int64_t>>& pieces) {
   double error = 0;
   switch (kernel) {
     case StreamKernel::kCopy:
@@ -367,13 +379,13 @@ static double error_of(Device& device, StreamKernel kernel, const StreamArrays& 
   return error;
 }
 
+}  // namespace
+
 std::vector<Measurement> run_stream(Device& device, int64_t elements, const StreamProvider& provider,
                                     const CopyOptions& options, const std::optional<DevicePeak>& peak,
                                     std::vector<std::string>& skipped, std::span<const StreamKernel> kernels) {
-  if (elements <= 0 || elements % kSmallestRow != 0 || (elements & (elements - 1)) != 0)
-    throw Error(ErrorKind::kInvalidArgument, fmt::format("BabelStream's arrays cannot have {} bytes", elements * 4),
-                "bench copy", "Give a power of two from 1K.");
   const int64_t array_bytes = elements * 4;
+  check_array_size(array_bytes);
   const std::string size_text = workload_size(array_bytes);
   const auto bytes = static_cast<size_t>(array_bytes);
   StreamArrays arrays = {};

@@ -35,6 +35,10 @@ std::vector<CopyEntryPoint> copy_entry_points(Device& device);
 // 64 KiB, then four times as much each time, to a quarter of the memory; to 256 MiB where that is not known.
 std::vector<int64_t> standard_copy_sizes(int64_t memory_bytes);
 
+// Throw Error(kInvalidArgument) for a size that run_copy() does not take, and for one of run_stream()'s arrays.
+void check_copy_size(int64_t bytes);
+void check_array_size(int64_t bytes);
+
 // One measurement for each entry point, in GB/s with both reading and writing counted. The first of each is compared
 // whole (256 MiB at most, otherwise pieces all over it), every round in pieces. Sizes under 16 caches have no peak:
 // part of what is written stays in the cache.

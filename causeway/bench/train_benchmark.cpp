@@ -171,9 +171,11 @@ FlopConventions flop_conventions(const ModelConfig& config, int64_t sequence_len
   return {6 * multiplying + attention * density, 6 * multiplying + attention};
 }
 
+namespace {
+
 // What the rate comes to by each convention.
-static void add_figures(Measurement& m, const Prepared& prepared, const FlopConventions& flops,
-                        const std::string& precision, const std::optional<DevicePeak>& peak) {
+void add_figures(Measurement& m, const Prepared& prepared, const FlopConventions& flops, const std::string& precision,
+                 const std::optional<DevicePeak>& peak) {
   const Recipe& recipe = prepared.recipe;
   const double rate = headline(m);
   const auto teraflops = [&](double per_token) { return per_token * rate / 1e12; };
@@ -200,6 +202,8 @@ static void add_figures(Measurement& m, const Prepared& prepared, const FlopConv
     m.details["MFU"] = "n/a: the device's peak is not known";
   }
 }
+
+}  // namespace
 
 std::optional<Measurement> run_train(Device& device, const TrainCase& train_case, const TrainOptions& options,
                                      const std::optional<DevicePeak>& peak, TelemetryReader& telemetry,

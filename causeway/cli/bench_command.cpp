@@ -16,6 +16,7 @@
 #include "causeway/bench/collectives_benchmark.h"
 #include "causeway/bench/copy_benchmark.h"
 #include "causeway/bench/gemm_benchmark.h"
+#include "causeway/bench/link_table.h"
 #include "causeway/bench/providers/open_providers.h"
 #include "causeway/bench/results/compare.h"
 #include "causeway/bench/results/results_file.h"
@@ -45,7 +46,7 @@ struct Options {
   std::string build;
   int devices = 0;
   std::string backend, nccl, mpi;
-  bool no_multicast = false, nccl_table = true;
+  bool no_multicast = false, nccl_table = true, links = false;
 };
 
 DType parse_type(const std::string& name, const std::vector<std::string>& known) {
@@ -117,6 +118,9 @@ void run_copies(BenchmarkSession& session, const Options& options) {
   for (const std::string& size : options.sizes) sizes.push_back(parse_byte_size(size, "--size"));
   // Sizes are those of BabelStream's arrays where its kernels were asked for by name.
   if (!options.kernels.empty()) arrays = sizes;
+  // Before the first is measured, for minutes.
+  if (!choice.stream.empty()) std::ranges::for_each(arrays, check_array_size);
+  if (choice.loop || choice.device_copy) std::ranges::for_each(sizes, check_copy_size);
   if (arrays.empty()) arrays = {4 * standard_stream_elements(session.is_gpu(), session.cache_bytes(), memory)};
   if (sizes.empty()) sizes = standard_copy_sizes(memory);
   if (!choice.stream.empty())
@@ -149,6 +153,15 @@ std::vector<CollectiveCase> collective_cases(const Options& options, bool is_gpu
   std::vector<int64_t> sizes;
   for (const std::string& size : options.sizes) sizes.push_back(parse_byte_size(size, "--size"));
   std::vector<CollectiveCase> cases;
+  if (options.links) {
+    if (!options.collectives.empty())
+      throw Error(ErrorKind::kInvalidArgument, "links are measured by send_receive between each two ranks alone",
+                  "--collective", "Leave out --collective or --links.");
+    constexpr int64_t kOnGpus = int64_t{64} << 20, kOnProcessors = int64_t{4} << 20;
+    const int64_t usual = is_gpu ? kOnGpus : kOnProcessors;
+    return link_cases(ranks, parse_type(options.collective_dtypes.front(), {"f32", "bf16"}),
+                      sizes.empty() ? usual : *std::ranges::max_element(sizes));
+  }
   for (const std::string& dtype : options.collective_dtypes) {
     const auto standard = standard_collective_cases(is_gpu, ranks, parse_type(dtype, {"f32", "bf16"}), sizes);
     cases.insert(cases.end(), standard.begin(), standard.end());
@@ -173,7 +186,7 @@ void run_groups(BenchmarkSession& session, const Options& options, const RankGro
   const std::vector<Measurement> all = run_collectives(
       groups, collective_cases(options, session.is_gpu(), groups.ranks), collectives_options(options), session.peak(),
       session.skipped(), [&](const Measurement& measurement) { session.record({measurement}); });
-  if (options.nccl_table) output("\n{}", format_nccl_table(all));
+  if (options.nccl_table) output("\n{}", options.links ? format_link_table(all) : format_nccl_table(all));
 }
 
 void run_all_collectives(BenchmarkSession& session, const Options& options) {
@@ -351,6 +364,8 @@ void add_collectives_options(CLI::App& command, const std::shared_ptr<Options>& 
   command.add_option("--dtype", options->collective_dtypes, "f32, bf16")->delimiter(',');
   command.add_option("--nccl", options->nccl, "The file of NCCL or RCCL, where it is not in a usual place");
   command.add_option("--mpi", options->mpi, "The file of MPI's library, where it is not in a usual place");
+  command.add_flag("--links", options->links,
+                   "Only send_receive between each two ranks, as a table; of the largest --size");
   command.add_flag("--no-multicast", options->no_multicast, "Leave NVLink's multicast out (NCCL_NVLS_ENABLE=0)");
 }
 

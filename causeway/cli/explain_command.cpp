@@ -32,6 +32,7 @@ struct Options {
   bool resources = false;
   bool time = false;
   bool json = false;
+  int64_t stage = 0;
 };
 
 // Median seconds of each kernel over a few steps on random tokens.
@@ -89,9 +90,11 @@ void print_times(const std::vector<Program::KernelReport>& reports, const std::v
 
 // A device that compiles and plans and has no memory, so that a recipe of any size can be explained: an architecture in
 // place of a device's number ("cuda:sm_90a"), or the likeness of a device that is here. It is the first rank's of the
-// mesh. `memory_limit` becomes what memory that has; 0 where nobody knows.
-std::shared_ptr<Context> open_likeness(const std::string& specification, const Mesh& mesh, int64_t& memory_limit) {
-  const ContextOptions options{.mesh = mesh};
+// mesh's stage. `memory_limit` becomes what memory that has; 0 where nobody knows.
+std::shared_ptr<Context> open_likeness(const std::string& specification, const Mesh& mesh, int64_t stage,
+                                       int64_t& memory_limit) {
+  ContextOptions options{.mesh = mesh};
+  if (mesh.stages() > 1) options.rank = static_cast<int>(stage * mesh.stage_axis()->stride);
   const size_t colon = specification.find(':');
   const bool here =
       colon == std::string::npos || specification.find_first_not_of("0123456789", colon + 1) == std::string::npos;
@@ -108,9 +111,14 @@ struct CollectiveTotal {
   int64_t sent_bytes = 0;
   int64_t received_bytes = 0;
 };
-std::map<std::string, CollectiveTotal> total_by_kind(const std::vector<Program::CollectiveReport>& collectives) {
+std::map<std::string, CollectiveTotal> total_by_kind(Program& program) {
   std::map<std::string, CollectiveTotal> totals;
-  for (const Program::CollectiveReport& one : collectives) {
+  for (const Program::MessageReport& one : program.messages()) {
+    CollectiveTotal& total = totals[fmt::format("{} stage {}", one.sends ? "send to" : "receive from", one.stage)];
+    ++total.count;
+    (one.sends ? total.sent_bytes : total.received_bytes) += one.bytes;
+  }
+  for (const Program::CollectiveReport& one : program.collectives()) {
     CollectiveTotal& total = totals[fmt::format("{} over {}", collective_name(one.kind), one.group)];
     ++total.count;
     total.sent_bytes += one.sent_bytes;
@@ -119,19 +127,19 @@ std::map<std::string, CollectiveTotal> total_by_kind(const std::vector<Program::
   return totals;
 }
 
-void print_collectives(const std::vector<Program::CollectiveReport>& collectives) {
-  if (collectives.empty()) return;
+void print_collectives(const std::map<std::string, CollectiveTotal>& totals) {
+  if (totals.empty()) return;
   output("\ncollectives of one rank\n  {:<32}{:>8}{:>18}{:>18}\n", "", "number", "bytes sent", "bytes received");
-  for (const auto& [name, total] : total_by_kind(collectives))
+  for (const auto& [name, total] : totals)
     output("  {:<32}{:>8}{:>18}{:>18}\n", name, total.count, total.sent_bytes, total.received_bytes);
 }
 
 void print_memory(const StepCost& cost, const ProgramMemory& memory, int64_t memory_limit) {
   output(
       "\nmemory, to the byte\n  weights                 {:>16}\n  optimizer state         {:>16}\n"
-      "  activations, workspace  {:>16}\n  peak                    {:>16}  ({})\n",
-      cost.parameter_bytes, cost.optimizer_bytes, cost.arena_bytes, cost.total_bytes(),
-      format_bytes(static_cast<uint64_t>(cost.total_bytes())));
+      "  activations, workspace  {:>16}\n  batch and results       {:>16}\n  peak                    {:>16}  ({})\n",
+      cost.parameter_bytes, cost.optimizer_bytes, cost.arena_bytes + cost.scratch_bytes, cost.batch_bytes,
+      cost.total_bytes(), format_bytes(static_cast<uint64_t>(cost.total_bytes())));
   if (memory_limit > 0)
     output("  the device has          {:>16}  ({}): {}\n", memory_limit,
            format_bytes(static_cast<uint64_t>(memory_limit)),
@@ -149,6 +157,50 @@ void print_flops(const FlopCount& flops, double tokens) {
       density_text(flops));
 }
 
+// What the step costs, as an object of figures; of its kernels only their number.
+nlohmann::ordered_json figures_of(const Recipe& recipe, const StepCost& cost, int64_t memory_limit, Program& program,
+                                  const std::vector<PassRecord>& passes) {
+  const double tokens = static_cast<double>(recipe.train.batch_size * recipe.data.sequence_length);
+  size_t launches = 0;
+  for (const Program::KernelReport& report : program.kernel_reports()) launches += report.source ? 1 : 0;
+  nlohmann::ordered_json json = {{"parameters", parameter_count(recipe.model)},
+                                 {"parameter_bytes", cost.parameter_bytes},
+                                 {"optimizer_bytes", cost.optimizer_bytes},
+                                 {"arena_bytes", cost.arena_bytes},
+                                 {"scratch_bytes", cost.scratch_bytes},
+                                 {"batch_bytes", cost.batch_bytes},
+                                 {"peak_bytes", cost.total_bytes()},
+                                 {"device_memory_bytes", nullptr},
+                                 {"flops_per_token", cost.flops.total() / tokens},
+                                 {"forward_flops_per_token", cost.flops.forward / tokens},
+                                 {"attention_density", cost.flops.density()},
+                                 {"attention_density_is_at_most", cost.flops.at_most},
+                                 {"kernels", program.sources().size()},
+                                 {"launches", launches},
+                                 {"collectives", nlohmann::ordered_json::array()}};
+  for (const auto& [name, total] : total_by_kind(program))
+    json["collectives"].push_back({{"name", name},
+                                   {"number", total.count},
+                                   {"sent_bytes", total.sent_bytes},
+                                   {"received_bytes", total.received_bytes}});
+  if (memory_limit > 0) json["device_memory_bytes"] = memory_limit;
+  for (const PassRecord& record : passes)
+    json["passes"].push_back({{"name", record.name},
+                              {"nodes_before", record.nodes_before},
+                              {"nodes_after", record.nodes_after},
+                              {"milliseconds", record.milliseconds}});
+  for (const ProgramMemory::Item& item : program.memory().largest)
+    json["largest_buffers"].push_back({{"name", item.name}, {"bytes", item.bytes}});
+  return json;
+}
+
+// Of the stage whose program is explained.
+void print_pipeline(const Recipe& recipe, int64_t stage) {
+  if (recipe.mesh.pp == 1) return;
+  output("pipeline: stage {} of {}, schedule {}, {} micro-batches; a stage waits for about {:.0f} % of a step\n", stage,
+         recipe.mesh.pp, recipe.train.pipeline_schedule, recipe.micro_batches(), 100 * pipeline_bubble(recipe));
+}
+
 void run(const Options& options) {
   const Recipe recipe = load_recipe_argument(options.recipe, options.overrides);
   std::optional<uint64_t> seed;
@@ -163,10 +215,14 @@ void run(const Options& options) {
     require_memory_for_weights(context->device(), recipe);
     seed = static_cast<uint64_t>(recipe.train.seed);
   } else {
-    context = open_likeness(recipe.device, make_mesh(recipe.mesh), memory_limit);
+    if (options.stage < 0 || options.stage >= recipe.mesh.pp)
+      throw Error(ErrorKind::kInvalidArgument,
+                  fmt::format("there is no stage {}: the recipe has {}", options.stage, recipe.mesh.pp), "--stage",
+                  "Stages count from 0; mesh.pp says how many there are.");
+    context = open_likeness(recipe.device, make_mesh(recipe.mesh), options.stage, memory_limit);
   }
   const ContextScope scope(context);
-  const std::unique_ptr<LanguageModel> model = LanguageModel::create(recipe.model, seed);
+  const std::unique_ptr<LanguageModel> model = LanguageModel::create(recipe.model, own_part(recipe), seed);
   TrainingStep step(*model, recipe);
   PipelineTrace trace;
   trace.with_text = options.passes;
@@ -177,40 +233,18 @@ void run(const Options& options) {
   const ProgramMemory memory = program.memory();
   const double tokens = static_cast<double>(recipe.train.batch_size * recipe.data.sequence_length);
   const std::vector<Program::KernelReport> reports = program.kernel_reports();
-  const std::vector<Program::CollectiveReport> collectives = program.collectives();
+  const std::map<std::string, CollectiveTotal> exchanged = total_by_kind(program);
+  size_t launches = 0;
+  for (const Program::KernelReport& report : reports) launches += report.source ? 1 : 0;
 
   if (options.json) {
-    nlohmann::ordered_json json = {{"parameters", parameter_count(recipe.model)},
-                                   {"parameter_bytes", cost.parameter_bytes},
-                                   {"optimizer_bytes", cost.optimizer_bytes},
-                                   {"arena_bytes", cost.arena_bytes},
-                                   {"peak_bytes", cost.total_bytes()},
-                                   {"device_memory_bytes", nullptr},
-                                   {"flops_per_token", cost.flops.total() / tokens},
-                                   {"forward_flops_per_token", cost.flops.forward / tokens},
-                                   {"attention_density", cost.flops.density()},
-                                   {"attention_density_is_at_most", cost.flops.at_most},
-                                   {"kernels", program.sources().size()},
-                                   {"launches", reports.size() - collectives.size()},
-                                   {"collectives", nlohmann::ordered_json::array()}};
-    for (const auto& [name, total] : total_by_kind(collectives))
-      json["collectives"].push_back({{"name", name},
-                                     {"number", total.count},
-                                     {"sent_bytes", total.sent_bytes},
-                                     {"received_bytes", total.received_bytes}});
-    if (memory_limit > 0) json["device_memory_bytes"] = memory_limit;
-    for (const PassRecord& record : trace.records)
-      json["passes"].push_back({{"name", record.name},
-                                {"nodes_before", record.nodes_before},
-                                {"nodes_after", record.nodes_after},
-                                {"milliseconds", record.milliseconds}});
-    for (const ProgramMemory::Item& item : memory.largest)
-      json["largest_buffers"].push_back({{"name", item.name}, {"bytes", item.bytes}});
+    nlohmann::ordered_json json = figures_of(recipe, cost, memory_limit, program, trace.records);
     if (options.resources) add_resources(program, context->library(), json);
     output_json(json);
     return;
   }
   if (options.graph) output("graph as traced\n{}\n", print_graph(step.main_step().traced_graph(step.main_arguments())));
+  print_pipeline(recipe, options.stage);
   output("parameters: {} ({})\n\npasses\n", parameter_count(recipe.model),
          format_count(static_cast<double>(parameter_count(recipe.model))));
   for (const PassRecord& record : trace.records) {
@@ -220,8 +254,7 @@ void run(const Options& options) {
   }
   std::map<std::string, int> kinds;
   for (const Program::KernelReport& report : reports) ++kinds[report.kind];
-  output("\nprogram: {} launches of {} distinct kernels\n", reports.size() - collectives.size(),
-         program.sources().size());
+  output("\nprogram: {} launches of {} distinct kernels\n", launches, program.sources().size());
   for (const auto& [kind, count] : kinds) output("  {:<24}{}\n", kind, count);
   if (options.program)
     for (size_t i = 0; i < reports.size(); ++i)
@@ -234,7 +267,7 @@ void run(const Options& options) {
                               : program.sources()[i]);
   if (options.resources) print_resources(program, context->library());
   if (options.time) print_times(reports, kernel_seconds(step, recipe));
-  print_collectives(collectives);
+  print_collectives(exchanged);
   print_memory(cost, memory, memory_limit);
   print_flops(cost.flops, tokens);
 }
@@ -256,6 +289,8 @@ void add_explain_command(CLI::App& program) {
   command->add_flag("--kernels", options->kernels, "Print the kernels' C++ text");
   command->add_flag("--assembly", options->assembly, "Print the kernels' assembly");
   command->add_flag("--resources", options->resources, "Print the registers and shared memory of a GPU's kernels");
+  command->add_option("--stage", options->stage, "Of a recipe with mesh.pp, the stage that is shown, from 0")
+      ->capture_default_str();
   command->add_flag("--time", options->time, "Run a few steps on random tokens and print each kernel's time");
   command->add_flag("--json", options->json, "Print the figures as JSON");
   command->footer(

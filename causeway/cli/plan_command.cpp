@@ -31,14 +31,16 @@ struct Options {
 // "dp 2, fsdp 4", or "one device".
 std::string mesh_text(const Recipe::MeshSizes& mesh) {
   std::string text;
-  for (const auto& [name, size] : {std::pair{"dp", mesh.dp}, {"fsdp", mesh.fsdp}, {"cp", mesh.cp}, {"tp", mesh.tp}})
+  for (const auto& [name, size] :
+       {std::pair{"dp", mesh.dp}, {"fsdp", mesh.fsdp}, {"cp", mesh.cp}, {"tp", mesh.tp}, {"pp", mesh.pp}})
     if (size > 1) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, size);
   return text.empty() ? "one device" : text;
 }
 
 std::string mesh_overrides(const Recipe::MeshSizes& mesh) {
   std::string text;
-  for (const auto& [name, size] : {std::pair{"dp", mesh.dp}, {"fsdp", mesh.fsdp}, {"cp", mesh.cp}, {"tp", mesh.tp}})
+  for (const auto& [name, size] :
+       {std::pair{"dp", mesh.dp}, {"fsdp", mesh.fsdp}, {"cp", mesh.cp}, {"tp", mesh.tp}, {"pp", mesh.pp}})
     if (size > 1) text += fmt::format("mesh.{}={} ", name, size);
   return text;
 }
@@ -61,6 +63,9 @@ class PlanPrinter {
            recipe.name, recipe.mesh.ranks(), machine_.product, mesh_text(recipe.mesh), recipe.train.batch_size,
            recipe.data.sequence_length, recipe.micro_batches(), recipe.micro_batches() == 1 ? "" : "es",
            recipe.train.micro_batch_size, recipe.train.recompute);
+    if (recipe.mesh.pp > 1)
+      output("{} stages, schedule {}: a stage waits for about {:.0f} % of the step\n", recipe.mesh.pp,
+             recipe.train.pipeline_schedule, 100 * plan.bubble);
     print_memory(plan);
     print_collectives(plan);
     print_time(plan);
@@ -69,27 +74,32 @@ class PlanPrinter {
   nlohmann::ordered_json json(const StepPlan& plan) const {
     const Recipe& recipe = plan.recipe;
     const Recipe::MeshSizes& mesh = recipe.mesh;
-    nlohmann::ordered_json json = {{"mesh", {{"dp", mesh.dp}, {"fsdp", mesh.fsdp}, {"cp", mesh.cp}, {"tp", mesh.tp}}},
-                                   {"micro_batch_size", recipe.train.micro_batch_size},
-                                   {"micro_batches", recipe.micro_batches()},
-                                   {"recompute", recipe.train.recompute},
-                                   {"hardware", machine_.name},
-                                   {"weight_bytes", plan.memory.weights},
-                                   {"gradient_bytes", plan.memory.gradients},
-                                   {"optimizer_bytes", plan.memory.optimizer},
-                                   {"activation_bytes", plan.memory.activations},
-                                   {"total_bytes", plan.memory.total()},
-                                   {"memory_is_exact", plan.memory.exact},
-                                   {"fits", plan.fits(machine_)},
-                                   {"checkpoint_bytes", plan.memory.checkpoint},
-                                   {"step_seconds", plan.time.seconds},
-                                   {"kernel_seconds", plan.time.compute_seconds},
-                                   {"collective_seconds", plan.time.collective_seconds},
-                                   {"tokens_per_second", plan.tokens_per_second()},
-                                   {"flops", plan.flops.total()},
-                                   {"flops_utilization", plan.flops_utilization},
-                                   {"dollars_per_billion_tokens", nullptr},
-                                   {"collectives", nlohmann::ordered_json::array()}};
+    nlohmann::ordered_json json = {
+        {"mesh", {{"dp", mesh.dp}, {"fsdp", mesh.fsdp}, {"cp", mesh.cp}, {"tp", mesh.tp}, {"pp", mesh.pp}}},
+        {"micro_batch_size", recipe.train.micro_batch_size},
+        {"micro_batches", recipe.micro_batches()},
+        {"recompute", recipe.train.recompute},
+        {"pipeline_schedule", nullptr},
+        {"pipeline_bubble", plan.bubble},
+        {"hardware", machine_.name},
+        {"weight_bytes", plan.memory.weights},
+        {"gradient_bytes", plan.memory.gradients},
+        {"optimizer_bytes", plan.memory.optimizer},
+        {"activation_bytes", plan.memory.activations},
+        {"batch_bytes", plan.memory.batch},
+        {"total_bytes", plan.memory.total()},
+        {"memory_is_exact", plan.memory.exact},
+        {"fits", plan.fits(machine_)},
+        {"checkpoint_bytes", plan.memory.checkpoint},
+        {"step_seconds", plan.time.seconds},
+        {"kernel_seconds", plan.time.compute_seconds},
+        {"collective_seconds", plan.time.collective_seconds},
+        {"tokens_per_second", plan.tokens_per_second()},
+        {"flops", plan.flops.total()},
+        {"flops_utilization", plan.flops_utilization},
+        {"dollars_per_billion_tokens", nullptr},
+        {"collectives", nlohmann::ordered_json::array()}};
+    if (mesh.pp > 1) json["pipeline_schedule"] = recipe.train.pipeline_schedule;
     if (const auto price = dollars(plan)) json["dollars_per_billion_tokens"] = *price;
     for (const CollectiveTotal& one : plan.collectives)
       json["collectives"].push_back({{"kind", work_kind_name(one.kind)},
@@ -110,9 +120,10 @@ class PlanPrinter {
     };
     line("weights", memory.weights, "exact");
     line("gradients, summed up", memory.gradients,
-         memory.gradients == 0 ? "one micro-batch: among the activations" : "exact");
+         memory.gradients == 0 ? "of one program: among the activations" : "exact");
     line("optimizer", memory.optimizer, "exact");
     line("activations, workspaces", memory.activations, memory.exact ? "exact" : "estimated from a few layers");
+    line("batch and results", memory.batch, "exact");
     line("all", memory.total(),
          fmt::format("{}; the device has {}: the step {}", bytes_text(static_cast<double>(memory.total())),
                      bytes_text(machine_.memory_bytes), plan.fits(machine_) ? "fits" : "does not fit"));
@@ -150,13 +161,6 @@ class PlanPrinter {
   const bench::DeviceCost* cost_;
 };
 
-void refuse_pipelines(const std::vector<std::string>& overrides) {
-  for (const std::string& text : overrides)
-    if (text.starts_with("mesh.pp=") && text != "mesh.pp=1")
-      throw Error(ErrorKind::kUnsupported, "layers of a recipe cannot be cut into stages of a pipeline yet", "mesh.pp",
-                  "Use mesh.fsdp and mesh.tp; docs/planning.md says which pipelines the time model is tested on.");
-}
-
 void print_search(const std::vector<StepPlan>& plans, const PlanPrinter& printer, const Options& options) {
   output("fastest of {} plans that fit on {} devices\n\n  {:<28}{:>12}{:>11}{:>12}{:>12}{:>8}{:>12}\n", plans.size(),
          options.devices, "mesh", "micro-batch", "recompute", "a device", "tokens/s", "MFU", "$/1e9");
@@ -176,7 +180,6 @@ void print_search(const std::vector<StepPlan>& plans, const PlanPrinter& printer
 }
 
 void run(const Options& options) {
-  refuse_pipelines(options.overrides);
   const Machine& machine = find_machine(options.hardware);
   const Recipe recipe = load_recipe_argument(options.recipe, options.overrides);
   const bench::CostTable costs =

@@ -69,6 +69,8 @@ std::string_view kernel_kind_name(KernelKind kind) {
       return "user";
     case KernelKind::kCollective:
       return "collective";
+    case KernelKind::kMessage:
+      return "message";
   }
   return "";
 }

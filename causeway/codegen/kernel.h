@@ -29,6 +29,7 @@ enum class KernelKind {
   kAttentionGradient,
   kUser,        // C++ text of the user's
   kCollective,  // one collective: no text, the communicator does it
+  kMessage,     // one send or receive, likewise
 };
 std::string_view kernel_kind_name(KernelKind kind);
 
@@ -61,12 +62,14 @@ class MaterializedValues {
   std::vector<std::vector<bool>> flags_;
 };
 
-// What a collective sends: its input, seen through reshapes to what is in memory.
+// What a collective or a message sends: its input, seen through reshapes to what is in memory.
 Value collective_source(const Graph& graph, const MaterializedValues& materialized, const Node& node);
 
 // One argument of a kernel: buffers[i].
 struct KernelArgument {
-  enum class Kind { kValue, kWorkspace };
+  // kTaskCounter: four bytes of a device's memory that are 0 when a phase begins, are 0 again when it has ended, and
+  // that no other launch uses between. Blocks take their tasks from it.
+  enum class Kind { kValue, kWorkspace, kTaskCounter };
   Kind kind = Kind::kValue;
   Value value;
   bool written = false;
@@ -84,7 +87,7 @@ struct KernelPhase {
   int shared_bytes = 0;
   int cluster = 1;
   // GPU: each block goes on until nothing is left to do, so that fewer than `tasks` may be launched: no more than run
-  // at the same time, one on a multiprocessor. Results do not depend on how many.
+  // at the same time, one on a multiprocessor. Results depend neither on how many nor on which of them does what.
   bool persistent = false;
 };
 
@@ -93,7 +96,7 @@ using TensorMapFunction = std::function<std::vector<TensorMap>(const SymbolBindi
 
 struct GeneratedKernel {
   // Equal work gives equal text, so that layers share compiled kernels. Empty for a collective, which has one argument
-  // that it reads and one that it writes, and no phases.
+  // that it reads and one that it writes, and no phases, and for a message, which has one of the two.
   std::string source;
   std::vector<KernelArgument> arguments;
   std::vector<Dim> sizes;           // sizes[i]

@@ -34,6 +34,8 @@ struct TargetWriters {
         return user;
       case KernelKind::kCollective:
         return {write_collective};
+      case KernelKind::kMessage:
+        return {write_message};
     }
     CAUSEWAY_CHECK(false, "no such kind of kernel");
     return {};

@@ -43,6 +43,7 @@ GeneratedKernel write_user_kernel(const KernelInputs& inputs);
 GeneratedKernel write_gpu_user_kernel(const KernelInputs& inputs);
 // Of every target.
 GeneratedKernel write_collective(const KernelInputs& inputs);
+GeneratedKernel write_message(const KernelInputs& inputs);
 
 std::optional<Obstacle> find_loop_obstacle(const KernelInputs& inputs);
 std::optional<Obstacle> find_gpu_loop_obstacle(const KernelInputs& inputs);

@@ -101,6 +101,32 @@ void Communicator::send_receive(std::span<const Transfer> transfers, DeviceQueue
   if (!transfers.empty()) do_send_receive(transfers, queue);
 }
 
+void Communicator::send(const Message& message, const void* from, DeviceQueue queue) {
+  check_message(message);
+  if (message.count > 0) do_send(message, from, queue);
+}
+
+void Communicator::receive(const Message& message, void* to, DeviceQueue queue) {
+  check_message(message);
+  if (message.count > 0) do_receive(message, to, queue);
+}
+
+void Communicator::check_message(const Message& message) const {
+  CAUSEWAY_CHECK(local_size() == 1 && message.peer >= 0 && message.peer < size() && message.peer != first_local() &&
+                     message.stream >= 0 && message.stream < kMessageStreams && message.count >= 0,
+                 "a message between rank {} and rank {} of {}, in stream {}", first_local(), message.peer, size(),
+                 message.stream);
+  check_dtype(message.dtype);
+}
+
+void Communicator::do_send(const Message&, const void*, DeviceQueue) {
+  CAUSEWAY_CHECK(false, "{} sends no messages", name());
+}
+
+void Communicator::do_receive(const Message&, void*, DeviceQueue) {
+  CAUSEWAY_CHECK(false, "{} receives no messages", name());
+}
+
 std::unique_ptr<Communicator> Communicator::split(std::optional<int> color, int key) {
   CAUSEWAY_CHECK(local_size() == 1, "a process that drives {} ranks splits their group", local_size());
   return do_split(color, key);

@@ -65,6 +65,17 @@ struct Transfer {
   DType dtype = DType::kF32;  // f32 or bf16
 };
 
+// How many streams of messages (Communicator::send()) there may be between two ranks.
+inline constexpr int kMessageStreams = 3;
+
+// From this process's rank to another one, or from another one to it.
+struct Message {
+  int peer = 0;
+  int stream = 0;  // below kMessageStreams: messages of one stream between the same two ranks arrive in order
+  int64_t count = 0;
+  DType dtype = DType::kF32;  // f32 or bf16
+};
+
 // How ranks lie on machines.
 struct Placement {
   int machines = 1;
@@ -107,6 +118,14 @@ class Communicator {
   // All at once, in any order; those between the same two ranks in the order given. Every process gives the same
   // transfers, those between ranks that it does not drive too.
   void send_receive(std::span<const Transfer> transfers, DeviceQueue queue = kComputeQueue);
+  // One end of a message, whose other end the peer calls: the group need not take part. Of a process that drives one
+  // rank. Where ranks are threads or exchange by MPI, what is sent is copied at once, and nobody waits for the
+  // receiver. Otherwise a message is under way when both ends have come to it: each stream has a group of its own then
+  // (has_streams(), MeshCommunicators::channel()).
+  void send(const Message& message, const void* from, DeviceQueue queue = kComputeQueue);
+  void receive(const Message& message, void* to, DeviceQueue queue = kComputeQueue);
+  // Whether one group tells streams apart.
+  virtual bool has_streams() const { return true; }
   // What `work` runs of this communicator may be one operation: none of it may need what another part gives.
   void in_one(const std::function<void()>& work) { do_in_one(work); }
 
@@ -146,12 +165,16 @@ class Communicator {
   virtual void do_run(const Collective& collective, std::span<const void* const> from, std::span<void* const> to,
                       DeviceQueue queue) = 0;
   virtual void do_send_receive(std::span<const Transfer> transfers, DeviceQueue queue) = 0;
+  virtual void do_send(const Message& message, const void* from, DeviceQueue queue);
+  virtual void do_receive(const Message& message, void* to, DeviceQueue queue);
   virtual void do_in_one(const std::function<void()>& work) { work(); }
   // Not called where one process drives all ranks.
   virtual std::unique_ptr<Communicator> do_split(std::optional<int> color, int key);
   virtual void do_barrier() { do_gather({}); }
   virtual double do_of_first(double value);
   virtual std::vector<std::string> do_gather(const std::string& bytes);
+
+  void check_message(const Message& message) const;
 
   std::vector<std::shared_ptr<Device>> devices_;
   int first_local_ = 0;

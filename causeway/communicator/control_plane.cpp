@@ -21,6 +21,7 @@
 #include "causeway/base/console.h"
 #include "causeway/base/error.h"
 #include "causeway/base/host_name.h"
+#include "causeway/communicator/control_message.h"
 
 namespace causeway::communicator {
 namespace {
@@ -38,7 +39,8 @@ constexpr auto kFarewell = std::chrono::seconds(5), kVerdict = std::chrono::seco
 constexpr auto kAfterConsequence = std::chrono::seconds(1);
 // For launchers, which drop what they have not read of a process when one ends.
 constexpr auto kForPrinting = std::chrono::milliseconds(300);
-constexpr size_t kLongestLine = 32768, kLongestCause = 8000, kMostListed = 16;
+// A character of a cause takes six in a line at most.
+constexpr size_t kLongestLine = 32768, kLongestCause = 4000, kMostListed = 16;
 constexpr int kStandstillSteps = 20;
 
 double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
@@ -51,13 +53,6 @@ std::string random_token() {
 void print_failure(const std::string& message) {
   notice("error: {}\n", message);
   std::this_thread::sleep_for(kForPrinting);
-}
-
-json to_json(const RankPosition& at) { return {at.step, at.phase, at.collectives, at.collective, at.marks}; }
-
-RankPosition position_from(const json& at) {
-  return {at.at(0).get<int64_t>(), at.at(1).get<std::string>(), at.at(2).get<int64_t>(), at.at(3).get<std::string>(),
-          at.at(4).get<int64_t>()};
 }
 
 // Addresses of this machine that others may reach.
@@ -85,7 +80,7 @@ std::string process_numbering() {
   return std::filesystem::read_symlink("/proc/self/ns/pid", code).string();
 }
 
-// Lines of JSON to and from another rank. What cannot be sent at once is lost: then nobody reads.
+// Messages to and from another rank. What cannot be sent at once is lost: then nobody reads.
 class Link : public std::enable_shared_from_this<Link> {
  public:
   explicit Link(tcp::socket socket) : socket_(std::move(socket)), incoming_(kLongestLine) {
@@ -94,24 +89,29 @@ class Link : public std::enable_shared_from_this<Link> {
     socket_.non_blocking(true, ignored);
   }
 
-  void send(const json& message) {
-    const std::string line = message.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  void send(const ControlMessage& message) {
+    const std::string line = print_control_message(message) + "\n";
     Failure ignored;
     asio::write(socket_, asio::buffer(line), ignored);
   }
 
-  // Calls one of them for the next line or the end, and is silent then until it is called again.
-  void read(std::function<void(const json&)> on_message, std::function<void()> on_end) {
+  // Calls one of them for the next message or the end, and is silent then until it is called again. What makes no
+  // sense is an end, with what is wrong with it.
+  void read(std::function<void(const ControlMessage&)> on_message, std::function<void(const std::string&)> on_end) {
     asio::async_read_until(socket_, incoming_, '\n',
                            [self = shared_from_this(), on_message = std::move(on_message), on_end = std::move(on_end)](
                                const Failure& failure, size_t) {
                              if (self->closed_) return;
-                             if (failure) return on_end();
+                             if (failure) return on_end("");
                              std::string line;
                              std::istream stream(&self->incoming_);
                              std::getline(stream, line);
-                             const json message = json::parse(line, nullptr, false);
-                             if (message.is_discarded()) return on_end();
+                             ControlMessage message;
+                             try {
+                               message = parse_control_message(line);
+                             } catch (const Error& error) {
+                               return on_end(error.message());
+                             }
                              on_message(message);
                            });
   }
@@ -164,7 +164,7 @@ class ControlPlane::Watch {
     asio::post(io_, [this, cause, is_consequence] {
       if (rank_ == 0) return suspect(0, cause, is_consequence);
       send_where_i_am();
-      link_to_first().send({{"failed", cause}, {"consequence", is_consequence}});
+      link_to_first().send({.failure = RankFailure{cause, is_consequence}});
       // Rank 0 may be gone without a sign.
       after(kVerdict, [this, cause] { stop(describe(rank_, cause)); });
     });
@@ -217,7 +217,8 @@ class ControlPlane::Watch {
     const auto port = acceptor_->local_endpoint().port();
     const std::vector<std::string> addresses =
         spans_hosts() ? own_addresses() : std::vector{acceptor_->local_endpoint().address().to_string()};
-    offer_ = {{"token", random_token()}, {"port", port}, {"addresses", addresses}};
+    token_ = random_token();
+    offer_ = {{"token", token_}, {"port", port}, {"addresses", addresses}};
   }
 
   // Runs what is under way until `done` or a time has passed.
@@ -253,14 +254,13 @@ class ControlPlane::Watch {
       const auto link = std::make_shared<Link>(std::move(socket));
       // Who does not know the token is a stranger.
       link->read(
-          [this, link](const json& hello) {
-            if (!hello.is_object() || !hello.contains("token") || hello["token"] != offer_["token"])
-              return link->close();
-            const auto rank = hello.at("rank").get<int64_t>();
-            link->send({{"welcome", rank}});
+          [this, link](const ControlMessage& hello) {
+            const int rank = hello.rank.value_or(0);
+            if (hello.token != token_ || rank == 0 || rank >= static_cast<int>(peers_.size())) return link->close();
+            link->send({.welcome = rank});
             peers_[static_cast<size_t>(rank)].link = link;
           },
-          [link] { link->close(); });
+          [link](const std::string&) { link->close(); });
       accept();
     });
   }
@@ -289,9 +289,11 @@ class ControlPlane::Watch {
         return;
       }
       link = std::make_shared<Link>(std::move(socket));
-      link->send({{"token", token}, {"rank", rank_}});
-      link->read([&](const json& answer) { outcome = answer.contains("welcome") ? "" : "somebody else answers"; },
-                 [&] { outcome = "the connection was closed"; });
+      link->send({.token = token, .rank = rank_});
+      link->read([&](const ControlMessage& answer) { outcome = answer.welcome ? "" : "somebody else answers"; },
+                 [&](const std::string& nonsense) {
+                   outcome = nonsense.empty() ? "the connection was closed" : "somebody else answers";
+                 });
     });
     run_until(Clock::now() + kOneAttempt, [&] { return outcome.has_value(); });
     if (outcome == "") {
@@ -324,16 +326,12 @@ class ControlPlane::Watch {
 
   void listen_to(int rank) {
     peers_[static_cast<size_t>(rank)].link->read(
-        [this, rank](const json& message) {
-          try {
-            heed(rank, message);
-          } catch (const json::exception&) {
-            suspect(rank, "it sent what makes no sense", false);
-          }
-        },
-        [this, rank] {
+        [this, rank](const ControlMessage& message) { heed(rank, message); },
+        [this, rank](const std::string& nonsense) {
           Peer& peer = peers_[static_cast<size_t>(rank)];
-          if (!peer.has_left && !is_leaving_of_rank_0())
+          if (!nonsense.empty())
+            suspect(rank, "it sent what makes no sense: " + nonsense, false);
+          else if (!peer.has_left && !is_leaving_of_rank_0())
             suspect(rank,
                     "its process ended without a word: it was killed (for want of memory, perhaps), or it crashed",
                     false);
@@ -344,22 +342,22 @@ class ControlPlane::Watch {
 
   bool is_leaving_of_rank_0() const { return leaving_ && rank_ != 0; }
 
-  void heed(int rank, const json& message) {
+  void heed(int rank, const ControlMessage& message) {
     Peer& peer = peers_[static_cast<size_t>(rank)];
     peer.heard = Clock::now();
-    if (message.contains("at")) peer.position = position_from(message["at"]);
-    if (message.contains("failed"))
-      suspect(rank, message["failed"].get<std::string>(), message.at("consequence").get<bool>());
-    if (message.contains("stop")) {
-      silent_ = message["stop"].get<int>();
+    if (message.position) peer.position = *message.position;
+    if (message.failure) suspect(rank, message.failure->cause, message.failure->is_consequence);
+    if (message.record) record();
+    if (message.stop) {
+      silent_ = *message.stop;
       return stop("");
     }
-    if (message.contains("leaves")) peer.has_left = true;
+    if (message.leaves) peer.has_left = true;
     listen_to(rank);
     finish_leaving();
   }
 
-  json where_i_am() const { return {{"at", to_json(progress_.position())}}; }
+  ControlMessage where_i_am() const { return {.position = progress_.position()}; }
   void send_where_i_am() { link_to_first().send(where_i_am()); }
 
   void beat() {
@@ -473,14 +471,26 @@ class ControlPlane::Watch {
     timer_.cancel();
     verdict_.cancel();
     // Before any rank ends: launchers end the others then.
-    if (!message.empty()) options_.say(message);
+    if (!message.empty()) {
+      for (const Peer& peer : peers_)
+        if (peer.link != nullptr) peer.link->send({.record = true});
+      record();
+      options_.say(recorded_.empty() ? message : message + " " + recorded_);
+    }
+    record();
     for (const Peer& peer : peers_)
-      if (peer.link != nullptr) peer.link->send({{"stop", silent_}});
+      if (peer.link != nullptr) peer.link->send({.stop = silent_});
     end_silent_process();
     options_.stop();
     stopped_.set_value();
     for (const Peer& peer : peers_)
       if (peer.link != nullptr) peer.link->close();
+  }
+
+  void record() {
+    if (!options_.record || has_recorded_) return;
+    has_recorded_ = true;
+    recorded_ = options_.record();
   }
 
   // A process that is stopped cannot end itself, and not every launcher ends it.
@@ -494,7 +504,7 @@ class ControlPlane::Watch {
   void leave() {
     if (has_stopped_) return;
     leaving_ = true;
-    if (rank_ != 0) link_to_first().send({{"leaves", true}});
+    if (rank_ != 0) link_to_first().send({.leaves = true});
     verdict_.expires_after(kFarewell);
     verdict_.async_wait([this](const Failure& failure) {
       if (!failure) finish_leaving(true);
@@ -511,7 +521,7 @@ class ControlPlane::Watch {
     has_stopped_ = true;
     for (const Peer& peer : peers_) {
       if (peer.link == nullptr) continue;
-      if (rank_ == 0) peer.link->send({{"leaves", true}});
+      if (rank_ == 0) peer.link->send({.leaves = true});
       peer.link->close();
     }
     timer_.cancel();
@@ -525,12 +535,14 @@ class ControlPlane::Watch {
   asio::io_context io_;
   std::optional<tcp::acceptor> acceptor_;
   json offer_;
+  std::string token_;
   asio::steady_timer timer_, verdict_;
   std::optional<Suspicion> suspicion_;
   Clock::time_point last_beat_, moved_;
   int64_t marks_ = 0;
   int silent_ = -1;  // the rank of which nothing is heard; none: -1
-  bool leaving_ = false, has_stopped_ = false;
+  bool leaving_ = false, has_stopped_ = false, has_recorded_ = false;
+  std::string recorded_;
   std::promise<void> stopped_;
   const std::shared_future<void> is_stopped_ = stopped_.get_future().share();
   std::thread thread_;

@@ -32,9 +32,11 @@ struct ControlPlaneOptions {
   std::chrono::milliseconds standstill{8000};
   // Appended to the message: what to do next.
   std::string advice;
-  // What happens when a rank has failed, on a thread of the control plane: one rank says it, and every rank stops. By
-  // default the message is printed as an error, and the process ends with status 1 without cleaning up: files are as a
-  // kill would leave them.
+  // What happens when a rank has failed, on a thread of the control plane: every rank that still can records what it
+  // was at (once, and soon: launchers may end it) and returns a sentence about that; one rank says what happened, with
+  // its own sentence; and every rank stops. By default nothing is recorded, the message is printed as an error, and the
+  // process ends with status 1 without cleaning up: files are as a kill would leave them.
+  std::function<std::string()> record = {};
   std::function<void(const std::string& message)> say = {};
   std::function<void()> stop = {};
 };

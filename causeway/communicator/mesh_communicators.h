@@ -5,6 +5,8 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <vector>
 
 #include "causeway/communicator/communicator.h"
 #include "causeway/communicator/rank_progress.h"
@@ -26,14 +28,29 @@ class MeshCommunicators {
 
   // Of this rank and those that differ from it along the axes that `name` says (group_name()), in the order of
   // Mesh::group(). It is made when it is first asked for, which every rank of the mesh does in the same order; axes of
-  // one rank make no difference. Lives as long as this.
+  // one rank make no difference. Lives as long as this. Where the mesh has stages, the ranks of one stage do so: a
+  // group is of one stage, or of ranks that differ in their stages alone.
   Communicator& group(std::string_view name);
+  // One direction of one stream between this rank's stage and another one, whose ranks have the same coordinates along
+  // the other axes: what sends and receives there, and who the other is in it. Streams, by kMessageStreams: 0 goes from
+  // each stage to the next one (from the last one to the first), 1 the other way, 2 between the first and the last one.
+  struct Channel {
+    Communicator& communicator;
+    int peer = 0;
+  };
+  Channel channel(int64_t other_stage, int stream, bool sends);
   // As Communicator::abandon() of the world and all groups.
   void abandon(std::string_view reason) { world_->abandon(reason); }
 
  private:
+  void connect_stages();
+  std::unique_ptr<Communicator> make_group(Communicator& of, const std::vector<size_t>& axes) const;
+
   std::shared_ptr<Communicator> world_;
   Mesh mesh_;
+  std::unique_ptr<Communicator> stage_;  // the ranks of this one's stage, where there are several stages
+  // By sender, receiver and stream, where groups do not tell streams apart.
+  std::map<std::tuple<int64_t, int64_t, int>, std::unique_ptr<Communicator>> channels_;
   RankProgress progress_;
   std::map<std::string, std::unique_ptr<Communicator>> groups_;  // by the axes of several ranks
 };

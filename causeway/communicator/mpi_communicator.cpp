@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <list>
 #include <map>
 #include <thread>
 
@@ -61,6 +62,7 @@ class MpiProcess {
 
   // From now on, the exit of this process is that of all.
   void fail() { failed_ = true; }
+  bool failed() const { return failed_; }
 
   void check(int code, std::string_view doing) {
     if (code == 0) return;
@@ -145,9 +147,12 @@ class MpiGroup final : public Communicator {
   ~MpiGroup() override {
     if (std::uncaught_exceptions() > exceptions_) {
       process_.fail();
-    } else if (communicator_ != process_.abi().world) {
-      mpi_.free_communicator(&communicator_);
+      return;
     }
+    if (process_.failed()) return;
+    for (Sent& sent : sent_)
+      for (MpiHandle& request : sent.requests) mpi_.wait(&request, process_.abi().ignored_status);
+    if (communicator_ != process_.abi().world) mpi_.free_communicator(&communicator_);
   }
 
   std::string name() const override { return process_.name(); }
@@ -305,6 +310,62 @@ class MpiGroup final : public Communicator {
     for (MpiHandle& request : requests) check(mpi_.wait(&request, process_.abi().ignored_status), "send and receive");
   }
 
+  // Messages have tags of their own, beside those of transfers.
+  static int tag_of(const Message& message) { return 1 + message.stream; }
+
+  void do_send(const Message& message, const void* from, DeviceQueue queue) override {
+    device_->run_on_host([this, message, from] { send_now(message, from); }, queue);
+  }
+
+  void send_now(const Message& message, const void* from) {
+    std::erase_if(sent_, [this](Sent& sent) { return is_done(sent); });
+    const auto element = static_cast<int64_t>(size_bytes(message.dtype));
+    const auto* bytes = static_cast<const std::byte*>(from);
+    Sent& sent = sent_.emplace_back();
+    sent.bytes.assign(bytes, bytes + message.count * element);
+    sent.requests.reserve(static_cast<size_t>(message.count / options_.largest_count + 1));
+    in_pieces(message.count, [&](int64_t first, int count) {
+      check(mpi_.start_send(at(sent.bytes.data(), first * element), count, type_of(message.dtype), message.peer,
+                            tag_of(message), communicator_, &sent.requests.emplace_back(0)),
+            "send");
+    });
+  }
+
+  void do_receive(const Message& message, void* to, DeviceQueue queue) override {
+    device_->run_on_host([this, message, to] { receive_now(message, to); }, queue);
+  }
+
+  // Who waits for another stage leaves the processor to it.
+  void receive_now(const Message& message, void* to) {
+    for (int stream = 0; stream < kMessageStreams; ++stream) device_->hasten(send_queue(stream));
+    const auto element = static_cast<int64_t>(size_bytes(message.dtype));
+    in_pieces(message.count, [&](int64_t first, int count) {
+      MpiHandle request = 0;
+      check(mpi_.start_receive(at(to, first * element), count, type_of(message.dtype), message.peer, tag_of(message),
+                               communicator_, &request),
+            "receive");
+      for (int done = 0; done == 0;) {
+        check(mpi_.test(&request, &done, process_.abi().ignored_status), "receive");
+        if (done == 0) std::this_thread::sleep_for(kRest);
+      }
+    });
+  }
+
+  // A message under way, and its copy.
+  struct Sent {
+    std::vector<std::byte> bytes;
+    std::vector<MpiHandle> requests;
+  };
+
+  bool is_done(Sent& sent) {
+    for (MpiHandle& request : sent.requests) {
+      int done = 0;
+      check(mpi_.test(&request, &done, process_.abi().ignored_status), "send");
+      if (done == 0) return false;
+    }
+    return true;
+  }
+
   void do_barrier() override { check(mpi_.barrier(communicator_), "wait for all processes"); }
 
   void wait_at_rest() {
@@ -376,6 +437,7 @@ class MpiGroup final : public Communicator {
   MpiOptions options_;
   Placement placement_;
   std::vector<std::byte> part_;
+  std::list<Sent> sent_;
   const int exceptions_ = std::uncaught_exceptions();
 };
 

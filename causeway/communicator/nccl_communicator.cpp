@@ -283,6 +283,20 @@ class NcclCommunicator : public Communicator {
     });
   }
 
+  bool has_streams() const override { return false; }
+
+  void do_send(const Message& message, const void* from, DeviceQueue queue) override {
+    check(nccl().send(from, static_cast<size_t>(message.count), data_type(message.dtype), message.peer,
+                      communicators_.front(), gpus_.front()->stream(queue)),
+          "send");
+  }
+
+  void do_receive(const Message& message, void* to, DeviceQueue queue) override {
+    check(nccl().receive(to, static_cast<size_t>(message.count), data_type(message.dtype), message.peer,
+                         communicators_.front(), gpus_.front()->stream(queue)),
+          "receive");
+  }
+
   void do_in_one(const std::function<void()>& work) override {
     check(nccl().group_start(), "begin a group");
     try {

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "causeway/communicator/flight_record.h"
 #include "causeway/namespaces.h"
 
 namespace causeway::communicator {
@@ -37,12 +38,30 @@ class RankProgress {
     position_.phase = phase;
     ++position_.marks;
   }
-  // `group`: its axes, or what else tells it from others.
-  void begin_collective(std::string_view name, std::string_view group) {
+  // `group`: its axes, or what else tells it from others. `bytes`: of this rank's larger buffer.
+  void begin_collective(std::string_view name, std::string_view group, int64_t bytes = 0) {
     const std::lock_guard lock(mutex_);
     position_.collective.assign(name).append(" over ").append(group);
     ++position_.collectives;
     ++position_.marks;
+    flight_.begin({position_.collectives, position_.step, std::string(name), std::string(group), bytes});
+  }
+  // The last so many have ended, as far as this rank is concerned: said where they are done when the call returns.
+  void end_collectives(size_t count = 1) {
+    const std::lock_guard lock(mutex_);
+    flight_.end_last(count);
+  }
+  // A recorded program with so many collectives begins to run again; the device does not say how far it has come.
+  void begin_replay(int64_t collectives) {
+    const std::lock_guard lock(mutex_);
+    const std::string name = "replay of " + std::to_string(collectives) + " collectives";
+    flight_.begin({position_.collectives, position_.step, name, "", 0});
+    ++position_.marks;
+  }
+  // The last ones.
+  FlightRecord flight() const {
+    const std::lock_guard lock(mutex_);
+    return flight_;
   }
   RankPosition position() const {
     const std::lock_guard lock(mutex_);
@@ -61,6 +80,7 @@ class RankProgress {
  private:
   mutable std::mutex mutex_;
   RankPosition position_;
+  FlightRecord flight_;
   std::chrono::steady_clock::time_point entered_;
   int64_t steps_ = 0;
   std::chrono::steady_clock::duration longest_step_{};

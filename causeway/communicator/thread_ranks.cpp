@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstring>
+#include <deque>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -88,8 +91,37 @@ class ThreadGroup {
     return made;
   }
 
+  void send(int rank, const Message& message, const void* from) {
+    const auto* bytes = static_cast<const std::byte*>(from);
+    std::vector<std::byte> copy(bytes, bytes + byte_size(message));
+    const std::lock_guard lock(world_->mutex);
+    mail_[{rank, message.peer, message.stream}].push_back(std::move(copy));
+    world_->changed.notify_all();
+  }
+
+  void receive(int rank, const Message& message, void* to) {
+    std::unique_lock lock(world_->mutex);
+    std::deque<std::vector<std::byte>>& mail = mail_[{message.peer, rank, message.stream}];
+    world_->changed.wait(lock,
+                         [&] { return !mail.empty() || left_.contains(message.peer) || !world_->failure.empty(); });
+    if (mail.empty())
+      throw OtherRankIsGone(world_->failure.empty()
+                                ? fmt::format("rank {} has ended", world_ranks_[place(message.peer)])
+                                : world_->failure);
+    const std::vector<std::byte> bytes = std::move(mail.front());
+    mail.pop_front();
+    lock.unlock();
+    if (bytes.size() != byte_size(message))
+      throw Error(ErrorKind::kInvalidArgument,
+                  fmt::format("rank {} was sent {} bytes by rank {} where it expected {}", world_ranks_[place(rank)],
+                              bytes.size(), world_ranks_[place(message.peer)], byte_size(message)),
+                  "messages", "Both ends of a stream name the same messages in the same order.");
+    std::memcpy(to, bytes.data(), bytes.size());
+  }
+
   void leave(int rank) {
     const std::lock_guard lock(world_->mutex);
+    left_.insert(rank);
     if (gone_.empty()) gone_ = fmt::format("rank {} has ended", world_ranks_[static_cast<size_t>(rank)]);
     world_->changed.notify_all();
   }
@@ -101,6 +133,11 @@ class ThreadGroup {
   }
 
  private:
+  static size_t place(int rank) { return static_cast<size_t>(rank); }
+  static size_t byte_size(const Message& message) {
+    return static_cast<size_t>(message.count) * size_bytes(message.dtype);
+  }
+
   void meet() {
     std::unique_lock lock(world_->mutex);
     const uint64_t meeting = meetings_;
@@ -135,6 +172,8 @@ class ThreadGroup {
   size_t arrived_ = 0;
   uint64_t meetings_ = 0;
   std::string gone_;  // who has left; empty while all are there
+  std::set<int> left_;
+  std::map<std::tuple<int, int, int>, std::deque<std::vector<std::byte>>> mail_;  // by sender, receiver and stream
   std::map<std::pair<int, std::vector<int>>, std::pair<std::shared_ptr<ThreadGroup>, size_t>> subgroups_;
 };
 
@@ -180,6 +219,19 @@ class ThreadRank : public Communicator {
                                run_transfer(transfer);
                              }
                            });
+        },
+        queue);
+  }
+
+  void do_send(const Message& message, const void* from, DeviceQueue queue) override {
+    shared_device_->run_on_host([this, message, from] { group_->send(rank(), message, from); }, queue);
+  }
+
+  void do_receive(const Message& message, void* to, DeviceQueue queue) override {
+    shared_device_->run_on_host(
+        [this, message, to] {
+          for (int stream = 0; stream < kMessageStreams; ++stream) shared_device_->hasten(send_queue(stream));
+          group_->receive(rank(), message, to);
         },
         queue);
   }

@@ -1,5 +1,8 @@
 #include "causeway/device/device.h"
 
+#include <fmt/format.h>
+#include <sys/mman.h>
+
 #include <chrono>
 
 #include "causeway/base/error.h"
@@ -24,6 +27,21 @@ void Device::run_on_host(std::function<void()> work, DeviceQueue queue) {
   work();
 }
 
+HostBuffer Device::allocate_host(size_t bytes) {
+  if (bytes == 0) return {};
+  void* const memory =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  if (memory == MAP_FAILED)
+    throw Error(ErrorKind::kResource, fmt::format("cannot allocate {} bytes of host memory", bytes), name());
+  return {std::shared_ptr<std::byte>(static_cast<std::byte*>(memory),
+                                     [bytes](std::byte* mapped) { ::munmap(mapped, bytes); }),
+          bytes};
+}
+
+void Device::queue_copy_to_host(void* host, const void* from, size_t bytes, DeviceQueue queue) {
+  copy_to_host(host, from, bytes);
+}
+
 std::shared_ptr<DeviceEvent> Device::make_event() { return std::make_shared<HostEvent>(); }
 
 void Device::signal(DeviceEvent& event, DeviceQueue queue) { static_cast<HostEvent&>(event).signalled = true; }
@@ -33,7 +51,7 @@ void Device::wait(const DeviceEvent& event, DeviceQueue queue) {
                  queue);
 }
 
-std::shared_ptr<DeviceMoment> Device::mark() {
+std::shared_ptr<DeviceMoment> Device::mark(DeviceQueue) {
   synchronize();
   return std::make_shared<HostMoment>();
 }

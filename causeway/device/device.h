@@ -25,9 +25,21 @@ inline constexpr DeviceQueue kComputeQueue = 0;
 inline constexpr DeviceQueue kCopyQueue = 1;
 // What ranks exchange beside kernels.
 inline constexpr DeviceQueue kCommunicationQueue = 2;
+// Copies to the host that run beside everything else.
+inline constexpr DeviceQueue kSaveQueue = 3;
+// Messages between two ranks beside kernels: of each stream those sent have a queue, and those received another.
+inline constexpr DeviceQueue send_queue(int stream) { return 4 + 2 * stream; }
+inline constexpr DeviceQueue receive_queue(int stream) { return 5 + 2 * stream; }
 
 // A piece of device memory, shared by reference and released with the last one.
 struct DeviceBuffer {
+  std::shared_ptr<std::byte> memory;
+  size_t bytes = 0;
+  std::byte* data() const { return memory.get(); }
+};
+
+// A piece of host memory, likewise.
+struct HostBuffer {
   std::shared_ptr<std::byte> memory;
   size_t bytes = 0;
   std::byte* data() const { return memory.get(); }
@@ -86,7 +98,7 @@ class DeviceGraph {
   virtual ~DeviceGraph() = default;
 };
 
-// A moment in a device's compute queue: when the work before it was done.
+// A moment in a queue of a device: when the work before it was done.
 class DeviceMoment {
  public:
   virtual ~DeviceMoment() = default;
@@ -106,11 +118,19 @@ class Device {
   virtual void copy_to_host(void* host, const void* from, size_t bytes) = 0;
   virtual void copy_on_device(void* to, const void* from, size_t bytes, DeviceQueue queue = kComputeQueue) = 0;
   virtual void fill_with_zeros(void* memory, size_t bytes) = 0;
+  // Host memory that the device copies to by itself, with every page there: it may take seconds to get. Any thread may
+  // ask for it, and read it. Zero bytes give a null buffer. Throws Error(kResource) naming the size.
+  virtual HostBuffer allocate_host(size_t bytes);
+  // To memory of allocate_host(), in a queue's order: the bytes are there when an event after it has passed, or the
+  // device was synchronized.
+  virtual void queue_copy_to_host(void* host, const void* from, size_t bytes, DeviceQueue queue);
   // Whether this process reads and writes the device's memory as its own.
   virtual bool shares_host_memory() const { return false; }
   // Where it does: `work` of the host in a queue's order, on buffers of the device. It runs on a thread that uses the
   // device, and whoever waits for the queue gets what it throws.
   virtual void run_on_host(std::function<void()> work, DeviceQueue queue = kComputeQueue);
+  // Called by such work before it waits for somebody else: nothing that the queue was given may be put off any longer.
+  virtual void hasten(DeviceQueue queue) {}
 
   // An image as compile_module() gives it for target(). May take long: NVIDIA's driver makes machine code here.
   // Thread-safe.
@@ -134,13 +154,20 @@ class Device {
   // Waits for all queues.
   virtual void synchronize() = 0;
 
-  // For timing, by the device's own clock where it has one: marks the compute queue; seconds between two marks, waiting
-  // for the later one to pass.
-  virtual std::shared_ptr<DeviceMoment> mark();
+  // For timing, by the device's own clock where it has one: marks a queue, not while work is recorded; seconds between
+  // two marks of any queues, waiting for the later one to pass.
+  virtual std::shared_ptr<DeviceMoment> mark(DeviceQueue queue = kComputeQueue);
   virtual double seconds_between(const DeviceMoment& from, const DeviceMoment& to);
 
+  // Of buffers, as they were asked for: now, and at most so far.
   virtual int64_t bytes_in_use() const = 0;
   virtual int64_t peak_bytes() const = 0;
+  // What the driver has given for buffers, in its own units, with what is held for reuse.
+  virtual int64_t reserved_bytes() const { return bytes_in_use(); }
+  virtual int64_t peak_reserved_bytes() const { return peak_bytes(); }
+  // All that is taken of the device's memory, by whomever: buffers, contexts, modules, libraries, other processes. 0
+  // where no driver says.
+  virtual int64_t occupied_bytes() const { return 0; }
   // All that buffers could take, those in use included; 0 where the device does not say.
   virtual int64_t memory_limit() const { return 0; }
   // Gives back to the driver what is held for reuse, for other processes to take. Waits for the work launched before

@@ -125,6 +125,18 @@ void GpuDevice::fill_with_zeros(void* memory, size_t bytes) {
   if (bytes != 0) queues_->fill_with_zeros(memory, bytes);
 }
 
+HostBuffer GpuDevice::allocate_host(size_t bytes) {
+  if (bytes == 0) return {};
+  auto* const memory = static_cast<std::byte*>(queues_->allocate_pinned(bytes));
+  return {std::shared_ptr<std::byte>(memory, [queues = queues_](std::byte* pinned) { queues->release_pinned(pinned); }),
+          bytes};
+}
+
+void GpuDevice::queue_copy_to_host(void* host, const void* from, size_t bytes, DeviceQueue queue) {
+  CAUSEWAY_CHECK(!recording_, "device memory is read while launches are recorded");
+  if (bytes != 0) queues_->copy(host, from, bytes, GpuQueues::Direction::kToHost, queue);
+}
+
 std::shared_ptr<DeviceModule> GpuDevice::load(std::string_view image) {
   return std::make_shared<GpuModule>(queues_, image);
 }
@@ -228,9 +240,9 @@ void GpuDevice::synchronize() {
   queues_->synchronize();
 }
 
-std::shared_ptr<DeviceMoment> GpuDevice::mark() {
+std::shared_ptr<DeviceMoment> GpuDevice::mark(DeviceQueue queue) {
   auto moment = std::make_shared<GpuMoment>(queues_);
-  queues_->record_event(moment->event.handle);
+  queues_->record_event(moment->event.handle, queue);
   return moment;
 }
 
@@ -238,6 +250,11 @@ double GpuDevice::seconds_between(const DeviceMoment& from, const DeviceMoment& 
   const auto& last = static_cast<const GpuMoment&>(to);
   queues_->wait_for_event(last.event.handle);
   return queues_->seconds_between(static_cast<const GpuMoment&>(from).event.handle, last.event.handle);
+}
+
+int64_t GpuDevice::occupied_bytes() const {
+  const GpuQueues::Memory memory = queues_->memory();
+  return memory.total - memory.free;
 }
 
 int64_t GpuDevice::memory_limit() const {

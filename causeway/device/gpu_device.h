@@ -42,6 +42,9 @@ class GpuDevice : public Device {
   void copy_to_host(void* host, const void* from, size_t bytes) override;
   void copy_on_device(void* to, const void* from, size_t bytes, DeviceQueue queue = kComputeQueue) override;
   void fill_with_zeros(void* memory, size_t bytes) override;
+  // Pinned.
+  HostBuffer allocate_host(size_t bytes) override;
+  void queue_copy_to_host(void* host, const void* from, size_t bytes, DeviceQueue queue) override;
 
   std::shared_ptr<DeviceModule> load(std::string_view image) override;
   void launch(const DeviceLaunch& launch) override;
@@ -52,13 +55,16 @@ class GpuDevice : public Device {
   std::shared_ptr<DeviceGraph> record(const std::function<void()>& work) override;
   void replay(const DeviceGraph& graph) override;
   void synchronize() override;
-  std::shared_ptr<DeviceMoment> mark() override;
+  std::shared_ptr<DeviceMoment> mark(DeviceQueue queue = kComputeQueue) override;
   double seconds_between(const DeviceMoment& from, const DeviceMoment& to) override;
   // The driver's handle of a queue.
   void* stream(DeviceQueue queue = kComputeQueue) { return queues_->stream(queue); }
 
   int64_t bytes_in_use() const override { return pool_->bytes_in_use(); }
   int64_t peak_bytes() const override { return pool_->peak_bytes(); }
+  int64_t reserved_bytes() const override { return pool_->reserved_bytes(); }
+  int64_t peak_reserved_bytes() const override { return pool_->peak_reserved_bytes(); }
+  int64_t occupied_bytes() const override;
   int64_t memory_limit() const override;
   void release_unused_memory() override { pool_->release_cached(); }
   GpuMemoryPool& pool() { return *pool_; }

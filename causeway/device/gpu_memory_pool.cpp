@@ -35,11 +35,11 @@ DeviceBuffer GpuMemoryPool::allocate(size_t bytes) {
       if (blocks->second.empty()) free_.erase(blocks);
       cached_ -= static_cast<int64_t>(size);
     } else {
-      memory = static_cast<std::byte*>(queues_->allocate(size));
+      memory = allocate_locked(size);
       if (memory == nullptr && cached_ > 0) {
         queues_->synchronize();
         release_cached_locked();
-        memory = static_cast<std::byte*>(queues_->allocate(size));
+        memory = allocate_locked(size);
       }
     }
   }
@@ -61,6 +61,14 @@ DeviceBuffer GpuMemoryPool::allocate(size_t bytes) {
   return {std::shared_ptr<std::byte>(memory, release), bytes};
 }
 
+std::byte* GpuMemoryPool::allocate_locked(size_t size) {
+  auto* const memory = static_cast<std::byte*>(queues_->allocate(size));
+  if (memory == nullptr) return nullptr;
+  reserved_ += static_cast<int64_t>(size);
+  peak_reserved_ = std::max(peak_reserved_, reserved_);
+  return memory;
+}
+
 void GpuMemoryPool::give_back(std::byte* memory, size_t bytes) {
   const std::lock_guard lock(mutex_);
   const size_t size = rounded(bytes);
@@ -79,6 +87,7 @@ void GpuMemoryPool::release_cached_locked() {
   for (const auto& [size, blocks] : free_)
     for (std::byte* block : blocks) queues_->release(block);
   free_.clear();
+  reserved_ -= cached_;
   cached_ = 0;
 }
 
@@ -95,6 +104,16 @@ int64_t GpuMemoryPool::peak_bytes() const {
 int64_t GpuMemoryPool::cached_bytes() const {
   const std::lock_guard lock(mutex_);
   return cached_;
+}
+
+int64_t GpuMemoryPool::reserved_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return reserved_;
+}
+
+int64_t GpuMemoryPool::peak_reserved_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return peak_reserved_;
 }
 
 }  // namespace causeway::device

@@ -33,6 +33,9 @@ class GpuMemoryPool : public std::enable_shared_from_this<GpuMemoryPool> {
   int64_t peak_bytes() const;
   // Held for reuse, rounded.
   int64_t cached_bytes() const;
+  // What the driver has given, rounded: in use, or held for reuse.
+  int64_t reserved_bytes() const;
+  int64_t peak_reserved_bytes() const;
   // Gives free blocks back to the driver.
   void release_cached();
 
@@ -41,6 +44,7 @@ class GpuMemoryPool : public std::enable_shared_from_this<GpuMemoryPool> {
 
  private:
   void give_back(std::byte* memory, size_t bytes);
+  std::byte* allocate_locked(size_t size);
   void release_cached_locked();
 
   std::shared_ptr<GpuQueues> queues_;
@@ -49,6 +53,8 @@ class GpuMemoryPool : public std::enable_shared_from_this<GpuMemoryPool> {
   int64_t in_use_ = 0;
   int64_t peak_ = 0;
   int64_t cached_ = 0;
+  int64_t reserved_ = 0;
+  int64_t peak_reserved_ = 0;
 };
 
 }  // namespace causeway::device

@@ -27,11 +27,7 @@ TextGenerator::TextGenerator(const LanguageModel& model, const PipelineOptions& 
           [this](const std::vector<Tensor>& arguments) -> std::vector<Tensor> {
             ForwardInputs inputs;
             inputs.tokens = arguments[0];
-            const Tensor hidden = model_.hidden_states(inputs);
-            const Dim length = hidden.size(1);
-            const Tensor last = slice(hidden, 1, length - Dim(1), length);
-            const Tensor row = reshape(last, {Dim(1), Dim(model_.config().width)});
-            return {reshape(linear(row, model_.output_weight()), {Dim(model_.config().vocabulary_size)})};
+            return {model_.next_logits(inputs)};
           },
           symbolic_length(pipeline)) {}
 

@@ -44,6 +44,11 @@
 //   reduce_scatter  x is [n, shape]: the sum over the ranks of their part of that rank's position: `shape`
 //   all_to_all      x is [n, shape]: part r of the result is what rank r of the group has at this rank's position
 // constrain_sharding  x, which is to lie over the mesh as `sharding` says
+// Messages go from one rank of `group` to another one, whose graph differs (the stages of a pipeline). f32 or bf16.
+// Nobody uses what a send gives, and it happens nevertheless (is_effect()); no two messages are one.
+//   send            x, of which this rank has the part that `sharding` says, to rank `peer` of the group; i32 [] of no
+//                   meaning. `stream`: messages of one stream between the same two ranks arrive in order
+//   receive         what rank `peer` sent: `dtype` and `shape`, to lie as `sharding` says
 #pragma once
 
 #include <cstdint>
@@ -82,6 +87,7 @@ enum class OpKind : uint8_t {
   kIndexing,
   kTemplate,
   kCollective,
+  kMessage,
 };
 
 struct OpInfo {
@@ -95,6 +101,8 @@ const OpInfo& op_info(Op op);
 inline std::string_view op_name(Op op) { return op_info(op).name; }
 // One output element depends on the same element of each input, and on nothing else.
 bool is_elementwise(Op op);
+// Whether it is there for what it does, so that a graph keeps it though nothing uses its results.
+inline bool is_effect(Op op) { return op == Op::kSend; }
 
 struct TensorType {
   DType dtype = DType::kF32;
@@ -160,11 +168,12 @@ struct Attributes {
   bool transpose_a = false;
   bool transpose_b = false;
   bool tf32 = false;   // dot
-  int64_t count = 0;   // topk, collectives
-  int64_t stream = 0;  // random_bits
-  std::string name;    // input
-  Sharding sharding;   // input, constrain_sharding
-  std::string group;   // collectives
+  int64_t count = 0;   // topk; collectives, messages: ranks of the group
+  int64_t stream = 0;  // random_bits, messages
+  int64_t peer = 0;    // messages: a position in the group
+  std::string name;    // input; messages: what is sent, different for each
+  Sharding sharding;   // input, constrain_sharding, messages
+  std::string group;   // collectives, messages
   std::shared_ptr<const AttentionSpec> attention;
   std::shared_ptr<const UserKernelSpec> user_kernel;
 
@@ -181,6 +190,7 @@ struct Attributes {
                       ListedField{"tf32", &Attributes::tf32},
                       ListedField{"count", &Attributes::count},
                       ListedField{"stream", &Attributes::stream},
+                      ListedField{"peer", &Attributes::peer},
                       ListedField{"name", &Attributes::name},
                       ListedField{"sharding", &Attributes::sharding},
                       ListedField{"group", &Attributes::group},

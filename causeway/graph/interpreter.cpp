@@ -209,6 +209,11 @@ class Interpreter {
       for (const Value input : node.inputs) operands[rank].push_back(&at(rank, input));
       values_[rank][index] = allocate_outputs(node, bindings_);
     }
+    if (op_info(node.op).kind == OpKind::kMessage)
+      throw Error(ErrorKind::kUnsupported,
+                  fmt::format("{} '{}': ranks that send to one another have graphs of their own", op_name(node.op),
+                              node.attributes.name),
+                  node.scope, "Run the stages as programs.");
     const bool collective = op_info(node.op).kind == OpKind::kCollective;
     for (size_t rank = 0; rank < values_.size(); ++rank) {
       const NodeEvaluation evaluation{node, operands[rank], values_[rank][index], bindings_, rounding_};

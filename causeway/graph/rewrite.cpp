@@ -9,9 +9,11 @@ std::vector<bool> needed_nodes(const Graph& graph) {
   for (const Value value : graph.inputs()) needed[static_cast<size_t>(value.node)] = true;
   for (const Value value : graph.outputs) needed[static_cast<size_t>(value.node)] = true;
   for (const Assignment& assignment : graph.assignments) needed[static_cast<size_t>(assignment.value.node)] = true;
-  for (size_t i = graph.nodes().size(); i-- > 0;)
+  for (size_t i = graph.nodes().size(); i-- > 0;) {
+    needed[i] = needed[i] || is_effect(graph.nodes()[i].op);
     if (needed[i])
       for (const Value input : graph.nodes()[i].inputs) needed[static_cast<size_t>(input.node)] = true;
+  }
   return needed;
 }
 

@@ -8,7 +8,7 @@
 
 namespace causeway::graph {
 
-// Builds a new graph from `source`. For each node whose outputs are needed by an output or assignment, in order,
+// Builds a new graph from `source`. For each node that needed_nodes() names, in order,
 // `transform(target, node, inputs)` gets the node and its inputs in the new graph and returns the values that replace
 // its outputs (one for each output; an invalid Value for one that is never used). Graph inputs are always kept, in
 // order, and are not passed to `transform`. Outputs and assignments are mapped.
@@ -22,7 +22,7 @@ std::vector<Value> copy_node(Graph& target, const Node& node, std::vector<Value>
 // Number of uses of each output of each node, by nodes, graph outputs and assignments.
 std::vector<std::vector<int>> count_uses(const Graph& graph);
 
-// Which nodes an output or assignment needs (inputs always count as needed).
+// Which nodes an output, an assignment or an effect needs, effects included (inputs always count as needed).
 std::vector<bool> needed_nodes(const Graph& graph);
 
 }  // namespace causeway::graph

@@ -43,11 +43,23 @@ size_t Mesh::axis(std::string_view name) const {
                                                 : fmt::format("Did you mean '{}'?", nearest_name(name, names)));
 }
 
+const MeshAxis* Mesh::stage_axis() const {
+  const auto found = std::find_if(axes.begin(), axes.end(), [](const MeshAxis& axis) { return axis.stages; });
+  return found == axes.end() ? nullptr : &*found;
+}
+
+int64_t Mesh::stages() const { return stage_axis() == nullptr ? 1 : stage_axis()->size; }
+
+int64_t Mesh::stage(int64_t rank) const {
+  const MeshAxis* axis = stage_axis();
+  return axis == nullptr ? 0 : rank / axis->stride % axis->size;
+}
+
 std::string Mesh::text() const {
   std::string text;
   for (const MeshAxis& axis : axes)
-    text += fmt::format("{}{}={}/{}{}", text.empty() ? "" : " ", axis.name, axis.size, axis.stride,
-                        axis.gathers_weights ? "" : "a");
+    text += fmt::format("{}{}={}/{}{}{}", text.empty() ? "" : " ", axis.name, axis.size, axis.stride,
+                        axis.gathers_weights ? "" : "a", axis.stages ? "s" : "");
   return text;
 }
 

@@ -23,6 +23,8 @@ struct MeshAxis {
   // Where a product meets a cut activation and a cut weight on this axis, the weight is gathered (data parallelism with
   // cut weights); otherwise the activation is (tensor parallelism).
   bool gathers_weights = true;
+  // Ranks along it run different graphs, the stages of a pipeline; it cuts nothing.
+  bool stages = false;
   bool operator==(const MeshAxis&) const = default;
 };
 
@@ -33,6 +35,11 @@ struct Mesh {
   int64_t ranks() const;
   // Position among the axes; throws Error(kInvalidArgument) with the nearest name.
   size_t axis(std::string_view name) const;
+  // The axis of stages, if there is one.
+  const MeshAxis* stage_axis() const;
+  // How many stages there are, and which one is the rank's; 1 and 0 without such an axis.
+  int64_t stages() const;
+  int64_t stage(int64_t rank) const;
   int64_t coordinate(int64_t rank, size_t axis) const { return rank / axes[axis].stride % axes[axis].size; }
   // The ranks whose coordinates differ from those of `rank` along these axes at most, in the order of their coordinates
   // (the first axis changes slowest). Their number is the product of the axes' sizes.

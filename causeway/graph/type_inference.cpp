@@ -60,6 +60,8 @@ class Rule {
         return templates();
       case OpKind::kCollective:
         return collective();
+      case OpKind::kMessage:
+        return message();
     }
     return {};
   }
@@ -409,6 +411,14 @@ class Rule {
       if (op_ == Op::kReduceScatter) result.shape.erase(result.shape.begin());
     }
     return {result};
+  }
+
+  std::vector<TensorType> message() const {
+    require(!attributes_.group.empty() && attributes_.peer >= 0 && attributes_.peer < attributes_.count,
+            "takes a group of ranks and one of them");
+    const TensorType sent = op_ == Op::kSend ? inputs_[0] : TensorType{attributes_.dtype, attributes_.shape};
+    require(sent.dtype == DType::kF32 || sent.dtype == DType::kBF16, "is of f32 or bf16");
+    return {op_ == Op::kSend ? TensorType{DType::kI32, {}} : sent};
   }
 
   Op op_;

@@ -20,12 +20,14 @@ struct Block {
 
 class Gpt2 final : public LanguageModel {
  public:
-  Gpt2(const ModelConfig& c, InitialValues* values) : LanguageModel(c) {
+  Gpt2(const ModelConfig& c, const ModelPart& part, InitialValues* values) : LanguageModel(c, part) {
     const ParameterDim vocabulary{c.vocabulary_size, LogicalDim::kVocabulary}, width{c.width, LogicalDim::kWidth},
         positions{c.max_sequence_length, LogicalDim::kPositions}, heads{c.width, LogicalDim::kHeads},
         heads_of_three{3 * c.width, LogicalDim::kHeadsOfThree}, ffn{c.ffn_width, LogicalDim::kFfn};
-    token_embedding_ = declare("transformer.wte.weight", {vocabulary, width}, Initial::kNormal, values);
-    position_embedding_ = declare("transformer.wpe.weight", {positions, width}, Initial::kNormal, values);
+    if (part.holds_embedding() || part.holds_head())
+      token_embedding_ = declare("transformer.wte.weight", {vocabulary, width}, Initial::kNormal, values);
+    if (part.holds_embedding())
+      position_embedding_ = declare("transformer.wpe.weight", {positions, width}, Initial::kNormal, values);
     const auto norm = [&](const std::string& name) -> Affine {
       return {declare(name + ".weight", {width}, Initial::kOnes, values),
               declare(name + ".bias", {width}, Initial::kZeros, values)};
@@ -36,30 +38,19 @@ class Gpt2 final : public LanguageModel {
     };
     for (int64_t i = 0; i < c.layers; ++i) {
       const std::string name = fmt::format("transformer.h.{}.", i);
-      Block block;
+      Block& block = blocks_.emplace_back();
+      if (!begin_layer(i)) continue;
       block.attention_norm = norm(name + "ln_1");
       block.qkv = projection(name + "attn.c_attn", width, heads_of_three, Initial::kNormal);
       block.attention_output = projection(name + "attn.c_proj", heads, width, Initial::kResidualNormal);
       block.mlp_norm = norm(name + "ln_2");
       block.up = projection(name + "mlp.c_fc", width, ffn, Initial::kNormal);
       block.down = projection(name + "mlp.c_proj", ffn, width, Initial::kResidualNormal);
-      blocks_.push_back(std::move(block));
     }
-    final_norm_ = norm("transformer.ln_f");
+    if (begin_head()) final_norm_ = norm("transformer.ln_f");
   }
 
-  Tensor hidden_states(const ForwardInputs& inputs) const override {
-    Tensor x = residual_stream(embed(inputs));
-    for (size_t i = 0; i < blocks_.size(); ++i) {
-      const Scope scope(fmt::format("layers.{}", i));
-      x = residual_stream(x + attention(x, blocks_[i], inputs));
-      x = residual_stream(x + mlp(x, blocks_[i], inputs));
-    }
-    const Scope scope("head");
-    return norm(x, final_norm_);
-  }
-
-  Tensor output_weight() const override { return token_embedding_; }
+  Tensor output_weight() const override { return part().holds_head() ? token_embedding_ : Tensor(); }
 
  private:
   static Tensor project(const Tensor& x, const Affine& affine) { return matmul(x, affine.weight) + affine.bias; }
@@ -67,8 +58,7 @@ class Gpt2 final : public LanguageModel {
     return layer_norm(x, affine.weight, affine.bias, config().norm_epsilon);
   }
 
-  Tensor embed(const ForwardInputs& inputs) const {
-    const Scope scope("embedding");
+  Tensor embed(const ForwardInputs& inputs) const override {
     const Dim length = inputs.tokens.size(1);
     if (length.is_constant() && length.constant() > config().max_sequence_length)
       throw Error(ErrorKind::kInvalidArgument,
@@ -77,6 +67,14 @@ class Gpt2 final : public LanguageModel {
                   "embedding", "Shorten the sequences, or raise model.max_sequence_length.");
     return drop(embedding(inputs.tokens, token_embedding_) + narrow(position_embedding_, 0, 0, length), inputs);
   }
+
+  Tensor run_layer(int64_t layer, const Tensor& x, const ForwardInputs& inputs) const override {
+    const Block& block = blocks_[static_cast<size_t>(layer)];
+    const Tensor mixed = residual_stream(x + attention(x, block, inputs));
+    return residual_stream(mixed + mlp(mixed, block, inputs));
+  }
+
+  Tensor last_norm(const Tensor& x) const override { return norm(x, final_norm_); }
 
   Tensor attention(const Tensor& x, const Block& block, const ForwardInputs& inputs) const {
     const Scope scope("attention");
@@ -94,7 +92,7 @@ class Gpt2 final : public LanguageModel {
   }
 
   Tensor token_embedding_, position_embedding_;
-  std::vector<Block> blocks_;
+  std::vector<Block> blocks_;  // of all layers; empty where they are another part's
   Affine final_norm_;
 };
 
@@ -128,8 +126,9 @@ ModelFamily gpt2_family() {
   family.always_tied = true;
   family.usual_ffn_width = [](int64_t width) { return 4 * width; };
   family.parameter_count = count_parameters;
-  family.build = [](const ModelConfig& config, InitialValues* values) -> std::unique_ptr<LanguageModel> {
-    return std::make_unique<Gpt2>(config, values);
+  family.build = [](const ModelConfig& config, const ModelPart& part,
+                    InitialValues* values) -> std::unique_ptr<LanguageModel> {
+    return std::make_unique<Gpt2>(config, part, values);
   };
   family.hugging_face = {.model_type = "gpt2",
                          .architecture = "GPT2LMHeadModel",

@@ -8,17 +8,18 @@
 #include "causeway/model/initial_values.h"
 #include "causeway/program/context.h"
 #include "causeway/tensor/ops.h"
+#include "causeway/tensor/stage_ops.h"
 
 namespace causeway::model {
 namespace {
 
 // Before anything is allocated: a processor's memory is promised in any amount, and the kernel ends the program when
 // it is used.
-void require_memory(const ModelConfig& config) {
+void require_memory(const ModelConfig& config, const ModelPart& part) {
   const Device& device = Context::current()->device();
   // What a rank holds at least: some parameters may not divide.
   const Mesh& mesh = Context::current()->mesh();
-  int64_t pieces = 1;
+  int64_t pieces = part.stages();
   for (const MeshAxis& axis : mesh.axes)
     if (axis.name == "fsdp" || axis.name == "tp") pieces *= axis.size;
   const int64_t bytes = parameter_count(config) * static_cast<int64_t>(size_bytes(DType::kF32)) / pieces;
@@ -33,11 +34,16 @@ void require_memory(const ModelConfig& config) {
 }  // namespace
 
 std::unique_ptr<LanguageModel> LanguageModel::create(const ModelConfig& config, std::optional<uint64_t> seed) {
+  return create(config, ModelPart(config.layers), seed);
+}
+
+std::unique_ptr<LanguageModel> LanguageModel::create(const ModelConfig& config, const ModelPart& part,
+                                                     std::optional<uint64_t> seed) {
   CAUSEWAY_CHECK(config == config.resolved());
-  require_memory(config);
+  require_memory(config, part);
   std::optional<InitialValues> values;
   if (seed) values.emplace(*seed);
-  return model_family(config.family).build(config, values ? &*values : nullptr);
+  return model_family(config.family).build(config, part, values ? &*values : nullptr);
 }
 
 const Parameter& LanguageModel::parameter(const std::string& name) const {
@@ -49,6 +55,18 @@ const Parameter& LanguageModel::parameter(const std::string& name) const {
   const std::string nearest = nearest_name(name, names);
   throw Error(ErrorKind::kNotFound, fmt::format("the {} model has no parameter '{}'", config_.family, name), {},
               nearest.empty() ? "" : fmt::format("Did you mean {}?", nearest));
+}
+
+bool LanguageModel::begin_layer(int64_t layer) {
+  int64_t piece = 0;
+  while (part_.first_layer(piece + 1) <= layer) ++piece;
+  declared_piece_ = piece;
+  return part_.holds_piece(piece);
+}
+
+bool LanguageModel::begin_head() {
+  declared_piece_ = part_.pieces() - 1;
+  return part_.holds_head();
 }
 
 Tensor LanguageModel::declare(const std::string& name, const std::vector<ParameterDim>& dims, Initial initial,
@@ -67,20 +85,88 @@ Tensor LanguageModel::declare(const std::string& name, const std::vector<Paramet
     }
     tensor.write_bytes(std::as_bytes(elements));
   }
-  parameters_.push_back({name, tensor, shape.size() >= 2});
+  Parameter parameter{name, tensor, shape.size() >= 2};
+  parameter.is_copy = !declared_piece_ && !part_.holds_embedding();
+  // The rows of an untied embedding are of kLookup.
+  parameter.is_shared = !declared_piece_ && !part_.is_whole() && dims[0].logical == LogicalDim::kVocabulary;
+  parameter.piece = declared_piece_.value_or(parameter.is_copy ? part_.pieces() - 1 : 0);
+  parameters_.push_back(std::move(parameter));
   return tensor;
 }
 
+// Dropout draws from streams that are a layer's own, so that masks do not depend on what else is traced with it.
+Tensor LanguageModel::run_piece(int64_t piece, const Tensor& stream, const ForwardInputs& inputs) const {
+  constexpr int64_t kStreamsOfLayer = 64;
+  Tensor x = stream;
+  if (piece == 0) {
+    const RandomStreams streams(0);
+    const Scope scope("embedding");
+    x = residual_stream(embed(inputs));
+  }
+  for (int64_t layer = part_.first_layer(piece); layer < part_.first_layer(piece + 1); ++layer) {
+    const RandomStreams streams((layer + 1) * kStreamsOfLayer);
+    const Scope scope(fmt::format("layers.{}", layer));
+    x = run_layer(layer, x, inputs);
+  }
+  return x;
+}
+
+// After the last piece; undefined where another stage has it.
+Tensor LanguageModel::last_stream(const ForwardInputs& inputs) const {
+  if (part_.is_whole()) return run_piece(0, {}, inputs);
+  const Shape shape = {inputs.tokens.size(0), inputs.tokens.size(1), Dim(config_.width)};
+  const Sharding sharding = stream_sharding(shape, Context::current()->mesh());
+  const auto name = [](int64_t piece) { return fmt::format("stream before piece {}", piece); };
+  Tensor last;
+  for (const int64_t piece : part_.held()) {
+    Tensor x;
+    if (piece > 0) x = receive_from_stage({DType::kF32, shape}, part_.stage_of(piece - 1), 0, sharding, name(piece));
+    x = run_piece(piece, x, inputs);
+    if (piece + 1 == part_.pieces()) {
+      last = x;
+    } else {
+      send_to_stage(x, part_.stage_of(piece + 1), 0, sharding, name(piece + 1));
+    }
+  }
+  return last;
+}
+
+Tensor LanguageModel::hidden_states(const ForwardInputs& inputs) const {
+  const Tensor stream = last_stream(inputs);
+  if (!stream.defined()) return stream;
+  const Scope scope("head");
+  return last_norm(stream);
+}
+
 Tensor LanguageModel::logits(const ForwardInputs& inputs) const {
+  CAUSEWAY_CHECK(part_.is_whole());
   const Tensor hidden = hidden_states(inputs);
   const Scope scope("head");
   return linear(hidden, output_weight());
 }
 
-Tensor LanguageModel::loss(const ForwardInputs& inputs, const Tensor& targets, const Tensor& token_weights) const {
+Tensor LanguageModel::next_logits(const ForwardInputs& inputs) const {
   const Tensor hidden = hidden_states(inputs);
   const Scope scope("head");
-  return linear_cross_entropy(hidden, output_weight(), targets,
+  Tensor logits = constant_tensor(DType::kF32, {Dim(config_.vocabulary_size)}, 0);
+  if (hidden.defined()) {
+    const Dim length = hidden.size(1);
+    const Tensor last = slice(slice(hidden, 0, 0, 1), 1, length - Dim(1), length);
+    const Tensor row = reshape(last, {Dim(1), Dim(config_.width)});
+    logits = reshape(linear(row, output_weight()), {Dim(config_.vocabulary_size)});
+  }
+  return sum_over_stages(logits);
+}
+
+Tensor LanguageModel::loss(const ForwardInputs& inputs, const Tensor& targets, const Tensor& token_weights) const {
+  const Tensor stream = last_stream(inputs);
+  return sum_over_stages(stream.defined() ? loss_of_stream(stream, targets, token_weights)
+                                          : constant_tensor(DType::kF32, {}, 0));
+}
+
+Tensor LanguageModel::loss_of_stream(const Tensor& stream, const Tensor& targets, const Tensor& token_weights) const {
+  const Scope scope("head");
+  return linear_cross_entropy(last_norm(stream), output_weight(), targets,
                               {.reduction = Reduction::kSum, .token_weights = token_weights});
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "causeway/model/config.h"
+#include "causeway/model/model_part.h"
 #include "causeway/model/parameter_sharding.h"
 #include "causeway/tensor/tensor.h"
 
@@ -16,9 +17,14 @@ namespace causeway::model {
 class InitialValues;
 
 struct Parameter {
-  std::string name;  // as in Hugging Face's checkpoints, e.g. "model.layers.0.mlp.up_proj.weight"
-  Tensor tensor;     // f32, in Hugging Face's layout; cut over the mesh where its context has one
-  bool decays;       // weight decay applies: matrices and embeddings, not norms and biases
+  std::string name;   // as in Hugging Face's checkpoints, e.g. "model.layers.0.mlp.up_proj.weight"
+  Tensor tensor;      // f32, in Hugging Face's layout; cut over the mesh where its context has one
+  bool decays;        // weight decay applies: matrices and embeddings, not norms and biases
+  int64_t piece = 0;  // of the model (ModelPart), where it is used
+  // A tied embedding whose output layer is another stage's, or the other way round: both ends hold it, and update it by
+  // the sum of their gradients. The copy is that of the stage with the output layer.
+  bool is_shared = false;
+  bool is_copy = false;
 };
 
 // What one forward pass is given beside the tokens.
@@ -39,27 +45,52 @@ class LanguageModel {
   // makes its part of the same values. Throws Error(kResource) before anything is allocated when the device's memory
   // cannot hold them.
   static std::unique_ptr<LanguageModel> create(const ModelConfig& config, std::optional<uint64_t> seed);
+  // The same of a part of it: parameters that belong to it, with the same values, and no others.
+  static std::unique_ptr<LanguageModel> create(const ModelConfig& config, const ModelPart& part,
+                                               std::optional<uint64_t> seed);
 
   const ModelConfig& config() const { return config_; }
-  // In Hugging Face's order; a tied output layer is not listed.
+  const ModelPart& part() const { return part_; }
+  // In Hugging Face's order; a tied output layer is not listed, but where the embedding is another stage's.
   const std::vector<Parameter>& parameters() const { return parameters_; }
   // Throws Error(kNotFound) with the nearest name.
   const Parameter& parameter(const std::string& name) const;
 
-  // After the last norm: f32 [B, T, width].
-  virtual Tensor hidden_states(const ForwardInputs& inputs) const = 0;
-  // [V, width].
+  // Where this is a part of a model, ranks of all stages make the same calls, and what one needs of another is sent.
+
+  // After the last norm: f32 [B, T, width]. Undefined where another stage has it.
+  Tensor hidden_states(const ForwardInputs& inputs) const;
+  // [V, width]; undefined where another stage has it.
   virtual Tensor output_weight() const = 0;
-  // f32 [B, T, V]; for small models and tests: training uses loss().
+  // f32 [B, T, V]; for small models and tests: training uses loss(). Of a whole model.
   Tensor logits(const ForwardInputs& inputs) const;
+  // f32 [V], on every rank: those of the token that follows the first row.
+  Tensor next_logits(const ForwardInputs& inputs) const;
   // sum_i token_weights_i * -log p(target_i), f32 []; targets i32 [B, T] with negative = ignored, token_weights f32
-  // [B, T]. Never holds all logits.
+  // [B, T]. Never holds all logits. The same on every rank.
   Tensor loss(const ForwardInputs& inputs, const Tensor& targets, const Tensor& token_weights) const;
 
+  // One piece of it that is here. The residual stream [B, T, width] before it (before the first piece: undefined) gives
+  // that after it.
+  Tensor run_piece(int64_t piece, const Tensor& stream, const ForwardInputs& inputs) const;
+  // What comes after the last piece, of its residual stream: as loss(), on the stage that has it.
+  Tensor loss_of_stream(const Tensor& stream, const Tensor& targets, const Tensor& token_weights) const;
+
  protected:
-  explicit LanguageModel(const ModelConfig& config) : config_(config) {}
+  LanguageModel(const ModelConfig& config, const ModelPart& part) : config_(config), part_(part) {}
+
+  // A family's forward pass, piece by piece: tokens to the residual stream [B, T, width], through one layer after the
+  // other, and the norm behind the last one. Of what the part holds.
+  virtual Tensor embed(const ForwardInputs& inputs) const = 0;
+  virtual Tensor run_layer(int64_t layer, const Tensor& x, const ForwardInputs& inputs) const = 0;
+  virtual Tensor last_norm(const Tensor& x) const = 0;
 
   enum class Initial { kNormal, kResidualNormal, kOnes, kZeros };
+  // Said by the families' constructors before they declare a layer's parameters, and those behind the last layer: what
+  // is declared from then on is of those. Whether the part holds them; otherwise they are not declared. What comes
+  // before the layers is declared where the part holds the embedding, and a tied one where it holds the head too.
+  bool begin_layer(int64_t layer);
+  bool begin_head();
   // Declares a parameter; called by the families' constructors in Hugging Face's order. Without initial values the
   // contents stay undefined.
   Tensor declare(const std::string& name, const std::vector<ParameterDim>& dims, Initial initial,
@@ -78,8 +109,12 @@ class LanguageModel {
                 const Tensor& slopes = {}) const;
 
  private:
+  Tensor last_stream(const ForwardInputs& inputs) const;
+
   ModelConfig config_;
+  ModelPart part_;
   std::vector<Parameter> parameters_;
+  std::optional<int64_t> declared_piece_;  // of what is declared now; nothing: what comes before the layers
 };
 
 }  // namespace causeway::model

@@ -20,7 +20,8 @@ struct Block {
 
 class Llama final : public LanguageModel {
  public:
-  Llama(const ModelConfig& c, int64_t window, InitialValues* values) : LanguageModel(c), window_(window) {
+  Llama(const ModelConfig& c, const ModelPart& part, int64_t window, InitialValues* values)
+      : LanguageModel(c, part), window_(window) {
     const ParameterDim vocabulary{c.vocabulary_size, LogicalDim::kVocabulary}, width{c.width, LogicalDim::kWidth},
         query{c.heads * c.head_dim, LogicalDim::kHeads}, key{c.kv_heads * c.head_dim, LogicalDim::kKeyHeads},
         ffn{c.ffn_width, LogicalDim::kFfn};
@@ -32,10 +33,12 @@ class Llama final : public LanguageModel {
       return declare(name + ".weight", {width}, Initial::kOnes, values);
     };
     const ParameterDim rows{c.vocabulary_size, c.tie_embeddings ? LogicalDim::kVocabulary : LogicalDim::kLookup};
-    embedding_ = matrix("model.embed_tokens", rows, width);
+    if (part.holds_embedding() || (c.tie_embeddings && part.holds_head()))
+      embedding_ = matrix("model.embed_tokens", rows, width);
     for (int64_t i = 0; i < c.layers; ++i) {
       const std::string name = fmt::format("model.layers.{}.", i);
-      Block block;
+      Block& block = blocks_.emplace_back();
+      if (!begin_layer(i)) continue;
       block.q = matrix(name + "self_attn.q_proj", query, width);
       block.k = matrix(name + "self_attn.k_proj", key, width);
       block.v = matrix(name + "self_attn.v_proj", key, width);
@@ -45,31 +48,27 @@ class Llama final : public LanguageModel {
       block.down = matrix(name + "mlp.down_proj", width, ffn, Initial::kResidualNormal);
       block.attention_norm = norm(name + "input_layernorm");
       block.mlp_norm = norm(name + "post_attention_layernorm");
-      blocks_.push_back(std::move(block));
     }
-    final_norm_ = norm("model.norm");
     frequencies_ = rotary_frequencies(c.head_dim, c.own_number(kRopeTheta));
+    if (!begin_head()) return;
+    final_norm_ = norm("model.norm");
     output_ = c.tie_embeddings ? embedding_ : matrix("lm_head", vocabulary, width);
-  }
-
-  Tensor hidden_states(const ForwardInputs& inputs) const override {
-    Tensor x = residual_stream(embed(inputs));
-    for (size_t i = 0; i < blocks_.size(); ++i) {
-      const Scope scope(fmt::format("layers.{}", i));
-      x = residual_stream(x + attention(x, blocks_[i], inputs));
-      x = residual_stream(x + mlp(x, blocks_[i], inputs));
-    }
-    const Scope scope("head");
-    return rms_norm(x, final_norm_, config().norm_epsilon);
   }
 
   Tensor output_weight() const override { return output_; }
 
  private:
-  Tensor embed(const ForwardInputs& inputs) const {
-    const Scope scope("embedding");
+  Tensor embed(const ForwardInputs& inputs) const override {
     return drop(embedding(inputs.tokens, embedding_), inputs);
   }
+
+  Tensor run_layer(int64_t layer, const Tensor& x, const ForwardInputs& inputs) const override {
+    const Block& block = blocks_[static_cast<size_t>(layer)];
+    const Tensor mixed = residual_stream(x + attention(x, block, inputs));
+    return residual_stream(mixed + mlp(mixed, block, inputs));
+  }
+
+  Tensor last_norm(const Tensor& x) const override { return rms_norm(x, final_norm_, config().norm_epsilon); }
 
   Tensor attention(const Tensor& x, const Block& block, const ForwardInputs& inputs) const {
     const Scope scope("attention");
@@ -90,7 +89,7 @@ class Llama final : public LanguageModel {
 
   int64_t window_;  // positions that a query sees, itself included; 0: all
   Tensor embedding_, output_;
-  std::vector<Block> blocks_;
+  std::vector<Block> blocks_;  // of all layers; empty where they are another part's
   Tensor final_norm_;
   Tensor frequencies_;  // [head_dim / 2]
 };
@@ -134,8 +133,9 @@ void list_entries(HuggingFaceConfig& file, ModelConfig& c) {
 
 }  // namespace
 
-std::unique_ptr<LanguageModel> build_llama(const ModelConfig& config, int64_t window, InitialValues* values) {
-  return std::make_unique<Llama>(config, window, values);
+std::unique_ptr<LanguageModel> build_llama(const ModelConfig& config, const ModelPart& part, int64_t window,
+                                           InitialValues* values) {
+  return std::make_unique<Llama>(config, part, window, values);
 }
 
 ModelFamily llama_family() {
@@ -147,7 +147,9 @@ ModelFamily llama_family() {
   family.usual_ffn_width = [](int64_t width) { return (8 * width / 3 + 63) / 64 * 64; };
   family.check = require_even_heads;
   family.parameter_count = count_parameters;
-  family.build = [](const ModelConfig& config, InitialValues* values) { return build_llama(config, 0, values); };
+  family.build = [](const ModelConfig& config, const ModelPart& part, InitialValues* values) {
+    return build_llama(config, part, 0, values);
+  };
   family.hugging_face = {.model_type = "llama",
                          .architecture = "LlamaForCausalLM",
                          .entries = list_entries,

@@ -9,6 +9,7 @@
 namespace causeway::model {
 
 // A query sees `window` positions, itself included; 0: all.
-std::unique_ptr<LanguageModel> build_llama(const ModelConfig& config, int64_t window, InitialValues* values);
+std::unique_ptr<LanguageModel> build_llama(const ModelConfig& config, const ModelPart& part, int64_t window,
+                                           InitialValues* values);
 
 }  // namespace causeway::model

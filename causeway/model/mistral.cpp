@@ -15,8 +15,8 @@ ModelFamily mistral_family() {
   family.name = "mistral";
   family.keys.push_back(
       size_key(kSlidingWindow, 0, 0, int64_t{1} << 24, "positions a query sees, itself included; 0: all"));
-  family.build = [](const ModelConfig& config, InitialValues* values) {
-    return build_llama(config, config.own_integer(kSlidingWindow), values);
+  family.build = [](const ModelConfig& config, const ModelPart& part, InitialValues* values) {
+    return build_llama(config, part, config.own_integer(kSlidingWindow), values);
   };
   family.hugging_face.model_type = "mistral";
   family.hugging_face.architecture = "MistralForCausalLM";

@@ -20,7 +20,7 @@ struct Block {
 
 class Mpt final : public LanguageModel {
  public:
-  Mpt(const ModelConfig& c, InitialValues* values) : LanguageModel(c) {
+  Mpt(const ModelConfig& c, const ModelPart& part, InitialValues* values) : LanguageModel(c, part) {
     const ParameterDim vocabulary{c.vocabulary_size, LogicalDim::kVocabulary}, width{c.width, LogicalDim::kWidth},
         heads{c.width, LogicalDim::kHeads}, heads_of_three{3 * c.width, LogicalDim::kHeadsOfThree},
         ffn{c.ffn_width, LogicalDim::kFfn};
@@ -31,42 +31,38 @@ class Mpt final : public LanguageModel {
     const auto norm = [&](const std::string& name) {
       return declare(name + ".weight", {width}, Initial::kOnes, values);
     };
-    embedding_ = matrix("transformer.wte", vocabulary, width);
+    if (part.holds_embedding() || part.holds_head()) embedding_ = matrix("transformer.wte", vocabulary, width);
     for (int64_t i = 0; i < c.layers; ++i) {
       const std::string name = fmt::format("transformer.blocks.{}.", i);
-      Block block;
+      Block& block = blocks_.emplace_back();
+      if (!begin_layer(i)) continue;
       block.attention_norm = norm(name + "norm_1");
       block.qkv = matrix(name + "attn.Wqkv", heads_of_three, width);
       block.attention_output = matrix(name + "attn.out_proj", width, heads, Initial::kResidualNormal);
       block.mlp_norm = norm(name + "norm_2");
       block.up = matrix(name + "ffn.up_proj", ffn, width);
       block.down = matrix(name + "ffn.down_proj", width, ffn, Initial::kResidualNormal);
-      blocks_.push_back(std::move(block));
     }
-    final_norm_ = norm("transformer.norm_f");
+    if (begin_head()) final_norm_ = norm("transformer.norm_f");
     slopes_ = alibi_slopes(c.heads, c.own_number(kAlibiBiasMax));
   }
 
-  Tensor hidden_states(const ForwardInputs& inputs) const override {
-    Tensor x = residual_stream(embed(inputs));
-    for (size_t i = 0; i < blocks_.size(); ++i) {
-      const Scope scope(fmt::format("layers.{}", i));
-      x = residual_stream(x + attention(x, blocks_[i], inputs));
-      x = residual_stream(x + mlp(x, blocks_[i], inputs));
-    }
-    const Scope scope("head");
-    return norm(x, final_norm_);
-  }
-
-  Tensor output_weight() const override { return embedding_; }
+  Tensor output_weight() const override { return part().holds_head() ? embedding_ : Tensor(); }
 
  private:
   Tensor norm(const Tensor& x, const Tensor& weight) const { return layer_norm(x, weight, {}, config().norm_epsilon); }
 
-  Tensor embed(const ForwardInputs& inputs) const {
-    const Scope scope("embedding");
+  Tensor embed(const ForwardInputs& inputs) const override {
     return drop(embedding(inputs.tokens, embedding_), inputs);
   }
+
+  Tensor run_layer(int64_t layer, const Tensor& x, const ForwardInputs& inputs) const override {
+    const Block& block = blocks_[static_cast<size_t>(layer)];
+    const Tensor mixed = residual_stream(x + attention(x, block, inputs));
+    return residual_stream(mixed + mlp(mixed, block, inputs));
+  }
+
+  Tensor last_norm(const Tensor& x) const override { return norm(x, final_norm_); }
 
   Tensor attention(const Tensor& x, const Block& block, const ForwardInputs& inputs) const {
     const Scope scope("attention");
@@ -83,7 +79,7 @@ class Mpt final : public LanguageModel {
   }
 
   Tensor embedding_;
-  std::vector<Block> blocks_;
+  std::vector<Block> blocks_;  // of all layers; empty where they are another part's
   Tensor final_norm_;
   Tensor slopes_;  // [H]
 };
@@ -139,8 +135,9 @@ ModelFamily mpt_family() {
   family.always_tied = true;
   family.usual_ffn_width = [](int64_t width) { return 4 * width; };
   family.parameter_count = count_parameters;
-  family.build = [](const ModelConfig& config, InitialValues* values) -> std::unique_ptr<LanguageModel> {
-    return std::make_unique<Mpt>(config, values);
+  family.build = [](const ModelConfig& config, const ModelPart& part,
+                    InitialValues* values) -> std::unique_ptr<LanguageModel> {
+    return std::make_unique<Mpt>(config, part, values);
   };
   family.hugging_face = {.model_type = "mpt", .architecture = "MptForCausalLM", .entries = list_entries};
   return family;

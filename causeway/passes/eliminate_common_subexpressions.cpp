@@ -26,6 +26,7 @@ uint64_t node_hash(Op op, const std::vector<Value>& inputs, const Attributes& at
 Graph eliminate_common_subexpressions(const Graph& graph) {
   std::unordered_multimap<uint64_t, int32_t> seen;
   return rebuild_graph(graph, [&](Graph& target, const Node& node, const std::vector<Value>& inputs) {
+    if (op_info(node.op).kind == OpKind::kMessage) return copy_node(target, node, inputs);
     const uint64_t hash = node_hash(node.op, inputs, node.attributes);
     const auto [begin, end] = seen.equal_range(hash);
     for (auto entry = begin; entry != end; ++entry) {

@@ -417,6 +417,9 @@ GradientRule gradient_rule(Op op) {
     case Op::kReduceScatter:
     case Op::kAllToAll:
       return collective_rule;
+    case Op::kSend:
+    case Op::kReceive:
+      return nullptr;
   }
   return nullptr;
 }

@@ -32,6 +32,7 @@ std::vector<bool> kept_selectively(const Graph& graph) {
       case OpKind::kTemplate:
       case OpKind::kScan:
       case OpKind::kCollective:
+      case OpKind::kMessage:
         kept[i] = true;
         break;
       case OpKind::kReduce:
@@ -61,7 +62,7 @@ std::vector<bool> kept_between_blocks(const Graph& graph) {
   const auto keep = [&](Value value) { kept[static_cast<size_t>(value.node)] = true; };
   for (size_t i = 0; i < kept.size(); ++i) {
     const Node& node = graph.nodes()[i];
-    if (blocks[i].empty() || is_free(node.op)) kept[i] = true;
+    if (blocks[i].empty() || is_free(node.op) || op_info(node.op).kind == OpKind::kMessage) kept[i] = true;
     if (node.backward) continue;
     for (const Value input : node.inputs)
       if (blocks[static_cast<size_t>(input.node)] != blocks[i]) keep(input);

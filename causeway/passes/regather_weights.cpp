@@ -73,6 +73,11 @@ class Regathering {
 
 }  // namespace
 
-Graph regather_weights(const Graph& graph) { return Regathering(graph).run(); }
+Graph regather_weights(const Graph& graph) {
+  // A stage of a pipeline uses a weight in every micro-batch, forward and backward by turns: it stays gathered.
+  const bool of_stage = std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                                    [](const Node& node) { return op_info(node.op).kind == OpKind::kMessage; });
+  return of_stage ? graph : Regathering(graph).run();
+}
 
 }  // namespace causeway::passes

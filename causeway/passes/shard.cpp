@@ -107,7 +107,7 @@ class Sharder {
     std::vector<bool> fixed(source_.nodes().size());
     for (size_t i = 0; i < source_.nodes().size(); ++i) {
       const Node& node = source_.nodes()[i];
-      if (node.op == Op::kInput || node.op == Op::kConstrainSharding) {
+      if (node.op == Op::kInput || node.op == Op::kConstrainSharding || node.op == Op::kReceive) {
         wishes_[i] = layout_of(node.attributes.sharding, mesh_);
         fixed[i] = true;
       } else if (is_elementwise(node.op)) {
@@ -149,6 +149,7 @@ class Sharder {
       known({index, 0}) = {layout, {{layout, get(node.inputs[0], layout)}}};
       return;
     }
+    if (op_info(node.op).kind == OpKind::kMessage) return place_message(index);
     std::vector<Way>& ways = chosen_[static_cast<size_t>(index)];
     for (size_t axis = 0; axis < mesh_.axes.size(); ++axis) ways.push_back(choose(node, axis, ways));
     const std::vector<Value> outputs = build(node, ways);
@@ -157,6 +158,22 @@ class Sharder {
       for (size_t axis = 0; axis < layout.size(); ++axis) layout[axis] = ways[axis].outputs[o];
       known({index, static_cast<int32_t>(o)}) = {layout, {{layout, outputs[o]}}};
     }
+  }
+
+  // Each rank exchanges its part with the rank of the other stage that holds the same one.
+  void place_message(int32_t index) {
+    const Node& node = source_.node(index);
+    const Layout layout = layout_of(node.attributes.sharding, mesh_);
+    const TensorType& type = node.op == Op::kSend ? source_.type(node.inputs[0]) : node.outputs[0];
+    check_sharding(node.attributes.sharding, type.shape, mesh_, fmt::format("'{}'", node.attributes.name));
+    Attributes attributes = node.attributes;
+    attributes.sharding = {};
+    if (node.op == Op::kReceive) attributes.shape = part_of(type.shape, layout, mesh_);
+    std::vector<Value> inputs;
+    for (const Value input : node.inputs) inputs.push_back(get(input, layout));
+    const Value made = target_.add(node.op, std::move(inputs), std::move(attributes));
+    const Layout result = node.op == Op::kSend ? whole() : layout;
+    known({index, 0}) = {result, {{result, made}}};
   }
 
   // The cheapest way along an axis, given those along the axes before it.

@@ -159,6 +159,7 @@ std::vector<Factor> factors_of(const Graph& graph, const Node& node) {
       return same_dimensions(graph, node, fixed);
     }
     case Op::kConstrainSharding:
+    case Op::kAllReduce:  // over stages, which cut nothing
       return same_dimensions(graph, node);
     case Op::kPermute: {
       std::vector<Factor> factors;

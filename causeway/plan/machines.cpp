@@ -1,5 +1,7 @@
 #include "causeway/plan/machines.h"
 
+#include <cmath>
+
 #include "causeway/base/error.h"
 #include "causeway/base/yaml_document.h"
 #include "causeway/bench/report/shipped_text.h"
@@ -8,6 +10,8 @@
 
 namespace causeway::plan {
 namespace {
+
+constexpr double kMostDevices = 1e6;
 
 Machine parse_machine(const YAML::Node& node, const std::string& where) {
   std::vector<std::string> keys = {"name",       "product",          "target",        "devices_per_node",
@@ -18,7 +22,11 @@ Machine parse_machine(const YAML::Node& node, const std::string& where) {
   machine.name = record.text("name");
   machine.product = record.text("product");
   machine.target = record.text("target");
-  machine.devices_per_node = static_cast<int64_t>(record.positive_number("devices_per_node"));
+  const double devices = record.positive_number("devices_per_node");
+  if (devices != std::floor(devices) || devices > kMostDevices)
+    record.fail("devices_per_node", fmt::format("devices_per_node must be a whole number up to {:.0f}", kMostDevices),
+                "");
+  machine.devices_per_node = static_cast<int64_t>(devices);
   machine.memory_bytes = record.positive_number("memory_gib") * (int64_t{1} << 30);
   machine.network_bytes_per_second = record.positive_number("network_gb_per_s") * 1e9;
   machine.source = record.text("source");

@@ -51,6 +51,7 @@ class WorkOfProgram {
     if (const auto* launch = std::get_if<Launch>(&instruction.work)) work = work_of_kernel(launch->kernel);
     if (const auto* copy = std::get_if<Copy>(&instruction.work)) work.bytes = 2 * real(copy->bytes);
     if (const auto* collectives = std::get_if<Collectives>(&instruction.work)) work = work_of_collectives(*collectives);
+    if (const auto* message = std::get_if<StageMessage>(&instruction.work)) work = work_of_message(*message);
     work.queue = instruction.queue;
     work.after = std::move(waits_[instruction.queue]);
     waits_[instruction.queue].clear();
@@ -140,6 +141,17 @@ class WorkOfProgram {
     const std::vector<int64_t> ranks = mesh_.group(0, group_axes(mesh_, collectives.group));
     work.ranks_in_node =
         std::count_if(ranks.begin(), ranks.end(), [&](int64_t rank) { return rank < devices_per_node_; });
+    return work;
+  }
+
+  // Where sending and receiving run beside each other, both are counted.
+  Work work_of_message(const StageMessage& message) const {
+    Work work;
+    work.kind = WorkKind::kSend;
+    work.bytes = real(message.count * static_cast<int64_t>(size_bytes(message.dtype)));
+    work.ranks = 2;
+    work.ranks_in_node = mesh_.stage_axis()->stride < devices_per_node_ ? 2 : 1;
+    work.group = mesh_.stage_axis()->name;
     return work;
   }
 

@@ -17,6 +17,10 @@ namespace {
 
 using bench::YamlRecord;
 
+// Products of sizes are taken in 64 bits.
+constexpr double kMostSize = 1e6, kMostRanks = 1e6, kMostTokens = 1e12;
+constexpr int64_t kMostLayers = 10'000;
+
 // A row of the file: sizes as whole numbers.
 class Row {
  public:
@@ -38,7 +42,8 @@ class Row {
 
  private:
   int64_t whole(const std::string& key, double value) const {
-    if (value != std::floor(value) || value > 1e12) record_.fail(key, key + " must be a whole number", "");
+    if (value != std::floor(value)) record_.fail(key, key + " must be a whole number", "");
+    if (value > kMostSize) record_.fail(key, fmt::format("{} must be at most {:.0f}", key, kMostSize), "");
     return static_cast<int64_t>(value);
   }
   YamlRecord record_;
@@ -51,6 +56,10 @@ TransformerShape parse_shape(const YAML::Node& node, const std::string& where) {
   shape.width = row.size("width");
   shape.heads = row.size("heads");
   shape.kv_heads = row.size_or("kv_heads", shape.heads);
+  if (shape.layers > kMostLayers)
+    row.record().fail("layers", fmt::format("layers must be at most {}", kMostLayers), "");
+  if (shape.heads > shape.width) row.record().fail("heads", "heads must be at most width", "");
+  if (shape.kv_heads > shape.heads) row.record().fail("kv_heads", "kv_heads must be at most heads", "");
   shape.head_dim = shape.width / shape.heads;
   shape.ffn_width = row.size_or("ffn_width", 4 * shape.width);
   shape.gated = row.truth_or("gated", false);
@@ -60,6 +69,18 @@ TransformerShape parse_shape(const YAML::Node& node, const std::string& where) {
     row.record().fail("attention", "attention is neither fused nor unfused", "Write fused or unfused.");
   shape.fused_attention = attention == "fused";
   return shape;
+}
+
+void check_sizes(const YamlRecord& record, const TransformerShape& shape, const TransformerRun& run) {
+  double ranks = 1, tokens = 1;
+  for (const int64_t size : {run.dp, run.fsdp, run.tp, run.cp, run.pp}) ranks *= static_cast<double>(size);
+  for (const int64_t size : {run.dp, run.fsdp, run.micro_batch, run.micro_batches, shape.sequence})
+    tokens *= static_cast<double>(size);
+  if (ranks > kMostRanks) record.fail("shape", fmt::format("a step of more than {:.0f} ranks", kMostRanks), "");
+  if (tokens > kMostTokens) record.fail("shape", fmt::format("a step of more than {:.0e} tokens", kMostTokens), "");
+  if (run.pp * run.virtual_stages > shape.layers + 2)
+    record.fail("pp", fmt::format("pp x virtual_stages is {}, of {} layers", run.pp * run.virtual_stages, shape.layers),
+                "A chunk of a stage holds a layer, the embedding or the output layer at least.");
 }
 
 Recomputation parse_recomputation(const YamlRecord& record) {
@@ -115,6 +136,7 @@ PublishedPoint parse_point(const YAML::Node& node, const std::string& where,
   run.micro_batches = row.size("micro_batches");
   run.recompute = parse_recomputation(row.record());
   run.gradient_bytes = static_cast<double>(row.size_or("gradient_bytes", 4));
+  check_sizes(row.record(), sized, run);
   point.seconds = published_seconds(row, sized, run);
   point.step = describe_step(sized, run, devices_per_node);
   point.name = fmt::format("{}, {} x {} x {} tokens", name, run.micro_batches, run.micro_batch, sized.sequence);
@@ -175,8 +197,8 @@ std::vector<PublishedPoint> parse_published_points(const std::string& yaml, cons
     const YamlRecord record(group, where, {"machine", "source", "rows"});
     const std::string machine = record.text("machine"), source = record.text("source");
     for (const YAML::Node& node : record.list("rows")) {
-      points.push_back(node["recipe"] ? parse_own_point(node, where, machine)
-                                      : parse_point(node, where, shapes, devices_per_node));
+      points.push_back(node.IsMap() && node["recipe"] ? parse_own_point(node, where, machine)
+                                                      : parse_point(node, where, shapes, devices_per_node));
       points.back().machine = machine;
       points.back().source = source;
       points.back().held_out = seen[machine]++ % 2 == 1;

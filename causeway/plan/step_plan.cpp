@@ -7,6 +7,7 @@
 #include "causeway/base/error.h"
 #include "causeway/device/offline/offline_device.h"
 #include "causeway/device/open_device.h"
+#include "causeway/plan/pipeline_plan.h"
 #include "causeway/plan/program_work.h"
 #include "causeway/program/context.h"
 #include "causeway/train/log/progress_line.h"
@@ -21,7 +22,7 @@ constexpr int64_t kFewLayers = 3;
 struct TracedStep {
   std::vector<ProgramWork> programs;  // of a micro-batch, and of what follows the last where gradients are added up
   FlopCount flops;                    // of a micro-batch, of all ranks
-  int64_t weights = 0, moments = 0, gradients = 0;  // bytes of a rank
+  int64_t weights = 0, moments = 0, gradients = 0, batch = 0;  // bytes of a rank
   int64_t parameters = 0;
 
   int64_t activations() const {
@@ -32,6 +33,7 @@ struct TracedStep {
 };
 
 TracedStep trace_step(Recipe recipe, const Machine& machine, int64_t layers) {
+  CAUSEWAY_CHECK(recipe.mesh.pp == 1);
   recipe.model.layers = layers;
   const Mesh mesh = make_mesh(recipe.mesh);
   const auto device = std::make_shared<OfflineDevice>(parse_target(machine.target));
@@ -49,6 +51,9 @@ TracedStep trace_step(Recipe recipe, const Machine& machine, int64_t layers) {
     traced.programs.push_back(work_of_program(context->run_passes(graph, pipeline_options(recipe)), device->target(),
                                               mesh, machine.devices_per_node));
   }
+  const ProgramMemory& first = traced.programs.front().memory;
+  traced.batch = first.input_bytes + first.task_counter_bytes + traced.programs.back().memory.output_bytes -
+                 traced.weights - (traced.gradients > 0 ? traced.gradients : traced.moments);
   return traced;
 }
 
@@ -194,6 +199,7 @@ std::vector<Recipe::MeshSizes> candidate_meshes(const Recipe& recipe, const Mach
 StepWork trace_step_work(const Recipe& recipe, const Machine& machine) { return Continuation(recipe, machine).work(); }
 
 StepPlan plan_step(const Recipe& recipe, const Machine& machine, bool exact_memory) {
+  if (recipe.mesh.pp > 1) return plan_pipelined_step(recipe, machine);
   const Continuation step(recipe, machine);
   StepPlan plan;
   plan.recipe = recipe;
@@ -201,6 +207,7 @@ StepPlan plan_step(const Recipe& recipe, const Machine& machine, bool exact_memo
   plan.memory.gradients = step.whole([](const TracedStep& one) { return one.gradients; });
   plan.memory.optimizer = step.whole([](const TracedStep& one) { return one.moments; });
   plan.memory.activations = step.whole([](const TracedStep& one) { return one.activations(); });
+  plan.memory.batch = step.whole([](const TracedStep& one) { return one.batch; });
   plan.memory.exact = step.complete();
   if (exact_memory && !plan.memory.exact) {
     plan.memory.activations = trace_step(recipe, machine, recipe.model.layers).activations();

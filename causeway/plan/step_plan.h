@@ -30,10 +30,11 @@ struct MemoryPlan {
   int64_t gradients = 0;    // sums over micro-batches; 0 where there is one: then they are among the activations
   int64_t optimizer = 0;    // two moments
   int64_t activations = 0;  // and gradients and workspaces of a micro-batch
+  int64_t batch = 0;        // its tokens, what else the step reads, its results
   // To the byte; otherwise activations are those of a few layers, with what each further one added for the rest.
   bool exact = false;
   int64_t checkpoint = 0;  // weights and moments, of all ranks together
-  int64_t total() const { return weights + gradients + optimizer + activations; }
+  int64_t total() const { return weights + gradients + optimizer + activations + batch; }
 };
 
 struct StepPlan {
@@ -44,11 +45,12 @@ struct StepPlan {
   double tokens = 0;  // of one step
   FlopCount flops;    // of one step, of all ranks: those of the model, without what is computed again
   double flops_utilization = 0;
+  double bubble = 0;  // the share of the step that a stage of a pipeline waits
   double tokens_per_second() const { return tokens / time.seconds; }
   bool fits(const Machine& machine) const { return static_cast<double>(memory.total()) <= machine.memory_bytes; }
 };
 
-// What a rank does in a step of the recipe, traced for the machine's target.
+// What a rank does in a step of the recipe, which has no stages, traced for the machine's target.
 StepWork trace_step_work(const Recipe& recipe, const Machine& machine);
 
 // Layers beyond a few are not traced: each takes what the last traced one does. With `exact_memory` all are, for memory

@@ -2,7 +2,7 @@
 // and stays until it is released; a program's values are gone when the next one runs.
 #pragma once
 
-#include <algorithm>
+#include <cstdint>
 
 #include "causeway/device/device.h"
 
@@ -20,12 +20,17 @@ class Arena {
     }
     return buffer_.data();
   }
+  // Four bytes, 0 before and after each kernel that takes its tasks from them. They stay where they are.
+  std::byte* task_counter() {
+    if (task_counter_.data() == nullptr) task_counter_ = device_.allocate(sizeof(uint32_t), true);
+    return task_counter_.data();
+  }
   void release() { buffer_ = {}; }
   int64_t bytes() const { return static_cast<int64_t>(buffer_.bytes); }
 
  private:
   Device& device_;
-  DeviceBuffer buffer_;
+  DeviceBuffer buffer_, task_counter_;
 };
 
 }  // namespace causeway::program

@@ -12,7 +12,7 @@
 namespace causeway::program {
 
 // What a kernel of the program becomes.
-using KernelWork = std::variant<Launch, Collectives>;
+using KernelWork = std::variant<Launch, Collectives, StageMessage>;
 
 struct OrderedWork {
   KernelWork work;
@@ -22,7 +22,8 @@ struct OrderedWork {
 };
 
 // `kernels` as they may run one after the other, each collective alone; gives the same work in another order that every
-// rank with the same kernels finds, collectives of one kind over one group together up to `bucket_bytes`.
+// rank with the same kernels finds, collectives of one kind over one group together up to `bucket_bytes`. Launches and
+// messages keep their order.
 std::vector<OrderedWork> order_collectives(std::vector<KernelWork> kernels, int64_t bucket_bytes);
 
 }  // namespace causeway::program

@@ -9,6 +9,7 @@
 #include "causeway/device/open_device.h"
 #include "causeway/graph/printer.h"
 #include "causeway/program/arena.h"
+#include "causeway/program/held_memory.h"
 #include "causeway/program/kernel_library.h"
 #include "causeway/program/lowering.h"
 #include "causeway/program/program.h"
@@ -27,7 +28,8 @@ Context::Context(std::shared_ptr<Device> device, ContextOptions options)
       communicators_(std::move(options.communicators)),
       library_(std::make_unique<KernelLibrary>(
           *device_, options.cache != nullptr ? std::move(options.cache) : std::make_shared<KernelCache>())),
-      arena_(std::make_unique<Arena>(*device_)) {
+      arena_(std::make_unique<Arena>(*device_)),
+      held_(std::make_unique<HeldMemory>()) {
   CAUSEWAY_CHECK(rank_ >= 0 && (mesh_.empty() || rank_ < mesh_.ranks()));
   CAUSEWAY_CHECK(communicators_ == nullptr || (communicators_->mesh() == mesh_ && communicators_->rank() == rank_),
                  "communicators of another mesh or rank than their context's");
@@ -61,9 +63,9 @@ std::shared_ptr<Program> Context::compile(const Graph& graph, const ProgramOptio
   const std::string key = fields_text(options) + "\n" + print_graph(graph);
   if (trace == nullptr)
     if (const auto entry = programs_.find(key); entry != programs_.end()) return entry->second;
-  auto program =
-      std::make_shared<Program>(run_passes(graph, options.pipeline, trace), *device_, *library_, *arena_,
-                                default_lowering(device_->target(), options.free_units), communicators_.get());
+  auto program = std::make_shared<Program>(run_passes(graph, options.pipeline, trace), *device_, *library_, *arena_,
+                                           default_lowering(device_->target(), options.free_units),
+                                           communicators_.get(), held_.get());
   programs_[key] = program;
   return program;
 }

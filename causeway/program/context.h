@@ -28,6 +28,7 @@ class MeshCommunicators;
 namespace causeway::program {
 
 class Arena;
+class HeldMemory;
 class KernelLibrary;
 class Program;
 
@@ -62,6 +63,8 @@ class Context {
   const std::shared_ptr<MeshCommunicators>& communicators() const { return communicators_; }
   KernelLibrary& library() { return *library_; }
   Arena& arena() { return *arena_; }
+  // What its programs write to only after others have read it.
+  HeldMemory& held_memory() { return *held_; }
 
   // The passes, with the sizes that the device prefers and for a rank of the mesh.
   Graph run_passes(const Graph& graph, const PipelineOptions& options, PipelineTrace* trace = nullptr) const;
@@ -81,6 +84,7 @@ class Context {
   DeviceBuffer mesh_coordinates_;
   std::unique_ptr<KernelLibrary> library_;
   std::unique_ptr<Arena> arena_;
+  std::unique_ptr<HeldMemory> held_;
   std::map<std::string, std::shared_ptr<Program>> programs_;  // by text of options and graph
 };
 

@@ -6,15 +6,26 @@
 
 namespace causeway::program {
 
-void find_addresses(const LoweredProgram& program, std::byte* arena, std::span<void* const> inputs,
+void find_addresses(const LoweredProgram& program, Arena& arena, std::span<void* const> inputs,
                     std::span<void* const> outputs, std::vector<void*>& addresses) {
+  std::byte* const memory = arena.reserve(program.arena_bytes);
   addresses.clear();
   addresses.reserve(program.buffers.size());
   for (const ProgramBuffer& buffer : program.buffers) {
     const auto at = static_cast<size_t>(buffer.at);
-    addresses.push_back(buffer.place == ProgramBuffer::Place::kArena   ? arena + at
-                        : buffer.place == ProgramBuffer::Place::kInput ? inputs[at]
-                                                                       : outputs[at]);
+    switch (buffer.place) {
+      case ProgramBuffer::Place::kArena:
+        addresses.push_back(memory + at);
+        break;
+      case ProgramBuffer::Place::kInput:
+        addresses.push_back(inputs[at]);
+        break;
+      case ProgramBuffer::Place::kOutput:
+        addresses.push_back(outputs[at]);
+        break;
+      case ProgramBuffer::Place::kTaskCounter:
+        addresses.push_back(arena.task_counter());
+    }
   }
 }
 
@@ -38,14 +49,31 @@ void Executor::exchange(const Collectives& collectives, Communicator& group, Dev
                         std::span<void* const> addresses) const {
   const auto run_parts = [&] {
     for (const Collectives::Part& part : collectives.parts) {
-      communicators_->progress().begin_collective(collective_name(part.collective.kind), collectives.group);
+      communicators_->progress().begin_collective(collective_name(part.collective.kind), collectives.group,
+                                                  larger_bytes(part, collectives.ranks));
       const void* from = addresses[static_cast<size_t>(part.from.buffer)];
       void* to = addresses[static_cast<size_t>(part.to.buffer)];
       group.run(part.collective, std::span(&from, 1), std::span(&to, 1), queue);
     }
   };
-  if (collectives.parts.size() == 1) return run_parts();
-  group.in_one(run_parts);
+  if (collectives.parts.size() == 1) {
+    run_parts();
+  } else {
+    group.in_one(run_parts);
+  }
+  // A processor has done them.
+  if (!device_.target().is_gpu()) communicators_->progress().end_collectives(collectives.parts.size());
+}
+
+void Executor::exchange(const StageMessage& message, DeviceQueue queue, std::span<void* const> addresses) const {
+  communicators_->progress().begin_collective(message.sends ? "send" : "receive",
+                                              fmt::format("{}, stage {}", message.name, message.stage),
+                                              message.count * static_cast<int64_t>(size_bytes(message.dtype)));
+  const MeshCommunicators::Channel channel = communicators_->channel(message.stage, message.stream, message.sends);
+  void* const data = addresses[static_cast<size_t>(message.holding.buffer)];
+  const Message end{channel.peer, message.stream, message.count, message.dtype};
+  message.sends ? channel.communicator.send(end, data, queue) : channel.communicator.receive(end, data, queue);
+  if (!device_.target().is_gpu()) communicators_->progress().end_collectives();
 }
 
 // Groups are made by all ranks in the order in which their programs name them.
@@ -54,6 +82,11 @@ void Executor::find_groups() {
   for (const Instruction& instruction : program_.instructions) {
     groups.push_back(nullptr);
     const auto* collectives = std::get_if<Collectives>(&instruction.work);
+    const bool is_message = std::holds_alternative<StageMessage>(instruction.work);
+    if (is_message && communicators_ == nullptr)
+      throw Error(ErrorKind::kInvalidArgument,
+                  "the program exchanges data with other stages, and its context has no communicators", "collectives",
+                  "Open the context with the communicators of its mesh.");
     if (collectives == nullptr) continue;
     if (communicators_ == nullptr)
       throw Error(
@@ -70,30 +103,65 @@ void Executor::find_groups() {
   groups_ = std::move(groups);
 }
 
-void Executor::run(std::span<void* const> addresses, const AfterKernels& after_kernels) {
+void Executor::run(std::span<void* const> addresses, const ExecutionOnlooker& onlooker) {
   if (groups_.size() != program_.instructions.size()) find_groups();
   try {
-    queue_all(addresses, after_kernels);
+    queue_all(addresses, onlooker);
   } catch (...) {
     // The buffers may go back to the compute queue's order now, and other queues may still use them.
     try {
       device_.synchronize();
+      clear_task_counter(addresses);
     } catch (...) {  // The first error says more, and while a run is recorded nothing is under way.
     }
     throw;
   }
 }
 
-void Executor::queue_all(std::span<void* const> addresses, const AfterKernels& after_kernels) {
+// A kernel that failed may have left tasks.
+void Executor::clear_task_counter(std::span<void* const> addresses) {
+  for (size_t b = 0; b < program_.buffers.size(); ++b)
+    if (program_.buffers[b].place == ProgramBuffer::Place::kTaskCounter)
+      device_.fill_with_zeros(addresses[b], static_cast<size_t>(program_.buffers[b].bytes));
+}
+
+bool Executor::writes_held_memory(std::span<void* const> addresses) const {
+  if (held_ == nullptr || held_->empty()) return false;
+  return std::ranges::any_of(program_.instructions, [&](const Instruction& instruction) {
+    return std::ranges::any_of(instruction.accesses(), [&](const Access& access) {
+      return access.written && held_->event(addresses[static_cast<size_t>(access.holding.buffer)]) != nullptr;
+    });
+  });
+}
+
+void Executor::wait_for_held_memory(const Instruction& instruction, std::span<void* const> addresses) {
+  for (const Access& access : instruction.accesses()) {
+    if (!access.written) continue;
+    const DeviceEvent* event = held_->event(addresses[static_cast<size_t>(access.holding.buffer)]);
+    if (event == nullptr || !waited_.emplace(instruction.queue, event).second) continue;
+    // Marks of a device that shares the host's memory would wait for all of its queues.
+    const bool timed = instruction.queue == kComputeQueue && !device_.shares_host_memory();
+    const std::shared_ptr<DeviceMoment> from = timed ? device_.mark() : nullptr;
+    device_.wait(*event, instruction.queue);
+    if (timed) held_->note_wait(from, device_.mark());
+  }
+}
+
+void Executor::queue_all(std::span<void* const> addresses, const ExecutionOnlooker& onlooker) {
   const bool begin_is_awaited =
       std::any_of(program_.instructions.begin(), program_.instructions.end(), [](const Instruction& instruction) {
         const auto* wait = std::get_if<Wait>(&instruction.work);
         return wait != nullptr && wait->signal == kBegin;
       });
   if (begin_is_awaited) device_.signal(event(kBegin), kComputeQueue);
+  waited_.clear();
+  const bool holds = held_ != nullptr && !held_->empty();
   for (size_t i = 0; i < program_.instructions.size(); ++i) {
     const Instruction& instruction = program_.instructions[i];
     const DeviceQueue queue = instruction.queue;
+    if (holds) wait_for_held_memory(instruction, addresses);
+    const bool is_wait = std::holds_alternative<Wait>(instruction.work);
+    if (onlooker.before && !is_wait) onlooker.before(instruction);
     if (const auto* launch = std::get_if<Launch>(&instruction.work)) {
       this->launch(*launch, queue, addresses);
     } else if (const auto* copy = std::get_if<Copy>(&instruction.work)) {
@@ -102,13 +170,13 @@ void Executor::queue_all(std::span<void* const> addresses, const AfterKernels& a
                              queue);
     } else if (const auto* collectives = std::get_if<Collectives>(&instruction.work)) {
       exchange(*collectives, *groups_[i], queue, addresses);
+    } else if (const auto* message = std::get_if<StageMessage>(&instruction.work)) {
+      exchange(*message, queue, addresses);
     } else {
       device_.wait(event(std::get<Wait>(instruction.work).signal), queue);
     }
     if (instruction.sets != kNoSignal) device_.signal(event(instruction.sets), queue);
-    if (after_kernels &&
-        (std::holds_alternative<Launch>(instruction.work) || std::holds_alternative<Collectives>(instruction.work)))
-      after_kernels(instruction);
+    if (onlooker.after && !is_wait) onlooker.after(instruction);
   }
 }
 

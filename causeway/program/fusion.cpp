@@ -133,7 +133,7 @@ class Fuser {
       if (!is_expandable(node.op)) {
         // A kernel of the user's writes all its outputs, wanted or not.
         for (size_t output = 0; output < node.outputs.size(); ++output)
-          if (node.op == Op::kUserKernel || used({value.node, static_cast<int32_t>(output)}))
+          if (node.op == Op::kUserKernel || is_effect(node.op) || used({value.node, static_cast<int32_t>(output)}))
             materialized_.insert({value.node, static_cast<int32_t>(output)});
         continue;
       }
@@ -169,14 +169,15 @@ class Fuser {
   }
 
   // Of a sum of several products, each partial sum is stored by the kernel of its last product; otherwise every product
-  // would be kept until the end.
+  // would be kept until the end. The same of what ranks exchange and of sums by index: gradients of micro-batches.
   void store_partial_sums(const Node& node) {
     if (node.op != Op::kAdd) return;
     const Dim count = element_count(node.outputs[0].shape);
     const auto is_product = [&](Value value) {
       while (!materialized_.contains(value) && graph_.node(value).op == Op::kReshape)
         value = graph_.node(value).inputs[0];
-      return graph_.node(value).op == Op::kDot;
+      const Op op = graph_.node(value).op;
+      return op == Op::kDot || op == Op::kScatterAdd || op_info(op).kind == OpKind::kCollective;
     };
     for (size_t i = 0; i < 2; ++i) {
       const Value partial = node.inputs[i];
@@ -256,6 +257,7 @@ class Fuser {
       case Op::kAllGather:
       case Op::kReduceScatter:
       case Op::kAllToAll:
+      case Op::kSend:
         // It sends what lies in memory in one piece.
         materialized_.insert(collective_source(graph_, materialized_, node));
         return;
@@ -392,6 +394,10 @@ class Fuser {
       case Op::kReduceScatter:
       case Op::kAllToAll:
         request.kind = KernelKind::kCollective;
+        return request;
+      case Op::kSend:
+      case Op::kReceive:
+        request.kind = KernelKind::kMessage;
         return request;
       default:
         CAUSEWAY_CHECK(is_expandable(node.op), "no kernel computes {}", op_name(node.op));

@@ -2,11 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace causeway::program {
+
+int64_t larger_bytes(const Collectives::Part& part, int ranks) {
+  return std::max(part.collective.sent(ranks), part.collective.received(ranks)) *
+         static_cast<int64_t>(size_bytes(part.collective.dtype));
+}
 
 std::vector<Access> Instruction::accesses() const {
   if (const auto* launch = std::get_if<Launch>(&work)) return launch->accesses;
   if (const auto* copy = std::get_if<Copy>(&work)) return {{copy->from, false}, {{copy->to, copy->from.content}, true}};
+  if (const auto* message = std::get_if<StageMessage>(&work)) return {{message->holding, !message->sends}};
   std::vector<Access> accesses;
   if (const auto* collectives = std::get_if<Collectives>(&work)) {
     for (const Collectives::Part& part : collectives->parts) {
@@ -21,6 +29,7 @@ std::string queue_name(DeviceQueue queue) {
   return queue == kComputeQueue         ? "the compute queue"
          : queue == kCopyQueue          ? "the copy queue"
          : queue == kCommunicationQueue ? "the communication queue"
+         : queue == kSaveQueue          ? "the save queue"
                                         : fmt::format("queue {}", queue);
 }
 
@@ -35,6 +44,9 @@ std::string describe(const Instruction& instruction) {
     what = fmt::format("{} over {} of kernel {}", collective_name(first.collective.kind), collectives->group,
                        first.kernel);
     if (collectives->parts.size() > 1) what += fmt::format(" and {} more", collectives->parts.size() - 1);
+  } else if (const auto* message = std::get_if<StageMessage>(&instruction.work)) {
+    what = fmt::format("{} {} {} stage {} of kernel {}", message->sends ? "send" : "receive", message->name,
+                       message->sends ? "to" : "from", message->stage, message->kernel);
   } else {
     what = fmt::format("wait for signal {}", std::get<Wait>(instruction.work).signal);
   }

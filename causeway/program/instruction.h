@@ -19,15 +19,16 @@ namespace causeway::program {
 
 // A piece of memory that instructions work on. The caller's buffers overlap neither each other nor the arena.
 struct ProgramBuffer {
-  enum class Place { kArena, kInput, kOutput };
+  // kTaskCounter: what kernels take their tasks from (KernelArgument::Kind), one for all programs that share an arena.
+  enum class Place { kArena, kInput, kOutput, kTaskCounter };
   Place place = Place::kArena;
-  int64_t at = 0;  // kArena: offset in bytes; otherwise the position among the program's inputs or outputs
+  int64_t at = 0;  // kArena: offset in bytes; kInput and kOutput: the position among the program's; otherwise 0
   int64_t bytes = 0;
 };
 
 // What a buffer may hold.
 struct Content {
-  Value value;       // of the graph; not valid for the workspace of a kernel
+  Value value;       // of the graph; not valid for the workspace of a kernel and for its task counter
   std::string text;  // "dot bf16[4096, 3072] (layers.0.mlp)"
 };
 
@@ -88,13 +89,28 @@ struct Collectives {
   std::vector<Part> parts;
 };
 
+// Of a rank's larger buffer.
+int64_t larger_bytes(const Collectives::Part& part, int ranks);
+
+// One end of a message between this rank and the one of another stage that has the same coordinates otherwise.
+struct StageMessage {
+  size_t kernel = 0;  // position among the program's kernels
+  bool sends = false;
+  int64_t stage = 0;  // the other's
+  int stream = 0;
+  int64_t count = 0;
+  DType dtype = DType::kF32;
+  Holding holding;   // what it reads, or makes true
+  std::string name;  // "activations 3"
+};
+
 struct Wait {
   Signal signal = kNoSignal;
 };
 
 struct Instruction {
   DeviceQueue queue = kComputeQueue;
-  std::variant<Launch, Copy, Collectives, Wait> work;
+  std::variant<Launch, Copy, Collectives, StageMessage, Wait> work;
   Signal sets = kNoSignal;  // when it has ended
 
   // What it needs and what it makes true, in this order for each of several parts. Empty for a Wait.

@@ -32,6 +32,8 @@ class Lowering {
     for (size_t k = 0; k < program_.kernels.size(); ++k) {
       if (program_.fusion.kernels[k].kind == KernelKind::kCollective) {
         kernels.emplace_back(make_collective(k));
+      } else if (program_.fusion.kernels[k].kind == KernelKind::kMessage) {
+        kernels.emplace_back(make_message(k));
       } else {
         kernels.emplace_back(make_launch(k));
       }
@@ -104,6 +106,15 @@ class Lowering {
     }
   }
 
+  // One for all kernels: what each makes of it is a content of its own, so that the verifier sees to it that no two of
+  // them run at the same time.
+  Holding task_counter(size_t k) {
+    if (task_counter_ < 0)
+      task_counter_ = add_buffer(ProgramBuffer::Place::kTaskCounter, 0, static_cast<int64_t>(sizeof(uint32_t)));
+    lowered_.contents.push_back({{}, fmt::format("task counter of kernel {}", k)});
+    return {task_counter_, static_cast<int>(lowered_.contents.size()) - 1};
+  }
+
   // Of what has `tasks` of something to do.
   int64_t blocks(const KernelPhase& phase, int64_t tasks) const {
     if (!phase.persistent) return tasks;
@@ -117,6 +128,8 @@ class Lowering {
     for (const KernelArgument& argument : kernel.arguments) {
       if (argument.kind == KernelArgument::Kind::kWorkspace) {
         launch.accesses.push_back({workspaces_[k], true});
+      } else if (argument.kind == KernelArgument::Kind::kTaskCounter) {
+        launch.accesses.push_back({task_counter(k), true});
       } else {
         launch.accesses.push_back({holding(argument.value), argument.written});
         if (!argument.written && shares_memory_with_result(kernel, argument.value) &&
@@ -164,6 +177,19 @@ class Lowering {
         collective.count = sent / ranks;
     }
     return {node.attributes.group, static_cast<int>(ranks), {{k, collective, holding(from), holding(to)}}};
+  }
+
+  StageMessage make_message(size_t k) {
+    const Node& node = graph_.node(program_.fusion.kernels[k].members.front());
+    const Value value = program_.kernels[k].arguments[0].value;
+    return {k,
+            node.op == Op::kSend,
+            node.attributes.peer,
+            static_cast<int>(node.attributes.stream),
+            element_count(graph_.shape(value)).evaluate(bindings_),
+            graph_.dtype(value),
+            holding(value),
+            node.attributes.name};
   }
 
   bool shares_memory_with_result(const GeneratedKernel& kernel, Value source) const {
@@ -239,6 +265,7 @@ class Lowering {
   std::map<Value, int> content_of_;
   std::vector<int> outputs_;         // buffers
   std::vector<Holding> workspaces_;  // by kernel, where it has one
+  int task_counter_ = -1;            // the buffer, once a kernel has asked for it
   LoweredProgram lowered_;
 };
 

@@ -9,18 +9,33 @@
 #include "causeway/program/liveness.h"
 
 namespace causeway::program {
+namespace {
+
+// Messages between stages count too.
+int64_t count_collectives(const LoweredProgram& program) {
+  int64_t count = 0;
+  for (const Instruction& instruction : program.instructions)
+    if (const auto* collectives = std::get_if<Collectives>(&instruction.work))
+      count += static_cast<int64_t>(collectives->parts.size());
+    else if (std::holds_alternative<StageMessage>(instruction.work))
+      ++count;
+  return count;
+}
+
+}  // namespace
 
 Program::Program(Graph graph, Device& device, KernelLibrary& library, Arena& arena)
     : Program(std::move(graph), device, library, arena, default_lowering(device.target())) {}
 
 Program::Program(Graph graph, Device& device, KernelLibrary& library, Arena& arena, const LoweringOptions& lowering,
-                 MeshCommunicators* communicators)
+                 MeshCommunicators* communicators, HeldMemory* held)
     : graph_(std::move(graph)),
       device_(device),
       arena_(arena),
       fusion_(fuse(graph_, device.target())),
       lowering_(lowering),
-      communicators_(communicators) {
+      communicators_(communicators),
+      held_(held) {
   compile(library);
 }
 
@@ -47,7 +62,7 @@ Program::Bound& Program::bind(const SymbolBindings& bindings) {
   std::unique_ptr<Bound>& bound = bound_[key];
   if (bound == nullptr)
     bound = std::make_unique<Bound>(lower({graph_, fusion_, kernels_, entries_}, bindings, lowering_), device_,
-                                    communicators_);
+                                    communicators_, held_);
   return *bound;
 }
 
@@ -59,7 +74,7 @@ Program::Bound& Program::bind(std::span<void* const> inputs, std::span<void* con
                               const SymbolBindings& bindings) {
   CAUSEWAY_CHECK(inputs.size() == graph_.inputs().size() && outputs.size() == graph_.outputs.size());
   Bound& bound = bind(bindings);
-  find_addresses(bound.program, arena_.reserve(bound.program.arena_bytes), inputs, outputs, bound.asked);
+  find_addresses(bound.program, arena_, inputs, outputs, bound.asked);
   return bound;
 }
 
@@ -77,8 +92,11 @@ void Program::run_recorded(std::span<void* const> inputs, std::span<void* const>
     bound.executor.run(bound.addresses);
     return;
   }
+  if (bound.executor.writes_held_memory(bound.addresses)) return bound.executor.run(bound.addresses);
   if (bound.recording == nullptr) bound.recording = device_.record([&] { bound.executor.run(bound.addresses); });
   if (bound.recording != nullptr) {
+    const int64_t exchanged = count_collectives(bound.program);
+    if (exchanged > 0) communicators_->progress().begin_replay(exchanged);
     device_.replay(*bound.recording);
   } else {
     bound.executor.run(bound.addresses);
@@ -90,13 +108,18 @@ std::vector<double> Program::run_timed(std::span<void* const> inputs, std::span<
   Bound& bound = bind(inputs, outputs, bindings);
   std::vector<double> seconds(kernels_.size());
   auto start = std::chrono::steady_clock::now();
-  bound.executor.run(bound.asked, [&](const Instruction& instruction) {
+  const auto after = [&](const Instruction& instruction) {
+    if (std::holds_alternative<Copy>(instruction.work)) return;
     device_.synchronize();
     const auto end = std::chrono::steady_clock::now();
     const double passed = std::chrono::duration<double>(end - start).count();
     start = end;
     if (const auto* launch = std::get_if<Launch>(&instruction.work)) {
       seconds[launch->kernel] = passed;
+      return;
+    }
+    if (const auto* message = std::get_if<StageMessage>(&instruction.work)) {
+      seconds[message->kernel] = passed;
       return;
     }
     const auto& parts = std::get<Collectives>(instruction.work).parts;
@@ -106,7 +129,8 @@ std::vector<double> Program::run_timed(std::span<void* const> inputs, std::span<
     double all = 0;
     for (const Collectives::Part& part : parts) all += bytes(part);
     for (const Collectives::Part& part : parts) seconds[part.kernel] = all > 0 ? passed * bytes(part) / all : 0;
-  });
+  };
+  bound.executor.run(bound.asked, {.after = after});
   return seconds;
 }
 
@@ -116,7 +140,8 @@ std::optional<NonFiniteValue> Program::run_and_find_non_finite(std::span<void* c
   Bound& bound = bind(inputs, outputs, bindings);
   std::optional<NonFiniteValue> found;
   std::vector<std::byte> host;
-  bound.executor.run(bound.asked, [&](const Instruction& instruction) {
+  const auto after = [&](const Instruction& instruction) {
+    if (std::holds_alternative<Copy>(instruction.work)) return;
     // Work of other queues has to be done before its results are looked at.
     if (instruction.queue != kComputeQueue) device_.synchronize();
     for (const Access& access : instruction.accesses()) {
@@ -132,8 +157,46 @@ std::optional<NonFiniteValue> Program::run_and_find_non_finite(std::span<void* c
         found = NonFiniteValue{std::string(op_name(node.op)), node.scope, type.text()};
       }
     }
-  });
+  };
+  bound.executor.run(bound.asked, {.after = after});
   return found;
+}
+
+std::vector<InstructionTime> Program::run_traced(std::span<void* const> inputs, std::span<void* const> outputs,
+                                                 const SymbolBindings& bindings) {
+  Bound& bound = bind(inputs, outputs, bindings);
+  return time_instructions(bound.program, bound.executor, bound.asked, device_);
+}
+
+std::vector<InstructionLabel> Program::instruction_labels(const SymbolBindings& bindings) {
+  const LoweredProgram& program = lowered(bindings);
+  const std::vector<KernelReport> reports = kernel_reports();
+  std::vector<InstructionLabel> labels;
+  for (const Instruction& instruction : program.instructions) {
+    InstructionLabel& label = labels.emplace_back();
+    label.queue = instruction.queue;
+    if (const auto* launch = std::get_if<Launch>(&instruction.work)) {
+      label = {InstructionLabel::Kind::kKernel, reports[launch->kernel].kind, reports[launch->kernel].scope,
+               instruction.queue};
+    } else if (const auto* copy = std::get_if<Copy>(&instruction.work)) {
+      label = {InstructionLabel::Kind::kCopy, "copy", program.contents[static_cast<size_t>(copy->from.content)].text,
+               instruction.queue, copy->bytes};
+    } else if (const auto* collectives = std::get_if<Collectives>(&instruction.work)) {
+      const Collectives::Part& first = collectives->parts.front();
+      label = {InstructionLabel::Kind::kCollective, std::string(collective_name(first.collective.kind)),
+               reports[first.kernel].scope, instruction.queue};
+      for (const Collectives::Part& part : collectives->parts) label.bytes += larger_bytes(part, collectives->ranks);
+      label.group = collectives->group;
+      label.parts = static_cast<int>(collectives->parts.size());
+    } else if (const auto* message = std::get_if<StageMessage>(&instruction.work)) {
+      label = {InstructionLabel::Kind::kMessage, message->sends ? "send" : "receive", message->name, instruction.queue,
+               message->count * static_cast<int64_t>(size_bytes(message->dtype))};
+      label.sends = message->sends;
+      label.stage = message->stage;
+      label.stream = message->stream;
+    }
+  }
+  return labels;
 }
 
 std::vector<Program::CollectiveReport> Program::collectives(const SymbolBindings& bindings) {
@@ -155,6 +218,15 @@ std::vector<Program::CollectiveReport> Program::collectives(const SymbolBindings
   return reports;
 }
 
+std::vector<Program::MessageReport> Program::messages(const SymbolBindings& bindings) {
+  std::vector<MessageReport> reports;
+  for (const Instruction& instruction : lowered(bindings).instructions)
+    if (const auto* message = std::get_if<StageMessage>(&instruction.work))
+      reports.push_back({message->sends, message->stage,
+                         message->count * static_cast<int64_t>(size_bytes(message->dtype)), message->name});
+  return reports;
+}
+
 Hash128 Program::hash(const SymbolBindings& bindings) {
   std::string text = print_graph(graph_);
   for (const auto& [symbol, value] : bindings) text += fmt::format("size {}\n", value);
@@ -173,6 +245,10 @@ std::vector<Program::KernelReport> Program::kernel_reports() const {
     if (request.kind == KernelKind::kCollective) {
       const Node& node = graph_.node(request.members.front());
       report.kind = fmt::format("{} over {}", op_name(node.op), node.attributes.group);
+    } else if (request.kind == KernelKind::kMessage) {
+      const Node& node = graph_.node(request.members.front());
+      report.kind =
+          fmt::format("{} {} stage {}", op_name(node.op), node.op == Op::kSend ? "to" : "from", node.attributes.peer);
     }
     for (size_t i = 0; i < request.members.size(); ++i)
       report.members +=

@@ -20,16 +20,17 @@
 #include "causeway/program/lowering.h"
 #include "causeway/program/non_finite_value.h"
 #include "causeway/program/program_memory.h"
+#include "causeway/program/program_trace.h"
 
 namespace causeway::program {
 
 class Program {
  public:
-  // `graph` has been through the passes. The device, library, arena and communicators outlive the program; without
-  // communicators, one with collectives does not run. Throws what compiling a kernel throws.
+  // `graph` has been through the passes. The device, library, arena, communicators and held memory outlive the program;
+  // without communicators, one with collectives does not run. Throws what compiling a kernel throws.
   Program(Graph graph, Device& device, KernelLibrary& library, Arena& arena);
   Program(Graph graph, Device& device, KernelLibrary& library, Arena& arena, const LoweringOptions& lowering,
-          MeshCommunicators* communicators = nullptr);
+          MeshCommunicators* communicators = nullptr, HeldMemory* held = nullptr);
 
   // Runs once. `inputs` are device pointers in the order of graph().inputs(), `outputs` in that of graph().outputs: the
   // caller's buffers, of which none overlaps another. Inputs with an assignment are updated in place. `bindings` gives
@@ -37,7 +38,8 @@ class Program {
   void run(std::span<void* const> inputs, std::span<void* const> outputs, const SymbolBindings& bindings = {});
 
   // As run(), for buffers that the caller keeps from run to run: the second run on the same ones is recorded, and those
-  // after it are replays of that. Other buffers than last time begin anew.
+  // after it are replays of that. Other buffers than last time begin anew. A run that writes to held memory is launched
+  // one by one, and leaves the recording as it is.
   void run_recorded(std::span<void* const> inputs, std::span<void* const> outputs, const SymbolBindings& bindings = {});
 
   // Runs as run() does, and looks at every float value after each kernel; slow.
@@ -48,6 +50,13 @@ class Program {
   // collectives, waiting for other ranks included, is shared out by bytes where several go in one.
   std::vector<double> run_timed(std::span<void* const> inputs, std::span<void* const> outputs,
                                 const SymbolBindings& bindings = {});
+
+  // Runs as run() does, never recorded, and says when each instruction but waits was at work: on a GPU by events around
+  // it in its queue, elsewhere by the host's clock. Returns when all has been done.
+  std::vector<InstructionTime> run_traced(std::span<void* const> inputs, std::span<void* const> outputs,
+                                          const SymbolBindings& bindings = {});
+  // What the instructions for these sizes are called in a trace, by position; of waits the label is empty.
+  std::vector<InstructionLabel> instruction_labels(const SymbolBindings& bindings = {});
 
   const Graph& graph() const { return graph_; }
   ProgramMemory memory(const SymbolBindings& bindings = {});
@@ -75,6 +84,14 @@ class Program {
     int instruction = 0;  // position in lowered().instructions: equal for those that go in one
   };
   std::vector<CollectiveReport> collectives(const SymbolBindings& bindings = {});
+  // What it sends to other stages of a pipeline and receives from them, in order.
+  struct MessageReport {
+    bool sends = false;
+    int64_t stage = 0;  // the other's
+    int64_t bytes = 0;
+    std::string name;
+  };
+  std::vector<MessageReport> messages(const SymbolBindings& bindings = {});
   // Equal on ranks that run the same graph, with the same collectives in the same order.
   Hash128 hash(const SymbolBindings& bindings = {});
   // The distinct kernels' C++ text.
@@ -83,8 +100,8 @@ class Program {
  private:
   // The program for one set of sizes.
   struct Bound {
-    Bound(LoweredProgram lowered, Device& device, MeshCommunicators* communicators)
-        : program(std::move(lowered)), executor(program, device, communicators) {}
+    Bound(LoweredProgram lowered, Device& device, MeshCommunicators* communicators, HeldMemory* held)
+        : program(std::move(lowered)), executor(program, device, communicators, held) {}
 
     const LoweredProgram program;
     Executor executor;
@@ -111,6 +128,7 @@ class Program {
   std::vector<std::vector<DeviceKernel>> entries_;      // kernel, phase
   LoweringOptions lowering_;
   MeshCommunicators* communicators_ = nullptr;
+  HeldMemory* held_ = nullptr;
   std::map<std::vector<std::pair<int32_t, int64_t>>, std::unique_ptr<Bound>> bound_;
 };
 

@@ -16,6 +16,7 @@ ProgramMemory count_memory(const LoweredProgram& program) {
   for (const ProgramBuffer& buffer : program.buffers) {
     if (buffer.place == ProgramBuffer::Place::kInput) memory.input_bytes += buffer.bytes;
     if (buffer.place == ProgramBuffer::Place::kOutput) memory.output_bytes += buffer.bytes;
+    if (buffer.place == ProgramBuffer::Place::kTaskCounter) memory.task_counter_bytes = buffer.bytes;
   }
   std::map<int, int> first_content;  // by buffer of the arena
   for (const Instruction& instruction : program.instructions) {

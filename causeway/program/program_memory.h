@@ -13,6 +13,7 @@ struct ProgramMemory {
   int64_t arena_bytes = 0;  // values and workspaces at fixed offsets
   int64_t input_bytes = 0;  // all inputs: data, parameters, state
   int64_t output_bytes = 0;
+  int64_t task_counter_bytes = 0;  // of the one that all programs of a context share, where this one takes tasks
   struct Item {
     std::string name;  // what the buffer holds: "dot bf16[4096, 3072] (layers.0.mlp)"
     int64_t bytes = 0;

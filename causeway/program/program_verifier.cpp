@@ -108,6 +108,11 @@ class Verifier {
       if (copy != nullptr && std::min(buffer(copy->from).bytes, buffer({copy->to, 0}).bytes) < copy->bytes)
         fault("{} is of {} bytes, more than one of them has", name(static_cast<Position>(i)), copy->bytes);
       const auto* collectives = std::get_if<Collectives>(&instruction.work);
+      const auto* message = std::get_if<StageMessage>(&instruction.work);
+      if (message != nullptr &&
+          buffer(message->holding).bytes != message->count * static_cast<int64_t>(size_bytes(message->dtype)))
+        fault("{}: buffer {} does not have what the stages exchange", name(static_cast<Position>(i)),
+              message->holding.buffer);
       if (collectives != nullptr) check_collectives(*collectives, static_cast<Position>(i));
     }
   }

@@ -11,6 +11,7 @@ constexpr int64_t kWorthASignal = int64_t{4} << 20;
 constexpr int64_t kBucketBytes = int64_t{64} << 20;
 // The compute queue waits for collectives so many instructions behind: what they read and write serves others then.
 constexpr size_t kCollectivesBehind = 4;
+constexpr size_t kSendsBehind = 2;
 
 // The last instruction that wrote a buffer, and the last that wrote or read it.
 struct LastUse {
@@ -50,6 +51,21 @@ class InstructionList {
       come_after(kComputeQueue, kCommunicationQueue, collectives_[collectives_.size() - 1 - kCollectivesBehind]);
   }
 
+  // Beside what kernels do. What is received has its memory from where the kernels before the last message begin; the
+  // compute queue stays at most kSendsBehind sends of a stream ahead, so that their memory serves others.
+  void add_message(StageMessage message) {
+    const bool sends = message.sends;
+    const DeviceQueue queue = sends ? send_queue(message.stream) : receive_queue(message.stream);
+    if (!sends && before_last_message_ >= 0) come_after(queue, kComputeQueue, before_last_message_);
+    add({queue, std::move(message)});
+    before_last_message_ = at_last_message_;
+    if (const auto last = last_.find(kComputeQueue); last != last_.end()) at_last_message_ = last->second;
+    if (!sends) return;
+    std::vector<int>& sent = sends_[queue];
+    sent.push_back(last_.at(queue));
+    if (sent.size() > kSendsBehind) come_after(kComputeQueue, queue, sent[sent.size() - 1 - kSendsBehind]);
+  }
+
   InstructionSchedule finish() {
     for (const auto& [queue, position] : last_) come_after(kComputeQueue, queue, position);
     return {std::move(list_), signals_};
@@ -77,9 +93,11 @@ class InstructionList {
 
   std::vector<Instruction> list_;
   int signals_ = 1;
-  std::map<int, std::map<DeviceQueue, LastUse>> uses_;        // by buffer
-  std::map<DeviceQueue, int> last_;                           // without waits
-  std::vector<int> collectives_;                              // on the communication queue
+  std::map<int, std::map<DeviceQueue, LastUse>> uses_;  // by buffer
+  std::map<DeviceQueue, int> last_;                     // without waits
+  std::vector<int> collectives_;                        // on the communication queue
+  std::map<DeviceQueue, std::vector<int>> sends_;
+  int before_last_message_ = -1, at_last_message_ = -1;       // the compute queue's last instructions there
   std::map<std::pair<DeviceQueue, DeviceQueue>, int> known_;  // what the first has waited for in the second
 };
 
@@ -123,8 +141,11 @@ InstructionSchedule schedule_instructions(std::vector<KernelWork> kernels, std::
     if (k >= 0) {
       Instruction& next = work[static_cast<size_t>(k)];
       auto* collectives = std::get_if<Collectives>(&next.work);
+      auto* message = std::get_if<StageMessage>(&next.work);
       if (collectives != nullptr && options.collective_bucket_bytes > 0) {
         list.add_collectives(std::move(*collectives), ordered[static_cast<size_t>(k)].follows_kernels);
+      } else if (message != nullptr && options.collective_bucket_bytes > 0) {
+        list.add_message(std::move(*message));
       } else {
         list.add(std::move(next));
       }

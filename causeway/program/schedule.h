@@ -12,8 +12,8 @@ namespace causeway::program {
 struct ScheduleOptions {
   // Copies of so many bytes and more go to the copy queue where a launch is left to run beside them.
   int64_t copy_queue_from = INT64_MAX;
-  // Collectives go to the communication queue, together up to so many bytes, as order_collectives() says. 0: to the
-  // compute queue, one by one, where they are.
+  // Collectives go to the communication queue, together up to so many bytes, as order_collectives() says, and messages
+  // to the queues of their streams. 0: to the compute queue, one by one, where they are.
   int64_t collective_bucket_bytes = 0;
 };
 

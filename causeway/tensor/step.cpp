@@ -118,14 +118,26 @@ void Step::set_results(Call& call, std::vector<Tensor> results) {
   for (const Tensor& result : call.results) call.outputs.push_back(result.buffer().data());
 }
 
-const std::vector<Tensor>& Step::run(const std::vector<Tensor>& arguments) {
-  Compiled* compiled = nullptr;
+Step::Call Step::prepare_kept_call(const std::vector<Tensor>& arguments, Compiled*& compiled) {
   Call call = prepare_call(arguments, compiled);
   const auto [kept, first] = compiled->kept.try_emplace(call.bindings);
   if (first) kept->second = make_results(*compiled, call.bindings);
   set_results(call, kept->second);
+  return call;
+}
+
+const std::vector<Tensor>& Step::run(const std::vector<Tensor>& arguments) {
+  Compiled* compiled = nullptr;
+  const Call call = prepare_kept_call(arguments, compiled);
   compiled->program->run_recorded(call.inputs, call.outputs, call.bindings);
-  return kept->second;
+  return compiled->kept.at(call.bindings);
+}
+
+const std::vector<Tensor>& Step::run_traced(const std::vector<Tensor>& arguments, std::vector<InstructionTime>& times) {
+  Compiled* compiled = nullptr;
+  const Call call = prepare_kept_call(arguments, compiled);
+  times = compiled->program->run_traced(call.inputs, call.outputs, call.bindings);
+  return compiled->kept.at(call.bindings);
 }
 
 std::vector<Tensor> Step::operator()(const std::vector<Tensor>& arguments) {

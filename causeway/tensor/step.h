@@ -15,6 +15,7 @@
 namespace causeway::program {
 class Context;
 class Program;
+struct InstructionTime;
 }  // namespace causeway::program
 
 namespace causeway::tensor {
@@ -59,6 +60,9 @@ class Step {
   // allocated meanwhile.
   const std::vector<Tensor>& run(const std::vector<Tensor>& arguments);
 
+  // As run(), launched one by one, with the times of the program's instructions (Program::run_traced()).
+  const std::vector<Tensor>& run_traced(const std::vector<Tensor>& arguments, std::vector<InstructionTime>& times);
+
   // Traces and compiles for arguments of these types without running.
   Program& prepare(const std::vector<StepArgument>& arguments);
   // The graph for arguments of these types as traced, before the passes; nothing is compiled.
@@ -96,6 +100,8 @@ class Step {
   std::vector<StepArgument> with_symbols(std::vector<StepArgument> arguments, SymbolBindings& bindings) const;
   // Without results.
   Call prepare_call(const std::vector<Tensor>& arguments, Compiled*& compiled);
+  // With the results that run() keeps.
+  Call prepare_kept_call(const std::vector<Tensor>& arguments, Compiled*& compiled);
   static void set_results(Call& call, std::vector<Tensor> results);
   std::vector<Tensor> make_results(const Compiled& compiled, const SymbolBindings& bindings);
 

@@ -1,5 +1,8 @@
 #include "causeway/tensor/tensor.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "causeway/base/error.h"
 #include "causeway/passes/gradient.h"
 #include "causeway/tensor/trace.h"
@@ -204,6 +207,21 @@ std::vector<Tensor> gradients(const Tensor& loss, std::span<const Tensor> wrt) {
   return tensors;
 }
 
+std::vector<Tensor> gradients(std::span<const Tensor> outputs, std::span<const Tensor> output_gradients,
+                              std::span<const Tensor> wrt) {
+  Trace& trace = Trace::current();
+  const auto values_of = [&](std::span<const Tensor> tensors) {
+    std::vector<Value> values;
+    for (const Tensor& tensor : tensors) values.push_back(trace.use(tensor));
+    return values;
+  };
+  const std::vector<Value> values = values_of(outputs), given = values_of(output_gradients), of = values_of(wrt);
+  std::vector<Tensor> tensors;
+  for (const Value result : add_gradients(trace.graph, values, given, of, trace.stopped()))
+    tensors.emplace_back(trace, result);
+  return tensors;
+}
+
 Tensor stop_gradient(const Tensor& x) {
   // A value of its own, so that other uses of x keep their gradient.
   Attributes attributes;
@@ -218,6 +236,12 @@ Scope::Scope(const std::string& name) : trace_(Trace::current()), previous_(trac
 }
 
 Scope::~Scope() { trace_.graph.set_scope(previous_); }
+
+RandomStreams::RandomStreams(int64_t first)
+    : trace_(Trace::current()), previous_(std::exchange(trace_.next_random_stream, first)) {}
+
+// Whoever draws afterwards draws other numbers than what was drawn here.
+RandomStreams::~RandomStreams() { trace_.next_random_stream = std::max(previous_, trace_.next_random_stream); }
 
 int64_t next_random_stream() { return Trace::current().next_random_stream++; }
 

@@ -103,6 +103,9 @@ std::vector<Tensor> apply_all(Op op, std::span<const Tensor> inputs, Attributes 
 // d loss / d wrt[i] for a scalar loss; zeros where it does not depend on wrt[i]. Inside a Step, or on a loss whose
 // values have not been asked for yet: values that have been computed have forgotten how.
 std::vector<Tensor> gradients(const Tensor& loss, std::span<const Tensor> wrt);
+// The same of sum_i <outputs[i], output_gradients[i]>, of equal types.
+std::vector<Tensor> gradients(std::span<const Tensor> outputs, std::span<const Tensor> output_gradients,
+                              std::span<const Tensor> wrt);
 
 // A value that gradients treat as a constant.
 Tensor stop_gradient(const Tensor& x);
@@ -122,5 +125,18 @@ class Scope {
 
 // A new number for each random op of a trace, so that ops draw different numbers from one key.
 int64_t next_random_stream();
+
+// While it lives, those numbers count from `first`.
+class RandomStreams {
+ public:
+  explicit RandomStreams(int64_t first);
+  RandomStreams(const RandomStreams&) = delete;
+  RandomStreams& operator=(const RandomStreams&) = delete;
+  ~RandomStreams();
+
+ private:
+  Trace& trace_;
+  int64_t previous_;
+};
 
 }  // namespace causeway::tensor

@@ -23,8 +23,8 @@ std::string who_has(const std::vector<size_t>& ranks) {
   return fmt::format("ranks {} and {} have", fmt::join(first, ", "), last);
 }
 
-// The first line of two texts that differs, as "A on rank 0 and B on rank R"; empty where a text ends first.
-std::string first_difference(const std::string& text, const std::string& other, size_t rank) {
+// The first line of two ranks' texts that differs, as "A on rank 0, B on rank 2"; empty where a text ends first.
+std::string first_difference(const std::string& text, size_t rank, const std::string& other, size_t other_rank) {
   std::istringstream lines(text), other_lines(other);
   const auto trimmed = [](std::string line) {
     line.erase(0, line.find_first_not_of(" "));
@@ -32,7 +32,7 @@ std::string first_difference(const std::string& text, const std::string& other, 
   };
   for (std::string line, other_line; std::getline(lines, line) && std::getline(other_lines, other_line);)
     if (line != other_line)
-      return fmt::format(": {} on rank 0, {} on rank {}", trimmed(line), trimmed(other_line), rank);
+      return fmt::format(": {} on rank {}, {} on rank {}", trimmed(line), rank, trimmed(other_line), other_rank);
   return "";
 }
 
@@ -72,8 +72,18 @@ std::string Ranks::of_first(const std::string& bytes) const {
 
 std::vector<std::string> Ranks::gather(const std::string& bytes) const {
   if (communicators_ == nullptr) return {bytes};
-  communicators_->progress().begin_collective("exchange of bytes", "all ranks");
-  return communicators_->world().gather(bytes);
+  communicators_->progress().begin_collective("exchange of bytes", "all ranks", static_cast<int64_t>(bytes.size()));
+  std::vector<std::string> all = communicators_->world().gather(bytes);
+  communicators_->progress().end_collectives();
+  return all;
+}
+
+std::vector<ClockOffset> Ranks::align_clocks() const {
+  if (communicators_ == nullptr) return {ClockOffset{}};
+  communicators_->progress().begin_collective("alignment of clocks", "all ranks");
+  std::vector<ClockOffset> offsets = communicator::align_clocks(communicators_->world());
+  communicators_->progress().end_collectives();
+  return offsets;
 }
 
 bool Ranks::all_of(bool here) const {
@@ -85,16 +95,35 @@ void Ranks::enter(int64_t step, std::string_view phase) const {
 }
 
 void Ranks::require_equal(const std::string& text, const std::string& what, const std::string& hint) const {
+  require_equal_to(text, what, hint, [](size_t) { return size_t{0}; });
+}
+
+void Ranks::require_equal_in_stage(const std::string& text, const std::string& what, const std::string& hint) const {
+  // Ranks of a stage are neighbours: the stage axis is the outermost.
+  const Mesh mesh = communicators_ == nullptr ? Mesh() : communicators_->mesh();
+  const auto ranks_of_stage = static_cast<size_t>(count_ / mesh.stages());
+  require_equal_to(text, what, hint, [&](size_t rank) { return rank / ranks_of_stage * ranks_of_stage; });
+}
+
+// Each rank's text is compared with that of the rank that `model` names for it; those that differ from the first such
+// one are named.
+void Ranks::require_equal_to(const std::string& text, const std::string& what, const std::string& hint,
+                             const std::function<size_t(size_t)>& model) const {
   const std::vector<std::string> hashes = gather(hash_text(text).hex());
   std::vector<size_t> others;
-  for (size_t rank = 0; rank < hashes.size(); ++rank)
-    if (hashes[rank] != hashes.front()) others.push_back(rank);
+  size_t reference = 0;
+  for (size_t rank = 0; rank < hashes.size(); ++rank) {
+    if (hashes[rank] == hashes[model(rank)] || (!others.empty() && model(rank) != reference)) continue;
+    others.push_back(rank);
+    reference = model(rank);
+  }
   if (others.empty()) return;
   const std::vector<std::string> texts = gather(text);
-  throw ErrorOfAllRanks(Error(ErrorKind::kInvalidArgument,
-                              fmt::format("{} {} than rank 0{}", who_has(others), what,
-                                          first_difference(texts.front(), texts[others.front()], others.front())),
-                              "ranks", hint));
+  throw ErrorOfAllRanks(
+      Error(ErrorKind::kInvalidArgument,
+            fmt::format("{} {} than rank {}{}", who_has(others), what, reference,
+                        first_difference(texts[reference], reference, texts[others.front()], others.front())),
+            "ranks", hint));
 }
 
 void Ranks::abandon(const std::string& reason) const {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "causeway/base/error.h"
+#include "causeway/communicator/clock_alignment.h"
 #include "causeway/namespaces.h"
 
 namespace causeway::program {
@@ -56,13 +57,20 @@ class Ranks {
   // What each rank gives, in their order.
   std::vector<std::string> gather(const std::string& bytes) const;
   bool all_of(bool here) const;
+  // By how much each rank's steady clock is ahead of the first one's.
+  std::vector<ClockOffset> align_clocks() const;
   // Throws ErrorOfAllRanks(kInvalidArgument) that names the ranks where `text` is not what it is on the first one, and
   // the first line that differs. `what`: "another recipe" is what those ranks have then.
   void require_equal(const std::string& text, const std::string& what, const std::string& hint) const;
+  // The same among the ranks of one stage, where a pipeline has several.
+  void require_equal_in_stage(const std::string& text, const std::string& what, const std::string& hint) const;
   // This rank takes no more part: others get an Error with the reason where they wait for it.
   void abandon(const std::string& reason) const;
 
  private:
+  void require_equal_to(const std::string& text, const std::string& what, const std::string& hint,
+                        const std::function<size_t(size_t)>& model) const;
+
   std::shared_ptr<MeshCommunicators> communicators_;  // null for one rank
   int count_ = 1;
   int rank_ = 0;

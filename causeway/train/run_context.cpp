@@ -19,7 +19,8 @@ void require_one_process_a_rank(const Recipe::MeshSizes& sizes, const std::optio
   const int64_t ranks = sizes.ranks(), processes = launch ? launch->size : 1;
   if (ranks == processes) return;
   std::string axes;
-  for (const auto& [name, size] : {std::pair{"dp", sizes.dp}, {"fsdp", sizes.fsdp}, {"cp", sizes.cp}, {"tp", sizes.tp}})
+  for (const auto& [name, size] :
+       {std::pair{"dp", sizes.dp}, {"fsdp", sizes.fsdp}, {"cp", sizes.cp}, {"tp", sizes.tp}, {"pp", sizes.pp}})
     if (size > 1) axes += fmt::format("{}{} {}", axes.empty() ? "" : " x ", name, size);
   const std::string started = processes == 1 ? std::string("this process was started alone")
                                              : fmt::format("{} processes were started", processes);
@@ -74,16 +75,25 @@ void take_share_of_processors(const std::optional<MpiLaunch>& launch) {
 
 }  // namespace
 
-std::shared_ptr<Context> open_run_context(const Recipe& recipe) {
+std::shared_ptr<Context> open_run_context(const Recipe& recipe, StartTimes& start) {
   require_expected_processes();
   const std::optional<MpiLaunch> launch = find_mpi_launch();
   require_one_process_a_rank(recipe.mesh, launch);
   ContextOptions options;
   options.mesh = make_mesh(recipe.mesh);
-  if (options.mesh.empty()) return Context::open(recipe.device);
+  if (options.mesh.empty()) {
+    std::shared_ptr<Context> context = Context::open(recipe.device);
+    start.end_of("device");
+    return context;
+  }
   take_share_of_processors(launch);
   std::shared_ptr<Device> device = open_device(device_of_process(recipe.device, launch));
-  options.communicators = std::make_shared<MeshCommunicators>(open_device_communicator(open_mpi(device)), options.mesh);
+  start.end_of("device");
+  std::unique_ptr<Communicator> processes = open_mpi(device);
+  start.end_of("processes");
+  options.communicators =
+      std::make_shared<MeshCommunicators>(open_device_communicator(std::move(processes)), options.mesh);
+  start.end_of("communicators");
   options.rank = options.communicators->rank();
   return std::make_shared<Context>(std::move(device), std::move(options));
 }

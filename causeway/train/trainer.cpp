@@ -25,6 +25,9 @@
 #include "causeway/train/evaluation.h"
 #include "causeway/train/log/announcement.h"
 #include "causeway/train/log/run_log.h"
+#include "causeway/train/observation/flight_file.h"
+#include "causeway/train/observation/replica_check.h"
+#include "causeway/train/observation/run_observer.h"
 #include "causeway/train/ranks.h"
 #include "causeway/train/run_context.h"
 #include "causeway/train/signals.h"
@@ -35,6 +38,8 @@ namespace causeway::train {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kStepsBetweenAsking = 100;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -85,8 +90,10 @@ class Onlooker {
 
 class Trainer {
  public:
-  Trainer(const Recipe& recipe, const TrainOptions& options)
-      : ranks_(*Context::current()),
+  // `start`: what has been done before.
+  Trainer(const Recipe& recipe, const TrainOptions& options, StartTimes start)
+      : start_(std::move(start)),
+        ranks_(*Context::current()),
         recipe_(recipe),
         options_(options),
         speaks_(ranks_.is_first() && !options.quiet),
@@ -98,14 +105,17 @@ class Trainer {
     load_tokenizer();
     ranks_.on_first([&] { own_run_directory(); });
     const std::vector<CheckpointEntry> candidates = resume_candidates_of_first(ranks_, directory_, options.resume);
+    start_.end_of("data");
     ranks_.together([&] {
       require_memory_for_weights(Context::current()->device(), recipe);
-      model_ = LanguageModel::create(recipe.model, static_cast<uint64_t>(recipe.train.seed));
+      model_ = LanguageModel::create(recipe.model, own_part(recipe), static_cast<uint64_t>(recipe.train.seed));
       step_ = std::make_unique<TrainingStep>(*model_, recipe_);
     });
+    start_.end_of("weights");
     parts_.emplace(RunParts{recipe_, *dataset_, tokenizer_.get(), *model_, *step_});
     ranks_.enter(0, "resume");
     resumed_ = resume_run(candidates, *parts_);
+    start_.end_of("resume");
     if (resumed_) position_ = resumed_->position;
     saver_.emplace(*parts_, lock_ ? &*lock_ : nullptr, position_.step);
     // Not earlier: a recipe that the run's checkpoint refuses must not replace the run's own.
@@ -122,19 +132,30 @@ class Trainer {
       require_memory_for_step(*parts_);
       if (ranks_.count() > 1) program = step_->program_hash();
     });
-    ranks_.require_equal(program, "another program or other collectives",
-                         "Kernels are made for the processor or GPU at hand: give a run machines of one kind.");
+    step_->meet_other_stages(ranks_);
+    ranks_.require_equal_in_stage(
+        program, "another program or other collectives",
+        "Kernels are made for the processor or GPU at hand: give a run machines of one kind.");
+    saver_->choose_method();
+    start_.end_of("compile");
     utilization_.emplace(make_flops_utilization(*step_));
-    if (speaks_) announce_run(*parts_, *utilization_, resumed_, saver_->describe_schedule());
+    observer_.emplace(ranks_, recipe_, *model_, *step_, position_.step, options_.quiet);
+    if (speaks_) {
+      announce_run(*parts_, *utilization_, resumed_, *saver_);
+      for (const std::string& line : observer_->describe()) notice("{}\n", line);
+    }
     if (options_.watch_signals) signals_.emplace(ranks_.is_first());
     if (ranks_.is_first()) {
       log_.emplace(recipe_, directory_, step_->context().device().name(), *utilization_, position_.step,
                    options_.quiet);
-      log_->basis(position_.step, parameter_count(recipe_.model));
+      log_->basis(position_.step, parameter_count(recipe_.model), step_->cost(), start_);
     }
     try {
       train_steps();
     } catch (const CollectiveError&) {  // nothing can be agreed on any more
+      finish_progress();
+      throw;
+    } catch (const ReplicasDiffer&) {  // what would be saved is not to be trusted
       finish_progress();
       throw;
     } catch (const Error& error) {
@@ -193,7 +214,7 @@ class Trainer {
   // The step itself, and the run's position after it.
   StepOutcome take_step(BatchLoader& loader) {
     StepOutcome step;
-    ranks_.enter(position_.step + 1, "data");
+    observer_->enter(position_.step + 1, "data");
     step.start = Clock::now();
     const double waited_before = loader.data_wait_seconds();
     const Batch* next = nullptr;
@@ -201,9 +222,10 @@ class Trainer {
     const Batch& batch = *next;
     const TrainingBatch host_batch{batch.inputs, batch.targets, batch.documents, batch.global_valid_targets};
     step.report.learning_rate = recipe_.optimizer.learning_rate * schedule_.factor(position_.step);
-    ranks_.enter(position_.step + 1, kStepPhase);
-    const StepFigures figures = step_->run(host_batch, position_.step, step.report.learning_rate);
-    ranks_.enter(position_.step + 1, "after the step");
+    observer_->enter(position_.step + 1, kStepPhase);
+    const StepFigures figures =
+        step_->run(host_batch, position_.step, step.report.learning_rate, observer_->watch_step(position_.step + 1));
+    observer_->enter(position_.step + 1, "after the step");
     step.report.data_wait_seconds = loader.data_wait_seconds() - waited_before;
     if (!figures.finite) {
       handle_non_finite(host_batch, figures, step.report.learning_rate);
@@ -220,12 +242,21 @@ class Trainer {
   }
 
   void measure(StepOutcome& step) {
+    result_.last_loss = step.report.loss;
     step.report.seconds = seconds_since(step.start);
     step.report.tokens = tokens_consumed();
     step.report.epoch = static_cast<double>(position_.data_cursor) / static_cast<double>(order_->samples_per_epoch());
-    step.report.memory_bytes = peak_bytes(step_->context().device());
-    result_.last_loss = step.report.loss;
+    const Device& device = step_->context().device();
+    step.report.memory_bytes = peak_bytes(device);
+    if (!device.target().is_gpu()) return;
+    step.report.reserved_bytes = static_cast<uint64_t>(device.peak_reserved_bytes());
+    // The driver takes its time to answer.
+    if (steps_taken_++ % kStepsBetweenAsking == 2 || occupied_bytes_ == 0)
+      occupied_bytes_ = static_cast<uint64_t>(device.occupied_bytes());
+    step.report.occupied_bytes = occupied_bytes_;
   }
+
+  void observe(StepOutcome& step) { observer_->end_step(step.report); }
 
   void log_step(StepOutcome& step) {
     if (log_) log_->step(step.report);
@@ -247,19 +278,39 @@ class Trainer {
     if (step.is_due(recipe_.sampling.interval)) print_sample();
   }
 
+  // Before they are saved.
+  void compare_replicas(StepOutcome& step) { observer_->compare_replicas_when_due(step.report.step); }
+
+  void write_trace(StepOutcome& step) { observer_->write_trace_when_due(step.report.step, step.goes_on()); }
+
+  void attend_save(StepOutcome&) {
+    saver_->attend();
+    report_save();
+  }
+
   void save_when_due(StepOutcome& step) {
     if (!step.goes_on()) {
-      ranks_.enter(position_.step, "checkpoint");
-      result_.checkpoint = saver_->save_or_throw(position_);
-      return;
+      observer_->enter(position_.step, "checkpoint");
+      saver_->save_or_throw(position_);
+    } else {
+      if (step.request == SignalRequest::kSave) asked_for_save_ = position_.step;
+      if (step.request != SignalRequest::kSave && !saver_->is_due(position_.step)) return;
+      observer_->enter(position_.step, "checkpoint");
+      saver_->save(position_);
     }
-    const bool asked_for = step.request == SignalRequest::kSave;
-    if (!asked_for && !saver_->is_due(position_.step)) return;
-    ranks_.enter(position_.step, "checkpoint");
-    const std::optional<std::filesystem::path> saved = saver_->save(position_);
-    if (!saved) return;
-    result_.checkpoint = *saved;
-    if (asked_for && speaks_) notice("saved {}\n", saved->string());
+    report_save();
+  }
+
+  // What was committed meanwhile.
+  void report_save() {
+    while (const std::optional<SavedCheckpoint> saved = saver_->take_committed()) {
+      result_.checkpoint = saved->directory;
+      if (log_) log_->checkpoint(position_.step, *saved);
+      if (!asked_for_save_ || saved->step < *asked_for_save_) continue;
+      asked_for_save_.reset();
+      if (speaks_)
+        notice("saved {}; training stood still for {:.3f} s\n", saved->directory.string(), saved->pause_seconds);
+    }
   }
 
   void evaluate_at_the_end(StepOutcome& step) {
@@ -271,8 +322,12 @@ class Trainer {
   // What happens after every step, in this order. What is to happen besides is one more entry.
   using AfterStep = void (Trainer::*)(StepOutcome&);
   static constexpr AfterStep kAfterStep[] = {
-      &Trainer::measure,         &Trainer::log_step,      &Trainer::heed_signals,        &Trainer::evaluate_when_due,
-      &Trainer::sample_when_due, &Trainer::save_when_due, &Trainer::evaluate_at_the_end,
+      &Trainer::measure,           &Trainer::observe,
+      &Trainer::log_step,          &Trainer::attend_save,
+      &Trainer::heed_signals,      &Trainer::compare_replicas,
+      &Trainer::evaluate_when_due, &Trainer::sample_when_due,
+      &Trainer::save_when_due,     &Trainer::evaluate_at_the_end,
+      &Trainer::write_trace,
   };
 
   void open_data() {
@@ -325,7 +380,7 @@ class Trainer {
 
   std::optional<double> evaluate() {
     if (!validation_) return std::nullopt;
-    ranks_.enter(position_.step, "evaluation");
+    observer_->enter(position_.step, "evaluation");
     std::optional<double> loss;
     evaluation_.look(position_.step, [&] {
       if (!evaluator_) evaluator_ = std::make_unique<Evaluator>(*model_, recipe_, *validation_);
@@ -341,7 +396,7 @@ class Trainer {
 
   void print_sample() {
     if (!tokenizer_ || (options_.quiet && !recipe_.log.tensorboard)) return;
-    ranks_.enter(position_.step, "sample");
+    observer_->enter(position_.step, "sample");
     sample_.look(position_.step, [&] {
       const std::vector<int32_t> prompt = tokenizer_->encode(recipe_.sampling.prompt);
       if (prompt.empty()) return;
@@ -404,6 +459,7 @@ class Trainer {
     }
   }
 
+  StartTimes start_;
   const Ranks ranks_;
   const Recipe& recipe_;
   const TrainOptions& options_;
@@ -419,12 +475,16 @@ class Trainer {
   std::optional<RunParts> parts_;
   std::optional<Resumed> resumed_;
   std::optional<RunSaver> saver_;
+  std::optional<int64_t> asked_for_save_;  // the step after which a signal did
   std::optional<FlopsUtilization> utilization_;
   std::optional<RunLog> log_;
+  std::optional<RunObserver> observer_;
   std::optional<SignalWatch> signals_;
   std::unique_ptr<Evaluator> evaluator_;
   std::unique_ptr<TextGenerator> generator_;
   Onlooker evaluation_{"the evaluation", ranks_.is_first()}, sample_{"the sample", ranks_.is_first()};
+  int64_t steps_taken_ = 0;
+  uint64_t occupied_bytes_ = 0;
   RunPosition position_;
   TrainResult result_;
 };
@@ -435,15 +495,20 @@ TrainResult train(const Recipe& recipe, const TrainOptions& options) {
   if (recipe.data.path.empty())
     throw Error(ErrorKind::kInvalidArgument, "names no data to train on", "data.path",
                 "Make a dataset with \"causeway data prepare TEXT --output DIRECTORY\", and set data.path=DIRECTORY.");
-  const ContextScope context(open_run_context(recipe));
+  StartTimes start;
+  const ContextScope context(open_run_context(recipe, start));
   const std::shared_ptr<MeshCommunicators> communicators = Context::current()->communicators();
-  if (communicators == nullptr) return Trainer(recipe, options).run();
-  ControlPlane control(communicators->world(), communicators->progress(),
-                       {.advice = "What was committed is intact: go on with --resume auto."});
+  if (communicators == nullptr) return Trainer(recipe, options, std::move(start)).run();
+  ControlPlaneOptions watching;
+  watching.advice = "What was committed is intact: go on with --resume auto.";
+  watching.record = [&communicators, &recipe, device = Context::current()->shared_device()] {
+    return write_flight_file(recipe.run_directory, *communicators, *device);
+  };
+  ControlPlane control(communicators->world(), communicators->progress(), watching);
   // Is still there when its failure is told: what it destroys may wait for ever for other ranks.
   std::optional<Trainer> trainer;
   try {
-    trainer.emplace(recipe, options);
+    trainer.emplace(recipe, options, std::move(start));
     return trainer->run();
   } catch (const ErrorOfAllRanks& error) {
     if (communicators->rank() != 0) throw SaidElsewhere();
@@ -459,7 +524,7 @@ TrainResult train(const Recipe& recipe, const TrainOptions& options) {
 
 TrainResult train_in_context(const Recipe& recipe, const TrainOptions& options) {
   CAUSEWAY_CHECK(Context::current()->mesh() == make_mesh(recipe.mesh));
-  return Trainer(recipe, options).run();
+  return Trainer(recipe, options, {}).run();
 }
 
 }  // namespace causeway::train

@@ -39,6 +39,9 @@ TEST_F(BenchCommandTest, FiguresAreStoredComparedExportedAndDrawn) {
 
   EXPECT_EQ(bench({"export", "1", "-o", "one.json"}).status, 0);
   EXPECT_EQ(bench({"export", "all", "-o", "all.csv"}).status, 0);
+  EXPECT_NE(bench({"export", "all", "-o", "all.txt"}).err.find("'all.txt' is neither a .json nor a .csv file"),
+            std::string::npos);
+  EXPECT_NE(bench({"compare", "1", "7"}).err.find("there is no run 7 in the store"), std::string::npos);
   EXPECT_NE(bench({"compare", "latest", "--against", "one.json", "--all"}).out.find("96x64x48"), std::string::npos);
   // It came from here.
   EXPECT_EQ(bench({"import", "one.json"}).out, "one.json: already there as run 1\n");
@@ -242,13 +245,21 @@ TEST_F(BenchCommandTest, BadInput) {
   expect(bench({"gemm", "--device", "cpu", "--inputs", "gamma"}), "'gamma' is no distribution of inputs");
   expect(bench({"attention", "--device", "cpu", "--pattern", "casual"}), "Did you mean 'causal'?");
   expect(bench({"attention", "--device", "cpu", "--shape", "4x4"}), "'4x4' is not a shape of attention");
+  expect(bench({"attention", "--device", "cpu", "--pattern", "window", "--window", "0"}),
+         "--window: a window of 0 keys shows nothing");
   expect(bench({"copy", "--device", "cpu", "--kernel", "traid"}), "Did you mean 'triad'?");
   expect(bench({"copy", "--device", "cpu", "--kernel", "triad", "--size", "100M"}), "Give a power of two");
+  // Said before anything is measured.
+  for (const char* sizes : {"3", "4M,3"}) {
+    const Outcome outcome = bench({"copy", "--device", "cpu", "--size", sizes});
+    expect(outcome, "3 bytes cannot be copied as whole f32 elements");
+    EXPECT_EQ(outcome.out.find("GB/s"), std::string::npos) << outcome.out;
+  }
   expect(bench({"train", "--device", "cpu", "--precision", "bf61"}), "Did you mean 'bf16'?");
   expect(bench({"report"}), "there are no results yet");
   expect(bench({"compare"}), "there is nothing to compare with");
-  expect(bench({"compare", "1", "7"}), "");
-  expect(bench({"export", "latest", "-o", "run.txt"}), "");
+  expect(bench({"compare", "1", "7"}), "there is no run 7 in the store of benchmark results");
+  expect(bench({"export", "latest", "-o", "run.txt"}), "there is no run in the store of benchmark results");
   write_file_atomically(directory_ / "newer.json",
                         std::string_view(R"({"format": "causeway-benchmarks", "version": 99, "runs": []})"));
   expect(bench({"import", "newer.json"}), "newer");

@@ -63,6 +63,16 @@ TEST_P(BenchMpiTest, GroupsAndTimeAreAgreedOn) {
   EXPECT_NE(outcome.output.find("4 KiB in place, all_reduce, 4 devices"), std::string::npos) << outcome.output;
 }
 
+TEST_P(BenchMpiTest, LinksAreATableOfRanks) {
+  const MpiOutcome outcome = bench(3, "--links --size 8K --samples 3");
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_NE(outcome.output.find("3 figures stored as run 1"), std::string::npos) << outcome.output;
+  EXPECT_EQ(count_of(outcome.output, "slowest: "), 1u) << outcome.output;
+  const MpiOutcome both = bench(2, "--links --collective all_gather");
+  EXPECT_NE(both.status, 0);
+  EXPECT_NE(both.output.find("Leave out --collective or --links."), std::string::npos) << both.output;
+}
+
 TEST_P(BenchMpiTest, WhatCannotBeMeasuredIsLeftOutByAll) {
   const MpiOutcome outcome = bench(2, "--size 4,4K --collective all_gather --samples 3");
   EXPECT_EQ(outcome.status, 0) << outcome.output;

@@ -66,6 +66,24 @@ class FailingRanksTest : public CliTest, public testing::WithParamInterface<cons
     return newest;
   }
 
+  // What a rank that was left over says it was at.
+  void expect_flight_file(int rank, int ranks) const {
+    const nlohmann::json flight =
+        nlohmann::json::parse(read_text_file(path("runs/tiny/flight_rank_" + std::to_string(rank) + ".json")));
+    EXPECT_EQ(flight["rank"], rank);
+    EXPECT_EQ(flight["ranks"], ranks);
+    EXPECT_GE(flight["step"], 1);
+    EXPECT_EQ(flight["ends_are_known"], true);
+    ASSERT_FALSE(flight["collectives"].empty());
+    int64_t number = flight["collectives"][0]["number"];
+    for (const nlohmann::json& one : flight["collectives"]) {
+      EXPECT_EQ(one["number"], number++);
+      EXPECT_EQ(one["started"], one["queued"]);
+      if (!one["ended"].is_null()) EXPECT_GE(one["ended"], one["started"]);
+      EXPECT_FALSE(one["name"].get<std::string>().empty());
+    }
+  }
+
   pid_t start_run(int ranks) const {
     return start({"launch", "-n", std::to_string(ranks), "--", "train", "tiny.yaml",
                   ranks == 2 ? "mesh.fsdp=2" : "mesh.dp=4", "train.steps=4000", "checkpoint.interval=5",
@@ -118,8 +136,10 @@ TEST_P(FailingRanksTest, ARankThatIsStoppedEndsTheRun) {
   const Outcome outcome = wait_for(run);
   EXPECT_NE(outcome.status, 0);
   EXPECT_EQ(count_of(outcome.err, "error: "), 1u) << outcome.err;
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("rank 1 of 2"), HasSubstr("nothing was heard of it for"),
-                                 HasSubstr("last collective number")));
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("rank 1 of 2"), HasSubstr("nothing was heard of it for"),
+                    HasSubstr("last collective number"), HasSubstr("are in runs/tiny/flight_rank_N.json.")));
+  expect_flight_file(0, 2);
   EXPECT_THAT(processes_of_rank(0), testing::IsEmpty());
   EXPECT_THAT(processes_of_rank(1), testing::IsEmpty());
 }

@@ -110,8 +110,14 @@ TEST_F(FailingSurroundingsTest, ADiskThatFillsUpLeavesTheCheckpointsBefore) {
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   const rlimit small{200'000, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-  const Outcome outcome = run({"train", "tiny.yaml", "train.steps=45", "--resume", "auto", "--quiet"});
+  const std::vector<std::string> command = {"train", "tiny.yaml", "train.steps=45", "--resume", "auto", "--quiet"};
+  std::vector<std::string> waiting = command;
+  waiting.emplace_back("checkpoint.asynchronous=false");
+  const Outcome meanwhile = run(command), outcome = run(waiting);
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_EQ(meanwhile.status, 1) << meanwhile.err;
+  expect_parts(meanwhile.err, {"the checkpoint of step 40 was not saved", "the checkpoint of step 45 was not saved",
+                               "step-00000030, is untouched"});
   EXPECT_EQ(outcome.status, 1) << outcome.err;
   expect_parts(outcome.err, {"the checkpoint of step 40 was not saved", "the checkpoint of step 45 was not saved",
                              "step-00000030, is untouched"});

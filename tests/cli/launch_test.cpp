@@ -18,6 +18,17 @@ size_t count_of(const std::string& text, const std::string& part) {
   return count;
 }
 
+// Of the metrics of a run.
+std::map<int64_t, double> losses_in(const std::filesystem::path& metrics) {
+  std::map<int64_t, double> losses;
+  std::ifstream file(metrics);
+  for (std::string line; std::getline(file, line);) {
+    const nlohmann::json record = nlohmann::json::parse(line);
+    if (record.contains("loss")) losses[record["step"].get<int64_t>()] = record["loss"].get<double>();
+  }
+  return losses;
+}
+
 class LaunchTest : public CliTest, public testing::WithParamInterface<const char*> {
  protected:
   void SetUp() override {
@@ -34,6 +45,9 @@ class LaunchTest : public CliTest, public testing::WithParamInterface<const char
     std::string line = launcher_->command;
     for (size_t i = 0; i < words.size(); ++i) line += (i == 0 ? " -n 1 $causeway " : " : -n 1 $causeway ") + words[i];
     return shell("timeout 100 " + line);
+  }
+  std::map<int64_t, double> losses_by_step(const std::string& run) const {
+    return losses_in(path(run + "/metrics.jsonl"));
   }
   bool is_mpich() const { return std::string(GetParam()) == "MPICH"; }
   void expect_one_sentence(const Outcome& outcome, const std::string& sentence) {
@@ -59,6 +73,27 @@ TEST_P(LaunchTest, StartsProcessesThatTrainTogether) {
   const nlohmann::json json = nlohmann::json::parse(outcome.out, nullptr, false);
   EXPECT_EQ(json["step"], 4) << outcome.out;
   EXPECT_EQ(losses("runs/tiny").count("4 loss"), 1u);
+}
+
+// Two stages, then four processes, and on with one: the losses of a run without stages.
+TEST_P(LaunchTest, StagesTrainTogether) {
+  prepare_data();
+  const std::string four =
+      " train.batch_size=4 train.micro_batch_size=1 model.layers=2 train.precision=f32 schedule.kind=constant";
+  const Outcome one = shell("$causeway train tiny.yaml name=one train.steps=4 --quiet" + four);
+  ASSERT_EQ(one.status, 0) << one.err;
+  const Outcome two = shell(
+      "$causeway launch -n 2 -- train tiny.yaml name=two mesh.pp=2 train.pipeline_schedule=zero_bubble train.steps=2 "
+      "--quiet" +
+      four);
+  ASSERT_EQ(two.status, 0) << two.err;
+  const Outcome more = shell(
+      "$causeway launch -n 4 -- train tiny.yaml name=two mesh.pp=2 mesh.tp=2 train.steps=4 --resume auto --quiet" +
+      four);
+  ASSERT_EQ(more.status, 0) << more.err;
+  const std::map<int64_t, double> expected = losses_by_step("runs/one"), staged = losses_by_step("runs/two");
+  ASSERT_EQ(staged.size(), 4u);
+  for (const auto& [step, loss] : staged) EXPECT_NEAR(loss, expected.at(step), 1e-5 * loss) << step;
 }
 
 TEST_P(LaunchTest, TheExitStatusPassesThrough) {

@@ -1,6 +1,7 @@
 // What a recipe needs and takes on hardware that is not here.
 #include <gmock/gmock.h>
 
+#include <map>
 #include <set>
 
 #include "tests/cli/program_under_test.h"
@@ -43,6 +44,37 @@ TEST_F(PlanCommandTest, FiguresAreThoseOfExplain) {
   EXPECT_GT(plan["step_seconds"], 0.0);
 }
 
+TEST_F(PlanCommandTest, StagesArePlannedAndExplainedOneByOne) {
+  const std::vector<std::string> staged = {"tiny.yaml", "mesh.pp=2", "train.micro_batch_size=1",
+                                           "train.pipeline_schedule=zero_bubble"};
+  const auto with = [&](const std::string& command, const std::vector<std::string>& more) {
+    std::vector<std::string> words = {command};
+    words.insert(words.end(), staged.begin(), staged.end());
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  const nlohmann::json plan = run_json(with("plan", {"--hardware", "h200", "--json"}));
+  const nlohmann::json first = run_json(with("explain", {"device=cuda:sm_90a", "--json"}));
+  const nlohmann::json last = run_json(with("explain", {"device=cuda:sm_90a", "--stage", "1", "--json"}));
+  EXPECT_EQ(first["parameter_bytes"].get<int64_t>() + last["parameter_bytes"].get<int64_t>(), 4 * kParameters);
+  EXPECT_EQ(plan["total_bytes"], std::max(first["peak_bytes"].get<int64_t>(), last["peak_bytes"].get<int64_t>()));
+  // Four micro-batches, two stages: one of 13 times is waited for.
+  EXPECT_NEAR(plan["pipeline_bubble"].get<double>(), 1.0 / 13, 1e-12);
+  EXPECT_EQ(plan["mesh"]["pp"], 2);
+  const nlohmann::json whole =
+      run_json({"plan", "tiny.yaml", "train.micro_batch_size=1", "--hardware", "h200", "--json"});
+  EXPECT_NEAR(plan["flops"].get<double>(), whole["flops"].get<double>(), 1e-9 * whole["flops"].get<double>());
+  std::map<std::string, int> messages;
+  for (const nlohmann::json& one : first["collectives"]) messages[one["name"]] = one["number"];
+  EXPECT_EQ(messages["send to stage 1"], 4);
+  EXPECT_EQ(messages["receive from stage 1"], 4);
+  EXPECT_THAT(run(with("plan", {"--hardware", "h200"})).out,
+              HasSubstr("2 stages, schedule zero_bubble: a stage waits for about 8 % of the step\n"));
+  EXPECT_THAT(run(with("explain", {"device=cuda:sm_90a", "--stage", "1"})).out,
+              HasSubstr("pipeline: stage 1 of 2, schedule zero_bubble, 4 micro-batches; a stage waits for about 8 %"));
+  expect_failure(with("explain", {"device=cuda:sm_90a", "--stage", "2"}), 1, {"there is no stage 2: the recipe has 2"});
+}
+
 TEST_F(PlanCommandTest, PricesMayBeOnesOwn) {
   write("costs.yaml",
         "costs:\n  - {device: A100, dollars_per_hour: 7.20, basis: rented, source: me, date: 2026, tag: primary}\n");
@@ -78,8 +110,8 @@ TEST_F(PlanCommandTest, SaysWhatCannotBePlanned) {
   expect_failure({"plan", "tiny.yaml", "--hardware", "h20"}, 1,
                  {"--hardware: no hardware is called 'h20'", "Did you mean h200?"});
   expect_failure({"plan", "tiny.yaml", "mesh.tp=3"}, 1, {"model.heads", "mesh.tp"});
-  expect_failure({"plan", "tiny.yaml", "mesh.pp=2"}, 1,
-                 {"mesh.pp: layers of a recipe cannot be cut into stages of a pipeline yet", "Use mesh.fsdp"});
+  expect_failure({"plan", "tiny.yaml", "mesh.pp=3"}, 1,
+                 {"mesh.pp: 3 stages are more than the model has layers, 2", "Give at most 2."});
   expect_failure({"plan", "tiny.yaml", "mesh.fsdp=2", "-n", "4"}, 1, {"-n: 4 devices, and the mesh has 2"});
   expect_failure({"plan", "tiny.yaml", "--search"}, 1, {"-n: --search is for a number of devices"});
   expect_failure({"plan", "tiny.yaml", "--search", "-n", "7"}, 1, {"no mesh of size 7 divides", "Choose a number"});

@@ -151,8 +151,12 @@ TEST_F(RunDirectoryTest, TheFirstLinesAndTheRecordsSayWhatIsGoingOn) {
   std::ifstream file(path("runs/tiny/metrics.jsonl"));
   std::vector<nlohmann::json> records;
   for (std::string line; std::getline(file, line);) records.push_back(nlohmann::json::parse(line));
-  ASSERT_EQ(records.size(), 9u);  // how MFU is counted, the first step, every fifth, and the evaluation
+  // How MFU is counted, the first step, every fifth, the evaluation, and the checkpoint at the end.
+  ASSERT_EQ(records.size(), 10u);
   EXPECT_TRUE(records[0].contains("mfu_basis"));
+  // What came before the first step, and how long each took.
+  for (const char* phase : {"device", "data", "weights", "resume", "compile"})
+    EXPECT_GE(records[0]["start_seconds"].value(phase, -1.0), 0) << phase;
   const nlohmann::json& tenth = records[3];
   EXPECT_EQ(tenth["step"], 10);
   EXPECT_EQ(tenth["device"], "cpu");

@@ -220,18 +220,22 @@ TEST_F(TrainingRunTest, ResumedAfterASignalItEqualsTheUninterruptedRun) {
 
 TEST_F(TrainingRunTest, KilledAtAnyInstantItGoesOnFromTheLastCheckpoint) {
   train({"name=whole", "checkpoint.interval=0", "train.steps=300"});
-  for (int part = 1; part <= 3; ++part) {
-    const pid_t child = start({"train", "tiny.yaml", "name=parts", "train.steps=300", "checkpoint.interval=1",
-                               "checkpoint.keep=300", "--resume", "auto", "--quiet"});
-    wait_for_metrics("runs/parts", 20 * part);
-    ASSERT_EQ(::kill(child, SIGKILL), 0);
-    EXPECT_EQ(wait_for(child).status, 128 + SIGKILL);
-    EXPECT_EQ(run({"checkpoint", "verify", "runs/parts"}).status, 0);
+  for (const std::string asynchronous : {"true", "false"}) {
+    const std::string name = "parts_" + asynchronous, directory = "runs/" + name;
+    for (int part = 1; part <= 3; ++part) {
+      const pid_t child =
+          start({"train", "tiny.yaml", "name=" + name, "train.steps=300", "checkpoint.interval=1",
+                 "checkpoint.keep=300", "checkpoint.asynchronous=" + asynchronous, "--resume", "auto", "--quiet"});
+      wait_for_metrics(directory, 40 * part);
+      ASSERT_EQ(::kill(child, SIGKILL), 0);
+      EXPECT_EQ(wait_for(child).status, 128 + SIGKILL);
+      EXPECT_EQ(run({"checkpoint", "verify", directory}).status, 0);
+    }
+    train({"name=" + name, "train.steps=300", "--resume", "auto"});
+    EXPECT_EQ(losses("runs/whole"), losses(directory));
+    EXPECT_TRUE(tensor_files("runs/whole/checkpoints/step-00000300") ==
+                tensor_files(directory + "/checkpoints/step-00000300"));
   }
-  train({"name=parts", "train.steps=300", "--resume", "auto"});
-  EXPECT_EQ(losses("runs/whole"), losses("runs/parts"));
-  EXPECT_TRUE(tensor_files("runs/whole/checkpoints/step-00000300") ==
-              tensor_files("runs/parts/checkpoints/step-00000300"));
 }
 
 TEST_F(TrainingRunTest, ResumedFromACheckpointItEqualsTheUninterruptedRun) {

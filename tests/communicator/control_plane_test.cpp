@@ -2,12 +2,16 @@
 // do (to be killed, to be stopped) is in tests/cli/failing_ranks_test.cpp.
 #include "causeway/communicator/control_plane.h"
 
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <nlohmann/json.hpp>
 
 #include "causeway/base/host_name.h"
 #include "causeway/communicator/thread_ranks.h"
@@ -86,6 +90,29 @@ TEST(ControlPlaneTest, OneMessageNamesTheRankThatFails) {
   EXPECT_EQ(outcome.stopped(), (std::map<int, int>{{0, 1}, {1, 1}, {2, 1}}));
 }
 
+TEST(ControlPlaneTest, EveryRankRecordsOnceWhatItWasAt) {
+  Outcome outcome;
+  std::mutex mutex;
+  std::map<int, int> recorded;
+  std::vector<std::shared_ptr<Device>> devices;
+  for (int rank = 0; rank < 3; ++rank) devices.push_back(std::make_shared<CpuDevice>(1));
+  run_thread_ranks(devices, [&](const std::shared_ptr<Communicator>& world) {
+    const int rank = world->first_local();
+    RankProgress progress;
+    ControlPlaneOptions options = outcome.options(rank);
+    options.record = [&, rank] {
+      const std::lock_guard lock(mutex);
+      ++recorded[rank];
+      return "See the file of rank " + std::to_string(rank) + ".";
+    };
+    ControlPlane control(*world, progress, options);
+    if (rank == 1) control.fail("memory ran out", false);
+    outcome.wait_for_stop(rank);
+  });
+  EXPECT_EQ(recorded, (std::map<int, int>{{0, 1}, {1, 1}, {2, 1}}));
+  EXPECT_THAT(outcome.said().at(0), testing::EndsWith("All ranks were stopped. Go on. See the file of rank 0."));
+}
+
 TEST(ControlPlaneTest, TheFirstRankFailsLikeAnyOther) {
   Outcome outcome;
   on_ranks(2, outcome, [&](int rank, RankProgress&, ControlPlane& control) {
@@ -150,6 +177,71 @@ TEST(ControlPlaneTest, NothingIsSaidOfRanksThatEndOrWaitForOneThatReads) {
       patience);
   EXPECT_THAT(outcome.said(), testing::IsEmpty());
   EXPECT_THAT(outcome.stopped(), testing::IsEmpty());
+}
+
+// A connection to rank 0 by hand, over the loopback.
+class RawConnection {
+ public:
+  explicit RawConnection(uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_port = htons(port);
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::connect(socket_, reinterpret_cast<const sockaddr*>(&at), sizeof at), 0);
+  }
+  RawConnection(const RawConnection&) = delete;
+  RawConnection& operator=(const RawConnection&) = delete;
+  ~RawConnection() { ::close(socket_); }
+
+  void send(const std::string& line) {
+    EXPECT_EQ(::send(socket_, line.data(), line.size(), MSG_NOSIGNAL), static_cast<ssize_t>(line.size()));
+  }
+  // To the end of a line, or of the connection.
+  std::string receive() {
+    std::string line;
+    for (char one = 0; one != '\n' && ::recv(socket_, &one, 1, 0) == 1;) line += one;
+    return line;
+  }
+
+ private:
+  int socket_;
+};
+
+// Rank 1 is played by hand: what it and strangers send comes from outside the program.
+TEST(ControlPlaneTest, StrangersAreTurnedAwayAndNonsenseOfARankIsNamed) {
+  Outcome outcome;
+  run_thread_ranks({std::make_shared<CpuDevice>(1), std::make_shared<CpuDevice>(1)},
+                   [&](const std::shared_ptr<Communicator>& world) {
+                     if (world->first_local() == 0) {
+                       RankProgress progress;
+                       const ControlPlane control(*world, progress, outcome.options(0));
+                       return outcome.wait_for_stop(0);
+                     }
+                     world->gather(nlohmann::json({host_name(), ::getpid(), "of its own"}).dump());
+                     world->together([] {});
+                     const nlohmann::json offer = nlohmann::json::parse(world->of_first(std::string()));
+                     const auto port = offer["port"].get<uint16_t>();
+                     const nlohmann::json token = offer["token"];
+                     for (const std::string& hello :
+                          {std::string("GET / HTTP/1.1\r"), std::string("[]"), std::string(R"({"token":"","rank":1})"),
+                           nlohmann::json({{"token", token}, {"rank", 2}}).dump(),
+                           nlohmann::json({{"token", token}, {"rank", -1}}).dump(),
+                           nlohmann::json({{"token", token}, {"rank", "1"}}).dump()}) {
+                       RawConnection stranger(port);
+                       stranger.send(hello + "\n");
+                       EXPECT_EQ(stranger.receive(), "") << hello;
+                     }
+                     RawConnection rank(port);
+                     rank.send(nlohmann::json({{"token", token}, {"rank", 1}}).dump() + "\n");
+                     EXPECT_EQ(rank.receive(), "{\"welcome\":1}\n");
+                     world->together([] {});
+                     rank.send("{\"at\":[1,2]}\n");
+                     outcome.wait_for_stop(0);
+                   });
+  ASSERT_EQ(outcome.said().size(), 1u);
+  EXPECT_THAT(outcome.said().at(0),
+              AllOf(HasSubstr("rank 1 of 2"),
+                    HasSubstr("it sent what makes no sense: 'at' of a rank's message is not a position")));
 }
 
 TEST(RankProgressTest, MeasuresTheLongestStepButForTheFirst) {

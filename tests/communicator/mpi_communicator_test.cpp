@@ -175,9 +175,11 @@ TEST_P(MpiLaunchedTest, ComputesWhatPlainLoopsCompute) {
     EXPECT_THAT(two.output, HasSubstr("2" + by));
     EXPECT_THAT(two.output, HasSubstr(": " + std::to_string(cases_of(2)) + " cases, 0 wrong"));
     EXPECT_THAT(two.output, HasSubstr("sums 256 nan -inf 2.5"));
+    EXPECT_THAT(two.output, HasSubstr("messages of 2 ranks: 0 wrong"));
     const MpiOutcome four = run(4, task);
     EXPECT_EQ(four.status, 0) << four.output;
     EXPECT_THAT(four.output, HasSubstr("4" + by));
+    EXPECT_THAT(four.output, HasSubstr("messages of 4 ranks: 0 wrong"));
     EXPECT_THAT(four.output, HasSubstr(": " + std::to_string(cases_of(4)) + " cases, 0 wrong"));
     EXPECT_THAT(four.output, HasSubstr(": " + std::to_string(cases_of(2)) + " cases, 0 wrong"));
   }

@@ -5,9 +5,11 @@
 
 #include <cstdlib>
 #include <map>
+#include <mutex>
 #include <set>
 
 #include "causeway/base/error.h"
+#include "causeway/communicator/mesh_communicators.h"
 #include "causeway/communicator/thread_ranks.h"
 #include "causeway/device/cuda/cuda_device.h"
 #include "causeway/device/hip/hip_device.h"
@@ -178,6 +180,45 @@ TEST_F(NcclCommunicatorTest, EachRankCallsForItself) {
                             NcclCall{"ncclSend", from + 3, nullptr, 3, 7, 1, rank, stream},
                             NcclCall{"ncclRecv", nullptr, to + 3, 3, 7, 1, rank, stream}, end_));
   }
+}
+
+// Every direction of every stream has ranks of its own, so that none waits for another.
+TEST_F(NcclCommunicatorTest, StreamsOfMessagesAreGroupsOfTheirOwn) {
+  const Mesh mesh = {{{"dp", 2, 1, true}, {"pp", 2, 2, true, true}}};
+  std::mutex mutex;
+  std::map<int, std::vector<NcclCall>> calls;
+  std::map<int, void*> streams;
+  run_thread_ranks(gpus({0, 1, 2, 3}), [&](const std::shared_ptr<Communicator>& ends) {
+    const std::shared_ptr<Communicator> world = open_device_communicator(ends, options());
+    EXPECT_FALSE(world->has_streams());
+    const int rank = world->first_local();
+    MeshCommunicators communicators(world, mesh);
+    for (int turn = 0; turn < 4; ++turn) {
+      world->barrier();
+      if (turn != rank) continue;
+      nccl_.calls.clear();
+      const bool first = rank < 2;
+      const auto forward = communicators.channel(first ? 1 : 0, 0, first);
+      EXPECT_EQ(forward.communicator.size(), 2);
+      EXPECT_EQ(forward.communicator.first_local(), first ? 0 : 1);
+      const auto backward = communicators.channel(first ? 1 : 0, 1, !first);
+      EXPECT_NE(&forward.communicator, &backward.communicator);
+      if (first) {
+        forward.communicator.send({forward.peer, 0, 8, DType::kF32}, from_[0], send_queue(0));
+      } else {
+        forward.communicator.receive({forward.peer, 0, 8, DType::kF32}, to_[0], receive_queue(0));
+      }
+      const std::lock_guard lock(mutex);
+      calls[rank] = nccl_.calls;
+      auto& gpu = static_cast<GpuDevice&>(world->device(rank));
+      streams[rank] = gpu.stream(first ? send_queue(0) : receive_queue(0));
+    }
+    world->barrier();
+  });
+  for (const int rank : {0, 1})
+    EXPECT_THAT(calls[rank], ElementsAre(NcclCall{"ncclSend", from_[0], nullptr, 8, 7, 1, 0, streams[rank]}));
+  for (const int rank : {2, 3})
+    EXPECT_THAT(calls[rank], ElementsAre(NcclCall{"ncclRecv", nullptr, to_[0], 8, 7, 0, 1, streams[rank]}));
 }
 
 TEST_F(NcclCommunicatorTest, ARankThatFailsAborts) {

@@ -90,6 +90,64 @@ TEST(ThreadRanks, DecideAlike) {
   });
 }
 
+// Who sends goes on at once; what is received comes in the order of its stream, whatever the order between streams.
+TEST(ThreadRanks, MessagesOfAStreamArriveInOrder) {
+  run_thread_ranks(processors(3), [](const std::shared_ptr<Communicator>& end) {
+    const int rank = end->first_local();
+    if (rank == 2) return;  // others' messages are none of its business
+    const int other = 1 - rank;
+    for (float i = 0; i < 4; ++i) {
+      const float sent[] = {i, static_cast<float>(rank)};
+      end->send({other, 0, 2, DType::kF32}, sent);
+      const float more = 10 + i;
+      end->send({other, 1, 1, DType::kF32}, &more);
+    }
+    float received[2];
+    for (float i = 0; i < 4; ++i) {
+      end->receive({other, 1, 1, DType::kF32}, received);
+      EXPECT_EQ(received[0], 10 + i);
+    }
+    for (float i = 0; i < 4; ++i) {
+      end->receive({other, 0, 2, DType::kF32}, received);
+      EXPECT_EQ(received[0], i);
+      EXPECT_EQ(received[1], static_cast<float>(other));
+    }
+  });
+}
+
+TEST(ThreadRanks, AMessageOfAnotherSizeOrOfNobodyIsAnError) {
+  EXPECT_THAT(message_of([] {
+                run_thread_ranks(processors(2), [](const std::shared_ptr<Communicator>& end) {
+                  float values[8] = {};
+                  if (end->first_local() == 0) return end->send({1, 0, 8, DType::kF32}, values);
+                  end->receive({0, 0, 4, DType::kF32}, values);
+                });
+              }),
+              HasSubstr("rank 1 was sent 32 bytes by rank 0 where it expected 16"));
+  EXPECT_THAT(message_of([] {
+                run_thread_ranks(processors(2), [](const std::shared_ptr<Communicator>& end) {
+                  float value = 0;
+                  if (end->first_local() == 1) end->receive({0, 0, 1, DType::kF32}, &value);
+                });
+              }),
+              HasSubstr("rank 0 has ended"));
+}
+
+// On an emulated GPU what other queues were given is put off; messages that were sent are not, when their rank waits.
+TEST(ThreadRanks, WhoWaitsForAMessageHasSentItsOwn) {
+  std::vector<std::shared_ptr<Device>> devices;
+  for (int rank = 0; rank < 2; ++rank) devices.push_back(std::make_shared<EmulatorDevice>("sm_90a"));
+  run_thread_ranks(devices, [](const std::shared_ptr<Communicator>& end) {
+    const int rank = end->first_local();
+    const float mine = static_cast<float>(rank);
+    float theirs = -1;
+    end->send({1 - rank, 0, 1, DType::kF32}, &mine, send_queue(0));
+    end->receive({1 - rank, 0, 1, DType::kF32}, &theirs, receive_queue(0));
+    end->synchronize();
+    EXPECT_EQ(theirs, 1 - rank);
+  });
+}
+
 TEST(ThreadRanks, GroupsAreInTheOrderOfKeys) {
   run_thread_ranks(processors(5), [](const std::shared_ptr<Communicator>& end) {
     const int rank = end->first_local();
@@ -102,6 +160,38 @@ TEST(ThreadRanks, GroupsAreInTheOrderOfKeys) {
     EXPECT_EQ(group->first_local(), rank < 2 ? 1 : 0);
     EXPECT_THAT(group->gather(std::to_string(rank)),
                 ElementsAre(std::to_string(rank % 2 + 2), std::to_string(rank % 2)));
+  });
+}
+
+// Stages make groups in orders of their own; only what is between stages is everybody's.
+TEST(MeshCommunicators, StagesMakeGroupsWithoutEachOther) {
+  const Mesh mesh = {{{"tp", 2, 1, false}, {"dp", 2, 2, true}, {"pp", 2, 4, true, true}}};
+  run_thread_ranks(processors(8), [&](const std::shared_ptr<Communicator>& end) {
+    MeshCommunicators communicators(end, mesh);
+    const int rank = end->first_local();
+    EXPECT_EQ(mesh.stage(rank), rank / 4);
+    const auto members = [&](const std::string& name) {
+      return communicators.group(name).gather(std::to_string(rank));
+    };
+    const std::vector<std::string> tp = {std::to_string(rank / 2 * 2), std::to_string(rank / 2 * 2 + 1)};
+    if (rank < 4) {
+      EXPECT_EQ(members("tp"), tp);
+      EXPECT_EQ(members("dp").size(), 2u);
+    } else {
+      EXPECT_EQ(members("tp+dp").size(), 4u);
+      EXPECT_EQ(members("dp").size(), 2u);
+      EXPECT_EQ(members("tp"), tp);
+    }
+    EXPECT_THAT(members("pp"), ElementsAre(std::to_string(rank % 4), std::to_string(rank % 4 + 4)));
+    const MeshCommunicators::Channel channel = communicators.channel(1 - rank / 4, 1, rank >= 4);
+    const float sent = static_cast<float>(rank);
+    float received = 0;
+    if (rank >= 4) {
+      channel.communicator.send({channel.peer, 1, 1, DType::kF32}, &sent);
+    } else {
+      channel.communicator.receive({channel.peer, 1, 1, DType::kF32}, &received);
+      EXPECT_EQ(received, static_cast<float>(rank + 4));
+    }
   });
 }
 

@@ -143,6 +143,27 @@ TEST_P(DeviceQueues, SynchronizingWaitsForAll) {
   for (const DeviceBuffer* buffer : {&b_, &c_, &d_}) EXPECT_EQ(read(*buffer), 5);
 }
 
+TEST_P(DeviceQueues, CopiesToTheHostAreOrderedByEvents) {
+  const HostBuffer host = device_->allocate_host(bytes());
+  EXPECT_EQ(host.bytes, bytes());
+  EXPECT_EQ(device_->allocate_host(0).data(), nullptr);
+  const auto written = device_->make_event(), copied = device_->make_event();
+  for (uint32_t value = 1; value < 4; ++value) {
+    write(a_, value);
+    write(d_, 100 + value);
+    device_->signal(*written, kComputeQueue);
+    device_->wait(*written, kSaveQueue);
+    device_->queue_copy_to_host(host.data(), a_.data(), bytes(), kSaveQueue);
+    device_->signal(*copied, kSaveQueue);
+    device_->wait(*copied, kComputeQueue);
+    copy(a_, d_, kComputeQueue);
+    device_->synchronize();
+    const auto* words = reinterpret_cast<const uint32_t*>(host.data());
+    EXPECT_EQ(std::count(words, words + words_, value), static_cast<std::ptrdiff_t>(words_));
+    EXPECT_EQ(read(a_), 100 + value);
+  }
+}
+
 TEST_P(DeviceQueues, AnEventThatNobodySignalledIsWaitedForByNobody) {
   const auto event = device_->make_event();
   EXPECT_THROW(device_->wait(*event, kCopyQueue), InternalError);

@@ -7,7 +7,9 @@
 #include <cstring>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "causeway/base/error.h"
@@ -137,6 +139,20 @@ CAUSEWAY_KERNEL(multicast, 128, 1, 2, 0, 1) {
   }
   barrier_wait(done, 0);
 }
+
+// Blocks count the tasks that they take. sizes: tasks, refusals that are announced, and how many of them are waited for.
+CAUSEWAY_KERNEL(tasks, 128, 1, 2, 3, 0) {
+  if (thread_index() != 0) return;
+  const int count = static_cast<int>(sizes[0]);
+  for (int refused = 0; refused < sizes[2];) {
+    const int task = take_task(static_cast<uint32_t*>(buffers[1]), count, static_cast<int>(sizes[1]));
+    if (task >= count) {
+      ++refused;
+    } else {
+      global_pointer<int>(buffers[0])[task] += 1 + block_index();
+    }
+  }
+}
 )";
 
 // On kernels whose accesses to memory are checked, and on others.
@@ -231,6 +247,28 @@ class EmulatedHopper : public testing::TestWithParam<bool> {
       }
     }
     return "right";
+  }
+
+  // Which block took each of `count` tasks, counted from 1, or the message of the Error that the launch ends with.
+  std::pair<std::vector<int>, std::string> take_tasks(int count, int blocks, int refusals = 1, int waited_for = 1) {
+    const DeviceBuffer taken = upload(std::vector<int>(static_cast<size_t>(count))),
+                       counter = upload(std::vector<uint32_t>(1));
+    void* const buffers[] = {taken.data(), counter.data()};
+    const int64_t sizes[] = {count, refusals, waited_for};
+    DeviceLaunch launch;
+    launch.kernel = module_->kernel("tasks");
+    launch.buffers = buffers;
+    launch.sizes = sizes;
+    launch.task_count = blocks;
+    launch.threads = 128;
+    try {
+      device_->launch(launch);
+      device_->synchronize();
+    } catch (const Error& error) {
+      return {{}, error.what()};
+    }
+    EXPECT_EQ(download<uint32_t>(counter), std::vector<uint32_t>(1, 0));
+    return {download<int>(taken), ""};
   }
 
   std::unique_ptr<Device> device_;
@@ -333,6 +371,29 @@ TEST_P(EmulatedHopper, MulticastWithinClusters) {
     const size_t at = i % 128, piece = at / 4 ^ (at / 32 % 4);
     ASSERT_EQ(seen[i], tile[piece * 4 + at % 4]) << i;
   }
+}
+
+TEST_P(EmulatedHopper, EveryTaskIsTakenOnceByABlockThatTheSeedDraws) {
+  std::set<std::vector<int>> orders;
+  for (const uint64_t seed : {1, 2, 3}) {
+    open(seed);
+    const auto [taken, failure] = take_tasks(40, 3, 2, 2);
+    EXPECT_EQ(failure, "");
+    for (const int block : taken) EXPECT_TRUE(block >= 1 && block <= 3) << block;
+    open(seed);
+    EXPECT_EQ(take_tasks(40, 3, 2, 2).first, taken) << "another order of the same seed";
+    orders.insert(taken);
+  }
+  EXPECT_EQ(orders.size(), 3u);
+  EXPECT_EQ(take_tasks(1, 4).second, "");
+}
+
+TEST_P(EmulatedHopper, TasksLeftOrAskedForTooOftenAreFound) {
+  const std::string left = take_tasks(5, 2, 2, 1).second;
+  EXPECT_NE(left.find("ended before it was told that no task is left"), std::string::npos) << left;
+  const std::string asked = take_tasks(5, 2, 1, 2).second;
+  EXPECT_NE(asked.find("takes another task after being told 1 times that none is left"), std::string::npos) << asked;
+  EXPECT_EQ(take_tasks(5, 2).second, "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, EmulatedHopper, testing::Bool(),

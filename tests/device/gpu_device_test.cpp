@@ -157,8 +157,12 @@ TEST_P(GpuDeviceTest, CountsMemoryAsAskedFor) {
   EXPECT_EQ(device->bytes_in_use(), 1000);
   EXPECT_EQ(device->peak_bytes(), static_cast<int64_t>(3 * kMiB + 1000));
   EXPECT_EQ(device->pool().cached_bytes(), static_cast<int64_t>(4 * kMiB));
+  EXPECT_EQ(device->reserved_bytes(), static_cast<int64_t>(4 * kMiB + 1024));
+  EXPECT_GE(device->occupied_bytes(), device->reserved_bytes());
   device->release_unused_memory();
   EXPECT_EQ(device->pool().cached_bytes(), 0);
+  EXPECT_EQ(device->reserved_bytes(), 1024);
+  EXPECT_EQ(device->peak_reserved_bytes(), static_cast<int64_t>(4 * kMiB + 1024));
   EXPECT_EQ(driver_.memory_used, 1024u);
 }
 

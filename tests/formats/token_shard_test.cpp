@@ -378,6 +378,8 @@ TEST(DatasetManifest, RoundTripsAndRefusesDamage) {
   EXPECT_EQ(message("\"fingerprint\"", "\"finger\""), "the tokenizer has no \"fingerprint\"");
   EXPECT_EQ(message("train-00000.tokens", "../x"), "the shard \"../x\" is not a file name in the dataset's directory");
   EXPECT_TRUE(contains(message("{", "["), "the description is not valid JSON"));
+  const std::string without_splits = print_manifest({manifest.tokenizer, manifest.sources, {}});
+  EXPECT_EQ(caught([&] { parse_manifest(without_splits, "dataset.json"); }).message(), "\"splits\" names no split");
 
   std::mt19937_64 generator(6);
   for (int i = 0; i < 1000; ++i) {

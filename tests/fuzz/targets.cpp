@@ -16,6 +16,7 @@
 #include "causeway/base/json_document.h"
 #include "causeway/bench/report/cost_table.h"
 #include "causeway/bench/results/results_file.h"
+#include "causeway/communicator/control_message.h"
 #include "causeway/data/text_source.h"
 #include "causeway/data/token_dataset.h"
 #include "causeway/formats/dataset_manifest.h"
@@ -24,6 +25,8 @@
 #include "causeway/graph/parser.h"
 #include "causeway/graph/printer.h"
 #include "causeway/model/config.h"
+#include "causeway/plan/machines.h"
+#include "causeway/plan/published_points.h"
 #include "causeway/train/checkpoint/checkpoint_manifest.h"
 #include "causeway/train/recipe/recipe.h"
 
@@ -105,6 +108,27 @@ bool recipe(std::string_view input) {
 
 bool cost_table(std::string_view input) {
   parse_cost_table(std::string(input), "fuzz.yaml");
+  return true;
+}
+
+bool machines(std::string_view input) {
+  for (const plan::Machine& machine : plan::parse_machines(std::string(input), "fuzz.yaml"))
+    require(machine.devices_per_node >= 1 && machine.memory_bytes > 0, "a machine without devices or memory");
+  return true;
+}
+
+bool training_points(std::string_view input) {
+  for (const plan::PublishedPoint& point : plan::parse_published_points(std::string(input), "fuzz.yaml"))
+    require(point.seconds >= 0 && point.step.devices >= 1, "a step without time or devices");
+  return true;
+}
+
+// A line that came over the network.
+bool control_message(std::string_view input) {
+  using communicator::parse_control_message, communicator::print_control_message;
+  const communicator::ControlMessage message = parse_control_message(input);
+  require(again([&] { return parse_control_message(print_control_message(message)); }) == message,
+          "a message changed on its way");
   return true;
 }
 
@@ -231,6 +255,9 @@ bool run(std::string_view input) {
 constexpr FuzzTarget kTargets[] = {
     {"recipe", &run<recipe>},
     {"cost_table", &run<cost_table>},
+    {"machines", &run<machines>},
+    {"training_points", &run<training_points>},
+    {"control_message", &run<control_message>},
     {"safetensors", &run<safetensors>},
     {"checkpoint_manifest", &run<checkpoint_manifest>},
     {"dataset_manifest", &run<dataset_manifest>},

@@ -28,7 +28,7 @@ struct Case {
   int64_t batch = 1, m = 128, n = 128, k = 128;
   bool a_along_k = true, b_along_k = true;
   HopperMatmulTile tile{128, 128, 4, 1};
-  int blocks = 132;
+  int blocks = 4;
   int splits = 1;
   bool half = false;  // f16 operands
   int lanes = 8;
@@ -86,10 +86,11 @@ std::string kernel_text(const Case& c) {
 };
 }
 )";
-  text += fmt::format("CAUSEWAY_KERNEL(kernel_run, {}, 1, 5, 4, 2) {{\n", hopper_matmul_threads(c.tile)) +
-          "const Problem problem(buffers, sizes);\nhopper_matmul_run(problem, maps, task);\n}\n";
+  text += fmt::format("CAUSEWAY_KERNEL(kernel_run, {}, 1, 6, 4, 2) {{\n", hopper_matmul_threads(c.tile)) +
+          "const Problem problem(buffers, sizes);\n"
+          "hopper_matmul_run(problem, maps, static_cast<uint32_t*>(buffers[5]));\n}\n";
   if (c.splits > 1)
-    text += fmt::format("CAUSEWAY_KERNEL(kernel_combine, {}, 1, 5, 4, 2) {{\n", kGpuMatmulCombineThreads) +
+    text += fmt::format("CAUSEWAY_KERNEL(kernel_combine, {}, 1, 6, 4, 2) {{\n", kGpuMatmulCombineThreads) +
             "const Problem problem(buffers, sizes);\nmatmul_combine(problem, task);\n}\n";
   return text;
 }
@@ -138,11 +139,12 @@ void expect_product(const Case& c) {
   const DeviceBuffer a_buffer = upload(a), b_buffer = upload(b), residual_buffer = upload(residual);
   const DeviceBuffer result_buffer = device().allocate(residual.size() * 2);
   const DeviceBuffer workspace = device().allocate(residual.size() * 4 * static_cast<size_t>(c.splits));
+  const DeviceBuffer task_counter = device().allocate(sizeof(uint32_t), true);
 
   const TensorMap maps[] = {operand_map(c, 0, c.m, c.a_along_k, hopper_matmul_box_lines(c.tile, c.tile.m, false)),
                             operand_map(c, 1, c.n, c.b_along_k, hopper_matmul_box_lines(c.tile, c.tile.n, true))};
-  void* const buffers[] = {a_buffer.data(), b_buffer.data(), residual_buffer.data(), result_buffer.data(),
-                           workspace.data()};
+  void* const buffers[] = {a_buffer.data(),      b_buffer.data(),  residual_buffer.data(),
+                           result_buffer.data(), workspace.data(), task_counter.data()};
   const int64_t sizes[] = {c.batch, c.m, c.n / c.lanes, c.k};
   const auto module = device().load(compile_module(with_planted_fault(kernel_text(c)), device().target()));
   DeviceLaunch launch;
@@ -151,7 +153,8 @@ void expect_product(const Case& c) {
   launch.sizes = sizes;
   const int64_t clusters =
       c.batch * c.splits * matmul_ceil_div(c.m, int64_t{c.tile.m} * c.tile.cluster) * matmul_ceil_div(c.n, c.tile.n);
-  launch.task_count = std::min<int64_t>(c.blocks, clusters * c.tile.cluster);
+  // More blocks than tiles are not needed, and do no harm.
+  launch.task_count = c.tile.cluster > 1 ? std::min<int64_t>(c.blocks, clusters * c.tile.cluster) : c.blocks;
   launch.threads = hopper_matmul_threads(c.tile);
   launch.shared_bytes = hopper_matmul_shared_bytes(c.tile);
   launch.cluster = c.tile.cluster;
@@ -166,6 +169,9 @@ void expect_product(const Case& c) {
     launch.cluster = 1;
     device().launch(launch);
   }
+  uint32_t taken = 1;
+  device().copy_to_host(&taken, task_counter.data(), sizeof taken);
+  EXPECT_EQ(taken, 0u) << "not what the next launch needs";
   std::vector<uint16_t> result(residual.size());
   device().copy_to_host(result.data(), result_buffer.data(), result.size() * 2);
 
@@ -213,8 +219,7 @@ TEST(HopperMatmul, BlocksComputeManyTiles) {
   expect_product({.m = 320, .n = 264, .k = 328, .tile = {128, 64, 3, 1}, .blocks = 2, .half = true});
 }
 
-// Each warpgroup passes over the stages of the other's tiles: odd numbers of them, more than the ring has, and parts of
-// k of different lengths.
+// Each warpgroup passes over the stages of the other's tiles: odd numbers of them, more than the ring has.
 TEST(HopperMatmul, WarpgroupsComputeTilesInTurns) {
   for (const bool a_along_k : {true, false})
     for (const bool b_along_k : {true, false})
@@ -226,8 +231,18 @@ TEST(HopperMatmul, WarpgroupsComputeTilesInTurns) {
                       .tile = {128, 128, 3, 1, true},
                       .blocks = 1});
   expect_product({.m = 320, .n = 264, .k = 328, .tile = {64, 64, 3, 1, true}, .blocks = 2, .half = true});
-  expect_product({.m = 200, .n = 256, .k = 456, .tile = {128, 192, 2, 1, true}, .blocks = 2, .splits = 2});
+  expect_product({.m = 200, .n = 256, .k = 456, .tile = {128, 192, 2, 1, true}, .blocks = 2});
   expect_product({.m = 384, .n = 256, .k = 200, .tile = {128, 128, 3, 2, true}, .blocks = 4});
+}
+
+// Tiles of a single slice, of which several are under way at once; and blocks for which few tiles or none are left.
+TEST(HopperMatmul, BlocksTakeWhatIsLeft) {
+  for (const bool in_turns : {false, true}) {
+    expect_product({.m = 832, .n = 64, .k = 64, .tile = {64, 64, 4, 1, in_turns}, .blocks = 1});
+    expect_product({.m = 192, .n = 64, .k = 72, .tile = {64, 64, 3, 1, in_turns}, .blocks = 3});
+    for (const int blocks : {1, 2, 3, 9})
+      expect_product({.m = 64, .n = 192, .k = 136, .tile = {64, 64, 2, 1, in_turns}, .blocks = blocks});
+  }
 }
 
 TEST(HopperMatmul, ClustersShareB) {

@@ -13,6 +13,7 @@ constexpr std::string_view kAttention = "causeway/kernels/gpu/attention.h";
 constexpr std::string_view kGradient = "causeway/kernels/gpu/attention_gradient.h";
 constexpr std::string_view kHopperAttention = "causeway/kernels/gpu/attention_hopper.h";
 constexpr std::string_view kHopperGradient = "causeway/kernels/gpu/attention_hopper_gradient.h";
+constexpr std::string_view kHopperOrder = "causeway/kernels/gpu/attention_hopper_order.h";
 constexpr std::string_view kHopperTile = "causeway/kernels/gpu/attention_hopper_tile.h";
 constexpr std::string_view kMatmul = "causeway/kernels/gpu/matmul.h";
 constexpr std::string_view kHopperMatmul = "causeway/kernels/gpu/matmul_hopper.h";
@@ -132,6 +133,9 @@ constexpr PlantedFault kFaults[] = {
      "store_lines<P, kLines>(dk, {0.0f, 0.0f},", "kernels_tests", "Devices/WideHeads.FullAndCausal/emulator_sm_90a"},
     {"hopper_attention_zero_dv", "Hopper attention: dv is zero", kHopperGradient, "store_lines<P, kLines>(dv, factors,",
      "store_lines<P, kLines>(dv, {0.0f, 0.0f},", "kernels_tests", "Devices/WideHeads.FullAndCausal/emulator_sm_90a"},
+    {"hopper_attention_lost_task", "Hopper attention: every second tile of a head is left out", kHopperOrder,
+     "tile = rest / together;", "tile = rest / together / 2 * 2;", "kernels_tests",
+     "Devices/WideHeads.ManyTiles/emulator_sm_90a"},
     {"hopper_attention_lost_heads", "Hopper attention: dk and dv sum over the first head of a group alone", kHopperTile,
      "if (h_ + 1 >= end_) return;", "return;", "kernels_tests", "Devices/WideHeads.FullAndCausal/emulator_sm_90a"},
     // Products on GPUs, for every architecture.
@@ -163,13 +167,16 @@ constexpr PlantedFault kFaults[] = {
      "for (int step = 0; step < kDepth / 16; ++step)", "for (int step = 0; step < kDepth / 16 - 1; ++step)",
      "kernels_tests", "HopperMatmul.EveryOrientation"},
     {"hopper_matmul_stale_stage", "Hopper product: slices are read from the first stage alone", kHopperMatmul,
-     "char* stage = stages + ring.stage * hopper_matmul_stage_bytes(kTile);", "char* stage = stages;", "kernels_tests",
-     "HopperMatmul.EveryOrientation"},
+     "char* stage = shared.stages + ring.stage * hopper_matmul_stage_bytes(kTile);", "char* stage = shared.stages;",
+     "kernels_tests", "HopperMatmul.EveryOrientation"},
     {"hopper_matmul_wrong_rows", "Hopper product: the second warpgroup multiplies the first one's rows", kHopperMatmul,
      "matrix_descriptor(stage + first_block * kBoxBytes,", "matrix_descriptor(stage + 0 * group,", "kernels_tests",
      "HopperMatmul.EveryOrientation"},
     {"hopper_matmul_sums_kept", "Hopper product: sums of the tile before are kept", kHopperMatmul,
      "!begins || step > 0", "true", "kernels_tests", "HopperMatmul.BlocksComputeManyTiles"},
+    {"hopper_matmul_lost_tile", "Hopper product: a tile of odd number is stored as the one before it", kHopperMatmul,
+     "index < schedule.work ? index :", "index < schedule.work ? index / 2 * 2 :", "kernels_tests",
+     "HopperMatmul.BlocksComputeManyTiles"},
     {"hopper_matmul_f8_lost_sum", "Hopper product of 8 bits: only the last partial sum is kept", kHopperMatmul,
      "totals[i] += sums[0][i];", "totals[i] = sums[0][i];", "kernels_tests",
      "Devices/GpuMatmul.EightBitOperandsAreMultipliedAsTheyAre/emulator_sm_90a"},

@@ -59,6 +59,11 @@ TEST(Machines, BadFilesAreNamedWithTheirLine) {
   EXPECT_NE(with("Abacus", "1").find("my.yaml:2"), std::string::npos);
   EXPECT_NE(with("Abacus", "1").find("no peaks are on record for Abacus"), std::string::npos);
   EXPECT_NE(with("NVIDIA H200", "-1").find("straggle"), std::string::npos);
+  std::string many = entry;
+  many.replace(many.find("PRODUCT"), 7, "NVIDIA H200").replace(many.find("STRAGGLE"), 8, "1");
+  many.replace(many.find("devices_per_node: 8"), 19, "devices_per_node: 1e300");
+  EXPECT_NE(message_of([&] { parse_machines(many, "my.yaml"); }).find("devices_per_node must be a whole number"),
+            std::string::npos);
   // An L4 has no links.
   EXPECT_NE(with("NVIDIA L4", "1").find("Add link_gb_per_s"), std::string::npos);
 }

@@ -119,6 +119,38 @@ TEST(PublishedPoints, BadRowsAreNamed) {
       std::string::npos);
   EXPECT_NE(message_of("      - {shape: tiny, " + good + ", tp: 1.5, seconds: 1}\n").find("tp must be a whole number"),
             std::string::npos);
+  EXPECT_NE(message_of("      - just text\n").find("a map of keys is expected here"), std::string::npos);
+}
+
+// Sizes whose products no 64 bits hold.
+TEST(PublishedPoints, SizesBeyondAllMeasureAreRefused) {
+  const std::string good = "shape: tiny, sequence: 128, seconds: 1, ";
+  const auto refusal = [&](const std::string& sizes) { return message_of("      - {" + good + sizes + "}\n"); };
+  EXPECT_EQ(refusal("micro_batch: 1, micro_batches: 1, pp: 2, virtual_stages: 2"), "");
+  EXPECT_NE(refusal("micro_batch: 1000001, micro_batches: 1").find("micro_batch must be at most 1000000"),
+            std::string::npos);
+  EXPECT_NE(refusal("micro_batch: 1, micro_batches: 1, tp: 4096, fsdp: 4096, cp: 4096").find("more than 1000000 ranks"),
+            std::string::npos);
+  EXPECT_NE(refusal("micro_batch: 1000000, micro_batches: 1000000").find("more than 1e+12 tokens"), std::string::npos);
+  EXPECT_NE(
+      refusal("micro_batch: 1, micro_batches: 1, virtual_stages: 9").find("pp x virtual_stages is 9, of 4 layers"),
+      std::string::npos);
+}
+
+TEST(PublishedPoints, ShapesThatCannotBeAreRefused) {
+  const auto refusal = [](const std::string& sizes) {
+    try {
+      parse_published_points("shapes:\n  odd: {" + sizes + ", vocabulary: 100, attention: fused}\npoints: []\n",
+                             "file");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(refusal("layers: 4, width: 4, heads: 8").find("file:2: heads must be at most width"), std::string::npos);
+  EXPECT_NE(refusal("layers: 4, width: 64, heads: 4, kv_heads: 8").find("kv_heads must be at most heads"),
+            std::string::npos);
+  EXPECT_NE(refusal("layers: 10001, width: 64, heads: 4").find("layers must be at most 10000"), std::string::npos);
 }
 
 }  // namespace

@@ -39,7 +39,9 @@ TEST(StepPlan, WeightsOptimizerAndCheckpointAreCountedByHand) {
   EXPECT_EQ(plan.memory.checkpoint, 12 * parameters(4));
   EXPECT_TRUE(plan.memory.exact);
   EXPECT_GT(plan.memory.activations, 0);
-  EXPECT_EQ(plan.memory.total(), plan.memory.weights + plan.memory.optimizer + plan.memory.activations);
+  EXPECT_GT(plan.memory.batch, 0);
+  EXPECT_EQ(plan.memory.total(),
+            plan.memory.weights + plan.memory.optimizer + plan.memory.activations + plan.memory.batch);
   EXPECT_TRUE(plan.collectives.empty());
   EXPECT_EQ(plan.tokens, 8 * 512);
 }

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "causeway/base/error.h"
 #include "causeway/graph/interpreter.h"
 #include "causeway/graph/parser.h"
@@ -30,6 +32,33 @@ std::vector<const Collectives*> collectives_in(const LoweredProgram& program) {
   for (const Instruction& instruction : program.instructions)
     if (const auto* collectives = std::get_if<Collectives>(&instruction.work)) found.push_back(collectives);
   return found;
+}
+
+// Each but waits once, in the order of its queue, none before the one before it has ended.
+void expect_times_of_every_instruction(Program& program, const std::vector<InstructionTime>& times) {
+  const std::vector<Instruction>& instructions = program.lowered().instructions;
+  std::vector<int> expected, timed;
+  for (size_t i = 0; i < instructions.size(); ++i)
+    if (!std::holds_alternative<Wait>(instructions[i].work)) expected.push_back(static_cast<int>(i));
+  std::map<DeviceQueue, double> ends;
+  for (const InstructionTime& time : times) {
+    timed.push_back(time.instruction);
+    double& end = ends[instructions[static_cast<size_t>(time.instruction)].queue];
+    EXPECT_GE(time.start, end) << time.instruction;
+    EXPECT_GE(time.end, time.start) << time.instruction;
+    end = time.end;
+  }
+  EXPECT_EQ(timed, expected);
+  const std::vector<InstructionLabel> labels = program.instruction_labels();
+  ASSERT_EQ(labels.size(), instructions.size());
+  std::vector<std::string> collectives;
+  for (const InstructionLabel& label : labels)
+    if (label.kind == InstructionLabel::Kind::kCollective)
+      collectives.push_back(fmt::format("{} over {}, {} bytes", label.name, label.group, label.bytes));
+  EXPECT_THAT(collectives,
+              testing::UnorderedElementsAre("all_reduce over dp, 840 bytes", "reduce_scatter over dp, 840 bytes",
+                                            "all_gather over dp, 840 bytes", "all_to_all over dp, 420 bytes",
+                                            "all_gather over dp, 840 bytes", "reduce_scatter over dp, 840 bytes"));
 }
 
 class RankPrograms : public testing::TestWithParam<std::string> {
@@ -199,6 +228,7 @@ TEST_P(RankPrograms, CountsTimesAndNamesItsCollectives) {
     const std::vector<double> seconds = program.run_timed(in, out);
     EXPECT_EQ(seconds.size(), program.kernel_reports().size());
     EXPECT_TRUE(std::all_of(seconds.begin(), seconds.end(), [](double one) { return one > 0; }));
+    expect_times_of_every_instruction(program, program.run_traced(in, out));
     EXPECT_FALSE(program.run_and_find_non_finite(in, out).has_value());
     // Recorded, and replayed where the device can.
     for (int run = 0; run < 3; ++run) program.run_recorded(in, out);

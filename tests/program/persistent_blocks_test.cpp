@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <set>
 
 #include "causeway/base/error.h"
+#include "causeway/device/emulator/emulator_device.h"
 #include "causeway/device/open_device.h"
 #include "causeway/graph/parser.h"
 #include "causeway/passes/gradient.h"
@@ -85,13 +87,74 @@ TEST(PersistentBlocks, AnyNumberGivesTheSameBits) {
         EXPECT_EQ(launched, blocks);
       }
     }
+    // More than once: a launch finds the tasks that the one before it found.
+    for (int run = 0; run < 2; ++run) {
+      const std::vector<HostTensor> results = runner.run(program, inputs);
+      if (expected.empty()) expected = results;
+      for (size_t i = 0; i < results.size(); ++i)
+        for (size_t e = 0; e < results[i].values.size(); ++e)
+          ASSERT_EQ(std::bit_cast<uint64_t>(results[i].values[e]), std::bit_cast<uint64_t>(expected[i].values[e]))
+              << blocks << " blocks, run " << run << ", result " << i << ", element " << e;
+    }
+  }
+}
+
+// Of which block does what, too: the emulator deals tasks out by its seed.
+TEST(PersistentBlocks, AnyOrderOfTasksGivesTheSameBits) {
+  const Graph graph = product_and_attention();
+  std::vector<HostTensor> inputs, expected;
+  for (const Value input : graph.inputs())
+    inputs.push_back(
+        random_host_tensor(graph.dtype(input), evaluate(graph.shape(input), {}), inputs.size() + 1, -1, 1));
+  for (const uint64_t seed : {1, 2, 3}) {
+    ProgramRunner runner(make_emulator_device("sm_90a", {.seed = seed}));
+    Program program(graph, runner.device(), runner.library(), runner.arena());
     const std::vector<HostTensor> results = runner.run(program, inputs);
     if (expected.empty()) expected = results;
     for (size_t i = 0; i < results.size(); ++i)
       for (size_t e = 0; e < results[i].values.size(); ++e)
         ASSERT_EQ(std::bit_cast<uint64_t>(results[i].values[e]), std::bit_cast<uint64_t>(expected[i].values[e]))
-            << blocks << " blocks, result " << i << ", element " << e;
+            << "seed " << seed << ", result " << i << ", element " << e;
   }
+}
+
+// One counter serves all kernels that take tasks; each of them is known to write it, so that no two run at once.
+TEST(PersistentBlocks, ShareOneTaskCounter) {
+  ProgramRunner runner(open_device("emulator:sm_90a"));
+  Program program(product_and_attention(), runner.device(), runner.library(), runner.arena());
+  const LoweredProgram& lowered = program.lowered();
+  const auto is_counter = [&](int buffer) {
+    return lowered.buffers[static_cast<size_t>(buffer)].place == ProgramBuffer::Place::kTaskCounter;
+  };
+  int counters = 0;
+  for (size_t b = 0; b < lowered.buffers.size(); ++b) counters += is_counter(static_cast<int>(b));
+  EXPECT_EQ(counters, 1);
+  std::set<int> contents;
+  for (const Instruction& instruction : lowered.instructions)
+    for (const Access& access : instruction.accesses())
+      if (is_counter(access.holding.buffer)) {
+        EXPECT_TRUE(access.written);
+        EXPECT_TRUE(contents.insert(access.holding.content).second);
+      }
+  EXPECT_EQ(contents.size(), 5u) << "three products, attention, and one kernel of two phases for its gradients";
+}
+
+// What a kernel that failed has left of them would be missing from the next one's.
+TEST(PersistentBlocks, FindAllTasksAfterAFailure) {
+  ProgramRunner runner(open_device("emulator:sm_90a"));
+  Program program(parse_graph(R"(%0 = input "x" : bf16[256, 200]
+%1 = input "w" : bf16[200, 256]
+%2 = dot(%0, %1) : bf16[256, 256]
+return %2
+)"),
+                  runner.device(), runner.library(), runner.arena());
+  const uint32_t left = 7;
+  uint32_t found = 1;
+  runner.device().copy_to_device(runner.arena().task_counter(), &left, sizeof left);
+  void* const no_memory[] = {nullptr, nullptr};
+  EXPECT_THROW(program.run(no_memory, std::span(no_memory, 1)), Error);
+  runner.device().copy_to_host(&found, runner.arena().task_counter(), sizeof found);
+  EXPECT_EQ(found, 0u);
 }
 
 TEST(PersistentBlocks, LeaveMultiprocessorsFreeWhenToldTo) {

@@ -584,6 +584,10 @@ TEST(CheckpointManifest, ContradictionsAreNamed) {
               HasSubstr("tensor 'bias' has the unknown dtype 'F64'"));
   EXPECT_THAT(parse_with("\"file\": 1", "\"file\": 2"), HasSubstr("is in file 2, which is not listed"));
   EXPECT_THAT(parse_with("\"begin\": ", "\"begin\": 1"), HasSubstr("tensor 'bias' chunk 0 cannot take bytes"));
+  EXPECT_THAT(parse_with("\"header_bytes\": ", "\"header_bytes\": 9"), HasSubstr("has a header longer than itself"));
+  const std::string shape = "\"dtype\": \"F32\",\n   \"shape\": [\n    ";
+  EXPECT_THAT(parse_with(shape + "3", shape + "4"), HasSubstr("tensor 'bias' is not covered by its chunks"));
+  EXPECT_THAT(parse_with(shape + "3", shape + "4611686018427387904"), HasSubstr("'bias' has an impossible shape"));
 }
 
 }  // namespace

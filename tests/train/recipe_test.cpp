@@ -213,6 +213,10 @@ TEST(Recipe, BoundsAreChecked) {
       {"train.micro_batch_size=3", "3 does not divide train.batch_size, 8"},
       {"checkpoint.keep=0", "must be at least 1"},
       {"log.interval=0", "must be at least 1"},
+      {"log.trace_steps=0", "must be at least 1"},
+      {"log.trace_steps=5", "has no effect without log.trace_from"},
+      {"log.trace_from=-1", "must not be negative"},
+      {"train.check_replicas=-1", "must not be negative"},
       {"sampling.temperature=-0.5", "must not be negative"},
       {"model.heads=5", "5 heads do not divide the width, 32"},
       {"model.kv_heads=2", "grouped queries belong to llama and mistral"},
@@ -254,10 +258,45 @@ TEST(Recipe, TheMeshMustDivideWhatItCuts) {
   EXPECT_EQ(error({"mesh.ddp=2"}), "command line: mesh.ddp: unknown key | Did you mean mesh.dp?");
 }
 
+TEST(Recipe, StagesHaveLayersAndMicroBatches) {
+  const auto error = [&](std::vector<std::string> overrides) {
+    overrides.insert(overrides.begin(), {"model.layers=6", "train.micro_batch_size=2"});
+    return error_of(kSmall, overrides);
+  };
+  EXPECT_EQ(error({"mesh.pp=6"}), "no error");
+  EXPECT_EQ(error({"mesh.pp=3", "train.pipeline_schedule=zero_bubble"}), "no error");
+  EXPECT_EQ(error({"mesh.pp=2", "train.pipeline_schedule=interleaved", "train.pipeline_chunks=3"}), "no error");
+  EXPECT_EQ(error({"mesh.pp=7"}),
+            "command line: mesh.pp: 7 stages are more than the model has layers, 6 | Give at most 6.");
+  EXPECT_EQ(error({"mesh.pp=0"}), "command line: mesh.pp: must be at least 1 | ");
+  EXPECT_EQ(
+      error({"mesh.pp=2", "train.pipeline_schedule=zerobubble"}),
+      "command line: train.pipeline_schedule: 'zerobubble' is not one of 1f1b, interleaved, zero_bubble | Did you "
+      "mean zero_bubble?");
+  EXPECT_EQ(error({"mesh.pp=2", "train.pipeline_chunks=2"}),
+            "command line: train.pipeline_chunks: 2 runs of layers on each stage are for "
+            "train.pipeline_schedule=interleaved over several stages | ");
+  EXPECT_EQ(error({"mesh.pp=2", "train.pipeline_schedule=interleaved"}),
+            "command line: train.pipeline_schedule=interleaved: train.pipeline_chunks: the interleaved schedule is for "
+            "several runs of layers on each stage | Give 2 or more, or choose train.pipeline_schedule=1f1b.");
+  EXPECT_EQ(
+      error({"mesh.pp=2", "train.pipeline_schedule=interleaved", "train.pipeline_chunks=4"}),
+      "command line: train.pipeline_chunks: 2 stages with 4 runs of layers each are more than the model has layers, "
+      "6 | Give at most 3.");
+  EXPECT_EQ(error({"mesh.pp=3", "train.pipeline_schedule=interleaved", "train.pipeline_chunks=2"}),
+            "command line: train.micro_batch_size: the interleaved schedule takes "
+            "micro-batches by as many as there are stages, and 8 sequences of 2 make 4 of them for 3 stages | Give a "
+            "multiple of 3 micro-batches, or choose another train.pipeline_schedule.");
+  EXPECT_EQ(error({"train.pipeline_schedule=zero_bubble"}),
+            "command line: train.pipeline_schedule: has no effect without stages (mesh.pp) | Delete the key, or choose "
+            "what it belongs to.");
+}
+
 TEST(Recipe, MeshesHaveTheAxesThatHaveSeveralRanks) {
   EXPECT_TRUE(make_mesh({}).empty());
   EXPECT_EQ(make_mesh({.dp = 2, .fsdp = 3, .cp = 4, .tp = 5}).text(), "cp=4/5 tp=5/1a dp=2/60 fsdp=3/20");
   EXPECT_EQ(make_mesh({.fsdp = 4}).text(), "fsdp=4/1");
+  EXPECT_EQ(make_mesh({.dp = 2, .tp = 2, .pp = 3}).text(), "tp=2/1a dp=2/2 pp=3/4s");
   EXPECT_EQ(make_mesh({.dp = 2, .tp = 2}).text(), "tp=2/1a dp=2/2");
 }
 

@@ -20,7 +20,7 @@ namespace {
 // No attention: x = x + scale * W x for every layer, from which the next token follows by the last one alone.
 class Pointwise final : public LanguageModel {
  public:
-  Pointwise(const ModelConfig& c, InitialValues* values) : LanguageModel(c) {
+  Pointwise(const ModelConfig& c, const ModelPart& part, InitialValues* values) : LanguageModel(c, part) {
     const ParameterDim vocabulary{c.vocabulary_size, LogicalDim::kVocabulary}, width{c.width, LogicalDim::kWidth};
     embedding_ = declare("embedding.weight", {vocabulary, width}, Initial::kNormal, values);
     for (int64_t i = 0; i < c.layers; ++i)
@@ -28,9 +28,11 @@ class Pointwise final : public LanguageModel {
     if (c.own_truth("final_norm")) norm_ = declare("norm.weight", {width}, Initial::kOnes, values);
   }
 
-  Tensor hidden_states(const ForwardInputs& inputs) const override {
-    Tensor x = embedding(inputs.tokens, embedding_);
-    for (const Tensor& layer : layers_) x = x + linear(x, layer) * config().own_number("residual_scale");
+  Tensor embed(const ForwardInputs& inputs) const override { return embedding(inputs.tokens, embedding_); }
+  Tensor run_layer(int64_t layer, const Tensor& x, const ForwardInputs&) const override {
+    return x + linear(x, layers_[static_cast<size_t>(layer)]) * config().own_number("residual_scale");
+  }
+  Tensor last_norm(const Tensor& x) const override {
     return norm_.defined() ? rms_norm(x, norm_, config().norm_epsilon) : x;
   }
   Tensor output_weight() const override { return embedding_; }
@@ -50,8 +52,9 @@ ModelFamily pointwise() {
   family.parameter_count = [](const ModelConfig& c) {
     return (c.vocabulary_size + c.layers * c.width) * c.width + (c.own_truth("final_norm") ? c.width : 0);
   };
-  family.build = [](const ModelConfig& config, InitialValues* values) -> std::unique_ptr<LanguageModel> {
-    return std::make_unique<Pointwise>(config, values);
+  family.build = [](const ModelConfig& config, const ModelPart& part,
+                    InitialValues* values) -> std::unique_ptr<LanguageModel> {
+    return std::make_unique<Pointwise>(config, part, values);
   };
   const auto entries = [](HuggingFaceConfig& file, ModelConfig& c) {
     file.required("n_embd", c.width);

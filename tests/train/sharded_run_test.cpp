@@ -9,7 +9,9 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
+#include "causeway/generate/text_generation.h"
 #include "causeway/train/checkpoint/run_checkpoint.h"
+#include "causeway/train/evaluation.h"
 #include "causeway/train/ranks.h"
 #include "causeway/train/trainer.h"
 #include "tests/fixtures/temporary_directory.h"
@@ -99,8 +101,12 @@ TEST_F(ShardedRun, GoesOnOnAnyOtherMesh) {
   const auto first_half = directory_ / "fsdp/checkpoints/step-00000004";
   const auto saved = state(first_half);
   EXPECT_EQ(saved.size(), state(directory_ / "one/checkpoints/step-00000004").size());
-  for (const std::vector<std::string>& mesh : std::vector<std::vector<std::string>>{
-           {"mesh.fsdp=4"}, {"mesh.tp=2", "mesh.fsdp=2"}, {"mesh.dp=3"}, {"mesh.cp=2", "mesh.dp=2"}, {}}) {
+  for (const std::vector<std::string>& mesh : std::vector<std::vector<std::string>>{{"mesh.fsdp=4"},
+                                                                                    {"mesh.tp=2", "mesh.fsdp=2"},
+                                                                                    {"mesh.dp=3"},
+                                                                                    {"mesh.cp=2", "mesh.dp=2"},
+                                                                                    {"mesh.tp=2", "mesh.pp=2"},
+                                                                                    {}}) {
     std::string name = "on";
     for (const std::string& axis : mesh) name += "_" + axis.substr(5);
     // Nothing but the save of what was read: the same bits, on whatever mesh.
@@ -121,13 +127,17 @@ TEST_F(ShardedRun, StateIsTheSameBitsWhateverMeshReadsAndWritesIt) {
   std::filesystem::path checkpoint = directory_ / "start/checkpoints/step-00000002";
   const auto expected = state(checkpoint);
   int number = 0;
-  for (const std::vector<std::string>& mesh :
-       std::vector<std::vector<std::string>>{{"mesh.dp=3"}, {}, {"mesh.dp=2", "mesh.cp=2"}, {"mesh.fsdp=4"}}) {
+  for (const std::vector<std::string>& mesh : std::vector<std::vector<std::string>>{{"mesh.dp=3"},
+                                                                                    {},
+                                                                                    {"mesh.tp=2", "mesh.pp=2"},
+                                                                                    {"mesh.dp=2", "mesh.cp=2"},
+                                                                                    {"mesh.pp=2", "mesh.fsdp=2"},
+                                                                                    {"mesh.fsdp=4"}}) {
     const Recipe next = recipe(fmt::format("copy{}", number++), mesh);
     on_ranks(next.mesh, [&] {
       const Ranks ranks(*Context::current());
       const TokenDataset dataset = TokenDataset::open(next.data.path, kTrainSplit, 1);
-      const auto model = LanguageModel::create(next.model, 99);
+      const auto model = LanguageModel::create(next.model, own_part(next), 99);
       TrainingStep step(*model, next);
       const RunParts parts{next, dataset, nullptr, *model, step};
       const RunPosition position = restore_run(CheckpointReader(checkpoint), parts);
@@ -140,6 +150,50 @@ TEST_F(ShardedRun, StateIsTheSameBitsWhateverMeshReadsAndWritesIt) {
   }
 }
 
+TEST_F(ShardedRun, CheckpointsWrittenMeanwhileAreThoseThatTrainingWaitsFor) {
+  for (const std::vector<std::string>& mesh : std::vector<std::vector<std::string>>{
+           {}, {"mesh.fsdp=2", "mesh.tp=2"}, {"mesh.dp=2", "mesh.cp=2", "train.micro_batch_size=6"}}) {
+    std::vector<std::string> overrides = mesh;
+    overrides.insert(overrides.end(), {"checkpoint.interval=1", "train.steps=5"});
+    const TrainResult meanwhile = run(recipe("meanwhile", overrides));
+    overrides.emplace_back("checkpoint.asynchronous=false");
+    const TrainResult waited = run(recipe("waited", overrides));
+    EXPECT_EQ(meanwhile.checkpoint.filename(), waited.checkpoint.filename());
+    for (int64_t step = 1; step <= 5; ++step) {
+      const std::string name = fmt::format("checkpoints/step-{:08}", step);
+      EXPECT_EQ(state(directory_ / "meanwhile" / name), state(directory_ / "waited" / name)) << step;
+    }
+    std::ifstream metrics(directory_ / "meanwhile/metrics.jsonl");
+    std::vector<int64_t> saved;
+    for (std::string line; std::getline(metrics, line);) {
+      const nlohmann::json record = nlohmann::json::parse(line);
+      if (!record.contains("checkpoint_pause")) continue;
+      saved.push_back(record["checkpoint_step"]);
+      EXPECT_GE(record["step"], saved.back());
+      EXPECT_GT(record["checkpoint_pause"], 0.0);
+      EXPECT_GE(record["checkpoint_seconds"], record["checkpoint_pause"]);
+    }
+    EXPECT_EQ(saved, (std::vector<int64_t>{1, 2, 3, 4, 5}));
+    std::filesystem::remove_all(directory_ / "meanwhile");
+    std::filesystem::remove_all(directory_ / "waited");
+  }
+}
+
+// Tied embeddings are on two stages and in the checkpoint once.
+TEST_F(ShardedRun, StagesWithTiedEmbeddingsGoOnAsOneDevice) {
+  const std::vector<std::string> gpt2 = {"model.family=gpt2", "model.kv_heads=4", "train.micro_batch_size=6"};
+  run(recipe("one", gpt2));
+  const std::map<int64_t, double> expected = losses("one");
+  std::vector<std::string> staged = gpt2;
+  staged.insert(staged.end(), {"mesh.pp=2", "mesh.fsdp=2", "train.pipeline_schedule=zero_bubble"});
+  run(recipe("staged", staged));
+  for (const auto& [step, loss] : losses("staged")) EXPECT_NEAR(loss, expected.at(step), 2e-6 * loss) << step;
+  const auto half = directory_ / "staged/checkpoints/step-00000004";
+  EXPECT_EQ(state(half).size(), state(directory_ / "one/checkpoints/step-00000004").size());
+  run(recipe("on", gpt2), {ResumeMode::kFrom, half.string()});
+  for (const auto& [step, loss] : losses("on")) EXPECT_NEAR(loss, expected.at(step), 2e-6 * loss) << step;
+}
+
 TEST_F(ShardedRun, EvaluatesAndSamplesAsOneDeviceDoes) {
   const std::vector<std::string> overrides = {"train.steps=2", "evaluation.interval=1"};
   std::vector<std::string> sharded = overrides;
@@ -147,6 +201,32 @@ TEST_F(ShardedRun, EvaluatesAndSamplesAsOneDeviceDoes) {
   const TrainResult one = run(recipe("one", overrides)), four = run(recipe("four", sharded));
   EXPECT_NEAR(four.last_loss, one.last_loss, 2e-6 * one.last_loss);
   EXPECT_EQ(four.validation_loss.has_value(), one.validation_loss.has_value());
+  const Recipe stages = recipe("stages", {"mesh.pp=2", "mesh.tp=2"});
+  std::mutex mutex;
+  std::vector<double> losses;
+  std::vector<std::vector<int32_t>> texts;
+  const auto evaluate = [&](const Recipe& of) {
+    losses.clear();
+    texts.clear();
+    on_ranks(of.mesh, [&] {
+      const auto model = LanguageModel::create(of.model, own_part(of), 5);
+      const TokenDataset dataset = TokenDataset::open(of.data.path, kTrainSplit, 1);
+      const double loss = Evaluator(*model, of, dataset).run().loss;
+      const std::vector<int32_t> prompt = {1, 2, 3};
+      const std::vector<int32_t> text =
+          TextGenerator(*model, pipeline_options(of)).generate(prompt, {.tokens = 4, .temperature = 0});
+      const std::lock_guard lock(mutex);
+      losses.push_back(loss);
+      texts.push_back(text);
+    });
+  };
+  evaluate(recipe("whole", {}));
+  const double whole_loss = losses.at(0);
+  const std::vector<int32_t> whole_text = texts.at(0);
+  evaluate(stages);
+  EXPECT_EQ(losses, std::vector<double>(4, losses.at(0)));
+  EXPECT_NEAR(losses.at(0), whole_loss, 2e-6 * whole_loss);
+  EXPECT_EQ(texts, std::vector<std::vector<int32_t>>(4, whole_text));
 }
 
 TEST_F(ShardedRun, AnErrorOfOneRankIsThatOfAll) {

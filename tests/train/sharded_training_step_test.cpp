@@ -3,6 +3,7 @@
 
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "causeway/train/step/training_step.h"
 #include "tests/comparison/comparison.h"
@@ -40,23 +41,43 @@ std::vector<int32_t> own_tokens(const Recipe& recipe, const TrainingStep& step, 
   return all;
 }
 
-Trained train_on_ranks(const Recipe& recipe) {
+// By rank what it holds of a tensor, or nothing.
+using PartsOfRanks = std::vector<std::optional<HostTensor>>;
+
+// Of the ranks of one stage, which are neighbours. Stages that hold the same tensor hold the same bits.
+HostTensor assemble_of_stage(const PartsOfRanks& parts, const Sharding& sharding, Recipe::MeshSizes sizes) {
+  const size_t count = parts.size() / static_cast<size_t>(sizes.pp);
+  sizes.pp = 1;
+  std::optional<HostTensor> whole;
+  for (size_t first = 0; first < parts.size(); first += count) {
+    std::vector<HostTensor> of_stage;
+    for (size_t rank = first; rank < first + count && parts[rank]; ++rank) of_stage.push_back(*parts[rank]);
+    if (of_stage.size() != count) continue;
+    const HostTensor assembled = assemble(of_stage, sharding, make_mesh(sizes));
+    if (whole) EXPECT_EQ(assembled.values, whole->values);
+    whole = assembled;
+  }
+  EXPECT_TRUE(whole.has_value());
+  return whole.value_or(HostTensor());
+}
+
+Trained train_on_ranks(const Recipe& recipe, int steps = kSteps, double learning_rate = 1e-2) {
   const Mesh mesh = make_mesh(recipe.mesh);
   const auto ranks = static_cast<size_t>(mesh.ranks());
   Trained trained;
   std::mutex mutex;
-  std::map<std::string, std::vector<HostTensor>> parts;
+  std::map<std::string, PartsOfRanks> parts;
   std::map<std::string, Sharding> shardings;
   std::vector<std::vector<StepFigures>> figures(ranks);
   on_ranks(recipe.mesh, [&] {
     const auto rank = static_cast<size_t>(Context::current()->rank());
-    const auto model = LanguageModel::create(recipe.model, 3);
+    const auto model = LanguageModel::create(recipe.model, own_part(recipe), 3);
     TrainingStep step(*model, recipe);
-    for (int64_t i = 0; i < kSteps; ++i) {
+    for (int64_t i = 0; i < steps; ++i) {
       const std::vector<int32_t> inputs = own_tokens(recipe, step, i, 0), targets = own_tokens(recipe, step, i, 1);
       const std::vector<int32_t> documents(recipe.data.document_mask ? inputs.size() : 0, 1);
-      figures[rank].push_back(
-          step.run({inputs, targets, documents, recipe.train.batch_size * recipe.data.sequence_length}, i, 1e-2));
+      figures[rank].push_back(step.run(
+          {inputs, targets, documents, recipe.train.batch_size * recipe.data.sequence_length}, i, learning_rate));
     }
     const std::lock_guard lock(mutex);
     const auto collect = [&](const std::string& name, const Tensor& tensor) {
@@ -74,7 +95,8 @@ Trained train_on_ranks(const Recipe& recipe) {
       EXPECT_TRUE(of_rank[i].finite);
     }
   trained.figures = figures[0];
-  for (const auto& [name, of_ranks] : parts) trained.state[name] = assemble(of_ranks, shardings[name], mesh);
+  for (const auto& [name, of_ranks] : parts)
+    trained.state[name] = assemble_of_stage(of_ranks, shardings[name], recipe.mesh);
   return trained;
 }
 
@@ -90,12 +112,12 @@ train: {batch_size: 12}
                       "recipe", all);
 }
 
-void expect_same(const Trained& trained, const Trained& one) {
+void expect_same(const Trained& trained, const Trained& one, bool learns = true) {
   for (size_t i = 0; i < one.figures.size(); ++i) {
     EXPECT_NEAR(trained.figures[i].loss, one.figures[i].loss, 1e-6 * one.figures[i].loss) << "step " << i;
     EXPECT_NEAR(trained.figures[i].grad_norm, one.figures[i].grad_norm, 2e-6 * one.figures[i].grad_norm) << i;
   }
-  EXPECT_LT(one.figures.back().loss, one.figures.front().loss);
+  if (learns) EXPECT_LT(one.figures.back().loss, one.figures.front().loss);
   for (const auto& [name, reference] : one.state) {
     // Moments of a mesh's ranks are the same to a few roundings; what is squared, to twice as many.
     HostTensor actual = trained.state.at(name), scaled = reference;
@@ -127,6 +149,62 @@ TEST_P(MicroBatchesOverMeshes, AddUpToThoseOfOneDevice) {
   expect_same(train_on_ranks(recipe_of(family, mesh)), train_on_ranks(recipe_of(family, micro)));
 }
 
+// Stages of a pipeline, and what they combine with.
+class TrainingOverStages : public TrainingOverMeshes {};
+
+const std::vector<std::string> kFourMicroBatches = {"train.batch_size=24", "train.micro_batch_size=6",
+                                                    "model.layers=4"};
+
+TEST_P(TrainingOverStages, IsThatOfOneDevice) {
+  auto [family, mesh] = GetParam();
+  mesh.insert(mesh.end(), kFourMicroBatches.begin(), kFourMicroBatches.end());
+  expect_same(train_on_ranks(recipe_of(family, mesh)), train_on_ranks(recipe_of(family, kFourMicroBatches)));
+}
+
+std::vector<std::pair<std::string, std::vector<std::string>>> stage_cases() {
+  const std::string zero_bubble = "train.pipeline_schedule=zero_bubble",
+                    interleaved = "train.pipeline_schedule=interleaved";
+  std::vector<std::pair<std::string, std::vector<std::string>>> all;
+  for (const std::string family : {"gpt2", "llama", "mpt"}) {
+    all.push_back({family, {"mesh.pp=2"}});
+    all.push_back({family, {"mesh.pp=2", zero_bubble}});
+    all.push_back({family, {"mesh.pp=2", interleaved, "train.pipeline_chunks=2"}});
+  }
+  for (const std::string axis : {"mesh.tp=2", "mesh.fsdp=2", "mesh.dp=2", "mesh.cp=2"}) {
+    all.push_back({"llama", {"mesh.pp=2", axis}});
+    all.push_back({"gpt2", {"mesh.pp=2", axis, zero_bubble}});
+  }
+  all.push_back({"gpt2", {"mesh.pp=4"}});
+  all.push_back({"gpt2", {"mesh.pp=4", zero_bubble}});
+  all.push_back({"gpt2", {"mesh.pp=2", "data.document_mask=true", "train.recompute=block"}});
+  return all;
+}
+
+// The acceptance of pipelines: a longer run.
+TEST(LongTrainingOverStages, FiftyStepsHaveTheLossesOfOneDevice) {
+  const std::vector<std::string> two = {"train.batch_size=8", "train.micro_batch_size=4"};
+  const Trained one = train_on_ranks(recipe_of("llama", two), 50, 1e-3);
+  for (const std::string schedule : {"1f1b", "zero_bubble"}) {
+    std::vector<std::string> overrides = {"mesh.pp=2", "train.pipeline_schedule=" + schedule};
+    overrides.insert(overrides.end(), two.begin(), two.end());
+    const Trained staged = train_on_ranks(recipe_of("llama", overrides), 50, 1e-3);
+    ASSERT_EQ(staged.figures.size(), 50u);
+    for (size_t i = 0; i < 50; ++i)
+      EXPECT_NEAR(staged.figures[i].loss, one.figures[i].loss, 2e-6 * one.figures[i].loss) << schedule << ", " << i;
+  }
+  EXPECT_LT(one.figures.back().loss, one.figures.front().loss);
+}
+
+// Masks are a layer's and a micro-batch's own, wherever they are made.
+TEST(RandomTrainingOverStages, DropoutIsThatOfOneDevice) {
+  std::vector<std::string> overrides = kFourMicroBatches;
+  overrides.emplace_back("model.dropout=0.2");
+  const Trained one = train_on_ranks(recipe_of("gpt2", overrides));
+  overrides.emplace_back("mesh.pp=2");
+  // In so few steps masks change the loss by more than training does.
+  expect_same(train_on_ranks(recipe_of("gpt2", overrides)), one, false);
+}
+
 std::vector<std::pair<std::string, std::vector<std::string>>> cases(const std::vector<std::string>& families) {
   std::vector<std::pair<std::string, std::vector<std::string>>> all;
   for (const std::string& family : families)
@@ -144,11 +222,16 @@ std::vector<std::pair<std::string, std::vector<std::string>>> cases(const std::v
 
 std::string name_of(const testing::TestParamInfo<TrainingOverMeshes::ParamType>& info) {
   std::string name = info.param.first;
-  for (const std::string& axis : info.param.second) name += "_" + axis.substr(5, axis.find('=') - 5) + axis.back();
+  for (const std::string& axis : info.param.second) {
+    const size_t dot = axis.find('.'), equals = axis.find('=');
+    name += axis.starts_with("mesh.") ? "_" + axis.substr(dot + 1, equals - dot - 1) : "";
+    name += axis.starts_with("mesh.") ? axis.substr(equals + 1) : "_" + axis.substr(equals + 1);
+  }
   return name;
 }
 
 INSTANTIATE_TEST_SUITE_P(, TrainingOverMeshes, testing::ValuesIn(cases({"gpt2", "llama", "mpt"})), name_of);
+INSTANTIATE_TEST_SUITE_P(, TrainingOverStages, testing::ValuesIn(stage_cases()), name_of);
 INSTANTIATE_TEST_SUITE_P(, MicroBatchesOverMeshes, testing::ValuesIn(cases({"llama"})), name_of);
 
 }  // namespace

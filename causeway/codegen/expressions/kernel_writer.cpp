@@ -40,6 +40,11 @@ std::string KernelWriter::buffer_pointer(const std::string& type, size_t positio
   return buffer_pointer_text(target_, type, position);
 }
 
+std::string KernelWriter::task_counter() {
+  arguments_.push_back({KernelArgument::Kind::kTaskCounter, {}, true});
+  return fmt::format("static_cast<uint32_t*>(buffers[{}])", arguments_.size() - 1);
+}
+
 std::string KernelWriter::gpu_kernel(const std::string& name, int threads, int blocks_per_unit, int tensor_maps) {
   return fmt::format("CAUSEWAY_KERNEL({}, {}, {}, {}, {}, {}) {{\n", name, threads, blocks_per_unit, arguments_.size(),
                      sizes_.size() + symbols_.symbols().size(), tensor_maps);

@@ -33,6 +33,9 @@ class KernelWriter : public EmitterContext {
   std::string gpu_kernel(const std::string& name, int threads, int blocks_per_unit = 1, int tensor_maps = 0);
   // buffers[position] as a pointer to `type`.
   std::string buffer_pointer(const std::string& type, size_t position) const;
+  // Another argument, KernelArgument::Kind::kTaskCounter, as the pointer that take_task() of kernels/gpu/hopper.h
+  // takes.
+  std::string task_counter();
   // Throws InternalError when there is an obstacle.
   void check_no_obstacle(const std::optional<Obstacle>& obstacle) const;
   // The arguments and sizes, in the order in which the text uses them.

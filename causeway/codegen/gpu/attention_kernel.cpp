@@ -102,7 +102,7 @@ class GpuAttentionWriter : public AttentionWriter {
     if (const auto tiles =
             hopper_attention_forward_tiles(geometry_request(!operands.all_direct()), target_.architecture())) {
       return write_forward(
-          operands, true, "attention_hopper.h", "hopper_attention_forward(problem, maps, task);",
+          operands, true, "attention_hopper.h", "hopper_attention_forward",
           fmt::format("static constexpr int kGroups = {};\nstatic constexpr int kQueryStages = {};\n"
                       "static constexpr int kStages = {};\n",
                       tiles->groups, tiles->query_stages, tiles->stages),
@@ -110,12 +110,17 @@ class GpuAttentionWriter : public AttentionWriter {
           128 * (tiles->groups + 1));
     }
     const GpuAttentionTiles tiles = gpu_attention_forward_tiles(geometry_request(), target_.architecture());
-    return write_forward(operands, false, "attention.h", "gpu_attention_forward(problem, task);", tile_constants(tiles),
-                         tiles, threads(tiles));
+    return write_forward(operands, false, "attention.h", "gpu_attention_forward", tile_constants(tiles), tiles,
+                         threads(tiles));
+  }
+
+  // Of the functions that are called by each block. When everything else that the kernel takes is known.
+  std::string call_arguments(bool copy_engine) {
+    return copy_engine ? fmt::format("(problem, maps, {});", task_counter()) : "(problem, task);";
   }
 
   GeneratedKernel write_forward(const Operands& operands, bool copy_engine, const std::string& header,
-                                const std::string& call, const std::string& more_constants,
+                                const std::string& function, const std::string& more_constants,
                                 const GpuAttentionTiles& tiles, int threads) {
     std::string rows;
     const std::string access = operand_access(operands, copy_engine, rows);
@@ -125,6 +130,7 @@ class GpuAttentionWriter : public AttentionWriter {
                                 tiles.query_tile, tiles.key_tile) +
                     access,
                 rows);
+    const std::string call = function + call_arguments(copy_engine);
     std::string source = "#include \"causeway/kernels/attention_block_map.h\"\n#include \"causeway/kernels/gpu/" +
                          header + "\"\nnamespace {\n" + text + "}\n" +
                          entry("kernel", threads, tiles.blocks_per_unit, copy_engine ? operands.direct() : 0, call);
@@ -181,7 +187,7 @@ class GpuAttentionWriter : public AttentionWriter {
     const std::string access = operand_access(operands, plan.copy_engine, rows);
     const std::string text = problem(plan.constants + access, rows);
     const int maps = plan.copy_engine ? operands.direct() : 0;
-    const std::string arguments = plan.copy_engine ? "(problem, maps, task);" : "(problem, task);";
+    const std::string arguments = call_arguments(plan.copy_engine);
     const int32_t node = request_.members.front().node;
     const bool for_queries = request_.computes({node, 0});
     const bool for_keys = request_.computes({node, 1}), for_values = request_.computes({node, 2});

@@ -44,7 +44,7 @@ class GpuDotWriter : public ProblemWriter {
       operand = a.element = b.element = kRoundedOperand;
     const bool copy_engine =
         serves_copy_engine(a) && serves_copy_engine(b) && !GpuProductNest::is_thin(m) && !GpuProductNest::is_thin(n);
-    const Plan plan = copy_engine ? hopper_plan(a, batch, m, n, k) : portable_plan(a, b, operand, batch, m, n, k);
+    Plan plan = copy_engine ? hopper_plan(a, batch, m, n, k) : portable_plan(a, b, operand, batch, m, n, k);
     const int lanes = store_lanes(n);
     std::string members, initialisation;
     declare_size("batch", batch, members, initialisation);
@@ -60,6 +60,7 @@ class GpuDotWriter : public ProblemWriter {
       initialisation += fmt::format("workspace = {};\n", buffer_pointer("float", arguments_.size()));
       arguments_.push_back({KernelArgument::Kind::kWorkspace, {}, true});
     }
+    if (copy_engine) plan.call = fmt::format("hopper_matmul_run(problem, maps, {});", task_counter());
     const std::string problem = fmt::format("struct Problem {{\nusing Operand = {};\n", operand) + operands +
                                 problem_members(members, initialisation) + store + "};\n";
     std::string source = fmt::format("#include \"{}\"\nnamespace {{\n", plan.include) + problem + "}\n" +
@@ -249,7 +250,6 @@ class GpuDotWriter : public ProblemWriter {
     plan.tile = matmul_tile_text(tile);
     plan.splits = chosen.splits;
     plan.include = "causeway/kernels/gpu/matmul_hopper.h";
-    plan.call = "hopper_matmul_run(problem, maps, task);";
     plan.tensor_maps = 2;
     plan.phase = phase("kernel_run", hopper_matmul_threads(tile), [=](const SymbolBindings& bindings) {
       return matrices.evaluate(bindings) * divide_up(m.evaluate(bindings), tile.m * tile.cluster) *

@@ -17,6 +17,7 @@ namespace {
 constexpr size_t kAlignment = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kMappedFrom = 2 * kHugePage;
+constexpr size_t kCopyPiece = size_t{4} << 20;
 
 size_t round_up(size_t value, size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
@@ -87,6 +88,15 @@ void CpuDevice::copy_on_device(void* to, const void* from, size_t bytes, DeviceQ
 }
 void CpuDevice::fill_with_zeros(void* memory, size_t bytes) {
   if (bytes != 0) std::memset(memory, 0, bytes);
+}
+
+void CpuDevice::queue_copy_to_host(void* host, const void* from, size_t bytes, DeviceQueue queue) {
+  const auto pieces = static_cast<int64_t>((bytes + kCopyPiece - 1) / kCopyPiece);
+  pool_.run(pieces, [&](int64_t piece, int) {
+    const size_t begin = static_cast<size_t>(piece) * kCopyPiece;
+    std::memcpy(static_cast<std::byte*>(host) + begin, static_cast<const std::byte*>(from) + begin,
+                std::min(kCopyPiece, bytes - begin));
+  });
 }
 
 int64_t CpuDevice::memory_limit() const {

@@ -39,6 +39,8 @@ class CpuDevice : public Device {
   void copy_to_host(void* host, const void* from, size_t bytes) override;
   void copy_on_device(void* to, const void* from, size_t bytes, DeviceQueue queue = kComputeQueue) override;
   void fill_with_zeros(void* memory, size_t bytes) override;
+  // On all workers, at once.
+  void queue_copy_to_host(void* host, const void* from, size_t bytes, DeviceQueue queue) override;
   bool shares_host_memory() const override { return true; }
 
   std::shared_ptr<DeviceModule> load(std::string_view image) override;

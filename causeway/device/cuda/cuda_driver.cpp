@@ -111,8 +111,8 @@ std::shared_ptr<const CudaDriver> CudaDriver::open(const std::string& name) {
   library.bind(d.memory_info, "cuMemGetInfo_v2");
   library.bind(d.memory_allocate, "cuMemAlloc_v2");
   library.bind(d.memory_free, "cuMemFree_v2");
-  library.bind(d.host_allocate, "cuMemHostAlloc");
-  library.bind(d.host_free, "cuMemFreeHost");
+  library.bind(d.host_register, "cuMemHostRegister_v2");
+  library.bind(d.host_unregister, "cuMemHostUnregister");
   library.bind(d.copy_to_device, "cuMemcpyHtoDAsync_v2");
   library.bind(d.copy_to_host, "cuMemcpyDtoHAsync_v2");
   library.bind(d.copy_on_device, "cuMemcpyDtoDAsync_v2");

@@ -95,8 +95,8 @@ struct CudaDriver {
   Result (*memory_info)(size_t* free, size_t* total) = nullptr;
   Result (*memory_allocate)(uint64_t* memory, size_t bytes) = nullptr;
   Result (*memory_free)(uint64_t memory) = nullptr;
-  Result (*host_allocate)(void** memory, size_t bytes, unsigned flags) = nullptr;
-  Result (*host_free)(void* memory) = nullptr;
+  Result (*host_register)(void* memory, size_t bytes, unsigned flags) = nullptr;
+  Result (*host_unregister)(void* memory) = nullptr;
   Result (*copy_to_device)(uint64_t to, const void* from, size_t bytes, void* stream) = nullptr;
   Result (*copy_to_host)(void* to, uint64_t from, size_t bytes, void* stream) = nullptr;
   Result (*copy_on_device)(uint64_t to, uint64_t from, size_t bytes, void* stream) = nullptr;

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <memory>
 
 #include "causeway/base/error.h"
 #include "causeway/base/log.h"
+#include "causeway/device/populated_memory.h"
 
 namespace causeway::device {
 namespace {
@@ -148,15 +150,16 @@ GpuQueues::Memory CudaQueues::memory() {
 
 void* CudaQueues::allocate_pinned(size_t bytes) {
   enter();
-  void* memory = nullptr;
-  check(driver_->host_allocate(&memory, bytes, 0), "allocate host memory for copies");
-  return memory;
+  std::unique_ptr<void, decltype(&std::free)> memory(allocate_populated(bytes), &std::free);
+  check(driver_->host_register(memory.get(), bytes, 0), "pin host memory for copies");
+  return memory.release();
 }
 
 void CudaQueues::release_pinned(void* memory) noexcept {
   driver_->context_set_current(context_);
   wait_for_streams();
-  driver_->host_free(memory);
+  driver_->host_unregister(memory);
+  std::free(memory);
 }
 
 void CudaQueues::copy(void* to, const void* from, size_t bytes, Direction direction, DeviceQueue queue) {

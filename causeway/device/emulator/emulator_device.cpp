@@ -61,7 +61,13 @@ void EmulatorDevice::fill_with_zeros(void* memory, size_t bytes) {
   if (bytes != 0) std::memset(memory, 0, bytes);
 }
 
+void EmulatorDevice::queue_copy_to_host(void* host, const void* from, size_t bytes, DeviceQueue queue) {
+  queues_.add(queue, [this, host, from, bytes] { copy_to_host(host, from, bytes); });
+}
+
 void EmulatorDevice::run_on_host(std::function<void()> work, DeviceQueue queue) { queues_.add(queue, std::move(work)); }
+
+void EmulatorDevice::hasten(DeviceQueue queue) { queues_.finish(queue); }
 
 std::shared_ptr<DeviceModule> EmulatorDevice::load(std::string_view image) {
   return std::make_shared<EmulatorModule>(image, name_);

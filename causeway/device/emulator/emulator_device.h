@@ -48,8 +48,11 @@ class EmulatorDevice : public Device {
   void copy_to_host(void* host, const void* from, size_t bytes) override;
   void copy_on_device(void* to, const void* from, size_t bytes, DeviceQueue queue = kComputeQueue) override;
   void fill_with_zeros(void* memory, size_t bytes) override;
+  // In another queue than the compute queue it is put off, as a launch is.
+  void queue_copy_to_host(void* host, const void* from, size_t bytes, DeviceQueue queue) override;
   bool shares_host_memory() const override { return true; }
   void run_on_host(std::function<void()> work, DeviceQueue queue = kComputeQueue) override;
+  void hasten(DeviceQueue queue) override;
 
   std::shared_ptr<DeviceModule> load(std::string_view image) override;
   // In the compute queue, returns when all blocks have ended; in another one the launch is put off (LateQueues), and

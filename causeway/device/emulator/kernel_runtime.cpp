@@ -301,6 +301,9 @@ void cluster_barrier() {
     cluster.meet_cluster({"cluster_barrier"}, [&](void* const*) { cluster.order_cluster(); });
   });
 }
+int take_task(const void* counter, int tasks, int refusals) {
+  return guarded([&](ThreadCluster& cluster) { return cluster.take_task(counter, tasks, refusals); });
+}
 
 }  // namespace
 
@@ -341,6 +344,7 @@ const EmulatorRuntime& emulator_runtime() {
       named_barrier_arrive,
       cluster_rank,
       cluster_barrier,
+      take_task,
   };
   return table;
 }

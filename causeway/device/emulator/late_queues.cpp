@@ -52,8 +52,11 @@ void LateQueues::finish() {
   for (auto& [queue, late] : queues_) run_until(queue, late.added);
 }
 
+void LateQueues::finish(DeviceQueue queue) { run_until(queue, queues_[queue].added); }
+
 void LateQueues::abandon() {
   for (auto& [queue, late] : queues_) {
+    if (queue == kSaveQueue) continue;
     late.work.clear();
     late.done = late.added;
   }

@@ -23,7 +23,9 @@ class LateQueues {
   void wait(const DeviceEvent& event, DeviceQueue queue);
   // Does all that was put off.
   void finish();
-  // Drops it: the program that gave it has failed. Its events have passed.
+  // The same, of one queue.
+  void finish(DeviceQueue queue);
+  // Drops it, but for copies to the host: the program that gave it has failed. Its events have passed.
   void abandon();
 
  private:

@@ -93,8 +93,10 @@ SourceLines::SourceLines(std::string_view image) {
   });
 }
 
+namespace {
+
 // A unit's directories and files, appended to those of other units.
-static void read_files(Reader& header, std::vector<std::string>& files) {
+void read_files(Reader& header, std::vector<std::string>& files) {
   std::vector<std::string_view> directories = {""};
   for (std::string_view name = header.text(); !name.empty(); name = header.text()) directories.push_back(name);
   files.emplace_back();  // files count from 1
@@ -111,6 +113,8 @@ static void read_files(Reader& header, std::vector<std::string>& files) {
                         : fmt::format("{}/{}", folder.substr(own), name));
   }
 }
+
+}  // namespace
 
 void SourceLines::read_units(std::string_view section) {
   Reader units(section);

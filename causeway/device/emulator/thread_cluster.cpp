@@ -105,6 +105,7 @@ void ThreadCluster::prepare(const EmulatedLaunch& launch, int64_t index) {
   }
   units_.emplace(*this);
   last_allocation_ = {};
+  taken_.assign(static_cast<size_t>(launch.cluster), {});
   if (launch.checked) {
     races_.begin(static_cast<uint32_t>(index), static_cast<int>(count), launch.cluster, shared_bytes, *launch.history);
   }
@@ -118,6 +119,7 @@ void ThreadCluster::run(const EmulatedLaunch& launch, int64_t index) {
     current_ = nullptr;
     units_->effects.apply_all(*this);
     check_shared_tail();
+    check_taken_tasks();
   } catch (...) {
     units_.reset();
     running_cluster = outer;
@@ -267,6 +269,37 @@ void ThreadCluster::check_shared_tail() {
     throw Error(ErrorKind::kInvalidArgument,
                 fmt::format("wrote to shared memory {:#x}, beyond the {} bytes of the launch", written - memory.data(),
                             memory.size()),
+                fmt::format("kernel {}, block {}", launch_->kernel->name, first_block_ + rank));
+  }
+}
+
+int ThreadCluster::take_task(const void* counter, int tasks, int refusals) {
+  const auto address = reinterpret_cast<uintptr_t>(counter);
+  const AllocationTable::Range range = launch_->allocations->find(address);
+  if (range.begin == range.end || address % sizeof(uint32_t) != 0 || address + sizeof(uint32_t) > range.end)
+    fail(fmt::format("takes a task from a counter at {:#x}, which has to be four bytes of the device's memory: {}",
+                     address, launch_->allocations->describe(address)));
+  if (tasks < 0 || refusals < 1)
+    fail(fmt::format("takes one of {} tasks, to be told {} times that none is left", tasks, refusals));
+  TakenTasks& taken = taken_[static_cast<size_t>(current_->rank)];
+  if (!taken.asked) taken = {0, refusals, true};
+  if (taken.refusals == 0)
+    fail(fmt::format("takes another task after being told {} times that none is left", refusals));
+  const auto owner = [&](int task) {
+    return static_cast<int>(mix(launch_->seed ^ mix(static_cast<uint64_t>(task))) %
+                            static_cast<uint64_t>(launch_->blocks));
+  };
+  while (taken.next < tasks && owner(taken.next) != block()) ++taken.next;
+  if (taken.next >= tasks) --taken.refusals;
+  return taken.next++;
+}
+
+void ThreadCluster::check_taken_tasks() {
+  for (int rank = 0; rank < launch_->cluster; ++rank) {
+    if (taken_[static_cast<size_t>(rank)].refusals == 0) continue;
+    throw Error(ErrorKind::kInvalidArgument,
+                "ended before it was told that no task is left: the counter that it takes them from would not be 0 "
+                "again for the next launch",
                 fmt::format("kernel {}, block {}", launch_->kernel->name, first_block_ + rank));
   }
 }

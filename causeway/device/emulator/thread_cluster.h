@@ -110,6 +110,12 @@ class ThreadCluster : public AsyncHost {
   // As access(), from instrumented text.
   void text_access(const void* address, size_t bytes, bool writes, const void* place);
 
+  // The running block's next task, as take_task() of kernels/gpu/hopper.h gives it. Which block gets which task depends
+  // on the seed alone, whatever the host's threads do: each has tasks of its own, drawn beforehand, and gets them in
+  // their order, as from a counter that others take from at any moment. Fails, here or when the cluster ends, where the
+  // counter would not be back at 0.
+  int take_task(const void* counter, int tasks, int refusals);
+
   // Keeps the exception for run() to throw, and leaves the fiber for good.
   [[noreturn]] void abandon(std::exception_ptr failure);
 
@@ -129,6 +135,12 @@ class ThreadCluster : public AsyncHost {
     Collective collective;
     int arrived = 0;
     std::vector<void*> lanes;
+  };
+  // What a block has had of the launch's tasks.
+  struct TakenTasks {
+    int next = 0;      // the first that may still be its own
+    int refusals = 0;  // that are still to come; of a block that never asked, none
+    bool asked = false;
   };
   struct FreeShared {
     void operator()(std::byte* memory) const;
@@ -172,6 +184,7 @@ class ThreadCluster : public AsyncHost {
   std::string describe_place(uint32_t place) const;
   std::string describe_thread(const AccessRecord& record) const;
   void check_shared_tail();
+  void check_taken_tasks();
 
   const EmulatedLaunch* launch_ = nullptr;
   int64_t first_block_ = 0;
@@ -192,6 +205,7 @@ class ThreadCluster : public AsyncHost {
   std::optional<AsyncUnits> units_;
   RaceDetector races_;
   AllocationTable::Range last_allocation_;
+  std::vector<TakenTasks> taken_;  // by block
 };
 
 }  // namespace causeway::device

@@ -1,8 +1,11 @@
 #include "causeway/device/hip/hip_queues.h"
 
 #include <array>
+#include <cstdlib>
+#include <memory>
 
 #include "causeway/base/error.h"
+#include "causeway/device/populated_memory.h"
 
 namespace causeway::device {
 namespace {
@@ -88,15 +91,16 @@ GpuQueues::Memory HipQueues::memory() {
 
 void* HipQueues::allocate_pinned(size_t bytes) {
   enter();
-  void* memory = nullptr;
-  check(runtime_->host_allocate(&memory, bytes, 0), "allocate host memory for copies");
-  return memory;
+  std::unique_ptr<void, decltype(&std::free)> memory(allocate_populated(bytes), &std::free);
+  check(runtime_->host_register(memory.get(), bytes, 0), "pin host memory for copies");
+  return memory.release();
 }
 
 void HipQueues::release_pinned(void* memory) noexcept {
   runtime_->set_device(index_);
   wait_for_streams();
-  runtime_->host_free(memory);
+  runtime_->host_unregister(memory);
+  std::free(memory);
 }
 
 void HipQueues::copy(void* to, const void* from, size_t bytes, Direction direction, DeviceQueue queue) {

@@ -41,8 +41,8 @@ std::shared_ptr<const HipRuntime> HipRuntime::open(std::span<const std::string> 
   library.bind(r.memory_info, "hipMemGetInfo");
   library.bind(r.memory_allocate, "hipMalloc");
   library.bind(r.memory_free, "hipFree");
-  library.bind(r.host_allocate, "hipHostMalloc");
-  library.bind(r.host_free, "hipHostFree");
+  library.bind(r.host_register, "hipHostRegister");
+  library.bind(r.host_unregister, "hipHostUnregister");
   library.bind(r.copy, "hipMemcpyAsync");
   library.bind(r.fill_bytes, "hipMemsetAsync");
   library.bind(r.module_load, "hipModuleLoadData");

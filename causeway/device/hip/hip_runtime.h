@@ -59,8 +59,8 @@ struct HipRuntime {
   Result (*memory_info)(size_t* free, size_t* total) = nullptr;
   Result (*memory_allocate)(void** memory, size_t bytes) = nullptr;
   Result (*memory_free)(void* memory) = nullptr;
-  Result (*host_allocate)(void** memory, size_t bytes, unsigned flags) = nullptr;
-  Result (*host_free)(void* memory) = nullptr;
+  Result (*host_register)(void* memory, size_t bytes, unsigned flags) = nullptr;
+  Result (*host_unregister)(void* memory) = nullptr;
   Result (*copy)(void* to, const void* from, size_t bytes, CopyKind kind, void* stream) = nullptr;
   Result (*fill_bytes)(void* to, int value, size_t bytes, void* stream) = nullptr;
 

@@ -41,7 +41,7 @@ class ForwardCopier : Copier<P> {
   CAUSEWAY_INLINE ForwardCopier(const P& problem, const TensorMapBytes* maps, ForwardShared<P>& shared)
       : Base(maps), p(problem), shared_(shared) {}
 
-  CAUSEWAY_INLINE void run(int32_t block) {
+  CAUSEWAY_INLINE void run(uint32_t* counter) {
     const auto heads = static_cast<int32_t>(p.query_heads);
     const int32_t group = heads / static_cast<int32_t>(p.kv_heads);
     StageRing<P::kStages> ring;
@@ -51,27 +51,25 @@ class ForwardCopier : Copier<P> {
       TransferBarrier* full = &shared_.queries_full[stage];
       TaskNote& note = shared_.tasks[stage];
       barrier_wait(&shared_.queries_empty[stage], number / P::kQueryStages % 2 ^ 1);
-      // Anew for each task: what it takes would be kept in registers while tiles are copied.
-      const TaskOrder<P> order(block_count(), p.batch * p.query_heads, group, p.query_length, P::kQueryTile,
-                               p.key_length * (4 * P::kHeadDim));
-      const int32_t task = order.dealt(block, number);
-      if (task >= order.count()) {
-        if (this->leads()) {
+      if (this->leads()) {
+        const TaskOrder<P> order(block_count(), p.batch * p.query_heads, group, p.query_length, P::kQueryTile,
+                                 p.key_length * (4 * P::kHeadDim));
+        int32_t head, tile;
+        if (order.locate(take_task(counter, order.count(), 1), head, tile)) {
+          const int32_t h = head % heads;
+          note = {(order.tiles - 1 - tile) * P::kQueryTile, head / heads, h, h / group};
+          this->template expect<Base::template kLoadedBytes<P::kQueryTile, P::kMapQ>>(full);
+          this->template load<P::kQueryTile, P::kMapQ>(shared_.queries[stage], full, note.b, note.head, note.first);
+        } else {
           note.first = -1;
           barrier_arrive(full);
         }
+      }
+      this->copiers_barrier();
+      if (note.first < 0) {
         if constexpr (P::kComputesOperands) this->announce(full);
         return;
       }
-      if (this->leads()) {
-        int32_t head, tile;
-        order.locate(task, head, tile);
-        const int32_t h = head % heads;
-        note = {(order.tiles - 1 - tile) * P::kQueryTile, head / heads, h, h / group};
-        this->template expect<Base::template kLoadedBytes<P::kQueryTile, P::kMapQ>>(full);
-        this->template load<P::kQueryTile, P::kMapQ>(shared_.queries[stage], full, note.b, note.head, note.first);
-      }
-      this->copiers_barrier();
       this->template compute<P::kQueryTile, P::kMapQ>(
           shared_.queries[stage], note.first, p.query_length,
           [&](int64_t t, int d) { return p.load_q(note.b, note.head, t, d); });
@@ -366,10 +364,10 @@ class Forward {
 
 }  // namespace attention_hopper
 
-// One block of a launch of any number, at most batch * query_heads * ceil(query_length / kQueryTile), of 128 (kGroups +
-// 1) threads each.
+// One block of a launch of any number, of 128 (kGroups + 1) threads each. `counter` is what they take tasks from
+// (take_task), their own alone while they run.
 template <class P>
-CAUSEWAY_INLINE void hopper_attention_forward(const P& problem, const TensorMapBytes* maps, int task) {
+CAUSEWAY_INLINE void hopper_attention_forward(const P& problem, const TensorMapBytes* maps, uint32_t* counter) {
   using namespace attention_hopper;
   static_assert(sizeof(typename P::Operand) == 2 && (P::kHeadDim == 64 || P::kHeadDim == 128));
   static_assert(P::kQueryTile == 64 * P::kGroups && P::kKeyTile % 64 == 0);
@@ -391,7 +389,7 @@ CAUSEWAY_INLINE void hopper_attention_forward(const P& problem, const TensorMapB
   block_barrier();
   if (thread_index() < 128) {
     begin_copying<P, false>();
-    if (thread_index() < ForwardCopier<P>::kThreads) ForwardCopier<P>(problem, maps, shared).run(task);
+    if (thread_index() < ForwardCopier<P>::kThreads) ForwardCopier<P>(problem, maps, shared).run(counter);
   } else {
     begin_multiplying<P, false>();
     Forward<P>(problem, shared, warpgroup_index() - 1).run();

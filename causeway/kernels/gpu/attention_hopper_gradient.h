@@ -55,7 +55,7 @@ class GradientCopier : Copier<P> {
   CAUSEWAY_INLINE GradientCopier(const P& problem, const TensorMapBytes* maps, GradientShared<P>& shared)
       : Base(maps), p(problem), shared_(shared) {}
 
-  CAUSEWAY_INLINE void run(int32_t block) {
+  CAUSEWAY_INLINE void run(uint32_t* counter) {
     const auto query_heads = static_cast<int32_t>(p.query_heads), kv_heads = static_cast<int32_t>(p.kv_heads);
     const int32_t group = query_heads / kv_heads, heads = kOwnAreQueries ? query_heads : kv_heads;
     const int64_t other_bytes = (kOwnAreQueries ? p.key_length : p.query_length * group) * (4 * P::kHeadDim);
@@ -65,28 +65,26 @@ class GradientCopier : Copier<P> {
       TransferBarrier* full = &shared_.own_full[stage];
       TaskNote& note = shared_.tasks[stage];
       barrier_wait(&shared_.own_empty[stage], number / 2 % 2 ^ 1);
-      // Anew for each task: what it takes would be kept in registers while tiles are copied.
-      const TaskOrder<P> order(block_count(), p.batch * heads, kOwnAreQueries ? group : 1,
-                               kOwnAreQueries ? p.query_length : p.key_length, kLines, other_bytes);
-      const int32_t task = order.dealt(block, number);
-      if (task >= order.count()) {
-        if (this->leads()) {
+      if (this->leads()) {
+        const TaskOrder<P> order(block_count(), p.batch * heads, kOwnAreQueries ? group : 1,
+                                 kOwnAreQueries ? p.query_length : p.key_length, kLines, other_bytes);
+        int32_t head, tile;
+        if (order.locate(take_task(counter, order.count(), 1), head, tile)) {
+          const int32_t h = head % heads;
+          // Under a causal mask later queries see more keys, and the first keys are seen by the most queries.
+          note = {(kOwnAreQueries ? order.tiles - 1 - tile : tile) * kLines, head / heads, h,
+                  kOwnAreQueries ? h / group : h};
+          this->template expect<kBytes<kLines, kOwnAreQueries>>(full);
+        } else {
           note.first = -1;
           barrier_arrive(full);
         }
+      }
+      this->copiers_barrier();
+      if (note.first < 0) {
         if constexpr (P::kComputesOperands) this->announce(full);
         return;
       }
-      if (this->leads()) {
-        int32_t head, tile;
-        order.locate(task, head, tile);
-        const int32_t h = head % heads;
-        // Under a causal mask later queries see more keys, and the first keys are seen by the most queries.
-        note = {(kOwnAreQueries ? order.tiles - 1 - tile : tile) * kLines, head / heads, h,
-                kOwnAreQueries ? h / group : h};
-        this->template expect<kBytes<kLines, kOwnAreQueries>>(full);
-      }
-      this->copiers_barrier();
       copy<kLines, kOwnAreQueries>(shared_.own[stage], full, note.b, note.head, note.first);
       if constexpr (P::kComputesOperands) this->announce(full);
       copy_tiles(note, group);
@@ -493,7 +491,7 @@ class KeyGradient : GradientGroup<P> {
 
 // Rings and registers, then the copying warpgroup's work or that of one that multiplies.
 template <bool kOwnAreQueries, class Group, class P>
-CAUSEWAY_INLINE void run_gradient(const P& p, const TensorMapBytes* maps, int task) {
+CAUSEWAY_INLINE void run_gradient(const P& p, const TensorMapBytes* maps, uint32_t* counter) {
   static_assert(sizeof(typename P::Operand) == 2 && (P::kHeadDim == 64 || P::kHeadDim == 128));
   using GroupCopier = GradientCopier<P, kOwnAreQueries>;
   auto& shared = *reinterpret_cast<GradientShared<P>*>(shared_memory());
@@ -512,7 +510,7 @@ CAUSEWAY_INLINE void run_gradient(const P& p, const TensorMapBytes* maps, int ta
   if (thread_index() < 128) {
     // Gradients of queries alone take fewer registers than those of keys and values.
     begin_copying<P, kOwnAreQueries>();
-    if (thread_index() < GroupCopier::kThreads) GroupCopier(p, maps, shared).run(task);
+    if (thread_index() < GroupCopier::kThreads) GroupCopier(p, maps, shared).run(counter);
   } else {
     begin_multiplying<P, kOwnAreQueries>();
     Group(p, shared, warpgroup_index() - 1).run();
@@ -521,15 +519,14 @@ CAUSEWAY_INLINE void run_gradient(const P& p, const TensorMapBytes* maps, int ta
 
 }  // namespace attention_hopper
 
-// One block of a launch of any number, at most batch * query_heads * ceil(query_length / (64 kGroups)), of 128 (kGroups
-// + 1) threads each.
+// One block of a launch of any number, of 128 (kGroups + 1) threads each. `counter` is what they take tasks from
+// (take_task), their own alone while they run.
 template <class P>
-CAUSEWAY_INLINE void hopper_attention_query_gradient(const P& p, const TensorMapBytes* maps, int task) {
-  attention_hopper::run_gradient<true, attention_hopper::QueryGradient<P>>(p, maps, task);
+CAUSEWAY_INLINE void hopper_attention_query_gradient(const P& p, const TensorMapBytes* maps, uint32_t* counter) {
+  attention_hopper::run_gradient<true, attention_hopper::QueryGradient<P>>(p, maps, counter);
 }
 
-// One block of a launch of any number, at most batch * kv_heads * ceil(key_length / (64 kGroups)).
 template <bool kForKeys, bool kForValues, class P>
-CAUSEWAY_INLINE void hopper_attention_key_gradient(const P& p, const TensorMapBytes* maps, int task) {
-  attention_hopper::run_gradient<false, attention_hopper::KeyGradient<P, kForKeys, kForValues>>(p, maps, task);
+CAUSEWAY_INLINE void hopper_attention_key_gradient(const P& p, const TensorMapBytes* maps, uint32_t* counter) {
+  attention_hopper::run_gradient<false, attention_hopper::KeyGradient<P, kForKeys, kForValues>>(p, maps, counter);
 }

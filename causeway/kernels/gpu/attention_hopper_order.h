@@ -1,29 +1,25 @@
-// Which block of a launch of attention on Hopper does what, and in which order.
+// What the blocks of a launch of attention on Hopper do, in which order.
 #pragma once
 
 #include "causeway/kernels/types.h"
 
 namespace attention_hopper {
 
-// What the blocks of a launch do: a task for each tile of `lines` lines of each head, first those with the most to do
-// under a causal mask. All blocks go over the others of their heads at about the same time: where those of all heads
-// are more than the cache holds, heads come in sections, of as many as fit where tasks take as long as each other or
-// many heads fit, and otherwise where few blocks would have the same others, of as few as blocks get even shares of.
-// Tasks are dealt out to the blocks in rounds, there and back where sections are long, so that each block gets about as
-// much.
+// A task for each tile of `lines` lines of each head, first those with the most to do under a causal mask. Blocks take
+// them in this order, each the next one when it has room for it. All blocks go over the others of their heads at about
+// the same time: where those of all heads are more than the cache holds, heads come in sections, of as many as fit
+// where tasks take as long as each other or many heads fit, and otherwise where few blocks would have the same others,
+// of as few as blocks get even shares of.
 template <class P>
 struct TaskOrder {
   static constexpr int64_t kCachedBytes = int64_t{24} << 20;
   static constexpr int32_t kRounds = 3, kManyHeads = 16, kEvenRounds = 6, kFewBlocks = 4;
-  int32_t blocks, heads, tiles, section;
-  bool there_and_back = true;
+  int32_t heads, tiles, section;
 
   // Of a launch of `blocks`. Heads are of all sequences; `shared` of them have the same others, of other_bytes.
-  CAUSEWAY_INLINE TaskOrder(int launched, int64_t all_heads, int64_t shared, int64_t length, int lines,
+  CAUSEWAY_INLINE TaskOrder(int blocks, int64_t all_heads, int64_t shared, int64_t length, int lines,
                             int64_t other_bytes)
-      : blocks(launched),
-        heads(static_cast<int32_t>(all_heads)),
-        tiles(static_cast<int32_t>((length + lines - 1) / lines)) {
+      : heads(static_cast<int32_t>(all_heads)), tiles(static_cast<int32_t>((length + lines - 1) / lines)) {
     const int64_t groups = all_heads / shared, bytes = groups * other_bytes;
     const int32_t tasks = count();
     int64_t sections = 1;
@@ -33,7 +29,6 @@ struct TaskOrder {
         const int64_t most = P::kHasMask ? tasks / (kRounds * blocks) : groups;
         sections = (bytes + kCachedBytes - 1) / kCachedBytes;
         if (sections > most) sections = most > 1 ? most : 1;
-        there_and_back = sections == 1;
       } else if (groups * kFewBlocks > blocks) {
         sections = tasks / (kEvenRounds * blocks);
         if (sections > groups) sections = groups;
@@ -45,18 +40,14 @@ struct TaskOrder {
 
   CAUSEWAY_INLINE int32_t count() const { return heads * tiles; }
 
-  // The task of a block in a round.
-  CAUSEWAY_INLINE int32_t dealt(int32_t block, int32_t round) const {
-    const bool back = there_and_back && round % 2 != 0;
-    return round * blocks + (back ? blocks - 1 - block : block);
-  }
-
-  // Tiles in the order of what there is to do: 0 has the most.
-  CAUSEWAY_INLINE void locate(int32_t task, int32_t& head, int32_t& tile) const {
+  // Tiles in the order of what there is to do: 0 has the most. False where there is no such task.
+  CAUSEWAY_INLINE bool locate(int32_t task, int32_t& head, int32_t& tile) const {
+    if (task >= count()) return false;
     const int32_t first = task / (section * tiles) * section, rest = task % (section * tiles);
     const int32_t together = heads - first < section ? heads - first : section;
     tile = rest / together;
     head = first + rest % together;
+    return true;
   }
 };
 

@@ -35,6 +35,11 @@
 //   registers_increase<N>(), registers_decrease<N>()    by all threads of a warpgroup; N a multiple of 8
 //   named_barrier(id, threads), named_barrier_arrive(id, threads)     id 1..15; threads a multiple of 32
 //   cluster_rank(), cluster_barrier()     this block's number in its cluster; all threads of its blocks
+//   take_task(counter, tasks, refusals)   by one thread: the next number of a counter in device memory that all blocks
+//   of
+//                                         the launch take from; `tasks` or more when none is left. It was 0 when the
+//                                         launch began, and is 0 again when every block has been told `refusals` times
+//                                         that none is left. No block asks more often.
 #pragma once
 
 #if defined(CAUSEWAY_EMULATOR)
@@ -307,6 +312,13 @@ CAUSEWAY_INLINE int cluster_rank() {
 }
 CAUSEWAY_INLINE void cluster_barrier() {
   asm volatile("barrier.cluster.arrive.release;\n\tbarrier.cluster.wait.acquire;" ::: "memory");
+}
+CAUSEWAY_INLINE int take_task(uint32_t* counter, int tasks, int refusals) {
+  uint32_t task;
+  asm volatile("atom.relaxed.gpu.global.inc.u32 %0, [%1], %2;"
+               : "=r"(task)
+               : "l"((__attribute__((address_space(1))) uint32_t*)counter), "r"(tasks + refusals * block_count() - 1));
+  return static_cast<int>(task);
 }
 
 #endif

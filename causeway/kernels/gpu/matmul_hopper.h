@@ -1,7 +1,8 @@
 // Matrix products on Hopper (sm_90a), for the Problem that matmul.h describes, with the differences that it lists: one
 // warpgroup loads slices of A and B by the tensor copy engine into a ring in shared memory, the others multiply them by
 // wgmma. Blocks are persistent: while a tile's results are stored, the slices of the next one are on their way, and
-// multiplied where warpgroups compute tiles in turns.
+// multiplied where warpgroups compute tiles in turns. A block takes the next tile when it has room for its slices: one
+// that begins late, because something else held its multiprocessor, finds that the others have done its work.
 // After the ladder that CUTLASS ("warp-specialized persistent cooperative" and "ping-pong") and DeepGEMM describe.
 #pragma once
 
@@ -36,8 +37,8 @@ struct HopperMatmulPosition {
   template <class Problem>
   CAUSEWAY_INLINE HopperMatmulPosition(const HopperMatmulSchedule<Problem>& schedule, int index, int rank) {
     using Schedule = HopperMatmulSchedule<Problem>;
-    // Not known to the compiler where the number of blocks is not. Known, a division by a constant is a product and a
-    // shift, and where sizes are fixed none is by a variable.
+    // Known to the compiler, a division by a constant is a product and a shift, and where sizes are fixed none is by a
+    // variable.
     __builtin_assume(index >= 0);
     const int in_matrix = index % (schedule.rows_m * schedule.tiles_n);
     const int matrix = index / (schedule.rows_m * schedule.tiles_n);
@@ -55,27 +56,84 @@ struct HopperMatmulPosition {
   }
 };
 
-// Loads the slices of all tiles of this block; one thread.
+// What a block shares.
 template <class Problem>
-CAUSEWAY_INLINE void hopper_matmul_load(const Problem& problem, const TensorMapBytes* maps, int task, int rank,
-                                        char* stages, TransferBarrier* full, TransferBarrier* empty) {
+struct HopperMatmulShared {
+  static constexpr HopperMatmulTile kTile = Problem::kTile;
+  char* stages = shared_memory();
+  char* pieces = stages + kTile.stages * hopper_matmul_stage_bytes(kTile);
+  TransferBarrier* full = reinterpret_cast<TransferBarrier*>(pieces + hopper_matmul_piece_bytes(kTile));
+  TransferBarrier* empty = full + kTile.stages;
+  int32_t* notes = reinterpret_cast<int32_t*>(empty + kTile.stages);
+};
+
+// The block's tiles, as the thread that loads them notes them for those that multiply: a ring without barriers of its
+// own. A warpgroup's next tile is noted before the last slice of the tile that it computes is announced, so that who
+// has waited for that slice reads it beside the last products.
+template <class Problem>
+struct HopperMatmulNotes {
+  static constexpr HopperMatmulTile kTile = Problem::kTile;
+  static constexpr int kCount = hopper_matmul_notes(kTile);
+  // From a warpgroup's tile to its next one.
+  static constexpr int kStep = kTile.in_turns ? 2 : 1;
+  // In place of a tile: the block's tiles ended before it; there was none before it either.
+  static constexpr int kNone = -1, kNoneBefore = -2;
+  int at = 0;
+
+  CAUSEWAY_INLINE void advance(int count) {
+    at += count;
+    if (at >= kCount) at -= kCount;
+  }
+};
+
+// The block's tile after `before`, its first after -1; schedule.work or more when none is left. One thread. Blocks of a
+// cluster would have to agree: theirs are dealt out.
+template <class Problem>
+CAUSEWAY_INLINE int hopper_matmul_take(const HopperMatmulSchedule<Problem>& schedule, uint32_t* counter, int before) {
+  constexpr int kCluster = Problem::kTile.cluster;
+  if constexpr (kCluster > 1) {
+    return before < 0 ? block_index() / kCluster : before + block_count() / kCluster;
+  } else {
+    return take_task(counter, schedule.work, HopperMatmulNotes<Problem>::kStep);
+  }
+}
+
+template <class Problem>
+CAUSEWAY_INLINE void hopper_matmul_note(const HopperMatmulShared<Problem>& shared,
+                                        const HopperMatmulSchedule<Problem>& schedule, int at, int index, int before) {
+  using Notes = HopperMatmulNotes<Problem>;
+  shared.notes[at] = index < schedule.work ? index : before < schedule.work ? Notes::kNone : Notes::kNoneBefore;
+}
+
+// Loads the slices of all tiles of this block, of which `index` is the first and, in turns, `second` the second; one
+// thread.
+template <class Problem>
+CAUSEWAY_INLINE void hopper_matmul_load(const Problem& problem, const TensorMapBytes* maps, uint32_t* counter,
+                                        int index, int second, int rank, const HopperMatmulShared<Problem>& shared) {
   constexpr HopperMatmulTile kTile = Problem::kTile;
   constexpr int kDepth = kHopperMatmulDepth, kABytes = kTile.m * kDepth * 2, kBoxBytes = 64 * kDepth * 2;
   constexpr int kLinesB = kTile.n / kTile.cluster;  // that this block loads
+  using Notes = HopperMatmulNotes<Problem>;
   const HopperMatmulSchedule<Problem> schedule(problem);
-  prefetch_tensor_map(&maps[0]);
-  prefetch_tensor_map(&maps[1]);
   StageRing<kTile.stages> ring;
+  Notes notes;
+  notes.advance(Notes::kStep);
+  int taken = kTile.in_turns ? second : index;  // the last one
 #pragma clang loop unroll(disable)
-  for (int index = task / kTile.cluster; index < schedule.work; index += block_count() / kTile.cluster) {
+  while (index < schedule.work) {
     const HopperMatmulPosition tile(schedule, index, rank);
+    const int before = taken;
+    // Early enough to be known with the last slice, late enough to leave the tile to a block that gets there first.
+    const int asks = tile.slices > kTile.stages ? tile.slices - kTile.stages : 0;
 #pragma clang loop unroll(disable)
     for (int slice = 0; slice < tile.slices; ++slice) {
+      if (slice == asks) taken = hopper_matmul_take(schedule, counter, before);
       const int k = (tile.first_slice + slice) * kDepth;
-      barrier_wait(empty + ring.stage, ring.parity ^ 1);
-      TransferBarrier* barrier = full + ring.stage;
+      barrier_wait(shared.empty + ring.stage, ring.parity ^ 1);
+      if (slice + 1 == tile.slices) hopper_matmul_note(shared, schedule, notes.at, taken, before);
+      TransferBarrier* barrier = shared.full + ring.stage;
       barrier_expect_bytes(barrier, hopper_matmul_stage_bytes(kTile));
-      char* a = stages + ring.stage * hopper_matmul_stage_bytes(kTile);
+      char* a = shared.stages + ring.stage * hopper_matmul_stage_bytes(kTile);
       char* b = a + kABytes + rank * (kLinesB * kDepth * 2);
       if constexpr (Problem::A::kContiguousInK) {
         problem.a.load(a, &maps[0], barrier, k, tile.m, tile.batch);
@@ -100,6 +158,8 @@ CAUSEWAY_INLINE void hopper_matmul_load(const Problem& problem, const TensorMapB
       }
       ring.advance();
     }
+    notes.advance(1);
+    index = kTile.in_turns ? before : taken;
   }
 }
 
@@ -157,39 +217,47 @@ CAUSEWAY_INLINE void hopper_matmul_store(const Problem& problem, const HopperMat
 // Multiplies what hopper_matmul_load loads; one warpgroup, which has rows 64 group .. 64 group + 63 of each tile or, in
 // turns, all rows of every second tile.
 template <class Problem>
-CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int task, int rank, int group, char* stages,
-                                            float* piece, TransferBarrier* full, TransferBarrier* empty) {
+CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int rank, int group,
+                                            const HopperMatmulShared<Problem>& shared) {
   using Operand = typename Problem::Operand;
   constexpr HopperMatmulTile kTile = Problem::kTile;
   constexpr int kDepth = kHopperMatmulDepth, kABytes = kTile.m * kDepth * 2, kBoxBytes = 64 * kDepth * 2;
   constexpr bool kATransposed = !Problem::A::kContiguousInK, kBTransposed = !Problem::B::kContiguousInK;
+  static_assert(!kTile.in_turns || Problem::kSplits == 1, "tiles of the other warpgroup have as many slices");
   const HopperMatmulSchedule<Problem> schedule(problem);
   constexpr int kRowBlocks = kTile.in_turns ? kTile.m / 64 : 1;  // of this warpgroup, 64 rows each
   const int first_block = kTile.in_turns ? 0 : group;
+  float* piece = reinterpret_cast<float*>(shared.pieces + (wave_index() - 4) * kHopperMatmulPieceBytes);
   StageRing<kTile.stages> ring;
-  int turn = 0;
+  using Notes = HopperMatmulNotes<Problem>;
+  Notes notes;
   const int lane = lane_index();
   // Every wave hands a stage back to the blocks that load it.
   const auto release = [&](int stage) {
     if constexpr (kTile.cluster == 1) {
-      if (lane == 0) barrier_arrive(empty + stage);
+      if (lane == 0) barrier_arrive(shared.empty + stage);
     } else {
-      if (lane < kTile.cluster) barrier_arrive_in_block(empty + stage, lane);
+      if (lane < kTile.cluster) barrier_arrive_in_block(shared.empty + stage, lane);
     }
   };
-#pragma clang loop unroll(disable)
-  for (int index = task / kTile.cluster; index < schedule.work; index += block_count() / kTile.cluster) {
-    const HopperMatmulPosition tile(schedule, index, rank);
-    // Before the products: between them and the other warpgroup's nothing is to be waited for.
-    const bool is_last = kTile.in_turns && index + block_count() / kTile.cluster >= schedule.work;
-    if constexpr (kTile.in_turns) {
-      if (turn++ % 2 != group) {
-        ring.skip(tile.slices);
-        continue;
-      }
-      // A stage's parity tells whether it is full only to those whom all stages before it were full for.
-      if (turn > 1) named_barrier(1 + group, 256);
+  // The same for all lanes, as the compiler can see.
+  const auto noted = [&] { return wave_shuffle(shared.notes[notes.at], 0); };
+  if constexpr (kTile.in_turns) {
+    if (group == 1) {
+      notes.advance(1);
+      ring.skip(schedule.k_slices);
+      named_barrier_arrive(1, 256);
     }
+  }
+  int index = noted();
+#pragma clang loop unroll(disable)
+  for (;;) {
+    // A stage's parity tells whether it is full only to those whom all stages before it were full for.
+    if constexpr (kTile.in_turns) {
+      if (index != Notes::kNoneBefore) named_barrier(1 + group, 256);
+    }
+    if (index < 0) break;
+    const HopperMatmulPosition tile(schedule, index, rank);
     constexpr int kSlicesPerSum = kHopperMatmulSlicesPerSum<Operand>;
     static_assert(kSlicesPerSum == 0 || !kTile.in_turns);
     float sums[kRowBlocks][kTile.n / 2];
@@ -197,8 +265,8 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int task, in
     int before = -1;  // the stage that products under way may still read
 #pragma clang loop unroll(disable)
     for (int slice = 0; slice < tile.slices; ++slice) {
-      barrier_wait(full + ring.stage, ring.parity);
-      char* stage = stages + ring.stage * hopper_matmul_stage_bytes(kTile);
+      barrier_wait(shared.full + ring.stage, ring.parity);
+      char* stage = shared.stages + ring.stage * hopper_matmul_stage_bytes(kTile);
       const uint64_t a = matrix_descriptor(stage + first_block * kBoxBytes, kBoxBytes, 1024, 128);
       const uint64_t b = matrix_descriptor(stage + kABytes, kBoxBytes, 1024, 128);
       const bool begins = kSlicesPerSum > 0 ? slice % kSlicesPerSum == 0 : slice == 0;
@@ -233,8 +301,11 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int task, in
       ring.advance();
     }
     if constexpr (kTile.in_turns) {
-      if (!is_last) named_barrier_arrive(2 - group, 256);
+      named_barrier_arrive(2 - group, 256);
+      ring.skip(schedule.k_slices);
     }
+    notes.advance(Notes::kStep);
+    index = noted();
     warpgroup_wait<0>();
     if (before >= 0) release(before);
     if constexpr (kSlicesPerSum > 0) {
@@ -247,25 +318,30 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int task, in
   }
 }
 
-// One block. `task` is its number; the launch has any number of them, in whole clusters: each computes tiles until none
-// is left.
+// One block of a launch of any number, in whole clusters: each computes tiles until none is left. `counter` is what
+// they take them from (take_task), their own alone while they run.
 template <class Problem>
-CAUSEWAY_INLINE void hopper_matmul_run(const Problem& problem, const TensorMapBytes* maps, int task) {
+CAUSEWAY_INLINE void hopper_matmul_run(const Problem& problem, const TensorMapBytes* maps, uint32_t* counter) {
   constexpr HopperMatmulTile kTile = Problem::kTile;
   constexpr int kGroups = hopper_matmul_warpgroups(kTile);
   static_assert(kTile.m % 64 == 0 && kTile.n % 64 == 0 && kTile.n <= 256);
   static_assert(Problem::B::kContiguousInK || kTile.n / kTile.cluster % 64 == 0);
   static_assert(hopper_matmul_shared_bytes(kTile) <= kHopperMatmulMostShared);
-  char* stages = shared_memory();
-  char* pieces = stages + kTile.stages * hopper_matmul_stage_bytes(kTile);
-  auto* full = reinterpret_cast<TransferBarrier*>(pieces + hopper_matmul_piece_bytes(kTile));
-  TransferBarrier* empty = full + kTile.stages;
+  const HopperMatmulShared<Problem> shared;
+  int first = 0, second = 0;
   if (thread_index() == 0) {
+    const HopperMatmulSchedule<Problem> schedule(problem);
+    first = hopper_matmul_take(schedule, counter, -1);
+    if constexpr (kTile.in_turns) second = hopper_matmul_take(schedule, counter, first);
+    prefetch_tensor_map(&maps[0]);
+    prefetch_tensor_map(&maps[1]);
     for (int stage = 0; stage < kTile.stages; ++stage) {
-      barrier_init(full + stage, 1);
-      barrier_init(empty + stage, (kTile.in_turns ? 1 : kGroups) * 4 * kTile.cluster);
+      barrier_init(shared.full + stage, 1);
+      barrier_init(shared.empty + stage, (kTile.in_turns ? 1 : kGroups) * 4 * kTile.cluster);
     }
     barrier_init_fence();
+    hopper_matmul_note(shared, schedule, 0, first, -1);
+    if constexpr (kTile.in_turns) hopper_matmul_note(shared, schedule, 1, second, first);
   }
   int rank = 0;
   if constexpr (kTile.cluster > 1) {
@@ -277,12 +353,10 @@ CAUSEWAY_INLINE void hopper_matmul_run(const Problem& problem, const TensorMapBy
   // The registers of the block, 168 for each thread of three warpgroups, go to those that multiply.
   if (thread_index() < 128) {
     if constexpr (kGroups == 2) registers_decrease<40>();
-    if (thread_index() == 0) hopper_matmul_load(problem, maps, task, rank, stages, full, empty);
+    if (thread_index() == 0) hopper_matmul_load(problem, maps, counter, first, second, rank, shared);
   } else {
     if constexpr (kGroups == 2) registers_increase<232>();
-    const int group = thread_index() / 128 - 1;
-    float* piece = reinterpret_cast<float*>(pieces + (wave_index() - 4) * kHopperMatmulPieceBytes);
-    hopper_matmul_multiply(problem, task, rank, group, stages, piece, full, empty);
+    hopper_matmul_multiply(problem, rank, thread_index() / 128 - 1, shared);
   }
   // No block may end while others load into it or arrive at its barriers.
   if constexpr (kTile.cluster > 1) cluster_barrier();

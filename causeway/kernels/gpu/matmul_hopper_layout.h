@@ -39,7 +39,12 @@ constexpr int hopper_matmul_piece_bytes(const HopperMatmulTile& tile) {
   return hopper_matmul_warpgroups(tile) * 4 * kHopperMatmulPieceBytes;
 }
 
-// Stages, pieces of results, then two mbarriers for each stage.
+// Numbers of tiles, from those that warpgroups compute at the moment to those that the loading warpgroup has taken: as
+// many as cannot be needed at once, of one slice each at least.
+constexpr int hopper_matmul_notes(const HopperMatmulTile& tile) { return tile.stages + 2; }
+
+// Stages, pieces of results, two mbarriers for each stage, then notes.
 constexpr int hopper_matmul_shared_bytes(const HopperMatmulTile& tile) {
-  return tile.stages * (hopper_matmul_stage_bytes(tile) + 16) + hopper_matmul_piece_bytes(tile);
+  return tile.stages * (hopper_matmul_stage_bytes(tile) + 16) + hopper_matmul_piece_bytes(tile) +
+         hopper_matmul_notes(tile) * 4;
 }

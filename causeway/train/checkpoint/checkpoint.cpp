@@ -11,6 +11,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
+#include "causeway/communicator/communicator.h"
 #include "causeway/train/ranks.h"
 
 namespace causeway::train {
@@ -211,13 +212,18 @@ void CheckpointWriter::add_part(const NamedTensorSpec& tensor, Box part, ChunkSo
   add_any(tensor, std::move(part), {}, std::move(source));
 }
 
+void CheckpointWriter::add_part(const NamedTensorSpec& tensor, Box part, std::span<const std::byte> data) {
+  add_any(tensor, std::move(part), data, nullptr);
+}
+
 void CheckpointWriter::add_any(const NamedTensorSpec& tensor, Box part, std::span<const std::byte> data,
                                ChunkSource source) {
   const std::optional<uint64_t> global_bytes = checked_volume(tensor.shape, size_bytes(tensor.dtype));
   CAUSEWAY_CHECK(global_bytes && box_inside(part, tensor.shape), "tensor '{}', part {}", tensor.name,
                  describe_box(part));
-  CAUSEWAY_CHECK(source || data.size() == *global_bytes, "tensor '{}' takes {} bytes, {} were given", tensor.name,
-                 *global_bytes, data.size());
+  const uint64_t bytes = checked_volume(part.shape, size_bytes(tensor.dtype)).value();
+  CAUSEWAY_CHECK(source || data.size() == bytes, "tensor '{}' takes {} bytes, {} were given", tensor.name, bytes,
+                 data.size());
   const auto [known, is_new] = tensors_.emplace(tensor.name, tensor);
   CAUSEWAY_CHECK(is_new || (known->second.dtype == tensor.dtype && known->second.shape == tensor.shape),
                  "the parts of tensor '{}' disagree in dtype or shape", tensor.name);
@@ -231,7 +237,31 @@ void CheckpointWriter::attach(std::string name, std::string content) {
   attached_[std::move(name)] = std::move(content);
 }
 
-CheckpointManifest CheckpointWriter::write_files(const fs::path& directory) const {
+void CheckpointWriter::write_part(const Part& part, SafetensorsWriter& file, size_t file_index,
+                                  CheckpointTensor& tensor, std::vector<std::byte>& staging,
+                                  const std::stop_token& stop) const {
+  const uint64_t element_bytes = size_bytes(tensor.dtype);
+  uint64_t position = 0;
+  for (const Box& box : split_box(part.box, element_bytes, options_.chunk_bytes)) {
+    if (stop.stop_requested()) throw Error(ErrorKind::kInterrupted, "it was given up");
+    const uint64_t bytes = checked_volume(box.shape, element_bytes).value();
+    std::span<const std::byte> data;
+    if (part.source) {
+      if (staging.size() < bytes) staging.resize(bytes);
+      if (bytes > 0) part.source(position, std::span(staging).first(bytes));
+      data = std::span(staging).first(bytes);
+    } else {
+      data = part.data.subspan(position, bytes);
+    }
+    const uint64_t begin = file.data_offset(part.stored_name) + position;
+    tensor.chunks.push_back({box, file_index, begin, begin + bytes, hash_bytes(data)});
+    file.write(part.stored_name, position, data);
+    position += bytes;
+  }
+}
+
+CheckpointManifest CheckpointWriter::write_files(const std::stop_token& stop) const {
+  const fs::path directory = saving();
   CheckpointManifest manifest;
   manifest.state = state_;
   std::vector<NamedTensorSpec> stored;
@@ -251,24 +281,7 @@ CheckpointManifest CheckpointWriter::write_files(const fs::path& directory) cons
     SafetensorsWriter writer(directory / file.name, groups[file_index]);
     for (size_t i = 0; i < groups[file_index].size(); ++i) {
       const Part& part = parts_[next_part++];
-      CheckpointTensor& tensor = manifest.tensors.at(part.tensor);
-      const uint64_t element_bytes = size_bytes(tensor.dtype);
-      uint64_t position = 0;
-      for (const Box& box : split_box(part.box, element_bytes, options_.chunk_bytes)) {
-        const uint64_t bytes = checked_volume(box.shape, element_bytes).value();
-        std::span<const std::byte> data;
-        if (part.source) {
-          if (staging.size() < bytes) staging.resize(bytes);
-          if (bytes > 0) part.source(position, std::span(staging).first(bytes));
-          data = std::span(staging).first(bytes);
-        } else {
-          data = part.data.subspan(position, bytes);
-        }
-        const uint64_t begin = writer.data_offset(part.stored_name) + position;
-        tensor.chunks.push_back({box, file_index, begin, begin + bytes, hash_bytes(data)});
-        writer.write(part.stored_name, position, data);
-        position += bytes;
-      }
+      write_part(part, writer, file_index, manifest.tensors.at(part.tensor), staging, stop);
     }
     writer.finish();
     file.bytes = writer.file_bytes();
@@ -311,7 +324,14 @@ CheckpointManifest CheckpointWriter::gather_manifest(CheckpointManifest own) con
   return manifest;
 }
 
-void CheckpointWriter::prepare_directory(const fs::path& checkpoints) const {
+fs::path CheckpointWriter::directory() const { return checkpoints_of(run_directory_) / step_name(state_.step); }
+
+fs::path CheckpointWriter::saving() const {
+  return checkpoints_of(run_directory_) / (std::string(kSavingPrefix) + step_name(state_.step));
+}
+
+void CheckpointWriter::prepare() const {
+  const fs::path checkpoints = checkpoints_of(run_directory_);
   std::error_code failure;
   fs::create_directories(checkpoints, failure);
   if (failure) {
@@ -321,68 +341,84 @@ void CheckpointWriter::prepare_directory(const fs::path& checkpoints) const {
   remove_leftovers(checkpoints);
   // Here too, because a job that is killed after each save, before it deletes, would fill the disk.
   delete_old_checkpoints(checkpoints, previous_step(), options_.keep_last);
+  fs::create_directory(saving(), failure);
+  if (failure) throw Error(ErrorKind::kIo, "cannot create the directory: " + failure.message(), saving().string());
 }
 
-void CheckpointWriter::complete(const fs::path& saving, const CheckpointManifest& manifest) const {
+void CheckpointWriter::complete(const CheckpointManifest& manifest) const {
   for (const auto& [name, tensor] : manifest.tensors) {
     std::vector<Box> boxes;
     for (const CheckpointChunk& chunk : tensor.chunks) boxes.push_back(chunk.box);
     const auto problem = tiling_problem(tensor.shape, boxes);
     CAUSEWAY_CHECK(!problem, "the parts of tensor '{}': {}", name, *problem);
   }
-  FileWriter manifest_file(saving / kManifestName);
+  FileWriter manifest_file(saving() / kManifestName);
   manifest_file.write(format_manifest(manifest));
   manifest_file.sync();
-  sync_directory(saving);
-  const fs::path checkpoints = saving.parent_path();
-  for (const CheckpointEntry& entry : list_directory(checkpoints)) {
+  sync_directory(saving());
+  for (const CheckpointEntry& entry : list_directory(checkpoints_of(run_directory_))) {
     if (entry.step > previous_step()) set_aside(entry.directory);
   }
-  commit_directory(saving, checkpoints / step_name(state_.step));
+  commit_directory(saving(), directory());
+}
+
+void CheckpointWriter::tidy() const {
+  const fs::path checkpoints = checkpoints_of(run_directory_);
+  // The names of a run's first checkpoint must last as well as the checkpoint itself.
+  sync_directory(run_directory_);
+  if (run_directory_.has_parent_path()) sync_directory(run_directory_.parent_path());
+  delete_old_checkpoints(checkpoints, state_.step, options_.keep_last);
+  remove_leftovers(checkpoints);
+}
+
+void CheckpointWriter::discard() const noexcept {
+  try {
+    std::error_code ignored;
+    fs::remove_all(saving(), ignored);
+  } catch (const std::exception&) {
+    // The next save removes it.
+  }
+}
+
+Error CheckpointWriter::not_saved(const Error& error) const noexcept {
+  std::string hint = error.hint();
+  try {
+    const auto entries = list_directory(checkpoints_of(run_directory_));
+    if (!entries.empty()) {
+      hint += fmt::format("{}The newest checkpoint, {}, is untouched.", hint.empty() ? "" : " ",
+                          entries.back().directory.string());
+    }
+  } catch (const Error&) {
+    // Where there is no list, the first error says more.
+  }
+  return Error(error.kind(), fmt::format("the checkpoint of step {} was not saved: {}", state_.step, error.message()),
+               error.where(), hint);
 }
 
 fs::path CheckpointWriter::commit() {
-  const fs::path checkpoints = checkpoints_of(run_directory_);
-  const fs::path saving = checkpoints / (std::string(kSavingPrefix) + step_name(state_.step));
   const auto on_first = [&](const std::function<void()>& work) {
     together([&] {
       if (is_first()) work();
     });
   };
-  on_first([&] { prepare_directory(checkpoints); });
-
-  std::error_code failure;
   try {
-    on_first([&] {
-      fs::create_directory(saving, failure);
-      if (failure) throw Error(ErrorKind::kIo, "cannot create the directory: " + failure.message(), saving.string());
-    });
+    on_first([&] { prepare(); });
     CheckpointManifest manifest;
-    together([&] { manifest = write_files(saving); });
+    together([&] { manifest = write_files(); });
     manifest = gather_manifest(std::move(manifest));
-    on_first([&] { complete(saving, manifest); });
+    on_first([&] { complete(manifest); });
+  } catch (const CollectiveError&) {
+    throw;
   } catch (const Error& error) {
-    if (is_first()) fs::remove_all(saving, failure);
-    const auto entries = list_directory(checkpoints);
-    std::string hint = error.hint();
-    if (!entries.empty()) {
-      hint += fmt::format("{}The newest checkpoint, {}, is untouched.", hint.empty() ? "" : " ",
-                          entries.back().directory.string());
-    }
-    throw Error(error.kind(), fmt::format("the checkpoint of step {} was not saved: {}", state_.step, error.message()),
-                error.where(), hint);
+    if (is_first()) discard();
+    if (ranks_ != nullptr && ranks_->count() > 1) throw ErrorOfAllRanks(not_saved(error));
+    throw not_saved(error);
   } catch (...) {
-    if (is_first()) fs::remove_all(saving, failure);
+    if (is_first()) discard();
     throw;
   }
-  on_first([&] {
-    // The names of a run's first checkpoint must last as well as the checkpoint itself.
-    sync_directory(run_directory_);
-    if (run_directory_.has_parent_path()) sync_directory(run_directory_.parent_path());
-    delete_old_checkpoints(checkpoints, state_.step, options_.keep_last);
-    remove_leftovers(checkpoints);
-  });
-  return checkpoints / step_name(state_.step);
+  on_first([&] { tidy(); });
+  return directory();
 }
 
 CheckpointReader::CheckpointReader(const fs::path& directory) : directory_(directory) {
@@ -422,7 +458,7 @@ void CheckpointReader::require_model(const nlohmann::json& model) const {
               "Resume with the recipe that wrote it, or train into a new run directory.");
 }
 
-void CheckpointReader::require_tensors(const std::vector<NamedTensorSpec>& tensors) const {
+void CheckpointReader::require_tensors(const std::vector<NamedTensorSpec>& tensors, bool are_all) const {
   const auto fail = [&](const std::string& what) {
     throw Error(ErrorKind::kInvalidArgument, what, directory_.string(),
                 "Resume with the recipe and the program version that wrote it, or train into a new run directory.");
@@ -441,7 +477,8 @@ void CheckpointReader::require_tensors(const std::vector<NamedTensorSpec>& tenso
     }
   }
   for (const auto& [name, unused] : manifest_.tensors) {
-    if (!wanted.contains(name)) return fail(fmt::format("the checkpoint has tensor '{}', which this run lacks", name));
+    if (are_all && !wanted.contains(name))
+      return fail(fmt::format("the checkpoint has tensor '{}', which this run lacks", name));
   }
 }
 

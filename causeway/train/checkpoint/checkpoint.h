@@ -13,9 +13,11 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
+#include "causeway/base/error.h"
 #include "causeway/base/positioned_file.h"
 #include "causeway/formats/safetensors.h"
 #include "causeway/train/checkpoint/checkpoint_manifest.h"
@@ -53,6 +55,7 @@ class CheckpointWriter {
   void add(const NamedTensorSpec& tensor, ChunkSource source);
   // One part of a tensor of global shape `tensor.shape`; all parts together, of all ranks, must cover it exactly once.
   void add_part(const NamedTensorSpec& tensor, Box part, ChunkSource source);
+  void add_part(const NamedTensorSpec& tensor, Box part, std::span<const std::byte> data);
 
   // A file beside the tensors, whose content is checked as theirs is. `name` is a plain file name. The first rank's
   // count.
@@ -65,6 +68,25 @@ class CheckpointWriter {
   // the message says so. Errors from deleting old checkpoints are left for the next save.
   std::filesystem::path commit();
 
+  // commit() in its parts, for who saves beside other work. None of them is a call of all ranks, so that any thread may
+  // make it: before each, all ranks have done the one before. Throw Error, in which the checkpoint is not named.
+
+  // The first rank's: makes room, and the directory that files go to.
+  void prepare() const;
+  // Every rank's: writes and flushes its files. Throws Error(kInterrupted) soon after `stop` is asked for.
+  CheckpointManifest write_files(const std::stop_token& stop = {}) const;
+  // The first rank's: makes the checkpoint exist, with what every rank wrote.
+  void complete(const CheckpointManifest& manifest) const;
+  // The first rank's, once it exists: flushes names and deletes older checkpoints.
+  void tidy() const;
+  // The first rank's, where a part has failed and no rank writes any more.
+  void discard() const noexcept;
+  // What to throw, or say, of an error of any part but tidy().
+  Error not_saved(const Error& error) const noexcept;
+  // Where it is once it exists.
+  std::filesystem::path directory() const;
+  int64_t step() const { return state_.step; }
+
  private:
   struct Part {
     std::string tensor;
@@ -74,12 +96,12 @@ class CheckpointWriter {
     ChunkSource source;
   };
   void add_any(const NamedTensorSpec& tensor, Box part, std::span<const std::byte> data, ChunkSource source);
-  CheckpointManifest write_files(const std::filesystem::path& directory) const;
+  void write_part(const Part& part, SafetensorsWriter& file, size_t file_index, CheckpointTensor& tensor,
+                  std::vector<std::byte>& staging, const std::stop_token& stop) const;
+  std::filesystem::path saving() const;
   std::string file_name(size_t index, size_t count) const;
   // Of all ranks, on the first one.
   CheckpointManifest gather_manifest(CheckpointManifest own) const;
-  void prepare_directory(const std::filesystem::path& checkpoints) const;
-  void complete(const std::filesystem::path& saving, const CheckpointManifest& manifest) const;
   // Of the run's own past; at most the new checkpoint's step.
   int64_t previous_step() const;
   bool is_first() const;
@@ -109,8 +131,9 @@ class CheckpointReader {
 
   // Throws Error(kInvalidArgument) naming the first field in which the checkpoint's model differs from `model`.
   void require_model(const nlohmann::json& model) const;
-  // Throws Error(kInvalidArgument) naming the first tensor that is missing, surplus, or of another dtype or shape.
-  void require_tensors(const std::vector<NamedTensorSpec>& tensors) const;
+  // Throws Error(kInvalidArgument) naming the first tensor that is missing, of another dtype or shape, or surplus,
+  // where `tensors` are all of the run's and not those of a rank.
+  void require_tensors(const std::vector<NamedTensorSpec>& tensors, bool are_all = true) const;
 
   // Reads a whole tensor, or one box of it, row-major; `bytes` must have exactly its size. Throws Error(kCorrupt)
   // naming the file, tensor and chunk when a hash does not hold; `bytes` may then be partly filled.

@@ -29,6 +29,8 @@ Box own_box(const Tensor& tensor) { return {tensor.local_start(), tensor.local_s
 bool writes_its_part(const Tensor& tensor) {
   const Context& context = *tensor.context();
   for (size_t axis = 0; axis < context.mesh().axes.size(); ++axis) {
+    // Stages hold different tensors.
+    if (context.mesh().axes[axis].stages) continue;
     const std::string& name = context.mesh().axes[axis].name;
     const bool cuts = std::ranges::any_of(tensor.sharding().dims, [&](const std::vector<std::string>& axes) {
       return std::ranges::find(axes, name) != axes.end();
@@ -38,8 +40,10 @@ bool writes_its_part(const Tensor& tensor) {
   return true;
 }
 
-void add_tensor(CheckpointWriter& writer, const std::string& name, const Tensor& tensor) {
+void add_tensor(CheckpointWriter& writer, const std::string& name, const Tensor& tensor,
+                const StateSnapshot* snapshot) {
   if (!writes_its_part(tensor)) return;
+  if (snapshot != nullptr) return writer.add_part(spec_of(name, tensor), own_box(tensor), snapshot->of(tensor));
   writer.add_part(spec_of(name, tensor), own_box(tensor), [tensor](uint64_t offset, std::span<std::byte> bytes) {
     tensor.context()->device().copy_to_host(bytes.data(), tensor.buffer().data() + offset, bytes.size());
   });
@@ -85,7 +89,22 @@ void require_same_samples(const CheckpointReader& checkpoint, const RunParts& ru
 
 }  // namespace
 
-std::filesystem::path save_run(const RunParts& run, const RunPosition& position, const CheckpointOptions& options) {
+std::vector<Tensor> tensors_to_write(const RunParts& run) {
+  std::vector<Tensor> tensors;
+  const auto add = [&](const Tensor& tensor) {
+    if (writes_its_part(tensor)) tensors.push_back(tensor);
+  };
+  const std::vector<TrainingStep::StateTensor>& state = run.step.optimizer_state();
+  const size_t weights = run.model.parameters().size(), each = state.size() / weights;
+  for (size_t i = 0; i < weights; ++i) {
+    add(run.model.parameters()[i].tensor);
+    for (size_t j = 0; j < each; ++j) add(state[i * each + j].tensor);
+  }
+  return tensors;
+}
+
+CheckpointWriter checkpoint_of_run(const RunParts& run, const RunPosition& position, const CheckpointOptions& options,
+                                   const Ranks& ranks, const StateSnapshot* snapshot) {
   CheckpointState state;
   state.step = position.step;
   state.model = to_hugging_face(run.model.config());
@@ -98,15 +117,20 @@ std::filesystem::path save_run(const RunParts& run, const RunPosition& position,
   state.trainer = {{"skipped_steps", position.skipped_steps},
                    {"recipe", recipe_text(run.recipe)},
                    {"device", run.step.context().device().name()}};
-  const Ranks ranks(run.step.context());
   CheckpointWriter writer(run.recipe.run_directory, state, options, &ranks);
   writer.attach("config.json", state.model.dump(2) + "\n");
   if (run.tokenizer != nullptr)
     for (auto& [name, content] : run.tokenizer->files()) writer.attach(name, std::move(content));
-  for (const Parameter& parameter : run.model.parameters()) add_tensor(writer, parameter.name, parameter.tensor);
+  for (const Parameter& parameter : run.model.parameters())
+    if (!parameter.is_copy) add_tensor(writer, parameter.name, parameter.tensor, snapshot);
   for (const TrainingStep::StateTensor& tensor : run.step.optimizer_state())
-    add_tensor(writer, tensor.name, tensor.tensor);
-  return writer.commit();
+    if (!tensor.is_copy) add_tensor(writer, tensor.name, tensor.tensor, snapshot);
+  return writer;
+}
+
+std::filesystem::path save_run(const RunParts& run, const RunPosition& position, const CheckpointOptions& options) {
+  const Ranks ranks(run.step.context());
+  return checkpoint_of_run(run, position, options, ranks).commit();
 }
 
 bool run_state_is_finite(const RunParts& run) {
@@ -123,7 +147,7 @@ RunPosition restore_run(const CheckpointReader& checkpoint, const RunParts& run)
   for (const Parameter& parameter : run.model.parameters()) specs.push_back(spec_of(parameter.name, parameter.tensor));
   for (const TrainingStep::StateTensor& tensor : run.step.optimizer_state())
     specs.push_back(spec_of(tensor.name, tensor.tensor));
-  checkpoint.require_tensors(specs);
+  checkpoint.require_tensors(specs, run.model.part().is_whole());
   require_same_samples(checkpoint, run);
   const CheckpointState& state = checkpoint.state();
   RunPosition position;

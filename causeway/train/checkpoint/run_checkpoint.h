@@ -11,10 +11,12 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "causeway/data/token_dataset.h"
 #include "causeway/model/language_model.h"
 #include "causeway/train/checkpoint/checkpoint.h"
+#include "causeway/train/checkpoint/state_snapshot.h"
 #include "causeway/train/recipe/recipe.h"
 #include "causeway/train/step/training_step.h"
 
@@ -34,6 +36,14 @@ struct RunParts {
   LanguageModel& model;
   TrainingStep& step;
 };
+
+// The tensors of which this rank writes its part, in the order in which a step updates them.
+std::vector<Tensor> tensors_to_write(const RunParts& run);
+
+// A checkpoint of the run as it stands, or with the weights and the optimizer's state as a snapshot of
+// tensors_to_write() holds them. What is given outlives the writer.
+CheckpointWriter checkpoint_of_run(const RunParts& run, const RunPosition& position, const CheckpointOptions& options,
+                                   const Ranks& ranks, const StateSnapshot* snapshot = nullptr);
 
 // Commits a checkpoint of the weights, the optimizer's state and the position; returns its directory. The caller owns
 // the run (RunLock).

@@ -1,9 +1,13 @@
 #include "causeway/train/checkpoint/run_saver.h"
 
+#include <algorithm>
 #include <limits>
 
+#include "causeway/base/host_name.h"
 #include "causeway/base/log.h"
-#include "causeway/train/ranks.h"
+#include "causeway/communicator/communicator.h"
+#include "causeway/device/cpu/host_memory.h"
+#include "causeway/train/log/progress_line.h"
 
 namespace causeway::train {
 namespace {
@@ -11,10 +15,55 @@ namespace {
 constexpr std::chrono::seconds kRetryAfter{60};
 constexpr uint64_t kSmallChunkBytes = uint64_t{1} << 20;
 
+double seconds_since(RunSaver::Clock::time_point start) {
+  return std::chrono::duration<double>(RunSaver::Clock::now() - start).count();
+}
+
+double minutes_between(RunSaver::Clock::time_point from, RunSaver::Clock::time_point to) {
+  return std::chrono::duration<double, std::ratio<60>>(to - from).count();
+}
+
+std::string bytes_text(int64_t bytes) { return format_bytes(static_cast<uint64_t>(std::max<int64_t>(0, bytes))); }
+
+// Why the ranks of this machine cannot have `copy_bytes` each of host memory beside their steps; empty where they can.
+// Every rank gives what it needs, and hears what the others of its machine need.
+std::string lack_of_memory(const Ranks& ranks, const RunParts& run, int64_t copy_bytes) {
+  const Device& device = run.step.context().device();
+  const bool shared = !device.target().is_gpu();
+  const int64_t step_bytes = shared ? run.step.cost().total_bytes() : 0;
+  int64_t needed = 0;
+  const std::string host = host_name();
+  for (const std::string& rank : ranks.gather(fmt::format("{} {}", copy_bytes + step_bytes, host))) {
+    const size_t space = rank.find(' ');
+    if (rank.substr(space + 1) == host) needed += std::stoll(rank.substr(0, space));
+  }
+  const HostMemory memory = host_memory();
+  const int64_t available = shared ? device.memory_limit() : memory.available_bytes;
+  if (memory.total_bytes == 0 || needed <= available) return "";
+  return fmt::format("a copy of the state would take {}{}, and {} has {}", bytes_text(copy_bytes),
+                     shared ? fmt::format(" beside {} for the step", bytes_text(step_bytes)) : "",
+                     ranks.count() == 1 ? "the machine" : host, bytes_text(available));
+}
+
 }  // namespace
 
 RunSaver::RunSaver(const RunParts& run, RunLock* lock, int64_t saved_step, Clock::time_point now)
-    : run_(run), lock_(lock), saved_step_(saved_step), saved_time_(now) {}
+    : run_(run), ranks_(run.step.context()), lock_(lock), saved_step_(saved_step), saved_time_(now) {}
+
+void RunSaver::choose_method() {
+  const Recipe::Checkpoint& schedule = run_.recipe.checkpoint;
+  if (!schedule.asynchronous || (schedule.interval == 0 && schedule.interval_minutes == 0)) return;
+  auto snapshot =
+      std::make_unique<StateSnapshot>(run_.model.parameters().front().tensor.context(), tensors_to_write(run_));
+  std::string lack;
+  for (const std::string& rank : ranks_.gather(lack_of_memory(ranks_, run_, snapshot->bytes())))
+    if (lack.empty()) lack = rank;
+  if (lack.empty()) {
+    snapshot_ = std::move(snapshot);
+  } else if (ranks_.is_first()) {
+    log_warning("checkpoints are written while training waits: {}", lack);
+  }
+}
 
 std::string RunSaver::describe_schedule() const {
   const Recipe::Checkpoint& schedule = run_.recipe.checkpoint;
@@ -23,54 +72,158 @@ std::string RunSaver::describe_schedule() const {
   if (schedule.interval_minutes > 0)
     when += fmt::format("{}every {} minutes", when.empty() ? "" : " and ", schedule.interval_minutes);
   if (when.empty()) when = "only at the end and on a signal";
-  return fmt::format("{}; the last {} kept", when, schedule.keep);
+  when += fmt::format("; the last {} kept", schedule.keep);
+  if (snapshot_ != nullptr)
+    when += fmt::format("; written while training goes on, from a copy of {} in the host's memory",
+                        bytes_text(snapshot_->bytes()));
+  return when;
 }
 
 bool RunSaver::is_due(int64_t step, Clock::time_point now) const {
-  return Ranks(run_.step.context()).of_first(is_due_here(step, now) ? "due" : "") == "due";
+  return ranks_.of_first(is_due_here(step, now) ? "due" : "") == "due";
 }
 
 void RunSaver::renew_lock() {
-  Ranks(run_.step.context()).on_first([&] { lock_->renew(); });
+  ranks_.on_first([&] { lock_->renew(); });
 }
 
 bool RunSaver::is_due_here(int64_t step, Clock::time_point now) const {
-  if (step == saved_step_) return false;
-  if (failed_time_) return now - *failed_time_ >= kRetryAfter;
+  if (step == saved_step_ || (pending_ && step == pending_->position.step)) return false;
+  if (failed_time_ && !pending_) return now - *failed_time_ >= kRetryAfter;
   const Recipe::Checkpoint& schedule = run_.recipe.checkpoint;
   if (schedule.interval > 0 && step % schedule.interval == 0) return true;
   return schedule.interval_minutes > 0 &&
-         std::chrono::duration<double, std::ratio<60>>(now - saved_time_).count() >= schedule.interval_minutes;
+         minutes_between(pending_ ? pending_->due : saved_time_, now) >= schedule.interval_minutes;
+}
+
+CheckpointOptions RunSaver::options() const {
+  return {.keep_last = run_.recipe.checkpoint.keep, .previous_step = saved_step_};
+}
+
+bool RunSaver::begin_copy(const RunPosition& position, Clock::time_point now) {
+  const Clock::time_point started = Clock::now();
+  renew_lock();
+  try {
+    ranks_.together([&] {
+      snapshot_->allocate();
+      snapshot_->begin();
+    });
+  } catch (const CollectiveError&) {
+    throw;
+  } catch (const Error& error) {
+    snapshot_->finish();
+    if (error.kind() != ErrorKind::kResource) throw;
+    snapshot_.reset();
+    if (ranks_.is_first())
+      log_warning("{}: {}\n  Checkpoints are written while training waits from now on.", error.where(),
+                  error.message());
+    return false;
+  }
+  pending_.emplace(Pending{position, now, started, seconds_since(started), nullptr});
+  // A processor has copied by now.
+  if (!run_.step.context().device().target().is_gpu()) begin_writing();
+  return true;
+}
+
+void RunSaver::begin_writing() {
+  const Clock::time_point start = Clock::now();
+  Pending& pending = *pending_;
+  pending.pause_seconds += snapshot_->finish();
+  pending.save = std::make_unique<BackgroundSave>(
+      ranks_, checkpoint_of_run(run_, pending.position, options(), ranks_, snapshot_.get()));
+  pending.save->start();
+  pending.pause_seconds += seconds_since(start);
+}
+
+void RunSaver::settle(BackgroundSave::State state, Clock::time_point now, bool at_the_end) {
+  if (state == BackgroundSave::State::kUnderWay) return;
+  const Pending& pending = *pending_;
+  if (state == BackgroundSave::State::kCommitted) {
+    saved_ = pending.save->writer().directory();
+    saved_step_ = pending.position.step;
+    saved_time_ = pending.due;
+    failed_time_.reset();
+    committed_.push_back({saved_step_, saved_, pending.pause_seconds, seconds_since(pending.started)});
+  } else {
+    unwritable_step_ = pending.position.step;
+    say_failed(pending.save->failure()->what(), now, at_the_end);
+  }
+  pending_.reset();
+}
+
+void RunSaver::say_failed(const std::string& what, Clock::time_point now, bool at_the_end) {
+  failed_time_ = now;
+  if (!ranks_.is_first()) return;
+  if (at_the_end) return log_error("{}", what);
+  log_error("{}\n  Training goes on, and the save is tried again in {} seconds.", what, kRetryAfter.count());
+}
+
+void RunSaver::attend(Clock::time_point now) {
+  if (!pending_) return;
+  if (!pending_->save) return begin_writing();
+  const Clock::time_point start = Clock::now();
+  const BackgroundSave::State state = pending_->save->poll();
+  pending_->pause_seconds += seconds_since(start);
+  settle(state, now, false);
+}
+
+void RunSaver::finish_pending(Clock::time_point now, bool at_the_end) {
+  if (!pending_) return;
+  if (!pending_->save) begin_writing();
+  const Clock::time_point start = Clock::now();
+  const BackgroundSave::State state = pending_->save->wait();
+  pending_->pause_seconds += seconds_since(start);
+  settle(state, now, at_the_end);
+}
+
+void RunSaver::commit_now(const RunPosition& position, const CheckpointOptions& options, Clock::time_point now) {
+  const Clock::time_point start = Clock::now();
+  renew_lock();
+  saved_ = checkpoint_of_run(run_, position, options, ranks_).commit();
+  saved_step_ = position.step;
+  saved_time_ = now;
+  failed_time_.reset();
+  const double seconds = seconds_since(start);
+  committed_.push_back({saved_step_, saved_, seconds, seconds});
+}
+
+std::optional<SavedCheckpoint> RunSaver::take_committed() {
+  if (committed_.empty()) return std::nullopt;
+  const SavedCheckpoint first = committed_.front();
+  committed_.pop_front();
+  return first;
 }
 
 std::filesystem::path RunSaver::save_or_throw(const RunPosition& position, Clock::time_point now) {
+  finish_pending(now, true);
   try {
-    renew_lock();
-    saved_ = save_run(run_, position, {.keep_last = run_.recipe.checkpoint.keep, .previous_step = saved_step_});
+    commit_now(position, options(), now);
   } catch (const Error&) {
     unwritable_step_ = position.step;
     throw;
   }
-  saved_step_ = position.step;
-  saved_time_ = now;
-  failed_time_.reset();
   return saved_;
 }
 
-std::optional<std::filesystem::path> RunSaver::save(const RunPosition& position, Clock::time_point now) {
+bool RunSaver::save(const RunPosition& position, Clock::time_point now) {
   try {
-    return save_or_throw(position, now);
+    finish_pending(now, false);
+    if (snapshot_ == nullptr || !begin_copy(position, now)) save_or_throw(position, now);
+    return true;
+  } catch (const CollectiveError&) {
+    throw;
   } catch (const std::exception& error) {
-    failed_time_ = now;
-    if (Ranks(run_.step.context()).is_first())
-      log_error("{}\n  Training goes on, and the save is tried again in {} seconds.", error.what(),
-                kRetryAfter.count());
-    return std::nullopt;
+    say_failed(error.what(), now, false);
+    return false;
   }
 }
 
 std::string RunSaver::save_what_can_be_saved(const RunPosition& position, bool state_is_whole) noexcept {
   try {
+    // A step that failed halfway may have failed with the copy.
+    if (pending_ && !pending_->save && !state_is_whole) pending_.reset();
+    finish_pending(Clock::now(), true);
+    snapshot_.reset();
     const std::string newest = saved_step_ == 0 ? std::string("no checkpoint was saved before")
                                                 : fmt::format("the newest checkpoint is of step {}", saved_step_);
     if (position.step == saved_step_)
@@ -84,12 +237,11 @@ std::string RunSaver::save_what_can_be_saved(const RunPosition& position, bool s
     if (!run_state_is_finite(run_))
       return fmt::format("The weights or moments after step {} are not finite themselves and were not saved; {}.",
                          position.step, newest);
-    renew_lock();
-    saved_ = save_run(run_, position,
-                      {.keep_last = std::numeric_limits<int64_t>::max(),
-                       .chunk_bytes = kSmallChunkBytes,
-                       .previous_step = saved_step_});
-    saved_step_ = position.step;
+    commit_now(position,
+               {.keep_last = std::numeric_limits<int64_t>::max(),
+                .chunk_bytes = kSmallChunkBytes,
+                .previous_step = saved_step_},
+               Clock::now());
     return fmt::format("The state after step {} was saved to {}.", position.step, saved_.string());
   } catch (const std::exception& error) {
     try {

@@ -51,10 +51,14 @@ int64_t absent_state_bytes(const TrainingStep& step) {
 std::string memory_text(const TrainingStep& step, const StepCost& cost) {
   const Device& device = step.context().device();
   const bool gpu = device.target().is_gpu();
-  const int64_t in_all = gpu ? cost.total_bytes() : resident_bytes() + cost.arena_bytes + absent_state_bytes(step);
-  return fmt::format("memory: {} weights, {} optimizer, {} activations and workspace; {} in all{}",
-                     bytes_text(cost.parameter_bytes), bytes_text(cost.optimizer_bytes), bytes_text(cost.arena_bytes),
-                     bytes_text(in_all), gpu ? " on the device" : " with the program itself");
+  const int64_t in_all =
+      gpu ? cost.total_bytes() : resident_bytes() + cost.arena_bytes + cost.scratch_bytes + absent_state_bytes(step);
+  std::string text =
+      fmt::format("memory: {} weights, {} optimizer, {} activations and workspace; {} in all",
+                  bytes_text(cost.parameter_bytes), bytes_text(cost.optimizer_bytes),
+                  bytes_text(cost.arena_bytes + cost.scratch_bytes + cost.batch_bytes), bytes_text(in_all));
+  if (!gpu) return text + " with the program itself";
+  return text + fmt::format(" on the device, {} in its driver's units", bytes_text(cost.reserved_bytes));
 }
 
 std::string axes_text(const Mesh& mesh) {
@@ -67,8 +71,9 @@ std::string axes_text(const Mesh& mesh) {
 // What a checkpoint takes on disk, up to headers and manifest.
 int64_t checkpoint_bytes(const RunParts& run) { return 3 * parameter_count(run.recipe.model) * 4; }
 
-void announce_checkpoints(const RunParts& run, const std::string& schedule) {
-  notice("checkpoints: {}; {} each, in {}\n", schedule, bytes_text(checkpoint_bytes(run)), run.recipe.run_directory);
+void announce_checkpoints(const RunParts& run, const RunSaver& saver) {
+  notice("checkpoints: {}; {} each, in {}\n", saver.describe_schedule(), bytes_text(checkpoint_bytes(run)),
+         run.recipe.run_directory);
   std::error_code code;
   const std::filesystem::space_info space = std::filesystem::space(run.recipe.run_directory, code);
   if (!code && space.available < static_cast<uint64_t>(checkpoint_bytes(run)))
@@ -88,7 +93,7 @@ void announce_changes(const RunParts& run, const Resumed& resumed) {
 void require_memory_for_step(const RunParts& run) {
   const StepCost cost = run.step.cost();
   const Device& device = run.step.context().device();
-  if (device.memory_limit() == 0 || cost.total_bytes() <= device.memory_limit()) return;
+  if (device.memory_limit() == 0 || std::max(cost.total_bytes(), cost.reserved_bytes) <= device.memory_limit()) return;
   std::string largest;
   for (const ProgramMemory::Item& item : run.step.main_step().prepare(run.step.main_arguments()).memory().largest)
     largest += fmt::format("\n  {:>10}  {}", bytes_text(item.bytes), item.name);
@@ -97,13 +102,14 @@ void require_memory_for_step(const RunParts& run) {
       fmt::format("a step needs {} ({} weights, {} optimizer, {} activations and workspace), and {} has {}; "
                   "the largest activations are{}",
                   bytes_text(cost.total_bytes()), bytes_text(cost.parameter_bytes), bytes_text(cost.optimizer_bytes),
-                  bytes_text(cost.arena_bytes), device.name(), bytes_text(device.memory_limit()), largest),
+                  bytes_text(cost.total_bytes() - cost.parameter_bytes - cost.optimizer_bytes), device.name(),
+                  bytes_text(device.memory_limit()), largest),
       run.recipe.name,
       "Lower train.micro_batch_size or data.sequence_length, or set train.recompute to selective or block.");
 }
 
 void announce_run(const RunParts& run, const FlopsUtilization& utilization, const std::optional<Resumed>& resumed,
-                  const std::string& checkpoint_schedule) {
+                  const RunSaver& saver) {
   const StepCost cost = run.step.cost();
   notice("{}: {} parameters, {} tokens of training text, {:.3g} GFLOP a step\n", run.recipe.name,
          format_count(static_cast<double>(parameter_count(run.recipe.model))),
@@ -117,7 +123,7 @@ void announce_run(const RunParts& run, const FlopsUtilization& utilization, cons
   const double tokens_per_step = static_cast<double>(run.recipe.train.batch_size * run.recipe.data.sequence_length);
   for (const std::string& line : utilization.explanation(parameter_count(run.recipe.model), tokens_per_step))
     notice("{}\n", line);
-  announce_checkpoints(run, checkpoint_schedule);
+  announce_checkpoints(run, saver);
   if (resumed) announce_changes(run, *resumed);
 }
 

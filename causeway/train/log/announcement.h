@@ -6,6 +6,7 @@
 
 #include "causeway/train/checkpoint/resume.h"
 #include "causeway/train/checkpoint/run_checkpoint.h"
+#include "causeway/train/checkpoint/run_saver.h"
 #include "causeway/train/step/flops_utilization.h"
 
 namespace causeway::train {
@@ -17,7 +18,7 @@ void require_memory_for_step(const RunParts& run);
 // Prints parameters, tokens and FLOPs; the device; memory; how MFU is counted, or why it is not; when checkpoints are
 // written; and after a resume where it goes on from and every key that differs from the checkpoint's recipe.
 void announce_run(const RunParts& run, const FlopsUtilization& utilization, const std::optional<Resumed>& resumed,
-                  const std::string& checkpoint_schedule);
+                  const RunSaver& saver);
 
 // A comment for a saved recipe: the device that "auto" chose. Not the key's value, so that the recipe still runs
 // elsewhere.

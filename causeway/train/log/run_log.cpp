@@ -17,6 +17,10 @@ double wall_time() {
 
 }  // namespace
 
+bool is_recorded(const Recipe& recipe, int64_t step, int64_t first_step) {
+  return step == recipe.train.steps || step == first_step + 1 || step % recipe.log.interval == 0;
+}
+
 RunLog::RunLog(const Recipe& recipe, const std::filesystem::path& directory, std::string device,
                FlopsUtilization& utilization, int64_t resumed_step, bool quiet)
     : recipe_(recipe),
@@ -34,8 +38,15 @@ RunLog::RunLog(const Recipe& recipe, const std::filesystem::path& directory, std
   if (!quiet) progress_.emplace(STDERR_FILENO);
 }
 
-void RunLog::basis(int64_t step, int64_t parameters) {
-  metrics_.write(step, {{"time", wall_time()}, {"device", device_}, {"mfu_basis", utilization_.basis(parameters)}});
+void RunLog::basis(int64_t step, int64_t parameters, const StepCost& cost, const StartTimes& start) {
+  nlohmann::ordered_json phases = nlohmann::ordered_json::object();
+  for (const auto& [phase, seconds] : start.phases()) phases[phase] = seconds;
+  metrics_.write(step, {{"time", wall_time()},
+                        {"device", device_},
+                        {"mfu_basis", utilization_.basis(parameters)},
+                        {"planned_memory_bytes", cost.total_bytes()},
+                        {"planned_reserved_bytes", cost.reserved_bytes},
+                        {"start_seconds", phases}});
 }
 
 void RunLog::step(const StepReport& report) {
@@ -47,8 +58,7 @@ void RunLog::step(const StepReport& report) {
   interval_.tokens += tokens;
   data_wait_seconds_ += report.data_wait_seconds;
   if (report.step > first_step_ + 1) busy_seconds_ += report.seconds;
-  if (report.step == recipe_.train.steps || report.step == first_step_ + 1 || report.step % recipe_.log.interval == 0)
-    write_record(report);
+  if (is_recorded(recipe_, report.step, first_step_)) write_record(report);
   if (progress_) show_progress(report);
 }
 
@@ -57,22 +67,28 @@ void RunLog::write_record(const StepReport& report) {
   const double tokens_per_second = static_cast<double>(interval_.tokens) / interval_.seconds;
   const double mean_loss = interval_.loss_sum / steps;
   const std::optional<double> mfu = utilization_.of(interval_.seconds / steps);
-  metrics_.write(report.step, {{"time", wall_time()},
-                               {"elapsed_seconds", elapsed_seconds()},
-                               {"device", device_},
-                               {"loss", report.loss},
-                               {"mean_loss", mean_loss},
-                               {"mean_steps", interval_.steps},
-                               {"grad_norm", report.grad_norm},
-                               {"learning_rate", report.learning_rate},
-                               {"tokens", report.tokens},
-                               {"epoch", report.epoch},
-                               {"tokens_per_second", tokens_per_second},
-                               {"step_seconds", interval_.seconds / steps},
-                               {utilization_.key(), mfu ? nlohmann::ordered_json(*mfu) : nlohmann::ordered_json()},
-                               {"data_wait_seconds", interval_.data_wait_seconds / steps},
-                               {"memory_bytes", report.memory_bytes},
-                               {"skipped_steps", report.skipped_steps}});
+  nlohmann::ordered_json record = {{"time", wall_time()},
+                                   {"elapsed_seconds", elapsed_seconds()},
+                                   {"device", device_},
+                                   {"loss", report.loss},
+                                   {"mean_loss", mean_loss},
+                                   {"mean_steps", interval_.steps},
+                                   {"grad_norm", report.grad_norm},
+                                   {"learning_rate", report.learning_rate},
+                                   {"tokens", report.tokens},
+                                   {"epoch", report.epoch},
+                                   {"tokens_per_second", tokens_per_second},
+                                   {"step_seconds", interval_.seconds / steps},
+                                   {utilization_.key(), mfu ? nlohmann::ordered_json(*mfu) : nlohmann::ordered_json()},
+                                   {"data_wait_seconds", interval_.data_wait_seconds / steps},
+                                   {"memory_bytes", report.memory_bytes},
+                                   {"skipped_steps", report.skipped_steps}};
+  if (report.occupied_bytes > 0) {
+    record["reserved_bytes"] = report.reserved_bytes;
+    record["device_occupied_bytes"] = report.occupied_bytes;
+  }
+  if (!report.ranks.is_null()) record["ranks"] = report.ranks;
+  metrics_.write(report.step, record);
   if (tensorboard_) {
     std::vector<TensorboardLog::Scalar> scalars = {{"train/loss", report.loss},
                                                    {"train/mean_loss", mean_loss},
@@ -118,6 +134,16 @@ void RunLog::evaluation(int64_t step, int64_t tokens, const EvaluationResult& re
   if (!tensorboard_) return;
   const TensorboardLog::Scalar scalars[] = {{"validation/loss", result.loss}};
   tensorboard_->write_scalars(step, scalars);
+}
+
+void RunLog::checkpoint(int64_t step, const SavedCheckpoint& saved) {
+  metrics_.write(step, {{"time", wall_time()},
+                        {"elapsed_seconds", elapsed_seconds()},
+                        {"device", device_},
+                        {"checkpoint", saved.directory.string()},
+                        {"checkpoint_step", saved.step},
+                        {"checkpoint_pause", saved.pause_seconds},
+                        {"checkpoint_seconds", saved.seconds}});
 }
 
 void RunLog::sample(int64_t step, std::string_view text) {

@@ -5,13 +5,16 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "causeway/train/checkpoint/run_saver.h"
 #include "causeway/train/evaluation.h"
 #include "causeway/train/log/metrics_log.h"
 #include "causeway/train/log/progress_line.h"
+#include "causeway/train/log/start_times.h"
 #include "causeway/train/log/tensorboard_log.h"
 #include "causeway/train/recipe/recipe.h"
 #include "causeway/train/step/flops_utilization.h"
@@ -30,7 +33,14 @@ struct StepReport {
   double epoch = 0;              // passes over the training data, this step included
   int64_t skipped_steps = 0;     // of the run
   uint64_t memory_bytes = 0;     // in use at most
+  // Of a GPU, 0 elsewhere: what its driver gave of its memory at most, and what is taken of it by now, by whomever.
+  uint64_t reserved_bytes = 0, occupied_bytes = 0;
+  nlohmann::ordered_json ranks;  // rank_times_json(); null where there is nothing to say
 };
+
+// Whether a step gets a record: every log.interval-th, and the first and the last one of a run that had taken
+// `first_step` steps before.
+bool is_recorded(const Recipe& recipe, int64_t step, int64_t first_step);
 
 class RunLog {
  public:
@@ -38,12 +48,14 @@ class RunLog {
   RunLog(const Recipe& recipe, const std::filesystem::path& directory, std::string device,
          FlopsUtilization& utilization, int64_t resumed_step, bool quiet);
 
-  // What MFU is counted by, first.
-  void basis(int64_t step, int64_t parameters);
+  // First: what MFU is counted by, the memory that a step was planned to take, and where the time went until now.
+  void basis(int64_t step, int64_t parameters, const StepCost& cost, const StartTimes& start);
 
   // Every step; a record is written every log.interval steps, and after the first and the last step.
   void step(const StepReport& report);
   void evaluation(int64_t step, int64_t tokens, const EvaluationResult& result);
+  // After `step` steps, one was committed.
+  void checkpoint(int64_t step, const SavedCheckpoint& saved);
   // To TensorBoard alone.
   void sample(int64_t step, std::string_view text);
 

@@ -37,6 +37,7 @@ struct Field {
 const std::vector<std::string> kPrecisions = {"bf16", "fp8", "tf32", "f32"};
 const std::vector<std::string> kRecomputePolicies = {"none", "selective", "block"};
 const std::vector<std::string> kNonFinitePolicies = {"stop", "skip"};
+const std::vector<std::string> kPipelineSchedules = {"1f1b", "interleaved", "zero_bubble"};
 
 std::string print_double(double value) {
   std::string text = fmt::format("{}", value);
@@ -199,10 +200,18 @@ std::vector<Field> fields(Recipe& r) {
              kRecomputePolicies),
       choice("train.on_non_finite", r.train.on_non_finite, "stop or skip a step whose loss or gradient is not finite",
              kNonFinitePolicies),
+      field("train.check_replicas", r.train.check_replicas,
+            "steps after which ranks compare the weights and moments that several of them hold; 0: never"),
+      choice("train.pipeline_schedule", r.train.pipeline_schedule,
+             "1f1b, interleaved or zero_bubble: how the stages of mesh.pp work through micro-batches",
+             kPipelineSchedules),
+      field("train.pipeline_chunks", r.train.pipeline_chunks,
+            "runs of layers on each stage of mesh.pp; several with interleaved"),
       field("mesh.dp", r.mesh.dp, "ranks that share the batch and the optimizer's state"),
       field("mesh.fsdp", r.mesh.fsdp, "ranks that share the batch, the weights and the optimizer's state"),
       field("mesh.cp", r.mesh.cp, "ranks that share each sequence"),
       field("mesh.tp", r.mesh.tp, "ranks that share heads, the feed-forward layer and the vocabulary"),
+      field("mesh.pp", r.mesh.pp, "ranks that share the layers: stages of a pipeline"),
       field("evaluation.interval", r.evaluation.interval, "steps between evaluations; 0: only at the end"),
       field("evaluation.sequences", r.evaluation.sequences, "held-out sequences of one evaluation, at most"),
       field("sampling.interval", r.sampling.interval, "steps between samples; 0: never during training"),
@@ -214,8 +223,15 @@ std::vector<Field> fields(Recipe& r) {
       field("checkpoint.interval_minutes", r.checkpoint.interval_minutes,
             "minutes after the last checkpoint at which the next is due; 0: by steps alone"),
       field("checkpoint.keep", r.checkpoint.keep, "checkpoints kept"),
+      field("checkpoint.asynchronous", r.checkpoint.asynchronous,
+            "write them while training goes on, from a copy of the state in the host's memory"),
       field("log.interval", r.log.interval, "steps between metric records"),
       field("log.tensorboard", r.log.tensorboard, "write TensorBoard event files"),
+      field("log.each_rank", r.log.each_rank, "metric records have the times of every rank"),
+      field("log.measure_interval", r.log.measure_interval,
+            "steps between those in which ranks on GPUs measure kernels and collectives; 0: never"),
+      field("log.trace_from", r.log.trace_from, "the first step that is traced into trace.json; 0: none"),
+      field("log.trace_steps", r.log.trace_steps, "how many steps are traced"),
   };
   all.insert(all.end(), rest.begin(), rest.end());
   return all;
@@ -307,8 +323,11 @@ void check_mesh(const Recipe& r) {
   constexpr int64_t kMostRanks = 1 << 20;
   const Recipe::MeshSizes& mesh = r.mesh;
   int64_t ranks = 1;
-  for (const auto& [key, size] :
-       {std::pair{"mesh.dp", mesh.dp}, {"mesh.fsdp", mesh.fsdp}, {"mesh.cp", mesh.cp}, {"mesh.tp", mesh.tp}}) {
+  for (const auto& [key, size] : {std::pair{"mesh.dp", mesh.dp},
+                                  {"mesh.fsdp", mesh.fsdp},
+                                  {"mesh.cp", mesh.cp},
+                                  {"mesh.tp", mesh.tp},
+                                  {"mesh.pp", mesh.pp}}) {
     require(size >= 1, key, "must be at least 1");
     require(size <= kMostRanks / ranks, key, fmt::format("makes a mesh of more than {} ranks", kMostRanks));
     ranks *= size;
@@ -322,6 +341,35 @@ void check_mesh(const Recipe& r) {
   divides("model.ffn_width", r.model.ffn_width, mesh.tp, "mesh.tp");
   divides("train.micro_batch_size", r.train.micro_batch_size, mesh.dp * mesh.fsdp, "mesh.dp x mesh.fsdp");
   divides("data.sequence_length", r.data.sequence_length, mesh.cp * mesh.tp, "mesh.cp x mesh.tp");
+}
+
+// Every stage has a layer for each of its pieces.
+void check_pipeline(const Recipe& r) {
+  require(r.train.pipeline_chunks >= 1, "train.pipeline_chunks", "must be at least 1");
+  require(r.mesh.pp <= r.model.layers, "mesh.pp",
+          fmt::format("{} stages are more than the model has layers, {}", r.mesh.pp, r.model.layers),
+          fmt::format("Give at most {}.", r.model.layers));
+  const bool interleaved = r.train.pipeline_schedule == "interleaved";
+  if (!interleaved || r.mesh.pp == 1) {
+    require(
+        r.train.pipeline_chunks == 1, "train.pipeline_chunks",
+        fmt::format("{} runs of layers on each stage are for train.pipeline_schedule=interleaved over several stages",
+                    r.train.pipeline_chunks));
+    return;
+  }
+  require(r.train.pipeline_chunks >= 2, "train.pipeline_chunks",
+          "the interleaved schedule is for several runs of layers on each stage",
+          "Give 2 or more, or choose train.pipeline_schedule=1f1b.");
+  require(r.train.pipeline_chunks <= r.model.layers / r.mesh.pp, "train.pipeline_chunks",
+          fmt::format("{} stages with {} runs of layers each are more than the model has layers, {}", r.mesh.pp,
+                      r.train.pipeline_chunks, r.model.layers),
+          fmt::format("Give at most {}.", r.model.layers / r.mesh.pp));
+  require(
+      r.micro_batches() % r.mesh.pp == 0, "train.micro_batch_size",
+      fmt::format("the interleaved schedule takes micro-batches by as many as there are stages, and {} sequences of "
+                  "{} make {} of them for {} stages",
+                  r.train.batch_size, r.train.micro_batch_size, r.micro_batches(), r.mesh.pp),
+      fmt::format("Give a multiple of {} micro-batches, or choose another train.pipeline_schedule.", r.mesh.pp));
 }
 
 void resolve(Recipe& r, bool refuse_without_effect) {
@@ -357,6 +405,8 @@ void resolve(Recipe& r, bool refuse_without_effect) {
           fmt::format("{} sequences of {} tokens through this model would need more than 10^17 bytes",
                       r.train.micro_batch_size, r.data.sequence_length));
   check_mesh(r);
+  require_choice("train.pipeline_schedule", r.train.pipeline_schedule, kPipelineSchedules);
+  check_pipeline(r);
   require_choice("train.precision", r.train.precision, kPrecisions);
   require_choice("train.recompute", r.train.recompute, kRecomputePolicies);
   require_choice("train.on_non_finite", r.train.on_non_finite, kNonFinitePolicies);
@@ -365,12 +415,16 @@ void resolve(Recipe& r, bool refuse_without_effect) {
                                    {"sampling.interval", r.sampling.interval},
                                    {"sampling.tokens", r.sampling.tokens},
                                    {"sampling.top_k", r.sampling.top_k},
-                                   {"checkpoint.interval", r.checkpoint.interval}})
+                                   {"checkpoint.interval", r.checkpoint.interval},
+                                   {"train.check_replicas", r.train.check_replicas},
+                                   {"log.measure_interval", r.log.measure_interval},
+                                   {"log.trace_from", r.log.trace_from}})
     require(value >= 0, key, "must not be negative");
   require(r.sampling.temperature >= 0, "sampling.temperature", "must not be negative");
   require(r.checkpoint.interval_minutes >= 0, "checkpoint.interval_minutes", "must not be negative");
   require(r.checkpoint.keep >= 1, "checkpoint.keep", "must be at least 1");
   require(r.log.interval >= 1, "log.interval", "must be at least 1");
+  require(r.log.trace_steps >= 1, "log.trace_steps", "must be at least 1");
   r.schedule.total_steps = r.train.steps;
   const Schedule check(r.schedule);
   if (r.run_directory.empty()) r.run_directory = "runs/" + r.name;
@@ -391,6 +445,10 @@ void refuse_settings_without_effect(const Recipe& r, const std::vector<Setting>&
             fmt::format("the embeddings of {} are always tied: false has no effect", r.model.family), hint);
   require(r.schedule.kind != ScheduleKind::kConstant || r.schedule.final_factor == Recipe().schedule.final_factor,
           "schedule.final_factor", "has no effect on the constant schedule", hint);
+  require(r.log.trace_from > 0 || r.log.trace_steps == Recipe().log.trace_steps, "log.trace_steps",
+          "has no effect without log.trace_from", "Say with log.trace_from which step is the first.");
+  require(r.mesh.pp > 1 || r.train.pipeline_schedule == Recipe().train.pipeline_schedule, "train.pipeline_schedule",
+          "has no effect without stages (mesh.pp)", hint);
   require(r.sampling.temperature > 0 || r.sampling.top_k == 0, "sampling.top_k",
           "has no effect at sampling.temperature 0, which always takes the most likely token", hint);
 }
@@ -495,8 +553,9 @@ Recipe parse(const std::string& yaml, const std::string& where, const std::vecto
 Mesh make_mesh(const Recipe::MeshSizes& sizes) {
   const int64_t tp = 1, cp = tp * sizes.tp, fsdp = cp * sizes.cp, dp = fsdp * sizes.fsdp;
   Mesh mesh;
-  for (const MeshAxis& axis : {MeshAxis{"cp", sizes.cp, cp}, MeshAxis{"tp", sizes.tp, tp, false},
-                               MeshAxis{"dp", sizes.dp, dp}, MeshAxis{"fsdp", sizes.fsdp, fsdp}})
+  for (const MeshAxis& axis :
+       {MeshAxis{"cp", sizes.cp, cp}, MeshAxis{"tp", sizes.tp, tp, false}, MeshAxis{"dp", sizes.dp, dp},
+        MeshAxis{"fsdp", sizes.fsdp, fsdp}, MeshAxis{"pp", sizes.pp, dp * sizes.dp, true, true}})
     if (axis.size > 1) mesh.axes.push_back(axis);
   return mesh;
 }

@@ -44,7 +44,10 @@ struct Recipe {
     int64_t seed = 1;
     std::string precision = "bf16";  // bf16, fp8, tf32 or f32: of matrix products; weights and optimizer are always f32
     std::string recompute = "none";  // none, selective or block
-    std::string on_non_finite = "stop";  // stop or skip
+    std::string on_non_finite = "stop";      // stop or skip
+    int64_t check_replicas = 1000;           // steps between comparisons of what several ranks hold; 0: never
+    std::string pipeline_schedule = "1f1b";  // 1f1b, interleaved or zero_bubble
+    int64_t pipeline_chunks = 1;             // runs of layers on each stage; several with interleaved
   } train;
 
   // How many ranks each axis of the mesh has; their product is the number of ranks. docs/distributed.md says what each
@@ -54,7 +57,8 @@ struct Recipe {
     int64_t fsdp = 1;  // rows of the batch, weights and the optimizer's state
     int64_t cp = 1;    // the sequence
     int64_t tp = 1;    // heads, the feed-forward layer and the vocabulary
-    int64_t ranks() const { return dp * fsdp * cp * tp; }
+    int64_t pp = 1;    // layers: the stages of a pipeline
+    int64_t ranks() const { return dp * fsdp * cp * tp * pp; }
   } mesh;
 
   struct Evaluation {
@@ -74,11 +78,16 @@ struct Recipe {
     int64_t interval = 0;          // steps; 0: by time alone
     double interval_minutes = 15;  // since the last checkpoint; 0: by steps alone
     int64_t keep = 3;
+    bool asynchronous = true;  // written while training goes on, where the host has memory for a copy of the state
   } checkpoint;
 
   struct Log {
     int64_t interval = 1;  // steps between metric records
     bool tensorboard = true;
+    bool each_rank = false;           // records have every rank's times
+    int64_t measure_interval = 1000;  // steps between those that ranks on GPUs measure; 0: none
+    int64_t trace_from = 0;           // the first step of trace.json; 0: no trace
+    int64_t trace_steps = 2;
   } log;
 
   std::string run_directory;  // "": runs/NAME
@@ -88,7 +97,7 @@ struct Recipe {
 };
 
 // The mesh of these sizes, without the axes of size 1: empty for one rank. Neighbours along tp have neighbouring rank
-// numbers; then follow cp, fsdp and dp. Axes cut in the order cp, tp, dp, fsdp.
+// numbers; then follow cp, fsdp, dp and pp. Axes cut in the order cp, tp, dp, fsdp.
 Mesh make_mesh(const Recipe::MeshSizes& sizes);
 
 // Reads a recipe and applies overrides of the form "optimizer.learning_rate=1e-3", then resolves and checks everything.

@@ -1,9 +1,17 @@
 #include "causeway/train/step/training_step.h"
 
+#include <nlohmann/json.hpp>
+
 #include "causeway/base/error.h"
+#include "causeway/device/cpu/cpu_device.h"
+#include "causeway/device/gpu_memory_pool.h"
 #include "causeway/model/parameter_sharding.h"
+#include "causeway/passes/eliminate_common_subexpressions.h"
+#include "causeway/program/arena.h"
 #include "causeway/tensor/ops.h"
+#include "causeway/tensor/stage_ops.h"
 #include "causeway/train/log/progress_line.h"
+#include "causeway/train/ranks.h"
 #include "causeway/train/step/batch_tensor.h"
 
 namespace causeway::train {
@@ -23,6 +31,23 @@ Tensor zeros_in_memory(const Shape& shape, const Sharding& sharding = {}) {
   return Tensor::zeroed(evaluate(shape, {}), DType::kF32, sharding);
 }
 
+// By "sender>receiver stream", the messages in their order: those that the stage sends, or those that it receives.
+std::map<std::string, std::string> messages_of(const Graph& graph, int64_t stage, Op op) {
+  std::map<std::string, std::string> lists;
+  for (const Node& node : graph.nodes()) {
+    if (node.op != op) continue;
+    const int64_t peer = node.attributes.peer;
+    const TensorType& type = op == Op::kSend ? graph.type(node.inputs[0]) : node.outputs[0];
+    lists[fmt::format("{}>{} {}", op == Op::kSend ? stage : peer, op == Op::kSend ? peer : stage,
+                      node.attributes.stream)] += fmt::format("{} {}\n", node.attributes.name, type.text());
+  }
+  return lists;
+}
+
+PipelineShape pipeline_shape(const Recipe& recipe) {
+  return {recipe.mesh.pp, recipe.train.pipeline_chunks, recipe.micro_batches()};
+}
+
 }  // namespace
 
 PipelineOptions pipeline_options(const Recipe& recipe) {
@@ -36,10 +61,20 @@ PipelineOptions pipeline_options(const Recipe& recipe) {
   return options;
 }
 
+ModelPart own_part(const Recipe& recipe) {
+  const Context& context = *Context::current();
+  return {recipe.model.layers, recipe.mesh.pp, recipe.train.pipeline_chunks, context.mesh().stage(context.rank())};
+}
+
+double pipeline_bubble(const Recipe& recipe) {
+  if (recipe.mesh.pp == 1) return 0;
+  return bubble_share(*parse_pipeline_schedule(recipe.train.pipeline_schedule), pipeline_shape(recipe));
+}
+
 void require_memory_for_weights(const Device& device, const Recipe& recipe) {
   const int64_t optimizer = recipe.micro_batches() > 1 ? 3 : 2;  // two moments, sums over micro-batches
   const int64_t all = parameter_count(recipe.model) * static_cast<int64_t>(sizeof(float));
-  const int64_t weights = all / (recipe.mesh.fsdp * recipe.mesh.tp);
+  const int64_t weights = all / (recipe.mesh.fsdp * recipe.mesh.tp * recipe.mesh.pp);
   const int64_t bytes = weights + weights / recipe.mesh.dp * optimizer;
   if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
   throw Error(ErrorKind::kResource,
@@ -57,32 +92,49 @@ TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
     optimizer_shardings_.push_back(optimizer_sharding(shape, parameter.tensor.sharding(), context_->mesh()));
     moment1_.push_back(zeros_in_memory(shape, optimizer_shardings_.back()));
     moment2_.push_back(zeros_in_memory(shape, optimizer_shardings_.back()));
-    state_.push_back({"moment1." + parameter.name, moment1_.back()});
-    state_.push_back({"moment2." + parameter.name, moment2_.back()});
+    state_.push_back({"moment1." + parameter.name, moment1_.back(), parameter.is_copy});
+    state_.push_back({"moment2." + parameter.name, moment2_.back(), parameter.is_copy});
     if (accumulates()) gradient_sums_.push_back(zeros_in_memory(shape, optimizer_shardings_.back()));
   }
-  const int64_t rows = recipe.train.micro_batch_size, length = recipe.data.sequence_length;
-  tokens_ = make_batch_tensor(rows, length);
-  targets_ = make_batch_tensor(rows, length);
-  // Without a mask nothing reads them.
-  documents_ =
-      recipe.data.document_mask ? make_batch_tensor(rows, length) : Tensor::uninitialized({rows, 1}, DType::kI32);
+  for (int64_t i = 0; i < batches_in_one(); ++i) arguments_.push_back(make_arguments());
   target_weight_ = Tensor::uninitialized({}, DType::kF32);
-  key_ = Tensor::uninitialized({2}, DType::kI64);
   hyper_ = Tensor::uninitialized({kHyperCount}, DType::kF32);
   if (accumulates()) loss_sum_ = zeros_in_memory({});
 
   StepOptions options;
   options.program.pipeline = pipeline_options(recipe);
   main_ = std::make_unique<Step>(
-      [this](const std::vector<Tensor>& arguments) { return accumulates() ? accumulate(arguments) : fused(arguments); },
+      [this](const std::vector<Tensor>& arguments) {
+        return is_stage() ? staged(arguments) : accumulates() ? accumulate(arguments) : fused(arguments);
+      },
       options);
   if (accumulates())
     apply_ = std::make_unique<Step>([this](const std::vector<Tensor>& arguments) { return apply(arguments); }, options);
 }
 
+TrainingStep::Arguments TrainingStep::make_arguments() const {
+  const int64_t rows = recipe_.train.micro_batch_size, length = recipe_.data.sequence_length;
+  // Without a mask nothing reads documents.
+  return {make_batch_tensor(rows, length), make_batch_tensor(rows, length),
+          recipe_.data.document_mask ? make_batch_tensor(rows, length) : Tensor::uninitialized({rows, 1}, DType::kI32),
+          Tensor::uninitialized({2}, DType::kI64)};
+}
+
+// Of a stage: the arguments of micro-batches, one after another, stand before the others.
+std::vector<Tensor> TrainingStep::argument_list() const {
+  const Arguments& first = arguments_.front();
+  if (!is_stage()) return {first.tokens, first.targets, first.documents, target_weight_, first.key, hyper_};
+  std::vector<Tensor> list;
+  for (const Arguments& one : arguments_)
+    for (const Tensor& tensor : {one.tokens, one.targets, one.documents, one.key}) list.push_back(tensor);
+  list.push_back(target_weight_);
+  list.push_back(hyper_);
+  return list;
+}
+
 std::vector<StepArgument> TrainingStep::main_arguments() const {
-  return {tokens_, targets_, documents_, target_weight_, key_, hyper_};
+  const std::vector<Tensor> list = argument_list();
+  return {list.begin(), list.end()};
 }
 
 void TrainingStep::prepare() {
@@ -90,14 +142,98 @@ void TrainingStep::prepare() {
   if (apply_ != nullptr) apply_->prepare({hyper_});
 }
 
+int64_t TrainingStep::arena_bytes() {
+  const int64_t bytes = main_->prepare(main_arguments()).memory().arena_bytes;
+  return apply_ == nullptr ? bytes : std::max(bytes, apply_->prepare({hyper_}).memory().arena_bytes);
+}
+
+int64_t TrainingStep::scratch_bytes() {
+  const auto* processor = dynamic_cast<const CpuDevice*>(&context_->device());
+  if (processor == nullptr) return 0;
+  int64_t most = 0;
+  const auto look_at = [&](const LoweredProgram& program) {
+    for (const Instruction& instruction : program.instructions)
+      if (const auto* launch = std::get_if<Launch>(&instruction.work))
+        for (const Launch::Phase& phase : launch->phases) most = std::max(most, phase.scratch_bytes);
+  };
+  look_at(main_->prepare(main_arguments()).lowered());
+  if (apply_ != nullptr) look_at(apply_->prepare({hyper_}).lowered());
+  return most * processor->thread_count();
+}
+
+int64_t TrainingStep::reserved_bytes() {
+  const auto rounded = [](int64_t bytes) {
+    return bytes == 0 ? 0 : static_cast<int64_t>(GpuMemoryPool::rounded(static_cast<size_t>(bytes)));
+  };
+  int64_t bytes = rounded(arena_bytes());
+  const auto add = [&](Program& program, ProgramBuffer::Place place) {
+    for (const ProgramBuffer& buffer : program.lowered().buffers)
+      if (buffer.place == place) bytes += rounded(buffer.bytes);
+  };
+  Program& main = main_->prepare(main_arguments());
+  bytes += rounded(main.memory().task_counter_bytes);
+  add(main, ProgramBuffer::Place::kInput);
+  add(apply_ == nullptr ? main : apply_->prepare({hyper_}), ProgramBuffer::Place::kOutput);
+  // Those are read by what applies the gradients.
+  if (accumulates())
+    for (const StateTensor& moment : state_) bytes += rounded(moment.tensor.local_bytes());
+  return bytes;
+}
+
 StepCost TrainingStep::cost() {
   StepCost cost;
   for (const Tensor& weight : weights_) cost.parameter_bytes += weight.local_bytes();
   for (const Tensor& moment : moment1_) cost.optimizer_bytes += moment.local_bytes() * (accumulates() ? 3 : 2);
-  cost.arena_bytes = main_->prepare(main_arguments()).memory().arena_bytes;
-  if (apply_ != nullptr) cost.arena_bytes = std::max(cost.arena_bytes, apply_->prepare({hyper_}).memory().arena_bytes);
-  cost.flops = count_flops(main_->traced_graph(main_arguments())).scaled(static_cast<double>(recipe_.micro_batches()));
+  cost.arena_bytes = arena_bytes();
+  cost.scratch_bytes = scratch_bytes();
+  const ProgramMemory main = main_->prepare(main_arguments()).memory();
+  const ProgramMemory last = apply_ == nullptr ? main : apply_->prepare({hyper_}).memory();
+  const int64_t of_state = accumulates() ? cost.optimizer_bytes / 3 : cost.optimizer_bytes;
+  cost.batch_bytes = main.input_bytes - cost.parameter_bytes - of_state + last.output_bytes + main.task_counter_bytes;
+  if (context_->device().target().is_gpu()) cost.reserved_bytes = reserved_bytes();
+  cost.flops = flops_of_all_stages_ ? *flops_of_all_stages_ : own_flops();
   return cost;
+}
+
+FlopCount TrainingStep::own_flops() {
+  const Graph& traced = main_->traced_graph(main_arguments());
+  // Where gradients of inputs and of weights are traced one after the other, nodes are there twice.
+  if (is_stage()) return count_flops(eliminate_common_subexpressions(traced));
+  return count_flops(traced).scaled(static_cast<double>(recipe_.micro_batches()));
+}
+
+void TrainingStep::meet_other_stages(const Ranks& ranks) {
+  if (!is_stage()) return;
+  const Mesh& mesh = context_->mesh();
+  const Graph& traced = main_->traced_graph(main_arguments());
+  const int64_t own = mesh.stage(context_->rank());
+  const FlopCount flops = own_flops();
+  const nlohmann::json mine = {{"sends", messages_of(traced, own, Op::kSend)},
+                               {"receives", messages_of(traced, own, Op::kReceive)},
+                               {"forward", flops.forward},
+                               {"backward", flops.backward},
+                               {"attended", flops.attended_pairs},
+                               {"pairs", flops.attention_pairs},
+                               {"by_operand", flops.by_operand},
+                               {"at_most", flops.at_most},
+                               {"sampled", flops.sampled}};
+  FlopCount sum;
+  std::map<std::string, std::string> sent, received;
+  const std::vector<std::string> of_ranks = ranks.gather(mine.dump());
+  for (int64_t stage = 0; stage < mesh.stages(); ++stage) {
+    const auto one = nlohmann::json::parse(of_ranks[static_cast<size_t>(stage * mesh.stage_axis()->stride)]);
+    sent.merge(one["sends"].get<std::map<std::string, std::string>>());
+    received.merge(one["receives"].get<std::map<std::string, std::string>>());
+    sum.forward += one["forward"].get<double>();
+    sum.backward += one["backward"].get<double>();
+    sum.attended_pairs += one["attended"].get<double>();
+    sum.attention_pairs += one["pairs"].get<double>();
+    for (const auto& [operand, count] : one["by_operand"].items()) sum.by_operand[operand] += count.get<double>();
+    sum.at_most = sum.at_most || one["at_most"].get<bool>();
+    sum.sampled = sum.sampled || one["sampled"].get<bool>();
+  }
+  CAUSEWAY_CHECK(sent == received, "stages expect other messages than they are sent");
+  flops_of_all_stages_ = sum;
 }
 
 std::vector<Graph> TrainingStep::trace() const {
@@ -125,22 +261,38 @@ std::map<std::string, double> TrainingStep::operand_shares() {
   return shares;
 }
 
+MicroBatch TrainingStep::micro_batch(const Arguments& arguments, const Tensor& target_weight) const {
+  MicroBatch batch;
+  batch.inputs.tokens = arguments.tokens;
+  if (recipe_.data.document_mask) batch.inputs.documents = arguments.documents;
+  if (model_.config().dropout > 0) batch.inputs.dropout_key = arguments.key;
+  batch.targets = arguments.targets;
+  batch.token_weights = where(ge(batch.targets, 0.0), broadcast_to(target_weight, batch.targets.shape()), 0.0);
+  return batch;
+}
+
 Tensor TrainingStep::loss(const std::vector<Tensor>& arguments) const {
-  ForwardInputs inputs;
-  inputs.tokens = arguments[0];
-  if (recipe_.data.document_mask) inputs.documents = arguments[2];
-  if (model_.config().dropout > 0) inputs.dropout_key = arguments[4];
-  const Tensor& targets = arguments[1];
-  const Tensor weights = where(ge(targets, 0.0), broadcast_to(arguments[3], targets.shape()), 0.0);
-  return model_.loss(inputs, targets, weights);
+  const MicroBatch batch = micro_batch({arguments[0], arguments[1], arguments[2], arguments[4]}, arguments[3]);
+  return model_.loss(batch.inputs, batch.targets, batch.token_weights);
+}
+
+std::vector<Tensor> TrainingStep::staged(const std::vector<Tensor>& arguments) {
+  std::vector<MicroBatch> batches;
+  const Tensor &target_weight = arguments[arguments.size() - 2], &hyper = arguments.back();
+  for (size_t at = 0; at + 2 < arguments.size(); at += 4)
+    batches.push_back(
+        micro_batch({arguments[at], arguments[at + 1], arguments[at + 2], arguments[at + 3]}, target_weight));
+  const std::vector<StageAction> schedule =
+      stage_schedule(*parse_pipeline_schedule(recipe_.train.pipeline_schedule), pipeline_shape(recipe_),
+                     context_->mesh().stage(context_->rank()));
+  const StageResults results = trace_stage(model_, schedule, batches, optimizer_shardings_);
+  return update(results.loss, results.gradients, hyper);
 }
 
 std::vector<Tensor> TrainingStep::fused(const std::vector<Tensor>& arguments) {
   const Tensor value = loss(arguments);
   const std::vector<Tensor> gradient = gradients(value, weights_);
-  std::vector<Tensor> results = {value};
-  for (Tensor& figure : update(value, gradient, arguments[5])) results.push_back(std::move(figure));
-  return results;
+  return update(value, gradient, arguments[5]);
 }
 
 std::vector<Tensor> TrainingStep::accumulate(const std::vector<Tensor>& arguments) {
@@ -152,21 +304,30 @@ std::vector<Tensor> TrainingStep::accumulate(const std::vector<Tensor>& argument
 }
 
 std::vector<Tensor> TrainingStep::apply(const std::vector<Tensor>& arguments) {
-  const Tensor value = loss_sum_ * 1.0;
-  std::vector<Tensor> results = {value};
-  for (Tensor& figure : update(value, gradient_sums_, arguments[0])) results.push_back(std::move(figure));
+  const std::vector<Tensor> results = update(loss_sum_ * 1.0, gradient_sums_, arguments[0]);
   for (Tensor& sum : gradient_sums_) sum.assign(zeros_like(sum));
   loss_sum_.assign(zeros_like(loss_sum_));
   return results;
 }
 
-std::vector<Tensor> TrainingStep::update(const Tensor& loss, std::vector<Tensor> gradients, const Tensor& hyper) {
+// Adds up the loss and the squares of the gradients over the stages, in one go.
+Tensor TrainingStep::norm_of_all_stages(std::span<const Tensor> gradients, Tensor& loss) const {
+  if (!is_stage()) return global_norm(gradients);
+  Tensor squares = constant_tensor(DType::kF32, {}, 0);
+  for (size_t i = 0; i < gradients.size(); ++i)
+    if (!model_.parameters()[i].is_copy) squares = squares + sum(gradients[i] * gradients[i]);
+  const Tensor sums = sum_over_stages(cat({reshape(loss, {Dim(1)}), reshape(squares, {Dim(1)})}, 0));
+  loss = scalar_at(sums, 0);
+  return sqrt(scalar_at(sums, 1));
+}
+
+std::vector<Tensor> TrainingStep::update(Tensor loss, std::vector<Tensor> gradients, const Tensor& hyper) {
   const Scope scope("optimizer");
   // Each rank updates what it holds of the moments, so no more of a gradient has to be summed up there.
   for (size_t i = 0; i < gradients.size(); ++i)
     gradients[i] = constrain_sharding(gradients[i], optimizer_shardings_[i]);
   const Recipe::Optimizer& optimizer = recipe_.optimizer;
-  const Tensor norm = global_norm(gradients);
+  const Tensor norm = norm_of_all_stages(gradients, loss);
   const Tensor finite = logical_and(isfinite(loss), isfinite(norm));
   const Tensor scale = optimizer.gradient_clip > 0 ? clip_scale(norm, optimizer.gradient_clip) : ones_like(norm);
   const Tensor rate = scalar_at(hyper, kLearningRate), step = scalar_at(hyper, kStep);
@@ -182,20 +343,25 @@ std::vector<Tensor> TrainingStep::update(const Tensor& loss, std::vector<Tensor>
     keep_unless_finite(moment1_[i], updated.first_moment);
     keep_unless_finite(moment2_[i], updated.second_moment);
   }
-  return {norm, cast(finite, DType::kF32)};
+  return {loss, norm, cast(finite, DType::kF32)};
 }
 
-void TrainingStep::write_batch(const TrainingBatch& batch, int64_t micro_batch, int64_t step) {
+void TrainingStep::write_whole_batch(const TrainingBatch& batch, int64_t step) {
+  for (int64_t i = 0; i < recipe_.micro_batches(); ++i) write_batch(batch, i, step, static_cast<size_t>(i));
+}
+
+void TrainingStep::write_batch(const TrainingBatch& batch, int64_t micro_batch, int64_t step, size_t place) {
+  Arguments& arguments = arguments_[place];
   const size_t count = static_cast<size_t>(own_rows().count * recipe_.data.sequence_length);
   const size_t first = static_cast<size_t>(micro_batch) * count;
   CAUSEWAY_CHECK(first + count <= batch.inputs.size() && batch.inputs.size() == batch.targets.size());
-  write_own_rows(tokens_, batch.inputs.subspan(first, count));
-  write_own_rows(targets_, batch.targets.subspan(first, count));
-  if (recipe_.data.document_mask) write_own_rows(documents_, batch.documents.subspan(first, count));
+  write_own_rows(arguments.tokens, batch.inputs.subspan(first, count));
+  write_own_rows(arguments.targets, batch.targets.subspan(first, count));
+  if (recipe_.data.document_mask) write_own_rows(arguments.documents, batch.documents.subspan(first, count));
   const float weight = batch.valid_targets > 0 ? 1.0f / static_cast<float>(batch.valid_targets) : 0.0f;
   target_weight_.write_bytes(bytes_of(std::span<const float>(&weight, 1)));
   const int64_t key[] = {recipe_.train.seed, step * recipe_.micro_batches() + micro_batch};
-  key_.write_bytes(bytes_of(std::span<const int64_t>(key)));
+  arguments.key.write_bytes(bytes_of(std::span<const int64_t>(key)));
 }
 
 void TrainingStep::write_hyper(int64_t step, double learning_rate) {
@@ -205,17 +371,32 @@ void TrainingStep::write_hyper(int64_t step, double learning_rate) {
   hyper_.write_bytes(bytes_of(std::span<const float>(hyper)));
 }
 
-StepFigures TrainingStep::run(const TrainingBatch& batch, int64_t step, double learning_rate) {
+StepFigures TrainingStep::run(const TrainingBatch& batch, int64_t step, double learning_rate,
+                              std::vector<TracedRun>* runs) {
+  const auto run_program = [&](Step& one, const std::vector<Tensor>& arguments) {
+    if (runs == nullptr) return one.run(arguments);
+    TracedRun& traced = runs->emplace_back();
+    std::vector<Tensor> results = one.run_traced(arguments, traced.times);
+    traced.program = &one.prepare({arguments.begin(), arguments.end()});
+    return results;
+  };
   write_hyper(step, learning_rate);
-  const std::vector<Tensor> arguments = {tokens_, targets_, documents_, target_weight_, key_, hyper_};
+  // At once for both programs: an arena that grows leaves the one before to the driver's pool.
+  if (accumulates()) context_->arena().reserve(arena_bytes());
+  const std::vector<Tensor> arguments = argument_list();
   std::vector<Tensor> results;
-  for (int64_t micro_batch = 0; micro_batch < recipe_.micro_batches(); ++micro_batch) {
+  if (is_stage()) {
+    write_whole_batch(batch, step);
+    updating_ = true;
+    results = run_program(*main_, arguments);
+  }
+  for (int64_t micro_batch = 0; !is_stage() && micro_batch < recipe_.micro_batches(); ++micro_batch) {
     write_batch(batch, micro_batch, step);
     updating_ = !accumulates();
-    results = main_->run(arguments);
+    results = run_program(*main_, arguments);
   }
   updating_ = true;
-  if (apply_ != nullptr) results = apply_->run({hyper_});
+  if (apply_ != nullptr) results = run_program(*apply_, {hyper_});
   const StepFigures figures{results[0].item(), results[1].item(), results[2].item() != 0};
   updating_ = false;
   return figures;
@@ -223,14 +404,18 @@ StepFigures TrainingStep::run(const TrainingBatch& batch, int64_t step, double l
 
 std::vector<double> TrainingStep::run_timed(const TrainingBatch& batch, int64_t step, double learning_rate) {
   write_hyper(step, learning_rate);
-  write_batch(batch, 0, step);
-  return main_->run_timed({tokens_, targets_, documents_, target_weight_, key_, hyper_});
+  is_stage() ? write_whole_batch(batch, step) : write_batch(batch, 0, step);
+  return main_->run_timed(argument_list());
 }
 
 std::optional<NonFiniteValue> TrainingStep::find_non_finite(const TrainingBatch& batch, int64_t step,
                                                             double learning_rate) {
   write_hyper(step, learning_rate);
-  const std::vector<Tensor> arguments = {tokens_, targets_, documents_, target_weight_, key_, hyper_};
+  const std::vector<Tensor> arguments = argument_list();
+  if (is_stage()) {
+    write_whole_batch(batch, step);
+    return main_->find_non_finite(arguments);
+  }
   std::optional<NonFiniteValue> found;
   for (int64_t micro_batch = 0; micro_batch < recipe_.micro_batches() && !found; ++micro_batch) {
     write_batch(batch, micro_batch, step);

@@ -1,5 +1,6 @@
 // One optimizer step of a language model: forward, loss, gradients, clipping and AdamW in one program; or, when the
-// batch is worked through in several micro-batches, one program that adds up gradients and one that applies them.
+// batch is worked through in several micro-batches, one program that adds up gradients and one that applies them. A
+// stage of a pipeline has one program again, for all micro-batches (stage_trace.h).
 //
 // The loss is the sum over the targets of the whole batch divided by their number, however it is split. A step whose
 // loss or gradient norm is not finite changes nothing.
@@ -20,13 +21,22 @@
 #include "causeway/tensor/step.h"
 #include "causeway/train/recipe/recipe.h"
 #include "causeway/train/step/batch_tensor.h"
+#include "causeway/train/step/stage_trace.h"
 
 namespace causeway::train {
+
+class Ranks;
 
 struct StepFigures {
   double loss = 0;       // nats per target
   double grad_norm = 0;  // before clipping
   bool finite = true;
+};
+
+// One run of a program within a step. The program is the step's.
+struct TracedRun {
+  Program* program = nullptr;
+  std::vector<InstructionTime> times;
 };
 
 // A batch on the host, row-major [rows, sequence_length]: all of train.batch_size, or over a mesh the rank's rows of
@@ -43,7 +53,13 @@ struct StepCost {
   int64_t parameter_bytes = 0;  // weights
   int64_t optimizer_bytes = 0;  // moments, and gradients when they are added up
   int64_t arena_bytes = 0;      // activations, gradients and workspaces
-  int64_t total_bytes() const { return parameter_bytes + optimizer_bytes + arena_bytes; }
+  int64_t scratch_bytes = 0;    // of a processor's workers, beside the arena
+  int64_t batch_bytes = 0;      // tokens of a micro-batch, what else the step reads (tables of angles), its results
+  // All that a run allocates on the device for its steps, to the byte: Device::peak_bytes() of a run that does nothing
+  // else there.
+  int64_t total_bytes() const { return parameter_bytes + optimizer_bytes + arena_bytes + scratch_bytes + batch_bytes; }
+  // The same as a GPU's driver gives it, each buffer rounded up (GpuMemoryPool::rounded()). 0 on a processor.
+  int64_t reserved_bytes = 0;
   FlopCount flops;  // of one optimizer step
 };
 
@@ -63,20 +79,26 @@ class TrainingStep {
   // Compiles everything a step needs.
   void prepare();
   StepCost cost();
+  // Called by all ranks where the model is cut into stages: from then on cost() knows the FLOPs of all of them, and
+  // otherwise of this rank's. Throws ErrorOfAllRanks where the messages that a stage expects are not those that another
+  // one sends.
+  void meet_other_stages(const Ranks& ranks);
   // The graphs of its programs as traced, with nothing compiled: of one micro-batch, or of the whole step; and where
   // gradients are added up, of what applies them.
   std::vector<Graph> trace() const;
-  // Of all programs of a step: equal on ranks that compute alike and exchange alike (Program::hash()).
+  // Of all programs of a step: equal on ranks of one stage that compute alike and exchange alike (Program::hash()).
   std::string program_hash();
   // Of the FLOPs of a step, which share multiplies operands of which type once the passes have chosen them: "bf16",
   // "fp8", "tf32", "f32" (see FlopCount::by_operand).
   std::map<std::string, double> operand_shares();
 
   // The rows of a micro-batch that this rank works on.
-  RowRange own_rows() const { return train::own_rows(tokens_); }
+  RowRange own_rows() const { return train::own_rows(arguments_.front().tokens); }
 
-  // `step` counts from 0; the learning rate is that of this step.
-  StepFigures run(const TrainingBatch& batch, int64_t step, double learning_rate);
+  // `step` counts from 0; the learning rate is that of this step. With `runs` the programs are launched one by one, not
+  // replayed, and it gets what they did: the same bits, on a GPU in more time.
+  StepFigures run(const TrainingBatch& batch, int64_t step, double learning_rate,
+                  std::vector<TracedRun>* runs = nullptr);
   // After a run that was not finite, on the same batch: the first value that is not.
   std::optional<NonFiniteValue> find_non_finite(const TrainingBatch& batch, int64_t step, double learning_rate);
 
@@ -90,6 +112,7 @@ class TrainingStep {
   struct StateTensor {
     std::string name;
     Tensor tensor;
+    bool is_copy = false;  // of a parameter that is one
   };
   const std::vector<StateTensor>& optimizer_state() const { return state_; }
 
@@ -98,15 +121,36 @@ class TrainingStep {
   std::vector<StepArgument> main_arguments() const;
 
  private:
+  // What a micro-batch is given.
+  struct Arguments {
+    Tensor tokens, targets, documents, key;
+  };
+  Arguments make_arguments() const;
+  std::vector<Tensor> argument_list() const;
+  FlopCount own_flops();
+  MicroBatch micro_batch(const Arguments& arguments, const Tensor& target_weight) const;
+  std::vector<Tensor> staged(const std::vector<Tensor>& arguments);
   std::vector<Tensor> fused(const std::vector<Tensor>& arguments);
   std::vector<Tensor> accumulate(const std::vector<Tensor>& arguments);
   std::vector<Tensor> apply(const std::vector<Tensor>& arguments);
   Tensor loss(const std::vector<Tensor>& arguments) const;
-  // Clips and applies the gradients; returns the gradient norm and whether all is finite (1 or 0).
-  std::vector<Tensor> update(const Tensor& loss, std::vector<Tensor> gradients, const Tensor& hyper);
-  void write_batch(const TrainingBatch& batch, int64_t micro_batch, int64_t step);
+  // Clips and applies the gradients; returns the loss and the gradient norm, of all stages, and whether all is finite
+  // (1 or 0).
+  std::vector<Tensor> update(Tensor loss, std::vector<Tensor> gradients, const Tensor& hyper);
+  Tensor norm_of_all_stages(std::span<const Tensor> gradients, Tensor& loss) const;
+  // Into the arguments at `place`.
+  void write_batch(const TrainingBatch& batch, int64_t micro_batch, int64_t step, size_t place = 0);
+  void write_whole_batch(const TrainingBatch& batch, int64_t step);
   void write_hyper(int64_t step, double learning_rate);
-  bool accumulates() const { return recipe_.micro_batches() > 1; }
+  // A program of its own for each micro-batch, and one that applies what they added up.
+  bool accumulates() const { return recipe_.micro_batches() > 1 && !is_stage(); }
+  bool is_stage() const { return !model_.part().is_whole(); }
+  // How many micro-batches the main step is of.
+  int64_t batches_in_one() const { return is_stage() ? recipe_.micro_batches() : 1; }
+  // Of StepCost.
+  int64_t arena_bytes();
+  int64_t scratch_bytes();
+  int64_t reserved_bytes();
 
   LanguageModel& model_;
   const Recipe& recipe_;
@@ -117,11 +161,19 @@ class TrainingStep {
   Tensor loss_sum_;
   std::vector<StateTensor> state_;
   // Arguments, rewritten in place for each call.
-  Tensor tokens_, targets_, documents_, target_weight_, key_, hyper_;
-  std::unique_ptr<Step> main_;   // fused, or accumulate
+  std::vector<Arguments> arguments_;  // of the micro-batches that the main step is of
+  Tensor target_weight_, hyper_;
+  std::optional<FlopCount> flops_of_all_stages_;
+  std::unique_ptr<Step> main_;   // fused, accumulate or staged
   std::unique_ptr<Step> apply_;  // only when gradients are added up
   bool updating_ = false;
 };
+
+// What this context's rank holds of the recipe's model.
+ModelPart own_part(const Recipe& recipe);
+
+// The share of a step that a stage of the recipe's pipeline waits (bubble_share()); 0 without stages.
+double pipeline_bubble(const Recipe& recipe);
 
 // The pipeline options that a recipe asks for.
 PipelineOptions pipeline_options(const Recipe& recipe);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <cstring>
 #include <exception>
 
@@ -72,6 +73,29 @@ void check_rounding(Communicator& world) {
                read_element(DType::kBF16, to, 2), read_element(DType::kBF16, to, 3));
 }
 
+// Rounds of large and small messages in two streams, both ways at once, received in another order than sent.
+void check_messages(Communicator& world) {
+  constexpr int64_t kLarge = 50000;
+  const int rank = world.first_local(), next = (rank + 1) % world.size(),
+            previous = (rank + world.size() - 1) % world.size();
+  int64_t wrong = 0;
+  for (int round = 0; round < 3; ++round) {
+    std::vector<float> large(static_cast<size_t>(kLarge), static_cast<float>(10 * round + rank));
+    const float small = static_cast<float>(100 + rank + round);
+    world.send({next, 0, kLarge, DType::kF32}, large.data());
+    std::fill(large.begin(), large.end(), -1.0f);  // it was copied
+    world.send({next, 1, 1, DType::kF32}, &small);
+    float received = 0;
+    world.receive({previous, 1, 1, DType::kF32}, &received);
+    wrong += received == static_cast<float>(100 + previous + round) ? 0 : 1;
+    world.receive({previous, 0, kLarge, DType::kF32}, large.data());
+    for (const float value : large) wrong += value == static_cast<float>(10 * round + previous) ? 0 : 1;
+  }
+  std::vector<double> total = {static_cast<double>(wrong)};
+  world.total(total);
+  if (rank == 0) fmt::print("messages of {} ranks: {} wrong\n", world.size(), total[0]);
+}
+
 void check_control(Communicator& world) {
   const int rank = world.first_local();
   world.barrier();
@@ -125,6 +149,7 @@ int run(const std::string& task) {
     check_collectives(*world);
     if (const auto pair = world->split(rank < 2 ? std::optional(0) : std::nullopt, rank)) check_collectives(*pair);
     check_rounding(*world);
+    check_messages(*world);
   } else if (task == "control") {
     check_control(*world);
   } else if (task == "mismatch") {

@@ -91,13 +91,11 @@ Result cuMemFree_v2(uint64_t memory) {
   state.release(reinterpret_cast<void*>(memory));
   return ready();
 }
-Result cuMemHostAlloc(void** memory, size_t bytes, unsigned) {
-  *memory = std::malloc(bytes);
+Result cuMemHostRegister_v2(void*, size_t, unsigned) {
   ++state.pinned;
   return ready();
 }
-Result cuMemFreeHost(void* memory) {
-  std::free(memory);
+Result cuMemHostUnregister(void*) {
   --state.pinned;
   return ready();
 }

@@ -59,13 +59,11 @@ Result hipFree(void* memory) {
   state.release(memory);
   return ready();
 }
-Result hipHostMalloc(void** memory, size_t bytes, unsigned) {
-  *memory = std::malloc(bytes);
+Result hipHostRegister(void*, size_t, unsigned) {
   ++state.pinned;
   return ready();
 }
-Result hipHostFree(void* memory) {
-  std::free(memory);
+Result hipHostUnregister(void*) {
   --state.pinned;
   return ready();
 }

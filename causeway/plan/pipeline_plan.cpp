@@ -1,0 +1,104 @@
+#include "causeway/plan/pipeline_plan.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "causeway/device/offline/offline_device.h"
+#include "causeway/device/open_device.h"
+#include "causeway/passes/eliminate_common_subexpressions.h"
+#include "causeway/plan/program_work.h"
+#include "causeway/program/context.h"
+#include "causeway/train/step/training_step.h"
+
+namespace causeway::plan {
+namespace {
+
+struct TracedStage {
+  MemoryPlan memory;
+  StepTime time;  // without waiting
+  FlopCount flops;
+  std::vector<CollectiveTotal> collectives;
+};
+
+std::vector<CollectiveTotal> totals_of(const std::vector<Work>& list, const Machine& machine) {
+  std::map<std::pair<std::string, WorkKind>, CollectiveTotal> totals;
+  for (const Work& work : list) {
+    if (!is_collective(work.kind)) continue;
+    CollectiveTotal& total = totals[{work.group, work.kind}];
+    total.kind = work.kind;
+    total.group = work.group;
+    total.ranks = work.ranks;
+    ++total.number;
+    total.bytes += work.bytes;
+    total.seconds += seconds(work, machine);
+  }
+  std::vector<CollectiveTotal> result;
+  for (const auto& [key, total] : totals) result.push_back(total);
+  return result;
+}
+
+TracedStage trace_stage(const Recipe& recipe, const Machine& machine, int64_t stage) {
+  const Mesh mesh = make_mesh(recipe.mesh);
+  const auto device = std::make_shared<OfflineDevice>(parse_target(machine.target));
+  ContextOptions options{.mesh = mesh};
+  options.rank = static_cast<int>(stage * mesh.stage_axis()->stride);
+  const auto context = std::make_shared<Context>(device, options);
+  const ContextScope scope(context);
+  const std::unique_ptr<LanguageModel> model =
+      LanguageModel::create(recipe.model, train::own_part(recipe), std::nullopt);
+  const TrainingStep step(*model, recipe);
+  TracedStage traced;
+  for (const Parameter& parameter : model->parameters()) traced.memory.weights += parameter.tensor.local_bytes();
+  for (const auto& state : step.optimizer_state()) traced.memory.optimizer += state.tensor.local_bytes();
+  const Graph graph = step.trace().front();
+  traced.flops = count_flops(eliminate_common_subexpressions(graph));
+  const ProgramWork program = work_of_program(context->run_passes(graph, train::pipeline_options(recipe)),
+                                              device->target(), mesh, machine.devices_per_node);
+  traced.memory.activations = program.memory.arena_bytes;
+  traced.memory.batch = program.memory.input_bytes + program.memory.task_counter_bytes + program.memory.output_bytes -
+                        traced.memory.weights - traced.memory.optimizer;
+  traced.time = run_queues(program.work, machine);
+  traced.collectives = totals_of(program.work, machine);
+  return traced;
+}
+
+void add(FlopCount& sum, const FlopCount& more, double times) {
+  const FlopCount scaled = more.scaled(times);
+  for (double FlopCount::* member :
+       {&FlopCount::forward, &FlopCount::backward, &FlopCount::attended_pairs, &FlopCount::attention_pairs})
+    sum.*member += scaled.*member;
+  for (const auto& [operand, flops] : scaled.by_operand) sum.by_operand[operand] += flops;
+  sum.at_most = sum.at_most || more.at_most;
+  sum.sampled = sum.sampled || more.sampled;
+}
+
+}  // namespace
+
+StepPlan plan_pipelined_step(const Recipe& recipe, const Machine& machine) {
+  StepPlan plan;
+  plan.recipe = recipe;
+  plan.bubble = train::pipeline_bubble(recipe);
+  const int64_t stages = recipe.mesh.pp;
+  for (const int64_t stage : std::set<int64_t>{0, 1, stages - 1}) {
+    const TracedStage traced = trace_stage(recipe, machine, stage);
+    const bool stands_for_others = stage == 1 && stages > 2;
+    add(plan.flops, traced.flops, stands_for_others ? static_cast<double>(stages - 2) : 1);
+    if (stage == 0 || traced.memory.total() > plan.memory.total()) plan.memory = traced.memory;
+    if (stage > 0 && traced.time.seconds <= plan.time.seconds) continue;
+    plan.time = traced.time;
+    plan.collectives = traced.collectives;
+  }
+  plan.time.seconds *= straggle_factor(machine, recipe.mesh.ranks()) / (1 - plan.bubble);
+  plan.memory.exact = true;
+  // Weights and two moments, in f32.
+  plan.memory.checkpoint = parameter_count(recipe.model) * 3 * static_cast<int64_t>(sizeof(float));
+  plan.tokens = static_cast<double>(recipe.train.batch_size * recipe.data.sequence_length);
+  double at_peak = 0;
+  for (const auto& [operand, flops] : plan.flops.by_operand) at_peak += flops / machine.peak_flops.at(operand);
+  plan.flops_utilization = at_peak / static_cast<double>(recipe.mesh.ranks()) / plan.time.seconds;
+  return plan;
+}
+
+}  // namespace causeway::plan

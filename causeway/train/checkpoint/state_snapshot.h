@@ -1,0 +1,66 @@
+// A copy in the host's memory of what a checkpoint holds, which a thread writes out while training goes on.
+//
+// A GPU copies by itself, in a queue beside its kernels: the next step computes meanwhile, and waits for the copy only
+// where it is about to write over what is being copied (HeldMemory). A device whose memory is the host's copies at
+// once.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "causeway/program/context.h"
+#include "causeway/tensor/tensor.h"
+
+namespace causeway::train {
+
+class StateSnapshot {
+ public:
+  // Of what this rank holds of the tensors, which are of the context.
+  StateSnapshot(std::shared_ptr<Context> context, std::vector<Tensor> tensors);
+  // Waits for a copy that has begun, whose values are lost.
+  ~StateSnapshot();
+  StateSnapshot(const StateSnapshot&) = delete;
+  StateSnapshot& operator=(const StateSnapshot&) = delete;
+
+  // Of host memory, that it takes from allocate() on.
+  int64_t bytes() const { return bytes_; }
+  // Takes seconds where the memory is pinned, in which a driver launches nothing: not beside training, which ranks
+  // would take for a hang. Nothing happens where it was called before. Throws Error(kResource).
+  void allocate();
+
+  // Begins to copy the tensors as they are now, over what was copied before. The thread of the context, after
+  // allocate(). Programs of the context may run from now on, and nothing else may write to the tensors.
+  void begin();
+  // Returns when all is copied: at once where a program that overwrites the tensors has run since. The seconds for
+  // which the context's programs stood still for it. The thread of the context.
+  double finish();
+  bool is_copying() const { return copying_; }
+
+  // What this rank holds of one of the tensors, row-major; to be read by any thread after finish() and before the next
+  // begin().
+  std::span<const std::byte> of(const Tensor& tensor) const;
+
+ private:
+  struct Block {
+    size_t bytes = 0;
+    HostBuffer memory;
+  };
+  struct Place {
+    size_t block = 0;
+    size_t offset = 0;
+    size_t bytes = 0;
+  };
+
+  std::shared_ptr<Context> context_;
+  std::vector<Tensor> tensors_;
+  std::vector<Place> places_;                // by tensor
+  std::map<const void*, size_t> by_memory_;  // the tensors
+  std::vector<Block> blocks_;
+  int64_t bytes_ = 0;
+  bool copying_ = false;
+};
+
+}  // namespace causeway::train

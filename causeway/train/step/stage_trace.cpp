@@ -1,0 +1,153 @@
+#include "causeway/train/step/stage_trace.h"
+
+#include <map>
+#include <utility>
+
+#include "causeway/base/error.h"
+#include "causeway/program/context.h"
+#include "causeway/tensor/ops.h"
+#include "causeway/tensor/stage_ops.h"
+
+namespace causeway::train {
+namespace {
+
+constexpr int kStreams = 0, kGradients = 1, kTiedEmbeddings = 2;  // of messages: MeshCommunicators::channel()
+
+class StageTrace {
+ public:
+  StageTrace(const LanguageModel& model, std::span<const MicroBatch> micro_batches, std::span<const Sharding> shardings)
+      : model_(model),
+        part_(model.part()),
+        micro_batches_(micro_batches),
+        shardings_(shardings),
+        last_piece_(part_.pieces() - 1),
+        gradients_(model.parameters().size()) {
+    const Tensor& tokens = micro_batches.front().inputs.tokens;
+    stream_type_ = {DType::kF32, {tokens.size(0), tokens.size(1), Dim(model.config().width)}};
+    stream_sharding_ = stream_sharding(stream_type_.shape, Context::current()->mesh());
+  }
+
+  void act(const StageAction& action) {
+    Pass& pass = passes_[{action.piece, action.micro_batch}];
+    switch (action.work) {
+      case StageWork::kReceiveStream:
+        pass.before = receive(action, action.piece - 1, kStreams);
+        return;
+      case StageWork::kForward:
+        return forward(action, pass);
+      case StageWork::kSendStream:
+        return send(pass.after, action, action.piece + 1, kStreams);
+      case StageWork::kReceiveGradient:
+        pass.after_gradient = receive(action, action.piece + 1, kGradients);
+        return;
+      case StageWork::kBackward:
+        return backward(action.piece, pass, true, true);
+      case StageWork::kInputGradient:
+        return backward(action.piece, pass, true, false);
+      case StageWork::kWeightGradient:
+        return backward(action.piece, pass, false, true);
+      case StageWork::kSendGradient:
+        return send(pass.before_gradient, action, action.piece - 1, kGradients);
+    }
+  }
+
+  StageResults finish() {
+    add_up_tied_embedding();
+    if (!loss_.defined()) loss_ = constant_tensor(DType::kF32, {}, 0);
+    return {loss_, gradients_};
+  }
+
+ private:
+  // One micro-batch's way through one piece.
+  struct Pass {
+    Tensor before, after;                    // the residual stream; `before` undefined for the first piece
+    Tensor loss;                             // of the last piece
+    Tensor before_gradient, after_gradient;  // of the loss, with respect to these
+  };
+
+  // Both ends give a message the same name.
+  static std::string name_of(int stream, int64_t to_piece, int64_t micro_batch) {
+    return fmt::format("{} of micro-batch {} to piece {}", stream == kStreams ? "stream" : "gradient", micro_batch,
+                       to_piece);
+  }
+
+  Tensor receive(const StageAction& action, int64_t from_piece, int stream) {
+    return receive_from_stage(stream_type_, part_.stage_of(from_piece), stream, stream_sharding_,
+                              name_of(stream, action.piece, action.micro_batch));
+  }
+
+  void send(const Tensor& tensor, const StageAction& action, int64_t to_piece, int stream) {
+    send_to_stage(tensor, part_.stage_of(to_piece), stream, stream_sharding_,
+                  name_of(stream, to_piece, action.micro_batch));
+  }
+
+  void forward(const StageAction& action, Pass& pass) {
+    const MicroBatch& batch = micro_batches_[static_cast<size_t>(action.micro_batch)];
+    pass.after = model_.run_piece(action.piece, pass.before, batch.inputs);
+    if (action.piece != last_piece_) return;
+    pass.loss = model_.loss_of_stream(pass.after, batch.targets, batch.token_weights);
+    loss_ = loss_.defined() ? loss_ + pass.loss : pass.loss;
+  }
+
+  // Nodes that a gradient of the input has made already serve that of the weights.
+  void backward(int64_t piece, Pass& pass, bool of_input, bool of_weights) {
+    std::vector<Tensor> wrt;
+    const bool has_input = of_input && piece > 0;
+    if (has_input) wrt.push_back(pass.before);
+    std::vector<size_t> weights;
+    for (size_t i = 0; of_weights && i < gradients_.size(); ++i)
+      if (model_.parameters()[i].piece == piece) weights.push_back(i);
+    for (const size_t i : weights) wrt.push_back(model_.parameters()[i].tensor);
+    if (wrt.empty()) return;
+    const Tensor& output = piece == last_piece_ ? pass.loss : pass.after;
+    const Tensor given = piece == last_piece_ ? constant_like(pass.loss, 1) : pass.after_gradient;
+    const std::vector<Tensor> found = gradients(std::span(&output, 1), std::span(&given, 1), wrt);
+    if (has_input) pass.before_gradient = found.front();
+    for (size_t k = 0; k < weights.size(); ++k) add_gradient(weights[k], found[k + (has_input ? 1 : 0)]);
+  }
+
+  void add_gradient(size_t parameter, const Tensor& gradient) {
+    const Tensor part = constrain_sharding(gradient, shardings_[parameter]);
+    Tensor& sum = gradients_[parameter];
+    sum = sum.defined() ? sum + part : part;
+  }
+
+  // The first stage and the last one send each other what they have, and add it up in the same order: same bits.
+  void add_up_tied_embedding() {
+    const int64_t first = 0, last = part_.stages() - 1;
+    for (size_t i = 0; i < gradients_.size(); ++i) {
+      const Parameter& parameter = model_.parameters()[i];
+      if (!parameter.is_shared) continue;
+      const int64_t own = parameter.is_copy ? last : first, other = parameter.is_copy ? first : last;
+      const auto name = [&](int64_t stage) {
+        return fmt::format("gradient of {} from stage {}", parameter.name, stage);
+      };
+      send_to_stage(gradients_[i], other, kTiedEmbeddings, shardings_[i], name(own));
+      const Tensor theirs =
+          receive_from_stage(gradients_[i].type(), other, kTiedEmbeddings, shardings_[i], name(other));
+      gradients_[i] = parameter.is_copy ? theirs + gradients_[i] : gradients_[i] + theirs;
+    }
+  }
+
+  const LanguageModel& model_;
+  const ModelPart& part_;
+  std::span<const MicroBatch> micro_batches_;
+  std::span<const Sharding> shardings_;
+  int64_t last_piece_;
+  TensorType stream_type_;
+  Sharding stream_sharding_;
+  std::map<std::pair<int64_t, int64_t>, Pass> passes_;  // by piece and micro-batch
+  std::vector<Tensor> gradients_;
+  Tensor loss_;
+};
+
+}  // namespace
+
+StageResults trace_stage(const LanguageModel& model, std::span<const StageAction> schedule,
+                         std::span<const MicroBatch> micro_batches, std::span<const Sharding> shardings) {
+  StageTrace trace(model, micro_batches, shardings);
+  for (const StageAction& action : schedule) trace.act(action);
+  return trace.finish();
+}
+
+}  // namespace causeway::train

@@ -1,0 +1,29 @@
+// A pipeline stage's share of a step, as it is traced: all micro-batches, in the order of the stage's schedule, with
+// what it sends and receives.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "causeway/model/language_model.h"
+#include "causeway/train/step/stage_schedule.h"
+
+namespace causeway::train {
+
+struct MicroBatch {
+  ForwardInputs inputs;
+  Tensor targets;        // i32 [rows, sequence_length]
+  Tensor token_weights;  // f32, of the same shape
+};
+
+struct StageResults {
+  Tensor loss;                    // f32 [], the sum over micro-batches; 0 on stages without the head
+  std::vector<Tensor> gradients;  // of the parameters that this stage holds, summed up
+};
+
+// Traces `schedule` for a part of a model. Gradients are to lie as `shardings` says, one for each parameter. In every
+// micro-batch [rows, sequence_length] is the same.
+StageResults trace_stage(const LanguageModel& model, std::span<const StageAction> schedule,
+                         std::span<const MicroBatch> micro_batches, std::span<const Sharding> shardings);
+
+}  // namespace causeway::train

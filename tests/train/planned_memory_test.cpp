@@ -1,0 +1,60 @@
+// What a step is planned to take of its device is what the device has handed out, to the byte.
+#include <gtest/gtest.h>
+
+#include "causeway/train/step/training_step.h"
+#include "tests/train/training_ranks.h"
+
+namespace causeway::train {
+namespace {
+
+Recipe recipe_of(const std::vector<std::string>& overrides) {
+  return parse_recipe(R"(name: planned
+model: {family: llama, vocabulary_size: 48, layers: 1, width: 32, heads: 2, ffn_width: 64, max_sequence_length: 16}
+data: {path: data, sequence_length: 16}
+train: {batch_size: 4, precision: bf16}
+)",
+                      "recipe", overrides);
+}
+
+// In a context that nothing else was done in.
+void expect_as_planned(const Recipe& recipe) {
+  const Device& device = Context::current()->device();
+  const auto model = LanguageModel::create(recipe.model, 3);
+  TrainingStep step(*model, recipe);
+  const StepCost cost = step.cost();
+  const auto rows = static_cast<size_t>(step.own_rows().count * recipe.micro_batches());
+  const std::vector<int32_t> tokens(rows * static_cast<size_t>(recipe.data.sequence_length), 5);
+  const std::vector<int32_t> documents(recipe.data.document_mask ? tokens.size() : 0, 1);
+  for (int64_t i = 0; i < 3; ++i) {
+    EXPECT_TRUE(
+        step.run({tokens, tokens, documents, recipe.train.batch_size * recipe.data.sequence_length}, i, 1e-3).finite);
+    EXPECT_EQ(device.bytes_in_use(), cost.total_bytes()) << "step " << i;
+    EXPECT_EQ(device.peak_bytes(), cost.total_bytes()) << "step " << i;
+  }
+  EXPECT_EQ(cost.reserved_bytes > 0, device.target().is_gpu());
+}
+
+TEST(PlannedMemory, OfOneRank) {
+  for (const char* device : {"cpu", "emulator:sm_90a"})
+    for (const std::vector<std::string>& overrides : std::vector<std::vector<std::string>>{
+             {}, {"train.micro_batch_size=2"}, {"data.document_mask=true", "train.recompute=block"}}) {
+      const Recipe recipe = recipe_of(overrides);
+      const ContextScope scope(Context::open(device));
+      expect_as_planned(recipe);
+    }
+}
+
+TEST(PlannedMemory, OfEveryAxis) {
+  for (const std::vector<std::string>& overrides :
+       std::vector<std::vector<std::string>>{{"mesh.dp=2"},
+                                             {"mesh.fsdp=2"},
+                                             {"mesh.cp=2"},
+                                             {"mesh.tp=2"},
+                                             {"mesh.fsdp=2", "mesh.tp=2", "train.micro_batch_size=2"}}) {
+    const Recipe recipe = recipe_of(overrides);
+    on_ranks(recipe.mesh, [&] { expect_as_planned(recipe); });
+  }
+}
+
+}  // namespace
+}  // namespace causeway::train

@@ -1,0 +1,92 @@
+// A copy of tensors that is made beside the step that overwrites them.
+#include "causeway/train/checkpoint/state_snapshot.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "causeway/program/held_memory.h"
+#include "causeway/tensor/ops.h"
+#include "causeway/tensor/step.h"
+
+namespace causeway::train {
+namespace {
+
+using ::testing::ElementsAre;
+
+class StateSnapshotTest : public testing::TestWithParam<std::string> {
+ protected:
+  std::vector<float> copied(const StateSnapshot& snapshot, const Tensor& tensor) const {
+    const std::span<const std::byte> bytes = snapshot.of(tensor);
+    const auto* values = reinterpret_cast<const float*>(bytes.data());
+    return {values, values + bytes.size() / sizeof(float)};
+  }
+
+  const std::shared_ptr<Context> context_ = Context::open(GetParam());
+  const ContextScope scope_{context_};
+  Tensor x_ = Tensor::from_values({1, 2, 3}, {3}), y_ = Tensor::from_values({10, 20}, {2});
+  // Updates both in place.
+  Step step_{[this](const std::vector<Tensor>&) {
+    x_.assign(x_ + 1.0);
+    y_.assign(y_ * 2.0);
+    return std::vector<Tensor>{};
+  }};
+};
+
+TEST_P(StateSnapshotTest, HoldsTheValuesOfItsBeginningWhateverAStepWrites) {
+  for (int i = 0; i < 3; ++i) step_.run({});
+  StateSnapshot snapshot(context_, {x_, y_});
+  EXPECT_EQ(snapshot.bytes(), 512);  // each at a multiple of 256 bytes
+  snapshot.allocate();
+  for (int round = 0; round < 2; ++round) {
+    const float steps = static_cast<float>(3 + round * 2);
+    snapshot.begin();
+    EXPECT_TRUE(snapshot.is_copying());
+    step_.run({});
+    EXPECT_GE(snapshot.finish(), 0.0);
+    EXPECT_FALSE(snapshot.is_copying());
+    EXPECT_TRUE(context_->held_memory().empty());
+    step_.run({});
+    EXPECT_THAT(copied(snapshot, x_), ElementsAre(1 + steps, 2 + steps, 3 + steps));
+    EXPECT_THAT(copied(snapshot, y_), ElementsAre(10 * std::exp2(steps), 20 * std::exp2(steps)));
+  }
+  EXPECT_THAT(x_.values(), ElementsAre(8, 9, 10));
+}
+
+// The emulator copies as late as it may: what nobody waits for is overwritten.
+TEST_P(StateSnapshotTest, OnlyBecauseProgramsWaitForIt) {
+  step_.run({});
+  StateSnapshot snapshot(context_, {x_, y_});
+  snapshot.allocate();
+  snapshot.begin();
+  context_->held_memory().release(context_->device());
+  step_.run({});
+  snapshot.finish();
+  const float step = GetParam() == "cpu" ? 1 : 2;
+  EXPECT_THAT(copied(snapshot, x_), ElementsAre(1 + step, 2 + step, 3 + step));
+}
+
+TEST_P(StateSnapshotTest, MayBeGivenUpWhileItCopies) {
+  StateSnapshot snapshot(context_, {x_});
+  snapshot.allocate();
+  {
+    StateSnapshot other(context_, {y_});
+    other.allocate();
+    other.begin();
+  }
+  EXPECT_TRUE(context_->held_memory().empty());
+  step_.run({});
+  EXPECT_THAT(y_.values(), ElementsAre(20, 40));
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, StateSnapshotTest, testing::Values("cpu", "emulator:sm_90a", "emulator:gfx942"),
+                         [](const auto& device) {
+                           std::string name = device.param;
+                           std::ranges::replace(name, ':', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace causeway::train
