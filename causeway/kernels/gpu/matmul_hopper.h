@@ -215,7 +215,8 @@ CAUSEWAY_INLINE void hopper_matmul_store(const Problem& problem, const HopperMat
 }
 
 // Multiplies what hopper_matmul_load loads; one warpgroup, which has rows 64 group .. 64 group + 63 of each tile or, in
-// turns, all rows of every second tile.
+// turns, all rows of every second tile. In one piece: products under way write the sums' registers, and the waits,
+// releases and turns between them are ordered against one another.
 template <class Problem>
 CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int rank, int group,
                                             const HopperMatmulShared<Problem>& shared) {

@@ -153,6 +153,7 @@ Field family_field(const SharedModelKey& entry, ModelConfig& config) {
       stored);
 }
 
+// As long as there are keys: each has its line.
 std::vector<Field> fields(Recipe& r) {
   std::vector<Field> all = {
       field("name", r.name, "the run's name"),
