@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 namespace causeway::cli {
 namespace {
@@ -18,6 +19,10 @@ std::string version_of(const std::string& command) {
   for (size_t count; (count = std::fread(piece.data(), 1, piece.size(), pipe)) > 0;) text.append(piece.data(), count);
   return ::pclose(pipe) == 0 ? text : "";
 }
+
+// Runs a rank and ends as it does, but by a status where the rank is ended by a signal: MPICH's launcher kills all others
+// at once when a process of its own is, whatever it was told. Signals to both are the rank's affair.
+constexpr std::string_view kOutlivingShell = "trap : HUP INT TERM USR1; \"$0\" \"$@\"; exit $?";
 
 }  // namespace
 
@@ -39,6 +44,8 @@ std::optional<MpiLauncher> find_mpi_launcher() {
 std::vector<std::string> launch_arguments(const MpiLauncher& launcher, int processes, bool as_root,
                                           const std::string& program, const std::vector<std::string>& words) {
   const std::string count = fmt::to_string(processes);
+  // The ranks of a run end each other; a launcher that kills them first loses what they say.
+  const bool ends_itself = !words.empty() && words.front() == "train";
   std::vector<std::string> arguments = {launcher.command};
   const auto add = [&](std::initializer_list<std::string> more) { arguments.insert(arguments.end(), more); };
   if (launcher.family == MpiFamily::kOpenMpi) {
@@ -46,10 +53,11 @@ std::vector<std::string> launch_arguments(const MpiLauncher& launcher, int proce
     add({"--oversubscribe", "--bind-to", "none", "-x", fmt::format("{}={}", kProcessesVariable, count)});
   } else if (launcher.family == MpiFamily::kMpich) {
     add({"-genv", kProcessesVariable, count});
-    // The ranks of a run end each other; a launcher that kills them first loses what they say.
-    if (!words.empty() && words.front() == "train") add({"-disable-auto-cleanup"});
+    if (ends_itself) add({"-disable-auto-cleanup"});
   }
-  add({"-n", count, program});
+  add({"-n", count});
+  if (launcher.family == MpiFamily::kMpich && ends_itself) add({"/bin/sh", "-c", std::string(kOutlivingShell)});
+  add({program});
   arguments.insert(arguments.end(), words.begin(), words.end());
   return arguments;
 }

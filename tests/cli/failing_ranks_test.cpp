@@ -33,7 +33,7 @@ class FailingRanksTest : public CliTest, public testing::WithParamInterface<cons
     prepare_data();
   }
 
-  // The processes of a rank of this test's run, which its working directory tells from others.
+  // The processes of a rank of this test's run, which its working directory tells from others; not a shell around it.
   std::vector<pid_t> processes_of_rank(int rank) const {
     std::vector<pid_t> found;
     DIR* directory = ::opendir("/proc");
@@ -43,6 +43,7 @@ class FailingRanksTest : public CliTest, public testing::WithParamInterface<cons
       const std::string own = "/proc/" + std::to_string(process);
       std::error_code code;
       if (std::filesystem::read_symlink(own + "/cwd", code) != std::filesystem::canonical(directory_.path())) continue;
+      if (std::filesystem::read_symlink(own + "/exe", code).filename() != "causeway") continue;
       std::ifstream file(own + "/environ", std::ios::binary);
       const std::string variables(std::istreambuf_iterator<char>(file), {});
       const std::string of_rank = std::to_string(rank) + '\0';
