@@ -7,6 +7,7 @@
 #include "causeway/base/error.h"
 #include "causeway/base/utf8.h"
 #include "causeway/formats/tokenizer/regular_expression.h"
+#include "causeway/formats/tokenizer/unicode_text.h"
 
 namespace causeway::formats {
 namespace {
@@ -16,7 +17,11 @@ constexpr std::string_view kSpaces =
 constexpr std::string_view kNoSpaces =
     "\\x00-\\x08\\x0e-\\x1f\\x21-\\x{84}\\x{86}-\\x{9f}\\x{a1}-\\x{167f}\\x{1681}-\\x{1fff}\\x{200b}-\\x{2027}"
     "\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}\\x{3001}-\\x{10ffff}";
-constexpr std::string_view kWordCharacters = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
+// Beside letters, marks, decimal and letter numbers and connecting punctuation: circled and squared letters, and the
+// numbers of Latin-1, which Oniguruma counts.
+constexpr std::string_view kFurtherWordCharacters =
+    "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{"
+    "1f189}";
 constexpr int kMostDepth = 50;
 
 constexpr std::string_view kCategories[] = {
@@ -206,13 +211,13 @@ class Translator {
     };
     if (take("\\s")) return bracketed(kSpaces);
     if (take("\\S")) return bracketed(kNoSpaces);
-    if (take("\\d")) return "\\p{Nd}";
-    if (take("\\D")) return "\\P{Nd}";
-    if (take("\\w")) return bracketed(kWordCharacters);
+    if (take("\\d")) return property("Nd", false, in_brackets);
+    if (take("\\D")) return property("Nd", true, in_brackets);
+    if (take("\\w")) return bracketed(word_characters());
     if (peek() == '\\' && peek(1) == 'W') {
       if (in_brackets) refuse("\\W in a set");
       position_ += 2;
-      return bracketed(kWordCharacters, true);
+      return bracketed(word_characters(), true);
     }
     if (peek() != '\\' || (peek(1) != 'p' && peek(1) != 'P')) return std::nullopt;
     const size_t end = pattern_.find('}', position_);
@@ -228,9 +233,34 @@ class Translator {
                            return c == '_' || ((c | 32) >= 'a' && (c | 32) <= 'z');
                          });
     if (!is_category && !is_name) refuse(fmt::format("the property \"{}\"", name));
-    const std::string property = fmt::format("\\{}{{{}{}}}", negated ? 'P' : 'p', is_category ? "" : "sc:", name);
     position_ = end + 1;
-    return property;
+    return is_category ? property(name, negated, in_brackets) : script(name, negated);
+  }
+
+  static std::string word_characters() {
+    std::string members(kFurtherWordCharacters);
+    for (const std::string_view name : {"L", "M", "Nd", "Nl", "Pc"})
+      members += fmt::format("\\p{{{}}}", name) + category_changes(name).joined;
+    return members;
+  }
+
+  // A general category of Unicode 16.0, from PCRE2's 14.0 and what has changed since.
+  std::string property(std::string_view name, bool negated, bool in_brackets) const {
+    const CategoryChanges changes = category_changes(name);
+    if (!changes.left.empty() && (in_brackets || negated)) refuse(fmt::format("the category \"{}\" there", name));
+    if (in_brackets && negated) {
+      if (changes.joined.empty()) return fmt::format("\\P{{{}}}", name);
+      refuse(fmt::format("what is not of the category \"{}\" in a set", name));
+    }
+    const std::string members = fmt::format("\\p{{{}}}{}", name, changes.joined);
+    if (in_brackets) return members;
+    const std::string set = fmt::format("[{}{}]", negated ? "^" : "", members);
+    return changes.left.empty() ? set : fmt::format("(?:(?![{}]){})", changes.left, set);
+  }
+
+  // A script is not what PCRE2 calls so, which includes characters that several scripts share.
+  static std::string script(std::string_view name, bool negated) {
+    return fmt::format("\\{}{{sc:{}}}", negated ? 'P' : 'p', name);
   }
 
   uint32_t hexadecimal(size_t digits, std::string_view ending) {

@@ -45,7 +45,7 @@ struct JsonTokenizer::State {
   std::unique_ptr<PostProcessor> post_processor;  // may be null
   std::unique_ptr<TokenDecoder> decoder;          // may be null
   AddedTokens added;
-  std::vector<std::string> tokens;  // by id
+  std::vector<std::string> tokens;  // by id, as they are decoded
   std::vector<bool> special;        // by id
   bool may_cut = false;
   std::optional<int32_t> end_of_text;
@@ -115,6 +115,10 @@ void JsonTokenizer::State::read_added_tokens(const TokenizerPart& root) {
   special.assign(tokens.size(), false);
   for (const AddedToken& token : list)
     if (token.special) special[static_cast<size_t>(token.id)] = true;
+  // What is looked for in normalized text is decoded as it stands there.
+  for (const AddedToken& token : list)
+    if (token.normalized && normalizer != nullptr)
+      tokens[static_cast<size_t>(token.id)] = normalizer->apply(token.content);
   added = AddedTokens(std::move(list), normalizer.get(), root.where("added_tokens"));
 }
 
@@ -130,12 +134,16 @@ void JsonTokenizer::State::read_end_of_text(const std::string& config_name) {
     }
     return;
   }
-  const auto found = std::ranges::find(tokens, *said);
-  if (found == tokens.end()) {
+  const auto in_added = std::ranges::find(added.tokens(), *said, &AddedToken::content);
+  const auto in_model = std::ranges::find(model->tokens(), *said);
+  if (in_added != added.tokens().end()) {
+    end_of_text = in_added->id;
+  } else if (in_model != model->tokens().end()) {
+    end_of_text = static_cast<int32_t>(in_model - model->tokens().begin());
+  } else {
     throw Error(ErrorKind::kCorrupt, fmt::format("eos_token is \"{}\", which is no token of the vocabulary", *said),
                 config_name, kHint);
   }
-  end_of_text = static_cast<int32_t>(found - tokens.begin());
 }
 
 void JsonTokenizer::State::encode(std::string_view text, bool special_tokens, std::vector<int32_t>& ids) {

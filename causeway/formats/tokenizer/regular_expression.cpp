@@ -139,10 +139,4 @@ void RegularExpression::for_each_match(std::string_view text, const std::functio
   }
 }
 
-std::string regular_expression_unicode() {
-  std::array<char, 64> text{};
-  pcre2_config(PCRE2_CONFIG_UNICODE_VERSION, text.data());
-  return text.data();
-}
-
 }  // namespace causeway::formats

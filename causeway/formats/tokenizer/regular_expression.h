@@ -5,7 +5,8 @@
 // + {n} {n,} {n,m}, of which the first three may be lazy or possessive; ^ and $ of a line, \A and \z. What else there
 // is (backreferences, intersections, \b, ...) means different things to different engines and is refused by name.
 //
-// Spaces are the White_Space property; properties are those of PCRE2's Unicode version (regular_expression_unicode()).
+// Spaces are the White_Space property. Categories are those of Unicode 16.0, scripts those of PCRE2's version (14.0 in
+// Debian 12).
 #pragma once
 
 #include <cstddef>
@@ -45,9 +46,6 @@ class RegularExpression {
   std::unique_ptr<Compiled> compiled_;
   std::string where_;
 };
-
-// The Unicode version of \p{..}, as "14.0.0".
-std::string regular_expression_unicode();
 
 // The same expression in PCRE2's syntax; for the constructor and its tests.
 std::string translate_expression(std::string_view pattern, const std::string& where);

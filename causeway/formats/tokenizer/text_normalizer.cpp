@@ -50,7 +50,7 @@ std::string without_marks(const std::string& text) {
   std::string kept;
   for (size_t position = 0; position < text.size();) {
     const Utf8Character character = decode_utf8(text, position);
-    if (!is_mark(character.code_point)) kept += text.substr(position, character.size);
+    if (!is_accent(character.code_point)) kept += text.substr(position, character.size);
     position += character.size;
   }
   return kept;
