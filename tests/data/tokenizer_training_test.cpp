@@ -38,11 +38,11 @@ TEST(TokenizerTraining, ThreadsAndFilesGiveTheSameTokenizer) {
   directory.write("all.txt", text);
   TokenizerTrainingOptions options;
   options.inputs = {directory / "all.txt"};
-  options.vocabulary = 400;
+  options.vocabulary = 320;
   options.threads = 1;
   options.output = directory / "one";
   const TokenizerTrainingSummary summary = train_tokenizer(options);
-  EXPECT_EQ(summary.vocabulary, 400);
+  EXPECT_EQ(summary.vocabulary, 320);
   EXPECT_EQ(summary.text_bytes, text.size());
   options.threads = 4;
   options.output = directory / "four";
@@ -50,8 +50,8 @@ TEST(TokenizerTraining, ThreadsAndFilesGiveTheSameTokenizer) {
   const std::string json = read_text_file(directory / "one/tokenizer.json");
   EXPECT_EQ(json, read_text_file(directory / "four/tokenizer.json"));
   const JsonTokenizer tokenizer = JsonTokenizer::load(directory / "one");
-  EXPECT_EQ(tokenizer.vocabulary_size(), 400);
-  EXPECT_EQ(tokenizer.end_of_text(), 399);
+  EXPECT_EQ(tokenizer.vocabulary_size(), 320);
+  EXPECT_EQ(tokenizer.end_of_text(), 319);
   EXPECT_EQ(tokenizer.decode(tokenizer.encode(text)), text);
   EXPECT_LT(tokenizer.encode(text).size(), text.size() / 3);
 }

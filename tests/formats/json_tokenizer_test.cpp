@@ -190,14 +190,14 @@ TEST(JsonTokenizer, RefusesBrokenVocabularies) {
   EXPECT_TRUE(contains(
       caught([] { JsonTokenizer::parse(R"({"model": {"type": "BPE", "vocab": {"a": 0, "a": 1}}})"); }).message(),
       "\"a\""));
-  json unigram = {{"model", {{"type", "Unigram"}, {"unk_id", 5}, {"vocab", {{"a", -1.0}}}}}};
+  json unigram = {{"model", {{"type", "Unigram"}, {"unk_id", 5}, {"vocab", json::parse(R"([["a", -1.0]])")}}}};
   EXPECT_EQ(error_of(unigram).message(), "unk_id is 5, and there are 1 tokens");
   unigram["model"]["unk_id"] = -1;
   EXPECT_EQ(error_of(unigram).message(), "\"unk_id\" is -1, not a number from 0 to 2147483647");
   unigram["model"]["unk_id"] = nullptr;
   EXPECT_EQ(caught([&] { encode(unigram, "b"); }).message(),
             "the text has a character without a token, and unk_id names none for it");
-  unigram["model"]["vocab"] = {{"a", -1.0}, {"a", -2.0}};
+  unigram["model"]["vocab"] = json::parse(R"([["a", -1.0], ["a", -2.0]])");
   EXPECT_EQ(error_of(unigram).message(), "vocab[1] is \"a\", as vocab[0] is");
 }
 

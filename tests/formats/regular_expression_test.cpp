@@ -66,7 +66,7 @@ TEST(RegularExpression, NamesWhatItDoesNotInterpret) {
 
 TEST(RegularExpression, ThoseThatBlowUpAreRefused) {
   const std::string text = std::string(60, 'a') + "b";
-  for (const char* pattern : {"(a+)+c", "(a|a)+c", "(a*a*)*c", "([a-z]+)*?\\d"}) {
+  for (const char* pattern : {"(a+)+[cd]", "(a|a)+[cd]", "(a*a*)*[cd]", "([a-z]+)*?[cd]"}) {
     const Error error = caught([&] { matches(pattern, text); });
     EXPECT_EQ(error.kind(), ErrorKind::kResource) << pattern;
     EXPECT_TRUE(contains(error.message(), "takes too long at byte 0 of a text of 61 bytes")) << error.message();
