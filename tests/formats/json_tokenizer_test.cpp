@@ -187,9 +187,8 @@ TEST(JsonTokenizer, RefusesBrokenVocabularies) {
   EXPECT_EQ(with_vocabulary(R"({"a": 0})", R"([["a", "a"]])"), "merges[0]: \"aa\" is not in the vocabulary");
   EXPECT_EQ(with_vocabulary(R"({"a": 0})", R"(["a"])"), "merges[0] is not two tokens");
   EXPECT_EQ(with_vocabulary(R"({"a": 0, "aa": 1})", R"(["a a", "a a"])"), "merges[1]: \"a a\" is merged twice");
-  EXPECT_TRUE(contains(
-      caught([] { JsonTokenizer::parse(R"({"model": {"type": "BPE", "vocab": {"a": 0, "a": 1}}})"); }).message(),
-      "\"a\""));
+  EXPECT_EQ(caught([] { JsonTokenizer::parse(R"({"model": {"type": "BPE", "vocab": {"a": 0, "a": 1}}})"); }).message(),
+            "the tokenizer has the key 'a' twice");
   json unigram = {{"model", {{"type", "Unigram"}, {"unk_id", 5}, {"vocab", json::parse(R"([["a", -1.0]])")}}}};
   EXPECT_EQ(error_of(unigram).message(), "unk_id is 5, and there are 1 tokens");
   unigram["model"]["unk_id"] = -1;
