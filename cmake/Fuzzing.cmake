@@ -26,10 +26,27 @@ set(parsers
   causeway/formats/megatron_index.cpp
   causeway/formats/safetensors.cpp
   causeway/formats/token_shard.cpp
+  causeway/formats/tokenizer/added_tokens.cpp
+  causeway/formats/tokenizer/bpe_model.cpp
+  causeway/formats/tokenizer/byte_characters.cpp
+  causeway/formats/tokenizer/byte_fallback.cpp
   causeway/formats/tokenizer/byte_pair_merges.cpp
+  causeway/formats/tokenizer/byte_trie.cpp
+  causeway/formats/tokenizer/expression_translation.cpp
   causeway/formats/tokenizer/gpt2_scanner.cpp
   causeway/formats/tokenizer/gpt2_tokenizer.cpp
+  causeway/formats/tokenizer/json_tokenizer.cpp
+  causeway/formats/tokenizer/pattern.cpp
+  causeway/formats/tokenizer/post_processor.cpp
+  causeway/formats/tokenizer/pre_tokenizer.cpp
+  causeway/formats/tokenizer/regular_expression.cpp
+  causeway/formats/tokenizer/text_normalizer.cpp
+  causeway/formats/tokenizer/token_decoder.cpp
   causeway/formats/tokenizer/tokenizer.cpp
+  causeway/formats/tokenizer/tokenizer_part.cpp
+  causeway/formats/tokenizer/unicode_classes.cpp
+  causeway/formats/tokenizer/unicode_text.cpp
+  causeway/formats/tokenizer/unigram_model.cpp
   causeway/graph/attributes.cpp
   causeway/graph/dim.cpp
   causeway/graph/dtype.cpp

@@ -11,6 +11,7 @@ namespace causeway::cli {
 void add_train_command(CLI::App& program);
 void add_generate_command(CLI::App& program);
 void add_data_command(CLI::App& program);
+void add_tokenizer_command(CLI::App& program);
 void add_checkpoint_command(CLI::App& program);
 void add_doctor_command(CLI::App& program);
 void add_cache_command(CLI::App& program);

@@ -171,7 +171,8 @@ void add_data_command(CLI::App& program) {
                    "and .ndjson are read; or - for standard input")
       ->required();
   prepare_command->add_option("--output,-o", command->output, "Directory for the dataset")->required();
-  prepare_command->add_option("--tokenizer", command->tokenizer, "bytes, or a directory with a GPT-2 vocabulary")
+  prepare_command
+      ->add_option("--tokenizer", command->tokenizer, "bytes, or a directory with tokenizer.json or a GPT-2 vocabulary")
       ->capture_default_str();
   prepare_command->add_option("--validation", command->validation_inputs, "Inputs for the held-out split");
   prepare_command->add_option("--validation-fraction", command->options.validation_fraction,

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <memory>
@@ -92,14 +93,20 @@ void run(const Options& options) {
   const std::vector<int32_t> prompt = tokenizer->encode(options.prompt);
   TextOutput text;
   if (!options.json) text.write(options.prompt);
+  // What a token reads as may depend on those before it: a decoder may drop the first space of all.
+  std::vector<int32_t> said_tokens = prompt;
+  const std::string prompt_text = tokenizer->decode(prompt);
+  std::string said_text = prompt_text;
   const std::vector<int32_t> tokens = generator.generate(prompt, sampling, [&](int32_t token) {
-    if (options.json || token == sampling.stop_token) return;
-    text.write(tokenizer->decode(std::span<const int32_t>(&token, 1)));
+    if (token == sampling.stop_token) return;
+    said_tokens.push_back(token);
+    std::string longer = tokenizer->decode(said_tokens);
+    if (!options.json && longer.size() > said_text.size()) text.write(longer.substr(said_text.size()));
+    said_text = std::move(longer);
   });
   if (options.json) {
     // The end-of-text token is what the model said, but no text.
-    const bool ended = !tokens.empty() && tokens.back() == sampling.stop_token;
-    const std::string said = tokenizer->decode(std::span(tokens).first(tokens.size() - (ended ? 1 : 0)));
+    const std::string said = said_text.substr(std::min(prompt_text.size(), said_text.size()));
     nlohmann::ordered_json json = {{"prompt", options.prompt}, {"text", said}, {"tokens", tokens}};
     output_json(json);
   } else {
@@ -138,8 +145,9 @@ void add_generate_command(CLI::App& program) {
   command->add_option("--seed", options->sampling.seed, "The same seed gives the same text")
       ->check(not_negative)
       ->capture_default_str();
-  command->add_option("--tokenizer", options->tokenizer,
-                      "bytes, or a directory with a GPT-2 vocabulary; default: the one in the checkpoint");
+  command->add_option(
+      "--tokenizer", options->tokenizer,
+      "bytes, or a directory with tokenizer.json or a GPT-2 vocabulary; default: the one in the checkpoint");
   command->add_flag("--json", options->json, "Print prompt, text and tokens as JSON");
   command->footer("Example: causeway generate runs/shakespeare --prompt 'ROMEO:' --tokens 300");
   command->callback([options] { run(*options); });

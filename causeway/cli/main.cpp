@@ -92,6 +92,7 @@ int run(int argc, char** argv) {
   add_launch_command(program);
   add_generate_command(program);
   add_data_command(program);
+  add_tokenizer_command(program);
   add_checkpoint_command(program);
   add_doctor_command(program);
   add_cache_command(program);

@@ -161,7 +161,7 @@ class Preparation {
     for (const std::filesystem::directory_entry& entry : std::filesystem::directory_iterator(options_.output)) {
       if (entry.path().filename() == kTokenizerDirectoryName && entry.is_directory(code)) {
         for (const std::filesystem::directory_entry& file : std::filesystem::directory_iterator(entry.path()))
-          require_part_of_dataset(file.path(), {"vocab.json", "merges.txt"});
+          require_part_of_dataset(file.path(), {"vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json"});
         continue;
       }
       require_part_of_dataset(entry.path(), {std::string(kManifestFileName), fmt::format("{}-*.tokens", kTrainSplit),

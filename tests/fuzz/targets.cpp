@@ -22,6 +22,7 @@
 #include "causeway/formats/dataset_manifest.h"
 #include "causeway/formats/safetensors.h"
 #include "causeway/formats/tokenizer/gpt2_tokenizer.h"
+#include "causeway/formats/tokenizer/json_tokenizer.h"
 #include "causeway/graph/parser.h"
 #include "causeway/graph/printer.h"
 #include "causeway/model/config.h"
@@ -188,6 +189,23 @@ bool tokenizer(std::string_view input) {
   return true;
 }
 
+// A tokenizer.json, and a text to encode.
+bool tokenizer_json(std::string_view input) {
+  const std::vector<std::string> texts = split(input, 2);
+  const JsonTokenizer tokenizer = JsonTokenizer::parse(texts[0]);
+  const std::string text = texts[1].substr(0, 1000);
+  for (const bool special : {false, true}) {
+    const std::vector<int32_t> ids = tokenizer.encode(text, {special, special});
+    for (const int32_t id : ids) require(id >= 0 && id < tokenizer.vocabulary_size(), "an id outside the vocabulary");
+    tokenizer.decode(ids);
+  }
+  const size_t cut = tokenizer.cut_position(text, text.size() / 2);
+  std::vector<int32_t> both = tokenizer.encode(text.substr(0, cut));
+  tokenizer.encode_to(text.substr(cut), both);
+  require(both == tokenizer.encode(text), "a cut changed the tokens");
+  return true;
+}
+
 bool json_lines(std::string_view input) {
   TextReader reader({file_of(input, "input.jsonl"), TextFormat::kJsonLines}, {});
   bool any = false;
@@ -263,6 +281,7 @@ constexpr FuzzTarget kTargets[] = {
     {"dataset_manifest", &run<dataset_manifest>},
     {"model_config", &run<model_config>},
     {"tokenizer", &run<tokenizer>},
+    {"tokenizer_json", &run<tokenizer_json>},
     {"json_lines", &run<json_lines>},
     {"token_file", &run<token_file>},
     {"results", &run<results>},

@@ -1,9 +1,7 @@
 #include "causeway/formats/tokenizer/gpt2_tokenizer.h"
 
 #include <array>
-#include <cstring>
 #include <limits>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
@@ -11,78 +9,16 @@
 #include "causeway/base/file.h"
 #include "causeway/base/hash.h"
 #include "causeway/base/json_document.h"
-#include "causeway/base/utf8.h"
+#include "causeway/formats/tokenizer/byte_characters.h"
 #include "causeway/formats/tokenizer/byte_pair_merges.h"
 #include "causeway/formats/tokenizer/gpt2_scanner.h"
-#include "causeway/formats/tokenizer/unicode_classes.h"
+#include "causeway/formats/tokenizer/piece_cache.h"
 
 namespace causeway::formats {
 namespace {
 
 constexpr std::string_view kEndOfText = "<|endoftext|>";
 constexpr const char* kVocabularyHint = "Fetch the vocabulary again, or use the files it was published with.";
-
-// GPT-2's files write byte b as this character: itself where it is visible Latin-1, else the next one from U+0100 on.
-std::array<uint32_t, 256> make_byte_characters() {
-  std::array<uint32_t, 256> characters{};
-  uint32_t next = 256;
-  for (uint32_t byte = 0; byte < 256; ++byte) {
-    const bool visible = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
-    characters[byte] = visible ? byte : next++;
-  }
-  return characters;
-}
-
-// The bytes that a token in the files' writing stands for; nothing when a character stands for no byte.
-std::optional<std::string> token_bytes(std::string_view written) {
-  static const std::vector<int> byte_of_character = [] {
-    const std::array<uint32_t, 256> characters = make_byte_characters();
-    std::vector<int> bytes(512, -1);
-    for (uint32_t byte = 0; byte < 256; ++byte) bytes[characters[byte]] = static_cast<int>(byte);
-    return bytes;
-  }();
-  std::string bytes;
-  for (size_t position = 0; position < written.size();) {
-    const Utf8Character character = decode_utf8(written, position);
-    if (character.code_point >= byte_of_character.size() || byte_of_character[character.code_point] < 0) return {};
-    bytes.push_back(static_cast<char>(byte_of_character[character.code_point]));
-    position += character.size;
-  }
-  return bytes;
-}
-
-// Encoded pieces, by their bytes. Each piece has one slot, which the latest piece that maps to it takes.
-class PieceCache {
- public:
-  static constexpr size_t kLongestPiece = 23;
-  static constexpr size_t kMostIds = 9;
-
-  struct Entry {
-    std::array<uint64_t, 3> key{};  // the piece's size in the first byte, then its bytes; all zero when free
-    std::array<int32_t, kMostIds> ids{};
-    int32_t count = 0;
-  };
-
-  static std::array<uint64_t, 3> key_of(std::string_view piece) {
-    std::array<char, 24> bytes{};
-    bytes[0] = static_cast<char>(piece.size());
-    std::memcpy(bytes.data() + 1, piece.data(), piece.size());
-    std::array<uint64_t, 3> key{};
-    std::memcpy(key.data(), bytes.data(), sizeof key);
-    return key;
-  }
-
-  Entry& slot(const std::array<uint64_t, 3>& key) {
-    uint64_t hash = (key[0] ^ key[1] * 0x9E3779B97F4A7C15 ^ key[2] * 0xC2B2AE3D27D4EB4F) * 0xD6E8FEB86659FD93;
-    hash ^= hash >> 32;
-    return entries_[hash * 0xD6E8FEB86659FD93 >> (64 - kSlotBits)];
-  }
-
- private:
-  static constexpr int kSlotBits = 15;
-
-  std::vector<Entry> entries_ = std::vector<Entry>(size_t{1} << kSlotBits);
-};
 
 std::filesystem::path find_file(const std::filesystem::path& directory, std::string_view first,
                                 std::string_view second) {
@@ -109,9 +45,7 @@ struct Gpt2Tokenizer::State {
   MergeTable merges{0};
   std::optional<int32_t> end_of_text;
   std::string fingerprint;
-  // One cache for each call of encode_to in flight.
-  std::mutex cache_mutex;
-  std::vector<std::unique_ptr<PieceCache>> free_caches;
+  PieceCachePool caches;
 
   void read_vocabulary(const std::string& where);
   void read_merges(const std::string& where);
@@ -133,7 +67,7 @@ void Gpt2Tokenizer::State::read_vocabulary(const std::string& where) {
     const auto id = value.get<size_t>();
     if (seen[id]) fail_vocabulary(fmt::format("two tokens have the id {}, one of them \"{}\"", id, written), where);
     seen[id] = true;
-    std::optional<std::string> bytes = token_bytes(written);
+    std::optional<std::string> bytes = bytes_of_characters(written);
     if (!bytes || bytes->empty()) {
       fail_vocabulary(fmt::format("token \"{}\" (id {}) is not in GPT-2's writing of bytes", written, id), where);
     }
@@ -181,7 +115,7 @@ void Gpt2Tokenizer::State::read_merges(const std::string& where) {
     int32_t parts[2] = {};
     std::string merged;
     for (int side = 0; side < 2; ++side) {
-      const std::optional<std::string> bytes = token_bytes(written[side]);
+      const std::optional<std::string> bytes = bytes_of_characters(written[side]);
       const auto found = bytes ? id_of_token.find(*bytes) : id_of_token.end();
       if (found == id_of_token.end()) {
         fail_vocabulary(fmt::format("\"{}\" is not in the vocabulary", written[side]), line);
@@ -241,38 +175,12 @@ Gpt2Tokenizer Gpt2Tokenizer::parse(std::string vocabulary_json, std::string merg
 }
 
 void Gpt2Tokenizer::encode_to(std::string_view text, std::vector<int32_t>& ids) const {
-  std::unique_ptr<PieceCache> cache;
-  {
-    const std::lock_guard lock(state_->cache_mutex);
-    if (!state_->free_caches.empty()) {
-      cache = std::move(state_->free_caches.back());
-      state_->free_caches.pop_back();
-    }
-  }
-  if (cache == nullptr) cache = std::make_unique<PieceCache>();
+  const PieceCachePool::Lease cache(state_->caches);
   for (size_t position = 0; position < text.size();) {
     const std::string_view piece = text.substr(position, gpt2_piece_size(text, position));
     position += piece.size();
-    if (piece.size() > PieceCache::kLongestPiece) {
-      state_->encode_piece(piece, ids);
-      continue;
-    }
-    const std::array<uint64_t, 3> key = PieceCache::key_of(piece);
-    PieceCache::Entry& entry = cache->slot(key);
-    if (entry.key == key) {
-      ids.insert(ids.end(), entry.ids.begin(), entry.ids.begin() + entry.count);
-      continue;
-    }
-    const size_t before = ids.size();
-    state_->encode_piece(piece, ids);
-    const size_t count = ids.size() - before;
-    if (count > PieceCache::kMostIds) continue;
-    entry.key = key;
-    entry.count = static_cast<int32_t>(count);
-    std::copy(ids.begin() + static_cast<ptrdiff_t>(before), ids.end(), entry.ids.begin());
+    (*cache).encode(piece, ids, [&](std::string_view one, std::vector<int32_t>& to) { state_->encode_piece(one, to); });
   }
-  const std::lock_guard lock(state_->cache_mutex);
-  state_->free_caches.push_back(std::move(cache));
 }
 
 std::string Gpt2Tokenizer::decode(std::span<const int32_t> ids) const {

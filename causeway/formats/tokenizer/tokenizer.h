@@ -1,5 +1,6 @@
-// Tokenizers: text to token ids and back. Every tokenizer here is lossless: decode(encode(text)) == text for any bytes,
-// valid UTF-8 or not. Encoding is const and may be called from many threads at once.
+// Tokenizers: text to token ids and back. Bytes and GPT-2's vocabulary are lossless: decode(encode(text)) == text for
+// any bytes, valid UTF-8 or not. What a tokenizer.json describes takes UTF-8 and need not be. Encoding is const and may
+// be called from many threads at once.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +18,11 @@
 
 namespace causeway::formats {
 
+struct EncodeOptions {
+  bool read_special_tokens = false;  // text that spells a special token becomes that token
+  bool add_special_tokens = false;   // around the text, as the tokenizer's template says
+};
+
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -25,9 +31,13 @@ class Tokenizer {
   // ordinary text.
   virtual void encode_to(std::string_view text, std::vector<int32_t>& ids) const = 0;
   std::vector<int32_t> encode(std::string_view text) const;
+  // With options. Throws Error(kUnsupported) for one that this kind of tokenizer does not know.
+  virtual std::vector<int32_t> encode(std::string_view text, const EncodeOptions& options) const;
 
   // The bytes that `ids` stand for; a special token gives its name. Throws Error for an id outside the vocabulary.
   virtual std::string decode(std::span<const int32_t> ids) const = 0;
+  // Whether the token marks something and is no text.
+  virtual bool is_special(int32_t id) const { return id == end_of_text(); }
 
   // The smallest position >= `from` where `text` may be cut in two with encode(left) + encode(right) == encode(text);
   // text.size() when there is none.
@@ -35,11 +45,12 @@ class Tokenizer {
 
   // Ids are 0 .. vocabulary_size() - 1.
   virtual int64_t vocabulary_size() const = 0;
-  // "bytes" or "gpt2": the kind of tokenizer, as recipes and datasets name it.
+  // "bytes", "gpt2" or "tokenizer.json": the kind of tokenizer, as recipes and datasets name it.
   virtual std::string name() const = 0;
   // The token that separates documents, where the vocabulary has one.
   virtual std::optional<int32_t> end_of_text() const = 0;
-  // Equal for two tokenizers exactly when they give the same ids (up to hash collision), whatever files they came from.
+  // Equal only for two tokenizers that give the same ids (up to hash collision). One tokenizer in two kinds of files
+  // has two fingerprints.
   virtual std::string fingerprint() const = 0;
   // The files that load_tokenizer reads this tokenizer back from, content by name; none for one without files.
   virtual std::map<std::string, std::string> files() const = 0;
@@ -60,7 +71,8 @@ class ByteTokenizer final : public Tokenizer {
   std::map<std::string, std::string> files() const override { return {}; }
 };
 
-// "bytes", or the directory of a GPT-2 vocabulary (see gpt2_tokenizer.h). Throws Error when it is neither.
+// "bytes", or a directory: of a tokenizer.json (json_tokenizer.h), or else of a GPT-2 vocabulary (gpt2_tokenizer.h).
+// Throws Error when it is neither.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& name_or_directory);
 
 }  // namespace causeway::formats

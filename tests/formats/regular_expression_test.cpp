@@ -1,0 +1,78 @@
+#include "causeway/formats/tokenizer/regular_expression.h"
+
+#include "tests/fixtures/data_test_support.h"
+
+namespace causeway::formats {
+namespace {
+
+using Matches = std::vector<std::string>;
+
+Matches matches(std::string_view pattern, std::string_view text) {
+  Matches found;
+  RegularExpression(pattern, "here").for_each_match(text, [&](size_t begin, size_t end) {
+    found.emplace_back(text.substr(begin, end - begin));
+  });
+  return found;
+}
+
+std::string refusal(std::string_view pattern) {
+  const Error error = caught([&] { RegularExpression(pattern, "here"); });
+  EXPECT_EQ(error.where(), "here");
+  return error.message();
+}
+
+TEST(RegularExpression, MatchesAsOnigurumaDoes) {
+  EXPECT_EQ(matches(R"(\p{N}{1,3})", "1234567"), (Matches{"123", "456", "7"}));
+  EXPECT_EQ(matches(R"(\s+(?!\S)|\s+)", "a   b"), (Matches{"  ", " "}));
+  EXPECT_EQ(matches(R"((?i:'s|'ll))", "a'S b'Ll"), (Matches{"'S", "'Ll"}));
+  EXPECT_EQ(matches(R"((?i)AB|c)", "ab C"), (Matches{"ab", "C"}));
+  EXPECT_EQ(matches(R"([^\s\p{L}]+)", "ab12 \xE4\xBD\xA0!"), (Matches{"12", "!"}));
+  EXPECT_EQ(matches(R"(\p{Han}+)", "a\xE4\xBD\xA0\xE5\xA5\xBD"), (Matches{"\xE4\xBD\xA0\xE5\xA5\xBD"}));
+  EXPECT_EQ(matches(R"((?<=a)b++c?+)", "abbc bbc"), (Matches{"bbc"}));
+  EXPECT_EQ(matches(R"(^a$)", "a\na\nb"), (Matches{"a", "a"}));
+  EXPECT_EQ(matches(R"([a\-z\]]+)", "az-]b"), (Matches{"az-]"}));
+  EXPECT_EQ(matches(R"(\u0041\x{42}\x43\.)", "ABC."), (Matches{"ABC."}));
+}
+
+TEST(RegularExpression, KnowsUnicode16) {
+  // U+1C89 is a letter, U+10D40 a digit since 16.0; U+180E has been no space since 6.3.
+  EXPECT_EQ(matches(R"(\p{L})", "\xE1\xB2\x89").size(), 1u);
+  EXPECT_EQ(matches(R"([\p{Lu}])", "\xE1\xB2\x89").size(), 1u);
+  EXPECT_EQ(matches(R"(\d)", "\xF0\x90\xB5\x80").size(), 1u);
+  EXPECT_EQ(matches(R"(\P{L})", "\xE1\xB2\x89").size(), 0u);
+  EXPECT_EQ(matches(R"(\s)", "\xE1\xA0\x8E").size(), 0u);
+  EXPECT_EQ(matches(R"(\s)", "\xC2\x85\xE3\x80\x80").size(), 2u);
+  EXPECT_EQ(matches(R"(\S)", "\xC2\x85\xE3\x80\x80x").size(), 1u);
+}
+
+TEST(RegularExpression, NamesWhatItDoesNotInterpret) {
+  EXPECT_EQ(refusal(R"((a)\1)"), R"("\1" in the regular expression "(a)\1" (byte 4) is not interpreted)");
+  EXPECT_TRUE(contains(refusal(R"([a&&b])"), "an intersection of sets"));
+  EXPECT_TRUE(contains(refusal(R"([a[b]])"), "a set in a set"));
+  EXPECT_TRUE(contains(refusal(R"(\bword)"), "\"\\b\""));
+  EXPECT_TRUE(contains(refusal(R"(\h)"), "\"\\h\""));
+  EXPECT_TRUE(contains(refusal(R"((?<name>a))"), "\"(?<n\""));
+  EXPECT_TRUE(contains(refusal(R"(a{2}+)"), "a quantifier of a quantifier"));
+  EXPECT_TRUE(contains(refusal(R"((?i:ss))"), "compared without regard to case"));
+  EXPECT_TRUE(contains(refusal(R"(\p{Nonsense})"), "cannot be used"));
+  EXPECT_TRUE(contains(refusal("a*"), "matches where there is no character"));
+  EXPECT_TRUE(contains(refusal("(a"), "a group without its end"));
+  EXPECT_TRUE(contains(refusal("[a"), "a set without its end"));
+  EXPECT_TRUE(contains(refusal("a)"), "a closing parenthesis"));
+  EXPECT_TRUE(contains(refusal("*a"), "a quantifier of nothing"));
+  EXPECT_TRUE(contains(refusal(std::string(200, '(') + "a" + std::string(200, ')')), "groups within one another"));
+  EXPECT_TRUE(contains(refusal(std::string(20000, 'a')), "a regular expression of 20000 bytes"));
+}
+
+TEST(RegularExpression, ThoseThatBlowUpAreRefused) {
+  const std::string text = std::string(60, 'a') + "b";
+  for (const char* pattern : {"(a+)+[cd]", "(a|a)+[cd]", "(a*a*)*[cd]", "([a-z]+)*?[cd]"}) {
+    const Error error = caught([&] { matches(pattern, text); });
+    EXPECT_EQ(error.kind(), ErrorKind::kResource) << pattern;
+    EXPECT_TRUE(contains(error.message(), "takes too long at byte 0 of a text of 61 bytes")) << error.message();
+  }
+  EXPECT_EQ(matches(R"(\s+(?!\S)|\s+)", std::string(3'000'000, ' ') + "x").size(), 2u) << "long runs are no fault";
+}
+
+}  // namespace
+}  // namespace causeway::formats
