@@ -177,7 +177,7 @@ def main():
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--keep", type=Path, help="a new directory for what is written; default: a temporary one")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(MODELS)} (default: all)")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     unknown = sorted(set(arguments.names) - set(MODELS))
     if unknown:
         parser.error(f"no model named {', '.join(unknown)}; there are {', '.join(MODELS)}")

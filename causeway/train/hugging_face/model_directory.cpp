@@ -40,7 +40,8 @@ ModelCompanions companions_of(const Tokenizer& tokenizer, const ModelConfig& con
     companions.token_ids["bos_token_id"] = *end;
     companions.token_ids["eos_token_id"] = *end;
   }
-  if (companions.tokenizer_files.empty()) return companions;
+  // Other kinds say themselves what they are.
+  if (tokenizer.name() != "gpt2") return companions;
   nlohmann::ordered_json settings = {{"tokenizer_class", "GPT2Tokenizer"},
                                      {"model_max_length", config.max_sequence_length},
                                      {"add_prefix_space", false}};
