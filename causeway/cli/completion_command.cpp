@@ -66,7 +66,7 @@ std::string bash_script(const CLI::App& program) {
   esac
   if [ -n "$key" ]; then
     case $key in
-{2}      data.path|run_directory) COMPREPLY=($(compgen -P "$prefix" -d -- "$current")); return ;;
+{2}      data.path|run_directory|model.from) COMPREPLY=($(compgen -P "$prefix" -d -- "$current")); return ;;
     esac
     COMPREPLY=($(compgen -P "$prefix" -W "$words" -- "$current"))
     return

@@ -9,6 +9,7 @@
 
 #include "causeway/base/console.h"
 #include "causeway/base/error.h"
+#include "causeway/cli/checkpoint_argument.h"
 #include "causeway/cli/commands.h"
 #include "causeway/cli/json_output.h"
 #include "causeway/generate/text_generation.h"
@@ -26,16 +27,6 @@ struct Options {
   SamplingOptions sampling;
   bool json = false;
 };
-
-// A run directory's newest checkpoint, or a checkpoint directory itself.
-std::filesystem::path find_checkpoint(const std::filesystem::path& path) {
-  if (std::filesystem::exists(path / kManifestName)) return path;
-  const std::optional<CheckpointEntry> latest = find_latest(path);
-  if (!latest)
-    throw Error(ErrorKind::kNotFound, "holds no checkpoint", path.string(),
-                "Give a run directory (runs/NAME) or a checkpoint in it.");
-  return latest->directory;
-}
 
 // A model's text, as it comes: to a terminal without what the terminal would obey, to anything else byte by byte.
 class TextOutput {

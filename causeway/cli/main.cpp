@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <exception>
 #include <new>
 #include <nlohmann/json.hpp>
@@ -91,6 +92,8 @@ int run(int argc, char** argv) {
   add_train_command(program);
   add_launch_command(program);
   add_generate_command(program);
+  add_import_command(program);
+  add_export_command(program);
   add_data_command(program);
   add_tokenizer_command(program);
   add_checkpoint_command(program);
@@ -133,6 +136,8 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   causeway::prepare_standard_streams();
+  // A file larger than the process may write is an error of the write, which says so and leaves nothing behind.
+  std::signal(SIGXFSZ, SIG_IGN);
   const int status = causeway::cli::run(argc, argv);
   try {
     causeway::flush_output();

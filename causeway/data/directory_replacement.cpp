@@ -77,7 +77,7 @@ DirectoryReplacement::DirectoryReplacement(const std::filesystem::path& target) 
 DirectoryReplacement::~DirectoryReplacement() {
   std::error_code code;
   std::filesystem::remove_all(new_, code);
-  // What is left there when a rename failed twice is somebody's dataset.
+  // What is left there when a rename failed twice is somebody's data.
   if (is_there(target_)) std::filesystem::remove_all(old_, code);
   for (const std::filesystem::directory_entry& entry : std::filesystem::directory_iterator(work_, code))
     if (entry.path() != old_ && entry.path().filename() != "lock") std::filesystem::remove(entry.path(), code);
@@ -98,12 +98,12 @@ void DirectoryReplacement::lock() {
       case LockFile::Outcome::kHeldByAnother: {
         const std::string owner = lock_.text();
         throw Error(ErrorKind::kResource,
-                    fmt::format("another preparation is writing this dataset{}{}", owner.empty() ? "" : ": ", owner),
+                    fmt::format("another process is writing this directory{}{}", owner.empty() ? "" : ": ", owner),
                     target_.string(), "Wait for it to end, or choose another output directory.");
       }
       case LockFile::Outcome::kNoLocks:
         // A file system without locks is no reason to refuse the work.
-        log_warning("{} cannot be locked ({}): see to it that no other preparation writes {}", path.string(),
+        log_warning("{} cannot be locked ({}): see to it that no other process writes {}", path.string(),
                     std::strerror(lock_.problem()), target_.string());
         return;
       case LockFile::Outcome::kHeld:
@@ -133,7 +133,7 @@ void DirectoryReplacement::commit(Method method) {
       sync_directory(work_);
       return;
     }
-    if (errno != ENOSYS && errno != EINVAL && errno != EOPNOTSUPP) fail(target_, "replace the old dataset", errno);
+    if (errno != ENOSYS && errno != EINVAL && errno != EOPNOTSUPP) fail(target_, "replace the old directory", errno);
   }
   rename_durably(target_, old_);
   try {

@@ -1,14 +1,17 @@
 #include "causeway/model/hugging_face.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
 #include "causeway/base/json_document.h"
-#include "causeway/formats/box.h"
 #include "causeway/model/family.h"
+#include "causeway/program/context.h"
 
 namespace causeway::model {
 namespace {
@@ -35,32 +38,58 @@ void check_shape(const SafetensorsModel& weights, const std::string& stored, con
         stored, "Check that config.json and the weights belong together.");
 }
 
-std::vector<float> as_f32(const SafetensorsModel& weights, const std::string& stored) {
+void require_weight_type(const SafetensorsModel& weights, const std::string& stored) {
   const DType dtype = weights.dtype(stored);
   if (dtype != DType::kF32 && dtype != DType::kBF16 && dtype != DType::kF16)
     throw Error(ErrorKind::kUnsupported, fmt::format("weights of type {}", dtype_name(dtype)), stored,
                 "Weights are read from f32, bf16 and f16.");
-  const std::span<const std::byte> bytes = weights.data(stored);
+}
+
+std::vector<float> as_f32(DType dtype, std::span<const std::byte> bytes) {
   std::vector<float> values(bytes.size() / size_bytes(dtype));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(read_element(dtype, bytes.data(), i));
+  if (dtype == DType::kF32) {
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+  } else if (dtype == DType::kBF16) {  // most weights there are: the upper half of an f32
+    for (size_t i = 0; i < values.size(); ++i) {
+      uint16_t upper = 0;
+      std::memcpy(&upper, bytes.data() + 2 * i, sizeof upper);
+      values[i] = std::bit_cast<float>(uint32_t{upper} << 16);
+    }
+  } else {
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(read_element(dtype, bytes.data(), i));
+  }
   return values;
 }
 
-// Of the whole tensor's bytes, what this rank holds.
-void write_own_part(Tensor tensor, std::span<const std::byte> whole) {
-  if (!tensor.is_cut()) return tensor.write_bytes(whole);
-  const std::vector<int64_t> shape = evaluate(tensor.shape(), {});
-  std::vector<std::byte> part(static_cast<size_t>(tensor.local_bytes()));
-  copy_common_box(whole, whole_box(shape), part, {tensor.local_start(), tensor.local_shape()}, sizeof(float));
-  tensor.write_bytes(part);
+bool equal_values(const SafetensorsModel& weights, const std::string& a, const std::string& b) {
+  if (weights.dtype(a) == weights.dtype(b)) return std::ranges::equal(weights.data(a), weights.data(b));
+  return as_f32(weights.dtype(a), weights.data(a)) == as_f32(weights.dtype(b), weights.data(b));
 }
 
-void load_parameter(const Parameter& parameter, const SafetensorsModel& weights, const std::string& stored) {
-  check_shape(weights, stored, sizes_of(parameter));
-  if (weights.dtype(stored) == DType::kF32)
-    write_own_part(parameter.tensor, weights.data(stored));
-  else
-    write_own_part(parameter.tensor, std::as_bytes(std::span<const float>(as_f32(weights, stored))));
+// Of a tensor that is cut over the mesh only this rank's part is touched: the file is mapped, not read.
+void load_parameter(Tensor tensor, const SafetensorsModel& weights, const StoredWeight& stored) {
+  std::span<const std::byte> bytes = weights.data(stored.stored_name);
+  std::vector<std::byte> part;
+  if (tensor.is_cut()) {
+    part.resize(static_cast<size_t>(tensor.local_bytes()) / sizeof(float) * size_bytes(stored.dtype));
+    copy_common_box(bytes, whole_box(stored.shape), part, {tensor.local_start(), tensor.local_shape()},
+                    size_bytes(stored.dtype));
+    bytes = part;
+  }
+  if (stored.dtype == DType::kF32) return tensor.write_bytes(bytes);
+  tensor.write_bytes(std::as_bytes(std::span<const float>(as_f32(stored.dtype, bytes))));
+}
+
+void require_writable_values(const NamedTensorSpec& tensor, std::span<const float> values) {
+  constexpr float kBeyondF16 = 65520;  // rounds to infinity
+  for (const float value : values) {
+    if (!std::isfinite(value))
+      throw Error(ErrorKind::kInvalidArgument, fmt::format("holds {}, which is no weight", value), tensor.name,
+                  "Take a checkpoint from before the training diverged.");
+    if (tensor.dtype == DType::kF16 && std::abs(value) >= kBeyondF16)
+      throw Error(ErrorKind::kInvalidArgument, fmt::format("holds {}, which is beyond f16's range", value), tensor.name,
+                  "Choose bf16 or f32.");
+  }
 }
 
 }  // namespace
@@ -78,35 +107,57 @@ ModelConfig read_hugging_face_config(const std::filesystem::path& directory) {
   }
 }
 
-void load_weights(LanguageModel& model, const SafetensorsModel& weights) {
+std::vector<StoredWeight> find_weights(const LanguageModel& model, const SafetensorsModel& weights) {
   const ModelFamily& family = model_family(model.config().family);
-  const std::vector<std::string> names = weights.names();
-  std::set<std::string> unread(names.begin(), names.end());
+  std::vector<StoredWeight> found;
   for (const Parameter& parameter : model.parameters()) {
     const std::string stored = stored_name(weights, family, parameter.name);
     if (stored.empty()) {
-      const std::string nearest = nearest_name(parameter.name, names);
+      const std::string nearest = nearest_name(parameter.name, weights.names());
       throw Error(ErrorKind::kInvalidArgument, "is missing from the weights", parameter.name,
                   nearest.empty() ? "Check that config.json and the weights belong together."
                                   : fmt::format("There is a tensor {}.", nearest));
     }
-    load_parameter(parameter, weights, stored);
-    unread.erase(stored);
+    check_shape(weights, stored, sizes_of(parameter));
+    require_weight_type(weights, stored);
+    found.push_back({parameter.name, stored, weights.dtype(stored), sizes_of(parameter)});
   }
-  for (const std::string& name : unread) {
+  return found;
+}
+
+std::vector<StoredWeight> load_parameters(LanguageModel& model, const SafetensorsModel& weights) {
+  std::vector<StoredWeight> found = find_weights(model, weights);
+  for (size_t i = 0; i < found.size(); ++i) load_parameter(model.parameters()[i].tensor, weights, found[i]);
+  return found;
+}
+
+void require_no_other_tensors(const ModelConfig& config, const SafetensorsModel& weights,
+                              const std::vector<std::string>& read) {
+  const ModelFamily& family = model_family(config.family);
+  const std::set<std::string> of_parameters(read.begin(), read.end());
+  for (const std::string& name : weights.names()) {
+    if (of_parameters.contains(name)) continue;
     if (std::ranges::any_of(family.hugging_face.constants, [&](const std::string& end) { return name.ends_with(end); }))
       continue;
-    if (name != kOutputLayer || !model.config().tie_embeddings)
+    if (name != kOutputLayer || !config.tie_embeddings)
       throw Error(ErrorKind::kInvalidArgument,
                   fmt::format("the {} model of config.json has no such tensor", family.name), name,
                   "Check that config.json and the weights belong together.");
-    const std::string embedding = stored_name(weights, family, model.parameters().front().name);
-    check_shape(weights, name, sizes_of(model.parameters().front()));
-    if (as_f32(weights, name) != as_f32(weights, embedding))
+    const std::string& embedding = read.front();
+    check_shape(weights, name, weights.entry(embedding).shape);
+    require_weight_type(weights, name);
+    if (!equal_values(weights, name, embedding))
       throw Error(ErrorKind::kInvalidArgument,
                   fmt::format("differs from {}, but config.json says that they are one", embedding), name,
                   "Set tie_word_embeddings to false where the family allows it.");
   }
+}
+
+void load_weights(LanguageModel& model, const SafetensorsModel& weights) {
+  CAUSEWAY_CHECK(model.part().is_whole());
+  std::vector<std::string> read;
+  for (const StoredWeight& weight : load_parameters(model, weights)) read.push_back(weight.stored_name);
+  require_no_other_tensors(model.config(), weights, read);
 }
 
 std::unique_ptr<LanguageModel> load_hugging_face_model(const std::filesystem::path& directory) {
@@ -115,23 +166,47 @@ std::unique_ptr<LanguageModel> load_hugging_face_model(const std::filesystem::pa
   return model;
 }
 
+void write_weights(const std::filesystem::path& directory, const std::vector<NamedTensorSpec>& tensors,
+                   const WeightSource& source, uint64_t max_file_bytes) {
+  constexpr uint64_t kPieceBytes = uint64_t{64} << 20;
+  SafetensorsModelWriter writer(directory, tensors, max_file_bytes);
+  std::vector<float> values;
+  std::vector<std::byte> narrow;
+  for (const NamedTensorSpec& tensor : tensors) {
+    uint64_t offset = 0;
+    for (const Box& box : split_box(whole_box(tensor.shape), sizeof(float), kPieceBytes)) {
+      values.resize(checked_volume(box.shape).value());
+      source(tensor.name, box, values);
+      require_writable_values(tensor, values);
+      std::span<const std::byte> bytes = std::as_bytes(std::span<const float>(values));
+      if (tensor.dtype != DType::kF32) {
+        narrow.resize(values.size() * size_bytes(tensor.dtype));
+        for (size_t i = 0; i < values.size(); ++i) write_element(tensor.dtype, narrow.data(), i, values[i]);
+        bytes = narrow;
+      }
+      writer.write(tensor.name, offset, bytes);
+      offset += bytes.size();
+    }
+  }
+  writer.finish();
+}
+
 void save_hugging_face_model(const LanguageModel& model, const std::filesystem::path& directory,
                              uint64_t max_file_bytes) {
-  std::vector<NamedTensorSpec> specs;
+  std::vector<NamedTensorSpec> tensors;
   for (const Parameter& parameter : model.parameters()) {
     if (parameter.tensor.is_cut())
       throw Error(ErrorKind::kInvalidArgument, "is cut over the mesh, so no rank can write all of it", parameter.name,
                   "Save a checkpoint, and export that.");
-    specs.push_back({parameter.name, DType::kF32, sizes_of(parameter)});
+    tensors.push_back({parameter.name, DType::kF32, sizes_of(parameter)});
   }
-  SafetensorsModelWriter writer(directory, specs, max_file_bytes);
-  for (const Parameter& parameter : model.parameters()) {
-    std::vector<std::byte> bytes(static_cast<size_t>(element_count(parameter.tensor.shape()).constant()) *
-                                 sizeof(float));
-    parameter.tensor.read_bytes(bytes);
-    writer.write(parameter.name, 0, bytes);
-  }
-  writer.finish();
+  const auto source = [&](const std::string& name, const Box& box, std::span<float> values) {
+    const Tensor& tensor = model.parameter(name).tensor;
+    const uint64_t first = contiguous_position(whole_box(sizes_of(model.parameter(name))), box).value();
+    tensor.context()->device().copy_to_host(values.data(), tensor.buffer().data() + first * sizeof(float),
+                                            values.size_bytes());
+  };
+  write_weights(directory, tensors, source, max_file_bytes);
   write_file_atomically(directory / "config.json", to_hugging_face(model.config()).dump(2) + "\n");
 }
 

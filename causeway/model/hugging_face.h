@@ -2,8 +2,13 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <span>
+#include <string>
+#include <vector>
 
+#include "causeway/formats/box.h"
 #include "causeway/formats/safetensors.h"
 #include "causeway/model/language_model.h"
 
@@ -12,14 +17,43 @@ namespace causeway::model {
 // The configuration in a directory's config.json. Throws Error as from_hugging_face() does, naming the file.
 ModelConfig read_hugging_face_config(const std::filesystem::path& directory);
 
-// Overwrites every parameter, or the rank's part of it, with the tensor of its name; bf16 and f16 are converted. Names
-// may lack their beginning where the family says so (ModelFamily::HuggingFace). Throws Error(kInvalidArgument) naming a
-// tensor that is missing, has another shape, or that the model does not have; constants that some checkpoints hold are
-// passed over.
+// A parameter, and what the files have for it.
+struct StoredWeight {
+  std::string name;
+  std::string stored_name;  // may lack its beginning where the family says so (ModelFamily::HuggingFace)
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape;
+};
+
+// Of every parameter that the model or its part has, in their order; no values are read. Throws Error(kInvalidArgument)
+// naming a tensor that is missing or has another shape, and Error(kUnsupported) for one whose type is not f32, bf16 or
+// f16.
+std::vector<StoredWeight> find_weights(const LanguageModel& model, const SafetensorsModel& weights);
+
+// Overwrites every parameter that the model or its part has, or what the rank holds of it; bf16 and f16 are converted.
+// Reads nothing else. Returns and throws as find_weights().
+std::vector<StoredWeight> load_parameters(LanguageModel& model, const SafetensorsModel& weights);
+
+// Throws Error(kInvalidArgument) naming a tensor that the model does not have. `read`: the names of all of its
+// parameters in the files, the embedding first. Constants that some checkpoints hold are passed over, and so is the
+// output layer where it is the embedding and equals it.
+void require_no_other_tensors(const ModelConfig& config, const SafetensorsModel& weights,
+                              const std::vector<std::string>& read);
+
+// Both, of a whole model.
 void load_weights(LanguageModel& model, const SafetensorsModel& weights);
 
 // The model of a directory, with its weights, on the current device.
 std::unique_ptr<LanguageModel> load_hugging_face_model(const std::filesystem::path& directory);
+
+// Fills `values` with the elements of a tensor in `box`, row-major.
+using WeightSource = std::function<void(const std::string& name, const Box& box, std::span<float> values)>;
+
+// Writes tensors of f32, bf16 or f16 into a directory that holds no model, rounded to nearest even, in files of at most
+// `max_file_bytes`, and flushes them. Throws Error(kInvalidArgument) naming a tensor with a value that is not finite,
+// or beyond f16's range where it is to be one.
+void write_weights(const std::filesystem::path& directory, const std::vector<NamedTensorSpec>& tensors,
+                   const WeightSource& source, uint64_t max_file_bytes);
 
 // Writes config.json and the weights in f32, in files of at most `max_file_bytes`. The directory must not hold a model.
 // Throws Error(kInvalidArgument) where weights are cut over a mesh: a checkpoint of them can be exported.

@@ -23,6 +23,7 @@
 #include "causeway/train/checkpoint/run_lock.h"
 #include "causeway/train/checkpoint/run_saver.h"
 #include "causeway/train/evaluation.h"
+#include "causeway/train/initial_weights.h"
 #include "causeway/train/log/announcement.h"
 #include "causeway/train/log/run_log.h"
 #include "causeway/train/observation/flight_file.h"
@@ -108,9 +109,13 @@ class Trainer {
     start_.end_of("data");
     ranks_.together([&] {
       require_memory_for_weights(Context::current()->device(), recipe);
-      model_ = LanguageModel::create(recipe.model, own_part(recipe), static_cast<uint64_t>(recipe.train.seed));
-      step_ = std::make_unique<TrainingStep>(*model_, recipe_);
+      std::optional<uint64_t> seed;
+      if (recipe.model_from.empty()) seed = static_cast<uint64_t>(recipe.train.seed);
+      model_ = LanguageModel::create(recipe.model, own_part(recipe), seed);
     });
+    // A run that goes on has the weights of its checkpoint.
+    if (!recipe.model_from.empty() && candidates.empty()) load_initial_weights(ranks_, recipe, *model_);
+    ranks_.together([&] { step_ = std::make_unique<TrainingStep>(*model_, recipe_); });
     start_.end_of("weights");
     parts_.emplace(RunParts{recipe_, *dataset_, tokenizer_.get(), *model_, *step_});
     ranks_.enter(0, "resume");
@@ -333,6 +338,7 @@ class Trainer {
   void open_data() {
     const int token_bytes = static_cast<int>(recipe_.data.token_bytes);
     dataset_.emplace(TokenDataset::open(recipe_.data.path, kTrainSplit, token_bytes));
+    if (!recipe_.model_from.empty()) require_fitting_vocabulary(recipe_, *dataset_);
     // Held-out text is optional: a plain token file has none.
     try {
       validation_ = TokenDataset::open(recipe_.data.path, kValidationSplit, token_bytes);

@@ -71,7 +71,7 @@ TEST_F(DataCommandTest, AnotherPreparationOfTheSameOutputIsRefusedAndASignalChan
     ASSERT_TRUE(is_there(".data.preparing/new"));
     expect_failure(
         {"data", "prepare", "text.txt", "-o", "data", "--overwrite"}, 1,
-        {fmt::format("another preparation is writing this dataset: process {} on ", first), "Wait for it to end"});
+        {fmt::format("another process is writing this directory: process {} on ", first), "Wait for it to end"});
     ASSERT_EQ(::kill(first, signal), 0);
     const Outcome outcome = wait_for(first);
     EXPECT_EQ(outcome.status, 1);

@@ -47,8 +47,8 @@ TEST(DirectoryReplacement, OneAtATime) {
   auto first = std::make_unique<DirectoryReplacement>(directory / "target");
   const Error error = caught([&] { DirectoryReplacement(directory / "." / "target/"); });
   EXPECT_EQ(error.kind(), ErrorKind::kResource);
-  EXPECT_TRUE(error.message().starts_with(
-      fmt::format("another preparation is writing this dataset: process {} on ", ::getpid())))
+  EXPECT_TRUE(
+      error.message().starts_with(fmt::format("another process is writing this directory: process {} on ", ::getpid())))
       << error.message();
   EXPECT_EQ(error.where(), (directory / "target").string());
   const DirectoryReplacement elsewhere(directory / "target2");

@@ -333,6 +333,41 @@ TEST(Recipe, DamagedTextIsAnErrorOrARecipe) {
   EXPECT_GT(errors, 1000);
 }
 
+// What model.from says of the model need not be said again, and cannot be said otherwise.
+TEST(Recipe, TheModelOfADirectory) {
+  const std::string directory = CAUSEWAY_SOURCE_DIR "/tests/fixtures/parity/llama";
+  const std::string text = "model:\n  from: " + directory + "\ndata:\n  path: data\n  sequence_length: 16\n";
+  const Recipe recipe = parse(text, {"model.dropout=0.1"});
+  EXPECT_EQ(recipe.model.family, "llama");
+  EXPECT_EQ(recipe.model.vocabulary_size, 96);
+  EXPECT_EQ(recipe.model.kv_heads, 2);
+  EXPECT_EQ(recipe.model.dropout, 0.1);
+  EXPECT_EQ(recipe_text(parse(recipe_text(recipe))), recipe_text(recipe));
+  EXPECT_EQ(parse(text, {"model.kv_heads=0", "model.layers=2", "model.sliding_window=0"}).model.kv_heads, 2);
+  const std::string file = directory + "/config.json";
+  const std::string hint = " | Delete the key: model.from says what the model is.";
+  EXPECT_EQ(error_of(text, {"model.layers=3"}), "command line: model.layers: is 3 here and 2 in " + file + hint);
+  EXPECT_EQ(error_of(text + "  token_bytes: 1\n", {"model.family=gpt2"}),
+            "command line: model.family: is gpt2 here and llama in " + file + hint);
+  EXPECT_EQ(error_of("model:\n  from: " + directory + "\n  rope_theta: 5e5\n"),
+            "file.yaml: model.rope_theta: is 500000 here and 10000 in " + file + hint);
+  EXPECT_EQ(error_of(kSmall, {"model.from=" + directory}).substr(0, 13), "command line:");
+  // Longer than the model's: the directory says how long that is.
+  EXPECT_NE(error_of("model:\n  from: " + directory + "\n").find("256 is longer than model.max_sequence_length, 64"),
+            std::string::npos);
+  EXPECT_EQ(error_of("model:\n  from: nowhere\n"),
+            "file.yaml: model.from: there is no directory nowhere | Give the directory of a downloaded model, with "
+            "config.json and safetensors files. A run that has begun needs it no more: causeway train RUN/recipe.yaml "
+            "model.from= --resume auto.");
+  EXPECT_NE(error_of("model:\n  from: " CAUSEWAY_SOURCE_DIR "/tests\n")
+                .find("model.from: " CAUSEWAY_SOURCE_DIR "/tests/config.json: "),
+            std::string::npos);
+  // A recipe that a run saved stands without it.
+  std::string saved = recipe_text(recipe);
+  saved.replace(saved.find(directory), directory.size(), "nowhere");
+  EXPECT_EQ(parse_saved_recipe(saved, "saved").model, recipe.model);
+}
+
 // docs/recipes.md has one row for each key: `key`, `default`, meaning.
 TEST(Recipe, TheDocumentListsEveryKey) {
   const std::string document = read_text_file(CAUSEWAY_SOURCE_DIR "/docs/recipes.md");

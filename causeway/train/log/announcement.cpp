@@ -125,6 +125,7 @@ void announce_run(const RunParts& run, const FlopsUtilization& utilization, cons
     notice("{}\n", line);
   announce_checkpoints(run, saver);
   if (resumed) announce_changes(run, *resumed);
+  if (!resumed && !run.recipe.model_from.empty()) notice("weights: those of {}\n", run.recipe.model_from);
 }
 
 std::string device_comment(const Recipe& recipe, const Device& device) {

@@ -15,6 +15,7 @@
 #include "causeway/base/printable.h"
 #include "causeway/base/yaml_document.h"
 #include "causeway/model/family.h"
+#include "causeway/model/hugging_face.h"
 
 namespace causeway::train {
 namespace {
@@ -159,6 +160,9 @@ std::vector<Field> fields(Recipe& r) {
       field("name", r.name, "the run's name"),
       field("run_directory", r.run_directory, "where checkpoints and logs go; empty: runs/NAME"),
       field("device", r.device, "auto, cpu, cuda, cuda:N, hip, hip:N or emulator:ARCHITECTURE"),
+      field("model.from", r.model_from,
+            "a Hugging Face directory: its config.json says what the model is, its weights are the first ones; empty: "
+            "random weights"),
       family_name(r.model.family),
       field("model.vocabulary_size", r.model.vocabulary_size, "tokens the model knows"),
       field("model.layers", r.model.layers, "transformer blocks"),
@@ -456,11 +460,57 @@ void refuse_settings_without_effect(const Recipe& r, const std::vector<Setting>&
 
 constexpr const char* kCommandLine = "command line";
 
+constexpr char kModelFrom[] = "model.from";
+
+ModelConfig config_of_directory(const std::string& directory) {
+  std::error_code code;
+  if (!std::filesystem::is_directory(directory, code))
+    throw Error(
+        ErrorKind::kNotFound, fmt::format("there is no directory {}", directory), kModelFrom,
+        "Give the directory of a downloaded model, with config.json and safetensors files. A run that has begun "
+        "needs it no more: causeway train RUN/recipe.yaml model.from= --resume auto.");
+  try {
+    return read_hugging_face_config(directory);
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("{}: {}", error.where(), error.message()), kModelFrom, error.hint());
+  }
+}
+
+// The model is that of the directory. What the recipe says of it besides must be the same; 0 is no statement where it
+// stands for what follows from the rest.
+void take_model_of_directory(Recipe& r, const std::vector<Setting>& settings) {
+  Recipe of_directory;
+  of_directory.model = config_of_directory(r.model_from);
+  const ModelConfig found = of_directory.model;
+  const std::vector<RecipeValue> stated = recipe_values(r), stored = recipe_values(of_directory);
+  const auto is_derived = [](const RecipeValue& value) {
+    return value.value == "0" &&
+           (value.key == "model.kv_heads" || value.key == "model.head_dim" || value.key == "model.ffn_width");
+  };
+  bool has_dropout = false;
+  for (const Setting& setting : settings) {
+    if (!setting.key.starts_with("model.") || setting.key == kModelFrom) continue;
+    if (setting.key == "model.dropout") {
+      has_dropout = true;
+      continue;
+    }
+    for (size_t i = 0; i < stated.size(); ++i)
+      require(stated[i].key != setting.key || stated[i].value == stored[i].value || is_derived(stated[i]), setting.key,
+              fmt::format("is {} here and {} in {}", stated[i].value, stored[i].value,
+                          (std::filesystem::path(r.model_from) / "config.json").string()),
+              "Delete the key: model.from says what the model is.");
+  }
+  const double dropout = r.model.dropout;
+  r.model = found;
+  if (has_dropout) r.model.dropout = dropout;
+}
+
 Recipe recipe_of(const std::vector<Setting>& settings, const std::string& where, bool refuse_without_effect) {
   Recipe recipe;
   std::vector<Field> all = fields(recipe);
   for (const Setting& setting : settings)
     set(all, setting.is_override ? kCommandLine : where, setting.key, setting.value);
+  if (refuse_without_effect && !recipe.model_from.empty()) take_model_of_directory(recipe, settings);
   resolve(recipe, refuse_without_effect);
   if (refuse_without_effect) refuse_settings_without_effect(recipe, settings);
   return recipe;

@@ -18,6 +18,10 @@ namespace causeway::train {
 struct Recipe {
   std::string name = "run";
   ModelConfig model;
+  // model.from: a directory of Hugging Face's, whose config.json says what the model is and whose weights a new run
+  // begins with. Empty: what the recipe says, and random weights. A run that goes on from a checkpoint reads no weights
+  // from it.
+  std::string model_from;
 
   struct Data {
     std::string path;               // a prepared dataset directory, or a .bin of llm.c, nanoGPT or Megatron
@@ -101,10 +105,12 @@ struct Recipe {
 Mesh make_mesh(const Recipe::MeshSizes& sizes);
 
 // Reads a recipe and applies overrides of the form "optimizer.learning_rate=1e-3", then resolves and checks everything.
-// Throws Error(kNotFound, kInvalidArgument).
+// Where it has model.from, the model is that of the directory's config.json, which is read; a key under model that says
+// otherwise is refused, but for model.dropout. Throws Error(kNotFound, kInvalidArgument, kUnsupported).
 Recipe load_recipe(const std::filesystem::path& path, const std::vector<std::string>& overrides);
 Recipe parse_recipe(const std::string& yaml, const std::string& where, const std::vector<std::string>& overrides);
-// A recipe that a run saved. It may hold values without effect, which a user's recipe may not.
+// A recipe that a run saved. It may hold values without effect, which a user's recipe may not, and says all of the
+// model itself: the directory of model.from may be gone.
 Recipe parse_saved_recipe(const std::string& yaml, const std::string& where);
 
 // The complete recipe as YAML: reading it back gives the same recipe.

@@ -1,0 +1,77 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "causeway/base/console.h"
+#include "causeway/cli/checkpoint_argument.h"
+#include "causeway/cli/commands.h"
+#include "causeway/cli/json_output.h"
+#include "causeway/cli/weight_options.h"
+#include "causeway/program/context.h"
+#include "causeway/train/hugging_face/export_checkpoint.h"
+#include "causeway/train/log/progress_line.h"
+
+namespace causeway::cli {
+namespace {
+
+struct Options {
+  std::string run, output, tokenizer, device = "auto";
+  WeightOptions weights;
+  bool json = false;
+};
+
+void run(const Options& options) {
+  ExportOptions settings;
+  settings.checkpoint = find_checkpoint(options.run);
+  settings.output = options.output;
+  settings.overwrite = options.weights.overwrite;
+  settings.dtype = options.weights.parsed_dtype().value_or(DType::kF32);
+  settings.max_file_bytes = options.weights.max_file_bytes();
+  settings.tokenizer_directory = options.tokenizer;
+  const ContextScope context(Context::open(options.device));
+  const ExportResult result = export_checkpoint(settings);
+  if (options.json) {
+    const nlohmann::ordered_json json = {{"checkpoint", settings.checkpoint.string()},
+                                         {"output", options.output},
+                                         {"step", result.step},
+                                         {"family", result.family},
+                                         {"parameters", result.parameters},
+                                         {"dtype", dtype_name(settings.dtype)},
+                                         {"bytes", result.bytes},
+                                         {"tokenizer", result.tokenizer},
+                                         {"probe_tokens", result.probe.tokens.size()},
+                                         {"largest_difference", result.difference.largest},
+                                         {"relative_difference", result.difference.relative}};
+    return output_json(json);
+  }
+  output("exported {} (step {}) to {}: {}, {} parameters in {}, {}\ntokenizer: {}\n", settings.checkpoint.string(),
+         result.step, options.output, result.family, result.parameters, dtype_name(settings.dtype),
+         format_bytes(result.bytes), result.tokenizer);
+  if (result.difference.largest == 0)
+    output("checked: {} tokens give the logits of the checkpoint, bit for bit\n", result.probe.tokens.size());
+  else
+    output(
+        "checked: {} tokens give the logits of the checkpoint up to rounding, {:.3g} at most, {:.3g} of their size\n",
+        result.probe.tokens.size(), result.difference.largest, result.difference.relative);
+}
+
+}  // namespace
+
+void add_export_command(CLI::App& program) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = program.add_subcommand("export", "Write a trained model as a Hugging Face directory");
+  command->add_option("run", options->run, "A run directory (its newest checkpoint), or a checkpoint")->required();
+  command->add_option("--output", options->output, "The directory that is written")->required();
+  options->weights.dtype = "f32";
+  add_weight_options(*command, options->weights, "Type of the weights: f32, bf16 or f16");
+  command->add_option("--tokenizer", options->tokenizer,
+                      "A directory whose tokenizer files are copied; default: the run's own");
+  command->add_option("--device", options->device, "Where the check is computed: auto, cpu, cuda, hip")
+      ->capture_default_str();
+  command->add_flag("--json", options->json, "Print what was done as JSON");
+  command->footer("Example: causeway export runs/shakespeare --output shakespeare-hf --dtype bf16");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace causeway::cli

@@ -1,0 +1,143 @@
+#include "causeway/train/hugging_face/export_checkpoint.h"
+
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "causeway/base/error.h"
+#include "causeway/base/file.h"
+#include "causeway/model/hugging_face.h"
+#include "causeway/train/checkpoint/run_checkpoint.h"
+#include "causeway/train/hugging_face/model_directory.h"
+
+namespace causeway::train {
+namespace {
+
+// What rounding every weight to the type may do to logits, as a share of their size. Each weight is off by at most half
+// a unit in its last place, 2^-9 of it in bf16 and 2^-12 in f16, and the errors of many weights cancel for the most
+// part: on small trained models logits moved by one to three times that. Many layers add to it.
+double most_relative_difference(DType dtype) {
+  constexpr double kHalfUnits = 32;
+  if (dtype == DType::kF32) return 0;
+  return kHalfUnits * std::ldexp(1.0, dtype == DType::kBF16 ? -9 : -12);
+}
+
+// The tokenizer of the checkpoint, for the probe; nothing where it has none.
+std::unique_ptr<Tokenizer> tokenizer_of(const CheckpointReader& checkpoint) {
+  try {
+    return checkpoint_tokenizer(checkpoint);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNotFound) throw;
+    return nullptr;
+  }
+}
+
+// And where it comes from, for people.
+struct FoundCompanions {
+  ModelCompanions companions;
+  std::string source;
+};
+
+FoundCompanions find_companions(const ExportOptions& options, const Recipe& recipe, const Tokenizer* tokenizer) {
+  if (!options.tokenizer_directory.empty()) {
+    ModelCompanions companions = companions_in(options.tokenizer_directory);
+    if (companions.tokenizer_files.empty())
+      throw Error(ErrorKind::kNotFound, "holds no file of a tokenizer", options.tokenizer_directory,
+                  "Give a directory with tokenizer.json, tokenizer.model, or vocab.json and merges.txt.");
+    return {std::move(companions), options.tokenizer_directory};
+  }
+  if (tokenizer != nullptr && tokenizer->files().empty())
+    return {companions_of(*tokenizer, recipe.model), "a token is a byte: no files"};
+  if (tokenizer != nullptr) return {companions_of(*tokenizer, recipe.model), "the checkpoint's"};
+  std::error_code code;
+  if (!recipe.model_from.empty() && std::filesystem::is_directory(recipe.model_from, code)) {
+    ModelCompanions companions = companions_in(recipe.model_from);
+    if (!companions.tokenizer_files.empty()) return {std::move(companions), recipe.model_from};
+  }
+  return {{}, "none: the data that the model was trained on carried none"};
+}
+
+class Export {
+ public:
+  explicit Export(const ExportOptions& options)
+      : options_(options),
+        checkpoint_(options.checkpoint),
+        recipe_(checkpoint_recipe(checkpoint_)),
+        directory_(options.output, options.overwrite),
+        model_(LanguageModel::create(recipe_.model, std::nullopt)) {}
+
+  ExportResult run() {
+    const std::unique_ptr<Tokenizer> tokenizer = tokenizer_of(checkpoint_);
+    FoundCompanions found = find_companions(options_, recipe_, tokenizer.get());
+    ModelProbe probe(*model_, probe_tokens(recipe_.model, tokenizer.get()));
+    restore_weights(checkpoint_, *model_);
+    const std::vector<float> expected = probe.logits();
+    write_tensors();
+    directory_.write(recipe_.model, options_.dtype, found.companions);
+    result_.difference = check(probe, expected);
+    result_.step = checkpoint_.state().step;
+    result_.family = recipe_.model.family;
+    result_.parameters = parameter_count(recipe_.model);
+    result_.tokenizer = std::move(found.source);
+    result_.probe = probe.tokens();
+    write_probe(probe.logits());
+    directory_.commit();
+    return result_;
+  }
+
+ private:
+  void write_tensors() {
+    std::vector<NamedTensorSpec> tensors;
+    for (const Parameter& parameter : model_->parameters()) {
+      tensors.push_back({parameter.name, options_.dtype, checkpoint_.tensor(parameter.name).shape});
+      result_.bytes += checked_volume(tensors.back().shape, size_bytes(options_.dtype)).value();
+    }
+    const auto source = [this](const std::string& name, const Box& box, std::span<float> values) {
+      checkpoint_.read_box(name, box, std::as_writable_bytes(values));
+    };
+    write_weights(directory_.directory(), tensors, source, options_.max_file_bytes);
+  }
+
+  // Everything by the way that model.from takes.
+  ProbeDifference check(ModelProbe& probe, const std::vector<float>& expected) {
+    const std::filesystem::path& written = directory_.directory();
+    const auto refuse = [&](const std::string& what) {
+      throw Error(ErrorKind::kCorrupt, what + ": nothing was exported", options_.checkpoint.string(),
+                  "Look after the disk and the machine's memory, and try again; report it if it comes again.");
+    };
+    if (to_hugging_face(read_hugging_face_config(written)) != to_hugging_face(recipe_.model))
+      refuse("the configuration reads back as another one");
+    load_weights(*model_, SafetensorsModel(written));
+    const ProbeDifference difference = probe_difference(expected, probe.logits());
+    if (!(difference.relative <= most_relative_difference(options_.dtype)))
+      refuse(
+          fmt::format("the model that was written gives other logits than the checkpoint, by {:.3g} at most and a "
+                      "share of {:.3g} of their size",
+                      difference.largest, difference.relative));
+    return difference;
+  }
+
+  void write_probe(const std::vector<float>& logits) const {
+    nlohmann::ordered_json json = describe_probe(result_.probe, logits);
+    json["device"] = Context::current()->device().name();
+    json["dtype"] = dtype_name(options_.dtype);
+    json["checkpoint"] = {{"step", result_.step},
+                          {"largest_difference", result_.difference.largest},
+                          {"relative_difference", result_.difference.relative}};
+    write_file_atomically(directory_.directory() / kProbeName, json.dump(2) + "\n");
+  }
+
+  const ExportOptions& options_;
+  CheckpointReader checkpoint_;
+  Recipe recipe_;
+  ModelDirectory directory_;
+  std::unique_ptr<LanguageModel> model_;
+  ExportResult result_;
+};
+
+}  // namespace
+
+ExportResult export_checkpoint(const ExportOptions& options) { return Export(options).run(); }
+
+}  // namespace causeway::train

@@ -1,0 +1,41 @@
+// A checkpoint as a Hugging Face directory.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "causeway/graph/dtype.h"
+#include "causeway/train/hugging_face/model_probe.h"
+
+namespace causeway::train {
+
+struct ExportOptions {
+  std::filesystem::path checkpoint;
+  std::filesystem::path output;
+  bool overwrite = false;     // replace the model that is there
+  DType dtype = DType::kF32;  // f32, bf16 or f16
+  uint64_t max_file_bytes = uint64_t{5} << 30;
+  // Whose tokenizer files are copied; empty: the checkpoint's own, or where it has none those of the directory that the
+  // run began from (model.from).
+  std::string tokenizer_directory;
+};
+
+struct ExportResult {
+  int64_t step = 0;
+  std::string family;
+  int64_t parameters = 0;
+  uint64_t bytes = 0;     // of the tensors
+  std::string tokenizer;  // where it comes from, for people
+  ProbeTokens probe;
+  ProbeDifference difference;  // of the directory's logits to the checkpoint's
+};
+
+// Writes the checkpoint's weights with config.json, tokenizer and a probe. Before the directory is put in its place the
+// model is loaded from it again, and the logits of a short text are compared with those of the checkpoint: in f32 all
+// bits must be equal, and otherwise they may be apart by what rounding the weights comes to. Computes on the current
+// context, whose device must hold the weights. Throws Error for a damaged checkpoint, for weights that the type cannot
+// hold, for a full disk, and as ModelDirectory does; what was there before is then as it was.
+ExportResult export_checkpoint(const ExportOptions& options);
+
+}  // namespace causeway::train

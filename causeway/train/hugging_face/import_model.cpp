@@ -1,0 +1,103 @@
+#include "causeway/train/hugging_face/import_model.h"
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "causeway/base/error.h"
+#include "causeway/device/offline/offline_device.h"
+#include "causeway/device/open_device.h"
+#include "causeway/model/hugging_face.h"
+#include "causeway/program/context.h"
+#include "causeway/train/hugging_face/model_directory.h"
+
+namespace causeway::train {
+namespace {
+
+// The type of most elements.
+DType main_type(const std::map<DType, int64_t>& elements) {
+  return std::ranges::max_element(elements, {}, [](const auto& entry) { return entry.second; })->first;
+}
+
+void read_values(const SafetensorsModel& weights, const StoredWeight& weight, const Box& box, std::span<float> values) {
+  const uint64_t first = contiguous_position(whole_box(weight.shape), box).value();
+  const std::byte* bytes = weights.data(weight.stored_name).data();
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(read_element(weight.dtype, bytes, first + i));
+}
+
+// What was written, read as model.from reads it: the same names, and where the type stayed the same bits.
+void require_same(const ModelConfig& config, const LanguageModel& model, const SafetensorsModel& source,
+                  const std::vector<StoredWeight>& found, const std::filesystem::path& written) {
+  const SafetensorsModel copy(written);
+  const std::vector<StoredWeight> again = find_weights(model, copy);
+  bool same = to_hugging_face(read_hugging_face_config(written)) == to_hugging_face(config);
+  for (size_t i = 0; i < found.size(); ++i)
+    same = same && (found[i].dtype != again[i].dtype ||
+                    std::ranges::equal(source.data(found[i].stored_name), copy.data(again[i].stored_name)));
+  if (!same)
+    throw Error(ErrorKind::kCorrupt, "what was written reads back otherwise: nothing was imported", written.string(),
+                "Look after the disk and the machine's memory, and try again; report it if it comes again.");
+}
+
+ImportResult import_checked(const ImportOptions& options) {
+  const ModelConfig config = read_hugging_face_config(options.source);
+  const SafetensorsModel weights(options.source);
+  // Names and shapes are asked of a model that has no memory.
+  const ContextScope context(std::make_shared<Context>(std::make_shared<OfflineDevice>(parse_target("cpu"))));
+  const std::unique_ptr<LanguageModel> model = LanguageModel::create(config, std::nullopt);
+  const std::vector<StoredWeight> found = find_weights(*model, weights);
+  ImportResult result;
+  std::map<std::string, const StoredWeight*> by_name;
+  std::vector<std::string> read;
+  std::vector<NamedTensorSpec> tensors;
+  for (const StoredWeight& weight : found) {
+    by_name[weight.name] = &weight;
+    read.push_back(weight.stored_name);
+    tensors.push_back({weight.name, options.dtype.value_or(weight.dtype), weight.shape});
+    result.elements[weight.dtype] += static_cast<int64_t>(checked_volume(weight.shape).value());
+    result.bytes += checked_volume(weight.shape, size_bytes(tensors.back().dtype)).value();
+  }
+  require_no_other_tensors(config, weights, read);
+  const std::set<std::string> taken(read.begin(), read.end());
+  for (const std::string& name : weights.names())
+    if (!taken.contains(name)) result.left_out.push_back(name);
+  result.family = config.family;
+  result.parameters = parameter_count(config);
+  const ModelCompanions companions = companions_in(options.source);
+  for (const auto& [name, content] : companions.tokenizer_files) result.tokenizer_files.push_back(name);
+
+  ModelDirectory directory(options.output, options.overwrite);
+  const auto source = [&](const std::string& name, const Box& box, std::span<float> values) {
+    read_values(weights, *by_name.at(name), box, values);
+  };
+  write_weights(directory.directory(), tensors, source, options.max_file_bytes);
+  directory.write(config, options.dtype.value_or(main_type(result.elements)), companions);
+  require_same(config, *model, weights, found, directory.directory());
+  directory.commit();
+  return result;
+}
+
+}  // namespace
+
+ImportResult import_model(const ImportOptions& options) {
+  std::error_code code;
+  const std::string source = options.source.string();
+  if (!std::filesystem::is_directory(options.source, code))
+    throw Error(ErrorKind::kNotFound, "there is no such directory", source,
+                "Give the directory of a downloaded model, with config.json and safetensors files.");
+  if (std::filesystem::equivalent(options.source, options.output, code))
+    throw Error(ErrorKind::kInvalidArgument, "is both what is read and what is to be written", source,
+                "Choose another output directory.");
+  try {
+    return import_checked(options);
+  } catch (const Error& error) {
+    const bool is_tensor = error.where().find('/') == std::string::npos && !error.where().empty() &&
+                           error.where() != source && error.where() != options.output;
+    throw Error(error.kind(), error.message(), is_tensor ? fmt::format("{}: {}", source, error.where()) : error.where(),
+                error.hint());
+  }
+}
+
+}  // namespace causeway::train

@@ -1,0 +1,115 @@
+#include "causeway/train/hugging_face/model_directory.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+
+#include "causeway/base/error.h"
+#include "causeway/base/file.h"
+#include "causeway/base/json_document.h"
+
+namespace causeway::train {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+const std::vector<std::string> kTokenizerFiles = {"tokenizer.json",    "tokenizer.model",    "tokenizer_config.json",
+                                                  "vocab.json",        "merges.txt",         "special_tokens_map.json",
+                                                  "added_tokens.json", "chat_template.jinja"};
+const std::vector<std::string> kModelFiles = {"config.json", "generation_config.json", "model.safetensors",
+                                              "model-*-of-*.safetensors", "model.safetensors.index.json"};
+constexpr const char* kTokenIds[] = {"bos_token_id", "eos_token_id", "pad_token_id"};
+
+bool matches(const std::string& name, const std::vector<std::string>& patterns) {
+  return std::ranges::any_of(
+      patterns, [&](const std::string& pattern) { return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0; });
+}
+
+// As PyTorch calls them.
+const char* torch_name(DType dtype) {
+  return dtype == DType::kBF16 ? "bfloat16" : dtype == DType::kF16 ? "float16" : "float32";
+}
+
+}  // namespace
+
+ModelCompanions companions_of(const Tokenizer& tokenizer, const ModelConfig& config) {
+  ModelCompanions companions;
+  companions.tokenizer_files = tokenizer.files();
+  if (const std::optional<int32_t> end = tokenizer.end_of_text()) {
+    companions.token_ids["bos_token_id"] = *end;
+    companions.token_ids["eos_token_id"] = *end;
+  }
+  // Other kinds say themselves what they are.
+  if (tokenizer.name() != "gpt2") return companions;
+  nlohmann::ordered_json settings = {{"tokenizer_class", "GPT2Tokenizer"},
+                                     {"model_max_length", config.max_sequence_length},
+                                     {"add_prefix_space", false}};
+  if (tokenizer.end_of_text())
+    for (const char* key : {"bos_token", "eos_token", "unk_token"}) settings[key] = "<|endoftext|>";
+  companions.tokenizer_files["tokenizer_config.json"] = settings.dump(2) + "\n";
+  return companions;
+}
+
+ModelCompanions companions_in(const fs::path& directory) {
+  ModelCompanions companions;
+  for (const std::string& name : kTokenizerFiles)
+    if (fs::exists(directory / name)) companions.tokenizer_files[name] = read_text_file(directory / name);
+  // The second says more, where it is there: all the tokens that end a text.
+  for (const char* file : {"config.json", "generation_config.json"}) {
+    if (!fs::exists(directory / file)) continue;
+    const Json json = read_json_file(
+        directory / file,
+        {.name = "the configuration", .hint = "Fetch the directory again.", .kind = ErrorKind::kInvalidArgument});
+    for (const char* key : kTokenIds)
+      if (json.is_object() && json.contains(key) && !json[key].is_null()) companions.token_ids[key] = json[key];
+  }
+  return companions;
+}
+
+ModelDirectory::ModelDirectory(const fs::path& output, bool overwrite)
+    : output_(output), overwrite_(overwrite), replacement_(output) {
+  require_replaceable();
+}
+
+void ModelDirectory::require_replaceable() const {
+  std::error_code code;
+  if (!fs::is_directory(output_, code)) return;
+  bool is_empty = true;
+  for (const fs::directory_entry& entry : fs::directory_iterator(output_)) {
+    const std::string name = entry.path().filename().string();
+    is_empty = false;
+    if (matches(name, kModelFiles) || matches(name, kTokenizerFiles) || name == kProbeName) continue;
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("the output directory holds something that is no part of a model: {}", name),
+                output_.string(), "Choose another directory.");
+  }
+  if (is_empty || overwrite_) return;
+  throw Error(ErrorKind::kInvalidArgument, "the output directory already holds a model", output_.string(),
+              "Choose another directory, or say --overwrite to replace it.");
+}
+
+void ModelDirectory::write(const ModelConfig& config, DType dtype, const ModelCompanions& companions) const {
+  Json json = to_hugging_face(config), generation = Json::object();
+  // Under its old name and its new one: transformers 5 writes the second.
+  for (const char* key : {"torch_dtype", "dtype"}) json[key] = torch_name(dtype);
+  for (const char* key : kTokenIds) {
+    json[key] = companions.token_ids.value(key, Json());
+    if (!json[key].is_null()) generation[key] = json[key];
+  }
+  // A model's own configuration has one end at most in older readers' eyes; the others are for generation.
+  if (json["eos_token_id"].is_array() && !json["eos_token_id"].empty())
+    json["eos_token_id"] = json["eos_token_id"].front();
+  write_file_atomically(directory() / "config.json", json.dump(2) + "\n");
+  if (generation.contains("eos_token_id"))
+    write_file_atomically(directory() / "generation_config.json", generation.dump(2) + "\n");
+  for (const auto& [name, content] : companions.tokenizer_files) write_file_atomically(directory() / name, content);
+}
+
+void ModelDirectory::commit() {
+  // Somebody may have put files there in the meantime.
+  require_replaceable();
+  replacement_.commit();
+}
+
+}  // namespace causeway::train

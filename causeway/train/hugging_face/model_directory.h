@@ -1,0 +1,57 @@
+// A model's directory as Hugging Face's software reads it, written beside the place where it is to be and put there
+// when it is whole. What export and import have in common.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "causeway/data/directory_replacement.h"
+#include "causeway/formats/safetensors.h"
+#include "causeway/formats/tokenizer/tokenizer.h"
+#include "causeway/model/config.h"
+
+namespace causeway::train {
+
+// What a directory says beside the model itself.
+struct ModelCompanions {
+  // "bos_token_id", "eos_token_id" and "pad_token_id" as config.json has them: numbers, lists of them, or null. All are
+  // written: what is absent would be read as the family's usual token.
+  nlohmann::json token_ids = nlohmann::json::object();
+  std::map<std::string, std::string> tokenizer_files;  // content by name
+};
+
+// Of a tokenizer of our own: its files, with what tells transformers how to read them, and its end of text. None for
+// bytes.
+ModelCompanions companions_of(const Tokenizer& tokenizer, const ModelConfig& config);
+// What stands in a Hugging Face directory, byte for byte.
+ModelCompanions companions_in(const std::filesystem::path& directory);
+
+class ModelDirectory {
+ public:
+  // Throws Error(kInvalidArgument) where `output` holds anything, unless it is to be overwritten and holds a model and
+  // nothing else; and as DirectoryReplacement does.
+  ModelDirectory(const std::filesystem::path& output, bool overwrite);
+
+  // Where it is written.
+  const std::filesystem::path& directory() const { return replacement_.directory(); }
+  // config.json, generation_config.json where there is an end of text, and the tokenizer's files. `dtype` is that of
+  // most weights.
+  void write(const ModelConfig& config, DType dtype, const ModelCompanions& companions) const;
+  // Puts it in its place. Throws as the constructor does for what is there by now.
+  void commit();
+
+ private:
+  void require_replaceable() const;
+
+  std::filesystem::path output_;
+  bool overwrite_;
+  data::DirectoryReplacement replacement_;
+};
+
+// The file that holds a probe of an export (model_probe.h).
+constexpr char kProbeName[] = "causeway_probe.json";
+
+}  // namespace causeway::train
