@@ -1,4 +1,6 @@
-#include "program_under_test.h"
+#include <gmock/gmock.h>
+
+#include "tests/cli/program_under_test.h"
 
 namespace causeway::cli {
 namespace {
@@ -48,6 +50,22 @@ TEST_F(TokenizerCommandTest, TrainsWhatDataIsPreparedWith) {
   EXPECT_EQ(prepared.status, 0) << prepared.err;
   EXPECT_EQ(run({"tokenizer", "encode", "trained", "the fox"}).out,
             run({"tokenizer", "encode", "data/tokenizer", "the fox"}).out);
+  // A run carries it: its checkpoint writes text, and what is exported says which class reads it.
+  write("fox.yaml", R"(name: fox
+model: {family: llama, vocabulary_size: 280, layers: 1, width: 32, heads: 4, ffn_width: 64, max_sequence_length: 32}
+data: {path: data, sequence_length: 32}
+train: {steps: 2, batch_size: 4}
+)");
+  const Outcome run_of_fox = run({"train", "fox.yaml", "--quiet"});
+  ASSERT_EQ(run_of_fox.status, 0) << run_of_fox.err;
+  const Outcome text = run({"generate", "runs/fox", "--prompt", "the quick", "--tokens", "3"});
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, testing::StartsWith("the quick"));
+  ASSERT_EQ(run({"export", "runs/fox", "--output", "out"}).status, 0);
+  EXPECT_EQ(read_text_file(path("out/tokenizer.json")), read_text_file(path("trained/tokenizer.json")));
+  const nlohmann::json settings = nlohmann::json::parse(read_text_file(path("out/tokenizer_config.json")));
+  EXPECT_EQ(settings["tokenizer_class"], "PreTrainedTokenizerFast");
+  EXPECT_EQ(settings["eos_token"], "<|endoftext|>");
 }
 
 }  // namespace

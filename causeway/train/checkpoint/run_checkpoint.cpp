@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "causeway/base/error.h"
+#include "causeway/formats/tokenizer/json_tokenizer.h"
 #include "causeway/program/context.h"
 #include "causeway/train/ranks.h"
 
@@ -172,12 +173,14 @@ void restore_weights(const CheckpointReader& checkpoint, LanguageModel& model) {
 std::unique_ptr<Tokenizer> checkpoint_tokenizer(const CheckpointReader& checkpoint) {
   const std::string& fingerprint = checkpoint.state().tokenizer_fingerprint;
   if (auto bytes = std::make_unique<ByteTokenizer>(); bytes->fingerprint() == fingerprint) return bytes;
-  const bool has_files = std::ranges::any_of(checkpoint.manifest().attached,
-                                             [](const AttachedFile& file) { return file.name == "vocab.json"; });
+  const bool has_files = std::ranges::any_of(checkpoint.manifest().attached, [](const AttachedFile& file) {
+    return file.name == kTokenizerJsonName || file.name == "vocab.json";
+  });
   if (!has_files)
-    throw Error(ErrorKind::kNotFound, "the checkpoint holds no tokenizer, for the data it was trained on carried none",
-                checkpoint.directory().string(),
-                "Give the tokenizer with --tokenizer: bytes, or the directory of a GPT-2 vocabulary.");
+    throw Error(
+        ErrorKind::kNotFound, "the checkpoint holds no tokenizer, for the data it was trained on carried none",
+        checkpoint.directory().string(),
+        "Give the tokenizer with --tokenizer: bytes, or the directory of a tokenizer.json or a GPT-2 vocabulary.");
   return load_tokenizer(checkpoint.directory().string());
 }
 

@@ -31,6 +31,19 @@ const char* torch_name(DType dtype) {
   return dtype == DType::kBF16 ? "bfloat16" : dtype == DType::kF16 ? "float16" : "float32";
 }
 
+// Without it readers choose a class by the model's family, which may split text in another way.
+nlohmann::ordered_json tokenizer_configuration(const Tokenizer& tokenizer, const ModelConfig& config) {
+  const bool is_gpt2 = tokenizer.name() == "gpt2";
+  nlohmann::ordered_json settings = {{"tokenizer_class", is_gpt2 ? "GPT2Tokenizer" : "PreTrainedTokenizerFast"},
+                                     {"model_max_length", config.max_sequence_length}};
+  if (is_gpt2) settings["add_prefix_space"] = false;
+  if (const std::optional<int32_t> end = tokenizer.end_of_text()) {
+    const std::string text = is_gpt2 ? "<|endoftext|>" : tokenizer.decode(std::vector<int32_t>{*end});
+    for (const char* key : {"bos_token", "eos_token", "unk_token"}) settings[key] = text;
+  }
+  return settings;
+}
+
 }  // namespace
 
 ModelCompanions companions_of(const Tokenizer& tokenizer, const ModelConfig& config) {
@@ -40,14 +53,13 @@ ModelCompanions companions_of(const Tokenizer& tokenizer, const ModelConfig& con
     companions.token_ids["bos_token_id"] = *end;
     companions.token_ids["eos_token_id"] = *end;
   }
-  // Other kinds say themselves what they are.
-  if (tokenizer.name() != "gpt2") return companions;
-  nlohmann::ordered_json settings = {{"tokenizer_class", "GPT2Tokenizer"},
-                                     {"model_max_length", config.max_sequence_length},
-                                     {"add_prefix_space", false}};
-  if (tokenizer.end_of_text())
-    for (const char* key : {"bos_token", "eos_token", "unk_token"}) settings[key] = "<|endoftext|>";
-  companions.tokenizer_files["tokenizer_config.json"] = settings.dump(2) + "\n";
+  // One that came with its configuration keeps it.
+  std::string& settings = companions.tokenizer_files["tokenizer_config.json"];
+  if (companions.tokenizer_files.size() == 1) {  // no files at all
+    companions.tokenizer_files.clear();
+  } else if (settings.empty()) {
+    settings = tokenizer_configuration(tokenizer, config).dump(2) + "\n";
+  }
   return companions;
 }
 
