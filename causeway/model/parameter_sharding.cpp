@@ -1,7 +1,6 @@
 #include "causeway/model/parameter_sharding.h"
 
 #include <algorithm>
-#include <numeric>
 #include <string_view>
 
 namespace causeway::model {
@@ -53,12 +52,15 @@ Sharding weight_sharding(const std::vector<ParameterDim>& dims, const Mesh& mesh
     if (axis_of(dims[d].logical) == kTp && try_cut(sharding.dims[d], dims[d].size, mesh, kTp)) break;
   // Rows that are found whole would have to be gathered, all of them; parts of every row are exchanged as they are
   // found.
-  std::vector<size_t> order(dims.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_partition(order, [&](size_t d) { return dims[d].logical != LogicalDim::kLookup; });
-  for (const std::string_view axis : {kFsdp, kDp})
-    for (const size_t d : order)
-      if (try_cut(sharding.dims[d], dims[d].size, mesh, axis)) break;
+  const auto cut_first = [&](std::string_view axis) {
+    for (const bool of_lookup : {false, true})
+      for (size_t d = 0; d < dims.size(); ++d)
+        if ((dims[d].logical == LogicalDim::kLookup) == of_lookup &&
+            try_cut(sharding.dims[d], dims[d].size, mesh, axis))
+          return;
+  };
+  cut_first(kFsdp);
+  cut_first(kDp);
   return sharding;
 }
 

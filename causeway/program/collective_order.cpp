@@ -102,7 +102,9 @@ class CollectiveOrder {
   }
 
   Range find_range(size_t k) {
-    Range range{.index = k, .first_use = kernels_.size(), .latest = kernels_.size()};
+    Range range;
+    range.index = k;
+    range.first_use = kernels_.size();
     std::set<size_t> before, follows;
     for_each_bound(k, [&](size_t other) {
       if (other > k) {
@@ -183,7 +185,7 @@ class CollectiveOrder {
     std::vector<Range*> gathers;
     for (auto& [k, range] : ranges_)
       if (range.ahead) gathers.push_back(&range);
-    std::ranges::stable_sort(gathers, {}, &Range::latest);
+    std::ranges::sort(gathers, {}, [](const Range* range) { return std::pair(range->latest, range->index); });
     std::map<std::string, OpenBucket> open_of_group;
     std::map<std::string, std::vector<size_t>> first_uses_of_group;  // of the buckets so far
     for (Range* gather : gathers) {
@@ -207,7 +209,7 @@ class CollectiveOrder {
   // something of it is used.
   void bucket_behind(std::vector<Range*> ranges) {
     for (Range* range : ranges) range->earliest = earliest(*range);
-    std::ranges::stable_sort(ranges, {}, &Range::earliest);
+    std::ranges::sort(ranges, {}, [](const Range* range) { return std::pair(range->earliest, range->index); });
     std::map<std::string, OpenBucket> open_of_group;
     for (Range* range : ranges) {
       const Collectives& one = collective(range->index);

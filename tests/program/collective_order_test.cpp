@@ -87,7 +87,7 @@ TEST(CollectiveOrder, AGatherMayReadAnother) {
 }
 
 TEST(CollectiveOrder, ABucketIsNotJoinedBehindWhatReadsIt) {
-  // The third weight does not fit into the first bucket of dp, so its gather over fsdp is in none of before.
+  // The third weight does not fit into the first bucket of dp, so the open bucket of fsdp stands before its gather.
   Kernels kernels;
   for (int i = 0; i < 2; ++i) kernels.gather("dp", i, 10 + i).launch({10 + i}, {30 + i});
   kernels.gather("fsdp", 5, 15).launch({15}, {35});
