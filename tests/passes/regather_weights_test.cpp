@@ -89,10 +89,10 @@ constexpr char kBoth[] = R"(%0 = input "w" : f32[1, 4]
 %8 = reshape(%7) : f32[4, 4]  # layers.0
 %9 = dot(%2, %6) : f32[3, 4]  # layers.0
 %10 = dot(%9, %8) : f32[3, 4]  # layers.0
-%11 = exp(%10) : f32[3, 4]  # layers.0
+%11 = exp2(%10) : f32[3, 4]  # layers.0
 %12 = dot(%11, %8) {transpose_b, backward} : f32[3, 4]  # layers.0
 %13 = dot(%12, %6) {transpose_b, backward} : f32[3, 4]  # layers.0
-return %13
+return %13, %10
 )";
 
 TEST(RegatherWeights, GathersAgainOverEveryAxisWhatOneDoesNotKeep) {
