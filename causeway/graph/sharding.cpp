@@ -58,8 +58,8 @@ int64_t Mesh::stage(int64_t rank) const {
 std::string Mesh::text() const {
   std::string text;
   for (const MeshAxis& axis : axes)
-    text += fmt::format("{}{}={}/{}{}{}", text.empty() ? "" : " ", axis.name, axis.size, axis.stride,
-                        axis.gathers_weights ? "" : "a", axis.stages ? "s" : "");
+    text += fmt::format("{}{}={}/{}{}{}{}", text.empty() ? "" : " ", axis.name, axis.size, axis.stride,
+                        axis.gathers_weights ? "" : "a", axis.stages ? "s" : "", axis.keeps_weights ? "k" : "");
   return text;
 }
 

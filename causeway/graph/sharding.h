@@ -25,6 +25,9 @@ struct MeshAxis {
   bool gathers_weights = true;
   // Ranks along it run different graphs, the stages of a pipeline; it cuts nothing.
   bool stages = false;
+  // Weights that are gathered along it alone stay whole until the backward pass has used them; those that are gathered
+  // along other axes too are gathered again.
+  bool keeps_weights = false;
   bool operator==(const MeshAxis&) const = default;
 };
 
@@ -49,7 +52,7 @@ struct Mesh {
   bool operator==(const Mesh&) const = default;
 };
 
-// The name of a group in graphs, by its axes: "dp+fsdp"; and back.
+// The name of a group in graphs, by its axes: "fsdp+dp"; and back.
 std::string group_name(const Mesh& mesh, const std::vector<size_t>& axes);
 std::vector<size_t> group_axes(const Mesh& mesh, std::string_view name);
 

@@ -21,7 +21,7 @@ void require_memory(const ModelConfig& config, const ModelPart& part) {
   const Mesh& mesh = Context::current()->mesh();
   int64_t pieces = part.stages();
   for (const MeshAxis& axis : mesh.axes)
-    if (axis.name == "fsdp" || axis.name == "tp") pieces *= axis.size;
+    if (axis.name == "tp" || axis.name == "fsdp" || axis.name == "dp") pieces *= axis.size;
   const int64_t bytes = parameter_count(config) * static_cast<int64_t>(size_bytes(DType::kF32)) / pieces;
   if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
   constexpr double kGibibyte = 1 << 30;

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kDp = "dp", kFsdp = "fsdp", kCp = "cp", kTp = "tp";
 
-// The axis that cuts a weight along what a dimension counts, other than fsdp, which takes any.
+// The axis that cuts a weight along what a dimension counts, other than fsdp and dp, which take any.
 std::string_view axis_of(LogicalDim dim) {
   switch (dim) {
     case LogicalDim::kVocabulary:
@@ -28,10 +28,6 @@ std::string_view axis_of(LogicalDim dim) {
 const MeshAxis* find_axis(const Mesh& mesh, std::string_view name) {
   const auto found = std::ranges::find(mesh.axes, name, &MeshAxis::name);
   return found == mesh.axes.end() ? nullptr : &*found;
-}
-
-bool is_cut_by(const std::vector<std::string>& axes, std::string_view name) {
-  return std::ranges::find(axes, name) != axes.end();
 }
 
 // Adds an axis to those that cut a dimension, in the order of the mesh, where the size divides.
@@ -56,25 +52,22 @@ Sharding weight_sharding(const std::vector<ParameterDim>& dims, const Mesh& mesh
     if (axis_of(dims[d].logical) == kTp && try_cut(sharding.dims[d], dims[d].size, mesh, kTp)) break;
   // Rows that are found whole would have to be gathered, all of them; parts of every row are exchanged as they are
   // found.
-  for (const bool of_lookup : {false, true})
-    for (size_t d = 0; d < dims.size(); ++d)
-      if ((dims[d].logical == LogicalDim::kLookup) == of_lookup && try_cut(sharding.dims[d], dims[d].size, mesh, kFsdp))
-        return sharding;
-  return sharding;
-}
-
-Sharding optimizer_sharding(const Shape& shape, const Sharding& weight, const Mesh& mesh) {
-  Sharding sharding = weight;
-  sharding.dims.resize(shape.size());
-  for (size_t d = 0; d < shape.size(); ++d)
-    if (!is_cut_by(sharding.dims[d], kFsdp) && try_cut(sharding.dims[d], shape[d], mesh, kDp)) break;
+  const auto cut_first = [&](std::string_view axis) {
+    for (const bool of_lookup : {false, true})
+      for (size_t d = 0; d < dims.size(); ++d)
+        if ((dims[d].logical == LogicalDim::kLookup) == of_lookup &&
+            try_cut(sharding.dims[d], dims[d].size, mesh, axis))
+          return;
+  };
+  cut_first(kFsdp);
+  cut_first(kDp);
   return sharding;
 }
 
 Sharding batch_sharding(const Mesh& mesh) {
   Sharding sharding;
   sharding.dims.resize(2);
-  for (const std::string_view axis : {kDp, kFsdp})
+  for (const std::string_view axis : {kFsdp, kDp})
     if (find_axis(mesh, axis) != nullptr) sharding.dims[0].emplace_back(axis);
   if (find_axis(mesh, kCp) != nullptr) sharding.dims[1].emplace_back(kCp);
   return sharding;
@@ -83,7 +76,7 @@ Sharding batch_sharding(const Mesh& mesh) {
 Sharding stream_sharding(const Shape& shape, const Mesh& mesh) {
   Sharding sharding;
   sharding.dims.resize(shape.size());
-  for (const std::string_view axis : {kDp, kFsdp}) try_cut(sharding.dims[0], shape[0], mesh, axis);
+  for (const std::string_view axis : {kFsdp, kDp}) try_cut(sharding.dims[0], shape[0], mesh, axis);
   for (const std::string_view axis : {kCp, kTp}) try_cut(sharding.dims[1], shape[1], mesh, axis);
   return sharding;
 }

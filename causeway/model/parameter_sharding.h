@@ -1,4 +1,4 @@
-// How parameters, optimizer state and activations of language models lie over a mesh of the axes dp, fsdp, cp and tp
+// How parameters, optimizer state and activations of language models lie over a mesh of the axes cp, tp, fsdp and dp
 // (any of them may be missing). Methods: tensor parallelism, Shoeybi et al., arXiv 1909.08053; sequence parallelism,
 // Korthikanti et al., 2205.05198; cut weights and optimizer state, Rajbhandari et al., 1910.02054.
 #pragma once
@@ -30,14 +30,11 @@ struct ParameterDim {
 };
 
 // Which dimension of a weight each axis cuts: tp the one that the table in the source gives it, where it divides; fsdp
-// the first that divides after that. What does not divide stays whole.
+// the first that divides after that, and dp the first that divides after both. What does not divide stays whole.
+// Moments and sums of gradients lie as their weight.
 Sharding weight_sharding(const std::vector<ParameterDim>& dims, const Mesh& mesh);
 
-// Of a moment, or a sum of gradients, of a weight that lies so: cut over dp too, along the first dimension that divides
-// and that fsdp does not cut, so that each rank updates a part of what it holds of the weight.
-Sharding optimizer_sharding(const Shape& shape, const Sharding& weight, const Mesh& mesh);
-
-// Of the tokens of a batch [rows, sequence]: rows over dp and fsdp, positions over cp.
+// Of the tokens of a batch [rows, sequence]: rows over fsdp and dp, positions over cp.
 Sharding batch_sharding(const Mesh& mesh);
 
 // Of the residual stream [rows, sequence, width]: as the batch, and positions over tp too (sequence parallelism), as

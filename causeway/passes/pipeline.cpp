@@ -47,11 +47,11 @@ std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& s
     list.push_back({"shard", [&](const Graph& graph) { return shard(graph, mesh); }});
     list.push_back({"canonicalize", canonicalize});
     list.push_back({"eliminate_common_subexpressions", eliminate_common_subexpressions});
-    list.push_back({"regather_weights", regather_weights});
+    list.push_back({"regather_weights", [&](const Graph& graph) { return regather_weights(graph, mesh); }});
   }
   // From here on equal nodes may be there on purpose.
   if (options.recompute != RecomputePolicy::kNone)
-    list.push_back({"recompute", [&](const Graph& graph) { return recompute(graph, options.recompute); }});
+    list.push_back({"recompute", [&](const Graph& graph) { return recompute(graph, options.recompute, mesh); }});
   list.push_back({"expand_linear_cross_entropy", [&](const Graph& graph) {
                     return expand_linear_cross_entropy(graph, {.logits_bytes = sizes.logits_bytes,
                                                                .narrow_logits = options.narrow_logits,

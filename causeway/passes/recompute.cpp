@@ -6,6 +6,7 @@
 #include "causeway/base/error.h"
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/residual_stream.h"
+#include "causeway/passes/weight_gathers.h"
 
 namespace causeway::passes {
 namespace {
@@ -55,10 +56,10 @@ std::vector<bool> kept_selectively(const Graph& graph) {
   return kept;
 }
 
-std::vector<bool> kept_between_blocks(const Graph& graph) {
+std::vector<bool> kept_between_blocks(const Graph& graph, const Mesh& mesh) {
   std::vector<std::string_view> blocks;
   for (const Node& node : graph.nodes()) blocks.push_back(block_of_scope(node.scope));
-  std::vector<bool> kept(graph.nodes().size());
+  std::vector<bool> kept = find_weight_gathers(graph, mesh).kept;
   const auto keep = [&](Value value) { kept[static_cast<size_t>(value.node)] = true; };
   for (size_t i = 0; i < kept.size(); ++i) {
     const Node& node = graph.nodes()[i];
@@ -164,9 +165,10 @@ std::string_view block_of_scope(std::string_view scope) {
   return {};
 }
 
-Graph recompute(const Graph& graph, RecomputePolicy policy) {
+Graph recompute(const Graph& graph, RecomputePolicy policy, const Mesh& mesh) {
   if (policy == RecomputePolicy::kNone) return graph;
-  Recompute pass(graph, policy == RecomputePolicy::kSelective ? kept_selectively(graph) : kept_between_blocks(graph));
+  Recompute pass(graph,
+                 policy == RecomputePolicy::kSelective ? kept_selectively(graph) : kept_between_blocks(graph, mesh));
   const Node* first = graph.nodes().data();
   const Graph rebuilt = rebuild_graph(graph, [&](Graph& target, const Node& node, const std::vector<Value>& inputs) {
     return pass.transform(target, node, inputs, static_cast<size_t>(&node - first));

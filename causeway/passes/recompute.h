@@ -14,7 +14,8 @@ enum class RecomputePolicy {
   kSelective,  // kept: results of dots, attention and indexing, reductions of 8 elements or more (norm statistics) and
                // the residual stream; elementwise chains and movements between them are computed again
   kBlock,      // kept: what a block (nodes whose scope starts with the same "name.N") hands to other blocks, and what
-               // lies outside all blocks; the whole inside of a block is computed again
+           // lies outside all blocks; the whole inside of a block is computed again, but for gathers of weights that
+           // are kept (find_weight_gathers())
 };
 
 // "none", "selective", "block".
@@ -23,8 +24,8 @@ std::string_view recompute_policy_name(RecomputePolicy policy);
 
 // Backward nodes are those marked Node::backward. The graph order is the order of execution: each clone stands right
 // before its first backward use, is marked backward and shared by later ones. eliminate_common_subexpressions must not
-// run afterwards.
-Graph recompute(const Graph& graph, RecomputePolicy policy);
+// run afterwards. `mesh`: of the graph's collectives.
+Graph recompute(const Graph& graph, RecomputePolicy policy, const Mesh& mesh = {});
 
 // The part of a scope up to its first number, e.g. "layers.3" of "layers.3.mlp.up"; empty when there is none.
 std::string_view block_of_scope(std::string_view scope);

@@ -4,30 +4,15 @@
 #include <map>
 
 #include "causeway/graph/rewrite.h"
+#include "causeway/passes/weight_gathers.h"
 
 namespace causeway::passes {
 namespace {
 
 class Regathering {
  public:
-  explicit Regathering(const Graph& source)
-      : source_(source), gathered_(source.nodes().size()), mapped_(source.nodes().size()) {
-    std::vector<bool> of_inputs(source.nodes().size());
-    for (size_t i = 0; i < gathered_.size(); ++i) {
-      const Node& node = source.nodes()[i];
-      const bool carries =
-          is_elementwise(node.op) || op_info(node.op).kind == OpKind::kMovement || node.op == Op::kAllGather;
-      of_inputs[i] = node.op == Op::kInput || (carries && !node.inputs.empty() &&
-                                               std::all_of(node.inputs.begin(), node.inputs.end(), [&](Value input) {
-                                                 return of_inputs[static_cast<size_t>(input.node)];
-                                               }));
-      gathered_[i] =
-          of_inputs[i] && !node.backward &&
-          (node.op == Op::kAllGather || std::any_of(node.inputs.begin(), node.inputs.end(), [&](Value input) {
-             return gathered_[static_cast<size_t>(input.node)];
-           }));
-    }
-  }
+  Regathering(const Graph& source, const Mesh& mesh)
+      : source_(source), gathers_(find_weight_gathers(source, mesh)), mapped_(source.nodes().size()) {}
 
   Graph run() {
     const std::vector<bool> needed = needed_nodes(source_);
@@ -39,7 +24,8 @@ class Regathering {
       if (!needed[i] || node.op == Op::kInput) continue;
       std::vector<Value> inputs;
       for (const Value input : node.inputs)
-        inputs.push_back(node.backward && gathered_[static_cast<size_t>(input.node)] ? clone(input) : map(input));
+        inputs.push_back(node.backward && gathers_.made_again[static_cast<size_t>(input.node)] ? clone(input)
+                                                                                               : map(input));
       mapped_[i] = copy_node(target_, node, std::move(inputs));
     }
     for (const Value output : source_.outputs) target_.outputs.push_back(map(output));
@@ -57,7 +43,7 @@ class Regathering {
     Node node = source_.node(value);
     std::vector<Value> inputs;
     for (const Value input : node.inputs)
-      inputs.push_back(gathered_[static_cast<size_t>(input.node)] ? clone(input) : map(input));
+      inputs.push_back(gathers_.gathered[static_cast<size_t>(input.node)] ? clone(input) : map(input));
     node.backward = true;
     const Value copy = copy_node(target_, node, std::move(inputs))[static_cast<size_t>(value.output)];
     clones_[value] = copy;
@@ -66,18 +52,18 @@ class Regathering {
 
   const Graph& source_;
   Graph target_;
-  std::vector<bool> gathered_;  // by node: forward, made of inputs with an all_gather among the steps
+  const WeightGathers gathers_;
   std::vector<std::vector<Value>> mapped_;
   std::map<Value, Value> clones_;
 };
 
 }  // namespace
 
-Graph regather_weights(const Graph& graph) {
+Graph regather_weights(const Graph& graph, const Mesh& mesh) {
   // A stage of a pipeline uses a weight in every micro-batch, forward and backward by turns: it stays gathered.
   const bool of_stage = std::any_of(graph.nodes().begin(), graph.nodes().end(),
                                     [](const Node& node) { return op_info(node.op).kind == OpKind::kMessage; });
-  return of_stage ? graph : Regathering(graph).run();
+  return of_stage ? graph : Regathering(graph, mesh).run();
 }
 
 }  // namespace causeway::passes

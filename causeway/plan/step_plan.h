@@ -17,7 +17,7 @@ namespace causeway::plan {
 // What one rank exchanges in a step.
 struct CollectiveTotal {
   WorkKind kind = WorkKind::kAllReduce;
-  std::string group;  // "dp+fsdp"
+  std::string group;  // "fsdp+dp"
   int64_t ranks = 1;
   int64_t number = 0;
   double bytes = 0;    // of whole tensors: gathered, reduced or exchanged

@@ -32,7 +32,7 @@ struct Work {
   // Collectives: the ranks that take part, and how many of them sit in one node. kSend: 2, and 1 or 2.
   int64_t ranks = 1;
   int64_t ranks_in_node = 1;
-  std::string group;  // the mesh's axes, "dp+fsdp"
+  std::string group;  // the mesh's axes, "fsdp+dp"
   // Work of a queue runs in the order of the list, one at a time; queues run beside one another.
   int queue = 0;
   // Positions, before this one, of what must have ended when it begins.

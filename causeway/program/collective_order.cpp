@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <ranges>
 #include <set>
+#include <string>
 #include <utility>
 
 namespace causeway::program {
@@ -23,23 +25,32 @@ int64_t bytes_of(const Collectives& collectives) {
          static_cast<int64_t>(size_bytes(one.dtype));
 }
 
-bool go_together(const Collectives& a, const Collectives& b) {
-  return a.group == b.group && a.parts.front().collective.kind == b.parts.front().collective.kind;
-}
+CollectiveKind kind_of(const Collectives& collectives) { return collectives.parts.front().collective.kind; }
 
 // Where a collective may stand: before the kernel at a position.
 struct Range {
   size_t index = 0;                  // among the kernels
-  size_t earliest = 0;               // behind everything that writes what it reads or uses what it writes
-  size_t latest = 0;                 // before everything that uses what it writes or overwrites what it reads
-  bool of_collective = false;        // reads what another one writes
+  size_t earliest = 0;               // behind every kernel that writes what it reads or uses what it writes
+  size_t first_use = 0;              // of what it writes, or where what it reads is overwritten; also by a collective
+  size_t latest = 0;                 // before every kernel that does so, or that needs a collective that does
+  std::vector<size_t> follows;       // collectives that it comes behind, among the kernels
   std::optional<size_t> conversion;  // a launch that makes what it sends of the program's inputs alone: it comes along
+  bool ahead = false;                // it gathers what kernels use, and needs nothing but kernels and such gathers
+  size_t bucket = 0;
 };
 
+// Buckets at one position run in the order in which they were made.
 struct Bucket {
   std::vector<size_t> members;  // in the order in which they run
   size_t position = 0;          // before which kernel
   bool ahead = false;
+};
+
+// The bucket of a group of ranks that may get another member.
+struct OpenBucket {
+  size_t bucket = 0;
+  int64_t bytes = 0;
+  size_t latest = 0;
 };
 
 class CollectiveOrder {
@@ -53,14 +64,23 @@ class CollectiveOrder {
   }
 
   std::vector<OrderedWork> run() {
-    std::vector<Range> ahead, behind;
-    for (size_t k = 0; k < kernels_.size(); ++k) {
-      if (!is_collective(k)) continue;
-      const Range range = find_range(k);
-      (gathers_for_a_kernel(range) ? ahead : behind).push_back(range);
+    for (size_t k = 0; k < kernels_.size(); ++k)
+      if (is_collective(k)) ranges_.emplace(k, find_range(k));
+    for (auto& [k, range] : std::views::reverse(ranges_)) range.latest = find_latest(range);
+    find_ahead();
+    bucket_ahead();
+    // By how many collectives, one behind the other, each of them follows.
+    std::map<size_t, std::vector<Range*>> behind;
+    std::map<size_t, size_t> depths;
+    for (auto& [k, range] : ranges_) {
+      if (range.ahead) continue;
+      size_t depth = 0;
+      for (const size_t other : range.follows)
+        if (!ranges_.at(other).ahead) depth = std::max(depth, depths.at(other) + 1);
+      depths[k] = depth;
+      behind[depth].push_back(&range);
     }
-    bucket_ahead(std::move(ahead));
-    bucket_behind(std::move(behind));
+    for (auto& [depth, ranges] : behind) bucket_behind(std::move(ranges));
     return list();
   }
 
@@ -73,80 +93,137 @@ class CollectiveOrder {
   bool is_collective(size_t k) const { return std::holds_alternative<Collectives>(kernels_[k]); }
   const Collectives& collective(size_t k) const { return std::get<Collectives>(kernels_[k]); }
 
-  Range find_range(size_t k) {
-    Range range{k, 0, kernels_.size(), false, {}};
-    std::optional<size_t> last;
+  // Calls use(kernel) for every other kernel that has to keep its place before or behind this one.
+  template <class Visit>
+  void for_each_bound(size_t k, Visit visit) {
     for (const Access& access : accesses_[k])
-      for (const Use& use : uses_[access.holding.buffer]) {
-        if (use.kernel == k || !(use.written || access.written)) continue;
-        if (use.kernel > k) {
-          range.latest = std::min(range.latest, use.kernel);
-          continue;
-        }
-        range.of_collective = range.of_collective || is_collective(use.kernel);
-        range.earliest = std::max(range.earliest, is_collective(use.kernel) ? earliest_[use.kernel] : use.kernel + 1);
-        last = std::max(last.value_or(0), use.kernel);
+      for (const Use& use : uses_[access.holding.buffer])
+        if (use.kernel != k && (use.written || access.written)) visit(use.kernel);
+  }
+
+  Range find_range(size_t k) {
+    Range range;
+    range.index = k;
+    range.first_use = kernels_.size();
+    std::set<size_t> before, follows;
+    for_each_bound(k, [&](size_t other) {
+      if (other > k) {
+        range.first_use = std::min(range.first_use, other);
+        return;
       }
-    if (last && !range.of_collective && depends_on_inputs_alone(*last)) {
-      range.conversion = last;
+      before.insert(other);
+      if (is_collective(other)) {
+        follows.insert(other);
+      } else {
+        range.earliest = std::max(range.earliest, other + 1);
+      }
+    });
+    range.follows.assign(follows.begin(), follows.end());
+    if (before.size() == 1 && std::holds_alternative<Launch>(kernels_[*before.begin()]) &&
+        depends_on_inputs_alone(*before.begin())) {
+      range.conversion = *before.begin();
       range.earliest = 0;
     }
-    earliest_[k] = range.earliest;
     return range;
+  }
+
+  // Those behind it are known.
+  size_t find_latest(const Range& range) {
+    size_t latest = kernels_.size();
+    for_each_bound(range.index, [&](size_t other) {
+      if (other > range.index) latest = std::min(latest, is_collective(other) ? ranges_.at(other).latest : other);
+    });
+    return latest;
   }
 
   // Nothing that it reads was written before it, and nothing that it writes was used.
   bool depends_on_inputs_alone(size_t k) {
-    for (const Access& access : accesses_[k])
-      for (const Use& use : uses_[access.holding.buffer])
-        if (use.kernel < k && (use.written || access.written)) return false;
-    return true;
+    bool alone = true;
+    for_each_bound(k, [&](size_t other) { alone = alone && other > k; });
+    return alone;
   }
 
-  bool gathers_for_a_kernel(const Range& range) const {
-    return collective(range.index).parts.front().collective.kind == CollectiveKind::kAllGather &&
-           !range.of_collective && range.latest < kernels_.size() && !is_collective(range.latest);
-  }
-
-  void bucket_ahead(std::vector<Range> gathers) {
-    std::ranges::sort(gathers, {}, [](const Range& range) { return std::pair(range.latest, range.index); });
-    std::vector<size_t> first_uses;  // of the buckets so far
-    int64_t bytes = 0;
-    for (const Range& gather : gathers) {
-      const size_t count = first_uses.size();
-      const bool joins = count > 0 && bytes < bucket_bytes_ && gather.earliest <= buckets_.back().position &&
-                         go_together(collective(buckets_.back().members.front()), collective(gather.index));
-      if (!joins) {
-        const size_t begin = count >= kGathersAhead ? first_uses[count - kGathersAhead] : 0;
-        buckets_.push_back({{}, std::min(std::max(gather.earliest, begin), gather.latest), true});
-        first_uses.push_back(gather.latest);
-        bytes = 0;
+  void find_ahead() {
+    for (auto& [k, range] : ranges_) range.ahead = kind_of(collective(k)) == CollectiveKind::kAllGather;
+    const auto stays = [&](const Range& range) {
+      const size_t use = range.first_use;
+      return use < kernels_.size() && (!is_collective(use) || ranges_.at(use).ahead) &&
+             std::ranges::all_of(range.follows, [&](size_t other) { return ranges_.at(other).ahead; });
+    };
+    // One that leaves may take along those beside it.
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (auto& [k, range] : ranges_) {
+        if (!range.ahead || stays(range)) continue;
+        range.ahead = false;
+        changed = true;
       }
-      buckets_.back().members.push_back(gather.index);
-      if (gather.conversion) conversion_of_[gather.index] = *gather.conversion;
-      bytes += bytes_of(collective(gather.index));
     }
   }
 
-  // A bucket is closed when it is full, when another kind comes, or when something of it is used.
-  void bucket_behind(std::vector<Range> collectives) {
-    std::ranges::sort(collectives, {}, [](const Range& range) { return std::pair(range.earliest, range.index); });
-    Bucket* open = nullptr;
-    int64_t bytes = 0;
-    size_t latest = 0;
-    buckets_.reserve(buckets_.size() + collectives.size());
-    for (const Range& range : collectives) {
-      if (open == nullptr || range.of_collective || latest <= range.earliest || bytes >= bucket_bytes_ ||
-          !go_together(collective(open->members.front()), collective(range.index))) {
-        open = &buckets_.emplace_back();
-        bytes = 0;
-        latest = kernels_.size();
+  // Behind the buckets of those that it follows.
+  size_t earliest(const Range& range) const {
+    size_t earliest = range.earliest;
+    for (const size_t other : range.follows) earliest = std::max(earliest, buckets_[ranges_.at(other).bucket].position);
+    return earliest;
+  }
+
+  bool follows_all_of(const OpenBucket& open, const Range& range) const {
+    return std::ranges::all_of(range.follows, [&](size_t other) { return ranges_.at(other).bucket < open.bucket; });
+  }
+
+  void join(OpenBucket& open, Range& range) {
+    range.bucket = open.bucket;
+    buckets_[open.bucket].members.push_back(range.index);
+    open.bytes += bytes_of(collective(range.index));
+    open.latest = std::min(open.latest, range.latest);
+    if (range.conversion) conversion_of_[range.index] = *range.conversion;
+  }
+
+  // Gathers of each group in the order of their first uses.
+  void bucket_ahead() {
+    std::vector<Range*> gathers;
+    for (auto& [k, range] : ranges_)
+      if (range.ahead) gathers.push_back(&range);
+    std::ranges::sort(gathers, {}, [](const Range* range) { return std::pair(range->latest, range->index); });
+    std::map<std::string, OpenBucket> open_of_group;
+    std::map<std::string, std::vector<size_t>> first_uses_of_group;  // of the buckets so far
+    for (Range* gather : gathers) {
+      const std::string& group = collective(gather->index).group;
+      const auto known = open_of_group.find(group);
+      const bool joins = known != open_of_group.end() && known->second.bytes < bucket_bytes_ &&
+                         follows_all_of(known->second, *gather) &&
+                         earliest(*gather) <= buckets_[known->second.bucket].position;
+      if (!joins) {
+        std::vector<size_t>& first_uses = first_uses_of_group[group];
+        const size_t begin = first_uses.size() >= kGathersAhead ? first_uses[first_uses.size() - kGathersAhead] : 0;
+        open_of_group[group] = {buckets_.size(), 0, kernels_.size()};
+        buckets_.push_back({{}, std::min(std::max(earliest(*gather), begin), gather->latest), true});
+        first_uses.push_back(gather->latest);
       }
-      open->members.push_back(range.index);
-      open->position = range.earliest;
-      latest = std::min(latest, range.latest);
-      bytes += bytes_of(collective(range.index));
-      if (range.conversion) conversion_of_[range.index] = *range.conversion;
+      join(open_of_group[group], *gather);
+    }
+  }
+
+  // None of them follows another one. A group's bucket is closed when it is full, when another kind comes, or when
+  // something of it is used.
+  void bucket_behind(std::vector<Range*> ranges) {
+    for (Range* range : ranges) range->earliest = earliest(*range);
+    std::ranges::sort(ranges, {}, [](const Range* range) { return std::pair(range->earliest, range->index); });
+    std::map<std::string, OpenBucket> open_of_group;
+    for (Range* range : ranges) {
+      const Collectives& one = collective(range->index);
+      const auto known = open_of_group.find(one.group);
+      const bool joins = known != open_of_group.end() && known->second.bytes < bucket_bytes_ &&
+                         range->earliest < known->second.latest &&
+                         kind_of(collective(buckets_[known->second.bucket].members.front())) == kind_of(one);
+      if (!joins) {
+        open_of_group[one.group] = {buckets_.size(), 0, kernels_.size()};
+        buckets_.emplace_back();
+      }
+      OpenBucket& open = open_of_group[one.group];
+      join(open, *range);
+      buckets_[open.bucket].position = range->earliest;
     }
   }
 
@@ -181,7 +258,7 @@ class CollectiveOrder {
   int64_t bucket_bytes_;
   std::vector<std::vector<Access>> accesses_;  // by kernel
   std::map<int, std::vector<Use>> uses_;       // by buffer, in order
-  std::map<size_t, size_t> earliest_;          // of collectives
+  std::map<size_t, Range> ranges_;             // of collectives, by kernel
   std::map<size_t, size_t> conversion_of_;     // launches that come along with collectives
   std::vector<Bucket> buckets_;
 };

@@ -75,7 +75,7 @@ class Program {
   // What ranks exchange in one run, in order.
   struct CollectiveReport {
     CollectiveKind kind = CollectiveKind::kAllReduce;
-    std::string group;  // the mesh's axes, "dp+fsdp"
+    std::string group;  // the mesh's axes, "fsdp+dp"
     int ranks = 0;      // of the group
     DType dtype = DType::kF32;
     int64_t sent_bytes = 0;  // in a rank's buffers, as Collective::sent() and received() count them

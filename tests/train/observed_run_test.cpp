@@ -211,15 +211,15 @@ TEST_F(ObservedRun, AFlippedBitIsFoundAndNamed) {
        std::vector<std::vector<std::string>>{{"mesh.dp=2", "mesh.tp=2"}, {"mesh.fsdp=2", "mesh.cp=2"}, {"mesh.fsdp=4"}})
     EXPECT_THAT(comparison(recipe(mesh), nothing), testing::IsEmpty());
   // Whole on all four ranks.
-  EXPECT_EQ(comparison(recipe({"mesh.dp=2", "mesh.tp=2"}),
+  EXPECT_EQ(comparison(recipe({"mesh.cp=2", "mesh.tp=2"}),
                        [](int rank, LanguageModel& model, TrainingStep&) {
                          if (rank == 2) flip_a_bit(parameter(model, "model.norm.weight"));
                        }),
             std::vector<std::string>(4,
                                      "after step 12 ranks that hold the same tensors do not hold the same values: "
                                      "model.norm.weight (whole) on rank 2 differs from that on ranks 0, 1 and 3"));
-  // Cut along tp, whole along dp: rank 3 holds what rank 1 does.
-  EXPECT_EQ(comparison(recipe({"mesh.dp=2", "mesh.tp=2"}),
+  // Cut along tp, whole along cp: rank 3 holds what rank 1 does.
+  EXPECT_EQ(comparison(recipe({"mesh.cp=2", "mesh.tp=2"}),
                        [](int rank, LanguageModel& model, TrainingStep&) {
                          if (rank == 3) flip_a_bit(parameter(model, "model.layers.1.mlp.down_proj.weight"));
                        }),
@@ -240,10 +240,10 @@ TEST_F(ObservedRun, AFlippedBitIsFoundAndNamed) {
 // A rank's end of groups, one of whose links changes a bit of what the rank receives, once.
 class DamagedEnd : public Communicator {
  public:
-  DamagedEnd(std::shared_ptr<Communicator> whole, std::shared_ptr<int> gathers_left)
+  DamagedEnd(std::shared_ptr<Communicator> whole, std::shared_ptr<int> sums_left)
       : Communicator({whole->shared_device(whole->first_local())}, whole->first_local(), whole->size()),
         whole_(std::move(whole)),
-        gathers_left_(std::move(gathers_left)) {}
+        sums_left_(std::move(sums_left)) {}
   std::string name() const override { return whole_->name(); }
   void abandon(std::string_view reason) override { whole_->abandon(reason); }
 
@@ -251,7 +251,8 @@ class DamagedEnd : public Communicator {
   void do_run(const Collective& collective, std::span<const void* const> from, std::span<void* const> to,
               DeviceQueue queue) override {
     whole_->run(collective, from, to, queue);
-    if (collective.kind == CollectiveKind::kAllGather && --*gathers_left_ == 0) *static_cast<char*>(to[0]) ^= 1;
+    // The highest bit of a fraction in f32: what is added to it does not round it away.
+    if (collective.kind == CollectiveKind::kAllReduce && --*sums_left_ == 0) static_cast<char*>(to[0])[2] ^= 0x40;
   }
   void do_send_receive(std::span<const Transfer> transfers, DeviceQueue queue) override {
     whole_->send_receive(transfers, queue);
@@ -259,27 +260,27 @@ class DamagedEnd : public Communicator {
   std::unique_ptr<Communicator> do_split(std::optional<int> color, int key) override {
     std::unique_ptr<Communicator> group = whole_->split(color, key);
     if (group == nullptr) return nullptr;
-    return std::make_unique<DamagedEnd>(std::move(group), gathers_left_);
+    return std::make_unique<DamagedEnd>(std::move(group), sums_left_);
   }
   std::vector<std::string> do_gather(const std::string& bytes) override { return whole_->gather(bytes); }
 
   std::shared_ptr<Communicator> whole_;
-  std::shared_ptr<int> gathers_left_;
+  std::shared_ptr<int> sums_left_;
 };
 
 TEST_F(ObservedRun, ADamagedLinkEndsTheRunAndWhatWasCommittedStays) {
-  // New weights are gathered at the end of a step; the last gather of step 3 is damaged on rank 1.
-  const Recipe run = recipe({"mesh.dp=2", "train.steps=9", "checkpoint.interval=2", "train.check_replicas=1",
+  // Each rank of cp adds up its own copy of the gradients; the last sum of step 3 is damaged on rank 1.
+  const Recipe run = recipe({"mesh.cp=2", "train.steps=9", "checkpoint.interval=2", "train.check_replicas=1",
                              "checkpoint.asynchronous=false"});
-  int gathers = 0;
+  int sums = 0;
   on_ranks(run.mesh, [&] {
     const auto model = LanguageModel::create(run.model, 1);
     TrainingStep step(*model, run);
     if (Context::current()->rank() != 0) return;
     for (const Program::CollectiveReport& one : step.main_step().prepare(step.main_arguments()).collectives())
-      gathers += one.kind == CollectiveKind::kAllGather;
+      sums += one.kind == CollectiveKind::kAllReduce;
   });
-  ASSERT_GT(gathers, 0);
+  ASSERT_GT(sums, 0);
   const Mesh mesh = make_mesh(run.mesh);
   std::vector<std::shared_ptr<Device>> devices = {open_device("cpu"), open_device("cpu")};
   std::mutex mutex;
@@ -289,7 +290,7 @@ TEST_F(ObservedRun, ADamagedLinkEndsTheRunAndWhatWasCommittedStays) {
     options.mesh = mesh;
     options.rank = world->first_local();
     const std::shared_ptr<Device> device = devices[static_cast<size_t>(options.rank)];
-    if (options.rank == 1) world = std::make_shared<DamagedEnd>(std::move(world), std::make_shared<int>(3 * gathers));
+    if (options.rank == 1) world = std::make_shared<DamagedEnd>(std::move(world), std::make_shared<int>(3 * sums));
     options.communicators = std::make_shared<MeshCommunicators>(std::move(world), mesh);
     const ContextScope scope(std::make_shared<Context>(device, options));
     try {

@@ -212,8 +212,10 @@ std::vector<Field> fields(Recipe& r) {
              kPipelineSchedules),
       field("train.pipeline_chunks", r.train.pipeline_chunks,
             "runs of layers on each stage of mesh.pp; several with interleaved"),
-      field("mesh.dp", r.mesh.dp, "ranks that share the batch and the optimizer's state"),
-      field("mesh.fsdp", r.mesh.fsdp, "ranks that share the batch, the weights and the optimizer's state"),
+      field("mesh.dp", r.mesh.dp,
+            "ranks that share the batch, the weights and the optimizer's state; gathered weights are kept"),
+      field("mesh.fsdp", r.mesh.fsdp,
+            "ranks that share the batch, the weights and the optimizer's state; weights are gathered again"),
       field("mesh.cp", r.mesh.cp, "ranks that share each sequence"),
       field("mesh.tp", r.mesh.tp, "ranks that share heads, the feed-forward layer and the vocabulary"),
       field("mesh.pp", r.mesh.pp, "ranks that share the layers: stages of a pipeline"),
@@ -605,8 +607,8 @@ Mesh make_mesh(const Recipe::MeshSizes& sizes) {
   const int64_t tp = 1, cp = tp * sizes.tp, fsdp = cp * sizes.cp, dp = fsdp * sizes.fsdp;
   Mesh mesh;
   for (const MeshAxis& axis :
-       {MeshAxis{"cp", sizes.cp, cp}, MeshAxis{"tp", sizes.tp, tp, false}, MeshAxis{"dp", sizes.dp, dp},
-        MeshAxis{"fsdp", sizes.fsdp, fsdp}, MeshAxis{"pp", sizes.pp, dp * sizes.dp, true, true}})
+       {MeshAxis{"cp", sizes.cp, cp}, MeshAxis{"tp", sizes.tp, tp, false}, MeshAxis{"fsdp", sizes.fsdp, fsdp},
+        MeshAxis{"dp", sizes.dp, dp, true, false, true}, MeshAxis{"pp", sizes.pp, dp * sizes.dp, true, true}})
     if (axis.size > 1) mesh.axes.push_back(axis);
   return mesh;
 }

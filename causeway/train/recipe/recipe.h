@@ -57,7 +57,7 @@ struct Recipe {
   // How many ranks each axis of the mesh has; their product is the number of ranks. docs/distributed.md says what each
   // axis cuts.
   struct MeshSizes {
-    int64_t dp = 1;    // rows of the batch, and the optimizer's state
+    int64_t dp = 1;    // rows of the batch, weights and the optimizer's state
     int64_t fsdp = 1;  // rows of the batch, weights and the optimizer's state
     int64_t cp = 1;    // the sequence
     int64_t tp = 1;    // heads, the feed-forward layer and the vocabulary
@@ -101,7 +101,8 @@ struct Recipe {
 };
 
 // The mesh of these sizes, without the axes of size 1: empty for one rank. Neighbours along tp have neighbouring rank
-// numbers; then follow cp, fsdp, dp and pp. Axes cut in the order cp, tp, dp, fsdp.
+// numbers; then follow cp, fsdp, dp and pp. Axes cut in the order cp, tp, fsdp, dp, and weights are gathered from the
+// last of them on: over dp what each rank of fsdp has a part of, and then the whole.
 Mesh make_mesh(const Recipe::MeshSizes& sizes);
 
 // Reads a recipe and applies overrides of the form "optimizer.learning_rate=1e-3", then resolves and checks everything.

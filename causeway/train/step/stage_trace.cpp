@@ -15,11 +15,10 @@ constexpr int kStreams = 0, kGradients = 1, kTiedEmbeddings = 2;  // of messages
 
 class StageTrace {
  public:
-  StageTrace(const LanguageModel& model, std::span<const MicroBatch> micro_batches, std::span<const Sharding> shardings)
+  StageTrace(const LanguageModel& model, std::span<const MicroBatch> micro_batches)
       : model_(model),
         part_(model.part()),
         micro_batches_(micro_batches),
-        shardings_(shardings),
         last_piece_(part_.pieces() - 1),
         gradients_(model.parameters().size()) {
     const Tensor& tokens = micro_batches.front().inputs.tokens;
@@ -107,7 +106,7 @@ class StageTrace {
   }
 
   void add_gradient(size_t parameter, const Tensor& gradient) {
-    const Tensor part = constrain_sharding(gradient, shardings_[parameter]);
+    const Tensor part = constrain_sharding(gradient, model_.parameters()[parameter].tensor.sharding());
     Tensor& sum = gradients_[parameter];
     sum = sum.defined() ? sum + part : part;
   }
@@ -122,9 +121,9 @@ class StageTrace {
       const auto name = [&](int64_t stage) {
         return fmt::format("gradient of {} from stage {}", parameter.name, stage);
       };
-      send_to_stage(gradients_[i], other, kTiedEmbeddings, shardings_[i], name(own));
-      const Tensor theirs =
-          receive_from_stage(gradients_[i].type(), other, kTiedEmbeddings, shardings_[i], name(other));
+      const Sharding& sharding = parameter.tensor.sharding();
+      send_to_stage(gradients_[i], other, kTiedEmbeddings, sharding, name(own));
+      const Tensor theirs = receive_from_stage(gradients_[i].type(), other, kTiedEmbeddings, sharding, name(other));
       gradients_[i] = parameter.is_copy ? theirs + gradients_[i] : gradients_[i] + theirs;
     }
   }
@@ -132,7 +131,6 @@ class StageTrace {
   const LanguageModel& model_;
   const ModelPart& part_;
   std::span<const MicroBatch> micro_batches_;
-  std::span<const Sharding> shardings_;
   int64_t last_piece_;
   TensorType stream_type_;
   Sharding stream_sharding_;
@@ -144,8 +142,8 @@ class StageTrace {
 }  // namespace
 
 StageResults trace_stage(const LanguageModel& model, std::span<const StageAction> schedule,
-                         std::span<const MicroBatch> micro_batches, std::span<const Sharding> shardings) {
-  StageTrace trace(model, micro_batches, shardings);
+                         std::span<const MicroBatch> micro_batches) {
+  StageTrace trace(model, micro_batches);
   for (const StageAction& action : schedule) trace.act(action);
   return trace.finish();
 }

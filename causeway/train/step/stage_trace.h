@@ -21,9 +21,9 @@ struct StageResults {
   std::vector<Tensor> gradients;  // of the parameters that this stage holds, summed up
 };
 
-// Traces `schedule` for a part of a model. Gradients are to lie as `shardings` says, one for each parameter. In every
-// micro-batch [rows, sequence_length] is the same.
+// Traces `schedule` for a part of a model. Gradients lie as their parameters do. In every micro-batch
+// [rows, sequence_length] is the same.
 StageResults trace_stage(const LanguageModel& model, std::span<const StageAction> schedule,
-                         std::span<const MicroBatch> micro_batches, std::span<const Sharding> shardings);
+                         std::span<const MicroBatch> micro_batches);
 
 }  // namespace causeway::train

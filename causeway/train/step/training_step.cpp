@@ -5,7 +5,6 @@
 #include "causeway/base/error.h"
 #include "causeway/device/cpu/cpu_device.h"
 #include "causeway/device/gpu_memory_pool.h"
-#include "causeway/model/parameter_sharding.h"
 #include "causeway/passes/eliminate_common_subexpressions.h"
 #include "causeway/program/arena.h"
 #include "causeway/tensor/ops.h"
@@ -74,8 +73,8 @@ double pipeline_bubble(const Recipe& recipe) {
 void require_memory_for_weights(const Device& device, const Recipe& recipe) {
   const int64_t optimizer = recipe.micro_batches() > 1 ? 3 : 2;  // two moments, sums over micro-batches
   const int64_t all = parameter_count(recipe.model) * static_cast<int64_t>(sizeof(float));
-  const int64_t weights = all / (recipe.mesh.fsdp * recipe.mesh.tp * recipe.mesh.pp);
-  const int64_t bytes = weights + weights / recipe.mesh.dp * optimizer;
+  const Recipe::MeshSizes& mesh = recipe.mesh;
+  const int64_t bytes = all / (mesh.dp * mesh.fsdp * mesh.tp * mesh.pp) * (1 + optimizer);
   if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
   throw Error(ErrorKind::kResource,
               fmt::format("weights and optimizer need {}, and {} has {}", format_bytes(static_cast<uint64_t>(bytes)),
@@ -88,13 +87,12 @@ TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
   const ContextScope scope(context_);
   for (const Parameter& parameter : model.parameters()) {
     weights_.push_back(parameter.tensor);
-    const Shape& shape = parameter.tensor.shape();
-    optimizer_shardings_.push_back(optimizer_sharding(shape, parameter.tensor.sharding(), context_->mesh()));
-    moment1_.push_back(zeros_in_memory(shape, optimizer_shardings_.back()));
-    moment2_.push_back(zeros_in_memory(shape, optimizer_shardings_.back()));
+    const auto zeros = [&] { return zeros_in_memory(parameter.tensor.shape(), parameter.tensor.sharding()); };
+    moment1_.push_back(zeros());
+    moment2_.push_back(zeros());
     state_.push_back({"moment1." + parameter.name, moment1_.back(), parameter.is_copy});
     state_.push_back({"moment2." + parameter.name, moment2_.back(), parameter.is_copy});
-    if (accumulates()) gradient_sums_.push_back(zeros_in_memory(shape, optimizer_shardings_.back()));
+    if (accumulates()) gradient_sums_.push_back(zeros());
   }
   for (int64_t i = 0; i < batches_in_one(); ++i) arguments_.push_back(make_arguments());
   target_weight_ = Tensor::uninitialized({}, DType::kF32);
@@ -285,7 +283,7 @@ std::vector<Tensor> TrainingStep::staged(const std::vector<Tensor>& arguments) {
   const std::vector<StageAction> schedule =
       stage_schedule(*parse_pipeline_schedule(recipe_.train.pipeline_schedule), pipeline_shape(recipe_),
                      context_->mesh().stage(context_->rank()));
-  const StageResults results = trace_stage(model_, schedule, batches, optimizer_shardings_);
+  const StageResults results = trace_stage(model_, schedule, batches);
   return update(results.loss, results.gradients, hyper);
 }
 
@@ -323,9 +321,8 @@ Tensor TrainingStep::norm_of_all_stages(std::span<const Tensor> gradients, Tenso
 
 std::vector<Tensor> TrainingStep::update(Tensor loss, std::vector<Tensor> gradients, const Tensor& hyper) {
   const Scope scope("optimizer");
-  // Each rank updates what it holds of the moments, so no more of a gradient has to be summed up there.
-  for (size_t i = 0; i < gradients.size(); ++i)
-    gradients[i] = constrain_sharding(gradients[i], optimizer_shardings_[i]);
+  // Each rank updates what it holds of the weights, so no more of a gradient has to be summed up there.
+  for (size_t i = 0; i < gradients.size(); ++i) gradients[i] = constrain_sharding(gradients[i], weights_[i].sharding());
   const Recipe::Optimizer& optimizer = recipe_.optimizer;
   const Tensor norm = norm_of_all_stages(gradients, loss);
   const Tensor finite = logical_and(isfinite(loss), isfinite(norm));

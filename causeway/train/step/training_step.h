@@ -156,7 +156,6 @@ class TrainingStep {
   const Recipe& recipe_;
   std::shared_ptr<Context> context_;
   std::vector<Tensor> weights_;
-  std::vector<Sharding> optimizer_shardings_;  // of moments and sums of gradients
   std::vector<Tensor> moment1_, moment2_, gradient_sums_;
   Tensor loss_sum_;
   std::vector<StateTensor> state_;

@@ -1,0 +1,109 @@
+// What a step gathers of its weights, by axis: how often, in which type, and whether the backward pass does so again.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "causeway/program/context.h"
+#include "causeway/train/step/training_step.h"
+
+namespace causeway::train {
+namespace {
+
+constexpr int64_t kLayers = 2, kWidth = 32, kFfn = 64, kVocabulary = 48;
+// Of a layer's seven matrices (queries, keys, values, the attention's output; gate, up and down), and of the output
+// layer. Rows of the embedding are found where they are.
+constexpr int64_t kOfLayers = kLayers * 7, kElementsOfLayers = kLayers * (4 * kWidth * kWidth + 3 * kWidth * kFfn);
+constexpr int64_t kProducts = kOfLayers + 1, kElementsOfProducts = kElementsOfLayers + kVocabulary * kWidth;
+constexpr int64_t kNorms = kLayers * 2 + 1;
+
+Recipe recipe_of(const std::vector<std::string>& overrides) {
+  return parse_recipe(R"(name: gathers
+model: {family: llama, vocabulary_size: 48, layers: 2, width: 32, heads: 4, ffn_width: 64, max_sequence_length: 16}
+data: {path: data, sequence_length: 16}
+train: {batch_size: 8, precision: bf16}
+)",
+                      "recipe", overrides);
+}
+
+struct Gathers {
+  int64_t number = 0;
+  int64_t bytes = 0;  // that a rank has afterwards
+  bool operator==(const Gathers&) const = default;
+};
+
+// Of the step's programs as they are compiled, over a group of ranks; without those of tokens, which go as bits.
+class GathersOfStep {
+ public:
+  explicit GathersOfStep(const std::vector<std::string>& overrides) {
+    const Recipe recipe = recipe_of(overrides);
+    const ContextScope scope(Context::open("cpu", {.mesh = make_mesh(recipe.mesh)}));
+    const auto model = LanguageModel::create(recipe.model, std::nullopt);
+    const TrainingStep step(*model, recipe);
+    for (const Graph& graph : step.trace())
+      programs_.push_back(Context::current()->run_passes(graph, pipeline_options(recipe)));
+  }
+
+  Gathers count(const std::string& group, DType dtype, bool backward, size_t program = 0) const {
+    Gathers sum;
+    const Graph& graph = programs_.at(program);
+    for (const Node& node : graph.nodes()) {
+      if (node.op != Op::kAllGather || node.attributes.group != group || node.outputs[0].dtype != dtype ||
+          node.backward != backward || graph.node(node.inputs[0]).op == Op::kBitcast)
+        continue;
+      ++sum.number;
+      sum.bytes += element_count(node.outputs[0].shape).constant() * static_cast<int64_t>(size_bytes(dtype));
+    }
+    return sum;
+  }
+
+  int64_t all(size_t program = 0) const {
+    return std::ranges::count(programs_.at(program).nodes(), Op::kAllGather, &Node::op);
+  }
+
+ private:
+  std::vector<Graph> programs_;
+};
+
+const Gathers kNone;
+const Gathers kOfProducts{kProducts, kElementsOfProducts * 2};
+// The output layer's gradients are computed beside its loss, with what was gathered for that.
+const Gathers kOfProductsAgain{kOfLayers, kElementsOfLayers * 2};
+const Gathers kOfNorms{kNorms, kNorms* kWidth * 4};
+
+TEST(GathersOfWeights, OverDpAreOfBf16AndKept) {
+  for (const char* recompute : {"none", "selective", "block"}) {
+    SCOPED_TRACE(recompute);
+    const GathersOfStep step({"mesh.dp=2", std::string("train.recompute=") + recompute});
+    EXPECT_EQ(step.count("dp", DType::kBF16, false), kOfProducts);
+    EXPECT_EQ(step.count("dp", DType::kBF16, true), kNone);
+    EXPECT_EQ(step.count("dp", DType::kF32, false), kOfNorms);
+    EXPECT_EQ(step.count("dp", DType::kF32, true), kNone);
+  }
+}
+
+TEST(GathersOfWeights, OverFsdpAreMadeAgain) {
+  const GathersOfStep step({"mesh.fsdp=2"});
+  EXPECT_EQ(step.count("fsdp", DType::kBF16, false), kOfProducts);
+  EXPECT_EQ(step.count("fsdp", DType::kBF16, true), kOfProductsAgain);
+}
+
+// Over dp a half, and over fsdp the whole of it.
+TEST(GathersOfWeights, OverBothAreMadeAgainOverBoth) {
+  const GathersOfStep step({"mesh.fsdp=2", "mesh.dp=2"});
+  EXPECT_EQ(step.count("dp", DType::kBF16, false), (Gathers{kProducts, kElementsOfProducts}));
+  EXPECT_EQ(step.count("fsdp", DType::kBF16, false), kOfProducts);
+  EXPECT_EQ(step.count("dp", DType::kBF16, true), (Gathers{kOfLayers, kElementsOfLayers}));
+  EXPECT_EQ(step.count("fsdp", DType::kBF16, true), kOfProductsAgain);
+}
+
+TEST(GathersOfWeights, OfMicroBatchesAreMadeInEach) {
+  const GathersOfStep step({"mesh.dp=2", "train.micro_batch_size=4"});
+  EXPECT_EQ(step.count("dp", DType::kBF16, false), kOfProducts);
+  EXPECT_EQ(step.count("dp", DType::kBF16, true), kNone);
+  // What applies the gradients leaves the new weights where they are.
+  EXPECT_EQ(step.all(1), 0);
+}
+
+}  // namespace
+}  // namespace causeway::train
