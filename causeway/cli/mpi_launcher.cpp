@@ -20,8 +20,8 @@ std::string version_of(const std::string& command) {
   return ::pclose(pipe) == 0 ? text : "";
 }
 
-// Runs a rank and ends as it does, but by a status where the rank is ended by a signal: MPICH's launcher kills all others
-// at once when a process of its own is, whatever it was told. Signals to both are the rank's affair.
+// Runs a rank and ends as it does, but by a status where the rank is ended by a signal: MPICH's launcher kills all
+// others at once when a process of its own is, whatever it was told. Signals to both are the rank's affair.
 constexpr std::string_view kOutlivingShell = "trap : HUP INT TERM USR1; \"$0\" \"$@\"; exit $?";
 
 }  // namespace
