@@ -251,8 +251,8 @@ class DamagedEnd : public Communicator {
   void do_run(const Collective& collective, std::span<const void* const> from, std::span<void* const> to,
               DeviceQueue queue) override {
     whole_->run(collective, from, to, queue);
-    // The highest bit of a fraction in f32: what is added to it does not round it away.
-    if (collective.kind == CollectiveKind::kAllReduce && --*sums_left_ == 0) static_cast<char*>(to[0])[2] ^= 0x40;
+    // Of the exponent of an f32, so that nothing rounds it away, where it was zero either.
+    if (collective.kind == CollectiveKind::kAllReduce && --*sums_left_ == 0) static_cast<char*>(to[0])[3] ^= 0x20;
   }
   void do_send_receive(std::span<const Transfer> transfers, DeviceQueue queue) override {
     whole_->send_receive(transfers, queue);
@@ -269,7 +269,7 @@ class DamagedEnd : public Communicator {
 };
 
 TEST_F(ObservedRun, ADamagedLinkEndsTheRunAndWhatWasCommittedStays) {
-  // Each rank of cp adds up its own copy of the gradients; the last sum of step 3 is damaged on rank 1.
+  // Each rank of cp adds up its own copy of the gradients; the first sum of step 3 is damaged on rank 1.
   const Recipe run = recipe({"mesh.cp=2", "train.steps=9", "checkpoint.interval=2", "train.check_replicas=1",
                              "checkpoint.asynchronous=false"});
   int sums = 0;
@@ -290,7 +290,7 @@ TEST_F(ObservedRun, ADamagedLinkEndsTheRunAndWhatWasCommittedStays) {
     options.mesh = mesh;
     options.rank = world->first_local();
     const std::shared_ptr<Device> device = devices[static_cast<size_t>(options.rank)];
-    if (options.rank == 1) world = std::make_shared<DamagedEnd>(std::move(world), std::make_shared<int>(3 * sums));
+    if (options.rank == 1) world = std::make_shared<DamagedEnd>(std::move(world), std::make_shared<int>(2 * sums + 1));
     options.communicators = std::make_shared<MeshCommunicators>(std::move(world), mesh);
     const ContextScope scope(std::make_shared<Context>(device, options));
     try {
