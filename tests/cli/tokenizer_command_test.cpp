@@ -58,9 +58,9 @@ train: {steps: 2, batch_size: 4}
 )");
   const Outcome run_of_fox = run({"train", "fox.yaml", "--quiet"});
   ASSERT_EQ(run_of_fox.status, 0) << run_of_fox.err;
-  const Outcome text = run({"generate", "runs/fox", "--prompt", "the quick", "--tokens", "3"});
-  EXPECT_EQ(text.status, 0) << text.err;
-  EXPECT_THAT(text.out, testing::StartsWith("the quick"));
+  const Outcome said = run({"generate", "runs/fox", "--prompt", "the quick", "--tokens", "3"});
+  EXPECT_EQ(said.status, 0) << said.err;
+  EXPECT_THAT(said.out, testing::StartsWith("the quick"));
   ASSERT_EQ(run({"export", "runs/fox", "--output", "out"}).status, 0);
   EXPECT_EQ(read_text_file(path("out/tokenizer.json")), read_text_file(path("trained/tokenizer.json")));
   const nlohmann::json settings = nlohmann::json::parse(read_text_file(path("out/tokenizer_config.json")));
