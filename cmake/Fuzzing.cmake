@@ -60,6 +60,7 @@ set(parsers
   causeway/model/llama.cpp
   causeway/model/mistral.cpp
   causeway/model/mpt.cpp
+  causeway/model/qwen2.cpp
   causeway/plan/machines.cpp
   causeway/plan/published_points.cpp
   causeway/plan/transformer_work.cpp

@@ -89,10 +89,25 @@ GPT2_LAYER = [
 ]
 
 
-def rotate(x, theta):
+def frequencies(c, half):
+    """Angles per position. Llama 3 multiplies long wavelengths by a factor: all beyond one bound, none below another,
+    and between them in proportion to how often a wave fits into the original length."""
+    rope = c.get("rope_parameters") or {}
+    plain = rope.get("rope_theta", c.get("rope_theta")) ** (-np.arange(half) / half)
+    if rope.get("rope_type", "default") == "default":
+        return plain
+    assert rope["rope_type"] == "llama3"
+    low, high = rope["low_freq_factor"], rope["high_freq_factor"]
+    waves = rope["original_max_position_embeddings"] / (2 * math.pi / plain)
+    kept = np.clip((waves - low) / (high - low), 0, 1)
+    assert len({0.0, 1.0} & set(kept)) == 2 and len(set(kept)) > 2, "a case of the three is missing"
+    return plain * (kept + (1 - kept) / rope["factor"])
+
+
+def rotate(x, c):
     """Rotary embedding, halves paired: channel d turns with channel d + width / 2."""
     half = x.shape[-1] // 2
-    angles = np.arange(x.shape[2])[:, None] * theta ** (-np.arange(half) / half)[None, :]
+    angles = np.arange(x.shape[2])[:, None] * frequencies(c, half)[None, :]
     a, b = x[..., :half], x[..., half:]
     return np.concatenate([a * np.cos(angles) - b * np.sin(angles), b * np.cos(angles) + a * np.sin(angles)], -1)
 
@@ -103,11 +118,11 @@ def llama(c, p, ids):
     for n in range(c["num_hidden_layers"]):
 
         def linear(h, name):
-            return h @ p[f"model.layers.{n}.{name}.weight"].T
+            return h @ p[f"model.layers.{n}.{name}.weight"].T + p.get(f"model.layers.{n}.{name}.bias", 0.0)
 
         h = rms_norm(x, p[f"model.layers.{n}.input_layernorm.weight"], eps)
-        q = rotate(split_heads(linear(h, "self_attn.q_proj"), heads), c["rope_theta"])
-        k = rotate(split_heads(linear(h, "self_attn.k_proj"), kv_heads), c["rope_theta"])
+        q = rotate(split_heads(linear(h, "self_attn.q_proj"), heads), c)
+        k = rotate(split_heads(linear(h, "self_attn.k_proj"), kv_heads), c)
         v = split_heads(linear(h, "self_attn.v_proj"), kv_heads)
         k, v = (np.repeat(t, heads // kv_heads, axis=1) for t in (k, v))
         x = x + linear(attention(q, k, v, window=c.get("sliding_window")), "self_attn.o_proj")
@@ -141,7 +156,7 @@ def mpt(c, p, ids):
     return layer_norm(x, p["transformer.norm_f.weight"], 0.0, eps) @ p["transformer.wte.weight"].T
 
 
-FORWARD = {"gpt2": gpt2, "llama": llama, "mistral": llama, "mpt": mpt}
+FORWARD = {"gpt2": gpt2, "llama": llama, "mistral": llama, "mpt": mpt, "qwen2": llama}
 
 
 def mean_loss(logits, labels):

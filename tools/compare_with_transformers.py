@@ -3,10 +3,11 @@
 
     python tools/compare_with_transformers.py build/causeway [--steps 50] [--keep DIRECTORY] [NAME ...]
 
-For a tiny random GPT-2 and Llama, the latter saved whole, in shards, in bfloat16 and with tied embeddings: transformers
-writes the directory (save_pretrained); `causeway train` with model.from and PyTorch fine-tune it, both in float32 on the
-processor, on the same windows (a step takes all there are, so that their order does not matter) with AdamW, decay on
-matrices alone and gradients clipped to 1; `causeway export` writes the result, and transformers loads it. Compared are
+For a tiny random GPT-2, Qwen 2 and Llama, the latter saved whole, in shards, in bfloat16, with tied embeddings and with
+Llama 3's stretched wavelengths: transformers writes the directory (save_pretrained); `causeway train` with model.from
+and PyTorch fine-tune it, both in float32 on the processor, on the same windows (a step takes all there are, so that
+their order does not matter) with AdamW, decay on matrices alone and gradients clipped to 1; `causeway export` writes
+the result, and transformers loads it. Compared are
 
   losses      of every step, by their largest difference
   probe       the logits of causeway_probe.json, computed by Causeway, with those of transformers on the exported files
@@ -29,7 +30,15 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+from transformers import (
+    AutoModelForCausalLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+)
 
 SEQUENCE = 64
 WINDOWS = 8  # below 16 an epoch is cut where the text begins
@@ -76,6 +85,23 @@ MODELS = {
         {},
         torch.float32,
     ),
+    "llama3": (
+        LlamaForCausalLM,
+        lambda: LlamaConfig(
+            rope_theta=500000.0,
+            rope_scaling={
+                "rope_type": "llama3",
+                "factor": 32.0,
+                "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 64,
+            },
+            **LLAMA,
+        ),
+        {},
+        torch.float32,
+    ),
+    "qwen2": (Qwen2ForCausalLM, lambda: Qwen2Config(rope_theta=1e6, **LLAMA), {}, torch.float32),
 }
 
 

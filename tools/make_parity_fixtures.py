@@ -27,6 +27,8 @@ from transformers import (
     MistralForCausalLM,
     MptConfig,
     MptForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
 )
 
 BATCH = 2
@@ -44,6 +46,8 @@ LLAMA = dict(
     max_position_embeddings=64,
     attn_implementation="eager",
 )
+
+SMALL = LLAMA | dict(hidden_size=32, intermediate_size=48, num_attention_heads=2, num_key_value_heads=1)
 
 # name -> (model class, configuration, whether a short training run is recorded too)
 FIXTURES = {
@@ -70,12 +74,30 @@ FIXTURES = {
         LlamaConfig(vocab_size=101, rms_norm_eps=1e-6, rope_theta=500000.0, tie_word_embeddings=True, **LLAMA),
         False,
     ),
+    # Of the eight wavelengths some are kept, some stretched, and some are between.
+    "llama3": (
+        LlamaForCausalLM,
+        LlamaConfig(
+            vocab_size=64,
+            rms_norm_eps=1e-5,
+            rope_scaling={
+                "rope_type": "llama3",
+                "factor": 8.0,
+                "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 32,
+            },
+            **SMALL,
+        ),
+        False,
+    ),
     "mistral": (MistralForCausalLM, MistralConfig(vocab_size=112, rms_norm_eps=1e-5, sliding_window=8, **LLAMA), False),
     "mpt": (
         MptForCausalLM,
         MptConfig(vocab_size=96, d_model=64, n_heads=4, n_layers=2, max_seq_len=32, attn_implementation="eager"),
         False,
     ),
+    "qwen2": (Qwen2ForCausalLM, Qwen2Config(vocab_size=64, rope_theta=1e6, tie_word_embeddings=True, **SMALL), False),
     "mpt_heads6": (
         MptForCausalLM,
         MptConfig(vocab_size=97, d_model=48, n_heads=6, n_layers=2, max_seq_len=32, attn_implementation="eager"),

@@ -11,9 +11,10 @@ ModelFamily gpt2_family();
 ModelFamily llama_family();
 ModelFamily mistral_family();
 ModelFamily mpt_family();
+ModelFamily qwen2_family();
 
 inline std::vector<ModelFamily> own_families() {
-  return {gpt2_family(), llama_family(), mistral_family(), mpt_family()};
+  return {gpt2_family(), llama_family(), mistral_family(), mpt_family(), qwen2_family()};
 }
 
 }  // namespace causeway::model

@@ -73,7 +73,7 @@ struct ModelFamily {
 const ModelFamily& model_family(std::string_view name);
 // In the order of their registration.
 std::vector<const ModelFamily*> model_families();
-// "gpt2, llama, mistral and mpt".
+// "gpt2, llama and mistral".
 std::string list_names(const std::vector<std::string>& names, std::string_view conjunction = "and");
 std::vector<std::string> model_family_names();
 // The names of the families for which something holds.

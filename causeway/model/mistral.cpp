@@ -16,7 +16,7 @@ ModelFamily mistral_family() {
   family.keys.push_back(
       size_key(kSlidingWindow, 0, 0, int64_t{1} << 24, "positions a query sees, itself included; 0: all"));
   family.build = [](const ModelConfig& config, const ModelPart& part, InitialValues* values) {
-    return build_llama(config, part, config.own_integer(kSlidingWindow), values);
+    return build_llama(config, part, {.window = config.own_integer(kSlidingWindow)}, values);
   };
   family.hugging_face.model_type = "mistral";
   family.hugging_face.architecture = "MistralForCausalLM";

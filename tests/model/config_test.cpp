@@ -58,7 +58,7 @@ TEST(ModelConfig, NamesTheFieldThatCannotBe) {
         c.family = "gpt2";
         c.own["rope_theta"] = 5e5;
       },
-      "model.rope_theta", "has no effect on gpt2: it belongs to llama and mistral", delete_it);
+      "model.rope_theta", "has no effect on gpt2: it belongs to llama, mistral and qwen2", delete_it);
   expect([](ModelConfig& c) { c.own["rope_theta"] = 0.0; }, "model.rope_theta", "must be above 0");
   expect([](ModelConfig& c) { c.own["rope_theta"] = int64_t{1}; }, "model.rope_theta", "has another kind of value");
   expect([](ModelConfig& c) { c.own["rope_tetha"] = 1.0; }, "model.rope_tetha", "unknown key");
@@ -70,7 +70,18 @@ TEST(ModelConfig, NamesTheFieldThatCannotBe) {
         c.family = "mpt";
         c.kv_heads = 2;
       },
-      "model.kv_heads", "grouped queries belong to llama and mistral");
+      "model.kv_heads", "grouped queries belong to llama, mistral and qwen2");
+  expect([](ModelConfig& c) { c.own["rope_factor"] = 0.5; }, "model.rope_factor", "must be at least 1");
+  expect([](ModelConfig& c) { c.own["rope_original_length"] = int64_t{0}; }, "model.rope_original_length",
+         "must be at least 1");
+  expect(
+      [](ModelConfig& c) {
+        c.own["rope_factor"] = 8.0;
+        c.own["rope_low_frequency_factor"] = 4.0;
+      },
+      "model.rope_low_frequency_factor", "4 is not below model.rope_high_frequency_factor, 4");
+  expect([](ModelConfig& c) { c.own["rope_original_length"] = int64_t{4096}; }, "model.rope_original_length",
+         "has no effect at model.rope_factor 1, which stretches nothing", "Delete the key, or give model.rope_factor.");
 }
 
 TEST(ModelConfig, SurvivesHuggingFacesFormat) {
@@ -82,15 +93,21 @@ TEST(ModelConfig, SurvivesHuggingFacesFormat) {
   config.max_sequence_length = 333;
   config.norm_epsilon = 2e-5;
   config.initializer_range = 0.03;
-  for (const std::string family : {"gpt2", "llama", "mistral", "mpt"}) {
+  for (const std::string family : {"gpt2", "llama", "mistral", "mpt", "qwen2"}) {
     ModelConfig c = config;
     c.family = family;
     if (family == "gpt2") c.dropout = 0.25;
     if (family == "mpt") c.own["alibi_bias_max"] = 6.0;
-    if (family == "llama" || family == "mistral") {
+    if (family == "llama" || family == "mistral" || family == "qwen2") {
       c.kv_heads = 2;
       c.head_dim = 32;
       c.own["rope_theta"] = 5e5;
+    }
+    if (family == "llama" || family == "qwen2") {
+      c.own["rope_factor"] = 32.0;
+      c.own["rope_low_frequency_factor"] = 1.5;
+      c.own["rope_high_frequency_factor"] = 5.0;
+      c.own["rope_original_length"] = int64_t{111};
     }
     if (family == "mistral") c.own["sliding_window"] = int64_t{17};
     if (family == "llama") c.tie_embeddings = true;
@@ -142,6 +159,9 @@ TEST(ModelConfig, IsWrittenAsTransformersReadsIt) {
   EXPECT_EQ(written("llama").dump(2), expected.dump(2));
   expected.update({{"architectures", {"MistralForCausalLM"}}, {"model_type", "mistral"}, {"sliding_window", nullptr}});
   EXPECT_EQ(written("mistral").dump(2), expected.dump(2));
+  expected.erase("sliding_window");
+  expected.update({{"architectures", {"Qwen2ForCausalLM"}}, {"model_type", "qwen2"}, {"use_sliding_window", false}});
+  EXPECT_EQ(written("qwen2").dump(2), expected.dump(2));
   expected = {{"initializer_range", 0.02}, {"torch_dtype", "float32"}, {"vocab_size", 256}};
   expected.update({{"architectures", {"MptForCausalLM"}},
                    {"model_type", "mpt"},
@@ -155,6 +175,117 @@ TEST(ModelConfig, IsWrittenAsTransformersReadsIt) {
                    {"layer_norm_epsilon", 1e-5},
                    {"attn_config", {{"alibi", true}, {"alibi_bias_max", 8.0}}}});
   EXPECT_EQ(written("mpt").dump(2), expected.dump(2));
+}
+
+// For transformers 4 in rope_scaling, for transformers 5 in rope_parameters.
+TEST(ModelConfig, StretchedWavelengthsAreWrittenForEitherVersion) {
+  ModelConfig config;
+  config.own = {{"rope_theta", 5e5}, {"rope_factor", 8.0}};
+  const Json json = to_hugging_face(config.resolved());
+  Json rope = {{"rope_type", "llama3"},
+               {"factor", 8.0},
+               {"low_freq_factor", 1.0},
+               {"high_freq_factor", 4.0},
+               {"original_max_position_embeddings", 8192}};
+  EXPECT_EQ(json["rope_theta"], 5e5);
+  EXPECT_EQ(json["rope_scaling"], rope);
+  rope["rope_theta"] = 5e5;
+  EXPECT_EQ(json["rope_parameters"], rope);
+}
+
+TEST(ModelConfig, StretchedWavelengthsAreReadOfEitherVersion) {
+  ModelConfig config;
+  const ModelConfig plain = config.resolved();
+  config.own = {{"rope_theta", 5e5}, {"rope_factor", 32.0}};
+  const ModelConfig stretched = config.resolved();
+  const Json scaling = {{"rope_type", "llama3"},
+                        {"factor", 32},
+                        {"low_freq_factor", 1},
+                        {"high_freq_factor", 4},
+                        {"original_max_position_embeddings", 8192}};
+  const auto with = [](Json json, const Json& entries) {
+    json.update(entries);
+    return json;
+  };
+  Json neither = to_hugging_face(plain);
+  for (const char* key : {"rope_theta", "rope_parameters"}) neither.erase(key);
+  EXPECT_EQ(from_hugging_face(neither), plain);
+  const Json of_4 = with(neither, {{"rope_theta", 5e5}, {"rope_scaling", scaling}});
+  EXPECT_EQ(from_hugging_face(of_4), stretched);
+  Json of_5 = with(neither, {{"rope_parameters", with(scaling, {{"rope_theta", 5e5}})}});
+  EXPECT_EQ(from_hugging_face(of_5), stretched);
+  // Its name when there was no other kind than those of transformers before 4.43.
+  Json older = of_4;
+  older["rope_scaling"].erase("rope_type");
+  older["rope_scaling"]["type"] = "llama3";
+  EXPECT_EQ(from_hugging_face(older), stretched);
+  // As transformers has it: rope_scaling before rope_parameters.
+  EXPECT_EQ(from_hugging_face(with(of_4, {{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 1.0}}}})),
+            stretched);
+  of_5["rope_scaling"] = {{"rope_type", "default"}, {"rope_theta", 10000}};
+  EXPECT_EQ(from_hugging_face(of_5), plain);
+  // Stretched by 1: not at all.
+  EXPECT_EQ(from_hugging_face(with(neither, {{"rope_scaling", with(scaling, {{"factor", 1}})}})), plain);
+}
+
+TEST(ModelConfig, PositionsThatAreNotImplementedAreRefused) {
+  const Json llama = to_hugging_face(ModelConfig().resolved());
+  const auto expect = [&](const std::string& key, const Json& value, ErrorKind kind, const std::string& message,
+                          const std::string& hint) {
+    Json json = llama;
+    json[key] = value;
+    expect_error([&] { from_hugging_face(json); }, kind, "config.json", message, hint);
+  };
+  const std::string kinds = "Only \"default\" and \"llama3\" are implemented.";
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    expect(key, {{"rope_type", "yarn"}, {"factor", 4.0}}, ErrorKind::kUnsupported, "rope_type = \"yarn\"", kinds);
+    expect(key, {{"type", "linear"}, {"factor", 2.0}}, ErrorKind::kUnsupported, "rope_type = \"linear\"", kinds);
+    expect(key, {{"rope_type", "llama3"}}, ErrorKind::kInvalidArgument, "'factor' is missing", "");
+    expect(key, {{"rope_type", "default"}, {"partial_rotary_factor", 0.5}}, ErrorKind::kUnsupported,
+           "partial_rotary_factor = 0.5", "Only 1.0 is implemented.");
+  }
+  expect("rope_scaling", "linear", ErrorKind::kUnsupported, "rope_scaling = \"linear\"", "Only null is implemented.");
+  expect("partial_rotary_factor", 0.25, ErrorKind::kUnsupported, "partial_rotary_factor = 0.25",
+         "Only 1.0 is implemented.");
+  Json qwen2 = llama;
+  qwen2["model_type"] = "qwen2";
+  EXPECT_EQ(from_hugging_face(qwen2).family, "qwen2");
+  qwen2["use_sliding_window"] = true;
+  expect_error([&] { from_hugging_face(qwen2); }, ErrorKind::kUnsupported, "config.json", "use_sliding_window = true",
+               "Only false is implemented.");
+}
+
+// Of config.json of the published models what says how many they have.
+TEST(ModelConfig, PublishedModelsHaveTheirNumbersOfParameters) {
+  const std::pair<const char*, int64_t> published[] = {
+      // Llama 3.2 1B
+      {R"({"model_type": "llama", "vocab_size": 128256, "hidden_size": 2048, "intermediate_size": 8192,
+           "num_hidden_layers": 16, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 64,
+           "max_position_embeddings": 131072, "rope_theta": 500000.0, "tie_word_embeddings": true,
+           "rope_scaling": {"factor": 32.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0,
+                            "original_max_position_embeddings": 8192, "rope_type": "llama3"}})",
+       1'235'814'400},
+      // Llama 3.1 8B
+      {R"({"model_type": "llama", "vocab_size": 128256, "hidden_size": 4096, "intermediate_size": 14336,
+           "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
+           "max_position_embeddings": 131072, "rope_theta": 500000.0, "tie_word_embeddings": false,
+           "rope_scaling": {"factor": 8.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0,
+                            "original_max_position_embeddings": 8192, "rope_type": "llama3"}})",
+       8'030'261'248},
+      // Qwen2.5 0.5B
+      {R"({"model_type": "qwen2", "vocab_size": 151936, "hidden_size": 896, "intermediate_size": 4864,
+           "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2,
+           "max_position_embeddings": 32768, "max_window_layers": 24, "rope_theta": 1000000.0,
+           "sliding_window": 32768, "use_sliding_window": false, "tie_word_embeddings": true})",
+       494'032'768},
+      // Qwen2.5 7B
+      {R"({"model_type": "qwen2", "vocab_size": 152064, "hidden_size": 3584, "intermediate_size": 18944,
+           "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4,
+           "max_position_embeddings": 131072, "max_window_layers": 28, "rope_theta": 1000000.0,
+           "sliding_window": 131072, "use_sliding_window": false, "tie_word_embeddings": false})",
+       7'615'616'512}};
+  for (const auto& [text, parameters] : published)
+    EXPECT_EQ(parameter_count(from_hugging_face(Json::parse(text))), parameters) << text;
 }
 
 TEST(ModelConfig, AFeedForwardWidthOfMptSurvivesAsItsRatio) {
@@ -188,7 +319,7 @@ TEST(ModelConfig, RefusesWhatIsNotImplemented) {
     expect_error([&] { from_hugging_face(json); }, kind, "config.json", message, hint);
   };
   expect("model_type", "falcon", ErrorKind::kUnsupported, "model_type 'falcon'",
-         "Implemented are gpt2, llama, mistral and mpt.");
+         "Implemented are gpt2, llama, mistral, mpt and qwen2.");
   expect("hidden_act", "gelu", ErrorKind::kUnsupported, "hidden_act = \"gelu\"", "Only \"silu\" is implemented.");
   expect("attention_bias", true, ErrorKind::kUnsupported, "attention_bias = true", "Only false is implemented.");
   expect("hidden_size", "wide", ErrorKind::kInvalidArgument, "'hidden_size' has an unexpected kind of value", "");

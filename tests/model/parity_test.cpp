@@ -83,7 +83,8 @@ TEST_P(Parity, EveryTensorOfTheCheckpointIsAParameter) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Parity,
-                         testing::Values("gpt2", "llama", "llama_tied", "mistral", "mpt", "mpt_heads6"),
+                         testing::Values("gpt2", "llama", "llama3", "llama_tied", "mistral", "mpt", "mpt_heads6",
+                                         "qwen2"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

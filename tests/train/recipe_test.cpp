@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <regex>
 
 #include "causeway/base/error.h"
@@ -145,7 +146,7 @@ TEST(Recipe, KeysWithoutEffectAreRefused) {
       {{"model.rope_theta=5e5"}, "model.rope_theta: has no effect on gpt2"},
       {{"model.alibi_bias_max=4"}, "model.alibi_bias_max: has no effect on gpt2"},
       {{"model.sliding_window=4"}, "model.sliding_window: has no effect on gpt2: it belongs to mistral"},
-      {{"model.kv_heads=2"}, "model.kv_heads: grouped queries belong to llama and mistral"},
+      {{"model.kv_heads=2"}, "model.kv_heads: grouped queries belong to llama, mistral and qwen2"},
       {{"schedule.kind=constant", "schedule.final_factor=0.1"}, "schedule.final_factor: has no effect on the constant"},
       {{"schedule.decay_steps=3"}, "schedule.decay_steps: the cosine schedule has no decay_steps"},
       {{"sampling.temperature=0", "sampling.top_k=3"}, "sampling.top_k: has no effect at sampling.temperature 0"},
@@ -162,6 +163,19 @@ TEST(Recipe, KeysWithoutEffectAreRefused) {
   const std::string older = std::string(saved).replace(at, 17, "rope_theta: 50000");
   EXPECT_NE(error_of(older), "no error");
   EXPECT_EQ(parse_saved_recipe(older, "recipe of the checkpoint").model, parse(kSmall).model);
+}
+
+TEST(Recipe, ASavedOneOfBeforeAModelKeyGoesOn) {
+  for (const char* family : {"gpt2", "llama", "mistral"}) {
+    const Recipe recipe = parse(kSmall, {std::string("model.family=") + family});
+    const std::string saved = recipe_text(recipe);
+    const std::string older = std::regex_replace(saved, std::regex("\n *rope_(factor|low|high|original)[^\n]*"), "");
+    ASSERT_EQ(std::ranges::count(saved, '\n') - std::ranges::count(older, '\n'), 4);
+    const Recipe read = parse_saved_recipe(older, "recipe of the checkpoint");
+    EXPECT_EQ(read.model, recipe.model);
+    EXPECT_TRUE(recipe_differences(read, recipe).empty());
+    EXPECT_EQ(recipe_text(read), saved);
+  }
 }
 
 // Products of sizes are computed in 64 bits, so each is bounded before.
@@ -219,7 +233,7 @@ TEST(Recipe, BoundsAreChecked) {
       {"train.check_replicas=-1", "must not be negative"},
       {"sampling.temperature=-0.5", "must not be negative"},
       {"model.heads=5", "5 heads do not divide the width, 32"},
-      {"model.kv_heads=2", "grouped queries belong to llama and mistral"},
+      {"model.kv_heads=2", "grouped queries belong to llama, mistral and qwen2"},
       {"model.dropout=1", "must be at least 0 and below 1"},
       {"data.sequence_length=2000", "2000 is longer than model.max_sequence_length, 1024"},
       {"schedule.warmup_steps=2000", "a warm-up of 2000 steps does not fit the run's 1000"},

@@ -1,0 +1,28 @@
+// Qwen 2 and 2.5 (arXiv 2407.10671, 2412.15115): Llama with biases on queries, keys and values.
+#include <nlohmann/json.hpp>
+
+#include "causeway/formats/hugging_face_config.h"
+#include "causeway/model/families.h"
+#include "causeway/model/llama.h"
+
+namespace causeway::model {
+
+ModelFamily qwen2_family() {
+  ModelFamily family = llama_family();
+  family.name = "qwen2";
+  family.build = [](const ModelConfig& config, const ModelPart& part, InitialValues* values) {
+    return build_llama(config, part, {.attention_biases = true}, values);
+  };
+  family.parameter_count = [llama = family.parameter_count](const ModelConfig& c) {
+    return llama(c) + c.layers * (c.heads + 2 * c.kv_heads) * c.head_dim;
+  };
+  family.hugging_face.model_type = "qwen2";
+  family.hugging_face.architecture = "Qwen2ForCausalLM";
+  family.hugging_face.entries = [](HuggingFaceConfig& file, ModelConfig& c) {
+    file.fixed("use_sliding_window", false);
+    list_llama_entries(file, c);
+  };
+  return family;
+}
+
+}  // namespace causeway::model
