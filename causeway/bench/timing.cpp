@@ -31,6 +31,8 @@ double warm_up(Device& device, const TimedWork& work, CacheFlush& flush, double 
   int executions = 0;
   // In batches that grow, so that the device is never idle for long.
   for (int batch = 1; agreed(now() - start, together) < seconds; batch = std::min(64, 2 * batch)) {
+    // A process for which the work is nothing would agree on ever more batches while the others are at the first.
+    if (together.line_up) together.line_up();
     for (int i = 0; i < batch; ++i) {
       flush.run();
       work();

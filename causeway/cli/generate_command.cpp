@@ -84,20 +84,23 @@ void run(const Options& options) {
   const std::vector<int32_t> prompt = tokenizer->encode(options.prompt);
   TextOutput text;
   if (!options.json) text.write(options.prompt);
-  // What a token reads as may depend on those before it: a decoder may drop the first space of all.
-  std::vector<int32_t> said_tokens = prompt;
-  const std::string prompt_text = tokenizer->decode(prompt);
-  std::string said_text = prompt_text;
+  // What a token reads as may depend on those before it: a decoder may drop the first space of all. So each is read
+  // behind a few that are known.
+  constexpr size_t kBefore = 16;
+  std::vector<int32_t> recent(prompt.end() - static_cast<int64_t>(std::min(prompt.size(), kBefore)), prompt.end());
+  std::string said;
   const std::vector<int32_t> tokens = generator.generate(prompt, sampling, [&](int32_t token) {
     if (token == sampling.stop_token) return;
-    said_tokens.push_back(token);
-    std::string longer = tokenizer->decode(said_tokens);
-    if (!options.json && longer.size() > said_text.size()) text.write(longer.substr(said_text.size()));
-    said_text = std::move(longer);
+    const std::string known = tokenizer->decode(recent);
+    recent.push_back(token);
+    const std::string longer = tokenizer->decode(recent);
+    if (recent.size() > kBefore) recent.erase(recent.begin());
+    if (longer.size() <= known.size()) return;
+    said += longer.substr(known.size());
+    if (!options.json) text.write(longer.substr(known.size()));
   });
   if (options.json) {
     // The end-of-text token is what the model said, but no text.
-    const std::string said = said_text.substr(std::min(prompt_text.size(), said_text.size()));
     nlohmann::ordered_json json = {{"prompt", options.prompt}, {"text", said}, {"tokens", tokens}};
     output_json(json);
   } else {

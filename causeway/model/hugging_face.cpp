@@ -85,7 +85,7 @@ void require_writable_values(const NamedTensorSpec& tensor, std::span<const floa
   for (const float value : values) {
     if (!std::isfinite(value))
       throw Error(ErrorKind::kInvalidArgument, fmt::format("holds {}, which is no weight", value), tensor.name,
-                  "Take a checkpoint from before the training diverged.");
+                  "Fetch the model again, or take a checkpoint from before its training diverged.");
     if (tensor.dtype == DType::kF16 && std::abs(value) >= kBeyondF16)
       throw Error(ErrorKind::kInvalidArgument, fmt::format("holds {}, which is beyond f16's range", value), tensor.name,
                   "Choose bf16 or f32.");
@@ -93,6 +93,15 @@ void require_writable_values(const NamedTensorSpec& tensor, std::span<const floa
 }
 
 }  // namespace
+
+Error naming_directory_of(const Error& error, const std::string& directory) {
+  const bool is_named = error.where().starts_with(directory);
+  return Error(error.kind(), error.message(),
+               is_named                ? error.where()
+               : error.where().empty() ? directory
+                                       : fmt::format("{}: {}", directory, error.where()),
+               error.hint());
+}
 
 ModelConfig read_hugging_face_config(const std::filesystem::path& directory) {
   const std::filesystem::path path = directory / "config.json";

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "causeway/base/error.h"
 #include "causeway/formats/box.h"
 #include "causeway/formats/safetensors.h"
 #include "causeway/model/language_model.h"
@@ -42,6 +43,9 @@ void require_no_other_tensors(const ModelConfig& config, const SafetensorsModel&
 
 // Both, of a whole model.
 void load_weights(LanguageModel& model, const SafetensorsModel& weights);
+
+// An error about a tensor of a directory, which says whose it is; one that names the directory stays as it is.
+Error naming_directory_of(const Error& error, const std::string& directory);
 
 // The model of a directory, with its weights, on the current device.
 std::unique_ptr<LanguageModel> load_hugging_face_model(const std::filesystem::path& directory);

@@ -14,8 +14,8 @@ enum class RecomputePolicy {
   kSelective,  // kept: results of dots, attention and indexing, reductions of 8 elements or more (norm statistics) and
                // the residual stream; elementwise chains and movements between them are computed again
   kBlock,      // kept: what a block (nodes whose scope starts with the same "name.N") hands to other blocks, and what
-           // lies outside all blocks; the whole inside of a block is computed again, but for gathers of weights that
-           // are kept (find_weight_gathers())
+               // lies outside all blocks; the whole inside of a block is computed again, but for gathers of weights
+               // that are kept (find_weight_gathers())
 };
 
 // "none", "selective", "block".

@@ -27,9 +27,7 @@ void load_initial_weights(const Ranks& ranks, const Recipe& recipe, LanguageMode
       try {
         work();
       } catch (const Error& error) {
-        const bool is_named = error.where().starts_with(recipe.model_from);
-        throw Error(error.kind(), error.message(),
-                    is_named ? error.where() : fmt::format("{}: {}", recipe.model_from, error.where()), error.hint());
+        throw naming_directory_of(error, recipe.model_from);
       }
     });
   };

@@ -308,10 +308,10 @@ TEST(Recipe, StagesHaveLayersAndMicroBatches) {
 
 TEST(Recipe, MeshesHaveTheAxesThatHaveSeveralRanks) {
   EXPECT_TRUE(make_mesh({}).empty());
-  EXPECT_EQ(make_mesh({.dp = 2, .fsdp = 3, .cp = 4, .tp = 5}).text(), "cp=4/5 tp=5/1a dp=2/60 fsdp=3/20");
+  EXPECT_EQ(make_mesh({.dp = 2, .fsdp = 3, .cp = 4, .tp = 5}).text(), "cp=4/5 tp=5/1a fsdp=3/20 dp=2/60k");
   EXPECT_EQ(make_mesh({.fsdp = 4}).text(), "fsdp=4/1");
-  EXPECT_EQ(make_mesh({.dp = 2, .tp = 2, .pp = 3}).text(), "tp=2/1a dp=2/2 pp=3/4s");
-  EXPECT_EQ(make_mesh({.dp = 2, .tp = 2}).text(), "tp=2/1a dp=2/2");
+  EXPECT_EQ(make_mesh({.dp = 2, .tp = 2, .pp = 3}).text(), "tp=2/1a dp=2/2k pp=3/4s");
+  EXPECT_EQ(make_mesh({.dp = 2, .tp = 2}).text(), "tp=2/1a dp=2/2k");
 }
 
 // A parser of hostile text ends with a recipe or an Error, whatever the text.

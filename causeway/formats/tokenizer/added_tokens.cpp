@@ -92,8 +92,9 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TextNormalizer* n
     if ((token.normalized ? normalized : written).insert(sought).second)
       (token.normalized ? normalized_ : as_written_).insert(sought, static_cast<int32_t>(i));
     (token.normalized ? has_normalized_ : has_written_) = true;
-    if (!token.special && (token.single_word || token.lstrip || token.rstrip || has_space_behind_other(sought) ||
-                           has_space_behind_other(token.content)))
+    // A special token that is read as text still hides others that begin within it.
+    if (has_space_behind_other(sought) || has_space_behind_other(token.content) ||
+        (!token.special && (token.single_word || token.lstrip || token.rstrip)))
       cross_spaces_ = true;
   }
 }

@@ -1,6 +1,18 @@
 #include "causeway/formats/tokenizer/pattern.h"
 
+#include "causeway/base/error.h"
+
 namespace causeway::formats {
+namespace {
+
+constexpr size_t kMostReplacedBytes = size_t{1} << 30, kMostGrowth = 64, kFreeBytes = 64;
+
+[[noreturn]] void throw_growth(size_t before, size_t after) {
+  throw Error(ErrorKind::kResource, fmt::format("a text of {} bytes becomes one of {} or more", before, after),
+              "tokenizer.json", "Use a tokenizer whose replacements do not multiply, or shorter texts.");
+}
+
+}  // namespace
 
 Pattern read_pattern(const TokenizerPart& part) {
   part.require_known_keys({"String", "Regex"});
@@ -21,8 +33,13 @@ std::string replace_matches(const Pattern& pattern, std::string_view text, std::
   pattern.expression.for_each_match(text, [&](size_t begin, size_t end) {
     replaced.append(text.substr(done, begin - done)).append(content);
     done = end;
+    if (replaced.size() > kMostReplacedBytes) throw_growth(text.size(), replaced.size());
   });
   return replaced.append(text.substr(done));
+}
+
+void require_bounded_growth(size_t before, size_t after) {
+  if (after / kMostGrowth > before + kFreeBytes) throw_growth(before, after);
 }
 
 }  // namespace causeway::formats

@@ -18,6 +18,11 @@ struct Pattern {
 Pattern read_pattern(const TokenizerPart& part);
 
 // `text` with every match replaced by `content`, which is taken as it is.
+// Throws Error(kResource) where that makes more than a GiB.
 std::string replace_matches(const Pattern& pattern, std::string_view text, std::string_view content);
+
+// Throws Error(kResource) where steps one behind the other have made so many bytes of so many that no tokenizer would:
+// a small file can ask for a text to be doubled sixty times.
+void require_bounded_growth(size_t before, size_t after);
 
 }  // namespace causeway::formats

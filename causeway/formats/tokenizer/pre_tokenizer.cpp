@@ -155,7 +155,8 @@ class ByteLevel final : public PreTokenizer {
     pieces.text = std::move(written);
     pieces.pieces = std::move(result);
   }
-  bool may_cut_before_spaces() const override { return !adds_prefix_space_; }
+  // Merges may cross the spaces of what is not split.
+  bool may_cut_before_spaces() const override { return splits_ && !adds_prefix_space_; }
 
  private:
   bool adds_prefix_space_;
@@ -260,10 +261,9 @@ class Sequence final : public PreTokenizer {
   }
   bool marks_first_piece() const override { return !steps_.empty() && steps_.front()->marks_first_piece(); }
   bool may_cut_before_spaces() const override {
-    // Only what comes first sees the text as it was.
+    // Only what comes first sees the text as it was; bytes behind it are of the same pieces on both sides of a cut.
     return !steps_.empty() && steps_.front()->may_cut_before_spaces() &&
-           (steps_.size() == 1 || (steps_.size() == 2 && dynamic_cast<const ByteLevel*>(steps_[1].get()) != nullptr &&
-                                   steps_[1]->may_cut_before_spaces()));
+           (steps_.size() == 1 || (steps_.size() == 2 && dynamic_cast<const ByteLevel*>(steps_[1].get()) != nullptr));
   }
 
  private:

@@ -67,8 +67,9 @@ pcre2_code* compile(std::string_view translated, std::string_view pattern, const
   pcre2_set_newline(context, PCRE2_NEWLINE_LF);
   int code = 0;
   PCRE2_SIZE offset = 0;
-  pcre2_code* compiled = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
-                                       PCRE2_UTF | PCRE2_NEVER_BACKSLASH_C, &code, &offset, context);
+  pcre2_code* compiled =
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
+                    PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_NEVER_BACKSLASH_C, &code, &offset, context);
   pcre2_compile_context_free(context);
   if (compiled == nullptr) {
     throw Error(ErrorKind::kUnsupported,
@@ -122,8 +123,8 @@ RegularExpression RegularExpression::literal(std::string_view text, std::string 
 void RegularExpression::for_each_match(std::string_view text, const std::function<void(size_t, size_t)>& take) const {
   thread_local const MatchMemory memory;
   for (size_t position = 0; position < text.size();) {
-    const int result = pcre2_match(compiled_->code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), position,
-                                   PCRE2_NO_UTF_CHECK, memory.data(), memory.context());
+    const int result = pcre2_match(compiled_->code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), position, 0,
+                                   memory.data(), memory.context());
     if (result == PCRE2_ERROR_NOMATCH) return;
     if (result < 0) {
       throw Error(ErrorKind::kResource,

@@ -32,7 +32,8 @@ class RegularExpression {
 
   static constexpr size_t kMostBytes = 16384;
 
-  // Calls take(begin, end) for every match in `text`, from left to right, none within another. `text` must be UTF-8.
+  // Calls take(begin, end) for every match in `text`, from left to right, none within another. Where `text` is not
+  // UTF-8, as what is decoded may be, no match has bytes that are not.
   // Throws Error(kResource) when matching takes more steps than kMostSteps at one place. May be called from many
   // threads at once.
   void for_each_match(std::string_view text, const std::function<void(size_t, size_t)>& take) const;

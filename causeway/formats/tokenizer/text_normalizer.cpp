@@ -63,7 +63,11 @@ std::unique_ptr<TextNormalizer> read_sequence(const TokenizerPart& part) {
   const bool keeps_start = std::ranges::all_of(*steps, [](const auto& step) { return step->keeps_start(); });
   return make_normalizer(
       [steps](std::string text) {
-        for (const auto& step : *steps) text = step->apply(std::move(text));
+        const size_t before = text.size();
+        for (const auto& step : *steps) {
+          text = step->apply(std::move(text));
+          require_bounded_growth(before, text.size());
+        }
         return text;
       },
       keeps_start);

@@ -116,12 +116,22 @@ std::unique_ptr<TokenDecoder> read_replace_decoder(const TokenizerPart& part) {
   });
 }
 
+size_t total_bytes(const Texts& tokens) {
+  size_t total = 0;
+  for (const std::string& token : tokens) total += token.size();
+  return total;
+}
+
 std::unique_ptr<TokenDecoder> read_sequence_decoder(const TokenizerPart& part) {
   part.require_known_keys({"type", "decoders"});
   auto steps = std::make_shared<std::vector<std::unique_ptr<TokenDecoder>>>();
   for (const TokenizerPart& one : part.parts("decoders")) steps->push_back(read_decoder(one));
   return make_decoder([steps](Texts tokens) {
-    for (const auto& step : *steps) tokens = step->apply(std::move(tokens));
+    const size_t before = total_bytes(tokens);
+    for (const auto& step : *steps) {
+      tokens = step->apply(std::move(tokens));
+      require_bounded_growth(before, total_bytes(tokens));
+    }
     return tokens;
   });
 }

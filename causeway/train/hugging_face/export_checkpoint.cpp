@@ -39,6 +39,15 @@ struct FoundCompanions {
   std::string source;
 };
 
+// A directory whose tokenizer cannot be read holds another one.
+bool is_tokenizer_in(const std::string& directory, const Tokenizer& tokenizer) {
+  try {
+    return load_tokenizer(directory)->fingerprint() == tokenizer.fingerprint();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 FoundCompanions find_companions(const ExportOptions& options, const Recipe& recipe, const Tokenizer* tokenizer) {
   if (!options.tokenizer_directory.empty()) {
     ModelCompanions companions = companions_in(options.tokenizer_directory);
@@ -49,12 +58,15 @@ FoundCompanions find_companions(const ExportOptions& options, const Recipe& reci
   }
   if (tokenizer != nullptr && tokenizer->files().empty())
     return {companions_of(*tokenizer, recipe.model), "a token is a byte: no files"};
-  if (tokenizer != nullptr) return {companions_of(*tokenizer, recipe.model), "the checkpoint's"};
+  // What the model came with says more than a tokenizer does: which tokens begin, end and fill texts, templates of
+  // chats.
   std::error_code code;
-  if (!recipe.model_from.empty() && std::filesystem::is_directory(recipe.model_from, code)) {
+  if (!recipe.model_from.empty() && std::filesystem::is_directory(recipe.model_from, code) &&
+      (tokenizer == nullptr || is_tokenizer_in(recipe.model_from, *tokenizer))) {
     ModelCompanions companions = companions_in(recipe.model_from);
     if (!companions.tokenizer_files.empty()) return {std::move(companions), recipe.model_from};
   }
+  if (tokenizer != nullptr) return {companions_of(*tokenizer, recipe.model), "the checkpoint's"};
   return {{}, "none: the data that the model was trained on carried none"};
 }
 

@@ -93,10 +93,8 @@ ImportResult import_model(const ImportOptions& options) {
   try {
     return import_checked(options);
   } catch (const Error& error) {
-    const bool is_tensor = error.where().find('/') == std::string::npos && !error.where().empty() &&
-                           error.where() != source && error.where() != options.output;
-    throw Error(error.kind(), error.message(), is_tensor ? fmt::format("{}: {}", source, error.where()) : error.where(),
-                error.hint());
+    if (error.where().starts_with(options.output.string())) throw;
+    throw naming_directory_of(error, source);
   }
 }
 

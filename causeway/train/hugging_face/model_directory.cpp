@@ -39,7 +39,9 @@ nlohmann::ordered_json tokenizer_configuration(const Tokenizer& tokenizer, const
   if (is_gpt2) settings["add_prefix_space"] = false;
   if (const std::optional<int32_t> end = tokenizer.end_of_text()) {
     const std::string text = is_gpt2 ? "<|endoftext|>" : tokenizer.decode(std::vector<int32_t>{*end});
-    for (const char* key : {"bos_token", "eos_token", "unk_token"}) settings[key] = text;
+    settings["eos_token"] = text;
+    if (is_gpt2)
+      for (const char* key : {"bos_token", "unk_token"}) settings[key] = text;
   }
   return settings;
 }
@@ -50,7 +52,8 @@ ModelCompanions companions_of(const Tokenizer& tokenizer, const ModelConfig& con
   ModelCompanions companions;
   companions.tokenizer_files = tokenizer.files();
   if (const std::optional<int32_t> end = tokenizer.end_of_text()) {
-    companions.token_ids["bos_token_id"] = *end;
+    // GPT-2 has one token for both; what begins a text of others is not known here.
+    if (tokenizer.name() == "gpt2") companions.token_ids["bos_token_id"] = *end;
     companions.token_ids["eos_token_id"] = *end;
   }
   // One that came with its configuration keeps it.
@@ -87,15 +90,19 @@ ModelDirectory::ModelDirectory(const fs::path& output, bool overwrite)
 void ModelDirectory::require_replaceable() const {
   std::error_code code;
   if (!fs::is_directory(output_, code)) return;
-  bool is_empty = true;
+  bool is_empty = true, holds_model = false;
   for (const fs::directory_entry& entry : fs::directory_iterator(output_)) {
     const std::string name = entry.path().filename().string();
     is_empty = false;
+    holds_model = holds_model || name == "config.json";
     if (matches(name, kModelFiles) || matches(name, kTokenizerFiles) || name == kProbeName) continue;
     throw Error(ErrorKind::kInvalidArgument,
                 fmt::format("the output directory holds something that is no part of a model: {}", name),
                 output_.string(), "Choose another directory.");
   }
+  if (!is_empty && !holds_model)
+    throw Error(ErrorKind::kInvalidArgument, "the output directory holds files of a tokenizer and no model",
+                output_.string(), "Choose another directory.");
   if (is_empty || overwrite_) return;
   throw Error(ErrorKind::kInvalidArgument, "the output directory already holds a model", output_.string(),
               "Choose another directory, or say --overwrite to replace it.");
