@@ -41,7 +41,7 @@ class InitialWeights : public testing::Test {
   InitialWeights() {
     std::string ids;  // below the fixtures' vocabularies
     for (uint32_t i = 0, x = 1; i < 6000; ++i, x = x * 1664525 + 1013904223)
-      ids.push_back(static_cast<char>((x >> 24) % 90));
+      ids.push_back(static_cast<char>((x >> 24) % 64));
     std::ofstream(directory_ / "ids.bin", std::ios::binary) << ids;
   }
 
