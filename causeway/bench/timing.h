@@ -38,7 +38,7 @@ using TimedWork = std::function<void()>;
 struct TimingTogether {
   // What all processes have in place of their own value; called as often in each.
   std::function<double(double)> agreed;
-  // Lets all begin a sample at one time, outside of the time.
+  // Lets all begin a sample, or a batch of the warm-up, at one time, outside of a sample's time.
   std::function<void()> line_up;
 };
 

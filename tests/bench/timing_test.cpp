@@ -35,7 +35,7 @@ TEST(TimingTogetherTest, DecisionsAreThoseAgreedOn) {
   EXPECT_THAT(answers, SizeIs(0));
   ASSERT_THAT(timed, SizeIs(1));
   EXPECT_THAT(timed[0].seconds, ElementsAre(SizeIs(2), SizeIs(3), SizeIs(2)));
-  EXPECT_EQ(lined_up, 7);
+  EXPECT_EQ(lined_up, 2 + 7) << "before each batch of the warm-up, and before each sample";
   // One, batches of one and two; each round one that does not count.
   EXPECT_EQ(executions, 1 + 1 + 2 + 7 + 3);
 }
