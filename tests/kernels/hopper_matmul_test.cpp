@@ -29,15 +29,16 @@ struct Case {
   bool a_along_k = true, b_along_k = true;
   HopperMatmulTile tile{128, 128, 4, 1};
   int blocks = 4;
-  int splits = 1;
+  int splits = 1, whole_tiles = 0;
   bool half = false;  // f16 operands
   int lanes = 8;
 
   std::string describe() const {
     return fmt::format(
-        "batch {} {}x{}x{} along k: {} {}, tile {}x{} stages {} cluster {} blocks {} in turns {}, splits {}, f16 {}",
+        "batch {} {}x{}x{} along k: {} {}, tile {}x{} stages {} cluster {} blocks {} in turns {}, splits {} "
+        "after {} tiles, f16 {}",
         batch, m, n, k, a_along_k, b_along_k, tile.m, tile.n, tile.stages, tile.cluster, blocks, tile.in_turns, splits,
-        half);
+        whole_tiles, half);
   }
 };
 
@@ -65,6 +66,7 @@ std::string kernel_text(const Case& c) {
   text += matmul_tile_text(c.tile);
   text +=
       fmt::format("\nstatic constexpr int kSplits = {};\nstatic constexpr int kStoreLanes = {};\n", c.splits, c.lanes);
+  text += fmt::format("static constexpr int kWholeTiles = {};\n", c.whole_tiles);
   text += R"(
   int64_t batch, m, n, k;
   const bf16* residual;
@@ -74,12 +76,26 @@ std::string kernel_text(const Case& c) {
       : batch(sizes[0]), m(sizes[1]), n(sizes[2] * kStoreLanes), k(sizes[3]),
         residual(global_pointer<const bf16>(buffers[2])), result(global_pointer<bf16>(buffers[3])),
         workspace(global_pointer<float>(buffers[4])) {}
+  struct Fetched {
+    static constexpr bool kAny = true;
+    bf16 residual[kStoreLanes];
+  };
+  struct FetchedColumns {};
   template <int V>
-  CAUSEWAY_INLINE void store(int64_t batch_index, int64_t m_index, int64_t n_index, const float (&values)[V]) const {
+  CAUSEWAY_INLINE void fetch_columns(int64_t n_index, FetchedColumns& to) const {}
+  template <int V>
+  CAUSEWAY_INLINE void fetch(int64_t batch_index, int64_t m_index, int64_t n_index, Fetched& to) const {
+    const int64_t at = (batch_index * m + m_index) * n + n_index;
+#pragma clang loop unroll(full)
+    for (int e = 0; e < V; ++e) to.residual[e] = residual[at + e];
+  }
+  template <int V>
+  CAUSEWAY_INLINE void store(int64_t batch_index, int64_t m_index, int64_t n_index, const float (&values)[V],
+                             const Fetched& fetched, const FetchedColumns&) const {
     const int64_t at = (batch_index * m + m_index) * n + n_index;
     bf16 stored[V];
 #pragma clang loop unroll(full)
-    for (int e = 0; e < V; ++e) stored[e] = to_bf16(values[e] + to_float(residual[at + e]));
+    for (int e = 0; e < V; ++e) stored[e] = to_bf16(values[e] + to_float(fetched.residual[e]));
 #pragma clang loop unroll(full)
     for (int e = 0; e < V; ++e) result[at + e] = stored[e];
   }
@@ -90,8 +106,8 @@ std::string kernel_text(const Case& c) {
           "const Problem problem(buffers, sizes);\n"
           "hopper_matmul_run(problem, maps, static_cast<uint32_t*>(buffers[5]));\n}\n";
   if (c.splits > 1)
-    text += fmt::format("CAUSEWAY_KERNEL(kernel_combine, {}, 1, 6, 4, 2) {{\n", kGpuMatmulCombineThreads) +
-            "const Problem problem(buffers, sizes);\nmatmul_combine(problem, task);\n}\n";
+    text += fmt::format("CAUSEWAY_KERNEL(kernel_combine, {}, 1, 6, 4, 2) {{\n", kHopperMatmulCombineThreads) +
+            "const Problem problem(buffers, sizes);\nhopper_matmul_combine(problem, task);\n}\n";
   return text;
 }
 
@@ -138,7 +154,11 @@ void expect_product(const Case& c) {
   };
   const DeviceBuffer a_buffer = upload(a), b_buffer = upload(b), residual_buffer = upload(residual);
   const DeviceBuffer result_buffer = device().allocate(residual.size() * 2);
-  const DeviceBuffer workspace = device().allocate(residual.size() * 4 * static_cast<size_t>(c.splits));
+  const int64_t tiles =
+      c.batch * matmul_ceil_div(c.m, int64_t{c.tile.m} * c.tile.cluster) * matmul_ceil_div(c.n, c.tile.n);
+  const int64_t split_tiles = c.splits > 1 ? tiles - c.whole_tiles : 0;
+  const DeviceBuffer workspace = device().allocate(
+      static_cast<size_t>(split_tiles * c.splits * c.tile.m * c.tile.cluster * c.tile.n) * sizeof(float) + 16);
   const DeviceBuffer task_counter = device().allocate(sizeof(uint32_t), true);
 
   const TensorMap maps[] = {operand_map(c, 0, c.m, c.a_along_k, hopper_matmul_box_lines(c.tile, c.tile.m, false)),
@@ -151,8 +171,7 @@ void expect_product(const Case& c) {
   launch.kernel = module->kernel("kernel_run");
   launch.buffers = buffers;
   launch.sizes = sizes;
-  const int64_t clusters =
-      c.batch * c.splits * matmul_ceil_div(c.m, int64_t{c.tile.m} * c.tile.cluster) * matmul_ceil_div(c.n, c.tile.n);
+  const int64_t clusters = tiles - split_tiles + split_tiles * c.splits;
   // More blocks than tiles are not needed, and do no harm.
   launch.task_count = c.tile.cluster > 1 ? std::min<int64_t>(c.blocks, clusters * c.tile.cluster) : c.blocks;
   launch.threads = hopper_matmul_threads(c.tile);
@@ -162,10 +181,9 @@ void expect_product(const Case& c) {
   device().launch(launch);
   if (c.splits > 1) {
     launch.kernel = module->kernel("kernel_combine");
-    launch.task_count =
-        matmul_ceil_div(static_cast<int64_t>(residual.size()) / c.lanes, int64_t{kGpuMatmulCombineThreads});
-    launch.threads = kGpuMatmulCombineThreads;
-    launch.shared_bytes = 0;
+    launch.task_count = split_tiles * hopper_matmul_combine_blocks(c.tile);
+    launch.threads = kHopperMatmulCombineThreads;
+    launch.shared_bytes = kHopperMatmulCombineShared;
     launch.cluster = 1;
     device().launch(launch);
   }
@@ -272,6 +290,23 @@ TEST(HopperMatmul, SplitsOfKAreAddedInOrder) {
                   .splits = 4});
 }
 
+// The first tiles are computed whole, the others in parts of which the last has fewer slices.
+TEST(HopperMatmul, TheLastTilesAreSplit) {
+  for (const int whole_tiles : {0, 1, 4, 11})
+    expect_product({.m = 200, .n = 264, .k = 456, .tile = {64, 128, 3, 1}, .splits = 3, .whole_tiles = whole_tiles});
+  expect_product({.batch = 2,
+                  .m = 152,
+                  .n = 136,
+                  .k = 328,
+                  .b_along_k = false,
+                  .tile = {128, 64, 3, 1},
+                  .blocks = 3,
+                  .splits = 2,
+                  .whole_tiles = 7,
+                  .lanes = 4});
+  expect_product({.m = 384, .n = 256, .k = 328, .tile = {128, 128, 3, 2}, .blocks = 4, .splits = 2, .whole_tiles = 1});
+}
+
 // A C75xx note means that the assembler lets matrix instructions run one after the other, or ignores setmaxnreg.
 TEST(HopperMatmul, AssemblesWithoutSpillsOrNotes) {
   if (find_ptxas().empty()) GTEST_SKIP() << "What ptxas makes of the kernels is not tested. " << how_to_get_ptxas();
@@ -305,6 +340,9 @@ TEST(HopperMatmulPlan, TilesFitTheirProduct) {
   EXPECT_EQ(choose(8192, 8192, 8192).splits, 1);
   EXPECT_GT(choose(768, 768, 65536).splits, 1);
   EXPECT_EQ(choose(768, 768, kUnknownSize).splits, 1);
+  // 350 tiles: two rounds of 132 multiprocessors, then 86 tiles in three parts each, which are two thirds of a round.
+  EXPECT_EQ(choose(6400, 1600, 16384).whole_tiles, 264);
+  EXPECT_EQ(choose(6400, 1600, 16384).splits, 3);
   for (const int64_t size : {8, 64, 200, 768, 1024, 4096, 50304}) {
     const HopperMatmulPlan plan = choose(size, 768, size);
     const int64_t slices = matmul_ceil_div(size, kHopperMatmulDepth);

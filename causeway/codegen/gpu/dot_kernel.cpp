@@ -67,25 +67,43 @@ class GpuDotWriter : public ProblemWriter {
                          gpu_kernel("kernel_run", plan.phase.threads, plan.blocks_per_unit, plan.tensor_maps) +
                          "const Problem problem(buffers, sizes);\n" + plan.call + "\n}\n";
     if (plan.splits > 1)
-      source += gpu_kernel("kernel_combine", kGpuMatmulCombineThreads, 1, plan.tensor_maps) +
-                "const Problem problem(buffers, sizes);\nmatmul_combine(problem, task);\n}\n";
+      source += gpu_kernel("kernel_combine", copy_engine ? kHopperMatmulCombineThreads : kGpuMatmulCombineThreads, 1,
+                           plan.tensor_maps) +
+                fmt::format("const Problem problem(buffers, sizes);\n{}(problem, task);\n}}\n",
+                            copy_engine ? "hopper_matmul_combine" : "matmul_combine");
     GeneratedKernel kernel = finish(std::move(source));
     kernel.phases.push_back(plan.phase);
-    if (plan.splits > 1) add_combine(kernel, plan.splits, lanes, batch, m, n);
+    if (plan.splits > 1) {
+      if (copy_engine) {
+        add_hopper_combine(kernel, plan.splits, plan.split_tiles);
+      } else {
+        add_combine(kernel, plan.splits, lanes, batch, m, n);
+      }
+    }
     if (copy_engine) kernel.tensor_maps = tensor_maps(a, b);
     return kernel;
   }
 
   bool is_stored(Value value) override { return nest_.is_stored(value); }
   std::optional<ElementValue> variable(Value value, const Index& linear) override {
-    return nest_.variable(value, linear);
+    if (const std::optional<ElementValue> own = nest_.variable(value, linear)) return own;
+    if (!fetches_) return std::nullopt;
+    const bool of_column = linear != nest_.result_linear();
+    if (of_column && !is_column(linear)) return std::nullopt;
+    std::vector<Fetch>& fetches = of_column ? fetched_columns_ : fetched_;
+    const auto found = std::find(fetches.begin(), fetches.end(), Fetch{value, linear});
+    const auto position = found - fetches.begin();
+    if (found == fetches.end()) fetches.push_back({value, linear});
+    const std::string element = fmt::format("{}.value{}[e]", of_column ? "columns" : "fetched", position);
+    return ElementValue{from_storage(graph_.dtype(value), element), kBodyDepth};
   }
 
  private:
   // The launch of the product's blocks.
   struct Plan {
-    std::string tile;  // the Problem's kTile
+    std::string tile;  // the Problem's kTile, and kWholeTiles of the copy engine's products
     int splits = 1;
+    int64_t split_tiles = 0;  // of the copy engine's products
     std::string include, call;
     KernelPhase phase;
     int blocks_per_unit = 1;
@@ -179,6 +197,36 @@ class GpuDotWriter : public ProblemWriter {
     return static_cast<int>(lanes);
   }
 
+  // The column that the result's element is in, or one at a fixed distance.
+  bool is_column(const Index& linear) const {
+    return linear.terms.size() == 1 && linear.terms.front().variable == nest_.column_variable() &&
+           linear.terms.front().coefficient.is_constant(1);
+  }
+
+  static std::string element_loop(const std::string& inside, bool knows_column) {
+    return "#pragma clang loop unroll(full)\nfor (int e = 0; e < kCount; ++e) {\n" +
+           std::string(knows_column ? "const int64_t n_index = n_first + e;\n" : "") + inside + "}\n";
+  }
+
+  struct Fetch {
+    Value value;
+    Index linear;
+    bool operator==(const Fetch&) const = default;
+  };
+  std::string fetch_function(const std::string& type, const std::string& signature, const std::vector<Fetch>& fetches,
+                             ExpressionEmitter& addresses) {
+    std::string members, loads;
+    for (size_t i = 0; i < fetches.size(); ++i) {
+      members += fmt::format("{} value{}[kStoreLanes];\n", storage_type(graph_.dtype(fetches[i].value)), i);
+      loads += fmt::format("to.value{}[e] = {}[{}];\n", i, pointer(fetches[i].value),
+                           addresses.index_text(fetches[i].linear));
+    }
+    return fmt::format(
+        "struct {0} {{\nstatic constexpr bool kAny = {1};\n{2}}};\ntemplate <int kCount>\n"
+        "CAUSEWAY_INLINE void {3}{0}& to) const {{\n{4}}}\n",
+        type, !fetches.empty(), members, signature, loads.empty() ? "" : element_loop(loads, true));
+  }
+
   std::string epilogue() {
     const DType dtype = graph_.dtype(request_.members.front());
     const std::string rounded =
@@ -188,6 +236,7 @@ class GpuDotWriter : public ProblemWriter {
     const std::string index = addresses.index_text(nest_.result_linear());
     ExpressionEmitter emitter(graph_, *this, nest_.variables(), symbols_);
     std::string arrays, keep, stores;
+    fetches_ = true;
     nest_.walk_result(emitter, [&](size_t position, const ElementValue& value) {
       const Value member = request_.members[position];
       if (!request_.stores(member)) return;
@@ -195,14 +244,17 @@ class GpuDotWriter : public ProblemWriter {
       keep += fmt::format("stored{}[e] = {};\n", position, to_storage(graph_.dtype(member), value.name));
       stores += fmt::format("{}[{}] = stored{}[e];\n", pointer(member), index, position);
     });
-    const auto loop = [](const std::string& inside, bool knows_column) {
-      return "#pragma clang loop unroll(full)\nfor (int e = 0; e < kCount; ++e) {\n" +
-             std::string(knows_column ? "const int64_t n_index = n_first + e;\n" : "") + inside + "}\n";
-    };
+    fetches_ = false;
     const std::string compute = fmt::format("const float result = {};\n", rounded) + body(emitter) + keep;
-    return "template <int kCount>\nCAUSEWAY_INLINE void store(int64_t batch_index, int64_t m_index, int64_t n_first, "
-           "const float (&values)[kCount]) const {\n" +
-           arrays + loop(compute, emitter.has_written(nest_.column_variable())) + loop(stores, !stores.empty()) + "}\n";
+    const std::string fetches =
+        fetch_function("Fetched", "fetch(int64_t batch_index, int64_t m_index, int64_t n_first, ", fetched_,
+                       addresses) +
+        fetch_function("FetchedColumns", "fetch_columns(int64_t n_first, ", fetched_columns_, addresses);
+    return fetches +
+           "template <int kCount>\nCAUSEWAY_INLINE void store(int64_t batch_index, int64_t m_index, int64_t n_first, "
+           "const float (&values)[kCount], const Fetched& fetched, const FetchedColumns& columns) const {\n" +
+           arrays + element_loop(compute, emitter.has_written(nest_.column_variable())) +
+           element_loop(stores, !stores.empty()) + "}\n";
   }
 
   // Whether the tensor copy engine and warpgroup matrices are there and take the operand as it lies.
@@ -244,17 +296,21 @@ class GpuDotWriter : public ProblemWriter {
     const HopperMatmulPlan chosen = choose_hopper_matmul(target_.architecture(), f8_pairs, known_size(batch),
                                                          known_size(m), known_size(n), known_size(k));
     const HopperMatmulTile tile = chosen.tile;
-    const Dim matrices = batch * Dim(chosen.splits);
     hopper_tile_ = tile;
+    const auto tiles = [=](const SymbolBindings& bindings) {
+      return batch.evaluate(bindings) * divide_up(m.evaluate(bindings), tile.m * tile.cluster) *
+             divide_up(n.evaluate(bindings), tile.n);
+    };
     Plan plan;
     plan.tile = matmul_tile_text(tile);
     plan.splits = chosen.splits;
+    plan.tile += fmt::format("\nstatic constexpr int kWholeTiles = {};", chosen.whole_tiles);
+    if (chosen.splits > 1) plan.split_tiles = tiles({}) - chosen.whole_tiles;
     plan.include = "causeway/kernels/gpu/matmul_hopper.h";
     plan.tensor_maps = 2;
-    plan.phase = phase("kernel_run", hopper_matmul_threads(tile), [=](const SymbolBindings& bindings) {
-      return matrices.evaluate(bindings) * divide_up(m.evaluate(bindings), tile.m * tile.cluster) *
-             divide_up(n.evaluate(bindings), tile.n) * tile.cluster;
-    });
+    plan.phase = phase("kernel_run", hopper_matmul_threads(tile),
+                       [tiles, cluster = tile.cluster, more = plan.split_tiles * (chosen.splits - 1)](
+                           const SymbolBindings& bindings) { return (tiles(bindings) + more) * cluster; });
     plan.phase.persistent = true;
     plan.phase.shared_bytes = hopper_matmul_shared_bytes(tile);
     plan.phase.cluster = tile.cluster;
@@ -279,6 +335,16 @@ class GpuDotWriter : public ProblemWriter {
     kernel.workspace_bytes = [=](const SymbolBindings& bindings) {
       return count.evaluate(bindings) * splits * static_cast<int64_t>(sizeof(float));
     };
+  }
+
+  void add_hopper_combine(GeneratedKernel& kernel, int splits, int64_t split_tiles) const {
+    const HopperMatmulTile tile = hopper_tile_;
+    kernel.phases.push_back(phase("kernel_combine", kHopperMatmulCombineThreads, [=](const SymbolBindings&) {
+      return split_tiles * hopper_matmul_combine_blocks(tile);
+    }));
+    kernel.phases.back().shared_bytes = kHopperMatmulCombineShared;
+    kernel.workspace_bytes = [bytes = split_tiles * splits * tile.cluster * tile.m * tile.n *
+                                      static_cast<int64_t>(sizeof(float))](const SymbolBindings&) { return bytes; };
   }
 
   // As matmul.h asks for them.
@@ -323,6 +389,9 @@ class GpuDotWriter : public ProblemWriter {
   }
 
   GpuProductNest nest_;
+  // What the epilogue reads at the result's own element and of its column, which the template fetches ahead.
+  std::vector<Fetch> fetched_, fetched_columns_;
+  bool fetches_ = false;  // while the epilogue is walked
   HopperMatmulTile hopper_tile_;
 };
 

@@ -22,11 +22,13 @@ constexpr int64_t kMostParts = 1024;      // of all rows
 constexpr int64_t kPartsOfUnknown = 128;  // of all rows, when their length is not known
 // Blocks that share the rows of sums over rows fill this many multiprocessors; a constant, so that devices agree in
 // results.
-constexpr int kRowSumUnits = 128;
-// Of a multiprocessor, with 128 and with 168 registers each: with few and with many sums to a thread.
-constexpr int kThreadsOfFewSums = 512, kThreadsOfManySums = 384;
-constexpr int64_t kFewSums = 40;
-constexpr int kMostRowSumLanes = 4;  // more would leave more sums to each of fewer threads
+constexpr int kRowSumUnits = 132;
+// Threads of a multiprocessor by the sums that each of them keeps: with 80 registers for it, where it has few elements
+// of its row besides, 128 and 168.
+constexpr int64_t kVeryFewSums = 24, kVeryFewElements = 8, kFewSums = 40;
+constexpr int kThreadsOfVeryFewSums = 768, kThreadsOfFewSums = 512, kThreadsOfManySums = 384;
+constexpr int kWidestRowSumTeam = 256;  // wider ones leave a multiprocessor a row or two at a time
+constexpr int kMostRowSumLanes = 4;     // more would leave more sums to each of fewer threads
 
 }  // namespace
 
@@ -179,6 +181,10 @@ void GpuLoopNest::plan_team() {
   team_ = 64;
   while (team_ < 512 && team_ * 4 < vectors.constant()) team_ *= 2;
   if (team_ == 512 && vectors.constant() < 8192 && !has_row_sums()) team_ = 256;
+  // As many steps of all threads together by more of them: each has fewer sums to keep.
+  const auto steps = [&](int team) { return divide_up(vectors.constant(), team) * team; };
+  if (has_row_sums())
+    while (team_ < kWidestRowSumTeam && steps(team_ * 2) <= steps(team_)) team_ *= 2;
   threads_ = team_;
 }
 
@@ -202,7 +208,11 @@ int GpuLoopNest::row_sum_blocks_per_unit() const {
   const std::vector<Value>& members = request_.members;
   const int64_t sums =
       std::count_if(members.begin(), members.end(), [&](Value member) { return role(member) == Role::kRowSum; });
-  return std::max(1, (kept_elements() * sums <= kFewSums ? kThreadsOfFewSums : kThreadsOfManySums) / threads_);
+  const int64_t elements = kept_elements(), kept = elements * sums;
+  const int threads = kept <= kVeryFewSums && elements <= kVeryFewElements ? kThreadsOfVeryFewSums
+                      : kept <= kFewSums                                   ? kThreadsOfFewSums
+                                                                           : kThreadsOfManySums;
+  return std::max(1, threads / threads_);
 }
 
 int64_t GpuLoopNest::row_sum_blocks() const {

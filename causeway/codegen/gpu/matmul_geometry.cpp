@@ -15,6 +15,9 @@ constexpr int64_t kThin = 16;     // sides up to this have tiles of their own
 constexpr int kMostSplits = 32;
 constexpr int64_t kLeastSplitK = 256;  // less is not worth a part of its own
 constexpr double kLaunch = 3;          // microseconds
+// A last round that leaves most multiprocessors idle takes less than a full one, whose clock is lower: splitting it has
+// to promise this much.
+constexpr double kLeastGainOfSplitEnd = 0.96;
 
 struct Sizes {
   int64_t batch, m, n, k;
@@ -48,6 +51,32 @@ void for_each_split(const Sizes& sizes, int tile_m, int tile_n, int tile_k, int6
     if (splits > 1)
       time += kLaunch + 8.0 * splits * static_cast<double>(sizes.batch * sizes.m * sizes.n) / rates.memory_bytes;
     offer(splits, time);
+  }
+}
+
+// Tiles of whole rounds are computed whole, the others in parts that fill the last round.
+void split_last_round(const Sizes& sizes, bool f8_pairs, int64_t units, HopperMatmulPlan& best, double& best_time) {
+  const double time_to_beat = best_time * kLeastGainOfSplitEnd;
+  for (const HopperMatmulSchedule& candidate : hopper_matmul_schedules()) {
+    const HopperMatmulTile& tile = candidate.tile;
+    if (tile.in_turns || (f8_pairs && !candidate.holds_two_sums)) continue;
+    const int64_t tiles = sizes.batch * matmul_ceil_div(sizes.m, tile.m) * matmul_ceil_div(sizes.n, tile.n);
+    const int64_t whole = tiles / units * units, split_tiles = tiles - whole;
+    if (whole == 0 || split_tiles == 0) continue;
+    const double slice = static_cast<double>(int64_t{tile.m} * tile.n * kHopperMatmulDepth) /
+                         (kHopperMatmulProducts * candidate.efficiency);
+    const int64_t slices = matmul_ceil_div(sizes.k, int64_t{kHopperMatmulDepth});
+    for (int splits = 2; splits <= kMostSplits; ++splits) {
+      const int64_t each = matmul_ceil_div(slices, int64_t{splits});
+      if (each * kHopperMatmulDepth < kLeastSplitK) break;
+      if (each * (splits - 1) >= slices) continue;  // a part would be empty
+      const int64_t rounds = whole / units * slices + matmul_ceil_div(split_tiles * splits, units) * each;
+      const double time = static_cast<double>(rounds) * slice + kLaunch +
+                          8.0 * static_cast<double>(splits * split_tiles * tile.m * tile.n) / kHopperMatmulCombineBytes;
+      if (time >= std::min(best_time, time_to_beat)) continue;
+      best_time = time;
+      best = {tile, splits, whole};
+    }
   }
 }
 
@@ -88,13 +117,15 @@ HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, bool 
                    [&](int splits, double time) {
                      if (best_time != 0 && time >= best_time) return;
                      best_time = time;
-                     best = {candidate.tile, splits};
+                     best = {candidate.tile, splits, 0};
                    });
   }
+  const bool may_take_turns = !f8_pairs && sizes.k <= kHopperMatmulLongestInTurns;
+  if (sizes.all_known && !may_take_turns) split_last_round(sizes, f8_pairs, units, best, best_time);
   // Where warpgroups share a tile nothing is multiplied while it is stored; where they take turns, only a tile that is
   // multiplied faster than the other's is stored waits for it. Long sums hide their stores anyway, and two sums of
   // 8-bit products leave no registers.
-  if (f8_pairs || !sizes.all_known || best.splits > 1 || sizes.k > kHopperMatmulLongestInTurns) return best;
+  if (!may_take_turns || !sizes.all_known || best.splits > 1) return best;
   const auto k_of_tile = static_cast<double>(sizes.k);
   best_time *= (k_of_tile + kHopperMatmulStoredAsK) / k_of_tile;
   for (const HopperMatmulSchedule& candidate : hopper_matmul_schedules()) {

@@ -24,6 +24,7 @@ GpuMatmulPlan choose_gpu_matmul(const GpuArchitecture& architecture, MatmulOpera
 struct HopperMatmulPlan {
   HopperMatmulTile tile;
   int splits = 1;
+  int64_t whole_tiles = 0;  // with splits above 1: the first tiles, whose k is not split
 };
 
 // The same for the products that matmul_hopper.h computes. `f8_pairs`: of 8-bit operands, k counted in pairs, which

@@ -14,8 +14,13 @@
 //     stride                                 //   in elements; static constexpr int64_t where known
 //     int64_t batch_offset(int64_t batch)    //   elements from data to that batch's matrix
 //   static constexpr int kStoreLanes         // V below: 8, 4, 2 or 1; divides n
-//   template <int V> void store(int64_t batch_index, int64_t m_index, int64_t n_index,
-//                               const float (&values)[V]) const
+//   struct Fetched, struct FetchedColumns    // V elements of each tensor that what follows reads where it stores, and
+//                                            // of each with an element for a column, as a bias; static constexpr
+//                                            // bool kAny: whether there are such
+//   template <int V> void fetch(int64_t batch_index, int64_t m_index, int64_t n_index, Fetched& to) const
+//   template <int V> void fetch_columns(int64_t n_index, FetchedColumns& to) const
+//   template <int V> void store(int64_t batch_index, int64_t m_index, int64_t n_index, const float (&values)[V],
+//                               const Fetched& fetched, const FetchedColumns& columns) const
 //                                            // takes V neighbours of a row of C, n_index a multiple of V;
 //                                            // computes what follows, all loads first, and stores it
 //   static constexpr GpuMatmulTile kTile;
@@ -25,6 +30,9 @@
 // Where the tensor copy engine serves, matmul_hopper.h takes the same problem, with these differences:
 //
 //   static constexpr HopperMatmulTile kTile    // in place of GpuMatmulTile (matmul_hopper_layout.h)
+//   static constexpr int kWholeTiles           // with kSplits above 1: how many of the first tiles are not split; the
+//                                              // workspace has the sums of the others, by tiles, and
+//                                              // hopper_matmul_combine adds them
 //   A::kMapRank                                // 2 + dimensions of the batch, at most 5
 //   void A::load(void* shared, const TensorMapBytes* map, TransferBarrier* barrier, int contiguous, int other,
 //                int64_t batch_index) const    // tensor_load of a box; `contiguous` and `other` are its first elements
@@ -352,6 +360,17 @@ struct MatmulPosition {
   }
 };
 
+// What store() takes beside the sums, fetched and used at once.
+template <class Problem, int kLanesOut>
+CAUSEWAY_INLINE void matmul_fetch_and_store(const Problem& problem, int64_t batch_index, int64_t m_index,
+                                            int64_t n_index, const float (&values)[kLanesOut]) {
+  typename Problem::Fetched fetched;
+  typename Problem::FetchedColumns columns;
+  problem.template fetch<kLanesOut>(batch_index, m_index, n_index, fetched);
+  problem.template fetch_columns<kLanesOut>(n_index, columns);
+  problem.store(batch_index, m_index, n_index, values, fetched, columns);
+}
+
 // One block: a tile of C, or of one split's sums. In one piece, as its registers and shared memory are planned
 // together.
 template <class Problem>
@@ -446,7 +465,7 @@ CAUSEWAY_INLINE void matmul_run(const Problem& problem, int task) {
 #pragma clang loop unroll(full)
       for (int e = 0; e < kLanesOut; ++e) values[e] = strip_memory[row * kStripStride + column + e];
       if constexpr (Problem::kSplits == 1) {
-        problem.store(tile.batch, m_index, n_index, values);
+        matmul_fetch_and_store(problem, tile.batch, m_index, n_index, values);
       } else {
         float* to = problem.workspace + ((tile.split * problem.batch + tile.batch) * m + m_index) * problem.n + n_index;
 #pragma clang loop unroll(full)
@@ -472,5 +491,5 @@ CAUSEWAY_INLINE void matmul_combine(const Problem& problem, int task) {
     for (int e = 0; e < kLanesOut; ++e) values[e] += from[e];
   }
   const int64_t in_line = piece % (problem.n / kLanesOut), line = piece / (problem.n / kLanesOut);
-  problem.store(line / problem.m, line % problem.m, in_line * kLanesOut, values);
+  matmul_fetch_and_store(problem, line / problem.m, line % problem.m, in_line * kLanesOut, values);
 }

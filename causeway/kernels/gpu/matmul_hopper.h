@@ -11,19 +11,24 @@
 #include "causeway/kernels/gpu/matmul_hopper_layout.h"
 
 // Which tiles are computed by a cluster at the same time. Clusters that run together share lines of A and of B: tiles
-// are counted down through groups of about 2,048 rows, then along n.
+// are counted down through groups of about 2,048 rows, then along n. Of a product whose k is split the tiles from
+// kWholeTiles on are: first come all of their first parts, then all of the second ones.
 template <class Problem>
 struct HopperMatmulSchedule {
   static constexpr HopperMatmulTile kTile = Problem::kTile;
   static constexpr int kRows = kTile.m * kTile.cluster;
   static constexpr int kGroup = 2048 / kRows;
-  int rows_m, tiles_n, work;  // a row of tiles is kRows high
+  int rows_m, tiles_n;  // a row of tiles is kRows high
+  int whole, split_tiles, work;
   int k_slices, split_slices;
 
   CAUSEWAY_INLINE explicit HopperMatmulSchedule(const Problem& problem) {
     rows_m = (static_cast<int>(problem.m) + kRows - 1) / kRows;
     tiles_n = (static_cast<int>(problem.n) + kTile.n - 1) / kTile.n;
-    work = rows_m * tiles_n * Problem::kSplits * static_cast<int>(problem.batch);
+    const int tiles = rows_m * tiles_n * static_cast<int>(problem.batch);
+    whole = Problem::kSplits == 1 ? tiles : Problem::kWholeTiles;
+    split_tiles = tiles - whole;
+    work = whole + split_tiles * Problem::kSplits;
     const int slices = static_cast<int>((problem.k + kHopperMatmulDepth - 1) / kHopperMatmulDepth);
     k_slices = slices > 0 ? slices : 1;
     split_slices = (k_slices + Problem::kSplits - 1) / Problem::kSplits;
@@ -31,7 +36,8 @@ struct HopperMatmulSchedule {
 };
 
 struct HopperMatmulPosition {
-  int batch, split, m, n;  // m, n: the first element
+  int batch, m, n;        // m, n: the first element
+  int split, split_tile;  // which part of which tile that is split; of a whole tile 0 and -1
   int first_slice, slices;
 
   template <class Problem>
@@ -40,10 +46,15 @@ struct HopperMatmulPosition {
     // Known to the compiler, a division by a constant is a product and a shift, and where sizes are fixed none is by a
     // variable.
     __builtin_assume(index >= 0);
+    split = 0;
+    split_tile = -1;
+    if (Problem::kSplits > 1 && index >= schedule.whole) {
+      split = (index - schedule.whole) / schedule.split_tiles;
+      split_tile = (index - schedule.whole) % schedule.split_tiles;
+      index = schedule.whole + split_tile;
+    }
     const int in_matrix = index % (schedule.rows_m * schedule.tiles_n);
-    const int matrix = index / (schedule.rows_m * schedule.tiles_n);
-    split = matrix % Problem::kSplits;
-    batch = matrix / Problem::kSplits;
+    batch = index / (schedule.rows_m * schedule.tiles_n);
     const int group = in_matrix / (Schedule::kGroup * schedule.tiles_n);
     const int in_group = in_matrix % (Schedule::kGroup * schedule.tiles_n);
     const int rest = schedule.rows_m - group * Schedule::kGroup;
@@ -52,7 +63,7 @@ struct HopperMatmulPosition {
     n = in_group / rows * Schedule::kTile.n;
     first_slice = Problem::kSplits == 1 ? 0 : split * schedule.split_slices;
     const int left = schedule.k_slices - first_slice;
-    slices = Problem::kSplits == 1 || left < schedule.split_slices ? left : schedule.split_slices;
+    slices = split_tile < 0 || left < schedule.split_slices ? left : schedule.split_slices;
   }
 };
 
@@ -168,50 +179,133 @@ CAUSEWAY_INLINE void hopper_matmul_load(const Problem& problem, const TensorMapB
 template <class Operand>
 constexpr int kHopperMatmulSlicesPerSum = kIsF8Pair<Operand> ? 4 : 0;
 
-// Stores the 64 x n sums of one warpgroup, whose first row is `m_first`. Each wave has 16 rows of them, which pass
-// through its own piece of shared memory; groups of eight columns are exchanged there so that no bank is met twice.
+// How many rounds of a piece fetch what their stores read before the first of them stores. Round by round, each would
+// wait for memory by itself; more than these registers hold spill.
 template <class Problem>
-CAUSEWAY_INLINE void hopper_matmul_store(const Problem& problem, const HopperMatmulPosition& tile, int m_first,
-                                         const float (&sums)[Problem::kTile.n / 2], float* piece) {
+constexpr int hopper_matmul_rounds_together(int rounds) {
+  constexpr int kBytes = Problem::kTile.n > 128 ? 64 : 128;
+  int together = rounds;
+  while (together > 1 && together * static_cast<int>(sizeof(typename Problem::Fetched)) > kBytes) together /= 2;
+  return together;
+}
+
+// Stores 64 x 64 of a warpgroup's sums, from row `m_first` and column `n_first` on. Each wave has 16 rows of them,
+// which pass through its own piece of shared memory; groups of eight columns are exchanged there so that no bank is met
+// twice.
+template <class Problem>
+CAUSEWAY_INLINE void hopper_matmul_store_part(const Problem& problem, int64_t batch, int m_first, int n_first,
+                                              const float* sums, float* piece) {
   constexpr int kLanesOut = Problem::kStoreLanes;
   constexpr int kInRow = 64 / kLanesOut, kRounds = 16 * kInRow / 32;
+  constexpr bool kSameColumns = kInRow <= 32;  // of a lane, in every round
   const int m = static_cast<int>(problem.m), n = static_cast<int>(problem.n);
   const int lane = lane_index(), first_row = m_first + thread_index() % 128 / 32 * 16;
-#pragma clang loop unroll(full)
-  for (int part = 0; part < Problem::kTile.n / 64; ++part) {
+  // In round `round`: the lane's row and first column within the piece, and whether the result has them.
+  const auto row_of = [&](int round) { return (round * 32 + lane) / kInRow; };
+  const auto column_of = [&](int round) { return (round * 32 + lane) % kInRow * kLanesOut; };
+  const auto is_inside = [&](int round) { return first_row + row_of(round) < m && n_first + column_of(round) < n; };
+  const auto write_piece = [&] {
     wave_barrier();
 #pragma clang loop unroll(full)
     for (int i = 0; i < 32; i += 2) {
       const int row = lane / 4 + (i & 2) * 4;
       float* to = piece + row * 64 + ((i / 4) ^ (row % 8)) * 8 + lane % 4 * 2;
-      to[0] = sums[part * 32 + i];
-      to[1] = sums[part * 32 + i + 1];
+      to[0] = sums[i];
+      to[1] = sums[i + 1];
     }
     wave_barrier();
-    constexpr int kTogether = kRounds < 2 ? kRounds : 2;
-#pragma clang loop unroll_count(kTogether)
-    for (int round = 0; round < kRounds; ++round) {
-      const int item = round * 32 + lane;
-      const int row = item / kInRow, column = item % kInRow * kLanesOut;
-      const int m_index = first_row + row, n_index = tile.n + part * 64 + column;
-      if (m_index >= m || n_index >= n) continue;
-      const float* from = piece + row * 64 + ((column / 8) ^ (row % 8)) * 8 + column % 8;
-      float values[kLanesOut];
+  };
+  typename Problem::FetchedColumns columns;
+  if (kSameColumns && n_first + column_of(0) < n)
+    problem.template fetch_columns<kLanesOut>(n_first + column_of(0), columns);
+  const auto fetch = [&](int round, typename Problem::Fetched& fetched) {
+    if (!is_inside(round)) return;
+    const int64_t m_index = first_row + row_of(round), n_index = n_first + column_of(round);
+    problem.template fetch<kLanesOut>(batch, m_index, n_index, fetched);
+  };
+  const auto store = [&](int round, const typename Problem::Fetched& fetched) {
+    if (!is_inside(round)) return;
+    const int row = row_of(round), column = column_of(round);
+    const int64_t m_index = first_row + row, n_index = n_first + column;
+    if (!kSameColumns) problem.template fetch_columns<kLanesOut>(n_index, columns);
+    const float* from = piece + row * 64 + ((column / 8) ^ (row % 8)) * 8 + column % 8;
+    float values[kLanesOut];
 #pragma clang loop unroll(full)
-      for (int e = 0; e < kLanesOut; ++e) values[e] = from[e];
-      if constexpr (Problem::kSplits == 1) {
-        problem.store(static_cast<int64_t>(tile.batch), static_cast<int64_t>(m_index), static_cast<int64_t>(n_index),
-                      values);
-      } else {
-        float* to =
-            problem.workspace +
-            ((static_cast<int64_t>(tile.split) * problem.batch + tile.batch) * problem.m + m_index) * problem.n +
-            n_index;
+    for (int e = 0; e < kLanesOut; ++e) values[e] = from[e];
+    problem.store(batch, m_index, n_index, values, fetched, columns);
+  };
+  if constexpr (Problem::Fetched::kAny) {
+    constexpr int kTogether = hopper_matmul_rounds_together<Problem>(kRounds);
 #pragma clang loop unroll(full)
-        for (int e = 0; e < kLanesOut; ++e) to[e] = values[e];
+    for (int first = 0; first < kRounds; first += kTogether) {
+      typename Problem::Fetched fetched[kTogether];
+#pragma clang loop unroll(full)
+      for (int i = 0; i < kTogether; ++i) fetch(first + i, fetched[i]);
+      if (first == 0) write_piece();
+#pragma clang loop unroll(full)
+      for (int i = 0; i < kTogether; ++i) store(first + i, fetched[i]);
+    }
+  } else {
+    write_piece();
+    constexpr int kUnrolled = kRounds < 2 ? kRounds : 2;
+#pragma clang loop unroll_count(kUnrolled)
+    for (int round = 0; round < kRounds; ++round) store(round, {});
+  }
+}
+
+// Where the thread's first four of 64 x 64 sums of a part of k are in the workspace; the next four come 128 threads
+// later, so that a wave writes and reads whole lines. `rows`, `columns`: which 64 of the tile.
+template <class Problem>
+CAUSEWAY_INLINE float* hopper_matmul_partial(const Problem& problem, int split, int split_tiles, int split_tile,
+                                             int rows, int columns) {
+  constexpr int kRowBlocks = Problem::kTile.m / 64, kParts = Problem::kTile.n / 64;
+  const int64_t tile = static_cast<int64_t>(split) * split_tiles + split_tile;
+  return problem.workspace + ((tile * kRowBlocks + rows) * kParts + columns) * (64 * 64) + thread_index() % 128 * 4;
+}
+
+// Stores the 64 x n sums of one warpgroup, rows 64 block .. 64 block + 63 of the tile.
+template <class Problem>
+CAUSEWAY_INLINE void hopper_matmul_store(const Problem& problem, const HopperMatmulSchedule<Problem>& schedule,
+                                         const HopperMatmulPosition& tile, int rank, int block,
+                                         const float (&sums)[Problem::kTile.n / 2], float* piece) {
+  if constexpr (Problem::kSplits > 1) {
+    constexpr int kCluster = Problem::kTile.cluster;
+    if (tile.split_tile >= 0) {
+#pragma clang loop unroll(full)
+      for (int part = 0; part < Problem::kTile.n / 64; ++part) {
+        float* to = hopper_matmul_partial(problem, tile.split, schedule.split_tiles * kCluster,
+                                          tile.split_tile * kCluster + rank, block, part);
+#pragma clang loop unroll(full)
+        for (int i = 0; i < 32; ++i) to[i / 4 * 512 + i % 4] = sums[part * 32 + i];
       }
+      return;
     }
   }
+#pragma clang loop unroll(full)
+  for (int part = 0; part < Problem::kTile.n / 64; ++part)
+    hopper_matmul_store_part(problem, tile.batch, tile.m + block * 64, tile.n + part * 64, sums + part * 32, piece);
+}
+
+// The second launch of a product whose k was split: adds the parts' sums in order. A block of 128 threads has 64 x 64
+// elements of a tile that was split.
+template <class Problem>
+CAUSEWAY_INLINE void hopper_matmul_combine(const Problem& problem, int task) {
+  constexpr HopperMatmulTile kTile = Problem::kTile;
+  constexpr int kParts = kTile.n / 64, kRowBlocks = kTile.m / 64;
+  const HopperMatmulSchedule<Problem> schedule(problem);
+  const int part = task % kParts, block = task / kParts % kRowBlocks, of_rank = task / kParts / kRowBlocks;
+  const int rank = of_rank % kTile.cluster, split_tile = of_rank / kTile.cluster;
+  const HopperMatmulPosition tile(schedule, schedule.whole + split_tile, rank);
+  float sums[32] = {};
+#pragma clang loop unroll_count(2)
+  for (int split = 0; split < Problem::kSplits; ++split) {
+    const float* from =
+        hopper_matmul_partial(problem, split, schedule.split_tiles * kTile.cluster, of_rank, block, part);
+#pragma clang loop unroll(full)
+    for (int i = 0; i < 32; ++i) sums[i] += from[i / 4 * 512 + i % 4];
+  }
+  hopper_matmul_store_part(problem, tile.batch, tile.m + block * 64, tile.n + part * 64, sums,
+                           reinterpret_cast<float*>(shared_memory() + wave_index() * kHopperMatmulPieceBytes));
 }
 
 // Multiplies what hopper_matmul_load loads; one warpgroup, which has rows 64 group .. 64 group + 63 of each tile or, in
@@ -310,11 +404,11 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int rank, in
     warpgroup_wait<0>();
     if (before >= 0) release(before);
     if constexpr (kSlicesPerSum > 0) {
-      hopper_matmul_store(problem, tile, tile.m + group * 64, totals, piece);
+      hopper_matmul_store(problem, schedule, tile, rank, group, totals, piece);
     } else {
 #pragma clang loop unroll(full)
       for (int block = 0; block < kRowBlocks; ++block)
-        hopper_matmul_store(problem, tile, tile.m + (first_block + block) * 64, sums[block], piece);
+        hopper_matmul_store(problem, schedule, tile, rank, first_block + block, sums[block], piece);
     }
   }
 }

@@ -39,6 +39,13 @@ constexpr int hopper_matmul_piece_bytes(const HopperMatmulTile& tile) {
   return hopper_matmul_warpgroups(tile) * 4 * kHopperMatmulPieceBytes;
 }
 
+// The second launch of a product whose k is split: threads of a block, and blocks of each tile that is split.
+constexpr int kHopperMatmulCombineThreads = 128;
+constexpr int hopper_matmul_combine_blocks(const HopperMatmulTile& tile) {
+  return tile.m / 64 * (tile.n / 64) * tile.cluster;
+}
+constexpr int kHopperMatmulCombineShared = kHopperMatmulCombineThreads / 32 * kHopperMatmulPieceBytes;
+
 // Numbers of tiles, from those that warpgroups compute at the moment to those that the loading warpgroup has taken: as
 // many as cannot be needed at once, of one slice each at least.
 constexpr int hopper_matmul_notes(const HopperMatmulTile& tile) { return tile.stages + 2; }
