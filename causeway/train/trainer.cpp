@@ -288,8 +288,8 @@ class Trainer {
 
   void write_trace(StepOutcome& step) { observer_->write_trace_when_due(step.report.step, step.goes_on()); }
 
-  void attend_save(StepOutcome&) {
-    saver_->attend();
+  void attend_save(StepOutcome& step) {
+    saver_->attend(step.report.step);
     report_save();
   }
 

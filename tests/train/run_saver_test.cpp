@@ -106,7 +106,7 @@ TEST_F(RunSaverTest, ACopyIsWrittenWhileTheRunGoesOn) {
   for (const int64_t step : {10, 20, 30}) {
     values.assign(values.size(), static_cast<float>(step));
     weight.write_bytes(std::as_bytes(std::span(values)));
-    saver.attend(start_);
+    saver.attend(step, start_);
     EXPECT_TRUE(saver.save({.step = step}, start_));
     // What comes after is another state.
     values.assign(values.size(), -1.0f);
@@ -120,7 +120,7 @@ TEST_F(RunSaverTest, ACopyIsWrittenWhileTheRunGoesOn) {
     }
     std::optional<SavedCheckpoint> saved;
     for (int i = 0; i < 20000 && !saved; ++i) {
-      saver.attend(start_);
+      saver.attend(step, start_);
       saved = saver.take_committed();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
@@ -168,7 +168,7 @@ TEST_F(RunSaverTest, AWriterThatFailsIsAFailedSave) {
   for (int i = 0; i < 20000 && said.empty(); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     ::testing::internal::CaptureStderr();
-    saver.attend(start_);
+    saver.attend(1, start_);
     said = ::testing::internal::GetCapturedStderr();
   }
   EXPECT_THAT(said, HasSubstr("the checkpoint of step 10 was not saved: "));

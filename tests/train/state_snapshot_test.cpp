@@ -68,6 +68,21 @@ TEST_P(StateSnapshotTest, OnlyBecauseProgramsWaitForIt) {
   EXPECT_THAT(copied(snapshot, x_), ElementsAre(1 + step, 2 + step, 3 + step));
 }
 
+TEST_P(StateSnapshotTest, IsAllocatedBesidePrograms) {
+  StateSnapshot snapshot(context_, {x_, y_});
+  snapshot.prepare();
+  step_.run({});
+  snapshot.prepare();
+  snapshot.allocate();
+  snapshot.begin();
+  snapshot.prepare();
+  step_.run({});
+  snapshot.finish();
+  EXPECT_THAT(copied(snapshot, x_), ElementsAre(2, 3, 4));
+  StateSnapshot given_up(context_, {x_});
+  given_up.prepare();
+}
+
 TEST_P(StateSnapshotTest, MayBeGivenUpWhileItCopies) {
   StateSnapshot snapshot(context_, {x_});
   snapshot.allocate();

@@ -96,6 +96,13 @@ bool RunSaver::is_due_here(int64_t step, Clock::time_point now) const {
          minutes_between(pending_ ? pending_->due : saved_time_, now) >= schedule.interval_minutes;
 }
 
+// A quarter of the way.
+bool RunSaver::is_due_soon(int64_t step, Clock::time_point now) const {
+  const Recipe::Checkpoint& schedule = run_.recipe.checkpoint;
+  if (schedule.interval > 0 && step % schedule.interval >= schedule.interval / 4) return true;
+  return schedule.interval_minutes > 0 && 4 * minutes_between(saved_time_, now) >= schedule.interval_minutes;
+}
+
 CheckpointOptions RunSaver::options() const {
   return {.keep_last = run_.recipe.checkpoint.keep, .previous_step = saved_step_};
 }
@@ -158,7 +165,10 @@ void RunSaver::say_failed(const std::string& what, Clock::time_point now, bool a
   log_error("{}\n  Training goes on, and the save is tried again in {} seconds.", what, kRetryAfter.count());
 }
 
-void RunSaver::attend(Clock::time_point now) {
+void RunSaver::attend(int64_t step, Clock::time_point now) {
+  // A processor's copy needs no pinned memory. A run that ends long before it saves needs none either.
+  if (snapshot_ != nullptr && run_.step.context().device().target().is_gpu() && is_due_soon(step, now))
+    snapshot_->prepare();
   if (!pending_) return;
   if (!pending_->save) return begin_writing();
   const Clock::time_point start = Clock::now();

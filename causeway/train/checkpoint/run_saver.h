@@ -50,7 +50,8 @@ class RunSaver {
   // Takes to asynchronous saves where the recipe asks for them and every rank's machine has memory for the copies
   // beside what the step takes; where it has not, the first rank says so. Compiles the step.
   void choose_method();
-  // Of host memory for this rank's copy, which is taken at the first save; 0 where saves are synchronous.
+  // Of host memory for this rank's copy, which is taken at the first save, or on a GPU beside the steps before it; 0
+  // where saves are synchronous.
   int64_t copy_bytes() const { return snapshot_ == nullptr ? 0 : snapshot_->bytes(); }
 
   // "every 100 steps and every 15 minutes; the last 3 kept; written while training goes on, from a copy of 1.2 GiB in
@@ -63,8 +64,8 @@ class RunSaver {
   bool save(const RunPosition& position, Clock::time_point now = Clock::now());
   // Saves, and returns the checkpoint's directory when it is committed, or throws what the save throws.
   std::filesystem::path save_or_throw(const RunPosition& position, Clock::time_point now = Clock::now());
-  // After every step, before save(): goes on with what save() began.
-  void attend(Clock::time_point now = Clock::now());
+  // After every step, before save(): goes on with what save() began, and prepares the first one.
+  void attend(int64_t step, Clock::time_point now = Clock::now());
   // Every checkpoint that is committed, once, in their order; nothing where there is none left.
   std::optional<SavedCheckpoint> take_committed();
 
@@ -84,6 +85,7 @@ class RunSaver {
   };
 
   bool is_due_here(int64_t step, Clock::time_point now) const;
+  bool is_due_soon(int64_t step, Clock::time_point now) const;
   void renew_lock();
   CheckpointOptions options() const;
   // False where the memory for the copy is not to be had, which it has said; saves are synchronous from then on.

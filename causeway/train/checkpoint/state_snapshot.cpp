@@ -1,5 +1,7 @@
 #include "causeway/train/checkpoint/state_snapshot.h"
 
+#include <chrono>
+
 #include "causeway/base/error.h"
 #include "causeway/program/held_memory.h"
 
@@ -35,9 +37,42 @@ StateSnapshot::~StateSnapshot() {
   }
 }
 
+void StateSnapshot::prepare() {
+  if (hurries_ || preparing_.joinable()) return;
+  preparing_ = std::jthread([this](const std::stop_token& stop) {
+    try {
+      allocate_blocks(stop);
+    } catch (...) {
+      const std::scoped_lock lock(mutex_);
+      failure_ = std::current_exception();
+    }
+  });
+}
+
 void StateSnapshot::allocate() {
-  for (Block& block : blocks_)
-    if (block.memory.bytes < block.bytes) block.memory = context_->device().allocate_host(block.bytes);
+  if (preparing_.joinable()) {
+    {
+      const std::scoped_lock lock(mutex_);
+      hurries_ = true;
+    }
+    hurried_.notify_all();
+    preparing_.join();
+    if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+  }
+  hurries_ = true;
+  allocate_blocks({});
+}
+
+void StateSnapshot::allocate_blocks(const std::stop_token& stop) {
+  using Clock = std::chrono::steady_clock;
+  for (Block& block : blocks_) {
+    if (stop.stop_requested()) return;
+    if (block.memory.bytes >= block.bytes) continue;
+    const Clock::time_point start = Clock::now();
+    block.memory = context_->device().allocate_host(block.bytes);
+    std::unique_lock lock(mutex_);
+    if (!hurries_) hurried_.wait_for(lock, stop, Clock::now() - start, [this] { return hurries_; });
+  }
 }
 
 void StateSnapshot::begin() {

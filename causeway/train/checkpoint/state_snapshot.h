@@ -5,10 +5,14 @@
 // once.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "causeway/program/context.h"
@@ -27,8 +31,12 @@ class StateSnapshot {
 
   // Of host memory, that it takes from allocate() on.
   int64_t bytes() const { return bytes_; }
-  // Takes seconds where the memory is pinned, in which a driver launches nothing: not beside training, which ranks
-  // would take for a hang. Nothing happens where it was called before. Throws Error(kResource).
+  // Begins to allocate, in a thread of its own beside the context's programs. A driver launches nothing while it pins
+  // memory, so that the thread rests after each block as long as the block took. Nothing happens where it was called
+  // before.
+  void prepare();
+  // Returns when all is allocated, without rests from now on. Seconds where the memory is pinned and was not prepared,
+  // and nothing where this was called before. Throws Error(kResource), what prepare() met included.
   void allocate();
 
   // Begins to copy the tensors as they are now, over what was copied before. The thread of the context, after
@@ -54,6 +62,8 @@ class StateSnapshot {
     size_t bytes = 0;
   };
 
+  void allocate_blocks(const std::stop_token& stop);
+
   std::shared_ptr<Context> context_;
   std::vector<Tensor> tensors_;
   std::vector<Place> places_;                // by tensor
@@ -61,6 +71,11 @@ class StateSnapshot {
   std::vector<Block> blocks_;
   int64_t bytes_ = 0;
   bool copying_ = false;
+  std::mutex mutex_;  // of what the thread that allocates and the context's share
+  std::condition_variable_any hurried_;
+  bool hurries_ = false;  // somebody waits: no rests
+  std::exception_ptr failure_;
+  std::jthread preparing_;  // the last member: it ends before the others do
 };
 
 }  // namespace causeway::train
