@@ -24,6 +24,8 @@ struct Pass {
 
 std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& sizes, const Mesh& mesh) {
   std::vector<Pass> list = {
+      // What layers compute alike (constants, masks, positions) is more than half of what is traced.
+      {"eliminate_common_subexpressions", eliminate_common_subexpressions},
       {"eliminate_dead_code", eliminate_dead_code},
       {"canonicalize", canonicalize},
       {"eliminate_common_subexpressions", eliminate_common_subexpressions},
