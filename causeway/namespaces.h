@@ -35,8 +35,11 @@ using namespace model;
 namespace generate {
 using namespace data;
 }
-namespace train {
+namespace evaluation {
 using namespace generate;
+}
+namespace train {
+using namespace evaluation;
 }
 namespace bench {
 using namespace train;

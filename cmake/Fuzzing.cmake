@@ -18,6 +18,11 @@ set(parsers
   causeway/data/text_source.cpp
   causeway/data/token_dataset.cpp
   causeway/data/utf8_checker.cpp
+  causeway/evaluation/python_random.cpp
+  causeway/evaluation/python_text.cpp
+  causeway/evaluation/task_file.cpp
+  causeway/evaluation/task_format.cpp
+  causeway/evaluation/task_requests.cpp
   causeway/formats/box.cpp
   causeway/formats/dataset_manifest.cpp
   causeway/formats/file_format.cpp

@@ -19,6 +19,7 @@
 #include "causeway/communicator/control_message.h"
 #include "causeway/data/text_source.h"
 #include "causeway/data/token_dataset.h"
+#include "causeway/evaluation/task_requests.h"
 #include "causeway/formats/dataset_manifest.h"
 #include "causeway/formats/safetensors.h"
 #include "causeway/formats/tokenizer/gpt2_tokenizer.h"
@@ -253,6 +254,18 @@ bool results(std::string_view input) {
   return true;
 }
 
+// A task's name, then its file.
+bool task_file(std::string_view input) {
+  using namespace evaluation;
+  const std::vector<std::string> texts = split(input, 2);
+  const TaskFormat* format = find_task_format(texts[0]);
+  const std::string name = (format == nullptr ? "mine" : format->names.front()) + ".jsonl";
+  const Task task = load_task(file_of(texts[1], name).string(), "");
+  for (const std::vector<TextRequest>& requests : task_requests(task, task, {.shots = 1}))
+    require(requests.size() >= 2 || task.format->kind == TaskKind::kCloze, "a document with one choice");
+  return true;
+}
+
 bool graph_text(std::string_view input) {
   const Graph graph = parse_graph(input);
   graph.verify("fuzz");
@@ -285,6 +298,7 @@ constexpr FuzzTarget kTargets[] = {
     {"json_lines", &run<json_lines>},
     {"token_file", &run<token_file>},
     {"results", &run<results>},
+    {"task_file", &run<task_file>},
     {"graph_text", &run<graph_text>},
 };
 

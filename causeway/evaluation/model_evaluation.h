@@ -1,0 +1,49 @@
+// A model judged by tasks and by texts.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "causeway/evaluation/likelihood.h"
+#include "causeway/evaluation/scores.h"
+#include "causeway/evaluation/task_requests.h"
+#include "causeway/evaluation/token_requests.h"
+
+namespace causeway::evaluation {
+
+// Called with how many of all requests are done.
+using EvaluationProgress = std::function<void(size_t done, size_t all)>;
+
+struct TaskResult {
+  TaskScores scores;
+  std::vector<std::vector<TextRequest>> requests;    // of each document that was judged
+  std::vector<std::vector<Likelihood>> likelihoods;  // of each of them
+  size_t request_count = 0;
+  size_t cut_requests = 0;  // whose text did not fit, and lost its beginning
+};
+
+// Throws Error as task_requests(), RequestEncoder and LikelihoodModel do.
+TaskResult evaluate_task(LikelihoodModel& model, const RequestEncoder& encoder, const Task& task, const Task& examples,
+                         const PromptOptions& options, const EvaluationProgress& progress = {});
+
+struct TextResult {
+  uint64_t bytes = 0;   // of the text whose tokens are scored
+  uint64_t tokens = 0;  // scored
+  size_t windows = 0;
+  double log_likelihood = 0;  // nats
+  double perplexity = 0;      // by token
+  double byte_perplexity = 0;
+  double bits_per_byte = 0;
+};
+
+// As lm-evaluation-harness's loglikelihood_rolling judges one document: every token once (RequestEncoder::encode_text);
+// where a tokenizer has no prefix token, all but the first and its bytes. Throws Error(kInvalidArgument), for `where`,
+// when that leaves nothing.
+TextResult evaluate_text(LikelihoodModel& model, const RequestEncoder& encoder, const Tokenizer& tokenizer,
+                         std::string_view text, const std::string& where, const EvaluationProgress& progress = {});
+
+}  // namespace causeway::evaluation
