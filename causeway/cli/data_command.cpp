@@ -1,7 +1,5 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <memory>
@@ -11,6 +9,7 @@
 #include "causeway/base/error.h"
 #include "causeway/cli/commands.h"
 #include "causeway/cli/json_output.h"
+#include "causeway/cli/progress_report.h"
 #include "causeway/data/inspect.h"
 #include "causeway/data/prepare.h"
 
@@ -35,43 +34,15 @@ void end_on_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
 }
 
-// How far a preparation is: one line that is rewritten on a terminal, a line now and then elsewhere.
-class ProgressReport {
- public:
-  ~ProgressReport() {
-    if (is_shown_) fmt::print(stderr, "\r\033[K");
-  }
-
-  void show(const PrepareProgress& progress) {
-    const Clock::time_point now = Clock::now();
-    if (now - last_ < (is_terminal_ ? kTerminalInterval : kLogInterval)) return;
-    last_ = now;
-    const double seconds = std::chrono::duration<double>(now - start_).count();
-    const double rate = static_cast<double>(progress.bytes_done) / seconds;
-    std::string line = fmt::format("{} tokens in {} documents, {:.1f} MB at {:.1f} MB/s", progress.tokens,
-                                   progress.documents, static_cast<double>(progress.bytes_done) * 1e-6, rate * 1e-6);
-    if (progress.bytes_total > 0 && progress.bytes_done > 0) {
-      const double part = static_cast<double>(progress.bytes_done) / static_cast<double>(progress.bytes_total);
-      line = fmt::format("{:3.0f}%  {}, {:.0f} s to go", 100 * part, line, seconds * (1 - part) / part);
-    }
-    if (is_terminal_) {
-      fmt::print(stderr, "\r\033[K{}", line);
-    } else {
-      fmt::print(stderr, "{}\n", line);
-    }
-    is_shown_ = is_terminal_;
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  static constexpr auto kTerminalInterval = std::chrono::milliseconds(250);
-  static constexpr auto kLogInterval = std::chrono::seconds(30);
-
-  const bool is_terminal_ = isatty(STDERR_FILENO) != 0;
-  const Clock::time_point start_ = Clock::now();
-  Clock::time_point last_ = start_;
-  bool is_shown_ = false;
-};
+std::string progress_line(const PrepareProgress& progress, double seconds) {
+  const double rate = static_cast<double>(progress.bytes_done) / seconds;
+  const std::string line =
+      fmt::format("{} tokens in {} documents, {:.1f} MB at {:.1f} MB/s", progress.tokens, progress.documents,
+                  static_cast<double>(progress.bytes_done) * 1e-6, rate * 1e-6);
+  if (progress.bytes_total == 0 || progress.bytes_done == 0) return line;
+  const double part = static_cast<double>(progress.bytes_done) / static_cast<double>(progress.bytes_total);
+  return fmt::format("{:3.0f}%  {}, {:.0f} s to go", 100 * part, line, seconds * (1 - part) / part);
+}
 
 std::string files_by_kind(const std::map<std::string, uint64_t>& files) {
   std::string text;
@@ -94,7 +65,7 @@ PrepareSummary run_preparation(PrepareCommand& command) {
       throw Error(ErrorKind::kInterrupted, "the preparation was interrupted", command.output,
                   "Nothing was written there; what was there is unchanged.");
     }
-    if (!command.json) report.show(progress);
+    if (!command.json) report.show([&](double seconds) { return progress_line(progress, seconds); });
   };
   return prepare_dataset(options, *load_tokenizer(command.tokenizer));
 }

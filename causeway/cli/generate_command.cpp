@@ -9,12 +9,11 @@
 
 #include "causeway/base/console.h"
 #include "causeway/base/error.h"
-#include "causeway/cli/checkpoint_argument.h"
 #include "causeway/cli/commands.h"
 #include "causeway/cli/json_output.h"
+#include "causeway/cli/model_argument.h"
 #include "causeway/generate/text_generation.h"
 #include "causeway/program/context.h"
-#include "causeway/train/checkpoint/run_checkpoint.h"
 
 namespace causeway::cli {
 namespace {
@@ -65,19 +64,10 @@ class TextOutput {
 };
 
 void run(const Options& options) {
-  const CheckpointReader checkpoint(find_checkpoint(options.run));
-  const Recipe recipe = checkpoint_recipe(checkpoint);
-  const std::unique_ptr<Tokenizer> tokenizer =
-      options.tokenizer.empty() ? checkpoint_tokenizer(checkpoint) : load_tokenizer(options.tokenizer);
-  if (const std::string& expected = checkpoint.state().tokenizer_fingerprint;
-      !expected.empty() && expected != tokenizer->fingerprint())
-    throw Error(ErrorKind::kInvalidArgument, "the tokenizer is not the one the model was trained with",
-                options.tokenizer.empty() ? checkpoint.directory().string() : options.tokenizer,
-                "Give the right one with --tokenizer.");
   const ContextScope context(Context::open(options.device));
-  const std::unique_ptr<LanguageModel> model = LanguageModel::create(recipe.model, std::nullopt);
-  restore_weights(checkpoint, *model);
-  TextGenerator generator(*model, pipeline_options(recipe));
+  const OpenedModel opened = open_model(options.run, options.tokenizer, "");
+  const Tokenizer* const tokenizer = opened.tokenizer.get();
+  TextGenerator generator(*opened.model, opened.pipeline);
   SamplingOptions sampling = options.sampling;
   sampling.stop_token = tokenizer->end_of_text().value_or(-1);
   sampling.vocabulary_size = tokenizer->vocabulary_size();
@@ -123,7 +113,10 @@ void add_generate_command(CLI::App& program) {
   auto options = std::make_shared<Options>();
   options->sampling.temperature = 0.8;
   CLI::App* command = program.add_subcommand("generate", "Write text with a trained model");
-  command->add_option("run", options->run, "A run directory (its newest checkpoint), or a checkpoint")->required();
+  command
+      ->add_option("run", options->run,
+                   "A run directory (its newest checkpoint), a checkpoint, or a Hugging Face directory")
+      ->required();
   command->add_option("--prompt", options->prompt, "How the text begins");
   command->add_option("--device", options->device, "auto, cpu, cuda, hip or emulator:ARCHITECTURE")
       ->capture_default_str();

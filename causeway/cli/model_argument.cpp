@@ -1,0 +1,70 @@
+#include "causeway/cli/model_argument.h"
+
+#include <optional>
+
+#include "causeway/base/error.h"
+#include "causeway/cli/checkpoint_argument.h"
+#include "causeway/model/hugging_face.h"
+#include "causeway/train/checkpoint/run_checkpoint.h"
+
+namespace causeway::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_hugging_face_directory(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path / "config.json", ignored) && !fs::exists(path / kManifestName, ignored);
+}
+
+std::unique_ptr<Tokenizer> tokenizer_beside(const fs::path& directory) {
+  try {
+    return load_tokenizer(directory.string());
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNotFound) throw;
+    throw Error(ErrorKind::kNotFound, "holds no tokenizer", directory.string(),
+                "Give one with --tokenizer: bytes, or the directory of a tokenizer.json or a GPT-2 vocabulary.");
+  }
+}
+
+void open_hugging_face(OpenedModel& opened, const std::string& tokenizer, Recipe& recipe) {
+  opened.tokenizer = tokenizer.empty() ? tokenizer_beside(opened.directory) : load_tokenizer(tokenizer);
+  recipe.train.precision = "f32";
+  try {
+    opened.model = load_hugging_face_model(opened.directory);
+  } catch (const Error& error) {
+    throw naming_directory_of(error, opened.directory.string());
+  }
+}
+
+void open_checkpoint(OpenedModel& opened, const std::string& tokenizer, Recipe& recipe) {
+  const CheckpointReader checkpoint(opened.directory);
+  recipe = checkpoint_recipe(checkpoint);
+  opened.tokenizer = tokenizer.empty() ? checkpoint_tokenizer(checkpoint) : load_tokenizer(tokenizer);
+  if (const std::string& expected = checkpoint.state().tokenizer_fingerprint;
+      !expected.empty() && expected != opened.tokenizer->fingerprint())
+    throw Error(ErrorKind::kInvalidArgument, "the tokenizer is not the one the model was trained with",
+                tokenizer.empty() ? opened.directory.string() : tokenizer, "Give the right one with --tokenizer.");
+  opened.model = LanguageModel::create(recipe.model, std::nullopt);
+  restore_weights(checkpoint, *opened.model);
+}
+
+}  // namespace
+
+OpenedModel open_model(const fs::path& path, const std::string& tokenizer, const std::string& precision) {
+  OpenedModel opened;
+  Recipe recipe;
+  if (is_hugging_face_directory(path)) {
+    opened.directory = path;
+    open_hugging_face(opened, tokenizer, recipe);
+  } else {
+    opened.directory = find_checkpoint(path);
+    open_checkpoint(opened, tokenizer, recipe);
+  }
+  if (!precision.empty()) recipe.train.precision = precision;
+  opened.precision = recipe.train.precision;
+  opened.pipeline = pipeline_options(recipe);
+  return opened;
+}
+
+}  // namespace causeway::cli

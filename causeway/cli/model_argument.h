@@ -1,0 +1,28 @@
+// The trained model that a command is given, with what belongs to it.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "causeway/formats/tokenizer/tokenizer.h"
+#include "causeway/model/language_model.h"
+#include "causeway/passes/pipeline.h"
+
+namespace causeway::cli {
+
+struct OpenedModel {
+  std::filesystem::path directory;  // the checkpoint, or the Hugging Face directory
+  std::unique_ptr<LanguageModel> model;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::string precision;  // of matrix products
+  PipelineOptions pipeline;
+};
+
+// A run directory (its newest checkpoint), a checkpoint, or a Hugging Face directory, on the current device.
+// `tokenizer`: "bytes", a directory, or empty for the model's own. `precision`: as train.precision, or empty for the
+// one it was trained with; of a Hugging Face directory, f32. Throws Error: kNotFound where there is no model or no
+// tokenizer, kInvalidArgument for a tokenizer that is not the one a run was trained with.
+OpenedModel open_model(const std::filesystem::path& path, const std::string& tokenizer, const std::string& precision);
+
+}  // namespace causeway::cli
