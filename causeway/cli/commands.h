@@ -10,6 +10,7 @@ namespace causeway::cli {
 // Each adds its subcommand to `program`. The subcommand's callback throws Error for what the user can mend.
 void add_train_command(CLI::App& program);
 void add_generate_command(CLI::App& program);
+void add_evaluate_command(CLI::App& program);
 void add_import_command(CLI::App& program);
 void add_export_command(CLI::App& program);
 void add_data_command(CLI::App& program);

@@ -92,6 +92,7 @@ int run(int argc, char** argv) {
   add_train_command(program);
   add_launch_command(program);
   add_generate_command(program);
+  add_evaluate_command(program);
   add_import_command(program);
   add_export_command(program);
   add_data_command(program);

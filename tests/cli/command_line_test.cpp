@@ -26,9 +26,9 @@ TEST_F(CommandLineTest, HelpOfEveryCommandShowsAnExample) {
   const Outcome top = run({"--help"});
   EXPECT_EQ(top.status, 0);
   const std::vector<std::string> commands = commands_in(top.out);
-  EXPECT_EQ(commands,
-            (std::vector<std::string>{"train", "launch", "generate", "import", "export", "data", "tokenizer",
-                                      "checkpoint", "doctor", "cache", "explain", "plan", "bench", "completion"}));
+  EXPECT_EQ(commands, (std::vector<std::string>{"train", "launch", "generate", "evaluate", "import", "export", "data",
+                                                "tokenizer", "checkpoint", "doctor", "cache", "explain", "plan",
+                                                "bench", "completion"}));
   for (const std::string& command : commands) {
     const std::string help = run({command, "--help"}).out;
     const std::vector<std::string> inner = commands_in(help);
