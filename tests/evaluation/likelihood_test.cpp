@@ -8,6 +8,7 @@
 
 #include "causeway/evaluation/model_evaluation.h"
 #include "causeway/model/hugging_face.h"
+#include "causeway/program/context.h"
 #include "tests/fixtures/error_message.h"
 #include "tests/model/model_test_support.h"
 
@@ -111,6 +112,22 @@ TEST_P(LikelihoodOf, TheLikeliestTokenIsGreedy) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, LikelihoodOf, testing::Values("llama", "gpt2", "mpt"));
+
+TEST(LikelihoodModel, OfEmulatedGpusTheSame) {
+  const std::vector<TokenRequest> requests = {
+      {drawn_tokens(9, 96, 1), 4, 0}, {drawn_tokens(19, 96, 2), 18, 0}, {drawn_tokens(2, 96, 3), 1, 0}};
+  std::vector<Likelihood> expected;
+  {
+    const auto model = fixture_model("llama");
+    for (const TokenRequest& request : requests) expected.push_back(reference(*model, request));
+  }
+  for (const char* device : {"emulator:sm_90a", "emulator:gfx942"}) {
+    SCOPED_TRACE(device);
+    const ContextScope context(Context::open(device));
+    const auto model = fixture_model("llama");
+    expect_close(LikelihoodModel(*model, {.batch_tokens = 32}).of(requests), expected);
+  }
+}
 
 TEST(LikelihoodModel, RequestsOfOneLengthDependOnNoOther) {
   const auto model = fixture_model("llama");
