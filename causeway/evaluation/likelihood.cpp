@@ -25,9 +25,7 @@ std::span<const int32_t> read_tokens(const TokenRequest& request) {
   return std::span(request.tokens).first(request.tokens.size() - 1);
 }
 
-Tensor integers(std::span<const int32_t> values, const std::vector<int64_t>& shape) {
-  return Tensor::from_bytes(std::as_bytes(values), shape, DType::kI32);
-}
+Tensor integers(const std::vector<int64_t>& shape) { return Tensor::uninitialized(shape, DType::kI32); }
 
 template <class T>
 std::vector<T> content(const Tensor& tensor) {
@@ -66,6 +64,15 @@ LikelihoodModel::LikelihoodModel(const LanguageModel& model, const LikelihoodOpt
           },
           step_options(options)) {
   CAUSEWAY_CHECK(model.part().is_whole() && batch_tokens_ > 0);
+  const ContextScope scope(hidden_states_.context());
+  positions_ = integers({places_});
+  targets_ = integers({places_});
+}
+
+Tensor& LikelihoodModel::batch(int64_t rows, int64_t length) {
+  Tensor& tensor = batches_[length];
+  if (!tensor.defined()) tensor = integers({rows, length});
+  return tensor;
 }
 
 void LikelihoodModel::require_tokens(const TokenRequest& request) const {
@@ -117,7 +124,9 @@ std::vector<Likelihood> LikelihoodModel::of(std::span<const TokenRequest> reques
         places.push_back(
             {static_cast<int32_t>(row * length) + static_cast<int32_t>(i) - 1, request.tokens[i], order[next]});
     }
-    score(hidden_states_.run({integers(tokens, {rows, length})}).front(), places, results);
+    Tensor& input = batch(rows, length);
+    input.write_bytes(std::as_bytes(std::span(tokens)));
+    score(hidden_states_.run({input}).front(), places, results);
     if (progress) progress(next);
   }
   return results;
@@ -132,7 +141,9 @@ void LikelihoodModel::score(const Tensor& hidden, std::span<const Place> places,
       positions[i] = some[i].position;
       targets[i] = some[i].target;
     }
-    const std::vector<Tensor> scores = score_({hidden, integers(positions, {places_}), integers(targets, {places_})});
+    positions_.write_bytes(std::as_bytes(std::span(positions)));
+    targets_.write_bytes(std::as_bytes(std::span(targets)));
+    const std::vector<Tensor>& scores = score_.run({hidden, positions_, targets_});
     const std::vector<float> logs = content<float>(scores[0]);
     const std::vector<int32_t> likeliest = content<int32_t>(scores[1]);
     for (size_t i = 0; i < some.size(); ++i) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -48,11 +49,16 @@ class LikelihoodModel {
   void require_tokens(const TokenRequest& request) const;
   void score(const Tensor& hidden, std::span<const Place> places, std::vector<Likelihood>& results);
 
+  // Of one length: i32 [rows, length], written anew for each batch, so that what was launched for one serves the next.
+  Tensor& batch(int64_t rows, int64_t length);
+
   const LanguageModel& model_;
   int64_t batch_tokens_;
   int64_t places_;      // scored at once
   Step hidden_states_;  // i32 [rows, length] -> f32 [rows x length, width]
   Step score_;          // that, positions and targets i32 [places] -> log p f32 [places], likeliest i32 [places]
+  std::map<int64_t, Tensor> batches_;  // by length
+  Tensor positions_, targets_;         // i32 [places]
 };
 
 // The length that a batch of rows of at most `length` tokens has: 16, 24, 32, 48, 64, ..., but no more than `most`.
