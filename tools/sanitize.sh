@@ -25,9 +25,9 @@ case $kind in
       "base_tests *" "graph_tests *" "formats_tests *" "fuzz_tests *" "plan_tests *" "device_tests *-$emulator"
       "communicator_tests *-Installed/*" "communicator_tests Installed/*OpenMpi" "passes_tests *-$emulator"
       "kernels_tests *-$emulator:*Resources*" "codegen_tests *" "program_tests *-Installed/*:$emulator"
-      "tensor_tests *-$emulator"
-      "model_tests *-$emulator" "data_tests *" "train_tests *-*GpuGate*:$emulator" "bench_tests *-*ReportPage*"
-      "cli_tests *-Installed/*:$emulator" "cli_tests Installed/*OpenMpi-*LaunchTest.St*")
+      "tensor_tests *-$emulator" "model_tests *-$emulator" "evaluation_tests *-$emulator" "data_tests *"
+      "train_tests *-*GpuGate*:$emulator" "bench_tests *-*ReportPage*" "cli_tests *-Installed/*:$emulator"
+      "cli_tests Installed/*OpenMpi-*LaunchTest.St*")
     # No stack use after return: the fibers of what is left of the emulator switch stacks.
     export ASAN_OPTIONS=detect_stack_use_after_return=0:strict_string_checks=1:check_initialization_order=1
     export UBSAN_OPTIONS=print_stacktrace=1
