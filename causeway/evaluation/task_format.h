@@ -58,6 +58,9 @@ struct TaskFormat {
   int version = 1;                 // of the texts: another one, another hash
   TaskKind kind = TaskKind::kMultipleChoice;
   bool has_acc_norm = false;  // the harness gives it for this task
+  // The harness judges by its validation split. Then it draws one example more than it uses, in case the document is
+  // among them, though it draws from the training split.
+  bool has_no_test_split = false;
   std::vector<DocumentForm> forms;
 };
 

@@ -12,22 +12,25 @@ namespace {
 class ExampleSampler {
  public:
   ExampleSampler(const Task& task, const Task& examples, const PromptOptions& options)
-      : task_(task), examples_(examples), count_(options.shots), is_own_(&task == &examples), random_(options.seed) {
-    // One more is drawn, for the document itself may be among them.
-    const size_t needed = count_ + (is_own_ && count_ > 0 ? 1 : 0);
-    if (examples.documents.size() < needed)
+      : task_(task),
+        examples_(examples),
+        count_(options.shots),
+        // One more is drawn, for the document itself may be among them.
+        spare_(&task == &examples || task.format->has_no_test_split ? 1 : 0),
+        random_(options.seed) {
+    if (count_ > 0 && examples.documents.size() < count_ + spare_)
       throw Error(ErrorKind::kInvalidArgument,
                   fmt::format("{} examples are to be drawn from {} documents", count_, examples.documents.size()),
                   examples.file.string(),
-                  fmt::format("Ask for at most {} with --shots.", examples.documents.size() - (is_own_ ? 1 : 0)));
+                  fmt::format("Ask for at most {} with --shots.", examples.documents.size() - spare_));
   }
 
   std::string before(size_t document) {
     if (count_ == 0) return "";
     const std::vector<nlohmann::json>& pool = examples_.documents;
-    std::vector<size_t> drawn = random_.sample(pool.size(), count_ + (is_own_ ? 1 : 0));
+    std::vector<size_t> drawn = random_.sample(pool.size(), count_ + spare_);
     const auto is_document = [&](size_t i) { return pool[i] == task_.documents[document]; };
-    if (is_own_) std::erase_if(drawn, is_document);
+    if (spare_ > 0) std::erase_if(drawn, is_document);
     if (drawn.size() < count_) {
       // The document was drawn more than once, for the file repeats it: again, without any of it.
       std::vector<size_t> others;
@@ -55,7 +58,7 @@ class ExampleSampler {
   const Task& task_;
   const Task& examples_;
   size_t count_;
-  bool is_own_;
+  size_t spare_;
   PythonRandom random_;
 };
 

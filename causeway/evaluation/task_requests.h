@@ -23,9 +23,9 @@ struct PromptOptions {
   size_t limit = 0;      // documents from the file's beginning; 0: all
 };
 
-// For each document the requests of its choices, in order. Examples are drawn from all documents of `examples`, as
-// lm-evaluation-harness's default sampler does it (random.Random(seed), one stream over the documents); where that is
-// the task itself, from all but the document. Throws Error(kInvalidArgument) when it has too few.
+// For each document the requests of its choices, in order. Examples are drawn from the documents of `examples`, which
+// may be the task itself, but never the document: as lm-evaluation-harness's default sampler does it, from one stream
+// of random.Random(seed) over the documents. Throws Error(kInvalidArgument) when there are too few.
 std::vector<std::vector<TextRequest>> task_requests(const Task& task, const Task& examples,
                                                     const PromptOptions& options);
 

@@ -70,9 +70,28 @@ TEST(TaskFile, TooFewExamplesAreRefused) {
   // The document itself is no example, nor is one that says the same.
   EXPECT_THAT(message_of([&] { task_requests(task, task, {.shots = 1}); }),
               HasSubstr("piqa.jsonl, line 1: 1 examples are to be drawn, and 0 documents differ from this one"));
-  const Task others = load_task("piqa", directory.path());
-  EXPECT_EQ(task_requests(task, others, {.shots = 2})[1][0].context, "a\nAnswer: b\n\na\nAnswer: b\n\na\nAnswer:");
   EXPECT_EQ(task_requests(task, task, {.limit = 1}).size(), 1u);
+}
+
+// Another file's documents, as random.Random(7).sample(range(9), ...) chooses them: as many as asked for, and of a task
+// without a test split one more, which is left out.
+TEST(TaskFile, ExamplesOfAnotherFile) {
+  const TemporaryDirectory directory;
+  for (const char* name : {"arc_easy", "piqa"}) {
+    SCOPED_TRACE(name);
+    directory.write(std::string(name) + ".jsonl", std::string(kDocument) + "\n" + kDocument);
+    std::string others;
+    for (char query = '0'; query < '9'; ++query)
+      others += std::string(R"({"query": ")") + query + R"(", "choices": ["b", "c"], "gold": 1})" + "\n";
+    directory.write(std::string("others/") + name + ".jsonl", others);
+    const Task task = load_task(name, directory.path()), examples = load_task(name, directory / "others");
+    const auto requests = task_requests(task, examples, {.shots = 2, .seed = 7});
+    const auto context = [](char first, char second) {
+      return std::string(1, first) + "\nAnswer: c\n\n" + second + "\nAnswer: c\n\na\nAnswer:";
+    };
+    EXPECT_EQ(requests[0][0].context, std::string(name) == "piqa" ? context('5', '2') : context('5', '2'));
+    EXPECT_EQ(requests[1][0].context, std::string(name) == "piqa" ? context('0', '1') : context('6', '0'));
+  }
 }
 
 }  // namespace
