@@ -9,12 +9,14 @@ For each family a tiny model is made with Causeway, random (a step that changes 
 TEXT, and exported. Causeway judges the run's checkpoint, the harness the exported directory through transformers. Two
 random models more are written by transformers, a Llama and a Mistral with a window, whose tokenizers put a token before
 every text (those of tests/fixtures/tokenizer_json); both judge the same directory. All is in float32 on the processor.
-Judged are the tasks in DIRECTORY (arc_easy, piqa, winograd_wsc, in the fields of LLM Foundry), the
-few made-up documents of other tasks in tests/fixtures/evaluation (in the fields of the data sets that the harness
-reads), and the perplexity of TEXT's first --text-bytes.
+Judged are the tasks in DIRECTORY (arc_easy, piqa, winograd_wsc, in the fields of LLM Foundry), the few made-up
+documents of other tasks in tests/fixtures/evaluation (in the fields of the data sets that the harness reads), and the
+perplexity of TEXT's first --text-bytes.
 
 The harness runs its own tasks: the YAML files and functions that it is installed with, of which nothing changes but
 where the documents come from. So that it can read LLM Foundry's fields, they are turned into those of the data sets.
+
+Last, the texts of the tasks that have examples in a split of their own are compared, with those.
 
 Compared are, document by document, the texts of all requests, which must be equal, and their log-likelihoods; and
 acc, acc_norm and their standard errors. Exits with 1 where a text differs, or a log-likelihood by more than 1e-4 and
@@ -66,6 +68,7 @@ PREPARED_BY_HARNESS = {
     "copa": "super_glue/copa/default.yaml",
     "lambada_openai": "lambada/lambada_openai.yaml",
 }
+ONE_SPLIT = ("winograd_wsc", "wsc273", "lambada_openai")
 OWN_FIELDS = {}
 
 
@@ -108,21 +111,48 @@ def winograd_wsc(document):
     }
 
 
-def harness_task(name, documents, folder, shots):
-    """The installed task, over `documents`."""
-    path = folder / f"{name}.jsonl"
+def write_documents(path, documents):
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(document) + "\n" for document in documents))
+    return str(path)
+
+
+def installed_task(name, folder, shots, files, **changes):
+    """The harness's own task, over documents in files by split."""
     config = load_yaml(Path(lm_eval.__file__).parent / "tasks" / PREPARED_BY_HARNESS[name])
-    for key in ("tag", "training_split", "validation_split", "test_split", "dataset_name"):
+    for key in ("tag", "dataset_name"):
         config.pop(key, None)
     config.update(
         task=name,
         dataset_path="json",
-        dataset_kwargs={"data_files": {"test": str(path)}, "cache_dir": str(folder / "cache")},
-        test_split="test",
-        fewshot_split="test",
+        dataset_kwargs={"data_files": files, "cache_dir": str(folder / "cache")},
+        num_fewshot=shots,
+        **changes,
     )
-    return ConfigurableTask(config={**config, "num_fewshot": shots})
+    return ConfigurableTask(config=config)
+
+
+def harness_task(name, documents, folder, shots):
+    """Of one file, whose documents are the examples too."""
+    files = {"test": write_documents(folder / f"{name}.jsonl", documents)}
+    splits = dict(training_split=None, validation_split=None, test_split="test", fewshot_split="test")
+    return installed_task(name, folder, shots, files, **splits)
+
+
+def compare_examples_of_another_split(models, run, comparison, name, documents, examples, folder, shots):
+    """Texts alone, of a task with the splits that it is installed with."""
+    judged, drawn_from = folder / "judged", folder / "examples"
+    files = {"validation": write_documents(judged / f"{name}.jsonl", documents)}
+    files["test"] = files["validation"]
+    files["train"] = write_documents(drawn_from / f"{name}.jsonl", examples)
+    task = installed_task(name, folder, shots, files)
+    task.set_fewshot_seed(SEED)
+    task.build_all_requests(rank=0, world_size=1)
+    _, log = models.evaluate(run, judged, [name], shots, 0, examples=drawn_from)
+    ours = [(request["context"], request["continuation"]) for document in log for request in document["requests"]]
+    if ours != [tuple(instance.args) for instance in task.instances]:
+        comparison.fail(f"{name}: other texts, with examples of another split")
+    print(f"{'examples of another split':<32}{name:<16}{len(documents):>5} documents{len(ours):>6} texts", flush=True)
 
 
 class Comparison:
@@ -253,11 +283,12 @@ class Models:
         (directory / "tokenizer_config.json").write_text(json.dumps(settings))
         return directory, directory
 
-    def evaluate(self, run, data, tasks, shots, limit, text=None):
+    def evaluate(self, run, data, tasks, shots, limit, text=None, examples=None):
         words = ["evaluate", run, "--data", data, "--shots", shots, "--seed", SEED, "--limit", limit, "--device", "cpu"]
         words += ["--documents", "documents.jsonl", "--json"]
         words += ["--tasks", ",".join(tasks)] if tasks else []
         words += ["--text", text] if text else []
+        words += ["--examples", examples] if examples else []
         result = json.loads(self.causeway(*words))
         lines = (self.folder / "documents.jsonl").read_text().splitlines()
         return result, [json.loads(line) for line in lines]
@@ -325,6 +356,11 @@ def main():
             request = type("Request", (), {"args": (text,)})
             expected = harness.loglikelihood_rolling([request], disable_tqdm=True)[0]
             comparison.text(run.name, results["texts"][0], expected)
+        for name, documents in {**at_hand, **made_up}.items():
+            if name not in ONE_SPLIT:
+                half = min(100, len(documents) // 2)
+                arguments = (documents[:half], documents[half:], folder, min(3, half - 1))
+                compare_examples_of_another_split(models, judged[0][0], comparison, name, *arguments)
         print(f"{comparison.failures} differences")
         sys.exit(1 if comparison.failures else 0)
 
