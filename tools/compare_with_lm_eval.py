@@ -56,7 +56,7 @@ WRITTEN_BY_TRANSFORMERS = {
 LARGEST_DIFFERENCE = 1e-4
 LARGEST_SHARE = 1e-6
 SEED = 1234
-PREPARED_BY_HARNESS = {
+INSTALLED_TASKS = {
     "arc_easy": "arc/arc_easy.yaml",
     "arc_challenge": "arc/arc_challenge.yaml",
     "piqa": "piqa/piqa.yaml",
@@ -119,7 +119,7 @@ def write_documents(path, documents):
 
 def installed_task(name, folder, shots, files, **changes):
     """The harness's own task, over documents in files by split."""
-    config = load_yaml(Path(lm_eval.__file__).parent / "tasks" / PREPARED_BY_HARNESS[name])
+    config = load_yaml(Path(lm_eval.__file__).parent / "tasks" / INSTALLED_TASKS[name])
     for key in ("tag", "dataset_name"):
         config.pop(key, None)
     config.update(
