@@ -33,9 +33,12 @@ case $kind in
     export UBSAN_OPTIONS=print_stacktrace=1
     ;;
   thread)
+    # Two signals of a kind, one right after the other, arrive as one.
+    training='Checkpoint*:*StateSnapshot*/cpu:*Log.*:Signals*:ProgressLine*:ShardedRun*'
+    training+=':TwoContexts.TwoThreadsOnProcessors'
     runs=(
       "base_tests *" "data_tests *" "communicator_tests *-Installed/*"
-      "train_tests Checkpoint*:*Log.*:Signals*:ProgressLine*:ShardedRun*:TwoContexts.TwoThreadsOnProcessors"
+      "train_tests $training-Signals.SecondInterruptExitsAtOnce"
       "program_tests *OnCpu*:RankProgramsTest*:Devices/RankPrograms*/cpu-*Random*" "tensor_tests ShardedTensor*"
       "bench_tests *ResultsStore*:*Telemetry*")
     export TSAN_OPTIONS=history_size=4

@@ -115,7 +115,9 @@ struct StandIn {
   int replays = 0;
   std::string refused;  // what a real driver would not have borne, e.g. a synchronization while recording
 
-  // How it works.
+  // How it works. Ranks that are threads share it, each with streams of its own: what they have together has a lock,
+  // which is never held while queued work runs, because that may wait for another rank.
+  inline static std::mutex mutex;
   std::map<void*, size_t> blocks;
   std::vector<StandInStream*> open_streams;
   StandInStream* capturing = nullptr;  // the stream that a recording began in
@@ -123,6 +125,7 @@ struct StandIn {
   int fault = 0;  // every call answers with it once a kernel crashed
 
   void* allocate(size_t bytes) {
+    const std::lock_guard lock(mutex);
     if (capture != nullptr) refused = "allocation while recording";
     if (memory_used + bytes > memory_total) return nullptr;
     void* memory = std::aligned_alloc(512, (bytes + 511) / 512 * 512);
@@ -134,21 +137,25 @@ struct StandIn {
   }
   void release(void* memory) {
     drain();
+    const std::lock_guard lock(mutex);
     memory_used -= blocks.at(memory);
     blocks.erase(memory);
     std::free(memory);
     ++frees;
   }
   void* open_stream() {
+    const std::lock_guard lock(mutex);
     ++streams;
     return open_streams.emplace_back(new StandInStream);
   }
   void close_stream(void* stream) {
+    const std::lock_guard lock(mutex);
     --streams;
     std::erase(open_streams, stream);
     delete static_cast<StandInStream*>(stream);
   }
-  bool is_open(void* stream) const {
+  bool is_open(void* stream) {
+    const std::lock_guard lock(mutex);
     return std::find(open_streams.begin(), open_streams.end(), stream) != open_streams.end();
   }
   void enqueue(void* handle, std::function<void()> work) {
@@ -171,7 +178,12 @@ struct StandIn {
     }
   }
   void drain() {
-    for (StandInStream* stream : open_streams) drain_to(*stream, stream->begun);
+    std::vector<StandInStream*> streams_now;
+    {
+      const std::lock_guard lock(mutex);
+      streams_now = open_streams;
+    }
+    for (StandInStream* stream : streams_now) drain_to(*stream, stream->begun);
   }
   int synchronize(void* handle) {
     if (capture != nullptr) {
