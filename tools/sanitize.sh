@@ -33,7 +33,7 @@ case $kind in
     export UBSAN_OPTIONS=print_stacktrace=1
     ;;
   thread)
-    # Two signals of a kind, one right after the other, arrive as one.
+    # No handler of a signal runs in the child that the test left out forks.
     training='Checkpoint*:*StateSnapshot*/cpu:*Log.*:Signals*:ProgressLine*:ShardedRun*'
     training+=':TwoContexts.TwoThreadsOnProcessors'
     runs=(
