@@ -29,7 +29,7 @@ bool populate(char* memory, size_t bytes) {
   return true;
 }
 
-// The kernel fills pages with zeros, which one thread does at a few GB/s at most.
+// The kernel fills pages with zeros, on the thread that asks.
 bool populate_together(char* memory, size_t bytes) {
   const size_t pieces = (bytes + kPiece - 1) / kPiece;
   const auto threads =

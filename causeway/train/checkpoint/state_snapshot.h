@@ -29,7 +29,7 @@ class StateSnapshot {
   StateSnapshot(const StateSnapshot&) = delete;
   StateSnapshot& operator=(const StateSnapshot&) = delete;
 
-  // Of host memory, that it takes from allocate() on.
+  // Of host memory, that it takes from prepare() or allocate() on.
   int64_t bytes() const { return bytes_; }
   // Begins to allocate, in a thread of its own beside the context's programs. A driver launches nothing while it pins
   // memory, so that the thread rests after each block as long as the block took. Nothing happens where it was called
