@@ -110,6 +110,11 @@ class Communicator {
   const std::shared_ptr<Device>& shared_device(int rank) const;
   virtual Placement placement() const;
 
+  // Where ranks have to be connected before anything runs, that may go on beside other work from here on, in a thread.
+  // Called by all processes, as connect(), which returns when they are; what is run is preceded by it.
+  virtual void start_connecting() {}
+  virtual void connect() {}
+
   // Buffers of the local ranks, in their order. Sums of f32 are f32; those of bf16 are rounded as the backend says.
   // Throws Error(kUnsupported) for other types, in every process, and CollectiveError(kIo) when a library of the
   // backend fails: then what other processes do is not known, and a process of several must end.

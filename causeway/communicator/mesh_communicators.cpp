@@ -1,6 +1,7 @@
 #include "causeway/communicator/mesh_communicators.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "causeway/base/error.h"
@@ -15,13 +16,19 @@ MeshCommunicators::MeshCommunicators(std::shared_ptr<Communicator> world, Mesh m
         ErrorKind::kInvalidArgument,
         fmt::format("the mesh {} is of {} ranks, and {} take part", mesh_.text(), mesh_.ranks(), world_->size()),
         "mesh", fmt::format("Start {} processes, or give axes whose product is {}.", mesh_.ranks(), world_->size()));
-  if (mesh_.stages() > 1) connect_stages();
+  // Of a mesh of one axis all ranks are the one group.
+  if (mesh_.stages() > 1)
+    connect_stages();
+  else if (std::count_if(mesh_.axes.begin(), mesh_.axes.end(), [](const MeshAxis& axis) { return axis.size > 1; }) == 1)
+    world_->start_connecting();
 }
 
 // All ranks at once: afterwards those of different stages make groups without each other.
 void MeshCommunicators::connect_stages() {
   const size_t axis = mesh_.axis(mesh_.stage_axis()->name);
-  groups_[group_name(mesh_, {axis})] = make_group(*world_, {axis});
+  std::unique_ptr<Communicator>& column_of_stages = groups_[group_name(mesh_, {axis})];
+  column_of_stages = make_group(*world_, {axis});
+  column_of_stages->connect();
   stage_ = world_->split(static_cast<int>(mesh_.stage(rank())), rank());
   if (world_->has_streams()) return;
   const int64_t stages = mesh_.stages(), own = mesh_.stage(rank());
@@ -29,7 +36,9 @@ void MeshCommunicators::connect_stages() {
   const auto connect = [&](int64_t sender, int64_t receiver, int stream) {
     const std::optional<int> color = own == sender || own == receiver ? std::optional(column) : std::nullopt;
     auto ends = world_->split(color, own == sender ? 0 : 1);
-    if (ends != nullptr) channels_[{sender, receiver, stream}] = std::move(ends);
+    if (ends == nullptr) return;
+    ends->connect();
+    channels_[{sender, receiver, stream}] = std::move(ends);
   };
   for (int64_t stage = 0; stage < stages; ++stage) {
     connect(stage, (stage + 1) % stages, 0);
@@ -60,10 +69,22 @@ Communicator& MeshCommunicators::group(std::string_view name) {
   std::erase_if(axes, [&](size_t axis) { return mesh_.axes[axis].size == 1; });
   std::unique_ptr<Communicator>& group = groups_[group_name(mesh_, axes)];
   if (group != nullptr) return *group;
+  if (is_world(axes)) {
+    world_->connect();
+    return *world_;
+  }
   CAUSEWAY_CHECK(std::none_of(axes.begin(), axes.end(), [&](size_t axis) { return mesh_.axes[axis].stages; }),
                  "a group over '{}', of several stages", name);
   group = make_group(stage_ != nullptr ? *stage_ : *world_, axes);
+  group->connect();
   return *group;
+}
+
+// Whether they are all ranks in their order.
+bool MeshCommunicators::is_world(const std::vector<size_t>& axes) const {
+  std::vector<int64_t> all(static_cast<size_t>(world_->size()));
+  std::iota(all.begin(), all.end(), 0);
+  return mesh_.group(rank(), axes) == all;
 }
 
 }  // namespace causeway::communicator

@@ -44,6 +44,7 @@ class MeshCommunicators {
 
  private:
   void connect_stages();
+  bool is_world(const std::vector<size_t>& axes) const;
   std::unique_ptr<Communicator> make_group(Communicator& of, const std::vector<size_t>& axes) const;
 
   std::shared_ptr<Communicator> world_;

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <exception>
+#include <future>
 #include <set>
 
 #include "causeway/base/error.h"
@@ -178,28 +179,16 @@ class NcclCommunicator : public Communicator {
       : Communicator({device}, control->first_local(), control->size()),
         library_(std::move(library)),
         control_(std::move(control)),
-        gpus_({&gpu_of(*device)}),
-        communicators_(1) {
-    Nccl::UniqueId id;
-    control_->together([&] {
-      if (first_local() != 0) return;
-      try {
-        check(nccl().get_unique_id(&id), "make an identity");
-      } catch (const CollectiveError& error) {
-        throw Error(error);  // the ranks can still tell each other
-      }
-    });
-    const std::string bytes = control_->of_first(std::string(id.bytes, sizeof id.bytes));
-    CAUSEWAY_CHECK(bytes.size() == sizeof id.bytes);
-    bytes.copy(id.bytes, sizeof id.bytes);
-    // The library takes the GPU that is the thread's current one.
-    gpus_.front()->synchronize();
-    check(nccl().init_rank(communicators_.data(), size(), id, first_local()), "connect the GPUs");
-  }
+        gpus_({&gpu_of(*device)}) {}
 
   ~NcclCommunicator() override {
     // A rank that leaves through an error has no use for what others may still send.
     const bool fails = abandoned_ || std::uncaught_exceptions() > exceptions_;
+    try {
+      if (connecting_.valid()) connect();
+    } catch (const Error&) {
+      // Nothing was run that could have failed.
+    }
     if (!fails) {
       try {
         synchronize();
@@ -217,13 +206,48 @@ class NcclCommunicator : public Communicator {
     if (control_ != nullptr) control_->abandon(reason);
   }
 
+  void start_connecting() override {
+    if (!communicators_.empty() || connecting_.valid()) return;
+    const Nccl::UniqueId id = identity();
+    connecting_ = std::async(std::launch::async, [this, id] {
+      // The library takes the GPU that is the thread's current one.
+      gpus_.front()->make_current();
+      void* communicator = nullptr;
+      check(nccl().init_rank(&communicator, size(), id, first_local()), "connect the GPUs");
+      return communicator;
+    });
+  }
+
+  void connect() override {
+    start_connecting();
+    if (communicators_.empty()) communicators_ = {connecting_.get()};
+  }
+
  private:
+  // Of this group, the same for all ranks.
+  Nccl::UniqueId identity() {
+    Nccl::UniqueId id;
+    control_->together([&] {
+      if (first_local() != 0) return;
+      try {
+        check(nccl().get_unique_id(&id), "make an identity");
+      } catch (const CollectiveError& error) {
+        throw Error(error);  // the ranks can still tell each other
+      }
+    });
+    const std::string bytes = control_->of_first(std::string(id.bytes, sizeof id.bytes));
+    CAUSEWAY_CHECK(bytes.size() == sizeof id.bytes);
+    bytes.copy(id.bytes, sizeof id.bytes);
+    return id;
+  }
+
   const Nccl& nccl() const { return library_->functions(); }
   void check(int result, std::string_view doing) const { library_->check(result, doing); }
   size_t place(int rank) const { return static_cast<size_t>(rank - first_local()); }
 
   void do_run(const Collective& collective, std::span<const void* const> from, std::span<void* const> to,
               DeviceQueue queue) override {
+    connect();
     const auto count = static_cast<size_t>(collective.count);
     const Nccl::DataType type = data_type(collective.dtype);
     if (collective.kind == CollectiveKind::kAllToAll) return all_to_all(collective, from, to, queue);
@@ -265,6 +289,7 @@ class NcclCommunicator : public Communicator {
   }
 
   void do_send_receive(std::span<const Transfer> transfers, DeviceQueue queue) override {
+    connect();
     as_group("send and receive", [&](auto&& call) {
       for (const Transfer& transfer : transfers) {
         const auto count = static_cast<size_t>(transfer.count);
@@ -286,18 +311,21 @@ class NcclCommunicator : public Communicator {
   bool has_streams() const override { return false; }
 
   void do_send(const Message& message, const void* from, DeviceQueue queue) override {
+    connect();
     check(nccl().send(from, static_cast<size_t>(message.count), data_type(message.dtype), message.peer,
                       communicators_.front(), gpus_.front()->stream(queue)),
           "send");
   }
 
   void do_receive(const Message& message, void* to, DeviceQueue queue) override {
+    connect();
     check(nccl().receive(to, static_cast<size_t>(message.count), data_type(message.dtype), message.peer,
                          communicators_.front(), gpus_.front()->stream(queue)),
           "receive");
   }
 
   void do_in_one(const std::function<void()>& work) override {
+    connect();
     check(nccl().group_start(), "begin a group");
     try {
       work();
@@ -335,7 +363,8 @@ class NcclCommunicator : public Communicator {
   std::shared_ptr<const NcclLibrary> library_;
   std::shared_ptr<Communicator> control_;  // null where all ranks are this caller's
   std::vector<GpuDevice*> gpus_;           // of local ranks
-  std::vector<void*> communicators_;
+  std::vector<void*> communicators_;       // of local ranks; none before they are connected
+  std::future<void*> connecting_;
   bool abandoned_ = false;
   const int exceptions_ = std::uncaught_exceptions();
 };

@@ -57,6 +57,8 @@ class GpuDevice : public Device {
   void synchronize() override;
   std::shared_ptr<DeviceMoment> mark(DeviceQueue queue = kComputeQueue) override;
   double seconds_between(const DeviceMoment& from, const DeviceMoment& to) override;
+  // For libraries that work on the calling thread's GPU. Of any thread.
+  void make_current() const { queues_->enter(); }
   // The driver's handle of a queue.
   void* stream(DeviceQueue queue = kComputeQueue) { return queues_->stream(queue); }
 

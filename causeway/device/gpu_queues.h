@@ -53,6 +53,8 @@ class GpuQueues {
 
   // "cuda:0".
   const std::string& device() const { return device_; }
+  // Binds the GPU to the calling thread, and no more.
+  virtual void enter() const = 0;
 
   // Null when the memory is not to be had.
   virtual void* allocate(size_t bytes) = 0;

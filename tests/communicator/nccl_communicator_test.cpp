@@ -31,10 +31,18 @@ NcclStandIn& open_nccl_stand_in() {
   return *reinterpret_cast<NcclStandIn* (*)()>(dlsym(library, "nccl_stand_in"))();
 }
 
+// The driver's stand-in refuses this where the thread has no context.
+bool thread_has_gpu() {
+  void* driver = dlopen(CAUSEWAY_CUDA_STAND_IN, RTLD_NOW | RTLD_LOCAL);
+  size_t free = 0, total = 0;
+  return reinterpret_cast<int (*)(size_t*, size_t*)>(dlsym(driver, "cuMemGetInfo_v2"))(&free, &total) == 0;
+}
+
 class NcclCommunicatorTest : public testing::Test {
  protected:
   void SetUp() override {
     nccl_ = NcclStandIn();
+    nccl_.has_gpu = &thread_has_gpu;
     driver_.device_count = 4;
     ::unsetenv("NCCL_NVLS_ENABLE");
   }
@@ -125,7 +133,10 @@ TEST_F(NcclCommunicatorTest, ConnectsOneRankEach) {
     const int rank = world->first_local();
     EXPECT_EQ(world->of_first(rank + 1.5), 1.5);
     world->barrier();
+    world->connect();
+    world->connect();
     const std::unique_ptr<Communicator> pair = world->split(rank / 2, rank);
+    pair->start_connecting();
     EXPECT_EQ(pair->size(), 2);
     EXPECT_EQ(pair->first_local(), rank % 2);
     EXPECT_EQ(pair->split(std::nullopt, 0), nullptr);
@@ -148,6 +159,7 @@ TEST_F(NcclCommunicatorTest, EachRankCallsForItself) {
     const std::shared_ptr<Communicator> world = open_device_communicator(ends, options());
     const auto rank = static_cast<size_t>(world->first_local());
     auto& gpu = static_cast<GpuDevice&>(world->device(world->first_local()));
+    world->connect();
     compute[rank] = gpu.stream();
     aside[rank] = gpu.stream(kCopyQueue);
     const void* from = from_[rank];
@@ -180,6 +192,26 @@ TEST_F(NcclCommunicatorTest, EachRankCallsForItself) {
                             NcclCall{"ncclSend", from + 3, nullptr, 3, 7, 1, rank, stream},
                             NcclCall{"ncclRecv", nullptr, to + 3, 3, 7, 1, rank, stream}, end_));
   }
+}
+
+// A mesh of one axis is one group, all ranks; of several axes the ranks never are.
+TEST_F(NcclCommunicatorTest, ConnectsTheGroupsOfAMeshOnce) {
+  run_thread_ranks(gpus({0, 1}), [&](const std::shared_ptr<Communicator>& ends) {
+    MeshCommunicators communicators(open_device_communicator(ends, options()), {{{"dp", 2, 1, true}}});
+    EXPECT_EQ(&communicators.group("dp"), &communicators.world());
+  });
+  EXPECT_EQ(nccl_.identities, 1);
+  EXPECT_EQ(nccl_.ends.size(), 2u);
+  nccl_.ends.clear();
+  nccl_.identities = 0;
+  run_thread_ranks(gpus({0, 1, 2, 3}), [&](const std::shared_ptr<Communicator>& ends) {
+    MeshCommunicators communicators(open_device_communicator(ends, options()),
+                                    {{{"fsdp", 2, 1, true}, {"dp", 2, 2, true}}});
+    EXPECT_EQ(communicators.group("fsdp").size(), 2);
+    EXPECT_EQ(communicators.group("dp").size(), 2);
+  });
+  EXPECT_EQ(nccl_.identities, 4);
+  for (const auto& [identity, count, rank] : nccl_.ends) EXPECT_EQ(count, 2);
 }
 
 // Every direction of every stream has ranks of its own, so that none waits for another.
@@ -225,6 +257,7 @@ TEST_F(NcclCommunicatorTest, ARankThatFailsAborts) {
   EXPECT_THAT(message_of([&] {
                 run_thread_ranks(gpus({0, 1}), [&](const std::shared_ptr<Communicator>& ends) {
                   const std::shared_ptr<Communicator> world = open_device_communicator(ends, options());
+                  world->connect();
                   if (world->first_local() == 1) throw Error(ErrorKind::kResource, "rank 1 has had enough");
                   world->barrier();
                 });
@@ -235,7 +268,7 @@ TEST_F(NcclCommunicatorTest, ARankThatFailsAborts) {
   nccl_.identity_result = 2;
   EXPECT_THAT(message_of([&] {
                 run_thread_ranks(gpus({0, 1}), [&](const std::shared_ptr<Communicator>& ends) {
-                  open_device_communicator(ends, options());
+                  open_device_communicator(ends, options())->start_connecting();
                 });
               }),
               HasSubstr("NCCL could not make an identity: unhandled system error"));

@@ -19,6 +19,7 @@ class CudaQueues : public GpuQueues {
   CudaQueues(std::shared_ptr<const CudaDriver> driver, std::string name, int device);
   ~CudaQueues() override;
 
+  void enter() const override;
   void* allocate(size_t bytes) override;
   void release(void* memory) noexcept override;
   Memory memory() override;
@@ -50,7 +51,6 @@ class CudaQueues : public GpuQueues {
   void release_recording(void* recording) noexcept override;
 
  private:
-  void enter() const;
   // Of all queues; gives the first failure.
   CudaDriver::Result wait_for_streams() const noexcept;
   void check(CudaDriver::Result result, std::string_view doing) const;

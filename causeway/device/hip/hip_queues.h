@@ -17,6 +17,7 @@ class HipQueues : public GpuQueues {
   HipQueues(std::shared_ptr<const HipRuntime> runtime, std::string name, int device);
   ~HipQueues() override;
 
+  void enter() const override;
   void* allocate(size_t bytes) override;
   void release(void* memory) noexcept override;
   Memory memory() override;
@@ -45,7 +46,6 @@ class HipQueues : public GpuQueues {
   void release_recording(void* recording) noexcept override;
 
  private:
-  void enter() const;
   // Of all queues; gives the first failure.
   HipRuntime::Result wait_for_streams() const noexcept;
   void check(HipRuntime::Result result, std::string_view doing) const;

@@ -47,6 +47,7 @@ int ncclGetUniqueId(NcclUniqueId* id) {
 }
 int ncclCommInitRank(void** communicator, int count, NcclUniqueId id, int rank) {
   const std::lock_guard lock(mutex);
+  if (state.has_gpu && !state.has_gpu()) return 5;
   state.ends.insert({id.bytes[0], count, rank});
   *communicator = new Rank{rank};
   return ++state.communicators, 0;

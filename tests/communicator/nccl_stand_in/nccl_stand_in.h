@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -31,6 +32,8 @@ struct NcclStandIn {
   int identity_result = 0;
   int call_result = 0;   // of every operation
   int group_result = 0;  // of ncclGroupEnd
+  // Whether the calling thread has a GPU: ncclCommInitRank fails without.
+  std::function<bool()> has_gpu;
 
   std::vector<int> devices;     // of ncclCommInitAll
   std::string nvls_at_start;    // NCCL_NVLS_ENABLE then
