@@ -43,6 +43,9 @@ struct KernelRequest {
   // kLoop: each row has `columns` elements. A kernel of elementwise values only has one row of all elements.
   Dim rows = 1;
   Dim columns = 1;
+  // Sums are added up in an order that only their own length decides, and products rounded before they are added. Slow;
+  // on x86 alone.
+  bool fixed_order = false;
 
   bool computes(Value value) const;
   // Whether it computes the value and writes it to memory.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "causeway/base/error.h"
+#include "causeway/codegen/compile/compiler.h"
 
 namespace causeway::codegen {
 namespace {
@@ -78,7 +79,10 @@ std::string buffer_pointer_text(const Target& target, const std::string& type, s
 
 GeneratedKernel generate_kernel(const Graph& graph, const MaterializedValues& materialized,
                                 const KernelRequest& request, const Target& target) {
-  return kernel_writer(request.kind, target).write({graph, materialized, request, target});
+  CAUSEWAY_CHECK(!request.fixed_order || !target.is_gpu());
+  GeneratedKernel kernel = kernel_writer(request.kind, target).write({graph, materialized, request, target});
+  if (request.fixed_order && !kernel.source.empty()) kernel.source.insert(0, kSeparateRounding);
+  return kernel;
 }
 
 std::optional<Obstacle> find_obstacle(const Graph& graph, const MaterializedValues& materialized,

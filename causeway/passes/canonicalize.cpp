@@ -50,7 +50,7 @@ bool holds_exactly(DType from, DType to) {
 
 class Simplifier {
  public:
-  explicit Simplifier(Graph& graph) : graph_(graph), build_(graph) {}
+  Simplifier(Graph& graph, bool keeps_sums) : graph_(graph), build_(graph), keeps_sums_(keeps_sums) {}
 
   // What `op` gives as its first output, in its simplest form.
   Value make(Op op, std::vector<Value> inputs, Attributes attributes) {
@@ -156,7 +156,7 @@ class Simplifier {
 
   // a + scatter_add(0, ...): the gradient of a tied embedding on top of the output layer's.
   Result scatter_into(Value a, Value b) {
-    if (!is(b, Op::kScatterAdd) || !is_splat(node(b).inputs[0], 0)) return std::nullopt;
+    if (keeps_sums_ || !is(b, Op::kScatterAdd) || !is_splat(node(b).inputs[0], 0)) return std::nullopt;
     const Node scatter = node(b);
     return graph_.add(Op::kScatterAdd, {a, scatter.inputs[1], scatter.inputs[2]}, scatter.attributes);
   }
@@ -263,7 +263,7 @@ class Simplifier {
       if (sum) return build_.constant(dtype, remaining, *sum);
     }
     const Node inner = node(x);
-    if (inner.op == op) {
+    if (inner.op == op && !(keeps_sums_ && op == Op::kReduceSum)) {
       // The axes of the outer reduction, as axes of the inner one's input.
       std::vector<int64_t> kept, axes = inner.attributes.axes;
       for (int64_t d = 0; d < static_cast<int64_t>(graph_.shape(inner.inputs[0]).size()); ++d)
@@ -291,11 +291,12 @@ class Simplifier {
 
   Graph& graph_;
   Builder build_;
+  bool keeps_sums_;
 };
 
-Graph simplify_once(const Graph& graph) {
-  return rebuild_graph(graph, [](Graph& target, const Node& node, const std::vector<Value>& inputs) {
-    const Value first = Simplifier(target).make(node.op, inputs, node.attributes);
+Graph simplify_once(const Graph& graph, bool keeps_sums) {
+  return rebuild_graph(graph, [keeps_sums](Graph& target, const Node& node, const std::vector<Value>& inputs) {
+    const Value first = Simplifier(target, keeps_sums).make(node.op, inputs, node.attributes);
     std::vector<Value> outputs = {first};
     for (int32_t i = 1; i < static_cast<int32_t>(node.outputs.size()); ++i) outputs.push_back({first.node, i});
     return outputs;
@@ -304,13 +305,13 @@ Graph simplify_once(const Graph& graph) {
 
 }  // namespace
 
-Graph canonicalize(const Graph& graph) {
+Graph canonicalize(const Graph& graph, bool keeps_sums) {
   // A rewrite sees simplified inputs, so the second round usually only drops what the first left unused; the bound
   // guards against rules that undo each other.
   constexpr int kMaxRounds = 6;
-  Graph current = simplify_once(graph);
+  Graph current = simplify_once(graph, keeps_sums);
   for (int round = 1; round < kMaxRounds; ++round) {
-    Graph next = simplify_once(current);
+    Graph next = simplify_once(current, keeps_sums);
     if (structurally_equal(current, next)) break;
     current = std::move(next);
   }

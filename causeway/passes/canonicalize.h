@@ -16,6 +16,7 @@
 
 namespace causeway::passes {
 
-Graph canonicalize(const Graph& graph);
+// With `keeps_sums` no two sums become one, whose terms are added up in another order.
+Graph canonicalize(const Graph& graph, bool keeps_sums = false);
 
 }  // namespace causeway::passes

@@ -23,11 +23,12 @@ struct Pass {
 };
 
 std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& sizes, const Mesh& mesh) {
+  const auto canonical = [&](const Graph& graph) { return canonicalize(graph, options.mesh_independent); };
   std::vector<Pass> list = {
       // What layers compute alike (constants, masks, positions) is more than half of what is traced.
       {"eliminate_common_subexpressions", eliminate_common_subexpressions},
       {"eliminate_dead_code", eliminate_dead_code},
-      {"canonicalize", canonicalize},
+      {"canonicalize", canonical},
       {"eliminate_common_subexpressions", eliminate_common_subexpressions},
   };
   if (options.mixed_precision.compute != DType::kF32) {
@@ -35,19 +36,20 @@ std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& s
         {"mixed_precision", [&](const Graph& graph) { return mixed_precision(graph, options.mixed_precision); }});
     if (options.fp8_products)
       list.push_back({"fp8_products", [&](const Graph& graph) { return fp8_products(graph, sizes.f8_multiple); }});
-    list.push_back({"canonicalize", canonicalize});
+    list.push_back({"canonicalize", canonical});
     list.push_back({"eliminate_common_subexpressions", eliminate_common_subexpressions});
   }
+  // A vocabulary that is cut over ranks: sums and maxima over it are theirs together, for all tokens at once.
+  if (options.mesh_independent || std::any_of(mesh.axes.begin(), mesh.axes.end(), [](const MeshAxis& axis) {
+        return !axis.gathers_weights && axis.size > 1;
+      }))
+    list.push_back({"expand_linear_cross_entropy", [&](const Graph& graph) {
+                      return expand_linear_cross_entropy(
+                          graph, {.logits_bytes = INT64_MAX, .narrow_logits = options.narrow_logits});
+                    }});
   if (!mesh.empty()) {
-    // A vocabulary that is cut over ranks: sums and maxima over it are theirs together, for all tokens at once.
-    if (std::any_of(mesh.axes.begin(), mesh.axes.end(),
-                    [](const MeshAxis& axis) { return !axis.gathers_weights && axis.size > 1; }))
-      list.push_back({"expand_linear_cross_entropy", [&](const Graph& graph) {
-                        return expand_linear_cross_entropy(
-                            graph, {.logits_bytes = INT64_MAX, .narrow_logits = options.narrow_logits});
-                      }});
-    list.push_back({"shard", [&](const Graph& graph) { return shard(graph, mesh); }});
-    list.push_back({"canonicalize", canonicalize});
+    list.push_back({"shard", [&](const Graph& graph) { return shard(graph, mesh, options.mesh_independent); }});
+    list.push_back({"canonicalize", canonical});
     list.push_back({"eliminate_common_subexpressions", eliminate_common_subexpressions});
     list.push_back({"regather_weights", [&](const Graph& graph) { return regather_weights(graph, mesh); }});
   }
@@ -60,7 +62,7 @@ std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& s
                                                                .vocabulary_multiple = sizes.vocabulary_multiple});
                   }});
   if (options.tf32_products) list.push_back({"tf32_products", tf32_products});
-  list.push_back({"canonicalize", canonicalize});
+  list.push_back({"canonicalize", canonical});
   return list;
 }
 

@@ -22,13 +22,16 @@ struct PipelineOptions {
   // Store the logits of linear_cross_entropy in the compute type instead of f32: longer chunks in the same memory,
   // whose products run faster.
   bool narrow_logits = false;
+  // The same bits on every mesh: no sum is made of what several ranks summed up.
+  bool mesh_independent = false;
 
   static constexpr auto fields() {
     return std::tuple{ListedField{"mixed_precision", &PipelineOptions::mixed_precision},
                       ListedField{"fp8_products", &PipelineOptions::fp8_products},
                       ListedField{"tf32_products", &PipelineOptions::tf32_products},
                       ListedField{"recompute", &PipelineOptions::recompute},
-                      ListedField{"narrow_logits", &PipelineOptions::narrow_logits}};
+                      ListedField{"narrow_logits", &PipelineOptions::narrow_logits},
+                      ListedField{"mesh_independent", &PipelineOptions::mesh_independent}};
   }
 };
 static_assert(lists_every_field<PipelineOptions>);

@@ -54,8 +54,13 @@ bool is_cheap(Op op) {
 
 class Sharder {
  public:
-  Sharder(const Graph& source, const Mesh& mesh)
-      : source_(source), mesh_(mesh), target_(), emit_(target_, mesh), weight_like_(find_weight_like(source)) {}
+  Sharder(const Graph& source, const Mesh& mesh, bool whole_sums)
+      : source_(source),
+        mesh_(mesh),
+        whole_sums_(whole_sums),
+        target_(),
+        emit_(target_, mesh),
+        weight_like_(find_weight_like(source)) {}
 
   Graph run() {
     for (const Node& node : source_.nodes()) {
@@ -181,7 +186,7 @@ class Sharder {
     std::vector<Way> candidates;
     const auto add = [&](std::vector<Way> ways) {
       for (Way& way : ways)
-        if (fits(node, axis, way, before)) candidates.push_back(std::move(way));
+        if (fits(node, axis, way, before) && !(whole_sums_ && has_terms(way))) candidates.push_back(std::move(way));
     };
     if (repeats_weight(node, axis)) return whole_way(node);
     bool terms = false;
@@ -193,9 +198,11 @@ class Sharder {
       terms = terms || placement.is_term();
     }
     if (terms) add(linear_ways(node));
-    // Gradients of an embedding may be had as its weight lies, if updates are exchanged instead.
+    // Gradients of an embedding may be had as its weight lies, if updates are exchanged instead; and so may any
+    // gradient whose terms are not to be had.
     const Placement& wished = wishes_[static_cast<size_t>(&node - source_.nodes().data())][axis];
-    if (node.op == Op::kScatterAdd && wished.is_cut()) add(ways_from_output(source_, node, wished, ranks(axis)));
+    if ((node.op == Op::kScatterAdd || whole_sums_) && wished.is_cut())
+      add(ways_from_output(source_, node, wished, ranks(axis)));
     candidates.push_back(whole_way(node));
     const Way* best = nullptr;
     double least = 0;
@@ -206,6 +213,12 @@ class Sharder {
       least = cost;
     }
     return *best;
+  }
+
+  static bool has_terms(const Way& way) {
+    const auto is_term = [](const Placement& placement) { return placement.is_term(); };
+    return std::any_of(way.inputs.begin(), way.inputs.end(), is_term) ||
+           std::any_of(way.outputs.begin(), way.outputs.end(), is_term);
   }
 
   // A norm's weight, say, of which each rank has a part, before it meets activations: it is gathered while it is small.
@@ -335,6 +348,7 @@ class Sharder {
 
   const Graph& source_;
   const Mesh& mesh_;
+  bool whole_sums_;
   Graph target_;
   LocalEmitter emit_;
   std::vector<bool> weight_like_;
@@ -345,6 +359,6 @@ class Sharder {
 
 }  // namespace
 
-Graph shard(const Graph& graph, const Mesh& mesh) { return Sharder(graph, mesh).run(); }
+Graph shard(const Graph& graph, const Mesh& mesh, bool whole_sums) { return Sharder(graph, mesh, whole_sums).run(); }
 
 }  // namespace causeway::passes

@@ -56,6 +56,11 @@ const std::shared_ptr<Context>& Context::current() {
 }
 
 Graph Context::run_passes(const Graph& graph, const PipelineOptions& options, PipelineTrace* trace) const {
+  if (options.mesh_independent && device_->target().is_gpu())
+    throw Error(
+        ErrorKind::kUnsupported,
+        fmt::format("the same bits on every mesh are to be had on processors alone, not on {}", device_->name()),
+        "train.mesh_independent", "Set device=cpu, or leave the key out.");
   return run_pipeline(graph, options, device_->target().preferred_sizes(), mesh_, trace);
 }
 
@@ -63,9 +68,10 @@ std::shared_ptr<Program> Context::compile(const Graph& graph, const ProgramOptio
   const std::string key = fields_text(options) + "\n" + print_graph(graph);
   if (trace == nullptr)
     if (const auto entry = programs_.find(key); entry != programs_.end()) return entry->second;
+  LoweringOptions lowering = default_lowering(device_->target(), options.free_units);
+  lowering.fixed_order = options.pipeline.mesh_independent;
   auto program = std::make_shared<Program>(run_passes(graph, options.pipeline, trace), *device_, *library_, *arena_,
-                                           default_lowering(device_->target(), options.free_units),
-                                           communicators_.get(), held_.get());
+                                           lowering, communicators_.get(), held_.get());
   programs_[key] = program;
   return program;
 }

@@ -22,6 +22,9 @@ struct LoweringOptions {
   ScheduleOptions schedule;
   // Blocks of a persistent kernel at most, rounded down to whole clusters, of which there is at least one.
   int64_t persistent_blocks = INT64_MAX;
+  // What a value is, to the last bit, depends neither on the sizes of dimensions that its sum does not run over nor on
+  // what else its kernel computes: KernelRequest::fixed_order. Of a processor.
+  bool fixed_order = false;
 };
 
 // The schedule that suits the target, and one persistent block on each multiprocessor of the device at hand but

@@ -41,7 +41,8 @@ Program::Program(Graph graph, Device& device, KernelLibrary& library, Arena& are
 
 void Program::compile(KernelLibrary& library) {
   std::unordered_map<std::string, size_t> known;
-  for (const KernelRequest& request : fusion_.kernels) {
+  for (KernelRequest& request : fusion_.kernels) {
+    request.fixed_order = lowering_.fixed_order;
     kernels_.push_back(generate_kernel(graph_, fusion_.materialized, request, device_.target()));
     source_of_.emplace_back();
     if (kernels_.back().source.empty()) continue;

@@ -86,6 +86,21 @@ TEST(Compiler, SaxpyComputesOnEveryX86Level) {
   }
 }
 
+TEST(Compiler, ProductsAreFusedWithSumsUnlessTheTextSaysOtherwise) {
+  // (1 + 2^-12)^2 - 1: rounded by itself the product loses 2^-24.
+  const std::string text =
+      "extern \"C\" void kernel(void* const* buffers, const long* sizes, long task, void* scratch) {\n"
+      "  const float* in = static_cast<const float*>(buffers[1]);\n"
+      "  static_cast<float*>(buffers[0])[task] = in[0] * in[0] - in[1];\n}\n";
+  const float in[] = {1.0f + 0x1p-12f, 1.0f};
+  for (const bool separate : {false, true}) {
+    const CpuModule module(compile_module((separate ? std::string(kSeparateRounding) : "") + text, host_target()));
+    float out = 0;
+    launch(module, "kernel", &out, in, 1);
+    EXPECT_EQ(out, separate ? 0x1p-11f : 0x1p-11f + 0x1p-24f);
+  }
+}
+
 TEST(Compiler, SumMatchesDoublePrecision) {
   const CpuModule module(compile_module(kSum, host_target()));
   const std::vector<float> x = random_floats(3 * 1001);

@@ -207,7 +207,27 @@ TEST(Canonicalize, Dot) {
             "reshape reshape dot reshape");
 }
 
-TEST(Canonicalize, KeepsValuesOfRandomGraphs) { expect_same_values_on_random_graphs(canonicalize, 150); }
+TEST(Canonicalize, KeepsValuesOfRandomGraphs) {
+  for (const bool keeps_sums : {false, true})
+    expect_same_values_on_random_graphs([&](const Graph& graph) { return canonicalize(graph, keeps_sums); }, 150);
+}
+
+TEST(Canonicalize, SumsBecomeOneUnlessTheyAreKept) {
+  Graph graph;
+  const Builder build(graph);
+  const Value x = graph.add_input("x", floats({2, 3, 4})), base = graph.add_input("base", floats({5, 4}));
+  const Value indices = graph.add_input("indices", integers({2})), updates = graph.add_input("updates", floats({2, 4}));
+  const Value zeros = build.constant(DType::kF32, {Dim(5), Dim(4)}, 0);
+  graph.outputs = {build.reduce_sum(build.reduce_sum(x, {1}), {0}),
+                   build.add(base, build.scatter_add(zeros, indices, updates, 0))};
+  const auto count = [&](bool keeps_sums) {
+    const Graph result = canonicalize(graph, keeps_sums);
+    return std::count_if(result.nodes().begin(), result.nodes().end(),
+                         [](const Node& node) { return node.op == Op::kReduceSum || node.op == Op::kAdd; });
+  };
+  EXPECT_EQ(count(false), 1);
+  EXPECT_EQ(count(true), 3);
+}
 
 TEST(EliminateCommonSubexpressions, MergesEqualNodesOnly) {
   Graph graph;

@@ -52,8 +52,9 @@ Graph with_shardings(const Graph& graph, const std::vector<Sharding>& shardings,
   return result;
 }
 
-// The first element that differs by more than roundings in f64, or nothing. The same infinities and NaNs are equal.
-std::string differing_element(const HostTensor& actual, const HostTensor& expected) {
+// The first element that differs by more than such a part of the largest, or nothing. The same infinities and NaNs are
+// equal.
+std::string differing_element(const HostTensor& actual, const HostTensor& expected, double tolerance) {
   if (actual.type_text() != expected.type_text())
     return fmt::format("{} instead of {}", actual.type_text(), expected.type_text());
   double largest = 0;
@@ -61,18 +62,21 @@ std::string differing_element(const HostTensor& actual, const HostTensor& expect
     if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
   for (size_t i = 0; i < expected.values.size(); ++i) {
     const double a = actual.values[i], b = expected.values[i];
-    if (a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= 1e-10 * largest) continue;
+    if (a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= tolerance * largest) continue;
     return fmt::format("element {} is {} instead of {}", i, a, b);
   }
   return "";
 }
 
 void expect_same_values(const Graph& graph, const std::vector<HostTensor>& inputs,
-                        const std::vector<Sharding>& shardings, const Mesh& mesh, const std::string& what) {
+                        const std::vector<Sharding>& shardings, const Mesh& mesh, const std::string& what,
+                        bool whole_sums) {
   const Graph whole = with_shardings(graph, shardings, mesh);
   const std::vector<HostTensor> reference = interpret(graph, inputs);
-  const Graph local = shard(whole, mesh);
+  const Graph local = shard(whole, mesh, whole_sums);
   local.verify("shard");
+  // Roundings in f64, where ranks add up parts of sums.
+  const double tolerance = whole_sums ? 0 : 1e-10;
   std::vector<std::vector<HostTensor>> parts;
   for (int64_t rank = 0; rank < mesh.ranks(); ++rank) {
     parts.emplace_back();
@@ -89,11 +93,20 @@ void expect_same_values(const Graph& graph, const std::vector<HostTensor>& input
     }
     for (int64_t rank = 0; rank < mesh.ranks(); ++rank) {
       const HostTensor expected = shard_of(reference[o], sharding, mesh, rank);
-      ASSERT_EQ(differing_element(results[static_cast<size_t>(rank)][o], expected), "")
+      ASSERT_EQ(differing_element(results[static_cast<size_t>(rank)][o], expected, tolerance), "")
           << what << ", rank " << rank << ", result " << o << "\n"
           << print_graph(whole) << "\n"
           << print_graph(local);
     }
+  }
+}
+
+// With terms of sums on several ranks, and without.
+void expect_same_values(const Graph& graph, const std::vector<HostTensor>& inputs,
+                        const std::vector<Sharding>& shardings, const Mesh& mesh, const std::string& what) {
+  for (const bool whole_sums : {false, true}) {
+    expect_same_values(graph, inputs, shardings, mesh, what, whole_sums);
+    if (testing::Test::HasFatalFailure()) return;
   }
 }
 

@@ -8,6 +8,7 @@
 #include "causeway/base/error.h"
 #include "causeway/codegen/compile/kernel_cache.h"
 #include "causeway/graph/parser.h"
+#include "tests/fixtures/error_message.h"
 
 namespace causeway::program {
 namespace {
@@ -81,6 +82,16 @@ TEST(Context, ProgramsAreSharedByEqualGraphsAndOptionsAlone) {
     EXPECT_TRUE(programs.insert(context.compile(graph, options)).second) << field;
   });
   EXPECT_GE(programs.size(), 9u);
+}
+
+TEST(Context, MeshIndependenceIsOfProcessors) {
+  const Graph graph = parse_graph("%0 = input \"x\" : f32[4]\n%1 = mul(%0, %0) : f32[4]\nreturn %1\n");
+  PipelineOptions options;
+  options.mesh_independent = true;
+  EXPECT_EQ(Context::open("cpu")->run_passes(graph, options).nodes().size(), 2u);
+  EXPECT_EQ(message_of([&] { Context::open("emulator:sm_90a")->run_passes(graph, options); }),
+            "train.mesh_independent: the same bits on every mesh are to be had on processors alone, not on "
+            "emulator:sm_90a\n  Set device=cpu, or leave the key out.");
 }
 
 TEST(Context, PassesGetTheSizesOfTheDevice) {

@@ -272,6 +272,24 @@ TEST(Recipe, TheMeshMustDivideWhatItCuts) {
   EXPECT_EQ(error({"mesh.ddp=2"}), "command line: mesh.ddp: unknown key | Did you mean mesh.dp?");
 }
 
+TEST(Recipe, WhatStagesAddUpOtherwiseIsNotMeshIndependent) {
+  EXPECT_EQ(error_of(kSmall, {"train.mesh_independent=true", "train.precision=bf16", "mesh.dp=2"}), "no error");
+  EXPECT_EQ(error_of(kSmall, {"train.mesh_independent=true", "train.precision=f32", "mesh.pp=2", "model.family=llama",
+                              "model.tie_embeddings=false"}),
+            "no error");
+  EXPECT_EQ(
+      error_of(kSmall, {"train.mesh_independent=true", "train.precision=bf16", "mesh.pp=2", "model.family=llama",
+                        "model.tie_embeddings=false"}),
+      "command line: train.mesh_independent: what stages (mesh.pp) send each other is f32 and not rounded as it is "
+      "between layers of one device | Set train.precision=f32, or cut over another axis than mesh.pp.");
+  EXPECT_EQ(
+      error_of(kSmall, {"train.mesh_independent=true", "train.precision=f32", "mesh.pp=2", "model.family=llama",
+                        "model.tie_embeddings=true"}),
+      "command line: train.mesh_independent: the gradient of tied embeddings over stages (mesh.pp) is added up in "
+      "another order than on one device | Set model.tie_embeddings=false where the family allows it, or cut over "
+      "another axis than mesh.pp.");
+}
+
 TEST(Recipe, StagesHaveLayersAndMicroBatches) {
   const auto error = [&](std::vector<std::string> overrides) {
     overrides.insert(overrides.begin(), {"model.layers=6", "train.micro_batch_size=2"});

@@ -122,6 +122,63 @@ TEST_F(ShardedRun, GoesOnOnAnyOtherMesh) {
   }
 }
 
+// Losses and state, to the last bit; a checkpoint goes on on another mesh as if nothing had happened.
+TEST_F(ShardedRun, MeshIndependentRunsAreTheSameBits) {
+  struct Case {
+    std::vector<std::string> model;
+    std::vector<std::vector<std::string>> meshes;
+  };
+  const std::vector<Case> cases = {
+      {{"train.precision=f32"},
+       {{"mesh.dp=3"},
+        {"mesh.fsdp=2", "mesh.tp=2"},
+        {"mesh.cp=2", "mesh.dp=2"},
+        {"mesh.pp=2", "train.pipeline_schedule=zero_bubble"},
+        {"mesh.tp=2", "mesh.pp=2"},
+        {"mesh.dp=2", "mesh.cp=2", "mesh.tp=2"}}},
+      {{"model.family=gpt2", "model.kv_heads=4", "model.dropout=0.1", "train.precision=bf16"},
+       {{"mesh.dp=2"}, {"mesh.tp=2"}}},
+  };
+  int number = 0;
+  for (const Case& one : cases) {
+    const auto independent = [&](const std::string& name, const std::vector<std::string>& mesh) {
+      std::vector<std::string> all = one.model;
+      for (const char* shared : {"train.mesh_independent=true", "train.micro_batch_size=6", "train.steps=4",
+                                 "checkpoint.interval=2", "optimizer.gradient_clip=0.3"})
+        all.emplace_back(shared);
+      all.insert(all.end(), mesh.begin(), mesh.end());
+      return recipe(name, all);
+    };
+    const auto compare = [&](const std::string& name, const std::string& with, int64_t steps) {
+      std::map<int64_t, double> expected = losses(with);
+      ASSERT_EQ(expected.size(), 4u);
+      EXPECT_LT(expected.at(4), expected.at(1));
+      std::erase_if(expected, [&](const auto& entry) { return entry.first <= 4 - steps; });
+      EXPECT_EQ(losses(name), expected);
+      const auto state_of_one = state(directory_ / with / "checkpoints/step-00000004");
+      std::string different;
+      for (const auto& [tensor, bytes] : state(directory_ / name / "checkpoints/step-00000004"))
+        if (bytes != state_of_one.at(tensor)) different += tensor + " ";
+      EXPECT_EQ(different, "");
+    };
+    const std::string on_one = fmt::format("one{}", number);
+    run(independent(on_one, {}));
+    std::string last;
+    for (const std::vector<std::string>& mesh : one.meshes) {
+      SCOPED_TRACE(fmt::format("{}", fmt::join(mesh, " ")));
+      const std::string name = fmt::format("mesh{}", number++);
+      run(independent(name, mesh));
+      compare(name, on_one, 4);
+      if (!last.empty()) {
+        const std::string half = (directory_ / last / "checkpoints/step-00000002").string();
+        run(independent(name + "on", mesh), {ResumeMode::kFrom, half});
+        compare(name + "on", on_one, 2);
+      }
+      last = name;
+    }
+  }
+}
+
 TEST_F(ShardedRun, StateIsTheSameBitsWhateverMeshReadsAndWritesIt) {
   run(recipe("start", {"mesh.fsdp=2", "mesh.tp=2", "train.steps=2"}));
   std::filesystem::path checkpoint = directory_ / "start/checkpoints/step-00000002";

@@ -2,15 +2,20 @@
 //
 // Text is C++20 without a standard library. It may include the headers under causeway/kernels/ ("causeway/kernels/
 // types.h" and so on) and nothing else. Kernels are the extern "C" functions; everything else stays private to the
-// image. Floating point: products may be fused with sums; NaN and infinities keep their meaning; sums are reordered
-// only where the text asks for it (#pragma clang fp reassociate(on)). Functions here are thread-safe.
+// image. Floating point: products may be fused with sums, except in text with the line kSeparateRounding; NaN and
+// infinities keep their meaning; sums are reordered only where the text asks for it (#pragma clang fp reassociate(on)).
+// Functions here are thread-safe.
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "causeway/device/target.h"
 
 namespace causeway::codegen {
+
+// Without it, whether a product is fused with a sum depends on whether both are in one kernel.
+inline constexpr std::string_view kSeparateRounding = "#pragma clang fp contract(off)\n";
 
 // x86 and the emulator: a position-independent shared object for this process (the emulator's needs x86-64-v3). NVIDIA:
 // PTX 8.0. AMD: a code object for HIP. Throws Error(kInvalidArgument) with the compiler's diagnostics when the text is

@@ -38,7 +38,8 @@ class DotWriter : public ProblemWriter {
     const KernelArgument workspace{KernelArgument::Kind::kWorkspace, {}, true};
     const size_t workspace_argument = arguments_.size();
     arguments_.push_back(workspace);
-    MatmulProblem problem{bf16_operands, known_size(batch), known_size(m), known_size(n), known_size(k)};
+    MatmulProblem problem{bf16_operands, known_size(batch), known_size(m),
+                          known_size(n), known_size(k),     request_.fixed_order};
     MatmulMachine machine;
     machine.level = x86_level(target_);
     machine.threads = target_.parallel_units;

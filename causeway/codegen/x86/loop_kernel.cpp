@@ -56,9 +56,11 @@ class CpuLoopWriter : public LoopWriter<LoopNest> {
       innermost_ += fmt::format("{0} = {1} > {0} ? {1} : {0};\n", accumulator, value.name);
     } else {
       initial_ += fmt::format("{} {} = 0;\n", compute_type(dtype), accumulator);
-      innermost_ += is_float(dtype) ? fmt::format("{{\n_Pragma(\"clang fp reassociate(on)\")\n{} += {};\n}}\n",
-                                                  accumulator, value.name)
-                                    : fmt::format("{} = {};\n", accumulator, sum_text(dtype, accumulator, value.name));
+      // How the compiler would reorder depends on what else is in the loop.
+      innermost_ +=
+          is_float(dtype) && !request_.fixed_order
+              ? fmt::format("{{\n_Pragma(\"clang fp reassociate(on)\")\n{} += {};\n}}\n", accumulator, value.name)
+              : fmt::format("{} = {};\n", accumulator, sum_text(dtype, accumulator, value.name));
     }
     results_[position] = result;
   }
@@ -86,7 +88,9 @@ class CpuLoopWriter : public LoopWriter<LoopNest> {
     for (size_t i = 0; i < columns.size(); ++i) {
       const std::string& name = nest_.axis_name(columns[i]);
       const bool last = i + 1 == columns.size();
-      if (last) text += "#pragma clang loop vectorize(assume_safety)\n";
+      // Asked to vectorize, the compiler would reorder sums too.
+      if (last && !(request_.fixed_order && nest_.has_reductions()))
+        text += "#pragma clang loop vectorize(assume_safety)\n";
       // A kernel without rows is cut into tasks along its only loop.
       if (is_flat()) {
         text += fmt::format("for (int64_t {0} = begin; {0} < end; ++{0}) {{\n", name);

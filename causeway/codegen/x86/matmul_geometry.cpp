@@ -95,7 +95,7 @@ MatmulBlocks choose_matmul_blocks(const MatmulProblem& problem, const MatmulMach
   blocks.tile_rows = machine.level >= X86Level::kAvx512 ? 8 : 4;
   blocks.tile_columns = 3 * lanes(machine.level);
   auto thin = [](int64_t size) { return size >= 1 && size <= kThinRows; };
-  if (problem.k != kUnknownSize && (thin(problem.m) || thin(problem.n))) {
+  if (problem.k != kUnknownSize && (thin(problem.m) || thin(problem.n)) && !problem.fixed_order) {
     // Of two thin operands the thinner one is kept.
     bool few_rows = thin(problem.m) && (!thin(problem.n) || problem.m <= problem.n);
     blocks.path = few_rows ? MatmulPath::kThin : MatmulPath::kThinSwapped;

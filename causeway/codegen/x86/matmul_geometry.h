@@ -33,6 +33,7 @@ struct MatmulProblem {
   int64_t m = kUnknownSize;
   int64_t n = kUnknownSize;
   int64_t k = kUnknownSize;
+  bool fixed_order = false;  // thin operands are multiplied as others: see KernelRequest
 };
 
 // The thin paths are chosen only when m (or n) is known and at most this.

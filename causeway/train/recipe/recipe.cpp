@@ -212,6 +212,8 @@ std::vector<Field> fields(Recipe& r) {
              kPipelineSchedules),
       field("train.pipeline_chunks", r.train.pipeline_chunks,
             "runs of layers on each stage of mesh.pp; several with interleaved"),
+      field("train.mesh_independent", r.train.mesh_independent,
+            "the same bits on every mesh, and more memory, communication and time: sums are not cut over ranks"),
       field("mesh.dp", r.mesh.dp,
             "ranks that share the batch, the weights and the optimizer's state; gathered weights are kept"),
       field("mesh.fsdp", r.mesh.fsdp,
@@ -352,6 +354,15 @@ void check_mesh(const Recipe& r) {
 
 // Every stage has a layer for each of its pieces.
 void check_pipeline(const Recipe& r) {
+  if (r.train.mesh_independent && r.mesh.pp > 1) {
+    // One device adds up both gradients of each micro-batch, the two stages each one's own.
+    require(!r.model.tie_embeddings, "train.mesh_independent",
+            "the gradient of tied embeddings over stages (mesh.pp) is added up in another order than on one device",
+            "Set model.tie_embeddings=false where the family allows it, or cut over another axis than mesh.pp.");
+    require(r.train.precision == "f32" || r.train.precision == "tf32", "train.mesh_independent",
+            "what stages (mesh.pp) send each other is f32 and not rounded as it is between layers of one device",
+            "Set train.precision=f32, or cut over another axis than mesh.pp.");
+  }
   require(r.train.pipeline_chunks >= 1, "train.pipeline_chunks", "must be at least 1");
   require(r.mesh.pp <= r.model.layers, "mesh.pp",
           fmt::format("{} stages are more than the model has layers, {}", r.mesh.pp, r.model.layers),

@@ -52,6 +52,7 @@ struct Recipe {
     int64_t check_replicas = 1000;           // steps between comparisons of what several ranks hold; 0: never
     std::string pipeline_schedule = "1f1b";  // 1f1b, interleaved or zero_bubble
     int64_t pipeline_chunks = 1;             // runs of layers on each stage; several with interleaved
+    bool mesh_independent = false;           // the same bits on every mesh
   } train;
 
   // How many ranks each axis of the mesh has; their product is the number of ranks. docs/distributed.md says what each

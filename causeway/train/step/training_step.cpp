@@ -6,6 +6,7 @@
 #include "causeway/device/cpu/cpu_device.h"
 #include "causeway/device/gpu_memory_pool.h"
 #include "causeway/passes/eliminate_common_subexpressions.h"
+#include "causeway/passes/recompute.h"
 #include "causeway/program/arena.h"
 #include "causeway/tensor/ops.h"
 #include "causeway/tensor/stage_ops.h"
@@ -28,6 +29,13 @@ std::span<const std::byte> bytes_of(std::span<const T> values) {
 
 Tensor zeros_in_memory(const Shape& shape, const Sharding& sharding = {}) {
   return Tensor::zeroed(evaluate(shape, {}), DType::kF32, sharding);
+}
+
+// The number in the name of a layer's parameter.
+std::optional<int64_t> layer_of(std::string_view parameter) {
+  const std::string_view block = block_of_scope(parameter);
+  if (block.empty()) return std::nullopt;
+  return std::stoll(std::string(block.substr(block.rfind('.') + 1)));
 }
 
 // By "sender>receiver stream", the messages in their order: those that the stage sends, or those that it receives.
@@ -57,6 +65,7 @@ PipelineOptions pipeline_options(const Recipe& recipe) {
   options.tf32_products = recipe.train.precision == "tf32";
   options.recompute = *parse_recompute_policy(recipe.train.recompute);
   options.narrow_logits = narrow;
+  options.mesh_independent = recipe.train.mesh_independent;
   return options;
 }
 
@@ -308,15 +317,33 @@ std::vector<Tensor> TrainingStep::apply(const std::vector<Tensor>& arguments) {
   return results;
 }
 
-// Adds up the loss and the squares of the gradients over the stages, in one go.
+// Of the gradients of each layer the sum of squares, f32 [layers + 2]: what comes before the layers is the first, what
+// comes after them the last. 0 for what another stage has.
+Tensor TrainingStep::squares_by_layer(std::span<const Tensor> gradients) const {
+  const auto last = static_cast<size_t>(recipe_.model.layers + 1);
+  std::vector<Tensor> squares(last + 1, constant_tensor(DType::kF32, {}, 0));
+  bool behind_layers = false;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    const Parameter& parameter = model_.parameters()[i];
+    if (parameter.is_copy) continue;
+    const std::optional<int64_t> layer = layer_of(parameter.name);
+    behind_layers = behind_layers || layer;
+    Tensor& sum_of_layer = squares[layer ? static_cast<size_t>(*layer + 1) : behind_layers ? last : 0];
+    sum_of_layer = sum_of_layer + sum(gradients[i] * gradients[i]);
+  }
+  for (Tensor& one : squares) one = reshape(one, {Dim(1)});
+  return cat(squares, 0);
+}
+
+// Adds up the loss and the squares of the gradients over the stages, in one go. Where bits are not to depend on the
+// mesh, a layer's squares are a term of their own: stages that do not have it add 0.
 Tensor TrainingStep::norm_of_all_stages(std::span<const Tensor> gradients, Tensor& loss) const {
-  if (!is_stage()) return global_norm(gradients);
-  Tensor squares = constant_tensor(DType::kF32, {}, 0);
-  for (size_t i = 0; i < gradients.size(); ++i)
-    if (!model_.parameters()[i].is_copy) squares = squares + sum(gradients[i] * gradients[i]);
-  const Tensor sums = sum_over_stages(cat({reshape(loss, {Dim(1)}), reshape(squares, {Dim(1)})}, 0));
+  if (!is_stage() && !recipe_.train.mesh_independent) return global_norm(gradients);
+  Tensor squares = squares_by_layer(gradients);
+  if (!recipe_.train.mesh_independent) squares = reshape(sum(squares), {Dim(1)});
+  const Tensor sums = sum_over_stages(cat({reshape(loss, {Dim(1)}), squares}, 0));
   loss = scalar_at(sums, 0);
-  return sqrt(scalar_at(sums, 1));
+  return sqrt(sum(narrow(sums, 0, 1, sums.size(0).constant() - 1)));
 }
 
 std::vector<Tensor> TrainingStep::update(Tensor loss, std::vector<Tensor> gradients, const Tensor& hyper) {

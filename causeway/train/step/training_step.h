@@ -137,6 +137,7 @@ class TrainingStep {
   // Clips and applies the gradients; returns the loss and the gradient norm, of all stages, and whether all is finite
   // (1 or 0).
   std::vector<Tensor> update(Tensor loss, std::vector<Tensor> gradients, const Tensor& hyper);
+  Tensor squares_by_layer(std::span<const Tensor> gradients) const;
   Tensor norm_of_all_stages(std::span<const Tensor> gradients, Tensor& loss) const;
   // Into the arguments at `place`.
   void write_batch(const TrainingBatch& batch, int64_t micro_batch, int64_t step, size_t place = 0);
