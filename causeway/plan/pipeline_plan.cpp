@@ -1,6 +1,7 @@
 #include "causeway/plan/pipeline_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <set>
@@ -64,6 +65,8 @@ TracedStage trace_stage(const Recipe& recipe, const Machine& machine, int64_t st
   return traced;
 }
 
+// --- Estimates: sums of traced stages, each times a factor that may be negative.
+
 void add(FlopCount& sum, const FlopCount& more, double times) {
   const FlopCount scaled = more.scaled(times);
   for (double FlopCount::* member :
@@ -74,15 +77,63 @@ void add(FlopCount& sum, const FlopCount& more, double times) {
   sum.sampled = sum.sampled || more.sampled;
 }
 
+void add(TracedStage& sum, const TracedStage& more, double times) {
+  for (int64_t MemoryPlan::* bytes :
+       {&MemoryPlan::weights, &MemoryPlan::optimizer, &MemoryPlan::activations, &MemoryPlan::batch})
+    sum.memory.*bytes += std::llround(static_cast<double>(more.memory.*bytes) * times);
+  for (double StepTime::* seconds : {&StepTime::seconds, &StepTime::compute_seconds, &StepTime::collective_seconds})
+    sum.time.*seconds += more.time.*seconds * times;
+  add(sum.flops, more.flops, times);
+  for (const CollectiveTotal& one : more.collectives) {
+    auto total = std::find_if(sum.collectives.begin(), sum.collectives.end(), [&](const CollectiveTotal& other) {
+      return other.group == one.group && other.kind == one.kind;
+    });
+    if (total == sum.collectives.end()) {
+      total = sum.collectives.insert(total, one);
+      total->number = 0;
+      total->bytes = total->seconds = 0;
+    }
+    total->number += std::llround(static_cast<double>(one.number) * times);
+    total->bytes += one.bytes * times;
+    total->seconds += one.seconds * times;
+  }
+}
+
+// A size that is traced as it is, or continued from two smaller ones: sizes and their factors.
+std::vector<std::pair<int64_t, double>> continued(int64_t size, int64_t small, int64_t more) {
+  if (size <= more) return {{size, 1}};
+  const double along = static_cast<double>(size - small) / static_cast<double>(more - small);
+  return {{small, 1 - along}, {more, along}};
+}
+
+TracedStage estimate_stage(const Recipe& recipe, const Machine& machine, int64_t stage) {
+  const int64_t stages = recipe.mesh.pp, chunks = recipe.train.pipeline_chunks;
+  const ModelPart part(recipe.model.layers, stages, chunks, stage);
+  int64_t layers = 0;
+  for (const int64_t piece : part.held()) layers += part.first_layer(piece + 1) - part.first_layer(piece);
+  // From then on what a stage holds for micro-batches under way grows no more.
+  const int64_t few = chunks > 1 ? 2 * stages : stages + 2, more = chunks > 1 ? 3 * stages : stages + 3;
+  TracedStage sum;
+  for (const auto& [layers_of_piece, by_layers] : continued(layers / chunks, 2, 3))
+    for (const auto& [batches, by_batches] : continued(recipe.micro_batches(), few, more)) {
+      Recipe small = recipe;
+      small.model.layers = layers_of_piece * stages * chunks;
+      small.train.batch_size = batches * recipe.train.micro_batch_size;
+      add(sum, trace_stage(small, machine, stage), by_layers * by_batches);
+    }
+  return sum;
+}
+
 }  // namespace
 
-StepPlan plan_pipelined_step(const Recipe& recipe, const Machine& machine) {
+StepPlan plan_pipelined_step(const Recipe& recipe, const Machine& machine, bool exact_memory) {
   StepPlan plan;
   plan.recipe = recipe;
   plan.bubble = train::pipeline_bubble(recipe);
   const int64_t stages = recipe.mesh.pp;
   for (const int64_t stage : std::set<int64_t>{0, 1, stages - 1}) {
-    const TracedStage traced = trace_stage(recipe, machine, stage);
+    const TracedStage traced =
+        exact_memory ? trace_stage(recipe, machine, stage) : estimate_stage(recipe, machine, stage);
     const bool stands_for_others = stage == 1 && stages > 2;
     add(plan.flops, traced.flops, stands_for_others ? static_cast<double>(stages - 2) : 1);
     if (stage == 0 || traced.memory.total() > plan.memory.total()) plan.memory = traced.memory;
@@ -91,7 +142,7 @@ StepPlan plan_pipelined_step(const Recipe& recipe, const Machine& machine) {
     plan.collectives = traced.collectives;
   }
   plan.time.seconds *= straggle_factor(machine, recipe.mesh.ranks()) / (1 - plan.bubble);
-  plan.memory.exact = true;
+  plan.memory.exact = exact_memory;
   // Weights and two moments, in f32.
   plan.memory.checkpoint = parameter_count(recipe.model) * 3 * static_cast<int64_t>(sizeof(float));
   plan.tokens = static_cast<double>(recipe.train.batch_size * recipe.data.sequence_length);

@@ -17,6 +17,8 @@ namespace causeway::plan {
 namespace {
 
 constexpr int64_t kFewLayers = 3;
+// Of a micro-batch, in a search.
+constexpr int64_t kMostRowsOfStage = 4;
 
 // A step of the recipe with that many layers.
 struct TracedStep {
@@ -175,19 +177,26 @@ std::vector<int64_t> divisors(int64_t number) {
   return list;
 }
 
+// Stages from two nodes on, whose rows are then cut by dp alone.
 std::vector<Recipe::MeshSizes> candidate_meshes(const Recipe& recipe, const Machine& machine, int64_t devices) {
   constexpr int64_t kLongSequence = 16384;
   const ModelConfig& model = recipe.model;
+  const bool several_nodes = devices > machine.devices_per_node;
   std::vector<Recipe::MeshSizes> meshes;
-  for (const int64_t tp : divisors(devices)) {
-    if (tp > machine.devices_per_node || model.heads % tp || model.kv_heads % tp || model.ffn_width % tp) continue;
-    for (const int64_t cp : divisors(devices / tp)) {
-      if ((cp > 1 && recipe.data.sequence_length < kLongSequence) || recipe.data.sequence_length % (cp * tp)) continue;
-      const int64_t rest = devices / tp / cp;
-      for (const int64_t fsdp : divisors(rest)) {
-        const int64_t dp = rest / fsdp;
-        if (dp > 1 && fsdp > 1 && devices <= machine.devices_per_node) continue;
-        if (recipe.train.batch_size % (dp * fsdp) == 0) meshes.push_back({.dp = dp, .fsdp = fsdp, .cp = cp, .tp = tp});
+  for (const int64_t pp : divisors(devices)) {
+    if (pp > 1 && (!several_nodes || pp * recipe.train.pipeline_chunks > model.layers)) continue;
+    for (const int64_t tp : divisors(devices / pp)) {
+      if (tp > machine.devices_per_node || model.heads % tp || model.kv_heads % tp || model.ffn_width % tp) continue;
+      for (const int64_t cp : divisors(devices / pp / tp)) {
+        if ((cp > 1 && recipe.data.sequence_length < kLongSequence) || recipe.data.sequence_length % (cp * tp))
+          continue;
+        const int64_t rest = devices / pp / tp / cp;
+        for (const int64_t fsdp : divisors(rest)) {
+          const int64_t dp = rest / fsdp;
+          if (fsdp > 1 && (pp > 1 || (dp > 1 && !several_nodes))) continue;
+          if (recipe.train.batch_size % (dp * fsdp * pp) == 0)
+            meshes.push_back({.dp = dp, .fsdp = fsdp, .cp = cp, .tp = tp, .pp = pp});
+        }
       }
     }
   }
@@ -199,7 +208,7 @@ std::vector<Recipe::MeshSizes> candidate_meshes(const Recipe& recipe, const Mach
 StepWork trace_step_work(const Recipe& recipe, const Machine& machine) { return Continuation(recipe, machine).work(); }
 
 StepPlan plan_step(const Recipe& recipe, const Machine& machine, bool exact_memory) {
-  if (recipe.mesh.pp > 1) return plan_pipelined_step(recipe, machine);
+  if (recipe.mesh.pp > 1) return plan_pipelined_step(recipe, machine, exact_memory);
   const Continuation step(recipe, machine);
   StepPlan plan;
   plan.recipe = recipe;
@@ -240,7 +249,10 @@ std::vector<StepPlan> search_plans(const Recipe& recipe, const Machine& machine,
   for (const Recipe::MeshSizes& mesh : meshes) {
     bool fits = true;
     const int64_t ranks_of_rows = mesh.dp * mesh.fsdp;
-    for (int64_t rows = 1; fits && recipe.train.batch_size % (rows * ranks_of_rows) == 0; rows *= 2) {
+    // Every stage has a micro-batch to work on; few sequences each, so that the ends of the pipeline are short.
+    const int64_t most_rows = mesh.pp > 1 ? kMostRowsOfStage : recipe.train.batch_size;
+    for (int64_t rows = 1; fits && rows <= most_rows && recipe.train.batch_size % (rows * ranks_of_rows * mesh.pp) == 0;
+         rows *= 2) {
       fits = false;
       // The least recomputation that fits.
       for (const char* recompute : {"none", "selective", "block"}) {
@@ -248,6 +260,8 @@ std::vector<StepPlan> search_plans(const Recipe& recipe, const Machine& machine,
         candidate.mesh = mesh;
         candidate.train.micro_batch_size = rows * ranks_of_rows;
         candidate.train.recompute = recompute;
+        if (mesh.pp == 1) candidate.train.pipeline_schedule = Recipe().train.pipeline_schedule;
+        if (mesh.pp == 1) candidate.train.pipeline_chunks = 1;
         StepPlan plan = plan_step(candidate, machine, false);
         if (progress != nullptr) progress(plan);
         if (!least || plan.memory.total() < least->memory.total()) least = plan;
@@ -259,13 +273,14 @@ std::vector<StepPlan> search_plans(const Recipe& recipe, const Machine& machine,
     }
   }
   if (plans.empty())
-    throw Error(ErrorKind::kResource,
-                fmt::format("no mesh of size {} has memory for the step: the least is {} a device, on dp {}, fsdp {}, "
-                            "cp {}, tp {}, and {} has {}",
-                            devices, format_bytes(static_cast<uint64_t>(least->memory.total())), least->recipe.mesh.dp,
-                            least->recipe.mesh.fsdp, least->recipe.mesh.cp, least->recipe.mesh.tp, machine.product,
-                            format_bytes(static_cast<uint64_t>(machine.memory_bytes))),
-                "-n", "Use more devices, or a shorter data.sequence_length.");
+    throw Error(
+        ErrorKind::kResource,
+        fmt::format("no mesh of size {} has memory for the step: the least is {} a device, on dp {}, fsdp {}, "
+                    "cp {}, tp {}, pp {}, and {} has {}",
+                    devices, format_bytes(static_cast<uint64_t>(least->memory.total())), least->recipe.mesh.dp,
+                    least->recipe.mesh.fsdp, least->recipe.mesh.cp, least->recipe.mesh.tp, least->recipe.mesh.pp,
+                    machine.product, format_bytes(static_cast<uint64_t>(machine.memory_bytes))),
+        "-n", "Use more devices, or a shorter data.sequence_length.");
   std::sort(plans.begin(), plans.end(),
             [](const StepPlan& a, const StepPlan& b) { return a.time.seconds < b.time.seconds; });
   return plans;

@@ -59,8 +59,9 @@ StepPlan plan_step(const Recipe& recipe, const Machine& machine, bool exact_memo
 
 // The fastest steps of the recipe that fit on so many devices, fastest first: over meshes, micro-batches of 1, 2, 4,
 // ... sequences a rank, and recomputation. Which meshes: tp within a node, cp from sequences of 16,384 on, dp beside
-// fsdp from two nodes on. `progress`, if any, is called with each plan. Throws Error(kInvalidArgument) where no mesh
-// divides the recipe's sizes and Error(kResource) where none fits, naming the one that needs least.
+// fsdp and stages beside dp from two nodes on. `progress`, if any, is called with each plan. Throws
+// Error(kInvalidArgument) where no mesh divides the recipe's sizes and Error(kResource) where none fits, naming the one
+// that needs least.
 using PlanObserver = void (*)(const StepPlan& plan);
 std::vector<StepPlan> search_plans(const Recipe& recipe, const Machine& machine, int64_t devices,
                                    PlanObserver progress = nullptr);

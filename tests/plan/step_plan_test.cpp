@@ -180,6 +180,39 @@ TEST(StepPlan, SearchWeighsMeshesAgainstEachOther) {
   }
 }
 
+TEST(StepPlan, StagesAreContinuedFromFewLayersAndMicroBatches) {
+  for (const char* schedule : {"1f1b", "zero_bubble"}) {
+    SCOPED_TRACE(schedule);
+    const Recipe staged = recipe(8, {"mesh.pp=2", "mesh.dp=2", "train.micro_batch_size=2", "train.batch_size=16",
+                                     std::string("train.pipeline_schedule=") + schedule});
+    const StepPlan exact = plan_step(staged, h200(), true), estimate = plan_step(staged, h200(), false);
+    EXPECT_TRUE(exact.memory.exact);
+    EXPECT_FALSE(estimate.memory.exact);
+    EXPECT_EQ(estimate.memory.weights, exact.memory.weights);
+    EXPECT_EQ(estimate.memory.optimizer, exact.memory.optimizer);
+    EXPECT_EQ(estimate.memory.batch, exact.memory.batch);
+    const auto near = [](double one, double other) { return std::abs(one / other - 1); };
+    EXPECT_LT(near(static_cast<double>(estimate.memory.activations), static_cast<double>(exact.memory.activations)),
+              schedule == std::string("1f1b") ? 0.01 : 0.15);
+    EXPECT_LT(near(estimate.time.seconds, exact.time.seconds), 0.03);
+    EXPECT_LT(near(estimate.flops.total(), exact.flops.total()), 1e-9);
+    ASSERT_EQ(estimate.collectives.size(), exact.collectives.size());
+    for (size_t i = 0; i < exact.collectives.size(); ++i)
+      EXPECT_LT(near(estimate.collectives[i].bytes, exact.collectives[i].bytes), 0.03);
+  }
+}
+
+TEST(StepPlan, SearchTriesStagesFromTwoNodesOn) {
+  const std::vector<StepPlan> plans = search_plans(recipe(4, {"train.batch_size=16"}), h200(), 16);
+  std::set<int64_t> stages;
+  for (const StepPlan& plan : plans) {
+    EXPECT_EQ(plan.recipe.mesh.ranks(), 16);
+    EXPECT_GE(plan.recipe.micro_batches(), plan.recipe.mesh.pp);
+    stages.insert(plan.recipe.mesh.pp);
+  }
+  EXPECT_EQ(stages, (std::set<int64_t>{1, 2, 4}));
+}
+
 TEST(StepPlan, ParameterCountsOfDescriptionsAreTheModels) {
   TransformerShape shape{.layers = 4, .width = 256, .heads = 4, .kv_heads = 4, .head_dim = 64, .ffn_width = 512};
   shape.gated = true;
