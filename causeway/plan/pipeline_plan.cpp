@@ -131,11 +131,14 @@ StepPlan plan_pipelined_step(const Recipe& recipe, const Machine& machine, bool 
   plan.recipe = recipe;
   plan.bubble = train::pipeline_bubble(recipe);
   const int64_t stages = recipe.mesh.pp;
-  for (const int64_t stage : std::set<int64_t>{0, 1, stages - 1}) {
+  // The first stage's layers and memory are the most; the last one has the output layer.
+  const int64_t between = exact_memory ? 1 : 0;
+  for (const int64_t stage : std::set<int64_t>{0, between, stages - 1}) {
     const TracedStage traced =
         exact_memory ? trace_stage(recipe, machine, stage) : estimate_stage(recipe, machine, stage);
-    const bool stands_for_others = stage == 1 && stages > 2;
-    add(plan.flops, traced.flops, stands_for_others ? static_cast<double>(stages - 2) : 1);
+    const double itself = stage == 0 || stage == stages - 1 ? 1 : 0;
+    const double others = stage == between && stages > 2 ? static_cast<double>(stages - 2) : 0;
+    add(plan.flops, traced.flops, itself + others);
     if (stage == 0 || traced.memory.total() > plan.memory.total()) plan.memory = traced.memory;
     if (stage > 0 && traced.time.seconds <= plan.time.seconds) continue;
     plan.time = traced.time;

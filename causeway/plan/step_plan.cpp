@@ -1,6 +1,7 @@
 #include "causeway/plan/step_plan.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
 
@@ -19,6 +20,8 @@ namespace {
 constexpr int64_t kFewLayers = 3;
 // Of a micro-batch, in a search.
 constexpr int64_t kMostRowsOfStage = 4;
+// From the least recomputation to the most.
+constexpr std::array<const char*, 3> kRecomputePolicies = {"none", "selective", "block"};
 
 // A step of the recipe with that many layers.
 struct TracedStep {
@@ -251,15 +254,16 @@ std::vector<StepPlan> search_plans(const Recipe& recipe, const Machine& machine,
     const int64_t ranks_of_rows = mesh.dp * mesh.fsdp;
     // Every stage has a micro-batch to work on; few sequences each, so that the ends of the pipeline are short.
     const int64_t most_rows = mesh.pp > 1 ? kMostRowsOfStage : recipe.train.batch_size;
+    size_t policy = 0;  // more rows need no less recomputation
     for (int64_t rows = 1; fits && rows <= most_rows && recipe.train.batch_size % (rows * ranks_of_rows * mesh.pp) == 0;
          rows *= 2) {
       fits = false;
       // The least recomputation that fits.
-      for (const char* recompute : {"none", "selective", "block"}) {
+      for (; policy < kRecomputePolicies.size(); ++policy) {
         Recipe candidate = recipe;
         candidate.mesh = mesh;
         candidate.train.micro_batch_size = rows * ranks_of_rows;
-        candidate.train.recompute = recompute;
+        candidate.train.recompute = kRecomputePolicies[policy];
         if (mesh.pp == 1) candidate.train.pipeline_schedule = Recipe().train.pipeline_schedule;
         if (mesh.pp == 1) candidate.train.pipeline_chunks = 1;
         StepPlan plan = plan_step(candidate, machine, false);
