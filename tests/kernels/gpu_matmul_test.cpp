@@ -294,6 +294,25 @@ return %9, %10
   EXPECT_EQ(kinds_, "dot ");
 }
 
+// Hopper's tiles of 256 x 160, of which each of these products is one.
+TEST_P(GpuMatmul, TilesOf160ColumnsWithTheirEpilogue) {
+  if (!architecture().has_warpgroup_matrix) return;
+  expect_reference(R"(%0 = input "x" : bf16[132, 200, 24]
+%1 = input "w" : bf16[132, 24, 152]
+%2 = input "bias" : f32[152]
+%3 = input "residual" : bf16[132, 200, 152]
+%4 = dot(%0, %1) : f32[132, 200, 152]
+%5 = broadcast(%2) {axes=[2]} : f32[132, 200, 152]
+%6 = add(%4, %5) : f32[132, 200, 152]
+%7 = cast(%3) : f32[132, 200, 152]
+%8 = add(%6, %7) : f32[132, 200, 152]
+%9 = cast(%6) : bf16[132, 200, 152]
+return %8, %9
+)");
+  EXPECT_EQ(kinds_, "dot ");
+  EXPECT_NE(source_.find("kTile = {256, 160, 3, 1, false}"), std::string::npos) << source_;
+}
+
 TEST_P(GpuMatmul, LongSumsAreSplitAndFollowedByTheirEpilogue) {
   for (const char* dtype : {"bf16", "f32"}) {
     expect_reference(dot(dtype, "", 40, 56, 2072, true, false, "f32") + R"(%3 = input "before" : f32[40, 56]

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -83,6 +84,10 @@ std::string kernel_text(const Case& c) {
   struct FetchedColumns {};
   template <int V>
   CAUSEWAY_INLINE void fetch_columns(int64_t n_index, FetchedColumns& to) const {}
+  template <class Visit>
+  CAUSEWAY_INLINE void for_each_fetched(int64_t batch_index, int64_t m_index, int64_t n_index, Visit&& visit) const {
+    visit(residual + (batch_index * m + m_index) * n + n_index);
+  }
   template <int V>
   CAUSEWAY_INLINE void fetch(int64_t batch_index, int64_t m_index, int64_t n_index, Fetched& to) const {
     const int64_t at = (batch_index * m + m_index) * n + n_index;
@@ -263,6 +268,53 @@ TEST(HopperMatmul, BlocksTakeWhatIsLeft) {
   }
 }
 
+// Tiles whose last piece of results, and last box of lines side by side, is half as wide as the others: where the
+// result ends before, within and after that piece, and where tiles fit.
+TEST(HopperMatmul, TilesOf160Columns) {
+  for (const HopperMatmulTile tile : {HopperMatmulTile{128, 160, 3, 1, true}, HopperMatmulTile{128, 160, 3, 1},
+                                      HopperMatmulTile{256, 160, 2, 1}, HopperMatmulTile{64, 160, 3, 1}})
+    for (const bool a_along_k : {true, false})
+      for (const bool b_along_k : {true, false})
+        expect_product({.m = 280, .n = 344, .k = 136, .a_along_k = a_along_k, .b_along_k = b_along_k, .tile = tile});
+  for (const int64_t n : {8, 72, 136, 152, 160, 168, 288, 320})
+    for (const HopperMatmulTile tile : {HopperMatmulTile{128, 160, 4, 1, true}, HopperMatmulTile{256, 160, 3, 1}})
+      expect_product({.m = n == 160 ? 512 : 200, .n = n, .k = 72, .b_along_k = n % 16 == 0, .tile = tile, .blocks = 1});
+  expect_product({.m = 144, .n = 1600, .k = 200, .b_along_k = false, .tile = {128, 160, 4, 1, true}, .blocks = 2});
+}
+
+TEST(HopperMatmul, TilesOf160ColumnsInBatchesAndNarrowStores) {
+  for (const int lanes : {4, 2, 1})
+    expect_product({.batch = 2,
+                    .m = 136,
+                    .n = 328,
+                    .k = 72,
+                    .b_along_k = lanes != 2,
+                    .tile = {128, 160, 2, 1, lanes != 4},
+                    .blocks = 2,
+                    .half = true,
+                    .lanes = lanes});
+}
+
+TEST(HopperMatmul, TilesOf160ColumnsAreSplit) {
+  for (const HopperMatmulTile tile :
+       {HopperMatmulTile{64, 160, 3, 1}, HopperMatmulTile{128, 160, 3, 1}, HopperMatmulTile{256, 160, 3, 1}})
+    for (const int whole_tiles : {0, 1}) {
+      const int64_t m = tile.m + 8;
+      expect_product({.m = m, .n = 248, .k = 328, .tile = tile, .splits = 3, .whole_tiles = whole_tiles});
+      expect_product({.batch = 2,
+                      .m = m,
+                      .n = 320,
+                      .k = 200,
+                      .a_along_k = false,
+                      .b_along_k = false,
+                      .tile = tile,
+                      .blocks = 3,
+                      .splits = 2,
+                      .whole_tiles = 3 * whole_tiles,
+                      .lanes = 4});
+    }
+}
+
 TEST(HopperMatmul, ClustersShareB) {
   for (const bool b_along_k : {true, false})
     expect_product({.m = 384, .n = 256, .k = 200, .b_along_k = b_along_k, .tile = {128, 128, 3, 2}, .blocks = 4});
@@ -313,7 +365,8 @@ TEST(HopperMatmul, AssemblesWithoutSpillsOrNotes) {
   for (const bool a_along_k : {true, false}) {
     for (const HopperMatmulTile tile :
          {HopperMatmulTile{128, 256, 4, 2}, HopperMatmulTile{64, 256, 4, 1}, HopperMatmulTile{128, 128, 6, 1, true},
-          HopperMatmulTile{64, 256, 4, 1, true}}) {
+          HopperMatmulTile{64, 256, 4, 1, true}, HopperMatmulTile{128, 160, 4, 1, true},
+          HopperMatmulTile{128, 160, 4, 1}, HopperMatmulTile{256, 160, 3, 1}}) {
       const Case c{.a_along_k = a_along_k, .b_along_k = !a_along_k, .tile = tile};
       SCOPED_TRACE(c.describe());
       const Target target = gpu_target("sm_90a");
@@ -326,7 +379,7 @@ TEST(HopperMatmul, AssemblesWithoutSpillsOrNotes) {
         EXPECT_EQ(kernel.spill_bytes, 0);
         EXPECT_EQ(kernel.stack_bytes, 0);
         EXPECT_TRUE(kernel.notes.empty()) << kernel.notes.front();
-        if (tile.m == 128) EXPECT_EQ(kernel.registers, 168);
+        if (tile.m >= 128) EXPECT_EQ(kernel.registers, 168);
       }
     }
   }
@@ -340,9 +393,9 @@ TEST(HopperMatmulPlan, TilesFitTheirProduct) {
   EXPECT_EQ(choose(8192, 8192, 8192).splits, 1);
   EXPECT_GT(choose(768, 768, 65536).splits, 1);
   EXPECT_EQ(choose(768, 768, kUnknownSize).splits, 1);
-  // 350 tiles: two rounds of 132 multiprocessors, then 86 tiles in three parts each, which are two thirds of a round.
-  EXPECT_EQ(choose(6400, 1600, 16384).whole_tiles, 264);
-  EXPECT_EQ(choose(6400, 1600, 16384).splits, 3);
+  // 325 tiles: two rounds of 132 multiprocessors, then 61 tiles in two parts each, which are half a round.
+  EXPECT_EQ(choose(1600, 6400, 16384).whole_tiles, 264);
+  EXPECT_EQ(choose(1600, 6400, 16384).splits, 2);
   for (const int64_t size : {8, 64, 200, 768, 1024, 4096, 50304}) {
     const HopperMatmulPlan plan = choose(size, 768, size);
     const int64_t slices = matmul_ceil_div(size, kHopperMatmulDepth);
@@ -350,6 +403,32 @@ TEST(HopperMatmulPlan, TilesFitTheirProduct) {
     EXPECT_GE(plan.tile.stages, 2);
     EXPECT_LT(matmul_ceil_div(slices, plan.splits) * (plan.splits - 1), slices) << "an empty part of " << size;
   }
+}
+
+// Sides of 1,600, which tiles of 256, 192 or 128 columns leave in part empty.
+TEST(HopperMatmulPlan, TilesOf160ColumnsWhereOthersAreInPartEmpty) {
+  const GpuArchitecture& hopper = gpu_architecture("sm_90a");
+  const auto choose = [&](int64_t m, int64_t n, int64_t k) { return choose_hopper_matmul(hopper, false, 1, m, n, k); };
+  const HopperMatmulTile in_turns{128, 160, 4, 1, true}, tall{256, 160, 3, 1};
+  EXPECT_EQ(choose(16384, 1600, 1600).tile, in_turns);
+  EXPECT_EQ(choose(16384, 1600, 6400).tile, in_turns);
+  EXPECT_EQ(choose(16384, 800, 3200).tile, in_turns);
+  EXPECT_EQ(choose(16384, 3200, 3200).tile, in_turns);
+  EXPECT_EQ(choose(6400, 1600, 16384).tile, tall);
+  EXPECT_EQ(choose(6400, 1600, 16384).splits, 1);
+  EXPECT_EQ(choose(4800, 1600, 16384).tile, tall);
+  EXPECT_EQ(choose(4800, 1600, 16384).whole_tiles, 132);
+  EXPECT_EQ(choose(1600, 1600, 16384).tile, (HopperMatmulTile{128, 160, 4, 1}));
+  for (const auto& [m, n, k] : {std::array<int64_t, 3>{16384, 4800, 1600},
+                                {16384, 6400, 1600},
+                                {65536, 3072, 768},
+                                {65536, 768, 768},
+                                {65536, 768, 3072},
+                                {16384, 8192, 1280},
+                                {4096, 4096, 16384}})
+    EXPECT_EQ(choose(m, n, k).tile.n, 256) << m << "x" << n << "x" << k;
+  // Of 8-bit operands, k counted in pairs.
+  EXPECT_NE(choose_hopper_matmul(hopper, true, 1, 16384, 1600, 800).tile.n, 160);
 }
 
 }  // namespace

@@ -246,11 +246,18 @@ class GpuDotWriter : public ProblemWriter {
     });
     fetches_ = false;
     const std::string compute = fmt::format("const float result = {};\n", rounded) + body(emitter) + keep;
+    std::string visits;
+    for (const Fetch& fetch : fetched_)
+      visits += fmt::format("visit({} + {});\n", pointer(fetch.value), addresses.index_text(fetch.linear));
+    const std::string for_each_fetched =
+        "template <class Visit>\nCAUSEWAY_INLINE void for_each_fetched(int64_t batch_index, int64_t m_index, int64_t "
+        "n_index, Visit&& visit) const {\n" +
+        visits + "}\n";
     const std::string fetches =
         fetch_function("Fetched", "fetch(int64_t batch_index, int64_t m_index, int64_t n_first, ", fetched_,
                        addresses) +
         fetch_function("FetchedColumns", "fetch_columns(int64_t n_first, ", fetched_columns_, addresses);
-    return fetches +
+    return fetches + (fetched_.empty() ? "" : for_each_fetched) +
            "template <int kCount>\nCAUSEWAY_INLINE void store(int64_t batch_index, int64_t m_index, int64_t n_first, "
            "const float (&values)[kCount], const Fetched& fetched, const FetchedColumns& columns) const {\n" +
            arrays + element_loop(compute, emitter.has_written(nest_.column_variable())) +

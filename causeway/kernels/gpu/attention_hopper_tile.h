@@ -19,21 +19,6 @@ CAUSEWAY_INLINE T* tile_piece(T* tile, uint32_t lines, uint32_t line, uint32_t p
   return tile + (piece / 8 * lines + line) * 64 + ((piece % 8) ^ (line % 8)) * 8;
 }
 
-// A value that the compiler does not keep, with all that follows from it, in registers over a whole loop.
-template <class T>
-CAUSEWAY_INLINE T computed_here(T value) {
-#if !defined(CAUSEWAY_EMULATOR)
-  if constexpr (__is_same(T, float)) {
-    asm volatile("" : "+f"(value));
-  } else if constexpr (sizeof(T) == 8) {
-    asm volatile("" : "+l"(value));
-  } else {
-    asm volatile("" : "+r"(value));
-  }
-#endif
-  return value;
-}
-
 // To 1 ulp, and without the call of a full division, over which nothing is known to be the same for all lanes.
 CAUSEWAY_INLINE float fast_reciprocal(float x) {
 #if defined(CAUSEWAY_EMULATOR)

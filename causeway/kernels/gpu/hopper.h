@@ -35,6 +35,7 @@
 //   registers_increase<N>(), registers_decrease<N>()    by all threads of a warpgroup; N a multiple of 8
 //   named_barrier(id, threads), named_barrier_arrive(id, threads)     id 1..15; threads a multiple of 32
 //   cluster_rank(), cluster_barrier()     this block's number in its cluster; all threads of its blocks
+//   prefetch_global(address, bytes)       into the second-level cache; both multiples of 16
 //   take_task(counter, tasks, refusals)   by one thread: the next number of a counter in device memory that all blocks
 //   of
 //                                         the launch take from; `tasks` or more when none is left. It was 0 when the
@@ -313,6 +314,12 @@ CAUSEWAY_INLINE int cluster_rank() {
 CAUSEWAY_INLINE void cluster_barrier() {
   asm volatile("barrier.cluster.arrive.release;\n\tbarrier.cluster.wait.acquire;" ::: "memory");
 }
+CAUSEWAY_INLINE void prefetch_global(const void* address, int bytes) {
+  asm volatile(
+      "cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"((__attribute__((address_space(1))) const void*)address),
+      "r"(bytes)
+      : "memory");
+}
 CAUSEWAY_INLINE int take_task(uint32_t* counter, int tasks, int refusals) {
   uint32_t task;
   asm volatile("atom.relaxed.gpu.global.inc.u32 %0, [%1], %2;"
@@ -322,6 +329,21 @@ CAUSEWAY_INLINE int take_task(uint32_t* counter, int tasks, int refusals) {
 }
 
 #endif
+
+// A value that the compiler does not keep, with all that follows from it, in registers over a whole loop.
+template <class T>
+CAUSEWAY_INLINE T computed_here(T value) {
+#if !defined(CAUSEWAY_EMULATOR)
+  if constexpr (__is_same(T, float)) {
+    asm volatile("" : "+f"(value));
+  } else if constexpr (sizeof(T) == 8) {
+    asm volatile("" : "+l"(value));
+  } else {
+    asm volatile("" : "+r"(value));
+  }
+#endif
+  return value;
+}
 
 // The stages in shared memory between those who fill them and those who read them: which one is next, and the parity of
 // the phase that makes it full.

@@ -18,6 +18,9 @@
 //                                            // of each with an element for a column, as a bias; static constexpr
 //                                            // bool kAny: whether there are such
 //   template <int V> void fetch(int64_t batch_index, int64_t m_index, int64_t n_index, Fetched& to) const
+//   template <class Visit> void for_each_fetched(int64_t batch_index, int64_t m_index, int64_t n_index,
+//                                                Visit&& visit) const
+//                                            // visit(pointer): what fetch reads there, its neighbours beside it
 //   template <int V> void fetch_columns(int64_t n_index, FetchedColumns& to) const
 //   template <int V> void store(int64_t batch_index, int64_t m_index, int64_t n_index, const float (&values)[V],
 //                               const Fetched& fetched, const FetchedColumns& columns) const

@@ -143,7 +143,7 @@ CAUSEWAY_INLINE void hopper_matmul_load(const Problem& problem, const TensorMapB
       barrier_wait(shared.empty + ring.stage, ring.parity ^ 1);
       if (slice + 1 == tile.slices) hopper_matmul_note(shared, schedule, notes.at, taken, before);
       TransferBarrier* barrier = shared.full + ring.stage;
-      barrier_expect_bytes(barrier, hopper_matmul_stage_bytes(kTile));
+      barrier_expect_bytes(barrier, hopper_matmul_loaded_bytes(kTile, Problem::B::kContiguousInK));
       char* a = shared.stages + ring.stage * hopper_matmul_stage_bytes(kTile);
       char* b = a + kABytes + rank * (kLinesB * kDepth * 2);
       if constexpr (Problem::A::kContiguousInK) {
@@ -154,7 +154,7 @@ CAUSEWAY_INLINE void hopper_matmul_load(const Problem& problem, const TensorMapB
           problem.a.load(a + box * kBoxBytes, &maps[0], barrier, tile.m + box * 64, k, tile.batch);
       }
       const int first = tile.n + rank * kLinesB;
-      constexpr int kBoxes = Problem::B::kContiguousInK ? 1 : kLinesB / 64;
+      constexpr int kBoxes = Problem::B::kContiguousInK ? 1 : (kLinesB + 63) / 64;
 #pragma clang loop unroll(full)
       for (int box = 0; box < kBoxes; ++box) {
         char* to = b + box * kBoxBytes;
@@ -179,27 +179,38 @@ CAUSEWAY_INLINE void hopper_matmul_load(const Problem& problem, const TensorMapB
 template <class Operand>
 constexpr int kHopperMatmulSlicesPerSum = kIsF8Pair<Operand> ? 4 : 0;
 
+// Whether a thread's sums leave few registers for anything else.
+template <class Problem>
+constexpr bool kHopperMatmulFewRegisters = hopper_matmul_row_blocks(Problem::kTile) * Problem::kTile.n / 2 > 128;
+
 // How many rounds of a piece fetch what their stores read before the first of them stores. Round by round, each would
 // wait for memory by itself; more than these registers hold spill.
 template <class Problem>
 constexpr int hopper_matmul_rounds_together(int rounds) {
+  if (kHopperMatmulFewRegisters<Problem>) return rounds * Problem::kStoreLanes > 8 ? 8 / Problem::kStoreLanes : rounds;
   constexpr int kBytes = Problem::kTile.n > 128 ? 64 : 128;
   int together = rounds;
   while (together > 1 && together * static_cast<int>(sizeof(typename Problem::Fetched)) > kBytes) together /= 2;
   return together;
 }
 
-// Stores 64 x 64 of a warpgroup's sums, from row `m_first` and column `n_first` on. Each wave has 16 rows of them,
-// which pass through its own piece of shared memory; groups of eight columns are exchanged there so that no bank is met
-// twice.
-template <class Problem>
+// Stores 64 x kColumns (64 or 32) of a warpgroup's sums, from row `m_first` and column `n_first` on. Each wave has 16
+// rows of them, which pass through its own piece of shared memory; groups of eight columns are exchanged there so that
+// no bank is met twice.
+template <int kColumns, class Problem>
 CAUSEWAY_INLINE void hopper_matmul_store_part(const Problem& problem, int64_t batch, int m_first, int n_first,
                                               const float* sums, float* piece) {
   constexpr int kLanesOut = Problem::kStoreLanes;
-  constexpr int kInRow = 64 / kLanesOut, kRounds = 16 * kInRow / 32;
+  constexpr int kInRow = kColumns / kLanesOut, kRounds = 16 * kInRow / 32;
   constexpr bool kSameColumns = kInRow <= 32;  // of a lane, in every round
   const int m = static_cast<int>(problem.m), n = static_cast<int>(problem.n);
-  const int lane = lane_index(), first_row = m_first + thread_index() % 128 / 32 * 16;
+  constexpr bool kFewRegisters = kHopperMatmulFewRegisters<Problem>;
+  int lane = lane_index(), first_row = m_first + thread_index() % 128 / 32 * 16;
+  if constexpr (kFewRegisters) {
+    // So that addresses of other pieces are not kept.
+    lane = computed_here(lane);
+    first_row = computed_here(first_row);
+  }
   // In round `round`: the lane's row and first column within the piece, and whether the result has them.
   const auto row_of = [&](int round) { return (round * 32 + lane) / kInRow; };
   const auto column_of = [&](int round) { return (round * 32 + lane) % kInRow * kLanesOut; };
@@ -207,7 +218,7 @@ CAUSEWAY_INLINE void hopper_matmul_store_part(const Problem& problem, int64_t ba
   const auto write_piece = [&] {
     wave_barrier();
 #pragma clang loop unroll(full)
-    for (int i = 0; i < 32; i += 2) {
+    for (int i = 0; i < kColumns / 2; i += 2) {
       const int row = lane / 4 + (i & 2) * 4;
       float* to = piece + row * 64 + ((i / 4) ^ (row % 8)) * 8 + lane % 4 * 2;
       to[0] = sums[i];
@@ -236,12 +247,15 @@ CAUSEWAY_INLINE void hopper_matmul_store_part(const Problem& problem, int64_t ba
   };
   if constexpr (Problem::Fetched::kAny) {
     constexpr int kTogether = hopper_matmul_rounds_together<Problem>(kRounds);
-#pragma clang loop unroll(full)
+    constexpr int kUnrolled = kFewRegisters ? 1 : kRounds / kTogether;
+    // Written first, sums make room for what is fetched; otherwise memory need not wait for them.
+    if (kFewRegisters) write_piece();
+#pragma clang loop unroll_count(kUnrolled)
     for (int first = 0; first < kRounds; first += kTogether) {
       typename Problem::Fetched fetched[kTogether];
 #pragma clang loop unroll(full)
       for (int i = 0; i < kTogether; ++i) fetch(first + i, fetched[i]);
-      if (first == 0) write_piece();
+      if (!kFewRegisters && first == 0) write_piece();
 #pragma clang loop unroll(full)
       for (int i = 0; i < kTogether; ++i) store(first + i, fetched[i]);
     }
@@ -253,64 +267,105 @@ CAUSEWAY_INLINE void hopper_matmul_store_part(const Problem& problem, int64_t ba
   }
 }
 
+// Where few rounds fetch together, what they fetch is brought into the cache while the tile is multiplied. `block`: the
+// first 64 rows of this warpgroup.
+template <class Problem>
+CAUSEWAY_INLINE void hopper_matmul_prefetch(const Problem& problem, const HopperMatmulPosition& tile, int block) {
+  if constexpr (kHopperMatmulFewRegisters<Problem> && Problem::Fetched::kAny) {
+    static_assert(hopper_matmul_row_blocks(Problem::kTile) == 2, "a lane has a row");
+    const int lane = lane_index();
+    const int row = tile.m + (block + lane / 16) * 64 + thread_index() % 128 / 32 * 16 + lane % 16;
+    const int left = static_cast<int>(problem.n) - tile.n, columns = left < Problem::kTile.n ? left : Problem::kTile.n;
+    if (tile.split_tile >= 0 || row >= static_cast<int>(problem.m)) return;
+    problem.for_each_fetched(tile.batch, row, tile.n, [&](const auto* from) {
+      constexpr int kSize = sizeof(*from);
+      if constexpr (Problem::kStoreLanes * kSize % 16 == 0) prefetch_global(from, columns * kSize);
+    });
+  }
+}
+
 // Where the thread's first four of 64 x 64 sums of a part of k are in the workspace; the next four come 128 threads
 // later, so that a wave writes and reads whole lines. `rows`, `columns`: which 64 of the tile.
 template <class Problem>
 CAUSEWAY_INLINE float* hopper_matmul_partial(const Problem& problem, int split, int split_tiles, int split_tile,
                                              int rows, int columns) {
-  constexpr int kRowBlocks = Problem::kTile.m / 64, kParts = Problem::kTile.n / 64;
+  constexpr HopperMatmulTile kTile = Problem::kTile;
   const int64_t tile = static_cast<int64_t>(split) * split_tiles + split_tile;
-  return problem.workspace + ((tile * kRowBlocks + rows) * kParts + columns) * (64 * 64) + thread_index() % 128 * 4;
+  return problem.workspace + (tile * (kTile.m / 64) + rows) * (64 * kTile.n) + columns * (64 * 64) +
+         thread_index() % 128 * 4;
 }
 
-// Stores the 64 x n sums of one warpgroup, rows 64 block .. 64 block + 63 of the tile.
+// Leaves 64 x kColumns of a warpgroup's sums of a part of k in the workspace.
+template <int kColumns>
+CAUSEWAY_INLINE void hopper_matmul_keep_part(const float* sums, float* to) {
+#pragma clang loop unroll(full)
+  for (int i = 0; i < kColumns / 2; ++i) to[i / 4 * 512 + i % 4] = sums[i];
+}
+
+// Stores 64 x n sums of one warpgroup, rows 64 block .. 64 block + 63 of the tile.
 template <class Problem>
 CAUSEWAY_INLINE void hopper_matmul_store(const Problem& problem, const HopperMatmulSchedule<Problem>& schedule,
                                          const HopperMatmulPosition& tile, int rank, int block,
                                          const float (&sums)[Problem::kTile.n / 2], float* piece) {
+  constexpr int kWhole = Problem::kTile.n / 64, kLast = Problem::kTile.n % 64;  // parts of 64 columns, then fewer
   if constexpr (Problem::kSplits > 1) {
     constexpr int kCluster = Problem::kTile.cluster;
     if (tile.split_tile >= 0) {
+      float* to = hopper_matmul_partial(problem, tile.split, schedule.split_tiles * kCluster,
+                                        tile.split_tile * kCluster + rank, block, 0);
 #pragma clang loop unroll(full)
-      for (int part = 0; part < Problem::kTile.n / 64; ++part) {
-        float* to = hopper_matmul_partial(problem, tile.split, schedule.split_tiles * kCluster,
-                                          tile.split_tile * kCluster + rank, block, part);
-#pragma clang loop unroll(full)
-        for (int i = 0; i < 32; ++i) to[i / 4 * 512 + i % 4] = sums[part * 32 + i];
-      }
+      for (int part = 0; part < kWhole; ++part) hopper_matmul_keep_part<64>(sums + part * 32, to + part * (64 * 64));
+      if constexpr (kLast > 0) hopper_matmul_keep_part<kLast>(sums + kWhole * 32, to + kWhole * (64 * 64));
       return;
     }
   }
+  const int row = tile.m + block * 64;
 #pragma clang loop unroll(full)
-  for (int part = 0; part < Problem::kTile.n / 64; ++part)
-    hopper_matmul_store_part(problem, tile.batch, tile.m + block * 64, tile.n + part * 64, sums + part * 32, piece);
+  for (int part = 0; part < kWhole; ++part)
+    hopper_matmul_store_part<64>(problem, tile.batch, row, tile.n + part * 64, sums + part * 32, piece);
+  if constexpr (kLast > 0)
+    hopper_matmul_store_part<kLast>(problem, tile.batch, row, tile.n + kWhole * 64, sums + kWhole * 32, piece);
 }
 
-// The second launch of a product whose k was split: adds the parts' sums in order. A block of 128 threads has 64 x 64
-// elements of a tile that was split.
-template <class Problem>
-CAUSEWAY_INLINE void hopper_matmul_combine(const Problem& problem, int task) {
+// Adds the parts' sums of 64 x kColumns elements in order and stores them.
+template <int kColumns, class Problem>
+CAUSEWAY_INLINE void hopper_matmul_combine_part(const Problem& problem, const HopperMatmulSchedule<Problem>& schedule,
+                                                int split_tile, int block, int part) {
   constexpr HopperMatmulTile kTile = Problem::kTile;
-  constexpr int kParts = kTile.n / 64, kRowBlocks = kTile.m / 64;
-  const HopperMatmulSchedule<Problem> schedule(problem);
-  const int part = task % kParts, block = task / kParts % kRowBlocks, of_rank = task / kParts / kRowBlocks;
-  const int rank = of_rank % kTile.cluster, split_tile = of_rank / kTile.cluster;
-  const HopperMatmulPosition tile(schedule, schedule.whole + split_tile, rank);
-  float sums[32] = {};
+  const HopperMatmulPosition tile(schedule, schedule.whole + split_tile / kTile.cluster, split_tile % kTile.cluster);
+  float sums[kColumns / 2] = {};
 #pragma clang loop unroll_count(2)
   for (int split = 0; split < Problem::kSplits; ++split) {
     const float* from =
-        hopper_matmul_partial(problem, split, schedule.split_tiles * kTile.cluster, of_rank, block, part);
+        hopper_matmul_partial(problem, split, schedule.split_tiles * kTile.cluster, split_tile, block, part);
 #pragma clang loop unroll(full)
-    for (int i = 0; i < 32; ++i) sums[i] += from[i / 4 * 512 + i % 4];
+    for (int i = 0; i < kColumns / 2; ++i) sums[i] += from[i / 4 * 512 + i % 4];
   }
-  hopper_matmul_store_part(problem, tile.batch, tile.m + block * 64, tile.n + part * 64, sums,
-                           reinterpret_cast<float*>(shared_memory() + wave_index() * kHopperMatmulPieceBytes));
+  hopper_matmul_store_part<kColumns>(
+      problem, tile.batch, tile.m + block * 64, tile.n + part * 64, sums,
+      reinterpret_cast<float*>(shared_memory() + wave_index() * kHopperMatmulPieceBytes));
 }
 
-// Multiplies what hopper_matmul_load loads; one warpgroup, which has rows 64 group .. 64 group + 63 of each tile or, in
-// turns, all rows of every second tile. In one piece: products under way write the sums' registers, and the waits,
-// releases and turns between them are ordered against one another.
+// The second launch of a product whose k was split. A block of 128 threads has 64 x 64 elements of a tile that was
+// split, or the fewer at the end of its columns.
+template <class Problem>
+CAUSEWAY_INLINE void hopper_matmul_combine(const Problem& problem, int task) {
+  constexpr HopperMatmulTile kTile = Problem::kTile;
+  constexpr int kParts = hopper_matmul_pieces(kTile), kRowBlocks = kTile.m / 64, kLast = kTile.n % 64;
+  const HopperMatmulSchedule<Problem> schedule(problem);
+  const int part = task % kParts, block = task / kParts % kRowBlocks, split_tile = task / kParts / kRowBlocks;
+  if constexpr (kLast > 0) {
+    if (part == kParts - 1) {
+      hopper_matmul_combine_part<kLast>(problem, schedule, split_tile, block, part);
+      return;
+    }
+  }
+  hopper_matmul_combine_part<64>(problem, schedule, split_tile, block, part);
+}
+
+// Multiplies what hopper_matmul_load loads; one warpgroup, which has its share of the rows of each tile or, in turns,
+// all rows of every second tile. In one piece: products under way write the sums' registers, and the waits, releases
+// and turns between them are ordered against one another.
 template <class Problem>
 CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int rank, int group,
                                             const HopperMatmulShared<Problem>& shared) {
@@ -320,8 +375,8 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int rank, in
   constexpr bool kATransposed = !Problem::A::kContiguousInK, kBTransposed = !Problem::B::kContiguousInK;
   static_assert(!kTile.in_turns || Problem::kSplits == 1, "tiles of the other warpgroup have as many slices");
   const HopperMatmulSchedule<Problem> schedule(problem);
-  constexpr int kRowBlocks = kTile.in_turns ? kTile.m / 64 : 1;  // of this warpgroup, 64 rows each
-  const int first_block = kTile.in_turns ? 0 : group;
+  constexpr int kRowBlocks = hopper_matmul_row_blocks(kTile);
+  const int first_block = kTile.in_turns ? 0 : group * kRowBlocks;
   float* piece = reinterpret_cast<float*>(shared.pieces + (wave_index() - 4) * kHopperMatmulPieceBytes);
   StageRing<kTile.stages> ring;
   using Notes = HopperMatmulNotes<Problem>;
@@ -353,8 +408,9 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int rank, in
     }
     if (index < 0) break;
     const HopperMatmulPosition tile(schedule, index, rank);
+    hopper_matmul_prefetch(problem, tile, first_block);
     constexpr int kSlicesPerSum = kHopperMatmulSlicesPerSum<Operand>;
-    static_assert(kSlicesPerSum == 0 || !kTile.in_turns);
+    static_assert(kSlicesPerSum == 0 || (!kTile.in_turns && kRowBlocks == 1));
     float sums[kRowBlocks][kTile.n / 2];
     float totals[kSlicesPerSum > 0 ? kTile.n / 2 : 1] = {};
     int before = -1;  // the stage that products under way may still read
@@ -419,8 +475,8 @@ template <class Problem>
 CAUSEWAY_INLINE void hopper_matmul_run(const Problem& problem, const TensorMapBytes* maps, uint32_t* counter) {
   constexpr HopperMatmulTile kTile = Problem::kTile;
   constexpr int kGroups = hopper_matmul_warpgroups(kTile);
-  static_assert(kTile.m % 64 == 0 && kTile.n % 64 == 0 && kTile.n <= 256);
-  static_assert(Problem::B::kContiguousInK || kTile.n / kTile.cluster % 64 == 0);
+  static_assert(kTile.m % 64 == 0 && kTile.n % 32 == 0 && kTile.n <= 256);
+  static_assert(kTile.cluster == 1 || kTile.n / kTile.cluster % 64 == 0);
   static_assert(hopper_matmul_shared_bytes(kTile) <= kHopperMatmulMostShared);
   const HopperMatmulShared<Problem> shared;
   int first = 0, second = 0;

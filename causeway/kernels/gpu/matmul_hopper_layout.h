@@ -4,11 +4,11 @@
 #include "causeway/kernels/types.h"
 
 // One block of threads computes m x n elements of the result at a time; one warpgroup loads. Either the others share a
-// tile, 64 x n for each, or, in turns, two of them compute tiles of their own: one stores its results while the other
-// multiplies. Operands are of two bytes.
+// tile, 64 x n for each (128 x n of 256), or, in turns, two of them compute tiles of their own: one stores its results
+// while the other multiplies. Operands are of two bytes.
 struct HopperMatmulTile {
-  int m = 128;      // 64 or 128
-  int n = 256;      // a multiple of 64 up to 256
+  int m = 128;      // 64, 128 or, shared, 256
+  int n = 256;      // a multiple of 32 up to 256
   int stages = 4;   // slices of k in shared memory at once
   int cluster = 1;  // 2: neighbouring blocks, one above the other, each load half of the columns of B for both
   bool in_turns = false;
@@ -19,8 +19,11 @@ struct HopperMatmulTile {
 constexpr int kHopperMatmulDepth = 64;           // of a slice: 128 bytes, the widest swizzle
 constexpr int kHopperMatmulMostShared = 232448;  // bytes that a block can have
 
-// Those that multiply.
-constexpr int hopper_matmul_warpgroups(const HopperMatmulTile& tile) { return tile.in_turns ? 2 : tile.m / 64; }
+// Those that multiply, and how many 64 rows of a tile each of them has.
+constexpr int hopper_matmul_warpgroups(const HopperMatmulTile& tile) { return tile.in_turns || tile.m > 64 ? 2 : 1; }
+constexpr int hopper_matmul_row_blocks(const HopperMatmulTile& tile) {
+  return tile.m / 64 / (tile.in_turns ? 1 : hopper_matmul_warpgroups(tile));
+}
 constexpr int hopper_matmul_threads(const HopperMatmulTile& tile) { return (hopper_matmul_warpgroups(tile) + 1) * 128; }
 
 // Lines of A (m of the tile) or of B (n of the tile) that one transfer loads, where lines run along k: of B, what one
@@ -29,11 +32,19 @@ constexpr int hopper_matmul_box_lines(const HopperMatmulTile& tile, int lines, b
   return is_b ? lines / tile.cluster : lines;
 }
 
+// Boxes of 64 lines where lines are contiguous, and pieces of 64 columns of results: the last may be 32 wide.
+constexpr int hopper_matmul_pieces(const HopperMatmulTile& tile) { return (tile.n + 63) / 64; }
+
+// What a slice takes in shared memory: whole boxes, however B lies.
 constexpr int hopper_matmul_stage_bytes(const HopperMatmulTile& tile) {
-  return (tile.m + tile.n) * kHopperMatmulDepth * 2;
+  return (tile.m + hopper_matmul_pieces(tile) * 64) * kHopperMatmulDepth * 2;
+}
+// What is loaded of a slice: a last box of lines side by side is whole too, though half of it may be the next tile's.
+constexpr int hopper_matmul_loaded_bytes(const HopperMatmulTile& tile, bool b_along_k) {
+  return b_along_k ? (tile.m + tile.n) * kHopperMatmulDepth * 2 : hopper_matmul_stage_bytes(tile);
 }
 
-// Results leave through shared memory, 16 x 64 floats of each wave at a time.
+// Results leave through shared memory, up to 16 x 64 floats of each wave at a time.
 constexpr int kHopperMatmulPieceBytes = 16 * 64 * 4;
 constexpr int hopper_matmul_piece_bytes(const HopperMatmulTile& tile) {
   return hopper_matmul_warpgroups(tile) * 4 * kHopperMatmulPieceBytes;
@@ -42,7 +53,7 @@ constexpr int hopper_matmul_piece_bytes(const HopperMatmulTile& tile) {
 // The second launch of a product whose k is split: threads of a block, and blocks of each tile that is split.
 constexpr int kHopperMatmulCombineThreads = 128;
 constexpr int hopper_matmul_combine_blocks(const HopperMatmulTile& tile) {
-  return tile.m / 64 * (tile.n / 64) * tile.cluster;
+  return tile.m / 64 * hopper_matmul_pieces(tile) * tile.cluster;
 }
 constexpr int kHopperMatmulCombineShared = kHopperMatmulCombineThreads / 32 * kHopperMatmulPieceBytes;
 
