@@ -46,6 +46,9 @@ struct KernelRequest {
   // Sums are added up in an order that only their own length decides, and products rounded before they are added. Slow;
   // on x86 alone.
   bool fixed_order = false;
+  // kLoop on a GPU: the members of further loops that the same launch does, each with blocks of its own. Stored, rows,
+  // columns and kernel text are those of `members`, sizes are constant, and no loop reads what another one computes.
+  std::vector<std::vector<Value>> alike;
 
   bool computes(Value value) const;
   // Whether it computes the value and writes it to memory.
@@ -104,7 +107,7 @@ struct GeneratedKernel {
   std::vector<KernelArgument> arguments;
   std::vector<Dim> sizes;           // sizes[i]
   std::vector<KernelPhase> phases;  // run in order
-  SizeFunction workspace_bytes;     // of the workspace argument; null when there is none
+  SizeFunction workspace_bytes;     // of each workspace argument; null when there is none
   TensorMapFunction tensor_maps;    // of all phases; null when there are none
 };
 
@@ -131,7 +134,8 @@ struct Obstacle {
 std::optional<Obstacle> find_obstacle(const Graph& graph, const MaterializedValues& materialized,
                                       const KernelRequest& request, const Target& target);
 
-// Writes the kernel. Throws InternalError when there is an obstacle.
+// Writes the kernel. The arguments of loops that are alike follow each other. Throws InternalError when there is an
+// obstacle, and when loops that are to be alike are not.
 GeneratedKernel generate_kernel(const Graph& graph, const MaterializedValues& materialized,
                                 const KernelRequest& request, const Target& target);
 

@@ -67,6 +67,24 @@ constexpr TargetWriters kGpuWriters = {
                          size_t position) { return fmt::format("global_pointer<{}>(buffers[{}])", type, position); },
 };
 
+// What `kernel` was written from are its own members; gives it the arguments and blocks of those that are alike.
+void add_alike(GeneratedKernel& kernel, const KernelWriterEntry& writer, const KernelInputs& inputs) {
+  CAUSEWAY_CHECK(inputs.target.is_gpu() && inputs.request.kind == KernelKind::kLoop && kernel.sizes.empty(),
+                 "only a GPU's loops of fixed sizes share a launch");
+  KernelRequest other = inputs.request;
+  for (const std::vector<Value>& members : inputs.request.alike) {
+    other.members = members;
+    const GeneratedKernel one = writer.write({inputs.graph, inputs.materialized, other, inputs.target});
+    CAUSEWAY_CHECK(one.source == kernel.source, "loops that are to share a launch differ");
+    kernel.arguments.insert(kernel.arguments.end(), one.arguments.begin(), one.arguments.end());
+  }
+  const auto loops = static_cast<int64_t>(1 + inputs.request.alike.size());
+  for (KernelPhase& phase : kernel.phases)
+    phase.tasks = [loops, of_one = std::move(phase.tasks)](const SymbolBindings& bindings) {
+      return loops * of_one(bindings);
+    };
+}
+
 const TargetWriters& writers_for(const Target& target) { return target.is_gpu() ? kGpuWriters : kX86Writers; }
 
 }  // namespace
@@ -80,7 +98,9 @@ std::string buffer_pointer_text(const Target& target, const std::string& type, s
 GeneratedKernel generate_kernel(const Graph& graph, const MaterializedValues& materialized,
                                 const KernelRequest& request, const Target& target) {
   CAUSEWAY_CHECK(!request.fixed_order || !target.is_gpu());
-  GeneratedKernel kernel = kernel_writer(request.kind, target).write({graph, materialized, request, target});
+  const KernelWriterEntry writer = kernel_writer(request.kind, target);
+  GeneratedKernel kernel = writer.write({graph, materialized, request, target});
+  if (!request.alike.empty()) add_alike(kernel, writer, {graph, materialized, request, target});
   if (request.fixed_order && !kernel.source.empty()) kernel.source.insert(0, kSeparateRounding);
   return kernel;
 }

@@ -27,10 +27,39 @@ bool contains(const std::vector<Value>& list, Value value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
+bool reads(const Graph& graph, const MaterializedValues& materialized, const std::vector<Value>& members,
+           Value source) {
+  std::set<Value> visited;
+  std::vector<Value> pending = members;
+  while (!pending.empty()) {
+    const Node& node = graph.node(pending.back());
+    pending.pop_back();
+    for (const Value next : node.inputs) {
+      if (next == source) return true;
+      if (!materialized.contains(next) && visited.insert(next).second) pending.push_back(next);
+    }
+  }
+  return false;
+}
+
+// Blocks of one loop may come before those of another or after them.
+bool may_overwrite_beside_others(const Graph& graph, const FusionResult& fusion, const KernelRequest& request,
+                                 Value source, Value result) {
+  std::vector<const std::vector<Value>*> loops = {&request.members};
+  for (const std::vector<Value>& members : request.alike) loops.push_back(&members);
+  return std::all_of(loops.begin(), loops.end(), [&](const std::vector<Value>* members) {
+    if (!contains(*members, result)) return !reads(graph, fusion.materialized, *members, source);
+    return request.rows.is_constant(1) && std::all_of(members->begin(), members->end(), [&](Value member) {
+             return reads_only_at_own_position(graph, fusion.materialized, member, source);
+           });
+  });
+}
+
 }  // namespace
 
-bool may_overwrite(const Graph& graph, const FusionResult& fusion, size_t kernel, Value source) {
+bool may_overwrite(const Graph& graph, const FusionResult& fusion, size_t kernel, Value source, Value result) {
   const KernelRequest& request = fusion.kernels[kernel];
+  if (!request.alike.empty()) return may_overwrite_beside_others(graph, fusion, request, source, result);
   if (request.kind == KernelKind::kCollective) {
     const Node& node = graph.node(request.members.front());
     return node.op == Op::kAllReduce && collective_source(graph, fusion.materialized, node) == source;
@@ -60,7 +89,8 @@ std::map<Value, Value> donate_inputs(const Graph& graph, const FusionResult& fus
     // Another assignment may still need the old content.
     if (assigned.contains(assignment.target)) continue;
     if (last_reader > writer) continue;
-    if (last_reader == writer && !may_overwrite(graph, fusion, static_cast<size_t>(writer), assignment.target))
+    if (last_reader == writer &&
+        !may_overwrite(graph, fusion, static_cast<size_t>(writer), assignment.target, assignment.value))
       continue;
     donated[assignment.value] = assignment.target;
   }
@@ -83,7 +113,8 @@ std::map<Value, Value> donate_operands(const Graph& graph, const FusionResult& f
           continue;
         const ValueLife& life = lives.at(source.value);
         if (life.outlives || life.last_reader != static_cast<int>(k) ||
-            byte_count(graph.type(source.value), bindings) != bytes || !may_overwrite(graph, fusion, k, source.value))
+            byte_count(graph.type(source.value), bindings) != bytes ||
+            !may_overwrite(graph, fusion, k, source.value, result.value))
           continue;
         donated[result.value] = source.value;
         given.insert(source.value);

@@ -6,6 +6,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/graph/rewrite.h"
+#include "causeway/program/horizontal_fusion.h"
 
 namespace causeway::program {
 namespace {
@@ -35,6 +36,8 @@ struct FusionRules {
   bool joins_column_sums;
   // Copies in another order go through shared memory, alone.
   bool copies_alone;
+  // A launch costs microseconds, however little it does.
+  bool shares_launches;
 };
 constexpr FusionRules kProcessorRules = {.cheap_to_repeat = 8,
                                          .repeats_count_once = false,
@@ -42,7 +45,8 @@ constexpr FusionRules kProcessorRules = {.cheap_to_repeat = 8,
                                          .packs_operands = true,
                                          .cheap_epilogue = 1 << 30,
                                          .joins_column_sums = false,
-                                         .copies_alone = false};
+                                         .copies_alone = false,
+                                         .shares_launches = false};
 // Arithmetic waits for memory here. The few threads that own a product's result would hold up the matrix units with a
 // costlier epilogue.
 constexpr FusionRules kGpuRules = {.cheap_to_repeat = 40,
@@ -51,7 +55,8 @@ constexpr FusionRules kGpuRules = {.cheap_to_repeat = 40,
                                    .packs_operands = false,
                                    .cheap_epilogue = 6,
                                    .joins_column_sums = true,
-                                   .copies_alone = true};
+                                   .copies_alone = true,
+                                   .shares_launches = true};
 
 int node_cost(Op op) {
   switch (op) {
@@ -112,7 +117,9 @@ class Fuser {
     }
     if (rules_.joins_column_sums) join_sums_to_loops();
     decide_stores();
-    return {materialized_, std::move(kernels_)};
+    FusionResult result = {materialized_, std::move(kernels_)};
+    if (rules_.shares_launches) fuse_horizontally(graph_, target_, reads_, result);
+    return result;
   }
 
  private:

@@ -4,8 +4,8 @@
 // outside loops reads it (a template, a scan, a collective, an output), when it is a sum, and when computing it again
 // would cost more than reading it. Values with memory are then gathered into kernels, in order, greedily: a value joins
 // a recent kernel that works on the same elements and shares what it reads. On a GPU, sums over rows go into the kernel
-// that walks over those rows for other sums. A collective is a kernel of its own; collectives keep the order of the
-// graph, which all ranks share.
+// that walks over those rows for other sums, and small loops that are alike share launches (horizontal_fusion.h). A
+// collective is a kernel of its own; collectives keep the order of the graph, which all ranks share.
 #pragma once
 
 #include <vector>

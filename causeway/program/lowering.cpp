@@ -100,9 +100,12 @@ class Lowering {
       workspaces_.emplace_back();
       const SizeFunction& workspace_bytes = program_.kernels[k].workspace_bytes;
       if (!workspace_bytes) continue;
-      workspaces_.back() = {add_buffer(ProgramBuffer::Place::kArena, 0, workspace_bytes(bindings_)),
-                            static_cast<int>(lowered_.contents.size())};
-      lowered_.contents.push_back({{}, fmt::format("workspace of kernel {}", k)});
+      for (const KernelArgument& argument : program_.kernels[k].arguments) {
+        if (argument.kind != KernelArgument::Kind::kWorkspace) continue;
+        workspaces_.back().push_back({add_buffer(ProgramBuffer::Place::kArena, 0, workspace_bytes(bindings_)),
+                                      static_cast<int>(lowered_.contents.size())});
+        lowered_.contents.push_back({{}, fmt::format("workspace of kernel {}", k)});
+      }
     }
   }
 
@@ -125,15 +128,15 @@ class Lowering {
     const GeneratedKernel& kernel = program_.kernels[k];
     Launch launch;
     launch.kernel = k;
+    size_t workspaces = 0;
     for (const KernelArgument& argument : kernel.arguments) {
       if (argument.kind == KernelArgument::Kind::kWorkspace) {
-        launch.accesses.push_back({workspaces_[k], true});
+        launch.accesses.push_back({workspaces_[k][workspaces++], true});
       } else if (argument.kind == KernelArgument::Kind::kTaskCounter) {
         launch.accesses.push_back({task_counter(k), true});
       } else {
         launch.accesses.push_back({holding(argument.value), argument.written});
-        if (!argument.written && shares_memory_with_result(kernel, argument.value) &&
-            may_overwrite(graph_, program_.fusion, k, argument.value))
+        if (!argument.written && is_overwritten(k, argument.value))
           launch.overwrites.push_back(content(argument.value));
       }
     }
@@ -192,10 +195,13 @@ class Lowering {
             node.attributes.name};
   }
 
-  bool shares_memory_with_result(const GeneratedKernel& kernel, Value source) const {
-    return std::any_of(kernel.arguments.begin(), kernel.arguments.end(), [&](const KernelArgument& argument) {
+  // Whether a result of the kernel shares the memory of `source` and may do so.
+  bool is_overwritten(size_t k, Value source) const {
+    const std::vector<KernelArgument>& arguments = program_.kernels[k].arguments;
+    return std::any_of(arguments.begin(), arguments.end(), [&](const KernelArgument& argument) {
       return argument.kind == KernelArgument::Kind::kValue && argument.written &&
-             buffer_of_.at(argument.value) == buffer_of_.at(source);
+             buffer_of_.at(argument.value) == buffer_of_.at(source) &&
+             may_overwrite(graph_, program_.fusion, k, source, argument.value);
     });
   }
 
@@ -263,9 +269,9 @@ class Lowering {
   std::map<Value, Value> to_inputs_;  // by value, the input whose memory it overwrites
   std::map<Value, int> buffer_of_;
   std::map<Value, int> content_of_;
-  std::vector<int> outputs_;         // buffers
-  std::vector<Holding> workspaces_;  // by kernel, where it has one
-  int task_counter_ = -1;            // the buffer, once a kernel has asked for it
+  std::vector<int> outputs_;                      // buffers
+  std::vector<std::vector<Holding>> workspaces_;  // by kernel, in the order of its arguments
+  int task_counter_ = -1;                         // the buffer, once a kernel has asked for it
   LoweredProgram lowered_;
 };
 

@@ -255,6 +255,7 @@ std::vector<Program::KernelReport> Program::kernel_reports() const {
       report.members +=
           fmt::format("{}%{}.{} {} {}", i == 0 ? "" : ", ", request.members[i].node, request.members[i].output,
                       op_name(graph_.node(request.members[i]).op), graph_.type(request.members[i]).text());
+    if (!request.alike.empty()) report.members += fmt::format("; {} more like these", request.alike.size());
     report.scope = graph_.node(request.members.front()).scope;
     report.source = source_of_[k];
     report.phases = kernels_[k].phases;

@@ -20,6 +20,7 @@ constexpr std::string_view kHopperMatmul = "causeway/kernels/gpu/matmul_hopper.h
 constexpr std::string_view kF8 = "causeway/kernels/gpu/f8_pair.h";
 constexpr std::string_view kTf32 = "causeway/kernels/gpu/tf32.h";
 constexpr std::string_view kReduce = "causeway/kernels/gpu/reduce.h";
+constexpr std::string_view kIntrinsics = "causeway/kernels/gpu/intrinsics.h";
 constexpr std::string_view kGenerated = "";
 
 constexpr PlantedFault kFaults[] = {
@@ -213,6 +214,13 @@ constexpr PlantedFault kFaults[] = {
     {"lost_row", "GPU column sums: the last row of threads is not added", kReduce,
      "for (int other = 1; other < kRows; ++other) {", "for (int other = 1; other < kRows - 1; ++other) {",
      "program_tests", "Devices/KernelsOnGpu.ColumnSumsInParts/emulator_gfx942"},
+    // Loops that share a launch.
+    {"alike_lost_kernel", "GPU loops of one launch: every second one does the work of the one before", kIntrinsics,
+     "a.buffers + kernel * (buffer_count)", "a.buffers + kernel / 2 * 2 * (buffer_count)", "program_tests",
+     "Devices/HorizontalFusion.UpdatesOfManyTensors/emulator_sm_90a"},
+    {"alike_lost_block", "GPU loops of one launch: each does its first block over and over", kIntrinsics,
+     "block_index() / (kernel_count)", "block_index() / (kernel_count) * 0", "program_tests",
+     "Devices/HorizontalFusion.UpdatesOfManyTensors/emulator_gfx942"},
     {"bf16_cut", "every store of bf16 is cut instead of rounded", kTypes,
      "uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;", "uint32_t rounded = bits >> 16;",
      "program_tests", "Devices/KernelsOnGpu.VectorsWithAndWithoutATail/emulator_gfx942"},

@@ -61,7 +61,8 @@ HostTensor assemble_of_stage(const PartsOfRanks& parts, const Sharding& sharding
   return whole.value_or(HostTensor());
 }
 
-Trained train_on_ranks(const Recipe& recipe, int steps = kSteps, double learning_rate = 1e-2) {
+Trained train_on_ranks(const Recipe& recipe, int steps = kSteps, double learning_rate = 1e-2,
+                       const std::string& device = "cpu") {
   const Mesh mesh = make_mesh(recipe.mesh);
   const auto ranks = static_cast<size_t>(mesh.ranks());
   Trained trained;
@@ -69,25 +70,28 @@ Trained train_on_ranks(const Recipe& recipe, int steps = kSteps, double learning
   std::map<std::string, PartsOfRanks> parts;
   std::map<std::string, Sharding> shardings;
   std::vector<std::vector<StepFigures>> figures(ranks);
-  on_ranks(recipe.mesh, [&] {
-    const auto rank = static_cast<size_t>(Context::current()->rank());
-    const auto model = LanguageModel::create(recipe.model, own_part(recipe), 3);
-    TrainingStep step(*model, recipe);
-    for (int64_t i = 0; i < steps; ++i) {
-      const std::vector<int32_t> inputs = own_tokens(recipe, step, i, 0), targets = own_tokens(recipe, step, i, 1);
-      const std::vector<int32_t> documents(recipe.data.document_mask ? inputs.size() : 0, 1);
-      figures[rank].push_back(step.run(
-          {inputs, targets, documents, recipe.train.batch_size * recipe.data.sequence_length}, i, learning_rate));
-    }
-    const std::lock_guard lock(mutex);
-    const auto collect = [&](const std::string& name, const Tensor& tensor) {
-      parts[name].resize(ranks);
-      parts[name][rank] = own_part(tensor);
-      shardings[name] = tensor.sharding();
-    };
-    for (const Parameter& parameter : model->parameters()) collect(parameter.name, parameter.tensor);
-    for (const auto& state : step.optimizer_state()) collect(state.name, state.tensor);
-  });
+  on_ranks(
+      recipe.mesh,
+      [&] {
+        const auto rank = static_cast<size_t>(Context::current()->rank());
+        const auto model = LanguageModel::create(recipe.model, own_part(recipe), 3);
+        TrainingStep step(*model, recipe);
+        for (int64_t i = 0; i < steps; ++i) {
+          const std::vector<int32_t> inputs = own_tokens(recipe, step, i, 0), targets = own_tokens(recipe, step, i, 1);
+          const std::vector<int32_t> documents(recipe.data.document_mask ? inputs.size() : 0, 1);
+          figures[rank].push_back(step.run(
+              {inputs, targets, documents, recipe.train.batch_size * recipe.data.sequence_length}, i, learning_rate));
+        }
+        const std::lock_guard lock(mutex);
+        const auto collect = [&](const std::string& name, const Tensor& tensor) {
+          parts[name].resize(ranks);
+          parts[name][rank] = own_part(tensor);
+          shardings[name] = tensor.sharding();
+        };
+        for (const Parameter& parameter : model->parameters()) collect(parameter.name, parameter.tensor);
+        for (const auto& state : step.optimizer_state()) collect(state.name, state.tensor);
+      },
+      device);
   for (const auto& of_rank : figures)
     for (size_t i = 0; i < of_rank.size(); ++i) {
       EXPECT_EQ(of_rank[i].loss, figures[0][i].loss) << "step " << i;
@@ -136,6 +140,16 @@ class TrainingOverMeshes : public testing::TestWithParam<std::pair<std::string, 
 TEST_P(TrainingOverMeshes, IsThatOfOneDevice) {
   const auto& [family, mesh] = GetParam();
   expect_same(train_on_ranks(recipe_of(family, mesh)), train_on_ranks(recipe_of(family, {})));
+}
+
+// Updates of small tensors and sums of their squares share launches there.
+TEST(TrainingOverMeshesOnAGpu, IsThatOfOneDevice) {
+  const std::string gpu = "emulator:sm_90a";
+  const Trained one = train_on_ranks(recipe_of("gpt2", {}), 2, 1e-2, gpu);
+  for (const std::string mesh : {"mesh.dp=2", "mesh.fsdp=2"}) {
+    SCOPED_TRACE(mesh);
+    expect_same(train_on_ranks(recipe_of("gpt2", {mesh}), 2, 1e-2, gpu), one, /*learns=*/false);
+  }
 }
 
 // One family is enough.

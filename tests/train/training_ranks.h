@@ -1,8 +1,10 @@
-// Training on ranks that are threads of the test, each with a context of its own on the processor.
+// Training on ranks that are threads of the test, each with a context of its own, on the processor where nothing else
+// is said.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "causeway/communicator/mesh_communicators.h"
@@ -16,14 +18,15 @@
 namespace causeway::train {
 
 // Calls `body` on every rank of the recipe's mesh, in the rank's context; on one without a mesh, in one without.
-inline void on_ranks(const Recipe::MeshSizes& sizes, const std::function<void()>& body) {
+inline void on_ranks(const Recipe::MeshSizes& sizes, const std::function<void()>& body,
+                     const std::string& specification = "cpu") {
   const Mesh mesh = make_mesh(sizes);
   if (mesh.empty()) {
-    const ContextScope scope(Context::open("cpu"));
+    const ContextScope scope(Context::open(specification));
     return body();
   }
   std::vector<std::shared_ptr<Device>> devices;
-  for (int64_t rank = 0; rank < mesh.ranks(); ++rank) devices.push_back(open_device("cpu"));
+  for (int64_t rank = 0; rank < mesh.ranks(); ++rank) devices.push_back(open_device(specification));
   run_thread_ranks(devices, [&](std::shared_ptr<Communicator> world) {
     ContextOptions options;
     options.mesh = mesh;

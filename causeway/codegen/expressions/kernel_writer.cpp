@@ -46,6 +46,9 @@ std::string KernelWriter::task_counter() {
 }
 
 std::string KernelWriter::gpu_kernel(const std::string& name, int threads, int blocks_per_unit, int tensor_maps) {
+  if (!request_.alike.empty())
+    return fmt::format("CAUSEWAY_ALIKE_KERNELS({}, {}, {}, {}, {}) {{\n", name, threads, blocks_per_unit,
+                       arguments_.size(), 1 + request_.alike.size());
   return fmt::format("CAUSEWAY_KERNEL({}, {}, {}, {}, {}, {}) {{\n", name, threads, blocks_per_unit, arguments_.size(),
                      sizes_.size() + symbols_.symbols().size(), tensor_maps);
 }

@@ -29,7 +29,8 @@ class KernelWriter : public EmitterContext {
   // `const auto* b0 = ...;` lines and `const int64_t d0 = ...;` lines for everything used so far.
   std::string prologue();
   // GPU: the line that opens a kernel of `threads` threads a block, of which a multiprocessor holds `blocks_per_unit`.
-  // Written when all arguments and sizes are known, that is, after the body.
+  // Written when all arguments and sizes are known, that is, after the body. For loops that are alike, the body is that
+  // of each.
   std::string gpu_kernel(const std::string& name, int threads, int blocks_per_unit = 1, int tensor_maps = 0);
   // buffers[position] as a pointer to `type`.
   std::string buffer_pointer(const std::string& type, size_t position) const;

@@ -72,6 +72,21 @@
   static CAUSEWAY_INLINE void name##_body(void* const* buffers, const int64_t* sizes, const TensorMapBytes* maps, \
                                           int task)
 
+// CAUSEWAY_ALIKE_KERNELS(name, threads, blocks_per_unit, buffers, kernels) { body } defines a kernel that does what
+// `kernels` kernels of this body would do, each with `buffers` buffers of its own: those of one follow those of the one
+// before. Blocks deal themselves out to them in turns, so that all have as many.
+#define CAUSEWAY_ALIKE_KERNELS(name, threads, blocks_per_unit, buffer_count, kernel_count)                        \
+  static CAUSEWAY_INLINE void name##_body(void* const* buffers, const int64_t* sizes, const TensorMapBytes* maps, \
+                                          int task);                                                              \
+  extern "C" CAUSEWAY_KERNEL_ENTRY(threads, blocks_per_unit) void name(                                           \
+      CAUSEWAY_KERNEL_PARAMETER(KernelArguments<(buffer_count) * (kernel_count), 0, 0>) arguments) {              \
+    const auto& a = CAUSEWAY_KERNEL_ARGUMENTS(arguments);                                                         \
+    const int kernel = block_index() % (kernel_count);                                                            \
+    name##_body(a.buffers + kernel * (buffer_count), a.sizes, a.maps, block_index() / (kernel_count));            \
+  }                                                                                                               \
+  static CAUSEWAY_INLINE void name##_body(void* const* buffers, const int64_t* sizes, const TensorMapBytes* maps, \
+                                          int task)
+
 #if defined(CAUSEWAY_EMULATOR)
 #include "causeway/kernels/gpu/emulator.h"
 #elif defined(CAUSEWAY_NVIDIA)

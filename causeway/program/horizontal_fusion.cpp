@@ -1,0 +1,159 @@
+#include "causeway/program/horizontal_fusion.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "causeway/program/liveness.h"
+
+namespace causeway::program {
+namespace {
+
+// What every driver passes to a kernel.
+constexpr size_t kMostArguments = 4096 / sizeof(void*);
+// Results of more bytes fill a GPU, or nearly, and memory would be held for too many of them.
+constexpr int64_t kSmallBytes = int64_t{256} << 10;
+
+class HorizontalFuser {
+ public:
+  HorizontalFuser(const Graph& graph, const Target& target, const std::vector<std::set<Value>>& reads,
+                  FusionResult& fusion)
+      : graph_(graph), target_(target), reads_(reads), fusion_(fusion), launch_of_(fusion.kernels.size()) {
+    for (size_t k = 0; k < reads.size(); ++k)
+      for (const Value read : reads[k]) last_reader_[read] = k;
+    for (const Assignment& assignment : graph.assignments) replaces_[assignment.value].push_back(assignment.target);
+    outlives_.insert(graph.outputs.begin(), graph.outputs.end());
+    for (const Assignment& assignment : graph.assignments) outlives_.insert(assignment.value);
+  }
+
+  void run() {
+    for (size_t k = 0; k < fusion_.kernels.size(); ++k) {
+      for (const int family : families_before(k)) launch(family);
+      if (const std::optional<int> family = family_of(k)) put_off(k, *family);
+    }
+    for (size_t family = 0; family < waiting_.size(); ++family) launch(static_cast<int>(family));
+    gather();
+  }
+
+ private:
+  bool is_small(Value value) const {
+    const Dim count = element_count(graph_.shape(value));
+    return count.is_constant() && byte_count(graph_.type(value), {}) <= kSmallBytes;
+  }
+
+  // Loops with the same number have equal text, sizes and blocks. Nothing for what keeps a launch of its own.
+  std::optional<int> family_of(size_t k) {
+    const KernelRequest& request = fusion_.kernels[k];
+    if (request.kind != KernelKind::kLoop || !request.rows.is_constant() || !request.columns.is_constant())
+      return std::nullopt;
+    for (size_t i = 0; i < request.members.size(); ++i)
+      if (request.stored[i] && !is_small(request.members[i])) return std::nullopt;
+    const GeneratedKernel kernel = generate_kernel(graph_, fusion_.materialized, request, target_);
+    if (!kernel.sizes.empty()) return std::nullopt;
+    std::string key = fmt::format("{} {}", request.rows.constant(), request.columns.constant());
+    for (const KernelPhase& phase : kernel.phases) key += fmt::format(" {}", phase.tasks({}));
+    for (const bool stored : request.stored) key += stored ? " stored" : " kept";
+    const auto [entry, inserted] =
+        family_of_key_.try_emplace(key + "\n" + kernel.source, static_cast<int>(waiting_.size()));
+    if (inserted) {
+      waiting_.emplace_back();
+      most_.push_back(kMostArguments / kernel.arguments.size());
+    }
+    return entry->second;
+  }
+
+  void put_off(size_t k, int family) {
+    waiting_[static_cast<size_t>(family)].push_back(k);
+    for (const Value member : fusion_.kernels[k].members) written_by_[member] = family;
+    for (const Value read : reads_[k])
+      if (graph_.node(read).op == Op::kInput) read_by_.emplace(read, family);
+  }
+
+  // Those of which a loop that was put off has to come before kernel k.
+  std::set<int> families_before(size_t k) const {
+    std::set<int> families;
+    for (const Value read : reads_[k])
+      if (const auto entry = written_by_.find(read); entry != written_by_.end()) families.insert(entry->second);
+    for (const Value member : fusion_.kernels[k].members) {
+      const auto replaced = replaces_.find(member);
+      if (replaced == replaces_.end()) continue;
+      for (const Value input : replaced->second)
+        for (auto entry = read_by_.lower_bound({input, 0}); entry != read_by_.end() && entry->first == input; ++entry)
+          families.insert(entry->second);
+    }
+    return families;
+  }
+
+  // Whether the loop may read all it reads at the place of a later kernel without anything large being kept for it.
+  bool may_wait(size_t k, size_t until) const {
+    return std::all_of(reads_[k].begin(), reads_[k].end(), [&](Value read) {
+      return graph_.node(read).op == Op::kInput || outlives_.contains(read) || is_small(read) ||
+             last_reader_.at(read) >= until;
+    });
+  }
+
+  // What waits is shared out evenly over the launches that it takes, so that most of them have one text.
+  void launch(int family) {
+    const std::vector<size_t> waiting = std::exchange(waiting_[static_cast<size_t>(family)], {});
+    for (const size_t k : waiting) {
+      for (const Value member : fusion_.kernels[k].members) written_by_.erase(member);
+      for (const Value read : reads_[k]) read_by_.erase({read, family});
+    }
+    const size_t most = most_[static_cast<size_t>(family)];
+    if (most < 2 || waiting.size() < 2) return;
+    const size_t launches = (waiting.size() + most - 1) / most;
+    for (size_t i = 0, begin = 0; i < launches; ++i) {
+      const size_t end = begin + waiting.size() / launches + (i < waiting.size() % launches ? 1 : 0);
+      const size_t last = waiting[end - 1];
+      for (; begin < end; ++begin)
+        if (may_wait(waiting[begin], last)) launch_of_[waiting[begin]] = last;
+    }
+  }
+
+  void gather() {
+    std::vector<KernelRequest> kernels;
+    std::map<size_t, KernelRequest> begun;  // by the place of the last
+    for (size_t k = 0; k < fusion_.kernels.size(); ++k) {
+      KernelRequest& request = fusion_.kernels[k];
+      if (!launch_of_[k]) {
+        kernels.push_back(std::move(request));
+        continue;
+      }
+      const size_t last = *launch_of_[k];
+      if (const auto first = begun.find(last); first != begun.end()) {
+        first->second.alike.push_back(std::move(request.members));
+      } else {
+        begun.emplace(last, std::move(request));
+      }
+      if (k == last) kernels.push_back(std::move(begun.at(last)));
+    }
+    fusion_.kernels = std::move(kernels);
+  }
+
+  const Graph& graph_;
+  const Target& target_;
+  const std::vector<std::set<Value>>& reads_;
+  FusionResult& fusion_;
+  std::map<Value, size_t> last_reader_;
+  std::map<Value, std::vector<Value>> replaces_;  // by value, the inputs that take it as their new value
+  std::set<Value> outlives_;                      // what is kept until the program ends
+  std::map<std::string, int> family_of_key_;
+  std::vector<std::vector<size_t>> waiting_;      // by family, loops that were put off
+  std::vector<size_t> most_;                      // by family, loops of a launch
+  std::map<Value, int> written_by_;               // the family that waits
+  std::set<std::pair<Value, int>> read_by_;       // inputs, and families that wait
+  std::vector<std::optional<size_t>> launch_of_;  // by loop, the last one of its launch
+};
+
+}  // namespace
+
+void fuse_horizontally(const Graph& graph, const Target& target, const std::vector<std::set<Value>>& reads,
+                       FusionResult& fusion) {
+  HorizontalFuser(graph, target, reads, fusion).run();
+}
+
+}  // namespace causeway::program

@@ -1,0 +1,43 @@
+// How many launches a training step takes on a GPU. Each takes microseconds, however little it does, so that those of
+// small tensors must not grow with the number of layers.
+#include <gtest/gtest.h>
+
+#include "causeway/device/offline/offline_device.h"
+#include "causeway/program/context.h"
+#include "causeway/train/recipe/recipe.h"
+#include "causeway/train/step/training_step.h"
+
+namespace causeway::train {
+namespace {
+
+// Launches of the optimizer, which has 12 small tensors and 4 large ones a layer in GPT-2.
+int64_t optimizer_launches(int64_t layers, const std::string& mesh) {
+  const Recipe recipe = load_recipe(CAUSEWAY_SOURCE_DIR "/recipes/gpt2_124m.yaml",
+                                    {"model.layers=" + std::to_string(layers), "train.batch_size=4",
+                                     "train.micro_batch_size=4", "model.vocabulary_size=512", mesh});
+  const ContextOptions options{.mesh = make_mesh(recipe.mesh)};
+  const ContextScope scope(std::make_shared<Context>(std::make_shared<OfflineDevice>(gpu_target("sm_90a")), options));
+  const std::unique_ptr<LanguageModel> model = LanguageModel::create(recipe.model, std::nullopt);
+  TrainingStep step(*model, recipe);
+  Program& program = step.main_step().prepare(step.main_arguments());
+  const std::vector<Program::KernelReport> reports = program.kernel_reports();
+  int64_t launches = 0;
+  for (const Instruction& instruction : program.lowered().instructions)
+    if (const auto* launch = std::get_if<Launch>(&instruction.work);
+        launch != nullptr && reports[launch->kernel].scope == "optimizer")
+      launches += static_cast<int64_t>(launch->phases.size());
+  return launches;
+}
+
+TEST(StepLaunches, SmallTensorsTakeAsManyWhateverTheLayers) {
+  for (const std::string mesh : {"mesh.dp=1", "mesh.dp=2"}) {
+    SCOPED_TRACE(mesh);
+    const int64_t two = optimizer_launches(2, mesh), three = optimizer_launches(3, mesh);
+    // Updates of the large tensors of one layer.
+    EXPECT_EQ(three - two, 4);
+    EXPECT_LT(three, 50);
+  }
+}
+
+}  // namespace
+}  // namespace causeway::train
