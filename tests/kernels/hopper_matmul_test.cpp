@@ -411,7 +411,8 @@ TEST(HopperMatmulPlan, TilesOf160ColumnsWhereOthersAreInPartEmpty) {
   const auto choose = [&](int64_t m, int64_t n, int64_t k) { return choose_hopper_matmul(hopper, false, 1, m, n, k); };
   const HopperMatmulTile in_turns{128, 160, 4, 1, true}, tall{256, 160, 3, 1};
   EXPECT_EQ(choose(16384, 1600, 1600).tile, in_turns);
-  EXPECT_EQ(choose(16384, 1600, 6400).tile, in_turns);
+  EXPECT_EQ(choose(16384, 1600, 4800).tile, tall);
+  EXPECT_EQ(choose(16384, 1600, 6400).tile, tall);
   EXPECT_EQ(choose(16384, 800, 3200).tile, in_turns);
   EXPECT_EQ(choose(16384, 3200, 3200).tile, in_turns);
   EXPECT_EQ(choose(6400, 1600, 16384).tile, tall);
