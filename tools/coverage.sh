@@ -41,7 +41,7 @@ awk '
   }
   END {
     printf "%-10s %7s %8s %10s %8s\n", "folder", "lines", "run", "functions", "run"
-    order = "base graph kernels device communicator passes codegen program tensor formats model data generate train bench plan cli"
+    order = "base graph kernels device communicator passes codegen program tensor formats model data generate evaluation train bench plan cli"
     n = split(order, names, " ")
     for (i = 1; i <= n; ++i) {
       if (names[i] in lines) row(names[i])

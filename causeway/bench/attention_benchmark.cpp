@@ -80,7 +80,10 @@ AttentionCase parse_attention_shape(const std::string& text) {
     const auto [next, error] = std::from_chars(at, end, *sizes[i]);
     good = error == std::errc() && *sizes[i] > 0 && *sizes[i] <= (int64_t{1} << 24);
     at = next;
-    if (good && i + 1 < sizes.size()) good = at != end && (*at == 'x' || *at == ',') && ++at != end;
+    if (good && i + 1 < sizes.size()) {
+      good = at != end && (*at == 'x' || *at == ',');
+      if (good) ++at;
+    }
   }
   if (!good || at != end)
     throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' is not a shape of attention", text), "--shape",

@@ -26,7 +26,7 @@ constexpr int kLargestExact = 256;
 
 int input(int rank, int64_t position, int ranks) {
   const int amplitude = std::clamp(kLargestExact / ranks, 1, 15);
-  const auto range = static_cast<uint64_t>(2 * amplitude + 1);
+  const auto range = 2 * static_cast<uint64_t>(amplitude) + 1;
   const uint64_t key = static_cast<uint64_t>(rank) * static_cast<uint64_t>(kPeriod) + static_cast<uint64_t>(position);
   return static_cast<int>(mix(key) % range) - amplitude;
 }

@@ -95,7 +95,10 @@ MatmulWorkload parse_matmul_shape(const std::string& text, DType operands) {
     const auto [next, error] = std::from_chars(at, end, *sizes[i]);
     good = error == std::errc() && *sizes[i] > 0 && *sizes[i] <= (int64_t{1} << 24);
     at = next;
-    if (good && i < 2) good = at != end && (*at == 'x' || *at == ',') && ++at != end;
+    if (good && i < 2) {
+      good = at != end && (*at == 'x' || *at == ',');
+      if (good) ++at;
+    }
   }
   if (!good || at != end)
     throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' is not a shape", text), "--shape",

@@ -36,9 +36,8 @@ void end_on_signals() {
 
 std::string progress_line(const PrepareProgress& progress, double seconds) {
   const double rate = static_cast<double>(progress.bytes_done) / seconds;
-  const std::string line =
-      fmt::format("{} tokens in {} documents, {:.1f} MB at {:.1f} MB/s", progress.tokens, progress.documents,
-                  static_cast<double>(progress.bytes_done) * 1e-6, rate * 1e-6);
+  std::string line = fmt::format("{} tokens in {} documents, {:.1f} MB at {:.1f} MB/s", progress.tokens,
+                                 progress.documents, static_cast<double>(progress.bytes_done) * 1e-6, rate * 1e-6);
   if (progress.bytes_total == 0 || progress.bytes_done == 0) return line;
   const double part = static_cast<double>(progress.bytes_done) / static_cast<double>(progress.bytes_total);
   return fmt::format("{:3.0f}%  {}, {:.0f} s to go", 100 * part, line, seconds * (1 - part) / part);

@@ -25,14 +25,18 @@ int status_of_child(const std::function<void()>& body) {
   return status;
 }
 
-// What runs tests in the background may have started this program to ignore SIGINT.
+// What runs tests in the background may have started this program to ignore SIGINT, and nohup SIGHUP.
 class Signals : public testing::Test {
  protected:
-  Signals() : former_(std::signal(SIGINT, SIG_DFL)) {}
-  ~Signals() override { std::signal(SIGINT, former_); }
+  Signals() : interrupt_(std::signal(SIGINT, SIG_DFL)), hang_up_(std::signal(SIGHUP, SIG_DFL)) {}
+  ~Signals() override {
+    std::signal(SIGINT, interrupt_);
+    std::signal(SIGHUP, hang_up_);
+  }
 
  private:
-  void (*former_)(int);
+  void (*interrupt_)(int);
+  void (*hang_up_)(int);
 };
 
 TEST_F(Signals, Requests) {

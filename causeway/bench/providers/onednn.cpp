@@ -167,7 +167,8 @@ class PreparedOneDnn : public PreparedMatmul {
       check(dnn.describe(description.out(), matmul.data(), nullptr, engine, nullptr), "make such a product");
     }
     const char* implementation = "";
-    check(dnn.description_query(description.get(), kImplementation, 0, &implementation), "name its implementation");
+    check(dnn.description_query(description.get(), kImplementation, 0, static_cast<void*>(&implementation)),
+          "name its implementation");
     // Plain loops that define the result: what nobody uses says nothing of the library's speed.
     if (std::string_view(implementation).starts_with("ref"))
       throw_no_product(onednn(), fmt::format("oneDNN has no fast product of {} on this processor, only '{}'",
