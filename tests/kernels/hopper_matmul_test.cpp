@@ -414,7 +414,6 @@ TEST(HopperMatmulPlan, TilesOf160ColumnsWhereOthersAreInPartEmpty) {
   EXPECT_EQ(choose(16384, 1600, 4800).tile, tall);
   EXPECT_EQ(choose(16384, 1600, 6400).tile, tall);
   EXPECT_EQ(choose(16384, 800, 3200).tile, in_turns);
-  EXPECT_EQ(choose(16384, 3200, 3200).tile, in_turns);
   EXPECT_EQ(choose(6400, 1600, 16384).tile, tall);
   EXPECT_EQ(choose(6400, 1600, 16384).splits, 1);
   EXPECT_EQ(choose(4800, 1600, 16384).tile, tall);
