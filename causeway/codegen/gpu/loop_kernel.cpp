@@ -203,7 +203,7 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
   }
 
   // A vector at a multiple of the lanes, all of it or the part that is in the row.
-  std::string unaligned_vector(const Statements& inside, const std::string& stores, Statements one_by_one) {
+  std::string unaligned_vector(const Statements& inside, const std::string& stores, const Statements& one_by_one) {
     const std::string& column = nest_.axis_name(nest_.axes().size() - 2);
     const std::string outside =
         fmt::format("{0} + {1} < 0 || {0} + {1} >= {2}", column, nest_.lane_name(), unaligned_columns());

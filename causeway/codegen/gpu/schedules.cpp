@@ -57,8 +57,8 @@ constexpr Rate kRates[] = {
 // As {m, n, stages, cluster, in_turns}, with as many stages as fit. The first eight share a tile; of those in turns,
 // efficiency and least_k are fitted to what an H200 did with twelve products of bf16 (docs/performance.md). Tiles of
 // 160 columns are for sides of 1,600 and the like, not tried with 8-bit operands: in turns for k of 1,600, shared from
-// 4,800 on, where an H200 was 5 % faster with them. Clusters of two
-// blocks that share what they load of B were slower at every shape measured there.
+// 4,800 on, where an H200 was 4 % to 5 % faster with them. Clusters of two blocks that share what they load of B were
+// slower at every shape measured there.
 constexpr HopperMatmulSchedule kHopperMatmul[] = {
     {{128, 256, 4, 1, false}, 1.0, false, 0},    {{128, 192, 4, 1, false}, 0.95, true, 0},
     {{128, 128, 6, 1, false}, 0.85, true, 0},    {{128, 64, 8, 1, false}, 0.55, true, 0},
