@@ -1,43 +1,62 @@
-// Text from a trained model: tokens drawn one after the other.
+// Text from a trained model: tokens drawn one after the other, of one prompt or of several side by side.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "causeway/generate/sampling.h"
+#include "causeway/model/key_value_cache.h"
 #include "causeway/model/language_model.h"
 #include "causeway/tensor/step.h"
 
 namespace causeway::generate {
 
-struct SamplingOptions {
-  int64_t tokens = 200;      // to generate
-  double temperature = 1.0;  // 0: always the most likely token
-  int64_t top_k = 0;         // draw among this many likeliest tokens; 0: all
-  uint64_t seed = 1;         // the same seed and model give the same text
-  int64_t stop_token = -1;   // generation ends after this token; -1: never
-  // Ids from this one on are never drawn: a model's vocabulary may be larger than its tokenizer's. 0: the model's own.
-  int64_t vocabulary_size = 0;
-};
-
 class TextGenerator {
  public:
-  // The model outlives the generator. `pipeline` as in training; one program serves every length.
-  TextGenerator(const LanguageModel& model, const PipelineOptions& pipeline);
+  // What becomes of a token that was drawn for a prompt: false ends that prompt's text.
+  using Emit = std::function<bool(size_t prompt, int32_t token)>;
 
-  // The tokens that follow `prompt`; each is passed to `emit` as soon as it is drawn. Beyond the model's longest
-  // sequence the oldest tokens are forgotten. Throws Error(kInvalidArgument) for an empty prompt or a token that the
-  // model does not have, Error(kCorrupt) when the model's logits are not finite.
-  std::vector<int32_t> generate(std::span<const int32_t> prompt, const SamplingOptions& options,
-                                const std::function<void(int32_t)>& emit = {});
+  enum class Attention {
+    kCached,      // keys and values are kept, in memory of the model's device: a token costs its own forward pass
+    kRecomputed,  // a token costs the forward pass of all tokens before it; parts of models can do no other
+  };
+
+  // The model outlives the generator. `pipeline` as in training; one program serves every length of prompt and one
+  // every token after it, until a text outgrows the cache, whose sizes are powers of two.
+  TextGenerator(const LanguageModel& model, const PipelineOptions& pipeline, Attention attention);
+
+  // The tokens that follow each prompt; each is passed to `emit` as soon as it is drawn. A prompt's text does not
+  // depend on the others, but for rounding. Beyond the model's longest sequence the oldest tokens are forgotten, and
+  // every token costs the forward pass of a whole sequence. Throws Error(kInvalidArgument) for an empty prompt, a token
+  // that the model does not have or an option out of its range, Error(kCorrupt) when the model's logits are not finite,
+  // Error(kResource) when the device has no room for the cache.
+  std::vector<std::vector<int32_t>> generate(std::span<const std::vector<int32_t>> prompts,
+                                             const SamplingOptions& options, const Emit& emit = {});
+  // Of one.
+  std::vector<int32_t> generate(const std::vector<int32_t>& prompt, const SamplingOptions& options);
 
  private:
-  const LanguageModel& model_;
-  Step next_logits_;  // i32 [1, T] -> f32 [V]
-};
+  struct Text;
 
-// The index drawn from softmax(logits / temperature) among the top_k by a uniform number in [0, 1).
-int32_t draw_token(std::span<const double> logits, double temperature, int64_t top_k, double uniform);
+  bool fits_cache(const Text& text) const;
+  void open_cache(const std::vector<Text>& texts, const SamplingOptions& options);
+  // One row of logits for each text that is asked for; the others' are empty.
+  std::vector<std::vector<double>> first_logits(const std::vector<Text>& texts);
+  std::vector<std::vector<double>> continued_logits(const std::vector<Text>& texts);
+  std::vector<double> recomputed_logits(const Text& text);
+  void draw(Text& text, size_t prompt, std::span<const double> logits, const SamplingOptions& options,
+            const Emit& emit) const;
+
+  const LanguageModel& model_;
+  const PipelineOptions pipeline_;
+  const Attention attention_;
+  Step next_logits_;  // i32 [1, T] -> f32 [V]
+  std::unique_ptr<KeyValueCache> cache_;
+  std::unique_ptr<Step> prefill_;   // tokens and positions i32 [B, T], the last of each row [B] -> f32 [B, V]
+  std::unique_ptr<Step> continue_;  // tokens and positions i32 [B, 1], cached positions [S] -> f32 [B, V]
+};
 
 }  // namespace causeway::generate

@@ -65,7 +65,9 @@ class Gpt2 final : public LanguageModel {
                   fmt::format("a sequence of {} tokens, but the position table has {} entries", length.constant(),
                               config().max_sequence_length),
                   "embedding", "Shorten the sequences, or raise model.max_sequence_length.");
-    return drop(embedding(inputs.tokens, token_embedding_) + narrow(position_embedding_, 0, 0, length), inputs);
+    const Tensor positions = inputs.positions.defined() ? embedding(inputs.positions, position_embedding_)
+                                                        : narrow(position_embedding_, 0, 0, length);
+    return drop(embedding(inputs.tokens, token_embedding_) + positions, inputs);
   }
 
   Tensor run_layer(int64_t layer, const Tensor& x, const ForwardInputs& inputs) const override {

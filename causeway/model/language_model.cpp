@@ -6,6 +6,7 @@
 #include "causeway/base/error.h"
 #include "causeway/model/family.h"
 #include "causeway/model/initial_values.h"
+#include "causeway/model/key_value_cache.h"
 #include "causeway/program/context.h"
 #include "causeway/tensor/ops.h"
 #include "causeway/tensor/stage_ops.h"
@@ -106,7 +107,9 @@ Tensor LanguageModel::run_piece(int64_t piece, const Tensor& stream, const Forwa
   for (int64_t layer = part_.first_layer(piece); layer < part_.first_layer(piece + 1); ++layer) {
     const RandomStreams streams((layer + 1) * kStreamsOfLayer);
     const Scope scope(fmt::format("layers.{}", layer));
-    x = run_layer(layer, x, inputs);
+    ForwardInputs of_layer = inputs;
+    of_layer.layer = layer;
+    x = run_layer(layer, x, of_layer);
   }
   return x;
 }
@@ -158,6 +161,16 @@ Tensor LanguageModel::next_logits(const ForwardInputs& inputs) const {
   return sum_over_stages(logits);
 }
 
+Tensor LanguageModel::logits_after(const ForwardInputs& inputs, const Tensor& last) const {
+  CAUSEWAY_CHECK(part_.is_whole());
+  const Tensor hidden = hidden_states(inputs);
+  const Scope scope("head");
+  const Dim &sequences = hidden.size(0), &length = hidden.size(1);
+  const Tensor first = index_tensor(DType::kI32, {sequences}, 0) * dimension_scalar(length, DType::kI32);
+  const Tensor rows = index_select(reshape(hidden, {sequences * length, Dim(config_.width)}), 0, first + last);
+  return linear(rows, output_weight());
+}
+
 Tensor LanguageModel::loss(const ForwardInputs& inputs, const Tensor& targets, const Tensor& token_weights) const {
   const Tensor stream = last_stream(inputs);
   return sum_over_stages(stream.defined() ? loss_of_stream(stream, targets, token_weights)
@@ -187,12 +200,19 @@ Tensor LanguageModel::split_heads(const Tensor& x, int64_t heads) const {
 
 Tensor LanguageModel::attend(const Tensor& q, const Tensor& k, const Tensor& v, const ForwardInputs& inputs,
                              int64_t window, const Tensor& slopes) const {
+  const auto joined = [&](const Tensor& mixed) {
+    return reshape(mixed, {q.size(0), q.size(1), config_.heads * config_.head_dim});
+  };
+  if (inputs.cache != nullptr) {
+    const KeyValueCache::Layer kept = inputs.cache->keep(inputs.layer, k, v, inputs.positions);
+    if (inputs.cached_positions.defined())
+      return joined(attend_to_cache(q, kept, inputs.positions, inputs.cached_positions, window, slopes));
+  }
   AttentionOptions options;
   options.mask = window > 0 ? sliding_window_mask(window) : causal_mask();
   if (inputs.documents.defined()) options.mask = and_masks({options.mask, document_mask(inputs.documents)});
   if (slopes.defined()) options.score = alibi_score(slopes);
-  const Tensor mixed = attention(q, k, v, options);
-  return reshape(mixed, {q.size(0), q.size(1), config_.heads * config_.head_dim});
+  return joined(attention(q, k, v, options));
 }
 
 }  // namespace causeway::model

@@ -15,6 +15,7 @@
 namespace causeway::model {
 
 class InitialValues;
+class KeyValueCache;
 
 struct Parameter {
   std::string name;   // as in Hugging Face's checkpoints, e.g. "model.layers.0.mlp.up_proj.weight"
@@ -32,6 +33,14 @@ struct ForwardInputs {
   Tensor tokens;       // i32 [B, T]
   Tensor documents;    // i32 [B, T], or undefined: attention stays within equal numbers
   Tensor dropout_key;  // i64 [2] = {seed, step}, or undefined: no dropout
+  // i32 [B, T], or undefined: the tokens' positions are 0 to T - 1. With a cache negative ones are those of no token.
+  Tensor positions = {};
+  // Where keys and values are kept for the tokens that follow; nullptr: nowhere.
+  const KeyValueCache* cache = nullptr;
+  // i32 [S], 0 to S - 1: the cached positions among which are all that the tokens, one of each sequence (T = 1), attend
+  // to. Undefined: they attend to each other alone.
+  Tensor cached_positions = {};
+  int64_t layer = 0;  // that is run; set by run_piece()
 };
 
 class LanguageModel {
@@ -66,6 +75,8 @@ class LanguageModel {
   Tensor logits(const ForwardInputs& inputs) const;
   // f32 [V], on every rank: those of the token that follows the first row.
   Tensor next_logits(const ForwardInputs& inputs) const;
+  // f32 [B, V]: those of the tokens that follow `last`, i32 [B], of each row. Of a whole model.
+  Tensor logits_after(const ForwardInputs& inputs, const Tensor& last) const;
   // sum_i token_weights_i * -log p(target_i), f32 []; targets i32 [B, T] with negative = ignored, token_weights f32
   // [B, T]. Never holds all logits. The same on every rank.
   Tensor loss(const ForwardInputs& inputs, const Tensor& targets, const Tensor& token_weights) const;
@@ -104,7 +115,7 @@ class LanguageModel {
   Tensor split_heads(const Tensor& x, int64_t heads) const;
   // Causal attention of q [B, T, H, D] to k, v [B, T, Hk, D] within documents: [B, T, H x D]. A query sees `window`
   // positions, itself included (0: all). The slopes [H], if defined, are those of ALiBi: a score falls
-  // by its head's slope with each position back.
+  // by its head's slope with each position back. With a cache k and v are kept in it.
   Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const ForwardInputs& inputs, int64_t window = 0,
                 const Tensor& slopes = {}) const;
 

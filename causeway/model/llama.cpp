@@ -99,8 +99,8 @@ class Llama final : public LanguageModel {
     const Tensor q = project(block.q, block.q_bias, config().heads);
     const Tensor k = project(block.k, block.k_bias, config().kv_heads);
     const Tensor v = project(block.v, block.v_bias, config().kv_heads);
-    const Tensor mixed =
-        attend(rotary_embedding(q, frequencies_), rotary_embedding(k, frequencies_), v, inputs, window_);
+    const Tensor mixed = attend(rotary_embedding(q, frequencies_, inputs.positions),
+                                rotary_embedding(k, frequencies_, inputs.positions), v, inputs, window_);
     return drop(linear(mixed, block.attention_output), inputs);
   }
 

@@ -222,6 +222,12 @@ class Fuser {
     }
   }
 
+  // Less than half as many elements, or a number that is not known.
+  bool is_small_beside(Value value, Value other) const {
+    const Dim count = element_count(graph_.shape(value)), all = element_count(graph_.shape(other));
+    return !count.is_constant() || !all.is_constant() || 2 * count.constant() < all.constant();
+  }
+
   // Inputs that this node needs in memory.
   void require_inputs(const Node& node) {
     switch (node.op) {
@@ -239,6 +245,9 @@ class Fuser {
         // In memory, the base can become the result in place.
         if (graph_.node(node.inputs[0]).op != Op::kConstant && is_expandable(graph_.node(node.inputs[0]).op))
           for (const Value input : node.inputs) materialized_.insert(input);
+        // So can an input that is given the result, where what is added is little beside it.
+        if (graph_.node(node.inputs[0]).op == Op::kInput && is_small_beside(node.inputs[2], node.inputs[0]))
+          for (const Value input : {node.inputs[1], node.inputs[2]}) materialized_.insert(input);
         return;
       case Op::kDot:
         for (const Value input : node.inputs) require_operand(input);

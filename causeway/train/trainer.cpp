@@ -406,7 +406,9 @@ class Trainer {
     sample_.look(position_.step, [&] {
       const std::vector<int32_t> prompt = tokenizer_->encode(recipe_.sampling.prompt);
       if (prompt.empty()) return;
-      if (!generator_) generator_ = std::make_unique<TextGenerator>(*model_, pipeline_options(recipe_));
+      if (!generator_)
+        generator_ =
+            std::make_unique<TextGenerator>(*model_, pipeline_options(recipe_), TextGenerator::Attention::kRecomputed);
       SamplingOptions sampling;
       sampling.tokens = recipe_.sampling.tokens;
       sampling.temperature = recipe_.sampling.temperature;

@@ -1,0 +1,32 @@
+// Which token follows, drawn from what a model finds likely.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "causeway/namespaces.h"
+
+namespace causeway::generate {
+
+// Applied in this order, as Hugging Face transformers does.
+struct SamplingOptions {
+  int64_t tokens = 200;           // to generate
+  double repetition_penalty = 1;  // of tokens that are there: positive logits are divided by it, others multiplied
+  double temperature = 1;         // 0: always the most likely token
+  int64_t top_k = 0;              // draw among this many likeliest tokens; 0: all
+  double top_p = 1;               // among the likeliest whose probabilities reach this together
+  double min_p = 0;               // among those of at least this share of the likeliest one's probability
+  uint64_t seed = 1;              // the same seed and model give the same text
+  int64_t stop_token = -1;        // generation ends after this token; -1: never
+  // Ids from this one on are never drawn: a model's vocabulary may be larger than its tokenizer's. 0: the model's own.
+  int64_t vocabulary_size = 0;
+};
+
+// Throws Error(kInvalidArgument) naming the option that is out of its range.
+void check_sampling(const SamplingOptions& options);
+
+// The index drawn by a uniform number in [0, 1); `before` are the tokens that are there. The logits are finite.
+int32_t draw_token(std::span<const double> logits, std::span<const int32_t> before, const SamplingOptions& options,
+                   double uniform);
+
+}  // namespace causeway::generate

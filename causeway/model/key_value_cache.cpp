@@ -1,0 +1,70 @@
+#include "causeway/model/key_value_cache.h"
+
+#include <cmath>
+#include <limits>
+
+#include "causeway/program/context.h"
+#include "causeway/tensor/ops.h"
+
+namespace causeway::model {
+
+KeyValueCache::KeyValueCache(const ModelConfig& config, int64_t sequences, int64_t capacity, DType dtype)
+    : sequences_(sequences), capacity_(capacity) {
+  const std::vector<int64_t> shape = {sequences * capacity, config.kv_heads * config.head_dim};
+  for (int64_t i = 0; i < config.layers; ++i)
+    layers_.push_back({Tensor::zeroed(shape, dtype), Tensor::zeroed(shape, dtype)});
+}
+
+KeyValueCache::Layer KeyValueCache::keep(int64_t layer, const Tensor& k, const Tensor& v,
+                                         const Tensor& positions) const {
+  const Layer& kept = layers_[static_cast<size_t>(layer)];
+  const Tensor first = index_tensor(DType::kI32, positions.shape(), 0) * capacity_;
+  // Beyond the last row, where nothing is added.
+  const Tensor nowhere = constant_tensor(DType::kI32, positions.shape(), static_cast<double>(sequences_ * capacity_));
+  const Tensor rows =
+      reshape(where(positions < 0, nowhere, first + positions), {positions.size(0) * positions.size(1)});
+  const std::vector<Dim> whole = {Dim(sequences_), Dim(capacity_), k.size(2), k.size(3)};
+  return {reshape(add_rows(kept.keys, k, rows), whole), reshape(add_rows(kept.values, v, rows), whole)};
+}
+
+Tensor KeyValueCache::add_rows(const Tensor& kept, const Tensor& added, const Tensor& rows) const {
+  const Tensor longer = index_add(kept, 0, rows, reshape(cast(added, kept.dtype()), {rows.size(0), kept.size(1)}));
+  Tensor(kept).assign(longer);
+  return longer;
+}
+
+void KeyValueCache::clear() {
+  for (Layer& layer : layers_)
+    for (Tensor* const tensor : {&layer.keys, &layer.values})
+      tensor->context()->device().fill_with_zeros(tensor->buffer().data(), static_cast<size_t>(tensor->local_bytes()));
+}
+
+int64_t KeyValueCache::bytes() const {
+  int64_t bytes = 0;
+  for (const Layer& layer : layers_) bytes += layer.keys.local_bytes() + layer.values.local_bytes();
+  return bytes;
+}
+
+Tensor attend_to_cache(const Tensor& q, const KeyValueCache::Layer& cached, const Tensor& positions,
+                       const Tensor& cached_positions, int64_t window, const Tensor& slopes) {
+  const Dim &sequences = q.size(0), &heads = q.size(2), &width = q.size(3), &groups = cached.keys.size(2);
+  const Dim queries(heads.constant() / groups.constant()), &keys = cached_positions.size(0);
+  const auto read = [&](const Tensor& kept) {  // [B, Hk, 1, S, D]
+    const Tensor known = permute(slice(kept, 1, 0, keys), {0, 2, 1, 3});
+    return unsqueeze(cast(known, DType::kF32), 2);
+  };
+  const Tensor query = reshape(cast(q, DType::kF32), {sequences, groups, queries, Dim(1), width});
+  Tensor scores = sum(query * read(cached.keys), {-1}) * (1 / std::sqrt(static_cast<double>(width.constant())));
+  // [B, S]: how many positions back a key is.
+  const Tensor back = maximum(positions, 0) - unsqueeze(cached_positions, 0);
+  const auto over_heads = [&](const Tensor& of_keys) { return unsqueeze(unsqueeze(of_keys, 1), 1); };
+  if (slopes.defined())
+    scores = scores - reshape(slopes, {Dim(1), groups, queries, Dim(1)}) * over_heads(cast(back, DType::kF32));
+  Tensor seen = back >= 0;
+  if (window > 0) seen = logical_and(seen, back < window);
+  const Tensor masked = where(over_heads(seen), scores, -std::numeric_limits<double>::infinity());
+  const Tensor weights = unsqueeze(softmax(masked, -1), -1);
+  return reshape(sum(weights * read(cached.values), {3}), {sequences, Dim(1), heads, width});
+}
+
+}  // namespace causeway::model
