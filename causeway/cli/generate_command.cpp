@@ -171,6 +171,7 @@ class Generation {
 };
 
 void run(const Options& options) {
+  check_sampling(options.sampling);
   const ContextScope context(Context::open(options.device));
   Generation(options).run();
 }
