@@ -1,0 +1,83 @@
+// causeway generate, as a user runs it.
+#include <sstream>
+
+#include "tests/cli/program_under_test.h"
+
+namespace causeway::cli {
+namespace {
+
+class GenerateCommand : public CliTest {
+ protected:
+  void SetUp() override {
+    CliTest::SetUp();
+    prepare_data();
+    const Outcome trained = run({"train", "tiny.yaml"});
+    ASSERT_EQ(trained.status, 0) << trained.err;
+  }
+
+  std::vector<std::string> command(const std::vector<std::string>& options) const {
+    std::vector<std::string> words = {"generate", "runs/tiny", "--tokens", "20"};
+    words.insert(words.end(), options.begin(), options.end());
+    return words;
+  }
+};
+
+TEST_F(GenerateCommand, WithAndWithoutTheCacheTheTextIsOne) {
+  const Outcome cached = run(command({"--prompt", "the river "}));
+  EXPECT_EQ(cached.status, 0) << cached.err;
+  EXPECT_EQ(cached.out.size(), std::string("the river ").size() + 20 + 1) << cached.out;
+  EXPECT_EQ(run(command({"--prompt", "the river ", "--no-cache"})).out, cached.out);
+  // Beyond the 32 tokens of the model.
+  const std::string prompt = "the long river runs under a";
+  const Outcome longer = run(command({"--prompt", prompt}));
+  EXPECT_EQ(longer.out.size(), prompt.size() + 21);
+  EXPECT_EQ(run(command({"--prompt", prompt, "--no-cache"})).out, longer.out);
+}
+
+TEST_F(GenerateCommand, PromptsOfAFileGiveAnObjectALine) {
+  write("prompts.txt", "the river \n\nstones\nunder \"a\"\n");
+  const Outcome outcome = run(command({"--prompts", "prompts.txt", "--batch-size", "2", "--temperature", "0"}));
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  std::istringstream lines(outcome.out);
+  std::vector<std::string> prompts;
+  for (std::string line; std::getline(lines, line);) {
+    const nlohmann::json object = nlohmann::json::parse(line);
+    prompts.push_back(object["prompt"]);
+    EXPECT_EQ(object["tokens"].size(), 20u);
+    EXPECT_EQ(object, run_json(command({"--prompt", prompts.back(), "--temperature", "0", "--json"})));
+  }
+  EXPECT_EQ(prompts, (std::vector<std::string>{"the river ", "stones", "under \"a\""}));
+  write("prompts.jsonl", "{\"prompt\": \"the river \"}\n{\"prompt\": \"stones\"}\n{\"prompt\": \"under \\\"a\\\"\"}\n");
+  EXPECT_EQ(run(command({"--prompts", "prompts.jsonl", "--temperature", "0"})).out, outcome.out);
+}
+
+TEST_F(GenerateCommand, ATextEndsBeforeAStop) {
+  const nlohmann::json whole = run_json(command({"--prompt", "the ", "--temperature", "0", "--json"}));
+  const std::string text = whole["text"], stop = text.substr(7, 2);
+  const Outcome stopped = run(command({"--prompt", "the ", "--temperature", "0", "--stop", "\t", "--stop", stop}));
+  EXPECT_EQ(stopped.out, "the " + text.substr(0, text.find(stop)) + "\n");
+}
+
+TEST_F(GenerateCommand, OptionsChangeWhatIsDrawn) {
+  const std::string likeliest = run(command({"--temperature", "0"})).out;
+  EXPECT_EQ(run(command({"--temperature", "3", "--top-p", "0.01"})).out, likeliest);
+  EXPECT_EQ(run(command({"--temperature", "3", "--min-p", "1"})).out, likeliest);
+  EXPECT_EQ(run(command({"--temperature", "3", "--top-k", "1"})).out, likeliest);
+  EXPECT_NE(run(command({"--temperature", "3"})).out, likeliest);
+  EXPECT_NE(run(command({"--temperature", "0", "--repetition-penalty", "9"})).out, likeliest);
+}
+
+TEST_F(GenerateCommand, BadInputIsNamed) {
+  expect_failure(command({"--top-p", "2"}), 1, {"top_p", "2 is not above 0 and at most 1"});
+  expect_failure(command({"--min-p", "nan"}), 2, {"--min-p", "must be a finite number"});
+  expect_failure(command({"--prompts", "nowhere.txt"}), 1, {"nowhere.txt"});
+  expect_failure(command({"--prompts", "nowhere.txt", "--prompt", "a"}), 2, {"--prompts", "--prompt"});
+  expect_failure(command({"--batch-size", "0"}), 2, {"--batch-size"});
+  write("empty.txt", "\n\n");
+  expect_failure(command({"--prompts", "empty.txt"}), 1, {"empty.txt", "the file has no prompts", "on each line"});
+  write("bad.jsonl", "{\"prompt\": \"a\"}\n{\"text\": \"b\"}\n");
+  expect_failure(command({"--prompts", "bad.jsonl"}), 1, {"bad.jsonl", "line 2", "\"prompt\""});
+}
+
+}  // namespace
+}  // namespace causeway::cli
