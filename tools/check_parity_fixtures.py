@@ -120,9 +120,13 @@ def llama(c, p, ids):
         def linear(h, name):
             return h @ p[f"model.layers.{n}.{name}.weight"].T + p.get(f"model.layers.{n}.{name}.bias", 0.0)
 
+        def head_norm(h, name):  # of Qwen 3
+            weight = p.get(f"model.layers.{n}.{name}.weight")
+            return h if weight is None else rms_norm(h, weight, eps)
+
         h = rms_norm(x, p[f"model.layers.{n}.input_layernorm.weight"], eps)
-        q = rotate(split_heads(linear(h, "self_attn.q_proj"), heads), c)
-        k = rotate(split_heads(linear(h, "self_attn.k_proj"), kv_heads), c)
+        q = rotate(head_norm(split_heads(linear(h, "self_attn.q_proj"), heads), "self_attn.q_norm"), c)
+        k = rotate(head_norm(split_heads(linear(h, "self_attn.k_proj"), kv_heads), "self_attn.k_norm"), c)
         v = split_heads(linear(h, "self_attn.v_proj"), kv_heads)
         k, v = (np.repeat(t, heads // kv_heads, axis=1) for t in (k, v))
         x = x + linear(attention(q, k, v, window=c.get("sliding_window")), "self_attn.o_proj")
@@ -156,7 +160,7 @@ def mpt(c, p, ids):
     return layer_norm(x, p["transformer.norm_f.weight"], 0.0, eps) @ p["transformer.wte.weight"].T
 
 
-FORWARD = {"gpt2": gpt2, "llama": llama, "mistral": llama, "mpt": mpt, "qwen2": llama}
+FORWARD = {"gpt2": gpt2, "llama": llama, "mistral": llama, "mpt": mpt, "qwen2": llama, "qwen3": llama}
 
 
 def mean_loss(logits, labels):

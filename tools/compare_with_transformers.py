@@ -3,8 +3,8 @@
 
     python tools/compare_with_transformers.py build/causeway [--steps 50] [--keep DIRECTORY] [NAME ...]
 
-For a tiny random GPT-2, Qwen 2 and Llama, the latter saved whole, in shards, in bfloat16, with tied embeddings and with
-Llama 3's stretched wavelengths: transformers writes the directory (save_pretrained); `causeway train` with model.from
+For a tiny random GPT-2, Qwen 2, Qwen 3 and Llama, the latter saved whole, in shards, in bfloat16, with tied embeddings
+and with Llama 3's stretched wavelengths: transformers writes the directory (save_pretrained); `causeway train` with model.from
 and PyTorch fine-tune it, both in float32 on the processor, on the same windows (a step takes all there are, so that
 their order does not matter) with AdamW, decay on matrices alone and gradients clipped to 1; `causeway export` writes
 the result, and transformers loads it. Compared are
@@ -38,6 +38,8 @@ from transformers import (
     LlamaForCausalLM,
     Qwen2Config,
     Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
 )
 
 SEQUENCE = 64
@@ -102,6 +104,7 @@ MODELS = {
         torch.float32,
     ),
     "qwen2": (Qwen2ForCausalLM, lambda: Qwen2Config(rope_theta=1e6, **LLAMA), {}, torch.float32),
+    "qwen3": (Qwen3ForCausalLM, lambda: Qwen3Config(rope_theta=1e6, head_dim=32, **LLAMA), {}, torch.float32),
 }
 
 

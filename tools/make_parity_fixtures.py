@@ -29,6 +29,8 @@ from transformers import (
     MptForCausalLM,
     Qwen2Config,
     Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
 )
 
 BATCH = 2
@@ -98,6 +100,8 @@ FIXTURES = {
         False,
     ),
     "qwen2": (Qwen2ForCausalLM, Qwen2Config(vocab_size=64, rope_theta=1e6, tie_word_embeddings=True, **SMALL), False),
+    # Heads that do not make the width.
+    "qwen3": (Qwen3ForCausalLM, Qwen3Config(vocab_size=64, head_dim=24, rope_theta=1e6, **SMALL), False),
     "mpt_heads6": (
         MptForCausalLM,
         MptConfig(vocab_size=97, d_model=48, n_heads=6, n_layers=2, max_seq_len=32, attn_implementation="eager"),

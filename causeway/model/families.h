@@ -12,9 +12,10 @@ ModelFamily llama_family();
 ModelFamily mistral_family();
 ModelFamily mpt_family();
 ModelFamily qwen2_family();
+ModelFamily qwen3_family();
 
 inline std::vector<ModelFamily> own_families() {
-  return {gpt2_family(), llama_family(), mistral_family(), mpt_family(), qwen2_family()};
+  return {gpt2_family(), llama_family(), mistral_family(), mpt_family(), qwen2_family(), qwen3_family()};
 }
 
 }  // namespace causeway::model

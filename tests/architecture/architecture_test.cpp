@@ -102,7 +102,7 @@ TEST(Architecture, NothingButTestsRunsTheReferenceInterpreter) {
 
 // A model family is known to its own file, and as the default.
 TEST(Architecture, NothingButItsFileNamesAModelFamily) {
-  const std::regex name(R"re("(llama|mistral|mpt|qwen2)")re");
+  const std::regex name(R"re("(llama|mistral|mpt|qwen2|qwen3)")re");
   std::map<std::string, std::set<std::string>> found;
   for (const fs::path& file : files_under(kRoot / "causeway", {".h", ".cpp"}))
     for (const std::string& line : lines_of(file)) {
@@ -113,7 +113,8 @@ TEST(Architecture, NothingButItsFileNamesAModelFamily) {
       {"llama", {"causeway/model/llama.cpp", "causeway/model/config.h"}},
       {"mistral", {"causeway/model/mistral.cpp"}},
       {"mpt", {"causeway/model/mpt.cpp"}},
-      {"qwen2", {"causeway/model/qwen2.cpp"}}};
+      {"qwen2", {"causeway/model/qwen2.cpp"}},
+      {"qwen3", {"causeway/model/qwen3.cpp"}}};
   EXPECT_EQ(found, expected);
 }
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "causeway/base/error.h"
+#include "causeway/model/family.h"
 
 namespace causeway::model {
 namespace {
@@ -58,7 +59,7 @@ TEST(ModelConfig, NamesTheFieldThatCannotBe) {
         c.family = "gpt2";
         c.own["rope_theta"] = 5e5;
       },
-      "model.rope_theta", "has no effect on gpt2: it belongs to llama, mistral and qwen2", delete_it);
+      "model.rope_theta", "has no effect on gpt2: it belongs to llama, mistral, qwen2 and qwen3", delete_it);
   expect([](ModelConfig& c) { c.own["rope_theta"] = 0.0; }, "model.rope_theta", "must be above 0");
   expect([](ModelConfig& c) { c.own["rope_theta"] = int64_t{1}; }, "model.rope_theta", "has another kind of value");
   expect([](ModelConfig& c) { c.own["rope_tetha"] = 1.0; }, "model.rope_tetha", "unknown key");
@@ -70,7 +71,7 @@ TEST(ModelConfig, NamesTheFieldThatCannotBe) {
         c.family = "mpt";
         c.kv_heads = 2;
       },
-      "model.kv_heads", "grouped queries belong to llama, mistral and qwen2");
+      "model.kv_heads", "grouped queries belong to llama, mistral, qwen2 and qwen3");
   expect([](ModelConfig& c) { c.own["rope_factor"] = 0.5; }, "model.rope_factor", "must be at least 1");
   expect([](ModelConfig& c) { c.own["rope_original_length"] = int64_t{0}; }, "model.rope_original_length",
          "must be at least 1");
@@ -93,17 +94,17 @@ TEST(ModelConfig, SurvivesHuggingFacesFormat) {
   config.max_sequence_length = 333;
   config.norm_epsilon = 2e-5;
   config.initializer_range = 0.03;
-  for (const std::string family : {"gpt2", "llama", "mistral", "mpt", "qwen2"}) {
+  for (const std::string family : {"gpt2", "llama", "mistral", "mpt", "qwen2", "qwen3"}) {
     ModelConfig c = config;
     c.family = family;
     if (family == "gpt2") c.dropout = 0.25;
     if (family == "mpt") c.own["alibi_bias_max"] = 6.0;
-    if (family == "llama" || family == "mistral" || family == "qwen2") {
+    if (model_family(family).grouped_queries) {
       c.kv_heads = 2;
       c.head_dim = 32;
       c.own["rope_theta"] = 5e5;
     }
-    if (family == "llama" || family == "qwen2") {
+    if (family == "llama" || family == "qwen2" || family == "qwen3") {
       c.own["rope_factor"] = 32.0;
       c.own["rope_low_frequency_factor"] = 1.5;
       c.own["rope_high_frequency_factor"] = 5.0;
@@ -162,6 +163,8 @@ TEST(ModelConfig, IsWrittenAsTransformersReadsIt) {
   expected.erase("sliding_window");
   expected.update({{"architectures", {"Qwen2ForCausalLM"}}, {"model_type", "qwen2"}, {"use_sliding_window", false}});
   EXPECT_EQ(written("qwen2").dump(2), expected.dump(2));
+  expected.update({{"architectures", {"Qwen3ForCausalLM"}}, {"model_type", "qwen3"}, {"attention_bias", false}});
+  EXPECT_EQ(written("qwen3").dump(2), expected.dump(2));
   expected = {{"initializer_range", 0.02}, {"torch_dtype", "float32"}, {"vocab_size", 256}};
   expected.update({{"architectures", {"MptForCausalLM"}},
                    {"model_type", "mpt"},
@@ -253,6 +256,14 @@ TEST(ModelConfig, PositionsThatAreNotImplementedAreRefused) {
   qwen2["use_sliding_window"] = true;
   expect_error([&] { from_hugging_face(qwen2); }, ErrorKind::kUnsupported, "config.json", "use_sliding_window = true",
                "Only false is implemented.");
+  for (const char* option : {"use_sliding_window", "attention_bias"}) {
+    Json qwen3 = llama;
+    qwen3["model_type"] = "qwen3";
+    EXPECT_EQ(from_hugging_face(qwen3).family, "qwen3");
+    qwen3[option] = true;
+    expect_error([&] { from_hugging_face(qwen3); }, ErrorKind::kUnsupported, "config.json",
+                 std::string(option) + " = true", "Only false is implemented.");
+  }
 }
 
 // Of config.json of the published models what says how many they have.
@@ -283,7 +294,29 @@ TEST(ModelConfig, PublishedModelsHaveTheirNumbersOfParameters) {
            "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4,
            "max_position_embeddings": 131072, "max_window_layers": 28, "rope_theta": 1000000.0,
            "sliding_window": 131072, "use_sliding_window": false, "tie_word_embeddings": false})",
-       7'615'616'512}};
+       7'615'616'512},
+      // Qwen3 0.6B
+      {R"({"model_type": "qwen3", "vocab_size": 151936, "hidden_size": 1024, "intermediate_size": 3072,
+           "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,
+           "attention_bias": false, "max_position_embeddings": 40960, "max_window_layers": 28,
+           "rope_scaling": null, "rope_theta": 1000000, "sliding_window": null, "use_sliding_window": false,
+           "tie_word_embeddings": true})",
+       596'049'920},
+      // Qwen3 1.7B
+      {R"({"model_type": "qwen3", "vocab_size": 151936, "hidden_size": 2048, "intermediate_size": 6144,
+           "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,
+           "attention_bias": false, "tie_word_embeddings": true})",
+       1'720'574'976},
+      // Qwen3 4B
+      {R"({"model_type": "qwen3", "vocab_size": 151936, "hidden_size": 2560, "intermediate_size": 9728,
+           "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
+           "attention_bias": false, "tie_word_embeddings": true})",
+       4'022'468'096},
+      // Qwen3 8B
+      {R"({"model_type": "qwen3", "vocab_size": 151936, "hidden_size": 4096, "intermediate_size": 12288,
+           "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
+           "attention_bias": false, "tie_word_embeddings": false})",
+       8'190'735'360}};
   for (const auto& [text, parameters] : published)
     EXPECT_EQ(parameter_count(from_hugging_face(Json::parse(text))), parameters) << text;
 }
@@ -319,7 +352,7 @@ TEST(ModelConfig, RefusesWhatIsNotImplemented) {
     expect_error([&] { from_hugging_face(json); }, kind, "config.json", message, hint);
   };
   expect("model_type", "falcon", ErrorKind::kUnsupported, "model_type 'falcon'",
-         "Implemented are gpt2, llama, mistral, mpt and qwen2.");
+         "Implemented are gpt2, llama, mistral, mpt, qwen2 and qwen3.");
   expect("hidden_act", "gelu", ErrorKind::kUnsupported, "hidden_act = \"gelu\"", "Only \"silu\" is implemented.");
   expect("attention_bias", true, ErrorKind::kUnsupported, "attention_bias = true", "Only false is implemented.");
   expect("hidden_size", "wide", ErrorKind::kInvalidArgument, "'hidden_size' has an unexpected kind of value", "");

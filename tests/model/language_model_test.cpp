@@ -7,6 +7,7 @@
 #include <map>
 
 #include "causeway/base/error.h"
+#include "causeway/model/family.h"
 #include "tests/model/model_test_support.h"
 
 namespace causeway::model {
@@ -19,7 +20,7 @@ ModelConfig small(const std::string& family) {
   config.layers = 2;
   config.width = 32;
   config.heads = 4;
-  if (family == "llama" || family == "mistral" || family == "qwen2") config.kv_heads = 2;
+  if (model_family(family).grouped_queries) config.kv_heads = 2;
   config.ffn_width = family == "llama" ? 48 : 0;
   config.max_sequence_length = 64;
   config.initializer_range = 0.2;
@@ -220,7 +221,7 @@ TEST_P(EveryFamily, OneProgramServesEveryLength) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, EveryFamily, testing::Values("gpt2", "llama", "mistral", "mpt", "qwen2"),
+INSTANTIATE_TEST_SUITE_P(Families, EveryFamily, testing::Values("gpt2", "llama", "mistral", "mpt", "qwen2", "qwen3"),
                          [](const auto& info) { return info.param; });
 
 TEST(Mistral, SeesOnlyItsWindow) {

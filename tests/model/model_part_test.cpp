@@ -79,7 +79,7 @@ TEST_P(Parts, TogetherHoldEveryParameterOnceWithItsValues) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, Parts, testing::Values("gpt2", "llama", "mistral", "mpt", "qwen2"),
+INSTANTIATE_TEST_SUITE_P(, Parts, testing::Values("gpt2", "llama", "mistral", "mpt", "qwen2", "qwen3"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -84,7 +84,7 @@ TEST_P(Parity, EveryTensorOfTheCheckpointIsAParameter) {
 
 INSTANTIATE_TEST_SUITE_P(Families, Parity,
                          testing::Values("gpt2", "llama", "llama3", "llama_tied", "mistral", "mpt", "mpt_heads6",
-                                         "qwen2"),
+                                         "qwen2", "qwen3"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -133,7 +133,8 @@ TEST_F(InitialWeights, OfEveryFamilyAndType) {
                                     {"llama_tied", DType::kF32},
                                     {"mistral", DType::kF16},
                                     {"mpt", DType::kF32},
-                                    {"qwen2", DType::kBF16}}) {
+                                    {"qwen2", DType::kBF16},
+                                    {"qwen3", DType::kBF16}}) {
     const std::filesystem::path from = stored_as(name, dtype, uint64_t{1} << 30);
     expect_weights(run(recipe(name, from, {"mesh.fsdp=2"})).checkpoint, from);
   }
