@@ -103,7 +103,7 @@ TEST(RegisteredFamily, IsKnownToRecipesWhileItIsRegistered) {
     EXPECT_EQ(keys().size(), before.size() + 2);
     for (const RecipeKey& key : recipe_keys()) {
       if (key.key == "model.family") {
-        EXPECT_EQ(key.meaning, "gpt2, llama, mistral, mpt, qwen2, qwen3 or pointwise");
+        EXPECT_EQ(key.meaning, "gemma2, gpt2, llama, mistral, mpt, olmo2, qwen2, qwen3 or pointwise");
         EXPECT_EQ(key.choices.back(), "pointwise");
       }
       if (key.key == "model.residual_scale") {
@@ -148,7 +148,7 @@ TEST(RegisteredFamily, SurvivesHuggingFacesFormat) {
     from_hugging_face({{"model_type", "falcon"}, {"vocab_size", 5}});
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.hint(), "Implemented are gpt2, llama, mistral, mpt, qwen2, qwen3 and pointwise_lm.");
+    EXPECT_EQ(error.hint(), "Implemented are gemma2, gpt2, llama, mistral, mpt, olmo2, qwen2, qwen3 and pointwise_lm.");
   }
 }
 
