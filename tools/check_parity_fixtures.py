@@ -50,12 +50,17 @@ def split_heads(x, heads):
     return x.reshape(batch, sequence, heads, width // heads).transpose(0, 2, 1, 3)
 
 
-def attention(q, k, v, bias=0.0, window=None):
+def capped(x, cap):
+    return x if cap is None else cap * np.tanh(x / cap)
+
+
+def attention(q, k, v, bias=0.0, window=None, scale=None, cap=None):
     """q, k, v: (batch, head, sequence, head width). A query sees itself and, with a window, the window - 1 before."""
     sequence = q.shape[2]
     i, j = np.arange(sequence)[:, None], np.arange(sequence)[None, :]
     visible = (j <= i) if window is None else (j <= i) & (i - j < window)
-    scores = q @ k.transpose(0, 1, 3, 2) / math.sqrt(q.shape[-1]) + bias
+    scores = q @ k.transpose(0, 1, 3, 2) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale) + bias
+    scores = capped(scores, cap)
     out = softmax(np.where(visible, scores, -np.inf)) @ v
     return out.transpose(0, 2, 1, 3).reshape(q.shape[0], sequence, -1)
 
@@ -120,9 +125,13 @@ def llama(c, p, ids):
         def linear(h, name):
             return h @ p[f"model.layers.{n}.{name}.weight"].T + p.get(f"model.layers.{n}.{name}.bias", 0.0)
 
+        def head_norm(h, name):  # of Qwen 3
+            weight = p.get(f"model.layers.{n}.{name}.weight")
+            return h if weight is None else rms_norm(h, weight, eps)
+
         h = rms_norm(x, p[f"model.layers.{n}.input_layernorm.weight"], eps)
-        q = rotate(split_heads(linear(h, "self_attn.q_proj"), heads), c)
-        k = rotate(split_heads(linear(h, "self_attn.k_proj"), kv_heads), c)
+        q = rotate(head_norm(split_heads(linear(h, "self_attn.q_proj"), heads), "self_attn.q_norm"), c)
+        k = rotate(head_norm(split_heads(linear(h, "self_attn.k_proj"), kv_heads), "self_attn.k_norm"), c)
         v = split_heads(linear(h, "self_attn.v_proj"), kv_heads)
         k, v = (np.repeat(t, heads // kv_heads, axis=1) for t in (k, v))
         x = x + linear(attention(q, k, v, window=c.get("sliding_window")), "self_attn.o_proj")
@@ -131,6 +140,55 @@ def llama(c, p, ids):
         x = x + linear(gate / (1 + np.exp(-gate)) * linear(h, "mlp.up_proj"), "mlp.down_proj")
     x = rms_norm(x, p["model.norm.weight"], eps)
     return x @ p["model.embed_tokens.weight" if c["tie_word_embeddings"] else "lm_head.weight"].T
+
+
+def olmo2(c, p, ids):
+    heads, kv_heads, eps = c["num_attention_heads"], c["num_key_value_heads"], c["rms_norm_eps"]
+    x = p["model.embed_tokens.weight"][ids]
+    for n in range(c["num_hidden_layers"]):
+
+        def linear(h, name):
+            return h @ p[f"model.layers.{n}.{name}.weight"].T
+
+        def norm(h, name):
+            return rms_norm(h, p[f"model.layers.{n}.{name}.weight"], eps)
+
+        q = rotate(split_heads(norm(linear(x, "self_attn.q_proj"), "self_attn.q_norm"), heads), c)
+        k = rotate(split_heads(norm(linear(x, "self_attn.k_proj"), "self_attn.k_norm"), kv_heads), c)
+        v = split_heads(linear(x, "self_attn.v_proj"), kv_heads)
+        k, v = (np.repeat(t, heads // kv_heads, axis=1) for t in (k, v))
+        x = x + norm(linear(attention(q, k, v), "self_attn.o_proj"), "post_attention_layernorm")
+        gate = linear(x, "mlp.gate_proj")
+        h = linear(gate / (1 + np.exp(-gate)) * linear(x, "mlp.up_proj"), "mlp.down_proj")
+        x = x + norm(h, "post_feedforward_layernorm")
+    return rms_norm(x, p["model.norm.weight"], eps) @ p["lm_head.weight"].T
+
+
+def gemma2(c, p, ids):
+    heads, kv_heads, eps = c["num_attention_heads"], c["num_key_value_heads"], c["rms_norm_eps"]
+    scale, cap = 1 / math.sqrt(c["query_pre_attn_scalar"]), c["attn_logit_softcapping"]
+    x = p["model.embed_tokens.weight"][ids] * math.sqrt(c["hidden_size"])
+    for n in range(c["num_hidden_layers"]):
+
+        def linear(h, name):
+            return h @ p[f"model.layers.{n}.{name}.weight"].T
+
+        def norm(h, name):
+            return rms_norm(h, 1 + p[f"model.layers.{n}.{name}.weight"], eps)
+
+        h = norm(x, "input_layernorm")
+        q = rotate(split_heads(linear(h, "self_attn.q_proj"), heads), c)
+        k = rotate(split_heads(linear(h, "self_attn.k_proj"), kv_heads), c)
+        v = split_heads(linear(h, "self_attn.v_proj"), kv_heads)
+        k, v = (np.repeat(t, heads // kv_heads, axis=1) for t in (k, v))
+        window = c["sliding_window"] if n % 2 == 0 else None
+        h = linear(attention(q, k, v, window=window, scale=scale, cap=cap), "self_attn.o_proj")
+        x = x + norm(h, "post_attention_layernorm")
+        h = norm(x, "pre_feedforward_layernorm")
+        h = linear(gelu_tanh(linear(h, "mlp.gate_proj")) * linear(h, "mlp.up_proj"), "mlp.down_proj")
+        x = x + norm(h, "post_feedforward_layernorm")
+    logits = rms_norm(x, 1 + p["model.norm.weight"], eps) @ p["model.embed_tokens.weight"].T
+    return capped(logits, c["final_logit_softcapping"])
 
 
 def alibi_slopes(heads):
@@ -156,7 +214,16 @@ def mpt(c, p, ids):
     return layer_norm(x, p["transformer.norm_f.weight"], 0.0, eps) @ p["transformer.wte.weight"].T
 
 
-FORWARD = {"gpt2": gpt2, "llama": llama, "mistral": llama, "mpt": mpt, "qwen2": llama}
+FORWARD = {
+    "gemma2": gemma2,
+    "gpt2": gpt2,
+    "llama": llama,
+    "mistral": llama,
+    "mpt": mpt,
+    "olmo2": olmo2,
+    "qwen2": llama,
+    "qwen3": llama,
+}
 
 
 def mean_loss(logits, labels):

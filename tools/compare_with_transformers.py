@@ -3,11 +3,11 @@
 
     python tools/compare_with_transformers.py build/causeway [--steps 50] [--keep DIRECTORY] [NAME ...]
 
-For a tiny random GPT-2, Qwen 2 and Llama, the latter saved whole, in shards, in bfloat16, with tied embeddings and with
-Llama 3's stretched wavelengths: transformers writes the directory (save_pretrained); `causeway train` with model.from
-and PyTorch fine-tune it, both in float32 on the processor, on the same windows (a step takes all there are, so that
-their order does not matter) with AdamW, decay on matrices alone and gradients clipped to 1; `causeway export` writes
-the result, and transformers loads it. Compared are
+For a tiny random GPT-2, Gemma 2, OLMo 2, Qwen 2, Qwen 3 and Llama, the latter saved whole, in shards, in bfloat16, with
+tied embeddings and with Llama 3's stretched wavelengths: transformers writes the directory (save_pretrained); `causeway
+train` with model.from and PyTorch fine-tune it, both in float32 on the processor, on the same windows (a step takes all
+there are, so that their order does not matter) with AdamW, decay on matrices alone and gradients clipped to 1;
+`causeway export` writes the result, and transformers loads it. Compared are
 
   losses      of every step, by their largest difference
   probe       the logits of causeway_probe.json, computed by Causeway, with those of transformers on the exported files
@@ -32,12 +32,18 @@ import numpy as np
 import torch
 from transformers import (
     AutoModelForCausalLM,
+    Gemma2Config,
+    Gemma2ForCausalLM,
     GPT2Config,
     GPT2LMHeadModel,
     LlamaConfig,
     LlamaForCausalLM,
+    Olmo2Config,
+    Olmo2ForCausalLM,
     Qwen2Config,
     Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
 )
 
 SEQUENCE = 64
@@ -46,6 +52,8 @@ VOCABULARY = 256
 LEARNING_RATE = 1e-3
 EPSILON = 1e-6
 LARGEST_DIFFERENCE = 1e-4
+# PyTorch's fused attention has no cap of the scores.
+EAGER = dict(attn_implementation="eager")
 
 LLAMA = dict(
     vocab_size=VOCABULARY,
@@ -101,7 +109,29 @@ MODELS = {
         {},
         torch.float32,
     ),
+    # The row of a padding token would get no gradient from where it is looked up.
+    "gemma2": (
+        Gemma2ForCausalLM,
+        lambda: Gemma2Config(
+            head_dim=32,
+            query_pre_attn_scalar=24,
+            sliding_window=16,
+            pad_token_id=None,
+            bos_token_id=0,
+            eos_token_id=0,
+            **LLAMA,
+        ),
+        {},
+        torch.float32,
+    ),
+    "olmo2": (
+        Olmo2ForCausalLM,
+        lambda: Olmo2Config(rope_theta=5e5, pad_token_id=None, eos_token_id=0, **LLAMA),
+        {},
+        torch.float32,
+    ),
     "qwen2": (Qwen2ForCausalLM, lambda: Qwen2Config(rope_theta=1e6, **LLAMA), {}, torch.float32),
+    "qwen3": (Qwen3ForCausalLM, lambda: Qwen3Config(rope_theta=1e6, head_dim=32, **LLAMA), {}, torch.float32),
 }
 
 
@@ -121,7 +151,7 @@ def logits_of(model, tokens):
 
 
 def train_with_pytorch(directory, tokens, steps):
-    model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32).train()
+    model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32, **EAGER).train()
     inputs = torch.stack([tokens[i * SEQUENCE : (i + 1) * SEQUENCE] for i in range(WINDOWS)])
     targets = torch.stack([tokens[i * SEQUENCE + 1 : (i + 1) * SEQUENCE + 1] for i in range(WINDOWS)])
     parameters = list(model.parameters())
@@ -179,7 +209,7 @@ def compare(causeway, work, name, steps):
 
     run([causeway, "export", work / "run", "--output", work / "f32", "--device", "cpu"])
     run([causeway, "export", work / "run", "--output", work / "bf16", "--device", "cpu", "--dtype", "bf16"])
-    exported = AutoModelForCausalLM.from_pretrained(work / "f32", dtype="auto").eval()
+    exported = AutoModelForCausalLM.from_pretrained(work / "f32", dtype="auto", **EAGER).eval()
     assert exported.dtype == torch.float32
     probe = json.loads((work / "f32/causeway_probe.json").read_text())
     last = logits_of(exported, torch.tensor([probe["tokens"]]))[0, -1]
@@ -188,7 +218,7 @@ def compare(causeway, work, name, steps):
 
     sample = tokens[None, :SEQUENCE]
     difference["trained"] = (logits_of(exported, sample) - logits_of(trained, sample)).abs().max().item()
-    narrow = AutoModelForCausalLM.from_pretrained(work / "bf16", dtype="auto").eval()
+    narrow = AutoModelForCausalLM.from_pretrained(work / "bf16", dtype="auto", **EAGER).eval()
     assert narrow.dtype == torch.bfloat16
     wide = exported.state_dict()
     difference["bf16"] = sum(

@@ -19,6 +19,8 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from transformers import (
+    Gemma2Config,
+    Gemma2ForCausalLM,
     GPT2Config,
     GPT2LMHeadModel,
     LlamaConfig,
@@ -27,8 +29,12 @@ from transformers import (
     MistralForCausalLM,
     MptConfig,
     MptForCausalLM,
+    Olmo2Config,
+    Olmo2ForCausalLM,
     Qwen2Config,
     Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
 )
 
 BATCH = 2
@@ -98,6 +104,25 @@ FIXTURES = {
         False,
     ),
     "qwen2": (Qwen2ForCausalLM, Qwen2Config(vocab_size=64, rope_theta=1e6, tie_word_embeddings=True, **SMALL), False),
+    # Heads that do not make the width.
+    "qwen3": (Qwen3ForCausalLM, Qwen3Config(vocab_size=64, head_dim=24, rope_theta=1e6, **SMALL), False),
+    # Row 0 of a padding token would get no gradient from where it is looked up.
+    "olmo2": (Olmo2ForCausalLM, Olmo2Config(vocab_size=64, rope_theta=5e5, pad_token_id=None, **SMALL), False),
+    # Caps that bend what these weights give, a scale that is not that of the heads, and a window in one layer.
+    "gemma2": (
+        Gemma2ForCausalLM,
+        Gemma2Config(
+            vocab_size=64,
+            head_dim=24,
+            query_pre_attn_scalar=9,
+            attn_logit_softcapping=0.5,
+            final_logit_softcapping=1.5,
+            sliding_window=8,
+            pad_token_id=None,
+            **(SMALL | dict(num_hidden_layers=3)),
+        ),
+        False,
+    ),
     "mpt_heads6": (
         MptForCausalLM,
         MptConfig(vocab_size=97, d_model=48, n_heads=6, n_layers=2, max_seq_len=32, attn_implementation="eager"),
@@ -112,7 +137,9 @@ def randomise(model, generator):
         for name, parameter in model.named_parameters():
             noise = torch.randn(parameter.shape, generator=generator)
             is_norm_weight = parameter.dim() == 1 and name.endswith("weight")
-            parameter.copy_(1.0 + 0.2 * noise if is_norm_weight else (0.1 if parameter.dim() > 1 else 0.2) * noise)
+            # Where norms begin: at weights of 1, or, in Gemma, of 0.
+            begin = parameter[0].item() if is_norm_weight else 0.0
+            parameter.copy_(begin + (0.1 if parameter.dim() > 1 else 0.2) * noise)
 
 
 def mean_loss(model, input_ids, labels):

@@ -57,7 +57,7 @@ LikelihoodModel::LikelihoodModel(const LanguageModel& model, const LikelihoodOpt
           step_options(options)),
       score_(
           [this](const std::vector<Tensor>& arguments) -> std::vector<Tensor> {
-            const Tensor logits = linear(index_select(arguments[0], 0, arguments[1]), model_.output_weight());
+            const Tensor logits = model_.logits_of(index_select(arguments[0], 0, arguments[1]));
             const Tensor target = reshape(arguments[2], {Dim(places_), Dim(1)});
             const Tensor log_p = gather(logits, 1, target) - logsumexp(logits, {1}, true);
             return {reshape(log_p, {Dim(places_)}), argmax(logits, 1)};

@@ -76,6 +76,15 @@ void HuggingFaceConfig::optional_or_null(const char* key, int64_t& value) {
   (*json_)[key] = nullptr;
 }
 
+void HuggingFaceConfig::optional_or_null(const char* key, double& value, double absent) {
+  if (!is_reading_ && value == 0) return written(key, nullptr);
+  if (is_reading_ && json_->contains(key) && find(*json_, key) == nullptr) {
+    value = 0;
+    return;
+  }
+  optional(key, value, absent);
+}
+
 void HuggingFaceConfig::fixed(const char* key, const Json& value) {
   expected(key, value);
   written(key, value);

@@ -45,6 +45,8 @@ class HuggingFaceConfig {
   }
   // A number for which null stands where it is 0.
   void optional_or_null(const char* key, int64_t& value);
+  // The same of one that is not 0 where it is absent.
+  void optional_or_null(const char* key, double& value, double absent);
   // The only value that is implemented. When reading it may be absent.
   void fixed(const char* key, const nlohmann::json& value);
   // The same, and not written.

@@ -253,6 +253,7 @@ void evaluate_cross_entropy(const NodeEvaluation& evaluation) {
   std::fill(dx.values.begin(), dx.values.end(), 0);
   std::fill(dw.values.begin(), dw.values.end(), 0);
   std::vector<double> logits(static_cast<size_t>(vocabulary));
+  const double cap = evaluation.node.attributes.value;  // 0: none
   for (int64_t i = 0; i < tokens; ++i) {
     const int64_t target = to_int64(targets.values[static_cast<size_t>(i)]);
     if (target >= vocabulary)
@@ -265,16 +266,19 @@ void evaluate_cross_entropy(const NodeEvaluation& evaluation) {
       const double* column = weight.values.data() + v * channels;
       double sum = 0;
       for (int64_t c = 0; c < channels; ++c) sum += row[c] * column[c];
-      logits[static_cast<size_t>(v)] = sum;
-      largest = max_or_nan(largest, sum);
+      const double logit = cap == 0 ? sum : cap * std::tanh(sum / cap);
+      logits[static_cast<size_t>(v)] = logit;
+      largest = max_or_nan(largest, logit);
     }
     double total = 0;
     for (const double logit : logits) total += std::exp(logit - largest);
     const double token_weight = evaluation.input(3).values[static_cast<size_t>(i)];
     loss += token_weight * (largest + std::log(total) - logits[static_cast<size_t>(target)]);
     for (int64_t v = 0; v < vocabulary; ++v) {
-      const double probability = std::exp(logits[static_cast<size_t>(v)] - largest) / total;
-      const double dlogit = token_weight * (probability - (v == target ? 1 : 0));
+      const double logit = logits[static_cast<size_t>(v)];
+      const double probability = std::exp(logit - largest) / total;
+      const double slope = cap == 0 ? 1 : 1 - (logit / cap) * (logit / cap);
+      const double dlogit = token_weight * (probability - (v == target ? 1 : 0)) * slope;
       for (int64_t c = 0; c < channels; ++c) {
         dx.values[static_cast<size_t>(i * channels + c)] +=
             dlogit * weight.values[static_cast<size_t>(v * channels + c)];

@@ -1,6 +1,7 @@
 // Type rules of the ops, in the order of ops.def.
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 
 #include "causeway/base/error.h"
 #include "causeway/graph/graph.h"
@@ -278,6 +279,8 @@ class Rule {
         require(shape(2) == Shape{shape(0)[0]} && (dtype(2) == DType::kI32 || dtype(2) == DType::kI64),
                 "takes i32 or i64 targets [N]");
         require(inputs_[3] == TensorType{DType::kF32, {shape(0)[0]}}, "takes f32 token weights [N]");
+        require(attributes_.value >= 0 && std::isfinite(attributes_.value),
+                "takes a cap of its logits above 0, or none");
         return {{DType::kF32, {}}, inputs_[0], {DType::kF32, shape(1)}};
       }
       case Op::kUserKernel:

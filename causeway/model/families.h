@@ -7,14 +7,18 @@
 
 namespace causeway::model {
 
+ModelFamily gemma2_family();
 ModelFamily gpt2_family();
 ModelFamily llama_family();
 ModelFamily mistral_family();
 ModelFamily mpt_family();
+ModelFamily olmo2_family();
 ModelFamily qwen2_family();
+ModelFamily qwen3_family();
 
 inline std::vector<ModelFamily> own_families() {
-  return {gpt2_family(), llama_family(), mistral_family(), mpt_family(), qwen2_family()};
+  return {gemma2_family(), gpt2_family(),  llama_family(), mistral_family(),
+          mpt_family(),    olmo2_family(), qwen2_family(), qwen3_family()};
 }
 
 }  // namespace causeway::model

@@ -83,7 +83,7 @@ class Gpt2 final : public LanguageModel {
     const std::vector<Tensor> qkv = split(project(norm(x, block.attention_norm), block.qkv), config().width, -1);
     const int64_t heads = config().heads;
     const Tensor mixed =
-        attend(split_heads(qkv[0], heads), split_heads(qkv[1], heads), split_heads(qkv[2], heads), inputs);
+        attend(split_heads(qkv[0], heads), split_heads(qkv[1], heads), split_heads(qkv[2], heads), inputs, {});
     return drop(project(mixed, block.attention_output), inputs);
   }
 

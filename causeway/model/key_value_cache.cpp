@@ -46,7 +46,7 @@ int64_t KeyValueCache::bytes() const {
 }
 
 Tensor attend_to_cache(const Tensor& q, const KeyValueCache::Layer& cached, const Tensor& positions,
-                       const Tensor& cached_positions, int64_t window, const Tensor& slopes) {
+                       const Tensor& cached_positions, const AttentionForm& form) {
   const Dim &sequences = q.size(0), &heads = q.size(2), &width = q.size(3), &groups = cached.keys.size(2);
   const Dim queries(heads.constant() / groups.constant()), &keys = cached_positions.size(0);
   const auto read = [&](const Tensor& kept) {  // [B, Hk, 1, S, D]
@@ -54,14 +54,16 @@ Tensor attend_to_cache(const Tensor& q, const KeyValueCache::Layer& cached, cons
     return unsqueeze(cast(known, DType::kF32), 2);
   };
   const Tensor query = reshape(cast(q, DType::kF32), {sequences, groups, queries, Dim(1), width});
-  Tensor scores = sum(query * read(cached.keys), {-1}) * (1 / std::sqrt(static_cast<double>(width.constant())));
+  const double scale = form.scale > 0 ? form.scale : 1 / std::sqrt(static_cast<double>(width.constant()));
+  Tensor scores = sum(query * read(cached.keys), {-1}) * scale;
   // [B, S]: how many positions back a key is.
   const Tensor back = maximum(positions, 0) - unsqueeze(cached_positions, 0);
   const auto over_heads = [&](const Tensor& of_keys) { return unsqueeze(unsqueeze(of_keys, 1), 1); };
-  if (slopes.defined())
-    scores = scores - reshape(slopes, {Dim(1), groups, queries, Dim(1)}) * over_heads(cast(back, DType::kF32));
+  if (form.softcap > 0) scores = tanh(scores / form.softcap) * form.softcap;
+  if (form.slopes.defined())
+    scores = scores - reshape(form.slopes, {Dim(1), groups, queries, Dim(1)}) * over_heads(cast(back, DType::kF32));
   Tensor seen = back >= 0;
-  if (window > 0) seen = logical_and(seen, back < window);
+  if (form.window > 0) seen = logical_and(seen, back < form.window);
   const Tensor masked = where(over_heads(seen), scores, -std::numeric_limits<double>::infinity());
   const Tensor weights = unsqueeze(softmax(masked, -1), -1);
   return reshape(sum(weights * read(cached.values), {3}), {sequences, Dim(1), heads, width});

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "causeway/model/config.h"
+#include "causeway/model/language_model.h"
 #include "causeway/tensor/tensor.h"
 
 namespace causeway::model {
@@ -38,10 +39,9 @@ class KeyValueCache {
 };
 
 // q [B, 1, H, D] of tokens at `positions`, i32 [B, 1], to those before them, themselves included, of what is cached:
-// f32 [B, 1, H, D]. All of them are among `cached_positions`, i32 [S] with S at most the capacity. `window` and
-// `slopes` as in LanguageModel::attend. Products are sums over what is read once, in f32: there is one query for each
-// key, so memory bounds them.
+// f32 [B, 1, H, D]. All of them are among `cached_positions`, i32 [S] with S at most the capacity. Products are sums
+// over what is read once, in f32: there is one query for each key, so memory bounds them.
 Tensor attend_to_cache(const Tensor& q, const KeyValueCache::Layer& cached, const Tensor& positions,
-                       const Tensor& cached_positions, int64_t window, const Tensor& slopes);
+                       const Tensor& cached_positions, const AttentionForm& form);
 
 }  // namespace causeway::model

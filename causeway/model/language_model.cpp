@@ -145,7 +145,12 @@ Tensor LanguageModel::logits(const ForwardInputs& inputs) const {
   CAUSEWAY_CHECK(part_.is_whole());
   const Tensor hidden = hidden_states(inputs);
   const Scope scope("head");
-  return linear(hidden, output_weight());
+  return logits_of(hidden);
+}
+
+Tensor LanguageModel::logits_of(const Tensor& hidden) const {
+  const Tensor logits = linear(hidden, output_weight());
+  return logit_softcap() > 0 ? softcap(logits, logit_softcap()) : logits;
 }
 
 Tensor LanguageModel::next_logits(const ForwardInputs& inputs) const {
@@ -156,7 +161,7 @@ Tensor LanguageModel::next_logits(const ForwardInputs& inputs) const {
     const Dim length = hidden.size(1);
     const Tensor last = slice(slice(hidden, 0, 0, 1), 1, length - Dim(1), length);
     const Tensor row = reshape(last, {Dim(1), Dim(config_.width)});
-    logits = reshape(linear(row, output_weight()), {Dim(config_.vocabulary_size)});
+    logits = reshape(logits_of(row), {Dim(config_.vocabulary_size)});
   }
   return sum_over_stages(logits);
 }
@@ -168,7 +173,7 @@ Tensor LanguageModel::logits_after(const ForwardInputs& inputs, const Tensor& la
   const Dim &sequences = hidden.size(0), &length = hidden.size(1);
   const Tensor first = index_tensor(DType::kI32, {sequences}, 0) * dimension_scalar(length, DType::kI32);
   const Tensor rows = index_select(reshape(hidden, {sequences * length, Dim(config_.width)}), 0, first + last);
-  return linear(rows, output_weight());
+  return logits_of(rows);
 }
 
 Tensor LanguageModel::loss(const ForwardInputs& inputs, const Tensor& targets, const Tensor& token_weights) const {
@@ -179,8 +184,9 @@ Tensor LanguageModel::loss(const ForwardInputs& inputs, const Tensor& targets, c
 
 Tensor LanguageModel::loss_of_stream(const Tensor& stream, const Tensor& targets, const Tensor& token_weights) const {
   const Scope scope("head");
-  return linear_cross_entropy(last_norm(stream), output_weight(), targets,
-                              {.reduction = Reduction::kSum, .token_weights = token_weights});
+  return linear_cross_entropy(
+      last_norm(stream), output_weight(), targets,
+      {.reduction = Reduction::kSum, .token_weights = token_weights, .softcap = logit_softcap()});
 }
 
 Tensor LanguageModel::drop(const Tensor& x, const ForwardInputs& inputs) const {
@@ -199,19 +205,24 @@ Tensor LanguageModel::split_heads(const Tensor& x, int64_t heads) const {
 }
 
 Tensor LanguageModel::attend(const Tensor& q, const Tensor& k, const Tensor& v, const ForwardInputs& inputs,
-                             int64_t window, const Tensor& slopes) const {
+                             const AttentionForm& form) const {
   const auto joined = [&](const Tensor& mixed) {
     return reshape(mixed, {q.size(0), q.size(1), config_.heads * config_.head_dim});
   };
   if (inputs.cache != nullptr) {
     const KeyValueCache::Layer kept = inputs.cache->keep(inputs.layer, k, v, inputs.positions);
     if (inputs.cached_positions.defined())
-      return joined(attend_to_cache(q, kept, inputs.positions, inputs.cached_positions, window, slopes));
+      return joined(attend_to_cache(q, kept, inputs.positions, inputs.cached_positions, form));
   }
   AttentionOptions options;
-  options.mask = window > 0 ? sliding_window_mask(window) : causal_mask();
+  options.mask = form.window > 0 ? sliding_window_mask(form.window) : causal_mask();
   if (inputs.documents.defined()) options.mask = and_masks({options.mask, document_mask(inputs.documents)});
-  if (slopes.defined()) options.score = alibi_score(slopes);
+  if (form.slopes.defined()) options.score = alibi_score(form.slopes);
+  if (form.softcap > 0) {
+    CAUSEWAY_CHECK(!options.score, "no family has ALiBi and capped scores");
+    options.score = softcap_score(form.softcap);
+  }
+  if (form.scale > 0) options.scale = form.scale;
   return joined(attention(q, k, v, options));
 }
 

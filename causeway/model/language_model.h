@@ -43,6 +43,14 @@ struct ForwardInputs {
   int64_t layer = 0;  // that is run; set by run_piece()
 };
 
+// What a family's attention is beside causal.
+struct AttentionForm {
+  int64_t window = 0;  // positions that a query sees, itself included; 0: all
+  Tensor slopes = {};  // [H], if defined, of ALiBi: a score falls by its head's slope with each position back
+  double scale = 0;    // of the products of queries and keys; 0: 1 / sqrt(D)
+  double softcap = 0;  // above 0: scores become cap tanh(score / cap)
+};
+
 class LanguageModel {
  public:
   virtual ~LanguageModel() = default;
@@ -71,6 +79,9 @@ class LanguageModel {
   Tensor hidden_states(const ForwardInputs& inputs) const;
   // [V, width]; undefined where another stage has it.
   virtual Tensor output_weight() const = 0;
+  // What the output layer makes of hidden states [..., width]: f32 [..., V], soft-capped where the family does that. On
+  // the stage that has it.
+  Tensor logits_of(const Tensor& hidden) const;
   // f32 [B, T, V]; for small models and tests: training uses loss(). Of a whole model.
   Tensor logits(const ForwardInputs& inputs) const;
   // f32 [V], on every rank: those of the token that follows the first row.
@@ -95,6 +106,8 @@ class LanguageModel {
   virtual Tensor embed(const ForwardInputs& inputs) const = 0;
   virtual Tensor run_layer(int64_t layer, const Tensor& x, const ForwardInputs& inputs) const = 0;
   virtual Tensor last_norm(const Tensor& x) const = 0;
+  // Logits become cap tanh(logits / cap); 0: they stay as they are.
+  virtual double logit_softcap() const { return 0; }
 
   enum class Initial { kNormal, kResidualNormal, kOnes, kZeros };
   // Said by the families' constructors before they declare a layer's parameters, and those behind the last layer: what
@@ -113,11 +126,10 @@ class LanguageModel {
   Tensor drop(const Tensor& x, const ForwardInputs& inputs) const;
   // x [B, T, heads x head_dim] as [B, T, heads, head_dim].
   Tensor split_heads(const Tensor& x, int64_t heads) const;
-  // Causal attention of q [B, T, H, D] to k, v [B, T, Hk, D] within documents: [B, T, H x D]. A query sees `window`
-  // positions, itself included (0: all). The slopes [H], if defined, are those of ALiBi: a score falls
-  // by its head's slope with each position back. With a cache k and v are kept in it.
-  Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const ForwardInputs& inputs, int64_t window = 0,
-                const Tensor& slopes = {}) const;
+  // Causal attention of q [B, T, H, D] to k, v [B, T, Hk, D] within documents: [B, T, H x D]. With a cache k and v are
+  // kept in it.
+  Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const ForwardInputs& inputs,
+                const AttentionForm& form) const;
 
  private:
   Tensor last_stream(const ForwardInputs& inputs) const;

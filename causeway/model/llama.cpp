@@ -24,99 +24,6 @@ RotaryScaling scaling_of(const ModelConfig& c) {
           static_cast<double>(c.own_integer(kRopeLength))};
 }
 
-struct Block {
-  Tensor q, k, v, attention_output, gate, up, down, attention_norm, mlp_norm;
-  Tensor q_bias, k_bias, v_bias;  // of the variant that has them
-};
-
-class Llama final : public LanguageModel {
- public:
-  Llama(const ModelConfig& c, const ModelPart& part, const LlamaVariant& variant, InitialValues* values)
-      : LanguageModel(c, part), window_(variant.window) {
-    const ParameterDim vocabulary{c.vocabulary_size, LogicalDim::kVocabulary}, width{c.width, LogicalDim::kWidth},
-        query{c.heads * c.head_dim, LogicalDim::kHeads}, key{c.kv_heads * c.head_dim, LogicalDim::kKeyHeads},
-        ffn{c.ffn_width, LogicalDim::kFfn};
-    const auto matrix = [&](const std::string& name, ParameterDim out, ParameterDim in,
-                            Initial initial = Initial::kNormal) {
-      return declare(name + ".weight", {out, in}, initial, values);
-    };
-    const auto norm = [&](const std::string& name) {
-      return declare(name + ".weight", {width}, Initial::kOnes, values);
-    };
-    const auto bias = [&](const std::string& name, ParameterDim out) {
-      return variant.attention_biases ? declare(name + ".bias", {out}, Initial::kZeros, values) : Tensor();
-    };
-    const ParameterDim rows{c.vocabulary_size, c.tie_embeddings ? LogicalDim::kVocabulary : LogicalDim::kLookup};
-    if (part.holds_embedding() || (c.tie_embeddings && part.holds_head()))
-      embedding_ = matrix("model.embed_tokens", rows, width);
-    for (int64_t i = 0; i < c.layers; ++i) {
-      const std::string name = fmt::format("model.layers.{}.", i);
-      Block& block = blocks_.emplace_back();
-      if (!begin_layer(i)) continue;
-      block.q = matrix(name + "self_attn.q_proj", query, width);
-      block.q_bias = bias(name + "self_attn.q_proj", query);
-      block.k = matrix(name + "self_attn.k_proj", key, width);
-      block.k_bias = bias(name + "self_attn.k_proj", key);
-      block.v = matrix(name + "self_attn.v_proj", key, width);
-      block.v_bias = bias(name + "self_attn.v_proj", key);
-      block.attention_output = matrix(name + "self_attn.o_proj", width, query, Initial::kResidualNormal);
-      block.gate = matrix(name + "mlp.gate_proj", ffn, width);
-      block.up = matrix(name + "mlp.up_proj", ffn, width);
-      block.down = matrix(name + "mlp.down_proj", width, ffn, Initial::kResidualNormal);
-      block.attention_norm = norm(name + "input_layernorm");
-      block.mlp_norm = norm(name + "post_attention_layernorm");
-    }
-    const RotaryScaling scaling = scaling_of(c);
-    frequencies_ = rotary_frequencies(c.head_dim, c.own_number(kRopeTheta),
-                                      scaling.factor == 1 ? std::nullopt : std::optional(scaling));
-    if (!begin_head()) return;
-    final_norm_ = norm("model.norm");
-    output_ = c.tie_embeddings ? embedding_ : matrix("lm_head", vocabulary, width);
-  }
-
-  Tensor output_weight() const override { return output_; }
-
- private:
-  Tensor embed(const ForwardInputs& inputs) const override {
-    return drop(embedding(inputs.tokens, embedding_), inputs);
-  }
-
-  Tensor run_layer(int64_t layer, const Tensor& x, const ForwardInputs& inputs) const override {
-    const Block& block = blocks_[static_cast<size_t>(layer)];
-    const Tensor mixed = residual_stream(x + attention(x, block, inputs));
-    return residual_stream(mixed + mlp(mixed, block, inputs));
-  }
-
-  Tensor last_norm(const Tensor& x) const override { return rms_norm(x, final_norm_, config().norm_epsilon); }
-
-  Tensor attention(const Tensor& x, const Block& block, const ForwardInputs& inputs) const {
-    const Scope scope("attention");
-    const Tensor normed = rms_norm(x, block.attention_norm, config().norm_epsilon);
-    const auto project = [&](const Tensor& weight, const Tensor& bias, int64_t heads) {
-      const Tensor product = linear(normed, weight);
-      return split_heads(bias.defined() ? product + bias : product, heads);
-    };
-    const Tensor q = project(block.q, block.q_bias, config().heads);
-    const Tensor k = project(block.k, block.k_bias, config().kv_heads);
-    const Tensor v = project(block.v, block.v_bias, config().kv_heads);
-    const Tensor mixed = attend(rotary_embedding(q, frequencies_, inputs.positions),
-                                rotary_embedding(k, frequencies_, inputs.positions), v, inputs, window_);
-    return drop(linear(mixed, block.attention_output), inputs);
-  }
-
-  Tensor mlp(const Tensor& x, const Block& block, const ForwardInputs& inputs) const {
-    const Scope scope("mlp");
-    const Tensor normed = rms_norm(x, block.mlp_norm, config().norm_epsilon);
-    return drop(linear(swiglu(linear(normed, block.gate), linear(normed, block.up)), block.down), inputs);
-  }
-
-  int64_t window_;  // positions that a query sees, itself included; 0: all
-  Tensor embedding_, output_;
-  std::vector<Block> blocks_;  // of all layers; empty where they are another part's
-  Tensor final_norm_;
-  Tensor frequencies_;  // [head_dim / 2]
-};
-
 std::vector<ModelKey> rope_scaling_keys() {
   ModelKey factor =
       positive_key(kRopeFactor, 1.0, "by how much long rotary wavelengths are stretched, as in Llama 3.1; 1: not");
@@ -215,13 +122,131 @@ void list_entries(HuggingFaceConfig& file, ModelConfig& c) {
 
 }  // namespace
 
-std::unique_ptr<LanguageModel> build_llama(const ModelConfig& config, const ModelPart& part,
-                                           const LlamaVariant& variant, InitialValues* values) {
-  return std::make_unique<Llama>(config, part, variant, values);
+Llama::Llama(const ModelConfig& c, const ModelPart& part, const LlamaVariant& variant, InitialValues* values)
+    : LanguageModel(c, part), variant_(variant) {
+  const ParameterDim vocabulary{c.vocabulary_size, LogicalDim::kVocabulary}, width{c.width, LogicalDim::kWidth};
+  const ParameterDim rows{c.vocabulary_size, c.tie_embeddings ? LogicalDim::kVocabulary : LogicalDim::kLookup};
+  if (part.holds_embedding() || (c.tie_embeddings && part.holds_head()))
+    embedding_ = declare_matrix("model.embed_tokens", rows, width, Initial::kNormal, values);
+  for (int64_t i = 0; i < c.layers; ++i) blocks_.push_back(begin_layer(i) ? declare_layer(i, values) : Block());
+  const RotaryScaling scaling = scaling_of(c);
+  frequencies_ = rotary_frequencies(c.head_dim, c.own_number(kRopeTheta),
+                                    scaling.factor == 1 ? std::nullopt : std::optional(scaling));
+  if (!begin_head()) return;
+  final_norm_ = declare_norm("model.norm", width, values);
+  output_ = c.tie_embeddings ? embedding_ : declare_matrix("lm_head", vocabulary, width, Initial::kNormal, values);
+}
+
+Llama::Block Llama::declare_layer(int64_t layer, InitialValues* values) {
+  const ModelConfig& c = config();
+  const ParameterDim width{c.width, LogicalDim::kWidth}, query{c.heads * c.head_dim, LogicalDim::kHeads},
+      key{c.kv_heads * c.head_dim, LogicalDim::kKeyHeads}, ffn{c.ffn_width, LogicalDim::kFfn};
+  const std::string name = fmt::format("model.layers.{}.", layer);
+  const auto matrix = [&](const char* part, ParameterDim out, ParameterDim in, Initial initial = Initial::kNormal) {
+    return declare_matrix(name + part, out, in, initial, values);
+  };
+  const auto bias = [&](const char* part, ParameterDim out) {
+    return variant_.attention_biases ? declare(name + part + ".bias", {out}, Initial::kZeros, values) : Tensor();
+  };
+  const auto norm = [&](const std::string& part) {
+    return part.empty() ? Tensor() : declare_norm(name + part, width, values);
+  };
+  Block block;
+  block.q = matrix("self_attn.q_proj", query, width);
+  block.q_bias = bias("self_attn.q_proj", query);
+  block.k = matrix("self_attn.k_proj", key, width);
+  block.k_bias = bias("self_attn.k_proj", key);
+  block.v = matrix("self_attn.v_proj", key, width);
+  block.v_bias = bias("self_attn.v_proj", key);
+  block.attention_output = matrix("self_attn.o_proj", width, query, Initial::kResidualNormal);
+  if (variant_.query_key_norm != QueryKeyNorm::kNone) {
+    const bool of_heads = variant_.query_key_norm == QueryKeyNorm::kHead;
+    const ParameterDim head{c.head_dim, LogicalDim::kHead};
+    block.q_norm = declare_norm(name + "self_attn.q_norm", of_heads ? head : query, values);
+    block.k_norm = declare_norm(name + "self_attn.k_norm", of_heads ? head : key, values);
+  }
+  block.gate = matrix("mlp.gate_proj", ffn, width);
+  block.up = matrix("mlp.up_proj", ffn, width);
+  block.down = matrix("mlp.down_proj", width, ffn, Initial::kResidualNormal);
+  block.norm_before_attention = norm(variant_.norm_before_attention);
+  block.norm_after_attention = norm(variant_.norm_after_attention);
+  block.norm_before_mlp = norm(variant_.norm_before_mlp);
+  block.norm_after_mlp = norm(variant_.norm_after_mlp);
+  return block;
+}
+
+Tensor Llama::declare_matrix(const std::string& name, ParameterDim out, ParameterDim in, Initial initial,
+                             InitialValues* values) {
+  return declare(name + ".weight", {out, in}, initial, values);
+}
+
+Tensor Llama::declare_norm(const std::string& name, ParameterDim dim, InitialValues* values) {
+  return declare(name + ".weight", {dim}, variant_.norm_weights_less_one ? Initial::kZeros : Initial::kOnes, values);
+}
+
+Tensor Llama::embed_tokens(const Tensor& tokens) const { return embedding(tokens, embedding_); }
+
+Tensor Llama::gated(const Tensor& gate, const Tensor& up) const { return swiglu(gate, up); }
+
+AttentionForm Llama::attention_form(int64_t) const { return {.window = variant_.window}; }
+
+Tensor Llama::embed(const ForwardInputs& inputs) const { return drop(embed_tokens(inputs.tokens), inputs); }
+
+Tensor Llama::run_layer(int64_t layer, const Tensor& x, const ForwardInputs& inputs) const {
+  const Tensor mixed = residual_stream(x + attention(x, layer, inputs));
+  return residual_stream(mixed + mlp(mixed, blocks_[static_cast<size_t>(layer)], inputs));
+}
+
+Tensor Llama::last_norm(const Tensor& x) const { return norm(x, final_norm_); }
+
+Tensor Llama::norm(const Tensor& x, const Tensor& weight) const {
+  return rms_norm(x, variant_.norm_weights_less_one ? weight + 1.0 : weight, config().norm_epsilon);
+}
+
+Tensor Llama::norm_before(const Tensor& x, const Tensor& weight) const {
+  return weight.defined() ? norm(x, weight) : x;
+}
+
+Tensor Llama::norm_after(const Tensor& x, const Tensor& weight) const {
+  return weight.defined() ? norm(residual_stream(x), weight) : x;
+}
+
+Tensor Llama::attention(const Tensor& x, int64_t layer, const ForwardInputs& inputs) const {
+  const Scope scope("attention");
+  const Block& block = blocks_[static_cast<size_t>(layer)];
+  const Tensor normed = norm_before(x, block.norm_before_attention);
+  const auto project = [&](const Tensor& weight, const Tensor& bias, const Tensor& norm_weight, int64_t heads) {
+    Tensor product = linear(normed, weight);
+    if (bias.defined()) product = product + bias;
+    if (!norm_weight.defined()) return split_heads(product, heads);
+    return variant_.query_key_norm == QueryKeyNorm::kHead ? norm(split_heads(product, heads), norm_weight)
+                                                          : split_heads(norm(product, norm_weight), heads);
+  };
+  const Tensor q = project(block.q, block.q_bias, block.q_norm, config().heads);
+  const Tensor k = project(block.k, block.k_bias, block.k_norm, config().kv_heads);
+  const Tensor v = project(block.v, block.v_bias, {}, config().kv_heads);
+  const Tensor mixed = attend(rotary_embedding(q, frequencies_, inputs.positions),
+                              rotary_embedding(k, frequencies_, inputs.positions), v, inputs, attention_form(layer));
+  return drop(norm_after(linear(mixed, block.attention_output), block.norm_after_attention), inputs);
+}
+
+Tensor Llama::mlp(const Tensor& x, const Block& block, const ForwardInputs& inputs) const {
+  const Scope scope("mlp");
+  const Tensor normed = norm_before(x, block.norm_before_mlp);
+  const Tensor wide = gated(linear(normed, block.gate), linear(normed, block.up));
+  return drop(norm_after(linear(wide, block.down), block.norm_after_mlp), inputs);
+}
+
+ModelKey sliding_window_key() {
+  return size_key(kSlidingWindow, 0, 0, int64_t{1} << 24, "positions a query sees, itself included; 0: all");
 }
 
 void list_llama_entries(HuggingFaceConfig& file, ModelConfig& c) {
   file.fixed("hidden_act", "silu");
+  list_llama_sizes(file, c);
+}
+
+void list_llama_sizes(HuggingFaceConfig& file, ModelConfig& c) {
   file.required("hidden_size", c.width);
   file.required("num_hidden_layers", c.layers);
   file.required("num_attention_heads", c.heads);
@@ -243,8 +268,9 @@ ModelFamily llama_family() {
   family.usual_ffn_width = [](int64_t width) { return (8 * width / 3 + 63) / 64 * 64; };
   family.check = check_positions;
   family.parameter_count = count_parameters;
-  family.build = [](const ModelConfig& config, const ModelPart& part, InitialValues* values) {
-    return build_llama(config, part, {}, values);
+  family.build = [](const ModelConfig& config, const ModelPart& part,
+                    InitialValues* values) -> std::unique_ptr<LanguageModel> {
+    return std::make_unique<Llama>(config, part, LlamaVariant{}, values);
   };
   family.hugging_face = {.model_type = "llama",
                          .architecture = "LlamaForCausalLM",

@@ -1,23 +1,86 @@
-// What families share that are Llama but for something of their attention.
+// Llama, and what families share that are Llama but for some of its parts.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "causeway/model/family.h"
 #include "causeway/model/language_model.h"
 
 namespace causeway::model {
 
+// Over what queries and keys are normed, between their projections and the rotation.
+enum class QueryKeyNorm {
+  kNone,
+  kHead,        // each head by itself, with one weight [head_dim] for all
+  kProjection,  // all heads together, with a weight [heads x head_dim]
+};
+
+// Which parameters a family's layers have.
 struct LlamaVariant {
   int64_t window = 0;             // positions that a query sees, itself included; 0: all
   bool attention_biases = false;  // the projections to queries, keys and values have one each
+  QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;
+  // The norms of a layer, by their names in Hugging Face's checkpoints; "": there is none. Those before are of what
+  // attention and the feed-forward layer are given, those after of what they add to the residual stream.
+  std::string norm_before_attention = "input_layernorm", norm_after_attention = {};
+  std::string norm_before_mlp = "post_attention_layernorm", norm_after_mlp = {};
+  bool norm_weights_less_one = false;  // norms multiply by 1 + weight, and weights begin at 0
 };
 
-std::unique_ptr<LanguageModel> build_llama(const ModelConfig& config, const ModelPart& part,
-                                           const LlamaVariant& variant, InitialValues* values);
+// What a family computes otherwise it overrides.
+class Llama : public LanguageModel {
+ public:
+  Llama(const ModelConfig& config, const ModelPart& part, const LlamaVariant& variant, InitialValues* values);
 
-// The entries of config.json that all of them have.
+  Tensor output_weight() const override { return output_; }
+
+ protected:
+  // Of tokens, before dropout.
+  virtual Tensor embed_tokens(const Tensor& tokens) const;
+  // What becomes of the feed-forward layer's two projections, between them and the third.
+  virtual Tensor gated(const Tensor& gate, const Tensor& up) const;
+  virtual AttentionForm attention_form(int64_t layer) const;
+
+ private:
+  struct Block {
+    Tensor q, k, v, attention_output, gate, up, down;
+    // Of the variants that have them.
+    Tensor q_bias, k_bias, v_bias, q_norm, k_norm;
+    Tensor norm_before_attention, norm_after_attention, norm_before_mlp, norm_after_mlp;
+  };
+
+  Tensor embed(const ForwardInputs& inputs) const override;
+  Tensor run_layer(int64_t layer, const Tensor& x, const ForwardInputs& inputs) const override;
+  Tensor last_norm(const Tensor& x) const override;
+
+  Block declare_layer(int64_t layer, InitialValues* values);
+  Tensor declare_matrix(const std::string& name, ParameterDim out, ParameterDim in, Initial initial,
+                        InitialValues* values);
+  Tensor declare_norm(const std::string& name, ParameterDim dim, InitialValues* values);
+
+  Tensor attention(const Tensor& x, int64_t layer, const ForwardInputs& inputs) const;
+  Tensor mlp(const Tensor& x, const Block& block, const ForwardInputs& inputs) const;
+  Tensor norm(const Tensor& x, const Tensor& weight) const;
+  // x itself where the variant has no norm there.
+  Tensor norm_before(const Tensor& x, const Tensor& weight) const;
+  Tensor norm_after(const Tensor& x, const Tensor& weight) const;
+
+  LlamaVariant variant_;
+  Tensor embedding_, output_;
+  std::vector<Block> blocks_;  // of all layers; empty where they are another part's
+  Tensor final_norm_;
+  Tensor frequencies_;  // [head_dim / 2]
+};
+
+// The key `sliding_window` of the families that have windows.
+inline constexpr char kSlidingWindow[] = "sliding_window";
+ModelKey sliding_window_key();
+
+// The entries of config.json that all of them have; and without the activation, which is not SiLU in all.
 void list_llama_entries(HuggingFaceConfig& file, ModelConfig& c);
+void list_llama_sizes(HuggingFaceConfig& file, ModelConfig& c);
 
 }  // namespace causeway::model

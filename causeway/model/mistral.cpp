@@ -4,19 +4,13 @@
 #include "causeway/model/llama.h"
 
 namespace causeway::model {
-namespace {
-
-constexpr char kSlidingWindow[] = "sliding_window";
-
-}  // namespace
-
 ModelFamily mistral_family() {
   ModelFamily family = llama_family();
   family.name = "mistral";
-  family.keys.push_back(
-      size_key(kSlidingWindow, 0, 0, int64_t{1} << 24, "positions a query sees, itself included; 0: all"));
-  family.build = [](const ModelConfig& config, const ModelPart& part, InitialValues* values) {
-    return build_llama(config, part, {.window = config.own_integer(kSlidingWindow)}, values);
+  family.keys.push_back(sliding_window_key());
+  family.build = [](const ModelConfig& config, const ModelPart& part,
+                    InitialValues* values) -> std::unique_ptr<LanguageModel> {
+    return std::make_unique<Llama>(config, part, LlamaVariant{.window = config.own_integer(kSlidingWindow)}, values);
   };
   family.hugging_face.model_type = "mistral";
   family.hugging_face.architecture = "MistralForCausalLM";

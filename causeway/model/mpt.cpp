@@ -68,8 +68,8 @@ class Mpt final : public LanguageModel {
     const Scope scope("attention");
     const std::vector<Tensor> qkv = split(linear(norm(x, block.attention_norm), block.qkv), config().width, -1);
     const int64_t heads = config().heads;
-    const Tensor mixed =
-        attend(split_heads(qkv[0], heads), split_heads(qkv[1], heads), split_heads(qkv[2], heads), inputs, 0, slopes_);
+    const Tensor mixed = attend(split_heads(qkv[0], heads), split_heads(qkv[1], heads), split_heads(qkv[2], heads),
+                                inputs, {.slopes = slopes_});
     return drop(linear(mixed, block.attention_output), inputs);
   }
 

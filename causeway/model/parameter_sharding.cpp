@@ -19,6 +19,7 @@ std::string_view axis_of(LogicalDim dim) {
       return kTp;
     case LogicalDim::kWidth:
     case LogicalDim::kHeadsOfThree:
+    case LogicalDim::kHead:
     case LogicalDim::kPositions:
       return {};
   }

@@ -20,6 +20,7 @@ enum class LogicalDim {
   kHeads,     // query heads x their size
   kKeyHeads,  // key and value heads x their size
   kHeadsOfThree,  // queries, keys and values one after another, each heads x their size
+  kHead,          // the channels of one head
   kFfn,
   kPositions,
 };

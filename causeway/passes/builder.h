@@ -28,6 +28,7 @@ class Builder {
   Value neg(Value x) const { return graph_.add(Op::kNeg, {x}); }
   Value exp2(Value x) const { return graph_.add(Op::kExp2, {x}); }
   Value log2(Value x) const { return graph_.add(Op::kLog2, {x}); }
+  Value tanh(Value x) const { return graph_.add(Op::kTanh, {x}); }
   Value recip(Value x) const { return graph_.add(Op::kRecip, {x}); }
   Value add(Value a, Value b) const { return graph_.add(Op::kAdd, {a, b}); }
   Value sub(Value a, Value b) const { return graph_.add(Op::kSub, {a, b}); }

@@ -28,9 +28,14 @@ int64_t rows_per_chunk(int64_t tokens, int64_t vocabulary, int64_t element_bytes
 }
 
 Chunk expand_chunk(const Builder& build, Value x, Value weight, Value targets, Value token_weights, const Needs& needs,
-                   DType logits_type, const Dim& vocabulary) {
+                   DType logits_type, const Dim& vocabulary, double cap) {
   Value logits = build.cast(build.dot(x, weight, false, true, logits_type), DType::kF32);
   const Shape shape = build.shape(logits);
+  Value bent;  // tanh(logits / cap)
+  if (cap > 0) {
+    bent = build.tanh(build.scale(logits, 1 / cap));
+    logits = build.scale(bent, cap);
+  }
   if (!(shape[1] == vocabulary)) {
     const Value exists = build.less(build.iota(DType::kI32, shape, 1),
                                     build.constant(DType::kI32, shape, static_cast<double>(vocabulary.constant())));
@@ -58,7 +63,9 @@ Chunk expand_chunk(const Builder& build, Value x, Value weight, Value targets, V
     const Value softmax = build.mul(exponentials, over_vocabulary(build.recip(sum)));
     const Value one_hot = build.cast(is_target, DType::kF32);
     const Value factor = build.select(counted, token_weights, build.zeros_like(token_weights));
-    const Value dlogits = build.cast(build.mul(build.sub(softmax, one_hot), over_vocabulary(factor)), build.dtype(x));
+    Value wide = build.mul(build.sub(softmax, one_hot), over_vocabulary(factor));
+    if (bent.valid()) wide = build.mul(wide, build.sub(build.constant_like(bent, 1), build.mul(bent, bent)));
+    const Value dlogits = build.cast(wide, build.dtype(x));
     if (needs.dx) chunk.dx = build.dot(dlogits, weight, false, false, build.dtype(x));
     if (needs.dweight) chunk.dweight = build.dot(dlogits, x, true, false, DType::kF32);
     build.graph().set_backward(backward);
@@ -66,7 +73,7 @@ Chunk expand_chunk(const Builder& build, Value x, Value weight, Value targets, V
   return chunk;
 }
 
-std::vector<Value> expand(Graph& target, const std::vector<Value>& inputs, const Needs& needs,
+std::vector<Value> expand(Graph& target, const std::vector<Value>& inputs, double cap, const Needs& needs,
                           const ExpandLinearCrossEntropyOptions& options) {
   const Builder build(target);
   const Value x = inputs[0];
@@ -83,7 +90,7 @@ std::vector<Value> expand(Graph& target, const std::vector<Value>& inputs, const
   };
   const bool chunked = tokens.is_constant() && vocabulary.is_constant() && tokens.constant() > 0;
   if (!chunked) {
-    const Chunk chunk = expand_chunk(build, x, weight, inputs[2], inputs[3], needs, logits_type, vocabulary);
+    const Chunk chunk = expand_chunk(build, x, weight, inputs[2], inputs[3], needs, logits_type, vocabulary, cap);
     return {chunk.loss, chunk.dx, without_padding(chunk.dweight)};
   }
 
@@ -97,7 +104,7 @@ std::vector<Value> expand(Graph& target, const std::vector<Value>& inputs, const
     const int64_t limit = std::min(count, start + rows);
     const auto part = [&](Value value) { return build.slice_axis(value, 0, start, limit); };
     const Chunk chunk =
-        expand_chunk(build, part(x), weight, part(inputs[2]), part(inputs[3]), needs, logits_type, vocabulary);
+        expand_chunk(build, part(x), weight, part(inputs[2]), part(inputs[3]), needs, logits_type, vocabulary, cap);
     if (needs.loss) accumulate(total.loss, chunk.loss);
     if (needs.dx) dx.push_back(chunk.dx);
     if (needs.dweight) accumulate(total.dweight, chunk.dweight);
@@ -114,7 +121,7 @@ Graph expand_linear_cross_entropy(const Graph& graph, const ExpandLinearCrossEnt
   return rebuild_graph(graph, [&](Graph& target, const Node& node, const std::vector<Value>& inputs) {
     if (node.op != Op::kLinearCrossEntropy) return copy_node(target, node, inputs);
     const std::vector<int>& used = uses[static_cast<size_t>(&node - first)];
-    return expand(target, inputs, {used[0] > 0, used[1] > 0, used[2] > 0}, options);
+    return expand(target, inputs, node.attributes.value, {used[0] > 0, used[1] > 0, used[2] > 0}, options);
   });
 }
 

@@ -1,5 +1,7 @@
 #include "causeway/tensor/loss_ops.h"
 
+#include <cmath>
+
 #include "causeway/tensor/activation_ops.h"
 #include "causeway/tensor/arithmetic_ops.h"
 #include "causeway/tensor/comparison_ops.h"
@@ -75,6 +77,8 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
       "linear_cross_entropy", "takes floats x [..., channels] and weight [classes, channels]", {x, weight});
   require_argument(options.reduction == Reduction::kMean || options.reduction == Reduction::kSum,
                    "linear_cross_entropy", "reduces to a mean or a sum only", {x, weight}, "Use cross_entropy.");
+  require_argument(options.softcap >= 0 && std::isfinite(options.softcap), "linear_cross_entropy",
+                   fmt::format("takes a softcap above 0, or 0 for none, not {}", options.softcap), {x, weight});
   const Dim tokens = element_count(targets.shape());
   const Tensor flat_targets = reshape(targets, {tokens});
   const Tensor counts = ne(flat_targets, options.ignore_index);
@@ -86,7 +90,10 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   }
   // A negative target is what the op itself leaves out.
   const Tensor known = options.ignore_index < 0 ? flat_targets : where(counts, flat_targets, -1);
-  const Tensor loss = apply(Op::kLinearCrossEntropy, {reshape(x, {tokens, x.size(-1)}), weight, known, weights});
+  Attributes attributes;
+  attributes.value = options.softcap;
+  const Tensor loss =
+      apply(Op::kLinearCrossEntropy, {reshape(x, {tokens, x.size(-1)}), weight, known, weights}, std::move(attributes));
   if (options.reduction == Reduction::kSum) return loss;
   return loss / sum(where(counts, weights, 0.0));
 }

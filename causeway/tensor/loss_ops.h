@@ -23,6 +23,7 @@ struct LinearCrossEntropyOptions {
   int64_t ignore_index = -100;
   Reduction reduction = Reduction::kMean;  // kMean or kSum
   Tensor token_weights = {};  // f32 [...], a factor for each token's loss; kMean divides by their sum. No gradient.
+  double softcap = 0;         // above 0: the logits are softcap(linear(x, weight), this), as in Gemma 2
 };
 
 // cross_entropy(linear(x, weight), targets) for x [..., channels] and weight [classes, channels], without storing the

@@ -102,7 +102,7 @@ TEST(Architecture, NothingButTestsRunsTheReferenceInterpreter) {
 
 // A model family is known to its own file, and as the default.
 TEST(Architecture, NothingButItsFileNamesAModelFamily) {
-  const std::regex name(R"re("(llama|mistral|mpt|qwen2)")re");
+  const std::regex name(R"re("(gemma2|llama|mistral|mpt|olmo2|qwen2|qwen3)")re");
   std::map<std::string, std::set<std::string>> found;
   for (const fs::path& file : files_under(kRoot / "causeway", {".h", ".cpp"}))
     for (const std::string& line : lines_of(file)) {
@@ -110,10 +110,10 @@ TEST(Architecture, NothingButItsFileNamesAModelFamily) {
       if (std::regex_search(line, match, name)) found[match[1]].insert(path_in_tree(file));
     }
   const std::map<std::string, std::set<std::string>> expected = {
-      {"llama", {"causeway/model/llama.cpp", "causeway/model/config.h"}},
-      {"mistral", {"causeway/model/mistral.cpp"}},
-      {"mpt", {"causeway/model/mpt.cpp"}},
-      {"qwen2", {"causeway/model/qwen2.cpp"}}};
+      {"gemma2", {"causeway/model/gemma2.cpp"}},   {"llama", {"causeway/model/llama.cpp", "causeway/model/config.h"}},
+      {"mistral", {"causeway/model/mistral.cpp"}}, {"mpt", {"causeway/model/mpt.cpp"}},
+      {"olmo2", {"causeway/model/olmo2.cpp"}},     {"qwen2", {"causeway/model/qwen2.cpp"}},
+      {"qwen3", {"causeway/model/qwen3.cpp"}}};
   EXPECT_EQ(found, expected);
 }
 

@@ -106,7 +106,7 @@ TEST_P(TextGenerationTest, BadPromptsAreNamed) {
   EXPECT_EQ(generator.generate(std::vector<int32_t>{1}, {.tokens = 0}), std::vector<int32_t>());
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, TextGenerationTest, testing::Values("gpt2", "llama", "mistral", "mpt"),
+INSTANTIATE_TEST_SUITE_P(Families, TextGenerationTest, testing::Values("gpt2", "llama", "mistral", "mpt", "gemma2"),
                          [](const auto& test) { return test.param; });
 
 }  // namespace

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <set>
 
 #include "causeway/base/error.h"
@@ -328,6 +330,11 @@ TEST(TypeInference, LinearCrossEntropy) {
   EXPECT_THAT(message({x, w, {DType::kF32, {6}}, m}), HasSubstr("takes i32 or i64 targets [N]"));
   EXPECT_THAT(message({x, w, {DType::kI32, {5}}, m}), HasSubstr("takes i32 or i64 targets [N]"));
   EXPECT_THAT(message({x, w, t, {DType::kBF16, {6}}}), HasSubstr("takes f32 token weights [N]"));
+  Attributes capped;
+  for (const double cap : {-1.0, std::numeric_limits<double>::infinity(), std::nan("")}) {
+    capped.value = cap;
+    EXPECT_THROW(infer_types(Op::kLinearCrossEntropy, {x, w, t, m}, capped), Error) << cap;
+  }
 }
 
 class AttentionRule : public testing::Test {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "causeway/base/error.h"
+#include "causeway/model/family.h"
 
 namespace causeway::model {
 namespace {
@@ -52,13 +53,14 @@ TEST(ModelConfig, NamesTheFieldThatCannotBe) {
   expect([](ModelConfig& c) { c.head_dim = 33; }, "model.head_dim", "33 is odd; rotary positions need pairs");
   const std::string delete_it = "Delete the key, or choose what it belongs to.";
   expect([](ModelConfig& c) { c.own["sliding_window"] = int64_t{8}; }, "model.sliding_window",
-         "has no effect on llama: it belongs to mistral", delete_it);
+         "has no effect on llama: it belongs to gemma2 and mistral", delete_it);
   expect(
       [](ModelConfig& c) {
         c.family = "gpt2";
         c.own["rope_theta"] = 5e5;
       },
-      "model.rope_theta", "has no effect on gpt2: it belongs to llama, mistral and qwen2", delete_it);
+      "model.rope_theta", "has no effect on gpt2: it belongs to gemma2, llama, mistral, olmo2, qwen2 and qwen3",
+      delete_it);
   expect([](ModelConfig& c) { c.own["rope_theta"] = 0.0; }, "model.rope_theta", "must be above 0");
   expect([](ModelConfig& c) { c.own["rope_theta"] = int64_t{1}; }, "model.rope_theta", "has another kind of value");
   expect([](ModelConfig& c) { c.own["rope_tetha"] = 1.0; }, "model.rope_tetha", "unknown key");
@@ -70,7 +72,7 @@ TEST(ModelConfig, NamesTheFieldThatCannotBe) {
         c.family = "mpt";
         c.kv_heads = 2;
       },
-      "model.kv_heads", "grouped queries belong to llama, mistral and qwen2");
+      "model.kv_heads", "grouped queries belong to gemma2, llama, mistral, olmo2, qwen2 and qwen3");
   expect([](ModelConfig& c) { c.own["rope_factor"] = 0.5; }, "model.rope_factor", "must be at least 1");
   expect([](ModelConfig& c) { c.own["rope_original_length"] = int64_t{0}; }, "model.rope_original_length",
          "must be at least 1");
@@ -93,23 +95,28 @@ TEST(ModelConfig, SurvivesHuggingFacesFormat) {
   config.max_sequence_length = 333;
   config.norm_epsilon = 2e-5;
   config.initializer_range = 0.03;
-  for (const std::string family : {"gpt2", "llama", "mistral", "mpt", "qwen2"}) {
+  for (const std::string family : {"gemma2", "gpt2", "llama", "mistral", "mpt", "olmo2", "qwen2", "qwen3"}) {
     ModelConfig c = config;
     c.family = family;
     if (family == "gpt2") c.dropout = 0.25;
     if (family == "mpt") c.own["alibi_bias_max"] = 6.0;
-    if (family == "llama" || family == "mistral" || family == "qwen2") {
+    if (model_family(family).grouped_queries) {
       c.kv_heads = 2;
       c.head_dim = 32;
       c.own["rope_theta"] = 5e5;
     }
-    if (family == "llama" || family == "qwen2") {
+    if (family == "llama" || family == "olmo2" || family == "qwen2" || family == "qwen3") {
       c.own["rope_factor"] = 32.0;
       c.own["rope_low_frequency_factor"] = 1.5;
       c.own["rope_high_frequency_factor"] = 5.0;
       c.own["rope_original_length"] = int64_t{111};
     }
-    if (family == "mistral") c.own["sliding_window"] = int64_t{17};
+    if (family == "mistral" || family == "gemma2") c.own["sliding_window"] = int64_t{17};
+    if (family == "gemma2") {
+      c.own["query_pre_attention_scalar"] = int64_t{18};
+      c.own["attention_softcap"] = 0.0;
+      c.own["logit_softcap"] = 12.5;
+    }
     if (family == "llama") c.tie_embeddings = true;
     c = c.resolved();
     EXPECT_EQ(from_hugging_face(to_hugging_face(c)), c) << family;
@@ -162,6 +169,24 @@ TEST(ModelConfig, IsWrittenAsTransformersReadsIt) {
   expected.erase("sliding_window");
   expected.update({{"architectures", {"Qwen2ForCausalLM"}}, {"model_type", "qwen2"}, {"use_sliding_window", false}});
   EXPECT_EQ(written("qwen2").dump(2), expected.dump(2));
+  expected.update({{"architectures", {"Qwen3ForCausalLM"}}, {"model_type", "qwen3"}, {"attention_bias", false}});
+  EXPECT_EQ(written("qwen3").dump(2), expected.dump(2));
+  expected.erase("use_sliding_window");
+  expected.update({{"architectures", {"Olmo2ForCausalLM"}}, {"model_type", "olmo2"}});
+  EXPECT_EQ(written("olmo2").dump(2), expected.dump(2));
+  expected.erase("hidden_act");
+  expected.update(
+      {{"architectures", {"Gemma2ForCausalLM"}},
+       {"model_type", "gemma2"},
+       {"tie_word_embeddings", true},
+       {"intermediate_size", 256},
+       {"hidden_activation", "gelu_pytorch_tanh"},
+       {"query_pre_attn_scalar", 16},
+       {"attn_logit_softcapping", 50.0},
+       {"final_logit_softcapping", 30.0},
+       {"sliding_window", 1024},
+       {"layer_types", Json::array({"full_attention", "full_attention", "full_attention", "full_attention"})}});
+  EXPECT_EQ(written("gemma2").dump(2), expected.dump(2));
   expected = {{"initializer_range", 0.02}, {"torch_dtype", "float32"}, {"vocab_size", 256}};
   expected.update({{"architectures", {"MptForCausalLM"}},
                    {"model_type", "mpt"},
@@ -253,6 +278,89 @@ TEST(ModelConfig, PositionsThatAreNotImplementedAreRefused) {
   qwen2["use_sliding_window"] = true;
   expect_error([&] { from_hugging_face(qwen2); }, ErrorKind::kUnsupported, "config.json", "use_sliding_window = true",
                "Only false is implemented.");
+  Json olmo2 = llama;
+  olmo2.update({{"model_type", "olmo2"}, {"attention_bias", true}});
+  expect_error([&] { from_hugging_face(olmo2); }, ErrorKind::kUnsupported, "config.json", "attention_bias = true",
+               "Only false is implemented.");
+  for (const char* option : {"use_sliding_window", "attention_bias"}) {
+    Json qwen3 = llama;
+    qwen3["model_type"] = "qwen3";
+    EXPECT_EQ(from_hugging_face(qwen3).family, "qwen3");
+    qwen3[option] = true;
+    expect_error([&] { from_hugging_face(qwen3); }, ErrorKind::kUnsupported, "config.json",
+                 std::string(option) + " = true", "Only false is implemented.");
+  }
+}
+
+TEST(ModelConfig, Gemma2SaysWhereItsWindowsAre) {
+  ModelConfig config;
+  config.family = "gemma2";
+  config.layers = 3;
+  const auto types = [](std::initializer_list<const char*> kinds) {
+    Json list = Json::array();
+    for (const std::string kind : kinds) list.push_back(kind + "_attention");
+    return list;
+  };
+  const Json without = to_hugging_face(config.resolved());
+  EXPECT_EQ(without["layer_types"], types({"full", "full", "full"}));
+  EXPECT_EQ(from_hugging_face(without), config.resolved());
+  config.own["sliding_window"] = int64_t{9};
+  Json json = to_hugging_face(config.resolved());
+  EXPECT_EQ(json["layer_types"], types({"sliding", "full", "sliding"}));
+  EXPECT_EQ(json["sliding_window"], 9);
+  // As before transformers 4.53.
+  json.erase("layer_types");
+  EXPECT_EQ(from_hugging_face(json), config.resolved());
+  json.erase("sliding_window");
+  EXPECT_EQ(from_hugging_face(json).own_integer("sliding_window"), 4096);
+  const auto expect = [&](const Json& given, ErrorKind kind, const std::string& message, const std::string& hint) {
+    json["layer_types"] = given;
+    expect_error([&] { from_hugging_face(json); }, kind, "config.json", message, hint);
+  };
+  const std::string implemented =
+      "Implemented are sliding_attention and full_attention in turn, and full_attention in all layers.";
+  expect(types({"full", "sliding", "full"}), ErrorKind::kUnsupported, "layer_types in another order than in turn",
+         implemented);
+  expect(types({"sliding", "sliding", "sliding"}), ErrorKind::kUnsupported, "layer_types in another order than in turn",
+         implemented);
+  expect(Json::array({1, 2, 3}), ErrorKind::kUnsupported, "layer_types in another order than in turn", implemented);
+  expect(types({"sliding", "full"}), ErrorKind::kInvalidArgument, "'layer_types' is no list of 3 layers", "");
+  expect("sliding", ErrorKind::kInvalidArgument, "'layer_types' is no list of 3 layers", "");
+}
+
+TEST(ModelConfig, Gemma2sCapsMayBeAbsentOrNone) {
+  ModelConfig config;
+  config.family = "gemma2";
+  Json json = to_hugging_face(config.resolved());
+  for (const auto& [entry, key, usual] : {std::tuple{"attn_logit_softcapping", "attention_softcap", 50.0},
+                                          {"final_logit_softcapping", "logit_softcap", 30.0}}) {
+    json.erase(entry);
+    EXPECT_EQ(from_hugging_face(json).own_number(key), usual);
+    json[entry] = nullptr;
+    EXPECT_EQ(from_hugging_face(json).own_number(key), 0);
+    EXPECT_EQ(to_hugging_face(from_hugging_face(json))[entry], nullptr);
+    json[entry] = -1;
+    expect_error([&] { from_hugging_face(json); }, ErrorKind::kInvalidArgument, std::string("model.") + key,
+                 "must be finite and not negative", "");
+    json[entry] = 2.5;
+    EXPECT_EQ(from_hugging_face(json).own_number(key), 2.5);
+  }
+}
+
+TEST(ModelConfig, OptionsOfGemma2ThatAreNotImplementedAreRefused) {
+  ModelConfig config;
+  config.family = "gemma2";
+  const Json gemma2 = to_hugging_face(config.resolved());
+  const auto expect = [&](const std::string& key, const Json& value, const std::string& hint) {
+    Json json = gemma2;
+    json[key] = value;
+    expect_error([&] { from_hugging_face(json); }, ErrorKind::kUnsupported, "config.json",
+                 fmt::format("{} = {}", key, value.dump()), hint);
+  };
+  expect("hidden_activation", "gelu", "Only \"gelu_pytorch_tanh\" is implemented.");
+  expect("attention_bias", true, "Only false is implemented.");
+  expect("use_bidirectional_attention", true, "Only false is implemented.");
+  expect("tie_word_embeddings", false, "Only true is implemented.");
 }
 
 // Of config.json of the published models what says how many they have.
@@ -283,7 +391,63 @@ TEST(ModelConfig, PublishedModelsHaveTheirNumbersOfParameters) {
            "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4,
            "max_position_embeddings": 131072, "max_window_layers": 28, "rope_theta": 1000000.0,
            "sliding_window": 131072, "use_sliding_window": false, "tie_word_embeddings": false})",
-       7'615'616'512}};
+       7'615'616'512},
+      // Qwen3 0.6B
+      {R"({"model_type": "qwen3", "vocab_size": 151936, "hidden_size": 1024, "intermediate_size": 3072,
+           "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,
+           "attention_bias": false, "max_position_embeddings": 40960, "max_window_layers": 28,
+           "rope_scaling": null, "rope_theta": 1000000, "sliding_window": null, "use_sliding_window": false,
+           "tie_word_embeddings": true})",
+       596'049'920},
+      // Qwen3 1.7B
+      {R"({"model_type": "qwen3", "vocab_size": 151936, "hidden_size": 2048, "intermediate_size": 6144,
+           "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,
+           "attention_bias": false, "tie_word_embeddings": true})",
+       1'720'574'976},
+      // Qwen3 4B
+      {R"({"model_type": "qwen3", "vocab_size": 151936, "hidden_size": 2560, "intermediate_size": 9728,
+           "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
+           "attention_bias": false, "tie_word_embeddings": true})",
+       4'022'468'096},
+      // Qwen3 8B
+      {R"({"model_type": "qwen3", "vocab_size": 151936, "hidden_size": 4096, "intermediate_size": 12288,
+           "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
+           "attention_bias": false, "tie_word_embeddings": false})",
+       8'190'735'360},
+      // OLMo 2 1B
+      {R"({"model_type": "olmo2", "vocab_size": 100352, "hidden_size": 2048, "intermediate_size": 8192,
+           "num_hidden_layers": 16, "num_attention_heads": 16, "num_key_value_heads": 16, "attention_bias": false,
+           "max_position_embeddings": 4096, "rms_norm_eps": 1e-06, "rope_scaling": null, "rope_theta": 500000,
+           "tie_word_embeddings": false})",
+       1'484'916'736},
+      // OLMo 2 7B
+      {R"({"model_type": "olmo2", "vocab_size": 100352, "hidden_size": 4096, "intermediate_size": 11008,
+           "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 32,
+           "tie_word_embeddings": false})",
+       7'298'617'344},
+      // OLMo 2 13B
+      {R"({"model_type": "olmo2", "vocab_size": 100352, "hidden_size": 5120, "intermediate_size": 13824,
+           "num_hidden_layers": 40, "num_attention_heads": 40, "num_key_value_heads": 40,
+           "tie_word_embeddings": false})",
+       13'716'198'400},
+      // Gemma 2 2B
+      {R"({"model_type": "gemma2", "vocab_size": 256000, "hidden_size": 2304, "intermediate_size": 9216,
+           "num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
+           "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0, "cache_implementation": "hybrid",
+           "hidden_act": "gelu_pytorch_tanh", "hidden_activation": "gelu_pytorch_tanh",
+           "max_position_embeddings": 8192, "query_pre_attn_scalar": 256, "rms_norm_eps": 1e-06,
+           "rope_theta": 10000.0, "sliding_window": 4096})",
+       2'614'341'888},
+      // Gemma 2 9B
+      {R"({"model_type": "gemma2", "vocab_size": 256000, "hidden_size": 3584, "intermediate_size": 14336,
+           "num_hidden_layers": 42, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 256,
+           "query_pre_attn_scalar": 256})",
+       9'241'705'984},
+      // Gemma 2 27B
+      {R"({"model_type": "gemma2", "vocab_size": 256000, "hidden_size": 4608, "intermediate_size": 36864,
+           "num_hidden_layers": 46, "num_attention_heads": 32, "num_key_value_heads": 16, "head_dim": 128,
+           "query_pre_attn_scalar": 144})",
+       27'227'128'320}};
   for (const auto& [text, parameters] : published)
     EXPECT_EQ(parameter_count(from_hugging_face(Json::parse(text))), parameters) << text;
 }
@@ -319,7 +483,7 @@ TEST(ModelConfig, RefusesWhatIsNotImplemented) {
     expect_error([&] { from_hugging_face(json); }, kind, "config.json", message, hint);
   };
   expect("model_type", "falcon", ErrorKind::kUnsupported, "model_type 'falcon'",
-         "Implemented are gpt2, llama, mistral, mpt and qwen2.");
+         "Implemented are gemma2, gpt2, llama, mistral, mpt, olmo2, qwen2 and qwen3.");
   expect("hidden_act", "gelu", ErrorKind::kUnsupported, "hidden_act = \"gelu\"", "Only \"silu\" is implemented.");
   expect("attention_bias", true, ErrorKind::kUnsupported, "attention_bias = true", "Only false is implemented.");
   expect("hidden_size", "wide", ErrorKind::kInvalidArgument, "'hidden_size' has an unexpected kind of value", "");

@@ -29,7 +29,7 @@ ModelConfig small(const std::string& family) {
   config.ffn_width = 48;
   config.max_sequence_length = 24;
   config.initializer_range = 0.2;
-  if (family == "mistral") config.own["sliding_window"] = int64_t{6};
+  if (family == "mistral" || family == "gemma2") config.own["sliding_window"] = int64_t{6};
   return config.resolved();
 }
 
@@ -157,8 +157,9 @@ TEST_P(KeyValueCacheTest, IsWrittenInPlace) {
 INSTANTIATE_TEST_SUITE_P(Families, KeyValueCacheTest,
                          testing::Values(std::tuple{"gpt2", "cpu"}, std::tuple{"llama", "cpu"},
                                          std::tuple{"mistral", "cpu"}, std::tuple{"mpt", "cpu"},
-                                         std::tuple{"qwen2", "cpu"}, std::tuple{"llama", "emulator:sm_90a"},
-                                         std::tuple{"mpt", "emulator:gfx942"}),
+                                         std::tuple{"qwen2", "cpu"}, std::tuple{"qwen3", "cpu"},
+                                         std::tuple{"olmo2", "cpu"}, std::tuple{"gemma2", "cpu"},
+                                         std::tuple{"llama", "emulator:sm_90a"}, std::tuple{"mpt", "emulator:gfx942"}),
                          [](const auto& test) {
                            std::string name = std::get<0>(test.param) + "_" + std::get<1>(test.param);
                            std::replace(name.begin(), name.end(), ':', '_');

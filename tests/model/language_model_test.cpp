@@ -7,6 +7,7 @@
 #include <map>
 
 #include "causeway/base/error.h"
+#include "causeway/model/family.h"
 #include "tests/model/model_test_support.h"
 
 namespace causeway::model {
@@ -19,7 +20,7 @@ ModelConfig small(const std::string& family) {
   config.layers = 2;
   config.width = 32;
   config.heads = 4;
-  if (family == "llama" || family == "mistral" || family == "qwen2") config.kv_heads = 2;
+  if (model_family(family).grouped_queries) config.kv_heads = 2;
   config.ffn_width = family == "llama" ? 48 : 0;
   config.max_sequence_length = 64;
   config.initializer_range = 0.2;
@@ -78,7 +79,8 @@ TEST_P(EveryFamily, StartsFromNormalWeightsSmallerIntoTheResidualStream) {
     const double n = static_cast<double>(values.size());
     if (!parameter.decays) {
       EXPECT_EQ(parameter.tensor.rank(), 1) << parameter.name;
-      const double constant = parameter.name.ends_with("bias") ? 0 : 1;
+      // Norms of gemma2 multiply by 1 + weight.
+      const double constant = parameter.name.ends_with("bias") || GetParam() == "gemma2" ? 0 : 1;
       EXPECT_EQ(std::count(values.begin(), values.end(), constant), values.size()) << parameter.name;
       continue;
     }
@@ -220,7 +222,8 @@ TEST_P(EveryFamily, OneProgramServesEveryLength) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, EveryFamily, testing::Values("gpt2", "llama", "mistral", "mpt", "qwen2"),
+INSTANTIATE_TEST_SUITE_P(Families, EveryFamily,
+                         testing::Values("gemma2", "gpt2", "llama", "mistral", "mpt", "olmo2", "qwen2", "qwen3"),
                          [](const auto& info) { return info.param; });
 
 TEST(Mistral, SeesOnlyItsWindow) {
@@ -234,6 +237,38 @@ TEST(Mistral, SeesOnlyItsWindow) {
   const HostTensor after = logits(*model, integers(tokens, {1, 8}));
   for (const size_t i : {0, 1, 5, 6, 7}) EXPECT_EQ(row(before, i), row(after, i)) << i;
   for (const size_t i : {2, 3, 4}) EXPECT_GT(largest_difference(row(before, i), row(after, i)), 1e-4) << i;
+}
+
+TEST(Gemma2, SeesOnlyItsWindowInEveryOtherLayer) {
+  ModelConfig config = small("gemma2");
+  config.own["sliding_window"] = int64_t{3};
+  for (const int64_t layers : {1, 2}) {
+    config.layers = layers;
+    const auto model = LanguageModel::create(config, 7);
+    std::vector<int32_t> tokens = some_tokens(8, 0);
+    const HostTensor before = logits(*model, integers(tokens, {1, 8}));
+    tokens[2] = (tokens[2] + 1) % 61;
+    const HostTensor after = logits(*model, integers(tokens, {1, 8}));
+    for (const size_t i : {5, 6, 7})
+      EXPECT_EQ(row(before, i) == row(after, i), layers == 1) << i << " of " << layers << " layers";
+  }
+}
+
+TEST(Gemma2, CapsItsLogitsWhereverTheyAreMade) {
+  ModelConfig config = small("gemma2");
+  config.own["logit_softcap"] = 0.5;
+  const auto model = LanguageModel::create(config, 7);
+  const ModelFunction function = [&](const std::vector<Tensor>& arguments) -> std::vector<Tensor> {
+    const ForwardInputs inputs = {.tokens = arguments[0], .documents = {}, .dropout_key = {}};
+    return {model->logits(inputs), model->next_logits(inputs), model->logits_of(model->hidden_states(inputs))};
+  };
+  const std::vector<HostTensor> all = run_on_interpreter(function, {integers(some_tokens(6, 2), {1, 6})});
+  double largest = 0;
+  for (const double logit : all[0].values) largest = std::max(largest, std::fabs(logit));
+  EXPECT_LT(largest, 0.5);
+  EXPECT_GT(largest, 0.45);
+  EXPECT_EQ(all[1].values, row(all[0], 5));
+  EXPECT_EQ(all[2].values, all[0].values);
 }
 
 TEST(LanguageModel, NamesTheNearestParameter) {

@@ -79,7 +79,8 @@ TEST_P(Parts, TogetherHoldEveryParameterOnceWithItsValues) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, Parts, testing::Values("gpt2", "llama", "mistral", "mpt", "qwen2"),
+INSTANTIATE_TEST_SUITE_P(, Parts,
+                         testing::Values("gemma2", "gpt2", "llama", "mistral", "mpt", "olmo2", "qwen2", "qwen3"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -83,8 +83,8 @@ TEST_P(Parity, EveryTensorOfTheCheckpointIsAParameter) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Parity,
-                         testing::Values("gpt2", "llama", "llama3", "llama_tied", "mistral", "mpt", "mpt_heads6",
-                                         "qwen2"),
+                         testing::Values("gemma2", "gpt2", "llama", "llama3", "llama_tied", "mistral", "mpt",
+                                         "mpt_heads6", "olmo2", "qwen2", "qwen3"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

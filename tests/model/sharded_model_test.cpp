@@ -6,6 +6,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/formats/box.h"
+#include "causeway/model/family.h"
 #include "causeway/passes/pipeline.h"
 #include "causeway/program/context.h"
 #include "tests/model/model_test_support.h"
@@ -28,7 +29,7 @@ ModelConfig small(const std::string& family) {
   config.layers = 2;
   config.width = 16;
   config.heads = 4;
-  if (family == "llama" || family == "mistral" || family == "qwen2") config.kv_heads = 2;
+  if (model_family(family).grouped_queries) config.kv_heads = 2;
   config.ffn_width = 32;
   config.max_sequence_length = 8;
   config.initializer_range = 0.2;
@@ -190,7 +191,7 @@ TEST_P(EveryFamilyOnMeshes, LossAndGradientsAreThoseOfOneDevice) {
 
 std::vector<OnMesh> cases() {
   std::vector<OnMesh> all;
-  for (const char* family : {"gpt2", "llama", "mpt", "qwen2"})
+  for (const char* family : {"gemma2", "gpt2", "llama", "mpt", "olmo2", "qwen2", "qwen3"})
     for (const Mesh& mesh : {mesh_of(2, 1, 1, 1), mesh_of(1, 2, 1, 1), mesh_of(2, 2, 1, 1), mesh_of(1, 1, 1, 2),
                              mesh_of(1, 2, 1, 2), mesh_of(1, 1, 2, 1), mesh_of(2, 1, 2, 2)})
       all.push_back({family, mesh});

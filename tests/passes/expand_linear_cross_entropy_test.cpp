@@ -15,7 +15,7 @@ struct Loss {
 
 // `tokens` may be a symbol; its value is then given apart.
 Loss make_loss(const Dim& tokens, int64_t count, int64_t vocabulary, const std::vector<int32_t>& outputs,
-               DType x_type = DType::kF32) {
+               DType x_type = DType::kF32, double softcap = 0) {
   Loss loss;
   const auto input = [&](const char* name, DType dtype, Shape shape, const std::vector<int64_t>& sizes, double low,
                          double high) {
@@ -26,7 +26,9 @@ Loss make_loss(const Dim& tokens, int64_t count, int64_t vocabulary, const std::
   const Value weight = input("weight", DType::kF32, {vocabulary, 5}, {vocabulary, 5}, -2, 2);
   const Value targets = input("targets", DType::kI64, {tokens}, {count}, -2, static_cast<double>(vocabulary));
   const Value token_weights = input("token_weights", DType::kF32, {tokens}, {count}, 0, 1);
-  const Value first = loss.graph.add(Op::kLinearCrossEntropy, {x, weight, targets, token_weights});
+  Attributes attributes;
+  attributes.value = softcap;
+  const Value first = loss.graph.add(Op::kLinearCrossEntropy, {x, weight, targets, token_weights}, attributes);
   for (const int32_t output : outputs) loss.graph.outputs.push_back({first.node, output});
   return loss;
 }
@@ -50,6 +52,20 @@ TEST(ExpandLinearCrossEntropy, GivesTheSameLossAndGradients) {
       }
     }
   }
+}
+
+// The cap bends most of these logits, and padded classes are not among them.
+TEST(ExpandLinearCrossEntropy, CapsLogits) {
+  const Loss loss = make_loss(70, 70, 9, {0, 1, 2}, DType::kF32, 1.5);
+  const Loss uncapped = make_loss(70, 70, 9, {0, 1, 2});
+  EXPECT_NE(interpret(loss.graph, loss.inputs)[0].values, interpret(uncapped.graph, uncapped.inputs)[0].values);
+  for (const int64_t multiple : {1, 8})
+    for (const int64_t budget : {int64_t{1} << 26, int64_t{9 * 4 * 7}}) {
+      const Graph graph =
+          expand_linear_cross_entropy(loss.graph, {.logits_bytes = budget, .vocabulary_multiple = multiple});
+      graph.verify("expand");
+      expect_same_values(loss.graph, graph, loss.inputs, {}, bounds::kInterpreted);
+    }
 }
 
 TEST(ExpandLinearCrossEntropy, ChunksFitTheBudget) {

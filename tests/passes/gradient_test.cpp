@@ -228,7 +228,7 @@ TEST(Gradient, SymbolicShapes) {
       {x, checked(DType::kF32, {4, 5}, 62)}, bindings);
 }
 
-TEST(Gradient, LinearCrossEntropy) {
+void expect_gradients_of_linear_cross_entropy(double softcap) {
   const CheckedInput targets = {{DType::kI32, {6}}, make_host_tensor(DType::kI32, {6}, {0, 4, -1, 2, 2, 3})};
   Graph graph;
   const Value x = graph.add_input("x", {DType::kF32, {6, 3}}),
@@ -236,7 +236,9 @@ TEST(Gradient, LinearCrossEntropy) {
   const Value target = graph.add_input("targets", {DType::kI32, {6}});
   const Value token_weights = graph.add_input("token_weights", {DType::kF32, {6}});
   const Builder build(graph);
-  const Value loss = graph.add(Op::kLinearCrossEntropy, {x, weight, target, token_weights});
+  Attributes attributes;
+  attributes.value = softcap;
+  const Value loss = graph.add(Op::kLinearCrossEntropy, {x, weight, target, token_weights}, attributes);
   const Value scaled = build.scale(build.mul(loss, loss), 0.5);
   graph.outputs = add_gradients(graph, scaled, std::vector{x, weight});
   graph.outputs.push_back(scaled);
@@ -259,6 +261,10 @@ TEST(Gradient, LinearCrossEntropy) {
   EXPECT_THAT([&] { add_gradients(graph, scaled, std::vector{token_weights}); },
               testing::ThrowsMessage<Error>(testing::HasSubstr("has no gradient for its token weights")));
 }
+
+TEST(Gradient, LinearCrossEntropy) { expect_gradients_of_linear_cross_entropy(0); }
+
+TEST(Gradient, LinearCrossEntropyOfCappedLogits) { expect_gradients_of_linear_cross_entropy(0.8); }
 
 TEST(Gradient, StopsAtIntegersComparisonsAndStoppedValues) {
   Graph graph;

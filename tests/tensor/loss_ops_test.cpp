@@ -70,6 +70,16 @@ TEST(LossOps, LinearCrossEntropyIsCrossEntropyOfLinear) {
       {x, weight, targets}, {}, {weighted / 3.5});
 }
 
+TEST(LossOps, LinearCrossEntropyCapsItsLogits) {
+  const HostTensor x = random_host({3, 4}, 3), weight = random_host({7, 4}, 4);
+  const HostTensor targets = host({3}, {6, 0, -100}, DType::kI32);
+  const List expected = interpret_op([](In in) { return cross_entropy(softcap(linear(in[0], in[1]), 0.75), in[2]); },
+                                     {x, weight, targets})
+                            .values;
+  expect_op([](In in) { return linear_cross_entropy(in[0], in[1], in[2], {.softcap = 0.75}); }, {x, weight, targets},
+            {}, expected);
+}
+
 TEST(LossOps, Regression) {
   const HostTensor x = host({4}, {0.5, -1, 3, 2}), y = host({4}, {0, 1, 2.75, 2.25});
   const List d = {0.5, 2, 0.25, 0.25};
@@ -115,6 +125,10 @@ TEST(LossOps, Errors) {
             "cross_entropy: a label smoothing of 2 is not within [0, 1]");
   EXPECT_EQ(error_text([] { mse_loss(zeros({2, 1}), zeros({2})); }),
             "mse_loss: takes a prediction and a target of one shape; it was given (f32[2, 1], f32[2])");
+  EXPECT_EQ(
+      error_text([] { linear_cross_entropy(zeros({2, 4}), zeros({5, 4}), zeros({2}, DType::kI32), {.softcap = -30}); }),
+      "linear_cross_entropy: takes a softcap above 0, or 0 for none, not -30; it was given (f32[2, 4], f32[5, "
+      "4])");
   EXPECT_EQ(error_text([] { linear_cross_entropy(zeros({2, 3}), zeros({5, 4}), zeros({2}, DType::kI32)); }),
             "linear_cross_entropy: takes floats x [..., channels] and weight [classes, channels]; it was given (f32[2, "
             "3], f32[5, 4])");

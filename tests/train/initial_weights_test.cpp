@@ -129,11 +129,14 @@ TEST_F(InitialWeights, AreThoseOfTheDirectoryOnAnyMesh) {
 }
 
 TEST_F(InitialWeights, OfEveryFamilyAndType) {
-  for (const auto& [name, dtype] : {std::pair{"gpt2", DType::kF16},
+  for (const auto& [name, dtype] : {std::pair{"gemma2", DType::kBF16},
+                                    {"gpt2", DType::kF16},
                                     {"llama_tied", DType::kF32},
                                     {"mistral", DType::kF16},
                                     {"mpt", DType::kF32},
-                                    {"qwen2", DType::kBF16}}) {
+                                    {"olmo2", DType::kF32},
+                                    {"qwen2", DType::kBF16},
+                                    {"qwen3", DType::kBF16}}) {
     const std::filesystem::path from = stored_as(name, dtype, uint64_t{1} << 30);
     expect_weights(run(recipe(name, from, {"mesh.fsdp=2"})).checkpoint, from);
   }

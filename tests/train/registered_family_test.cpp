@@ -103,7 +103,7 @@ TEST(RegisteredFamily, IsKnownToRecipesWhileItIsRegistered) {
     EXPECT_EQ(keys().size(), before.size() + 2);
     for (const RecipeKey& key : recipe_keys()) {
       if (key.key == "model.family") {
-        EXPECT_EQ(key.meaning, "gpt2, llama, mistral, mpt, qwen2 or pointwise");
+        EXPECT_EQ(key.meaning, "gemma2, gpt2, llama, mistral, mpt, olmo2, qwen2, qwen3 or pointwise");
         EXPECT_EQ(key.choices.back(), "pointwise");
       }
       if (key.key == "model.residual_scale") {
@@ -119,9 +119,9 @@ TEST(RegisteredFamily, IsKnownToRecipesWhileItIsRegistered) {
               "file.yaml: model.family: unknown model family 'pointwis' | Did you mean pointwise?");
   }
   EXPECT_EQ(keys(), before);
-  EXPECT_EQ(
-      error_of("model: {family: pointwise}"),
-      "file.yaml: model.family: unknown model family 'pointwise' | Families are gpt2, llama, mistral, mpt and qwen2.");
+  EXPECT_EQ(error_of("model: {family: pointwise}"),
+            "file.yaml: model.family: unknown model family 'pointwise' | Families are gpt2, llama, mistral, mpt, qwen2 "
+            "and qwen3.");
   EXPECT_EQ(error_of("model: {residual_scale: 2}"),
             "file.yaml: model.residual_scale: unknown key | docs/recipes.md lists all keys.");
 }
@@ -148,7 +148,7 @@ TEST(RegisteredFamily, SurvivesHuggingFacesFormat) {
     from_hugging_face({{"model_type", "falcon"}, {"vocab_size", 5}});
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.hint(), "Implemented are gpt2, llama, mistral, mpt, qwen2 and pointwise_lm.");
+    EXPECT_EQ(error.hint(), "Implemented are gemma2, gpt2, llama, mistral, mpt, olmo2, qwen2, qwen3 and pointwise_lm.");
   }
 }
 

@@ -1,0 +1,38 @@
+// Qwen 3 (arXiv 2505.09388), its dense models: Llama with norms of the heads of queries and keys.
+#include <nlohmann/json.hpp>
+
+#include "causeway/formats/hugging_face_config.h"
+#include "causeway/model/families.h"
+#include "causeway/model/llama.h"
+
+namespace causeway::model {
+namespace {
+
+void list_entries(HuggingFaceConfig& file, ModelConfig& c) {
+  file.fixed("use_sliding_window", false);
+  file.fixed("attention_bias", false);
+  list_llama_entries(file, c);
+  // What transformers takes where a file does not say it is not Llama's.
+  file.optional("head_dim", c.head_dim, 128);
+  file.optional("max_position_embeddings", c.max_sequence_length, 32768);
+}
+
+}  // namespace
+
+ModelFamily qwen3_family() {
+  ModelFamily family = llama_family();
+  family.name = "qwen3";
+  family.build = [](const ModelConfig& config, const ModelPart& part,
+                    InitialValues* values) -> std::unique_ptr<LanguageModel> {
+    return std::make_unique<Llama>(config, part, LlamaVariant{.query_key_norm = QueryKeyNorm::kHead}, values);
+  };
+  family.parameter_count = [llama = family.parameter_count](const ModelConfig& c) {
+    return llama(c) + c.layers * 2 * c.head_dim;
+  };
+  family.hugging_face.model_type = "qwen3";
+  family.hugging_face.architecture = "Qwen3ForCausalLM";
+  family.hugging_face.entries = list_entries;
+  return family;
+}
+
+}  // namespace causeway::model
