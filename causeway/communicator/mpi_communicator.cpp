@@ -115,7 +115,7 @@ class MpiProcess {
   }
 
   // Never destroyed: it is used at exit.
-  static inline MpiProcess* process_ = nullptr;
+  static inline MpiProcess* process_ = nullptr;  // NOLINT(readability-identifier-naming)
 
   VendorLibrary library_;
   MpiLibrary mpi_;
@@ -448,7 +448,7 @@ std::unique_ptr<Communicator> open_mpi(std::shared_ptr<Device> device, const Mpi
                  options.largest_count);
   MpiProcess& process = MpiProcess::open(options);
   const MpiHandle world = process.abi().world;
-  return std::make_unique<MpiGroup>(process, world, MpiGroup::ranks_of(process, world), device, options);
+  return std::make_unique<MpiGroup>(process, world, MpiGroup::ranks_of(process, world), std::move(device), options);
 }
 
 }  // namespace causeway::communicator

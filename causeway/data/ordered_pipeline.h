@@ -47,8 +47,8 @@ struct OrderedPipeline {
     std::exception_ptr failure;
   };
 
-  void make_all(std::stop_token stop);
-  void work_all(std::stop_token stop);
+  void make_all(const std::stop_token& stop);
+  void work_all(const std::stop_token& stop);
   void take_all();
 
   std::mutex mutex_;
@@ -62,9 +62,8 @@ struct OrderedPipeline {
 template <typename Item>
 void OrderedPipeline<Item>::run() {
   std::vector<std::jthread> threads;
-  threads.emplace_back([this](std::stop_token stop) { make_all(std::move(stop)); });
-  for (size_t i = 0; i < workers; ++i)
-    threads.emplace_back([this](std::stop_token stop) { work_all(std::move(stop)); });
+  threads.emplace_back([this](const std::stop_token& stop) { make_all(stop); });
+  for (size_t i = 0; i < workers; ++i) threads.emplace_back([this](const std::stop_token& stop) { work_all(stop); });
   // All are asked to stop before one of them is waited for.
   try {
     take_all();
@@ -76,7 +75,7 @@ void OrderedPipeline<Item>::run() {
 }
 
 template <typename Item>
-void OrderedPipeline<Item>::make_all(std::stop_token stop) {
+void OrderedPipeline<Item>::make_all(const std::stop_token& stop) {
   for (bool more = true; more;) {
     auto entry = std::make_shared<Entry>();
     try {
@@ -101,7 +100,7 @@ void OrderedPipeline<Item>::make_all(std::stop_token stop) {
 }
 
 template <typename Item>
-void OrderedPipeline<Item>::work_all(std::stop_token stop) {
+void OrderedPipeline<Item>::work_all(const std::stop_token& stop) {
   while (true) {
     std::shared_ptr<Entry> entry;
     {

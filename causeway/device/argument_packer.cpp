@@ -25,7 +25,7 @@ void ArgumentPacker::pack(std::span<const TensorMapBytes> maps, std::span<void* 
   const size_t blocks = (content + kBlock - 1) / kBlock;
   if (blocks > blocks_.size()) blocks_.resize(blocks);
   std::byte* place = append(data(), maps.data(), maps.size_bytes());
-  place = append(place, buffers.data(), buffers.size_bytes());
+  place = append(place, static_cast<const void*>(buffers.data()), buffers.size_bytes());
   append(place, sizes.data(), sizes.size_bytes());
   bytes_ = maps.empty() ? content : blocks * kBlock;
 }

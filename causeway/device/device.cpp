@@ -22,7 +22,9 @@ struct HostEvent : DeviceEvent {
 
 }  // namespace
 
-void Device::run_on_host(std::function<void()> work, DeviceQueue queue) {
+// Devices with queues of their own keep the work.
+void Device::run_on_host(std::function<void()> work,
+                         DeviceQueue queue) {  // NOLINT(performance-unnecessary-value-param)
   CAUSEWAY_CHECK(shares_host_memory(), "the host cannot work in the memory of {}", name());
   work();
 }

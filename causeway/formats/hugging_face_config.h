@@ -8,6 +8,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "causeway/namespaces.h"
 
@@ -40,7 +41,7 @@ class HuggingFaceConfig {
   template <class T>
   void optional(const char* key, T& value, std::type_identity_t<T> absent) {
     if (!is_reading_) return set(key, value);
-    value = absent;
+    value = std::move(absent);
     get(key, value);
   }
   // A number for which null stands where it is 0.

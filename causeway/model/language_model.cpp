@@ -135,7 +135,7 @@ Tensor LanguageModel::last_stream(const ForwardInputs& inputs) const {
 }
 
 Tensor LanguageModel::hidden_states(const ForwardInputs& inputs) const {
-  const Tensor stream = last_stream(inputs);
+  Tensor stream = last_stream(inputs);
   if (!stream.defined()) return stream;
   const Scope scope("head");
   return last_norm(stream);

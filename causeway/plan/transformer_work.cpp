@@ -27,7 +27,7 @@ class LayerWriter {
 
   std::vector<Work> write(int64_t layers, bool ends) {
     for (int64_t layer = 0; layer < layers; ++layer) {
-      gather(layer_parameters(), layer == 0 ? nothing_ : begins_.back());
+      gather(layer_parameters(), layer == 0 ? kNothing : begins_.back());
       begin();
       forward(true);
     }
@@ -187,7 +187,7 @@ class LayerWriter {
 
   void output_layer() {
     const double vocabulary = real(shape_.vocabulary) / real(run_.tp), width = real(shape_.width);
-    gather(vocabulary * width, begins_.empty() ? nothing_ : begins_.back());
+    gather(vocabulary * width, begins_.empty() ? kNothing : begins_.back());
     begin();
     tensor_parallel(true);
     product(tokens_, vocabulary, width);
@@ -197,14 +197,14 @@ class LayerWriter {
     reduce(vocabulary * width);
   }
 
-  static constexpr int nothing_ = -1;
+  static constexpr int kNothing = -1;
   const TransformerShape& shape_;
   const TransformerRun& run_;
   int64_t devices_per_node_;
   double tokens_;
   std::vector<Work> list_;
-  int last_ = nothing_;      // of what runs in turn
-  int gathered_ = nothing_;  // the gather of the layer that begins next
+  int last_ = kNothing;      // of what runs in turn
+  int gathered_ = kNothing;  // the gather of the layer that begins next
   std::vector<int> pending_;
   std::vector<int> begins_;  // what had ended when each layer began
 };

@@ -29,7 +29,9 @@ class InstructionOrder {
  private:
   static constexpr Position kNever = -2;
 
-  const Position* clock(Position position) const { return &clocks_[static_cast<size_t>(position * queues_)]; }
+  const Position* clock(Position position) const {
+    return &clocks_[static_cast<size_t>(position) * static_cast<size_t>(queues_)];
+  }
 
   int queues_ = 1;
   std::vector<DeviceQueue> queue_of_;

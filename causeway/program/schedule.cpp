@@ -134,7 +134,7 @@ InstructionSchedule schedule_instructions(std::vector<KernelWork> kernels, std::
     const int kernel = std::max(from.write, to.access);
     from.access = std::max(from.access, kernel);
     to.write = to.access = kernel;
-    behind[kernel].push_back(std::move(copy));
+    behind[kernel].push_back(copy);
   }
   InstructionList list;
   for (int k = -1; k <= last_kernel; ++k) {
@@ -152,7 +152,7 @@ InstructionSchedule schedule_instructions(std::vector<KernelWork> kernels, std::
     }
     for (Copy& copy : behind[k]) {
       const bool beside = k < last_kernel && copy.bytes >= options.copy_queue_from;
-      list.add({beside ? kCopyQueue : kComputeQueue, std::move(copy)});
+      list.add({beside ? kCopyQueue : kComputeQueue, copy});
     }
   }
   return list.finish();

@@ -1,6 +1,7 @@
 #include "causeway/tensor/creation_ops.h"
 
 #include <cmath>
+#include <utility>
 
 #include "causeway/tensor/arithmetic_ops.h"
 #include "causeway/tensor/comparison_ops.h"
@@ -56,7 +57,7 @@ Tensor linspace(double start, double end, int64_t count) {
 }
 
 Tensor eye(const Dim& rows, std::optional<Dim> columns, DType dtype) {
-  return cast(eq(diagonal_distance({rows, columns.value_or(rows)}), 0), dtype);
+  return cast(eq(diagonal_distance({rows, std::move(columns).value_or(rows)}), 0), dtype);
 }
 
 Tensor tril(const Tensor& x, int64_t diagonal) {

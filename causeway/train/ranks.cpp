@@ -27,7 +27,7 @@ std::string who_has(const std::vector<size_t>& ranks) {
 std::string first_difference(const std::string& text, size_t rank, const std::string& other, size_t other_rank) {
   std::istringstream lines(text), other_lines(other);
   const auto trimmed = [](std::string line) {
-    line.erase(0, line.find_first_not_of(" "));
+    line.erase(0, line.find_first_not_of(' '));
     return line;
   };
   for (std::string line, other_line; std::getline(lines, line) && std::getline(other_lines, other_line);)

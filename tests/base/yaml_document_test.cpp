@@ -85,9 +85,8 @@ TEST(YamlDocument, WhatIsNoTextIsRefused) {
   EXPECT_THAT(message_of("a: 1\nb: \x04 2\nc: 3\n"), HasSubstr("the control character \\x04, at line 2, column 4"));
   EXPECT_THAT(message_of(std::string("a: 1\0b: 2\n", 10)), HasSubstr("the control character \\x00"));
   EXPECT_THAT(message_of("a: \xff\n"), HasSubstr("a byte that is not UTF-8, at line 1, column 4"));
-  EXPECT_THAT(message_of("\xff\xfe"
-                         "a\0:\0"),
-              HasSubstr("not UTF-8"));
+  // A byte order mark of UTF-16, and two of its characters.
+  EXPECT_THAT(message_of(std::string("\xff\xfe\x61\0:\0", 6)), HasSubstr("not UTF-8"));
   EXPECT_THAT(message_of(std::string(17 << 20, '#')), HasSubstr("at most 16777216 are read"));
 }
 

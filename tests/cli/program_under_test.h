@@ -41,6 +41,12 @@ inline std::string sample_text(size_t bytes) {
   return text;
 }
 
+// Where an instrumented program adds what it ran (`make coverage`); for any other it says nothing.
+inline std::string coverage_variable() {
+  const char* file = std::getenv("LLVM_PROFILE_FILE");
+  return std::string("LLVM_PROFILE_FILE=") + (file != nullptr ? file : "");
+}
+
 // A directory to work in, with a dataset and a recipe that trains in about a second. Compiled kernels are kept between
 // tests, in the build directory.
 class CliTest : public ::testing::Test {
@@ -85,7 +91,7 @@ log:
     ASSERT_EQ(outcome.status, 0) << outcome.err;
   }
 
-  // Environment variables beside PATH; nothing else is inherited.
+  // Environment variables beside PATH; nothing else is inherited but where coverage goes to (`make coverage`).
   void set_environment(std::map<std::string, std::string> variables) { environment_ = std::move(variables); }
 
   // Starts the program in the directory; wait_for() gives its outcome.
@@ -95,6 +101,7 @@ log:
     std::vector<std::string> variables;
     if (!environment_.contains("PATH")) variables.emplace_back("PATH=/usr/bin:/bin");
     for (const auto& [name, value] : environment_) variables.push_back(name + "=" + value);
+    variables.push_back(coverage_variable());
     std::vector<char*> argument_pointers, variable_pointers;
     for (std::string& word : words) argument_pointers.push_back(word.data());
     for (std::string& variable : variables) variable_pointers.push_back(variable.data());
@@ -129,7 +136,7 @@ log:
 
   // A line of bash, in which $causeway is the program.
   Outcome run_shell(const std::string& line) const {
-    std::string environment = "causeway=" CAUSEWAY_BINARY_DIR "/causeway";
+    std::string environment = coverage_variable() + " causeway=" CAUSEWAY_BINARY_DIR "/causeway";
     for (const auto& [name, value] : environment_) environment += " " + name + "='" + value + "'";
     write("line.sh", line + "\n");
     const int state = std::system(("cd '" + directory_.path().string() + "' && env -i PATH=/usr/bin:/bin " +

@@ -35,7 +35,7 @@
 LLD_HAS_DRIVER(elf)
 
 // The distribution's LLVM was configured with Polly, whose archive it does not ship; this is its one entry point.
-llvm::PassPluginLibraryInfo getPollyPluginInfo() {
+llvm::PassPluginLibraryInfo getPollyPluginInfo() {  // NOLINT(readability-identifier-naming): LLVM's name
   return {LLVM_PLUGIN_API_VERSION, "Polly", "none", [](llvm::PassBuilder&) {}};
 }
 
@@ -86,7 +86,7 @@ class BackEndThread {
     ended_signal_.notify_one();
   }
 
-  static inline thread_local BackEndThread* current_ = nullptr;
+  static inline thread_local BackEndThread* current_ = nullptr;  // NOLINT(readability-identifier-naming)
   std::mutex mutex_;
   std::condition_variable ended_signal_;
   bool ended_ = false;

@@ -38,7 +38,7 @@ class ColumnReduceWriter : public KernelWriter {
     for (size_t i = 0; i < trailing; ++i)
       if (!reduced(i)) kept_outer.push_back(shape[i]);
     const std::vector<Index> outer_at = emitter.delinearize(Index::of(outer_variable), kept_outer);
-    std::string loops, closing;
+    std::string loops;
     int depth = kTaskDepth;
     size_t next_outer = 0;
     std::vector<std::string> reduce_headers;

@@ -68,7 +68,7 @@ CudaDevice::Opened CudaDevice::open(const CudaOptions& options) {
 
 CudaDevice::CudaDevice(const CudaOptions& options) : CudaDevice(open(options)) {}
 
-CudaDevice::CudaDevice(Opened opened)
+CudaDevice::CudaDevice(const Opened& opened)
     : GpuDevice(opened.queues, gpu_target(opened.target), opened.info, kMaxBlocks, INT64_MAX) {}
 
 int CudaDevice::count(const std::string& library) { return device_count(*CudaDriver::open(library)); }

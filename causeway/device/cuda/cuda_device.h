@@ -30,7 +30,7 @@ class CudaDevice : public GpuDevice {
     GpuInfo info;
   };
   static Opened open(const CudaOptions& options);
-  explicit CudaDevice(Opened opened);
+  explicit CudaDevice(const Opened& opened);
 };
 
 }  // namespace causeway::device

@@ -26,7 +26,8 @@ class Reader {
   template <class T>
   T number() {
     T value{};
-    std::memcpy(&value, take(sizeof(T)).data(), sizeof(T));
+    const std::string_view bytes = take(sizeof(T));
+    std::memcpy(&value, bytes.data(), bytes.size());
     return value;
   }
   std::string_view text() {

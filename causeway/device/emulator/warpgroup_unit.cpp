@@ -20,13 +20,13 @@ int depth_of(MatrixElement element) { return 32 / matrix_element_bytes(element);
 // The A of registers: as in mma.sync's, each wave has sixteen rows; a register holds neighbouring k.
 std::vector<float> a_from_registers(void* const* lanes, MatrixElement element) {
   const int depth = depth_of(element), per_register = depth / 8;
-  std::vector<float> a(static_cast<size_t>(kRows * depth));
+  std::vector<float> a(static_cast<size_t>(kRows) * depth);
   for (int thread = 0; thread < kWarpgroupThreads; ++thread) {
     for (int word = 0; word < 4; ++word) {
       for (int i = 0; i < per_register; ++i) {
         const int row = thread / 32 * 16 + thread % 32 / 4 + word % 2 * 8;
         const int k = thread % 4 * per_register + word / 2 * depth / 2 + i;
-        a[static_cast<size_t>(row * depth + k)] =
+        a[static_cast<size_t>(row) * depth + k] =
             matrix_element(element, lane(lanes, thread).a_registers, word * per_register + i);
       }
     }
@@ -58,7 +58,7 @@ std::shared_ptr<WarpgroupUnit::Sum> WarpgroupUnit::sum_of(Warpgroup& group, void
   }
   auto sum = std::make_shared<Sum>();
   sum->columns = first.columns;
-  sum->values.assign(static_cast<size_t>(kRows * first.columns), 0.0f);
+  sum->values.assign(static_cast<size_t>(kRows) * first.columns, 0.0f);
   for (int thread = 0; thread < kWarpgroupThreads; ++thread) {
     float* c = lane(lanes, thread).c;
     sum->lanes.push_back(c);

@@ -64,7 +64,7 @@ HipDevice::Opened HipDevice::open(const HipOptions& options) {
 
 HipDevice::HipDevice(const HipOptions& options) : HipDevice(open(options)) {}
 
-HipDevice::HipDevice(Opened opened)
+HipDevice::HipDevice(const Opened& opened)
     : GpuDevice(opened.queues, gpu_target(opened.target), opened.info, kMaxBlocks, kMaxThreads) {}
 
 int HipDevice::count(const std::vector<std::string>& libraries) { return device_count(*HipRuntime::open(libraries)); }

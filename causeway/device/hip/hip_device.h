@@ -36,7 +36,7 @@ class HipDevice : public GpuDevice {
     GpuInfo info;
   };
   static Opened open(const HipOptions& options);
-  explicit HipDevice(Opened opened);
+  explicit HipDevice(const Opened& opened);
 };
 
 }  // namespace causeway::device

@@ -252,7 +252,7 @@ class Translator {
       if (changes.joined.empty()) return fmt::format("\\P{{{}}}", name);
       refuse(fmt::format("what is not of the category \"{}\" in a set", name));
     }
-    const std::string members = fmt::format("\\p{{{}}}{}", name, changes.joined);
+    std::string members = fmt::format("\\p{{{}}}{}", name, changes.joined);
     if (in_brackets) return members;
     const std::string set = fmt::format("[{}{}]", negated ? "^" : "", members);
     return changes.left.empty() ? set : fmt::format("(?:(?![{}]){})", changes.left, set);

@@ -76,7 +76,7 @@ std::unique_ptr<TextNormalizer> read_sequence(const TokenizerPart& part) {
 std::unique_ptr<TextNormalizer> read_prepend(const TokenizerPart& part) {
   part.require_known_keys({"type", "prepend"});
   return make_normalizer(
-      [prefix = part.text("prepend")](std::string text) { return text.empty() ? text : prefix + text; });
+      [prefix = part.text("prepend")](const std::string& text) { return text.empty() ? text : prefix + text; });
 }
 
 std::unique_ptr<TextNormalizer> read_strip(const TokenizerPart& part) {
