@@ -97,7 +97,7 @@ TEST(Statistics, ExcessVarianceIgnoresAFewThatDiffer) {
   }
   const double excess = excess_variance(differences, expected);
   EXPECT_NEAR(std::sqrt(excess), 0.02 * std::sqrt(0.5) / 0.6745, 2e-3);
-  for (int i = 0; i < 5; ++i) differences[static_cast<size_t>(i * 20)] = 50;
+  for (int i = 0; i < 5; ++i) differences[static_cast<size_t>(i) * 20] = 50;
   EXPECT_NEAR(std::sqrt(excess_variance(differences, expected)), std::sqrt(excess), 3e-3);
   EXPECT_EQ(excess_variance(differences, std::vector<double>(101, 1)), 0);
   EXPECT_EQ(excess_variance({1, 2, 3}, {1e-9, 1e-9, 1e-9}), 0);

@@ -11,7 +11,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::Not;
 
 class CacheCommandTest : public CliTest {
  protected:

@@ -10,7 +10,6 @@ namespace causeway::cli {
 namespace {
 
 using testing::HasSubstr;
-using testing::Not;
 
 size_t count_of(const std::string& text, const std::string& part) {
   size_t count = 0;

@@ -22,7 +22,6 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::Not;
 
 // What the ranks of one test said, and which of them were stopped.
 class Outcome {

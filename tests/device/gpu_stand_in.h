@@ -304,7 +304,7 @@ struct StandIn {
       int64_t* target = nullptr;
       int64_t amount = 0;
       const size_t maps = call.kernel.starts_with("map") ? 128 : 0;
-      std::memcpy(&target, call.arguments.data() + maps, 8);
+      std::memcpy(static_cast<void*>(&target), call.arguments.data() + maps, 8);
       std::memcpy(&amount, call.arguments.data() + maps + 8, 8);
       *target += amount;
     });
