@@ -9,6 +9,7 @@
 #include "causeway/base/error.h"
 #include "causeway/base/json_document.h"
 #include "causeway/base/positioned_file.h"
+#include "causeway/data/mds_reader.h"
 
 namespace causeway::data {
 namespace {
@@ -43,9 +44,16 @@ TextFile text_file(const std::filesystem::path& path, std::optional<TextFormat> 
                 path.string(),
                 extension == ".json"
                     ? "If it holds one JSON object a line, say --format jsonl; else convert it to such a file."
+                : extension == ".mds"
+                    ? "Give the directory that its index.json is in."
                     : "Convert it to plain text (.txt) or to JSON Lines (.jsonl, one object with a text a line).");
   }
   return {path, format_of_name(path)};
+}
+
+void add_mds_directory(const std::filesystem::path& directory, FoundText& found) {
+  for (const MdsShard& shard : read_mds_index(directory).shards)
+    found.files.push_back({find_mds_file(directory, shard), TextFormat::kMds, std::make_shared<const MdsShard>(shard)});
 }
 
 void add_directory(const std::filesystem::path& directory, std::optional<TextFormat> format, FoundText& found) {
@@ -148,6 +156,8 @@ FoundText find_text_files(const std::vector<std::filesystem::path>& inputs, std:
     std::error_code code;
     if (input == kStandardInput) {
       found.files.push_back({input, format});
+    } else if (is_mds_directory(input)) {
+      add_mds_directory(input, found);
     } else if (std::filesystem::is_directory(input, code)) {
       add_directory(input, format, found);
     } else if (std::filesystem::exists(input, code)) {
