@@ -8,6 +8,7 @@
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
 #include "causeway/data/directory_replacement.h"
+#include "causeway/formats/mds_index.h"
 
 namespace causeway::data {
 namespace {
@@ -40,6 +41,12 @@ std::vector<std::filesystem::path> find_bin_files(const std::filesystem::path& d
     if (file.filename().string().find(mark) != std::string::npos) found.push_back(file);
   }
   if (!found.empty()) return found;
+  if (!any_bin && is_mds_directory(directory)) {
+    throw Error(ErrorKind::kUnsupported, "the directory is an MDS dataset, which is not trained on as it is",
+                directory.string(),
+                fmt::format("Prepare it: causeway data prepare {} --output DIRECTORY, with --text-key for the column.",
+                            directory.string()));
+  }
   throw Error(ErrorKind::kNotFound,
               any_bin ? fmt::format("the directory has no .bin file with \"{}\" in its name", mark)
                       : fmt::format("the directory holds neither {} nor .bin files", kManifestFileName),

@@ -158,6 +158,12 @@ TEST_F(MdsReaderTest, TokensThatAreNoneAreNamed) {
   EXPECT_EQ(beyond.hint(), "Say with --tokenizer which tokenizer made the tokens.");
 }
 
+TEST_F(MdsReaderTest, IsPreparedBeforeItIsTrainedOn) {
+  const Error error = caught([] { TokenDataset::open(fixture("text")); });
+  EXPECT_EQ(error.message(), "the directory is an MDS dataset, which is not trained on as it is");
+  EXPECT_TRUE(error.hint().starts_with("Prepare it: causeway data prepare ")) << error.hint();
+}
+
 TEST_F(MdsReaderTest, TheSameSplitAsOfJsonLines) {
   options_.validation_fraction = 0.3;
   const std::vector<std::string> of_shards = prepare(fixture("text"));

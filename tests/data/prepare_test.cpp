@@ -456,7 +456,15 @@ TEST(Prepare, NamesBadInput) {
   EXPECT_EQ(empty.message(), "the inputs hold no text (1 empty documents)");
   EXPECT_EQ(empty.where(), (directory / "empty.txt").string());
   EXPECT_EQ(empty.kind(), ErrorKind::kInvalidArgument);
-  EXPECT_EQ(error_of("a.parquet", "PAR1").message(), "a .parquet file is not an input that can be tokenized");
+  const Error parquet = error_of("a.parquet", "PAR1");
+  EXPECT_EQ(parquet.message(), "a .parquet file is not an input that can be tokenized");
+  const std::string table = (directory / "a.parquet").string();
+  EXPECT_EQ(parquet.hint(),
+            fmt::format("Convert it: python3 -c \"import sys, pandas; pandas.read_parquet(sys.argv[1])"
+                        ".to_json(sys.argv[1] + '.jsonl', orient='records', lines=True)\" '{0}', and prepare "
+                        "'{0}.jsonl'.",
+                        table));
+  EXPECT_TRUE(contains(error_of("it's", "PAR1\x15\x04\x15").hint(), "it'\\''s'"));
   EXPECT_EQ(error_of("a.jsonl", "{\"text\":\"\"}\n").message(), "the inputs hold no text (1 empty documents)");
   const Error key = error_of("a.jsonl", "{\"text\":\"x\"}\n\n{\"test\":\"x\"}\n");
   EXPECT_EQ(key.message(), "the object has no text under \"text\"");
