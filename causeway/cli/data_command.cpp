@@ -77,6 +77,7 @@ void prepare(PrepareCommand& command) {
                                    {"empty_documents", summary.empty_documents},
                                    {"null_documents", summary.null_documents},
                                    {"files_left_out", summary.files_left_out},
+                                   {"unverified_shards", summary.unverified_shards},
                                    {"seconds", summary.seconds}};
     for (const auto& [name, split] : summary.manifest.splits)
       json["splits"][name] = {{"tokens", split.tokens}, {"documents", split.documents}};
@@ -93,6 +94,11 @@ void prepare(PrepareCommand& command) {
     output("not read    {}: name files of other kinds than .txt, .jsonl and .ndjson to have them read\n",
            files_by_kind(summary.files_left_out));
   }
+  if (summary.unverified_shards > 0)
+    output(
+        "unverified  {} MDS shards: their index has none of the hashes that are computed here (xxh32, xxh64, "
+        "xxh3_64, xxh128)\n",
+        summary.unverified_shards);
   output("wrote {}\n", command.output);
 }
 
@@ -138,19 +144,22 @@ void add_data_command(CLI::App& program) {
   prepare_command
       ->add_option("inputs", command->inputs,
                    "Files of text or JSON Lines, also .gz and .zst; directories, of which all .txt, .jsonl "
-                   "and .ndjson are read; or - for standard input")
+                   "and .ndjson are read, or the shards of an MDS dataset (StreamingDataset); or - for standard input")
       ->required();
   prepare_command->add_option("--output,-o", command->output, "Directory for the dataset")->required();
   prepare_command
       ->add_option("--tokenizer", command->tokenizer, "bytes, or a directory with tokenizer.json or a GPT-2 vocabulary")
       ->capture_default_str();
   prepare_command->add_option("--validation", command->validation_inputs, "Inputs for the held-out split");
-  prepare_command->add_option("--validation-fraction", command->options.validation_fraction,
-                              "Part of the inputs to hold out");
+  prepare_command->add_option(
+      "--validation-fraction", command->options.validation_fraction,
+      "Part of the inputs to hold out: documents by a hash of their text, or the end of one text");
   prepare_command
       ->add_option("--format", command->format, "text or jsonl: what the inputs are, whatever they are called")
       ->check(CLI::IsMember({"text", "jsonl"}));
-  prepare_command->add_option("--text-key", command->options.text_key, "The key of the text in JSON Lines")
+  prepare_command
+      ->add_option("--text-key", command->options.text_key,
+                   "The key of the text in JSON Lines, the column of text or token ids in MDS")
       ->capture_default_str();
   prepare_command->add_flag("--no-end-of-text", command->no_end_of_text,
                             "Do not end documents with the end-of-text token");

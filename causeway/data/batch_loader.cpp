@@ -49,6 +49,9 @@ BatchOptions checked(const TokenDataset& dataset, BatchOptions options) {
 BatchLoader::BatchLoader(const TokenDataset& dataset, const SampleOrder& order, const BatchOptions& options)
     : BatchLoader(dataset, [order](uint64_t sample) { return order.window(sample); }, options) {}
 
+BatchLoader::BatchLoader(const TokenDataset& dataset, const MixtureOrder& order, const BatchOptions& options)
+    : BatchLoader(dataset, [order](uint64_t sample) { return order.window(sample); }, options) {}
+
 BatchLoader::BatchLoader(const TokenDataset& dataset, const SequentialOrder& order, const BatchOptions& options)
     : BatchLoader(dataset, [order](uint64_t sample) { return order.window(sample); }, options) {}
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "causeway/base/error.h"
+#include "causeway/data/mixture_order.h"
 #include "causeway/data/sample_order.h"
 #include "causeway/data/token_dataset.h"
 
@@ -60,6 +61,7 @@ class BatchLoader {
   // tokenizer has more tokens than the model's vocabulary, when the first tokens of a file that names no tokenizer are
   // beyond it, and when documents are asked for of a dataset that does not tell where they begin.
   BatchLoader(const TokenDataset& dataset, const SampleOrder& order, const BatchOptions& options);
+  BatchLoader(const TokenDataset& dataset, const MixtureOrder& order, const BatchOptions& options);
   BatchLoader(const TokenDataset& dataset, const SequentialOrder& order, const BatchOptions& options);
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;

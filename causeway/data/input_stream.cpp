@@ -119,7 +119,7 @@ struct ZstdDecoder final : InputStream::Decoder {
 
 }  // namespace
 
-InputStream::InputStream(const std::filesystem::path& path, std::stop_token stop)
+InputStream::InputStream(const std::filesystem::path& path, std::stop_token stop, Decompress decompress)
     : name_(path == kStandardInput ? "standard input" : path.string()), stop_(std::move(stop)) {
   if (path == kStandardInput) {
     descriptor_ = ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
@@ -139,7 +139,7 @@ InputStream::InputStream(const std::filesystem::path& path, std::stop_token stop
     ::close(descriptor_);
     throw;
   }
-  compression_ = compression_of(stored_);
+  if (decompress == Decompress::kAsNeeded) compression_ = compression_of(stored_);
   if (compression_ == Compression::kGzip) decoder_ = std::make_unique<GzipDecoder>(name_);
   if (compression_ == Compression::kZstd) decoder_ = std::make_unique<ZstdDecoder>(name_);
   if (compression_ == Compression::kNone) decoder_ = std::make_unique<PlainDecoder>();

@@ -19,8 +19,11 @@ inline const std::filesystem::path kStandardInput = "-";
 
 class InputStream {
  public:
+  // As its first bytes tell, or as it is.
+  enum class Decompress { kAsNeeded, kNever };
   // Throws Error(kNotFound, kIo) naming the path.
-  explicit InputStream(const std::filesystem::path& path, std::stop_token stop = {});
+  explicit InputStream(const std::filesystem::path& path, std::stop_token stop = {},
+                       Decompress decompress = Decompress::kAsNeeded);
   InputStream(const InputStream&) = delete;
   InputStream& operator=(const InputStream&) = delete;
   ~InputStream();

@@ -13,6 +13,7 @@
 #include "causeway/base/hash.h"
 #include "causeway/base/thread_pool.h"
 #include "causeway/data/directory_replacement.h"
+#include "causeway/data/mds_reader.h"
 #include "causeway/data/ordered_pipeline.h"
 #include "causeway/data/shared_documents.h"
 #include "causeway/data/split_writer.h"
@@ -25,6 +26,13 @@ namespace {
 constexpr size_t kBytesInFlightPerThread = 8 * kTextBlockBytes;
 // Of a block without text.
 constexpr size_t kBlockWeight = 1024;
+// A document that is hashed for the split begins with a whole block, where it is longer than one.
+static_assert(kHashedForSplit <= kTextBlockBytes);
+
+bool is_in_fraction(std::string_view document, double fraction) {
+  const Hash128 hash = hash_text(document.substr(0, kHashedForSplit));
+  return std::ldexp(static_cast<double>(hash.high), -64) < fraction;
+}
 
 // A document, or the part of one that is in its block.
 struct EncodedDocument {
@@ -32,6 +40,7 @@ struct EncodedDocument {
   uint64_t line = 0;
   bool is_null = false;
   Hash128 hash;
+  bool in_fraction = false;  // its first part is, of the documents to hold out
 };
 
 // A block of one source on its way from the reader through an encoder to the writer.
@@ -39,6 +48,7 @@ struct EncodedBlock {
   size_t source = 0;
   TextFormat format = TextFormat::kPlainText;
   TextBlock text;
+  bool holds_tokens = false;  // MDS: the samples are ids already, not text
   std::vector<int32_t> ids;
   std::vector<EncodedDocument> documents;
   uint64_t text_bytes = 0;
@@ -59,7 +69,8 @@ class Preparation {
     DirectoryReplacement replacement(options_.output);
     require_replaceable_output();
     directory_ = replacement.directory();
-    if (wants_validation() && !options_.allow_shared_documents && !second_part_at_)
+    // A fraction of the documents has none of the rest in it.
+    if (!options_.validation_inputs.empty() && !options_.allow_shared_documents)
       shared_.emplace(replacement.work_directory() / "documents");
     train_.emplace(directory_, std::string(kTrainSplit), options_.tokens_per_shard, identity_, sources_);
     validation_.emplace(directory_, std::string(kValidationSplit), options_.tokens_per_shard, identity_, sources_);
@@ -67,7 +78,9 @@ class Preparation {
     OrderedPipeline<EncodedBlock> pipeline;
     pipeline.workers = static_cast<size_t>(options_.threads > 0 ? options_.threads : available_processors());
     pipeline.most_weight = pipeline.workers * kBytesInFlightPerThread;
-    pipeline.weight = [](const EncodedBlock& block) { return kBlockWeight + block.text.text.size(); };
+    pipeline.weight = [](const EncodedBlock& block) {
+      return kBlockWeight + block.text.text.size() + block.ids.size() * 4;
+    };
     pipeline.make = [this](const std::stop_token& stop) { return read_block(stop); };
     pipeline.work = [this](EncodedBlock& block) { encode(block); };
     pipeline.take = [this](EncodedBlock& block) { write(block); };
@@ -192,6 +205,7 @@ class Preparation {
   std::optional<EncodedBlock> read_block(const std::stop_token& stop) {
     if (stop.stop_requested() || next_file_ == files_.size()) return std::nullopt;
     const TextFile& file = files_[next_file_];
+    if (file.shard) return read_samples(file, stop);
     if (!reader_) {
       TextReaderOptions reader = reader_options();
       if (next_file_ > 0) reader.second_document_at.reset();
@@ -205,12 +219,45 @@ class Preparation {
       block.text = std::move(*text);
       return block;
     }
-    const InputStream& stream = reader_->stream();
+    finish_source(reader_->stream(), block);
+    reader_.reset();
+    return block;
+  }
+
+  std::optional<EncodedBlock> read_samples(const TextFile& file, const std::stop_token& stop) {
+    if (!mds_reader_) mds_reader_.emplace(file.path, *file.shard, options_.text_key, stop);
+    EncodedBlock block;
+    block.source = next_file_;
+    block.format = TextFormat::kMds;
+    block.text.first_line = mds_reader_->samples_read() + 1;
+    block.holds_tokens = mds_reader_->holds_tokens();
+    while (block.holds_tokens && block.ids.size() < kTextBlockBytes) {
+      if (!mds_reader_->next_tokens(block.ids)) break;
+      block.text.sample_ends.push_back(block.ids.size());
+    }
+    while (!block.holds_tokens && block.text.text.size() < kTextBlockBytes) {
+      const std::optional<std::string> text = mds_reader_->next_text();
+      if (!text) break;
+      block.text.text += *text;
+      block.text.sample_ends.push_back(block.text.text.size());
+    }
+    if (stop.stop_requested()) return std::nullopt;
+    const InputStream& stream = mds_reader_->stream();
+    if (!block.text.sample_ends.empty()) {
+      block.text.stored_bytes = stream.stored_bytes() - stored_bytes_read_;
+      stored_bytes_read_ = stream.stored_bytes();
+      return block;
+    }
+    unverified_shards_ += mds_reader_->is_unverified() ? 1 : 0;
+    finish_source(stream, block);
+    mds_reader_.reset();
+    return block;
+  }
+
+  void finish_source(const InputStream& stream, EncodedBlock& block) {
     block.finished = SourceFile{stream.name(), stream.stored_bytes(), stream.stored_hash().hex()};
     block.text.stored_bytes = stream.stored_bytes() - std::exchange(stored_bytes_read_, 0);
-    reader_.reset();
     ++next_file_;
-    return block;
   }
 
   // In one of the encoders' threads.
@@ -219,19 +266,58 @@ class Preparation {
       tokenizer_.encode_to(block.text.text, block.ids);
       block.text_bytes = block.text.text.size();
       if (!block.text.text.empty())
-        end_document(block, 0, block.text.ends_document, {0, 0, false, block.text.document_hash});
+        end_document(block, 0, block.text.ends_document,
+                     {0, 0, false, block.text.document_hash, takes_for_validation(block.text.text)});
+    } else if (block.holds_tokens) {
+      end_token_samples(block);
+    } else if (block.format == TextFormat::kMds) {
+      size_t begin = 0;
+      uint64_t number = block.text.first_line;
+      for (const size_t end : block.text.sample_ends) {
+        encode_document(block, std::string_view(block.text.text).substr(begin, end - begin), number++);
+        begin = end;
+      }
     } else {
       for (const JsonLine& line : block.text.lines()) {
         const std::optional<std::string> text =
             parse_json_line(line, options_.text_key, input_name(files_[block.source].path));
-        const size_t before = block.ids.size();
-        if (text) tokenizer_.encode_to(*text, block.ids);
-        block.text_bytes += text ? text->size() : 0;
-        end_document(block, before, true, {0, line.number, !text, text && shared_ ? hash_text(*text) : Hash128{}});
+        encode_document(block, text, line.number);
       }
     }
     // Not needed any more, and it may be long before the block is written.
     std::string().swap(block.text.text);
+  }
+
+  // They are as they were tokenized, with or without an end-of-text token. Their text is not known here: they are held
+  // out by their ids.
+  void end_token_samples(EncodedBlock& block) const {
+    size_t begin = 0;
+    uint64_t number = block.text.first_line;
+    for (const size_t end : block.text.sample_ends) {
+      const std::span<const int32_t> ids = std::span(block.ids).subspan(begin, end - begin);
+      const auto beyond = std::ranges::find_if(ids, [&](int32_t id) { return id >= identity_.vocabulary_size; });
+      if (beyond != ids.end()) {
+        throw Error(ErrorKind::kInvalidArgument,
+                    fmt::format("token id {} is beyond the vocabulary of the tokenizer \"{}\", {}", *beyond,
+                                identity_.name, identity_.vocabulary_size),
+                    fmt::format("{}, sample {}", input_name(files_[block.source].path), number),
+                    "Say with --tokenizer which tokenizer made the tokens.");
+      }
+      const std::string_view bytes(reinterpret_cast<const char*>(ids.data()), ids.size_bytes());
+      block.documents.push_back(
+          {end, number++, false, shared_ ? hash_text(bytes) : Hash128{}, takes_for_validation(bytes)});
+      begin = end;
+    }
+  }
+
+  // Nothing where its text is null.
+  void encode_document(EncodedBlock& block, std::optional<std::string_view> text, uint64_t number) const {
+    const size_t before = block.ids.size();
+    if (text) tokenizer_.encode_to(*text, block.ids);
+    block.text_bytes += text ? text->size() : 0;
+    end_document(
+        block, before, true,
+        {0, number, !text, text && shared_ ? hash_text(*text) : Hash128{}, text && takes_for_validation(*text)});
   }
 
   void end_document(EncodedBlock& block, size_t begin, bool ends, EncodedDocument document) const {
@@ -255,7 +341,8 @@ class Preparation {
     for (const EncodedDocument& document : block.documents) {
       const std::span<const int32_t> ids = std::span(block.ids).subspan(begin, document.end - begin);
       begin = document.end;
-      if (block.text.starts_document) in_validation_ = takes_for_validation(block);
+      if (block.text.starts_document)
+        in_validation_ = block.source >= training_files_ || block.text.is_second_document || document.in_fraction;
       (in_validation_ ? *validation_ : *train_).append(ids, block.text.starts_document, block.source);
       if (ids.empty()) {
         note_empty_document(block.source, document);
@@ -271,21 +358,25 @@ class Preparation {
     sources_.back() = *block.finished;
   }
 
-  bool takes_for_validation(const EncodedBlock& block) {
-    if (block.source >= training_files_ || block.text.is_second_document) return true;
-    if (second_part_at_) return false;
-    const auto index = static_cast<double>(document_index_++);
-    return std::floor((index + 1) * options_.validation_fraction) > std::floor(index * options_.validation_fraction);
+  // Of a text that begins a document.
+  bool takes_for_validation(std::string_view text) const {
+    return options_.validation_fraction > 0 && !second_part_at_ && is_in_fraction(text, options_.validation_fraction);
+  }
+
+  // `line`: or the number of a sample; 0 for the whole of the source.
+  std::string place_name(size_t source, uint64_t line) const {
+    const std::string& path = sources_[source].path;
+    if (line == 0) return path;
+    return fmt::format("{}, {} {}", path, files_[source].shard ? "sample" : "line", line);
   }
 
   void note_empty_document(size_t source, const EncodedDocument& document) {
     if (options_.strict) {
-      const std::string& path = sources_[source].path;
       throw Error(ErrorKind::kInvalidArgument,
                   document.line == 0 ? "the text is empty"
                   : document.is_null ? fmt::format("the text under \"{}\" is null", options_.text_key)
                                      : fmt::format("the text under \"{}\" is empty", options_.text_key),
-                  document.line == 0 ? path : fmt::format("{}, line {}", path, document.line),
+                  place_name(source, document.line),
                   "Without --strict, documents without text are counted and left out.");
     }
     ++empty_documents_;
@@ -310,7 +401,9 @@ class Preparation {
                   fmt::format("the split \"{}\" is empty: {} documents at a validation fraction of {}",
                               train_->entry().tokens == 0 ? kTrainSplit : kValidationSplit,
                               train_->entry().documents + validation_->entry().documents, options_.validation_fraction),
-                  first_input, "Choose another fraction, or name validation files.");
+                  first_input,
+                  "Which documents are held out follows from their texts: choose another fraction, or name validation "
+                  "files.");
     }
     refuse_shared_documents();
     PrepareSummary summary;
@@ -318,6 +411,7 @@ class Preparation {
     summary.empty_documents = empty_documents_;
     summary.null_documents = null_documents_;
     summary.files_left_out = files_left_out_;
+    summary.unverified_shards = unverified_shards_;
     summary.manifest.tokenizer = identity_;
     summary.manifest.sources = sources_;
     summary.manifest.splits[std::string(kTrainSplit)] = train_->entry();
@@ -333,10 +427,7 @@ class Preparation {
     if (!shared_) return;
     const std::optional<SharedDocuments::Result> shared = shared_->find();
     if (!shared) return;
-    const auto name = [&](const SharedDocuments::Place& place) {
-      const std::string& path = sources_[place.source].path;
-      return place.line == 0 ? path : fmt::format("{}, line {}", path, place.line);
-    };
+    const auto name = [&](const SharedDocuments::Place& place) { return place_name(place.source, place.line); };
     throw Error(
         ErrorKind::kInvalidArgument,
         fmt::format("{} of training {} also held out for validation; the first of them is also in {}",
@@ -359,6 +450,8 @@ class Preparation {
   // The reader's.
   size_t next_file_ = 0;
   std::optional<TextReader> reader_;
+  std::optional<MdsReader> mds_reader_;
+  uint64_t unverified_shards_ = 0;
   uint64_t stored_bytes_read_ = 0;
 
   // The writer's.
@@ -368,7 +461,6 @@ class Preparation {
   std::optional<SharedDocuments> shared_;
   bool source_has_text_ = false;
   bool in_validation_ = false;
-  uint64_t document_index_ = 0;
   uint64_t empty_documents_ = 0;
   uint64_t null_documents_ = 0;
   uint64_t text_bytes_ = 0;

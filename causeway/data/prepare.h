@@ -15,6 +15,8 @@
 
 namespace causeway::data {
 
+constexpr size_t kHashedForSplit = size_t{1} << 16;
+
 struct PrepareProgress {
   uint64_t bytes_done = 0;   // of the inputs as they are stored
   uint64_t bytes_total = 0;  // 0 where not all inputs tell their size
@@ -27,8 +29,10 @@ struct PrepareOptions {
   // is one.
   std::vector<std::filesystem::path> inputs;
   // Where the split "validation" comes from: other inputs, or a fraction in [0, 1) of `inputs`, or neither. Of one
-  // plain text the fraction is its end, from the next line break on. Of more documents it is every n-th whole
-  // document: document i (from 0) is taken where floor((i + 1) * fraction) > floor(i * fraction).
+  // plain text the fraction is its end, from the next line break on. Of more documents it is those whose text has a
+  // hash (XXH3) in that fraction of all hashes: a document is on the same side whatever inputs it comes in, in which
+  // order and beside what, and equal ones are never on both sides. Of a long document the first kHashedForSplit bytes
+  // count.
   std::vector<std::filesystem::path> validation_inputs;
   double validation_fraction = 0;
   // A directory of its own, created if need be. Must not be inside an input directory, and hold nothing but a dataset.
@@ -37,7 +41,7 @@ struct PrepareOptions {
   bool overwrite = false;
   // What the inputs are, whatever they are called.
   std::optional<TextFormat> format;
-  // The key of the text in JSON Lines.
+  // The key of the text in JSON Lines, its column in MDS; that may also hold token ids, which are taken as they are.
   std::string text_key = "text";
   // Documents without text (empty files, "", null) are an error; otherwise they are counted and left out.
   bool strict = false;
@@ -62,6 +66,7 @@ struct PrepareSummary {
   uint64_t null_documents = 0;                     // of these, those whose text is null
   uint64_t shared_documents = 0;                   // of training that are held out, too
   std::map<std::string, uint64_t> files_left_out;  // in directories, by extension
+  uint64_t unverified_shards = 0;                  // of MDS, whose hashes are all of kinds that are not computed here
   double seconds = 0;
 };
 

@@ -56,8 +56,10 @@ uint64_t KeyedPermutation::operator()(uint64_t index) const {
   return value;
 }
 
-SampleOrder::SampleOrder(uint64_t token_count, int64_t sequence_length, uint64_t seed)
-    : token_count_(token_count), sequence_length_(checked_sequence_length(sequence_length)), seed_(seed) {
+SampleOrder::SampleOrder(uint64_t token_count, int64_t sequence_length, uint64_t seed, uint64_t stream)
+    : token_count_(token_count),
+      sequence_length_(checked_sequence_length(sequence_length)),
+      seed_(stream == 0 ? seed : mix(mix(seed) ^ stream)) {
   if (token_count_ <= sequence_length_) {
     throw Error(ErrorKind::kInvalidArgument,
                 fmt::format("{} tokens do not fill one sample of {} (sequence length {} and its last target)",
@@ -77,8 +79,8 @@ SampleWindow SampleOrder::window(uint64_t sample) const {
   return {epoch, shift + permutation(sample % samples_per_epoch_) * sequence_length_, sequence_length_ + 1};
 }
 
-SequentialOrder::SequentialOrder(uint64_t token_count, int64_t sequence_length)
-    : token_count_(token_count), sequence_length_(checked_sequence_length(sequence_length)) {
+SequentialOrder::SequentialOrder(uint64_t token_count, int64_t sequence_length, uint64_t first_token)
+    : first_token_(first_token), token_count_(token_count), sequence_length_(checked_sequence_length(sequence_length)) {
   if (token_count_ < 2) {
     throw Error(ErrorKind::kInvalidArgument, fmt::format("{} tokens leave nothing to predict", token_count_),
                 "evaluation data", "Use more text.");
@@ -87,9 +89,9 @@ SequentialOrder::SequentialOrder(uint64_t token_count, int64_t sequence_length)
 }
 
 SampleWindow SequentialOrder::window(uint64_t sample) const {
-  if (sample >= sample_count_) return {0, token_count_, 0};
+  if (sample >= sample_count_) return {0, first_token_ + token_count_, 0};
   const uint64_t offset = sample * sequence_length_;
-  return {0, offset, std::min(sequence_length_ + 1, token_count_ - offset)};
+  return {0, first_token_ + offset, std::min(sequence_length_ + 1, token_count_ - offset)};
 }
 
 }  // namespace causeway::data

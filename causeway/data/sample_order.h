@@ -41,8 +41,9 @@ struct SampleWindow {
 // leaves out up to sequence_length tokens at either end, and epochs cut the text differently.
 class SampleOrder {
  public:
-  // Throws Error(kInvalidArgument) when sequence_length is not positive or the tokens do not fill one window.
-  SampleOrder(uint64_t token_count, int64_t sequence_length, uint64_t seed);
+  // Orders of one seed and different streams are unrelated. Throws Error(kInvalidArgument) when sequence_length is not
+  // positive or the tokens do not fill one window.
+  SampleOrder(uint64_t token_count, int64_t sequence_length, uint64_t seed, uint64_t stream = 0);
 
   uint64_t samples_per_epoch() const { return samples_per_epoch_; }
   // Sample number `sample` of the run, from 0. Its window has sequence_length + 1 tokens.
@@ -60,14 +61,16 @@ class SampleOrder {
 // last window is short when the tokens do not divide.
 class SequentialOrder {
  public:
-  // Throws Error(kInvalidArgument) when sequence_length is not positive or there are fewer than two tokens.
-  SequentialOrder(uint64_t token_count, int64_t sequence_length);
+  // Of the tokens [first_token, first_token + token_count). Throws Error(kInvalidArgument) when sequence_length is not
+  // positive or there are fewer than two tokens.
+  SequentialOrder(uint64_t token_count, int64_t sequence_length, uint64_t first_token = 0);
 
   uint64_t sample_count() const { return sample_count_; }
   // `sample` from 0; past the end the window's length is 0.
   SampleWindow window(uint64_t sample) const;
 
  private:
+  uint64_t first_token_;
   uint64_t token_count_;
   uint64_t sequence_length_;
   uint64_t sample_count_;

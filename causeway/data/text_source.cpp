@@ -9,6 +9,7 @@
 #include "causeway/base/error.h"
 #include "causeway/base/json_document.h"
 #include "causeway/base/positioned_file.h"
+#include "causeway/data/mds_reader.h"
 
 namespace causeway::data {
 namespace {
@@ -18,9 +19,23 @@ constexpr std::array<std::string_view, 24> kNotText = {
     ".arrow", ".feather", ".orc", ".avro", ".mds", ".npy",  ".npz",         ".bin",
     ".idx",   ".tokens",  ".pdf", ".docx", ".h5",  ".pkl",  ".safetensors", ".epub"};
 
+// As binary_format() names it.
+constexpr std::string_view kParquet = "a Parquet table";
+
 constexpr std::string_view kFormatsHint =
     "Give plain text (.txt) or JSON Lines (.jsonl, one object with a text a line)";
 constexpr std::string_view kConvertHint = "Convert it to UTF-8 (iconv -f LATIN1 -t UTF-8, for example)";
+
+// Other columns than the text are converted with it; --text-key says which one is read. The path is quoted for the
+// shell.
+std::string parquet_hint(const std::string& path) {
+  std::string quoted;
+  for (const char c : path) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return fmt::format(
+      "Convert it: python3 -c \"import sys, pandas; pandas.read_parquet(sys.argv[1]).to_json(sys.argv[1] + '.jsonl', "
+      "orient='records', lines=True)\" '{0}', and prepare '{0}.jsonl'.",
+      quoted);
+}
 
 // Without .gz or .zst.
 std::filesystem::path name_of_content(const std::filesystem::path& path) {
@@ -43,9 +58,17 @@ TextFile text_file(const std::filesystem::path& path, std::optional<TextFormat> 
                 path.string(),
                 extension == ".json"
                     ? "If it holds one JSON object a line, say --format jsonl; else convert it to such a file."
+                : extension == ".parquet" || extension == ".pq" ? parquet_hint(path.string())
+                : extension == ".mds"
+                    ? "Give the directory that its index.json is in."
                     : "Convert it to plain text (.txt) or to JSON Lines (.jsonl, one object with a text a line).");
   }
   return {path, format_of_name(path)};
+}
+
+void add_mds_directory(const std::filesystem::path& directory, FoundText& found) {
+  for (const MdsShard& shard : read_mds_index(directory).shards)
+    found.files.push_back({find_mds_file(directory, shard), TextFormat::kMds, std::make_shared<const MdsShard>(shard)});
 }
 
 void add_directory(const std::filesystem::path& directory, std::optional<TextFormat> format, FoundText& found) {
@@ -148,6 +171,8 @@ FoundText find_text_files(const std::vector<std::filesystem::path>& inputs, std:
     std::error_code code;
     if (input == kStandardInput) {
       found.files.push_back({input, format});
+    } else if (is_mds_directory(input)) {
+      add_mds_directory(input, found);
     } else if (std::filesystem::is_directory(input, code)) {
       add_directory(input, format, found);
     } else if (std::filesystem::exists(input, code)) {
@@ -184,7 +209,8 @@ TextReader::TextReader(const TextFile& file, TextReaderOptions options, std::sto
     const std::string hint = std::string(kFormatsHint) + ".";
     const uint64_t bytes = size_is_known ? std::filesystem::file_size(file.path, code) : 0;
     if (const std::string_view format = binary_format(buffer_, bytes); !format.empty()) {
-      throw Error(ErrorKind::kUnsupported, fmt::format("the file is {}, not text", format), stream_.name(), hint);
+      throw Error(ErrorKind::kUnsupported, fmt::format("the file is {}, not text", format), stream_.name(),
+                  format == kParquet ? parquet_hint(stream_.name()) : hint);
     }
     if (stream_.compression() != Compression::kNone && compression_of(buffer_) != Compression::kNone)
       throw Error(ErrorKind::kUnsupported, "the file is compressed twice", stream_.name(), "Decompress it once.");

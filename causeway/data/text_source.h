@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -15,14 +16,16 @@
 #include "causeway/base/content_hasher.h"
 #include "causeway/data/input_stream.h"
 #include "causeway/data/utf8_checker.h"
+#include "causeway/formats/mds_index.h"
 
 namespace causeway::data {
 
-enum class TextFormat { kPlainText, kJsonLines };
+enum class TextFormat { kPlainText, kJsonLines, kMds };
 
 struct TextFile {
   std::filesystem::path path;
-  std::optional<TextFormat> format;  // nothing: as the first line says
+  std::optional<TextFormat> format;                 // nothing: as the first line says
+  std::shared_ptr<const MdsShard> shard = nullptr;  // of kMds, which MdsReader reads
 };
 
 struct FoundText {
@@ -33,7 +36,8 @@ struct FoundText {
 
 // The files that `inputs` name, "-" for standard input. A file that is named is taken, whatever it is called: .jsonl
 // and .ndjson are JSON Lines, .txt and .md plain text; of others the first line decides, unless `format` does. Of a
-// directory, all .txt, .jsonl and .ndjson files beneath it are taken, in order of name. Either may have .gz or .zst
+// directory, all .txt, .jsonl and .ndjson files beneath it are taken, in order of name; or, where it holds the index of
+// an MDS dataset (mds_index.h), the shards of that. Either may have .gz or .zst
 // after its name. Throws Error when an input does not exist, is a directory that holds no such file, or has the name of
 // a format that is not text (.parquet, .zip, ...).
 FoundText find_text_files(const std::vector<std::filesystem::path>& inputs, std::optional<TextFormat> format = {});
@@ -68,6 +72,8 @@ struct TextBlock {
   Hash128 document_hash;      // plain text that ends its document: of all of it
   uint64_t first_line = 1;    // JSON Lines: the number of the text's first line
   uint64_t stored_bytes = 0;  // of the input, read for this block
+  // MDS: where the texts of samples end; first_line is the number of the first of them, from 1.
+  std::vector<size_t> sample_ends;
 
   // JSON Lines: those that are not blank.
   std::vector<JsonLine> lines() const;

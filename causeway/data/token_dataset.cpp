@@ -8,6 +8,7 @@
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
 #include "causeway/data/directory_replacement.h"
+#include "causeway/formats/mds_index.h"
 
 namespace causeway::data {
 namespace {
@@ -40,6 +41,12 @@ std::vector<std::filesystem::path> find_bin_files(const std::filesystem::path& d
     if (file.filename().string().find(mark) != std::string::npos) found.push_back(file);
   }
   if (!found.empty()) return found;
+  if (!any_bin && is_mds_directory(directory)) {
+    throw Error(ErrorKind::kUnsupported, "the directory is an MDS dataset, which is not trained on as it is",
+                directory.string(),
+                fmt::format("Prepare it: causeway data prepare {} --output DIRECTORY, with --text-key for the column.",
+                            directory.string()));
+  }
   throw Error(ErrorKind::kNotFound,
               any_bin ? fmt::format("the directory has no .bin file with \"{}\" in its name", mark)
                       : fmt::format("the directory holds neither {} nor .bin files", kManifestFileName),
@@ -74,9 +81,55 @@ std::vector<std::filesystem::path> find_named_files(const std::filesystem::path&
                               : fmt::format("Did you mean \"{}\"?", (directory / nearest).string()));
 }
 
+constexpr const char* kOneTokenizerHint =
+    "Prepare all sources of a mixture with one tokenizer: causeway data prepare --tokenizer DIRECTORY.";
+
+std::string tokenizer_text(const std::optional<TokenizerIdentity>& tokenizer) {
+  if (!tokenizer) return "one that its files do not name";
+  return fmt::format("\"{}\" ({} tokens, {})", tokenizer->name, tokenizer->vocabulary_size,
+                     tokenizer->fingerprint.substr(0, 8));
+}
+
+void require_same_tokenizer(const TokenDataset& first, const TokenDataset& other) {
+  const std::optional<TokenizerIdentity>&a = first.tokenizer_identity(), &b = other.tokenizer_identity();
+  if (a == b) return;
+  throw Error(ErrorKind::kInvalidArgument,
+              fmt::format("the tokenizer is {}, and that of {} is {}", tokenizer_text(b), first.path().string(),
+                          tokenizer_text(a)),
+              other.path().string(), kOneTokenizerHint);
+}
+
 }  // namespace
 
 TokenDataset TokenDataset::open(const std::filesystem::path& path, std::string_view split, int token_bytes) {
+  TokenDataset dataset = open_shards(path, split, token_bytes);
+  dataset.sources_ = {{path, 0, dataset.token_count_}};
+  return dataset;
+}
+
+TokenDataset TokenDataset::join(std::vector<TokenDataset> datasets) {
+  CAUSEWAY_CHECK(!datasets.empty());
+  TokenDataset joined = std::move(datasets.front());
+  const int token_bytes = joined.shards_.front().token_bytes();
+  for (TokenDataset& dataset : std::span(datasets).subspan(1)) {
+    require_same_tokenizer(joined, dataset);
+    if (!joined.tokenizer_identity_ && dataset.shards_.front().token_bytes() != token_bytes) {
+      throw Error(ErrorKind::kInvalidArgument,
+                  fmt::format("the token ids are {} bytes wide, those of {} {}: they are not of one tokenizer",
+                              dataset.shards_.front().token_bytes(), joined.path_.string(), token_bytes),
+                  dataset.path_.string(), kOneTokenizerHint);
+    }
+    joined.sources_.push_back({dataset.path_, joined.token_count_, dataset.token_count_});
+    for (size_t i = 0; i < dataset.shards_.size(); ++i) {
+      joined.shard_offsets_.push_back(joined.token_count_ + dataset.shard_offsets_[i]);
+      joined.shards_.push_back(std::move(dataset.shards_[i]));
+    }
+    joined.token_count_ += dataset.token_count_;
+  }
+  return joined;
+}
+
+TokenDataset TokenDataset::open_shards(const std::filesystem::path& path, std::string_view split, int token_bytes) {
   TokenDataset dataset;
   dataset.path_ = path;
   std::error_code code;
@@ -159,7 +212,13 @@ void TokenDataset::check_vocabulary(int64_t vocabulary_size) const {
 
 std::string TokenDataset::fingerprint() const {
   std::string identity;
-  for (const TokenShard& shard : shards_) {
+  auto source = sources_.begin();
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    const TokenShard& shard = shards_[i];
+    if (sources_.size() > 1 && source != sources_.end() && source->offset == shard_offsets_[i]) {
+      identity += "source\n";
+      ++source;
+    }
     identity += fmt::format("{} {} {} {}\n", shard_format_name(shard.format()), shard.token_bytes(),
                             shard.token_count(), shard.stored_hash().hex());
   }

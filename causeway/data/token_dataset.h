@@ -34,10 +34,21 @@ class TokenDataset {
   static TokenDataset open(const std::filesystem::path& path, std::string_view split = kTrainSplit,
                            int token_bytes = 0);
 
+  // Several datasets, the sources of a mixture, as one: their tokens one after the other. Throws
+  // Error(kInvalidArgument) naming two of them that were made with different tokenizers.
+  static TokenDataset join(std::vector<TokenDataset> datasets);
+
   uint64_t token_count() const { return token_count_; }
   const std::vector<TokenShard>& shards() const { return shards_; }
-  // Where the dataset was opened, for messages.
+  // Where the dataset was opened, or the first of its sources, for messages.
   const std::filesystem::path& path() const { return path_; }
+  // What it was joined from; one for a dataset that was opened.
+  struct Source {
+    std::filesystem::path path;
+    uint64_t offset = 0;  // of its first token
+    uint64_t token_count = 0;
+  };
+  const std::vector<Source>& sources() const { return sources_; }
   // A hash of the shards' formats, sizes and stored hashes: a resumed run compares it to be sure that a data cursor
   // still means the same samples. Does not read the tokens.
   std::string fingerprint() const;
@@ -66,6 +77,7 @@ class TokenDataset {
   Place locate(uint64_t offset) const;
 
  private:
+  static TokenDataset open_shards(const std::filesystem::path& path, std::string_view split, int token_bytes);
   void add_shard(const std::filesystem::path& path, int token_bytes);
   void open_prepared(std::string_view split, int token_bytes);
 
@@ -73,6 +85,7 @@ class TokenDataset {
   std::vector<TokenShard> shards_;
   std::vector<uint64_t> shard_offsets_;  // of each shard's first token
   uint64_t token_count_ = 0;
+  std::vector<Source> sources_;
   std::optional<TokenizerIdentity> tokenizer_identity_;
 };
 

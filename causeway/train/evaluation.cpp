@@ -1,6 +1,7 @@
 #include "causeway/train/evaluation.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 
 #include "causeway/data/batch_loader.h"
@@ -38,12 +39,56 @@ Evaluator::Evaluator(const LanguageModel& model, const Recipe& recipe, const Tok
           },
           step_options(recipe)) {}
 
+std::vector<uint64_t> evaluated_sequences(const SourceShares& shares, const TokenDataset& dataset,
+                                          int64_t sequence_length, uint64_t most) {
+  std::vector<uint64_t> there;
+  for (const TokenDataset::Source& source : dataset.sources())
+    there.push_back(SequentialOrder(source.token_count, sequence_length).sample_count());
+  const auto fits = [&](uint64_t sequences) {
+    const std::vector<uint64_t> counts = shares.counts(sequences);
+    return std::ranges::equal(counts, there, std::ranges::less_equal());
+  };
+  uint64_t least = 0;
+  while (least < most) {
+    const uint64_t middle = least + (most - least + 1) / 2;
+    if (fits(middle)) {
+      least = middle;
+    } else {
+      most = middle - 1;
+    }
+  }
+  return shares.counts(least);
+}
+
 EvaluationResult Evaluator::run() {
   const ContextScope scope(loss_sum_.context());
+  std::vector<double> weights;
+  for (const DataSource& source : recipe_.data.sources()) weights.push_back(source.weight);
+  // The dataset may be another than the recipe's.
+  if (weights.size() != dataset_.sources().size()) weights.assign(dataset_.sources().size(), 1);
+  const std::vector<uint64_t> sequences =
+      evaluated_sequences(SourceShares(weights), dataset_, recipe_.data.sequence_length,
+                          static_cast<uint64_t>(std::max<int64_t>(1, recipe_.evaluation.sequences)));
+  EvaluationResult result;
+  double sum = 0;
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    if (sequences[i] == 0) continue;
+    result.sources.push_back(run_source(dataset_.sources()[i], sequences[i]));
+    EvaluationResult::OfSource& of_source = result.sources.back();
+    sum += of_source.loss;
+    result.targets += of_source.targets;
+    if (of_source.targets > 0) of_source.loss /= static_cast<double>(of_source.targets);
+  }
+  result.loss = result.targets > 0 ? sum / static_cast<double>(result.targets) : 0;
+  return result;
+}
+
+// The loss is the sum over all targets.
+EvaluationResult::OfSource Evaluator::run_source(const TokenDataset::Source& source, uint64_t sequences) {
   // Of so many windows; rows beyond the last one hold no targets.
   const auto length = static_cast<uint64_t>(recipe_.data.sequence_length);
-  const auto most = static_cast<uint64_t>(std::max<int64_t>(1, recipe_.evaluation.sequences));
-  const SequentialOrder order(std::min(dataset_.token_count(), most * length + 1), recipe_.data.sequence_length);
+  const SequentialOrder order(std::min(source.token_count, sequences * length + 1), recipe_.data.sequence_length,
+                              source.offset);
   BatchOptions options;
   options.sequence_length = recipe_.data.sequence_length;
   options.global_batch_size = rows_;
@@ -61,20 +106,17 @@ EvaluationResult Evaluator::run() {
   std::optional<BatchLoader> opened;
   ranks.together([&] { opened.emplace(dataset_, order, options); });
   BatchLoader& loader = *opened;
-  const auto sequences = static_cast<int64_t>(order.sample_count());
-  EvaluationResult result;
-  double sum = 0;
-  for (int64_t done = 0; done < sequences; done += rows_) {
+  EvaluationResult::OfSource result{source.path.string()};
+  for (int64_t done = 0; done < static_cast<int64_t>(order.sample_count()); done += rows_) {
     const Batch* next = nullptr;
     ranks.together([&] { next = &loader.next(); });
     const Batch& batch = *next;
     write_own_rows(arguments[0], batch.inputs);
     write_own_rows(arguments[1], batch.targets);
     if (document_mask_) write_own_rows(arguments[2], batch.documents);
-    sum += loss_sum_.run(arguments).front().item();
+    result.loss += loss_sum_.run(arguments).front().item();
     result.targets += batch.global_valid_targets;
   }
-  result.loss = result.targets > 0 ? sum / static_cast<double>(result.targets) : 0;
   return result;
 }
 

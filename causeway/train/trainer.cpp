@@ -14,8 +14,6 @@
 #include "causeway/communicator/control_plane.h"
 #include "causeway/communicator/mesh_communicators.h"
 #include "causeway/data/batch_loader.h"
-#include "causeway/data/sample_order.h"
-#include "causeway/data/token_dataset.h"
 #include "causeway/generate/text_generation.h"
 #include "causeway/program/context.h"
 #include "causeway/train/checkpoint/resume.h"
@@ -34,6 +32,7 @@
 #include "causeway/train/signals.h"
 #include "causeway/train/step/flops_utilization.h"
 #include "causeway/train/step/training_step.h"
+#include "causeway/train/training_data.h"
 
 namespace causeway::train {
 namespace {
@@ -101,8 +100,7 @@ class Trainer {
         directory_(recipe.run_directory),
         schedule_(recipe.schedule) {
     require_same_run();
-    ranks_.together([&] { open_data(); });
-    order_.emplace(dataset_->token_count(), recipe.data.sequence_length, static_cast<uint64_t>(recipe.train.seed));
+    ranks_.together([&] { data_.emplace(open_training_data(recipe)); });
     load_tokenizer();
     ranks_.on_first([&] { own_run_directory(); });
     const std::vector<CheckpointEntry> candidates = resume_candidates_of_first(ranks_, directory_, options.resume);
@@ -117,7 +115,7 @@ class Trainer {
     if (!recipe.model_from.empty() && candidates.empty()) load_initial_weights(ranks_, recipe, *model_);
     ranks_.together([&] { step_ = std::make_unique<TrainingStep>(*model_, recipe_); });
     start_.end_of("weights");
-    parts_.emplace(RunParts{recipe_, *dataset_, tokenizer_.get(), *model_, *step_});
+    parts_.emplace(RunParts{recipe_, data_->dataset, tokenizer_.get(), *model_, *step_});
     ranks_.enter(0, "resume");
     resumed_ = resume_run(candidates, *parts_);
     start_.end_of("resume");
@@ -147,6 +145,7 @@ class Trainer {
     observer_.emplace(ranks_, recipe_, *model_, *step_, position_.step, options_.quiet);
     if (speaks_) {
       announce_run(*parts_, *utilization_, resumed_, *saver_);
+      for (const std::string& line : describe_sources(*data_, recipe_)) notice("{}\n", line);
       for (const std::string& line : observer_->describe()) notice("{}\n", line);
     }
     if (options_.watch_signals) signals_.emplace(ranks_.is_first());
@@ -207,7 +206,7 @@ class Trainer {
 
   void train_steps() {
     std::optional<BatchLoader> opened;
-    ranks_.together([&] { opened.emplace(*dataset_, *order_, batch_options()); });
+    ranks_.together([&] { opened.emplace(data_->dataset, data_->order, batch_options()); });
     BatchLoader& loader = *opened;
     while (position_.step < recipe_.train.steps) {
       StepOutcome step = take_step(loader);
@@ -250,7 +249,9 @@ class Trainer {
     result_.last_loss = step.report.loss;
     step.report.seconds = seconds_since(step.start);
     step.report.tokens = tokens_consumed();
-    step.report.epoch = static_cast<double>(position_.data_cursor) / static_cast<double>(order_->samples_per_epoch());
+    step.report.epoch =
+        static_cast<double>(position_.data_cursor) / static_cast<double>(data_->order.samples_per_epoch());
+    step.report.source_epochs = source_epochs(*data_, position_.data_cursor);
     const Device& device = step_->context().device();
     step.report.memory_bytes = peak_bytes(device);
     if (!device.target().is_gpu()) return;
@@ -335,23 +336,11 @@ class Trainer {
       &Trainer::write_trace,
   };
 
-  void open_data() {
-    const int token_bytes = static_cast<int>(recipe_.data.token_bytes);
-    dataset_.emplace(TokenDataset::open(recipe_.data.path, kTrainSplit, token_bytes));
-    if (!recipe_.model_from.empty()) require_fitting_vocabulary(recipe_, *dataset_);
-    // Held-out text is optional: a plain token file has none.
-    try {
-      validation_ = TokenDataset::open(recipe_.data.path, kValidationSplit, token_bytes);
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::kNotFound) throw;
-    }
-    if (validation_ && std::filesystem::is_regular_file(recipe_.data.path)) validation_.reset();
-  }
-
   void load_tokenizer() {
-    if (!dataset_->tokenizer_identity()) return;  // tokens without a tokenizer still train; there are no samples then
+    if (!data_->dataset.tokenizer_identity())
+      return;  // tokens without a tokenizer still train; there are no samples then
     try {
-      ranks_.together([&] { tokenizer_ = dataset_->load_tokenizer(); });
+      ranks_.together([&] { tokenizer_ = data_->dataset.load_tokenizer(); });
     } catch (const Error& error) {
       tokenizer_.reset();
       if (!ranks_.is_first()) return;
@@ -385,11 +374,11 @@ class Trainer {
   int64_t tokens_consumed() const { return static_cast<int64_t>(position_.data_cursor) * recipe_.data.sequence_length; }
 
   std::optional<double> evaluate() {
-    if (!validation_) return std::nullopt;
+    if (!data_->validation) return std::nullopt;
     observer_->enter(position_.step, "evaluation");
     std::optional<double> loss;
     evaluation_.look(position_.step, [&] {
-      if (!evaluator_) evaluator_ = std::make_unique<Evaluator>(*model_, recipe_, *validation_);
+      if (!evaluator_) evaluator_ = std::make_unique<Evaluator>(*model_, recipe_, *data_->validation);
       const EvaluationResult result = evaluator_->run();
       if (log_) log_->evaluation(position_.step, tokens_consumed(), result);
       if (speaks_)
@@ -473,8 +462,7 @@ class Trainer {
   const TrainOptions& options_;
   bool speaks_;
   std::filesystem::path directory_;
-  std::optional<TokenDataset> dataset_, validation_;
-  std::optional<SampleOrder> order_;
+  std::optional<TrainingData> data_;
   Schedule schedule_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::optional<RunLock> lock_;
@@ -500,7 +488,7 @@ class Trainer {
 }  // namespace
 
 TrainResult train(const Recipe& recipe, const TrainOptions& options) {
-  if (recipe.data.path.empty())
+  if (recipe.data.sources().empty())
     throw Error(ErrorKind::kInvalidArgument, "names no data to train on", "data.path",
                 "Make a dataset with \"causeway data prepare TEXT --output DIRECTORY\", and set data.path=DIRECTORY.");
   StartTimes start;

@@ -2,9 +2,13 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <csignal>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <random>
+#include <set>
+#include <sstream>
 
 #include "causeway/data/inspect.h"
 #include "causeway/data/text_source.h"
@@ -132,17 +136,76 @@ TEST(Prepare, ValidationIsTheEndOfOneText) {
   EXPECT_TRUE(validation.starts_with("line 081\n"));
 }
 
-TEST(Prepare, ValidationIsEveryNthDocument) {
+TEST(Prepare, ADocumentIsHeldOutByItsText) {
   const TemporaryDirectory directory;
-  std::string lines;
-  for (int i = 0; i < 10; ++i) lines += fmt::format("{{\"text\":\"{}\"}}\n", i);
   PrepareOptions options;
-  options.inputs = {directory.write("a.jsonl", lines)};
   options.output = directory / "out";
   options.validation_fraction = 0.2;
+  options.overwrite = true;
+  options.append_end_of_text = false;
+  const auto line = [](const std::string& text) { return fmt::format("{{\"text\":\"{}\"}}\n", text); };
+  const auto split = [&](std::string_view name) {
+    const TokenDataset dataset = TokenDataset::open(directory / "out", name);
+    std::istringstream text(ByteTokenizer().decode(all_tokens(dataset)));
+    std::multiset<std::string> documents;
+    for (std::string document; std::getline(text, document, ';');) documents.insert(document);
+    return documents;
+  };
+  std::vector<std::string> documents;
+  std::string lines;
+  for (int i = 0; i < 2000; ++i) {
+    documents.push_back(fmt::format("document {};", i));
+    lines += line(documents.back());
+  }
+  options.inputs = {directory.write("a.jsonl", lines)};
   prepare_dataset(options, ByteTokenizer());
-  EXPECT_EQ(ByteTokenizer().decode(all_tokens(TokenDataset::open(directory / "out"))), "01235678");
-  EXPECT_EQ(ByteTokenizer().decode(all_tokens(TokenDataset::open(directory / "out", "validation"))), "49");
+  const std::multiset<std::string> train = split("train"), validation = split("validation");
+  EXPECT_NEAR(static_cast<double>(validation.size()), 400, 60);
+  EXPECT_EQ(train.size() + validation.size(), 2000u);
+  // The choice is the text's for good: datasets that are prepared apart, now and later, have the same sides.
+  std::string first;
+  for (int i = 0; i < 40; ++i) first += validation.contains(fmt::format("document {}", i)) ? 'v' : '.';
+  EXPECT_EQ(first, "....v.vvv....v......v....vv.v..v....v..v");
+
+  // In another order, in other files, some of them twice, as plain text.
+  std::shuffle(documents.begin(), documents.end(), std::mt19937_64(3));
+  std::string half;
+  for (size_t i = 0; i < 1000; ++i) half += line(documents[i]) + (i % 3 == 0 ? line(documents[i]) : "");
+  options.inputs = {directory.write("b.jsonl", half)};
+  for (size_t i = 1000; i < 1100; ++i)
+    options.inputs.push_back(directory.write(fmt::format("{}.txt", i), documents[i]));
+  prepare_dataset(options, ByteTokenizer());
+  for (const std::string& document : split("train")) EXPECT_TRUE(train.contains(document)) << document;
+  for (const std::string& document : split("validation")) EXPECT_TRUE(validation.contains(document)) << document;
+  EXPECT_EQ(split("train").size() + split("validation").size(), 1100u + 334);
+
+  // With a larger part held out, what was stays it.
+  options.inputs = {directory / "a.jsonl"};
+  options.validation_fraction = 0.3;
+  prepare_dataset(options, ByteTokenizer());
+  for (const std::string& document : validation) EXPECT_TRUE(split("validation").contains(document)) << document;
+}
+
+TEST(Prepare, ALongDocumentIsHeldOutByItsBeginning) {
+  const TemporaryDirectory directory;
+  const std::string text = some_text(3 * kTextBlockBytes);
+  PrepareOptions options;
+  options.validation_fraction = 0.5;
+  // Documents by which neither side is empty.
+  std::string lines;
+  for (int i = 0; i < 20; ++i) lines += fmt::format("{{\"text\":\"{}\"}}\n", i);
+  const std::filesystem::path others = directory.write("others.jsonl", lines);
+  std::set<uint64_t> larger;
+  for (const std::string& bytes : {text, text.substr(0, kHashedForSplit), text.substr(0, 2 * kTextBlockBytes + 5)}) {
+    for (const std::string& name : {std::string("long.txt"), std::string("long.jsonl")}) {
+      options.inputs = {others,
+                        directory.write(name, name == "long.txt" ? bytes : nlohmann::json{{"text", bytes}}.dump())};
+      options.output = directory / fmt::format("{}-{}", name, bytes.size());
+      const DatasetManifest manifest = prepare_dataset(options, gpt2()).manifest;
+      larger.insert(manifest.splits.at("train").tokens > manifest.splits.at("validation").tokens ? 0 : 1);
+    }
+  }
+  EXPECT_EQ(larger.size(), 1u) << "they begin alike";
 }
 
 TEST(Prepare, ReadsDirectoriesAndValidationInputs) {
@@ -306,16 +369,16 @@ TEST(Prepare, RefusesTheSameTextInBothSplits) {
   options.allow_shared_documents = true;
   prepare_dataset(options, ByteTokenizer());
   options.allow_shared_documents = false;
-  // A part of the documents held out: 0, 1, 2, 0, 3, 0; every second of them.
+  // A part of the documents held out: equal ones stay together.
   options.validation_inputs.clear();
   options.validation_fraction = 0.5;
   options.overwrite = true;
   std::string lines;
-  for (const int word : {0, 1, 2, 0, 3, 0}) lines += fmt::format("{{\"text\":\"{}\"}}\n", word);
+  for (const int word : {0, 1, 2, 0, 3, 0, 4, 5}) lines += fmt::format("{{\"text\":\"{}\"}}\n", word);
   options.inputs = {directory.write("e.jsonl", lines)};
-  const Error twice = error_of();
-  EXPECT_EQ(twice.where(), (directory / "e.jsonl").string() + ", line 1");
-  EXPECT_TRUE(twice.message().ends_with("e.jsonl, line 4")) << twice.message();
+  prepare_dataset(options, ByteTokenizer());
+  const std::vector<int32_t> train = all_tokens(TokenDataset::open(directory / "out"));
+  EXPECT_EQ(std::count(train.begin(), train.end(), '0') % 3, 0);
   // Documents without text are not the same text.
   options.inputs = {
       directory.write("f.jsonl", "{\"text\":\"\"}\n{\"text\":\"\"}\n{\"text\":\"x\"}\n{\"text\":\"y\"}\n")};
@@ -393,7 +456,15 @@ TEST(Prepare, NamesBadInput) {
   EXPECT_EQ(empty.message(), "the inputs hold no text (1 empty documents)");
   EXPECT_EQ(empty.where(), (directory / "empty.txt").string());
   EXPECT_EQ(empty.kind(), ErrorKind::kInvalidArgument);
-  EXPECT_EQ(error_of("a.parquet", "PAR1").message(), "a .parquet file is not an input that can be tokenized");
+  const Error parquet = error_of("a.parquet", "PAR1");
+  EXPECT_EQ(parquet.message(), "a .parquet file is not an input that can be tokenized");
+  const std::string table = (directory / "a.parquet").string();
+  EXPECT_EQ(parquet.hint(),
+            fmt::format("Convert it: python3 -c \"import sys, pandas; pandas.read_parquet(sys.argv[1])"
+                        ".to_json(sys.argv[1] + '.jsonl', orient='records', lines=True)\" '{0}', and prepare "
+                        "'{0}.jsonl'.",
+                        table));
+  EXPECT_TRUE(contains(error_of("it's", "PAR1\x15\x04\x15").hint(), "it'\\''s'"));
   EXPECT_EQ(error_of("a.jsonl", "{\"text\":\"\"}\n").message(), "the inputs hold no text (1 empty documents)");
   const Error key = error_of("a.jsonl", "{\"text\":\"x\"}\n\n{\"test\":\"x\"}\n");
   EXPECT_EQ(key.message(), "the object has no text under \"text\"");

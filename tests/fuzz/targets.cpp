@@ -17,10 +17,12 @@
 #include "causeway/bench/report/cost_table.h"
 #include "causeway/bench/results/results_file.h"
 #include "causeway/communicator/control_message.h"
+#include "causeway/data/mds_reader.h"
 #include "causeway/data/text_source.h"
 #include "causeway/data/token_dataset.h"
 #include "causeway/evaluation/task_requests.h"
 #include "causeway/formats/dataset_manifest.h"
+#include "causeway/formats/mds_index.h"
 #include "causeway/formats/safetensors.h"
 #include "causeway/formats/tokenizer/gpt2_tokenizer.h"
 #include "causeway/formats/tokenizer/json_tokenizer.h"
@@ -174,6 +176,19 @@ bool dataset_manifest(std::string_view input) {
   return true;
 }
 
+// The index of an MDS dataset, and its shard.
+bool mds(std::string_view input) {
+  const std::vector<std::string> texts = split(input, 2);
+  const MdsShard shard = parse_mds_index(texts[0], "index.json").shards.front();
+  // The index says how large the shard is, which is found out before it is read.
+  if (shard.raw.bytes != texts[1].size()) return false;
+  MdsReader reader(file_of(texts[1], "shard.mds"), shard, shard.columns.front().name);
+  std::vector<int32_t> ids;
+  while (reader.holds_tokens() ? reader.next_tokens(ids) : reader.next_text().has_value()) {
+  }
+  return true;
+}
+
 bool model_config(std::string_view input) {
   const ModelConfig config = from_hugging_face(parse_json(input, {.where = "config.json"}));
   require(parameter_count(config) > 0, "a model without parameters");
@@ -292,6 +307,7 @@ constexpr FuzzTarget kTargets[] = {
     {"safetensors", &run<safetensors>},
     {"checkpoint_manifest", &run<checkpoint_manifest>},
     {"dataset_manifest", &run<dataset_manifest>},
+    {"mds", &run<mds>},
     {"model_config", &run<model_config>},
     {"tokenizer", &run<tokenizer>},
     {"tokenizer_json", &run<tokenizer_json>},

@@ -218,6 +218,46 @@ TEST(Recipe, ValuesOfAnotherKindAreErrors) {
   EXPECT_EQ(error_of("data:\n  document_mask: 1\n"), "file.yaml: data.document_mask: '1' is not true or false | ");
 }
 
+TEST(Recipe, SourcesAreAListOfPathsAndWeights) {
+  const std::vector<DataSource> expected = {{"a b", 0.7}, {"c,{d}: \"e\"", 1}, {"~/f", 1e-3}};
+  const char* const block =
+      "data:\n  sources:\n    - path: a b\n      weight: 0.7\n    - {path: 'c,{d}: \"e\"'}\n    - weight: 1e-3\n"
+      "      path: ~/f\n";
+  const Recipe recipe = parse(block);
+  EXPECT_EQ(recipe.data.mixture, expected);
+  EXPECT_EQ(recipe.data.sources(), expected);
+  EXPECT_EQ(parse(recipe_text(recipe)).data.mixture, expected);
+  EXPECT_EQ(parse_saved_recipe(recipe_text(recipe), "saved").data.mixture, expected);
+  EXPECT_EQ(parse("name: x", {"data.sources=" + print_data_sources(expected)}).data.mixture, expected);
+  EXPECT_TRUE(parse(block, {"data.sources=[]"}).data.sources().empty());
+  EXPECT_EQ(parse(kSmall).data.sources(), (std::vector<DataSource>{{"data", 1}}));
+
+  const std::string form = "Give a list: [{path: DATASET, weight: NUMBER}, {path: DATASET, weight: NUMBER}].";
+  const std::tuple<std::string, std::string, std::string> wrong[] = {
+      {"a", "'a' is not a list of sources", form},
+      {"{path: a}", "'{path: a}' is not a list of sources", form},
+      {"[a, b]", "source 1 is not a map with a path and a weight", form},
+      {"[{path: a}, {weight: 2}]", "source 2 has no path", form},
+      {"[{path: a}, {path: ''}]", "source 2 has no path", form},
+      {"[{path: [a]}]", "'path' of source 1 is not a single value", form},
+      {"[{path: a, wieght: 2}]", "source 1 has the unknown key 'wieght'", "Did you mean weight?"},
+      {"[{path: a, [b]: 2}]", "source 1 has the unknown key ''", "It may have path and weight."},
+      {"[{path: a}, {path: b}, {path: ./a/}]", "sources 1 and 3 are both a",
+       "Name it once, with the sum of the weights."},
+  };
+  for (const auto& [text, message, hint] : wrong)
+    EXPECT_EQ(error_of("name: x", {"data.sources=" + text}), "command line: data.sources: " + message + " | " + hint);
+  for (const char* weight : {"0", "-1", "nan", "inf", "1e16", "1e-16", "much", "''", "1 2"})
+    EXPECT_NE(error_of(fmt::format("data: {{sources: [{{path: a, weight: {}}}]}}", weight))
+                  .find("not a number from 1e-15 to 1e15"),
+              std::string::npos)
+        << weight;
+  EXPECT_EQ(error_of(kSmall, {"data.sources=[{path: a}]"}),
+            "command line: data.sources: data.path names the data to train on as well | Give one of the two: "
+            "data.path= takes the path back.");
+  EXPECT_NE(error_of("name: x", {"data.sources=[{path: a}"}).find("not readable as YAML"), std::string::npos);
+}
+
 TEST(Recipe, BoundsAreChecked) {
   const std::pair<const char*, const char*> cases[] = {
       {"name=a/b", "must be a plain name without '/'"},

@@ -70,6 +70,16 @@ bool is_finite(const Tensor& tensor) {
   return true;
 }
 
+std::string data_text(const Recipe& recipe) {
+  return recipe.data.mixture.empty() ? recipe.data.path : print_data_sources(recipe.data.mixture);
+}
+
+std::vector<double> weights_of(const Recipe& recipe) {
+  std::vector<double> weights;
+  for (const DataSource& source : recipe.data.sources()) weights.push_back(source.weight);
+  return weights;
+}
+
 // The position in the data counts samples, whose text follows from the dataset, the seed and the sequence length.
 void require_same_samples(const CheckpointReader& checkpoint, const RunParts& run) {
   const Recipe before = checkpoint_recipe(checkpoint);
@@ -81,11 +91,21 @@ void require_same_samples(const CheckpointReader& checkpoint, const RunParts& ru
           ErrorKind::kInvalidArgument,
           fmt::format("{} is {} in the checkpoint and {} in this run, which would go on with other text", key, was, is),
           checkpoint.directory().string(), "Resume with the same value, or start a new run with another name.");
+  const std::string was = data_text(before), is = data_text(run.recipe);
   if (checkpoint.state().data.value("dataset", std::string()) != run.dataset.fingerprint())
     throw Error(ErrorKind::kInvalidArgument,
-                fmt::format("the checkpoint was trained on another dataset (data.path was {} and is {})",
-                            before.data.path, run.recipe.data.path),
-                checkpoint.directory().string(), "Give the same data.path, or start a new run with another name.");
+                fmt::format("the checkpoint was trained on another dataset ({} was {} and is {})",
+                            before.data.mixture.empty() ? "data.path" : "data.sources", was, is),
+                checkpoint.directory().string(),
+                fmt::format("Give the same {}, or start a new run with another name.",
+                            before.data.mixture.empty() ? "data.path" : "data.sources"));
+  if (weights_of(before) != weights_of(run.recipe))
+    throw Error(
+        ErrorKind::kInvalidArgument,
+        fmt::format("the checkpoint was trained on its sources by other weights (data.sources was {} and is {}); this "
+                    "run would go on with other text",
+                    was, is),
+        checkpoint.directory().string(), "Give the same weights, or start a new run with another name.");
 }
 
 }  // namespace

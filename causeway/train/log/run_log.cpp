@@ -83,6 +83,7 @@ void RunLog::write_record(const StepReport& report) {
                                    {"data_wait_seconds", interval_.data_wait_seconds / steps},
                                    {"memory_bytes", report.memory_bytes},
                                    {"skipped_steps", report.skipped_steps}};
+  for (const auto& [path, epochs] : report.source_epochs) record["source_epochs"][path] = epochs;
   if (report.occupied_bytes > 0) {
     record["reserved_bytes"] = report.reserved_bytes;
     record["device_occupied_bytes"] = report.occupied_bytes;
@@ -125,12 +126,13 @@ void RunLog::show_progress(const StepReport& report) {
 }
 
 void RunLog::evaluation(int64_t step, int64_t tokens, const EvaluationResult& result) {
-  metrics_.write(step, {{"time", wall_time()},
-                        {"elapsed_seconds", elapsed_seconds()},
-                        {"device", device_},
-                        {"tokens", tokens},
-                        {"validation_loss", result.loss},
-                        {"validation_targets", result.targets}});
+  nlohmann::ordered_json record = {
+      {"time", wall_time()}, {"elapsed_seconds", elapsed_seconds()}, {"device", device_},
+      {"tokens", tokens},    {"validation_loss", result.loss},       {"validation_targets", result.targets}};
+  if (result.sources.size() > 1)
+    for (const EvaluationResult::OfSource& source : result.sources)
+      record["validation_losses"][source.path] = source.loss;
+  metrics_.write(step, record);
   if (!tensorboard_) return;
   const TensorboardLog::Scalar scalars[] = {{"validation/loss", result.loss}};
   tensorboard_->write_scalars(step, scalars);

@@ -9,6 +9,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "causeway/train/checkpoint/run_saver.h"
 #include "causeway/train/evaluation.h"
@@ -31,8 +33,10 @@ struct StepReport {
   double data_wait_seconds = 0;  // of them
   int64_t tokens = 0;            // consumed by the run, this step included
   double epoch = 0;              // passes over the training data, this step included
-  int64_t skipped_steps = 0;     // of the run
-  uint64_t memory_bytes = 0;     // in use at most
+  // The same of each source, by its path; empty where there is one.
+  std::vector<std::pair<std::string, double>> source_epochs;
+  int64_t skipped_steps = 0;  // of the run
+  uint64_t memory_bytes = 0;  // in use at most
   // Of a GPU, 0 elsewhere: what its driver gave of its memory at most, and what is taken of it by now, by whomever.
   uint64_t reserved_bytes = 0, occupied_bytes = 0;
   nlohmann::ordered_json ranks;  // rank_times_json(); null where there is nothing to say

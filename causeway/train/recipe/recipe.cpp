@@ -143,6 +143,18 @@ Field family_name(std::string& name) {
           names};
 }
 
+constexpr char kDataSources[] = "data.sources";
+
+Field source_list(std::vector<DataSource>& sources) {
+  return {kDataSources, "several datasets instead of data.path: [{path: DATASET, weight: NUMBER}, ...]",
+          "a list of sources",
+          [&sources](const std::string& text) {
+            sources = parse_data_sources(text);
+            return true;
+          },
+          [&sources] { return print_data_sources(sources); }};
+}
+
 // A key that some families add. Its value stands in the configuration of every family until that is resolved.
 Field family_field(const SharedModelKey& entry, ModelConfig& config) {
   ModelValue& stored = config.own.try_emplace(entry.key.name, entry.key.default_value).first->second;
@@ -180,6 +192,7 @@ std::vector<Field> fields(Recipe& r) {
       field("model.dropout", r.model.dropout, "probability of dropping an activation in training"),
       field("model.initializer_range", r.model.initializer_range, "standard deviation of initial weights"),
       field("data.path", r.data.path, "a prepared dataset directory, or a .bin of llm.c, nanoGPT or Megatron"),
+      source_list(r.data.mixture),
       field("data.token_bytes", r.data.token_bytes,
             "bytes of an id in a .bin without a header: 1, 2 or 4; 0: the file must show it"),
       field("data.sequence_length", r.data.sequence_length, "tokens of one training sequence"),
@@ -255,6 +268,10 @@ void flatten(const YAML::Node& node, const std::string& prefix, const std::strin
              std::vector<std::pair<std::string, std::string>>& values) {
   if (node.IsMap()) {
     for (const auto& entry : node) flatten(entry.second, join(prefix, entry.first.as<std::string>()), where, values);
+    return;
+  }
+  if (node.IsSequence() && prefix == kDataSources) {
+    values.emplace_back(prefix, data_sources_text(node));
     return;
   }
   if (!node.IsScalar()) fail(where, prefix, node.IsNull() ? "has no value" : "must be a single value");
@@ -396,6 +413,8 @@ void resolve(Recipe& r, bool refuse_without_effect) {
   require(is_printable(r.run_directory), "run_directory",
           fmt::format("'{}' holds characters that cannot be seen, or bytes that are not UTF-8",
                       printable(r.run_directory)));
+  require(r.data.path.empty() || r.data.mixture.empty(), kDataSources, "data.path names the data to train on as well",
+          "Give one of the two: data.path= takes the path back.");
   require(r.data.token_bytes == 0 || r.data.token_bytes == 1 || r.data.token_bytes == 2 || r.data.token_bytes == 4,
           "data.token_bytes", "must be 0, 1, 2 or 4");
   require(r.data.sequence_length >= 1, "data.sequence_length", "must be at least 1");
@@ -632,6 +651,11 @@ Recipe parse_saved_recipe(const std::string& yaml, const std::string& where) { r
 
 Recipe load_recipe(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
   return parse_recipe(read_text_file(path), path.string(), overrides);
+}
+
+std::vector<DataSource> Recipe::Data::sources() const {
+  if (path.empty() || !mixture.empty()) return mixture;
+  return {{path, 1}};
 }
 
 std::string recipe_text(const Recipe& recipe) {

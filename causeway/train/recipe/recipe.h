@@ -11,6 +11,7 @@
 #include "causeway/graph/sharding.h"
 #include "causeway/model/config.h"
 #include "causeway/passes/recompute.h"
+#include "causeway/train/recipe/data_sources.h"
 #include "causeway/train/recipe/schedule.h"
 
 namespace causeway::train {
@@ -24,10 +25,14 @@ struct Recipe {
   std::string model_from;
 
   struct Data {
-    std::string path;               // a prepared dataset directory, or a .bin of llm.c, nanoGPT or Megatron
-    int64_t token_bytes = 0;        // width of an id in a .bin without a header; 0: the file must show it
-    int64_t sequence_length = 256;  // tokens of one training sequence
-    bool document_mask = false;     // attention does not cross document boundaries
+    std::string path;                 // a prepared dataset directory, or a .bin of llm.c, nanoGPT or Megatron
+    std::vector<DataSource> mixture;  // data.sources: several of them, instead of path
+    int64_t token_bytes = 0;          // width of an id in a .bin without a header; 0: the file must show it
+    int64_t sequence_length = 256;    // tokens of one training sequence
+    bool document_mask = false;       // attention does not cross document boundaries
+
+    // What is trained on: the mixture, or path alone; nothing where neither is given.
+    std::vector<DataSource> sources() const;
   } data;
 
   struct Optimizer {

@@ -1,0 +1,92 @@
+#include "causeway/train/training_data.h"
+
+#include <algorithm>
+
+#include "causeway/base/error.h"
+#include "causeway/train/initial_weights.h"
+
+namespace causeway::train {
+namespace {
+
+TokenDataset open_training_split(const Recipe& recipe) {
+  std::vector<TokenDataset> datasets;
+  for (const DataSource& source : recipe.data.sources())
+    datasets.push_back(TokenDataset::open(source.path, kTrainSplit, static_cast<int>(recipe.data.token_bytes)));
+  return TokenDataset::join(std::move(datasets));
+}
+
+std::optional<TokenDataset> open_held_out(const DataSource& source, int token_bytes) {
+  // A file or pattern of files is all for training.
+  std::error_code code;
+  if (!std::filesystem::is_directory(source.path, code)) return std::nullopt;
+  try {
+    return TokenDataset::open(source.path, kValidationSplit, token_bytes);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNotFound) throw;
+    return std::nullopt;
+  }
+}
+
+std::optional<TokenDataset> open_validation_split(const Recipe& recipe) {
+  const std::vector<DataSource> sources = recipe.data.sources();
+  std::vector<TokenDataset> datasets;
+  const DataSource* with = nullptr;
+  const DataSource* without = nullptr;
+  for (const DataSource& source : sources) {
+    std::optional<TokenDataset> held_out = open_held_out(source, static_cast<int>(recipe.data.token_bytes));
+    (held_out ? with : without) = &source;
+    if (held_out) datasets.push_back(std::move(*held_out));
+  }
+  if (with == nullptr) return std::nullopt;
+  if (without != nullptr) {
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("the source has no held-out part, and {} has one: the validation loss would be that of "
+                            "other data than is trained on",
+                            with->path),
+                without->path, "Prepare it with --validation-fraction or --validation, or prepare the others without.");
+  }
+  return TokenDataset::join(std::move(datasets));
+}
+
+MixtureOrder make_order(const Recipe& recipe, const TokenDataset& dataset) {
+  std::vector<double> weights;
+  for (const DataSource& source : recipe.data.sources()) weights.push_back(source.weight);
+  return {dataset, weights, recipe.data.sequence_length, static_cast<uint64_t>(recipe.train.seed)};
+}
+
+}  // namespace
+
+TrainingData open_training_data(const Recipe& recipe) {
+  TokenDataset dataset = open_training_split(recipe);
+  if (!recipe.model_from.empty()) require_fitting_vocabulary(recipe, dataset);
+  std::optional<TokenDataset> validation = open_validation_split(recipe);
+  MixtureOrder order = make_order(recipe, dataset);
+  return {std::move(dataset), std::move(validation), std::move(order)};
+}
+
+std::vector<std::pair<std::string, double>> source_epochs(const TrainingData& data, uint64_t samples) {
+  const std::vector<TokenDataset::Source>& sources = data.dataset.sources();
+  if (sources.size() == 1) return {};
+  const std::vector<uint64_t> counts = data.order.shares().counts(samples);
+  std::vector<std::pair<std::string, double>> epochs;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    epochs.emplace_back(sources[i].path.string(),
+                        static_cast<double>(counts[i]) / static_cast<double>(data.order.samples_per_epoch(i)));
+  }
+  return epochs;
+}
+
+std::vector<std::string> describe_sources(const TrainingData& data, const Recipe& recipe) {
+  const auto samples = static_cast<uint64_t>(recipe.train.steps) * static_cast<uint64_t>(recipe.train.batch_size);
+  const std::vector<uint64_t> counts = data.order.shares().counts(samples);
+  std::vector<std::string> lines;
+  for (const auto& [path, epochs] : source_epochs(data, samples)) {
+    const TokenDataset::Source& source = data.dataset.sources()[lines.size()];
+    lines.push_back(fmt::format("data: {:5.2f} % of {}, {} tokens: {:.2f} epochs in {} steps",
+                                100 * static_cast<double>(counts[lines.size()]) / static_cast<double>(samples), path,
+                                source.token_count, epochs, recipe.train.steps));
+  }
+  return lines;
+}
+
+}  // namespace causeway::train

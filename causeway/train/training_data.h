@@ -1,0 +1,34 @@
+// The data of a run, opened: one dataset or the sources of a mixture, what is held out of them, and the order.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "causeway/data/mixture_order.h"
+#include "causeway/data/token_dataset.h"
+#include "causeway/train/recipe/recipe.h"
+
+namespace causeway::train {
+
+struct TrainingData {
+  TokenDataset dataset;
+  std::optional<TokenDataset> validation;  // with the same sources
+  MixtureOrder order;
+};
+
+// Opens what the recipe names. Held-out text is optional: files that are named have none, and a directory need not. Of
+// a mixture all sources have some, or none has. Throws Error naming the source: what TokenDataset::open throws, and
+// kInvalidArgument for different tokenizers, for a source without held-out text beside others with it, for one that
+// does not fill a sequence, and where the tokenizer has more tokens than the model of model.from.
+TrainingData open_training_data(const Recipe& recipe);
+
+// What the whole run reads of each source of a mixture, a line each; nothing of a single dataset.
+std::vector<std::string> describe_sources(const TrainingData& data, const Recipe& recipe);
+
+// How often the first `samples` samples go through each source of a mixture, by its path; nothing of a single dataset.
+std::vector<std::pair<std::string, double>> source_epochs(const TrainingData& data, uint64_t samples);
+
+}  // namespace causeway::train
