@@ -102,9 +102,37 @@ void prepare(PrepareCommand& command) {
   output("wrote {}\n", command.output);
 }
 
-void inspect(const std::string& path, int token_bytes, bool as_json) {
-  const DatasetInspection inspection = inspect_dataset(path, {}, token_bytes);
-  if (as_json) {
+struct InspectCommand {
+  std::string path, tokenizer;
+  int token_bytes = 0;
+  int samples = 0;
+  bool json = false;
+};
+
+// Tokens of a sample: some lines of text.
+constexpr uint64_t kSampleTokens = 64;
+
+// Of each split, in the order of the inspection's.
+std::vector<std::vector<TextSample>> samples_of_splits(const InspectCommand& command,
+                                                       const DatasetInspection& inspection) {
+  std::vector<std::vector<TextSample>> samples;
+  for (const SplitInspection& split : inspection.splits) {
+    samples.emplace_back();
+    if (command.samples == 0) continue;
+    const TokenDataset dataset = TokenDataset::open(
+        command.path, split.name.empty() ? kTrainSplit : std::string_view(split.name), command.token_bytes);
+    const std::unique_ptr<Tokenizer> tokenizer =
+        command.tokenizer.empty() ? dataset.load_tokenizer() : load_tokenizer(command.tokenizer);
+    samples.back() = sample_texts(dataset, *tokenizer, static_cast<uint64_t>(command.samples), kSampleTokens);
+  }
+  return samples;
+}
+
+void inspect(const InspectCommand& command) {
+  const DatasetInspection inspection = inspect_dataset(command.path, {}, command.token_bytes);
+  const std::vector<std::vector<TextSample>> samples = samples_of_splits(command, inspection);
+  auto of_split = samples.begin();
+  if (command.json) {
     nlohmann::ordered_json json;
     if (inspection.tokenizer)
       json["tokenizer"] = {{"name", inspection.tokenizer->name}, {"fingerprint", inspection.tokenizer->fingerprint}};
@@ -118,6 +146,8 @@ void inspect(const std::string& path, int token_bytes, bool as_json) {
                                    {"hash", shard.hash},
                                    {"hash_checked", shard.hash_checked},
                                    {"largest_token", shard.largest_token}});
+      for (const TextSample& sample : *of_split++)
+        entry["samples"].push_back({{"position", sample.position}, {"ids", sample.ids}, {"text", sample.text}});
     }
     output_json(json);
     return;
@@ -130,6 +160,8 @@ void inspect(const std::string& path, int token_bytes, bool as_json) {
     for (const ShardInspection& shard : split.shards)
       output("  {}  {} tokens of {} bytes, largest {}, hash {}{}\n", shard.path.string(), shard.tokens,
              shard.token_bytes, shard.largest_token, shard.hash, shard.hash_checked ? " (as recorded)" : "");
+    for (const TextSample& sample : *of_split++)
+      output("--- {} tokens from token {} on ---\n{}\n", sample.ids.size(), sample.position, sample.text);
   }
 }
 
@@ -180,16 +212,18 @@ void add_data_command(CLI::App& program) {
       "         zcat articles.jsonl.gz | causeway data prepare - --format jsonl --output data/articles");
   prepare_command->callback([command] { prepare(*command); });
 
-  auto path = std::make_shared<std::string>();
-  auto token_bytes = std::make_shared<int>(0);
-  auto as_json = std::make_shared<bool>(false);
+  auto inspection = std::make_shared<InspectCommand>();
   CLI::App* inspect_command = data->add_subcommand("inspect", "Show what a dataset holds and check every byte of it");
-  inspect_command->add_option("path", *path, "A dataset directory or a token file")->required();
-  inspect_command->add_option("--token-bytes", *token_bytes, "Bytes of an id in a .bin without a header")
+  inspect_command->add_option("path", inspection->path, "A dataset directory or a token file")->required();
+  inspect_command->add_option("--token-bytes", inspection->token_bytes, "Bytes of an id in a .bin without a header")
       ->check(CLI::IsMember({1, 2, 4}));
-  inspect_command->add_flag("--json", *as_json, "Print as JSON");
-  inspect_command->footer("Example: causeway data inspect data/book");
-  inspect_command->callback([path, token_bytes, as_json] { inspect(*path, *token_bytes, *as_json); });
+  inspect_command->add_option("--samples", inspection->samples, "Show so many pieces of each split as text")
+      ->check(CLI::Range(0, 1000));
+  inspect_command->add_option("--tokenizer", inspection->tokenizer,
+                              "For --samples: bytes, or a tokenizer's directory; else the dataset's own");
+  inspect_command->add_flag("--json", inspection->json, "Print as JSON");
+  inspect_command->footer("Example: causeway data inspect data/book --samples 3");
+  inspect_command->callback([inspection] { inspect(*inspection); });
 }
 
 }  // namespace causeway::cli

@@ -70,6 +70,29 @@ std::vector<std::string> split_names(const std::filesystem::path& path, int toke
 
 }  // namespace
 
+std::vector<TextSample> sample_texts(const TokenDataset& dataset, const Tokenizer& tokenizer, uint64_t count,
+                                     uint64_t tokens) {
+  dataset.check_vocabulary(tokenizer.vocabulary_size());
+  std::vector<TextSample> samples;
+  count = std::min(count, dataset.token_count());
+  for (uint64_t i = 0; i < count; ++i) {
+    TextSample& sample = samples.emplace_back();
+    // In this order the product cannot overflow.
+    sample.position = dataset.token_count() / count * i + dataset.token_count() % count * i / count;
+    sample.ids.resize(std::min(tokens, dataset.token_count() - sample.position));
+    dataset.read(sample.position, sample.ids);
+    for (const int32_t id : sample.ids) {
+      if (static_cast<int64_t>(static_cast<uint32_t>(id)) < tokenizer.vocabulary_size()) continue;
+      throw Error(ErrorKind::kInvalidArgument,
+                  fmt::format("token id {} is beyond the vocabulary of the tokenizer \"{}\", {}",
+                              static_cast<uint32_t>(id), tokenizer.name(), tokenizer.vocabulary_size()),
+                  dataset.path().string(), "Name the tokenizer that made the tokens with --tokenizer.");
+    }
+    sample.text = tokenizer.decode(sample.ids);
+  }
+  return samples;
+}
+
 DatasetInspection inspect_dataset(const std::filesystem::path& path,
                                   const std::function<void(const ShardInspection&)>& on_shard, int token_bytes) {
   DatasetInspection result;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "causeway/data/token_dataset.h"
 #include "causeway/formats/dataset_manifest.h"
 #include "causeway/formats/token_shard.h"
 
@@ -36,6 +37,18 @@ struct DatasetInspection {
   std::vector<SourceFile> sources;
   std::vector<SplitInspection> splits;
 };
+
+// Some tokens of a dataset as text.
+struct TextSample {
+  uint64_t position = 0;  // of the first token, in the dataset
+  std::vector<int32_t> ids;
+  std::string text;
+};
+
+// `count` pieces of at most `tokens` tokens, from places that lie evenly over the dataset. Throws
+// Error(kInvalidArgument) where an id is beyond the tokenizer's vocabulary.
+std::vector<TextSample> sample_texts(const TokenDataset& dataset, const Tokenizer& tokenizer, uint64_t count,
+                                     uint64_t tokens);
 
 // Reads all of the dataset at `path` (as TokenDataset::open takes it, with `token_bytes`; of a directory, every split).
 // Throws Error for the first thing wrong: a damaged shard, or a token beyond the tokenizer's vocabulary, naming its

@@ -102,6 +102,30 @@ TEST_F(DataCommandTest, KilledAtAnyMomentTheDatasetIsTheOldOrTheNew) {
   EXPECT_GT(left_behind, 0) << "none was killed at its work";
 }
 
+TEST_F(DataCommandTest, InspectShowsTokensAsText) {
+  prepare_data();
+  const nlohmann::json splits = run_json({"data", "inspect", "data", "--samples", "3", "--json"})["splits"];
+  const std::string text = sample_text(20'000);
+  ASSERT_EQ(splits["train"]["samples"].size(), 3u);
+  ASSERT_EQ(splits["validation"]["samples"].size(), 3u);
+  for (const nlohmann::json& sample : splits["train"]["samples"])
+    EXPECT_EQ(sample["text"], text.substr(sample["position"].get<size_t>(), 64));
+  EXPECT_EQ(splits["train"]["samples"][2]["position"], splits["train"]["tokens"].get<int>() * 2 / 3);
+  const Outcome shown = run({"data", "inspect", "data", "--samples", "1"});
+  EXPECT_NE(shown.out.find("--- 64 tokens from token 0 on ---\n" + text.substr(0, 64)), std::string::npos) << shown.out;
+  EXPECT_EQ(run({"data", "inspect", "data"}).out.find("---"), std::string::npos);
+
+  write("words.bin", std::string("\x48\0\x69\0\xFF\xFF", 6));
+  expect_failure({"data", "inspect", "words.bin", "--token-bytes", "2", "--samples", "1"}, 1,
+                 {"the token files do not say which tokenizer made them"});
+  expect_failure({"data", "inspect", "words.bin", "--token-bytes", "2", "--samples", "1", "--tokenizer", "bytes"}, 1,
+                 {"token id 65535 is beyond"});
+  write("words.bin", std::string("\x48\0\x69\0", 4));
+  const Outcome bytes =
+      run({"data", "inspect", "words.bin", "--token-bytes", "2", "--samples", "1", "--tokenizer", "bytes"});
+  EXPECT_NE(bytes.out.find("\nHi\n"), std::string::npos) << bytes.out << bytes.err;
+}
+
 TEST_F(DataCommandTest, TokenFilesSayOrAreAskedHowWideTheirIdsAre) {
   std::string ids;
   for (int i = 0; i < 4000; ++i) ids += {static_cast<char>('a' + i % 26), 0, 0, 0};
