@@ -57,10 +57,10 @@ class LanguageModel {
 
   // `config` is resolved. Parameters are allocated in the current context and initialised from `seed`: normal with
   // standard deviation initializer_range, the projections into the residual stream divided by sqrt(2 x layers), norms
-  // 1, biases 0. The same seed gives the same bits on every device. Without a seed the contents are undefined, to be
-  // loaded. Where the context is a rank's of a mesh, parameters are cut over it (weight_sharding()), and each rank
-  // makes its part of the same values. Throws Error(kResource) before anything is allocated when the device's memory
-  // cannot hold them.
+  // 1 (as weights that are one less: 0), biases 0. The same seed gives the same bits on every device. Without a seed
+  // the contents are undefined, to be loaded. Where the context is a rank's of a mesh, parameters are cut over it
+  // (weight_sharding()), and each rank makes its part of the same values. Throws Error(kResource) before anything is
+  // allocated when the device's memory cannot hold them.
   static std::unique_ptr<LanguageModel> create(const ModelConfig& config, std::optional<uint64_t> seed);
   // The same of a part of it: parameters that belong to it, with the same values, and no others.
   static std::unique_ptr<LanguageModel> create(const ModelConfig& config, const ModelPart& part,

@@ -129,6 +129,9 @@ TEST_F(TrainingRunTest, EveryFamilyLearns) {
       {"model.family=mistral", "model.kv_heads=1", "model.sliding_window=8", "train.recompute=block"},
       {"model.family=mpt", "model.ffn_width=96", "data.document_mask=true", "train.recompute=selective"},
       {"model.family=llama", "model.tie_embeddings=true", "train.precision=f32", "data.sequence_length=31"},
+      {"model.family=qwen3", "model.kv_heads=1", "model.head_dim=24"},
+      {"model.family=olmo2", "train.recompute=block"},
+      {"model.family=gemma2", "model.ffn_width=96", "model.sliding_window=8", "train.recompute=selective"},
   };
   for (size_t i = 0; i < variants.size(); ++i) {
     const std::string name = "variant" + std::to_string(i);

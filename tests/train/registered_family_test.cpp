@@ -120,8 +120,8 @@ TEST(RegisteredFamily, IsKnownToRecipesWhileItIsRegistered) {
   }
   EXPECT_EQ(keys(), before);
   EXPECT_EQ(error_of("model: {family: pointwise}"),
-            "file.yaml: model.family: unknown model family 'pointwise' | Families are gpt2, llama, mistral, mpt, qwen2 "
-            "and qwen3.");
+            "file.yaml: model.family: unknown model family 'pointwise' | Families are gemma2, gpt2, llama, mistral, "
+            "mpt, olmo2, qwen2 and qwen3.");
   EXPECT_EQ(error_of("model: {residual_scale: 2}"),
             "file.yaml: model.residual_scale: unknown key | docs/recipes.md lists all keys.");
 }
