@@ -23,8 +23,8 @@ struct HostEvent : DeviceEvent {
 }  // namespace
 
 // Devices with queues of their own keep the work.
-void Device::run_on_host(std::function<void()> work,
-                         DeviceQueue queue) {  // NOLINT(performance-unnecessary-value-param)
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
+void Device::run_on_host(std::function<void()> work, DeviceQueue queue) {
   CAUSEWAY_CHECK(shares_host_memory(), "the host cannot work in the memory of {}", name());
   work();
 }
