@@ -67,9 +67,10 @@ bool is_integer(uint8_t dtype) {
 
 template <typename T>
 T take(std::string_view& bytes) {
-  T value;
-  std::memcpy(&value, bytes.data(), sizeof value);
-  bytes.remove_prefix(sizeof value);
+  T value{};
+  const std::string_view taken = bytes.substr(0, sizeof value);
+  std::memcpy(&value, taken.data(), taken.size());
+  bytes.remove_prefix(taken.size());
   return value;
 }
 

@@ -60,7 +60,7 @@ Values binary(const std::string& op, const Values& x, const Values& y, const std
   return apply(op, {dtype + shape, dtype + shape}, {x, y}, (result.empty() ? dtype : result) + shape).values;
 }
 
-MATCHER(SameNumber, "") {
+MATCHER(SameNumber, "") {  // NOLINT(readability-identifier-naming): matchers are named so
   const double a = std::get<0>(arg), b = std::get<1>(arg);
   return a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= 1e-15 * std::abs(b);
 }

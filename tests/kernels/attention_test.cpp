@@ -423,7 +423,8 @@ TYPED_TEST(AttentionTest, LargeScoresKeepTheRunningMaximum) {
   // Scores that rise by hundreds along the keys: every block raises the maximum.
   for (size_t i = 0; i < test.q.size(); ++i) test.q[i] = 2.0f;
   for (size_t i = 0; i < test.k.size(); ++i) {
-    test.k[i] = to_float(to_bf16(test.k[i] + static_cast<float>(static_cast<int>(i) / (64 * 8))));
+    const size_t row = i / (64 * 8);
+    test.k[i] = to_float(to_bf16(test.k[i] + static_cast<float>(row)));
   }
   test.check(16.0);
 }

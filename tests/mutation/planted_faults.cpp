@@ -19,12 +19,12 @@ std::atomic<int> kernels_planted = 0;
 
 int count(std::string_view text, std::string_view part) {
   int occurrences = 0;
-  for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + part.size())) ++occurrences;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++occurrences;
   return occurrences;
 }
 
 std::string replaced(std::string text, std::string_view part, std::string_view by) {
-  if (const size_t at = text.find(part); at != text.npos) text.replace(at, part.size(), by);
+  if (const size_t at = text.find(part); at != std::string::npos) text.replace(at, part.size(), by);
   return text;
 }
 
@@ -72,7 +72,7 @@ bool includes(std::string_view path, std::string_view header) {
   if (const auto found = known.find(key); found != known.end()) return found->second;
   bool result = false;
   std::string_view text = header_text(path);
-  for (size_t at = text.find(kInclude); at != text.npos && !result; at = text.find(kInclude, at + 1)) {
+  for (size_t at = text.find(kInclude); at != std::string::npos && !result; at = text.find(kInclude, at + 1)) {
     const std::string_view rest = text.substr(at + kInclude.size());
     result = includes(rest.substr(0, rest.find('"')), header);
   }

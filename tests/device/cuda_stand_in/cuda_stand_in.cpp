@@ -2,7 +2,6 @@
 #include "causeway/device/cuda/cuda_driver.h"
 #include "tests/device/gpu_stand_in.h"
 
-using causeway::device::CudaDriver;
 using causeway::device::CudaLaunchConfig;
 using Result = int;
 
