@@ -175,7 +175,7 @@ class PairCounter {
         heads_(mask.reads[1] ? heads : 1),
         queries_(queries),
         keys_(keys),
-        repeats_(static_cast<double>((batch / batches_) * (heads / heads_))),
+        repeats_(static_cast<double>(batch * heads) / static_cast<double>(batches_ * heads_)),
         count_unknown_(count_unknown) {}
 
   // Whether some pair was counted of which the mask's value could not be computed.

@@ -27,9 +27,9 @@ TEST(CountFlops, OfATrainingStep) {
   const FlopCount count = count_flops(model.graph);
   const double matrices = static_cast<double>(layers * (4 * width * width + 3 * 4 * width * width));
   const double head = static_cast<double>(vocabulary * width);
-  const double pairs = static_cast<double>(layers * 2 * 2 * length * (length + 1) / 2);
-  EXPECT_EQ(count.forward, 2.0 * tokens * (matrices + head) + 4 * pairs * (width / 2));
-  EXPECT_EQ(count.backward, 4.0 * tokens * (matrices + head) + 10 * pairs * (width / 2));
+  const double pairs = static_cast<double>(layers * 2 * 2 * length * (length + 1)) / 2;
+  EXPECT_EQ(count.forward, 2.0 * tokens * (matrices + head) + 4 * pairs * static_cast<double>(width) / 2);
+  EXPECT_EQ(count.backward, 4.0 * tokens * (matrices + head) + 10 * pairs * static_cast<double>(width) / 2);
   EXPECT_EQ(count.attended_pairs, pairs);
   EXPECT_EQ(count.attention_pairs, static_cast<double>(layers * 2 * 2 * length * length));
   EXPECT_FALSE(count.at_most);
