@@ -102,6 +102,51 @@ class Gpt2(nn.Module):
         return views | {"transformer.ln_f.weight": self.norm.weight, "transformer.ln_f.bias": self.norm.bias}
 
 
+class MptBlock(nn.Module):
+    def __init__(self, a):
+        super().__init__()
+        width, self.heads = a.width, a.heads
+        self.norm_1, self.norm_2 = (nn.LayerNorm(width, eps=a.norm_eps, bias=False) for _ in range(2))
+        self.qkv, self.attention_out = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
+        self.up, self.down = nn.Linear(width, 4 * width, bias=False), nn.Linear(4 * width, width, bias=False)
+
+    def forward(self, x, slopes, causal):
+        batch, sequence, width = x.shape
+        q, k, v = self.qkv(self.norm_1(x)).split(width, dim=2)
+        q, k, v = (t.view(batch, sequence, self.heads, -1).transpose(1, 2) for t in (q, k, v))
+
+        def with_bias(score, batch, head, query, key):
+            return score - slopes[head] * (query - key)
+
+        h = flex_attention(q, k, v, score_mod=with_bias, block_mask=causal)
+        x = x + self.attention_out(h.transpose(1, 2).reshape(batch, sequence, width))
+        return x + self.down(F.gelu(self.up(self.norm_2(x))))
+
+
+class Mpt(nn.Module):
+    """Its weights begin as they are drawn: they have no Hugging Face names here."""
+
+    def __init__(self, a):
+        super().__init__()
+        self.tokens = nn.Embedding(a.vocabulary, a.width)
+        self.blocks = nn.ModuleList(MptBlock(a) for _ in range(a.layers))
+        self.norm = nn.LayerNorm(a.width, eps=a.norm_eps, bias=False)
+        slopes = 2.0 ** (-a.alibi_bias_max * torch.arange(1, a.heads + 1) / a.heads)  # of a power of two of heads
+        self.register_buffer("slopes", slopes, persistent=False)
+
+        def sees(batch, head, query, key):
+            return query >= key
+
+        self.causal = create_block_mask(sees, None, None, a.sequence, a.sequence, device=a.device)
+        initialise(self, [m for b in self.blocks for m in (b.attention_out, b.down)])
+
+    def forward(self, ids, labels):
+        x = self.tokens(ids)
+        for block in self.blocks:
+            x = block(x, self.slopes, self.causal)
+        return F.cross_entropy(F.linear(self.norm(x), self.tokens.weight).flatten(0, 1), labels.flatten())
+
+
 class LlamaBlock(nn.Module):
     def __init__(self, a):
         super().__init__()
@@ -314,19 +359,20 @@ def say(**fields):
 
 def parse_arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("model", choices=["gpt2", "llama"])
-    p.add_argument("--layers", type=int, help="default 12 (gpt2), 6 (llama)")
-    p.add_argument("--width", type=int, help="default 768 (gpt2), 256 (llama)")
-    p.add_argument("--heads", type=int, help="default 12 (gpt2), 8 (llama)")
+    p.add_argument("model", choices=["gpt2", "llama", "mpt"])
+    p.add_argument("--layers", type=int, help="default 12 (gpt2, mpt), 6 (llama)")
+    p.add_argument("--width", type=int, help="default 768 (gpt2, mpt), 256 (llama)")
+    p.add_argument("--heads", type=int, help="default 12 (gpt2, mpt), 8 (llama)")
     p.add_argument("--kv-heads", type=int, help="llama; default: as many as heads")
-    p.add_argument("--ffn", type=int, default=704, help="llama; gpt2 has 4 x width")
+    p.add_argument("--ffn", type=int, default=704, help="llama; others have 4 x width")
     p.add_argument("--rope-theta", type=float, default=10000.0, help="llama")
     p.add_argument("--window", type=int, default=0, help="llama: keys that a query sees; 0: all before it")
+    p.add_argument("--alibi-bias-max", type=float, default=8.0, help="mpt")
     p.add_argument("--norm-eps", type=float, default=1e-5)
     p.add_argument("--tied", action="store_true", help="llama: tie the head (gpt2's always is)")
-    p.add_argument("--vocabulary", type=int, help="default 50304 (gpt2, its 50257 padded), 256 (llama)")
-    p.add_argument("--sequence", type=int, help="default 1024 (gpt2), 256 (llama)")
-    p.add_argument("--batch", type=int, help="sequences a step; default 4 (gpt2), 16 (llama)")
+    p.add_argument("--vocabulary", type=int, help="default 50304 (gpt2, its 50257 padded; mpt), 256 (llama)")
+    p.add_argument("--sequence", type=int, help="default 1024 (gpt2, mpt), 256 (llama)")
+    p.add_argument("--batch", type=int, help="sequences a step; default 4 (gpt2, mpt), 16 (llama)")
     p.add_argument("--micro-batch", type=int, help="sequences a forward pass; default: the batch")
     p.add_argument("--steps", type=int, default=10)
     p.add_argument("--lr", type=float, default=6e-4)
@@ -357,7 +403,7 @@ def parse_arguments():
     p.add_argument("--init", help="safetensors file, Hugging Face names, to start from")
     p.add_argument("--dump-init", help="write the initial weights there")
     a = p.parse_args()
-    gpt2 = a.model == "gpt2"
+    gpt2 = a.model != "llama"
     defaults = {"layers": (12, 6), "width": (768, 256), "heads": (12, 8), "vocabulary": (50304, 256)}
     defaults |= {"sequence": (1024, 256), "batch": (4, 16)}
     for name, (of_gpt2, of_llama) in defaults.items():
@@ -392,7 +438,7 @@ def main():
             torch.cuda.set_device(a.rank)
         dist.init_process_group("nccl" if a.device == "cuda" else "gloo")
     with torch.device(a.device):
-        model = (Gpt2 if a.model == "gpt2" else Llama)(a)
+        model = {"gpt2": Gpt2, "llama": Llama, "mpt": Mpt}[a.model](a)
     if a.init:
         load_initial(model, a.init)
     if a.dump_init:

@@ -22,15 +22,12 @@ constexpr int kRounds = 10;
 constexpr int kLeastSteps = 10;
 constexpr double kMostOfMemory = 0.97;
 
-Recipe shipped_recipe(const TrainCase& train_case, int64_t micro_batch) {
-  const std::string path = "recipes/" + train_case.recipe + ".yaml";
+Recipe recipe_of(const TrainCase& train_case, int64_t micro_batch) {
   std::vector<std::string> overrides = train_case.overrides;
   for (const std::string& key : {std::string("train.batch_size"), std::string("train.micro_batch_size")})
     overrides.push_back(fmt::format("{}={}", key, micro_batch));
   overrides.push_back("train.precision=" + train_case.precision);
-  // Documents are a property of data; random tokens have none.
-  overrides.emplace_back("data.document_mask=false");
-  return parse_recipe(std::string(shipped_benchmark_text(path)), path, overrides);
+  return shipped_benchmark_recipe(train_case.recipe, std::move(overrides));
 }
 
 struct Prepared {
@@ -54,7 +51,7 @@ std::unique_ptr<Prepared> prepare(Device& device, const TrainCase& train_case, s
       device.memory_limit() > 0 ? static_cast<double>(device.memory_limit()) : std::numeric_limits<double>::infinity();
   for (int64_t micro_batch = train_case.micro_batch; micro_batch > 0; micro_batch /= 2) {
     auto prepared = std::make_unique<Prepared>();
-    prepared->recipe = shipped_recipe(train_case, micro_batch);
+    prepared->recipe = recipe_of(train_case, micro_batch);
     double needed = least_bytes(prepared->recipe);
     const char* how = "needs more than";
     if (needed <= kMostOfMemory * limit) {
@@ -159,6 +156,13 @@ std::vector<TrainCase> choose_train_cases(const TrainChoice& choice, const Devic
     }
   }
   return cases;
+}
+
+Recipe shipped_benchmark_recipe(const std::string& name, std::vector<std::string> overrides) {
+  const std::string path = "recipes/" + name + ".yaml";
+  // Documents are a property of data; random tokens have none.
+  overrides.emplace_back("data.document_mask=false");
+  return parse_recipe(std::string(shipped_benchmark_text(path)), path, overrides);
 }
 
 FlopConventions flop_conventions(const ModelConfig& config, int64_t sequence_length, double density) {

@@ -14,6 +14,7 @@
 #include "causeway/device/device_peaks.h"
 #include "causeway/model/config.h"
 #include "causeway/model/language_model.h"
+#include "causeway/train/recipe/recipe.h"
 
 namespace causeway::bench {
 
@@ -25,6 +26,9 @@ struct TrainCase {
   std::string precision = "bf16";
   bool exact_batch = false;  // that micro-batch or none
 };
+
+// A shipped recipe, of random tokens, with other values of keys: "train.precision=f32".
+Recipe shipped_benchmark_recipe(const std::string& name, std::vector<std::string> overrides);
 
 // With the published micro-batches of an H200 (SemiAnalysis, November 2024) where there are any. On a processor the
 // small ones. fp8 where the device multiplies 8-bit floats.

@@ -16,6 +16,7 @@
 #include "causeway/bench/collectives_benchmark.h"
 #include "causeway/bench/copy_benchmark.h"
 #include "causeway/bench/gemm_benchmark.h"
+#include "causeway/bench/generation_benchmark.h"
 #include "causeway/bench/link_table.h"
 #include "causeway/bench/providers/open_providers.h"
 #include "causeway/bench/results/compare.h"
@@ -42,7 +43,8 @@ struct Options {
   std::vector<std::string> providers, libraries;
   std::vector<std::string> sizes, kernels, collectives, models, precisions;
   AttentionChoice attention;
-  std::optional<int64_t> batch;
+  std::optional<int64_t> batch, length;
+  std::vector<int64_t> sequences;
   std::string build;
   int devices = 0;
   std::string backend, nccl, mpi;
@@ -211,6 +213,19 @@ void run_training(BenchmarkSession& session, const Options& options) {
       session.record({*measurement});
       output("  {}\n", train_figures(*measurement));
     }
+}
+
+void run_generations(BenchmarkSession& session, const Options& options) {
+  const GenerationChoice choice{options.models, options.precisions, options.sequences, options.length};
+  for (const GenerationCase& one : choose_generation_cases(choice, session.device())) {
+    const std::optional<Measurement> measurement =
+        run_generation(session.device(), one, {options.samples, session.clock()}, session.peak(), session.skipped());
+    if (!measurement) continue;
+    session.record({*measurement});
+    output("  at least {} read a pass, {}; prompts: {}; key-value cache: {}\n",
+           measurement->details.at("bytes of a pass"), measurement->details.at("read at least"),
+           measurement->details.at("prompts"), measurement->details.at("key-value cache"));
+  }
 }
 
 void run_attentions(BenchmarkSession& session, const Options& options) {
@@ -445,6 +460,14 @@ void add_bench_command(CLI::App& program) {
   train->add_option("--precision", options->precisions, "bf16, fp8, tf32, f32; several by commas")->delimiter(',');
   train->add_option("--batch", options->batch, "Sequences of a micro-batch; without it as published, or what fits");
   train->add_option("--steps", options->samples, "Steps that are timed; as --samples")->check(CLI::Range(1, 1000000));
+  CLI::App* generate = add("generate", "Tokens one after another, with a key-value cache",
+                           "generate --model gpt2_124m --sequences 1,16", run_generations);
+  generate->add_option("--model", options->models, "Recipes' names, as gpt2_124m; several by commas")->delimiter(',');
+  generate->add_option("--precision", options->precisions, "bf16, f32; several by commas")->delimiter(',');
+  generate->add_option("--sequences", options->sequences, "How many side by side; several by commas")->delimiter(',');
+  generate->add_option("--length", options->length, "Tokens of each sequence before the first that is timed; 128");
+  generate->add_option("--tokens", options->samples, "Tokens of each sequence that are timed; as --samples")
+      ->check(CLI::Range(1, 1000000));
   add_bench_results_commands(*command);
 }
 

@@ -10,10 +10,11 @@
 #include "causeway/cli/commands.h"
 #include "causeway/cli/explain_resources.h"
 #include "causeway/cli/json_output.h"
+#include "causeway/cli/program_report.h"
 #include "causeway/cli/recipe_argument.h"
-#include "causeway/codegen/compile/compiler.h"
 #include "causeway/device/offline/offline_device.h"
 #include "causeway/device/open_device.h"
+#include "causeway/generate/cached_forward.h"
 #include "causeway/graph/printer.h"
 #include "causeway/train/log/progress_line.h"
 #include "causeway/train/step/training_step.h"
@@ -26,66 +27,24 @@ struct Options {
   std::vector<std::string> overrides;
   bool graph = false;
   bool passes = false;
-  bool program = false;
-  bool kernels = false;
-  bool assembly = false;
+  ProgramDetail detail;
   bool resources = false;
   bool time = false;
   bool json = false;
   int64_t stage = 0;
+  int64_t generate = 0;  // sequences; 0: a training step is explained
 };
 
-// Median seconds of each kernel over a few steps on random tokens.
-std::vector<double> kernel_seconds(TrainingStep& step, const Recipe& recipe) {
-  constexpr int kSteps = 5;
+// Of each kernel over a few steps on random tokens.
+std::vector<double> step_seconds(TrainingStep& step, const Recipe& recipe) {
   std::mt19937 random(1);
   std::vector<int32_t> tokens(static_cast<size_t>(recipe.train.batch_size * recipe.data.sequence_length));
   for (int32_t& token : tokens)
     token = static_cast<int32_t>(random() % static_cast<uint32_t>(recipe.model.vocabulary_size));
   const std::vector<int32_t> documents(recipe.data.document_mask ? tokens.size() : 0);
   const TrainingBatch batch{tokens, tokens, documents, static_cast<int64_t>(tokens.size())};
-  std::vector<std::vector<double>> samples;
-  for (int i = 0; i <= kSteps; ++i) {
-    const std::vector<double> seconds = step.run_timed(batch, i, 1e-4);
-    samples.resize(seconds.size());
-    // The first run touches memory for the first time.
-    for (size_t k = 0; k < seconds.size() && i > 0; ++k) samples[k].push_back(seconds[k]);
-  }
-  std::vector<double> medians;
-  for (std::vector<double>& kernel : samples) {
-    std::nth_element(kernel.begin(), kernel.begin() + kSteps / 2, kernel.end());
-    medians.push_back(kernel[kSteps / 2]);
-  }
-  return medians;
-}
-
-// "kernel 12"; of a collective, which has no text, "exchange".
-std::string name_of(const Program::KernelReport& report) {
-  return report.source ? fmt::format("kernel {}", *report.source) : "exchange";
-}
-
-void print_times(const std::vector<Program::KernelReport>& reports, const std::vector<double>& seconds) {
-  struct Total {
-    double seconds = 0;
-    int launches = 0;
-    const Program::KernelReport* example = nullptr;
-  };
-  std::map<std::string, Total> by_source;
-  double all = 0;
-  for (size_t i = 0; i < reports.size(); ++i) {
-    Total& total = by_source[name_of(reports[i])];
-    total.seconds += seconds[i];
-    total.launches += 1;
-    total.example = &reports[i];
-    all += seconds[i];
-  }
-  std::vector<std::pair<std::string, Total>> ordered(by_source.begin(), by_source.end());
-  std::sort(ordered.begin(), ordered.end(),
-            [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
-  output("\ntime of one step: {:.1f} ms in kernels (medians)\n", all * 1e3);
-  for (const auto& [name, total] : ordered)
-    output("  {:>5.1f} %  {:>9.2f} ms  {:>4} x {:<11}{:<20}{}\n", 100 * total.seconds / all, total.seconds * 1e3,
-           total.launches, name, total.example->kind, total.example->members);
+  int64_t number = 0;
+  return median_kernel_seconds([&] { return step.run_timed(batch, number++, 1e-4); });
 }
 
 // A device that compiles and plans and has no memory, so that a recipe of any size can be explained: an architecture in
@@ -201,6 +160,22 @@ void print_pipeline(const Recipe& recipe, int64_t stage) {
          recipe.mesh.pp, recipe.train.pipeline_schedule, recipe.micro_batches(), 100 * pipeline_bubble(recipe));
 }
 
+// What one more token of each sequence costs, half a longest sequence behind its beginning.
+void explain_generation(const Options& options, const Recipe& recipe, const std::shared_ptr<Context>& context) {
+  const std::unique_ptr<LanguageModel> model =
+      LanguageModel::create(recipe.model, options.time ? std::optional<uint64_t>(1) : std::nullopt);
+  const int64_t length = std::max<int64_t>(recipe.model.max_sequence_length / 2, 1);
+  CachedForward forward(*model, pipeline_options(recipe), options.generate, length, std::make_shared<CastTensors>());
+  const Program& program = forward.program(length);
+  output("parameters: {}\nkey-value cache: {}, of {} tokens of {} sequences\n",
+         format_count(static_cast<double>(parameter_count(recipe.model))),
+         format_bytes(static_cast<uint64_t>(forward.cache_bytes())), forward.capacity(), options.generate);
+  print_program(program, context->device().target(), options.detail);
+  if (options.resources) print_resources(program, context->library());
+  if (options.time)
+    print_kernel_times(program, median_kernel_seconds([&] { return forward.kernel_seconds(length); }), "one token");
+}
+
 void run(const Options& options) {
   const Recipe recipe = load_recipe_argument(options.recipe, options.overrides);
   std::optional<uint64_t> seed;
@@ -222,6 +197,7 @@ void run(const Options& options) {
     context = open_likeness(recipe.device, make_mesh(recipe.mesh), options.stage, memory_limit);
   }
   const ContextScope scope(context);
+  if (options.generate > 0) return explain_generation(options, recipe, context);
   const std::unique_ptr<LanguageModel> model = LanguageModel::create(recipe.model, own_part(recipe), seed);
   TrainingStep step(*model, recipe);
   PipelineTrace trace;
@@ -232,10 +208,7 @@ void run(const Options& options) {
   const StepCost cost = step.cost();
   const ProgramMemory memory = program.memory();
   const double tokens = static_cast<double>(recipe.train.batch_size * recipe.data.sequence_length);
-  const std::vector<Program::KernelReport> reports = program.kernel_reports();
   const std::map<std::string, CollectiveTotal> exchanged = total_by_kind(program);
-  size_t launches = 0;
-  for (const Program::KernelReport& report : reports) launches += report.source ? 1 : 0;
 
   if (options.json) {
     nlohmann::ordered_json json = figures_of(recipe, cost, memory_limit, program, trace.records);
@@ -252,21 +225,9 @@ void run(const Options& options) {
            record.milliseconds, record.nodes_before == record.nodes_after ? "  (same number)" : "");
     if (options.passes) output("{}\n", record.text);
   }
-  std::map<std::string, int> kinds;
-  for (const Program::KernelReport& report : reports) ++kinds[report.kind];
-  output("\nprogram: {} launches of {} distinct kernels\n", launches, program.sources().size());
-  for (const auto& [kind, count] : kinds) output("  {:<24}{}\n", kind, count);
-  if (options.program)
-    for (size_t i = 0; i < reports.size(); ++i)
-      output("  {:>4}  {:<11}{:<20}{:<32}{}\n", i, name_of(reports[i]), reports[i].kind, reports[i].scope,
-             reports[i].members);
-  if (options.kernels || options.assembly)
-    for (size_t i = 0; i < program.sources().size(); ++i)
-      output("\n--- kernel {} ---\n{}", i,
-             options.assembly ? compile_to_assembly(program.sources()[i], context->device().target())
-                              : program.sources()[i]);
+  print_program(program, context->device().target(), options.detail);
   if (options.resources) print_resources(program, context->library());
-  if (options.time) print_times(reports, kernel_seconds(step, recipe));
+  if (options.time) print_kernel_times(program, step_seconds(step, recipe), "one step");
   print_collectives(exchanged);
   print_memory(cost, memory, memory_limit);
   print_flops(cost.flops, tokens);
@@ -285,12 +246,16 @@ void add_explain_command(CLI::App& program) {
   command->add_option("overrides", options->overrides, "Recipe keys to change, as key=value");
   command->add_flag("--graph", options->graph, "Print the traced graph");
   command->add_flag("--passes", options->passes, "Print the graph after every pass");
-  command->add_flag("--program", options->program, "Print every launch");
-  command->add_flag("--kernels", options->kernels, "Print the kernels' C++ text");
-  command->add_flag("--assembly", options->assembly, "Print the kernels' assembly");
+  command->add_flag("--program", options->detail.program, "Print every launch");
+  command->add_flag("--kernels", options->detail.kernels, "Print the kernels' C++ text");
+  command->add_flag("--assembly", options->detail.assembly, "Print the kernels' assembly");
   command->add_flag("--resources", options->resources, "Print the registers and shared memory of a GPU's kernels");
   command->add_option("--stage", options->stage, "Of a recipe with mesh.pp, the stage that is shown, from 0")
       ->capture_default_str();
+  command
+      ->add_option("--generate", options->generate,
+                   "In place of a training step: a token of each of so many sequences, as `causeway generate` does")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
   command->add_flag("--time", options->time, "Run a few steps on random tokens and print each kernel's time");
   command->add_flag("--json", options->json, "Print the figures as JSON");
   command->footer(

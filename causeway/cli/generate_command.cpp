@@ -109,7 +109,8 @@ class Generation {
       : options_(options),
         opened_(open_model(options.run, options.tokenizer, "")),
         generator_(*opened_.model, opened_.pipeline,
-                   options.no_cache ? TextGenerator::Attention::kRecomputed : TextGenerator::Attention::kCached),
+                   options.no_cache ? TextGenerator::Attention::kRecomputed : TextGenerator::Attention::kCached,
+                   TextGenerator::Weights::kStay),
         sampling_(options.sampling) {
     sampling_.stop_token = opened_.tokenizer->end_of_text().value_or(-1);
     sampling_.vocabulary_size = opened_.tokenizer->vocabulary_size();

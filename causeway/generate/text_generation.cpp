@@ -13,28 +13,20 @@
 namespace causeway::generate {
 namespace {
 
-// Lengths of what is looked at in a cache are multiples of it.
-constexpr int64_t kCacheBlock = 64;
-
-StepOptions symbolic_size(const PipelineOptions& pipeline, std::vector<StepOptions::SymbolicAxis> axes) {
-  StepOptions options;
-  options.program.pipeline = pipeline;
-  options.symbolic = std::move(axes);
-  return options;
-}
-
-Tensor integers(const std::vector<int32_t>& values, const std::vector<int64_t>& shape) {
-  return Tensor::from_bytes(std::as_bytes(std::span(values)), shape, DType::kI32);
-}
-
-int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
-
 std::vector<std::vector<double>> rows_of(const Tensor& logits, size_t rows) {
   const std::vector<double> values = logits.values();
   const auto width = static_cast<ptrdiff_t>(values.size() / rows);
   std::vector<std::vector<double>> result;
   for (auto row = values.begin(); row != values.end(); row += width) result.emplace_back(row, row + width);
   return result;
+}
+
+StepOptions next_options(const PipelineOptions& pipeline, const std::shared_ptr<CastTensors>& casts) {
+  StepOptions options;
+  options.program.pipeline = pipeline;
+  options.symbolic = {{0, 1, "T", 1}};
+  options.casts = casts;
+  return options;
 }
 
 }  // namespace
@@ -45,17 +37,19 @@ struct TextGenerator::Text {
   bool ended = false;
 };
 
-TextGenerator::TextGenerator(const LanguageModel& model, const PipelineOptions& pipeline, Attention attention)
+TextGenerator::TextGenerator(const LanguageModel& model, const PipelineOptions& pipeline, Attention attention,
+                             Weights weights)
     : model_(model),
       pipeline_(pipeline),
       attention_(attention),
+      casts_(weights == Weights::kStay ? std::make_shared<CastTensors>() : nullptr),
       next_logits_(
           [this](const std::vector<Tensor>& arguments) -> std::vector<Tensor> {
             ForwardInputs inputs;
             inputs.tokens = arguments[0];
             return {model_.next_logits(inputs)};
           },
-          symbolic_size(pipeline, {{0, 1, "T", 1}})) {}
+          next_options(pipeline, casts_)) {}
 
 bool TextGenerator::fits_cache(const Text& text) const {
   return attention_ == Attention::kCached &&
@@ -68,80 +62,34 @@ void TextGenerator::open_cache(const std::vector<Text>& texts, const SamplingOpt
   for (const Text& text : texts) longest = std::max(longest, static_cast<int64_t>(text.tokens.size()));
   longest = std::min(longest + options.tokens, model_.config().max_sequence_length);
   const auto count = static_cast<int64_t>(texts.size());
-  if (cache_ && cache_->sequences() == count && cache_->capacity() >= longest) return cache_->clear();
-  const int64_t capacity =
-      std::min(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max(longest, kCacheBlock)))),
-               round_up(model_.config().max_sequence_length, kCacheBlock));
-  prefill_.reset();
-  continue_.reset();
-  cache_.reset();
-  const DType compute = pipeline_.mixed_precision.compute;
-  cache_ = std::make_unique<KeyValueCache>(model_.config(), count, capacity, compute);
-  prefill_ = std::make_unique<Step>(
-      [this](const std::vector<Tensor>& arguments) -> std::vector<Tensor> {
-        ForwardInputs inputs;
-        inputs.tokens = arguments[0];
-        inputs.positions = arguments[1];
-        inputs.cache = cache_.get();
-        return {model_.logits_after(inputs, arguments[2])};
-      },
-      symbolic_size(pipeline_, {{0, 1, "T", 1}, {1, 1, "T", 1}}));
-  continue_ = std::make_unique<Step>(
-      [this](const std::vector<Tensor>& arguments) -> std::vector<Tensor> {
-        ForwardInputs inputs;
-        inputs.tokens = arguments[0];
-        inputs.positions = arguments[1];
-        inputs.cache = cache_.get();
-        inputs.cached_positions = arguments[2];
-        return {model_.logits_after(inputs, constant_tensor(DType::kI32, {arguments[0].size(0)}, 0))};
-      },
-      symbolic_size(pipeline_, {{2, 0, "S", kCacheBlock}}));
+  if (cached_ && cached_->sequences() == count && cached_->capacity() >= longest) return cached_->clear();
+  cached_.reset();
+  cached_ = std::make_unique<CachedForward>(model_, pipeline_, count, longest, casts_);
 }
 
 std::vector<std::vector<double>> TextGenerator::first_logits(const std::vector<Text>& texts) {
-  size_t longest = 1;
-  for (const Text& text : texts)
-    if (fits_cache(text)) longest = std::max(longest, text.tokens.size());
-  // Behind its end a row has tokens that nothing before them attends to, and whose keys are not kept.
-  std::vector<int32_t> tokens(texts.size() * longest), positions(texts.size() * longest, -1), last(texts.size());
-  for (size_t i = 0; i < texts.size(); ++i) {
-    if (!fits_cache(texts[i])) continue;
-    const auto begin = static_cast<ptrdiff_t>(i * longest);
-    const auto length = static_cast<ptrdiff_t>(texts[i].tokens.size());
-    std::copy(texts[i].tokens.begin(), texts[i].tokens.end(), tokens.begin() + begin);
-    std::iota(positions.begin() + begin, positions.begin() + begin + length, 0);
-    last[i] = static_cast<int32_t>(length - 1);
-  }
-  const auto rows = static_cast<int64_t>(texts.size()), columns = static_cast<int64_t>(longest);
-  return rows_of(
-      (*prefill_)({integers(tokens, {rows, columns}), integers(positions, {rows, columns}), integers(last, {rows})})
-          .front(),
-      texts.size());
+  std::vector<std::vector<int32_t>> beginnings;
+  for (const Text& text : texts) beginnings.push_back(fits_cache(text) ? text.tokens : std::vector<int32_t>());
+  return rows_of(cached_->begin(beginnings), texts.size());
 }
 
 std::vector<std::vector<double>> TextGenerator::continued_logits(const std::vector<Text>& texts) {
   std::vector<int32_t> tokens(texts.size()), positions(texts.size(), -1);
-  int64_t longest = 1;
   for (size_t i = 0; i < texts.size(); ++i) {
     if (texts[i].ended || !fits_cache(texts[i])) continue;
     tokens[i] = texts[i].tokens.back();
     positions[i] = static_cast<int32_t>(texts[i].tokens.size() - 1);
-    longest = std::max(longest, static_cast<int64_t>(texts[i].tokens.size()));
   }
-  std::vector<int32_t> cached(static_cast<size_t>(round_up(longest, kCacheBlock)));
-  std::iota(cached.begin(), cached.end(), 0);
-  const auto rows = static_cast<int64_t>(texts.size());
-  return rows_of((*continue_)({integers(tokens, {rows, 1}), integers(positions, {rows, 1}),
-                               integers(cached, {static_cast<int64_t>(cached.size())})})
-                     .front(),
-                 texts.size());
+  return rows_of(cached_->go_on(tokens, positions), texts.size());
 }
 
 std::vector<double> TextGenerator::recomputed_logits(const Text& text) {
   const auto most = static_cast<size_t>(model_.config().max_sequence_length);
   const size_t length = std::min(text.tokens.size(), most);
   const std::vector<int32_t> window(text.tokens.end() - static_cast<ptrdiff_t>(length), text.tokens.end());
-  return next_logits_({integers(window, {1, static_cast<int64_t>(length)})}).front().values();
+  const Tensor tokens =
+      Tensor::from_bytes(std::as_bytes(std::span(window)), {1, static_cast<int64_t>(length)}, DType::kI32);
+  return next_logits_({tokens}).front().values();
 }
 
 // The numbers of one prompt's draws are those of its place among the prompts.

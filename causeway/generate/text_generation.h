@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "causeway/generate/cached_forward.h"
 #include "causeway/generate/sampling.h"
-#include "causeway/model/key_value_cache.h"
 #include "causeway/model/language_model.h"
 #include "causeway/tensor/step.h"
 
@@ -24,9 +24,14 @@ class TextGenerator {
     kRecomputed,  // a token costs the forward pass of all tokens before it; parts of models can do no other
   };
 
+  enum class Weights {
+    kStay,    // as they are: those of products are cast to what is computed in once, and kept beside the others
+    kChange,  // between texts, by training
+  };
+
   // The model outlives the generator. `pipeline` as in training; one program serves every length of prompt and one
   // every token after it, until a text outgrows the cache, whose sizes are powers of two.
-  TextGenerator(const LanguageModel& model, const PipelineOptions& pipeline, Attention attention);
+  TextGenerator(const LanguageModel& model, const PipelineOptions& pipeline, Attention attention, Weights weights);
 
   // The tokens that follow each prompt; each is passed to `emit` as soon as it is drawn. A prompt's text does not
   // depend on the others, but for rounding. Beyond the model's longest sequence the oldest tokens are forgotten, and
@@ -53,10 +58,9 @@ class TextGenerator {
   const LanguageModel& model_;
   const PipelineOptions pipeline_;
   const Attention attention_;
+  const std::shared_ptr<CastTensors> casts_;
   Step next_logits_;  // i32 [1, T] -> f32 [V]
-  std::unique_ptr<KeyValueCache> cache_;
-  std::unique_ptr<Step> prefill_;   // tokens and positions i32 [B, T], the last of each row [B] -> f32 [B, V]
-  std::unique_ptr<Step> continue_;  // tokens and positions i32 [B, 1], cached positions [S] -> f32 [B, V]
+  std::unique_ptr<CachedForward> cached_;
 };
 
 }  // namespace causeway::generate

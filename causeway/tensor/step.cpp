@@ -1,8 +1,12 @@
 #include "causeway/tensor/step.h"
 
+#include <algorithm>
+
 #include "causeway/base/error.h"
+#include "causeway/passes/narrow_weights.h"
 #include "causeway/program/context.h"
 #include "causeway/program/program.h"
+#include "causeway/tensor/operand.h"
 #include "causeway/tensor/trace.h"
 
 namespace causeway::tensor {
@@ -59,8 +63,36 @@ Step::Compiled Step::trace_function(const std::vector<StepArgument>& arguments) 
 
 Step::Compiled Step::compile(const std::vector<StepArgument>& arguments) {
   Compiled compiled = trace_function(arguments);
-  compiled.program = context_->compile(compiled.traced, options_.program, pipeline_trace_);
+  const Graph narrowed = options_.casts == nullptr ? Graph() : with_cast_weights(compiled);
+  compiled.program =
+      context_->compile(options_.casts == nullptr ? compiled.traced : narrowed, options_.program, pipeline_trace_);
   return compiled;
+}
+
+Graph Step::with_cast_weights(Compiled& compiled) const {
+  const DType compute = options_.program.pipeline.mixed_precision.compute;
+  if (compute == DType::kF32) return compiled.traced;
+  CAUSEWAY_CHECK(context_->mesh().empty());
+  const std::vector<Value>& inputs = compiled.traced.inputs();
+  std::vector<bool> never_change(inputs.size());
+  for (size_t i = compiled.argument_count; i < inputs.size(); ++i)
+    never_change[i] = std::none_of(compiled.traced.assignments.begin(), compiled.traced.assignments.end(),
+                                   [&](const Assignment& assignment) { return assignment.target == inputs[i]; });
+  NarrowedWeights narrowed = narrow_weights(compiled.traced, never_change, compute);
+  std::vector<Tensor> sources;
+  for (const size_t source : narrowed.sources) sources.push_back(compiled.captured[source - compiled.argument_count]);
+  for (Tensor& narrow : options_.casts->cast_all(sources, compute)) compiled.captured.push_back(std::move(narrow));
+  return std::move(narrowed.graph);
+}
+
+std::vector<Tensor> CastTensors::cast_all(const std::vector<Tensor>& tensors, DType dtype) {
+  std::vector<Tensor> results;
+  for (const Tensor& tensor : tensors) {
+    const auto [found, is_new] = entries_.try_emplace({tensor.state().get(), dtype});
+    if (is_new) found->second = {tensor, cast(tensor, dtype)};
+    results.push_back(found->second.cast);
+  }
+  return results;
 }
 
 Graph Step::trace(const std::vector<StepArgument>& arguments) const {
@@ -101,7 +133,10 @@ Step::Call Step::prepare_call(const std::vector<Tensor>& arguments, Compiled*& c
   // A rank's coordinates come first among the program's inputs, then arguments, then what the function captured.
   if (!context_->mesh().empty()) call.inputs.push_back(context_->mesh_coordinates().data());
   for (const Tensor& argument : arguments) call.inputs.push_back(argument.buffer().data());
-  for (const Tensor& captured : compiled->captured) call.inputs.push_back(captured.buffer().data());
+  for (const Tensor& captured : compiled->captured) {
+    captured.evaluate();
+    call.inputs.push_back(captured.buffer().data());
+  }
   return call;
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "causeway/program/non_finite_value.h"
@@ -20,6 +21,19 @@ struct InstructionTime;
 
 namespace causeway::tensor {
 
+// Tensors in other types, made when they are first asked for.
+class CastTensors {
+ public:
+  // In their order. Those that are new are computed when the first of them is read.
+  std::vector<Tensor> cast_all(const std::vector<Tensor>& tensors, DType dtype);
+
+ private:
+  struct Entry {
+    Tensor source, cast;  // the source is kept, so that no other has its state
+  };
+  std::map<std::pair<const TensorState*, DType>, Entry> entries_;
+};
+
 struct StepOptions {
   ProgramOptions program = {};
   // Axes whose size may change from call to call without compiling again.
@@ -30,6 +44,9 @@ struct StepOptions {
     int64_t divisor = 1;  // every size is a multiple of it
   };
   std::vector<SymbolicAxis> symbolic = {};
+  // Where given: captured tensors that are not assigned to never change, and those that products read in the compute
+  // type are cast once, not in every run. Several steps may share what is cast.
+  std::shared_ptr<CastTensors> casts = nullptr;
 };
 
 // What a step is compiled for, of one argument.
@@ -97,6 +114,8 @@ class Step {
   Compiled trace_function(const std::vector<StepArgument>& arguments) const;
   Compiled& compiled_for(const std::vector<StepArgument>& arguments);
   Compiled compile(const std::vector<StepArgument>& arguments);
+  // The traced graph with cast weights as inputs, which become captured.
+  Graph with_cast_weights(Compiled& compiled) const;
   std::vector<StepArgument> with_symbols(std::vector<StepArgument> arguments, SymbolBindings& bindings) const;
   // Without results.
   Call prepare_call(const std::vector<Tensor>& arguments, Compiled*& compiled);

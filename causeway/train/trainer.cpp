@@ -396,8 +396,8 @@ class Trainer {
       const std::vector<int32_t> prompt = tokenizer_->encode(recipe_.sampling.prompt);
       if (prompt.empty()) return;
       if (!generator_)
-        generator_ =
-            std::make_unique<TextGenerator>(*model_, pipeline_options(recipe_), TextGenerator::Attention::kRecomputed);
+        generator_ = std::make_unique<TextGenerator>(
+            *model_, pipeline_options(recipe_), TextGenerator::Attention::kRecomputed, TextGenerator::Weights::kChange);
       SamplingOptions sampling;
       sampling.tokens = recipe_.sampling.tokens;
       sampling.temperature = recipe_.sampling.temperature;

@@ -25,6 +25,7 @@ ModelConfig small(const std::string& family) {
 using Texts = std::vector<std::vector<int32_t>>;
 constexpr auto kCached = TextGenerator::Attention::kCached;
 constexpr auto kRecomputed = TextGenerator::Attention::kRecomputed;
+constexpr auto kStay = TextGenerator::Weights::kStay;
 
 class TextGenerationTest : public testing::TestWithParam<std::string> {
  protected:
@@ -33,7 +34,7 @@ class TextGenerationTest : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(TextGenerationTest, WithAndWithoutTheCacheTheTextIsOne) {
-  TextGenerator cached(*model_, {}, kCached), recomputed(*model_, {}, kRecomputed);
+  TextGenerator cached(*model_, {}, kCached, kStay), recomputed(*model_, {}, kRecomputed, kStay);
   for (const SamplingOptions& options : {SamplingOptions{.tokens = 24, .temperature = 0},
                                          SamplingOptions{.tokens = 24, .temperature = 0.9, .top_k = 20, .seed = 3}}) {
     const Texts texts = cached.generate(prompts_, options);
@@ -44,7 +45,7 @@ TEST_P(TextGenerationTest, WithAndWithoutTheCacheTheTextIsOne) {
 }
 
 TEST_P(TextGenerationTest, AlongsideOthersATextIsItsOwn) {
-  TextGenerator generator(*model_, {}, kCached);
+  TextGenerator generator(*model_, {}, kCached, kStay);
   const SamplingOptions options{.tokens = 12, .temperature = 0};
   const Texts together = generator.generate(prompts_, options);
   for (size_t i = 0; i < prompts_.size(); ++i) EXPECT_EQ(generator.generate(prompts_[i], options), together[i]) << i;
@@ -52,7 +53,7 @@ TEST_P(TextGenerationTest, AlongsideOthersATextIsItsOwn) {
 
 // The cache holds the model's longest sequence; what follows is computed from the last tokens of that number.
 TEST_P(TextGenerationTest, BeyondTheLongestSequenceTheOldestTokensAreForgotten) {
-  TextGenerator cached(*model_, {}, kCached), recomputed(*model_, {}, kRecomputed);
+  TextGenerator cached(*model_, {}, kCached, kStay), recomputed(*model_, {}, kRecomputed, kStay);
   std::vector<int32_t> longer(90);
   for (size_t i = 0; i < longer.size(); ++i) longer[i] = static_cast<int32_t>(i * 7 % 61);
   const Texts prompts = {{5, 6}, std::vector<int32_t>(longer.begin(), longer.begin() + 78), longer};
@@ -61,7 +62,7 @@ TEST_P(TextGenerationTest, BeyondTheLongestSequenceTheOldestTokensAreForgotten) 
 }
 
 TEST_P(TextGenerationTest, ATextEndsAtTheStopTokenOrWhereItIsToldTo) {
-  TextGenerator generator(*model_, {}, kCached);
+  TextGenerator generator(*model_, {}, kCached, kStay);
   SamplingOptions options{.tokens = 20, .temperature = 1.5, .seed = 5};
   const Texts whole = generator.generate(prompts_, options);
   options.stop_token = whole[0][4];
@@ -84,14 +85,14 @@ TEST_P(TextGenerationTest, ATextEndsAtTheStopTokenOrWhereItIsToldTo) {
 }
 
 TEST_P(TextGenerationTest, NoTokenBeyondTheTokenizersIsDrawn) {
-  TextGenerator generator(*model_, {}, kCached);
+  TextGenerator generator(*model_, {}, kCached, kStay);
   for (const std::vector<int32_t>& text :
        generator.generate(Texts{{1}, {2}}, {.tokens = 30, .temperature = 5, .vocabulary_size = 10}))
     for (const int32_t token : text) EXPECT_LT(token, 10);
 }
 
 TEST_P(TextGenerationTest, BadPromptsAreNamed) {
-  TextGenerator generator(*model_, {}, kCached);
+  TextGenerator generator(*model_, {}, kCached, kStay);
   const auto message = [&](const Texts& prompts, const SamplingOptions& options = {}) -> std::string {
     try {
       generator.generate(prompts, options);

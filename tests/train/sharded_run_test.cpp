@@ -271,7 +271,8 @@ TEST_F(ShardedRun, EvaluatesAndSamplesAsOneDeviceDoes) {
       const double loss = Evaluator(*model, of, dataset).run().loss;
       const std::vector<int32_t> prompt = {1, 2, 3};
       const std::vector<int32_t> text =
-          TextGenerator(*model, pipeline_options(of), TextGenerator::Attention::kRecomputed)
+          TextGenerator(*model, pipeline_options(of), TextGenerator::Attention::kRecomputed,
+                        TextGenerator::Weights::kChange)
               .generate(prompt, {.tokens = 4, .temperature = 0});
       const std::lock_guard lock(mutex);
       losses.push_back(loss);

@@ -1,0 +1,160 @@
+#include "causeway/bench/generation_benchmark.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <random>
+
+#include "causeway/base/error.h"
+#include "causeway/bench/choices.h"
+#include "causeway/bench/statistics.h"
+#include "causeway/bench/train_benchmark.h"
+#include "causeway/generate/cached_forward.h"
+#include "causeway/program/context.h"
+#include "causeway/train/log/progress_line.h"
+#include "causeway/train/recipe/recipe.h"
+#include "causeway/train/step/training_step.h"
+
+namespace causeway::bench {
+namespace {
+
+constexpr int kWarmUpTokens = 3;
+constexpr int kRounds = 10;
+
+// What a token of each sequence needs at least: every weight that is multiplied, and keys and values so far.
+double least_bytes(const ModelConfig& config, const GenerationCase& one, DType compute, double length) {
+  const double embedding = static_cast<double>(config.vocabulary_size * config.width);
+  const double untied = config.tie_embeddings ? 0 : embedding;
+  const auto element = static_cast<double>(size_bytes(compute));
+  const double cached = 2.0 * static_cast<double>(config.layers * config.kv_heads * config.head_dim) * length;
+  return element *
+         (static_cast<double>(parameter_count(config)) - untied + static_cast<double>(one.sequences) * cached);
+}
+
+}  // namespace
+
+std::vector<GenerationCase> choose_generation_cases(const GenerationChoice& choice, const Device& device) {
+  const bool is_gpu = device.target().is_gpu();
+  std::vector<std::string> skipped;
+  const std::vector<TrainCase> known = choose_train_cases({}, device, skipped);
+  std::vector<std::string> recipes;
+  for (const TrainCase& one : known) recipes.push_back(one.recipe);
+  std::vector<std::string> models = choice.models, precisions = choice.precisions;
+  if (models.empty())
+    models = is_gpu ? std::vector<std::string>{"gpt2_124m", "gpt2_1.5b"} : std::vector<std::string>{"gpt2_124m"};
+  if (precisions.empty()) precisions = {is_gpu ? "bf16" : "f32"};
+  std::vector<int64_t> sequences = choice.sequences;
+  if (sequences.empty()) sequences = {1, 16};
+  std::vector<GenerationCase> cases;
+  for (const std::string& model : models) {
+    const TrainCase& named = known[choose("model of this benchmark on this device", model, "--model", recipes)];
+    for (const std::string& precision : precisions) {
+      choose("precision of generation", precision, "--precision", {"bf16", "f32"});
+      for (const int64_t count : sequences) {
+        GenerationCase one{named.group, named.recipe, precision, count};
+        if (choice.length) one.length = *choice.length;
+        if (count < 1 || one.length < 1)
+          throw Error(ErrorKind::kInvalidArgument, fmt::format("{} sequences of {} tokens", count, one.length),
+                      count < 1 ? "--sequences" : "--length", "Give numbers from 1.");
+        cases.push_back(std::move(one));
+      }
+    }
+  }
+  return cases;
+}
+
+std::optional<Measurement> run_generation(Device& device, const GenerationCase& one, const GenerationOptions& options,
+                                          const std::optional<DevicePeak>& peak, std::vector<std::string>& skipped) {
+  Context::current()->release_memory();
+  const Recipe recipe = shipped_benchmark_recipe(one.recipe, {"train.precision=" + one.precision});
+  const int64_t longest = one.length + kWarmUpTokens + options.tokens;
+  const std::string name = fmt::format("{}, {}, {} sequences", one.group, one.precision, one.sequences);
+  if (longest > recipe.model.max_sequence_length) {
+    skipped.push_back(fmt::format("{}: {} tokens, and the model's longest sequence has {}", name, longest,
+                                  recipe.model.max_sequence_length));
+    return std::nullopt;
+  }
+  std::unique_ptr<LanguageModel> model;
+  std::unique_ptr<CachedForward> forward;
+  try {
+    model = LanguageModel::create(recipe.model, uint64_t{1});
+    forward = std::make_unique<CachedForward>(*model, pipeline_options(recipe), one.sequences, longest,
+                                              std::make_shared<CastTensors>());
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kResource) throw;
+    skipped.push_back(fmt::format("{}: {}", name, error.what()));
+    return std::nullopt;
+  }
+  std::mt19937 random(1);
+  std::vector<std::vector<int32_t>> beginnings(static_cast<size_t>(one.sequences));
+  for (std::vector<int32_t>& beginning : beginnings)
+    for (int64_t i = 0; i < one.length; ++i)
+      beginning.push_back(static_cast<int32_t>(random() % static_cast<uint32_t>(recipe.model.vocabulary_size)));
+
+  bool finite = true;
+  std::vector<int32_t> tokens(beginnings.size()), positions(beginnings.size(), static_cast<int32_t>(one.length) - 1);
+  const auto draw = [&](const Tensor& logits) {
+    std::vector<float> values(tokens.size() * static_cast<size_t>(recipe.model.vocabulary_size));
+    logits.read_bytes(std::as_writable_bytes(std::span(values)));
+    const auto width = static_cast<ptrdiff_t>(recipe.model.vocabulary_size);
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      const auto row = values.begin() + static_cast<ptrdiff_t>(i) * width;
+      const auto likeliest = std::max_element(row, row + width);
+      finite = finite && std::isfinite(*likeliest);
+      tokens[i] = static_cast<int32_t>(likeliest - row);
+      ++positions[i];
+    }
+  };
+  const auto seconds_of = [](const auto& work) {
+    const auto begun = std::chrono::steady_clock::now();
+    work();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  };
+  const auto begin = [&] { draw(forward->begin(beginnings)); };
+  const auto go_on = [&] { draw(forward->go_on(tokens, positions)); };
+  begin();  // compiles
+  forward->clear();
+  std::fill(positions.begin(), positions.end(), static_cast<int32_t>(one.length) - 1);
+  const double begin_seconds = seconds_of(begin);
+  for (int i = 0; i < kWarmUpTokens; ++i) go_on();
+
+  Measurement m;
+  for (int round = 0; round < kRounds; ++round) {
+    const int samples = options.tokens * (round + 1) / kRounds - options.tokens * round / kRounds;
+    if (samples == 0) continue;
+    if (options.clock != nullptr) options.clock->read();
+    std::vector<double>& seconds = m.rounds.emplace_back();
+    for (int i = 0; i < samples; ++i) seconds.push_back(seconds_of(go_on));
+    if (options.clock == nullptr) continue;
+    options.clock->read();
+    if (const std::optional<double> mhz = options.clock->mean_mhz()) m.clock_mhz.push_back(*mhz);
+  }
+
+  m.benchmark = "generate";
+  m.group = one.group;
+  m.workload = fmt::format("{} x {} tokens", one.sequences, one.length);
+  m.dtype = one.precision;
+  m.provider = "Causeway";
+  m.work = static_cast<double>(one.sequences);
+  m.unit = "tokens/s";
+  m.correct = finite;
+  m.check = fmt::format("logits are {}", finite ? "finite" : "NOT finite");
+  const double length = static_cast<double>(one.length) + kWarmUpTokens + options.tokens / 2.0;
+  const double bytes = least_bytes(recipe.model, one, *parse_dtype(one.precision), length);
+  const double passes_per_second = headline(m) / m.work;
+  m.details["prompts"] =
+      fmt::format("{:.0f} tokens/s", static_cast<double>(one.sequences * one.length) / begin_seconds);
+  m.details["bytes of a pass"] = format_bytes(static_cast<uint64_t>(bytes));
+  m.details["read at least"] = fmt::format("{:.1f} GB/s", bytes * passes_per_second / 1e9);
+  m.details["key-value cache"] = format_bytes(static_cast<uint64_t>(forward->cache_bytes()));
+  if (peak && peak->memory_gb_per_s > 0) {
+    m.peak = peak->memory_gb_per_s * 1e9 / bytes * m.work;
+    m.peak_source =
+        fmt::format("{} GB/s over the bytes that a pass reads at least. {}", peak->memory_gb_per_s, peak->source);
+  }
+  return m;
+}
+
+}  // namespace causeway::bench

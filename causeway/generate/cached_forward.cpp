@@ -1,0 +1,117 @@
+#include "causeway/generate/cached_forward.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "causeway/base/error.h"
+#include "causeway/program/context.h"
+#include "causeway/tensor/ops.h"
+
+namespace causeway::generate {
+namespace {
+
+// Lengths of what is looked at in a cache are multiples of it.
+constexpr int64_t kCacheBlock = 64;
+
+int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+int64_t capacity_for(int64_t longest, int64_t most) {
+  const auto power = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max(longest, kCacheBlock))));
+  return std::min(power, round_up(most, kCacheBlock));
+}
+
+StepOptions options_of(const PipelineOptions& pipeline, const std::shared_ptr<CastTensors>& casts,
+                       std::vector<StepOptions::SymbolicAxis> axes) {
+  StepOptions options;
+  options.program.pipeline = pipeline;
+  options.symbolic = std::move(axes);
+  options.casts = casts;
+  return options;
+}
+
+Tensor integers(const std::vector<int32_t>& values, const std::vector<int64_t>& shape) {
+  return Tensor::from_bytes(std::as_bytes(std::span(values)), shape, DType::kI32);
+}
+
+void write(const Tensor& tensor, std::span<const int32_t> values) {
+  tensor.context()->device().copy_to_device(tensor.buffer().data(), values.data(), values.size_bytes());
+}
+
+}  // namespace
+
+CachedForward::CachedForward(const LanguageModel& model, const PipelineOptions& pipeline, int64_t sequences,
+                             int64_t longest, std::shared_ptr<CastTensors> casts)
+    : cache_(model.config(), sequences, capacity_for(longest, model.config().max_sequence_length),
+             pipeline.mixed_precision.compute),
+      begin_(
+          [this, &model](const std::vector<Tensor>& arguments) -> std::vector<Tensor> {
+            ForwardInputs inputs;
+            inputs.tokens = arguments[0];
+            inputs.positions = arguments[1];
+            inputs.cache = &cache_;
+            return {model.logits_after(inputs, arguments[2])};
+          },
+          options_of(pipeline, casts, {{0, 1, "T", 1}, {1, 1, "T", 1}})),
+      continue_(
+          [this, &model](const std::vector<Tensor>& arguments) -> std::vector<Tensor> {
+            ForwardInputs inputs;
+            inputs.tokens = arguments[0];
+            inputs.positions = arguments[1];
+            inputs.cache = &cache_;
+            inputs.cached_positions = arguments[2];
+            return {model.logits_after(inputs, constant_tensor(DType::kI32, {arguments[0].size(0)}, 0))};
+          },
+          options_of(pipeline, casts, {{2, 0, "S", kCacheBlock}})),
+      tokens_(Tensor::uninitialized({sequences, 1}, DType::kI32)),
+      positions_(Tensor::uninitialized({sequences, 1}, DType::kI32)) {}
+
+Tensor CachedForward::begin(std::span<const std::vector<int32_t>> beginnings) {
+  CAUSEWAY_CHECK(static_cast<int64_t>(beginnings.size()) == sequences());
+  size_t longest = 1;
+  for (const std::vector<int32_t>& beginning : beginnings) longest = std::max(longest, beginning.size());
+  // Behind its end a row has tokens that nothing before them attends to, and whose keys are not kept.
+  std::vector<int32_t> tokens(beginnings.size() * longest), positions(tokens.size(), -1), last(beginnings.size());
+  for (size_t i = 0; i < beginnings.size(); ++i) {
+    const std::vector<int32_t>& beginning = beginnings[i];
+    if (beginning.empty()) continue;
+    const auto row = static_cast<ptrdiff_t>(i * longest);
+    std::copy(beginning.begin(), beginning.end(), tokens.begin() + row);
+    std::iota(positions.begin() + row, positions.begin() + row + static_cast<ptrdiff_t>(beginning.size()), 0);
+    last[i] = static_cast<int32_t>(beginning.size()) - 1;
+  }
+  const auto columns = static_cast<int64_t>(longest);
+  return begin_({integers(tokens, {sequences(), columns}), integers(positions, {sequences(), columns}),
+                 integers(last, {sequences()})})
+      .front();
+}
+
+std::vector<Tensor> CachedForward::arguments(int64_t length) {
+  const int64_t looked_at = round_up(std::max<int64_t>(length, 1), kCacheBlock);
+  if (!cached_positions_.defined() || cached_positions_.size(0).constant() != looked_at) {
+    std::vector<int32_t> cached(static_cast<size_t>(looked_at));
+    std::iota(cached.begin(), cached.end(), 0);
+    cached_positions_ = integers(cached, {looked_at});
+  }
+  return {tokens_, positions_, cached_positions_};
+}
+
+const Tensor& CachedForward::go_on(std::span<const int32_t> tokens, std::span<const int32_t> positions) {
+  CAUSEWAY_CHECK(static_cast<int64_t>(tokens.size()) == sequences() && positions.size() == tokens.size());
+  write(tokens_, tokens);
+  write(positions_, positions);
+  return continue_.run(arguments(*std::max_element(positions.begin(), positions.end()) + 1)).front();
+}
+
+Program& CachedForward::program(int64_t length) {
+  const std::vector<Tensor> all = arguments(length);
+  return continue_.prepare({all.begin(), all.end()});
+}
+
+std::vector<double> CachedForward::kernel_seconds(int64_t length) {
+  write(tokens_, std::vector<int32_t>(static_cast<size_t>(sequences())));
+  write(positions_, std::vector<int32_t>(static_cast<size_t>(sequences()), static_cast<int32_t>(length) - 1));
+  return continue_.run_timed(arguments(length));
+}
+
+}  // namespace causeway::generate
