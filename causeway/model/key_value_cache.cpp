@@ -10,38 +10,35 @@ namespace causeway::model {
 
 KeyValueCache::KeyValueCache(const ModelConfig& config, int64_t sequences, int64_t capacity, DType dtype)
     : sequences_(sequences), capacity_(capacity) {
-  const std::vector<int64_t> shape = {sequences * capacity, config.kv_heads * config.head_dim};
   for (int64_t i = 0; i < config.layers; ++i)
-    layers_.push_back({Tensor::zeroed(shape, dtype), Tensor::zeroed(shape, dtype)});
+    layers_.push_back(Tensor::zeroed({sequences * capacity, 2 * config.kv_heads * config.head_dim}, dtype));
 }
 
 KeyValueCache::Layer KeyValueCache::keep(int64_t layer, const Tensor& k, const Tensor& v,
                                          const Tensor& positions) const {
-  const Layer& kept = layers_[static_cast<size_t>(layer)];
+  const Tensor& kept = layers_[static_cast<size_t>(layer)];
   const Tensor first = index_tensor(DType::kI32, positions.shape(), 0) * capacity_;
   // Beyond the last row, where nothing is added.
   const Tensor nowhere = constant_tensor(DType::kI32, positions.shape(), static_cast<double>(sequences_ * capacity_));
   const Tensor rows =
       reshape(where(positions < 0, nowhere, first + positions), {positions.size(0) * positions.size(1)});
-  const std::vector<Dim> whole = {Dim(sequences_), Dim(capacity_), k.size(2), k.size(3)};
-  return {reshape(add_rows(kept.keys, k, rows), whole), reshape(add_rows(kept.values, v, rows), whole)};
-}
-
-Tensor KeyValueCache::add_rows(const Tensor& kept, const Tensor& added, const Tensor& rows) const {
-  const Tensor longer = index_add(kept, 0, rows, reshape(cast(added, kept.dtype()), {rows.size(0), kept.size(1)}));
+  const Tensor added = cast(cat({k, v}, 2), kept.dtype());
+  const Tensor longer = index_add(kept, 0, rows, reshape(added, {rows.size(0), kept.size(1)}));
   Tensor(kept).assign(longer);
-  return longer;
+  const Dim &heads = k.size(2), &width = k.size(3);
+  const std::vector<Tensor> halves =
+      split(reshape(longer, {Dim(sequences_), Dim(capacity_), Dim(2) * heads, width}), heads.constant(), 2);
+  return {halves[0], halves[1]};
 }
 
 void KeyValueCache::clear() {
-  for (Layer& layer : layers_)
-    for (Tensor* const tensor : {&layer.keys, &layer.values})
-      tensor->context()->device().fill_with_zeros(tensor->buffer().data(), static_cast<size_t>(tensor->local_bytes()));
+  for (const Tensor& layer : layers_)
+    layer.context()->device().fill_with_zeros(layer.buffer().data(), static_cast<size_t>(layer.local_bytes()));
 }
 
 int64_t KeyValueCache::bytes() const {
   int64_t bytes = 0;
-  for (const Layer& layer : layers_) bytes += layer.keys.local_bytes() + layer.values.local_bytes();
+  for (const Tensor& layer : layers_) bytes += layer.local_bytes();
   return bytes;
 }
 

@@ -32,10 +32,8 @@ class KeyValueCache {
   int64_t bytes() const;
 
  private:
-  Tensor add_rows(const Tensor& kept, const Tensor& added, const Tensor& rows) const;
-
   int64_t sequences_, capacity_;
-  std::vector<Layer> layers_;  // [B x capacity, Hk x D] each
+  std::vector<Tensor> layers_;  // [B x capacity, 2 x Hk x D]: a token's keys, then its values
 };
 
 // q [B, 1, H, D] of tokens at `positions`, i32 [B, 1], to those before them, themselves included, of what is cached:

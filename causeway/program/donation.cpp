@@ -67,8 +67,10 @@ bool may_overwrite(const Graph& graph, const FusionResult& fusion, size_t kernel
   if (request.kind == KernelKind::kScatterAdd) {
     // The base is copied before anything is added to it.
     const std::vector<Value>& operands = graph.node(request.members.front()).inputs;
-    return operands[0] == source && operands[1] != source && operands[2] != source &&
-           fusion.materialized.contains(operands[1]) && fusion.materialized.contains(operands[2]);
+    return operands[0] == source && std::none_of(operands.begin() + 1, operands.end(), [&](Value operand) {
+             return operand == source ||
+                    (!fusion.materialized.contains(operand) && reads(graph, fusion.materialized, {operand}, source));
+           });
   }
   const bool elementwise_loop = request.kind == KernelKind::kLoop && request.rows.is_constant(1);
   if (!elementwise_loop && request.kind != KernelKind::kDot) return false;

@@ -6,6 +6,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/graph/rewrite.h"
+#include "causeway/kernels/gpu/scatter_add_layout.h"
 #include "causeway/program/horizontal_fusion.h"
 
 namespace causeway::program {
@@ -30,8 +31,10 @@ struct FusionRules {
   bool bytes_decide;
   // Operands of products are packed by the kernel, and may be converted on the way.
   bool packs_operands;
-  // What is computed of a product's result before storing it.
+  // What is computed of a product's result before storing it, where that has more than a few rows.
   int cheap_epilogue;
+  // A sum by index of at most so many updates computes them where it adds them.
+  int64_t few_updates;
   // Sums over rows, and values computed from the same tensors, share a pass over them.
   bool joins_column_sums;
   // Copies in another order go through shared memory, alone.
@@ -44,6 +47,7 @@ constexpr FusionRules kProcessorRules = {.cheap_to_repeat = 8,
                                          .bytes_decide = false,
                                          .packs_operands = true,
                                          .cheap_epilogue = 1 << 30,
+                                         .few_updates = 0,
                                          .joins_column_sums = false,
                                          .copies_alone = false,
                                          .shares_launches = false};
@@ -54,6 +58,7 @@ constexpr FusionRules kGpuRules = {.cheap_to_repeat = 40,
                                    .bytes_decide = true,
                                    .packs_operands = false,
                                    .cheap_epilogue = 6,
+                                   .few_updates = kFewUpdates,
                                    .joins_column_sums = true,
                                    .copies_alone = true,
                                    .shares_launches = true};
@@ -228,6 +233,19 @@ class Fuser {
     return !count.is_constant() || !all.is_constant() || 2 * count.constant() < all.constant();
   }
 
+  // Of a sum by index, of what does not depend on the base: they do not change while rows are written.
+  bool updates_are_few(const Node& node) const {
+    const Dim count = element_count(graph_.shape(node.inputs[1]));
+    return count.is_constant() && count.constant() <= rules_.few_updates && materialized_.contains(node.inputs[0]) &&
+           !depends_on(node.inputs[1], node.inputs[0]) && !depends_on(node.inputs[2], node.inputs[0]);
+  }
+
+  bool depends_on(Value value, Value source) const {
+    if (value == source) return true;
+    const std::vector<Value> read = leaves(value);
+    return !materialized_.contains(value) && std::find(read.begin(), read.end(), source) != read.end();
+  }
+
   // Inputs that this node needs in memory.
   void require_inputs(const Node& node) {
     switch (node.op) {
@@ -242,6 +260,7 @@ class Fuser {
         if (costs_[static_cast<size_t>(node.inputs[0].node)] > 1) materialized_.insert(node.inputs[0]);
         return;
       case Op::kScatterAdd:
+        if (updates_are_few(node)) return;
         // In memory, the base can become the result in place.
         if (graph_.node(node.inputs[0]).op != Op::kConstant && is_expandable(graph_.node(node.inputs[0]).op))
           for (const Value input : node.inputs) materialized_.insert(input);
@@ -626,7 +645,7 @@ class Fuser {
     if (all.size() > kMostLeaves) return false;
     if (rules_.copies_alone && (is_copy(lone.members.front()) || is_copy(kernel.members.front()))) return false;
     if (kernel.kind == KernelKind::kDot &&
-        costs_[static_cast<size_t>(lone.members.front().node)] > rules_.cheap_epilogue)
+        costs_[static_cast<size_t>(lone.members.front().node)] > rules_.cheap_epilogue && !has_few_rows(kernel))
       return false;
     if (std::any_of(reads.begin(), reads.end(), is_member)) return true;
     if (kernel.kind == KernelKind::kDot) return false;
@@ -635,6 +654,14 @@ class Fuser {
     return std::any_of(reads.begin(), reads.end(), [&](Value read) {
       return reads_[k].contains(read) && element_count(graph_.shape(read)) == count;
     });
+  }
+
+  // Of a product: reading its weights takes longer than whatever is computed of the result.
+  bool has_few_rows(const KernelRequest& kernel) const {
+    constexpr int64_t kFewRows = 16;
+    const Shape& shape = graph_.shape(kernel.members.front());
+    const Dim& rows = shape[shape.size() - 2];
+    return rows.is_constant() && rows.constant() <= kFewRows;
   }
 
   bool is_copy(Value value) const {

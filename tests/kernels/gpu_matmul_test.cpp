@@ -348,6 +348,29 @@ return %3, %4, %5
 )");
 }
 
+// Those that read their weights straight into registers, on architectures that do: both orders of weights, every number
+// of columns of a block, last blocks that are not whole, and waves that have nothing to sum.
+TEST_P(GpuMatmul, FewRowsOfAlignedOperands) {
+  const bool streams = architecture().vendor == GpuArchitecture::Vendor::kNvidia;
+  for (const auto& [m, n, k] : {std::array{1, 72, 64}, std::array{5, 200, 1600}, std::array{8, 3000, 32},
+                                std::array{9, 6008, 96}, std::array{16, 3208, 160}, std::array{1, 51, 4096}}) {
+    for (const bool transpose_b : {false, true}) {
+      if (!transpose_b && n % 8 != 0) continue;
+      for (const char* dtype : {"bf16", "f16"}) {
+        expect_reference(dot(dtype, "", m, n, k, false, transpose_b, dtype) + "return %2\n");
+        EXPECT_EQ(source_.find("thin_matmul.h") != std::string::npos, streams) << source_;
+      }
+      const std::string size = fmt::format("[2, {}, {}]", m, n);
+      expect_reference(dot("bf16", "2, ", m, n, k, false, transpose_b, "f32") +
+                       fmt::format("%3 = input \"x\" : f32{0}\n%4 = input \"bias\" : f32[{1}]\n"
+                                   "%5 = broadcast(%4) {{axes=[2]}} : f32{0}\n%6 = add(%2, %5) : f32{0}\n"
+                                   "%7 = mul(%6, %3) : f32{0}\nreturn %7\n",
+                                   size, n));
+      EXPECT_EQ(kinds_, "dot ");
+    }
+  }
+}
+
 TEST_P(GpuMatmul, NothingToSum) {
   bindings_[Dim::symbol_id("T")] = 0;
   expect_reference(R"(%0 = input "x" : bf16[T, 24]

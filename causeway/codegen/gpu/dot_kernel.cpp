@@ -5,6 +5,7 @@
 #include "causeway/codegen/expressions/problem_writer.h"
 #include "causeway/codegen/gpu/matmul_geometry.h"
 #include "causeway/codegen/gpu/product_nest.h"
+#include "causeway/kernels/gpu/thin_matmul_layout.h"
 
 namespace causeway::codegen {
 namespace {
@@ -44,7 +45,9 @@ class GpuDotWriter : public ProblemWriter {
       operand = a.element = b.element = kRoundedOperand;
     const bool copy_engine =
         serves_copy_engine(a) && serves_copy_engine(b) && !GpuProductNest::is_thin(m) && !GpuProductNest::is_thin(n);
-    Plan plan = copy_engine ? hopper_plan(a, batch, m, n, k) : portable_plan(a, b, operand, batch, m, n, k);
+    Plan plan = copy_engine                    ? hopper_plan(a, batch, m, n, k)
+                : streams(a, b, operand, m, k) ? thin_plan(b, batch, m, n)
+                                               : portable_plan(a, b, operand, batch, m, n, k);
     const int lanes = store_lanes(n);
     std::string members, initialisation;
     declare_size("batch", batch, members, initialisation);
@@ -268,6 +271,31 @@ class GpuDotWriter : public ProblemWriter {
   bool serves_copy_engine(const DirectOperand& operand) const {
     return target_.architecture().has_warpgroup_matrix && operand.element_bytes == 2 && operand.aligned &&
            operand.batch.size() + 2 <= TensorMap::kMaxRank && operand.k.is_constant() && operand.k.constant() > 0;
+  }
+
+  // Whether thin_matmul.h takes the operands as they lie.
+  bool streams(const DirectOperand& a, const DirectOperand& b, const std::string& operand, const Dim& m,
+               const Dim& k) const {
+    return target_.architecture().vendor == GpuArchitecture::Vendor::kNvidia && GpuProductNest::is_thin(m) &&
+           m.constant() > 0 && (operand == "bf16" || operand == "f16") && a.element == operand &&
+           b.element == operand && a.aligned && b.aligned && a.contiguous_in_k && k.is_constant() && k.constant() > 0 &&
+           k.constant() % thin_matmul_slice(b.contiguous_in_k) == 0;
+  }
+
+  Plan thin_plan(const DirectOperand& b, const Dim& batch, const Dim& m, const Dim& n) const {
+    const int columns =
+        choose_thin_matmul_columns(target_.architecture(), known_size(batch), known_size(n), b.contiguous_in_k);
+    Plan plan;
+    plan.tile = fmt::format("static constexpr int kColumns = {};", columns);
+    plan.include = "causeway/kernels/gpu/thin_matmul.h";
+    plan.call = "thin_matmul_run(problem, task);";
+    plan.blocks_per_unit = 2;
+    plan.phase =
+        phase("kernel_run", kThinMatmulWaves * target_.architecture().wave_width, [=](const SymbolBindings& bindings) {
+          return batch.evaluate(bindings) * divide_up(n.evaluate(bindings), columns);
+        });
+    plan.phase.shared_bytes = thin_matmul_shared_bytes(static_cast<int>(m.constant()), columns);
+    return plan;
   }
 
   Plan portable_plan(const DirectOperand& a, const DirectOperand& b, const std::string& operand, const Dim& batch,

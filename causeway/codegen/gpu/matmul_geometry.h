@@ -21,6 +21,9 @@ struct GpuMatmulPlan {
 GpuMatmulPlan choose_gpu_matmul(const GpuArchitecture& architecture, MatmulOperand operand, int64_t batch, int64_t m,
                                 int64_t n, int64_t k);
 
+// Columns of a block of thin_matmul.h, whose second operand is contiguous in k or in n: 16, 32 or 64.
+int choose_thin_matmul_columns(const GpuArchitecture& architecture, int64_t batch, int64_t n, bool along_k);
+
 struct HopperMatmulPlan {
   HopperMatmulTile tile;
   int splits = 1;

@@ -16,6 +16,8 @@ constexpr int kElementDepth = 2;
 constexpr int kLaneDepth = 3;
 constexpr int kBaseVectors = 4;  // of one thread
 constexpr int kMostColumns = 32;
+constexpr int64_t kFewUpdates = 32;                      // whose indices every thread looks at
+constexpr int64_t kMostBlocksOfFew = 1024;               // in one launch
 constexpr int64_t kMostShortUpdates = int64_t{1} << 30;  // numbered with 32 bits
 
 class GpuScatterAddWriter : public KernelWriter {
@@ -39,7 +41,26 @@ class GpuScatterAddWriter : public KernelWriter {
       columns_ = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(vectors_.constant(), 1))));
   }
 
-  GeneratedKernel write() {
+  GeneratedKernel write() { return is_one_launch() ? write_few() : write_many(); }
+
+ private:
+  // Where each thread can look at all indices.
+  bool is_one_launch() const { return updates_.is_constant() && updates_.constant() <= kFewUpdates; }
+
+  GeneratedKernel write_few() {
+    const Dim rows = outer_ * rows_ * vectors_, updates = outer_ * updates_ * vectors_;
+    const std::string body = few_text();
+    GeneratedKernel kernel = finish("#include \"causeway/kernels/gpu/scatter_add.h\"\n" +
+                                    gpu_kernel("kernel", kLoopThreads) + prologue() + body + "}\n");
+    kernel.phases.push_back(
+        gpu_phase("kernel", kLoopThreads, 0, [rows, updates, vectors = kBaseVectors](const SymbolBindings& bindings) {
+          const int64_t of_rows = divide_up(rows.evaluate(bindings), int64_t{kLoopThreads} * vectors);
+          return std::max(divide_up(updates.evaluate(bindings), kLoopThreads), std::min(of_rows, kMostBlocksOfFew));
+        }));
+    return kernel;
+  }
+
+  GeneratedKernel write_many() {
     struct Function {
       std::string name;
       int threads, shared_bytes;
@@ -86,7 +107,6 @@ class GpuScatterAddWriter : public KernelWriter {
     return kernel;
   }
 
- private:
   int add_loop_variable(const std::string& name, const Dim& extent, int depth) {
     variables_.push_back({name, extent, depth});
     return static_cast<int>(variables_.size()) - 1;
@@ -219,6 +239,66 @@ class GpuScatterAddWriter : public KernelWriter {
                       "add_window<{}, {}>(updates, window, rows, order, keys, partials, load_update, load_row, "
                       "store_row);\n",
                       lanes_, type());
+  }
+
+  // One launch: every thread looks at all indices. In the base's place it computes the rows that updates go to, and the
+  // thread of the first of those with one index adds them all; otherwise it computes every row.
+  std::string few_text() {
+    const DType dtype = graph_.dtype(member_);
+    ExpressionEmitter of_updates(graph_, *this, variables_, symbols_), of_base(graph_, *this, variables_, symbols_);
+    const int outer_variable = add_loop_variable("o", outer_, kThreadDepth);
+    const int vector = add_loop_variable("c", vectors_, kThreadDepth);
+    const int row = add_loop_variable("row", rows_, kThreadDepth);
+    const int update = add_loop_variable("j", updates_, kElementDepth);
+    const int lane = add_loop_variable("e", lanes_, kLaneDepth);
+    ExpressionEmitter of_keys(graph_, *this, variables_, symbols_);
+    for (ExpressionEmitter* const emitter : {&of_updates, &of_base, &of_keys}) emitter->set_index_type(index_type_);
+    const auto position = [&](int line, const Dim& lines) {
+      const Index column = add(scale(Index::of(vector), lanes_), Index::of(lane));
+      return add(scale(add(scale(Index::of(outer_variable), lines), Index::of(line)), inner_), column);
+    };
+    const ElementValue key = of_keys.compute(node_.inputs[1], {Index::of(update), {}});
+    const ElementValue value = of_updates.compute(node_.inputs[2], {position(update, updates_), {}});
+    const ElementValue base = of_base.compute(node_.inputs[0], {position(row, rows_), {}});
+    const std::string top = of_keys.take_statements(0) + of_updates.take_statements(0) + of_base.take_statements(0);
+    const bool has_base = materialized_.contains(node_.inputs[0]);
+    const std::string in_place = has_base ? fmt::format("static_cast<const void*>({}) == static_cast<const void*>({})",
+                                                        pointer(node_.inputs[0]), pointer(member_))
+                                          : std::string("false");
+    std::string body =
+        top + fmt::format(
+                  "typedef {0} Index;\nconst Index rows = {1}, vectors = {2};\nconstexpr Index updates = {3};\n"
+                  "const auto key_at = [&](Index j) {{\n{4}return {5} < 0 || {5} >= rows ? rows : "
+                  "static_cast<Index>({5});\n}};\n",
+                  index_type_, symbols_.text(rows_), symbols_.text(vectors_), updates_.constant(),
+                  of_keys.take_statements(kElementDepth), key.name);
+    const auto with_place = [&](const std::string& line, const std::string& lines) {
+      return fmt::format("const Index c = item % vectors, {0} = item / vectors % {1}, o = item / vectors / {1};\n",
+                         line, lines);
+    };
+    const std::string add_up = fmt::format(
+        "for (Index j = first; j < updates; ++j) {{\nif (key_at(j) != row) continue;\n{0}{1}{2}"
+        "sums[e] = SumOf()(sums[e], {3});\n}}\n}}\n",
+        of_updates.take_statements(kElementDepth), lane_loop("e", lanes_), of_updates.take_statements(kLaneDepth),
+        value.name);
+    const std::string thread = of_updates.take_statements(kThreadDepth);
+    const std::string store = fmt::format(
+        "{0} stored[{1}];\n{2}stored[e] = {3};\n}}\nstore_lanes({4} + ((o * rows + row) * {5} + c * {1}), stored);\n",
+        storage_type(dtype), lanes_, lane_loop("e", lanes_), to_storage(dtype, "sums[e]"), pointer(member_),
+        symbols_.text(inner_));
+    const std::string load = fmt::format("{0} sums[{1}];\n{2}{3}{4}sums[e] = {5};\n}}\n", type(), lanes_,
+                                         of_base.take_statements(kThreadDepth), lane_loop("e", lanes_),
+                                         of_base.take_statements(kLaneDepth), base.name);
+    body += fmt::format("Index item = static_cast<Index>(task) * {} + thread_index();\n", kLoopThreads);
+    body += fmt::format(
+        "if ({0}) {{\nif (item >= {1} * updates * vectors) return;\n{2}const Index row = key_at(first);\n"
+        "if (row == rows) return;\nfor (Index j = 0; j < first; ++j)\nif (key_at(j) == row) return;\n"
+        "{3}{4}{5}{6}}} else {{\n",
+        in_place, symbols_.text(outer_), with_place("first", "updates"), thread, load, add_up, store);
+    return body + fmt::format(
+                      "const Index first = 0;\nfor (; item < {0} * rows * vectors; item += static_cast<Index>("
+                      "block_count()) * {1}) {{\n{2}{3}{4}{5}{6}}}\n}}\n",
+                      symbols_.text(outer_), kLoopThreads, with_place("row", "rows"), thread, load, add_up, store);
   }
 
   std::string finish_text() {

@@ -4,6 +4,8 @@
 
 #include "causeway/kernels/types.h"
 
+constexpr int kFewUpdates = 32;  // that are not sorted: one launch, whose threads look at all indices
+
 constexpr int kSortThreads = 512;  // of a block that sorts
 constexpr int kDigitBits = 9;      // of a key that one pass sorts by: a digit for each thread of a block
 constexpr int kSortBlocks = 128;   // at most, each with a chunk of the updates
