@@ -84,6 +84,9 @@ struct DeviceLaunch {
   int cluster = 1;            // GPU: neighbouring tasks that run at the same time and share memory; divides task_count
   std::span<const TensorMap> tensor_maps = {};
   DeviceQueue queue = kComputeQueue;
+  // What was queued last is a launch of the same program. On a GPU whose kernels wait for that themselves
+  // (intrinsics.h) blocks are then set up before it has ended.
+  bool follows_launch = false;
 };
 
 // A point in a queue that other queues wait for.

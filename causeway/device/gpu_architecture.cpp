@@ -78,6 +78,7 @@ constexpr GpuArchitecture sm_90a() {
   architecture.shared_bytes = 227 * 1024;
   architecture.parallel_units = 132;
   architecture.has_warpgroup_matrix = true;
+  architecture.waits_for_launches = true;
   architecture.has_f8_matrix = true;
   architecture.product = "H100, H200";
   return architecture;

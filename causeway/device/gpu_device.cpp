@@ -188,7 +188,8 @@ void GpuDevice::launch(const DeviceLaunch& launch) {
   }
   queues_->launch({&kernel, static_cast<unsigned>(launch.task_count), static_cast<unsigned>(launch.threads),
                    static_cast<unsigned>(launch.shared_bytes), static_cast<unsigned>(launch.cluster), arguments_.data(),
-                   arguments_.bytes(), launch.queue});
+                   arguments_.bytes(), launch.queue,
+                   launch.follows_launch && target_.architecture().waits_for_launches});
 }
 
 std::shared_ptr<DeviceEvent> GpuDevice::make_event() { return std::make_shared<GpuEvent>(queues_); }

@@ -35,6 +35,7 @@ struct GpuLaunch {
   void* arguments = nullptr;
   size_t argument_bytes = 0;
   DeviceQueue queue = kComputeQueue;
+  bool may_begin_early = false;  // the kernel waits for what was launched before it
 };
 
 class GpuQueues {

@@ -42,17 +42,19 @@ int64_t KeyValueCache::bytes() const {
   return bytes;
 }
 
-Tensor attend_to_cache(const Tensor& q, const KeyValueCache::Layer& cached, const Tensor& positions,
-                       const Tensor& cached_positions, const AttentionForm& form) {
-  const Dim &sequences = q.size(0), &heads = q.size(2), &width = q.size(3), &groups = cached.keys.size(2);
-  const Dim queries(heads.constant() / groups.constant()), &keys = cached_positions.size(0);
+namespace {
+
+// A processor's attention kernel copies keys for many queries; for one it is faster to sum products.
+Tensor attend_by_sums(const Tensor& q, const Tensor& keys, const Tensor& values, const Tensor& positions,
+                      const Tensor& cached_positions, const AttentionForm& form) {
+  const Dim &sequences = q.size(0), &heads = q.size(2), &width = q.size(3), &groups = keys.size(2);
+  const Dim queries(heads.constant() / groups.constant());
   const auto read = [&](const Tensor& kept) {  // [B, Hk, 1, S, D]
-    const Tensor known = permute(slice(kept, 1, 0, keys), {0, 2, 1, 3});
-    return unsqueeze(cast(known, DType::kF32), 2);
+    return unsqueeze(cast(permute(kept, {0, 2, 1, 3}), DType::kF32), 2);
   };
   const Tensor query = reshape(cast(q, DType::kF32), {sequences, groups, queries, Dim(1), width});
   const double scale = form.scale > 0 ? form.scale : 1 / std::sqrt(static_cast<double>(width.constant()));
-  Tensor scores = sum(query * read(cached.keys), {-1}) * scale;
+  Tensor scores = sum(query * read(keys), {-1}) * scale;
   // [B, S]: how many positions back a key is.
   const Tensor back = maximum(positions, 0) - unsqueeze(cached_positions, 0);
   const auto over_heads = [&](const Tensor& of_keys) { return unsqueeze(unsqueeze(of_keys, 1), 1); };
@@ -63,7 +65,33 @@ Tensor attend_to_cache(const Tensor& q, const KeyValueCache::Layer& cached, cons
   if (form.window > 0) seen = logical_and(seen, back < form.window);
   const Tensor masked = where(over_heads(seen), scores, -std::numeric_limits<double>::infinity());
   const Tensor weights = unsqueeze(softmax(masked, -1), -1);
-  return reshape(sum(weights * read(cached.values), {3}), {sequences, Dim(1), heads, width});
+  return reshape(sum(weights * read(values), {3}), {sequences, Dim(1), heads, width});
+}
+
+}  // namespace
+
+Tensor attend_to_cache(const Tensor& q, const KeyValueCache::Layer& cached, const Tensor& positions,
+                       const Tensor& cached_positions, const AttentionForm& form) {
+  const Dim& length = cached_positions.size(0);
+  const Tensor keys = slice(cached.keys, 1, 0, length), values = slice(cached.values, 1, 0, length);
+  if (!positions.context()->device().target().is_gpu())
+    return attend_by_sums(q, keys, values, positions, cached_positions, form);
+  AttentionOptions options;
+  options.block_map = false;
+  if (form.scale > 0) options.scale = form.scale;
+  const auto back = [&](const AttentionPosition& at_pair) {  // how many positions a key is behind the query
+    return at(positions, {at_pair.batch, at_pair.query}) - at_pair.key;
+  };
+  options.mask = [&](const AttentionPosition& at_pair) {
+    const Tensor behind = back(at_pair);
+    return form.window > 0 ? logical_and(behind >= 0, behind < form.window) : behind >= 0;
+  };
+  if (form.softcap > 0) options.score = softcap_score(form.softcap);
+  if (form.slopes.defined())
+    options.score = [&](const AttentionPosition& at_pair, const Tensor& score) {
+      return score - at(form.slopes, {at_pair.head}) * cast(back(at_pair), DType::kF32);
+    };
+  return attention(q, keys, values, options);
 }
 
 }  // namespace causeway::model

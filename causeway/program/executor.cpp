@@ -40,9 +40,11 @@ void Executor::launch(const Launch& launch, DeviceQueue queue, std::span<void* c
   pointers_.clear();
   for (const Access& access : launch.accesses)
     pointers_.push_back(addresses[static_cast<size_t>(access.holding.buffer)]);
-  for (const Launch::Phase& phase : launch.phases)
+  for (const Launch::Phase& phase : launch.phases) {
     device_.launch({phase.entry, pointers_, launch.sizes, phase.tasks, phase.scratch_bytes, phase.threads,
-                    phase.shared_bytes, phase.cluster, launch.tensor_maps, queue});
+                    phase.shared_bytes, phase.cluster, launch.tensor_maps, queue, follows_launch_});
+    follows_launch_ = follows_launch_ || phase.tasks > 0;
+  }
 }
 
 void Executor::exchange(const Collectives& collectives, Communicator& group, DeviceQueue queue,
@@ -147,6 +149,13 @@ void Executor::wait_for_held_memory(const Instruction& instruction, std::span<vo
   }
 }
 
+// A launch in that queue, which nothing follows there.
+bool Executor::is_launch_alone(const Instruction& instruction, DeviceQueue queue) {
+  const auto* launch = std::get_if<Launch>(&instruction.work);
+  return launch != nullptr && instruction.queue == queue && instruction.sets == kNoSignal && !launch->phases.empty() &&
+         launch->phases.back().tasks > 0;
+}
+
 void Executor::queue_all(std::span<void* const> addresses, const ExecutionOnlooker& onlooker) {
   const bool begin_is_awaited =
       std::any_of(program_.instructions.begin(), program_.instructions.end(), [](const Instruction& instruction) {
@@ -162,6 +171,7 @@ void Executor::queue_all(std::span<void* const> addresses, const ExecutionOnlook
     if (holds) wait_for_held_memory(instruction, addresses);
     const bool is_wait = std::holds_alternative<Wait>(instruction.work);
     if (onlooker.before && !is_wait) onlooker.before(instruction);
+    follows_launch_ = i > 0 && is_launch_alone(program_.instructions[i - 1], queue) && !onlooker.before && !holds;
     if (const auto* launch = std::get_if<Launch>(&instruction.work)) {
       this->launch(*launch, queue, addresses);
     } else if (const auto* copy = std::get_if<Copy>(&instruction.work)) {

@@ -41,6 +41,7 @@ class Executor {
 
  private:
   void find_groups();
+  static bool is_launch_alone(const Instruction& instruction, DeviceQueue queue);
   void clear_task_counter(std::span<void* const> addresses);
   void queue_all(std::span<void* const> addresses, const ExecutionOnlooker& onlooker);
   void launch(const Launch& launch, DeviceQueue queue, std::span<void* const> addresses);
@@ -58,6 +59,7 @@ class Executor {
   std::vector<Communicator*> groups_;  // by instruction, null but for collectives; found by the first run
   std::vector<std::shared_ptr<DeviceEvent>> events_;  // by signal, made when first used
   std::vector<void*> pointers_;                       // of the launch at hand: running a step allocates nothing
+  bool follows_launch_ = false;                       // as DeviceLaunch has it, of the next launch
 };
 
 }  // namespace causeway::program

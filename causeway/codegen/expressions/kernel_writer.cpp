@@ -45,12 +45,14 @@ std::string KernelWriter::task_counter() {
   return fmt::format("static_cast<uint32_t*>(buffers[{}])", arguments_.size() - 1);
 }
 
-std::string KernelWriter::gpu_kernel(const std::string& name, int threads, int blocks_per_unit, int tensor_maps) {
+std::string KernelWriter::gpu_kernel(const std::string& name, int threads, int blocks_per_unit, int tensor_maps,
+                                     bool begins_early) {
   if (!request_.alike.empty())
     return fmt::format("CAUSEWAY_ALIKE_KERNELS({}, {}, {}, {}, {}) {{\n", name, threads, blocks_per_unit,
                        arguments_.size(), 1 + request_.alike.size());
-  return fmt::format("CAUSEWAY_KERNEL({}, {}, {}, {}, {}, {}) {{\n", name, threads, blocks_per_unit, arguments_.size(),
-                     sizes_.size() + symbols_.symbols().size(), tensor_maps);
+  return fmt::format("{}({}, {}, {}, {}, {}, {}) {{\n", begins_early ? "CAUSEWAY_EARLY_KERNEL" : "CAUSEWAY_KERNEL",
+                     name, threads, blocks_per_unit, arguments_.size(), sizes_.size() + symbols_.symbols().size(),
+                     tensor_maps);
 }
 
 GeneratedKernel KernelWriter::finish(std::string source) {

@@ -30,8 +30,9 @@ class KernelWriter : public EmitterContext {
   std::string prologue();
   // GPU: the line that opens a kernel of `threads` threads a block, of which a multiprocessor holds `blocks_per_unit`.
   // Written when all arguments and sizes are known, that is, after the body. For loops that are alike, the body is that
-  // of each.
-  std::string gpu_kernel(const std::string& name, int threads, int blocks_per_unit = 1, int tensor_maps = 0);
+  // of each. `begins_early`: the body waits for earlier launches itself.
+  std::string gpu_kernel(const std::string& name, int threads, int blocks_per_unit = 1, int tensor_maps = 0,
+                         bool begins_early = false);
   // buffers[position] as a pointer to `type`.
   std::string buffer_pointer(const std::string& type, size_t position) const;
   // Another argument, KernelArgument::Kind::kTaskCounter, as the pointer that take_task() of kernels/gpu/hopper.h

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <optional>
 #include <vector>
 
@@ -99,6 +100,7 @@ class GpuAttentionWriter : public AttentionWriter {
   GeneratedKernel write_forward() {
     read_inputs();
     const Operands operands = read_operands();
+    if (is_one_query(operands)) return write_one_query(operands);
     if (const auto tiles =
             hopper_attention_forward_tiles(geometry_request(!operands.all_direct()), target_.architecture())) {
       return write_forward(
@@ -112,6 +114,32 @@ class GpuAttentionWriter : public AttentionWriter {
     const GpuAttentionTiles tiles = gpu_attention_forward_tiles(geometry_request(), target_.architecture());
     return write_forward(operands, false, "attention.h", "gpu_attention_forward", tile_constants(tiles), tiles,
                          threads(tiles));
+  }
+
+  // Whether attention_one_query.h takes it.
+  bool is_one_query(const Operands& operands) const {
+    const int64_t head_bytes = geometry_request().head_dim * geometry_request().operand_bytes;
+    return query_length_.is_constant(1) && operands.all_direct() && head_bytes % 16 == 0 &&
+           std::has_single_bit(static_cast<uint64_t>(head_bytes / 16)) &&
+           head_bytes / 16 <= target_.architecture().wave_width;
+  }
+
+  GeneratedKernel write_one_query(const Operands& operands) {
+    constexpr int kThreads = 512;
+    const int waves = kThreads / target_.architecture().wave_width;
+    std::string rows;
+    const std::string access = operand_access(operands, false, rows);
+    const std::string text = problem(fmt::format("static constexpr int kWaves = {};\n", waves) + access, rows);
+    std::string source =
+        "#include \"causeway/kernels/attention_block_map.h\"\n#include "
+        "\"causeway/kernels/gpu/attention_one_query.h\"\nnamespace {\n" +
+        text + "}\n" + entry("kernel", kThreads, 1, 0, "gpu_attention_one_query(problem, task);");
+    GeneratedKernel kernel = finish(std::move(source));
+    const auto& request = geometry_request();
+    const int64_t teams = kThreads * 16 / (request.head_dim * request.operand_bytes);
+    const auto shared = static_cast<int>(teams * (2 + request.head_dim) * static_cast<int64_t>(sizeof(float)));
+    kernel.phases = {phase("kernel", kThreads, shared, query_heads_, query_length_, 1, false)};
+    return kernel;
   }
 
   // Of the functions that are called by each block. When everything else that the kernel takes is known.

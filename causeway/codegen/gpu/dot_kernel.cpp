@@ -66,9 +66,10 @@ class GpuDotWriter : public ProblemWriter {
     if (copy_engine) plan.call = fmt::format("hopper_matmul_run(problem, maps, {});", task_counter());
     const std::string problem = fmt::format("struct Problem {{\nusing Operand = {};\n", operand) + operands +
                                 problem_members(members, initialisation) + store + "};\n";
-    std::string source = fmt::format("#include \"{}\"\nnamespace {{\n", plan.include) + problem + "}\n" +
-                         gpu_kernel("kernel_run", plan.phase.threads, plan.blocks_per_unit, plan.tensor_maps) +
-                         "const Problem problem(buffers, sizes);\n" + plan.call + "\n}\n";
+    std::string source =
+        fmt::format("#include \"{}\"\nnamespace {{\n", plan.include) + problem + "}\n" +
+        gpu_kernel("kernel_run", plan.phase.threads, plan.blocks_per_unit, plan.tensor_maps, plan.begins_early) +
+        "const Problem problem(buffers, sizes);\n" + plan.call + "\n}\n";
     if (plan.splits > 1)
       source += gpu_kernel("kernel_combine", copy_engine ? kHopperMatmulCombineThreads : kGpuMatmulCombineThreads, 1,
                            plan.tensor_maps) +
@@ -111,6 +112,7 @@ class GpuDotWriter : public ProblemWriter {
     KernelPhase phase;
     int blocks_per_unit = 1;
     int tensor_maps = 0;
+    bool begins_early = false;
   };
 
   // Whether there are matrix instructions for 8-bit operands that take these as they lie.
@@ -279,7 +281,14 @@ class GpuDotWriter : public ProblemWriter {
     return target_.architecture().vendor == GpuArchitecture::Vendor::kNvidia && GpuProductNest::is_thin(m) &&
            m.constant() > 0 && (operand == "bf16" || operand == "f16") && a.element == operand &&
            b.element == operand && a.aligned && b.aligned && a.contiguous_in_k && k.is_constant() && k.constant() > 0 &&
-           k.constant() % thin_matmul_slice(b.contiguous_in_k) == 0;
+           k.constant() % thin_matmul_slice(b.contiguous_in_k) == 0 && never_changes(b.value);
+  }
+
+  // Whether it is the program's from its beginning to its end.
+  bool never_changes(Value value) const {
+    return graph_.node(value).op == Op::kInput &&
+           std::none_of(graph_.assignments.begin(), graph_.assignments.end(),
+                        [&](const Assignment& assignment) { return assignment.target == value; });
   }
 
   Plan thin_plan(const DirectOperand& b, const Dim& batch, const Dim& m, const Dim& n) const {
@@ -289,6 +298,7 @@ class GpuDotWriter : public ProblemWriter {
     plan.tile = fmt::format("static constexpr int kColumns = {};", columns);
     plan.include = "causeway/kernels/gpu/thin_matmul.h";
     plan.call = "thin_matmul_run(problem, task);";
+    plan.begins_early = true;
     plan.blocks_per_unit = 2;
     plan.phase =
         phase("kernel_run", kThinMatmulWaves * target_.architecture().wave_width, [=](const SymbolBindings& bindings) {

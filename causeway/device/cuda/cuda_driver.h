@@ -21,7 +21,7 @@ inline constexpr char kCudaCacheName[] = "nvidia";
 void choose_cuda_cache();
 
 struct CudaLaunchAttribute {
-  enum Id : int { kClusterDimension = 4 };
+  enum Id : int { kClusterDimension = 4, kProgrammaticStreamSerialization = 6 };
   Id id = kClusterDimension;
   char pad[4] = {};
   union Value {
@@ -29,6 +29,7 @@ struct CudaLaunchAttribute {
     struct {
       unsigned x, y, z;
     } cluster;
+    int allowed;  // kProgrammaticStreamSerialization
   } value;
 };
 static_assert(sizeof(CudaLaunchAttribute) == 72);

@@ -319,15 +319,20 @@ void CudaQueues::launch(const GpuLaunch& launch) {
           fmt::format("give {} bytes of shared memory to {}", launch.shared_bytes, kernel.name));
     kernel.dynamic_shared_limit = static_cast<int>(launch.shared_bytes);
   }
-  CudaLaunchAttribute cluster;
-  cluster.value.cluster = {launch.cluster, 1, 1};
+  CudaLaunchAttribute attributes[2];
+  unsigned count = 0;
+  if (launch.cluster > 1) attributes[count++].value.cluster = {launch.cluster, 1, 1};
+  if (launch.may_begin_early) {
+    attributes[count].id = CudaLaunchAttribute::kProgrammaticStreamSerialization;
+    attributes[count++].value.allowed = 1;
+  }
   CudaLaunchConfig config;
   config.grid_x = launch.blocks;
   config.block_x = launch.threads;
   config.shared_bytes = launch.shared_bytes;
   config.stream = stream(launch.queue);
-  config.attributes = &cluster;
-  config.attribute_count = launch.cluster > 1 ? 1 : 0;
+  config.attributes = attributes;
+  config.attribute_count = count;
   // Not as one buffer of all parameters: a kernel's first parameter need not lie at its start when it is aligned.
   void* parameter = launch.arguments;
   const Result result = driver_->launch(&config, kernel.function, &parameter, nullptr);

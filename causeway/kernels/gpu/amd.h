@@ -61,6 +61,9 @@ CAUSEWAY_INLINE void copy_async_commit() {}
 template <int kGroups>
 CAUSEWAY_INLINE void copy_async_wait() {}
 
+// Launches do not overlap.
+CAUSEWAY_INLINE void wait_for_launches() {}
+
 CAUSEWAY_INLINE uint64_t multiprocessor_cycles() { return __builtin_amdgcn_s_memtime(); }
 // s_memrealtime counts at 100 MHz.
 CAUSEWAY_INLINE uint64_t device_nanoseconds() { return 10 * __builtin_amdgcn_s_memrealtime(); }

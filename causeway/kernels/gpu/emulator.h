@@ -68,6 +68,9 @@ CAUSEWAY_INLINE uint64_t wave_ballot(bool value, CAUSEWAY_EMULATOR_PLACE) {
 CAUSEWAY_INLINE bool wave_any(bool value, CAUSEWAY_EMULATOR_PLACE) { return wave_ballot(value, file, line) != 0; }
 CAUSEWAY_INLINE bool wave_all(bool value, CAUSEWAY_EMULATOR_PLACE) { return wave_ballot(!value, file, line) == 0; }
 
+// Launches do not overlap.
+CAUSEWAY_INLINE void wait_for_launches() {}
+
 // A clock of 1 GHz.
 CAUSEWAY_INLINE uint64_t multiprocessor_cycles() { return __builtin_readcyclecounter(); }
 CAUSEWAY_INLINE uint64_t device_nanoseconds() { return __builtin_readcyclecounter(); }

@@ -27,6 +27,9 @@
 //   void copy_async_wait<N>()                 all but the newest N groups of this thread have ended; others see the
 //   data
 //                                             after a barrier
+//   void wait_for_launches()                  for what was launched before. Every kernel begins with it, but those of
+//                                             CAUSEWAY_EARLY_KERNEL, whose threads all call it before they touch what
+//                                             an earlier launch may write or still read
 //   uint64_t multiprocessor_cycles()          counts the cycles of the multiprocessor's clock
 //   uint64_t device_nanoseconds()             time, whatever the clocks are; may go in steps of up to a microsecond
 //   float fast_exp2(float), fast_log2(float)  hardware's, about 2 ulp; 2^-inf = 0
@@ -60,13 +63,18 @@
 // CAUSEWAY_KERNEL(name, threads, blocks_per_unit, buffers, sizes, maps) { body } defines the kernel `name`, launched
 // with blocks of `threads` threads, of which a multiprocessor should hold `blocks_per_unit` at once (it bounds
 // registers). The body sees `void* const* buffers`, `const int64_t* sizes`, `const TensorMapBytes* maps` and `int
-// task`, the block's number.
-#define CAUSEWAY_KERNEL(name, threads, blocks_per_unit, buffer_count, size_count, map_count)                      \
+// task`, the block's number. CAUSEWAY_EARLY_KERNEL: the body waits for earlier launches itself.
+#define CAUSEWAY_KERNEL(name, threads, blocks_per_unit, buffer_count, size_count, map_count) \
+  CAUSEWAY_KERNEL_WITH(wait_for_launches(), name, threads, blocks_per_unit, buffer_count, size_count, map_count)
+#define CAUSEWAY_EARLY_KERNEL(name, threads, blocks_per_unit, buffer_count, size_count, map_count) \
+  CAUSEWAY_KERNEL_WITH((void)0, name, threads, blocks_per_unit, buffer_count, size_count, map_count)
+#define CAUSEWAY_KERNEL_WITH(begin, name, threads, blocks_per_unit, buffer_count, size_count, map_count)          \
   static CAUSEWAY_INLINE void name##_body(void* const* buffers, const int64_t* sizes, const TensorMapBytes* maps, \
                                           int task);                                                              \
   extern "C" CAUSEWAY_KERNEL_ENTRY(threads, blocks_per_unit) void name(                                           \
       CAUSEWAY_KERNEL_PARAMETER(KernelArguments<buffer_count, size_count, map_count>) arguments) {                \
     const auto& a = CAUSEWAY_KERNEL_ARGUMENTS(arguments);                                                         \
+    begin;                                                                                                        \
     name##_body(a.buffers, a.sizes, a.maps, block_index());                                                       \
   }                                                                                                               \
   static CAUSEWAY_INLINE void name##_body(void* const* buffers, const int64_t* sizes, const TensorMapBytes* maps, \
@@ -81,6 +89,7 @@
   extern "C" CAUSEWAY_KERNEL_ENTRY(threads, blocks_per_unit) void name(                                           \
       CAUSEWAY_KERNEL_PARAMETER(KernelArguments<(buffer_count) * (kernel_count), 0, 0>) arguments) {              \
     const auto& a = CAUSEWAY_KERNEL_ARGUMENTS(arguments);                                                         \
+    wait_for_launches();                                                                                          \
     const int kernel = block_index() % (kernel_count);                                                            \
     name##_body(a.buffers + kernel * (buffer_count), a.sizes, a.maps, block_index() / (kernel_count));            \
   }                                                                                                               \

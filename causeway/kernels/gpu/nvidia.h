@@ -66,6 +66,14 @@ CAUSEWAY_INLINE uint32_t pack_bf16(float low, float high) {
   return packed;
 }
 
+// Launches before the last one have ended once the last one's kernel was past its own wait; only then may the next one
+// be set up. Waits until the last one has ended and its writes are seen. Nothing where the launch did not ask for it.
+CAUSEWAY_INLINE void wait_for_launches() {
+#if CAUSEWAY_NVIDIA >= 90
+  asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 CAUSEWAY_INLINE uint64_t multiprocessor_cycles() {
   uint64_t cycles;
   asm volatile("mov.u64 %0, %%clock64;" : "=l"(cycles)::"memory");

@@ -7,6 +7,9 @@
 // thin_matmul_slice(), and m is known. In place of kTile and kSplits:
 //
 //   static constexpr int kColumns            // of a block: 16, 32 or 64
+//
+// The kernel is a CAUSEWAY_EARLY_KERNEL: B, which no launch of the program writes, is read while the launch before
+// ends.
 #pragma once
 
 #include "causeway/kernels/gpu/matmul.h"
@@ -71,14 +74,17 @@ struct ThinSums {
     return from;
   }
 
-  CAUSEWAY_INLINE static void load(const Problem& problem, const Sources& from, int slice, Slice& to) {
+  CAUSEWAY_INLINE static void load_b(const Problem& problem, const Sources& from, int slice, Slice& to) {
     const int64_t k = static_cast<int64_t>(slice) * kSlice;
 #pragma clang loop unroll(full)
     for (int piece = 0; piece < kPieces; ++piece)
       load_words(to.b[piece], kAlongK ? from.b[kAlongK ? piece : 0] + k
                                       : from.b[0] + (k + piece) * static_cast<int64_t>(problem.b.stride));
+  }
+  CAUSEWAY_INLINE static void load_a(const Sources& from, int slice, Slice& to) {
 #pragma clang loop unroll(full)
-    for (int half = 0; half < (kManyRows ? 2 : 1); ++half) load_words(to.a[half], from.a[half] + k);
+    for (int half = 0; half < (kManyRows ? 2 : 1); ++half)
+      load_words(to.a[half], from.a[half] + static_cast<int64_t>(slice) * kSlice);
   }
 
   // The halves of two words that have the same place in them, the first's below.
@@ -154,13 +160,20 @@ CAUSEWAY_INLINE void thin_matmul_run(const Problem& problem, int task) {
 #pragma clang loop unroll(full)
     for (int i = 0; i < Sums::kAtOnce; ++i) {
       const int slice = first + i * kThinMatmulWaves;
-      if (slice < kSlices) Sums::load(problem, from, slice, slices[i]);
+      if (slice < kSlices) Sums::load_b(problem, from, slice, slices[i]);
+    }
+    if (first < kThinMatmulWaves) wait_for_launches();
+#pragma clang loop unroll(full)
+    for (int i = 0; i < Sums::kAtOnce; ++i) {
+      const int slice = first + i * kThinMatmulWaves;
+      if (slice < kSlices) Sums::load_a(from, slice, slices[i]);
     }
 #pragma clang loop unroll(full)
     for (int i = 0; i < Sums::kAtOnce; ++i)
       if (first + i * kThinMatmulWaves < kSlices) sums.add(slices[i]);
   }
 
+  if (kSlices < kThinMatmulWaves && wave_index() >= kSlices) wait_for_launches();
   float* of_waves = reinterpret_cast<float*>(shared_memory());
   constexpr int kRows = static_cast<int>(Problem::m);
   sums.write(of_waves + wave_index() * kRows * kStride);

@@ -1,0 +1,125 @@
+// Attention of one query to each head's keys, forward: what a text's next token needs. Every key and value is read once
+// and met by one query, so that a block, of one head, goes over them as they lie in memory, without matrix
+// instructions: teams of lanes share a key, each lane 16 bytes of it, and keep a running maximum and sum of the keys
+// that they had.
+//
+// The problem P provides what attention.h asks for, with rows of queries, keys and values in memory (kDirectQ,
+// kDirectK, kDirectV) whose length divides into a power of two of 16-byte pieces; of its tiles kWaves alone.
+#pragma once
+
+#include "causeway/kernels/gpu/attention_tile.h"
+
+namespace attention_tile {
+
+template <class P>
+class OneQuery {
+  using T = typename P::Operand;
+  static constexpr int kPiece = 16 / sizeof(T);
+  static constexpr int kLanes = P::kHeadDim / kPiece;  // of a team
+  static constexpr int kTeams = P::kWaves * kWaveWidth / kLanes;
+  static constexpr int kAtOnce = 4;  // keys on their way to a lane
+  static_assert(kLanes * kPiece == P::kHeadDim && (kLanes & (kLanes - 1)) == 0 && kLanes <= kWaveWidth);
+
+ public:
+  CAUSEWAY_INLINE OneQuery(const P& problem, int task)
+      : p(problem), b_(task / p.query_heads), h_(task % p.query_heads) {
+    kv_head_ = h_ / (p.query_heads / p.kv_heads);
+  }
+
+  CAUSEWAY_INLINE void run() {
+    float query[kPiece];
+    load(p.q_row(b_, h_, 0), query);
+    const int team = thread_index() / kLanes;
+    const int32_t length = static_cast<int32_t>(p.key_length);
+#pragma clang loop unroll(disable)
+    for (int32_t first = 0; first < length; first += kTeams * kAtOnce) {
+      float keys[kAtOnce][kPiece], values[kAtOnce][kPiece];
+#pragma clang loop unroll(full)
+      for (int i = 0; i < kAtOnce; ++i) {
+        // Past the end the last one again, which does not count.
+        const int32_t key = first + i * kTeams + team < length ? first + i * kTeams + team : length - 1;
+        load(p.k_row(b_, kv_head_, key), keys[i]);
+        load(p.v_row(b_, kv_head_, key), values[i]);
+      }
+      take(first + team, query, keys, values);
+    }
+    finish(team);
+  }
+
+ private:
+  CAUSEWAY_INLINE static void load(const T* row, float (&to)[kPiece]) {
+    T piece[kPiece];
+    __builtin_memcpy(piece, __builtin_assume_aligned(row + thread_index() % kLanes * kPiece, 16), 16);
+#pragma clang loop unroll(full)
+    for (int e = 0; e < kPiece; ++e) to[e] = to_float(piece[e]);
+  }
+
+  CAUSEWAY_INLINE void take(int32_t first, const float (&query)[kPiece], const float (&keys)[kAtOnce][kPiece],
+                            const float (&values)[kAtOnce][kPiece]) {
+    float scores[kAtOnce];
+    float largest = maximum_;
+#pragma clang loop unroll(full)
+    for (int i = 0; i < kAtOnce; ++i) {
+      float product = 0;
+#pragma clang loop unroll(full)
+      for (int e = 0; e < kPiece; ++e) product = __builtin_fmaf(query[e], keys[i][e], product);
+#pragma clang loop unroll(full)
+      for (int lanes = 1; lanes < kLanes; lanes *= 2) product += wave_shuffle_xor(product, lanes);
+      scores[i] = modified_score(p, product, b_, h_, 0, first + i * kTeams, true);
+      largest = __builtin_fmaxf(largest, scores[i]);
+    }
+    const float shift = largest == -kInfinity ? 0.0f : largest;
+    const float rescale = fast_exp2(maximum_ - shift);
+    maximum_ = largest;
+    sum_ *= rescale;
+#pragma clang loop unroll(full)
+    for (int e = 0; e < kPiece; ++e) output_[e] *= rescale;
+#pragma clang loop unroll(full)
+    for (int i = 0; i < kAtOnce; ++i) {
+      const float weight = fast_exp2(scores[i] - shift);
+      sum_ += weight;
+#pragma clang loop unroll(full)
+      for (int e = 0; e < kPiece; ++e) output_[e] = __builtin_fmaf(weight, values[i][e], output_[e]);
+    }
+  }
+
+  // The teams' parts, in their order.
+  CAUSEWAY_INLINE void finish(int team) const {
+    float* maxima = reinterpret_cast<float*>(shared_memory());
+    float* sums = maxima + kTeams;
+    float* outputs = sums + kTeams;
+    if (thread_index() % kLanes == 0) {
+      maxima[team] = maximum_;
+      sums[team] = sum_;
+    }
+#pragma clang loop unroll(full)
+    for (int e = 0; e < kPiece; ++e) outputs[team * P::kHeadDim + thread_index() % kLanes * kPiece + e] = output_[e];
+    block_barrier();
+    for (int d = thread_index(); d < P::kHeadDim; d += P::kWaves * kWaveWidth) {
+      float largest = -kInfinity;
+      for (int of = 0; of < kTeams; ++of) largest = __builtin_fmaxf(largest, maxima[of]);
+      const float shift = largest == -kInfinity ? 0.0f : largest;
+      float sum = 0, output = 0;
+      for (int of = 0; of < kTeams; ++of) {
+        const float weight = fast_exp2(maxima[of] - shift);
+        sum = __builtin_fmaf(weight, sums[of], sum);
+        output = __builtin_fmaf(weight, outputs[of * P::kHeadDim + d], output);
+      }
+      p.store_out(b_, h_, 0, d, sum == 0.0f ? 0.0f : output / sum);
+      if (d == 0) p.store_lse(b_, h_, 0, (largest + fast_log2(sum)) * kLn2);
+    }
+  }
+
+  const P& p;
+  int64_t b_, h_, kv_head_;
+  float maximum_ = -kInfinity, sum_ = 0;
+  float output_[kPiece] = {};
+};
+
+}  // namespace attention_tile
+
+// One block of a launch of batch * query_heads, kWaves waves each.
+template <class P>
+CAUSEWAY_INLINE void gpu_attention_one_query(const P& problem, int task) {
+  attention_tile::OneQuery<P>(problem, task).run();
+}
