@@ -29,12 +29,10 @@ Tensor integers(const std::vector<int32_t>& values, const std::vector<int64_t>& 
 
 int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
-std::vector<std::vector<double>> rows_of(const Tensor& logits, size_t rows) {
-  const std::vector<double> values = logits.values();
-  const auto width = static_cast<ptrdiff_t>(values.size() / rows);
-  std::vector<std::vector<double>> result;
-  for (auto row = values.begin(); row != values.end(); row += width) result.emplace_back(row, row + width);
-  return result;
+std::vector<float> read_floats(const Tensor& tensor) {
+  std::vector<float> values(static_cast<size_t>(tensor.local_bytes()) / sizeof(float));
+  tensor.read_bytes(std::as_writable_bytes(std::span(values)));
+  return values;
 }
 
 }  // namespace
@@ -98,7 +96,7 @@ void TextGenerator::open_cache(const std::vector<Text>& texts, const SamplingOpt
       symbolic_size(pipeline_, {{2, 0, "S", kCacheBlock}}));
 }
 
-std::vector<std::vector<double>> TextGenerator::first_logits(const std::vector<Text>& texts) {
+std::vector<float> TextGenerator::first_logits(const std::vector<Text>& texts) {
   size_t longest = 1;
   for (const Text& text : texts)
     if (fits_cache(text)) longest = std::max(longest, text.tokens.size());
@@ -113,13 +111,12 @@ std::vector<std::vector<double>> TextGenerator::first_logits(const std::vector<T
     last[i] = static_cast<int32_t>(length - 1);
   }
   const auto rows = static_cast<int64_t>(texts.size()), columns = static_cast<int64_t>(longest);
-  return rows_of(
+  return read_floats(
       (*prefill_)({integers(tokens, {rows, columns}), integers(positions, {rows, columns}), integers(last, {rows})})
-          .front(),
-      texts.size());
+          .front());
 }
 
-std::vector<std::vector<double>> TextGenerator::continued_logits(const std::vector<Text>& texts) {
+std::vector<float> TextGenerator::continued_logits(const std::vector<Text>& texts) {
   std::vector<int32_t> tokens(texts.size()), positions(texts.size(), -1);
   int64_t longest = 1;
   for (size_t i = 0; i < texts.size(); ++i) {
@@ -131,21 +128,20 @@ std::vector<std::vector<double>> TextGenerator::continued_logits(const std::vect
   std::vector<int32_t> cached(static_cast<size_t>(round_up(longest, kCacheBlock)));
   std::iota(cached.begin(), cached.end(), 0);
   const auto rows = static_cast<int64_t>(texts.size());
-  return rows_of((*continue_)({integers(tokens, {rows, 1}), integers(positions, {rows, 1}),
-                               integers(cached, {static_cast<int64_t>(cached.size())})})
-                     .front(),
-                 texts.size());
+  return read_floats((*continue_)({integers(tokens, {rows, 1}), integers(positions, {rows, 1}),
+                                   integers(cached, {static_cast<int64_t>(cached.size())})})
+                         .front());
 }
 
-std::vector<double> TextGenerator::recomputed_logits(const Text& text) {
+std::vector<float> TextGenerator::recomputed_logits(const Text& text) {
   const auto most = static_cast<size_t>(model_.config().max_sequence_length);
   const size_t length = std::min(text.tokens.size(), most);
   const std::vector<int32_t> window(text.tokens.end() - static_cast<ptrdiff_t>(length), text.tokens.end());
-  return next_logits_({integers(window, {1, static_cast<int64_t>(length)})}).front().values();
+  return read_floats(next_logits_({integers(window, {1, static_cast<int64_t>(length)})}).front());
 }
 
 // The numbers of one prompt's draws are those of its place among the prompts.
-void TextGenerator::draw(Text& text, size_t prompt, std::span<const double> logits, const SamplingOptions& options,
+void TextGenerator::draw(Text& text, size_t prompt, std::span<const float> logits, const SamplingOptions& options,
                          const Emit& emit) const {
   const size_t drawn = text.tokens.size() - text.prompt_length;
   const uint32_t bits =
@@ -153,7 +149,7 @@ void TextGenerator::draw(Text& text, size_t prompt, std::span<const double> logi
                      {static_cast<uint32_t>(options.seed), static_cast<uint32_t>(options.seed >> 32)})[0];
   if (options.vocabulary_size > 0)
     logits = logits.first(std::min(logits.size(), static_cast<size_t>(options.vocabulary_size)));
-  if (!std::all_of(logits.begin(), logits.end(), [](double logit) { return std::isfinite(logit); }))
+  if (!std::all_of(logits.begin(), logits.end(), [](float logit) { return std::isfinite(logit); }))
     throw Error(ErrorKind::kCorrupt, fmt::format("the model's logits are not finite at token {}", drawn + 1),
                 "generate", "Use a checkpoint from before the training diverged.");
   const int32_t token = draw_token(logits, text.tokens, options, (bits + 0.5) / 4294967296.0);
@@ -186,11 +182,17 @@ std::vector<std::vector<int32_t>> TextGenerator::generate(std::span<const std::v
     return std::all_of(texts.begin(), texts.end(), [](const Text& text) { return text.ended; });
   };
   for (bool is_first = true; !all_ended(); is_first = false) {
-    std::vector<std::vector<double>> cached;
+    std::vector<float> cached;
     if (any_cached()) cached = is_first ? first_logits(texts) : continued_logits(texts);
-    for (size_t i = 0; i < texts.size(); ++i)
-      if (!texts[i].ended)
-        draw(texts[i], i, fits_cache(texts[i]) ? cached[i] : recomputed_logits(texts[i]), options, emit);
+    const size_t width = cached.size() / texts.size();
+    for (size_t i = 0; i < texts.size(); ++i) {
+      if (texts[i].ended) continue;
+      if (fits_cache(texts[i])) {
+        draw(texts[i], i, std::span(cached).subspan(i * width, width), options, emit);
+      } else {
+        draw(texts[i], i, recomputed_logits(texts[i]), options, emit);
+      }
+    }
   }
   std::vector<std::vector<int32_t>> results;
   for (const Text& text : texts)
