@@ -421,22 +421,25 @@ CAUSEWAY_INLINE void thin_along(const P& p, int64_t batch, int64_t n, int64_t k,
   }
 }
 
-// The same of all rows, as many at a time as registers hold the sums of: B comes from the first cache level for those
-// after the first.
+// Of `rows`, cut into groups of nearly one size, those that thin_along takes at a time: registers hold their sums.
+constexpr int thin_group(int rows) {
+  int groups = (rows + kTileRows - 1) / kTileRows;
+  return (rows + groups - 1) / groups;
+}
+
+// The same of all rows: for those after the first group B comes from the first cache level.
 template <class P, int kRows, int kColumns>
 CAUSEWAY_INLINE void thin_along_all(const P& p, int64_t batch, int64_t n, int64_t k, int64_t terms, const float* rows,
                                     int64_t row_stride, float* sums, int64_t sum_stride) {
-  constexpr int kGroups = (kRows + kTileRows - 1) / kTileRows;
-  constexpr int kTogether = (kRows + kGroups - 1) / kGroups;
-  constexpr int kRest = kRows - (kGroups - 1) * kTogether;
+  constexpr int kGroup = thin_group(kRows);
+  constexpr int kLast = (kRows - 1) / kGroup * kGroup;
 #pragma clang loop unroll(disable)
-  for (int g = 0; g + 1 < kGroups; ++g) {
-    thin_along<P, kTogether, kColumns>(p, batch, n, k, terms, rows + g * kTogether * row_stride, row_stride,
-                                       sums + g * kTogether * sum_stride, sum_stride);
+  for (int i = 0; i < kLast; i += kGroup) {
+    thin_along<P, kGroup, kColumns>(p, batch, n, k, terms, rows + i * row_stride, row_stride, sums + i * sum_stride,
+                                    sum_stride);
   }
-  constexpr int kFirst = (kGroups - 1) * kTogether;
-  thin_along<P, kRest, kColumns>(p, batch, n, k, terms, rows + kFirst * row_stride, row_stride,
-                                 sums + kFirst * sum_stride, sum_stride);
+  thin_along<P, kRows - kLast, kColumns>(p, batch, n, k, terms, rows + kLast * row_stride, row_stride,
+                                         sums + kLast * sum_stride, sum_stride);
 }
 
 template <int kRows, class P>
@@ -467,7 +470,7 @@ CAUSEWAY_INLINE void run_thin_rows(const P& p, int64_t task, void* scratch) {
       for (; t < terms; ++t)
         thin_across<P, kRows, 1>(p, batch, n, columns, k + t, rows + t, row_stride, sums, kBlocks.n);
     } else {
-      constexpr int kTogether = kRows > kTileRows * 3 / 4 ? 3 : 4;
+      constexpr int kTogether = thin_group(kRows) > kTileRows * 3 / 4 ? 3 : 4;
       int64_t j = 0;
       for (; j + kTogether <= columns; j += kTogether) {
         thin_along_all<P, kRows, kTogether>(p, batch, n + j, k, terms, rows, row_stride, sums + j, kBlocks.n);
