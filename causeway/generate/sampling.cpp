@@ -22,13 +22,12 @@ bool less_likely(const Candidate& a, const Candidate& b) {
   return a.weight != b.weight ? a.weight < b.weight : a.token > b.token;
 }
 
-std::vector<double> penalized(std::span<const double> logits, std::span<const int32_t> before, double penalty) {
-  std::vector<double> result(logits.begin(), logits.end());
-  if (penalty == 1) return result;
+std::vector<float> penalized(std::span<const float> logits, std::span<const int32_t> before, double penalty) {
+  std::vector<float> result(logits.begin(), logits.end());
   for (const int32_t token : std::set<int32_t>(before.begin(), before.end())) {
     if (static_cast<size_t>(token) >= result.size()) continue;
-    double& logit = result[static_cast<size_t>(token)];
-    logit = logit > 0 ? logit / penalty : logit * penalty;
+    float& logit = result[static_cast<size_t>(token)];
+    logit = static_cast<float>(logit > 0 ? logit / penalty : logit * penalty);
   }
   return result;
 }
@@ -73,14 +72,15 @@ void check_sampling(const SamplingOptions& options) {
   require(options.min_p >= 0 && options.min_p <= 1, "min_p", options.min_p, "between 0 and 1");
 }
 
-int32_t draw_token(std::span<const double> logits, std::span<const int32_t> before, const SamplingOptions& options,
+int32_t draw_token(std::span<const float> logits, std::span<const int32_t> before, const SamplingOptions& options,
                    double uniform) {
-  const std::vector<double> of_tokens = penalized(logits, before, options.repetition_penalty);
-  const auto best = std::max_element(of_tokens.begin(), of_tokens.end());
-  if (options.temperature == 0) return static_cast<int32_t>(best - of_tokens.begin());
-  std::vector<Candidate> candidates(of_tokens.size());
+  std::vector<float> changed;
+  if (options.repetition_penalty != 1) logits = changed = penalized(logits, before, options.repetition_penalty);
+  const auto best = std::max_element(logits.begin(), logits.end());
+  if (options.temperature == 0) return static_cast<int32_t>(best - logits.begin());
+  std::vector<Candidate> candidates(logits.size());
   for (size_t i = 0; i < candidates.size(); ++i)
-    candidates[i] = {std::exp((of_tokens[i] - *best) / options.temperature), static_cast<int32_t>(i)};
+    candidates[i] = {std::exp((static_cast<double>(logits[i]) - *best) / options.temperature), static_cast<int32_t>(i)};
   if (options.top_k > 0 || options.top_p < 1) candidates = likeliest(std::move(candidates), options);
   if (options.min_p > 0) std::erase_if(candidates, [&](const Candidate& each) { return each.weight < options.min_p; });
   double total = 0;

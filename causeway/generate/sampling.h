@@ -26,7 +26,7 @@ struct SamplingOptions {
 void check_sampling(const SamplingOptions& options);
 
 // The index drawn by a uniform number in [0, 1); `before` are the tokens that are there. The logits are finite.
-int32_t draw_token(std::span<const double> logits, std::span<const int32_t> before, const SamplingOptions& options,
+int32_t draw_token(std::span<const float> logits, std::span<const int32_t> before, const SamplingOptions& options,
                    double uniform);
 
 }  // namespace causeway::generate

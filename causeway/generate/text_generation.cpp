@@ -1,9 +1,7 @@
 #include "causeway/generate/text_generation.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <numeric>
 
 #include "causeway/base/error.h"
 #include "causeway/graph/philox.h"
@@ -13,12 +11,10 @@
 namespace causeway::generate {
 namespace {
 
-std::vector<std::vector<double>> rows_of(const Tensor& logits, size_t rows) {
-  const std::vector<double> values = logits.values();
-  const auto width = static_cast<ptrdiff_t>(values.size() / rows);
-  std::vector<std::vector<double>> result;
-  for (auto row = values.begin(); row != values.end(); row += width) result.emplace_back(row, row + width);
-  return result;
+std::vector<float> read_floats(const Tensor& tensor) {
+  std::vector<float> values(static_cast<size_t>(tensor.local_bytes()) / sizeof(float));
+  tensor.read_bytes(std::as_writable_bytes(std::span(values)));
+  return values;
 }
 
 StepOptions next_options(const PipelineOptions& pipeline, const std::shared_ptr<CastTensors>& casts) {
@@ -67,33 +63,33 @@ void TextGenerator::open_cache(const std::vector<Text>& texts, const SamplingOpt
   cached_ = std::make_unique<CachedForward>(model_, pipeline_, count, longest, casts_);
 }
 
-std::vector<std::vector<double>> TextGenerator::first_logits(const std::vector<Text>& texts) {
+std::vector<float> TextGenerator::first_logits(const std::vector<Text>& texts) {
   std::vector<std::vector<int32_t>> beginnings;
   for (const Text& text : texts) beginnings.push_back(fits_cache(text) ? text.tokens : std::vector<int32_t>());
-  return rows_of(cached_->begin(beginnings), texts.size());
+  return read_floats(cached_->begin(beginnings));
 }
 
-std::vector<std::vector<double>> TextGenerator::continued_logits(const std::vector<Text>& texts) {
+std::vector<float> TextGenerator::continued_logits(const std::vector<Text>& texts) {
   std::vector<int32_t> tokens(texts.size()), positions(texts.size(), -1);
   for (size_t i = 0; i < texts.size(); ++i) {
     if (texts[i].ended || !fits_cache(texts[i])) continue;
     tokens[i] = texts[i].tokens.back();
     positions[i] = static_cast<int32_t>(texts[i].tokens.size() - 1);
   }
-  return rows_of(cached_->go_on(tokens, positions), texts.size());
+  return read_floats(cached_->go_on(tokens, positions));
 }
 
-std::vector<double> TextGenerator::recomputed_logits(const Text& text) {
+std::vector<float> TextGenerator::recomputed_logits(const Text& text) {
   const auto most = static_cast<size_t>(model_.config().max_sequence_length);
   const size_t length = std::min(text.tokens.size(), most);
   const std::vector<int32_t> window(text.tokens.end() - static_cast<ptrdiff_t>(length), text.tokens.end());
   const Tensor tokens =
       Tensor::from_bytes(std::as_bytes(std::span(window)), {1, static_cast<int64_t>(length)}, DType::kI32);
-  return next_logits_({tokens}).front().values();
+  return read_floats(next_logits_({tokens}).front());
 }
 
 // The numbers of one prompt's draws are those of its place among the prompts.
-void TextGenerator::draw(Text& text, size_t prompt, std::span<const double> logits, const SamplingOptions& options,
+void TextGenerator::draw(Text& text, size_t prompt, std::span<const float> logits, const SamplingOptions& options,
                          const Emit& emit) const {
   const size_t drawn = text.tokens.size() - text.prompt_length;
   const uint32_t bits =
@@ -101,7 +97,7 @@ void TextGenerator::draw(Text& text, size_t prompt, std::span<const double> logi
                      {static_cast<uint32_t>(options.seed), static_cast<uint32_t>(options.seed >> 32)})[0];
   if (options.vocabulary_size > 0)
     logits = logits.first(std::min(logits.size(), static_cast<size_t>(options.vocabulary_size)));
-  if (!std::all_of(logits.begin(), logits.end(), [](double logit) { return std::isfinite(logit); }))
+  if (!std::all_of(logits.begin(), logits.end(), [](float logit) { return std::isfinite(logit); }))
     throw Error(ErrorKind::kCorrupt, fmt::format("the model's logits are not finite at token {}", drawn + 1),
                 "generate", "Use a checkpoint from before the training diverged.");
   const int32_t token = draw_token(logits, text.tokens, options, (bits + 0.5) / 4294967296.0);
@@ -134,11 +130,17 @@ std::vector<std::vector<int32_t>> TextGenerator::generate(std::span<const std::v
     return std::all_of(texts.begin(), texts.end(), [](const Text& text) { return text.ended; });
   };
   for (bool is_first = true; !all_ended(); is_first = false) {
-    std::vector<std::vector<double>> cached;
+    std::vector<float> cached;
     if (any_cached()) cached = is_first ? first_logits(texts) : continued_logits(texts);
-    for (size_t i = 0; i < texts.size(); ++i)
-      if (!texts[i].ended)
-        draw(texts[i], i, fits_cache(texts[i]) ? cached[i] : recomputed_logits(texts[i]), options, emit);
+    const size_t width = cached.size() / texts.size();
+    for (size_t i = 0; i < texts.size(); ++i) {
+      if (texts[i].ended) continue;
+      if (fits_cache(texts[i])) {
+        draw(texts[i], i, std::span(cached).subspan(i * width, width), options, emit);
+      } else {
+        draw(texts[i], i, recomputed_logits(texts[i]), options, emit);
+      }
+    }
   }
   std::vector<std::vector<int32_t>> results;
   for (const Text& text : texts)

@@ -48,11 +48,11 @@ class TextGenerator {
 
   bool fits_cache(const Text& text) const;
   void open_cache(const std::vector<Text>& texts, const SamplingOptions& options);
-  // One row of logits for each text that is asked for; the others' are empty.
-  std::vector<std::vector<double>> first_logits(const std::vector<Text>& texts);
-  std::vector<std::vector<double>> continued_logits(const std::vector<Text>& texts);
-  std::vector<double> recomputed_logits(const Text& text);
-  void draw(Text& text, size_t prompt, std::span<const double> logits, const SamplingOptions& options,
+  // A row of logits for each text; of those that do not fit the cache it means nothing.
+  std::vector<float> first_logits(const std::vector<Text>& texts);
+  std::vector<float> continued_logits(const std::vector<Text>& texts);
+  std::vector<float> recomputed_logits(const Text& text);
+  void draw(Text& text, size_t prompt, std::span<const float> logits, const SamplingOptions& options,
             const Emit& emit) const;
 
   const LanguageModel& model_;

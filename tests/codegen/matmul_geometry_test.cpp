@@ -30,7 +30,12 @@ TEST(MatmulGeometry, FewRowsOrColumnsAreStreamed) {
   EXPECT_EQ(columns.path, MatmulPath::kThinSwapped);
   EXPECT_EQ(columns.n, 1);
   EXPECT_EQ(choose_matmul_blocks({false, 1, 3, 2, 768}, kZen4).path, MatmulPath::kThinSwapped);
-  EXPECT_EQ(choose_matmul_blocks({false, 1, 5, 768, 768}, kZen4).path, MatmulPath::kPackA);
+  EXPECT_EQ(choose_matmul_blocks({false, 1, 32, 768, 768}, kZen4).path, MatmulPath::kThin);
+  EXPECT_EQ(choose_matmul_blocks({false, 1, 33, 768, 768}, kZen4).path, MatmulPath::kPackA);
+  // Pairs are worth packing for sooner.
+  EXPECT_EQ(choose_matmul_blocks({true, 1, 16, 768, 768}, kZen4).path, MatmulPath::kThin);
+  EXPECT_EQ(choose_matmul_blocks({true, 1, 17, 768, 768}, kZen4).path, MatmulPath::kPackA);
+  EXPECT_EQ(choose_matmul_blocks({true, 1, 17, 768, 768}, {.level = X86Level::kAvx512}).path, MatmulPath::kThin);
   // Without k the scratch of a thin path has no size.
   EXPECT_EQ(choose_matmul_blocks({true, 1, 1, 768, kUnknownSize}, kZen4).path, MatmulPath::kPackA);
 }
@@ -48,7 +53,7 @@ TEST(MatmulGeometry, BlocksAreWholeTilesAndTasksSuffice) {
     auto pick = [&](int64_t least, int64_t most) {
       return std::uniform_int_distribution<int64_t>(least, most)(random);
     };
-    MatmulProblem problem = {pick(0, 1) == 0, pick(1, 3), pick(5, 5000), pick(5, 5000), pick(0, 5000)};
+    MatmulProblem problem = {pick(0, 1) == 0, pick(1, 3), pick(33, 5000), pick(33, 5000), pick(0, 5000)};
     MatmulMachine machine = {.level = level, .l2_bytes = int64_t{1} << (18 + random() % 4), .threads = 1};
     MatmulBlocks one = choose_matmul_blocks(problem, machine);
     machine.threads = 64;
@@ -89,6 +94,10 @@ TEST(MatmulGeometry, LaunchSizes) {
   MatmulLaunch thin = matmul_launch(choose_matmul_blocks({true, 1, 2, 1000, 30}, kZen4), 1, 2, 1000, 30);
   EXPECT_EQ(thin.pack_tasks, 0);
   EXPECT_EQ(thin.workspace_bytes, 0);
+  EXPECT_EQ(thin.scratch_bytes, 4 * 2 * (32 + 16 + 128));  // rows padded to two vectors and by one, sums of 128 columns
+  // Of a long sum a part waits.
+  thin = matmul_launch(choose_matmul_blocks({false, 1, 16, 768, 50304}, kZen4), 1, 16, 768, 50304);
+  EXPECT_EQ(thin.scratch_bytes, 4 * 16 * (1024 + 16 + 128));
 }
 
 TEST(MatmulGeometry, ThinBlocksServeOneNumberOfRowsOnly) {

@@ -12,7 +12,7 @@ namespace causeway::generate {
 namespace {
 
 // Probabilities 0.4, 0.3, 0.2 and 0.1 of tokens 2, 0, 3 and 1.
-const std::vector<double> kLogits = {std::log(0.3), std::log(0.1), std::log(0.4), std::log(0.2)};
+const std::vector<float> kLogits = {std::log(0.3F), std::log(0.1F), std::log(0.4F), std::log(0.2F)};
 
 // How often each token is drawn, of a thousand numbers evenly over [0, 1).
 std::map<int32_t, int> counts(const SamplingOptions& options, const std::vector<int32_t>& before = {}) {
@@ -32,7 +32,7 @@ TEST(Sampling, TemperatureSharpens) {
 }
 
 TEST(Sampling, OfEqualLogitsTheFirstIsTheLikeliest) {
-  const std::vector<double> equal = {1, 3, 3, 2};
+  const std::vector<float> equal = {1, 3, 3, 2};
   EXPECT_EQ(draw_token(equal, {}, {.temperature = 0}, 0.9), 1);
   EXPECT_EQ(draw_token(equal, {}, {.top_k = 1}, 0.9), 1);
 }
@@ -57,12 +57,12 @@ TEST(Sampling, MinPLeavesWhatIsLikelyEnough) {
 }
 
 TEST(Sampling, RepetitionPenaltyTakesFromWhatIsThere) {
-  const std::vector<double> logits = {2, 1.5, -1, -1.5};
+  const std::vector<float> logits = {2, 1.5, -1, -1.5};
   const SamplingOptions options = {.repetition_penalty = 2, .temperature = 0};
   EXPECT_EQ(draw_token(logits, {}, options, 0.5), 0);
   EXPECT_EQ(draw_token(logits, std::vector<int32_t>{0, 0}, options, 0.5), 1);
   // What is negative becomes more so: -2 and -1.5.
-  EXPECT_EQ(draw_token(std::vector<double>{-1, -1.5}, std::vector<int32_t>{0}, options, 0.5), 1);
+  EXPECT_EQ(draw_token(std::vector<float>{-1, -1.5}, std::vector<int32_t>{0}, options, 0.5), 1);
 }
 
 TEST(Sampling, OptionsOutOfTheirRangeAreNamed) {

@@ -100,7 +100,7 @@ constexpr MatmulBlocks small_blocks(MatmulPath path, int64_t row_tiles, int64_t 
 template <class T>
 constexpr MatmulBlocks thin_blocks(MatmulPath path, int64_t rows, int64_t columns) {
   bool swapped = path == MatmulPath::kThinSwapped;
-  return {path, kPaired<T>, kRows, kColumns, swapped ? columns : rows, swapped ? rows : columns, 1};
+  return {path, kPaired<T>, kRows, kColumns, swapped ? columns : rows, swapped ? rows : columns, 64};
 }
 
 enum class TaskOrder { kForward, kBackward, kShuffled };
@@ -225,7 +225,7 @@ void check_packed() {
 template <class T, bool kTransposedA, bool kTransposedB, int kThin>
 void check_thin() {
   std::mt19937 random(30);
-  std::vector<std::array<int64_t, 2>> shapes = {{1, 1}, {64, 16}, {65, 17}, {3, 0}, {130, 8}};
+  std::vector<std::array<int64_t, 2>> shapes = {{1, 1}, {64, 16}, {65, 17}, {3, 0}, {130, 8}, {70, 64}, {66, 137}};
   for (int i = 0; i < 5; ++i) {
     shapes.push_back({static_cast<int64_t>(1 + random() % 300), static_cast<int64_t>(1 + random() % 100)});
   }
@@ -270,6 +270,19 @@ TEST_F(MATMUL_TEST_SUITE, ThinProducts) {
   check_thin<bf16, false, true, 1>();
   check_thin<bf16, true, false, 2>();
   check_thin<bf16, true, true, 3>();
+}
+
+// More rows than registers hold the sums of.
+TEST_F(MATMUL_TEST_SUITE, ThinProductsOfManyRows) {
+  check_thin<float, false, false, 5>();
+  check_thin<float, false, true, 8>();
+  check_thin<float, true, true, 13>();
+  check_thin<float, false, false, 16>();
+  check_thin<float, false, true, 17>();
+  check_thin<float, true, false, 32>();
+  check_thin<bf16, false, true, 7>();
+  check_thin<bf16, false, false, 9>();
+  check_thin<bf16, true, true, 16>();
 }
 
 // Operands computed while they are packed, sizes known when it is compiled, an epilogue with two outputs of which one

@@ -70,7 +70,9 @@ ProductNest::OperandElement ProductNest::walk_operand(ElementWalk& walk, Value o
   element.contiguous_in_k = k_last;
   // The largest tensor read decides in which order memory is walked.
   std::optional<Dim> largest;
-  for (const auto& [loaded, linear] : take_loads()) {
+  const std::vector<std::pair<Value, Index>> loads = take_loads();
+  if (loads.size() == 1) element.only_read = loads.front();
+  for (const auto& [loaded, linear] : loads) {
     for (const Index::Term& part : linear.terms) {
       if (!part.coefficient.is_constant(1) || (part.variable != term && part.variable != row)) continue;
       const Dim count = element_count(graph_.shape(loaded));

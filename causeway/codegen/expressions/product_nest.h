@@ -44,6 +44,8 @@ class ProductNest : public ReadContext {
   struct OperandElement {
     ElementValue value;
     bool contiguous_in_k = true;  // the largest tensor read decides
+    std::optional<std::pair<Value, Index>>
+        only_read;  // the element in memory that it is computed from, if there is one
   };
   OperandElement walk_operand(ElementWalk& walk, Value operand, const std::string& row_name, const Dim& rows,
                               bool k_last);

@@ -27,6 +27,7 @@ constexpr int kRowSumUnits = 132;
 // of its row besides, 128 and 168.
 constexpr int64_t kVeryFewSums = 24, kVeryFewElements = 8, kFewSums = 40;
 constexpr int kThreadsOfVeryFewSums = 768, kThreadsOfFewSums = 512, kThreadsOfManySums = 384;
+constexpr int64_t kFewRows = 64;
 constexpr int kWidestRowSumTeam = 256;  // wider ones leave a multiprocessor a row or two at a time
 constexpr int kMostRowSumLanes = 4;     // more would leave more sums to each of fewer threads
 
@@ -179,8 +180,10 @@ void GpuLoopNest::plan_team() {
     return;
   }
   team_ = 64;
-  while (team_ < 512 && team_ * 4 < vectors.constant()) team_ *= 2;
-  if (team_ == 512 && vectors.constant() < 8192 && !has_row_sums()) team_ = 256;
+  // Few rows leave most multiprocessors idle: then as many threads as there are vectors.
+  const bool few_rows = request_.rows.is_constant() && request_.rows.constant() <= kFewRows && !has_row_sums();
+  while (team_ < 512 && team_ * (few_rows ? 1 : 4) < vectors.constant()) team_ *= 2;
+  if (!few_rows && team_ == 512 && vectors.constant() < 8192 && !has_row_sums()) team_ = 256;
   // As many steps of all threads together by more of them: each has fewer sums to keep.
   const auto steps = [&](int team) { return divide_up(vectors.constant(), team) * team; };
   if (has_row_sums())

@@ -107,6 +107,8 @@ class AxisWriter : public KernelWriter {
         "const int64_t begin = task % blocks * {1};\nconst int64_t end = minimum(begin + {1}, columns);\n",
         columns, kColumnBlock);
     body += task_statements + more_task_statements;
+    // A result that lies where the base does has nothing to copy.
+    if (is_stored(base)) body += fmt::format("if ({} != {})\n", pointer(base), out);
     body += fmt::format(
         "for (int64_t i = 0; i < {}; ++i) {{\n{}#pragma clang loop vectorize(assume_safety)\n"
         "for (int64_t c = begin; c < end; ++c) {{\n{}{}[{}] = {};\n}}\n}}\n",

@@ -26,18 +26,6 @@ class DotWriter : public ProblemWriter {
     const auto& [batch_shape, batch, m, n, k] = nest_.sizes();
     const bool bf16_operands = graph_.dtype(node.inputs[0]) == DType::kBF16;
 
-    std::string functions;
-    bool a_contiguous_in_k = false, b_contiguous_in_k = false;
-    functions += operand("load_a", "m", "int64_t batch_index, int64_t m_index, int64_t k_index", m, node.inputs[0],
-                         !node.attributes.transpose_a, a_contiguous_in_k);
-    functions += operand("load_b", "n", "int64_t batch_index, int64_t k_index, int64_t n_index", n, node.inputs[1],
-                         node.attributes.transpose_b, b_contiguous_in_k);
-    functions += epilogue();
-    check_no_obstacle(nest_.obstacle());
-
-    const KernelArgument workspace{KernelArgument::Kind::kWorkspace, {}, true};
-    const size_t workspace_argument = arguments_.size();
-    arguments_.push_back(workspace);
     MatmulProblem problem{bf16_operands, known_size(batch), known_size(m),
                           known_size(n), known_size(k),     request_.fixed_order};
     MatmulMachine machine;
@@ -45,6 +33,19 @@ class DotWriter : public ProblemWriter {
     machine.threads = target_.parallel_units;
     const MatmulBlocks blocks = choose_matmul_blocks(problem, machine);
     const bool thin = matmul_is_thin(blocks);
+
+    std::string functions;
+    bool a_contiguous_in_k = false, b_contiguous_in_k = false;
+    functions += operand("a", "m", "int64_t batch_index, int64_t m_index, int64_t k_index", m, node.inputs[0],
+                         !node.attributes.transpose_a, blocks.path == MatmulPath::kThinSwapped, a_contiguous_in_k);
+    functions += operand("b", "n", "int64_t batch_index, int64_t k_index, int64_t n_index", n, node.inputs[1],
+                         node.attributes.transpose_b, blocks.path == MatmulPath::kThin, b_contiguous_in_k);
+    functions += epilogue();
+    check_no_obstacle(nest_.obstacle());
+
+    const KernelArgument workspace{KernelArgument::Kind::kWorkspace, {}, true};
+    const size_t workspace_argument = arguments_.size();
+    arguments_.push_back(workspace);
     std::string members, initialisation;
     declare_size("batch", batch, members, initialisation);
     declare_size("m", m, members, initialisation);
@@ -83,13 +84,24 @@ class DotWriter : public ProblemWriter {
   void note_load(Value value, const Index& linear) override { nest_.note_load(value, linear); }
 
  private:
+  // Of a streamed operand also where its element lies, to be fetched beforehand.
   std::string operand(const std::string& name, const std::string& row_name, const std::string& parameters,
-                      const Dim& rows, Value value, bool k_last, bool& contiguous_in_k) {
+                      const Dim& rows, Value value, bool k_last, bool streamed, bool& contiguous_in_k) {
     ExpressionEmitter emitter(graph_, *this, nest_.variables(), symbols_);
     const ProductNest::OperandElement element = nest_.walk_operand(emitter, value, row_name + "_index", rows, k_last);
     contiguous_in_k = element.contiguous_in_k;
-    return fmt::format("CAUSEWAY_INLINE float {}({}) const {{\n{}return {};\n}}\n", name, parameters, body(emitter),
-                       element.value.name);
+    std::string prefetch;
+    if (streamed && element.only_read)
+      prefetch = fmt::format("__builtin_prefetch({} + {}, 0, 2);\n", pointer(element.only_read->first),
+                             emitter.index_text(element.only_read->second));
+    const std::string statements = body(emitter);
+    std::string functions = fmt::format("CAUSEWAY_INLINE float load_{}({}) const {{\n{}return {};\n}}\n", name,
+                                        parameters, statements, element.value.name);
+    // What the index does not need is left out by the compiler.
+    if (!prefetch.empty())
+      functions += fmt::format("CAUSEWAY_INLINE void prefetch_{}({}) const {{\n{}{}}}\n", name, parameters, statements,
+                               prefetch);
+    return functions;
   }
 
   std::string epilogue() {

@@ -38,12 +38,14 @@ void choose_thin(const MatmulProblem& problem, const MatmulMachine& machine, Mat
   bool few_rows = blocks.path == MatmulPath::kThin;
   int64_t rows = few_rows ? problem.m : problem.n;
   int64_t columns = few_rows ? problem.n : problem.m;
-  // Enough columns that every row of B is read in long runs; few enough that every worker has some.
+  // Enough columns that every row of B is read in long runs; few enough that every worker has some, and that their sums
+  // take half of the first cache level.
   int64_t wanted = columns == kUnknownSize ? 512 : matmul_ceil_div(columns, kTasksPerThread * machine.threads);
-  int64_t block = matmul_round_up(std::clamp<int64_t>(wanted, 64, 1024), 64);
+  int64_t most = std::clamp<int64_t>(4096 / rows / 64 * 64, 64, 1024);
+  int64_t block = std::min(matmul_round_up(std::max<int64_t>(wanted, 64), 64), most);
   blocks.m = few_rows ? rows : block;
   blocks.n = few_rows ? block : rows;
-  blocks.k = std::max<int64_t>(problem.k, 1);
+  blocks.k = 1024;
 }
 
 void choose_packed(const MatmulProblem& problem, const MatmulMachine& machine, MatmulBlocks& blocks) {
@@ -94,7 +96,9 @@ MatmulBlocks choose_matmul_blocks(const MatmulProblem& problem, const MatmulMach
   blocks.pairs = problem.bf16_operands && machine.level == X86Level::kAvx512Bf16;
   blocks.tile_rows = machine.level >= X86Level::kAvx512 ? 8 : 4;
   blocks.tile_columns = 3 * lanes(machine.level);
-  auto thin = [](int64_t size) { return size >= 1 && size <= kThinRows; };
+  // Thin paths multiply in f32: half as fast as pairs, where memory no longer bounds them.
+  int64_t most = blocks.pairs ? kThinRows / 2 : kThinRows;
+  auto thin = [most](int64_t size) { return size >= 1 && size <= most; };
   if (problem.k != kUnknownSize && (thin(problem.m) || thin(problem.n)) && !problem.fixed_order) {
     // Of two thin operands the thinner one is kept.
     bool few_rows = thin(problem.m) && (!thin(problem.n) || problem.m <= problem.n);

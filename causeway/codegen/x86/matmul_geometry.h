@@ -36,8 +36,9 @@ struct MatmulProblem {
   bool fixed_order = false;  // thin operands are multiplied as others: see KernelRequest
 };
 
-// The thin paths are chosen only when m (or n) is known and at most this.
-constexpr int64_t kThinRows = 4;
+// The thin paths are chosen only when m (or n) is known and at most this; half of it where operands are packed as
+// pairs.
+constexpr int64_t kThinRows = 32;
 
 MatmulBlocks choose_matmul_blocks(const MatmulProblem& problem, const MatmulMachine& machine);
 

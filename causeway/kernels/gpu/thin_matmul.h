@@ -154,26 +154,33 @@ CAUSEWAY_INLINE void thin_matmul_run(const Problem& problem, int task) {
 
   const typename Sums::Sources from = Sums::sources(problem, batch, first_column);
   Sums sums;
+  // A wave's slices are kThinMatmulWaves apart; of those at hand each makes way for the one kAtOnce further on as soon
+  // as it has been multiplied.
+  typename Sums::Slice slices[Sums::kAtOnce];
+#pragma clang loop unroll(full)
+  for (int i = 0; i < Sums::kAtOnce; ++i) {
+    const int slice = wave_index() + i * kThinMatmulWaves;
+    if (slice < kSlices) Sums::load_b(problem, from, slice, slices[i]);
+  }
+  wait_for_launches();
+#pragma clang loop unroll(full)
+  for (int i = 0; i < Sums::kAtOnce; ++i) {
+    const int slice = wave_index() + i * kThinMatmulWaves;
+    if (slice < kSlices) Sums::load_a(from, slice, slices[i]);
+  }
 #pragma clang loop unroll(disable)
   for (int first = wave_index(); first < kSlices; first += kThinMatmulWaves * Sums::kAtOnce) {
-    typename Sums::Slice slices[Sums::kAtOnce];
 #pragma clang loop unroll(full)
     for (int i = 0; i < Sums::kAtOnce; ++i) {
-      const int slice = first + i * kThinMatmulWaves;
-      if (slice < kSlices) Sums::load_b(problem, from, slice, slices[i]);
+      const int slice = first + i * kThinMatmulWaves, next = slice + Sums::kAtOnce * kThinMatmulWaves;
+      if (slice < kSlices) sums.add(slices[i]);
+      if (next < kSlices) {
+        Sums::load_b(problem, from, next, slices[i]);
+        Sums::load_a(from, next, slices[i]);
+      }
     }
-    if (first < kThinMatmulWaves) wait_for_launches();
-#pragma clang loop unroll(full)
-    for (int i = 0; i < Sums::kAtOnce; ++i) {
-      const int slice = first + i * kThinMatmulWaves;
-      if (slice < kSlices) Sums::load_a(from, slice, slices[i]);
-    }
-#pragma clang loop unroll(full)
-    for (int i = 0; i < Sums::kAtOnce; ++i)
-      if (first + i * kThinMatmulWaves < kSlices) sums.add(slices[i]);
   }
 
-  if (kSlices < kThinMatmulWaves && wave_index() >= kSlices) wait_for_launches();
   float* of_waves = reinterpret_cast<float*>(shared_memory());
   constexpr int kRows = static_cast<int>(Problem::m);
   sums.write(of_waves + wave_index() * kRows * kStride);

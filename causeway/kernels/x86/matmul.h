@@ -9,9 +9,11 @@
 //   float load_b(int64_t batch, int64_t k, int64_t n) const;
 //   void store(int64_t batch, int64_t m, int64_t n, float value) const;  the epilogue, called once for each element
 //   void* workspace;                    matmul_workspace_bytes, 64-byte aligned; unused by the thin paths
-// and, for an operand that is read straight from memory, optionally (worth up to 4 % where terms of k lie far apart):
+// and, for an operand whose elements are each computed from one in memory, optionally:
 //   void prefetch_a(int64_t batch, int64_t m, int64_t k) const;  __builtin_prefetch of the address that load_a reads;
 //   void prefetch_b(int64_t batch, int64_t k, int64_t n) const;  may be asked for a little beyond the operand's end
+// Thin paths, which stream an operand once, want it in the second cache level: terms of k often lie a multiple of 4 KiB
+// apart, and of those the first level holds as many as are summed at a time.
 // Stores to different elements must not depend on each other, since the loops over them are vectorised along n (along m
 // for kThinSwapped); a load must not read what a store of the same launch writes.
 //
@@ -334,60 +336,110 @@ struct Swapped {
 
   CAUSEWAY_INLINE float load_a(int64_t batch, int64_t i, int64_t at) const { return p.load_b(batch, at, i); }
   CAUSEWAY_INLINE float load_b(int64_t batch, int64_t at, int64_t j) const { return p.load_a(batch, j, at); }
+  CAUSEWAY_INLINE void prefetch_b(int64_t batch, int64_t at, int64_t j) const
+    requires requires { p.prefetch_a(batch, j, at); }
+  {
+    p.prefetch_a(batch, j, at);
+  }
   CAUSEWAY_INLINE void store(int64_t batch, int64_t i, int64_t j, float value) const { p.store(batch, j, i, value); }
 };
 
-// sums[kRows][columns] += rows * B, with B's columns side by side: eight rows of B are streamed together.
+// The first `count` of kLanes columns of B, or terms of one of its columns, rounded to the operand type; zeros behind.
+template <class P, bool kAlong>
+CAUSEWAY_INLINE FloatLanes load_thin(const P& p, int64_t batch, int64_t k, int64_t n, int64_t count) {
+  alignas(64) float terms[kLanes];
+  const auto load = [&](int64_t t) {
+    return round_operand<P>(kAlong ? p.load_b(batch, k + t, n) : p.load_b(batch, k, n + t));
+  };
+  if (count >= kLanes) {
+#pragma clang loop vectorize(assume_safety) vectorize_width(kLanes) unroll(disable)
+    for (int64_t t = 0; t < kLanes; ++t) terms[t] = load(t);
+  } else {
+#pragma clang loop vectorize(disable) unroll(disable)
+    for (int64_t t = 0; t < kLanes; ++t) terms[t] = t < count ? load(t) : 0.0f;
+  }
+  return load_lanes(terms);
+}
+
+// sums[kRows][columns] += rows * B over kTerms of k, with B's columns side by side: as many rows of B are streamed
+// together. Sums are padded to whole vectors.
 template <class P, int kRows, int kTerms>
 CAUSEWAY_INLINE void thin_across(const P& p, int64_t batch, int64_t n, int64_t columns, int64_t k, const float* rows,
                                  int64_t row_stride, float* sums, int64_t sum_stride) {
-  float factors[kRows][kTerms];
-  for (int i = 0; i < kRows; ++i) {
-    for (int t = 0; t < kTerms; ++t) factors[i][t] = rows[i * row_stride + k + t];
+  // Registers hold the factors of a few rows; those of more are broadcast from memory where they are used.
+  constexpr bool kHeld = kRows <= 4;
+  float held[kRows][kTerms];
+  if constexpr (kHeld) {
+    for (int i = 0; i < kRows; ++i) {
+      for (int t = 0; t < kTerms; ++t) held[i][t] = rows[i * row_stride + t];
+    }
   }
-#pragma clang loop vectorize(assume_safety) vectorize_width(kLanes) interleave(disable)
-  for (int64_t j = 0; j < columns; ++j) {
-    float terms[kTerms];
+#pragma clang loop unroll(disable)
+  for (int64_t j = 0; j < columns; j += kLanes) {
+    FloatLanes terms[kTerms];
 #pragma clang loop unroll(full)
-    for (int t = 0; t < kTerms; ++t) terms[t] = round_operand<P>(p.load_b(batch, k + t, n + j));
+    for (int t = 0; t < kTerms; ++t) {
+      if constexpr (requires { p.prefetch_b(batch, k, n); }) p.prefetch_b(batch, k + kTerms + t, n + j);
+      terms[t] = load_thin<P, false>(p, batch, k + t, n + j, columns - j);
+    }
 #pragma clang loop unroll(full)
     for (int i = 0; i < kRows; ++i) {
-      float sum = sums[i * sum_stride + j];
+      float* to = sums + i * sum_stride + j;
+      FloatLanes sum = load_lanes(to);
 #pragma clang loop unroll(full)
-      for (int t = 0; t < kTerms; ++t) sum += factors[i][t] * terms[t];
-      sums[i * sum_stride + j] = sum;
+      for (int t = 0; t < kTerms; ++t)
+        sum = multiply_add(splat_lanes(kHeld ? held[i][t] : rows[i * row_stride + t]), terms[t], sum);
+      store_lanes(to, sum);
     }
   }
 }
 
-// sums[kRows][kColumns] = rows * B, with B's columns each running along memory: dot products, kLanes terms at a time.
+// sums[kRows][kColumns] += rows * B over `terms` of k, with B's columns each running along memory: dot products, kLanes
+// terms at a time.
 template <class P, int kRows, int kColumns>
-CAUSEWAY_INLINE void thin_along(const P& p, int64_t batch, int64_t n, const float* rows, int64_t row_stride,
-                                float* sums, int64_t sum_stride) {
+CAUSEWAY_INLINE void thin_along(const P& p, int64_t batch, int64_t n, int64_t k, int64_t terms, const float* rows,
+                                int64_t row_stride, float* sums, int64_t sum_stride) {
   FloatLanes lanes[kRows][kColumns] = {};
-  for (int64_t k = 0; k < p.k; k += kLanes) {
+  for (int64_t t = 0; t < terms; t += kLanes) {
+    FloatLanes columns[kColumns];
 #pragma clang loop unroll(full)
     for (int j = 0; j < kColumns; ++j) {
-      if constexpr (requires { p.prefetch_b(batch, k, n); }) p.prefetch_b(batch, k, n + j + kColumns);
-      alignas(64) float terms[kLanes];
-      if (k + kLanes <= p.k) {
-#pragma clang loop vectorize(assume_safety) vectorize_width(kLanes) unroll(full)
-        for (int64_t t = 0; t < kLanes; ++t) terms[t] = round_operand<P>(p.load_b(batch, k + t, n + j));
-      } else {
-#pragma clang loop vectorize(disable) unroll(disable)
-        for (int64_t t = 0; t < kLanes; ++t) {
-          terms[t] = k + t < p.k ? round_operand<P>(p.load_b(batch, k + t, n + j)) : 0.0f;
-        }
-      }
+      if constexpr (requires { p.prefetch_b(batch, k, n); }) p.prefetch_b(batch, k + t, n + j + kColumns);
+      columns[j] = load_thin<P, true>(p, batch, k + t, n + j, terms - t);
+    }
 #pragma clang loop unroll(full)
-      for (int i = 0; i < kRows; ++i) {
-        lanes[i][j] = multiply_add(load_lanes(rows + i * row_stride + k), load_lanes(terms), lanes[i][j]);
-      }
+    for (int i = 0; i < kRows; ++i) {
+      const FloatLanes row = load_lanes(rows + i * row_stride + t);
+#pragma clang loop unroll(full)
+      for (int j = 0; j < kColumns; ++j) lanes[i][j] = multiply_add(row, columns[j], lanes[i][j]);
     }
   }
+#pragma clang loop unroll(full)
   for (int i = 0; i < kRows; ++i) {
-    for (int j = 0; j < kColumns; ++j) sums[i * sum_stride + j] = sum_lanes(lanes[i][j]);
+#pragma clang loop unroll(full)
+    for (int j = 0; j < kColumns; ++j) sums[i * sum_stride + j] += sum_lanes(lanes[i][j]);
   }
+}
+
+// Of `rows`, cut into groups of nearly one size, those that thin_along takes at a time: registers hold their sums.
+constexpr int thin_group(int rows) {
+  int groups = (rows + kTileRows - 1) / kTileRows;
+  return (rows + groups - 1) / groups;
+}
+
+// The same of all rows: for those after the first group B comes from the first cache level.
+template <class P, int kRows, int kColumns>
+CAUSEWAY_INLINE void thin_along_all(const P& p, int64_t batch, int64_t n, int64_t k, int64_t terms, const float* rows,
+                                    int64_t row_stride, float* sums, int64_t sum_stride) {
+  constexpr int kGroup = thin_group(kRows);
+  constexpr int kLast = (kRows - 1) / kGroup * kGroup;
+#pragma clang loop unroll(disable)
+  for (int i = 0; i < kLast; i += kGroup) {
+    thin_along<P, kGroup, kColumns>(p, batch, n, k, terms, rows + i * row_stride, row_stride, sums + i * sum_stride,
+                                    sum_stride);
+  }
+  thin_along<P, kRows - kLast, kColumns>(p, batch, n, k, terms, rows + kLast * row_stride, row_stride,
+                                         sums + kLast * sum_stride, sum_stride);
 }
 
 template <int kRows, class P>
@@ -398,29 +450,34 @@ CAUSEWAY_INLINE void run_thin_rows(const P& p, int64_t task, void* scratch) {
   int64_t n = task % n_blocks * kBlocks.n;
   int64_t columns = matmul_min(kBlocks.n, p.n - n);
 
-  int64_t row_stride = matmul_round_up(p.k, 16);
+  int64_t row_stride = matmul_thin_stride(kBlocks, p.k);
   float* rows = static_cast<float*>(scratch);
   float* sums = rows + kRows * row_stride;
-  for (int64_t i = 0; i < kRows; ++i) {
+  for (int64_t i = 0; i < kRows * kBlocks.n; ++i) sums[i] = 0.0f;
+  for (int64_t k = 0; k < p.k; k += kBlocks.k) {
+    int64_t terms = matmul_min(kBlocks.k, p.k - k);
+    for (int64_t i = 0; i < kRows; ++i) {
 #pragma clang loop vectorize(assume_safety)
-    for (int64_t k = 0; k < p.k; ++k) rows[i * row_stride + k] = round_operand<P>(p.load_a(batch, i, k));
-    for (int64_t k = p.k; k < row_stride; ++k) rows[i * row_stride + k] = 0.0f;
-  }
-  if constexpr (P::kBContiguousInN) {
-    constexpr int kTogether = 8;
-    for (int64_t i = 0; i < kRows * kBlocks.n; ++i) sums[i] = 0.0f;
-    int64_t k = 0;
-    for (; k + kTogether <= p.k; k += kTogether) {
-      thin_across<P, kRows, kTogether>(p, batch, n, columns, k, rows, row_stride, sums, kBlocks.n);
+      for (int64_t t = 0; t < terms; ++t) rows[i * row_stride + t] = round_operand<P>(p.load_a(batch, i, k + t));
+      for (int64_t t = terms; t < row_stride; ++t) rows[i * row_stride + t] = 0.0f;
     }
-    for (; k < p.k; ++k) thin_across<P, kRows, 1>(p, batch, n, columns, k, rows, row_stride, sums, kBlocks.n);
-  } else {
-    constexpr int kTogether = 4;
-    int64_t j = 0;
-    for (; j + kTogether <= columns; j += kTogether) {
-      thin_along<P, kRows, kTogether>(p, batch, n + j, rows, row_stride, sums + j, kBlocks.n);
+    if constexpr (P::kBContiguousInN) {
+      constexpr int kTogether = 8;
+      int64_t t = 0;
+      for (; t + kTogether <= terms; t += kTogether) {
+        thin_across<P, kRows, kTogether>(p, batch, n, columns, k + t, rows + t, row_stride, sums, kBlocks.n);
+      }
+      for (; t < terms; ++t)
+        thin_across<P, kRows, 1>(p, batch, n, columns, k + t, rows + t, row_stride, sums, kBlocks.n);
+    } else {
+      constexpr int kTogether = thin_group(kRows) > kTileRows * 3 / 4 ? 3 : 4;
+      int64_t j = 0;
+      for (; j + kTogether <= columns; j += kTogether) {
+        thin_along_all<P, kRows, kTogether>(p, batch, n + j, k, terms, rows, row_stride, sums + j, kBlocks.n);
+      }
+      for (; j < columns; ++j)
+        thin_along_all<P, kRows, 1>(p, batch, n + j, k, terms, rows, row_stride, sums + j, kBlocks.n);
     }
-    for (; j < columns; ++j) thin_along<P, kRows, 1>(p, batch, n + j, rows, row_stride, sums + j, kBlocks.n);
   }
   for (int64_t i = 0; i < kRows; ++i) {
 #pragma clang loop vectorize(assume_safety)

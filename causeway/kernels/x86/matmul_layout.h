@@ -20,6 +20,7 @@ struct MatmulBlocks {
   int64_t m;             // rows of one phase-2 task; packed paths: a multiple of tile_rows
   int64_t n;             // columns of one phase-2 task; packed paths: a multiple of tile_columns
   int64_t k;             // packed paths: terms summed in registers before the sum goes to memory; even
+                         // thin paths: terms of the few rows that wait in scratch
 };
 
 constexpr int64_t matmul_ceil_div(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
@@ -66,11 +67,17 @@ constexpr int64_t matmul_run_tasks(const MatmulBlocks& blocks, int64_t batch, in
   return batch * matmul_ceil_div(m, blocks.m) * matmul_ceil_div(n, blocks.n);
 }
 
+// Thin paths: floats from one of the few rows to the next. Padded to a vector, and by one more, so that rows of a power
+// of two terms do not compete for the same lines of the first cache level.
+constexpr int64_t matmul_thin_stride(const MatmulBlocks& blocks, int64_t k) {
+  return matmul_round_up(matmul_min(k, blocks.k), 16) + 16;
+}
+
 // Scratch of one phase-2 worker. Packed paths: the operand packed on the fly, then the task's sums when k has several
-// blocks. Thin paths: the few rows in f32 (padded in k to 16), then their sums. An unknown k is given as -1.
+// blocks. Thin paths: a block of k of the few rows, in f32, then their sums. An unknown k is given as -1.
 constexpr int64_t matmul_scratch_bytes(const MatmulBlocks& blocks, int64_t m, int64_t n, int64_t k) {
-  if (blocks.path == MatmulPath::kThin) return 4 * m * (matmul_round_up(k, 16) + blocks.n);
-  if (blocks.path == MatmulPath::kThinSwapped) return 4 * n * (matmul_round_up(k, 16) + blocks.m);
+  if (blocks.path == MatmulPath::kThin) return 4 * m * (matmul_thin_stride(blocks, k) + blocks.n);
+  if (blocks.path == MatmulPath::kThinSwapped) return 4 * n * (matmul_thin_stride(blocks, k) + blocks.m);
   int64_t operand = matmul_words(blocks, blocks.k) * (blocks.path == MatmulPath::kPackB ? blocks.m : blocks.n);
   int64_t sums = k < 0 || k > blocks.k ? blocks.m * blocks.n : 0;
   return 4 * (operand + sums);

@@ -67,14 +67,15 @@ CAUSEWAY_INLINE FloatLanes accumulate_pairs(WordLanes a, WordLanes b, FloatLanes
 #endif
 
 // The sum of the lanes, by halves: the same order at every call.
-CAUSEWAY_INLINE float sum_lanes(FloatLanes lanes) {
-  float values[kLanes];
-  store_lanes(values, lanes);
-  for (int half = kLanes / 2; half > 0; half /= 2) {
-    for (int i = 0; i < half; ++i) values[i] += values[i + half];
+template <int kCount>
+CAUSEWAY_INLINE float sum_halves(Vector<float, kCount> lanes) {
+  if constexpr (kCount == 2) {
+    return lanes.lo + lanes.hi;
+  } else {
+    return sum_halves<kCount / 2>(lanes.lo + lanes.hi);
   }
-  return values[0];
 }
+CAUSEWAY_INLINE float sum_lanes(FloatLanes lanes) { return sum_halves<kLanes>(lanes); }
 
 // The largest lane. Which is chosen is unspecified when a lane is NaN.
 CAUSEWAY_INLINE float max_lanes(FloatLanes lanes) {
