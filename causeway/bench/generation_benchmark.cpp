@@ -81,7 +81,7 @@ std::optional<Measurement> run_generation(Device& device, const GenerationCase& 
   try {
     model = LanguageModel::create(recipe.model, uint64_t{1});
     forward = std::make_unique<CachedForward>(*model, pipeline_options(recipe), one.sequences, longest,
-                                              std::make_shared<CastTensors>());
+                                              recipe.model.vocabulary_size, std::make_shared<CastTensors>());
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kResource) throw;
     skipped.push_back(fmt::format("{}: {}", name, error.what()));
@@ -95,15 +95,11 @@ std::optional<Measurement> run_generation(Device& device, const GenerationCase& 
 
   bool finite = true;
   std::vector<int32_t> tokens(beginnings.size()), positions(beginnings.size(), static_cast<int32_t>(one.length) - 1);
-  const auto draw = [&](const Tensor& logits) {
-    std::vector<float> values(tokens.size() * static_cast<size_t>(recipe.model.vocabulary_size));
-    logits.read_bytes(std::as_writable_bytes(std::span(values)));
-    const auto width = static_cast<ptrdiff_t>(recipe.model.vocabulary_size);
+  const auto draw = [&](const NextTokens& next) {
+    next.likeliest.read_bytes(std::as_writable_bytes(std::span(tokens)));
     for (size_t i = 0; i < tokens.size(); ++i) {
-      const auto row = values.begin() + static_cast<ptrdiff_t>(i) * width;
-      const auto likeliest = std::max_element(row, row + width);
-      finite = finite && std::isfinite(*likeliest);
-      tokens[i] = static_cast<int32_t>(likeliest - row);
+      finite = finite && tokens[i] >= 0;
+      tokens[i] = std::max(tokens[i], 0);
       ++positions[i];
     }
   };

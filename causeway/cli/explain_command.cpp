@@ -165,7 +165,8 @@ void explain_generation(const Options& options, const Recipe& recipe, const std:
   const std::unique_ptr<LanguageModel> model =
       LanguageModel::create(recipe.model, options.time ? std::optional<uint64_t>(1) : std::nullopt);
   const int64_t length = std::max<int64_t>(recipe.model.max_sequence_length / 2, 1);
-  CachedForward forward(*model, pipeline_options(recipe), options.generate, length, std::make_shared<CastTensors>());
+  CachedForward forward(*model, pipeline_options(recipe), options.generate, length, recipe.model.vocabulary_size,
+                        std::make_shared<CastTensors>());
   const Program& program = forward.program(length);
   output("parameters: {}\nkey-value cache: {}, of {} tokens of {} sequences\n",
          format_count(static_cast<double>(parameter_count(recipe.model))),

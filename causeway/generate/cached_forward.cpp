@@ -41,16 +41,17 @@ void write(const Tensor& tensor, std::span<const int32_t> values) {
 }  // namespace
 
 CachedForward::CachedForward(const LanguageModel& model, const PipelineOptions& pipeline, int64_t sequences,
-                             int64_t longest, std::shared_ptr<CastTensors> casts)
+                             int64_t longest, int64_t vocabulary, std::shared_ptr<CastTensors> casts)
     : cache_(model.config(), sequences, capacity_for(longest, model.config().max_sequence_length),
              pipeline.mixed_precision.compute),
+      vocabulary_(std::min(vocabulary, model.config().vocabulary_size)),
       begin_(
           [this, &model](const std::vector<Tensor>& arguments) -> std::vector<Tensor> {
             ForwardInputs inputs;
             inputs.tokens = arguments[0];
             inputs.positions = arguments[1];
             inputs.cache = &cache_;
-            return {model.logits_after(inputs, arguments[2])};
+            return next_tokens(model.logits_after(inputs, arguments[2]));
           },
           options_of(pipeline, casts, {{0, 1, "T", 1}, {1, 1, "T", 1}})),
       continue_(
@@ -60,13 +61,23 @@ CachedForward::CachedForward(const LanguageModel& model, const PipelineOptions& 
             inputs.positions = arguments[1];
             inputs.cache = &cache_;
             inputs.cached_positions = arguments[2];
-            return {model.logits_after(inputs, constant_tensor(DType::kI32, {arguments[0].size(0)}, 0))};
+            return next_tokens(model.logits_after(inputs, constant_tensor(DType::kI32, {arguments[0].size(0)}, 0)));
           },
           options_of(pipeline, casts, {{2, 0, "S", kCacheBlock}})),
       tokens_(Tensor::uninitialized({sequences, 1}, DType::kI32)),
       positions_(Tensor::uninitialized({sequences, 1}, DType::kI32)) {}
 
-Tensor CachedForward::begin(std::span<const std::vector<int32_t>> beginnings) {
+std::vector<Tensor> CachedForward::next_tokens(const Tensor& logits) const {
+  const Tensor known = slice(logits, 1, 0, vocabulary_);
+  const Tensor is_largest = eq(known, unsqueeze(amax(known, {1}), 1));
+  // The first is the one with most tokens behind it.
+  const Tensor behind = vocabulary_ - 1 - index_tensor(DType::kI32, known.shape(), 1);
+  const Tensor most_behind = amax(where(is_largest, behind, -1), {1});
+  const Tensor is_finite = amax(where(isfinite(known), zeros_like(behind), 1), {1}) < 1;
+  return {logits, where(is_finite, vocabulary_ - 1 - most_behind, -1)};
+}
+
+NextTokens CachedForward::begin(std::span<const std::vector<int32_t>> beginnings) {
   CAUSEWAY_CHECK(static_cast<int64_t>(beginnings.size()) == sequences());
   size_t longest = 1;
   for (const std::vector<int32_t>& beginning : beginnings) longest = std::max(longest, beginning.size());
@@ -81,9 +92,9 @@ Tensor CachedForward::begin(std::span<const std::vector<int32_t>> beginnings) {
     last[i] = static_cast<int32_t>(beginning.size()) - 1;
   }
   const auto columns = static_cast<int64_t>(longest);
-  return begin_({integers(tokens, {sequences(), columns}), integers(positions, {sequences(), columns}),
-                 integers(last, {sequences()})})
-      .front();
+  const std::vector<Tensor> next = begin_({integers(tokens, {sequences(), columns}),
+                                           integers(positions, {sequences(), columns}), integers(last, {sequences()})});
+  return {next[0], next[1]};
 }
 
 std::vector<Tensor> CachedForward::arguments(int64_t length) {
@@ -96,11 +107,12 @@ std::vector<Tensor> CachedForward::arguments(int64_t length) {
   return {tokens_, positions_, cached_positions_};
 }
 
-const Tensor& CachedForward::go_on(std::span<const int32_t> tokens, std::span<const int32_t> positions) {
+NextTokens CachedForward::go_on(std::span<const int32_t> tokens, std::span<const int32_t> positions) {
   CAUSEWAY_CHECK(static_cast<int64_t>(tokens.size()) == sequences() && positions.size() == tokens.size());
   write(tokens_, tokens);
   write(positions_, positions);
-  return continue_.run(arguments(*std::max_element(positions.begin(), positions.end()) + 1)).front();
+  const std::vector<Tensor>& next = continue_.run(arguments(*std::max_element(positions.begin(), positions.end()) + 1));
+  return {next[0], next[1]};
 }
 
 Program& CachedForward::program(int64_t length) {

@@ -12,24 +12,30 @@
 
 namespace causeway::generate {
 
+// What comes after the last token of each sequence.
+struct NextTokens {
+  Tensor logits;     // f32 [B, V]
+  Tensor likeliest;  // i32 [B]: the first of the tokens with the largest logit; -1 where a logit is not finite
+};
+
 class CachedForward {
  public:
   // Of `sequences` of at most `longest` tokens: the cache has room for the next power of two, and for no more than the
-  // model's longest sequence. The model outlives it. `casts` as in StepOptions. Throws Error(kResource) when the device
-  // has no room for the cache.
+  // model's longest sequence. The likeliest token is one of the first `vocabulary`. The model outlives it. `casts` as
+  // in StepOptions. Throws Error(kResource) when the device has no room for the cache.
   CachedForward(const LanguageModel& model, const PipelineOptions& pipeline, int64_t sequences, int64_t longest,
-                std::shared_ptr<CastTensors> casts);
+                int64_t vocabulary, std::shared_ptr<CastTensors> casts);
 
-  // Beginnings of sequences, behind one another in one row each, as long as the longest; an empty one is no sequence.
-  // Returns the logits f32 [B, V] of the tokens that follow.
-  Tensor begin(std::span<const std::vector<int32_t>> beginnings);
-  // The token of each sequence at its position, i32 [B] both, a negative position where there is none. Returns as
-  // begin(), in a tensor that the next call writes over.
-  const Tensor& go_on(std::span<const int32_t> tokens, std::span<const int32_t> positions);
+  // Beginnings of sequences; an empty one is no sequence.
+  NextTokens begin(std::span<const std::vector<int32_t>> beginnings);
+  // The token of each sequence at its position, negative where there is none. What it returns the next call writes
+  // over.
+  NextTokens go_on(std::span<const int32_t> tokens, std::span<const int32_t> positions);
   // Forgets all sequences.
   void clear() { cache_.clear(); }
 
   int64_t sequences() const { return cache_.sequences(); }
+  int64_t vocabulary() const { return vocabulary_; }
   int64_t capacity() const { return cache_.capacity(); }
   int64_t cache_bytes() const { return cache_.bytes(); }
 
@@ -38,12 +44,14 @@ class CachedForward {
   std::vector<double> kernel_seconds(int64_t length);
 
  private:
+  std::vector<Tensor> next_tokens(const Tensor& logits) const;
   // Arguments of the step for sequences up to that length.
   std::vector<Tensor> arguments(int64_t length);
 
   KeyValueCache cache_;
-  Step begin_;     // tokens and positions i32 [B, T], the last of each row [B] -> f32 [B, V]
-  Step continue_;  // tokens and positions i32 [B, 1], cached positions [S] -> f32 [B, V]
+  int64_t vocabulary_;
+  Step begin_;     // tokens and positions i32 [B, T], the last of each row [B] -> NextTokens
+  Step continue_;  // tokens and positions i32 [B, 1], cached positions [S] -> NextTokens
   // Of continue_, which is replayed where they stay at their addresses.
   Tensor tokens_, positions_, cached_positions_;
 };

@@ -11,8 +11,9 @@
 namespace causeway::generate {
 namespace {
 
-std::vector<float> read_floats(const Tensor& tensor) {
-  std::vector<float> values(static_cast<size_t>(tensor.local_bytes()) / sizeof(float));
+template <class T>
+std::vector<T> read(const Tensor& tensor) {
+  std::vector<T> values(static_cast<size_t>(tensor.local_bytes()) / sizeof(T));
   tensor.read_bytes(std::as_writable_bytes(std::span(values)));
   return values;
 }
@@ -31,6 +32,8 @@ struct TextGenerator::Text {
   std::vector<int32_t> tokens;  // the prompt and what was drawn
   size_t prompt_length = 0;
   bool ended = false;
+
+  size_t drawn() const { return tokens.size() - prompt_length; }
 };
 
 TextGenerator::TextGenerator(const LanguageModel& model, const PipelineOptions& pipeline, Attention attention,
@@ -58,25 +61,28 @@ void TextGenerator::open_cache(const std::vector<Text>& texts, const SamplingOpt
   for (const Text& text : texts) longest = std::max(longest, static_cast<int64_t>(text.tokens.size()));
   longest = std::min(longest + options.tokens, model_.config().max_sequence_length);
   const auto count = static_cast<int64_t>(texts.size());
-  if (cached_ && cached_->sequences() == count && cached_->capacity() >= longest) return cached_->clear();
+  const int64_t all = model_.config().vocabulary_size,
+                vocabulary = options.vocabulary_size > 0 ? std::min(all, options.vocabulary_size) : all;
+  if (cached_ && cached_->sequences() == count && cached_->capacity() >= longest && cached_->vocabulary() == vocabulary)
+    return cached_->clear();
   cached_.reset();
-  cached_ = std::make_unique<CachedForward>(model_, pipeline_, count, longest, casts_);
+  cached_ = std::make_unique<CachedForward>(model_, pipeline_, count, longest, vocabulary, casts_);
 }
 
-std::vector<float> TextGenerator::first_logits(const std::vector<Text>& texts) {
+NextTokens TextGenerator::first_tokens(const std::vector<Text>& texts) {
   std::vector<std::vector<int32_t>> beginnings;
   for (const Text& text : texts) beginnings.push_back(fits_cache(text) ? text.tokens : std::vector<int32_t>());
-  return read_floats(cached_->begin(beginnings));
+  return cached_->begin(beginnings);
 }
 
-std::vector<float> TextGenerator::continued_logits(const std::vector<Text>& texts) {
+NextTokens TextGenerator::continued_tokens(const std::vector<Text>& texts) {
   std::vector<int32_t> tokens(texts.size()), positions(texts.size(), -1);
   for (size_t i = 0; i < texts.size(); ++i) {
     if (texts[i].ended || !fits_cache(texts[i])) continue;
     tokens[i] = texts[i].tokens.back();
     positions[i] = static_cast<int32_t>(texts[i].tokens.size() - 1);
   }
-  return read_floats(cached_->go_on(tokens, positions));
+  return cached_->go_on(tokens, positions);
 }
 
 std::vector<float> TextGenerator::recomputed_logits(const Text& text) {
@@ -85,25 +91,44 @@ std::vector<float> TextGenerator::recomputed_logits(const Text& text) {
   const std::vector<int32_t> window(text.tokens.end() - static_cast<ptrdiff_t>(length), text.tokens.end());
   const Tensor tokens =
       Tensor::from_bytes(std::as_bytes(std::span(window)), {1, static_cast<int64_t>(length)}, DType::kI32);
-  return read_floats(next_logits_({tokens}).front());
+  return read<float>(next_logits_({tokens}).front());
 }
 
-// The numbers of one prompt's draws are those of its place among the prompts.
-void TextGenerator::draw(Text& text, size_t prompt, std::span<const float> logits, const SamplingOptions& options,
-                         const Emit& emit) const {
-  const size_t drawn = text.tokens.size() - text.prompt_length;
+// The numbers of one prompt's draws are those of its place among the prompts. Nothing where a logit is not finite.
+std::optional<int32_t> TextGenerator::draw(const Text& text, size_t prompt, std::span<const float> logits,
+                                           const SamplingOptions& options) {
   const uint32_t bits =
-      philox_4x32_10({static_cast<uint32_t>(drawn), static_cast<uint32_t>(prompt), 0, 0},
+      philox_4x32_10({static_cast<uint32_t>(text.drawn()), static_cast<uint32_t>(prompt), 0, 0},
                      {static_cast<uint32_t>(options.seed), static_cast<uint32_t>(options.seed >> 32)})[0];
   if (options.vocabulary_size > 0)
     logits = logits.first(std::min(logits.size(), static_cast<size_t>(options.vocabulary_size)));
-  if (!std::all_of(logits.begin(), logits.end(), [](float logit) { return std::isfinite(logit); }))
-    throw Error(ErrorKind::kCorrupt, fmt::format("the model's logits are not finite at token {}", drawn + 1),
-                "generate", "Use a checkpoint from before the training diverged.");
-  const int32_t token = draw_token(logits, text.tokens, options, (bits + 0.5) / 4294967296.0);
-  text.tokens.push_back(token);
-  text.ended = (emit && !emit(prompt, token)) || token == options.stop_token ||
-               static_cast<int64_t>(drawn) + 1 >= options.tokens;
+  if (!std::all_of(logits.begin(), logits.end(), [](float logit) { return std::isfinite(logit); })) return std::nullopt;
+  return draw_token(logits, text.tokens, options, (bits + 0.5) / 4294967296.0);
+}
+
+std::vector<std::optional<int32_t>> TextGenerator::next_tokens(const std::vector<Text>& texts, bool are_first,
+                                                               const SamplingOptions& options) {
+  std::vector<std::optional<int32_t>> drawn(texts.size());
+  const auto is_cached = [&](const Text& text) { return !text.ended && fits_cache(text); };
+  if (std::any_of(texts.begin(), texts.end(), is_cached)) {
+    const NextTokens next = are_first ? first_tokens(texts) : continued_tokens(texts);
+    // Without a draw the logits stay on the device.
+    const bool is_greedy = options.temperature == 0 && options.repetition_penalty == 1;
+    const auto likeliest = is_greedy ? read<int32_t>(next.likeliest) : std::vector<int32_t>();
+    const auto logits = is_greedy ? std::vector<float>() : read<float>(next.logits);
+    const size_t width = logits.size() / texts.size();
+    for (size_t i = 0; i < texts.size(); ++i) {
+      if (!is_cached(texts[i])) continue;
+      if (!is_greedy) {
+        drawn[i] = draw(texts[i], i, std::span(logits).subspan(i * width, width), options);
+      } else if (likeliest[i] >= 0) {
+        drawn[i] = likeliest[i];
+      }
+    }
+  }
+  for (size_t i = 0; i < texts.size(); ++i)
+    if (!texts[i].ended && !fits_cache(texts[i])) drawn[i] = draw(texts[i], i, recomputed_logits(texts[i]), options);
+  return drawn;
 }
 
 std::vector<std::vector<int32_t>> TextGenerator::generate(std::span<const std::vector<int32_t>> prompts,
@@ -122,24 +147,22 @@ std::vector<std::vector<int32_t>> TextGenerator::generate(std::span<const std::v
     texts.push_back({prompt, prompt.size(), options.tokens <= 0});
   }
   const ContextScope scope(next_logits_.context());
-  const auto any_cached = [&] {
-    return std::any_of(texts.begin(), texts.end(), [&](const Text& text) { return !text.ended && fits_cache(text); });
-  };
-  if (any_cached()) open_cache(texts, options);
+  if (std::any_of(texts.begin(), texts.end(), [&](const Text& text) { return !text.ended && fits_cache(text); }))
+    open_cache(texts, options);
   const auto all_ended = [&] {
     return std::all_of(texts.begin(), texts.end(), [](const Text& text) { return text.ended; });
   };
-  for (bool is_first = true; !all_ended(); is_first = false) {
-    std::vector<float> cached;
-    if (any_cached()) cached = is_first ? first_logits(texts) : continued_logits(texts);
-    const size_t width = cached.size() / texts.size();
+  for (bool are_first = true; !all_ended(); are_first = false) {
+    const std::vector<std::optional<int32_t>> drawn = next_tokens(texts, are_first, options);
     for (size_t i = 0; i < texts.size(); ++i) {
-      if (texts[i].ended) continue;
-      if (fits_cache(texts[i])) {
-        draw(texts[i], i, std::span(cached).subspan(i * width, width), options, emit);
-      } else {
-        draw(texts[i], i, recomputed_logits(texts[i]), options, emit);
-      }
+      Text& text = texts[i];
+      if (text.ended) continue;
+      if (!drawn[i])
+        throw Error(ErrorKind::kCorrupt, fmt::format("the model's logits are not finite at token {}", text.drawn() + 1),
+                    "generate", "Use a checkpoint from before the training diverged.");
+      text.tokens.push_back(*drawn[i]);
+      text.ended = (emit && !emit(i, *drawn[i])) || *drawn[i] == options.stop_token ||
+                   static_cast<int64_t>(text.drawn()) >= options.tokens;
     }
   }
   std::vector<std::vector<int32_t>> results;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -48,12 +49,15 @@ class TextGenerator {
 
   bool fits_cache(const Text& text) const;
   void open_cache(const std::vector<Text>& texts, const SamplingOptions& options);
-  // A row of logits for each text; of those that do not fit the cache it means nothing.
-  std::vector<float> first_logits(const std::vector<Text>& texts);
-  std::vector<float> continued_logits(const std::vector<Text>& texts);
+  // Of the texts that fit the cache; of others it means nothing.
+  NextTokens first_tokens(const std::vector<Text>& texts);
+  NextTokens continued_tokens(const std::vector<Text>& texts);
   std::vector<float> recomputed_logits(const Text& text);
-  void draw(Text& text, size_t prompt, std::span<const float> logits, const SamplingOptions& options,
-            const Emit& emit) const;
+  static std::optional<int32_t> draw(const Text& text, size_t prompt, std::span<const float> logits,
+                                     const SamplingOptions& options);
+  // Of every text that has not ended; nothing where a logit is not finite.
+  std::vector<std::optional<int32_t>> next_tokens(const std::vector<Text>& texts, bool are_first,
+                                                  const SamplingOptions& options);
 
   const LanguageModel& model_;
   const PipelineOptions pipeline_;

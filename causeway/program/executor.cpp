@@ -42,7 +42,8 @@ void Executor::launch(const Launch& launch, DeviceQueue queue, std::span<void* c
     pointers_.push_back(addresses[static_cast<size_t>(access.holding.buffer)]);
   for (const Launch::Phase& phase : launch.phases) {
     device_.launch({phase.entry, pointers_, launch.sizes, phase.tasks, phase.scratch_bytes, phase.threads,
-                    phase.shared_bytes, phase.cluster, launch.tensor_maps, queue, follows_launch_});
+                    phase.shared_bytes, phase.cluster, launch.tensor_maps, queue,
+                    follows_launch_ && !phase.persistent});
     follows_launch_ = follows_launch_ || phase.tasks > 0;
   }
 }

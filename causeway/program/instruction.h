@@ -59,6 +59,7 @@ struct Launch {
     int threads = 1;
     int shared_bytes = 0;
     int cluster = 1;
+    bool persistent = false;
   };
   size_t kernel = 0;             // position among the program's kernels
   std::vector<Access> accesses;  // the kernel's arguments, in their order

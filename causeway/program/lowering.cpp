@@ -147,7 +147,7 @@ class Lowering {
       const int64_t tasks = blocks(phase, phase.tasks(bindings_));
       if (tasks > 0)
         launch.phases.push_back({program_.entries[k][p], tasks, phase.scratch_bytes(bindings_), phase.threads,
-                                 phase.shared_bytes, phase.cluster});
+                                 phase.shared_bytes, phase.cluster, phase.persistent});
     }
     return launch;
   }

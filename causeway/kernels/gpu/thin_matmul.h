@@ -30,7 +30,7 @@ struct ThinSums {
   static constexpr int kPieces = kAlongK ? kLaneColumns : 4, kPieceWords = kAlongK ? 4 : kLaneColumns / 2;
   static constexpr int kRowWords = kSlice / 8;
   static constexpr int kWords = kPieces * kPieceWords + (kManyRows ? 2 : 1) * kRowWords;
-  static constexpr int kMostWords = 72;  // in flight, beside two blocks' other registers
+  static constexpr int kMostWords = 60;  // in flight, beside the other registers of two blocks
   static constexpr int kAtOnce = kMostWords / kWords;
 
   struct Slice {
