@@ -30,8 +30,9 @@ struct ThinSums {
   static constexpr int kPieces = kAlongK ? kLaneColumns : 4, kPieceWords = kAlongK ? 4 : kLaneColumns / 2;
   static constexpr int kRowWords = kSlice / 8;
   static constexpr int kWords = kPieces * kPieceWords + (kManyRows ? 2 : 1) * kRowWords;
-  static constexpr int kMostWords = 60;  // in flight, beside the other registers of two blocks
-  static constexpr int kAtOnce = kMostWords / kWords;
+  static constexpr int kMostWords = 54;  // in flight, beside the other registers of two blocks
+  static constexpr int kMostSlices = 8;  // each has addresses
+  static constexpr int kAtOnce = kMostWords / kWords < kMostSlices ? kMostWords / kWords : kMostSlices;
 
   struct Slice {
     uint32_t b[kPieces][kPieceWords];
