@@ -29,6 +29,7 @@ Recipe shipped_recipe(const TrainCase& train_case, int64_t micro_batch) {
     overrides.push_back(fmt::format("{}={}", key, micro_batch));
   overrides.push_back("train.precision=" + train_case.precision);
   // Documents are a property of data; random tokens have none.
+  overrides.emplace_back("data.packing=windows");
   overrides.emplace_back("data.document_mask=false");
   return parse_recipe(std::string(shipped_benchmark_text(path)), path, overrides);
 }

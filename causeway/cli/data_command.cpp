@@ -10,6 +10,7 @@
 #include "causeway/cli/commands.h"
 #include "causeway/cli/json_output.h"
 #include "causeway/cli/progress_report.h"
+#include "causeway/data/document_packing.h"
 #include "causeway/data/inspect.h"
 #include "causeway/data/prepare.h"
 
@@ -106,32 +107,40 @@ struct InspectCommand {
   std::string path, tokenizer;
   int token_bytes = 0;
   int samples = 0;
+  int64_t sequence_length = 0;
   bool json = false;
 };
 
 // Tokens of a sample: some lines of text.
 constexpr uint64_t kSampleTokens = 64;
 
-// Of each split, in the order of the inspection's.
-std::vector<std::vector<TextSample>> samples_of_splits(const InspectCommand& command,
-                                                       const DatasetInspection& inspection) {
-  std::vector<std::vector<TextSample>> samples;
+// What is shown of a split where it is asked for.
+struct SplitDetails {
+  std::vector<TextSample> samples;
+  std::optional<DocumentPacking> packing;
+};
+
+// In the order of the inspection's splits.
+std::vector<SplitDetails> details_of_splits(const InspectCommand& command, const DatasetInspection& inspection) {
+  std::vector<SplitDetails> all;
   for (const SplitInspection& split : inspection.splits) {
-    samples.emplace_back();
-    if (command.samples == 0) continue;
+    SplitDetails& details = all.emplace_back();
+    if (command.samples == 0 && command.sequence_length == 0) continue;
     const TokenDataset dataset = TokenDataset::open(
         command.path, split.name.empty() ? kTrainSplit : std::string_view(split.name), command.token_bytes);
+    if (command.sequence_length > 0) details.packing.emplace(dataset, 0, command.sequence_length);
+    if (command.samples == 0) continue;
     const std::unique_ptr<Tokenizer> tokenizer =
         command.tokenizer.empty() ? dataset.load_tokenizer() : load_tokenizer(command.tokenizer);
-    samples.back() = sample_texts(dataset, *tokenizer, static_cast<uint64_t>(command.samples), kSampleTokens);
+    details.samples = sample_texts(dataset, *tokenizer, static_cast<uint64_t>(command.samples), kSampleTokens);
   }
-  return samples;
+  return all;
 }
 
 void inspect(const InspectCommand& command) {
   const DatasetInspection inspection = inspect_dataset(command.path, {}, command.token_bytes);
-  const std::vector<std::vector<TextSample>> samples = samples_of_splits(command, inspection);
-  auto of_split = samples.begin();
+  const std::vector<SplitDetails> details = details_of_splits(command, inspection);
+  auto of_split = details.begin();
   if (command.json) {
     nlohmann::ordered_json json;
     if (inspection.tokenizer)
@@ -146,7 +155,13 @@ void inspect(const InspectCommand& command) {
                                    {"hash", shard.hash},
                                    {"hash_checked", shard.hash_checked},
                                    {"largest_token", shard.largest_token}});
-      for (const TextSample& sample : *of_split++)
+      if (const auto& packing = of_split->packing)
+        entry["packing"] = {{"sequence_length", command.sequence_length},
+                            {"samples", packing->sample_count()},
+                            {"documents", packing->documents()},
+                            {"cut_documents", packing->cut_documents()},
+                            {"padding", packing->padding()}};
+      for (const TextSample& sample : (of_split++)->samples)
         entry["samples"].push_back({{"position", sample.position}, {"ids", sample.ids}, {"text", sample.text}});
     }
     output_json(json);
@@ -160,7 +175,11 @@ void inspect(const InspectCommand& command) {
     for (const ShardInspection& shard : split.shards)
       output("  {}  {} tokens of {} bytes, largest {}, hash {}{}\n", shard.path.string(), shard.tokens,
              shard.token_bytes, shard.largest_token, shard.hash, shard.hash_checked ? " (as recorded)" : "");
-    for (const TextSample& sample : *of_split++)
+    if (const auto& packing = of_split->packing)
+      output("  packed      {} documents in {} samples of {} tokens: {:.2f} % padding, {} documents cut\n",
+             packing->documents(), packing->sample_count(), command.sequence_length, 100 * packing->padding(),
+             packing->cut_documents());
+    for (const TextSample& sample : (of_split++)->samples)
       output("--- {} tokens from token {} on ---\n{}\n", sample.ids.size(), sample.position, sample.text);
   }
 }
@@ -221,6 +240,12 @@ void add_data_command(CLI::App& program) {
       ->check(CLI::Range(0, 1000));
   inspect_command->add_option("--tokenizer", inspection->tokenizer,
                               "For --samples: bytes, or a tokenizer's directory; else the dataset's own");
+  inspect_command
+      ->add_option(
+          "--sequence-length", inspection->sequence_length,
+          "Pack the documents of each split into samples of so many tokens, as data.packing=documents does, and "
+          "show the share of padding")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
   inspect_command->add_flag("--json", inspection->json, "Print as JSON");
   inspect_command->footer("Example: causeway data inspect data/book --samples 3");
   inspect_command->callback([inspection] { inspect(*inspection); });

@@ -192,6 +192,35 @@ bool TokenDataset::knows_documents() const {
   return std::all_of(shards_.begin(), shards_.end(), [](const TokenShard& shard) { return shard.knows_documents(); });
 }
 
+bool TokenDataset::knows_documents(const Source& source) const {
+  const auto [first, last] = shards_of(source);
+  return std::all_of(shards_.begin() + static_cast<ptrdiff_t>(first), shards_.begin() + static_cast<ptrdiff_t>(last),
+                     [](const TokenShard& shard) { return shard.knows_documents(); });
+}
+
+std::pair<size_t, size_t> TokenDataset::shards_of(const Source& source) const {
+  const auto index_of = [&](uint64_t offset) {
+    return static_cast<size_t>(std::ranges::lower_bound(shard_offsets_, offset) - shard_offsets_.begin());
+  };
+  return {index_of(source.offset), index_of(source.offset + source.token_count)};
+}
+
+void TokenDataset::visit_documents(const Source& source,
+                                   const std::function<void(uint64_t offset, uint64_t tokens)>& visit) const {
+  uint64_t begin = source.offset;
+  int32_t last_token_before = -1;
+  const auto [first, last] = shards_of(source);
+  for (size_t i = first; i < last; ++i) {
+    shards_[i].visit_document_starts(last_token_before, [&](uint64_t position) {
+      const uint64_t start = shard_offsets_[i] + position;
+      if (start > begin) visit(begin, start - begin);
+      begin = start;
+    });
+    last_token_before = shards_[i].token(shards_[i].token_count() - 1);
+  }
+  visit(begin, source.offset + source.token_count - begin);
+}
+
 void TokenDataset::check_vocabulary(int64_t vocabulary_size) const {
   constexpr uint64_t kFirstTokens = 4096;
   std::vector<int32_t> ids;

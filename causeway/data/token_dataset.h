@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "causeway/formats/token_shard.h"
@@ -59,10 +61,16 @@ class TokenDataset {
   // have the same number exactly when they are in the same document. All 0 where a file has no document boundaries.
   void read_document_numbers(uint64_t offset, std::span<int32_t> documents) const;
 
+  // Calls `visit` with each document of a source, in order: the offset of its first token and how many it has. A source
+  // whose files do not tell where documents start is one document.
+  void visit_documents(const Source& source, const std::function<void(uint64_t offset, uint64_t tokens)>& visit) const;
+
   // The tokenizer that made the tokens, when the files say so (Causeway's own do).
   const std::optional<TokenizerIdentity>& tokenizer_identity() const { return tokenizer_identity_; }
   // Whether every shard tells where its documents start.
   bool knows_documents() const;
+  // The same of those of one source.
+  bool knows_documents(const Source& source) const;
   // Throws Error(kInvalidArgument) naming shard and position where one of the first tokens of a shard is at or beyond
   // the vocabulary's size: what is wrong with a whole file shows here, before a run begins.
   void check_vocabulary(int64_t vocabulary_size) const;
@@ -79,6 +87,8 @@ class TokenDataset {
  private:
   static TokenDataset open_shards(const std::filesystem::path& path, std::string_view split, int token_bytes);
   void add_shard(const std::filesystem::path& path, int token_bytes);
+  // The shards of a source: [first, second).
+  std::pair<size_t, size_t> shards_of(const Source& source) const;
   void open_prepared(std::string_view split, int token_bytes);
 
   std::filesystem::path path_;

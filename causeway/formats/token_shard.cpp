@@ -295,6 +295,22 @@ void TokenShard::read_document_starts(uint64_t position, int32_t last_token_befo
   for (int32_t& value : starts) value = value == delimiter_;
 }
 
+void TokenShard::visit_document_starts(int32_t last_token_before,
+                                       const std::function<void(uint64_t position)>& visit) const {
+  if (format_ == ShardFormat::kCauseway || format_ == ShardFormat::kMegatron) {
+    for (const uint64_t start : document_starts_) visit(start);
+    return;
+  }
+  if (!knows_documents()) return;
+  std::vector<int32_t> starts(kTokensAtOnce);
+  for (uint64_t position = 0; position < token_count_; position += starts.size()) {
+    starts.resize(std::min<uint64_t>(starts.size(), token_count_ - position));
+    read_document_starts(position, last_token_before, starts);
+    for (size_t i = 0; i < starts.size(); ++i)
+      if (starts[i] != 0) visit(position + i);
+  }
+}
+
 uint64_t TokenShard::document_count() const {
   if (format_ == ShardFormat::kCauseway || format_ == ShardFormat::kMegatron) return document_starts_.size();
   if (!knows_documents()) return 0;

@@ -27,6 +27,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -66,6 +67,9 @@ class TokenShard {
   bool starts_document(uint64_t position, int32_t last_token_before) const;
   // The same for each position of [position, position + starts.size()): 1 where a document starts, else 0.
   void read_document_starts(uint64_t position, int32_t last_token_before, std::span<int32_t> starts) const;
+  // Calls `visit` with each position at which a document starts, in order: from the table, and where the format has
+  // none by reading all.
+  void visit_document_starts(int32_t last_token_before, const std::function<void(uint64_t position)>& visit) const;
   // Documents that start in this shard by its table; for the formats without a table, the number found by reading all.
   uint64_t document_count() const;
   // Whether the file tells where documents start.

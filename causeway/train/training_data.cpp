@@ -51,7 +51,8 @@ std::optional<TokenDataset> open_validation_split(const Recipe& recipe) {
 MixtureOrder make_order(const Recipe& recipe, const TokenDataset& dataset) {
   std::vector<double> weights;
   for (const DataSource& source : recipe.data.sources()) weights.push_back(source.weight);
-  return {dataset, weights, recipe.data.sequence_length, static_cast<uint64_t>(recipe.train.seed)};
+  return {dataset, weights, recipe.data.sequence_length, static_cast<uint64_t>(recipe.train.seed),
+          recipe.data.packs_documents() ? Packing::kDocuments : Packing::kWindows};
 }
 
 }  // namespace
@@ -74,6 +75,19 @@ std::vector<std::pair<std::string, double>> source_epochs(const TrainingData& da
                         static_cast<double>(counts[i]) / static_cast<double>(data.order.samples_per_epoch(i)));
   }
   return epochs;
+}
+
+std::vector<std::string> describe_packing(const TrainingData& data, const Recipe& recipe) {
+  std::vector<std::string> lines;
+  for (const TokenDataset::Source& source : data.dataset.sources()) {
+    const DocumentPacking* packing = data.order.packing(lines.size());
+    if (packing == nullptr) return {};
+    lines.push_back(
+        fmt::format("data: {} documents of {} in {} samples of {} tokens: {:.2f} % padding, {} documents cut",
+                    packing->documents(), source.path.string(), packing->sample_count(), recipe.data.sequence_length,
+                    100 * packing->padding(), packing->cut_documents()));
+  }
+  return lines;
 }
 
 std::vector<std::string> describe_sources(const TrainingData& data, const Recipe& recipe) {

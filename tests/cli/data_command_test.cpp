@@ -126,6 +126,26 @@ TEST_F(DataCommandTest, InspectShowsTokensAsText) {
   EXPECT_NE(bytes.out.find("\nHi\n"), std::string::npos) << bytes.out << bytes.err;
 }
 
+TEST_F(DataCommandTest, InspectSaysHowMuchOfPackedSamplesIsPadding) {
+  // Of 10, 21 and 6 bytes.
+  write("lines.jsonl", R"({"text": "0123456789"}
+{"text": "012345678901234567890"}
+{"text": "abcdef"}
+)");
+  ASSERT_EQ(run({"data", "prepare", "lines.jsonl", "-o", "lines"}).status, 0);
+  const Outcome shown = run({"data", "inspect", "lines", "--sequence-length", "16"});
+  EXPECT_NE(shown.out.find("packed      3 documents in 3 samples of 16 tokens: 29.17 % padding, 1 documents cut"),
+            std::string::npos)
+      << shown.out;
+  const nlohmann::json packing =
+      run_json({"data", "inspect", "lines", "--sequence-length", "15", "--json"})["splits"]["train"]["packing"];
+  EXPECT_EQ(packing["samples"], 3);
+  EXPECT_DOUBLE_EQ(packing["padding"].get<double>(), 1 - 34.0 / 45);
+  write("words.bin", std::string("\x48\0\x69\0", 4));
+  expect_failure({"data", "inspect", "words.bin", "--token-bytes", "1", "--sequence-length", "2"}, 1,
+                 {"words.bin: the token file does not tell where documents begin, which packing them needs"});
+}
+
 TEST_F(DataCommandTest, TokenFilesSayOrAreAskedHowWideTheirIdsAre) {
   std::string ids;
   for (int i = 0; i < 4000; ++i) ids += {static_cast<char>('a' + i % 26), 0, 0, 0};

@@ -95,7 +95,7 @@ TEST(BatchLoader, MarksDocumentsAndIgnoresTargetsAcrossThem) {
   EXPECT_EQ(loader.next_into<int64_t>(inputs, targets, documents), 6);
   EXPECT_EQ(inputs, (std::vector<int64_t>{1, 2, 50256, 3, 4, 50256, 5, 6}));
   EXPECT_EQ(targets, (std::vector<int64_t>{2, 50256, -1, 4, 50256, -1, 6, 7}));
-  EXPECT_EQ(documents, (std::vector<int64_t>{0, 0, 0, 1, 1, 1, 2, 2}));
+  EXPECT_EQ(documents, (std::vector<int64_t>{0, 0, 0, 3, 3, 3, 6, 6}));
 }
 
 TEST(BatchLoader, SequentialOrderPadsItsEnd) {

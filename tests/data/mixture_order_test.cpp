@@ -71,8 +71,9 @@ TEST(MixtureOrder, OneSourceHasTheOrderItHasAlone) {
   const MixtureOrder order(dataset, std::vector<double>{0.3}, 7, 3);
   EXPECT_EQ(order.samples_per_epoch(), alone.samples_per_epoch());
   for (uint64_t sample = 0; sample < 1000; ++sample) {
-    ASSERT_EQ(order.window(sample).offset, alone.window(sample).offset);
-    ASSERT_EQ(order.window(sample).epoch, alone.window(sample).epoch);
+    ASSERT_EQ(order.windows(sample).size(), 1u);
+    ASSERT_EQ(order.windows(sample)[0].offset, alone.window(sample).offset);
+    ASSERT_EQ(order.windows(sample)[0].epoch, alone.window(sample).epoch);
   }
 }
 
@@ -90,7 +91,7 @@ TEST(MixtureOrder, EverySourceHasItsOwnEpochs) {
   std::vector<int32_t> ids(11);
   for (uint64_t sample = 0; sample < 400; ++sample) {
     const size_t source = order.shares().turn(sample).source;
-    const SampleWindow window = order.window(sample);
+    const SampleWindow window = order.windows(sample).at(0);
     EXPECT_EQ(window.epoch, offsets[source].size() / order.samples_per_epoch(source));
     dataset.read(window.offset, ids);
     ASSERT_EQ(ids, std::vector<int32_t>(11, "abc"[source])) << "a window never crosses into another source";

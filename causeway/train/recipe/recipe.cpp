@@ -35,6 +35,7 @@ struct Field {
   std::vector<std::string> choices = {};
 };
 
+const std::vector<std::string> kPackings = {"windows", "documents"};
 const std::vector<std::string> kPrecisions = {"bf16", "fp8", "tf32", "f32"};
 const std::vector<std::string> kRecomputePolicies = {"none", "selective", "block"};
 const std::vector<std::string> kNonFinitePolicies = {"stop", "skip"};
@@ -196,7 +197,10 @@ std::vector<Field> fields(Recipe& r) {
       field("data.token_bytes", r.data.token_bytes,
             "bytes of an id in a .bin without a header: 1, 2 or 4; 0: the file must show it"),
       field("data.sequence_length", r.data.sequence_length, "tokens of one training sequence"),
-      field("data.document_mask", r.data.document_mask, "attention stays within documents"),
+      choice("data.packing", r.data.packing,
+             "windows: the text cut every sequence_length tokens; documents: whole documents, and padding", kPackings),
+      field("data.document_mask", r.data.document_mask,
+            "attention stays within documents, as it always does with data.packing=documents"),
       field("optimizer.learning_rate", r.optimizer.learning_rate, "peak learning rate of AdamW"),
       field("optimizer.beta1", r.optimizer.beta1, "decay of the first moment"),
       field("optimizer.beta2", r.optimizer.beta2, "decay of the second moment"),
@@ -418,6 +422,7 @@ void resolve(Recipe& r, bool refuse_without_effect) {
   require(r.data.token_bytes == 0 || r.data.token_bytes == 1 || r.data.token_bytes == 2 || r.data.token_bytes == 4,
           "data.token_bytes", "must be 0, 1, 2 or 4");
   require(r.data.sequence_length >= 1, "data.sequence_length", "must be at least 1");
+  require_choice("data.packing", r.data.packing, kPackings);
   require(r.data.sequence_length <= r.model.max_sequence_length, "data.sequence_length",
           fmt::format("{} is longer than model.max_sequence_length, {}", r.data.sequence_length,
                       r.model.max_sequence_length));

@@ -29,10 +29,14 @@ struct Recipe {
     std::vector<DataSource> mixture;  // data.sources: several of them, instead of path
     int64_t token_bytes = 0;          // width of an id in a .bin without a header; 0: the file must show it
     int64_t sequence_length = 256;    // tokens of one training sequence
-    bool document_mask = false;       // attention does not cross document boundaries
+    // windows: documents one after another, cut every sequence_length tokens; documents: whole documents and padding.
+    std::string packing = "windows";
+    bool document_mask = false;  // attention does not cross document boundaries
 
     // What is trained on: the mixture, or path alone; nothing where neither is given.
     std::vector<DataSource> sources() const;
+    bool packs_documents() const { return packing == "documents"; }
+    bool masks_documents() const { return document_mask || packs_documents(); }
   } data;
 
   struct Optimizer {
