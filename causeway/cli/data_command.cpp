@@ -56,8 +56,7 @@ PrepareSummary run_preparation(PrepareCommand& command) {
   options.validation_inputs.assign(command.validation_inputs.begin(), command.validation_inputs.end());
   options.output = command.output;
   options.append_end_of_text = !command.no_end_of_text;
-  if (!command.format.empty())
-    options.format = command.format == "jsonl" ? TextFormat::kJsonLines : TextFormat::kPlainText;
+  if (!command.format.empty()) options.format = parse_text_format(command.format);
   ProgressReport report;
   end_on_signals();
   options.progress = [&](const PrepareProgress& progress) {
@@ -92,7 +91,7 @@ void prepare(PrepareCommand& command) {
            summary.null_documents > 0 ? fmt::format(", {} of them null", summary.null_documents) : "");
   }
   if (!summary.files_left_out.empty()) {
-    output("not read    {}: name files of other kinds than .txt, .jsonl and .ndjson to have them read\n",
+    output("not read    {}: name files of other kinds than .txt, .jsonl, .ndjson and .csv to have them read\n",
            files_by_kind(summary.files_left_out));
   }
   if (summary.unverified_shards > 0)
@@ -191,11 +190,12 @@ void add_data_command(CLI::App& program) {
   data->require_subcommand(1);
 
   auto command = std::make_shared<PrepareCommand>();
-  CLI::App* prepare_command = data->add_subcommand("prepare", "Turn text or JSON Lines into tokens");
+  CLI::App* prepare_command = data->add_subcommand("prepare", "Turn text, JSON Lines or CSV into tokens");
   prepare_command
       ->add_option("inputs", command->inputs,
-                   "Files of text or JSON Lines, also .gz and .zst; directories, of which all .txt, .jsonl "
-                   "and .ndjson are read, or the shards of an MDS dataset (StreamingDataset); or - for standard input")
+                   "Files of text, JSON Lines or CSV, also .gz and .zst; directories, of which all .txt, .jsonl, "
+                   ".ndjson and .csv are read, or the shards of an MDS dataset (StreamingDataset); or - for standard "
+                   "input")
       ->required();
   prepare_command->add_option("--output,-o", command->output, "Directory for the dataset")->required();
   prepare_command
@@ -206,11 +206,11 @@ void add_data_command(CLI::App& program) {
       "--validation-fraction", command->options.validation_fraction,
       "Part of the inputs to hold out: documents by a hash of their text, or the end of one text");
   prepare_command
-      ->add_option("--format", command->format, "text or jsonl: what the inputs are, whatever they are called")
-      ->check(CLI::IsMember({"text", "jsonl"}));
+      ->add_option("--format", command->format, "text, jsonl or csv: what the inputs are, whatever they are called")
+      ->check(CLI::IsMember({"text", "jsonl", "csv"}));
   prepare_command
       ->add_option("--text-key", command->options.text_key,
-                   "The key of the text in JSON Lines, the column of text or token ids in MDS")
+                   "The key of the text in JSON Lines, its column in CSV, the column of text or token ids in MDS")
       ->capture_default_str();
   prepare_command->add_flag("--no-end-of-text", command->no_end_of_text,
                             "Do not end documents with the end-of-text token");

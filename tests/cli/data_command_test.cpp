@@ -41,6 +41,12 @@ TEST_F(DataCommandTest, ReadsStandardInput) {
   EXPECT_NE(lines.out.find("left out    1 documents without text, 1 of them null"), std::string::npos) << lines.out;
   EXPECT_NE(run_on("lines", {"data", "prepare", "-", "-o", "as_text", "--format", "text"}).out.find(" in 1 documents"),
             std::string::npos);
+  write("table", "id,body\n1,\"Once\nmore\"\n2,\n3,upon\n");
+  const Outcome table =
+      run_on("table", {"data", "prepare", "-", "-o", "table.data", "--format", "csv", "--text-key", "body"});
+  EXPECT_NE(table.out.find("13 tokens in 2 documents"), std::string::npos) << table.out << table.err;
+  expect_failure({"data", "prepare", "table", "-o", "no", "--format", "csv"}, 1,
+                 {"table, line 1: the header has no column \"text\"", "It has: \"id\", \"body\"."});
   const Outcome fraction = run_on("book", {"data", "prepare", "-", "-o", "f", "--validation-fraction", "0.1"});
   EXPECT_EQ(fraction.status, 1);
   EXPECT_NE(fraction.err.find("standard input: whether the input is one text or many documents cannot be told"),

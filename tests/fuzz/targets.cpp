@@ -234,6 +234,31 @@ bool json_lines(std::string_view input) {
   return any;
 }
 
+// What is read is the same after it was written in quotes.
+bool csv(std::string_view input) {
+  const auto texts = [](std::string_view content) {
+    TextReader reader({file_of(content, "input.csv"), TextFormat::kCsv}, {});
+    std::vector<std::string> texts;
+    while (const std::optional<TextBlock> block = reader.next()) {
+      size_t begin = 0;
+      for (const data::BlockDocument& document : block->documents) {
+        texts.push_back(block->text.substr(begin, document.end - begin));
+        begin = document.end;
+      }
+    }
+    return texts;
+  };
+  const std::vector<std::string> read = texts(input);
+  std::string written = "text\n";
+  for (const std::string& text : read) {
+    written += '"';
+    for (const char c : text) written += c == '"' ? "\"\"" : std::string(1, c);
+    written += "\"\n";
+  }
+  require(again([&] { return texts(written); }) == read, "texts changed on their way");
+  return !read.empty();
+}
+
 // Causeway's own shards carry a hash of their description, which is put right.
 std::string with_right_hash(std::string_view input) {
   constexpr size_t kHashed = 80, kHeader = 128, kTokenBytesAt = 12, kTokensAt = 16;
@@ -312,6 +337,7 @@ constexpr FuzzTarget kTargets[] = {
     {"tokenizer", &run<tokenizer>},
     {"tokenizer_json", &run<tokenizer_json>},
     {"json_lines", &run<json_lines>},
+    {"csv", &run<csv>},
     {"token_file", &run<token_file>},
     {"results", &run<results>},
     {"task_file", &run<task_file>},
