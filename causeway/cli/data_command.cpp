@@ -96,15 +96,15 @@ void prepare(PrepareCommand& command) {
   }
   if (summary.unverified_shards > 0)
     output(
-        "unverified  {} MDS shards: their index has none of the hashes that are computed here (xxh32, xxh64, "
-        "xxh3_64, xxh128)\n",
+        "unverified  {} MDS shards: their index has none of the hashes that are computed here (md5, sha1, "
+        "xxh32, xxh64, xxh3_64, xxh128)\n",
         summary.unverified_shards);
   output("wrote {}\n", command.output);
 }
 
 struct InspectCommand {
   std::string path, tokenizer;
-  int token_bytes = 0;
+  TokenDatasetOptions dataset;
   int samples = 0;
   int64_t sequence_length = 0;
   bool json = false;
@@ -126,7 +126,7 @@ std::vector<SplitDetails> details_of_splits(const InspectCommand& command, const
     SplitDetails& details = all.emplace_back();
     if (command.samples == 0 && command.sequence_length == 0) continue;
     const TokenDataset dataset = TokenDataset::open(
-        command.path, split.name.empty() ? kTrainSplit : std::string_view(split.name), command.token_bytes);
+        command.path, split.name.empty() ? kTrainSplit : std::string_view(split.name), command.dataset);
     if (command.sequence_length > 0) details.packing.emplace(dataset, 0, command.sequence_length);
     if (command.samples == 0) continue;
     const std::unique_ptr<Tokenizer> tokenizer =
@@ -137,7 +137,7 @@ std::vector<SplitDetails> details_of_splits(const InspectCommand& command, const
 }
 
 void inspect(const InspectCommand& command) {
-  const DatasetInspection inspection = inspect_dataset(command.path, {}, command.token_bytes);
+  const DatasetInspection inspection = inspect_dataset(command.path, {}, command.dataset);
   const std::vector<SplitDetails> details = details_of_splits(command, inspection);
   auto of_split = details.begin();
   if (command.json) {
@@ -234,8 +234,12 @@ void add_data_command(CLI::App& program) {
   auto inspection = std::make_shared<InspectCommand>();
   CLI::App* inspect_command = data->add_subcommand("inspect", "Show what a dataset holds and check every byte of it");
   inspect_command->add_option("path", inspection->path, "A dataset directory or a token file")->required();
-  inspect_command->add_option("--token-bytes", inspection->token_bytes, "Bytes of an id in a .bin without a header")
-      ->check(CLI::IsMember({1, 2, 4}));
+  inspect_command
+      ->add_option("--token-bytes", inspection->dataset.token_bytes,
+                   "Bytes of an id in a .bin without a header, or in a column of bytes of MDS")
+      ->check(CLI::IsMember({1, 2, 4, 8}));
+  inspect_command->add_option("--column", inspection->dataset.column, "The column of token ids in MDS")
+      ->capture_default_str();
   inspect_command->add_option("--samples", inspection->samples, "Show so many pieces of each split as text")
       ->check(CLI::Range(0, 1000));
   inspect_command->add_option("--tokenizer", inspection->tokenizer,

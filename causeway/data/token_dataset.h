@@ -21,20 +21,32 @@ namespace causeway::data {
 constexpr std::string_view kTrainSplit = "train";
 constexpr std::string_view kValidationSplit = "validation";
 
+struct TokenDatasetOptions {
+  // How wide the ids of files without a header are (TokenShard::open), and those in bytes of MDS.
+  int token_bytes = 0;
+  std::string column = "tokens";  // of MDS, with the ids
+  // Reads every shard that has a hash, to check it.
+  bool check_hashes = false;
+  // Leaves shards of MDS out that are missing or damaged; otherwise that is an error.
+  bool skip_damaged_shards = false;
+};
+
 class TokenDataset {
  public:
   // `path` is one of
   //  - a directory that "causeway data prepare" wrote (it holds dataset.json): the split of that name;
   //  - a directory of .bin files by llm.c or nanoGPT: those with "train" in their names for the split "train", with
   //    "val" for "validation", in order of name;
+  //  - a directory of MosaicML's StreamingDataset (MDS, mds_index.h) whose samples have a column of token ids, which is
+  //    the split "train"; or one that holds such a directory for each split, "train" and "val" or "validation".
+  //    Compressed shards are decompressed first (mds_decoding.h), others are read where they are;
   //  - a token file (token_shard.h), or a pattern for the last part of the path such as fineweb_train_*.bin: all that
   //  match, in
   //    order of name, whatever `split` says: a file that is named is what the caller wants.
   // Throws Error when nothing is there, when the split is not (naming those that are), and when a shard is damaged or
-  // differs from what dataset.json says of it. `token_bytes`: how wide the ids of files without a header are
-  // (TokenShard::open).
+  // differs from what dataset.json or index.json says of it.
   static TokenDataset open(const std::filesystem::path& path, std::string_view split = kTrainSplit,
-                           int token_bytes = 0);
+                           const TokenDatasetOptions& options = {});
 
   // Several datasets, the sources of a mixture, as one: their tokens one after the other. Throws
   // Error(kInvalidArgument) naming two of them that were made with different tokenizers.
@@ -42,6 +54,8 @@ class TokenDataset {
 
   uint64_t token_count() const { return token_count_; }
   const std::vector<TokenShard>& shards() const { return shards_; }
+  // The damaged shards that were left out, each as "PATH: what is wrong".
+  const std::vector<std::string>& left_out() const { return left_out_; }
   // Where the dataset was opened, or the first of its sources, for messages.
   const std::filesystem::path& path() const { return path_; }
   // What it was joined from; one for a dataset that was opened.
@@ -85,17 +99,20 @@ class TokenDataset {
   Place locate(uint64_t offset) const;
 
  private:
-  static TokenDataset open_shards(const std::filesystem::path& path, std::string_view split, int token_bytes);
-  void add_shard(const std::filesystem::path& path, int token_bytes);
+  static TokenDataset open_shards(const std::filesystem::path& path, std::string_view split,
+                                  const TokenDatasetOptions& options);
+  void add_shard(TokenShard shard, const TokenDatasetOptions& options);
+  void open_mds(const std::filesystem::path& directory, const TokenDatasetOptions& options);
   // The shards of a source: [first, second).
   std::pair<size_t, size_t> shards_of(const Source& source) const;
-  void open_prepared(std::string_view split, int token_bytes);
+  void open_prepared(std::string_view split, const TokenDatasetOptions& options);
 
   std::filesystem::path path_;
   std::vector<TokenShard> shards_;
   std::vector<uint64_t> shard_offsets_;  // of each shard's first token
   uint64_t token_count_ = 0;
   std::vector<Source> sources_;
+  std::vector<std::string> left_out_;
   std::optional<TokenizerIdentity> tokenizer_identity_;
 };
 

@@ -101,6 +101,8 @@ class Trainer {
         schedule_(recipe.schedule) {
     require_same_run();
     ranks_.together([&] { data_.emplace(open_training_data(recipe)); });
+    ranks_.require_equal(data_->dataset.fingerprint(), "other data",
+                         "Give every machine the same files; see whether each one can read all of them.");
     load_tokenizer();
     ranks_.on_first([&] { own_run_directory(); });
     const std::vector<CheckpointEntry> candidates = resume_candidates_of_first(ranks_, directory_, options.resume);
@@ -146,6 +148,7 @@ class Trainer {
     if (speaks_) {
       announce_run(*parts_, *utilization_, resumed_, *saver_);
       for (const std::string& line : describe_sources(*data_, recipe_)) notice("{}\n", line);
+      for (const std::string& shard : data_->dataset.left_out()) notice("data: left out {}\n", shard);
       for (const std::string& line : describe_packing(*data_, recipe_)) notice("{}\n", line);
       for (const std::string& line : observer_->describe()) notice("{}\n", line);
     }

@@ -8,19 +8,26 @@
 namespace causeway::train {
 namespace {
 
+TokenDatasetOptions dataset_options(const Recipe& recipe) {
+  return {.token_bytes = static_cast<int>(recipe.data.token_bytes),
+          .column = recipe.data.column,
+          .check_hashes = recipe.data.check_hashes,
+          .skip_damaged_shards = recipe.data.on_damaged_shard == "skip"};
+}
+
 TokenDataset open_training_split(const Recipe& recipe) {
   std::vector<TokenDataset> datasets;
   for (const DataSource& source : recipe.data.sources())
-    datasets.push_back(TokenDataset::open(source.path, kTrainSplit, static_cast<int>(recipe.data.token_bytes)));
+    datasets.push_back(TokenDataset::open(source.path, kTrainSplit, dataset_options(recipe)));
   return TokenDataset::join(std::move(datasets));
 }
 
-std::optional<TokenDataset> open_held_out(const DataSource& source, int token_bytes) {
+std::optional<TokenDataset> open_held_out(const DataSource& source, const TokenDatasetOptions& options) {
   // A file or pattern of files is all for training.
   std::error_code code;
   if (!std::filesystem::is_directory(source.path, code)) return std::nullopt;
   try {
-    return TokenDataset::open(source.path, kValidationSplit, token_bytes);
+    return TokenDataset::open(source.path, kValidationSplit, options);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kNotFound) throw;
     return std::nullopt;
@@ -33,7 +40,7 @@ std::optional<TokenDataset> open_validation_split(const Recipe& recipe) {
   const DataSource* with = nullptr;
   const DataSource* without = nullptr;
   for (const DataSource& source : sources) {
-    std::optional<TokenDataset> held_out = open_held_out(source, static_cast<int>(recipe.data.token_bytes));
+    std::optional<TokenDataset> held_out = open_held_out(source, dataset_options(recipe));
     (held_out ? with : without) = &source;
     if (held_out) datasets.push_back(std::move(*held_out));
   }

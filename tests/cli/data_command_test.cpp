@@ -58,10 +58,10 @@ TEST_F(DataCommandTest, SaysWhatOfADirectoryItDidNotRead) {
   std::filesystem::create_directories(path("texts"));
   write("texts/a.txt", "some text");
   write("texts/b.md", "more");
-  write("texts/c.csv", "x,y");
-  write("texts/d.csv", "x,y");
+  write("texts/c.tsv", "x,y");
+  write("texts/d.tsv", "x,y");
   const Outcome outcome = run({"data", "prepare", "texts", "-o", "data"});
-  EXPECT_NE(outcome.out.find("not read    2 .csv, 1 .md"), std::string::npos) << outcome.out << outcome.err;
+  EXPECT_NE(outcome.out.find("not read    2 .tsv, 1 .md"), std::string::npos) << outcome.out << outcome.err;
 }
 
 TEST_F(DataCommandTest, AnotherPreparationOfTheSameOutputIsRefusedAndASignalChangesNothing) {

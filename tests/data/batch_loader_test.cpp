@@ -155,7 +155,7 @@ TEST(BatchLoader, RefusesADocumentMaskWhereNothingTellsOfDocuments) {
   const TemporaryDirectory directory;
   const std::vector<uint32_t> tokens(90, 70000);
   const TokenDataset dataset =
-      TokenDataset::open(directory.write("train.bin", as_text(std::span(tokens))), kTrainSplit, 4);
+      TokenDataset::open(directory.write("train.bin", as_text(std::span(tokens))), kTrainSplit, {.token_bytes = 4});
   BatchOptions options = batch_options(8, 1);
   options.document_numbers = true;
   EXPECT_EQ(caught([&] { BatchLoader(dataset, SampleOrder(90, 8, 0), options); }).message(),

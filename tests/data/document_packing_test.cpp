@@ -133,7 +133,7 @@ TEST(DocumentPacking, ReadsDocumentsOfFilesWithoutATable) {
 TEST(DocumentPacking, SaysWhyDocumentsCannotBePacked) {
   const TemporaryDirectory directory;
   const TokenDataset unknown =
-      TokenDataset::open(directory.write("letters.bin", std::string(100, 'a')), kTrainSplit, 1);
+      TokenDataset::open(directory.write("letters.bin", std::string(100, 'a')), kTrainSplit, {.token_bytes = 1});
   Error error = caught([&] { DocumentPacking(unknown, 0, 8); });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   EXPECT_EQ(error.message(), "the token file does not tell where documents begin, which packing them needs");
@@ -146,8 +146,9 @@ TEST(DocumentPacking, SaysWhyDocumentsCannotBePacked) {
   EXPECT_EQ(caught([&] { DocumentPacking(single, 0, int64_t{1} << 31); }).hint(), "It must be from 1 to 2147483647.");
   // Of a mixture the source that has the fault is named.
   std::vector<TokenDataset> datasets;
-  datasets.push_back(TokenDataset::open(directory.write("text.bin", std::string(100, 'b')), kTrainSplit, 1));
-  datasets.push_back(TokenDataset::open(directory / "letters.bin", kTrainSplit, 1));
+  datasets.push_back(
+      TokenDataset::open(directory.write("text.bin", std::string(100, 'b')), kTrainSplit, {.token_bytes = 1}));
+  datasets.push_back(TokenDataset::open(directory / "letters.bin", kTrainSplit, {.token_bytes = 1}));
   const TokenDataset joined = TokenDataset::join(std::move(datasets));
   EXPECT_EQ(caught([&] { MixtureOrder(joined, std::vector<double>{1, 1}, 8, 0, Packing::kDocuments); }).where(),
             (directory / "text.bin").string());

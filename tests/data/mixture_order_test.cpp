@@ -13,7 +13,8 @@ namespace {
 
 // Of tokens that are all `token`, as the bytes of a file without a header.
 TokenDataset constant_dataset(const TemporaryDirectory& directory, char token, size_t count) {
-  return TokenDataset::open(directory.write(fmt::format("{}.bin", token), std::string(count, token)), kTrainSplit, 1);
+  return TokenDataset::open(directory.write(fmt::format("{}.bin", token), std::string(count, token)), kTrainSplit,
+                            {.token_bytes = 1});
 }
 
 double sum(std::span<const double> weights) { return std::accumulate(weights.begin(), weights.end(), 0.0); }
@@ -157,11 +158,12 @@ TEST(JoinedDataset, IsNotTheSameAsItsShardsInOneSource) {
   const TemporaryDirectory directory;
   const auto pair = [&](const char* first, const char* second) {
     std::vector<TokenDataset> datasets;
-    for (const char* name : {first, second}) datasets.push_back(TokenDataset::open(directory / name, kTrainSplit, 1));
+    for (const char* name : {first, second})
+      datasets.push_back(TokenDataset::open(directory / name, kTrainSplit, {.token_bytes = 1}));
     return TokenDataset::join(std::move(datasets));
   };
   for (const char* name : {"x1.bin", "x2.bin", "y.bin"}) directory.write(name, std::string(100, 'a'));
-  const std::string shards = TokenDataset::open(directory / "x*.bin", kTrainSplit, 1).fingerprint();
+  const std::string shards = TokenDataset::open(directory / "x*.bin", kTrainSplit, {.token_bytes = 1}).fingerprint();
   EXPECT_NE(pair("x1.bin", "x2.bin").fingerprint(), shards);
   EXPECT_NE(pair("x*.bin", "y.bin").fingerprint(), pair("y.bin", "x*.bin").fingerprint());
 }
@@ -193,8 +195,9 @@ TEST(JoinedDataset, SourcesOfDifferentTokenizersAreNamed) {
   error = error_of(shard("a", bytes), constant_dataset(directory, 'c', 100));
   EXPECT_TRUE(contains(error.message(), "the tokenizer is one that its files do not name, and that of "));
   const std::vector<int32_t> wide(100, 70'000);
-  error = error_of(constant_dataset(directory, 'c', 100),
-                   TokenDataset::open(directory.write("wide.bin", as_text(std::span(wide))), kTrainSplit, 4));
+  error = error_of(
+      constant_dataset(directory, 'c', 100),
+      TokenDataset::open(directory.write("wide.bin", as_text(std::span(wide))), kTrainSplit, {.token_bytes = 4}));
   EXPECT_EQ(error.message(), fmt::format("the token ids are 4 bytes wide, those of {} 1: they are not of one tokenizer",
                                          (directory / "c.bin").string()));
 }

@@ -182,10 +182,17 @@ bool mds(std::string_view input) {
   const MdsShard shard = parse_mds_index(texts[0], "index.json").shards.front();
   // The index says how large the shard is, which is found out before it is read.
   if (shard.raw.bytes != texts[1].size()) return false;
-  MdsReader reader(file_of(texts[1], "shard.mds"), shard, shard.columns.front().name);
+  const std::filesystem::path file = file_of(texts[1], "shard.mds");
+  const std::string& column = shard.columns.front().name;
+  MdsReader reader(file, shard, column);
   std::vector<int32_t> ids;
   while (reader.holds_tokens() ? reader.next_tokens(ids) : reader.next_text().has_value()) {
   }
+  if (ids.empty()) return true;
+  const TokenShard in_place = TokenShard::open_mds(PositionedFile::open(file), file, shard, column);
+  std::vector<int32_t> same(in_place.token_count());
+  in_place.read(0, same);
+  require(same == ids, "other tokens in place than in order");
   return true;
 }
 
