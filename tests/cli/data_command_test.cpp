@@ -61,7 +61,7 @@ TEST_F(DataCommandTest, SaysWhatOfADirectoryItDidNotRead) {
   write("texts/c.tsv", "x,y");
   write("texts/d.tsv", "x,y");
   const Outcome outcome = run({"data", "prepare", "texts", "-o", "data"});
-  EXPECT_NE(outcome.out.find("not read    2 .tsv, 1 .md"), std::string::npos) << outcome.out << outcome.err;
+  EXPECT_NE(outcome.out.find("not read    1 .md, 2 .tsv"), std::string::npos) << outcome.out << outcome.err;
 }
 
 TEST_F(DataCommandTest, AnotherPreparationOfTheSameOutputIsRefusedAndASignalChangesNothing) {
