@@ -33,9 +33,8 @@ def write_corpus(path, texts, size, seed=1):
             document = []
             for _ in range(generator.randrange(2, 40)):
                 sentence = list(generator.choice(words))
-                for i in range(len(sentence)):
-                    if generator.random() < 0.05:
-                        sentence[i] = "".join(generator.sample("abcdefghijklmnopqrstuvwxyz0123456789", 7))
+                for _ in range(len(sentence) // 20 + (generator.random() < len(sentence) % 20 / 20)):
+                    sentence[generator.randrange(len(sentence))] = f"{generator.getrandbits(32):x}"
                 document.append(" ".join(sentence))
             line = json.dumps({"text": "\n".join(document)}, ensure_ascii=False).encode() + b"\n"
             packer.stdin.write(line)
