@@ -161,6 +161,7 @@ std::vector<TrainCase> choose_train_cases(const TrainChoice& choice, const Devic
 Recipe shipped_benchmark_recipe(const std::string& name, std::vector<std::string> overrides) {
   const std::string path = "recipes/" + name + ".yaml";
   // Documents are a property of data; random tokens have none.
+  overrides.emplace_back("data.packing=windows");
   overrides.emplace_back("data.document_mask=false");
   return parse_recipe(std::string(shipped_benchmark_text(path)), path, overrides);
 }

@@ -10,6 +10,7 @@
 #include "causeway/cli/commands.h"
 #include "causeway/cli/json_output.h"
 #include "causeway/cli/progress_report.h"
+#include "causeway/data/document_packing.h"
 #include "causeway/data/inspect.h"
 #include "causeway/data/prepare.h"
 
@@ -55,8 +56,7 @@ PrepareSummary run_preparation(PrepareCommand& command) {
   options.validation_inputs.assign(command.validation_inputs.begin(), command.validation_inputs.end());
   options.output = command.output;
   options.append_end_of_text = !command.no_end_of_text;
-  if (!command.format.empty())
-    options.format = command.format == "jsonl" ? TextFormat::kJsonLines : TextFormat::kPlainText;
+  if (!command.format.empty()) options.format = parse_text_format(command.format);
   ProgressReport report;
   end_on_signals();
   options.progress = [&](const PrepareProgress& progress) {
@@ -91,47 +91,55 @@ void prepare(PrepareCommand& command) {
            summary.null_documents > 0 ? fmt::format(", {} of them null", summary.null_documents) : "");
   }
   if (!summary.files_left_out.empty()) {
-    output("not read    {}: name files of other kinds than .txt, .jsonl and .ndjson to have them read\n",
+    output("not read    {}: name files of other kinds than .txt, .jsonl, .ndjson and .csv to have them read\n",
            files_by_kind(summary.files_left_out));
   }
   if (summary.unverified_shards > 0)
     output(
-        "unverified  {} MDS shards: their index has none of the hashes that are computed here (xxh32, xxh64, "
-        "xxh3_64, xxh128)\n",
+        "unverified  {} MDS shards: their index has none of the hashes that are computed here (md5, sha1, "
+        "xxh32, xxh64, xxh3_64, xxh128)\n",
         summary.unverified_shards);
   output("wrote {}\n", command.output);
 }
 
 struct InspectCommand {
   std::string path, tokenizer;
-  int token_bytes = 0;
+  TokenDatasetOptions dataset;
   int samples = 0;
+  int64_t sequence_length = 0;
   bool json = false;
 };
 
 // Tokens of a sample: some lines of text.
 constexpr uint64_t kSampleTokens = 64;
 
-// Of each split, in the order of the inspection's.
-std::vector<std::vector<TextSample>> samples_of_splits(const InspectCommand& command,
-                                                       const DatasetInspection& inspection) {
-  std::vector<std::vector<TextSample>> samples;
+// What is shown of a split where it is asked for.
+struct SplitDetails {
+  std::vector<TextSample> samples;
+  std::optional<DocumentPacking> packing;
+};
+
+// In the order of the inspection's splits.
+std::vector<SplitDetails> details_of_splits(const InspectCommand& command, const DatasetInspection& inspection) {
+  std::vector<SplitDetails> all;
   for (const SplitInspection& split : inspection.splits) {
-    samples.emplace_back();
-    if (command.samples == 0) continue;
+    SplitDetails& details = all.emplace_back();
+    if (command.samples == 0 && command.sequence_length == 0) continue;
     const TokenDataset dataset = TokenDataset::open(
-        command.path, split.name.empty() ? kTrainSplit : std::string_view(split.name), command.token_bytes);
+        command.path, split.name.empty() ? kTrainSplit : std::string_view(split.name), command.dataset);
+    if (command.sequence_length > 0) details.packing.emplace(dataset, 0, command.sequence_length);
+    if (command.samples == 0) continue;
     const std::unique_ptr<Tokenizer> tokenizer =
         command.tokenizer.empty() ? dataset.load_tokenizer() : load_tokenizer(command.tokenizer);
-    samples.back() = sample_texts(dataset, *tokenizer, static_cast<uint64_t>(command.samples), kSampleTokens);
+    details.samples = sample_texts(dataset, *tokenizer, static_cast<uint64_t>(command.samples), kSampleTokens);
   }
-  return samples;
+  return all;
 }
 
 void inspect(const InspectCommand& command) {
-  const DatasetInspection inspection = inspect_dataset(command.path, {}, command.token_bytes);
-  const std::vector<std::vector<TextSample>> samples = samples_of_splits(command, inspection);
-  auto of_split = samples.begin();
+  const DatasetInspection inspection = inspect_dataset(command.path, {}, command.dataset);
+  const std::vector<SplitDetails> details = details_of_splits(command, inspection);
+  auto of_split = details.begin();
   if (command.json) {
     nlohmann::ordered_json json;
     if (inspection.tokenizer)
@@ -146,7 +154,13 @@ void inspect(const InspectCommand& command) {
                                    {"hash", shard.hash},
                                    {"hash_checked", shard.hash_checked},
                                    {"largest_token", shard.largest_token}});
-      for (const TextSample& sample : *of_split++)
+      if (const auto& packing = of_split->packing)
+        entry["packing"] = {{"sequence_length", command.sequence_length},
+                            {"samples", packing->sample_count()},
+                            {"documents", packing->documents()},
+                            {"cut_documents", packing->cut_documents()},
+                            {"padding", packing->padding()}};
+      for (const TextSample& sample : (of_split++)->samples)
         entry["samples"].push_back({{"position", sample.position}, {"ids", sample.ids}, {"text", sample.text}});
     }
     output_json(json);
@@ -160,7 +174,11 @@ void inspect(const InspectCommand& command) {
     for (const ShardInspection& shard : split.shards)
       output("  {}  {} tokens of {} bytes, largest {}, hash {}{}\n", shard.path.string(), shard.tokens,
              shard.token_bytes, shard.largest_token, shard.hash, shard.hash_checked ? " (as recorded)" : "");
-    for (const TextSample& sample : *of_split++)
+    if (const auto& packing = of_split->packing)
+      output("  packed      {} documents in {} samples of {} tokens: {:.2f} % padding, {} documents cut\n",
+             packing->documents(), packing->sample_count(), command.sequence_length, 100 * packing->padding(),
+             packing->cut_documents());
+    for (const TextSample& sample : (of_split++)->samples)
       output("--- {} tokens from token {} on ---\n{}\n", sample.ids.size(), sample.position, sample.text);
   }
 }
@@ -172,11 +190,12 @@ void add_data_command(CLI::App& program) {
   data->require_subcommand(1);
 
   auto command = std::make_shared<PrepareCommand>();
-  CLI::App* prepare_command = data->add_subcommand("prepare", "Turn text or JSON Lines into tokens");
+  CLI::App* prepare_command = data->add_subcommand("prepare", "Turn text, JSON Lines or CSV into tokens");
   prepare_command
       ->add_option("inputs", command->inputs,
-                   "Files of text or JSON Lines, also .gz and .zst; directories, of which all .txt, .jsonl "
-                   "and .ndjson are read, or the shards of an MDS dataset (StreamingDataset); or - for standard input")
+                   "Files of text, JSON Lines or CSV, also .gz and .zst; directories, of which all .txt, .jsonl, "
+                   ".ndjson and .csv are read, or the shards of an MDS dataset (StreamingDataset); or - for standard "
+                   "input")
       ->required();
   prepare_command->add_option("--output,-o", command->output, "Directory for the dataset")->required();
   prepare_command
@@ -187,11 +206,11 @@ void add_data_command(CLI::App& program) {
       "--validation-fraction", command->options.validation_fraction,
       "Part of the inputs to hold out: documents by a hash of their text, or the end of one text");
   prepare_command
-      ->add_option("--format", command->format, "text or jsonl: what the inputs are, whatever they are called")
-      ->check(CLI::IsMember({"text", "jsonl"}));
+      ->add_option("--format", command->format, "text, jsonl or csv: what the inputs are, whatever they are called")
+      ->check(CLI::IsMember({"text", "jsonl", "csv"}));
   prepare_command
       ->add_option("--text-key", command->options.text_key,
-                   "The key of the text in JSON Lines, the column of text or token ids in MDS")
+                   "The key of the text in JSON Lines, its column in CSV, the column of text or token ids in MDS")
       ->capture_default_str();
   prepare_command->add_flag("--no-end-of-text", command->no_end_of_text,
                             "Do not end documents with the end-of-text token");
@@ -215,12 +234,22 @@ void add_data_command(CLI::App& program) {
   auto inspection = std::make_shared<InspectCommand>();
   CLI::App* inspect_command = data->add_subcommand("inspect", "Show what a dataset holds and check every byte of it");
   inspect_command->add_option("path", inspection->path, "A dataset directory or a token file")->required();
-  inspect_command->add_option("--token-bytes", inspection->token_bytes, "Bytes of an id in a .bin without a header")
-      ->check(CLI::IsMember({1, 2, 4}));
+  inspect_command
+      ->add_option("--token-bytes", inspection->dataset.token_bytes,
+                   "Bytes of an id in a .bin without a header, or in a column of bytes of MDS")
+      ->check(CLI::IsMember({1, 2, 4, 8}));
+  inspect_command->add_option("--column", inspection->dataset.column, "The column of token ids in MDS")
+      ->capture_default_str();
   inspect_command->add_option("--samples", inspection->samples, "Show so many pieces of each split as text")
       ->check(CLI::Range(0, 1000));
   inspect_command->add_option("--tokenizer", inspection->tokenizer,
                               "For --samples: bytes, or a tokenizer's directory; else the dataset's own");
+  inspect_command
+      ->add_option(
+          "--sequence-length", inspection->sequence_length,
+          "Pack the documents of each split into samples of so many tokens, as data.packing=documents does, and "
+          "show the share of padding")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
   inspect_command->add_flag("--json", inspection->json, "Print as JSON");
   inspect_command->footer("Example: causeway data inspect data/book --samples 3");
   inspect_command->callback([inspection] { inspect(*inspection); });

@@ -41,7 +41,7 @@ std::vector<double> step_seconds(TrainingStep& step, const Recipe& recipe) {
   std::vector<int32_t> tokens(static_cast<size_t>(recipe.train.batch_size * recipe.data.sequence_length));
   for (int32_t& token : tokens)
     token = static_cast<int32_t>(random() % static_cast<uint32_t>(recipe.model.vocabulary_size));
-  const std::vector<int32_t> documents(recipe.data.document_mask ? tokens.size() : 0);
+  const std::vector<int32_t> documents(recipe.data.masks_documents() ? tokens.size() : 0);
   const TrainingBatch batch{tokens, tokens, documents, static_cast<int64_t>(tokens.size())};
   int64_t number = 0;
   return median_kernel_seconds([&] { return step.run_timed(batch, number++, 1e-4); });

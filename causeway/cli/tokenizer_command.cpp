@@ -111,8 +111,7 @@ void decode(const DecodeCommand& command) {
 
 void train(TrainTokenizerCommand& command) {
   command.options.inputs.assign(command.corpora.begin(), command.corpora.end());
-  if (!command.format.empty())
-    command.options.format = command.format == "jsonl" ? data::TextFormat::kJsonLines : data::TextFormat::kPlainText;
+  if (!command.format.empty()) command.options.format = data::parse_text_format(command.format);
   const data::TokenizerTrainingSummary summary = data::train_tokenizer(command.options);
   if (command.json) {
     output_json({{"output", command.options.output.string()},
@@ -162,14 +161,15 @@ void add_decode_command(CLI::App& command) {
 void add_train_tokenizer_command(CLI::App& command) {
   auto options = std::make_shared<TrainTokenizerCommand>();
   CLI::App* sub = command.add_subcommand("train", "Train a byte-level BPE tokenizer on text");
-  sub->add_option("corpus", options->corpora, "Text or JSON Lines files, directories, - for standard input")
+  sub->add_option("corpus", options->corpora, "Text, JSON Lines or CSV files, directories, - for standard input")
       ->required();
   sub->add_option("--vocabulary", options->options.vocabulary, "Tokens, the 256 bytes and <|endoftext|> included")
       ->required();
   sub->add_option("--output", options->options.output, "Directory for tokenizer.json")->required();
-  sub->add_option("--format", options->format, "text or jsonl, whatever the files are called")
-      ->check(CLI::IsMember({"text", "jsonl"}));
-  sub->add_option("--text-key", options->options.text_key, "Key of the text in JSON Lines")->capture_default_str();
+  sub->add_option("--format", options->format, "text, jsonl or csv, whatever the files are called")
+      ->check(CLI::IsMember({"text", "jsonl", "csv"}));
+  sub->add_option("--text-key", options->options.text_key, "Key of the text in JSON Lines, its column in CSV")
+      ->capture_default_str();
   sub->add_option("--threads", options->options.threads, "Threads; 0: one for each processor")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();

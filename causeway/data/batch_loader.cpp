@@ -6,6 +6,11 @@
 namespace causeway::data {
 namespace {
 
+// Of a row that the window takes.
+int64_t positions_of(const SampleWindow& window) {
+  return window.length < 2 ? 0 : static_cast<int64_t>(window.length) - 1;
+}
+
 BatchOptions checked(const TokenDataset& dataset, BatchOptions options) {
   const auto refuse = [](const std::string& what, const std::string& where, const std::string& hint) {
     throw Error(ErrorKind::kInvalidArgument, what, where, hint);
@@ -47,17 +52,17 @@ BatchOptions checked(const TokenDataset& dataset, BatchOptions options) {
 }  // namespace
 
 BatchLoader::BatchLoader(const TokenDataset& dataset, const SampleOrder& order, const BatchOptions& options)
-    : BatchLoader(dataset, [order](uint64_t sample) { return order.window(sample); }, options) {}
+    : BatchLoader(dataset, [order](uint64_t sample) { return order.windows(sample); }, options) {}
 
 BatchLoader::BatchLoader(const TokenDataset& dataset, const MixtureOrder& order, const BatchOptions& options)
-    : BatchLoader(dataset, [order](uint64_t sample) { return order.window(sample); }, options) {}
+    : BatchLoader(dataset, [order](uint64_t sample) { return order.windows(sample); }, options) {}
 
 BatchLoader::BatchLoader(const TokenDataset& dataset, const SequentialOrder& order, const BatchOptions& options)
-    : BatchLoader(dataset, [order](uint64_t sample) { return order.window(sample); }, options) {}
+    : BatchLoader(dataset, [order](uint64_t sample) { return std::vector{order.window(sample)}; }, options) {}
 
-BatchLoader::BatchLoader(const TokenDataset& dataset, WindowOf window_of, const BatchOptions& options)
+BatchLoader::BatchLoader(const TokenDataset& dataset, WindowsOf windows_of, const BatchOptions& options)
     : dataset_(dataset),
-      window_of_(std::move(window_of)),
+      windows_of_(std::move(windows_of)),
       options_(checked(dataset, options)),
       cursor_(options.first_sample) {
   if (options_.read_ahead > 0) reader_ = std::thread([this] { read_ahead(); });
@@ -126,28 +131,28 @@ void BatchLoader::fill(uint64_t first_sample, Batch& batch) const {
   const auto elements = static_cast<size_t>(rows() * options_.sequence_length);
   batch.first_sample = first_sample;
   batch.valid_targets = 0;
+  batch.global_tokens = 0;
   batch.inputs.assign(elements, 0);
   batch.targets.assign(elements, kIgnoredTarget);
   if (options_.document_numbers) batch.documents.assign(elements, 0);
   int64_t others = 0;
   const int64_t micro_batch = options_.global_batch_size / options_.micro_batches;
   for (int64_t row = 0; row < options_.global_batch_size; ++row) {
-    const SampleWindow window = window_of_(first_sample + static_cast<uint64_t>(row));
-    CAUSEWAY_CHECK(window.length <= static_cast<uint64_t>(options_.sequence_length) + 1);
-    if (window.length < 2) continue;
+    const std::vector<SampleWindow> windows = windows_of_(first_sample + static_cast<uint64_t>(row));
+    for (const SampleWindow& window : windows) batch.global_tokens += positions_of(window);
     const int64_t own_row = row % micro_batch - options_.first_row;
     if (own_row >= 0 && own_row < options_.rows) {
-      fill_row(window, row / micro_batch * options_.rows + own_row, batch);
+      fill_row(windows, row / micro_batch * options_.rows + own_row, batch);
     } else {
-      others += count_valid_targets(window);
+      for (const SampleWindow& window : windows) others += count_valid_targets(window);
     }
   }
   batch.global_valid_targets = batch.valid_targets + others;
 }
 
 int64_t BatchLoader::count_valid_targets(const SampleWindow& window) const {
-  auto valid = static_cast<int64_t>(window.length) - 1;
-  if (!options_.ignore_targets_across_documents) return valid;
+  int64_t valid = positions_of(window);
+  if (!options_.ignore_targets_across_documents || valid == 0) return valid;
   thread_local std::vector<int32_t> documents;
   documents.resize(window.length);
   dataset_.read_document_numbers(window.offset, documents);
@@ -155,22 +160,41 @@ int64_t BatchLoader::count_valid_targets(const SampleWindow& window) const {
   return valid;
 }
 
-void BatchLoader::fill_row(const SampleWindow& window, int64_t row, Batch& batch) const {
+void BatchLoader::fill_row(std::span<const SampleWindow> windows, int64_t row, Batch& batch) const {
+  int64_t column = 0;
+  for (const SampleWindow& window : windows) {
+    CAUSEWAY_CHECK(positions_of(window) <= options_.sequence_length - column);
+    if (positions_of(window) == 0) continue;
+    fill_window(window, row, column, batch);
+    column += positions_of(window);
+  }
+  if (!options_.document_numbers) return;
+  const auto documents = std::span(batch.documents).subspan(static_cast<size_t>(row * options_.sequence_length));
+  std::fill_n(documents.begin() + column, options_.sequence_length - column, static_cast<int32_t>(column));
+}
+
+void BatchLoader::fill_window(const SampleWindow& window, int64_t row, int64_t column, Batch& batch) const {
   thread_local std::vector<int32_t> tokens;
   thread_local std::vector<int32_t> documents;
   tokens.resize(window.length);
   dataset_.read(window.offset, tokens);
   if (options_.vocabulary_size > 0) check_vocabulary(window, tokens);
-  const ptrdiff_t start = row * options_.sequence_length;
+  const ptrdiff_t start = row * options_.sequence_length + column;
   const auto inputs = batch.inputs.begin() + start;
   const auto targets = batch.targets.begin() + start;
   std::copy(tokens.begin(), tokens.end() - 1, inputs);
   std::copy(tokens.begin() + 1, tokens.end(), targets);
-  batch.valid_targets += static_cast<int64_t>(window.length) - 1;
+  batch.valid_targets += positions_of(window);
   if (!options_.document_numbers && !options_.ignore_targets_across_documents) return;
   documents.resize(window.length);
   dataset_.read_document_numbers(window.offset, documents);
-  if (options_.document_numbers) std::copy(documents.begin(), documents.end() - 1, batch.documents.begin() + start);
+  if (options_.document_numbers) {
+    auto begin = static_cast<int32_t>(column);
+    for (size_t i = 0; i + 1 < documents.size(); ++i) {
+      if (i > 0 && documents[i] != documents[i - 1]) begin = static_cast<int32_t>(column) + static_cast<int32_t>(i);
+      batch.documents[static_cast<size_t>(start) + i] = begin;
+    }
+  }
   if (!options_.ignore_targets_across_documents) return;
   for (size_t i = 0; i + 1 < documents.size(); ++i) {
     if (documents[i] == documents[i + 1]) continue;

@@ -1,4 +1,4 @@
-// Batches of token windows, read ahead by a background thread.
+// Batches of samples, read ahead by a background thread.
 #pragma once
 
 #include <algorithm>
@@ -37,22 +37,27 @@ struct BatchOptions {
   int64_t vocabulary_size = 0;
   // Targets that are the first token of another document than their input become kIgnoredTarget.
   bool ignore_targets_across_documents = false;
-  bool document_numbers = false;
+  bool document_numbers = false;  // Batch::documents
   // Batches to read ahead; 0 reads in next() itself.
   int read_ahead = 2;
   // The data cursor to start at: samples consumed before.
   uint64_t first_sample = 0;
 };
 
-// Row-major [micro_batches x rows, sequence_length]. Where a row's window is short or empty (the end of a
-// SequentialOrder), inputs are 0 and targets kIgnoredTarget.
+// Row-major [micro_batches x rows, sequence_length]. A row holds the windows of a sample one after another. What they
+// leave of it (between packed documents and the row's end, and at the end of a SequentialOrder) is padding: its inputs
+// are 0, its targets kIgnoredTarget, and it is a document of its own.
 struct Batch {
   uint64_t first_sample = 0;         // of the global batch
   int64_t valid_targets = 0;         // targets that are not kIgnoredTarget, in these rows
   int64_t global_valid_targets = 0;  // and in the whole global batch
   std::vector<int32_t> inputs;
   std::vector<int32_t> targets;
-  std::vector<int32_t> documents;  // document numbers (TokenDataset::read_document_numbers), empty unless asked for
+  int64_t global_tokens = 0;  // positions of the whole global batch that are not padding
+  // The position in its row at which each position's document begins; empty unless asked for. So two positions of a row
+  // have the same number exactly when they are in the same document, and what is left of a position after it is taken
+  // away is the position in the document.
+  std::vector<int32_t> documents;
 };
 
 class BatchLoader {
@@ -94,11 +99,12 @@ class BatchLoader {
   double data_wait_seconds() const { return wait_seconds_; }
 
  private:
-  using WindowOf = std::function<SampleWindow(uint64_t)>;
+  using WindowsOf = std::function<std::vector<SampleWindow>(uint64_t)>;
 
-  BatchLoader(const TokenDataset& dataset, WindowOf window_of, const BatchOptions& options);
+  BatchLoader(const TokenDataset& dataset, WindowsOf windows_of, const BatchOptions& options);
   void fill(uint64_t first_sample, Batch& batch) const;
-  void fill_row(const SampleWindow& window, int64_t row, Batch& batch) const;
+  void fill_row(std::span<const SampleWindow> windows, int64_t row, Batch& batch) const;
+  void fill_window(const SampleWindow& window, int64_t row, int64_t column, Batch& batch) const;
   // Of a row that another loader reads.
   int64_t count_valid_targets(const SampleWindow& window) const;
   void check_vocabulary(const SampleWindow& window, std::span<const int32_t> tokens) const;
@@ -106,7 +112,7 @@ class BatchLoader {
   void wait_for_batch();
 
   const TokenDataset& dataset_;
-  WindowOf window_of_;
+  WindowsOf windows_of_;
   BatchOptions options_;
   uint64_t cursor_;
   double wait_seconds_ = 0;

@@ -18,7 +18,7 @@ ShardInspection inspect_shard(const TokenShard& shard, int64_t vocabulary_size) 
   result.tokens = shard.token_count();
   result.documents = shard.document_count();
   result.hash = shard.hash_tokens().hex();
-  result.hash_checked = shard.format() == ShardFormat::kCauseway;
+  result.hash_checked = shard.format() == ShardFormat::kCauseway || shard.has_checked_hashes();
   std::vector<int32_t> ids(1 << 16);
   for (uint64_t position = 0; position < shard.token_count(); position += ids.size()) {
     ids.resize(std::min<uint64_t>(ids.size(), shard.token_count() - position));
@@ -44,7 +44,7 @@ void add_sources(const TokenShard& shard, std::vector<SourceFile>& sources) {
 }
 
 // The splits that a directory has; one without a name for a file.
-std::vector<std::string> split_names(const std::filesystem::path& path, int token_bytes) {
+std::vector<std::string> split_names(const std::filesystem::path& path, const TokenDatasetOptions& options) {
   std::error_code code;
   if (!std::filesystem::is_directory(path, code)) return {""};
   std::vector<std::string> names;
@@ -57,14 +57,14 @@ std::vector<std::string> split_names(const std::filesystem::path& path, int toke
   }
   for (const std::string_view split : {kTrainSplit, kValidationSplit}) {
     try {
-      TokenDataset::open(path, split, token_bytes);
+      TokenDataset::open(path, split, options);
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::kNotFound) continue;
       throw;
     }
     names.emplace_back(split);
   }
-  if (names.empty()) TokenDataset::open(path, kTrainSplit, token_bytes);  // throws, saying what is missing
+  if (names.empty()) TokenDataset::open(path, kTrainSplit, options);  // throws, saying what is missing
   return names;
 }
 
@@ -94,10 +94,11 @@ std::vector<TextSample> sample_texts(const TokenDataset& dataset, const Tokenize
 }
 
 DatasetInspection inspect_dataset(const std::filesystem::path& path,
-                                  const std::function<void(const ShardInspection&)>& on_shard, int token_bytes) {
+                                  const std::function<void(const ShardInspection&)>& on_shard,
+                                  const TokenDatasetOptions& options) {
   DatasetInspection result;
-  for (const std::string& name : split_names(path, token_bytes)) {
-    const TokenDataset dataset = TokenDataset::open(path, name, token_bytes);
+  for (const std::string& name : split_names(path, options)) {
+    const TokenDataset dataset = TokenDataset::open(path, name, options);
     result.tokenizer = dataset.tokenizer_identity();
     SplitInspection split;
     split.name = name;

@@ -50,11 +50,11 @@ struct TextSample {
 std::vector<TextSample> sample_texts(const TokenDataset& dataset, const Tokenizer& tokenizer, uint64_t count,
                                      uint64_t tokens);
 
-// Reads all of the dataset at `path` (as TokenDataset::open takes it, with `token_bytes`; of a directory, every split).
+// Reads all of the dataset at `path` (as TokenDataset::open takes it; of a directory, every split).
 // Throws Error for the first thing wrong: a damaged shard, or a token beyond the tokenizer's vocabulary, naming its
 // shard and position. `on_shard` is called after each shard.
 DatasetInspection inspect_dataset(const std::filesystem::path& path,
                                   const std::function<void(const ShardInspection&)>& on_shard = {},
-                                  int token_bytes = 0);
+                                  const TokenDatasetOptions& options = {});
 
 }  // namespace causeway::data

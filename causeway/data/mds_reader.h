@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -13,7 +12,9 @@
 #include <vector>
 
 #include "causeway/data/input_stream.h"
+#include "causeway/formats/mds_hashes.h"
 #include "causeway/formats/mds_index.h"
+#include "causeway/formats/mds_shard.h"
 
 namespace causeway::data {
 
@@ -30,7 +31,6 @@ class MdsReader {
   MdsReader(const std::filesystem::path& file, MdsShard shard, const std::string& column, std::stop_token stop = {});
   MdsReader(const MdsReader&) = delete;
   MdsReader& operator=(const MdsReader&) = delete;
-  ~MdsReader();
 
   const InputStream& stream() const { return stream_; }
   uint64_t samples_read() const { return next_sample_; }
@@ -46,34 +46,27 @@ class MdsReader {
   // what is no such array, kInvalidArgument for one of other numbers than ids of up to 31 bits.
   bool next_tokens(std::vector<int32_t>& ids);
 
-  // Whether the index has hashes of the shard, and none of a kind that is computed here (xxh32, xxh64, xxh3_64,
-  // xxh128).
-  bool is_unverified() const;
+  // Whether the index has hashes of the shard, and none of a kind that is computed here (MdsHashes).
+  bool is_unverified() const { return hashes_.is_unverified(); }
 
  private:
-  struct Hashes;
-  // "ndarray[:dtype[:shape]]"; what the encoding does not say is in every value.
-  struct ArrayEncoding {
-    std::optional<uint8_t> dtype;  // as a byte has it: bits, and 1 more for signed, 2 more for floating-point numbers
-    std::vector<uint64_t> shape;
-  };
-  static ArrayEncoding array_encoding(const MdsColumn& column, const std::string& where);
-
-  void read_beginning();
   bool read_exactly(std::span<char> bytes);
   void check_end();
+  // Of the sample that was read last.
+  MdsPlace place() const { return {stream_.name(), next_sample_}; }
   [[noreturn]] void fail(const std::string& what) const;
 
   MdsShard shard_;
   size_t column_;
-  std::optional<ArrayEncoding> array_;
+  std::optional<MdsArrayEncoding> array_;
   InputStream stream_;
   std::stop_token stop_;
-  std::unique_ptr<Hashes> hashes_;
+  MdsHashes hashes_;
   uint64_t position_ = 0;  // in the shard as it is uncompressed
   std::vector<uint32_t> offsets_;
   uint64_t next_sample_ = 0;
   std::string sample_;
+  std::vector<MdsSpan> spans_;
   std::vector<std::string_view> values_;
 };
 

@@ -76,21 +76,36 @@ std::vector<uint64_t> SourceShares::counts(uint64_t samples) const {
 }
 
 MixtureOrder::MixtureOrder(const TokenDataset& dataset, std::span<const double> weights, int64_t sequence_length,
-                           uint64_t seed)
+                           uint64_t seed, Packing packing)
     : shares_(weights) {
   CAUSEWAY_CHECK(weights.size() == dataset.sources().size());
   for (size_t i = 0; i < weights.size(); ++i) {
-    orders_.push_back(order_of_source(dataset, i, sequence_length, seed));
-    offsets_.push_back(dataset.sources()[i].offset);
-    samples_per_epoch_ += orders_.back().samples_per_epoch();
+    if (packing == Packing::kDocuments) {
+      orders_.emplace_back(PackedOrder(dataset, i, sequence_length, seed));
+      offsets_.push_back(0);
+    } else {
+      orders_.emplace_back(order_of_source(dataset, i, sequence_length, seed));
+      offsets_.push_back(dataset.sources()[i].offset);
+    }
+    samples_per_epoch_ += samples_per_epoch(i);
   }
 }
 
-SampleWindow MixtureOrder::window(uint64_t sample) const {
+uint64_t MixtureOrder::samples_per_epoch(size_t source) const {
+  return std::visit([](const auto& order) { return order.samples_per_epoch(); }, orders_[source]);
+}
+
+const DocumentPacking* MixtureOrder::packing(size_t source) const {
+  const auto* packed = std::get_if<PackedOrder>(&orders_[source]);
+  return packed == nullptr ? nullptr : &packed->packing();
+}
+
+std::vector<SampleWindow> MixtureOrder::windows(uint64_t sample) const {
   const SourceShares::Turn turn = shares_.turn(sample);
-  SampleWindow window = orders_[turn.source].window(turn.number);
-  window.offset += offsets_[turn.source];
-  return window;
+  std::vector<SampleWindow> windows =
+      std::visit([&](const auto& order) { return order.windows(turn.number); }, orders_[turn.source]);
+  for (SampleWindow& window : windows) window.offset += offsets_[turn.source];
+  return windows;
 }
 
 }  // namespace causeway::data

@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <span>
+#include <variant>
 #include <vector>
 
+#include "causeway/data/document_packing.h"
 #include "causeway/data/sample_order.h"
 #include "causeway/data/token_dataset.h"
 
@@ -44,27 +46,36 @@ class SourceShares {
   std::vector<Node> nodes_;  // the root last
 };
 
-// The endless training order over the sources of a joined dataset: each has a SampleOrder of its own, with its own
+// How the tokens of a source are made into samples.
+enum class Packing {
+  kWindows,    // all documents one after another, cut into windows (SampleOrder)
+  kDocuments,  // whole documents (PackedOrder)
+};
+
+// The endless training order over the sources of a joined dataset: each has an order of its own, with its own
 // permutation for each of its epochs, and is taken from as SourceShares says. The first source has the order that it
 // would have alone.
 class MixtureOrder {
  public:
   // A weight for each of dataset.sources(). Throws Error(kInvalidArgument) when sequence_length is not positive or a
-  // source does not fill one window, naming it.
-  MixtureOrder(const TokenDataset& dataset, std::span<const double> weights, int64_t sequence_length, uint64_t seed);
+  // source does not fill one window or cannot be packed (DocumentPacking), naming it.
+  MixtureOrder(const TokenDataset& dataset, std::span<const double> weights, int64_t sequence_length, uint64_t seed,
+               Packing packing = Packing::kWindows);
 
   const SourceShares& shares() const { return shares_; }
-  uint64_t samples_per_epoch(size_t source) const { return orders_[source].samples_per_epoch(); }
+  uint64_t samples_per_epoch(size_t source) const;
   // Of all sources together.
   uint64_t samples_per_epoch() const { return samples_per_epoch_; }
-  // Sample number `sample` of the run, from 0: a window of the joined dataset that lies within one source, and the
-  // epoch of that source.
-  SampleWindow window(uint64_t sample) const;
+  // Sample number `sample` of the run, from 0: a window of the joined dataset, or several, that lie within one source,
+  // and the epoch of that source.
+  std::vector<SampleWindow> windows(uint64_t sample) const;
+  // How a source's documents are packed; nullptr where they are not.
+  const DocumentPacking* packing(size_t source) const;
 
  private:
   SourceShares shares_;
-  std::vector<SampleOrder> orders_;
-  std::vector<uint64_t> offsets_;  // of the sources' first tokens
+  std::vector<std::variant<SampleOrder, PackedOrder>> orders_;
+  std::vector<uint64_t> offsets_;  // by which the windows of each order are shifted
   uint64_t samples_per_epoch_ = 0;
 };
 

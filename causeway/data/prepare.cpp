@@ -126,7 +126,7 @@ class Preparation {
       throw Error(ErrorKind::kInvalidArgument,
                   "whether the input is one text or many documents cannot be told before it is read",
                   InputStream(file.path).name(),
-                  "Say --format jsonl; or, for a fraction of one text, put it into a file.");
+                  "Say --format jsonl or csv; or, for a fraction of one text, put it into a file.");
     }
     return TextReader(file, reader_options()).format() == TextFormat::kPlainText;
   }
@@ -163,6 +163,7 @@ class Preparation {
     reader.any_bytes = options_.any_bytes;
     reader.cut_position = [this](std::string_view text, size_t from) { return tokenizer_.cut_position(text, from); };
     reader.second_document_at = second_part_at_;
+    reader.column = options_.text_key;
     return reader;
   }
 
@@ -229,21 +230,20 @@ class Preparation {
     EncodedBlock block;
     block.source = next_file_;
     block.format = TextFormat::kMds;
-    block.text.first_line = mds_reader_->samples_read() + 1;
     block.holds_tokens = mds_reader_->holds_tokens();
     while (block.holds_tokens && block.ids.size() < kTextBlockBytes) {
       if (!mds_reader_->next_tokens(block.ids)) break;
-      block.text.sample_ends.push_back(block.ids.size());
+      block.text.documents.push_back({block.ids.size(), mds_reader_->samples_read()});
     }
     while (!block.holds_tokens && block.text.text.size() < kTextBlockBytes) {
       const std::optional<std::string> text = mds_reader_->next_text();
       if (!text) break;
       block.text.text += *text;
-      block.text.sample_ends.push_back(block.text.text.size());
+      block.text.documents.push_back({block.text.text.size(), mds_reader_->samples_read()});
     }
     if (stop.stop_requested()) return std::nullopt;
     const InputStream& stream = mds_reader_->stream();
-    if (!block.text.sample_ends.empty()) {
+    if (!block.text.documents.empty()) {
       block.text.stored_bytes = stream.stored_bytes() - stored_bytes_read_;
       stored_bytes_read_ = stream.stored_bytes();
       return block;
@@ -270,12 +270,11 @@ class Preparation {
                      {0, 0, false, block.text.document_hash, takes_for_validation(block.text.text)});
     } else if (block.holds_tokens) {
       end_token_samples(block);
-    } else if (block.format == TextFormat::kMds) {
+    } else if (block.format == TextFormat::kMds || block.format == TextFormat::kCsv) {
       size_t begin = 0;
-      uint64_t number = block.text.first_line;
-      for (const size_t end : block.text.sample_ends) {
-        encode_document(block, std::string_view(block.text.text).substr(begin, end - begin), number++);
-        begin = end;
+      for (const BlockDocument& document : block.text.documents) {
+        encode_document(block, std::string_view(block.text.text).substr(begin, document.end - begin), document.number);
+        begin = document.end;
       }
     } else {
       for (const JsonLine& line : block.text.lines()) {
@@ -292,8 +291,7 @@ class Preparation {
   // out by their ids.
   void end_token_samples(EncodedBlock& block) const {
     size_t begin = 0;
-    uint64_t number = block.text.first_line;
-    for (const size_t end : block.text.sample_ends) {
+    for (const auto& [end, number] : block.text.documents) {
       const std::span<const int32_t> ids = std::span(block.ids).subspan(begin, end - begin);
       const auto beyond = std::ranges::find_if(ids, [&](int32_t id) { return id >= identity_.vocabulary_size; });
       if (beyond != ids.end()) {
@@ -305,7 +303,7 @@ class Preparation {
       }
       const std::string_view bytes(reinterpret_cast<const char*>(ids.data()), ids.size_bytes());
       block.documents.push_back(
-          {end, number++, false, shared_ ? hash_text(bytes) : Hash128{}, takes_for_validation(bytes)});
+          {end, number, false, shared_ ? hash_text(bytes) : Hash128{}, takes_for_validation(bytes)});
       begin = end;
     }
   }
@@ -394,7 +392,7 @@ class Preparation {
     if (train_->entry().tokens + validation_->entry().tokens == 0) {
       throw Error(ErrorKind::kInvalidArgument,
                   fmt::format("the inputs hold no text ({} empty documents)", empty_documents_), first_input,
-                  "Check the inputs, and the key of the text in JSON Lines.");
+                  "Check the inputs, and the key or column of the text.");
     }
     if (train_->entry().tokens == 0 || (wants_validation() && validation_->entry().tokens == 0)) {
       throw Error(ErrorKind::kInvalidArgument,

@@ -26,7 +26,7 @@ struct PrepareProgress {
 
 struct PrepareOptions {
   // Files, directories and "-" for standard input (text_source.h). A plain text is one document, a line of JSON Lines
-  // is one.
+  // is one, a record of CSV is one.
   std::vector<std::filesystem::path> inputs;
   // Where the split "validation" comes from: other inputs, or a fraction in [0, 1) of `inputs`, or neither. Of one
   // plain text the fraction is its end, from the next line break on. Of more documents it is those whose text has a
@@ -41,7 +41,8 @@ struct PrepareOptions {
   bool overwrite = false;
   // What the inputs are, whatever they are called.
   std::optional<TextFormat> format;
-  // The key of the text in JSON Lines, its column in MDS; that may also hold token ids, which are taken as they are.
+  // The key of the text in JSON Lines, its column in CSV and MDS; that of MDS that may also hold token ids, which are
+  // taken as they are.
   std::string text_key = "text";
   // Documents without text (empty files, "", null) are an error; otherwise they are counted and left out.
   bool strict = false;

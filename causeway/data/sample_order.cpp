@@ -22,6 +22,17 @@ uint64_t mix(uint64_t value) {
   return value ^ value >> 31;
 }
 
+// Windows that overlap by one token.
+uint64_t windows_of(uint64_t token_count, uint64_t sequence_length) {
+  if (token_count <= sequence_length) {
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("{} tokens do not fill one sample of {} (sequence length {} and its last target)",
+                            token_count, sequence_length + 1, sequence_length),
+                "training data", "Use more text or a shorter sequence length.");
+  }
+  return (token_count - 1) / sequence_length;
+}
+
 uint64_t checked_sequence_length(int64_t sequence_length) {
   if (sequence_length <= 0) {
     throw Error(ErrorKind::kInvalidArgument, fmt::format("the sequence length is {}", sequence_length),
@@ -56,27 +67,26 @@ uint64_t KeyedPermutation::operator()(uint64_t index) const {
   return value;
 }
 
-SampleOrder::SampleOrder(uint64_t token_count, int64_t sequence_length, uint64_t seed, uint64_t stream)
-    : token_count_(token_count),
-      sequence_length_(checked_sequence_length(sequence_length)),
-      seed_(stream == 0 ? seed : mix(mix(seed) ^ stream)) {
-  if (token_count_ <= sequence_length_) {
-    throw Error(ErrorKind::kInvalidArgument,
-                fmt::format("{} tokens do not fill one sample of {} (sequence length {} and its last target)",
-                            token_count_, sequence_length_ + 1, sequence_length_),
-                "training data", "Use more text or a shorter sequence length.");
-  }
-  const uint64_t windows = (token_count_ - 1) / sequence_length_;
-  shifts_ = windows >= kFewestWindowsToShift;
-  samples_per_epoch_ = shifts_ ? windows - 1 : windows;
+EpochOrder::EpochOrder(uint64_t samples_per_epoch, uint64_t seed, uint64_t stream)
+    : samples_per_epoch_(samples_per_epoch), seed_(stream == 0 ? seed : mix(mix(seed) ^ stream)) {
+  CAUSEWAY_CHECK(samples_per_epoch >= 1);
 }
 
-SampleWindow SampleOrder::window(uint64_t sample) const {
+EpochOrder::Visit EpochOrder::visit(uint64_t sample) const {
   const uint64_t epoch = sample / samples_per_epoch_;
-  const uint64_t epoch_key = mix(seed_) ^ epoch;
-  const uint64_t shift = shifts_ ? mix(mix(epoch_key) ^ kShiftStream) % sequence_length_ : 0;
-  const KeyedPermutation permutation(samples_per_epoch_, epoch_key, kPermutationStream);
-  return {epoch, shift + permutation(sample % samples_per_epoch_) * sequence_length_, sequence_length_ + 1};
+  const uint64_t key = mix(seed_) ^ epoch;
+  return {epoch, KeyedPermutation(samples_per_epoch_, key, kPermutationStream)(sample % samples_per_epoch_), key};
+}
+
+SampleOrder::SampleOrder(uint64_t token_count, int64_t sequence_length, uint64_t seed, uint64_t stream)
+    : sequence_length_(checked_sequence_length(sequence_length)),
+      shifts_(windows_of(token_count, sequence_length_) >= kFewestWindowsToShift),
+      epochs_(windows_of(token_count, sequence_length_) - (shifts_ ? 1 : 0), seed, stream) {}
+
+SampleWindow SampleOrder::window(uint64_t sample) const {
+  const EpochOrder::Visit visit = epochs_.visit(sample);
+  const uint64_t shift = shifts_ ? mix(mix(visit.key) ^ kShiftStream) % sequence_length_ : 0;
+  return {visit.epoch, shift + visit.number * sequence_length_, sequence_length_ + 1};
 }
 
 SequentialOrder::SequentialOrder(uint64_t token_count, int64_t sequence_length, uint64_t first_token)

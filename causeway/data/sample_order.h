@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "causeway/namespaces.h"
 
@@ -28,7 +29,28 @@ class KeyedPermutation {
   uint64_t round_keys_[kRounds];
 };
 
-// One sample: tokens [offset, offset + length), its inputs all but the last and its targets all but the first.
+// The order in which epochs of equally many samples visit them: each epoch by a permutation of its own, keyed by (seed,
+// stream, epoch).
+class EpochOrder {
+ public:
+  EpochOrder(uint64_t samples_per_epoch, uint64_t seed, uint64_t stream);
+
+  uint64_t samples_per_epoch() const { return samples_per_epoch_; }
+  struct Visit {
+    uint64_t epoch = 0;
+    uint64_t number = 0;  // of the epoch's samples, below samples_per_epoch()
+    uint64_t key = 0;     // of what else the epoch draws
+  };
+  // Of sample number `sample` of the run, from 0.
+  Visit visit(uint64_t sample) const;
+
+ private:
+  uint64_t samples_per_epoch_;
+  uint64_t seed_;
+};
+
+// Of a sample, or of a part of it: tokens [offset, offset + length), its inputs all but the last and its targets all
+// but the first.
 struct SampleWindow {
   uint64_t epoch = 0;
   uint64_t offset = 0;
@@ -45,16 +67,15 @@ class SampleOrder {
   // positive or the tokens do not fill one window.
   SampleOrder(uint64_t token_count, int64_t sequence_length, uint64_t seed, uint64_t stream = 0);
 
-  uint64_t samples_per_epoch() const { return samples_per_epoch_; }
+  uint64_t samples_per_epoch() const { return epochs_.samples_per_epoch(); }
   // Sample number `sample` of the run, from 0. Its window has sequence_length + 1 tokens.
   SampleWindow window(uint64_t sample) const;
+  std::vector<SampleWindow> windows(uint64_t sample) const { return {window(sample)}; }
 
  private:
-  uint64_t token_count_;
   uint64_t sequence_length_;
-  uint64_t seed_;
-  uint64_t samples_per_epoch_;
   bool shifts_;
+  EpochOrder epochs_;
 };
 
 // The evaluation order: one pass from the first token to the last, each token but the first a target exactly once. The

@@ -9,6 +9,7 @@
 #include "causeway/base/error.h"
 #include "causeway/base/json_document.h"
 #include "causeway/base/positioned_file.h"
+#include "causeway/base/printable.h"
 #include "causeway/data/mds_reader.h"
 
 namespace causeway::data {
@@ -23,7 +24,7 @@ constexpr std::array<std::string_view, 24> kNotText = {
 constexpr std::string_view kParquet = "a Parquet table";
 
 constexpr std::string_view kFormatsHint =
-    "Give plain text (.txt) or JSON Lines (.jsonl, one object with a text a line)";
+    "Give plain text (.txt), JSON Lines (.jsonl, one object with a text a line) or CSV (.csv)";
 constexpr std::string_view kConvertHint = "Convert it to UTF-8 (iconv -f LATIN1 -t UTF-8, for example)";
 
 // Other columns than the text are converted with it; --text-key says which one is read. The path is quoted for the
@@ -46,6 +47,7 @@ std::filesystem::path name_of_content(const std::filesystem::path& path) {
 std::optional<TextFormat> format_of_name(const std::filesystem::path& path) {
   const std::string extension = name_of_content(path).extension().string();
   if (extension == ".jsonl" || extension == ".ndjson") return TextFormat::kJsonLines;
+  if (extension == ".csv") return TextFormat::kCsv;
   if (extension == ".txt" || extension == ".md") return TextFormat::kPlainText;
   return std::nullopt;
 }
@@ -79,7 +81,7 @@ void add_directory(const std::filesystem::path& directory, std::optional<TextFor
     std::error_code ignored;
     if (entry->is_directory(ignored) && !entry->is_symlink(ignored)) continue;
     const std::string extension = name_of_content(entry->path()).extension().string();
-    if ((extension == ".txt" || extension == ".jsonl" || extension == ".ndjson") && entry->is_regular_file(ignored)) {
+    if (extension != ".md" && format_of_name(entry->path()) && entry->is_regular_file(ignored)) {
       paths.push_back(entry->path());
     } else {
       ++found.left_out[entry->is_directory(ignored) ? "linked directory"
@@ -90,7 +92,7 @@ void add_directory(const std::filesystem::path& directory, std::optional<TextFor
   if (code)
     throw Error(ErrorKind::kIo, fmt::format("cannot list the directory: {}", code.message()), directory.string());
   if (paths.empty()) {
-    throw Error(ErrorKind::kNotFound, "the directory holds no .txt, .jsonl or .ndjson file", directory.string(),
+    throw Error(ErrorKind::kNotFound, "the directory holds no .txt, .jsonl, .ndjson or .csv file", directory.string(),
                 "Name the text files themselves if they have other extensions.");
   }
   std::sort(paths.begin(), paths.end());
@@ -165,6 +167,13 @@ class SecondPartSearch {
 
 }  // namespace
 
+TextFormat parse_text_format(std::string_view name) {
+  if (name == "text") return TextFormat::kPlainText;
+  if (name == "jsonl") return TextFormat::kJsonLines;
+  CAUSEWAY_CHECK(name == "csv", "{}", name);
+  return TextFormat::kCsv;
+}
+
 FoundText find_text_files(const std::vector<std::filesystem::path>& inputs, std::optional<TextFormat> format) {
   FoundText found;
   for (const std::filesystem::path& input : inputs) {
@@ -234,7 +243,7 @@ bool TextReader::read_more() {
   buffer_.resize(before + read);
   check(std::string_view(buffer_).substr(before));
   ended_ = read < count;
-  if (ended_ && format_ == TextFormat::kPlainText && !options_.any_bytes && !utf8_.is_complete())
+  if (ended_ && format_ != TextFormat::kJsonLines && !options_.any_bytes && !utf8_.is_complete())
     refuse_bytes({}, 0, "the text is not UTF-8: it ends within a character", kConvertHint);
   return read > 0;
 }
@@ -261,7 +270,9 @@ void TextReader::refuse_bytes(std::string_view bytes, size_t position, const std
 }
 
 std::optional<TextBlock> TextReader::next() {
-  std::optional<TextBlock> block = format_ == TextFormat::kPlainText ? next_plain() : next_lines();
+  std::optional<TextBlock> block = format_ == TextFormat::kPlainText ? next_plain()
+                                   : format_ == TextFormat::kCsv     ? next_records()
+                                                                     : next_lines();
   if (stop_.stop_requested()) return std::nullopt;
   if (block) {
     block->stored_bytes = stream_.stored_bytes() - stored_bytes_told_;
@@ -338,6 +349,74 @@ std::optional<TextBlock> TextReader::next_lines() {
   buffer_.resize(cut);
   block.text = std::exchange(buffer_, std::move(rest));
   line_ += count_lines(block.text);
+  return block;
+}
+
+std::optional<CsvRecord> TextReader::read_record(size_t begin) {
+  while (!stop_.stop_requested()) {
+    const std::string_view rest = std::string_view(buffer_).substr(begin);
+    if (!rest.empty())
+      if (std::optional<CsvRecord> record = parse_csv_record(rest, ended_, stream_.name(), line_)) return record;
+    if (rest.size() > options_.most_bytes_at_once) {
+      throw Error(ErrorKind::kUnsupported,
+                  fmt::format("the record is longer than {} bytes, the most that is read", options_.most_bytes_at_once),
+                  fmt::format("{}, line {}", stream_.name(), line_),
+                  "Check that the quotes of the field are closed, or split the document.");
+    }
+    if (ended_) return std::nullopt;
+    read_more();
+  }
+  return std::nullopt;
+}
+
+void TextReader::read_header(const CsvRecord& record) {
+  std::vector<std::string> names;
+  for (const CsvField& field : record.fields) append_csv_value(field, names.emplace_back());
+  columns_ = names.size();
+  column_ = static_cast<size_t>(std::ranges::find(names, options_.column) - names.begin());
+  const auto count = std::ranges::count(names, options_.column);
+  if (count == 1) return;
+  const std::string where = fmt::format("{}, line {}", stream_.name(), line_), name = printable(options_.column);
+  if (count > 1)
+    throw Error(ErrorKind::kInvalidArgument, fmt::format("the header has {} columns \"{}\"", count, name), where,
+                "Give the columns different names.");
+  constexpr size_t kMostNames = 20;
+  const std::string nearest = nearest_name(options_.column, names);
+  std::string there;
+  for (size_t i = 0; i < std::min(names.size(), kMostNames); ++i)
+    there += fmt::format("{}\"{}\"", i == 0 ? "" : ", ", printable(names[i]));
+  throw Error(
+      ErrorKind::kInvalidArgument, fmt::format("the header has no column \"{}\"", name), where,
+      !nearest.empty() ? fmt::format("Did you mean the column \"{}\"?", printable(nearest))
+      : names.size() == 1 && names[0].find_first_of(";\t|") != std::string::npos
+          ? fmt::format("It has one column, {}: fields are divided by commas, not by what divides them here.", there)
+          : fmt::format("It has: {}{}. Name the column that holds the text.", there,
+                        names.size() > kMostNames ? ", ..." : ""));
+}
+
+std::optional<TextBlock> TextReader::next_records() {
+  TextBlock block;
+  size_t begin = 0;
+  while (begin < kTextBlockBytes) {
+    const std::optional<CsvRecord> record = read_record(begin);
+    if (!record) break;
+    if (record->is_blank()) {
+    } else if (columns_ == 0) {
+      read_header(*record);
+    } else if (record->fields.size() != columns_) {
+      throw Error(ErrorKind::kCorrupt,
+                  fmt::format("the record has {} fields, and the header {}", record->fields.size(), columns_),
+                  fmt::format("{}, line {}", stream_.name(), line_),
+                  "Put fields with commas, quotes or line breaks in double quotes.");
+    } else {
+      append_csv_value(record->fields[column_], block.text);
+      block.documents.push_back({block.text.size(), line_});
+    }
+    line_ += count_lines(std::string_view(buffer_).substr(begin, record->size));
+    begin += record->size;
+  }
+  buffer_.erase(0, begin);
+  if (begin == 0) return std::nullopt;
   return block;
 }
 

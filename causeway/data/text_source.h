@@ -1,5 +1,6 @@
-// The text that a dataset is prepared from: documents in plain text and in JSON Lines, in files, directories or from
-// standard input, compressed or not. It is read from front to back in blocks, so that memory does not grow with it.
+// The text that a dataset is prepared from: documents in plain text, in JSON Lines and in CSV, in files, directories or
+// from standard input, compressed or not. It is read from front to back in blocks, so that memory does not grow with
+// it.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +17,15 @@
 #include "causeway/base/content_hasher.h"
 #include "causeway/data/input_stream.h"
 #include "causeway/data/utf8_checker.h"
+#include "causeway/formats/csv_record.h"
 #include "causeway/formats/mds_index.h"
 
 namespace causeway::data {
 
-enum class TextFormat { kPlainText, kJsonLines, kMds };
+enum class TextFormat { kPlainText, kJsonLines, kCsv, kMds };
+
+// The name of a format as --format takes it: "text", "jsonl" or "csv".
+TextFormat parse_text_format(std::string_view name);
 
 struct TextFile {
   std::filesystem::path path;
@@ -35,11 +40,11 @@ struct FoundText {
 };
 
 // The files that `inputs` name, "-" for standard input. A file that is named is taken, whatever it is called: .jsonl
-// and .ndjson are JSON Lines, .txt and .md plain text; of others the first line decides, unless `format` does. Of a
-// directory, all .txt, .jsonl and .ndjson files beneath it are taken, in order of name; or, where it holds the index of
-// an MDS dataset (mds_index.h), the shards of that. Either may have .gz or .zst
-// after its name. Throws Error when an input does not exist, is a directory that holds no such file, or has the name of
-// a format that is not text (.parquet, .zip, ...).
+// and .ndjson are JSON Lines, .csv is CSV, .txt and .md plain text; of others the first line decides between the first
+// and the last of these, unless `format` does. Of a directory, all .txt, .jsonl, .ndjson and .csv files beneath it are
+// taken, in order of name; or, where it holds the index of an MDS dataset (mds_index.h), the shards of that. Either may
+// have .gz or .zst after its name. Throws Error when an input does not exist, is a directory that holds no such file,
+// or has the name of a format that is not text (.parquet, .zip, ...).
 FoundText find_text_files(const std::vector<std::filesystem::path>& inputs, std::optional<TextFormat> format = {});
 
 // No line of JSON and no run of text that the tokenizer cannot cut may be longer: it has to be in memory at once.
@@ -54,6 +59,8 @@ struct TextReaderOptions {
   std::function<size_t(std::string_view text, size_t from)> cut_position;
   // Plain text: the position where another document begins.
   std::optional<uint64_t> second_document_at;
+  // CSV: the column of the text.
+  std::string column = "text";
   size_t most_bytes_at_once = kMostBytesAtOnce;
 };
 
@@ -63,17 +70,23 @@ struct JsonLine {
   uint64_t number = 0;  // of the line, from 1
 };
 
-// Some of an input's text: a part of a document of plain text, or lines of JSON.
+// Where a document ends in its block's text, which begins where the one before it ends; `number` is that of its first
+// line (CSV) or of its sample (MDS), from 1.
+struct BlockDocument {
+  size_t end = 0;
+  uint64_t number = 0;
+};
+
+// Some of an input's text: a part of a document of plain text, lines of JSON, or documents one after another.
 struct TextBlock {
   std::string text;
   bool starts_document = true;  // plain text
   bool ends_document = true;
   bool is_second_document = false;
-  Hash128 document_hash;      // plain text that ends its document: of all of it
-  uint64_t first_line = 1;    // JSON Lines: the number of the text's first line
-  uint64_t stored_bytes = 0;  // of the input, read for this block
-  // MDS: where the texts of samples end; first_line is the number of the first of them, from 1.
-  std::vector<size_t> sample_ends;
+  Hash128 document_hash;                 // plain text that ends its document: of all of it
+  uint64_t first_line = 1;               // JSON Lines: the number of the text's first line
+  uint64_t stored_bytes = 0;             // of the input, read for this block
+  std::vector<BlockDocument> documents;  // CSV and MDS
 
   // JSON Lines: those that are not blank.
   std::vector<JsonLine> lines() const;
@@ -87,7 +100,8 @@ class TextReader {
   TextFormat format() const { return format_; }
   const InputStream& stream() const { return stream_; }
   // The next block; nothing at the end, and when `stop` was requested. Throws Error naming the input and the line where
-  // it is not text or a line is too long.
+  // it is not text or a line or record is too long, where CSV is malformed (csv_record.h), has records of other numbers
+  // of fields than its header, or a header without the column or with two of its name.
   std::optional<TextBlock> next();
 
  private:
@@ -97,6 +111,10 @@ class TextReader {
                                  std::string_view hint);
   std::optional<TextBlock> next_plain();
   std::optional<TextBlock> next_lines();
+  std::optional<TextBlock> next_records();
+  // The record that the buffer goes on with after `begin`, once enough of it has been read; nothing at the end.
+  std::optional<CsvRecord> read_record(size_t begin);
+  void read_header(const CsvRecord& record);
 
   InputStream stream_;
   TextReaderOptions options_;
@@ -108,6 +126,8 @@ class TextReader {
   bool in_second_document_ = false;
   uint64_t position_ = 0;  // in the text, of the buffer's start
   uint64_t line_ = 1;      // there
+  size_t column_ = 0;      // CSV: of the text, among so many; none before the header has been read
+  size_t columns_ = 0;
   uint64_t checked_bytes_ = 0;
   uint64_t checked_lines_ = 0;
   Utf8Checker utf8_;

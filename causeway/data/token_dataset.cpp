@@ -8,6 +8,8 @@
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
 #include "causeway/data/directory_replacement.h"
+#include "causeway/data/mds_decoding.h"
+#include "causeway/data/mds_reader.h"
 #include "causeway/formats/mds_index.h"
 
 namespace causeway::data {
@@ -41,12 +43,6 @@ std::vector<std::filesystem::path> find_bin_files(const std::filesystem::path& d
     if (file.filename().string().find(mark) != std::string::npos) found.push_back(file);
   }
   if (!found.empty()) return found;
-  if (!any_bin && is_mds_directory(directory)) {
-    throw Error(ErrorKind::kUnsupported, "the directory is an MDS dataset, which is not trained on as it is",
-                directory.string(),
-                fmt::format("Prepare it: causeway data prepare {} --output DIRECTORY, with --text-key for the column.",
-                            directory.string()));
-  }
   throw Error(ErrorKind::kNotFound,
               any_bin ? fmt::format("the directory has no .bin file with \"{}\" in its name", mark)
                       : fmt::format("the directory holds neither {} nor .bin files", kManifestFileName),
@@ -54,6 +50,18 @@ std::vector<std::filesystem::path> find_bin_files(const std::filesystem::path& d
               any_bin ? "Name the file itself, or a pattern that it matches."
                       : "Make a dataset with \"causeway data prepare\", or name a directory with llm.c's or nanoGPT's "
                         ".bin files.");
+}
+
+// Of a split of an MDS dataset; nothing where the directory is of another kind.
+std::optional<std::filesystem::path> find_mds_directory(const std::filesystem::path& path, std::string_view split) {
+  const std::vector<std::string_view> names =
+      split == kValidationSplit ? std::vector<std::string_view>{"val", "validation"} : std::vector{split};
+  for (const std::string_view name : names)
+    if (is_mds_directory(path / name)) return path / name;
+  if (!is_mds_directory(path) && !is_mds_directory(path / kTrainSplit)) return std::nullopt;
+  if (split != kValidationSplit && is_mds_directory(path)) return path;
+  throw Error(ErrorKind::kNotFound, fmt::format("the MDS dataset has no split \"{}\"", split), path.string(),
+              fmt::format("It is looked for in {}.", (path / names.front()).string()));
 }
 
 std::vector<std::filesystem::path> find_named_files(const std::filesystem::path& path) {
@@ -101,8 +109,9 @@ void require_same_tokenizer(const TokenDataset& first, const TokenDataset& other
 
 }  // namespace
 
-TokenDataset TokenDataset::open(const std::filesystem::path& path, std::string_view split, int token_bytes) {
-  TokenDataset dataset = open_shards(path, split, token_bytes);
+TokenDataset TokenDataset::open(const std::filesystem::path& path, std::string_view split,
+                                const TokenDatasetOptions& options) {
+  TokenDataset dataset = open_shards(path, split, options);
   dataset.sources_ = {{path, 0, dataset.token_count_}};
   return dataset;
 }
@@ -125,21 +134,29 @@ TokenDataset TokenDataset::join(std::vector<TokenDataset> datasets) {
       joined.shards_.push_back(std::move(dataset.shards_[i]));
     }
     joined.token_count_ += dataset.token_count_;
+    joined.left_out_.insert(joined.left_out_.end(), dataset.left_out_.begin(), dataset.left_out_.end());
   }
   return joined;
 }
 
-TokenDataset TokenDataset::open_shards(const std::filesystem::path& path, std::string_view split, int token_bytes) {
+TokenDataset TokenDataset::open_shards(const std::filesystem::path& path, std::string_view split,
+                                       const TokenDatasetOptions& options) {
   TokenDataset dataset;
   dataset.path_ = path;
   std::error_code code;
   if (std::filesystem::exists(path / kManifestFileName, code)) {
-    dataset.open_prepared(split, token_bytes);
+    dataset.open_prepared(split, options);
     return dataset;
   }
   const bool is_directory = std::filesystem::is_directory(path, code);
+  if (is_directory) {
+    if (const std::optional<std::filesystem::path> directory = find_mds_directory(path, split)) {
+      dataset.open_mds(*directory, options);
+      return dataset;
+    }
+  }
   for (const std::filesystem::path& file : is_directory ? find_bin_files(path, split) : find_named_files(path)) {
-    dataset.add_shard(file, token_bytes);
+    dataset.add_shard(TokenShard::open(file, options.token_bytes), options);
   }
   if (const ShardMetadata* metadata = dataset.shards_.front().metadata())
     dataset.tokenizer_identity_ = metadata->tokenizer;
@@ -156,13 +173,38 @@ TokenDataset TokenDataset::open_shards(const std::filesystem::path& path, std::s
   return dataset;
 }
 
-void TokenDataset::add_shard(const std::filesystem::path& path, int token_bytes) {
-  shards_.push_back(TokenShard::open(path, token_bytes));
+void TokenDataset::open_mds(const std::filesystem::path& directory, const TokenDatasetOptions& options) {
+  for (const MdsShard& shard : read_mds_index(directory).shards) {
+    if (shard.samples == 0) continue;
+    try {
+      const std::filesystem::path file = find_mds_file(directory, shard);
+      add_shard(TokenShard::open_mds(open_mds_shard(file, shard), file, shard, options.column, options.token_bytes),
+                options);
+    } catch (const Error& error) {
+      const bool is_damage = error.kind() == ErrorKind::kNotFound || error.kind() == ErrorKind::kCorrupt;
+      if (!is_damage) throw;
+      if (!options.skip_damaged_shards)
+        throw Error(error.kind(), error.message(), error.where(),
+                    error.hint() + " data.on_damaged_shard=skip leaves such shards out.");
+      left_out_.push_back(fmt::format("{}: {}", error.where(), error.message()));
+    }
+    if (!shards_.empty() && shards_.back().token_bytes() != shards_.front().token_bytes())
+      throw Error(ErrorKind::kUnsupported, "the shards hold ids of different types", shards_.back().path().string(),
+                  "Prepare the dataset with \"causeway data prepare\", which reads them.");
+  }
+  if (shards_.empty())
+    throw Error(ErrorKind::kCorrupt, "the MDS dataset has no shard with tokens that is whole", directory.string(),
+                left_out_.empty() ? "" : fmt::format("The first of them is {}.", left_out_.front()));
+}
+
+void TokenDataset::add_shard(TokenShard shard, const TokenDatasetOptions& options) {
+  if (options.check_hashes) shard.verify();
+  shards_.push_back(std::move(shard));
   shard_offsets_.push_back(token_count_);
   token_count_ += shards_.back().token_count();
 }
 
-void TokenDataset::open_prepared(std::string_view split, int token_bytes) {
+void TokenDataset::open_prepared(std::string_view split, const TokenDatasetOptions& options) {
   const std::filesystem::path manifest_path = path_ / kManifestFileName;
   const DatasetManifest manifest = parse_manifest(read_text_file(manifest_path), manifest_path.string());
   const auto found = manifest.splits.find(std::string(split));
@@ -176,7 +218,7 @@ void TokenDataset::open_prepared(std::string_view split, int token_bytes) {
   tokenizer_identity_ = manifest.tokenizer;
   for (const ShardEntry& entry : found->second.shards) {
     const std::filesystem::path file = path_ / entry.file;
-    add_shard(file, token_bytes);
+    add_shard(TokenShard::open(file, options.token_bytes), options);
     const TokenShard& shard = shards_.back();
     if (shard.format() != ShardFormat::kCauseway || shard.token_count() != entry.tokens ||
         shard.stored_hash().hex() != entry.hash || shard.metadata()->tokenizer != manifest.tokenizer) {
@@ -190,6 +232,35 @@ void TokenDataset::open_prepared(std::string_view split, int token_bytes) {
 
 bool TokenDataset::knows_documents() const {
   return std::all_of(shards_.begin(), shards_.end(), [](const TokenShard& shard) { return shard.knows_documents(); });
+}
+
+bool TokenDataset::knows_documents(const Source& source) const {
+  const auto [first, last] = shards_of(source);
+  return std::all_of(shards_.begin() + static_cast<ptrdiff_t>(first), shards_.begin() + static_cast<ptrdiff_t>(last),
+                     [](const TokenShard& shard) { return shard.knows_documents(); });
+}
+
+std::pair<size_t, size_t> TokenDataset::shards_of(const Source& source) const {
+  const auto index_of = [&](uint64_t offset) {
+    return static_cast<size_t>(std::ranges::lower_bound(shard_offsets_, offset) - shard_offsets_.begin());
+  };
+  return {index_of(source.offset), index_of(source.offset + source.token_count)};
+}
+
+void TokenDataset::visit_documents(const Source& source,
+                                   const std::function<void(uint64_t offset, uint64_t tokens)>& visit) const {
+  uint64_t begin = source.offset;
+  int32_t last_token_before = -1;
+  const auto [first, last] = shards_of(source);
+  for (size_t i = first; i < last; ++i) {
+    shards_[i].visit_document_starts(last_token_before, [&](uint64_t position) {
+      const uint64_t start = shard_offsets_[i] + position;
+      if (start > begin) visit(begin, start - begin);
+      begin = start;
+    });
+    last_token_before = shards_[i].token(shards_[i].token_count() - 1);
+  }
+  visit(begin, source.offset + source.token_count - begin);
 }
 
 void TokenDataset::check_vocabulary(int64_t vocabulary_size) const {

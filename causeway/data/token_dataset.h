@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "causeway/formats/token_shard.h"
@@ -19,20 +21,32 @@ namespace causeway::data {
 constexpr std::string_view kTrainSplit = "train";
 constexpr std::string_view kValidationSplit = "validation";
 
+struct TokenDatasetOptions {
+  // How wide the ids of files without a header are (TokenShard::open), and those in bytes of MDS.
+  int token_bytes = 0;
+  std::string column = "tokens";  // of MDS, with the ids
+  // Reads every shard that has a hash, to check it.
+  bool check_hashes = false;
+  // Leaves shards of MDS out that are missing or damaged; otherwise that is an error.
+  bool skip_damaged_shards = false;
+};
+
 class TokenDataset {
  public:
   // `path` is one of
   //  - a directory that "causeway data prepare" wrote (it holds dataset.json): the split of that name;
   //  - a directory of .bin files by llm.c or nanoGPT: those with "train" in their names for the split "train", with
   //    "val" for "validation", in order of name;
+  //  - a directory of MosaicML's StreamingDataset (MDS, mds_index.h) whose samples have a column of token ids, which is
+  //    the split "train"; or one that holds such a directory for each split, "train" and "val" or "validation".
+  //    Compressed shards are decompressed first (mds_decoding.h), others are read where they are;
   //  - a token file (token_shard.h), or a pattern for the last part of the path such as fineweb_train_*.bin: all that
   //  match, in
   //    order of name, whatever `split` says: a file that is named is what the caller wants.
   // Throws Error when nothing is there, when the split is not (naming those that are), and when a shard is damaged or
-  // differs from what dataset.json says of it. `token_bytes`: how wide the ids of files without a header are
-  // (TokenShard::open).
+  // differs from what dataset.json or index.json says of it.
   static TokenDataset open(const std::filesystem::path& path, std::string_view split = kTrainSplit,
-                           int token_bytes = 0);
+                           const TokenDatasetOptions& options = {});
 
   // Several datasets, the sources of a mixture, as one: their tokens one after the other. Throws
   // Error(kInvalidArgument) naming two of them that were made with different tokenizers.
@@ -40,6 +54,8 @@ class TokenDataset {
 
   uint64_t token_count() const { return token_count_; }
   const std::vector<TokenShard>& shards() const { return shards_; }
+  // The damaged shards that were left out, each as "PATH: what is wrong".
+  const std::vector<std::string>& left_out() const { return left_out_; }
   // Where the dataset was opened, or the first of its sources, for messages.
   const std::filesystem::path& path() const { return path_; }
   // What it was joined from; one for a dataset that was opened.
@@ -59,10 +75,16 @@ class TokenDataset {
   // have the same number exactly when they are in the same document. All 0 where a file has no document boundaries.
   void read_document_numbers(uint64_t offset, std::span<int32_t> documents) const;
 
+  // Calls `visit` with each document of a source, in order: the offset of its first token and how many it has. A source
+  // whose files do not tell where documents start is one document.
+  void visit_documents(const Source& source, const std::function<void(uint64_t offset, uint64_t tokens)>& visit) const;
+
   // The tokenizer that made the tokens, when the files say so (Causeway's own do).
   const std::optional<TokenizerIdentity>& tokenizer_identity() const { return tokenizer_identity_; }
   // Whether every shard tells where its documents start.
   bool knows_documents() const;
+  // The same of those of one source.
+  bool knows_documents(const Source& source) const;
   // Throws Error(kInvalidArgument) naming shard and position where one of the first tokens of a shard is at or beyond
   // the vocabulary's size: what is wrong with a whole file shows here, before a run begins.
   void check_vocabulary(int64_t vocabulary_size) const;
@@ -77,15 +99,20 @@ class TokenDataset {
   Place locate(uint64_t offset) const;
 
  private:
-  static TokenDataset open_shards(const std::filesystem::path& path, std::string_view split, int token_bytes);
-  void add_shard(const std::filesystem::path& path, int token_bytes);
-  void open_prepared(std::string_view split, int token_bytes);
+  static TokenDataset open_shards(const std::filesystem::path& path, std::string_view split,
+                                  const TokenDatasetOptions& options);
+  void add_shard(TokenShard shard, const TokenDatasetOptions& options);
+  void open_mds(const std::filesystem::path& directory, const TokenDatasetOptions& options);
+  // The shards of a source: [first, second).
+  std::pair<size_t, size_t> shards_of(const Source& source) const;
+  void open_prepared(std::string_view split, const TokenDatasetOptions& options);
 
   std::filesystem::path path_;
   std::vector<TokenShard> shards_;
   std::vector<uint64_t> shard_offsets_;  // of each shard's first token
   uint64_t token_count_ = 0;
   std::vector<Source> sources_;
+  std::vector<std::string> left_out_;
   std::optional<TokenizerIdentity> tokenizer_identity_;
 };
 

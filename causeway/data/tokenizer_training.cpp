@@ -55,6 +55,7 @@ class WordCount {
       if (!reader_) {
         TextReaderOptions reader;
         reader.cut_position = &formats::gpt2_cut_position;
+        reader.column = options_.text_key;
         reader_.emplace(files_[next_file_], std::move(reader), stop);
       }
       CountedBlock block;
@@ -81,6 +82,12 @@ class WordCount {
     };
     if (block.format == TextFormat::kPlainText) {
       count_words(block.text.text);
+    } else if (block.format == TextFormat::kCsv) {
+      size_t begin = 0;
+      for (const BlockDocument& document : block.text.documents) {
+        count_words(std::string_view(block.text.text).substr(begin, document.end - begin));
+        begin = document.end;
+      }
     } else {
       for (const JsonLine& line : block.text.lines())
         count_words(parse_json_line(line, options_.text_key, files_[block.source].path.string()).value_or(""));

@@ -10,6 +10,8 @@
 #include "causeway/base/file.h"
 #include "causeway/formats/file_format.h"
 #include "causeway/formats/headerless_tokens.h"
+#include "causeway/formats/mds_hashes.h"
+#include "causeway/formats/mds_shard.h"
 #include "causeway/formats/megatron_index.h"
 
 namespace causeway::formats {
@@ -98,6 +100,8 @@ std::string_view shard_format_name(ShardFormat format) {
       return "nanoGPT";
     case ShardFormat::kMegatron:
       return "Megatron";
+    case ShardFormat::kMds:
+      return "MDS";
   }
   return "";
 }
@@ -230,6 +234,9 @@ bool TokenShard::open_megatron() {
 }
 
 void TokenShard::open_headerless(int token_bytes) {
+  if (token_bytes > 4)
+    throw Error(ErrorKind::kUnsupported, fmt::format("ids of {} bytes are read in MDS alone", token_bytes),
+                path_.string(), "Write them as 32-bit integers.");
   format_ = ShardFormat::kNanoGpt;
   if (token_bytes == 0)
     require_16_bit_ids(path_, file_.size(),
@@ -246,8 +253,89 @@ void TokenShard::open_headerless(int token_bytes) {
   delimiter_ = token_bytes_ == 2 ? kGpt2EndOfText : -1;
 }
 
+TokenShard TokenShard::open_mds(PositionedFile file, const std::filesystem::path& path, const MdsShard& shard,
+                                const std::string& column, int token_bytes) {
+  TokenShard opened;
+  opened.path_ = path;
+  opened.file_ = std::move(file);
+  opened.format_ = ShardFormat::kMds;
+  opened.named_hashes_ = shard.raw.hashes;
+  std::string description = fmt::format("{} {} {} {}\n", shard.raw.basename, shard.raw.bytes, shard.samples, column);
+  for (const auto& [algorithm, hash] : shard.raw.hashes) description += fmt::format("{} {}\n", algorithm, hash);
+  opened.stored_hash_ = hash_text(description);
+  opened.read_mds_samples(shard, column, token_bytes);
+  return opened;
+}
+
+void TokenShard::read_mds_samples(const MdsShard& shard, const std::string& column, int token_bytes) {
+  const size_t index = mds_token_column(shard, column, path_.string());
+  const MdsArrayEncoding encoding = mds_token_encoding(shard.columns[index], token_bytes, path_.string());
+  if (file_.size() != shard.raw.bytes)
+    fail(fmt::format("the shard has {} bytes, and {} by its index", file_.size(), shard.raw.bytes), path_);
+  uint64_t position = 0;
+  const std::optional<std::vector<uint32_t>> offsets =
+      read_mds_offsets(shard, path_.string(), [&](std::span<char> bytes) {
+        if (bytes.size() > file_.size() - position) fail("the shard is cut short", path_);
+        file_.read_at(position, std::as_writable_bytes(bytes));
+        position += bytes.size();
+        return true;
+      });
+  // What stands before the ids of a sample, where that is not the same in all of them: mostly near its beginning.
+  const uint64_t sizes_bytes = mds_sizes_bytes(shard);
+  const bool has_head = !encoding.is_bare && (!encoding.dtype || encoding.shape.empty());
+  std::string beginning, head;
+  std::vector<MdsSpan> columns;
+  MdsPlace place{path_.string(), 0};
+  for (size_t i = 0; i + 1 < offsets->size(); ++i) {
+    const uint64_t begin = (*offsets)[i], size = (*offsets)[i + 1] - begin;
+    ++place.number;
+    beginning.resize(std::min(size, sizes_bytes + (has_head ? kMdsArrayHeadBytes : 0)));
+    file_.read_at(begin, std::as_writable_bytes(std::span(beginning)));
+    find_mds_columns(shard, beginning, size, place, columns);
+    const MdsSpan& of_ids = columns[index];
+    const uint64_t head_bytes = has_head ? std::min<uint64_t>(of_ids.bytes, kMdsArrayHeadBytes) : 0;
+    if (of_ids.begin + head_bytes <= beginning.size()) {
+      head = beginning.substr(head_bytes == 0 ? 0 : of_ids.begin, head_bytes);
+    } else {
+      head.resize(head_bytes);
+      file_.read_at(begin + of_ids.begin, std::as_writable_bytes(std::span(head)));
+    }
+    const MdsArray array = find_mds_array(encoding, head, of_ids.bytes, place);
+    if (dtype_ == 0) dtype_ = array.dtype;
+    if (array.dtype != dtype_) {
+      throw Error(ErrorKind::kUnsupported, "the samples hold ids of different types",
+                  fmt::format("{}, sample {}", place.where, place.number),
+                  "Prepare the dataset with \"causeway data prepare\", which reads them.");
+    }
+    if (array.count == 0) continue;
+    document_starts_.push_back(token_count_);
+    document_offsets_.push_back(begin + of_ids.begin + array.begin);
+    token_count_ += array.count;
+  }
+  token_bytes_ = dtype_ / 8;
+  if (token_count_ == 0) fail("the shard holds no token ids", path_);
+}
+
+void TokenShard::read_mds_tokens(uint64_t position, std::span<int32_t> ids) const {
+  char buffer[kTokensAtOnce * sizeof(uint64_t)];
+  const auto width = static_cast<size_t>(token_bytes_);
+  while (!ids.empty()) {
+    const auto document =
+        static_cast<size_t>(std::ranges::upper_bound(document_starts_, position) - document_starts_.begin()) - 1;
+    const uint64_t end = document + 1 < document_starts_.size() ? document_starts_[document + 1] : token_count_;
+    const size_t count = std::min<uint64_t>({ids.size(), kTokensAtOnce, end - position});
+    const std::span<char> bytes = std::span(buffer).first(count * width);
+    file_.read_at(document_offsets_[document] + (position - document_starts_[document]) * width,
+                  std::as_writable_bytes(bytes));
+    decode_mds_tokens(dtype_, {bytes.data(), bytes.size()}, ids.first(count), {path_.string(), document + 1});
+    ids = ids.subspan(count);
+    position += count;
+  }
+}
+
 void TokenShard::read(uint64_t position, std::span<int32_t> ids) const {
   CAUSEWAY_CHECK(position <= token_count_ && ids.size() <= token_count_ - position);
+  if (format_ == ShardFormat::kMds) return read_mds_tokens(position, ids);
   const auto width = static_cast<size_t>(token_bytes_);
   std::byte buffer[kTokensAtOnce * sizeof(uint32_t)];
   while (!ids.empty()) {
@@ -275,7 +363,7 @@ bool TokenShard::starts_document(uint64_t position, int32_t last_token_before) c
 
 void TokenShard::read_document_starts(uint64_t position, int32_t last_token_before, std::span<int32_t> starts) const {
   if (starts.empty()) return;
-  if (format_ == ShardFormat::kCauseway || format_ == ShardFormat::kMegatron) {
+  if (has_document_table()) {
     std::fill(starts.begin(), starts.end(), 0);
     for (auto start = std::lower_bound(document_starts_.begin(), document_starts_.end(), position);
          start != document_starts_.end() && *start < position + starts.size(); ++start)
@@ -295,8 +383,24 @@ void TokenShard::read_document_starts(uint64_t position, int32_t last_token_befo
   for (int32_t& value : starts) value = value == delimiter_;
 }
 
+void TokenShard::visit_document_starts(int32_t last_token_before,
+                                       const std::function<void(uint64_t position)>& visit) const {
+  if (has_document_table()) {
+    for (const uint64_t start : document_starts_) visit(start);
+    return;
+  }
+  if (!knows_documents()) return;
+  std::vector<int32_t> starts(kTokensAtOnce);
+  for (uint64_t position = 0; position < token_count_; position += starts.size()) {
+    starts.resize(std::min<uint64_t>(starts.size(), token_count_ - position));
+    read_document_starts(position, last_token_before, starts);
+    for (size_t i = 0; i < starts.size(); ++i)
+      if (starts[i] != 0) visit(position + i);
+  }
+}
+
 uint64_t TokenShard::document_count() const {
-  if (format_ == ShardFormat::kCauseway || format_ == ShardFormat::kMegatron) return document_starts_.size();
+  if (has_document_table()) return document_starts_.size();
   if (!knows_documents()) return 0;
   uint64_t count = 0;
   std::vector<int32_t> ids(kTokensAtOnce);
@@ -310,6 +414,15 @@ uint64_t TokenShard::document_count() const {
 
 Hash128 TokenShard::hash_tokens() const {
   ContentHasher hasher;
+  if (format_ == ShardFormat::kMds) {
+    std::vector<int32_t> ids(kTokensAtOnce);
+    for (uint64_t position = 0; position < token_count_; position += ids.size()) {
+      ids.resize(std::min<uint64_t>(ids.size(), token_count_ - position));
+      read(position, ids);
+      hasher.add(std::as_bytes(std::span(ids)));
+    }
+    return hasher.hash();
+  }
   std::vector<std::byte> buffer(size_t{1} << 20);
   uint64_t left = token_count_ * static_cast<uint64_t>(token_bytes_);
   for (uint64_t offset = tokens_offset_; left > 0;) {
@@ -322,7 +435,19 @@ Hash128 TokenShard::hash_tokens() const {
   return hasher.hash();
 }
 
+bool TokenShard::has_checked_hashes() const { return MdsHashes(named_hashes_).computes_any(); }
+
 void TokenShard::verify() const {
+  if (format_ == ShardFormat::kMds) {
+    MdsHashes hashes(named_hashes_);
+    std::vector<char> buffer(size_t{1} << 20);
+    for (uint64_t offset = 0; offset < file_.size(); offset += buffer.size()) {
+      buffer.resize(std::min<uint64_t>(buffer.size(), file_.size() - offset));
+      file_.read_at(offset, std::as_writable_bytes(std::span(buffer)));
+      hashes.add(buffer);
+    }
+    hashes.require(path_.string());
+  }
   if (format_ != ShardFormat::kCauseway) return;
   if (hash_tokens() != stored_hash_) {
     fail("the shard's tokens are damaged: their hash is not the one in the header", path_);

@@ -1,4 +1,4 @@
-// Token shards: files of token ids. Four formats are read, one is written.
+// Token shards: files of token ids. Five formats are read, one is written.
 //
 // Causeway's own (.tokens), little-endian throughout:
 //   offset  0  char[8]  "CAUSETOK"
@@ -22,11 +22,14 @@
 // nanoGPT (.bin, karpathy/nanoGPT, data/*/prepare.py): u16 without a header. A document ends with each token 50256.
 //   Ids of 8 or 32 bits without a header are read so too where the caller says how wide they are; nothing tells where
 //   their documents are.
+// MDS (mds_index.h): shards of StreamingDataset whose samples have a column of token ids. A sample is a document.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,12 +38,13 @@
 #include "causeway/base/hash.h"
 #include "causeway/base/positioned_file.h"
 #include "causeway/formats/dataset_manifest.h"
+#include "causeway/formats/mds_index.h"
 
 namespace causeway::formats {
 
-enum class ShardFormat { kCauseway, kLlmC, kNanoGpt, kMegatron };
+enum class ShardFormat { kCauseway, kLlmC, kNanoGpt, kMegatron, kMds };
 
-// "causeway", "llm.c", "nanoGPT", "Megatron".
+// "causeway", "llm.c", "nanoGPT", "Megatron", "MDS".
 std::string_view shard_format_name(ShardFormat format);
 
 class TokenShard {
@@ -51,13 +55,21 @@ class TokenShard {
   // then believed; 0 leaves it to the file. Throws Error naming the path when the file is missing, empty, cut short or
   // damaged, of no known format, or says itself that its ids have another width than `token_bytes`.
   static TokenShard open(const std::filesystem::path& path, int token_bytes = 0);
+  // A shard of an MDS dataset in `file`, uncompressed; messages name `path`. The ids are arrays of integers (ndarray)
+  // in `column`, or bytes, of which `token_bytes` says how wide each id is (1, 2, 4 or 8). What the file says of its
+  // samples is read, and the ids are not. Throws Error naming the path: kCorrupt where the file is not the shard that
+  // the index describes, kInvalidArgument where samples have no such column, kUnsupported where that holds no token ids
+  // ("pkl" is never decoded) or arrays of different types.
+  static TokenShard open_mds(PositionedFile file, const std::filesystem::path& path, const MdsShard& shard,
+                             const std::string& column, int token_bytes = 0);
 
   const std::filesystem::path& path() const { return path_; }
   ShardFormat format() const { return format_; }
   uint64_t token_count() const { return token_count_; }
   int token_bytes() const { return token_bytes_; }
   // The tokens [position, position + ids.size()), which must lie inside the shard. This and all other reading throws
-  // Error(kCorrupt) naming the file when it was changed since it was opened.
+  // Error(kCorrupt) naming the file when it was changed since it was opened, and of MDS Error(kInvalidArgument) naming
+  // the sample where an id is negative or beyond 2^31 - 1.
   void read(uint64_t position, std::span<int32_t> ids) const;
   int32_t token(uint64_t position) const;
 
@@ -66,6 +78,9 @@ class TokenShard {
   bool starts_document(uint64_t position, int32_t last_token_before) const;
   // The same for each position of [position, position + starts.size()): 1 where a document starts, else 0.
   void read_document_starts(uint64_t position, int32_t last_token_before, std::span<int32_t> starts) const;
+  // Calls `visit` with each position at which a document starts, in order: from the table, and where the format has
+  // none by reading all.
+  void visit_document_starts(int32_t last_token_before, const std::function<void(uint64_t position)>& visit) const;
   // Documents that start in this shard by its table; for the formats without a table, the number found by reading all.
   uint64_t document_count() const;
   // Whether the file tells where documents start.
@@ -73,10 +88,12 @@ class TokenShard {
 
   // Causeway's format only: what the shard says of its origin; nullptr for the others.
   const ShardMetadata* metadata() const { return format_ == ShardFormat::kCauseway ? &metadata_ : nullptr; }
-  // The hash of the tokens as they now are, and (Causeway's format) as the header says; verify() throws Error(kCorrupt)
-  // when they differ.
+  // The hash of the tokens as they now are, and (Causeway's format) as the header says, or (MDS) of what the index says
+  // of the shard. verify() throws Error(kCorrupt) when they differ, or when a hash of the index is not the shard's.
   Hash128 hash_tokens() const;
   Hash128 stored_hash() const { return stored_hash_; }
+  // MDS: whether the index has a hash of the file that verify() computes.
+  bool has_checked_hashes() const;
   void verify() const;
 
  private:
@@ -85,6 +102,12 @@ class TokenShard {
   void open_llm_c(std::span<const std::byte> beginning);
   void open_headerless(int token_bytes);
   bool open_megatron();
+  void read_mds_samples(const MdsShard& shard, const std::string& column, int token_bytes);
+  void read_mds_tokens(uint64_t position, std::span<int32_t> ids) const;
+  // Whether the starts of documents are in document_starts_.
+  bool has_document_table() const {
+    return format_ == ShardFormat::kCauseway || format_ == ShardFormat::kMegatron || format_ == ShardFormat::kMds;
+  }
 
   std::filesystem::path path_;
   PositionedFile file_;
@@ -96,6 +119,10 @@ class TokenShard {
   std::vector<uint64_t> document_starts_;
   Hash128 stored_hash_;
   ShardMetadata metadata_;
+  // MDS: where in the file the ids of each document are, what they are, and the hashes of the file by its index.
+  std::vector<uint64_t> document_offsets_;
+  uint8_t dtype_ = 0;
+  std::map<std::string, std::string> named_hashes_;
 };
 
 // Collects one shard's tokens in memory and writes it.

@@ -65,9 +65,14 @@ class Gpt2 final : public LanguageModel {
                   fmt::format("a sequence of {} tokens, but the position table has {} entries", length.constant(),
                               config().max_sequence_length),
                   "embedding", "Shorten the sequences, or raise model.max_sequence_length.");
-    const Tensor positions = inputs.positions.defined() ? embedding(inputs.positions, position_embedding_)
-                                                        : narrow(position_embedding_, 0, 0, length);
-    return drop(embedding(inputs.tokens, token_embedding_) + positions, inputs);
+    return drop(embedding(inputs.tokens, token_embedding_) + embed_positions(inputs), inputs);
+  }
+
+  Tensor embed_positions(const ForwardInputs& inputs) const {
+    if (inputs.positions.defined()) return embedding(inputs.positions, position_embedding_);
+    const Tensor& tokens = inputs.tokens;
+    if (!inputs.positions_restart) return narrow(position_embedding_, 0, 0, tokens.size(1));
+    return embedding(index_tensor(DType::kI32, tokens.shape(), 1) - inputs.documents, position_embedding_);
   }
 
   Tensor run_layer(int64_t layer, const Tensor& x, const ForwardInputs& inputs) const override {

@@ -30,11 +30,15 @@ struct Parameter {
 
 // What one forward pass is given beside the tokens.
 struct ForwardInputs {
-  Tensor tokens;       // i32 [B, T]
-  Tensor documents;    // i32 [B, T], or undefined: attention stays within equal numbers
+  Tensor tokens;  // i32 [B, T]
+  // i32 [B, T], or undefined: attention stays within equal numbers.
+  Tensor documents;
   Tensor dropout_key;  // i64 [2] = {seed, step}, or undefined: no dropout
   // i32 [B, T], or undefined: the tokens' positions are 0 to T - 1. With a cache negative ones are those of no token.
   Tensor positions = {};
+  // Positions are counted from where each token's document begins, which is what `documents` then has of it (from 0 to
+  // T - 1). It makes no difference to attention that depends on distances alone.
+  bool positions_restart = false;
   // Where keys and values are kept for the tokens that follow; nullptr: nowhere.
   const KeyValueCache* cache = nullptr;
   // i32 [S], 0 to S - 1: the cached positions among which are all that the tokens, one of each sequence (T = 1), attend

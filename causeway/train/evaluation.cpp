@@ -26,7 +26,7 @@ StepOptions step_options(const Recipe& recipe) {
 Evaluator::Evaluator(const LanguageModel& model, const Recipe& recipe, const TokenDataset& dataset)
     : recipe_(recipe),
       dataset_(dataset),
-      document_mask_(recipe.data.document_mask),
+      document_mask_(recipe.data.masks_documents()),
       rows_(recipe.train.micro_batch_size),
       vocabulary_size_(model.config().vocabulary_size),
       loss_sum_(
@@ -34,6 +34,7 @@ Evaluator::Evaluator(const LanguageModel& model, const Recipe& recipe, const Tok
             ForwardInputs inputs;
             inputs.tokens = arguments[0];
             if (document_mask_) inputs.documents = arguments[2];
+            inputs.positions_restart = recipe_.data.packs_documents();
             const Tensor weights = cast(ge(arguments[1], 0.0), DType::kF32);
             return {model.loss(inputs, arguments[1], weights)};
           },

@@ -101,6 +101,8 @@ class Trainer {
         schedule_(recipe.schedule) {
     require_same_run();
     ranks_.together([&] { data_.emplace(open_training_data(recipe)); });
+    ranks_.require_equal(data_->dataset.fingerprint(), "other data",
+                         "Give every machine the same files; see whether each one can read all of them.");
     load_tokenizer();
     ranks_.on_first([&] { own_run_directory(); });
     const std::vector<CheckpointEntry> candidates = resume_candidates_of_first(ranks_, directory_, options.resume);
@@ -146,6 +148,8 @@ class Trainer {
     if (speaks_) {
       announce_run(*parts_, *utilization_, resumed_, *saver_);
       for (const std::string& line : describe_sources(*data_, recipe_)) notice("{}\n", line);
+      for (const std::string& shard : data_->dataset.left_out()) notice("data: left out {}\n", shard);
+      for (const std::string& line : describe_packing(*data_, recipe_)) notice("{}\n", line);
       for (const std::string& line : observer_->describe()) notice("{}\n", line);
     }
     if (options_.watch_signals) signals_.emplace(ranks_.is_first());
@@ -237,6 +241,8 @@ class Trainer {
     }
     ++position_.step;
     position_.data_cursor = loader.cursor();
+    position_.tokens += batch.global_tokens;
+    step.report.step_tokens = batch.global_tokens;
     step.report.step = position_.step;
     step.report.loss = figures.loss;
     step.report.grad_norm = figures.grad_norm;
@@ -248,7 +254,7 @@ class Trainer {
   void measure(StepOutcome& step) {
     result_.last_loss = step.report.loss;
     step.report.seconds = seconds_since(step.start);
-    step.report.tokens = tokens_consumed();
+    step.report.tokens = position_.tokens;
     step.report.epoch =
         static_cast<double>(position_.data_cursor) / static_cast<double>(data_->order.samples_per_epoch());
     step.report.source_epochs = source_epochs(*data_, position_.data_cursor);
@@ -365,13 +371,11 @@ class Trainer {
     options.first_row = step_->own_rows().first;
     options.rows = step_->own_rows().count;
     options.vocabulary_size = recipe_.model.vocabulary_size;
-    options.document_numbers = recipe_.data.document_mask;
-    options.ignore_targets_across_documents = recipe_.data.document_mask;
+    options.document_numbers = recipe_.data.masks_documents();
+    options.ignore_targets_across_documents = recipe_.data.masks_documents();
     options.first_sample = position_.data_cursor;
     return options;
   }
-
-  int64_t tokens_consumed() const { return static_cast<int64_t>(position_.data_cursor) * recipe_.data.sequence_length; }
 
   std::optional<double> evaluate() {
     if (!data_->validation) return std::nullopt;
@@ -380,7 +384,7 @@ class Trainer {
     evaluation_.look(position_.step, [&] {
       if (!evaluator_) evaluator_ = std::make_unique<Evaluator>(*model_, recipe_, *data_->validation);
       const EvaluationResult result = evaluator_->run();
-      if (log_) log_->evaluation(position_.step, tokens_consumed(), result);
+      if (log_) log_->evaluation(position_.step, position_.tokens, result);
       if (speaks_)
         notice("step {}: validation loss {:.4f} nats per token ({} targets)\n", position_.step, result.loss,
                result.targets);

@@ -8,19 +8,26 @@
 namespace causeway::train {
 namespace {
 
+TokenDatasetOptions dataset_options(const Recipe& recipe) {
+  return {.token_bytes = static_cast<int>(recipe.data.token_bytes),
+          .column = recipe.data.column,
+          .check_hashes = recipe.data.check_hashes,
+          .skip_damaged_shards = recipe.data.on_damaged_shard == "skip"};
+}
+
 TokenDataset open_training_split(const Recipe& recipe) {
   std::vector<TokenDataset> datasets;
   for (const DataSource& source : recipe.data.sources())
-    datasets.push_back(TokenDataset::open(source.path, kTrainSplit, static_cast<int>(recipe.data.token_bytes)));
+    datasets.push_back(TokenDataset::open(source.path, kTrainSplit, dataset_options(recipe)));
   return TokenDataset::join(std::move(datasets));
 }
 
-std::optional<TokenDataset> open_held_out(const DataSource& source, int token_bytes) {
+std::optional<TokenDataset> open_held_out(const DataSource& source, const TokenDatasetOptions& options) {
   // A file or pattern of files is all for training.
   std::error_code code;
   if (!std::filesystem::is_directory(source.path, code)) return std::nullopt;
   try {
-    return TokenDataset::open(source.path, kValidationSplit, token_bytes);
+    return TokenDataset::open(source.path, kValidationSplit, options);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kNotFound) throw;
     return std::nullopt;
@@ -33,7 +40,7 @@ std::optional<TokenDataset> open_validation_split(const Recipe& recipe) {
   const DataSource* with = nullptr;
   const DataSource* without = nullptr;
   for (const DataSource& source : sources) {
-    std::optional<TokenDataset> held_out = open_held_out(source, static_cast<int>(recipe.data.token_bytes));
+    std::optional<TokenDataset> held_out = open_held_out(source, dataset_options(recipe));
     (held_out ? with : without) = &source;
     if (held_out) datasets.push_back(std::move(*held_out));
   }
@@ -51,7 +58,8 @@ std::optional<TokenDataset> open_validation_split(const Recipe& recipe) {
 MixtureOrder make_order(const Recipe& recipe, const TokenDataset& dataset) {
   std::vector<double> weights;
   for (const DataSource& source : recipe.data.sources()) weights.push_back(source.weight);
-  return {dataset, weights, recipe.data.sequence_length, static_cast<uint64_t>(recipe.train.seed)};
+  return {dataset, weights, recipe.data.sequence_length, static_cast<uint64_t>(recipe.train.seed),
+          recipe.data.packs_documents() ? Packing::kDocuments : Packing::kWindows};
 }
 
 }  // namespace
@@ -74,6 +82,19 @@ std::vector<std::pair<std::string, double>> source_epochs(const TrainingData& da
                         static_cast<double>(counts[i]) / static_cast<double>(data.order.samples_per_epoch(i)));
   }
   return epochs;
+}
+
+std::vector<std::string> describe_packing(const TrainingData& data, const Recipe& recipe) {
+  std::vector<std::string> lines;
+  for (const TokenDataset::Source& source : data.dataset.sources()) {
+    const DocumentPacking* packing = data.order.packing(lines.size());
+    if (packing == nullptr) return {};
+    lines.push_back(
+        fmt::format("data: {} documents of {} in {} samples of {} tokens: {:.2f} % padding, {} documents cut",
+                    packing->documents(), source.path.string(), packing->sample_count(), recipe.data.sequence_length,
+                    100 * packing->padding(), packing->cut_documents()));
+  }
+  return lines;
 }
 
 std::vector<std::string> describe_sources(const TrainingData& data, const Recipe& recipe) {

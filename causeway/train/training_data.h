@@ -28,6 +28,9 @@ TrainingData open_training_data(const Recipe& recipe);
 // What the whole run reads of each source of a mixture, a line each; nothing of a single dataset.
 std::vector<std::string> describe_sources(const TrainingData& data, const Recipe& recipe);
 
+// How documents are packed into samples, a line for each source; nothing where they are not.
+std::vector<std::string> describe_packing(const TrainingData& data, const Recipe& recipe);
+
 // How often the first `samples` samples go through each source of a mixture, by its path; nothing of a single dataset.
 std::vector<std::pair<std::string, double>> source_epochs(const TrainingData& data, uint64_t samples);
 

@@ -41,6 +41,12 @@ TEST_F(DataCommandTest, ReadsStandardInput) {
   EXPECT_NE(lines.out.find("left out    1 documents without text, 1 of them null"), std::string::npos) << lines.out;
   EXPECT_NE(run_on("lines", {"data", "prepare", "-", "-o", "as_text", "--format", "text"}).out.find(" in 1 documents"),
             std::string::npos);
+  write("table", "id,body\n1,\"Once\nmore\"\n2,\n3,upon\n");
+  const Outcome table =
+      run_on("table", {"data", "prepare", "-", "-o", "table.data", "--format", "csv", "--text-key", "body"});
+  EXPECT_NE(table.out.find("13 tokens in 2 documents"), std::string::npos) << table.out << table.err;
+  expect_failure({"data", "prepare", "table", "-o", "no", "--format", "csv"}, 1,
+                 {"table, line 1: the header has no column \"text\"", "It has: \"id\", \"body\"."});
   const Outcome fraction = run_on("book", {"data", "prepare", "-", "-o", "f", "--validation-fraction", "0.1"});
   EXPECT_EQ(fraction.status, 1);
   EXPECT_NE(fraction.err.find("standard input: whether the input is one text or many documents cannot be told"),
@@ -52,10 +58,10 @@ TEST_F(DataCommandTest, SaysWhatOfADirectoryItDidNotRead) {
   std::filesystem::create_directories(path("texts"));
   write("texts/a.txt", "some text");
   write("texts/b.md", "more");
-  write("texts/c.csv", "x,y");
-  write("texts/d.csv", "x,y");
+  write("texts/c.tsv", "x,y");
+  write("texts/d.tsv", "x,y");
   const Outcome outcome = run({"data", "prepare", "texts", "-o", "data"});
-  EXPECT_NE(outcome.out.find("not read    2 .csv, 1 .md"), std::string::npos) << outcome.out << outcome.err;
+  EXPECT_NE(outcome.out.find("not read    1 .md, 2 .tsv"), std::string::npos) << outcome.out << outcome.err;
 }
 
 TEST_F(DataCommandTest, AnotherPreparationOfTheSameOutputIsRefusedAndASignalChangesNothing) {
@@ -124,6 +130,26 @@ TEST_F(DataCommandTest, InspectShowsTokensAsText) {
   const Outcome bytes =
       run({"data", "inspect", "words.bin", "--token-bytes", "2", "--samples", "1", "--tokenizer", "bytes"});
   EXPECT_NE(bytes.out.find("\nHi\n"), std::string::npos) << bytes.out << bytes.err;
+}
+
+TEST_F(DataCommandTest, InspectSaysHowMuchOfPackedSamplesIsPadding) {
+  // Of 10, 21 and 6 bytes.
+  write("lines.jsonl", R"({"text": "0123456789"}
+{"text": "012345678901234567890"}
+{"text": "abcdef"}
+)");
+  ASSERT_EQ(run({"data", "prepare", "lines.jsonl", "-o", "lines"}).status, 0);
+  const Outcome shown = run({"data", "inspect", "lines", "--sequence-length", "16"});
+  EXPECT_NE(shown.out.find("packed      3 documents in 3 samples of 16 tokens: 29.17 % padding, 1 documents cut"),
+            std::string::npos)
+      << shown.out;
+  const nlohmann::json packing =
+      run_json({"data", "inspect", "lines", "--sequence-length", "15", "--json"})["splits"]["train"]["packing"];
+  EXPECT_EQ(packing["samples"], 3);
+  EXPECT_DOUBLE_EQ(packing["padding"].get<double>(), 1 - 34.0 / 45);
+  write("words.bin", std::string("\x48\0\x69\0", 4));
+  expect_failure({"data", "inspect", "words.bin", "--token-bytes", "1", "--sequence-length", "2"}, 1,
+                 {"words.bin: the token file does not tell where documents begin, which packing them needs"});
 }
 
 TEST_F(DataCommandTest, TokenFilesSayOrAreAskedHowWideTheirIdsAre) {

@@ -95,7 +95,7 @@ TEST(BatchLoader, MarksDocumentsAndIgnoresTargetsAcrossThem) {
   EXPECT_EQ(loader.next_into<int64_t>(inputs, targets, documents), 6);
   EXPECT_EQ(inputs, (std::vector<int64_t>{1, 2, 50256, 3, 4, 50256, 5, 6}));
   EXPECT_EQ(targets, (std::vector<int64_t>{2, 50256, -1, 4, 50256, -1, 6, 7}));
-  EXPECT_EQ(documents, (std::vector<int64_t>{0, 0, 0, 1, 1, 1, 2, 2}));
+  EXPECT_EQ(documents, (std::vector<int64_t>{0, 0, 0, 3, 3, 3, 6, 6}));
 }
 
 TEST(BatchLoader, SequentialOrderPadsItsEnd) {
@@ -155,7 +155,7 @@ TEST(BatchLoader, RefusesADocumentMaskWhereNothingTellsOfDocuments) {
   const TemporaryDirectory directory;
   const std::vector<uint32_t> tokens(90, 70000);
   const TokenDataset dataset =
-      TokenDataset::open(directory.write("train.bin", as_text(std::span(tokens))), kTrainSplit, 4);
+      TokenDataset::open(directory.write("train.bin", as_text(std::span(tokens))), kTrainSplit, {.token_bytes = 4});
   BatchOptions options = batch_options(8, 1);
   options.document_numbers = true;
   EXPECT_EQ(caught([&] { BatchLoader(dataset, SampleOrder(90, 8, 0), options); }).message(),

@@ -13,7 +13,8 @@ namespace {
 
 // Of tokens that are all `token`, as the bytes of a file without a header.
 TokenDataset constant_dataset(const TemporaryDirectory& directory, char token, size_t count) {
-  return TokenDataset::open(directory.write(fmt::format("{}.bin", token), std::string(count, token)), kTrainSplit, 1);
+  return TokenDataset::open(directory.write(fmt::format("{}.bin", token), std::string(count, token)), kTrainSplit,
+                            {.token_bytes = 1});
 }
 
 double sum(std::span<const double> weights) { return std::accumulate(weights.begin(), weights.end(), 0.0); }
@@ -71,8 +72,9 @@ TEST(MixtureOrder, OneSourceHasTheOrderItHasAlone) {
   const MixtureOrder order(dataset, std::vector<double>{0.3}, 7, 3);
   EXPECT_EQ(order.samples_per_epoch(), alone.samples_per_epoch());
   for (uint64_t sample = 0; sample < 1000; ++sample) {
-    ASSERT_EQ(order.window(sample).offset, alone.window(sample).offset);
-    ASSERT_EQ(order.window(sample).epoch, alone.window(sample).epoch);
+    ASSERT_EQ(order.windows(sample).size(), 1u);
+    ASSERT_EQ(order.windows(sample)[0].offset, alone.window(sample).offset);
+    ASSERT_EQ(order.windows(sample)[0].epoch, alone.window(sample).epoch);
   }
 }
 
@@ -90,7 +92,7 @@ TEST(MixtureOrder, EverySourceHasItsOwnEpochs) {
   std::vector<int32_t> ids(11);
   for (uint64_t sample = 0; sample < 400; ++sample) {
     const size_t source = order.shares().turn(sample).source;
-    const SampleWindow window = order.window(sample);
+    const SampleWindow window = order.windows(sample).at(0);
     EXPECT_EQ(window.epoch, offsets[source].size() / order.samples_per_epoch(source));
     dataset.read(window.offset, ids);
     ASSERT_EQ(ids, std::vector<int32_t>(11, "abc"[source])) << "a window never crosses into another source";
@@ -156,11 +158,12 @@ TEST(JoinedDataset, IsNotTheSameAsItsShardsInOneSource) {
   const TemporaryDirectory directory;
   const auto pair = [&](const char* first, const char* second) {
     std::vector<TokenDataset> datasets;
-    for (const char* name : {first, second}) datasets.push_back(TokenDataset::open(directory / name, kTrainSplit, 1));
+    for (const char* name : {first, second})
+      datasets.push_back(TokenDataset::open(directory / name, kTrainSplit, {.token_bytes = 1}));
     return TokenDataset::join(std::move(datasets));
   };
   for (const char* name : {"x1.bin", "x2.bin", "y.bin"}) directory.write(name, std::string(100, 'a'));
-  const std::string shards = TokenDataset::open(directory / "x*.bin", kTrainSplit, 1).fingerprint();
+  const std::string shards = TokenDataset::open(directory / "x*.bin", kTrainSplit, {.token_bytes = 1}).fingerprint();
   EXPECT_NE(pair("x1.bin", "x2.bin").fingerprint(), shards);
   EXPECT_NE(pair("x*.bin", "y.bin").fingerprint(), pair("y.bin", "x*.bin").fingerprint());
 }
@@ -192,8 +195,9 @@ TEST(JoinedDataset, SourcesOfDifferentTokenizersAreNamed) {
   error = error_of(shard("a", bytes), constant_dataset(directory, 'c', 100));
   EXPECT_TRUE(contains(error.message(), "the tokenizer is one that its files do not name, and that of "));
   const std::vector<int32_t> wide(100, 70'000);
-  error = error_of(constant_dataset(directory, 'c', 100),
-                   TokenDataset::open(directory.write("wide.bin", as_text(std::span(wide))), kTrainSplit, 4));
+  error = error_of(
+      constant_dataset(directory, 'c', 100),
+      TokenDataset::open(directory.write("wide.bin", as_text(std::span(wide))), kTrainSplit, {.token_bytes = 4}));
   EXPECT_EQ(error.message(), fmt::format("the token ids are 4 bytes wide, those of {} 1: they are not of one tokenizer",
                                          (directory / "c.bin").string()));
 }

@@ -489,7 +489,7 @@ TEST(Prepare, NamesBadInput) {
   std::filesystem::create_directories(directory / "nothing");
   options.inputs = {directory / "nothing"};
   EXPECT_EQ(caught([&] { prepare_dataset(options, ByteTokenizer()); }).message(),
-            "the directory holds no .txt, .jsonl or .ndjson file");
+            "the directory holds no .txt, .jsonl, .ndjson or .csv file");
 }
 
 TEST(Prepare, NamesBadOptions) {

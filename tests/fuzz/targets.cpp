@@ -182,10 +182,17 @@ bool mds(std::string_view input) {
   const MdsShard shard = parse_mds_index(texts[0], "index.json").shards.front();
   // The index says how large the shard is, which is found out before it is read.
   if (shard.raw.bytes != texts[1].size()) return false;
-  MdsReader reader(file_of(texts[1], "shard.mds"), shard, shard.columns.front().name);
+  const std::filesystem::path file = file_of(texts[1], "shard.mds");
+  const std::string& column = shard.columns.front().name;
+  MdsReader reader(file, shard, column);
   std::vector<int32_t> ids;
   while (reader.holds_tokens() ? reader.next_tokens(ids) : reader.next_text().has_value()) {
   }
+  if (ids.empty()) return true;
+  const TokenShard in_place = TokenShard::open_mds(PositionedFile::open(file), file, shard, column);
+  std::vector<int32_t> same(in_place.token_count());
+  in_place.read(0, same);
+  require(same == ids, "other tokens in place than in order");
   return true;
 }
 
@@ -232,6 +239,31 @@ bool json_lines(std::string_view input) {
     }
   }
   return any;
+}
+
+// What is read is the same after it was written in quotes.
+bool csv(std::string_view input) {
+  const auto texts = [](std::string_view content) {
+    TextReader reader({file_of(content, "input.csv"), TextFormat::kCsv}, {});
+    std::vector<std::string> texts;
+    while (const std::optional<TextBlock> block = reader.next()) {
+      size_t begin = 0;
+      for (const data::BlockDocument& document : block->documents) {
+        texts.push_back(block->text.substr(begin, document.end - begin));
+        begin = document.end;
+      }
+    }
+    return texts;
+  };
+  const std::vector<std::string> read = texts(input);
+  std::string written = "text\n";
+  for (const std::string& text : read) {
+    written += '"';
+    for (const char c : text) written += c == '"' ? "\"\"" : std::string(1, c);
+    written += "\"\n";
+  }
+  require(again([&] { return texts(written); }) == read, "texts changed on their way");
+  return !read.empty();
 }
 
 // Causeway's own shards carry a hash of their description, which is put right.
@@ -312,6 +344,7 @@ constexpr FuzzTarget kTargets[] = {
     {"tokenizer", &run<tokenizer>},
     {"tokenizer_json", &run<tokenizer_json>},
     {"json_lines", &run<json_lines>},
+    {"csv", &run<csv>},
     {"token_file", &run<token_file>},
     {"results", &run<results>},
     {"task_file", &run<task_file>},

@@ -39,12 +39,14 @@ class EveryFamily : public testing::TestWithParam<std::string> {
 };
 
 // The logits [B, T, V] as plain values.
-HostTensor logits(const LanguageModel& model, const Tensor& tokens, const Tensor& documents = {}) {
+HostTensor logits(const LanguageModel& model, const Tensor& tokens, const Tensor& documents = {},
+                  bool positions_restart = false) {
   const bool has_documents = documents.defined();
   const ModelFunction function = [&](const std::vector<Tensor>& arguments) -> std::vector<Tensor> {
     ForwardInputs inputs;
     inputs.tokens = arguments[0];
     if (has_documents) inputs.documents = arguments[1];
+    inputs.positions_restart = positions_restart;
     return {model.logits(inputs)};
   };
   std::vector<Tensor> arguments = {tokens};
@@ -131,6 +133,15 @@ TEST_P(EveryFamily, DocumentsDoNotSeeEachOther) {
   // Where positions are relative, a document reads as it would alone.
   const HostTensor alone = logits(*model, integers({tokens.begin() + 5, tokens.end()}, {1, 7}));
   for (size_t i = 0; i < 7; ++i) EXPECT_LT(largest_difference(row(alone, i), row(after, 5 + i)), 1e-6) << i;
+}
+
+TEST_P(EveryFamily, APackedDocumentReadsAsItWouldAlone) {
+  const auto model = LanguageModel::create(config(), 7);
+  const std::vector<int32_t> tokens = some_tokens(12, 0);
+  const Tensor documents = integers({0, 0, 0, 3, 3, 3, 3, 3, 3, 3, 10, 10}, {1, 12});
+  const HostTensor packed = logits(*model, integers(tokens, {1, 12}), documents, true);
+  const HostTensor alone = logits(*model, integers({tokens.begin() + 3, tokens.begin() + 10}, {1, 7}));
+  for (size_t i = 0; i < 7; ++i) EXPECT_LT(largest_difference(row(alone, i), row(packed, 3 + i)), 1e-6) << i;
 }
 
 TEST_P(EveryFamily, TheLossIsTheWeightedCrossEntropyOfTheLogits) {

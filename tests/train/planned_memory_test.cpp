@@ -24,7 +24,7 @@ void expect_as_planned(const Recipe& recipe) {
   const StepCost cost = step.cost();
   const auto rows = static_cast<size_t>(step.own_rows().count * recipe.micro_batches());
   const std::vector<int32_t> tokens(rows * static_cast<size_t>(recipe.data.sequence_length), 5);
-  const std::vector<int32_t> documents(recipe.data.document_mask ? tokens.size() : 0, 1);
+  const std::vector<int32_t> documents(recipe.data.masks_documents() ? tokens.size() : 0);
   for (int64_t i = 0; i < 3; ++i) {
     EXPECT_TRUE(
         step.run({tokens, tokens, documents, recipe.train.batch_size * recipe.data.sequence_length}, i, 1e-3).finite);
@@ -37,7 +37,7 @@ void expect_as_planned(const Recipe& recipe) {
 TEST(PlannedMemory, OfOneRank) {
   for (const char* device : {"cpu", "emulator:sm_90a"})
     for (const std::vector<std::string>& overrides : std::vector<std::vector<std::string>>{
-             {}, {"train.micro_batch_size=2"}, {"data.document_mask=true", "train.recompute=block"}}) {
+             {}, {"train.micro_batch_size=2"}, {"data.packing=documents", "train.recompute=block"}}) {
       const Recipe recipe = recipe_of(overrides);
       const ContextScope scope(Context::open(device));
       expect_as_planned(recipe);

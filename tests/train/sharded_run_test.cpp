@@ -193,7 +193,7 @@ TEST_F(ShardedRun, StateIsTheSameBitsWhateverMeshReadsAndWritesIt) {
     const Recipe next = recipe(fmt::format("copy{}", number++), mesh);
     on_ranks(next.mesh, [&] {
       const Ranks ranks(*Context::current());
-      const TokenDataset dataset = TokenDataset::open(next.data.path, kTrainSplit, 1);
+      const TokenDataset dataset = TokenDataset::open(next.data.path, kTrainSplit, {.token_bytes = 1});
       const auto model = LanguageModel::create(next.model, own_part(next), 99);
       TrainingStep step(*model, next);
       const RunParts parts{next, dataset, nullptr, *model, step};
@@ -267,7 +267,7 @@ TEST_F(ShardedRun, EvaluatesAndSamplesAsOneDeviceDoes) {
     texts.clear();
     on_ranks(of.mesh, [&] {
       const auto model = LanguageModel::create(of.model, own_part(of), 5);
-      const TokenDataset dataset = TokenDataset::open(of.data.path, kTrainSplit, 1);
+      const TokenDataset dataset = TokenDataset::open(of.data.path, kTrainSplit, {.token_bytes = 1});
       const double loss = Evaluator(*model, of, dataset).run().loss;
       const std::vector<int32_t> prompt = {1, 2, 3};
       const std::vector<int32_t> text =

@@ -61,6 +61,18 @@ HostTensor assemble_of_stage(const PartsOfRanks& parts, const Sharding& sharding
   return whole.value_or(HostTensor());
 }
 
+// Every row has documents that begin at 0, 5 and 11 where they are packed, and one document else.
+std::vector<int32_t> documents_of(const Recipe& recipe, size_t positions) {
+  if (!recipe.data.masks_documents()) return {};
+  std::vector<int32_t> documents(positions, 1);
+  if (!recipe.data.packs_documents()) return documents;
+  for (size_t i = 0; i < positions; ++i) {
+    const size_t column = i % static_cast<size_t>(recipe.data.sequence_length);
+    documents[i] = column < 5 ? 0 : column < 11 ? 5 : 11;
+  }
+  return documents;
+}
+
 Trained train_on_ranks(const Recipe& recipe, int steps = kSteps, double learning_rate = 1e-2,
                        const std::string& device = "cpu") {
   const Mesh mesh = make_mesh(recipe.mesh);
@@ -78,7 +90,7 @@ Trained train_on_ranks(const Recipe& recipe, int steps = kSteps, double learning
         TrainingStep step(*model, recipe);
         for (int64_t i = 0; i < steps; ++i) {
           const std::vector<int32_t> inputs = own_tokens(recipe, step, i, 0), targets = own_tokens(recipe, step, i, 1);
-          const std::vector<int32_t> documents(recipe.data.document_mask ? inputs.size() : 0, 1);
+          const std::vector<int32_t> documents = documents_of(recipe, inputs.size());
           figures[rank].push_back(step.run(
               {inputs, targets, documents, recipe.train.batch_size * recipe.data.sequence_length}, i, learning_rate));
         }
@@ -164,6 +176,17 @@ TEST_P(MicroBatchesOverMeshes, AddUpToThoseOfOneDevice) {
   expect_same(train_on_ranks(recipe_of(family, mesh)), train_on_ranks(recipe_of(family, micro)));
 }
 
+// The table of positions is read where each document is in its row.
+TEST(PackedTrainingOverMeshes, IsThatOfOneDevice) {
+  const std::string packed = "data.packing=documents";
+  const Trained one = train_on_ranks(recipe_of("gpt2", {packed}));
+  EXPECT_NE(one.figures.front().loss, train_on_ranks(recipe_of("gpt2", {}), 1).figures.front().loss);
+  for (const std::string mesh : {"mesh.dp=2", "mesh.fsdp=2", "mesh.cp=2", "mesh.tp=2"}) {
+    SCOPED_TRACE(mesh);
+    expect_same(train_on_ranks(recipe_of("gpt2", {packed, mesh})), one, /*learns=*/false);
+  }
+}
+
 // Stages of a pipeline, and what they combine with.
 class TrainingOverStages : public TrainingOverMeshes {};
 
@@ -174,6 +197,14 @@ TEST_P(TrainingOverStages, IsThatOfOneDevice) {
   auto [family, mesh] = GetParam();
   mesh.insert(mesh.end(), kFourMicroBatches.begin(), kFourMicroBatches.end());
   expect_same(train_on_ranks(recipe_of(family, mesh)), train_on_ranks(recipe_of(family, kFourMicroBatches)));
+}
+
+TEST(PackedTrainingOverStages, IsThatOfOneDevice) {
+  std::vector<std::string> overrides = kFourMicroBatches;
+  overrides.emplace_back("data.packing=documents");
+  const Trained one = train_on_ranks(recipe_of("gpt2", overrides));
+  overrides.emplace_back("mesh.pp=2");
+  expect_same(train_on_ranks(recipe_of("gpt2", overrides)), one, /*learns=*/false);
 }
 
 std::vector<std::pair<std::string, std::vector<std::string>>> stage_cases() {

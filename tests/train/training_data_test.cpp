@@ -42,6 +42,19 @@ TEST_F(TrainingDataTest, SourcesAreReadByTheirWeightsAndSayIt) {
   EXPECT_EQ(source_epochs(data, 80).at(1), (std::pair<std::string, double>{b, 2}));
 }
 
+TEST_F(TrainingDataTest, PackedDocumentsSayTheirPadding) {
+  const std::string a = prepared("a", 'a', 1000, 100), b = prepared("b", 'b', 8, 50);
+  Recipe packed = recipe({{a, 3}, {b, 1}});
+  EXPECT_TRUE(describe_packing(open_training_data(recipe({{a, 1}})), packed).empty());
+  packed.data.packing = "documents";
+  const TrainingData data = open_training_data(packed);
+  EXPECT_EQ(
+      describe_packing(data, packed),
+      (std::vector<std::string>{
+          fmt::format("data: 1 documents of {} in 100 samples of 10 tokens: 0.10 % padding, 1 documents cut", a),
+          fmt::format("data: 1 documents of {} in 1 samples of 10 tokens: 30.00 % padding, 0 documents cut", b)}));
+}
+
 TEST_F(TrainingDataTest, OnePathIsOneSource) {
   const std::string a = prepared("a", 'a', 1000, 100);
   Recipe by_path = recipe({});
@@ -50,7 +63,7 @@ TEST_F(TrainingDataTest, OnePathIsOneSource) {
   const TrainingData path = open_training_data(by_path), source = open_training_data(as_source);
   EXPECT_EQ(path.dataset.fingerprint(), source.dataset.fingerprint());
   for (uint64_t sample = 0; sample < 300; ++sample)
-    ASSERT_EQ(path.order.window(sample).offset, source.order.window(sample).offset);
+    ASSERT_EQ(path.order.windows(sample).at(0).offset, source.order.windows(sample).at(0).offset);
   EXPECT_TRUE(describe_sources(path, by_path).empty());
   EXPECT_TRUE(source_epochs(path, 10).empty());
 }

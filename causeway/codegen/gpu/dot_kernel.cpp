@@ -292,19 +292,19 @@ class GpuDotWriter : public ProblemWriter {
   }
 
   Plan thin_plan(const DirectOperand& b, const Dim& batch, const Dim& m, const Dim& n) const {
-    const int columns =
-        choose_thin_matmul_columns(target_.architecture(), known_size(batch), known_size(n), b.contiguous_in_k);
+    const ThinMatmulPlan chosen =
+        choose_thin_matmul(target_.architecture(), known_size(batch), known_size(n), b.contiguous_in_k);
     Plan plan;
-    plan.tile = fmt::format("static constexpr int kColumns = {};", columns);
+    plan.tile = fmt::format("static constexpr int kColumns = {}, kWaves = {};", chosen.columns, chosen.waves);
     plan.include = "causeway/kernels/gpu/thin_matmul.h";
     plan.call = "thin_matmul_run(problem, task);";
     plan.begins_early = true;
-    plan.blocks_per_unit = 2;
+    plan.blocks_per_unit = chosen.blocks_per_unit;
     plan.phase =
-        phase("kernel_run", kThinMatmulWaves * target_.architecture().wave_width, [=](const SymbolBindings& bindings) {
-          return batch.evaluate(bindings) * divide_up(n.evaluate(bindings), columns);
+        phase("kernel_run", chosen.waves * target_.architecture().wave_width, [=](const SymbolBindings& bindings) {
+          return batch.evaluate(bindings) * divide_up(n.evaluate(bindings), chosen.columns);
         });
-    plan.phase.shared_bytes = thin_matmul_shared_bytes(static_cast<int>(m.constant()), columns);
+    plan.phase.shared_bytes = thin_matmul_shared_bytes(chosen.waves, static_cast<int>(m.constant()), chosen.columns);
     return plan;
   }
 

@@ -104,18 +104,18 @@ GpuMatmulPlan choose_gpu_matmul(const GpuArchitecture& architecture, MatmulOpera
   return best;
 }
 
-int choose_thin_matmul_columns(const GpuArchitecture& architecture, int64_t batch, int64_t n, bool along_k) {
+ThinMatmulPlan choose_thin_matmul(const GpuArchitecture& architecture, int64_t batch, int64_t n, bool along_k) {
   // Where lines of memory run along columns, whole ones if that leaves blocks for most multiprocessors: each has to
   // read its share. Otherwise a block's columns do not change what it reads at once, and few of them leave it
   // registers.
   constexpr double kLeastShare = 0.7;
   const Sizes sizes(batch, 1, n, 1);
-  for (const int columns : {64, 32}) {
-    if (along_k && columns == 64) continue;
-    const int64_t blocks = sizes.batch * matmul_ceil_div(sizes.n, columns);
-    if (static_cast<double>(blocks) >= kLeastShare * architecture.parallel_units) return columns;
-  }
-  return 16;
+  const auto blocks = [&](int columns) { return sizes.batch * matmul_ceil_div(sizes.n, columns); };
+  int columns = along_k ? 32 : 64;
+  while (columns > 16 && static_cast<double>(blocks(columns)) < kLeastShare * architecture.parallel_units) columns /= 2;
+  // All threads that a multiprocessor has registers for are to be there, whose loads are on their way together.
+  if (blocks(columns) <= architecture.parallel_units) return {columns, 16, 1};
+  return {columns, 8, 2};
 }
 
 HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, bool f8_pairs, int64_t batch, int64_t m,

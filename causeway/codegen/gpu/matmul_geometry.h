@@ -21,8 +21,14 @@ struct GpuMatmulPlan {
 GpuMatmulPlan choose_gpu_matmul(const GpuArchitecture& architecture, MatmulOperand operand, int64_t batch, int64_t m,
                                 int64_t n, int64_t k);
 
-// Columns of a block of thin_matmul.h, whose second operand is contiguous in k or in n: 16, 32 or 64.
-int choose_thin_matmul_columns(const GpuArchitecture& architecture, int64_t batch, int64_t n, bool along_k);
+// A block of thin_matmul.h.
+struct ThinMatmulPlan {
+  int columns = 16;
+  int waves = 8;
+  int blocks_per_unit = 1;
+};
+// `along_k`: the second operand is contiguous in k, and not in n.
+ThinMatmulPlan choose_thin_matmul(const GpuArchitecture& architecture, int64_t batch, int64_t n, bool along_k);
 
 struct HopperMatmulPlan {
   HopperMatmulTile tile;

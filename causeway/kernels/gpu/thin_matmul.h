@@ -6,7 +6,7 @@
 // Takes a Problem as matmul.h does, whose operands are bf16 or f16, A contiguous in k, both aligned; k is a multiple of
 // thin_matmul_slice(), and m is known. In place of kTile and kSplits:
 //
-//   static constexpr int kColumns            // of a block: 16, 32 or 64
+//   static constexpr int kColumns, kWaves    // of a block: 16, 32 or 64 columns
 //
 // The kernel is a CAUSEWAY_EARLY_KERNEL: B, which no launch of the program writes, is read while the launch before
 // ends.
@@ -142,7 +142,7 @@ struct ThinSums {
   }
 };
 
-// One block of kThinMatmulWaves waves.
+// One block.
 template <class Problem>
 CAUSEWAY_INLINE void thin_matmul_run(const Problem& problem, int task) {
   using Sums = ThinSums<Problem>;
@@ -155,25 +155,25 @@ CAUSEWAY_INLINE void thin_matmul_run(const Problem& problem, int task) {
 
   const typename Sums::Sources from = Sums::sources(problem, batch, first_column);
   Sums sums;
-  // A wave's slices are kThinMatmulWaves apart; of those at hand each makes way for the one kAtOnce further on as soon
+  // A wave's slices are Problem::kWaves apart; of those at hand each makes way for the one kAtOnce further on as soon
   // as it has been multiplied.
   typename Sums::Slice slices[Sums::kAtOnce];
 #pragma clang loop unroll(full)
   for (int i = 0; i < Sums::kAtOnce; ++i) {
-    const int slice = wave_index() + i * kThinMatmulWaves;
+    const int slice = wave_index() + i * Problem::kWaves;
     if (slice < kSlices) Sums::load_b(problem, from, slice, slices[i]);
   }
   wait_for_launches();
 #pragma clang loop unroll(full)
   for (int i = 0; i < Sums::kAtOnce; ++i) {
-    const int slice = wave_index() + i * kThinMatmulWaves;
+    const int slice = wave_index() + i * Problem::kWaves;
     if (slice < kSlices) Sums::load_a(from, slice, slices[i]);
   }
 #pragma clang loop unroll(disable)
-  for (int first = wave_index(); first < kSlices; first += kThinMatmulWaves * Sums::kAtOnce) {
+  for (int first = wave_index(); first < kSlices; first += Problem::kWaves * Sums::kAtOnce) {
 #pragma clang loop unroll(full)
     for (int i = 0; i < Sums::kAtOnce; ++i) {
-      const int slice = first + i * kThinMatmulWaves, next = slice + Sums::kAtOnce * kThinMatmulWaves;
+      const int slice = first + i * Problem::kWaves, next = slice + Sums::kAtOnce * Problem::kWaves;
       if (slice < kSlices) sums.add(slices[i]);
       if (next < kSlices) {
         Sums::load_b(problem, from, next, slices[i]);
@@ -189,12 +189,12 @@ CAUSEWAY_INLINE void thin_matmul_run(const Problem& problem, int task) {
   constexpr int kLanesOut = Problem::kStoreLanes;
   constexpr int kInRow = kColumns / kLanesOut;
 #pragma clang loop unroll(disable)
-  for (int piece = thread_index(); piece < kRows * kInRow; piece += kThinMatmulWaves * kWaveWidth) {
+  for (int piece = thread_index(); piece < kRows * kInRow; piece += Problem::kWaves * kWaveWidth) {
     const int row = piece / kInRow, column = piece % kInRow * kLanesOut;
     if (first_column + column >= n) continue;
     float values[kLanesOut] = {};
 #pragma clang loop unroll(full)
-    for (int wave = 0; wave < kThinMatmulWaves; ++wave) {
+    for (int wave = 0; wave < Problem::kWaves; ++wave) {
 #pragma clang loop unroll(full)
       for (int e = 0; e < kLanesOut; ++e) values[e] += of_waves[(wave * kRows + row) * kStride + column + e];
     }

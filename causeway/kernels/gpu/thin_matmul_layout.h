@@ -3,7 +3,6 @@
 
 #include "causeway/kernels/types.h"
 
-constexpr int kThinMatmulWaves = 8;  // of a block: each sums over a part of k
 constexpr int kThinMatmulRows = 16;  // at most
 
 // Slices of k that a wave reads at once: whole sectors of memory, and whole matrix instructions.
@@ -11,6 +10,6 @@ constexpr int thin_matmul_slice(bool contiguous_in_k) { return contiguous_in_k ?
 
 // Elements between rows of a wave's sums in shared memory.
 constexpr int thin_matmul_stride(int columns) { return columns + 4; }
-constexpr int thin_matmul_shared_bytes(int rows, int columns) {
-  return kThinMatmulWaves * rows * thin_matmul_stride(columns) * 4;
+constexpr int thin_matmul_shared_bytes(int waves, int rows, int columns) {
+  return waves * rows * thin_matmul_stride(columns) * 4;
 }

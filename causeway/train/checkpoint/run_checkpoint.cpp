@@ -91,6 +91,12 @@ void require_same_samples(const CheckpointReader& checkpoint, const RunParts& ru
           ErrorKind::kInvalidArgument,
           fmt::format("{} is {} in the checkpoint and {} in this run, which would go on with other text", key, was, is),
           checkpoint.directory().string(), "Resume with the same value, or start a new run with another name.");
+  if (before.data.packing != run.recipe.data.packing)
+    throw Error(
+        ErrorKind::kInvalidArgument,
+        fmt::format("data.packing is {} in the checkpoint and {} in this run, which would go on with other text",
+                    before.data.packing, run.recipe.data.packing),
+        checkpoint.directory().string(), "Resume with the same value, or start a new run with another name.");
   const std::string was = data_text(before), is = data_text(run.recipe);
   if (checkpoint.state().data.value("dataset", std::string()) != run.dataset.fingerprint())
     throw Error(ErrorKind::kInvalidArgument,
@@ -133,7 +139,9 @@ CheckpointWriter checkpoint_of_run(const RunParts& run, const RunPosition& posit
   if (run.dataset.tokenizer_identity()) state.tokenizer_fingerprint = run.dataset.tokenizer_identity()->fingerprint;
   state.rng_seed = static_cast<uint64_t>(run.recipe.train.seed);
   state.rng_step = static_cast<uint64_t>(position.step);
-  state.data = {{"samples_consumed", position.data_cursor}, {"dataset", run.dataset.fingerprint()}};
+  state.data = {{"samples_consumed", position.data_cursor},
+                {"tokens_consumed", position.tokens},
+                {"dataset", run.dataset.fingerprint()}};
   state.schedule = {{"kind", schedule_kind_name(run.recipe.schedule.kind)}, {"step", position.step}};
   state.trainer = {{"skipped_steps", position.skipped_steps},
                    {"recipe", recipe_text(run.recipe)},
@@ -174,6 +182,9 @@ RunPosition restore_run(const CheckpointReader& checkpoint, const RunParts& run)
   RunPosition position;
   position.step = state.step;
   position.data_cursor = state.data.value("samples_consumed", uint64_t{0});
+  // Checkpoints of runs without padding do not all have it.
+  position.tokens =
+      state.data.value("tokens_consumed", static_cast<int64_t>(position.data_cursor) * run.recipe.data.sequence_length);
   position.skipped_steps = state.trainer.value("skipped_steps", int64_t{0});
   for (const Parameter& parameter : run.model.parameters()) read_tensor(checkpoint, parameter.name, parameter.tensor);
   for (const TrainingStep::StateTensor& tensor : run.step.optimizer_state())

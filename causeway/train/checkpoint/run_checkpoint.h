@@ -25,6 +25,7 @@ namespace causeway::train {
 struct RunPosition {
   int64_t step = 0;           // optimizer steps completed
   uint64_t data_cursor = 0;   // samples consumed
+  int64_t tokens = 0;         // in them; padding is none
   int64_t skipped_steps = 0;  // steps whose loss or gradient was not finite
 };
 

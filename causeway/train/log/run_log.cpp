@@ -50,14 +50,16 @@ void RunLog::basis(int64_t step, int64_t parameters, const StepCost& cost, const
 }
 
 void RunLog::step(const StepReport& report) {
-  const int64_t tokens = recipe_.train.batch_size * recipe_.data.sequence_length;
   ++interval_.steps;
   interval_.loss_sum += report.loss;
   interval_.seconds += report.seconds;
   interval_.data_wait_seconds += report.data_wait_seconds;
-  interval_.tokens += tokens;
+  interval_.tokens += report.step_tokens;
   data_wait_seconds_ += report.data_wait_seconds;
-  if (report.step > first_step_ + 1) busy_seconds_ += report.seconds;
+  if (report.step > first_step_ + 1) {
+    busy_seconds_ += report.seconds;
+    busy_tokens_ += report.step_tokens;
+  }
   if (is_recorded(recipe_, report.step, first_step_)) write_record(report);
   if (progress_) show_progress(report);
 }
@@ -114,8 +116,8 @@ void RunLog::show_progress(const StepReport& report) {
   line.loss = report.loss;
   line.grad_norm = report.grad_norm;
   line.learning_rate = report.learning_rate;
-  line.tokens_per_second =
-      static_cast<double>(recipe_.train.batch_size * recipe_.data.sequence_length) / seconds_per_step;
+  line.tokens_per_second = timed_steps > 0 ? static_cast<double>(busy_tokens_) / busy_seconds_
+                                           : static_cast<double>(report.step_tokens) / report.seconds;
   line.mfu = utilization_.of(seconds_per_step);
   line.mfu_at_most = utilization_.at_most();
   line.memory_bytes = report.memory_bytes;

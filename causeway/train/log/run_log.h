@@ -31,6 +31,7 @@ struct StepReport {
   double learning_rate = 0;
   double seconds = 0;
   double data_wait_seconds = 0;  // of them
+  int64_t step_tokens = 0;       // without padding
   int64_t tokens = 0;            // consumed by the run, this step included
   double epoch = 0;              // passes over the training data, this step included
   // The same of each source, by its path; empty where there is one.
@@ -87,6 +88,7 @@ class RunLog {
     int64_t tokens = 0;
   } interval_;
   double busy_seconds_ = 0;  // of all steps but the first, which also compiles
+  int64_t busy_tokens_ = 0;  // in them
   double data_wait_seconds_ = 0;
 };
 

@@ -35,6 +35,8 @@ struct Field {
   std::vector<std::string> choices = {};
 };
 
+const std::vector<std::string> kPackings = {"windows", "documents"};
+const std::vector<std::string> kDamagePolicies = {"stop", "skip"};
 const std::vector<std::string> kPrecisions = {"bf16", "fp8", "tf32", "f32"};
 const std::vector<std::string> kRecomputePolicies = {"none", "selective", "block"};
 const std::vector<std::string> kNonFinitePolicies = {"stop", "skip"};
@@ -191,12 +193,21 @@ std::vector<Field> fields(Recipe& r) {
       field("model.tie_embeddings", r.model.tie_embeddings, "output layer shares the embedding"),
       field("model.dropout", r.model.dropout, "probability of dropping an activation in training"),
       field("model.initializer_range", r.model.initializer_range, "standard deviation of initial weights"),
-      field("data.path", r.data.path, "a prepared dataset directory, or a .bin of llm.c, nanoGPT or Megatron"),
+      field("data.path", r.data.path,
+            "a prepared dataset directory, one of MDS with token ids, or a .bin of llm.c, nanoGPT or Megatron"),
       source_list(r.data.mixture),
       field("data.token_bytes", r.data.token_bytes,
-            "bytes of an id in a .bin without a header: 1, 2 or 4; 0: the file must show it"),
+            "bytes of an id in a .bin without a header, or in a column of bytes of MDS: 1, 2, 4 or 8; 0: the file must "
+            "show it"),
+      field("data.column", r.data.column, "the column of token ids of MDS"),
+      choice("data.on_damaged_shard", r.data.on_damaged_shard,
+             "stop, or skip a shard of MDS that is missing or damaged", kDamagePolicies),
+      field("data.check_hashes", r.data.check_hashes, "read all data before the first step and check its hashes"),
       field("data.sequence_length", r.data.sequence_length, "tokens of one training sequence"),
-      field("data.document_mask", r.data.document_mask, "attention stays within documents"),
+      choice("data.packing", r.data.packing,
+             "windows: the text cut every sequence_length tokens; documents: whole documents, and padding", kPackings),
+      field("data.document_mask", r.data.document_mask,
+            "attention stays within documents, as it always does with data.packing=documents"),
       field("optimizer.learning_rate", r.optimizer.learning_rate, "peak learning rate of AdamW"),
       field("optimizer.beta1", r.optimizer.beta1, "decay of the first moment"),
       field("optimizer.beta2", r.optimizer.beta2, "decay of the second moment"),
@@ -415,9 +426,12 @@ void resolve(Recipe& r, bool refuse_without_effect) {
                       printable(r.run_directory)));
   require(r.data.path.empty() || r.data.mixture.empty(), kDataSources, "data.path names the data to train on as well",
           "Give one of the two: data.path= takes the path back.");
-  require(r.data.token_bytes == 0 || r.data.token_bytes == 1 || r.data.token_bytes == 2 || r.data.token_bytes == 4,
-          "data.token_bytes", "must be 0, 1, 2 or 4");
+  constexpr int64_t kWidths[] = {0, 1, 2, 4, 8};
+  require(std::ranges::find(kWidths, r.data.token_bytes) != std::end(kWidths), "data.token_bytes",
+          "must be 0, 1, 2, 4 or 8");
+  require_choice("data.on_damaged_shard", r.data.on_damaged_shard, kDamagePolicies);
   require(r.data.sequence_length >= 1, "data.sequence_length", "must be at least 1");
+  require_choice("data.packing", r.data.packing, kPackings);
   require(r.data.sequence_length <= r.model.max_sequence_length, "data.sequence_length",
           fmt::format("{} is longer than model.max_sequence_length, {}", r.data.sequence_length,
                       r.model.max_sequence_length));

@@ -27,12 +27,20 @@ struct Recipe {
   struct Data {
     std::string path;                 // a prepared dataset directory, or a .bin of llm.c, nanoGPT or Megatron
     std::vector<DataSource> mixture;  // data.sources: several of them, instead of path
-    int64_t token_bytes = 0;          // width of an id in a .bin without a header; 0: the file must show it
-    int64_t sequence_length = 256;    // tokens of one training sequence
-    bool document_mask = false;       // attention does not cross document boundaries
+    // Width of an id in a .bin without a header, or in a column of bytes of MDS; 0: the file must show it.
+    int64_t token_bytes = 0;
+    std::string column = "tokens";          // of MDS, with the token ids
+    std::string on_damaged_shard = "stop";  // stop or skip: of MDS
+    bool check_hashes = false;              // of all shards, before the first step
+    int64_t sequence_length = 256;          // tokens of one training sequence
+    // windows: documents one after another, cut every sequence_length tokens; documents: whole documents and padding.
+    std::string packing = "windows";
+    bool document_mask = false;  // attention does not cross document boundaries
 
     // What is trained on: the mixture, or path alone; nothing where neither is given.
     std::vector<DataSource> sources() const;
+    bool packs_documents() const { return packing == "documents"; }
+    bool masks_documents() const { return document_mask || packs_documents(); }
   } data;
 
   struct Optimizer {

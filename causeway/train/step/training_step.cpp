@@ -122,9 +122,10 @@ TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
 TrainingStep::Arguments TrainingStep::make_arguments() const {
   const int64_t rows = recipe_.train.micro_batch_size, length = recipe_.data.sequence_length;
   // Without a mask nothing reads documents.
-  return {make_batch_tensor(rows, length), make_batch_tensor(rows, length),
-          recipe_.data.document_mask ? make_batch_tensor(rows, length) : Tensor::uninitialized({rows, 1}, DType::kI32),
-          Tensor::uninitialized({2}, DType::kI64)};
+  return {
+      make_batch_tensor(rows, length), make_batch_tensor(rows, length),
+      recipe_.data.masks_documents() ? make_batch_tensor(rows, length) : Tensor::uninitialized({rows, 1}, DType::kI32),
+      Tensor::uninitialized({2}, DType::kI64)};
 }
 
 // Of a stage: the arguments of micro-batches, one after another, stand before the others.
@@ -271,7 +272,8 @@ std::map<std::string, double> TrainingStep::operand_shares() {
 MicroBatch TrainingStep::micro_batch(const Arguments& arguments, const Tensor& target_weight) const {
   MicroBatch batch;
   batch.inputs.tokens = arguments.tokens;
-  if (recipe_.data.document_mask) batch.inputs.documents = arguments.documents;
+  if (recipe_.data.masks_documents()) batch.inputs.documents = arguments.documents;
+  batch.inputs.positions_restart = recipe_.data.packs_documents();
   if (model_.config().dropout > 0) batch.inputs.dropout_key = arguments.key;
   batch.targets = arguments.targets;
   batch.token_weights = where(ge(batch.targets, 0.0), broadcast_to(target_weight, batch.targets.shape()), 0.0);
@@ -381,7 +383,7 @@ void TrainingStep::write_batch(const TrainingBatch& batch, int64_t micro_batch, 
   CAUSEWAY_CHECK(first + count <= batch.inputs.size() && batch.inputs.size() == batch.targets.size());
   write_own_rows(arguments.tokens, batch.inputs.subspan(first, count));
   write_own_rows(arguments.targets, batch.targets.subspan(first, count));
-  if (recipe_.data.document_mask) write_own_rows(arguments.documents, batch.documents.subspan(first, count));
+  if (recipe_.data.masks_documents()) write_own_rows(arguments.documents, batch.documents.subspan(first, count));
   const float weight = batch.valid_targets > 0 ? 1.0f / static_cast<float>(batch.valid_targets) : 0.0f;
   target_weight_.write_bytes(bytes_of(std::span<const float>(&weight, 1)));
   const int64_t key[] = {recipe_.train.seed, step * recipe_.micro_batches() + micro_batch};

@@ -44,7 +44,7 @@ struct TracedRun {
 struct TrainingBatch {
   std::span<const int32_t> inputs;
   std::span<const int32_t> targets;    // negative: ignored
-  std::span<const int32_t> documents;  // empty unless data.document_mask
+  std::span<const int32_t> documents;  // as data::Batch has them; empty unless attention stays within documents
   int64_t valid_targets = 0;           // of the whole batch, over all ranks
 };
 

@@ -1,0 +1,17 @@
+// A shard of an MDS dataset as a file that can be read anywhere.
+#pragma once
+
+#include <filesystem>
+
+#include "causeway/base/positioned_file.h"
+#include "causeway/formats/mds_index.h"
+
+namespace causeway::data {
+
+// `file`: find_mds_file(). One that is not compressed is opened as it is. Another is decompressed into the directory
+// for temporary files (TMPDIR, else /tmp), into a file without a name whose space is free again when it is closed; its
+// size and hashes are then checked. Throws Error naming `file`: kCorrupt where it is damaged, kResource where there is
+// no space.
+PositionedFile open_mds_shard(const std::filesystem::path& file, const MdsShard& shard);
+
+}  // namespace causeway::data
