@@ -266,6 +266,49 @@ TEST_P(AttentionOnDevices, GroupedQueriesAndOtherLengths) {
   expect_reference(c);
 }
 
+// On GPUs a kernel of their own: few blocks of many waves and many of few, keys that are no multiple of what a block
+// takes at once, heads of one piece of memory and of as many as a wave has lanes, and others.
+TEST_P(AttentionOnDevices, OneQuery) {
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+    for (const int64_t dim : {8, 64, 80, 128, 256}) {
+      if (dim == 256 && dtype == DType::kF32) continue;  // more than gfx942's shared memory
+      AttentionCase c;
+      c.dtype = dtype;
+      c.queries = 1;
+      c.keys = 300;
+      c.heads = 6;
+      c.kv_heads = 2;
+      c.dim = dim;
+      expect_reference(c);
+      c.keys = 97;
+      c.layout = AttentionCase::Layout::kSliced;
+      c.mask = prefix_mask(40);
+      expect_reference(c);
+    }
+  }
+  AttentionCase many;
+  many.dtype = DType::kBF16;
+  many.batch = 30;
+  many.queries = 1;
+  many.keys = 130;
+  many.heads = 6;
+  many.dim = 64;
+  many.score = biased_score(many.heads);
+  many.captures_slopes = true;
+  expect_reference(many, one(true, many.heads));
+  AttentionCase capped;
+  capped.queries = 1;
+  capped.keys = 1;
+  capped.score = soft_capped_score(2);
+  capped.sees_one_key = true;
+  expect_reference(capped, soft_capped_gradient(2));
+  capped.keys = 50;
+  capped.sees_one_key = false;
+  capped.mask = window_mask_by_head(0);
+  capped.sees_nothing = true;
+  expect_reference(capped, soft_capped_gradient(2));
+}
+
 TEST_P(AttentionOnDevices, MasksThatDifferByHeadAndLeaveRowsOut) {
   AttentionCase c;
   c.heads = c.kv_heads = 3;

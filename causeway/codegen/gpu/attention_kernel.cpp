@@ -125,20 +125,22 @@ class GpuAttentionWriter : public AttentionWriter {
   }
 
   GeneratedKernel write_one_query(const Operands& operands) {
-    constexpr int kThreads = 512;
-    const int waves = kThreads / target_.architecture().wave_width;
+    // Where blocks are few, each is as wide as a multiprocessor allows; many of less share one.
+    const Dim blocks = batch_ * query_heads_;
+    const bool few = blocks.is_constant() && blocks.constant() <= target_.architecture().parallel_units;
+    const int block_threads = few ? 512 : 128, waves = block_threads / target_.architecture().wave_width;
     std::string rows;
     const std::string access = operand_access(operands, false, rows);
     const std::string text = problem(fmt::format("static constexpr int kWaves = {};\n", waves) + access, rows);
     std::string source =
         "#include \"causeway/kernels/attention_block_map.h\"\n#include "
         "\"causeway/kernels/gpu/attention_one_query.h\"\nnamespace {\n" +
-        text + "}\n" + entry("kernel", kThreads, 1, 0, "gpu_attention_one_query(problem, task);");
+        text + "}\n" + entry("kernel", block_threads, 1, 0, "gpu_attention_one_query(problem, task);");
     GeneratedKernel kernel = finish(std::move(source));
     const auto& request = geometry_request();
-    const int64_t teams = kThreads * 16 / (request.head_dim * request.operand_bytes);
+    const int64_t teams = block_threads * 16 / (request.head_dim * request.operand_bytes);
     const auto shared = static_cast<int>(teams * (2 + request.head_dim) * static_cast<int64_t>(sizeof(float)));
-    kernel.phases = {phase("kernel", kThreads, shared, query_heads_, query_length_, 1, false)};
+    kernel.phases = {phase("kernel", block_threads, shared, query_heads_, query_length_, 1, false)};
     return kernel;
   }
 
