@@ -36,6 +36,9 @@ DeviceEvent& Executor::event(Signal signal) {
   return *event;
 }
 
+// More blocks than that run for longer than their launch takes; set up early they only get in the way.
+constexpr int64_t kFewTasks = 1024;
+
 void Executor::launch(const Launch& launch, DeviceQueue queue, std::span<void* const> addresses) {
   pointers_.clear();
   for (const Access& access : launch.accesses)
@@ -43,7 +46,7 @@ void Executor::launch(const Launch& launch, DeviceQueue queue, std::span<void* c
   for (const Launch::Phase& phase : launch.phases) {
     device_.launch({phase.entry, pointers_, launch.sizes, phase.tasks, phase.scratch_bytes, phase.threads,
                     phase.shared_bytes, phase.cluster, launch.tensor_maps, queue,
-                    follows_launch_ && !phase.persistent});
+                    follows_launch_ && !phase.persistent && phase.tasks <= kFewTasks});
     follows_launch_ = follows_launch_ || phase.tasks > 0;
   }
 }

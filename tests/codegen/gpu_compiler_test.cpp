@@ -40,7 +40,7 @@ TEST(GpuCompiler, WritesPtxThatDriversOfCuda12Read) {
   EXPECT_THAT(ptx, HasSubstr(".minnctapersm 2"));
   EXPECT_THAT(ptx, HasSubstr("ld.global.v4"));
   EXPECT_THAT(ptx, HasSubstr("st.global.v4"));
-  EXPECT_THAT(ptx, Not(HasSubstr(".local")));
+  EXPECT_THAT(ptx, testing::Not(HasSubstr(".local")));
   EXPECT_THAT(compile_module(kKernel, gpu_target("sm_80")), HasSubstr(".target sm_80"));
 }
 
@@ -51,7 +51,7 @@ CAUSEWAY_KERNEL(fetch, 128, 1, 1, 1, 2) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&maps[1]) : "memory");
 })",
       gpu_target("sm_90a"));
-  EXPECT_THAT(ptx, Not(HasSubstr(".local")));
+  EXPECT_THAT(ptx, testing::Not(HasSubstr(".local")));
   EXPECT_THAT(ptx, HasSubstr("prefetch.tensormap"));
 }
 
@@ -61,7 +61,7 @@ TEST(GpuCompiler, LaunchBoundsReachAmdsBackEnd) {
     EXPECT_THAT(listing, HasSubstr(".protected\tscale"));
     EXPECT_THAT(listing, HasSubstr(".max_flat_workgroup_size: 256"));
     EXPECT_THAT(listing, HasSubstr("global_load_dwordx4"));
-    EXPECT_THAT(listing, Not(HasSubstr("hidden_")));  // arguments that the runtime would have to supply
+    EXPECT_THAT(listing, testing::Not(HasSubstr("hidden_")));  // arguments that the runtime would have to supply
   }
 }
 
@@ -73,14 +73,14 @@ CAUSEWAY_KERNEL(count, 64, 1, 1, 0, 0) { global_pointer<int>(buffers[0])[task] =
   for (const char* processor : {"gfx90a", "gfx942"}) {
     const std::string listing = compile_to_assembly(kText, gpu_target(processor));
     EXPECT_THAT(listing, HasSubstr(".amdhsa_user_sgpr_dispatch_ptr 1"));
-    EXPECT_THAT(listing, Not(HasSubstr("hidden_")));
+    EXPECT_THAT(listing, testing::Not(HasSubstr("hidden_")));
   }
 }
 
 TEST(GpuCompiler, CompilesForTheEmulator) {
   for (const char* processor : {"sm_80", "sm_90a", "gfx90a", "gfx942"}) {
     Target target = gpu_target(processor, true);
-    EXPECT_THAT(compile_to_assembly(kKernel, target), Not(HasSubstr("__tsan_read")));
+    EXPECT_THAT(compile_to_assembly(kKernel, target), testing::Not(HasSubstr("__tsan_read")));
     target.add_feature("checked");
     EXPECT_THAT(compile_to_assembly(kKernel, target), HasSubstr("__tsan_read"));
   }
@@ -162,6 +162,21 @@ TEST(GpuCompiler, WhatTheBackEndCannotTranslateIsAnError) {
       }
       EXPECT_FALSE(compile_module(kKernel, gpu_target(processor)).empty());
     }
+  }
+}
+
+// The assembler moves votes that give a predicate below branches that some lanes do not take (nvidia.h).
+TEST(GpuCompiler, VotesGiveTheBitsOfAllLanes) {
+  const std::string text =
+      "#include \"causeway/kernels/gpu/intrinsics.h\"\nCAUSEWAY_KERNEL(vote, 64, 1, 1, 1, 0) {\n"
+      "int* out = global_pointer<int>(buffers[0]);\n"
+      "const bool any = wave_any(out[thread_index()] != 0), all = wave_all(out[thread_index()] != 0);\n"
+      "if (thread_index() != 0) return;\nif (any) out[64] = 1;\nif (all) out[65] = 1;\n}\n";
+  for (const char* processor : {"sm_80", "sm_90a"}) {
+    const std::string assembly = compile_to_assembly(text, gpu_target(processor));
+    EXPECT_THAT(assembly, HasSubstr("vote.sync.ballot.b32"));
+    EXPECT_THAT(assembly, testing::Not(HasSubstr("vote.sync.any")));
+    EXPECT_THAT(assembly, testing::Not(HasSubstr("vote.sync.all")));
   }
 }
 

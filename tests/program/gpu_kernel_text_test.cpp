@@ -42,17 +42,20 @@ TEST(GpuKernelText, IndicesAreNarrowWhereTheyFit) {
 }
 
 TEST(GpuKernelText, ShortRowsShareABlockAndLongOnesHaveTheirOwn) {
-  const auto sum = [](const std::string& shape) {
-    return "%0 = input \"x\" : f32[" + shape + "]\n%1 = reduce_sum(%0) {axes=[1]} : f32[64]\nreturn %1\n";
+  const auto sum = [](int rows, int columns) {
+    return fmt::format("%0 = input \"x\" : f32[{0}, {1}]\n%1 = reduce_sum(%0) {{axes=[1]}} : f32[{0}]\nreturn %1\n",
+                       rows, columns);
   };
-  const GeneratedKernel wave = kernels(sum("64, 512"))[0];
+  const GeneratedKernel wave = kernels(sum(64, 512))[0];
   EXPECT_THAT(wave.source, HasSubstr("team_reduce<32>"));
   EXPECT_EQ(wave.phases[0].tasks({}), 8);
   EXPECT_EQ(wave.phases[0].shared_bytes, 0);
-  const GeneratedKernel block = kernels(sum("64, 4096"))[0];
+  const GeneratedKernel block = kernels(sum(512, 4096))[0];
   EXPECT_THAT(block.source, HasSubstr("team_reduce<256>"));
-  EXPECT_EQ(block.phases[0].tasks({}), 64);
+  EXPECT_EQ(block.phases[0].tasks({}), 512);
   EXPECT_EQ(block.phases[0].threads, 256);
+  // Of few rows each has as many threads as there are vectors.
+  EXPECT_EQ(kernels(sum(16, 4096))[0].phases[0].threads, 512);
 }
 
 // Results must not depend on how many multiprocessors the device has.

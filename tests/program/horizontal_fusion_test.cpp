@@ -151,16 +151,16 @@ TEST_P(HorizontalFusion, IsReported) {
 // What one loop writes over another one's operand would be read by blocks that run beside it.
 TEST_P(HorizontalFusion, ASharedOperandIsNotOverwritten) {
   GraphText text;
-  const std::string weight = text.input("f32[16, 16]");
-  const std::string shared = text.add(fmt::format("dot({0}, {0}) : f32[16, 16]", weight));
+  const std::string weight = text.input("f32[24, 24]");
+  const std::string shared = text.add(fmt::format("dot({0}, {0}) : f32[24, 24]", weight));
   std::vector<std::string> products, results;
   // As many as make three kernels of loops that share what they read; too costly for the product's epilogue.
   for (int i = 0; i < 36; ++i) {
-    const std::string factor = text.add(fmt::format("tanh({}) : f32[16, 16]", text.input("f32[16, 16]")));
-    products.push_back(text.add(fmt::format("mul({}, {}) : f32[16, 16]", factor, shared)));
+    const std::string factor = text.add(fmt::format("tanh({}) : f32[24, 24]", text.input("f32[24, 24]")));
+    products.push_back(text.add(fmt::format("mul({}, {}) : f32[24, 24]", factor, shared)));
   }
   for (const std::string& product : products)
-    results.push_back(text.add(fmt::format("dot({}, {}) : f32[16, 16]", product, weight)));
+    results.push_back(text.add(fmt::format("dot({}, {}) : f32[24, 24]", product, weight)));
   const Graph graph = text.graph(results);
   EXPECT_THAT(loops(graph), testing::ElementsAre(3));
   expect_reference(graph);

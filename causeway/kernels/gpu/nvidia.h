@@ -42,11 +42,13 @@ CAUSEWAY_INLINE T wave_shuffle_xor(T value, int mask) {
   static_assert(sizeof(T) == 4);
   return __builtin_bit_cast(T, __nvvm_shfl_sync_bfly_i32(0xffffffffu, __builtin_bit_cast(int, value), mask, 31));
 }
-CAUSEWAY_INLINE bool wave_any(bool value) { return __nvvm_vote_any_sync(0xffffffffu, value); }
-CAUSEWAY_INLINE bool wave_all(bool value) { return __nvvm_vote_all_sync(0xffffffffu, value); }
 CAUSEWAY_INLINE uint64_t wave_ballot(bool value) {
   return static_cast<uint32_t>(__nvvm_vote_ballot_sync(0xffffffffu, value));
 }
+// Not by vote.sync.any.pred and .all.pred: ptxas 13.0 moves those below a branch that not all lanes take when only what
+// follows it reads them, and lanes that are not there do not vote.
+CAUSEWAY_INLINE bool wave_any(bool value) { return wave_ballot(value) != 0; }
+CAUSEWAY_INLINE bool wave_all(bool value) { return wave_ballot(value) == 0xffffffffu; }
 
 CAUSEWAY_INLINE void copy_async_16(void* shared, const void* global, bool valid) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)),
