@@ -185,6 +185,21 @@ TEST_F(CudaDeviceTest, LaunchesClusters) {
   EXPECT_EQ(driver_.launches.at(0).blocks, 6u);
 }
 
+// Kernels of an H200 wait for the launch before theirs themselves.
+TEST_F(CudaDeviceTest, WhatFollowsALaunchMayBeginEarly) {
+  CudaDevice device(options_);
+  const auto module = device.load("ptx none");
+  void* const buffers[] = {nullptr};
+  const int64_t sizes[] = {0};
+  for (const bool follows : {false, true}) {
+    DeviceLaunch launch{module->kernel("none"), buffers, sizes, 6, 0, 384, 0, 2};
+    launch.follows_launch = follows;
+    device.launch(launch);
+    EXPECT_EQ(driver_.launches.back().begins_early, follows && device.target().architecture().waits_for_launches);
+    EXPECT_EQ(driver_.launches.back().cluster, 2u);
+  }
+}
+
 TEST_F(CudaDeviceTest, EncodesTensorMapsIntoTheArguments) {
   CudaDevice device(options_);
   const auto module = device.load("ptx map");

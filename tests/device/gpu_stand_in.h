@@ -27,6 +27,7 @@ struct StandInLaunch {
   unsigned shared_bytes = 0;
   unsigned cluster = 1;
   std::vector<std::byte> arguments;
+  bool begins_early = false;  // while the launch before it ends
 };
 
 struct StandInKernel {

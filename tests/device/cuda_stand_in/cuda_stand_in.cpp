@@ -177,8 +177,11 @@ Result cuLaunchKernelEx(const CudaLaunchConfig* config, void* function, void** p
                      config->shared_bytes,
                      1,
                      {argument, argument + kernel->argument_bytes}};
-  if (config->attribute_count == 1 && config->attributes[0].id == 4)
-    call.cluster = config->attributes[0].value.cluster.x;
+  for (unsigned i = 0; i < config->attribute_count; ++i) {
+    const auto& attribute = config->attributes[i];
+    if (attribute.id == 4) call.cluster = attribute.value.cluster.x;
+    if (attribute.id == 6) call.begins_early = attribute.value.allowed == 1;
+  }
   return state.launch(call, config->stream);
 }
 // Writes what it was given, so that tests can read it back from a launch's arguments.
