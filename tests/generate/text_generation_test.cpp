@@ -44,6 +44,17 @@ TEST_P(TextGenerationTest, WithAndWithoutTheCacheTheTextIsOne) {
   }
 }
 
+TEST_P(TextGenerationTest, WeightsThatAreCastOnceGiveTheSameText) {
+  PipelineOptions pipeline;
+  pipeline.mixed_precision.compute = DType::kBF16;
+  for (const TextGenerator::Attention attention : {kCached, kRecomputed}) {
+    TextGenerator once(*model_, pipeline, attention, kStay);
+    TextGenerator each(*model_, pipeline, attention, TextGenerator::Weights::kChange);
+    const SamplingOptions options{.tokens = 12, .temperature = 0.9, .seed = 5};
+    EXPECT_EQ(once.generate(prompts_, options), each.generate(prompts_, options));
+  }
+}
+
 TEST_P(TextGenerationTest, AlongsideOthersATextIsItsOwn) {
   TextGenerator generator(*model_, {}, kCached, kStay);
   const SamplingOptions options{.tokens = 12, .temperature = 0};

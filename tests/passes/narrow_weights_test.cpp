@@ -1,0 +1,77 @@
+#include "causeway/passes/narrow_weights.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "causeway/graph/interpreter.h"
+#include "causeway/graph/parser.h"
+#include "causeway/graph/printer.h"
+#include "causeway/passes/canonicalize.h"
+#include "causeway/passes/eliminate_dead_code.h"
+#include "causeway/passes/mixed_precision.h"
+
+namespace causeway::passes {
+namespace {
+
+// A weight that is multiplied, moved at first, and looked up; one that changes.
+constexpr const char* kText = R"(%0 = input "x" : f32[4, 8]
+%1 = input "weight" : f32[8, 6]
+%2 = input "rows" : i32[3]
+%3 = input "changing" : f32[6, 5]
+%4 = dot(%0, %1) : f32[4, 6]
+%5 = permute(%1) {axes=[1, 0]} : f32[6, 8]
+%6 = dot(%0, %5) {transpose_b} : f32[4, 6]
+%7 = gather(%1, %2) {axes=[0]} : f32[3, 6]
+%8 = add(%4, %6) : f32[4, 6]
+%9 = dot(%8, %3) : f32[4, 5]
+return %9, %7
+)";
+
+Graph mixed(const Graph& graph) {
+  return eliminate_dead_code(canonicalize(mixed_precision(graph, {DType::kBF16, DType::kF32})));
+}
+
+int casts_of(const Graph& graph, size_t input) {
+  return static_cast<int>(std::count_if(graph.nodes().begin(), graph.nodes().end(), [&](const Node& node) {
+    return node.op == Op::kCast && node.inputs[0] == graph.inputs()[input];
+  }));
+}
+
+TEST(NarrowWeights, ProductsReadAFurtherInput) {
+  const Graph graph = parse_graph(kText);
+  const NarrowedWeights narrowed = narrow_weights(graph, {false, true, true, false}, DType::kBF16);
+  narrowed.graph.verify("narrow_weights");
+  EXPECT_EQ(narrowed.sources, std::vector<size_t>{1});
+  ASSERT_EQ(narrowed.graph.inputs().size(), 5u);
+  EXPECT_EQ(narrowed.graph.dtype(narrowed.graph.inputs()[4]), DType::kBF16);
+
+  const Graph before = mixed(graph), after = mixed(narrowed.graph);
+  EXPECT_GT(casts_of(before, 1), 0);
+  EXPECT_EQ(casts_of(after, 1), 0) << print_graph(after);
+  EXPECT_EQ(casts_of(after, 4), 0) << print_graph(after);
+  EXPECT_EQ(casts_of(after, 3), casts_of(before, 3));
+
+  std::vector<HostTensor> inputs;
+  uint64_t seed = 1;
+  for (const Value input : graph.inputs()) {
+    const TensorType& type = graph.type(input);
+    inputs.push_back(random_host_tensor(type.dtype, evaluate(type.shape, {}), seed++,
+                                        type.dtype == DType::kI32 ? 0 : -1, type.dtype == DType::kI32 ? 8 : 1));
+  }
+  const std::vector<HostTensor> expected = interpret(before, inputs, {}, Rounding::kRounded);
+  const Graph cast = parse_graph("%0 = input \"w\" : f32[8, 6]\n%1 = cast(%0) : bf16[8, 6]\nreturn %1\n");
+  inputs.push_back(interpret(cast, {inputs[1]}, {}, Rounding::kRounded).front());
+  const std::vector<HostTensor> actual = interpret(after, inputs, {}, Rounding::kRounded);
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(actual[i].values, expected[i].values) << i;
+}
+
+TEST(NarrowWeights, WhatMayChangeStays) {
+  const Graph graph = parse_graph(kText);
+  const NarrowedWeights narrowed = narrow_weights(graph, {false, false, false, false}, DType::kBF16);
+  EXPECT_TRUE(narrowed.sources.empty());
+  EXPECT_EQ(print_graph(narrowed.graph), print_graph(graph));
+}
+
+}  // namespace
+}  // namespace causeway::passes
