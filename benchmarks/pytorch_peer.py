@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The PyTorch peer: train GPT-2 or Llama as fast as PyTorch does it, on the CPU or a GPU, to be compared with Causeway.
+"""The PyTorch peer: train GPT-2, Llama or MPT as fast as PyTorch does it, on the CPU or a GPU, to be compared with Causeway.
 
 What makes it strong: torch.compile, bfloat16 autocast, F.scaled_dot_product_attention, fused AdamW, query-key-value and
 gate-up projections in one matmul each, a tied head where the model has one, every core in use, and an allocator that
@@ -418,6 +418,8 @@ def parse_arguments():
     a.batch //= a.ranks
     a.seed += a.rank
     a.micro_batch = min(a.micro_batch or a.batch, a.batch)
+    if a.model == "mpt" and (a.init or a.dump_init or a.device == "cpu"):
+        p.error("mpt has no weights by Hugging Face's names here, and FlexAttention no gradient on a CPU")
     if a.width % a.heads or a.heads % a.kv_heads:
         p.error(f"width {a.width} must divide by heads {a.heads}, and heads by key-value heads {a.kv_heads}")
     if a.batch % a.micro_batch:

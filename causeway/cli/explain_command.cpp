@@ -198,6 +198,9 @@ void run(const Options& options) {
     context = open_likeness(recipe.device, make_mesh(recipe.mesh), options.stage, memory_limit);
   }
   const ContextScope scope(context);
+  if (options.generate > 0 && !context->mesh().empty())
+    throw Error(ErrorKind::kUnsupported, "text is generated on one device, and the recipe has several ranks", "mesh",
+                "Leave out --generate, or set the mesh's axes to 1.");
   if (options.generate > 0) return explain_generation(options, recipe, context);
   const std::unique_ptr<LanguageModel> model = LanguageModel::create(recipe.model, own_part(recipe), seed);
   TrainingStep step(*model, recipe);
@@ -245,20 +248,21 @@ void add_explain_command(CLI::App& program) {
                    "The recipe: a YAML file, or the name of one that the program brings along")
       ->required();
   command->add_option("overrides", options->overrides, "Recipe keys to change, as key=value");
-  command->add_flag("--graph", options->graph, "Print the traced graph");
-  command->add_flag("--passes", options->passes, "Print the graph after every pass");
+  CLI::Option* const graph = command->add_flag("--graph", options->graph, "Print the traced graph");
+  CLI::Option* const passes = command->add_flag("--passes", options->passes, "Print the graph after every pass");
   command->add_flag("--program", options->detail.program, "Print every launch");
   command->add_flag("--kernels", options->detail.kernels, "Print the kernels' C++ text");
   command->add_flag("--assembly", options->detail.assembly, "Print the kernels' assembly");
   command->add_flag("--resources", options->resources, "Print the registers and shared memory of a GPU's kernels");
   command->add_option("--stage", options->stage, "Of a recipe with mesh.pp, the stage that is shown, from 0")
       ->capture_default_str();
+  command->add_flag("--time", options->time, "Run a few steps on random tokens and print each kernel's time");
+  CLI::Option* const json = command->add_flag("--json", options->json, "Print the figures as JSON");
   command
       ->add_option("--generate", options->generate,
                    "In place of a training step: a token of each of so many sequences, as `causeway generate` does")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
-  command->add_flag("--time", options->time, "Run a few steps on random tokens and print each kernel's time");
-  command->add_flag("--json", options->json, "Print the figures as JSON");
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+      ->excludes(graph, passes, json);
   command->footer(
       "Example: causeway explain recipes/shakespeare.yaml --kernels\n"
       "Hardware that is not here: causeway explain recipes/gpt2_124m.yaml device=cuda:sm_90a --resources");

@@ -37,8 +37,7 @@ class KeyValueCache {
 };
 
 // q [B, 1, H, D] of tokens at `positions`, i32 [B, 1], to those before them, themselves included, of what is cached:
-// f32 [B, 1, H, D]. All of them are among `cached_positions`, i32 [S] with S at most the capacity. Products are sums
-// over what is read once, in f32: there is one query for each key, so memory bounds them.
+// [B, 1, H, D]. All of them are among `cached_positions`, i32 [S] with S at most the capacity.
 Tensor attend_to_cache(const Tensor& q, const KeyValueCache::Layer& cached, const Tensor& positions,
                        const Tensor& cached_positions, const AttentionForm& form);
 

@@ -63,15 +63,17 @@ Step::Compiled Step::trace_function(const std::vector<StepArgument>& arguments) 
 
 Step::Compiled Step::compile(const std::vector<StepArgument>& arguments) {
   Compiled compiled = trace_function(arguments);
-  const Graph narrowed = options_.casts == nullptr ? Graph() : with_cast_weights(compiled);
-  compiled.program =
-      context_->compile(options_.casts == nullptr ? compiled.traced : narrowed, options_.program, pipeline_trace_);
+  if (options_.casts == nullptr || options_.program.pipeline.mixed_precision.compute == DType::kF32) {
+    compiled.program = context_->compile(compiled.traced, options_.program, pipeline_trace_);
+  } else {
+    compiled.program = context_->compile(with_cast_weights(compiled), options_.program, pipeline_trace_);
+  }
   return compiled;
 }
 
 Graph Step::with_cast_weights(Compiled& compiled) const {
+  const ContextScope context_scope(context_);
   const DType compute = options_.program.pipeline.mixed_precision.compute;
-  if (compute == DType::kF32) return compiled.traced;
   CAUSEWAY_CHECK(context_->mesh().empty());
   const std::vector<Value>& inputs = compiled.traced.inputs();
   std::vector<bool> never_change(inputs.size());

@@ -69,6 +69,15 @@ TEST_F(BadInputTest, RecipesThatNoMachineCanHold) {
   EXPECT_FALSE(std::filesystem::exists(path("runs/tiny/recipe.yaml")));
 }
 
+TEST_F(BadInputTest, ExplainingGenerationInOtherWays) {
+  prepare_data();
+  for (const char* option : {"--json", "--graph", "--passes"})
+    expect_failure({"explain", "tiny.yaml", "--generate", "2", option}, 2, {"--generate excludes", option});
+  expect_failure({"explain", "tiny.yaml", "--generate", "0"}, 2, {"--generate"});
+  expect_failure({"explain", "tiny.yaml", "mesh.dp=2", "--generate", "2"}, 1,
+                 {"text is generated on one device", "set the mesh's axes to 1"});
+}
+
 // Made to crash a program that reads it, or to hold it up.
 TEST_F(BadInputTest, HostileFiles) {
   write("self.yaml", "name: x\nmodel: &m\n  layers: *m\n");

@@ -16,7 +16,6 @@ constexpr int kElementDepth = 2;
 constexpr int kLaneDepth = 3;
 constexpr int kBaseVectors = 4;  // of one thread
 constexpr int kMostColumns = 32;
-constexpr int64_t kFewUpdates = 32;                      // whose indices every thread looks at
 constexpr int64_t kMostBlocksOfFew = 1024;               // in one launch
 constexpr int64_t kMostShortUpdates = int64_t{1} << 30;  // numbered with 32 bits
 
