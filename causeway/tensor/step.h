@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -24,14 +25,14 @@ namespace causeway::tensor {
 // Tensors in other types, made when they are first asked for.
 class CastTensors {
  public:
-  // In their order. Those that are new are computed when the first of them is read.
-  std::vector<Tensor> cast_all(const std::vector<Tensor>& tensors, DType dtype);
+  // The two axes of a matrix may be `transposed`. What is new is computed when the first that is new is read.
+  Tensor cast(const Tensor& tensor, DType dtype, bool transposed);
 
  private:
   struct Entry {
     Tensor source, cast;  // the source is kept, so that no other has its state
   };
-  std::map<std::pair<const TensorState*, DType>, Entry> entries_;
+  std::map<std::tuple<const TensorState*, DType, bool>, Entry> entries_;
 };
 
 struct StepOptions {

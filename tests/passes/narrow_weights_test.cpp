@@ -40,9 +40,9 @@ int casts_of(const Graph& graph, size_t input) {
 
 TEST(NarrowWeights, ProductsReadAFurtherInput) {
   const Graph graph = parse_graph(kText);
-  const NarrowedWeights narrowed = narrow_weights(graph, {false, true, true, false}, DType::kBF16);
+  const NarrowedWeights narrowed = narrow_weights(graph, {false, true, true, false}, DType::kBF16, false);
   narrowed.graph.verify("narrow_weights");
-  EXPECT_EQ(narrowed.sources, std::vector<size_t>{1});
+  EXPECT_EQ(narrowed.sources, (std::vector<NarrowedWeights::Source>{{1, false}}));
   ASSERT_EQ(narrowed.graph.inputs().size(), 5u);
   EXPECT_EQ(narrowed.graph.dtype(narrowed.graph.inputs()[4]), DType::kBF16);
 
@@ -66,9 +66,40 @@ TEST(NarrowWeights, ProductsReadAFurtherInput) {
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(actual[i].values, expected[i].values) << i;
 }
 
+TEST(NarrowWeights, MatricesAlongKAreTransposed) {
+  const Graph graph = parse_graph(R"(%0 = input "x" : f32[4, 8]
+%1 = input "w" : f32[8, 6]
+%2 = input "embedding" : f32[9, 6]
+%3 = dot(%0, %1) : f32[4, 6]
+%4 = dot(%3, %2) {transpose_b} : f32[4, 9]
+return %4
+)");
+  const NarrowedWeights narrowed = narrow_weights(graph, {false, true, true}, DType::kBF16, true);
+  narrowed.graph.verify("narrow_weights");
+  EXPECT_EQ(narrowed.sources, (std::vector<NarrowedWeights::Source>{{1, true}, {2, false}}));
+  EXPECT_EQ(narrowed.graph.type(narrowed.graph.inputs()[3]).text(), "bf16[6, 8]");
+  EXPECT_EQ(narrowed.graph.type(narrowed.graph.inputs()[4]).text(), "bf16[9, 6]");
+
+  std::vector<HostTensor> inputs;
+  uint64_t seed = 1;
+  for (const Value input : graph.inputs())
+    inputs.push_back(random_host_tensor(DType::kF32, evaluate(graph.type(input).shape, {}), seed++, -1, 1));
+  const HostTensor expected = interpret(mixed(graph), inputs, {}, Rounding::kRounded).front();
+  const Graph cast = parse_graph(R"(%0 = input "w" : f32[8, 6]
+%1 = input "embedding" : f32[9, 6]
+%2 = permute(%0) {axes=[1, 0]} : f32[6, 8]
+%3 = cast(%2) : bf16[6, 8]
+%4 = cast(%1) : bf16[9, 6]
+return %3, %4
+)");
+  for (HostTensor& narrow : interpret(cast, {inputs[1], inputs[2]}, {}, Rounding::kRounded))
+    inputs.push_back(std::move(narrow));
+  EXPECT_EQ(interpret(mixed(narrowed.graph), inputs, {}, Rounding::kRounded).front().values, expected.values);
+}
+
 TEST(NarrowWeights, WhatMayChangeStays) {
   const Graph graph = parse_graph(kText);
-  const NarrowedWeights narrowed = narrow_weights(graph, {false, false, false, false}, DType::kBF16);
+  const NarrowedWeights narrowed = narrow_weights(graph, {false, false, false, false}, DType::kBF16, false);
   EXPECT_TRUE(narrowed.sources.empty());
   EXPECT_EQ(print_graph(narrowed.graph), print_graph(graph));
 }

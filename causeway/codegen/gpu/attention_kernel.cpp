@@ -135,11 +135,10 @@ class GpuAttentionWriter : public AttentionWriter {
     std::string source =
         "#include \"causeway/kernels/attention_block_map.h\"\n#include "
         "\"causeway/kernels/gpu/attention_one_query.h\"\nnamespace {\n" +
-        text + "}\n" + entry("kernel", block_threads, 1, 0, "gpu_attention_one_query(problem, task);");
+        text + "}\n" + entry("kernel", block_threads, 1, 0, "gpu_attention_one_query(problem, task);", true);
     GeneratedKernel kernel = finish(std::move(source));
     const auto& request = geometry_request();
-    const int64_t teams = block_threads * 16 / (request.head_dim * request.operand_bytes);
-    const auto shared = static_cast<int>(teams * (2 + request.head_dim) * static_cast<int64_t>(sizeof(float)));
+    const auto shared = static_cast<int>(waves * (2 + request.head_dim) * static_cast<int64_t>(sizeof(float)));
     kernel.phases = {phase("kernel", block_threads, shared, query_heads_, query_length_, 1, false)};
     return kernel;
   }
@@ -250,9 +249,10 @@ class GpuAttentionWriter : public AttentionWriter {
     return kernel;
   }
 
-  std::string entry(const std::string& name, int threads, int blocks_per_unit, int maps, const std::string& call) {
-    return gpu_kernel(name, threads, blocks_per_unit, maps) + "const Problem problem(buffers, sizes);\n" + call +
-           "\n}\n";
+  std::string entry(const std::string& name, int threads, int blocks_per_unit, int maps, const std::string& call,
+                    bool begins_early = false) {
+    return gpu_kernel(name, threads, blocks_per_unit, maps, begins_early) + "const Problem problem(buffers, sizes);\n" +
+           call + "\n}\n";
   }
 
   Operands read_operands() {

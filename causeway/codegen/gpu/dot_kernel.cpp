@@ -46,7 +46,7 @@ class GpuDotWriter : public ProblemWriter {
     const bool copy_engine =
         serves_copy_engine(a) && serves_copy_engine(b) && !GpuProductNest::is_thin(m) && !GpuProductNest::is_thin(n);
     Plan plan = copy_engine                    ? hopper_plan(a, batch, m, n, k)
-                : streams(a, b, operand, m, k) ? thin_plan(b, batch, m, n)
+                : streams(a, b, operand, m, k) ? thin_plan(batch, m, n, k)
                                                : portable_plan(a, b, operand, batch, m, n, k);
     const int lanes = store_lanes(n);
     std::string members, initialisation;
@@ -280,8 +280,8 @@ class GpuDotWriter : public ProblemWriter {
                const Dim& k) const {
     return target_.architecture().vendor == GpuArchitecture::Vendor::kNvidia && GpuProductNest::is_thin(m) &&
            m.constant() > 0 && (operand == "bf16" || operand == "f16") && a.element == operand &&
-           b.element == operand && a.aligned && b.aligned && a.contiguous_in_k && k.is_constant() && k.constant() > 0 &&
-           k.constant() % thin_matmul_slice(b.contiguous_in_k) == 0 && never_changes(b.value);
+           b.element == operand && a.aligned && b.aligned && a.contiguous_in_k && b.contiguous_in_k &&
+           k.is_constant() && k.constant() > 0 && k.constant() % kThinMatmulSlice == 0 && never_changes(b.value);
   }
 
   // Whether it is the program's from its beginning to its end.
@@ -291,20 +291,22 @@ class GpuDotWriter : public ProblemWriter {
                         [&](const Assignment& assignment) { return assignment.target == value; });
   }
 
-  Plan thin_plan(const DirectOperand& b, const Dim& batch, const Dim& m, const Dim& n) const {
-    const ThinMatmulPlan chosen =
-        choose_thin_matmul(target_.architecture(), known_size(batch), known_size(n), b.contiguous_in_k);
+  Plan thin_plan(const Dim& batch, const Dim& m, const Dim& n, const Dim& k) const {
+    const ThinMatmulTile tile =
+        choose_thin_matmul(target_.architecture(), known_size(batch), m.constant(), known_size(n), k.constant());
     Plan plan;
-    plan.tile = fmt::format("static constexpr int kColumns = {}, kWaves = {};", chosen.columns, chosen.waves);
+    plan.tile =
+        fmt::format("static constexpr ThinMatmulTile kTile = {{{}, {}, {}}};", tile.columns, tile.waves, tile.parts);
     plan.include = "causeway/kernels/gpu/thin_matmul.h";
     plan.call = "thin_matmul_run(problem, task);";
     plan.begins_early = true;
-    plan.blocks_per_unit = chosen.blocks_per_unit;
+    plan.blocks_per_unit = kThinMatmulWavesPerUnit / tile.waves;
     plan.phase =
-        phase("kernel_run", chosen.waves * target_.architecture().wave_width, [=](const SymbolBindings& bindings) {
-          return batch.evaluate(bindings) * divide_up(n.evaluate(bindings), chosen.columns);
+        phase("kernel_run", tile.waves * target_.architecture().wave_width, [=](const SymbolBindings& bindings) {
+          return batch.evaluate(bindings) * divide_up(n.evaluate(bindings), tile.columns) * tile.parts;
         });
-    plan.phase.shared_bytes = thin_matmul_shared_bytes(chosen.waves, static_cast<int>(m.constant()), chosen.columns);
+    plan.phase.shared_bytes = thin_matmul_shared_bytes(tile, static_cast<int>(m.constant()), k.constant());
+    plan.phase.cluster = tile.parts;
     return plan;
   }
 

@@ -104,18 +104,28 @@ GpuMatmulPlan choose_gpu_matmul(const GpuArchitecture& architecture, MatmulOpera
   return best;
 }
 
-ThinMatmulPlan choose_thin_matmul(const GpuArchitecture& architecture, int64_t batch, int64_t n, bool along_k) {
-  // Where lines of memory run along columns, whole ones if that leaves blocks for most multiprocessors: each has to
-  // read its share. Otherwise a block's columns do not change what it reads at once, and few of them leave it
-  // registers.
+ThinMatmulTile choose_thin_matmul(const GpuArchitecture& architecture, int64_t batch, int64_t m, int64_t n, int64_t k) {
+  // Every block reads all rows: few of them hardly count beside as many columns, many do. But most multiprocessors are
+  // to have a block.
+  constexpr int64_t kFewRows = 2;
   constexpr double kLeastShare = 0.7;
+  // What one block of a multiprocessor's four has on its way. A cluster costs more than it gains where that is all.
+  constexpr int64_t kLongestAlone = 2048;
+  constexpr int kMostParts = 8, kBlocksPerUnit = 3;
   const Sizes sizes(batch, 1, n, 1);
+  const int units = architecture.parallel_units;
   const auto blocks = [&](int columns) { return sizes.batch * matmul_ceil_div(sizes.n, columns); };
-  int columns = along_k ? 32 : 64;
-  while (columns > 16 && static_cast<double>(blocks(columns)) < kLeastShare * architecture.parallel_units) columns /= 2;
-  // All threads that a multiprocessor has registers for are to be there, whose loads are on their way together.
-  if (blocks(columns) <= architecture.parallel_units) return {columns, 16, 1};
-  return {columns, 8, 2};
+  ThinMatmulTile tile;
+  tile.columns = m <= kFewRows || static_cast<double>(blocks(32)) < kLeastShare * units ? 16 : 32;
+  const auto may_part = [&] {
+    return architecture.has_warpgroup_matrix && 2 * tile.parts <= kMostParts &&
+           k % (2 * tile.parts * kThinMatmulSlice) == 0 && k / tile.parts > kLongestAlone &&
+           blocks(tile.columns) * tile.parts < int64_t{kBlocksPerUnit} * units;
+  };
+  while (may_part()) tile.parts *= 2;
+  // More waves where a multiprocessor has a single block.
+  if (blocks(tile.columns) * tile.parts <= units) tile.waves = 16;
+  return tile;
 }
 
 HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, bool f8_pairs, int64_t batch, int64_t m,

@@ -8,6 +8,7 @@
 
 #include "causeway/codegen/gpu/schedules.h"
 #include "causeway/codegen/x86/matmul_geometry.h"
+#include "causeway/kernels/gpu/thin_matmul_layout.h"
 
 namespace causeway::codegen {
 
@@ -21,14 +22,8 @@ struct GpuMatmulPlan {
 GpuMatmulPlan choose_gpu_matmul(const GpuArchitecture& architecture, MatmulOperand operand, int64_t batch, int64_t m,
                                 int64_t n, int64_t k);
 
-// A block of thin_matmul.h.
-struct ThinMatmulPlan {
-  int columns = 16;
-  int waves = 8;
-  int blocks_per_unit = 1;
-};
-// `along_k`: the second operand is contiguous in k, and not in n.
-ThinMatmulPlan choose_thin_matmul(const GpuArchitecture& architecture, int64_t batch, int64_t n, bool along_k);
+// Of a product of thin_matmul.h.
+ThinMatmulTile choose_thin_matmul(const GpuArchitecture& architecture, int64_t batch, int64_t m, int64_t n, int64_t k);
 
 struct HopperMatmulPlan {
   HopperMatmulTile tile;

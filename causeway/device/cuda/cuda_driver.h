@@ -21,7 +21,7 @@ inline constexpr char kCudaCacheName[] = "nvidia";
 void choose_cuda_cache();
 
 struct CudaLaunchAttribute {
-  enum Id : int { kClusterDimension = 4, kProgrammaticStreamSerialization = 6 };
+  enum Id : int { kClusterDimension = 4, kProgrammaticStreamSerialization = 6, kPreferredSharedMemoryCarveout = 14 };
   Id id = kClusterDimension;
   char pad[4] = {};
   union Value {
@@ -29,7 +29,8 @@ struct CudaLaunchAttribute {
     struct {
       unsigned x, y, z;
     } cluster;
-    int allowed;  // kProgrammaticStreamSerialization
+    int allowed;              // kProgrammaticStreamSerialization
+    unsigned shared_percent;  // kPreferredSharedMemoryCarveout: of the most that there can be
   } value;
 };
 static_assert(sizeof(CudaLaunchAttribute) == 72);

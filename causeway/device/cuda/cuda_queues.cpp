@@ -319,12 +319,16 @@ void CudaQueues::launch(const GpuLaunch& launch) {
           fmt::format("give {} bytes of shared memory to {}", launch.shared_bytes, kernel.name));
     kernel.dynamic_shared_limit = static_cast<int>(launch.shared_bytes);
   }
-  CudaLaunchAttribute attributes[2];
+  CudaLaunchAttribute attributes[3];
   unsigned count = 0;
   if (launch.cluster > 1) attributes[count++].value.cluster = {launch.cluster, 1, 1};
   if (launch.may_begin_early) {
     attributes[count].id = CudaLaunchAttribute::kProgrammaticStreamSerialization;
     attributes[count++].value.allowed = 1;
+    // Blocks of launches that divide a multiprocessor's memory otherwise between cache and shared memory would wait
+    // until it has none of the other left.
+    attributes[count].id = CudaLaunchAttribute::kPreferredSharedMemoryCarveout;
+    attributes[count++].value.shared_percent = 100;
   }
   CudaLaunchConfig config;
   config.grid_x = launch.blocks;

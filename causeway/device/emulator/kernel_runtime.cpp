@@ -296,6 +296,19 @@ void named_barrier_arrive(int id, int threads) {
   });
 }
 int cluster_rank() { return ThreadCluster::running().block_rank(); }
+void store_in_block(float* same_offset, int block_rank, float value) {
+  guarded([&](ThreadCluster& cluster) {
+    const int offset = shared_offset(cluster, same_offset), bytes = sizeof value;
+    if (block_rank < 0 || block_rank >= cluster.cluster_size())
+      cluster.fail(fmt::format("store_in_block() in block {} of a cluster of {}", block_rank, cluster.cluster_size()));
+    const std::span<std::byte> shared = cluster.shared(block_rank);
+    if (offset < 0 || offset % bytes != 0 || static_cast<size_t>(offset + bytes) > shared.size())
+      cluster.fail(fmt::format("store_in_block() to offset {}, which is misaligned or outside of the block's {} bytes",
+                               offset, shared.size()));
+    cluster.shared_access(block_rank, static_cast<size_t>(offset), sizeof value, true, kStoreInBlockPlace);
+    std::memcpy(shared.data() + offset, &value, sizeof value);
+  });
+}
 void cluster_barrier() {
   guarded([](ThreadCluster& cluster) {
     cluster.meet_cluster({"cluster_barrier"}, [&](void* const*) { cluster.order_cluster(); });
@@ -344,6 +357,7 @@ const EmulatorRuntime& emulator_runtime() {
       named_barrier_arrive,
       cluster_rank,
       cluster_barrier,
+      store_in_block,
       take_task,
   };
   return table;

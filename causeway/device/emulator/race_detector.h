@@ -27,6 +27,7 @@ enum AccessPlace : uint32_t {
   kCopyAsyncPlace,
   kLoadMatricesPlace,
   kTensorLoadPlace,
+  kStoreInBlockPlace,
   kTensorStorePlace,
   kFirstImagePlace = 64
 };

@@ -387,6 +387,8 @@ std::string ThreadCluster::describe_place(uint32_t place) const {
       return " by load_fragment()";
     case kTensorLoadPlace:
       return " by tensor_load()";
+    case kStoreInBlockPlace:
+      return " by store_in_block()";
     case kTensorStorePlace:
       return " by tensor_store()";
     default:

@@ -61,7 +61,9 @@ CAUSEWAY_INLINE void copy_async_commit() {}
 template <int kGroups>
 CAUSEWAY_INLINE void copy_async_wait() {}
 
+CAUSEWAY_INLINE void prefetch_line(const void*) {}
 // Launches do not overlap.
+CAUSEWAY_INLINE void let_next_launch_begin() {}
 CAUSEWAY_INLINE void wait_for_launches() {}
 
 CAUSEWAY_INLINE uint64_t multiprocessor_cycles() { return __builtin_amdgcn_s_memtime(); }

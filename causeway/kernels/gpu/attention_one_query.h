@@ -26,6 +26,20 @@ class OneQuery {
     kv_head_ = h_ / (p.query_heads / p.kv_heads);
   }
 
+  // What the first round reads, into the second-level cache; before earlier launches are waited for, which may write
+  // it.
+  CAUSEWAY_INLINE void begin() const {
+    constexpr int kLine = 128, kRowBytes = P::kHeadDim * sizeof(T), kLines = (kRowBytes + kLine - 1) / kLine;
+    const auto length = static_cast<int32_t>(p.key_length),
+               keys = length < kTeams * kAtOnce ? length : kTeams * kAtOnce;
+#pragma clang loop unroll(disable)
+    for (int32_t line = static_cast<int32_t>(thread_index()); line < keys * kLines; line += P::kWaves * kWaveWidth) {
+      const int32_t key = line / kLines, at = line % kLines * (kLine / static_cast<int>(sizeof(T)));
+      prefetch_line(p.k_row(b_, kv_head_, key) + at);
+      prefetch_line(p.v_row(b_, kv_head_, key) + at);
+    }
+  }
+
   CAUSEWAY_INLINE void run() {
     float query[kPiece];
     load(p.q_row(b_, h_, 0), query);
@@ -43,7 +57,7 @@ class OneQuery {
       }
       take(first + team, query, keys, values);
     }
-    finish(team);
+    finish();
   }
 
  private:
@@ -83,27 +97,48 @@ class OneQuery {
     }
   }
 
-  // The teams' parts, in their order.
-  CAUSEWAY_INLINE void finish(int team) const {
-    float* maxima = reinterpret_cast<float*>(shared_memory());
-    float* sums = maxima + kTeams;
-    float* outputs = sums + kTeams;
-    if (thread_index() % kLanes == 0) {
-      maxima[team] = maximum_;
-      sums[team] = sum_;
-    }
+  // What `from` has added to it; `largest` is that of both.
+  CAUSEWAY_INLINE static float rescaled(float from, float largest) {
+    return fast_exp2(from - (largest == -kInfinity ? 0.0f : largest));
+  }
+
+  // The parts of a wave's teams, then of the waves, in their order.
+  CAUSEWAY_INLINE void finish() {
 #pragma clang loop unroll(full)
-    for (int e = 0; e < kPiece; ++e) outputs[team * P::kHeadDim + thread_index() % kLanes * kPiece + e] = output_[e];
+    for (int lanes = kLanes; lanes < kWaveWidth; lanes *= 2) {
+      const float largest = __builtin_fmaxf(maximum_, wave_shuffle_xor(maximum_, lanes));
+      const float rescale = rescaled(maximum_, largest);
+      maximum_ = largest;
+      sum_ *= rescale;
+      sum_ += wave_shuffle_xor(sum_, lanes);
+#pragma clang loop unroll(full)
+      for (int e = 0; e < kPiece; ++e) {
+        output_[e] *= rescale;
+        output_[e] += wave_shuffle_xor(output_[e], lanes);
+      }
+    }
+    float* maxima = reinterpret_cast<float*>(shared_memory());
+    float* sums = maxima + P::kWaves;
+    float* outputs = sums + P::kWaves;
+    if (lane_index() == 0) {
+      maxima[wave_index()] = maximum_;
+      sums[wave_index()] = sum_;
+    }
+    if (lane_index() < kLanes) {
+#pragma clang loop unroll(full)
+      for (int e = 0; e < kPiece; ++e) outputs[wave_index() * P::kHeadDim + lane_index() * kPiece + e] = output_[e];
+    }
     block_barrier();
     for (int d = thread_index(); d < P::kHeadDim; d += P::kWaves * kWaveWidth) {
       float largest = -kInfinity;
-      for (int of = 0; of < kTeams; ++of) largest = __builtin_fmaxf(largest, maxima[of]);
-      const float shift = largest == -kInfinity ? 0.0f : largest;
+#pragma clang loop unroll(full)
+      for (int wave = 0; wave < P::kWaves; ++wave) largest = __builtin_fmaxf(largest, maxima[wave]);
       float sum = 0, output = 0;
-      for (int of = 0; of < kTeams; ++of) {
-        const float weight = fast_exp2(maxima[of] - shift);
-        sum = __builtin_fmaf(weight, sums[of], sum);
-        output = __builtin_fmaf(weight, outputs[of * P::kHeadDim + d], output);
+#pragma clang loop unroll(full)
+      for (int wave = 0; wave < P::kWaves; ++wave) {
+        const float weight = rescaled(maxima[wave], largest);
+        sum = __builtin_fmaf(weight, sums[wave], sum);
+        output = __builtin_fmaf(weight, outputs[wave * P::kHeadDim + d], output);
       }
       p.store_out(b_, h_, 0, d, sum == 0.0f ? 0.0f : output / sum);
       if (d == 0) p.store_lse(b_, h_, 0, (largest + fast_log2(sum)) * kLn2);
@@ -118,8 +153,11 @@ class OneQuery {
 
 }  // namespace attention_tile
 
-// One block of a launch of batch * query_heads, kWaves waves each.
+// One block of a launch of batch * query_heads, kWaves waves each, of a CAUSEWAY_EARLY_KERNEL.
 template <class P>
 CAUSEWAY_INLINE void gpu_attention_one_query(const P& problem, int task) {
-  attention_tile::OneQuery<P>(problem, task).run();
+  attention_tile::OneQuery<P> one(problem, task);
+  one.begin();
+  wait_for_launches();
+  one.run();
 }

@@ -69,6 +69,8 @@ CAUSEWAY_INLINE bool wave_any(bool value, CAUSEWAY_EMULATOR_PLACE) { return wave
 CAUSEWAY_INLINE bool wave_all(bool value, CAUSEWAY_EMULATOR_PLACE) { return wave_ballot(!value, file, line) == 0; }
 
 // Launches do not overlap.
+CAUSEWAY_INLINE void prefetch_line(const void*) {}
+CAUSEWAY_INLINE void let_next_launch_begin() {}
 CAUSEWAY_INLINE void wait_for_launches() {}
 
 // A clock of 1 GHz.

@@ -44,6 +44,7 @@ struct EmulatorRuntime {
   void (*named_barrier_arrive)(int id, int threads);
   int (*cluster_rank)();
   void (*cluster_barrier)();
+  void (*store_in_block)(float* same_offset, int block_rank, float value);
   int (*take_task)(const void* counter, int tasks, int refusals);
 };
 

@@ -35,6 +35,9 @@
 //   registers_increase<N>(), registers_decrease<N>()    by all threads of a warpgroup; N a multiple of 8
 //   named_barrier(id, threads), named_barrier_arrive(id, threads)     id 1..15; threads a multiple of 32
 //   cluster_rank(), cluster_barrier()     this block's number in its cluster; all threads of its blocks
+//   store_in_block(same_offset, rank, value)
+//                                         a float, at the same place in that block of the cluster, which has to have
+//                                         begun; seen there after a barrier of the cluster
 //   prefetch_global(address, bytes)       into the second-level cache; both multiples of 16
 //   take_task(counter, tasks, refusals)   by one thread: the next number of a counter in device memory that all blocks
 //   of
@@ -313,6 +316,13 @@ CAUSEWAY_INLINE int cluster_rank() {
 }
 CAUSEWAY_INLINE void cluster_barrier() {
   asm volatile("barrier.cluster.arrive.release;\n\tbarrier.cluster.wait.acquire;" ::: "memory");
+}
+CAUSEWAY_INLINE void store_in_block(float* same_offset, int cluster_rank, float value) {
+  asm volatile(
+      "{\n\t.reg .b32 remote;\n\tmapa.shared::cluster.u32 remote, %0, %1;\n\t"
+      "st.shared::cluster.f32 [remote], %2;\n\t}" ::"r"(shared_address(same_offset)),
+      "r"(cluster_rank), "f"(value)
+      : "memory");
 }
 CAUSEWAY_INLINE void prefetch_global(const void* address, int bytes) {
   asm volatile(

@@ -27,6 +27,8 @@
 //   void copy_async_wait<N>()                 all but the newest N groups of this thread have ended; others see the
 //   data
 //                                             after a barrier
+//   void prefetch_line(const void* address)   the line of device memory around it into the second-level cache
+//   void let_next_launch_begin()              every kernel begins with it: the next launch may be set up meanwhile
 //   void wait_for_launches()                  for what was launched before. Every kernel begins with it, but those of
 //                                             CAUSEWAY_EARLY_KERNEL, whose threads all call it before they touch what
 //                                             an earlier launch may write or still read
@@ -74,6 +76,7 @@
   extern "C" CAUSEWAY_KERNEL_ENTRY(threads, blocks_per_unit) void name(                                           \
       CAUSEWAY_KERNEL_PARAMETER(KernelArguments<buffer_count, size_count, map_count>) arguments) {                \
     const auto& a = CAUSEWAY_KERNEL_ARGUMENTS(arguments);                                                         \
+    let_next_launch_begin();                                                                                      \
     begin;                                                                                                        \
     name##_body(a.buffers, a.sizes, a.maps, block_index());                                                       \
   }                                                                                                               \
@@ -89,6 +92,7 @@
   extern "C" CAUSEWAY_KERNEL_ENTRY(threads, blocks_per_unit) void name(                                           \
       CAUSEWAY_KERNEL_PARAMETER(KernelArguments<(buffer_count) * (kernel_count), 0, 0>) arguments) {              \
     const auto& a = CAUSEWAY_KERNEL_ARGUMENTS(arguments);                                                         \
+    let_next_launch_begin();                                                                                      \
     wait_for_launches();                                                                                          \
     const int kernel = block_index() % (kernel_count);                                                            \
     name##_body(a.buffers + kernel * (buffer_count), a.sizes, a.maps, block_index() / (kernel_count));            \

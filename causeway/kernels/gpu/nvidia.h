@@ -51,7 +51,7 @@ CAUSEWAY_INLINE bool wave_any(bool value) { return wave_ballot(value) != 0; }
 CAUSEWAY_INLINE bool wave_all(bool value) { return wave_ballot(value) == 0xffffffffu; }
 
 CAUSEWAY_INLINE void copy_async_16(void* shared, const void* global, bool valid) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)),
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared_address(shared)),
                "l"((const __attribute__((address_space(1))) char*)global), "r"(valid ? 16 : 0)
                : "memory");
 }
@@ -68,11 +68,21 @@ CAUSEWAY_INLINE uint32_t pack_bf16(float low, float high) {
   return packed;
 }
 
-// Launches before the last one have ended once the last one's kernel was past its own wait; only then may the next one
-// be set up. Waits until the last one has ended and its writes are seen. Nothing where the launch did not ask for it.
+CAUSEWAY_INLINE void prefetch_line(const void* address) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"((__attribute__((address_space(1))) const void*)address));
+}
+
+// The next launch may be set up once all blocks of this one have said so. Its own wait ends when this one has ended,
+// which is after this one's wait, so that all launches before it have ended then. Nothing where the next launch did not
+// ask for it.
+CAUSEWAY_INLINE void let_next_launch_begin() {
+#if CAUSEWAY_NVIDIA >= 90
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
 CAUSEWAY_INLINE void wait_for_launches() {
 #if CAUSEWAY_NVIDIA >= 90
-  asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;" ::: "memory");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
