@@ -26,7 +26,7 @@
 //   gather         x[..., indices, ...] along axes[0]: shape x[:axis] + indices + x[axis+1:]; i32 or i64 indices,
 //                  each in [0, size) (an index outside reads element 0 of the axis or its last, whichever is nearer)
 //   scatter_add    base x plus updates added at indices along axes[0] (shapes as gather); repeated indices add up in
-//                  index order; an index outside is ignored
+//                  index order; an index outside is ignored. replaces: rows that updates go to begin at 0
 //   topk           outputs: the `count` largest along the last axis in descending order, and their i32 indices
 //   dot            [batch..., m, k] x [batch..., k, n] -> [batch..., m, n] of `dtype`; transpose_a: x is [..., k, m];
 //                  transpose_b: second is [..., n, k]; accumulates in f32; tf32: where a device multiplies faster
@@ -167,13 +167,14 @@ struct Attributes {
   DType dtype = DType::kF32;  // constant, iota, cast, bitcast, dot, input
   bool transpose_a = false;
   bool transpose_b = false;
-  bool tf32 = false;   // dot
-  int64_t count = 0;   // topk; collectives, messages: ranks of the group
-  int64_t stream = 0;  // random_bits, messages
-  int64_t peer = 0;    // messages: a position in the group
-  std::string name;    // input; messages: what is sent, different for each
-  Sharding sharding;   // input, constrain_sharding, messages
-  std::string group;   // collectives, messages
+  bool tf32 = false;      // dot
+  bool replaces = false;  // scatter_add
+  int64_t count = 0;      // topk; collectives, messages: ranks of the group
+  int64_t stream = 0;     // random_bits, messages
+  int64_t peer = 0;       // messages: a position in the group
+  std::string name;       // input; messages: what is sent, different for each
+  Sharding sharding;      // input, constrain_sharding, messages
+  std::string group;      // collectives, messages
   std::shared_ptr<const AttentionSpec> attention;
   std::shared_ptr<const UserKernelSpec> user_kernel;
 
@@ -188,6 +189,7 @@ struct Attributes {
                       ListedField{"transpose_a", &Attributes::transpose_a},
                       ListedField{"transpose_b", &Attributes::transpose_b},
                       ListedField{"tf32", &Attributes::tf32},
+                      ListedField{"replaces", &Attributes::replaces},
                       ListedField{"count", &Attributes::count},
                       ListedField{"stream", &Attributes::stream},
                       ListedField{"peer", &Attributes::peer},

@@ -210,6 +210,11 @@ void evaluate_scatter_add(const NodeEvaluation& evaluation) {
   HostTensor& out = evaluation.output();
   const AxisSplit split(x.shape, evaluation.node.attributes.axes[0]);
   out.values = x.values;
+  if (evaluation.node.attributes.replaces)
+    for (int64_t o = 0; o < split.outer; ++o)
+      for (const double index : indices.values)
+        if (const int64_t row = to_int64(index); row >= 0 && row < split.size)
+          std::fill_n(out.values.data() + (o * split.size + row) * split.inner, split.inner, 0.0);
   const double* next = updates.values.data();
   for (int64_t o = 0; o < split.outer; ++o)
     for (const double index : indices.values) {

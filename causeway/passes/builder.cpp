@@ -105,9 +105,10 @@ Value Builder::gather(Value x, Value indices, int64_t axis) const {
   return graph_.add(Op::kGather, {x, indices}, std::move(attributes));
 }
 
-Value Builder::scatter_add(Value base, Value indices, Value updates, int64_t axis) const {
+Value Builder::scatter_add(Value base, Value indices, Value updates, int64_t axis, bool replaces) const {
   Attributes attributes;
   attributes.axes = {axis};
+  attributes.replaces = replaces;
   return graph_.add(Op::kScatterAdd, {base, indices, updates}, std::move(attributes));
 }
 

@@ -54,7 +54,7 @@ class Builder {
   Value pad(Value x, Shape before, Shape after, double value) const;
   Value concat(std::vector<Value> parts, int64_t axis) const;
   Value gather(Value x, Value indices, int64_t axis) const;
-  Value scatter_add(Value base, Value indices, Value updates, int64_t axis) const;
+  Value scatter_add(Value base, Value indices, Value updates, int64_t axis, bool replaces = false) const;
   Value dot(Value a, Value b, bool transpose_a, bool transpose_b, DType dtype, bool tf32 = false) const;
 
  private:

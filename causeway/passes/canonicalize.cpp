@@ -157,7 +157,8 @@ class Simplifier {
   // a + scatter_add(0, ...): the gradient of a tied embedding on top of the output layer's.
   Result scatter_into(Value a, Value b) {
     if (keeps_sums_ || !is(b, Op::kScatterAdd) || !is_splat(node(b).inputs[0], 0)) return std::nullopt;
-    const Node scatter = node(b);
+    Node scatter = node(b);
+    scatter.attributes.replaces = false;
     return graph_.add(Op::kScatterAdd, {a, scatter.inputs[1], scatter.inputs[2]}, scatter.attributes);
   }
 

@@ -225,13 +225,17 @@ Values gather_rule(const Request& r) {
 
 Values scatter_add_rule(const Request& r) {
   const Value g = upstream(r);
-  if (!r.needed[2]) return {g, {}, {}};
+  const Value of_base =
+      r.node.attributes.replaces && r.needed[0]
+          ? r.build.scatter_add(g, r.input(1), r.build.zeros_like(r.input(2)), r.node.attributes.axes[0], true)
+          : g;
+  if (!r.needed[2]) return {of_base, {}, {}};
   // An index outside was ignored, but gather would read the nearest element: let it read a zero instead.
   const int64_t axis = r.node.attributes.axes[0];
   Shape rim(r.input_shape(0).size(), Dim(0));
   rim[static_cast<size_t>(axis)] = 1;
   const Value shifted = r.build.add(r.input(1), r.build.constant_like(r.input(1), 1));
-  return {g, {}, r.build.gather(r.build.pad(g, rim, rim, 0), shifted, axis)};
+  return {of_base, {}, r.build.gather(r.build.pad(g, rim, rim, 0), shifted, axis)};
 }
 
 Values topk_rule(const Request& r) {

@@ -183,7 +183,7 @@ Value LocalEmitter::build_scatter_add(const LocalNode& local) {
   Value indices = local.inputs[1];
   if (cuts(local.input_layouts[0], dim))
     indices = build_.sub(indices, filled(start(local.input_shapes[0], local.input_layouts[0], dim), indices));
-  return build_.scatter_add(local.inputs[0], indices, local.inputs[2], dim);
+  return build_.scatter_add(local.inputs[0], indices, local.inputs[2], dim, local.node.attributes.replaces);
 }
 
 std::vector<Value> LocalEmitter::build_attention(const LocalNode& local) {

@@ -65,9 +65,10 @@ std::vector<Factor> indexing(const Graph& graph, const Node& node) {
     for (int i = 0; i < indices; ++i) add(kNone, i, axis + i);
     if (is_float(graph.dtype(node.inputs[0]))) factors.push_back({{axis, kNone}, {kTerms}});
   } else {
-    // Each rank adds its own updates, to a base of which it holds a term.
+    // Each rank adds its own updates, to a base of which it holds a term. A row that is replaced is so in every term.
+    const bool are_terms = is_float(graph.dtype(node.inputs[0])) && !node.attributes.replaces;
     for (int i = 0; i < indices; ++i)
-      if (is_float(graph.dtype(node.inputs[0]))) factors.push_back({{kTerms, i, axis + i}, {kTerms}});
+      if (are_terms) factors.push_back({{kTerms, i, axis + i}, {kTerms}});
     factors.push_back({{axis, kNone, kNone}, {axis}});
   }
   return factors;

@@ -18,12 +18,26 @@ Tensor primitive_gather(const Tensor& x, const Tensor& index, int64_t axis) {
   return apply(Op::kGather, {x, index}, std::move(attributes));
 }
 
-Tensor primitive_scatter_add(const Tensor& x, const Tensor& index, const Tensor& updates, int64_t axis) {
+Tensor primitive_scatter_add(const Tensor& x, const Tensor& index, const Tensor& updates, int64_t axis,
+                             bool replaces = false) {
   require_argument(x.dtype() == updates.dtype() && x.dtype() != DType::kBool, "scatter_add",
                    "takes numbers of one dtype", {x, updates});
   Attributes attributes;
   attributes.axes = {axis};
+  attributes.replaces = replaces;
   return apply(Op::kScatterAdd, {x, index, updates}, std::move(attributes));
+}
+
+// The axis, resolved.
+int64_t require_slices(std::string_view function, const Tensor& x, int64_t axis, const Tensor& index,
+                       const Tensor& source) {
+  const size_t along = resolve_axis(function, x, axis);
+  require_index(function, index);
+  Shape shape = x.shape();
+  if (index.rank() == 1) shape[along] = index.size(0);
+  require_argument(index.rank() == 1 && source.shape() == shape, function,
+                   "takes a 1-D index and a source with as many slices", {x, index, source});
+  return static_cast<int64_t>(along);
 }
 
 // Row-major position in x of each element of `index`, which counts along `axis` and elsewhere stays in place; i64,
@@ -97,13 +111,13 @@ Tensor scatter_add(const Tensor& x, int64_t axis, const Tensor& index, const Ten
 }
 
 Tensor index_add(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& source) {
-  const size_t along = resolve_axis("index_add", x, axis);
-  require_index("index_add", index);
-  Shape shape = x.shape();
-  if (index.rank() == 1) shape[along] = index.size(0);
-  require_argument(index.rank() == 1 && source.shape() == shape, "index_add",
-                   "takes a 1-D index and a source with as many slices", {x, index, source});
-  return primitive_scatter_add(x, index, source, static_cast<int64_t>(along));
+  const int64_t along = require_slices("index_add", x, axis, index, source);
+  return primitive_scatter_add(x, index, source, along);
+}
+
+Tensor index_copy(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& source) {
+  const int64_t along = require_slices("index_copy", x, axis, index, source);
+  return primitive_scatter_add(x, index, source, along, true);
 }
 
 Tensor one_hot(const Tensor& index, int64_t classes, DType dtype) {

@@ -21,6 +21,8 @@ Tensor at(const Tensor& x, const std::vector<Tensor>& indices);
 Tensor scatter_add(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& source);
 // x plus whole slices added along an axis: index is 1-D, source is x with that axis of the index's size.
 Tensor index_add(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& source);
+// x with whole slices replaced. What has one index adds up.
+Tensor index_copy(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& source);
 
 // A new last axis with 1 at each index and 0 elsewhere (all 0 where the index is outside).
 Tensor one_hot(const Tensor& index, int64_t classes, DType dtype = DType::kF32);

@@ -252,6 +252,10 @@ TEST(Interpreter, GatherClampsAndScatterIgnores) {
                     {x, {1, 1, -1, 3}, {10, 20, 100, 200, 7, 7, 7, 7}}, "f32[3, 2]")
                   .values,
               are({1, 2, 113, 224, 5, 6}));
+  EXPECT_THAT(apply("scatter_add{axes=[0], replaces}", {"f32[3, 2]", "i32[4]", "f32[4, 2]"},
+                    {x, {1, 1, -1, 3}, {10, 20, 100, 200, 7, 7, 7, 7}}, "f32[3, 2]")
+                  .values,
+              are({1, 2, 110, 220, 5, 6}));
   EXPECT_THAT(
       apply("scatter_add{axes=[1]}", {"u8[1, 2]", "i32[1]", "u8[1, 1]"}, {{250, 1}, {0}, {10}}, "u8[1, 2]").values,
       are({4, 1}));

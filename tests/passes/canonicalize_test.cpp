@@ -229,6 +229,21 @@ TEST(Canonicalize, SumsBecomeOneUnlessTheyAreKept) {
   EXPECT_EQ(count(true), 3);
 }
 
+// Rows of zeros that are replaced are rows that are added to; rows of anything else are not.
+TEST(Canonicalize, ASumWithReplacedZerosReplacesNothing) {
+  Graph graph;
+  const Builder build(graph);
+  const Value base = graph.add_input("base", floats({5, 4})), updates = graph.add_input("updates", floats({2, 4}));
+  const Value indices = graph.add_input("indices", integers({2}));
+  const Value zeros = build.constant(DType::kF32, {Dim(5), Dim(4)}, 0);
+  graph.outputs = {build.add(base, build.scatter_add(zeros, indices, updates, 0, true)),
+                   build.scatter_add(base, indices, updates, 0, true)};
+  const Graph result = canonicalize(graph, false);
+  EXPECT_FALSE(result.node(result.outputs[0]).attributes.replaces);
+  EXPECT_EQ(result.node(result.outputs[0]).op, Op::kScatterAdd);
+  EXPECT_TRUE(result.node(result.outputs[1]).attributes.replaces);
+}
+
 TEST(EliminateCommonSubexpressions, MergesEqualNodesOnly) {
   Graph graph;
   const Value seed = graph.add_input("seed", {DType::kI64, {2}});

@@ -175,6 +175,11 @@ TEST(Gradient, Indexing) {
   expect_gradients(
       [&](const Builder& b, const Values& x) { return Values{b.scatter_add(x[0], x[1], b.mul(x[2], x[2]), 1)}; },
       {checked(DType::kF32, {3, 5}, 42), outside, checked(DType::kF32, {3, 4}, 43)});
+  expect_gradients(
+      [&](const Builder& b, const Values& x) {
+        return Values{b.scatter_add(b.mul(x[0], x[0]), x[1], b.mul(x[2], x[2]), 1, true)};
+      },
+      {checked(DType::kF32, {3, 5}, 42), outside, checked(DType::kF32, {3, 4}, 43)});
   Attributes topk;
   topk.count = 3;
   expect_gradients(

@@ -206,6 +206,12 @@ return %2)"},
 %5 = scatter_add(%0, %1, %2) {axes=[0]} : f32[12, 6]
 %6 = mul(%4, %5) : f32[12, 6]
 return %6)"},
+    {"scatter_add that replaces", R"(%0 = input "x" : f32[12, 6]
+%1 = input "index" : i32[6]
+%2 = input "y" : f32[6, 6]
+%3 = scatter_add(%0, %1, %2) {axes=[0], replaces} : f32[12, 6]
+%4 = mul(%3, %0) : f32[12, 6]
+return %3, %4)"},
     {"dot in batches", R"(%0 = input "x" : f32[6, 6, 12]
 %1 = input "y" : f32[6, 18, 12]
 %2 = dot(%0, %1) {transpose_b} : f32[6, 6, 18]

@@ -389,6 +389,30 @@ return %3, %6, %9, %12
                {indices});
 }
 
+// Few updates and many, in the base's place and beside it, with repeated indices and with such outside.
+TEST_P(KernelsOnGpu, ScatterAddMayReplaceRows) {
+  for (const int64_t updates : {15, 700}) {
+    SCOPED_TRACE(updates);
+    const HostTensor indices = random_host_tensor(DType::kI32, {updates}, 5, -3, 90);
+    expect_graph(fmt::format(R"(%0 = input "indices" : i32[{0}]
+%1 = input "updates" : f32[{0}, 40]
+%2 = input "base" : f32[90, 40]
+%3 = scatter_add(%2, %0, %1) {{axes=[0], replaces}} : f32[90, 40]
+%4 = input "narrow" : bf16[{0}, 7]
+%5 = input "kept" : bf16[80, 7]
+%6 = scatter_add(%5, %0, %4) {{axes=[0], replaces}} : bf16[80, 7]
+%7 = input "inner" : i32[2, {0}, 6]
+%8 = input "inner_base" : i32[2, 85, 6]
+%9 = scatter_add(%8, %0, %7) {{axes=[1], replaces}} : i32[2, 85, 6]
+%10 = reduce_sum(%6) {{axes=[0, 1]}} : bf16[]
+assign %5 = %6
+return %3, %9, %10
+)",
+                             updates),
+                 {indices});
+  }
+}
+
 TEST_P(KernelsOnGpu, ScatterAddOfManyUpdates) {
   expect_graph(R"(%0 = input "tokens" : i32[1500]
 %1 = input "gradients" : f32[1500, 24]

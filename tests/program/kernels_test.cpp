@@ -137,6 +137,20 @@ return %2, %4
 )");
 }
 
+TEST_F(Kernels, ScatterAddMayReplaceRows) {
+  expect_reference(R"(%0 = input "table" : f32[4, 240]
+%1 = input "indices" : i32[3, 5]
+%2 = input "updates" : f32[3, 5, 240]
+%3 = scatter_add(%0, %1, %2) {axes=[0], replaces} : f32[4, 240]
+%4 = input "kept" : bf16[4, 40]
+%5 = input "one" : i32[1]
+%6 = input "narrow" : bf16[1, 40]
+%7 = scatter_add(%4, %5, %6) {axes=[0], replaces} : bf16[4, 40]
+assign %4 = %7
+return %3
+)");
+}
+
 TEST_F(Kernels, WalksAlongAnAxis) {
   expect_reference(R"(%0 = input "x" : f32[6, 9]
 %1 = argmax(%0) {axes=[1]} : i32[6]

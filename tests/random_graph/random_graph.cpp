@@ -428,6 +428,12 @@ class RandomGraphBuilder : TrackedGraph {
     if (is_float(dtype(x))) result.error += (count + 1) * kF32Unit * result.magnitude();
     Attributes attributes;
     attributes.axes = {axis};
+    // Not drawn, so that the graphs of all seeds stay what they were but for this.
+    attributes.replaces = elements(shape(index)) % 2 == 1;
+    if (attributes.replaces) {
+      result.low = std::min(result.low, -grown);
+      result.high = std::max(result.high, grown);
+    }
     add(Op::kScatterAdd, {x, index, update}, attributes, result);
   }
 

@@ -144,6 +144,13 @@ TEST(IndexingOps, Writing) {
       {10, 20, 30, 43, 50, 60});
   expect_op([](In in) { return index_add(in[0], 1, in[1], in[2]); }, {x, host({2}, {2, 2}, DType::kI64), source},
             {2, 3}, {10, 20, 33, 40, 50, 67});
+  expect_op([](In in) { return index_copy(in[0], 1, in[1], in[2]); }, {x, host({2}, {2, 0}, DType::kI64), source},
+            {2, 3}, {2, 20, 1, 4, 50, 3});
+  // What has one index adds up; what is outside is not written.
+  expect_tensor(index_copy(to_tensor(x), 1, vector_of({2, 2}, DType::kI32), to_tensor(source)), {2, 3},
+                {10, 20, 3, 40, 50, 7});
+  expect_tensor(index_copy(to_tensor(x), 1, vector_of({3, 1}, DType::kI32), to_tensor(source)), {2, 3},
+                {10, 2, 30, 40, 4, 60});
 }
 
 TEST(IndexingOps, Errors) {

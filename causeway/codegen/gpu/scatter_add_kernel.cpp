@@ -230,10 +230,15 @@ class GpuScatterAddWriter : public KernelWriter {
         "const auto load_update = [&](Index j, {0} (&values)[{1}]) {{\n{2}{3}{4}values[e] = {5};\n}}\n}};\n", type(),
         lanes_, emitter.take_statements(kElementDepth), lane_loop("e", lanes_), emitter.take_statements(kLaneDepth),
         value.name);
-    body += fmt::format(
-        "const auto load_row = [&](Index key, {0} (&values)[{1}]) {{\nconst auto* row = {2};\n{3}"
-        "values[e] = {4};\n}}\n}};\n",
-        type(), lanes_, row, lane_loop("e", lanes_), from_storage(graph_.dtype(member_), "row[e]"));
+    if (node_.attributes.replaces) {
+      body += fmt::format("const auto load_row = [&](Index, {}(&values)[{}]) {{\n{}values[e] = 0;\n}}\n}};\n", type(),
+                          lanes_, lane_loop("e", lanes_));
+    } else {
+      body += fmt::format(
+          "const auto load_row = [&](Index key, {0} (&values)[{1}]) {{\nconst auto* row = {2};\n{3}"
+          "values[e] = {4};\n}}\n}};\n",
+          type(), lanes_, row, lane_loop("e", lanes_), from_storage(graph_.dtype(member_), "row[e]"));
+    }
     return body + fmt::format(
                       "add_window<{}, {}>(updates, window, rows, order, keys, partials, load_update, load_row, "
                       "store_row);\n",
@@ -288,16 +293,25 @@ class GpuScatterAddWriter : public KernelWriter {
     const std::string load = fmt::format("{0} sums[{1}];\n{2}{3}{4}sums[e] = {5};\n}}\n", type(), lanes_,
                                          of_base.take_statements(kThreadDepth), lane_loop("e", lanes_),
                                          of_base.take_statements(kLaneDepth), base.name);
+    const std::string zeros = fmt::format("{0}sums[e] = 0;\n}}\n", lane_loop("e", lanes_));
+    const bool replaces = node_.attributes.replaces;
+    // Where rows are replaced, what lies in the base's place is not read.
+    const std::string load_in_place = replaces ? fmt::format("{} sums[{}];\n{}", type(), lanes_, zeros) : load;
+    const std::string clear =
+        replaces
+            ? "for (Index j = first; j < updates; ++j) {\nif (key_at(j) != row) continue;\n" + zeros + "break;\n}\n"
+            : "";
     body += fmt::format("Index item = static_cast<Index>(task) * {} + thread_index();\n", kLoopThreads);
     body += fmt::format(
         "if ({0}) {{\nif (item >= {1} * updates * vectors) return;\n{2}const Index row = key_at(first);\n"
         "if (row == rows) return;\nfor (Index j = 0; j < first; ++j)\nif (key_at(j) == row) return;\n"
         "{3}{4}{5}{6}}} else {{\n",
-        in_place, symbols_.text(outer_), with_place("first", "updates"), thread, load, add_up, store);
+        in_place, symbols_.text(outer_), with_place("first", "updates"), thread, load_in_place, add_up, store);
     return body + fmt::format(
                       "const Index first = 0;\nfor (; item < {0} * rows * vectors; item += static_cast<Index>("
-                      "block_count()) * {1}) {{\n{2}{3}{4}{5}{6}}}\n}}\n",
-                      symbols_.text(outer_), kLoopThreads, with_place("row", "rows"), thread, load, add_up, store);
+                      "block_count()) * {1}) {{\n{2}{3}{4}{5}{6}{7}}}\n}}\n",
+                      symbols_.text(outer_), kLoopThreads, with_place("row", "rows"), thread, load, clear, add_up,
+                      store);
   }
 
   std::string finish_text() {

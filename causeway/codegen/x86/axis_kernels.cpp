@@ -113,6 +113,11 @@ class AxisWriter : public KernelWriter {
         "for (int64_t i = 0; i < {}; ++i) {{\n{}#pragma clang loop vectorize(assume_safety)\n"
         "for (int64_t c = begin; c < end; ++c) {{\n{}{}[{}] = {};\n}}\n}}\n",
         rows_text, initial_row, initial_column, out, target_text, to_storage(dtype, initial.name));
+    if (node.attributes.replaces)
+      body += fmt::format(
+          "for (int64_t j = 0; j < {0}; ++j) {{\n{1}if ({2} < 0 || {2} >= {3}) continue;\n"
+          "for (int64_t c = begin; c < end; ++c) {4} = {5};\n}}\n",
+          symbols_.text(index_count), update_row_text, where.name, rows_text, sum, to_storage(dtype, "0"));
     // One task owns its columns, and walks the updates in order: repeated indices add up in one fixed order.
     body += fmt::format(
         "for (int64_t j = 0; j < {}; ++j) {{\n{}if ({} < 0 || {} >= {}) continue;\n"
