@@ -23,12 +23,19 @@ namespace {
 constexpr int kWarmUpTokens = 3;
 constexpr int kRounds = 10;
 
-// What a token of each sequence needs at least: every weight that is multiplied, and keys and values so far.
-double least_bytes(const ModelConfig& config, const GenerationCase& one, DType compute, double length) {
+// What a token of each sequence needs at least: every weight that is multiplied, and keys and values so far, of layers
+// with windows those within.
+double least_bytes(const LanguageModel& model, const GenerationCase& one, DType compute, double length) {
+  const ModelConfig& config = model.config();
   const double embedding = static_cast<double>(config.vocabulary_size * config.width);
   const double untied = config.tie_embeddings ? 0 : embedding;
   const auto element = static_cast<double>(size_bytes(compute));
-  const double cached = 2.0 * static_cast<double>(config.layers * config.kv_heads * config.head_dim) * length;
+  double positions = 0;  // of all layers
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    const auto window = static_cast<double>(model.window(layer));
+    positions += window > 0 ? std::min(window, length) : length;
+  }
+  const double cached = 2.0 * static_cast<double>(config.kv_heads * config.head_dim) * positions;
   return element *
          (static_cast<double>(parameter_count(config)) - untied + static_cast<double>(one.sequences) * cached);
 }
@@ -138,7 +145,7 @@ std::optional<Measurement> run_generation(Device& device, const GenerationCase& 
   m.correct = finite;
   m.check = fmt::format("logits are {}", finite ? "finite" : "NOT finite");
   const double length = static_cast<double>(one.length) + kWarmUpTokens + options.tokens / 2.0;
-  const double bytes = least_bytes(recipe.model, one, *parse_dtype(one.precision), length);
+  const double bytes = least_bytes(*model, one, *parse_dtype(one.precision), length);
   const double passes_per_second = headline(m) / m.work;
   m.details["prompts"] =
       fmt::format("{:.0f} tokens/s", static_cast<double>(one.sequences * one.length) / begin_seconds);

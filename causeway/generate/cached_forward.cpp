@@ -16,9 +16,22 @@ constexpr int64_t kCacheBlock = 64;
 
 int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
-int64_t capacity_for(int64_t longest, int64_t most) {
+int64_t capacity_for(const LanguageModel& model, int64_t longest) {
+  const int64_t most = round_up(model.config().max_sequence_length, kCacheBlock);
   const auto power = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max(longest, kCacheBlock))));
-  return std::min(power, round_up(most, kCacheBlock));
+  // Where every layer has a full ring, a longer text takes no more.
+  bool grows = false;
+  for (int64_t layer = 0; layer < model.config().layers; ++layer)
+    grows = grows || model.window(layer) == 0 || model.window(layer) > power;
+  return grows ? std::min(power, most) : most;
+}
+
+// What the step of one token is given beside it: positions of layers that keep all, and slots of rings.
+std::vector<StepOptions::SymbolicAxis> looked_at_axes(const KeyValueCache& cache) {
+  std::vector<StepOptions::SymbolicAxis> axes;
+  if (cache.has_whole_layers()) axes.push_back({2, 0, "S", kCacheBlock});
+  if (cache.ring() > 0) axes.push_back({2 + axes.size(), 0, "R", kCacheBlock});
+  return axes;
 }
 
 StepOptions options_of(const PipelineOptions& pipeline, const std::shared_ptr<CastTensors>& casts,
@@ -34,6 +47,16 @@ Tensor integers(const std::vector<int32_t>& values, const std::vector<int64_t>& 
   return Tensor::from_bytes(std::as_bytes(std::span(values)), shape, DType::kI32);
 }
 
+// The numbers from 0, in the tensor that is there if it is as long.
+const Tensor& count_to(int64_t length, Tensor& numbers) {
+  if (!numbers.defined() || numbers.size(0).constant() != length) {
+    std::vector<int32_t> values(static_cast<size_t>(length));
+    std::iota(values.begin(), values.end(), 0);
+    numbers = integers(values, {length});
+  }
+  return numbers;
+}
+
 void write(const Tensor& tensor, std::span<const int32_t> values) {
   tensor.context()->device().copy_to_device(tensor.buffer().data(), values.data(), values.size_bytes());
 }
@@ -42,8 +65,7 @@ void write(const Tensor& tensor, std::span<const int32_t> values) {
 
 CachedForward::CachedForward(const LanguageModel& model, const PipelineOptions& pipeline, int64_t sequences,
                              int64_t longest, int64_t vocabulary, std::shared_ptr<CastTensors> casts)
-    : cache_(model.config(), sequences, capacity_for(longest, model.config().max_sequence_length),
-             pipeline.mixed_precision.compute),
+    : cache_(model, sequences, capacity_for(model, longest), kCacheBlock, pipeline.mixed_precision.compute),
       vocabulary_(std::min(vocabulary, model.config().vocabulary_size)),
       begin_(
           [this, &model](const std::vector<Tensor>& arguments) -> std::vector<Tensor> {
@@ -60,10 +82,11 @@ CachedForward::CachedForward(const LanguageModel& model, const PipelineOptions& 
             inputs.tokens = arguments[0];
             inputs.positions = arguments[1];
             inputs.cache = &cache_;
-            inputs.cached_positions = arguments[2];
+            if (cache_.has_whole_layers()) inputs.cached_positions = arguments[2];
+            if (cache_.ring() > 0) inputs.ring_slots = arguments.back();
             return next_tokens(model.logits_after(inputs, constant_tensor(DType::kI32, {arguments[0].size(0)}, 0)));
           },
-          options_of(pipeline, casts, {{2, 0, "S", kCacheBlock}})),
+          options_of(pipeline, casts, looked_at_axes(cache_))),
       tokens_(Tensor::uninitialized({sequences, 1}, DType::kI32)),
       positions_(Tensor::uninitialized({sequences, 1}, DType::kI32)) {}
 
@@ -99,12 +122,10 @@ NextTokens CachedForward::begin(std::span<const std::vector<int32_t>> beginnings
 
 std::vector<Tensor> CachedForward::arguments(int64_t length) {
   const int64_t looked_at = round_up(std::max<int64_t>(length, 1), kCacheBlock);
-  if (!cached_positions_.defined() || cached_positions_.size(0).constant() != looked_at) {
-    std::vector<int32_t> cached(static_cast<size_t>(looked_at));
-    std::iota(cached.begin(), cached.end(), 0);
-    cached_positions_ = integers(cached, {looked_at});
-  }
-  return {tokens_, positions_, cached_positions_};
+  std::vector<Tensor> all = {tokens_, positions_};
+  if (cache_.has_whole_layers()) all.push_back(count_to(looked_at, cached_positions_));
+  if (cache_.ring() > 0) all.push_back(count_to(std::min(looked_at, cache_.ring()), ring_slots_));
+  return all;
 }
 
 NextTokens CachedForward::go_on(std::span<const int32_t> tokens, std::span<const int32_t> positions) {

@@ -1,11 +1,10 @@
 // Keys and values of the tokens that sequences had so far, so that the next token's forward pass computes that token
-// alone. They are written in place, by adding to zeros: a position is written once between two calls of clear().
+// alone. They are written in place. A layer with a window keeps those that it can still attend to, in a ring.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "causeway/model/config.h"
 #include "causeway/model/language_model.h"
 #include "causeway/tensor/tensor.h"
 
@@ -13,15 +12,17 @@ namespace causeway::model {
 
 class KeyValueCache {
  public:
-  // Of `sequences` of at most `capacity` tokens, in the current context. Throws Error(kResource) when its memory cannot
-  // hold it.
-  KeyValueCache(const ModelConfig& config, int64_t sequences, int64_t capacity, DType dtype);
+  // Of `sequences` of at most `capacity` tokens, in the current context. A ring has as many slots as the window has
+  // positions, rounded up to a multiple of `block`; where that is not less than the capacity there is none. Throws
+  // Error(kResource) when its memory cannot hold it.
+  KeyValueCache(const LanguageModel& model, int64_t sequences, int64_t capacity, int64_t block, DType dtype);
 
   struct Layer {
-    Tensor keys, values;  // [B, capacity, Hk, D]
+    Tensor keys, values;   // [B, slots, Hk, D]: position p is in slot p
+    bool is_ring = false;  // in slot p modulo the slots, until p + slots takes its place
   };
-  // Inside a Step: the layer's with k and v [B, T, Hk, D] at `positions`, i32 [B, T]. What has a negative position is
-  // left out.
+  // Inside a Step: the layer's with k and v [B, T, Hk, D] at `positions`, i32 [B, T], of each row neighbours, but for
+  // negative ones, which are left out.
   Layer keep(int64_t layer, const Tensor& k, const Tensor& v, const Tensor& positions) const;
 
   // Zeros, for other sequences.
@@ -29,16 +30,25 @@ class KeyValueCache {
 
   int64_t sequences() const { return sequences_; }
   int64_t capacity() const { return capacity_; }
+  // Slots of each layer's ring; 0: no layer has one.
+  int64_t ring() const { return ring_; }
+  // Whether there are layers without one.
+  bool has_whole_layers() const;
   int64_t bytes() const;
 
  private:
-  int64_t sequences_, capacity_;
-  std::vector<Tensor> layers_;  // [B x capacity, 2 x Hk x D]: a token's keys, then its values
+  struct KeptLayer {
+    Tensor tokens;  // [B x slots, 2 x Hk x D]: a token's keys, then its values
+    bool is_ring;
+  };
+
+  int64_t sequences_, capacity_, ring_ = 0;
+  std::vector<KeptLayer> layers_;
 };
 
 // q [B, 1, H, D] of tokens at `positions`, i32 [B, 1], to those before them, themselves included, of what is cached:
-// [B, 1, H, D]. All of them are among `cached_positions`, i32 [S] with S at most the capacity.
+// [B, 1, H, D]. All of them are in `slots`, i32 [S], 0 to S - 1.
 Tensor attend_to_cache(const Tensor& q, const KeyValueCache::Layer& cached, const Tensor& positions,
-                       const Tensor& cached_positions, const AttentionForm& form);
+                       const Tensor& slots, const AttentionForm& form);
 
 }  // namespace causeway::model

@@ -210,9 +210,10 @@ Tensor LanguageModel::attend(const Tensor& q, const Tensor& k, const Tensor& v, 
     return reshape(mixed, {q.size(0), q.size(1), config_.heads * config_.head_dim});
   };
   if (inputs.cache != nullptr) {
+    CAUSEWAY_CHECK(form.window == window(inputs.layer));
     const KeyValueCache::Layer kept = inputs.cache->keep(inputs.layer, k, v, inputs.positions);
-    if (inputs.cached_positions.defined())
-      return joined(attend_to_cache(q, kept, inputs.positions, inputs.cached_positions, form));
+    const Tensor& slots = kept.is_ring ? inputs.ring_slots : inputs.cached_positions;
+    if (slots.defined()) return joined(attend_to_cache(q, kept, inputs.positions, slots, form));
   }
   AttentionOptions options;
   options.mask = form.window > 0 ? sliding_window_mask(form.window) : causal_mask();

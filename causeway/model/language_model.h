@@ -44,6 +44,8 @@ struct ForwardInputs {
   // i32 [S], 0 to S - 1: the cached positions among which are all that the tokens, one of each sequence (T = 1), attend
   // to. Undefined: they attend to each other alone.
   Tensor cached_positions = {};
+  // The same of layers of which the cache keeps the last positions alone: i32 [R], 0 to R - 1, the slots of its ring.
+  Tensor ring_slots = {};
   int64_t layer = 0;  // that is run; set by run_piece()
 };
 
@@ -83,6 +85,8 @@ class LanguageModel {
   Tensor hidden_states(const ForwardInputs& inputs) const;
   // [V, width]; undefined where another stage has it.
   virtual Tensor output_weight() const = 0;
+  // Positions that a query of a layer sees, itself included; 0: all.
+  virtual int64_t window(int64_t /*layer*/) const { return 0; }
   // What the output layer makes of hidden states [..., width]: f32 [..., V], soft-capped where the family does that. On
   // the stage that has it.
   Tensor logits_of(const Tensor& hidden) const;

@@ -36,6 +36,7 @@ class Llama : public LanguageModel {
   Llama(const ModelConfig& config, const ModelPart& part, const LlamaVariant& variant, InitialValues* values);
 
   Tensor output_weight() const override { return output_; }
+  int64_t window(int64_t layer) const override { return attention_form(layer).window; }
 
  protected:
   // Of tokens, before dropout.

@@ -62,6 +62,51 @@ TEST_P(TextGenerationTest, AlongsideOthersATextIsItsOwn) {
   for (size_t i = 0; i < prompts_.size(); ++i) EXPECT_EQ(generator.generate(prompts_[i], options), together[i]) << i;
 }
 
+// Of 40 positions, whose rings have 64 slots.
+ModelConfig with_windows(const std::string& family) {
+  ModelConfig config = small(family);
+  config.max_sequence_length = 320;
+  config.own["sliding_window"] = int64_t{40};
+  return config.resolved();
+}
+
+std::vector<int32_t> prompt_of(size_t length) {
+  std::vector<int32_t> tokens(length);
+  for (size_t i = 0; i < length; ++i) tokens[i] = static_cast<int32_t>((i * 7 + i * i * 3 + length) % 61);
+  return tokens;
+}
+
+// Some go around a ring four times, one has more than two rounds behind it when it begins, one outgrows the model.
+TEST(TextGeneration, InWindowsWithAndWithoutTheCacheTheTextIsOne) {
+  for (const char* family : {"mistral", "gemma2"}) {
+    SCOPED_TRACE(family);
+    const auto model = LanguageModel::create(with_windows(family), 7);
+    TextGenerator cached(*model, {}, kCached, kStay), recomputed(*model, {}, kRecomputed, kStay);
+    const Texts prompts = {prompt_of(3), prompt_of(150), prompt_of(64), prompt_of(316)};
+    const SamplingOptions options{.tokens = 200, .temperature = 0.9, .top_k = 20, .seed = 3};
+    EXPECT_EQ(cached.generate(Texts(prompts.begin(), prompts.begin() + 3), options),
+              recomputed.generate(Texts(prompts.begin(), prompts.begin() + 3), options));
+    const SamplingOptions few{.tokens = 8, .temperature = 0};
+    EXPECT_EQ(cached.generate(prompts, few), recomputed.generate(prompts, few));
+  }
+}
+
+TEST(TextGeneration, InWindowsOnGpusTheTextIsThatOfTheProcessor) {
+  for (const char* family : {"mistral", "gemma2"}) {
+    const Texts prompts = {prompt_of(3), prompt_of(189)};
+    const SamplingOptions options{.tokens = 6, .temperature = 0};
+    std::vector<Texts> texts;
+    for (const char* device : {"cpu", "emulator:sm_90a", "emulator:gfx942"}) {
+      const std::shared_ptr<Context> context = Context::open(device);
+      const ContextScope scope(context);
+      const auto model = LanguageModel::create(with_windows(family), 7);
+      for (const TextGenerator::Attention attention : {kCached, kRecomputed})
+        texts.push_back(TextGenerator(*model, {}, attention, kStay).generate(prompts, options));
+    }
+    for (const Texts& text : texts) EXPECT_EQ(text, texts.front()) << family;
+  }
+}
+
 // The cache holds the model's longest sequence; what follows is computed from the last tokens of that number.
 TEST_P(TextGenerationTest, BeyondTheLongestSequenceTheOldestTokensAreForgotten) {
   TextGenerator cached(*model_, {}, kCached, kStay), recomputed(*model_, {}, kRecomputed, kStay);
