@@ -1,5 +1,6 @@
 #include "causeway/codegen/x86/matmul_geometry.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <random>
@@ -44,6 +45,26 @@ TEST(MatmulGeometry, PairsOnlyWhereTheMachineMultipliesThem) {
   EXPECT_TRUE(choose_matmul_blocks({true, 1, 64, 64, 64}, kZen4).pairs);
   EXPECT_FALSE(choose_matmul_blocks({false, 1, 64, 64, 64}, kZen4).pairs);
   EXPECT_FALSE(choose_matmul_blocks({true, 1, 64, 64, 64}, {.level = X86Level::kAvx512}).pairs);
+}
+
+TEST(MatmulGeometry, StreamedBlocksAreEqualShares) {
+  for (const int64_t rows : {1, 4, 16, 32}) {
+    for (const int64_t columns : {768, 2304, 3072, 50304}) {
+      for (const int threads : {1, 2, 3, 4, 8}) {
+        const MatmulMachine machine = {.level = X86Level::kAvx512, .l2_bytes = 1 << 20, .threads = threads};
+        const MatmulBlocks blocks = choose_matmul_blocks({false, 1, rows, columns, 768}, machine);
+        const std::string what = fmt::format("{} rows, {} columns, {} threads", rows, columns, threads);
+        EXPECT_EQ(blocks.n % 32, 0) << what;
+        EXPECT_LE(blocks.n * rows, 128 * 32) << what;
+        const int64_t tasks = matmul_run_tasks(blocks, 1, rows, columns);
+        EXPECT_LE(matmul_ceil_div(tasks, threads) * threads * blocks.n * 4, columns * 5) << what;
+        if (rows == 16 && threads == 2) {
+          EXPECT_EQ(tasks % 2, 0) << what;
+          EXPECT_EQ(tasks * blocks.n, columns) << what;
+        }
+      }
+    }
+  }
 }
 
 TEST(MatmulGeometry, BlocksAreWholeTilesAndTasksSuffice) {
@@ -94,10 +115,10 @@ TEST(MatmulGeometry, LaunchSizes) {
   MatmulLaunch thin = matmul_launch(choose_matmul_blocks({true, 1, 2, 1000, 30}, kZen4), 1, 2, 1000, 30);
   EXPECT_EQ(thin.pack_tasks, 0);
   EXPECT_EQ(thin.workspace_bytes, 0);
-  EXPECT_EQ(thin.scratch_bytes, 4 * 2 * (32 + 16 + 128));  // rows padded to two vectors and by one, sums of 128 columns
+  EXPECT_EQ(thin.scratch_bytes, 4 * 2 * (32 + 16 + 192));  // rows padded to two vectors and by one, sums of 192 columns
   // Of a long sum a part waits.
   thin = matmul_launch(choose_matmul_blocks({false, 1, 16, 768, 50304}, kZen4), 1, 16, 768, 50304);
-  EXPECT_EQ(thin.scratch_bytes, 4 * 16 * (1024 + 16 + 128));
+  EXPECT_EQ(thin.scratch_bytes, 4 * 16 * (1024 + 16 + 192));
 }
 
 TEST(MatmulGeometry, ThinBlocksServeOneNumberOfRowsOnly) {

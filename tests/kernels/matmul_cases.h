@@ -412,6 +412,19 @@ TEST_F(MATMUL_TEST_SUITE, NaNAndInfinityReachOnlyTheirOwnRow) {
   }
 }
 
+TEST_F(MATMUL_TEST_SUITE, LanesOfSeveralVectorsAreSummedAsThoseOfOne) {
+  std::mt19937 random(3);
+  std::uniform_real_distribution<float> values(-1.0f, 1.0f);
+  FloatLanes vectors[kLanes];
+  float expected[kLanes];
+  for (int v = 0; v < kLanes; ++v) {
+    for (int lane = 0; lane < kLanes; ++lane) vectors[v][lane] = values(random);
+    expected[v] = sum_lanes(vectors[v]);
+  }
+  const FloatLanes found = sum_lanes_of(vectors);
+  for (int v = 0; v < kLanes; ++v) EXPECT_EQ(found[v], expected[v]) << v;
+}
+
 TEST_F(MATMUL_TEST_SUITE, TransposeWordsMovesEveryWord) {
   constexpr int kCount = matmul::kTileRows;
   WordLanes rows[kCount];

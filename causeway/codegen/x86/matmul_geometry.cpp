@@ -35,14 +35,21 @@ int64_t even_block(int64_t extent, int64_t limit, int64_t unit) {
 }
 
 void choose_thin(const MatmulProblem& problem, const MatmulMachine& machine, MatmulBlocks& blocks) {
+  constexpr int64_t kUnit = 32;
+  constexpr int64_t kLongRun = 192;
+  constexpr int64_t kThinTasksPerThread = 3;
   bool few_rows = blocks.path == MatmulPath::kThin;
   int64_t rows = few_rows ? problem.m : problem.n;
   int64_t columns = few_rows ? problem.n : problem.m;
-  // Enough columns that every row of B is read in long runs; few enough that every worker has some, and that their sums
-  // take half of the first cache level.
-  int64_t wanted = columns == kUnknownSize ? 512 : matmul_ceil_div(columns, kTasksPerThread * machine.threads);
-  int64_t most = std::clamp<int64_t>(4096 / rows / 64 * 64, 64, 1024);
-  int64_t block = std::min(matmul_round_up(std::max<int64_t>(wanted, 64), 64), most);
+  // Sums that take some more than a third of the first cache level; wider blocks of many rows crowd out what they meet.
+  const int64_t most = std::clamp<int64_t>(3072 / rows / kUnit * kUnit, 128, 1024);
+  int64_t block = std::min<int64_t>(most, 512);
+  if (columns != kUnknownSize) {
+    // Every row of B is read in long runs, and workers have equally many blocks.
+    int64_t tasks = std::clamp<int64_t>(columns / kLongRun, machine.threads, kThinTasksPerThread * machine.threads);
+    tasks = matmul_round_up(std::max(tasks, matmul_ceil_div(columns, most)), machine.threads);
+    block = std::clamp<int64_t>(matmul_round_up(matmul_ceil_div(columns, tasks), kUnit), 64, most);
+  }
   blocks.m = few_rows ? rows : block;
   blocks.n = few_rows ? block : rows;
   blocks.k = 1024;

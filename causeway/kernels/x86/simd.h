@@ -31,6 +31,10 @@ constexpr bool kHasPairDot = CAUSEWAY_X86_LEVEL >= 3;
 using FloatLanes = Vector<float, kLanes>;
 using WordLanes = Vector<uint32_t, kLanes>;
 
+template <class T, T... kNumbers>
+struct LaneNumbers {};
+using AllLanes = __make_integer_seq<LaneNumbers, int, kLanes>;
+
 CAUSEWAY_INLINE FloatLanes load_lanes(const float* from) {
   FloatLanes lanes;
   __builtin_memcpy(&lanes, from, sizeof(lanes));
@@ -76,6 +80,28 @@ CAUSEWAY_INLINE float sum_halves(Vector<float, kCount> lanes) {
   }
 }
 CAUSEWAY_INLINE float sum_lanes(FloatLanes lanes) { return sum_halves<kLanes>(lanes); }
+
+// The even (kOdd 0) or odd (kOdd 1) blocks of kBlock lanes of `a`, then of `b`.
+template <int kBlock, int kOdd, int... kLane>
+CAUSEWAY_INLINE FloatLanes take_blocks(FloatLanes a, FloatLanes b, LaneNumbers<int, kLane...>) {
+  return __builtin_shufflevector(a, b, (kLane / kBlock * 2 + kOdd) * kBlock + kLane % kBlock...);
+}
+
+// sum_lanes of every vector, in one: the vector's number is the lane. Leaves others behind in `vectors`.
+template <int kBlock = kLanes / 2>
+CAUSEWAY_INLINE FloatLanes sum_lanes_of(FloatLanes (&vectors)[kLanes]) {
+  constexpr AllLanes kAll;
+#pragma clang loop unroll(full)
+  for (int i = 0; i < kBlock; ++i) {
+    const FloatLanes a = vectors[2 * i], b = vectors[2 * i + 1];
+    vectors[i] = take_blocks<kBlock, 0>(a, b, kAll) + take_blocks<kBlock, 1>(a, b, kAll);
+  }
+  if constexpr (kBlock == 1) {
+    return vectors[0];
+  } else {
+    return sum_lanes_of<kBlock / 2>(vectors);
+  }
+}
 
 // The largest lane. Which is chosen is unspecified when a lane is NaN.
 CAUSEWAY_INLINE float max_lanes(FloatLanes lanes) {
