@@ -12,15 +12,18 @@ namespace causeway::model {
 
 KeyValueCache::KeyValueCache(const LanguageModel& model, int64_t sequences, int64_t capacity, int64_t block,
                              DType dtype)
-    : sequences_(sequences), capacity_(capacity) {
+    : sequences_(sequences), capacity_(capacity), heads_first_(!Context::current()->device().target().is_gpu()) {
   const ModelConfig& config = model.config();
+  const int64_t heads = 2 * config.kv_heads, width = config.head_dim;
   for (int64_t i = 0; i < config.layers; ++i) {
     const int64_t slots = (model.window(i) + block - 1) / block * block;
     const bool is_ring = slots > 0 && slots < capacity;
     CAUSEWAY_CHECK(!is_ring || ring_ == 0 || ring_ == slots, "no family has windows of two lengths");
     if (is_ring) ring_ = slots;
     const int64_t rows = sequences * (is_ring ? slots : capacity);
-    layers_.push_back({Tensor::zeroed({rows, 2 * config.kv_heads * config.head_dim}, dtype), is_ring});
+    const std::vector<int64_t> shape =
+        heads_first_ ? std::vector{heads, rows, width} : std::vector{rows, heads * width};
+    layers_.push_back({Tensor::zeroed(shape, dtype), is_ring});
   }
 }
 
@@ -39,12 +42,15 @@ KeyValueCache::Layer KeyValueCache::keep(int64_t layer, const Tensor& k, const T
   // Beyond the last row, where nothing is written.
   const Tensor nowhere = constant_tensor(DType::kI32, positions.shape(), static_cast<double>(sequences_ * slots));
   const Tensor rows = reshape(where(is_kept, first + slot, nowhere), {positions.size(0) * positions.size(1)});
-  const Tensor added = cast(cat({k, v}, 2), kept.dtype());
-  const Tensor written = index_copy(kept, 0, rows, reshape(added, {rows.size(0), kept.size(1)}));
+  const Dim heads = Dim(2) * k.size(2), &width = k.size(3);
+  const Tensor both = cast(cat({k, v}, 2), kept.dtype());
+  const Tensor added = heads_first_ ? permute(reshape(both, {rows.size(0), heads, width}), {1, 0, 2})
+                                    : reshape(both, {rows.size(0), heads * width});
+  const Tensor written = index_copy(kept, heads_first_ ? 1 : 0, rows, added);
   Tensor(kept).assign(written);
-  const Dim &heads = k.size(2), &width = k.size(3);
-  const std::vector<Tensor> halves =
-      split(reshape(written, {Dim(sequences_), Dim(slots), Dim(2) * heads, width}), heads.constant(), 2);
+  const Tensor all = heads_first_ ? permute(reshape(written, {heads, Dim(sequences_), Dim(slots), width}), {1, 2, 0, 3})
+                                  : reshape(written, {Dim(sequences_), Dim(slots), heads, width});
+  const std::vector<Tensor> halves = split(all, k.size(2).constant(), 2);
   return {halves[0], halves[1], is_ring};
 }
 

@@ -38,11 +38,13 @@ class KeyValueCache {
 
  private:
   struct KeptLayer {
-    Tensor tokens;  // [B x slots, 2 x Hk x D]: a token's keys, then its values
+    Tensor tokens;  // [2 x Hk, B x slots, D] with heads first, else [B x slots, 2 x Hk x D]
     bool is_ring;
   };
 
   int64_t sequences_, capacity_, ring_ = 0;
+  // A processor reads a head's keys fast where they follow each other; a GPU reads a token's, then its values, at once.
+  bool heads_first_;
   std::vector<KeptLayer> layers_;
 };
 
