@@ -513,6 +513,9 @@ TEST(AttentionGeometry, SplitsQueriesOnlyWhenWorkersWouldIdle) {
   EXPECT_EQ(causeway::codegen::attention_forward_launch(shape, 64).query_splits, 4);
   EXPECT_EQ(causeway::codegen::attention_forward_launch(shape, 64).task_count, 192);
   EXPECT_EQ(causeway::codegen::attention_backward_launch(shape).task_count, 48);
+  // Nobody knows yet how many there are: a kernel whose sizes are symbolic.
+  EXPECT_EQ(causeway::codegen::attention_forward_launch({1, 4, 2, 1024, 1024, 64}, 0).query_splits, 1);
+  EXPECT_EQ(causeway::codegen::attention_forward_launch({1, 4, 2, 1024, 1024, 64}, 2).query_splits, 4);
   shape.query_length = 1;
   EXPECT_EQ(causeway::codegen::attention_forward_launch(shape, 64).query_splits, 1);
   // One panel of keys and one of values, not all sixteen.

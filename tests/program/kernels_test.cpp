@@ -199,5 +199,16 @@ return %7
 )");
 }
 
+// Few heads and many blocks of queries: what the launch thinks of them must be what the kernel was written for.
+TEST_F(Kernels, AttentionOfSymbolicLengths) {
+  bindings_[Dim::symbol_id("T")] = 260;
+  expect_reference(R"(%0 = input "q" : f32[1, T, 4, 16]
+%1 = input "k" : f32[1, T, 2, 16]
+%2 = input "v" : f32[1, T, 2, 16]
+%3:2 = attention(%0, %1, %2) {scale=0.25} : f32[1, T, 4, 16], f32[1, 4, T]
+return %3.0
+)");
+}
+
 }  // namespace
 }  // namespace causeway::program

@@ -51,7 +51,7 @@ AttentionLaunch attention_forward_launch(const AttentionShape& shape, int64_t wo
   const int64_t pairs = shape.batch * shape.kv_heads;
   const int64_t group = shape.query_heads / shape.kv_heads;
   const int64_t query_blocks = attention_block_count(shape.query_length, shape.block_q);
-  const int64_t wanted = attention_block_count(kTasksPerWorker * std::max<int64_t>(workers, 1), pairs);
+  const int64_t wanted = attention_block_count(kTasksPerWorker * workers, pairs);
   const int64_t worthwhile = query_blocks * group / kMinTilesPerSplit;
   AttentionLaunch launch;
   launch.query_splits = std::max<int64_t>(1, std::min({wanted, worthwhile, query_blocks}));

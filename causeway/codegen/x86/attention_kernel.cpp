@@ -29,7 +29,7 @@ class X86AttentionWriter : public AttentionWriter {
     };
     // Splitting by queries is decided when the kernel is compiled, where the sizes are known by then.
     const bool sizes_known = batch_.is_constant() && query_length_.is_constant() && key_length_.is_constant();
-    const int64_t workers = sizes_known ? target_.parallel_units : 1;
+    const int64_t workers = sizes_known ? target_.parallel_units : 0;
     if (!backward) {
       const int64_t splits = sizes_known ? attention_forward_launch(shape({}), workers).query_splits : 1;
       members += fmt::format("static constexpr int64_t query_splits = {};\n", splits);
