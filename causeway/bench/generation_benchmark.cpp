@@ -40,6 +40,23 @@ double least_bytes(const LanguageModel& model, const GenerationCase& one, DType 
          (static_cast<double>(parameter_count(config)) - untied + static_cast<double>(one.sequences) * cached);
 }
 
+// The largest share, over sequences, that the difference has of the logits' own size, both as roots of mean squares.
+double largest_difference(const std::vector<float>& logits, const std::vector<float>& expected, size_t sequences) {
+  double largest = 0;
+  const size_t width = expected.size() / sequences;
+  for (size_t i = 0; i < sequences; ++i) {
+    double difference = 0, size = 0;
+    for (size_t j = i * width; j < (i + 1) * width; ++j) {
+      const double apart = static_cast<double>(logits[j]) - static_cast<double>(expected[j]);
+      difference += apart * apart;
+      size += static_cast<double>(expected[j]) * static_cast<double>(expected[j]);
+    }
+    const double share = std::sqrt(difference / size);
+    largest = share <= largest ? largest : share;  // not a number is larger
+  }
+  return largest;
+}
+
 }  // namespace
 
 std::vector<GenerationCase> choose_generation_cases(const GenerationChoice& choice, const Device& device) {
@@ -101,8 +118,12 @@ std::optional<Measurement> run_generation(Device& device, const GenerationCase& 
       beginning.push_back(static_cast<int32_t>(random() % static_cast<uint32_t>(recipe.model.vocabulary_size)));
 
   bool finite = true;
+  std::vector<std::vector<int32_t>> texts = beginnings;
+  for (std::vector<int32_t>& text : texts) text.reserve(static_cast<size_t>(longest));
+  Tensor last_logits;
   std::vector<int32_t> tokens(beginnings.size()), positions(beginnings.size(), static_cast<int32_t>(one.length) - 1);
   const auto draw = [&](const NextTokens& next) {
+    last_logits = next.logits;
     next.likeliest.read_bytes(std::as_writable_bytes(std::span(tokens)));
     for (size_t i = 0; i < tokens.size(); ++i) {
       finite = finite && tokens[i] >= 0;
@@ -116,7 +137,10 @@ std::optional<Measurement> run_generation(Device& device, const GenerationCase& 
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   };
   const auto begin = [&] { draw(forward->begin(beginnings)); };
-  const auto go_on = [&] { draw(forward->go_on(tokens, positions)); };
+  const auto go_on = [&] {
+    for (size_t i = 0; i < tokens.size(); ++i) texts[i].push_back(tokens[i]);
+    draw(forward->go_on(tokens, positions));
+  };
   begin();  // compiles
   forward->clear();
   std::fill(positions.begin(), positions.end(), static_cast<int32_t>(one.length) - 1);
@@ -135,6 +159,16 @@ std::optional<Measurement> run_generation(Device& device, const GenerationCase& 
     if (const std::optional<double> mhz = options.clock->mean_mhz()) m.clock_mhz.push_back(*mhz);
   }
 
+  const auto read = [](const Tensor& of) {
+    std::vector<float> values(static_cast<size_t>(of.local_bytes()) / sizeof(float));
+    of.read_bytes(std::as_writable_bytes(std::span(values)));
+    return values;
+  };
+  const std::vector<float> logits = read(last_logits);
+  forward->clear();
+  const double difference = largest_difference(logits, read(forward->begin(texts).logits), texts.size());
+  const double bound = one.precision == "f32" ? 1e-3 : 0.1;
+
   m.benchmark = "generate";
   m.group = one.group;
   m.workload = fmt::format("{} x {} tokens", one.sequences, one.length);
@@ -142,8 +176,11 @@ std::optional<Measurement> run_generation(Device& device, const GenerationCase& 
   m.provider = "Causeway";
   m.work = static_cast<double>(one.sequences);
   m.unit = "tokens/s";
-  m.correct = finite;
-  m.check = fmt::format("logits are {}", finite ? "finite" : "NOT finite");
+  m.correct = finite && difference <= bound;
+  m.check = fmt::format(
+      "logits are {}; the last are {:.2g} of their size from those of the whole sequences at once, {} the {} that "
+      "rounding explains",
+      finite ? "finite" : "NOT finite", difference, difference <= bound ? "within" : "NOT within", bound);
   const double length = static_cast<double>(one.length) + kWarmUpTokens + options.tokens / 2.0;
   const double bytes = least_bytes(*model, one, *parse_dtype(one.precision), length);
   const double passes_per_second = headline(m) / m.work;
