@@ -140,6 +140,20 @@ CAUSEWAY_KERNEL(multicast, 128, 1, 2, 0, 1) {
   barrier_wait(done, 0);
 }
 
+// Clusters of two: the first block adds up what it and the other one have. sizes: whether it waits for the other, and
+// how far the other's place is from where the first reads.
+CAUSEWAY_KERNEL(gather, 128, 1, 1, 2, 0) {
+  float* of_other = reinterpret_cast<float*>(shared_memory());
+  cluster_barrier();
+  if (cluster_rank() == 1) store_in_block(of_other + thread_index() + sizes[1], 0, static_cast<float>(1000 * task));
+  if (sizes[0] != 0) cluster_barrier();
+  if (cluster_rank() == 0) {
+    global_pointer<float>(buffers[0])[task / 2 * 128 + thread_index()] =
+        of_other[thread_index()] + static_cast<float>(thread_index());
+  }
+  if (sizes[0] == 0) cluster_barrier();
+}
+
 // Blocks count the tasks that they take. sizes: tasks, refusals that are announced, and how many of them are waited for.
 CAUSEWAY_KERNEL(tasks, 128, 1, 2, 3, 0) {
   if (thread_index() != 0) return;
@@ -371,6 +385,38 @@ TEST_P(EmulatedHopper, MulticastWithinClusters) {
     const size_t at = i % 128, piece = at / 4 ^ (at / 32 % 4);
     ASSERT_EQ(seen[i], tile[piece * 4 + at % 4]) << i;
   }
+}
+
+TEST_P(EmulatedHopper, StoresInAnotherBlockOfTheCluster) {
+  const DeviceBuffer to = upload(std::vector<float>(256));
+  void* const buffers[] = {to.data()};
+  const auto failure = [&](int64_t waits, int64_t offset) -> std::string {
+    const int64_t sizes[] = {waits, offset};
+    DeviceLaunch launch;
+    launch.kernel = module_->kernel("gather");
+    launch.buffers = {buffers, 1};
+    launch.sizes = sizes;
+    launch.task_count = 4;
+    launch.threads = 128;
+    launch.shared_bytes = 512;
+    launch.cluster = 2;
+    try {
+      device_->launch(launch);
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(failure(1, 0), "");
+  const std::vector<float> sums = download<float>(to);
+  for (size_t i = 0; i < sums.size(); ++i)
+    ASSERT_EQ(sums[i], static_cast<float>(1000 * (2 * (i / 128) + 1) + i % 128)) << i;
+  const std::string outside = failure(1, 1);
+  EXPECT_NE(outside.find("store_in_block() to offset 512, which is misaligned or outside"), std::string::npos)
+      << outside;
+  if (!GetParam()) return;
+  const std::string race = failure(0, 0);
+  EXPECT_NE(race.find("by store_in_block()"), std::string::npos) << race;
 }
 
 TEST_P(EmulatedHopper, EveryTaskIsTakenOnceByABlockThatTheSeedDraws) {

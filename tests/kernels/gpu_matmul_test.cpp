@@ -372,6 +372,21 @@ TEST_P(GpuMatmul, FewRowsOfAlignedOperands) {
   }
 }
 
+// Long sums of few columns are cut into parts, of which the blocks of a cluster sum one each.
+TEST_P(GpuMatmul, FewRowsInPartsOfK) {
+  const bool clusters = architecture().has_warpgroup_matrix;
+  for (const int m : {1, 13}) {
+    const std::string text = dot("bf16", "2, ", m, 51, 8192, false, true, "f32") + "return %2\n";
+    expect_reference(text);
+    EXPECT_EQ(source_.find("kTile = {16, 16, 4}") != std::string::npos, clusters) << source_;
+    EmulatorOptions options;
+    options.checked = true;
+    const auto checked = std::make_shared<EmulatorDevice>(device()->target().processor, options);
+    const Graph graph = parse_graph(text);
+    if (clusters) EXPECT_NO_THROW(run(checked, graph, random_inputs(graph))) << source_;
+  }
+}
+
 TEST_P(GpuMatmul, NothingToSum) {
   bindings_[Dim::symbol_id("T")] = 0;
   expect_reference(R"(%0 = input "x" : bf16[T, 24]
@@ -423,6 +438,24 @@ TEST(GpuMatmulPlan, TilesFollowTheSizes) {
   EXPECT_EQ(choose_gpu_matmul(a100, MatmulOperand::kHalf, 1, 4096, 8, 256).tile.n, 16);
   EXPECT_GT(choose_gpu_matmul(a100, MatmulOperand::kHalf, 1, 384, 384, 32768).splits, 1);
   EXPECT_EQ(choose_gpu_matmul(a100, MatmulOperand::kHalf, 1, 384, 384, kUnknownSize).splits, 1);
+}
+
+TEST(GpuMatmulPlan, ThinTilesFollowTheSizes) {
+  const GpuArchitecture &a100 = gpu_architecture("sm_80"), &h200 = gpu_architecture("sm_90a");
+  EXPECT_EQ(choose_thin_matmul(h200, 1, 1, 4800, 1600), (ThinMatmulTile{16, 8, 1}));
+  EXPECT_EQ(choose_thin_matmul(h200, 1, 1, 1600, 1600), (ThinMatmulTile{16, 16, 1}));
+  EXPECT_EQ(choose_thin_matmul(h200, 1, 1, 1600, 6400), (ThinMatmulTile{16, 8, 4}));
+  EXPECT_EQ(choose_thin_matmul(a100, 1, 1, 1600, 6400), (ThinMatmulTile{16, 16, 1}));
+  EXPECT_EQ(choose_thin_matmul(h200, 1, 16, 6400, 1600), (ThinMatmulTile{32, 8, 1}));
+  // 6,432 is no multiple of 64.
+  EXPECT_EQ(choose_thin_matmul(h200, 1, 1, 1600, 6432), (ThinMatmulTile{16, 16, 1}));
+  for (const auto& [m, n, k] :
+       {std::array<int64_t, 3>{1, 1600, 6400}, {16, 1600, 6400}, {16, 50257, 768}, {16, 64, 65536}}) {
+    const ThinMatmulTile tile = choose_thin_matmul(h200, 1, m, n, k);
+    EXPECT_LE(thin_matmul_shared_bytes(tile, static_cast<int>(m), k), kThinMatmulBlockBytes)
+        << m << ' ' << n << ' ' << k;
+    EXPECT_GE(thin_matmul_slots(tile, static_cast<int>(m), k), 1) << m << ' ' << n << ' ' << k;
+  }
 }
 
 TEST(GpuMatmulPlan, HopperTilesFollowTheSizes) {

@@ -1,6 +1,7 @@
 // Matrix products through kernels/gpu/matmul.h: operands are read from memory as they lie there, and elementwise values
 // of the result are computed while a block has it in shared memory.
 #include <algorithm>
+#include <limits>
 
 #include "causeway/codegen/expressions/problem_writer.h"
 #include "causeway/codegen/gpu/matmul_geometry.h"
@@ -45,9 +46,9 @@ class GpuDotWriter : public ProblemWriter {
       operand = a.element = b.element = kRoundedOperand;
     const bool copy_engine =
         serves_copy_engine(a) && serves_copy_engine(b) && !GpuProductNest::is_thin(m) && !GpuProductNest::is_thin(n);
-    Plan plan = copy_engine                    ? hopper_plan(a, batch, m, n, k)
-                : streams(a, b, operand, m, k) ? thin_plan(batch, m, n, k)
-                                               : portable_plan(a, b, operand, batch, m, n, k);
+    Plan plan = copy_engine                       ? hopper_plan(a, batch, m, n, k)
+                : streams(a, b, operand, m, n, k) ? thin_plan(batch, m, n, k)
+                                                  : portable_plan(a, b, operand, batch, m, n, k);
     const int lanes = store_lanes(n);
     std::string members, initialisation;
     declare_size("batch", batch, members, initialisation);
@@ -276,12 +277,19 @@ class GpuDotWriter : public ProblemWriter {
   }
 
   // Whether thin_matmul.h takes the operands as they lie.
-  bool streams(const DirectOperand& a, const DirectOperand& b, const std::string& operand, const Dim& m,
+  bool streams(const DirectOperand& a, const DirectOperand& b, const std::string& operand, const Dim& m, const Dim& n,
                const Dim& k) const {
     return target_.architecture().vendor == GpuArchitecture::Vendor::kNvidia && GpuProductNest::is_thin(m) &&
            m.constant() > 0 && (operand == "bf16" || operand == "f16") && a.element == operand &&
            b.element == operand && a.aligned && b.aligned && a.contiguous_in_k && b.contiguous_in_k &&
-           k.is_constant() && k.constant() > 0 && k.constant() % kThinMatmulSlice == 0 && never_changes(b.value);
+           k.is_constant() && k.constant() > 0 && k.constant() % kThinMatmulSlice == 0 && lies_within_reach(a, m) &&
+           lies_within_reach(b, n) && never_changes(b.value);
+  }
+
+  // Whether 32 bits number the elements of a matrix.
+  static bool lies_within_reach(const DirectOperand& operand, const Dim& lines) {
+    return lines.is_constant() && operand.stride.is_constant() &&
+           lines.constant() <= std::numeric_limits<uint32_t>::max() / std::max<int64_t>(1, operand.stride.constant());
   }
 
   // Whether it is the program's from its beginning to its end.
