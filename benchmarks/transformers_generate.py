@@ -6,6 +6,9 @@
 Greedy, in f32 as both read the directory, from prompts of --prompt tokens. A rate is the difference of two numbers of
 tokens over the difference of their times, so that starting, reading and the prompt do not count; the programs take
 turns, and the medians of --rounds are printed with the least and the most.
+
+`--peer-only bf16` is for figures beside those of `causeway bench generate`, whose weights are random and which computes in
+bf16 on GPUs: transformers alone, in bf16, the way `--cache` says (static ones are compiled).
 """
 
 import argparse
@@ -38,11 +41,11 @@ def causeway_seconds(program, directory, device, sequences, prompt, tokens):
     return seconds
 
 
-def peer_seconds(model, sequences, prompt, tokens):
+def peer_seconds(model, sequences, prompt, tokens, cache):
     ids = torch.full((sequences, prompt), ord("a"), device=model.device)
     started = time.perf_counter()
     result = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=tokens, min_new_tokens=tokens,
-                            do_sample=False, pad_token_id=0)
+                            do_sample=False, pad_token_id=0, cache_implementation=cache)
     assert result.shape[1] == prompt + tokens
     if model.device.type == "cuda":
         torch.cuda.synchronize()
@@ -57,15 +60,21 @@ def main():
     parser.add_argument("--prompt", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--peer-only", choices=["f32", "bf16"])
+    parser.add_argument("--cache", default="dynamic", choices=["dynamic", "static"])
     arguments = parser.parse_args()
-    model = AutoModelForCausalLM.from_pretrained(arguments.directory, dtype=torch.float32).to(arguments.device).eval()
+    dtype = torch.bfloat16 if arguments.peer_only == "bf16" else torch.float32
+    cache = "static" if arguments.cache == "static" else None
+    model = AutoModelForCausalLM.from_pretrained(arguments.directory, dtype=dtype).to(arguments.device).eval()
     print(f"transformers on torch {torch.__version__}, {torch.get_num_threads()} threads")
     for sequences in (int(text) for text in arguments.sequences.split(",")):
         ways = {
             "causeway": lambda tokens, n=sequences: causeway_seconds(
                 arguments.program, arguments.directory, arguments.device, n, arguments.prompt, tokens),
-            "transformers": lambda tokens, n=sequences: peer_seconds(model, n, arguments.prompt, tokens),
+            "transformers": lambda tokens, n=sequences: peer_seconds(model, n, arguments.prompt, tokens, cache),
         }
+        if arguments.peer_only:
+            del ways["causeway"]
         for seconds in ways.values():  # kernels are compiled and kept
             for tokens in (SHORT, LONG):
                 seconds(tokens)
@@ -76,6 +85,8 @@ def main():
         for name, all_rates in rates.items():
             print(f"{sequences:3} sequences  {name:12} {statistics.median(all_rates):8.1f} tokens/s "
                   f"({min(all_rates):.1f} to {max(all_rates):.1f})")
+        if arguments.peer_only:
+            continue
         ratio = statistics.median(rates["causeway"]) / statistics.median(rates["transformers"])
         print(f"{sequences:3} sequences  ratio        {ratio:8.2f}")
 
