@@ -185,18 +185,24 @@ TEST_F(CudaDeviceTest, LaunchesClusters) {
   EXPECT_EQ(driver_.launches.at(0).blocks, 6u);
 }
 
-// Kernels of an H200 wait for the launch before theirs themselves.
+// Kernels of an H200 wait for the launch before theirs themselves. Drivers of CUDA 12.2 do not record such launches,
+// and those before 12.8 are not asked how to divide a multiprocessor's memory.
 TEST_F(CudaDeviceTest, WhatFollowsALaunchMayBeginEarly) {
-  CudaDevice device(options_);
-  const auto module = device.load("ptx none");
-  void* const buffers[] = {nullptr};
-  const int64_t sizes[] = {0};
-  for (const bool follows : {false, true}) {
-    DeviceLaunch launch{module->kernel("none"), buffers, sizes, 6, 0, 384, 0, 2};
-    launch.follows_launch = follows;
-    device.launch(launch);
-    EXPECT_EQ(driver_.launches.back().begins_early, follows && device.target().architecture().waits_for_launches);
-    EXPECT_EQ(driver_.launches.back().cluster, 2u);
+  for (const int version : {12020, 12030, 12080}) {
+    driver_.version = version;
+    CudaDevice device(options_);
+    const auto module = device.load("ptx none");
+    void* const buffers[] = {nullptr};
+    const int64_t sizes[] = {0};
+    for (const bool follows : {false, true}) {
+      DeviceLaunch launch{module->kernel("none"), buffers, sizes, 6, 0, 384, 0, 2};
+      launch.follows_launch = follows;
+      device.launch(launch);
+      const bool may_be_early = follows && device.target().architecture().waits_for_launches;
+      EXPECT_EQ(driver_.launches.back().begins_early, may_be_early && version >= 12030);
+      EXPECT_EQ(driver_.launches.back().shared_percent, may_be_early && version >= 12080 ? 100u : 0u);
+      EXPECT_EQ(driver_.launches.back().cluster, 2u);
+    }
   }
 }
 

@@ -27,7 +27,8 @@ struct StandInLaunch {
   unsigned shared_bytes = 0;
   unsigned cluster = 1;
   std::vector<std::byte> arguments;
-  bool begins_early = false;  // while the launch before it ends
+  bool begins_early = false;    // while the launch before it ends
+  unsigned shared_percent = 0;  // of the shared memory that there can be, preferred
 };
 
 struct StandInKernel {

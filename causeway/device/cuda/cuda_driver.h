@@ -135,6 +135,9 @@ struct CudaDriver {
   Result (*event_elapsed_time)(float* milliseconds, void* from, void* to) = nullptr;
 
   int version = 0;  // 12040: the driver serves CUDA 12.4
+  // From which versions on launches that begin early may be recorded, and launches say how much shared memory they
+  // want.
+  static constexpr int kRecordsEarlyLaunches = 12030, kDividesMemoryByLaunch = 12080;
 
   // "12.4".
   std::string version_text() const;

@@ -322,11 +322,14 @@ void CudaQueues::launch(const GpuLaunch& launch) {
   CudaLaunchAttribute attributes[3];
   unsigned count = 0;
   if (launch.cluster > 1) attributes[count++].value.cluster = {launch.cluster, 1, 1};
-  if (launch.may_begin_early) {
+  // Older drivers wait for what was launched before, of which kernels then find nothing to wait for.
+  if (launch.may_begin_early && driver_->version >= CudaDriver::kRecordsEarlyLaunches) {
     attributes[count].id = CudaLaunchAttribute::kProgrammaticStreamSerialization;
     attributes[count++].value.allowed = 1;
-    // Blocks of launches that divide a multiprocessor's memory otherwise between cache and shared memory would wait
-    // until it has none of the other left.
+  }
+  // Blocks of launches that divide a multiprocessor's memory otherwise between cache and shared memory would wait until
+  // it has none of the other left.
+  if (launch.may_begin_early && driver_->version >= CudaDriver::kDividesMemoryByLaunch) {
     attributes[count].id = CudaLaunchAttribute::kPreferredSharedMemoryCarveout;
     attributes[count++].value.shared_percent = 100;
   }

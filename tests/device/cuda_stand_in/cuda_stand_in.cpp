@@ -181,6 +181,7 @@ Result cuLaunchKernelEx(const CudaLaunchConfig* config, void* function, void** p
     const auto& attribute = config->attributes[i];
     if (attribute.id == 4) call.cluster = attribute.value.cluster.x;
     if (attribute.id == 6) call.begins_early = attribute.value.allowed == 1;
+    if (attribute.id == 14) call.shared_percent = attribute.value.shared_percent;
   }
   return state.launch(call, config->stream);
 }
