@@ -64,7 +64,7 @@ void write(const Tensor& tensor, std::span<const int32_t> values) {
 }  // namespace
 
 CachedForward::CachedForward(const LanguageModel& model, const PipelineOptions& pipeline, int64_t sequences,
-                             int64_t longest, int64_t vocabulary, std::shared_ptr<CastTensors> casts)
+                             int64_t longest, int64_t vocabulary, const std::shared_ptr<CastTensors>& casts)
     : cache_(model, sequences, capacity_for(model, longest), kCacheBlock, pipeline.mixed_precision.compute),
       vocabulary_(std::min(vocabulary, model.config().vocabulary_size)),
       begin_(

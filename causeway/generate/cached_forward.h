@@ -25,7 +25,7 @@ class CachedForward {
   // likeliest token is one of the first `vocabulary`. The model outlives it. `casts` as in StepOptions. Throws
   // Error(kResource) when the device has no room for the cache.
   CachedForward(const LanguageModel& model, const PipelineOptions& pipeline, int64_t sequences, int64_t longest,
-                int64_t vocabulary, std::shared_ptr<CastTensors> casts);
+                int64_t vocabulary, const std::shared_ptr<CastTensors>& casts);
 
   // Beginnings of sequences; an empty one is no sequence.
   NextTokens begin(std::span<const std::vector<int32_t>> beginnings);

@@ -298,15 +298,16 @@ void named_barrier_arrive(int id, int threads) {
 int cluster_rank() { return ThreadCluster::running().block_rank(); }
 void store_in_block(float* same_offset, int block_rank, float value) {
   guarded([&](ThreadCluster& cluster) {
-    const int offset = shared_offset(cluster, same_offset), bytes = sizeof value;
+    const int offset = shared_offset(cluster, same_offset);
     if (block_rank < 0 || block_rank >= cluster.cluster_size())
       cluster.fail(fmt::format("store_in_block() in block {} of a cluster of {}", block_rank, cluster.cluster_size()));
     const std::span<std::byte> shared = cluster.shared(block_rank);
-    if (offset < 0 || offset % bytes != 0 || static_cast<size_t>(offset + bytes) > shared.size())
+    const auto at = static_cast<size_t>(offset);
+    if (offset < 0 || at % sizeof value != 0 || at + sizeof value > shared.size())
       cluster.fail(fmt::format("store_in_block() to offset {}, which is misaligned or outside of the block's {} bytes",
                                offset, shared.size()));
-    cluster.shared_access(block_rank, static_cast<size_t>(offset), sizeof value, true, kStoreInBlockPlace);
-    std::memcpy(shared.data() + offset, &value, sizeof value);
+    cluster.shared_access(block_rank, at, sizeof value, true, kStoreInBlockPlace);
+    std::memcpy(shared.data() + at, &value, sizeof value);
   });
 }
 void cluster_barrier() {
