@@ -8,7 +8,8 @@ tokens over the difference of their times, so that starting, reading and the pro
 turns, and the medians of --rounds are printed with the least and the most.
 
 `--peer-only bf16` is for figures beside those of `causeway bench generate`, whose weights are random and which computes in
-bf16 on GPUs: transformers alone, in bf16, the way `--cache` says (static ones are compiled).
+bf16 on GPUs: transformers alone, in bf16, the way `--cache` says (static ones are compiled). The program's name is not
+looked at then.
 """
 
 import argparse

@@ -81,7 +81,7 @@ Graph Step::with_cast_weights(Compiled& compiled) const {
   for (size_t i = compiled.argument_count; i < inputs.size(); ++i)
     never_change[i] = std::none_of(compiled.traced.assignments.begin(), compiled.traced.assignments.end(),
                                    [&](const Assignment& assignment) { return assignment.target == inputs[i]; });
-  // Products of few rows read each weight once, a GPU's fastest in lines along what is summed.
+  // A GPU's products of few rows (thin_matmul.h) take weights in lines along what is summed, others either way.
   NarrowedWeights narrowed =
       narrow_weights(compiled.traced, never_change, compute, context_->device().target().is_gpu());
   for (const NarrowedWeights::Source& source : narrowed.sources)
