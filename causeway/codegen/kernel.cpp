@@ -39,6 +39,8 @@ std::string Obstacle::text(const Graph& graph) const {
       return fmt::format("its operand {} is not contiguous along an axis", name);
     case Kind::kOperandAcrossK:
       return fmt::format("matrix instructions want its operand {} along k", name);
+    case Kind::kRowsElsewhere:
+      return fmt::format("the rows of its operand {} cannot be computed by every block", name);
   }
   return "";
 }

@@ -43,6 +43,9 @@ struct KernelRequest {
   // kLoop: each row has `columns` elements. A kernel of elementwise values only has one row of all elements.
   Dim rows = 1;
   Dim columns = 1;
+  // kDot on a GPU: the members of a loop of `rows` and `columns` that the kernel does first, in every block, for the
+  // sake of the dot's first operand, which is one of them or a reshape of it. None of them is written to memory.
+  std::vector<Value> row_members;
   // Sums are added up in an order that only their own length decides, and products rounded before they are added. Slow;
   // on x86 alone.
   bool fixed_order = false;
@@ -50,7 +53,7 @@ struct KernelRequest {
   // columns and kernel text are those of `members`, sizes are constant, and no loop reads what another one computes.
   std::vector<std::vector<Value>> alike;
 
-  bool computes(Value value) const;
+  bool computes(Value value) const;  // as a member
   // Whether it computes the value and writes it to memory.
   bool stores(Value value) const;
 };
@@ -121,6 +124,7 @@ struct Obstacle {
     kComputedOperand,    // an operand, `value`, is no tensor in memory seen through movement
     kScatteredOperand,   // an operand, `value`, has no axis along which it is contiguous, or no single place in memory
     kOperandAcrossK,     // matrix instructions want `value` along k
+    kRowsElsewhere,      // `value` is no operand whose rows each block can compute for itself
   };
   Kind kind = Kind::kOwnValueElsewhere;
   Value value;

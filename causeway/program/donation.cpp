@@ -74,6 +74,8 @@ bool may_overwrite(const Graph& graph, const FusionResult& fusion, size_t kernel
   }
   const bool elementwise_loop = request.kind == KernelKind::kLoop && request.rows.is_constant(1);
   if (!elementwise_loop && request.kind != KernelKind::kDot) return false;
+  // Each block reads all of its own rows, others may have stored by then.
+  if (reads(graph, fusion.materialized, request.row_members, source)) return false;
   return std::all_of(request.members.begin(), request.members.end(), [&](Value member) {
     return reads_only_at_own_position(graph, fusion.materialized, member, source);
   });

@@ -122,6 +122,7 @@ class Fuser {
     }
     if (rules_.joins_column_sums) join_sums_to_loops();
     decide_stores();
+    if (rules_.shares_launches) compute_rows_in_products();
     FusionResult result = {materialized_, std::move(kernels_)};
     if (rules_.shares_launches) fuse_horizontally(graph_, target_, reads_, result);
     return result;
@@ -691,6 +692,47 @@ class Fuser {
       // A later pass over the row may need a value that no register keeps.
       if (find_obstacle(graph_, materialized_, kernel, target_)) kernel.stored.assign(kernel.members.size(), true);
     }
+  }
+
+  // A product of few rows whose operand a loop with sums computes, for it alone, computes it in each block: a norm
+  // before a projection of a text's next token. The launch would take longer than that.
+  void compute_rows_in_products() {
+    for (size_t k = 0; k < kernels_.size(); ++k) {
+      if (kernels_[k].kind != KernelKind::kDot || !has_few_rows(kernels_[k])) continue;
+      Value operand = graph_.node(kernels_[k].members.front()).inputs[0];
+      while (!materialized_.contains(operand) && graph_.node(operand).op == Op::kReshape)
+        operand = graph_.node(operand).inputs[0];
+      const auto entry = kernel_of_.find(operand);
+      if (entry == kernel_of_.end() || !may_compute_rows(k, entry->second, operand)) continue;
+      const size_t loop = entry->second;
+      KernelRequest joined = kernels_[k];
+      joined.row_members = kernels_[loop].members;
+      joined.rows = kernels_[loop].rows;
+      joined.columns = kernels_[loop].columns;
+      if (find_obstacle(graph_, materialized_, joined, target_)) continue;
+      kernels_[k] = std::move(joined);
+      reads_[k].erase(operand);
+      reads_[k].insert(reads_[loop].begin(), reads_[loop].end());
+      kernels_.erase(kernels_.begin() + static_cast<ptrdiff_t>(loop));
+      reads_.erase(reads_.begin() + static_cast<ptrdiff_t>(loop));
+      for (auto& [value, kernel] : kernel_of_)
+        if (kernel > loop) --kernel;
+      --k;
+    }
+  }
+
+  // Whether `loop` is there for kernel k alone and stores nothing but its operand.
+  bool may_compute_rows(size_t k, size_t loop, Value operand) const {
+    const KernelRequest& request = kernels_[loop];
+    if (loop >= k || request.kind != KernelKind::kLoop || !has_reductions(graph_, request)) return false;
+    for (size_t i = 0; i < request.members.size(); ++i)
+      if (request.stored[i] != (request.members[i] == operand)) return false;
+    for (size_t other = 0; other < kernels_.size(); ++other)
+      if (other != k && reads_[other].contains(operand)) return false;
+    return std::none_of(graph_.outputs.begin(), graph_.outputs.end(),
+                        [&](Value output) { return output == operand; }) &&
+           std::none_of(graph_.assignments.begin(), graph_.assignments.end(),
+                        [&](const Assignment& assignment) { return assignment.value == operand; });
   }
 
   const Graph& graph_;

@@ -255,6 +255,9 @@ std::vector<Program::KernelReport> Program::kernel_reports() const {
       report.members +=
           fmt::format("{}%{}.{} {} {}", i == 0 ? "" : ", ", request.members[i].node, request.members[i].output,
                       op_name(graph_.node(request.members[i]).op), graph_.type(request.members[i]).text());
+    for (size_t i = 0; i < request.row_members.size(); ++i)
+      report.members += fmt::format("{}%{}.{} {}", i == 0 ? "; rows by " : ", ", request.row_members[i].node,
+                                    request.row_members[i].output, op_name(graph_.node(request.row_members[i]).op));
     if (!request.alike.empty()) report.members += fmt::format("; {} more like these", request.alike.size());
     report.scope = graph_.node(request.members.front()).scope;
     report.source = source_of_[k];

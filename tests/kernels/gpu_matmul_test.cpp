@@ -378,7 +378,7 @@ TEST_P(GpuMatmul, FewRowsInPartsOfK) {
   for (const int m : {1, 13}) {
     const std::string text = dot("bf16", "2, ", m, 51, 8192, false, true, "f32") + "return %2\n";
     expect_reference(text);
-    EXPECT_EQ(source_.find("kTile = {16, 16, 4}") != std::string::npos, clusters) << source_;
+    EXPECT_EQ(source_.find("kTile = {16, 16, 4, 0}") != std::string::npos, clusters) << source_;
     EmulatorOptions options;
     options.checked = true;
     const auto checked = std::make_shared<EmulatorDevice>(device()->target().processor, options);

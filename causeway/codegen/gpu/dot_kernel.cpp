@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "causeway/codegen/expressions/problem_writer.h"
+#include "causeway/codegen/gpu/loops.h"
 #include "causeway/codegen/gpu/matmul_geometry.h"
 #include "causeway/codegen/gpu/product_nest.h"
 #include "causeway/kernels/gpu/thin_matmul_layout.h"
@@ -30,8 +31,12 @@ class GpuDotWriter : public ProblemWriter {
 
     nest_.find_operands();
     check_no_obstacle(nest_.obstacle());
+    if (computes_rows()) {
+      row_function_ = find_rows();
+      CAUSEWAY_CHECK(row_function_, "a product cannot compute the rows of its operand");
+    }
     DirectOperand a = nest_.a(), b = nest_.b();
-    if (a.value != node.inputs[0]) pointer(a.value);
+    if (a.value != node.inputs[0] && !computes_rows()) pointer(a.value);
     if (b.value != node.inputs[1]) pointer(b.value);
     const std::string store = epilogue();
     check_no_obstacle(nest_.obstacle());
@@ -67,8 +72,14 @@ class GpuDotWriter : public ProblemWriter {
     if (copy_engine) plan.call = fmt::format("hopper_matmul_run(problem, maps, {});", task_counter());
     const std::string problem = fmt::format("struct Problem {{\nusing Operand = {};\n", operand) + operands +
                                 problem_members(members, initialisation) + store + "};\n";
+    if (row_function_) {
+      plan.call = fmt::format("thin_matmul_run(problem, task, [&] {{ compute_rows(buffers + {}, sizes); }});",
+                              arguments_.size());
+      arguments_.insert(arguments_.end(), row_function_->arguments.begin(), row_function_->arguments.end());
+    }
     std::string source =
         fmt::format("#include \"{}\"\nnamespace {{\n", plan.include) + problem + "}\n" +
+        (row_function_ ? row_function_->text : "") +
         gpu_kernel("kernel_run", plan.phase.threads, plan.blocks_per_unit, plan.tensor_maps, plan.begins_early) +
         "const Problem problem(buffers, sizes);\n" + plan.call + "\n}\n";
     if (plan.splits > 1)
@@ -87,6 +98,13 @@ class GpuDotWriter : public ProblemWriter {
     }
     if (copy_engine) kernel.tensor_maps = tensor_maps(a, b);
     return kernel;
+  }
+
+  // What is in the way of computing the first operand's rows.
+  std::optional<Obstacle> find_rows_obstacle() {
+    nest_.find_operands();
+    if (nest_.obstacle() || find_rows()) return nest_.obstacle();
+    return Obstacle{Obstacle::Kind::kRowsElsewhere, graph_.node(request_.members.front()).inputs[0]};
   }
 
   bool is_stored(Value value) override { return nest_.is_stored(value); }
@@ -115,6 +133,33 @@ class GpuDotWriter : public ProblemWriter {
     int tensor_maps = 0;
     bool begins_early = false;
   };
+
+  bool computes_rows() const { return !request_.row_members.empty(); }
+
+  // Where a few short rows lie one after the other, each block can compute them sooner than a launch of its own.
+  std::optional<GpuRowFunction> find_rows() const {
+    constexpr int64_t kMostRows = 2;
+    const auto& [batch_shape, batch, m, n, k] = nest_.sizes();
+    const DirectOperand &a = nest_.a(), &b = nest_.b();
+    const bool is_row_member =
+        std::find(request_.row_members.begin(), request_.row_members.end(), a.value) != request_.row_members.end();
+    if (!is_row_member || !batch.is_constant(1) || !streams(a, b, operand_type(graph_.dtype(a.value)), m, n, k) ||
+        m.constant() > kMostRows || !a.offset.is_constant(0) || !(m.is_constant(1) || a.stride == k) ||
+        !(element_count(graph_.shape(a.value)) == m * k))
+      return std::nullopt;
+    const int64_t bytes = thin_matmul_row_bytes(static_cast<int>(m.constant()), k.constant());
+    if (bytes > kThinMatmulMostRowBytes) return std::nullopt;
+    KernelRequest loop;
+    loop.members = request_.row_members;
+    for (const Value member : loop.members) loop.stored.push_back(member == a.value);
+    loop.rows = request_.rows;
+    loop.columns = request_.columns;
+    std::optional<GpuRowFunction> function =
+        write_gpu_row_function({graph_, materialized_, loop, target_}, a.value, kThinMatmulSumsOfRows);
+    const int most_threads = kThinMatmulWavesPerUnit / 2 * target_.architecture().wave_width;
+    if (!function || !function->sizes.empty() || function->threads > most_threads) return std::nullopt;
+    return function;
+  }
 
   // Whether there are matrix instructions for 8-bit operands that take these as they lie.
   bool multiplies_pairs(const DirectOperand& a, const DirectOperand& b, const Dim& m, const Dim& n) const {
@@ -158,7 +203,9 @@ class GpuDotWriter : public ProblemWriter {
     // As an argument, so that the parts of one tensor share a kernel.
     const std::string offset = operand.offset.is_constant(0) ? "" : " + " + size_argument(operand.offset);
     const std::string data =
-        operand.element == storage_type(graph_.dtype(operand.value))
+        name == "a" && computes_rows()
+            ? fmt::format("reinterpret_cast<const {}*>(shared_memory() + {})", operand.element, kThinMatmulSumsOfRows)
+        : operand.element == storage_type(graph_.dtype(operand.value))
             ? pointer(operand.value)
             : fmt::format("reinterpret_cast<const {}*>({})", operand.element, pointer(operand.value));
     initialisation += fmt::format("{}.data = {}{};\n", name, data, offset);
@@ -300,13 +347,17 @@ class GpuDotWriter : public ProblemWriter {
   }
 
   Plan thin_plan(const Dim& batch, const Dim& m, const Dim& n, const Dim& k) const {
-    const ThinMatmulTile tile =
+    ThinMatmulTile tile =
         choose_thin_matmul(target_.architecture(), known_size(batch), m.constant(), known_size(n), k.constant());
+    if (row_function_) {
+      tile.waves = row_function_->threads / target_.architecture().wave_width;
+      tile.row_bytes = static_cast<int>(thin_matmul_row_bytes(static_cast<int>(m.constant()), k.constant()));
+    }
     Plan plan;
-    plan.tile =
-        fmt::format("static constexpr ThinMatmulTile kTile = {{{}, {}, {}}};", tile.columns, tile.waves, tile.parts);
+    plan.tile = fmt::format("static constexpr ThinMatmulTile kTile = {{{}, {}, {}, {}}};", tile.columns, tile.waves,
+                            tile.parts, tile.row_bytes);
     plan.include = "causeway/kernels/gpu/thin_matmul.h";
-    plan.call = "thin_matmul_run(problem, task);";
+    plan.call = "thin_matmul_run(problem, task, [] {});";
     plan.begins_early = true;
     plan.blocks_per_unit = kThinMatmulWavesPerUnit / tile.waves;
     plan.phase =
@@ -446,7 +497,8 @@ class GpuDotWriter : public ProblemWriter {
   GpuProductNest nest_;
   // What the epilogue reads at the result's own element and of its column, which the template fetches ahead.
   std::vector<Fetch> fetched_, fetched_columns_;
-  bool fetches_ = false;  // while the epilogue is walked
+  bool fetches_ = false;                        // while the epilogue is walked
+  std::optional<GpuRowFunction> row_function_;  // computes A
   HopperMatmulTile hopper_tile_;
 };
 
@@ -455,6 +507,8 @@ class GpuDotWriter : public ProblemWriter {
 GeneratedKernel write_gpu_dot_kernel(const KernelInputs& inputs) { return GpuDotWriter(inputs).write(); }
 
 std::optional<Obstacle> find_gpu_dot_obstacle(const KernelInputs& inputs) {
+  if (!inputs.request.row_members.empty())
+    if (const auto obstacle = GpuDotWriter(inputs).find_rows_obstacle()) return obstacle;
   GpuProductNest nest(inputs);
   nest.find_operands();
   nest.begin_result();

@@ -12,6 +12,9 @@ namespace {
 
 constexpr int kSharedBytes = 256;                                          // for the sums of a block
 constexpr GpuPartsLaunch kRowSumParts = {.neighbours = 8, .unrolled = 8};  // there are many parts
+constexpr const char* kIncludes =
+    "#include \"causeway/kernels/gpu/lanes.h\"\n#include \"causeway/kernels/gpu/reduce.h\"\n";
+constexpr const char* kSharedResult = "shared_result";
 constexpr size_t kManyArguments = 16;  // pointers to so many leave fewer registers than sums over rows need
 
 class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
@@ -26,6 +29,38 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
     write_body();
     check_written(planned);
     return nest_.has_reductions() ? (nest_.parts() > 1 ? assemble_parts() : assemble_rows()) : assemble_elements();
+  }
+
+  std::optional<GpuRowFunction> write_row_function(Value result, int shared_offset) {
+    shared_result_ = result;
+    index_type_ = gpu_index_type(graph_, materialized_, request_);
+    nest_.plan();
+    const std::optional<Obstacle> planned = nest_.obstacle();
+    nest_.reset();
+    if (planned || !nest_.has_reductions() || nest_.has_row_sums() || nest_.parts() > 1 ||
+        !request_.rows.is_constant() || shared_offset < kSharedBytes)
+      return std::nullopt;
+    write_body();
+    check_written(planned);
+    const std::string body = row_body();
+    const int64_t tasks = divide_up(request_.rows.constant(), nest_.rows_per_block());
+    GpuRowFunction function;
+    function.text =
+        std::string(kIncludes) + "CAUSEWAY_INLINE void compute_rows(void* const* buffers, const int64_t* sizes) {\n" +
+        prologue() +
+        fmt::format(
+            "auto* {} = reinterpret_cast<{}*>(shared_memory() + {});\nfor (int task = 0; task < {}; ++task) {{\n",
+            kSharedResult, storage_type(graph_.dtype(result)), shared_offset, tasks) +
+        body + "}\n}\n";
+    function.threads = nest_.threads();
+    const GeneratedKernel all = finish("");
+    function.arguments = all.arguments;
+    function.sizes = all.sizes;
+    return function;
+  }
+
+  std::string pointer(Value value) override {
+    return value == shared_result_ ? kSharedResult : LoopWriter::pointer(value);
   }
 
   std::optional<std::string> known_index(const Index& linear) override {
@@ -400,17 +435,21 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
                                                     : fmt::format("if ({}) {{\n{}}}\n", condition, row_stores_);
   }
 
-  GeneratedKernel assemble_rows() {
-    if (nest_.has_row_sums()) return assemble_row_sums();
-    const Dim rows = request_.rows;
+  std::string row_body() {
     std::string body = row_of_thread();
     if (nest_.unaligned_columns())
       body += unaligned_row() + fmt::format("const {} row_last = (row_start - row_vector + {}) / {};\n", index_type_,
                                             unaligned_columns() + nest_.lanes() - 1, nest_.lanes());
     body += row_variables("row") + top_ + text_;
     // A value of a single row may take the place of one that other threads still have to read.
-    if (!row_stores_.empty() && rows.is_constant(1)) body += "block_barrier();\n";
-    body += stores_of_row();
+    if (!row_stores_.empty() && request_.rows.is_constant(1)) body += "block_barrier();\n";
+    return body + stores_of_row();
+  }
+
+  GeneratedKernel assemble_rows() {
+    if (nest_.has_row_sums()) return assemble_row_sums();
+    const Dim rows = request_.rows;
+    const std::string body = row_body();
     GeneratedKernel kernel = finish(source("kernel", nest_.threads(), body));
     const int64_t per_block = nest_.rows_per_block();
     kernel.phases = {gpu_phase(
@@ -501,14 +540,14 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
   }
 
   std::string source(const std::string& name, int threads, const std::string& body, int blocks_per_unit = 1) {
-    return "#include \"causeway/kernels/gpu/lanes.h\"\n#include \"causeway/kernels/gpu/reduce.h\"\n" +
-           kernel_text(name, threads, body, blocks_per_unit);
+    return kIncludes + kernel_text(name, threads, body, blocks_per_unit);
   }
 
   std::string kernel_text(const std::string& name, int threads, const std::string& body, int blocks_per_unit = 1) {
     return gpu_kernel(name, threads, blocks_per_unit) + prologue() + body + "}\n";
   }
 
+  std::optional<Value> shared_result_;  // of a row function
   std::string index_type_;
   ExpressionEmitter* emitter_ = nullptr;  // while the nest is walked
   std::string top_, text_;                // statements of the kernel, and of a row
@@ -529,6 +568,10 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
 }  // namespace
 
 GeneratedKernel write_gpu_loop_kernel(const KernelInputs& inputs) { return GpuLoopWriter(inputs).write(); }
+
+std::optional<GpuRowFunction> write_gpu_row_function(const KernelInputs& inputs, Value result, int shared_offset) {
+  return GpuLoopWriter(inputs).write_row_function(result, shared_offset);
+}
 
 std::optional<Obstacle> find_gpu_loop_obstacle(const KernelInputs& inputs) {
   GpuLoopNest nest(inputs);

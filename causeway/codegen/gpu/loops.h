@@ -2,12 +2,13 @@
 // and the variables of cut axes.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "causeway/codegen/expressions/statements.h"
-#include "causeway/codegen/kernel.h"
+#include "causeway/codegen/kernel_writers.h"
 
 namespace causeway::codegen {
 
@@ -59,6 +60,19 @@ struct GpuPartsLaunch {
 };
 std::string gpu_add_parts(const GpuPartsLaunch& launch, const std::string& index_type, const std::string& count,
                           int64_t parts, const std::vector<GpuPartsOfSum>& sums);
+
+// A loop with sums over its columns as a function of a kernel's blocks: `compute_rows(buffers, sizes)`, which all of
+// `threads` threads call.
+struct GpuRowFunction {
+  std::string text;
+  int threads = 0;
+  // What its buffers and sizes are.
+  std::vector<KernelArgument> arguments;
+  std::vector<Dim> sizes;
+};
+// Nothing where blocks cannot do that. `result`, the only member that is stored, goes to shared memory from the byte
+// `shared_offset` on, and the function uses the bytes before that, of which there are at least 256.
+std::optional<GpuRowFunction> write_gpu_row_function(const KernelInputs& inputs, Value result, int shared_offset);
 
 // A launch of blocks of `threads` threads.
 KernelPhase gpu_phase(const std::string& name, int threads, int shared_bytes, SizeFunction tasks);

@@ -32,7 +32,7 @@ class ThinSums {
   static constexpr int kPieces = kTile.columns / 8;
   static constexpr int kWords = 4;  // of a lane, of 8 columns or 8 rows of a slice
   static constexpr int kSlots = thin_matmul_slots(kTile, static_cast<int>(Problem::m), Problem::k);
-  static constexpr int kSlotBytes = thin_matmul_slice_bytes(kTile.columns);
+  static constexpr int kSlotBytes = kWaves * thin_matmul_slice_bytes(kTile.columns);  // from a wave's one to its next
   static constexpr int64_t kDepth = Problem::k / kTile.parts;
   static constexpr int kSlices = static_cast<int>(kDepth / kThinMatmulSlice);
   // Slices whose rows are in registers: all of a wave's, or as many as leave room for a loop's variables.
@@ -40,7 +40,7 @@ class ThinSums {
   static constexpr int kRowSlices = kOfWave * kHalves <= 7 ? kOfWave : 4 / kHalves;
 
  public:
-  CAUSEWAY_INLINE ThinSums(const Problem& problem, int64_t batch, int first_column, int part, char* memory) {
+  CAUSEWAY_INLINE ThinSums(const Problem& problem, int64_t batch, int first_column, int part) {
     const int group = lane_index() / 4, pair = lane_index() % 4;
     a_ = problem.a.data + problem.a.batch_offset(batch) + part * kDepth;
     b_ = problem.b.data + problem.b.batch_offset(batch) + part * kDepth;
@@ -56,7 +56,8 @@ class ThinSums {
       const int column = first_column + 8 * piece + group;
       columns_[piece] = first + (column < problem.n ? column : 0) * static_cast<uint32_t>(problem.b.stride);
     }
-    slots_ = memory + lane_index() * 16;
+    slots_ =
+        shared_memory() + kTile.row_bytes + wave_index() * thin_matmul_slice_bytes(kTile.columns) + lane_index() * 16;
   }
 
   // A wave's slices are kWaves apart. To be called before earlier launches are waited for:
@@ -150,21 +151,20 @@ class ThinSums {
   Accumulator sums_[kTile.columns / 16] = {};
 };
 
-// One block.
-template <class Problem>
-CAUSEWAY_INLINE void thin_matmul_run(const Problem& problem, int task) {
+// One block. Where it computes A, that is what compute_rows does, with all of the block's threads.
+template <class Problem, class ComputeRows>
+CAUSEWAY_INLINE void thin_matmul_run(const Problem& problem, int task, ComputeRows&& compute_rows) {
   constexpr ThinMatmulTile kTile = Problem::kTile;
   constexpr int kRows = static_cast<int>(Problem::m), kThreads = kTile.waves * kWaveWidth;
   static_assert(kRows <= kThinMatmulRows && Problem::k % (kTile.parts * kThinMatmulSlice) == 0);
   static_assert(Problem::A::kContiguousInK && Problem::B::kContiguousInK);
-  constexpr int kWaveBytes = thin_matmul_wave_bytes(kTile, kRows, Problem::k);
+  constexpr int kSumsOfWave = kRows * thin_matmul_stride(kTile.columns);
   const int n = static_cast<int>(problem.n), tiles = (n + kTile.columns - 1) / kTile.columns;
   const int part = task % kTile.parts, tile = task / kTile.parts;
   const int64_t batch = tile / tiles;
   const int first_column = tile % tiles * kTile.columns;
 
-  char* memory = shared_memory() + wave_index() * kWaveBytes;
-  ThinSums<Problem> sums(problem, batch, first_column, part, memory);
+  ThinSums<Problem> sums(problem, batch, first_column, part);
   sums.begin();
 #if CAUSEWAY_NVIDIA >= 90
   if constexpr (kTile.parts > 1) cluster_barrier();  // the block that gathers sums has begun
@@ -184,13 +184,18 @@ CAUSEWAY_INLINE void thin_matmul_run(const Problem& problem, int task) {
     problem.template fetch<1>(batch, output / kTile.columns, column, fetched[i]);
     problem.template fetch_columns<1>(column, fetched_columns[i]);
   }
+  if constexpr (kTile.row_bytes > 0) {
+    compute_rows();
+    block_barrier();
+  }
   sums.run();
-  wave_barrier();  // its lanes have multiplied what lies where sums go
-  sums.write(reinterpret_cast<float*>(memory));
+  block_barrier();  // what lies where sums go has been multiplied
+  float* of_waves = reinterpret_cast<float*>(shared_memory() + kTile.row_bytes);
+  sums.write(of_waves + wave_index() * kSumsOfWave);
   block_barrier();
 
-  const float* of_waves = reinterpret_cast<const float*>(shared_memory());
-  float* of_parts = reinterpret_cast<float*>(shared_memory() + kTile.waves * kWaveBytes);
+  float* of_parts =
+      reinterpret_cast<float*>(shared_memory() + kTile.row_bytes + thin_matmul_slices_bytes(kTile, kRows, Problem::k));
   float values[kOfThread][1] = {};
 #pragma clang loop unroll(full)
   for (int i = 0; i < kOfThread; ++i) {
@@ -198,7 +203,7 @@ CAUSEWAY_INLINE void thin_matmul_run(const Problem& problem, int task) {
     const int output = thread_index() + i * kThreads;
     const int at = output / kTile.columns * thin_matmul_stride(kTile.columns) + output % kTile.columns;
 #pragma clang loop unroll(full)
-    for (int wave = 0; wave < kTile.waves; ++wave) values[i][0] += of_waves[wave * (kWaveBytes / 4) + at];
+    for (int wave = 0; wave < kTile.waves; ++wave) values[i][0] += of_waves[wave * kSumsOfWave + at];
 #if CAUSEWAY_NVIDIA >= 90
     if (part != 0) store_in_block(of_parts + (part - 1) * kOutputs + output, 0, values[i][0]);
 #endif

@@ -19,28 +19,36 @@ struct ThinMatmulTile {
   int columns = 16;  // 16 or 32
   int waves = 8;
   int parts = 1;  // of k, which the blocks of a cluster sum
+  // Of shared memory that comes first, for rows of A that the block computes itself.
+  int row_bytes = 0;
 
   constexpr bool operator==(const ThinMatmulTile&) const = default;
 };
 
-// A block's shared memory has a part for each wave: slices, and then its sums, of which a row has so many elements.
-// Behind them lie the sums of the cluster's other blocks.
+// Where a block computes A: the first bytes serve sums over the block, behind them lie the rows.
+constexpr int kThinMatmulSumsOfRows = 256;
+constexpr int64_t kThinMatmulMostRowBytes = 16 * 1024;
+constexpr int64_t thin_matmul_row_bytes(int rows, int64_t k) { return kThinMatmulSumsOfRows + rows * k * 2; }
+
+// Then come slices of B, and then what the cluster's other blocks have summed. Where slices were lie the waves' sums in
+// the end, of which a row has so many elements.
 constexpr int thin_matmul_stride(int columns) { return columns + 4; }
 constexpr int thin_matmul_gathered_bytes(ThinMatmulTile tile, int rows) {
   return (tile.parts - 1) * rows * tile.columns * 4;
 }
-// Slices that are on their way to a wave at a time.
+// Slices that are on their way to a wave at a time: all, if they fit.
 constexpr int thin_matmul_slots(ThinMatmulTile tile, int rows, int64_t k) {
-  const int room = kThinMatmulBlockBytes - thin_matmul_gathered_bytes(tile, rows);
-  const int most = room / tile.waves / thin_matmul_slice_bytes(tile.columns);
-  const int64_t slices = (k / tile.parts / kThinMatmulSlice + tile.waves - 1) / tile.waves;
-  return slices < most ? static_cast<int>(slices) : most;
+  const int room = kThinMatmulBlockBytes - tile.row_bytes - thin_matmul_gathered_bytes(tile, rows);
+  const int64_t most = room / thin_matmul_slice_bytes(tile.columns), slices = k / tile.parts / kThinMatmulSlice;
+  return static_cast<int>(slices <= most ? (slices + tile.waves - 1) / tile.waves : most / tile.waves);
 }
-constexpr int thin_matmul_wave_bytes(ThinMatmulTile tile, int rows, int64_t k) {
-  const int slices = thin_matmul_slots(tile, rows, k) * thin_matmul_slice_bytes(tile.columns);
-  const int sums = rows * thin_matmul_stride(tile.columns) * 4;
-  return slices > sums ? slices : sums;
+constexpr int thin_matmul_slices_bytes(ThinMatmulTile tile, int rows, int64_t k) {
+  const int64_t slots = int64_t{thin_matmul_slots(tile, rows, k)} * tile.waves;
+  const int64_t slices = k / tile.parts / kThinMatmulSlice;
+  const int64_t bytes = (slices < slots ? slices : slots) * thin_matmul_slice_bytes(tile.columns);
+  const int64_t sums = int64_t{tile.waves} * rows * thin_matmul_stride(tile.columns) * 4;
+  return static_cast<int>(bytes > sums ? bytes : sums);
 }
 constexpr int thin_matmul_shared_bytes(ThinMatmulTile tile, int rows, int64_t k) {
-  return tile.waves * thin_matmul_wave_bytes(tile, rows, k) + thin_matmul_gathered_bytes(tile, rows);
+  return tile.row_bytes + thin_matmul_slices_bytes(tile, rows, k) + thin_matmul_gathered_bytes(tile, rows);
 }
