@@ -286,6 +286,22 @@ TEST_P(AttentionOnDevices, OneQuery) {
       expect_reference(c);
     }
   }
+  // Keys that several blocks share: some parts see nothing, and the last one is shorter.
+  for (const int64_t keys : {1600, 2049}) {
+    AttentionCase c;
+    c.dtype = DType::kBF16;
+    c.queries = 1;
+    c.keys = keys;
+    c.heads = 4;
+    c.kv_heads = 2;
+    c.dim = 64;
+    c.mask = prefix_mask(500);
+    expect_reference(c);
+    c.mask = {};
+    c.score = biased_score(c.heads);
+    c.captures_slopes = true;
+    expect_reference(c, one(true, c.heads));
+  }
   AttentionCase many;
   many.dtype = DType::kBF16;
   many.batch = 30;

@@ -10,6 +10,8 @@
 
 #include "causeway/codegen/expressions/attention_writer.h"
 #include "causeway/codegen/gpu/attention_geometry.h"
+#include "causeway/codegen/gpu/loops.h"
+#include "causeway/kernels/gpu/attention_one_query_layout.h"
 
 namespace causeway::codegen {
 namespace {
@@ -62,9 +64,9 @@ class GpuAttentionWriter : public AttentionWriter {
   }
 
   // The problem and its constants; more_members adds what depends on the direction.
-  std::string problem(const std::string& more_members, const std::string& rows) {
+  std::string problem(const std::string& more_members, const std::string& rows, std::string members = "",
+                      std::string initialisation = "") {
     const std::string problem_functions = functions() + rows;
-    std::string members, initialisation;
     declare_sizes(members, initialisation);
     return "struct Problem {\n" + constants(operand()) + more_members + problem_members(members, initialisation) +
            problem_functions + "};\n";
@@ -129,17 +131,40 @@ class GpuAttentionWriter : public AttentionWriter {
     const Dim blocks = batch_ * query_heads_;
     const bool few = blocks.is_constant() && blocks.constant() <= target_.architecture().parallel_units;
     const int block_threads = few ? 512 : 128, waves = block_threads / target_.architecture().wave_width;
+    // One block for every multiprocessor, if the keys are enough.
+    const int64_t most_parts =
+        few ? std::max<int64_t>(1, target_.architecture().parallel_units / blocks.constant()) : 1;
     std::string rows;
     const std::string access = operand_access(operands, false, rows);
-    const std::string text = problem(fmt::format("static constexpr int kWaves = {};\n", waves) + access, rows);
+    const std::string more_members =
+        fmt::format("static constexpr int kWaves = {};\nstatic constexpr int kMostParts = {};\n", waves, most_parts);
+    const bool parted = most_parts > 1;
+    if (parted) arguments_.push_back({KernelArgument::Kind::kWorkspace, {}, true});
+    const std::string workspace = parted ? buffer_pointer("float", arguments_.size() - 1) : "nullptr";
+    const std::string text =
+        problem(more_members + access, rows, "float* workspace;\n", fmt::format("workspace = {};\n", workspace));
     std::string source =
         "#include \"causeway/kernels/attention_block_map.h\"\n#include "
         "\"causeway/kernels/gpu/attention_one_query.h\"\nnamespace {\n" +
         text + "}\n" + entry("kernel", block_threads, 1, 0, "gpu_attention_one_query(problem, task);", true);
+    if (parted) source += entry("kernel_combine", block_threads, 1, 0, "gpu_attention_combine_parts(problem, task);");
     GeneratedKernel kernel = finish(std::move(source));
-    const auto& request = geometry_request();
-    const auto shared = static_cast<int>(waves * (2 + request.head_dim) * static_cast<int64_t>(sizeof(float)));
-    kernel.phases = {phase("kernel", block_threads, shared, query_heads_, query_length_, 1, false)};
+    const int64_t head_dim = geometry_request().head_dim;
+    const auto shared = static_cast<int>(waves * (2 + head_dim) * static_cast<int64_t>(sizeof(float)));
+    const auto parts = [keys = key_length_, most_parts](const SymbolBindings& bindings) {
+      return one_query_parts(keys.evaluate(bindings), most_parts);
+    };
+    const auto heads = [blocks](const SymbolBindings& bindings) { return blocks.evaluate(bindings); };
+    kernel.phases = {gpu_phase("kernel", block_threads, shared,
+                               [=](const SymbolBindings& bindings) { return heads(bindings) * parts(bindings); })};
+    if (!parted) return kernel;
+    kernel.phases.push_back(gpu_phase("kernel_combine", block_threads, 0, [=](const SymbolBindings& bindings) {
+      return parts(bindings) > 1 ? heads(bindings) : 0;
+    }));
+    kernel.workspace_bytes = [=](const SymbolBindings& bindings) {
+      const int64_t floats = parts(bindings) > 1 ? one_query_part_floats(head_dim) : 0;
+      return heads(bindings) * parts(bindings) * floats * static_cast<int64_t>(sizeof(float));
+    };
     return kernel;
   }
 
