@@ -1,7 +1,10 @@
 // Norms that the products behind them compute: where that happens, what it gives against the reference interpreter, and
-// what keeps a norm in a launch of its own.
+// what keeps a norm in a launch of its own. On emulated GPUs, or on the device that the environment variable
+// CAUSEWAY_TEST_DEVICE names.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <cstdlib>
 
 #include "causeway/device/emulator/emulator_device.h"
 #include "causeway/device/open_device.h"
@@ -68,12 +71,16 @@ class RowsInProducts : public testing::TestWithParam<std::string> {
   ProgramRunner runner_{open_device(GetParam())};
 };
 
-INSTANTIATE_TEST_SUITE_P(Devices, RowsInProducts,
-                         testing::Values("emulator:sm_80", "emulator:sm_90a", "emulator:gfx942"), [](const auto& test) {
-                           std::string name = test.param;
-                           std::replace(name.begin(), name.end(), ':', '_');
-                           return name;
-                         });
+std::vector<std::string> device_specs() {
+  if (const char* spec = std::getenv("CAUSEWAY_TEST_DEVICE")) return {spec};
+  return {"emulator:sm_80", "emulator:sm_90a", "emulator:gfx942"};
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, RowsInProducts, testing::ValuesIn(device_specs()), [](const auto& test) {
+  std::string name = test.param;
+  std::replace(name.begin(), name.end(), ':', '_');
+  return name;
+});
 
 // Rows of a wave's team and of a block's, whole and with columns that fill no vector of threads; few columns and many,
 // sums in parts.

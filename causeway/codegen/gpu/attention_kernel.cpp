@@ -127,44 +127,60 @@ class GpuAttentionWriter : public AttentionWriter {
   }
 
   GeneratedKernel write_one_query(const Operands& operands) {
-    // Where blocks are few, each is as wide as a multiprocessor allows; many of less share one.
-    const Dim blocks = batch_ * query_heads_;
-    const bool few = blocks.is_constant() && blocks.constant() <= target_.architecture().parallel_units;
+    const int64_t units = target_.architecture().parallel_units;
+    // Heads that share keys share a block, as far as registers hold their queries and sums.
+    constexpr int64_t kMostHeads = 4;
+    int64_t of_block = kMostHeads;
+    while (query_heads_.constant() / kv_heads_.constant() % of_block != 0) --of_block;
+    const Dim heads = batch_ * query_heads_, blocks = batch_ * Dim(query_heads_.constant() / of_block);
+    // Where blocks are few, each is as wide as a multiprocessor allows, and if the keys are enough, there is one for
+    // every multiprocessor; many of less share one.
+    const bool few = blocks.is_constant() && blocks.constant() <= units;
     const int block_threads = few ? 512 : 128, waves = block_threads / target_.architecture().wave_width;
-    // One block for every multiprocessor, if the keys are enough.
-    const int64_t most_parts =
-        few ? std::max<int64_t>(1, target_.architecture().parallel_units / blocks.constant()) : 1;
+    const int64_t most_parts = few ? units / blocks.constant() : 1;
+    const bool parted = most_parts > 1;
     std::string rows;
     const std::string access = operand_access(operands, false, rows);
-    const std::string more_members =
-        fmt::format("static constexpr int kWaves = {};\nstatic constexpr int kMostParts = {};\n", waves, most_parts);
-    const bool parted = most_parts > 1;
     if (parted) arguments_.push_back({KernelArgument::Kind::kWorkspace, {}, true});
     const std::string workspace = parted ? buffer_pointer("float", arguments_.size() - 1) : "nullptr";
-    const std::string text =
-        problem(more_members + access, rows, "float* workspace;\n", fmt::format("workspace = {};\n", workspace));
+    const std::string constants =
+        fmt::format("static constexpr int kWaves = {};\nstatic constexpr int kMostParts = {};\n", waves, most_parts);
     std::string source =
         "#include \"causeway/kernels/attention_block_map.h\"\n#include "
         "\"causeway/kernels/gpu/attention_one_query.h\"\nnamespace {\n" +
-        text + "}\n" + entry("kernel", block_threads, 1, 0, "gpu_attention_one_query(problem, task);", true);
-    if (parted) source += entry("kernel_combine", block_threads, 1, 0, "gpu_attention_combine_parts(problem, task);");
-    GeneratedKernel kernel = finish(std::move(source));
-    const int64_t head_dim = geometry_request().head_dim;
-    const auto shared = static_cast<int>(waves * (2 + head_dim) * static_cast<int64_t>(sizeof(float)));
+        problem(constants + access, rows, "float* workspace;\n", fmt::format("workspace = {};\n", workspace)) + "}\n";
     const auto parts = [keys = key_length_, most_parts](const SymbolBindings& bindings) {
       return one_query_parts(keys.evaluate(bindings), most_parts);
     };
-    const auto heads = [blocks](const SymbolBindings& bindings) { return blocks.evaluate(bindings); };
-    kernel.phases = {gpu_phase("kernel", block_threads, shared,
-                               [=](const SymbolBindings& bindings) { return heads(bindings) * parts(bindings); })};
-    if (!parted) return kernel;
-    kernel.phases.push_back(gpu_phase("kernel_combine", block_threads, 0, [=](const SymbolBindings& bindings) {
-      return parts(bindings) > 1 ? heads(bindings) : 0;
-    }));
-    kernel.workspace_bytes = [=](const SymbolBindings& bindings) {
-      const int64_t floats = parts(bindings) > 1 ? one_query_part_floats(head_dim) : 0;
-      return heads(bindings) * parts(bindings) * floats * static_cast<int64_t>(sizeof(float));
+    const int64_t head_dim = geometry_request().head_dim;
+    std::vector<KernelPhase> phases;
+    const auto add = [&](const std::string& name, int64_t heads_of_block, SizeFunction tasks) {
+      source += entry(name, block_threads, 1, 0,
+                      fmt::format("gpu_attention_one_query<{}>(problem, task);", heads_of_block), true);
+      const int64_t bytes = heads_of_block * waves * (2 + head_dim) * static_cast<int64_t>(sizeof(float));
+      phases.push_back(gpu_phase(name, block_threads, static_cast<int>(bytes), std::move(tasks)));
     };
+    // A multiprocessor for each head, where keys are too few for parts.
+    const bool spreads = parted && of_block > 1 && heads.constant() <= units;
+    if (spreads)
+      add("kernel_few_keys", 1,
+          [=](const SymbolBindings& bindings) { return parts(bindings) == 1 ? heads.evaluate(bindings) : 0; });
+    add("kernel", of_block, [=](const SymbolBindings& bindings) {
+      return spreads && parts(bindings) == 1 ? 0 : blocks.evaluate(bindings) * parts(bindings);
+    });
+    if (parted) {
+      source += entry("kernel_combine", block_threads, 1, 0, "gpu_attention_combine_parts(problem, task);");
+      phases.push_back(gpu_phase("kernel_combine", block_threads, 0, [=](const SymbolBindings& bindings) {
+        return parts(bindings) > 1 ? heads.evaluate(bindings) : 0;
+      }));
+    }
+    GeneratedKernel kernel = finish(std::move(source));
+    kernel.phases = std::move(phases);
+    if (parted)
+      kernel.workspace_bytes = [=](const SymbolBindings& bindings) {
+        const int64_t floats = parts(bindings) > 1 ? one_query_part_floats(head_dim) : 0;
+        return heads.evaluate(bindings) * parts(bindings) * floats * static_cast<int64_t>(sizeof(float));
+      };
     return kernel;
   }
 

@@ -1,8 +1,8 @@
 // Attention of one query to each head's keys, forward: what a text's next token needs. Every key and value is read once
-// and met by one query, so that a block, of one head, goes over them as they lie in memory, without matrix
-// instructions: teams of lanes share a key, each lane 16 bytes of it, and keep a running maximum and sum of the keys
-// that they had. Where heads are few and keys many, several blocks share a head's, and a second launch combines what
-// they leave.
+// and met by few queries, those of the heads that share it, so that a block goes over them as they lie in memory,
+// without matrix instructions: teams of lanes share a key, each lane 16 bytes of it, and keep a running maximum and sum
+// of the keys that they had. Where heads are few and keys many, several blocks share a head's, and a second launch
+// combines what they leave. kHeads of the queries' heads, which share keys, are a block's.
 //
 // The problem P provides what attention.h asks for, with rows of queries, keys and values in memory (kDirectQ,
 // kDirectK, kDirectV) whose length divides into a power of two of 16-byte pieces; of its tiles kWaves alone. Also
@@ -16,7 +16,18 @@
 
 namespace attention_tile {
 
+// What `from` has added to it; `largest` is that of both.
+CAUSEWAY_INLINE float rescaled(float from, float largest) {
+  return fast_exp2(from - (largest == -kInfinity ? 0.0f : largest));
+}
+
 template <class P>
+CAUSEWAY_INLINE void store_one_query(const P& p, int64_t b, int64_t h, int d, float largest, float sum, float output) {
+  p.store_out(b, h, 0, d, sum == 0.0f ? 0.0f : output / sum);
+  if (d == 0) p.store_lse(b, h, 0, (largest + fast_log2(sum)) * kLn2);
+}
+
+template <class P, int kHeads>
 class OneQuery {
   using T = typename P::Operand;
   static constexpr int kPiece = 16 / sizeof(T);
@@ -26,14 +37,15 @@ class OneQuery {
   static_assert(kLanes * kPiece == P::kHeadDim && (kLanes & (kLanes - 1)) == 0 && kLanes <= kWaveWidth);
 
  public:
-  CAUSEWAY_INLINE OneQuery(const P& problem, int task) : p(problem), task_(task) {
+  CAUSEWAY_INLINE OneQuery(const P& problem, int task) : p(problem) {
     parts_ = static_cast<int>(one_query_parts(p.key_length, P::kMostParts));
-    const int head = task / parts_;
-    b_ = head / p.query_heads;
-    h_ = head % p.query_heads;
+    part_ = task % parts_;
+    const auto heads = static_cast<int>(p.query_heads) / kHeads, head = task / parts_;
+    b_ = head / heads;
+    h_ = head % heads * kHeads;
     kv_head_ = h_ / (p.query_heads / p.kv_heads);
     const auto length = static_cast<int32_t>(p.key_length), of_part = (length + parts_ - 1) / parts_;
-    begin_ = task % parts_ * of_part;
+    begin_ = part_ * of_part;
     end_ = begin_ + of_part < length ? begin_ + of_part : length;
   }
 
@@ -51,117 +63,139 @@ class OneQuery {
   }
 
   CAUSEWAY_INLINE void run() {
-    float query[kPiece];
-    load(p.q_row(b_, h_, 0), query);
+    float queries[kHeads][kPiece];
+#pragma clang loop unroll(full)
+    for (int g = 0; g < kHeads; ++g) {
+      to_floats(load(p.q_row(b_, h_ + g, 0)), queries[g]);
+      maximum_[g] = -kInfinity;
+    }
     const int team = thread_index() / kLanes;
 #pragma clang loop unroll(disable)
     for (int32_t first = begin_; first < end_; first += kTeams * kAtOnce) {
-      float keys[kAtOnce][kPiece], values[kAtOnce][kPiece];
+      Piece keys[kAtOnce], values[kAtOnce];
 #pragma clang loop unroll(full)
       for (int i = 0; i < kAtOnce; ++i) {
         // Past the end the last one again, which does not count.
         const int32_t key = first + i * kTeams + team < end_ ? first + i * kTeams + team : end_ - 1;
-        load(p.k_row(b_, kv_head_, key), keys[i]);
-        load(p.v_row(b_, kv_head_, key), values[i]);
+        keys[i] = load(p.k_row(b_, kv_head_, key));
+        values[i] = load(p.v_row(b_, kv_head_, key));
       }
-      take(first + team, query, keys, values);
+      take(first + team, queries, keys, values);
     }
     finish();
   }
 
-  CAUSEWAY_INLINE static void store(const P& p, int64_t b, int64_t h, int d, float largest, float sum, float output) {
-    p.store_out(b, h, 0, d, sum == 0.0f ? 0.0f : output / sum);
-    if (d == 0) p.store_lse(b, h, 0, (largest + fast_log2(sum)) * kLn2);
-  }
-
-  // What `from` has added to it; `largest` is that of both.
-  CAUSEWAY_INLINE static float rescaled(float from, float largest) {
-    return fast_exp2(from - (largest == -kInfinity ? 0.0f : largest));
-  }
-
  private:
-  CAUSEWAY_INLINE static void load(const T* row, float (&to)[kPiece]) {
-    T piece[kPiece];
-    __builtin_memcpy(piece, __builtin_assume_aligned(row + thread_index() % kLanes * kPiece, 16), 16);
+  struct Piece {
+    T elements[kPiece];
+  };
+  CAUSEWAY_INLINE static Piece load(const T* row) {
+    Piece piece;
+    __builtin_memcpy(&piece, __builtin_assume_aligned(row + thread_index() % kLanes * kPiece, 16), 16);
+    return piece;
+  }
+  CAUSEWAY_INLINE static void to_floats(const Piece& piece, float (&to)[kPiece]) {
 #pragma clang loop unroll(full)
-    for (int e = 0; e < kPiece; ++e) to[e] = to_float(piece[e]);
+    for (int e = 0; e < kPiece; ++e) to[e] = to_float(piece.elements[e]);
   }
 
-  CAUSEWAY_INLINE void take(int32_t first, const float (&query)[kPiece], const float (&keys)[kAtOnce][kPiece],
-                            const float (&values)[kAtOnce][kPiece]) {
-    float scores[kAtOnce];
-    float largest = maximum_;
+  CAUSEWAY_INLINE void take(int32_t first, const float (&queries)[kHeads][kPiece], const Piece (&keys)[kAtOnce],
+                            const Piece (&values)[kAtOnce]) {
+    float weights[kHeads][kAtOnce];
 #pragma clang loop unroll(full)
     for (int i = 0; i < kAtOnce; ++i) {
-      float product = 0;
+      float piece[kPiece];
+      to_floats(keys[i], piece);
 #pragma clang loop unroll(full)
-      for (int e = 0; e < kPiece; ++e) product = __builtin_fmaf(query[e], keys[i][e], product);
+      for (int g = 0; g < kHeads; ++g) {
+        float product = 0;
 #pragma clang loop unroll(full)
-      for (int lanes = 1; lanes < kLanes; lanes *= 2) product += wave_shuffle_xor(product, lanes);
-      // Keys behind a part's end are there, but another's.
-      const int32_t key = first + i * kTeams;
-      scores[i] = modified_score(p, product, b_, h_, 0, key, true);
-      if (P::kMostParts > 1 && key >= end_) scores[i] = -kInfinity;
-      largest = __builtin_fmaxf(largest, scores[i]);
+        for (int e = 0; e < kPiece; ++e) product = __builtin_fmaf(queries[g][e], piece[e], product);
+#pragma clang loop unroll(full)
+        for (int lanes = 1; lanes < kLanes; lanes *= 2) product += wave_shuffle_xor(product, lanes);
+        // Keys behind a part's end are there, but another's.
+        const int32_t key = first + i * kTeams;
+        weights[g][i] = modified_score(p, product, b_, h_ + g, 0, key, true);
+        if (P::kMostParts > 1 && key >= end_) weights[g][i] = -kInfinity;
+      }
     }
-    const float shift = largest == -kInfinity ? 0.0f : largest;
-    const float rescale = fast_exp2(maximum_ - shift);
-    maximum_ = largest;
-    sum_ *= rescale;
 #pragma clang loop unroll(full)
-    for (int e = 0; e < kPiece; ++e) output_[e] *= rescale;
+    for (int g = 0; g < kHeads; ++g) {
+      float largest = maximum_[g];
+#pragma clang loop unroll(full)
+      for (int i = 0; i < kAtOnce; ++i) largest = __builtin_fmaxf(largest, weights[g][i]);
+      const float rescale = rescaled(maximum_[g], largest);
+      maximum_[g] = largest;
+      sum_[g] *= rescale;
+#pragma clang loop unroll(full)
+      for (int e = 0; e < kPiece; ++e) output_[g][e] *= rescale;
+#pragma clang loop unroll(full)
+      for (int i = 0; i < kAtOnce; ++i) {
+        weights[g][i] = rescaled(weights[g][i], largest);
+        sum_[g] += weights[g][i];
+      }
+    }
 #pragma clang loop unroll(full)
     for (int i = 0; i < kAtOnce; ++i) {
-      const float weight = fast_exp2(scores[i] - shift);
-      sum_ += weight;
+      float piece[kPiece];
+      to_floats(values[i], piece);
 #pragma clang loop unroll(full)
-      for (int e = 0; e < kPiece; ++e) output_[e] = __builtin_fmaf(weight, values[i][e], output_[e]);
+      for (int g = 0; g < kHeads; ++g) {
+#pragma clang loop unroll(full)
+        for (int e = 0; e < kPiece; ++e) output_[g][e] = __builtin_fmaf(weights[g][i], piece[e], output_[g][e]);
+      }
     }
   }
 
   // The parts of a wave's teams, then of the waves, in their order.
   CAUSEWAY_INLINE void finish() {
+    float* maxima = reinterpret_cast<float*>(shared_memory());
+    float* sums = maxima + P::kWaves * kHeads;
+    float* outputs = sums + P::kWaves * kHeads;
 #pragma clang loop unroll(full)
-    for (int lanes = kLanes; lanes < kWaveWidth; lanes *= 2) {
-      const float largest = __builtin_fmaxf(maximum_, wave_shuffle_xor(maximum_, lanes));
-      const float rescale = rescaled(maximum_, largest);
-      maximum_ = largest;
-      sum_ *= rescale;
-      sum_ += wave_shuffle_xor(sum_, lanes);
+    for (int g = 0; g < kHeads; ++g) {
 #pragma clang loop unroll(full)
-      for (int e = 0; e < kPiece; ++e) {
-        output_[e] *= rescale;
-        output_[e] += wave_shuffle_xor(output_[e], lanes);
+      for (int lanes = kLanes; lanes < kWaveWidth; lanes *= 2) {
+        const float largest = __builtin_fmaxf(maximum_[g], wave_shuffle_xor(maximum_[g], lanes));
+        const float rescale = rescaled(maximum_[g], largest);
+        maximum_[g] = largest;
+        sum_[g] *= rescale;
+        sum_[g] += wave_shuffle_xor(sum_[g], lanes);
+#pragma clang loop unroll(full)
+        for (int e = 0; e < kPiece; ++e) {
+          output_[g][e] *= rescale;
+          output_[g][e] += wave_shuffle_xor(output_[g][e], lanes);
+        }
+      }
+      const int of_wave = g * P::kWaves + wave_index();
+      if (lane_index() == 0) {
+        maxima[of_wave] = maximum_[g];
+        sums[of_wave] = sum_[g];
+      }
+      if (lane_index() < kLanes) {
+#pragma clang loop unroll(full)
+        for (int e = 0; e < kPiece; ++e) outputs[of_wave * P::kHeadDim + lane_index() * kPiece + e] = output_[g][e];
       }
     }
-    float* maxima = reinterpret_cast<float*>(shared_memory());
-    float* sums = maxima + P::kWaves;
-    float* outputs = sums + P::kWaves;
-    if (lane_index() == 0) {
-      maxima[wave_index()] = maximum_;
-      sums[wave_index()] = sum_;
-    }
-    if (lane_index() < kLanes) {
-#pragma clang loop unroll(full)
-      for (int e = 0; e < kPiece; ++e) outputs[wave_index() * P::kHeadDim + lane_index() * kPiece + e] = output_[e];
-    }
     block_barrier();
-    for (int d = thread_index(); d < P::kHeadDim; d += P::kWaves * kWaveWidth) {
+    for (int i = thread_index(); i < kHeads * P::kHeadDim; i += P::kWaves * kWaveWidth) {
+      const int g = i / P::kHeadDim, d = i % P::kHeadDim;
       float largest = -kInfinity;
 #pragma clang loop unroll(full)
-      for (int wave = 0; wave < P::kWaves; ++wave) largest = __builtin_fmaxf(largest, maxima[wave]);
+      for (int wave = 0; wave < P::kWaves; ++wave) largest = __builtin_fmaxf(largest, maxima[g * P::kWaves + wave]);
       float sum = 0, output = 0;
 #pragma clang loop unroll(full)
       for (int wave = 0; wave < P::kWaves; ++wave) {
-        const float weight = rescaled(maxima[wave], largest);
-        sum = __builtin_fmaf(weight, sums[wave], sum);
-        output = __builtin_fmaf(weight, outputs[wave * P::kHeadDim + d], output);
+        const int of_wave = g * P::kWaves + wave;
+        const float weight = rescaled(maxima[of_wave], largest);
+        sum = __builtin_fmaf(weight, sums[of_wave], sum);
+        output = __builtin_fmaf(weight, outputs[of_wave * P::kHeadDim + d], output);
       }
       if (parts_ == 1) {
-        store(p, b_, h_, d, largest, sum, output);
+        store_one_query(p, b_, h_ + g, d, largest, sum, output);
         continue;
       }
-      float* part = p.workspace + task_ * one_query_part_floats(P::kHeadDim);
+      float* part = p.workspace + ((b_ * p.query_heads + h_ + g) * parts_ + part_) * one_query_part_floats(P::kHeadDim);
       part[2 + d] = output;
       if (d == 0) {
         part[0] = largest;
@@ -171,19 +205,20 @@ class OneQuery {
   }
 
   const P& p;
-  int task_, parts_;
+  int parts_, part_;
   int64_t b_, h_, kv_head_;
   int32_t begin_, end_;  // of the block's keys
-  float maximum_ = -kInfinity, sum_ = 0;
-  float output_[kPiece] = {};
+  float maximum_[kHeads], sum_[kHeads] = {};
+  float output_[kHeads][kPiece] = {};
 };
 
 }  // namespace attention_tile
 
-// One block of a launch of batch * query_heads * one_query_parts(), kWaves waves each, of a CAUSEWAY_EARLY_KERNEL.
-template <class P>
+// One block of a launch of batch * query_heads / kHeads * one_query_parts(), kWaves waves each, of a
+// CAUSEWAY_EARLY_KERNEL.
+template <int kHeads, class P>
 CAUSEWAY_INLINE void gpu_attention_one_query(const P& problem, int task) {
-  attention_tile::OneQuery<P> one(problem, task);
+  attention_tile::OneQuery<P, kHeads> one(problem, task);
   one.begin();
   wait_for_launches();
   one.run();
@@ -201,10 +236,10 @@ CAUSEWAY_INLINE void gpu_attention_combine_parts(const P& problem, int task) {
   for (int d = thread_index(); d < P::kHeadDim; d += P::kWaves * kWaveWidth) {
     float sum = 0, output = 0;
     for (int part = 0; part < parts; ++part) {
-      const float weight = OneQuery<P>::rescaled(of_head[part * kFloats], largest);
+      const float weight = rescaled(of_head[part * kFloats], largest);
       sum = __builtin_fmaf(weight, of_head[part * kFloats + 1], sum);
       output = __builtin_fmaf(weight, of_head[part * kFloats + 2 + d], output);
     }
-    OneQuery<P>::store(problem, task / problem.query_heads, task % problem.query_heads, d, largest, sum, output);
+    store_one_query(problem, task / problem.query_heads, task % problem.query_heads, d, largest, sum, output);
   }
 }
