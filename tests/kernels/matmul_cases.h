@@ -98,9 +98,9 @@ constexpr MatmulBlocks small_blocks(MatmulPath path, int64_t row_tiles, int64_t 
 }
 
 template <class T>
-constexpr MatmulBlocks thin_blocks(MatmulPath path, int64_t rows, int64_t columns) {
+constexpr MatmulBlocks thin_blocks(MatmulPath path, int64_t rows, int64_t columns, int64_t terms = 64) {
   bool swapped = path == MatmulPath::kThinSwapped;
-  return {path, kPaired<T>, kRows, kColumns, swapped ? columns : rows, swapped ? rows : columns, 64};
+  return {path, kPaired<T>, kRows, kColumns, swapped ? columns : rows, swapped ? rows : columns, terms};
 }
 
 enum class TaskOrder { kForward, kBackward, kShuffled };
@@ -283,6 +283,52 @@ TEST_F(MATMUL_TEST_SUITE, ThinProductsOfManyRows) {
   check_thin<bf16, false, true, 7>();
   check_thin<bf16, false, false, 9>();
   check_thin<bf16, true, true, 16>();
+}
+
+// Terms that wait in scratch are taken in several blocks, the last one not whole; a row's sums have the same bits
+// however many rows there are beside it.
+template <class T, bool kTransposedA, int kThin>
+void check_thin_blocks() {
+  constexpr int kFew = 2;
+  constexpr MatmulBlocks kBlocks = thin_blocks<T>(MatmulPath::kThin, kThin, 96, 200);
+  constexpr MatmulBlocks kFewBlocks = thin_blocks<T>(MatmulPath::kThin, kFew, 160, 1024);
+  constexpr std::array<std::array<int64_t, 2>, 5> kShapes = {{{96, 200}, {100, 199}, {49, 130}, {17, 465}, {150, 601}}};
+  for (auto [wide, k] : kShapes) {
+    check_one<Plain, T, kTransposedA, false, kBlocks>(2, kThin, wide, k);
+    std::mt19937 random(50);
+    Guarded<T> a(kThin * k), b(k * wide);
+    fill_random(random, a);
+    fill_random(random, b);
+    const auto run = [&](auto& p, int64_t rows) {
+      Guarded<float> c(rows * wide);
+      p.batch = 1;
+      p.m = rows;
+      p.n = wide;
+      p.k = k;
+      p.a = a.data();
+      p.b = b.data();
+      p.c = c.data();
+      run_matmul(p);
+      EXPECT_TRUE(c.intact());
+      return std::vector<float>(c.data(), c.data() + c.count());
+    };
+    Prefetching<T, false, false, kBlocks> all{};
+    Prefetching<T, false, false, kFewBlocks> few{};
+    std::vector<float> of_all = run(all, kThin);
+    const std::vector<float> of_few = run(few, kFew);
+    of_all.resize(of_few.size());
+    EXPECT_EQ(of_all, of_few) << "of " << kThin << " rows; n " << wide << " k " << k;
+    EXPECT_NE(of_few, std::vector<float>(of_few.size()));
+  }
+}
+
+TEST_F(MATMUL_TEST_SUITE, ThinProductsOfManyRowsAndTerms) {
+  check_thin_blocks<float, false, 5>();
+  check_thin_blocks<float, false, 8>();
+  check_thin_blocks<float, true, 11>();
+  check_thin_blocks<float, false, 16>();
+  check_thin_blocks<bf16, false, 7>();
+  check_thin_blocks<bf16, true, 16>();
 }
 
 // Operands computed while they are packed, sizes known when it is compiled, an epilogue with two outputs of which one

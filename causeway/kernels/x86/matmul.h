@@ -365,18 +365,18 @@ CAUSEWAY_INLINE FloatLanes load_thin(const P& p, int64_t batch, int64_t k, int64
 // processor has not looked ahead to, keep less memory busy than its bandwidth needs.
 constexpr int kThinAhead = 16;
 
+// Rows whose factors of a few terms registers hold while B passes by.
+constexpr int kThinHeldRows = 4;
+
 // sums[kRows][columns] += rows * B over kTerms of k, with B's columns side by side: as many rows of B are streamed
 // together. Sums are padded to whole vectors.
 template <class P, int kRows, int kTerms>
 CAUSEWAY_INLINE void thin_across(const P& p, int64_t batch, int64_t n, int64_t columns, int64_t k, const float* rows,
                                  int64_t row_stride, float* sums, int64_t sum_stride) {
-  // Registers hold the factors of a few rows; those of more are broadcast from memory where they are used.
-  constexpr bool kHeld = kRows <= 4;
+  static_assert(kRows <= kThinHeldRows);
   float held[kRows][kTerms];
-  if constexpr (kHeld) {
-    for (int i = 0; i < kRows; ++i) {
-      for (int t = 0; t < kTerms; ++t) held[i][t] = rows[i * row_stride + t];
-    }
+  for (int i = 0; i < kRows; ++i) {
+    for (int t = 0; t < kTerms; ++t) held[i][t] = rows[i * row_stride + t];
   }
 #pragma clang loop unroll(disable)
   for (int64_t j = 0; j < columns; j += kLanes) {
@@ -391,9 +391,97 @@ CAUSEWAY_INLINE void thin_across(const P& p, int64_t batch, int64_t n, int64_t c
       float* to = sums + i * sum_stride + j;
       FloatLanes sum = load_lanes(to);
 #pragma clang loop unroll(full)
-      for (int t = 0; t < kTerms; ++t)
-        sum = multiply_add(splat_lanes(kHeld ? held[i][t] : rows[i * row_stride + t]), terms[t], sum);
+      for (int t = 0; t < kTerms; ++t) sum = multiply_add(splat_lanes(held[i][t]), terms[t], sum);
       store_lanes(to, sum);
+    }
+  }
+}
+
+// Of `rows`, cut into groups of nearly one size, those whose sums registers hold.
+constexpr int thin_group(int rows) {
+  int groups = (rows + kTileRows - 1) / kTileRows;
+  return (rows + groups - 1) / groups;
+}
+
+// Rows of B that meet all rows of A before the next ones do, and so the distance from one that is read to one that is
+// asked for: long enough that sums, which registers hold meanwhile, are seldom in memory, and short enough that what is
+// asked for stays in the second cache level until then.
+constexpr int kThinBlock = 64;
+
+// sums[kRows][kVectors * kLanes] += rows * B over `terms` of k, with B's columns side by side and the sums in
+// registers. `count`: how many of the columns there are, more than all vectors but the last one have. With kAsk, the
+// rows of B that lie `ahead` of these are asked for.
+template <class P, int kRows, int kVectors, bool kAsk>
+CAUSEWAY_INLINE void thin_tile(const P& p, int64_t batch, int64_t n, int64_t count, int64_t k, int64_t terms,
+                               int64_t ahead, const float* rows, int64_t row_stride, float* sums, int64_t sum_stride) {
+  FloatLanes tile[kRows][kVectors];
+#pragma clang loop unroll(full)
+  for (int i = 0; i < kRows; ++i) {
+#pragma clang loop unroll(full)
+    for (int j = 0; j < kVectors; ++j) tile[i][j] = load_lanes(sums + i * sum_stride + j * kLanes);
+  }
+#pragma clang loop unroll_count(2)
+  for (int64_t t = 0; t < terms; ++t) {
+    FloatLanes columns[kVectors];
+#pragma clang loop unroll(full)
+    for (int j = 0; j < kVectors; ++j) {
+      const int64_t at = j * kLanes;
+      if constexpr (kAsk && requires { p.prefetch_b(batch, k, n); }) p.prefetch_b(batch, k + t + ahead, n + at);
+      columns[j] = load_thin<P, false>(p, batch, k + t, n + at, j + 1 < kVectors ? kLanes : count - at);
+    }
+#pragma clang loop unroll(full)
+    for (int i = 0; i < kRows; ++i) {
+      const FloatLanes row = splat_lanes(rows[i * row_stride + t]);
+#pragma clang loop unroll(full)
+      for (int j = 0; j < kVectors; ++j) tile[i][j] = multiply_add(row, columns[j], tile[i][j]);
+    }
+  }
+#pragma clang loop unroll(full)
+  for (int i = 0; i < kRows; ++i) {
+#pragma clang loop unroll(full)
+    for (int j = 0; j < kVectors; ++j) store_lanes(sums + i * sum_stride + j * kLanes, tile[i][j]);
+  }
+}
+
+// The same of all rows: the first group, which may be smaller than others, asks for what the next block reads.
+template <class P, int kRows, int kVectors>
+CAUSEWAY_INLINE void thin_tiles(const P& p, int64_t batch, int64_t n, int64_t count, int64_t k, int64_t terms,
+                                int64_t ahead, const float* rows, int64_t row_stride, float* sums, int64_t sum_stride) {
+  constexpr int kGroup = thin_group(kRows);
+  constexpr int kFirst = kRows - (kRows - 1) / kGroup * kGroup;
+  thin_tile<P, kFirst, kVectors, true>(p, batch, n, count, k, terms, ahead, rows, row_stride, sums, sum_stride);
+#pragma clang loop unroll(disable)
+  for (int i = kFirst; i < kRows; i += kGroup) {
+    thin_tile<P, kGroup, kVectors, false>(p, batch, n, count, k, terms, ahead, rows + i * row_stride, row_stride,
+                                          sums + i * sum_stride, sum_stride);
+  }
+}
+
+// sums[kRows][columns] += rows * B over `terms` of k, with B's columns side by side: for more rows than thin_across has
+// registers for. Each block of B is read once from memory and by the other groups of rows from a cache.
+template <class P, int kRows>
+CAUSEWAY_INLINE void thin_blocks(const P& p, int64_t batch, int64_t n, int64_t columns, int64_t k, int64_t terms,
+                                 const float* rows, int64_t row_stride, float* sums, int64_t sum_stride) {
+  if constexpr (requires { p.prefetch_b(batch, k, n); }) {
+    if (k == 0) {  // what no block before it has asked for
+      const int64_t first = matmul_min(kThinBlock, p.k);
+      for (int64_t t = 0; t < first; ++t) {
+        for (int64_t j = 0; j < columns; j += kLanes) p.prefetch_b(batch, t, n + j);
+      }
+    }
+  }
+  for (int64_t t = 0; t < terms; t += kThinBlock) {
+    const int64_t some = matmul_min(kThinBlock, terms - t);
+    const int64_t ahead = k + t + some < p.k ? kThinBlock : 0;
+    for (int64_t j = 0; j < columns; j += kTileColumns) {
+      const int64_t count = columns - j;
+      if (count > 2 * kLanes) {
+        thin_tiles<P, kRows, 3>(p, batch, n + j, count, k + t, some, ahead, rows + t, row_stride, sums + j, sum_stride);
+      } else if (count > kLanes) {
+        thin_tiles<P, kRows, 2>(p, batch, n + j, count, k + t, some, ahead, rows + t, row_stride, sums + j, sum_stride);
+      } else {
+        thin_tiles<P, kRows, 1>(p, batch, n + j, count, k + t, some, ahead, rows + t, row_stride, sums + j, sum_stride);
+      }
     }
   }
 }
@@ -433,12 +521,6 @@ CAUSEWAY_INLINE void thin_along(const P& p, int64_t batch, int64_t n, int64_t k,
   }
 }
 
-// Of `rows`, cut into groups of nearly one size, those that thin_along takes at a time: registers hold their sums.
-constexpr int thin_group(int rows) {
-  int groups = (rows + kTileRows - 1) / kTileRows;
-  return (rows + groups - 1) / groups;
-}
-
 // The same of all rows: for those after the first group B comes from the first cache level.
 template <class P, int kRows, int kColumns>
 CAUSEWAY_INLINE void thin_along_all(const P& p, int64_t batch, int64_t n, int64_t k, int64_t terms, const float* rows,
@@ -476,13 +558,17 @@ CAUSEWAY_INLINE void run_thin_rows(const P& p, int64_t task, void* scratch) {
       for (int64_t t = terms; t < row_stride; ++t) rows[i * row_stride + t] = 0.0f;
     }
     if constexpr (P::kBContiguousInN) {
-      constexpr int kTogether = 8;
-      int64_t t = 0;
-      for (; t + kTogether <= terms; t += kTogether) {
-        thin_across<P, kRows, kTogether>(p, batch, n, columns, k + t, rows + t, row_stride, sums, kBlocks.n);
+      if constexpr (kRows > kThinHeldRows) {
+        thin_blocks<P, kRows>(p, batch, n, columns, k, terms, rows, row_stride, sums, kBlocks.n);
+      } else {
+        constexpr int kTogether = 8;
+        int64_t t = 0;
+        for (; t + kTogether <= terms; t += kTogether) {
+          thin_across<P, kRows, kTogether>(p, batch, n, columns, k + t, rows + t, row_stride, sums, kBlocks.n);
+        }
+        for (; t < terms; ++t)
+          thin_across<P, kRows, 1>(p, batch, n, columns, k + t, rows + t, row_stride, sums, kBlocks.n);
       }
-      for (; t < terms; ++t)
-        thin_across<P, kRows, 1>(p, batch, n, columns, k + t, rows + t, row_stride, sums, kBlocks.n);
     } else {
       constexpr int kTogether = thin_group(kRows) > kTileRows * 3 / 4 ? 3 : 4;
       int64_t j = 0;
