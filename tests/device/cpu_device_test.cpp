@@ -28,6 +28,22 @@ TEST(CpuDevice, AllocatesAlignedMemoryAndZeroesOnRequest) {
   EXPECT_EQ(device.allocate(0).data(), nullptr);
 }
 
+// A weight of a small model is no whole number of huge pages: its beginning is on them, its end on others.
+TEST(CpuDevice, LargeBuffersBeginOnAHugePage) {
+  constexpr size_t kHugePage = size_t{2} << 20;
+  CpuDevice device(1);
+  for (const size_t bytes : {kHugePage, kHugePage + 1, size_t{768} * 768 * 4, 2 * kHugePage - 1, 7 * kHugePage / 2}) {
+    const DeviceBuffer buffer = device.allocate(bytes, true);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % kHugePage, 0u) << bytes;
+    EXPECT_EQ(buffer.data()[0], std::byte{0});
+    EXPECT_EQ(buffer.data()[bytes - 1], std::byte{0});
+    std::memset(buffer.data(), 7, bytes);
+    EXPECT_EQ(buffer.data()[bytes - 1], std::byte{7});
+    EXPECT_EQ(device.bytes_in_use(), static_cast<int64_t>(bytes));
+  }
+  EXPECT_EQ(device.bytes_in_use(), 0);
+}
+
 TEST(CpuDevice, CountsMemory) {
   CpuDevice device(1);
   {

@@ -16,10 +16,18 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kMappedFrom = 2 * kHugePage;
+constexpr size_t kMappedFrom = kHugePage;
+constexpr size_t kPage = size_t{4} << 10;
 constexpr size_t kCopyPiece = size_t{4} << 20;
 
 size_t round_up(size_t value, size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+// What a buffer of so many bytes is mapped with: whole huge pages where they are filled well enough, else small pages
+// behind those that it fills.
+size_t mapped_bytes(size_t bytes) {
+  const size_t whole = round_up(bytes, kHugePage);
+  return whole - bytes <= bytes / 4 ? whole : round_up(bytes, kPage);
+}
 
 // A private mapping that begins on a huge page, or null.
 std::byte* map_huge(size_t bytes) {
@@ -52,7 +60,7 @@ DeviceBuffer CpuDevice::allocate(size_t bytes, bool zeroed) {
   // Beyond half of the address space, rounding up would wrap.
   if (bytes < SIZE_MAX / 2) {
     if (bytes >= kMappedFrom) {
-      mapped = round_up(bytes, kHugePage);
+      mapped = mapped_bytes(bytes);
       data = map_huge(mapped);  // zero already
     } else {
       data = static_cast<std::byte*>(std::aligned_alloc(kAlignment, round_up(bytes, kAlignment)));

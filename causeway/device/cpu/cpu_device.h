@@ -33,7 +33,8 @@ class CpuDevice : public Device {
   void set_thread_count(int thread_count);
   ThreadPool& pool() { return pool_; }
 
-  // Aligned to 64 bytes; buffers of 4 MiB and more ask for huge pages. A buffer may outlive the device.
+  // Aligned to 64 bytes; buffers of 2 MiB and more ask for huge pages and begin on one. A buffer may outlive the
+  // device.
   DeviceBuffer allocate(size_t bytes, bool zeroed = false) override;
   void copy_to_device(void* to, const void* host, size_t bytes) override;
   void copy_to_host(void* host, const void* from, size_t bytes) override;
