@@ -344,20 +344,25 @@ struct Swapped {
   CAUSEWAY_INLINE void store(int64_t batch, int64_t i, int64_t j, float value) const { p.store(batch, j, i, value); }
 };
 
-// The first `count` of kLanes columns of B, or terms of one of its columns, rounded to the operand type; zeros behind.
+// kLanes columns of B, or terms of one of its columns, rounded to the operand type.
+template <class P, bool kAlong>
+CAUSEWAY_INLINE FloatLanes load_thin(const P& p, int64_t batch, int64_t k, int64_t n) {
+  alignas(64) float terms[kLanes];
+#pragma clang loop vectorize(assume_safety) vectorize_width(kLanes) unroll(disable)
+  for (int64_t t = 0; t < kLanes; ++t)
+    terms[t] = round_operand<P>(kAlong ? p.load_b(batch, k + t, n) : p.load_b(batch, k, n + t));
+  return load_lanes(terms);
+}
+
+// The first `count` of them, zeros behind. Not one function with the one above: an array that both fill stays in
+// memory.
 template <class P, bool kAlong>
 CAUSEWAY_INLINE FloatLanes load_thin(const P& p, int64_t batch, int64_t k, int64_t n, int64_t count) {
+  if (count >= kLanes) return load_thin<P, kAlong>(p, batch, k, n);
   alignas(64) float terms[kLanes];
-  const auto load = [&](int64_t t) {
-    return round_operand<P>(kAlong ? p.load_b(batch, k + t, n) : p.load_b(batch, k, n + t));
-  };
-  if (count >= kLanes) {
-#pragma clang loop vectorize(assume_safety) vectorize_width(kLanes) unroll(disable)
-    for (int64_t t = 0; t < kLanes; ++t) terms[t] = load(t);
-  } else {
 #pragma clang loop vectorize(disable) unroll(disable)
-    for (int64_t t = 0; t < kLanes; ++t) terms[t] = t < count ? load(t) : 0.0f;
-  }
+  for (int64_t t = 0; t < kLanes; ++t)
+    terms[t] = t < count ? round_operand<P>(kAlong ? p.load_b(batch, k + t, n) : p.load_b(batch, k, n + t)) : 0.0f;
   return load_lanes(terms);
 }
 
@@ -486,26 +491,39 @@ CAUSEWAY_INLINE void thin_blocks(const P& p, int64_t batch, int64_t n, int64_t c
   }
 }
 
+// lanes[kRows][kColumns] += rows * B, lane by lane, over kLanes terms of k, or with kWhole off over `count`.
+template <class P, int kRows, int kColumns, bool kWhole>
+CAUSEWAY_INLINE void thin_along_step(const P& p, int64_t batch, int64_t n, int64_t k, int64_t count, const float* rows,
+                                     int64_t row_stride, FloatLanes (&lanes)[kRows][kColumns]) {
+  FloatLanes columns[kColumns];
+#pragma clang loop unroll(full)
+  for (int j = 0; j < kColumns; ++j) {
+    if constexpr (requires { p.prefetch_b(batch, k, n); }) p.prefetch_b(batch, k, n + j + 2 * kColumns);
+    if constexpr (kWhole) {
+      columns[j] = load_thin<P, true>(p, batch, k, n + j);
+    } else {
+      columns[j] = load_thin<P, true>(p, batch, k, n + j, count);
+    }
+  }
+#pragma clang loop unroll(full)
+  for (int i = 0; i < kRows; ++i) {
+    const FloatLanes row = load_lanes(rows + i * row_stride);
+#pragma clang loop unroll(full)
+    for (int j = 0; j < kColumns; ++j) lanes[i][j] = multiply_add(row, columns[j], lanes[i][j]);
+  }
+}
+
 // sums[kRows][kColumns] += rows * B over `terms` of k, with B's columns each running along memory: dot products, kLanes
 // terms at a time.
 template <class P, int kRows, int kColumns>
 CAUSEWAY_INLINE void thin_along(const P& p, int64_t batch, int64_t n, int64_t k, int64_t terms, const float* rows,
                                 int64_t row_stride, float* sums, int64_t sum_stride) {
   FloatLanes lanes[kRows][kColumns] = {};
-  for (int64_t t = 0; t < terms; t += kLanes) {
-    FloatLanes columns[kColumns];
-#pragma clang loop unroll(full)
-    for (int j = 0; j < kColumns; ++j) {
-      if constexpr (requires { p.prefetch_b(batch, k, n); }) p.prefetch_b(batch, k + t, n + j + 2 * kColumns);
-      columns[j] = load_thin<P, true>(p, batch, k + t, n + j, terms - t);
-    }
-#pragma clang loop unroll(full)
-    for (int i = 0; i < kRows; ++i) {
-      const FloatLanes row = load_lanes(rows + i * row_stride + t);
-#pragma clang loop unroll(full)
-      for (int j = 0; j < kColumns; ++j) lanes[i][j] = multiply_add(row, columns[j], lanes[i][j]);
-    }
-  }
+  int64_t t = 0;
+#pragma clang loop unroll(disable)
+  for (; t + kLanes <= terms; t += kLanes)
+    thin_along_step<P, kRows, kColumns, true>(p, batch, n, k + t, kLanes, rows + t, row_stride, lanes);
+  if (t < terms) thin_along_step<P, kRows, kColumns, false>(p, batch, n, k + t, terms - t, rows + t, row_stride, lanes);
   // The sum of column j and row i has the number j * kRows + i.
   constexpr int kSums = kRows * kColumns;
 #pragma clang loop unroll(full)
