@@ -721,7 +721,7 @@ class Fuser {
     }
   }
 
-  // Whether `loop` is there for kernel k alone and stores nothing but its operand.
+  // Whether `loop` is there for kernel k's first operand alone and stores nothing else.
   bool may_compute_rows(size_t k, size_t loop, Value operand) const {
     const KernelRequest& request = kernels_[loop];
     if (loop >= k || request.kind != KernelKind::kLoop || !has_reductions(graph_, request)) return false;
@@ -729,6 +729,13 @@ class Fuser {
       if (request.stored[i] != (request.members[i] == operand)) return false;
     for (size_t other = 0; other < kernels_.size(); ++other)
       if (other != k && reads_[other].contains(operand)) return false;
+    const std::vector<Value>& members = kernels_[k].members;
+    if (depends_on(graph_.node(members.front()).inputs[1], operand) ||
+        std::any_of(members.begin() + 1, members.end(), [&](Value member) {
+          const std::vector<Value> read = leaves(member);
+          return std::find(read.begin(), read.end(), operand) != read.end();
+        }))
+      return false;
     return std::none_of(graph_.outputs.begin(), graph_.outputs.end(),
                         [&](Value output) { return output == operand; }) &&
            std::none_of(graph_.assignments.begin(), graph_.assignments.end(),

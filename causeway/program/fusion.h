@@ -5,7 +5,8 @@
 // would cost more than reading it. Values with memory are then gathered into kernels, in order, greedily: a value joins
 // a recent kernel that works on the same elements and shares what it reads. On a GPU, sums over rows go into the kernel
 // that walks over those rows for other sums, and small loops that are alike share launches (horizontal_fusion.h). A
-// collective is a kernel of its own; collectives keep the order of the graph, which all ranks share.
+// collective is a kernel of its own; collectives keep the order of the graph, which all ranks share. Last, a GPU's
+// products of one or two rows take over the loop that computes their operand for them alone.
 #pragma once
 
 #include <vector>

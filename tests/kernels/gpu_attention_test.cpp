@@ -312,6 +312,12 @@ TEST_P(AttentionOnDevices, OneQuery) {
   many.score = biased_score(many.heads);
   many.captures_slopes = true;
   expect_reference(many, one(true, many.heads));
+  many.batch = 80;
+  many.keys = 40;
+  many.heads = 4;
+  many.kv_heads = 2;
+  many.score = biased_score(many.heads);
+  expect_reference(many, one(true, many.heads));
   AttentionCase capped;
   capped.queries = 1;
   capped.keys = 1;

@@ -120,6 +120,9 @@ TEST(RowsInProductsPlan, WhereEachBlockCan) {
   EXPECT_EQ(kinds(graph(1, 16384, "return %17\n"), "sm_90a"), "loop dot ");
   EXPECT_EQ(kinds(graph(1, 1600, "return %17, %16\n"), "sm_90a"), "loop dot ");
   EXPECT_EQ(kinds(graph(1, 1600, "return %17\n"), "gfx942"), "loop dot ");
+  // Rows that the product's own epilogue reads too.
+  const std::string residual = "%18 = cast(%16) : f32[1, 64]\n%19 = add(%17, %18) : f32[1, 64]\nreturn %19\n";
+  EXPECT_EQ(kinds(graph(1, 64, residual), "sm_90a"), "loop dot ");
   // A sum that a result is as well.
   EXPECT_EQ(kinds(graph(1, 1600, "return %17, %9\n"), "sm_90a"), "loop dot ");
 }
