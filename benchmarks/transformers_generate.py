@@ -5,7 +5,9 @@
 
 Greedy, in f32 as both read the directory, from prompts of --prompt tokens. A rate is the difference of two numbers of
 tokens over the difference of their times, so that starting, reading and the prompt do not count; the programs take
-turns, and the medians of --rounds are printed with the least and the most.
+turns, and the medians of --rounds are printed with the least and the most. In its turn each runs once before it is
+timed: a virtual machine may have given memory back to its host that has not been used for some seconds, and then a
+program that starts has it anew, in smaller pages, for all of its run.
 
 `--peer-only bf16` is for figures beside those of `causeway bench generate`, whose weights are random and which computes in
 bf16 on GPUs: transformers alone, in bf16, the way `--cache` says (static ones are compiled). The program's name is not
@@ -82,6 +84,7 @@ def main():
         rates = {name: [] for name in ways}
         for _ in range(arguments.rounds):
             for name, seconds in ways.items():
+                seconds(SHORT)
                 rates[name].append(sequences * (LONG - SHORT) / (seconds(LONG) - seconds(SHORT)))
         for name, all_rates in rates.items():
             print(f"{sequences:3} sequences  {name:12} {statistics.median(all_rates):8.1f} tokens/s "
