@@ -18,7 +18,7 @@
 namespace causeway::program {
 namespace {
 
-// A layer norm of f32 rows without a shift, cast to bf16 as %15, times weights of which each column lies along k, as
+// A layer norm of f32 rows without a shift, cast to bf16 as %16, times weights of which each column lies along k, as
 // %17. `rest` comes behind it, from %18 on.
 std::string norm_and_product(int rows, int k, int n, const std::string& rest) {
   return fmt::format(
@@ -52,13 +52,18 @@ std::string kinds(const Graph& graph, const std::string& architecture) {
   return text;
 }
 
+std::vector<HostTensor> random_inputs(const Graph& graph) {
+  std::vector<HostTensor> inputs;
+  for (const Value input : graph.inputs())
+    inputs.push_back(
+        random_host_tensor(graph.dtype(input), evaluate(graph.shape(input), {}), inputs.size() + 1, -1, 1));
+  return inputs;
+}
+
 class RowsInProducts : public testing::TestWithParam<std::string> {
  protected:
   void expect_reference(const Graph& graph) {
-    std::vector<HostTensor> inputs;
-    for (const Value input : graph.inputs())
-      inputs.push_back(
-          random_host_tensor(graph.dtype(input), evaluate(graph.shape(input), {}), inputs.size() + 1, -1, 1));
+    const std::vector<HostTensor> inputs = random_inputs(graph);
     const std::vector<HostTensor> expected = interpret(graph, inputs, {}, Rounding::kRounded);
     const std::vector<HostTensor> actual = runner_.run(graph, inputs);
     ASSERT_EQ(actual.size(), expected.size());
@@ -102,11 +107,7 @@ TEST_P(RowsInProducts, NoRacesAndNoAccessOutsideOfMemory) {
   options.checked = true;
   const Graph graph = parse_graph(norm_and_product(2, 1600, 72, "return %17\n"));
   ProgramRunner checked(std::make_shared<EmulatorDevice>(runner_.device().target().processor, options));
-  std::vector<HostTensor> inputs;
-  for (const Value input : graph.inputs())
-    inputs.push_back(
-        random_host_tensor(graph.dtype(input), evaluate(graph.shape(input), {}), inputs.size() + 1, -1, 1));
-  EXPECT_NO_THROW(checked.run(graph, inputs));
+  EXPECT_NO_THROW(checked.run(graph, random_inputs(graph)));
 }
 
 TEST(RowsInProductsPlan, WhereEachBlockCan) {

@@ -1,8 +1,8 @@
-// Attention of one query to each head's keys, forward: what a text's next token needs. Every key and value is read once
-// and met by few queries, those of the heads that share it, so that a block goes over them as they lie in memory,
-// without matrix instructions: teams of lanes share a key, each lane 16 bytes of it, and keep a running maximum and sum
-// of the keys that they had. Where heads are few and keys many, several blocks share a head's, and a second launch
-// combines what they leave. kHeads of the queries' heads, which share keys, are a block's.
+// Attention of one query to each head's keys, forward: what a text's next token needs. A key is met by few queries,
+// those of the heads that share it, of which kHeads are a block's, so that a block goes over keys and values as they
+// lie in memory, without matrix instructions: teams of lanes share a key, each lane 16 bytes of it, and keep a running
+// maximum and sum of the keys that they had. Where heads are few and keys many, several blocks share a head's, and a
+// second launch combines what they leave.
 //
 // The problem P provides what attention.h asks for, with rows of queries, keys and values in memory (kDirectQ,
 // kDirectK, kDirectV) whose length divides into a power of two of 16-byte pieces; of its tiles kWaves alone. Also
