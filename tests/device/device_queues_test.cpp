@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "causeway/device/cuda/cuda_device.h"
 #include "causeway/device/hip/hip_device.h"
 #include "causeway/device/open_device.h"
+#include "tests/device/device_under_test.h"
 #include "tests/device/gpu_stand_in_library.h"
 
 namespace causeway::device {
@@ -23,14 +23,10 @@ using namespace codegen;
 namespace {
 
 std::vector<std::string> device_specs() {
-  if (const char* spec = std::getenv("CAUSEWAY_TEST_DEVICE")) return {spec};
-  return {"cpu", "emulator:sm_90a", "emulator:gfx942", "cuda stand-in", "hip stand-in"};
+  return devices_under_test({"cpu", "emulator:sm_90a", "emulator:gfx942", "cuda stand-in", "hip stand-in"});
 }
 // Those that run GPUs' kernels.
-std::vector<std::string> kernel_specs() {
-  if (const char* spec = std::getenv("CAUSEWAY_TEST_DEVICE")) return {spec};
-  return {"emulator:sm_90a", "emulator:gfx942"};
-}
+std::vector<std::string> kernel_specs() { return devices_under_test({"emulator:sm_90a", "emulator:gfx942"}); }
 // Those that do other queues' work as late as they may.
 std::vector<std::string> late_specs() { return {"emulator:sm_90a", "cuda stand-in", "hip stand-in"}; }
 
@@ -47,8 +43,7 @@ class DeviceQueues : public testing::TestWithParam<std::string> {
       device_ = open_device(GetParam());
     }
     // Long enough on a GPU that what is queued next could overtake it.
-    if (const char* spec = std::getenv("CAUSEWAY_TEST_DEVICE"); spec != nullptr && GetParam() == spec)
-      words_ = size_t{64} << 20;
+    if (GetParam() == device_of_environment()) words_ = size_t{64} << 20;
     for (DeviceBuffer* buffer : {&a_, &b_, &c_, &d_}) *buffer = device_->allocate(bytes(), true);
   }
   void TearDown() override {
@@ -244,15 +239,9 @@ TEST_P(WorkThatComesLate, AMissingWaitShows) {
   EXPECT_EQ(read(c_), 2);
 }
 
-std::string test_name(const testing::TestParamInfo<std::string>& test) {
-  std::string name = test.param;
-  std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(Devices, DeviceQueues, testing::ValuesIn(device_specs()), test_name);
-INSTANTIATE_TEST_SUITE_P(Devices, KernelsOnQueues, testing::ValuesIn(kernel_specs()), test_name);
-INSTANTIATE_TEST_SUITE_P(Devices, WorkThatComesLate, testing::ValuesIn(late_specs()), test_name);
+INSTANTIATE_TEST_SUITE_P(Devices, DeviceQueues, testing::ValuesIn(device_specs()), named_by_device);
+INSTANTIATE_TEST_SUITE_P(Devices, KernelsOnQueues, testing::ValuesIn(kernel_specs()), named_by_device);
+INSTANTIATE_TEST_SUITE_P(Devices, WorkThatComesLate, testing::ValuesIn(late_specs()), named_by_device);
 
 }  // namespace
 }  // namespace causeway::device

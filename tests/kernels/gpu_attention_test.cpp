@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
 #include <limits>
 #include <map>
@@ -17,16 +16,14 @@
 #include "causeway/device/open_device.h"
 #include "causeway/graph/interpreter.h"
 #include "tests/comparison/bounds.h"
+#include "tests/device/device_under_test.h"
 #include "tests/passes/attention_specs.h"
 #include "tests/program/program_runner.h"
 
 namespace causeway::program {
 namespace {
 
-std::vector<std::string> device_specs() {
-  if (const char* spec = std::getenv("CAUSEWAY_TEST_DEVICE")) return {spec};
-  return {"cpu", "emulator:sm_90a", "emulator:gfx942"};
-}
+std::vector<std::string> device_specs() { return devices_under_test({"cpu", "emulator:sm_90a", "emulator:gfx942"}); }
 
 std::shared_ptr<Device> device_of(const std::string& spec) {
   static std::map<std::string, std::shared_ptr<Device>> devices;
@@ -512,17 +509,9 @@ TEST_P(WideHeads, ScoresWithMasksAndTheirMaps) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, WideHeads, testing::ValuesIn(device_specs()), [](const auto& test) {
-  std::string name = test.param;
-  std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Devices, WideHeads, testing::ValuesIn(device_specs()), named_by_device);
 
-INSTANTIATE_TEST_SUITE_P(Devices, AttentionOnDevices, testing::ValuesIn(device_specs()), [](const auto& test) {
-  std::string name = test.param;
-  std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Devices, AttentionOnDevices, testing::ValuesIn(device_specs()), named_by_device);
 
 // Planted faults are the emulator's own tests; here none must be found, and the order of threads must not matter.
 TEST(AttentionOnTheEmulator, NoRacesAndTheSameBitsForEverySchedule) {

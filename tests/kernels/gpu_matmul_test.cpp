@@ -22,14 +22,14 @@
 #include "causeway/graph/interpreter.h"
 #include "causeway/graph/parser.h"
 #include "tests/comparison/bounds.h"
+#include "tests/device/device_under_test.h"
 #include "tests/program/program_runner.h"
 
 namespace causeway::program {
 namespace {
 
 std::vector<std::string> device_specs() {
-  if (const char* spec = std::getenv("CAUSEWAY_TEST_DEVICE")) return {spec};
-  return {"emulator:sm_80", "emulator:sm_90a", "emulator:gfx90a", "emulator:gfx942"};
+  return devices_under_test({"emulator:sm_80", "emulator:sm_90a", "emulator:gfx90a", "emulator:gfx942"});
 }
 
 class GpuMatmul : public testing::TestWithParam<std::string> {
@@ -422,11 +422,7 @@ TEST_P(GpuMatmul, ResultsDoNotDependOnTheSchedule) {
   EXPECT_EQ(result(1), result(2));
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, GpuMatmul, testing::ValuesIn(device_specs()), [](const auto& test) {
-  std::string name = test.param;
-  std::replace(name.begin(), name.end(), ':', '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Devices, GpuMatmul, testing::ValuesIn(device_specs()), named_by_device);
 
 TEST(GpuMatmulPlan, TilesFollowTheSizes) {
   const GpuArchitecture& a100 = gpu_architecture("sm_80");

@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "causeway/device/emulator/emulator_device.h"
 #include "causeway/device/open_device.h"
 #include "causeway/graph/parser.h"
+#include "tests/device/device_under_test.h"
 #include "tests/program/program_runner.h"
 
 namespace causeway::program {
@@ -41,10 +41,10 @@ class GpuTranspose : public testing::TestWithParam<std::string> {
   }
 
   void SetUp() override {
-    const char* spec = std::getenv("CAUSEWAY_TEST_DEVICE");
+    const std::optional<std::string> spec = device_of_environment();
     EmulatorOptions options;
     options.checked = true;
-    device_ = spec != nullptr ? open_device(spec) : std::shared_ptr<Device>(make_emulator_device(GetParam(), options));
+    device_ = spec ? open_device(*spec) : std::shared_ptr<Device>(make_emulator_device(GetParam(), options));
   }
   std::shared_ptr<Device> device_;
 };

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -19,6 +18,7 @@
 #include "causeway/device/open_device.h"
 #include "causeway/kernels/gpu/matmul_layout.h"
 #include "causeway/kernels/types.h"
+#include "tests/device/device_under_test.h"
 #include "tests/mutation/planted_faults.h"
 
 namespace causeway::program {
@@ -118,8 +118,7 @@ std::string kernel_text(const Case& c) {
 
 Device& device() {
   static const std::shared_ptr<Device> device = [] {
-    const char* spec = std::getenv("CAUSEWAY_TEST_DEVICE");
-    return open_device(spec != nullptr ? spec : "emulator:sm_90a");
+    return open_device(device_of_environment().value_or("emulator:sm_90a"));
   }();
   return *device;
 }

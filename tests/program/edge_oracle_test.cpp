@@ -14,21 +14,14 @@
 #include "causeway/graph/parser.h"
 #include "tests/comparison/bounds.h"
 #include "tests/comparison/comparison.h"
+#include "tests/device/device_under_test.h"
 #include "tests/program/edge_values.h"
 #include "tests/program/program_runner.h"
 
 namespace causeway::program {
 namespace {
 
-std::vector<std::string> device_specs() {
-  if (const char* spec = std::getenv("CAUSEWAY_TEST_DEVICE")) return {spec};
-  return {"cpu", "emulator:sm_90a", "emulator:gfx942"};
-}
-
-std::string test_name(std::string name) {
-  std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
-  return name;
-}
+std::vector<std::string> device_specs() { return devices_under_test({"cpu", "emulator:sm_90a", "emulator:gfx942"}); }
 
 // What a result may be away from the exact one, in units of the last place of an f32: 0 where it is rounded correctly.
 double allowed_ulps(Op op) {
@@ -155,8 +148,7 @@ class EdgesOnDevice : public testing::TestWithParam<std::string> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Devices, EdgesOnDevice, testing::ValuesIn(device_specs()),
-                         [](const auto& test) { return test_name(test.param); });
+INSTANTIATE_TEST_SUITE_P(Devices, EdgesOnDevice, testing::ValuesIn(device_specs()), named_by_device);
 
 TEST_P(EdgesOnDevice, OneOperand) { expect_elementwise(1); }
 TEST_P(EdgesOnDevice, PairsOfOperands) { expect_elementwise(2); }

@@ -4,28 +4,19 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <map>
 
 #include "causeway/device/open_device.h"
 #include "causeway/graph/parser.h"
 #include "causeway/passes/pipeline.h"
+#include "tests/device/device_under_test.h"
 #include "tests/program/primitive_cases.h"
 #include "tests/random_graph/random_graph.h"
 
 namespace causeway::program {
 namespace {
 
-std::vector<std::string> device_specs() {
-  if (const char* spec = std::getenv("CAUSEWAY_TEST_DEVICE")) return {spec};
-  return {"emulator:sm_90a", "emulator:gfx942"};
-}
-
-std::string test_name(const std::string& spec) {
-  std::string name = spec;
-  std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
-  return name;
-}
+std::vector<std::string> device_specs() { return devices_under_test({"emulator:sm_90a", "emulator:gfx942"}); }
 
 ProgramRunner& runner_on(const std::string& spec) {
   static std::map<std::string, std::unique_ptr<ProgramRunner>> runners;
@@ -44,7 +35,7 @@ TEST_P(ElementwiseOnGpu, MatchesTheReference) {
 INSTANTIATE_TEST_SUITE_P(Ops, ElementwiseOnGpu,
                          testing::Combine(testing::ValuesIn(device_specs()), testing::ValuesIn(elementwise_ops())),
                          [](const auto& test) {
-                           return test_name(std::get<0>(test.param)) + "_" +
+                           return test_name_of_device(std::get<0>(test.param)) + "_" +
                                   std::string(op_name(std::get<1>(test.param)));
                          });
 
@@ -77,8 +68,7 @@ class KernelsOnGpu : public testing::TestWithParam<std::string> {
   std::vector<std::string> kinds_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Devices, KernelsOnGpu, testing::ValuesIn(device_specs()),
-                         [](const auto& test) { return test_name(test.param); });
+INSTANTIATE_TEST_SUITE_P(Devices, KernelsOnGpu, testing::ValuesIn(device_specs()), named_by_device);
 
 TEST_P(KernelsOnGpu, Conversions) {
   for (const PrimitiveCase& primitive : conversion_cases()) expect_reference(runner(), primitive);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 #include <set>
 
 #include "causeway/base/error.h"
@@ -13,6 +12,7 @@
 #include "causeway/graph/parser.h"
 #include "causeway/passes/gradient.h"
 #include "causeway/program/context.h"
+#include "tests/device/device_under_test.h"
 #include "tests/program/program_runner.h"
 #include "tests/random_graph/random_graph.h"
 
@@ -48,10 +48,7 @@ return %9, %6
   return graph;
 }
 
-std::shared_ptr<Device> device() {
-  const char* spec = std::getenv("CAUSEWAY_TEST_DEVICE");
-  return open_device(spec != nullptr ? spec : "emulator:sm_90a");
-}
+std::shared_ptr<Device> device() { return open_device(device_of_environment().value_or("emulator:sm_90a")); }
 
 // The blocks of each launch of a persistent kernel.
 std::vector<int64_t> persistent_launches(Program& program) {

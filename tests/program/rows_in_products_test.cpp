@@ -4,14 +4,13 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "causeway/device/emulator/emulator_device.h"
 #include "causeway/device/open_device.h"
 #include "causeway/graph/interpreter.h"
 #include "causeway/graph/parser.h"
 #include "tests/comparison/bounds.h"
 #include "tests/comparison/comparison.h"
+#include "tests/device/device_under_test.h"
 #include "tests/program/program_runner.h"
 #include "tests/random_graph/random_graph.h"
 
@@ -77,15 +76,10 @@ class RowsInProducts : public testing::TestWithParam<std::string> {
 };
 
 std::vector<std::string> device_specs() {
-  if (const char* spec = std::getenv("CAUSEWAY_TEST_DEVICE")) return {spec};
-  return {"emulator:sm_80", "emulator:sm_90a", "emulator:gfx942"};
+  return devices_under_test({"emulator:sm_80", "emulator:sm_90a", "emulator:gfx942"});
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, RowsInProducts, testing::ValuesIn(device_specs()), [](const auto& test) {
-  std::string name = test.param;
-  std::replace(name.begin(), name.end(), ':', '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Devices, RowsInProducts, testing::ValuesIn(device_specs()), named_by_device);
 
 // Rows of a wave's team and of a block's, whole and with columns that fill no vector of threads; few columns and many,
 // sums in parts.
