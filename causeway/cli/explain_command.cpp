@@ -175,7 +175,10 @@ void explain_generation(const Options& options, const Recipe& recipe, const std:
   print_program(program, context->device().target(), options.detail);
   if (options.resources) print_resources(program, context->library());
   if (options.time)
-    print_kernel_times(program, median_kernel_seconds([&] { return forward.kernel_seconds(length); }), "one token");
+    print_kernel_times(
+        kernel_times(program, context->device(), median_kernel_seconds([&] { return forward.kernel_seconds(length); }),
+                     forward.sizes(length)),
+        "one token");
 }
 
 void run(const Options& options) {
@@ -218,6 +221,8 @@ void run(const Options& options) {
   if (options.json) {
     nlohmann::ordered_json json = figures_of(recipe, cost, memory_limit, program, trace.records);
     if (options.resources) add_resources(program, context->library(), json);
+    if (options.time)
+      json["time"] = kernel_times_json(kernel_times(program, context->device(), step_seconds(step, recipe)));
     output_json(json);
     return;
   }
@@ -232,7 +237,8 @@ void run(const Options& options) {
   }
   print_program(program, context->device().target(), options.detail);
   if (options.resources) print_resources(program, context->library());
-  if (options.time) print_kernel_times(program, step_seconds(step, recipe), "one step");
+  if (options.time)
+    print_kernel_times(kernel_times(program, context->device(), step_seconds(step, recipe)), "one step");
   print_collectives(exchanged);
   print_memory(cost, memory, memory_limit);
   print_flops(cost.flops, tokens);

@@ -4,9 +4,13 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "causeway/base/console.h"
+#include "causeway/base/error.h"
 #include "causeway/codegen/compile/compiler.h"
+#include "causeway/device/device_peaks.h"
+#include "causeway/plan/program_work.h"
 
 namespace causeway::cli {
 namespace {
@@ -14,6 +18,57 @@ namespace {
 // "kernel 12"; of a collective, which has no text, "exchange".
 std::string name_of(const Program::KernelReport& report) {
   return report.source ? fmt::format("kernel {}", *report.source) : "exchange";
+}
+
+// A median; 0 where there is no memory for a copy.
+double time_copies(Device& device) {
+  constexpr size_t kBytes = size_t{256} << 20;
+  constexpr int kCopies = 7;
+  try {
+    const DeviceBuffer from = device.allocate(kBytes, true), to = device.allocate(kBytes, true);
+    std::vector<double> seconds;
+    for (int i = 0; i < kCopies; ++i) {
+      const std::shared_ptr<DeviceMoment> begin = device.mark();
+      device.copy_on_device(to.data(), from.data(), kBytes);
+      const std::shared_ptr<DeviceMoment> end = device.mark();
+      seconds.push_back(device.seconds_between(*begin, *end));
+    }
+    std::nth_element(seconds.begin(), seconds.begin() + kCopies / 2, seconds.end());
+    return 2 * static_cast<double>(kBytes) / seconds[kCopies / 2];
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kResource) throw;
+    return 0;
+  }
+}
+
+// `seconds` and `work`: of each use of a kernel, in the order of the reports.
+std::vector<KernelTotal> total_by_kernel(const std::vector<Program::KernelReport>& reports,
+                                         const std::vector<double>& seconds, const std::vector<plan::KernelWork>& work,
+                                         double copy_bytes_per_second, const std::optional<DevicePeak>& peak) {
+  CAUSEWAY_CHECK(reports.size() == seconds.size() && reports.size() == work.size(),
+                 "{} kernels, {} times and the work of {}", reports.size(), seconds.size(), work.size());
+  std::map<std::string, KernelTotal> by_name;
+  for (size_t i = 0; i < reports.size(); ++i) {
+    KernelTotal& total = by_name[name_of(reports[i])];
+    total.name = name_of(reports[i]);
+    total.kind = reports[i].kind;
+    total.members = reports[i].members;
+    total.launches += 1;
+    total.seconds += seconds[i];
+    total.bytes += work[i].bytes;
+    total.flops += work[i].flops;
+    const double copying = copy_bytes_per_second > 0 ? work[i].bytes / copy_bytes_per_second : 0;
+    if (work[i].flops == 0) {
+      total.floor_seconds += copying;
+    } else if (const auto tflops = peak ? peak->tflops(work[i].operand) : std::nullopt) {
+      total.floor_seconds += std::max(copying, work[i].flops / (*tflops * 1e12));
+    }
+  }
+  std::vector<KernelTotal> ordered;
+  for (auto& [name, total] : by_name) ordered.push_back(std::move(total));
+  std::sort(ordered.begin(), ordered.end(),
+            [](const KernelTotal& a, const KernelTotal& b) { return a.seconds > b.seconds; });
+  return ordered;
 }
 
 }  // namespace
@@ -52,29 +107,46 @@ std::vector<double> median_kernel_seconds(const std::function<std::vector<double
   return medians;
 }
 
-void print_kernel_times(const Program& program, const std::vector<double>& seconds, const std::string& what) {
-  const std::vector<Program::KernelReport> reports = program.kernel_reports();
-  struct Total {
-    double seconds = 0;
-    int launches = 0;
-    const Program::KernelReport* example = nullptr;
-  };
-  std::map<std::string, Total> by_source;
+KernelTimes kernel_times(const Program& program, Device& device, const std::vector<double>& seconds,
+                         const SymbolBindings& sizes) {
+  const double copies = time_copies(device);
+  return {
+      total_by_kernel(program.kernel_reports(), seconds, plan::work_of_kernels(program.graph(), device.target(), sizes),
+                      copies, find_device_peak(device.name())),
+      copies};
+}
+
+void print_kernel_times(const KernelTimes& times, const std::string& what) {
   double all = 0;
-  for (size_t i = 0; i < reports.size(); ++i) {
-    Total& total = by_source[name_of(reports[i])];
-    total.seconds += seconds[i];
-    total.launches += 1;
-    total.example = &reports[i];
-    all += seconds[i];
-  }
-  std::vector<std::pair<std::string, Total>> ordered(by_source.begin(), by_source.end());
-  std::sort(ordered.begin(), ordered.end(),
-            [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
+  for (const KernelTotal& kernel : times.kernels) all += kernel.seconds;
   output("\ntime of {}: {:.4g} ms in kernels (medians)\n", what, all * 1e3);
-  for (const auto& [name, total] : ordered)
-    output("  {:>5.1f} %  {:>9.3f} ms  {:>4} x {:<11}{:<20}{}\n", 100 * total.seconds / all, total.seconds * 1e3,
-           total.launches, name, total.example->kind, total.example->members);
+  output(
+      "GB/s: of what a kernel reads and writes, each tensor once. floor: the share of its time that a copy of as many\n"
+      "bytes takes ({}), or the datasheet's peak for the products, where that is more and known\n",
+      times.copy_bytes_per_second > 0 ? fmt::format("{:.0f} GB/s on this device", times.copy_bytes_per_second * 1e-9)
+                                      : "not known: no memory for one");
+  output("  {:>7}  {:>12}  {:>7}{:<11}{:<20}{:>7}{:>9}{:>7}  computes\n", "time", "", "", "", "", "GB/s", "TFLOP/s",
+         "floor");
+  for (const KernelTotal& kernel : times.kernels)
+    output("  {:>5.1f} %  {:>9.3f} ms  {:>4} x {:<11}{:<20}{:>7.0f}{:>9}{:>7}  {}\n", 100 * kernel.seconds / all,
+           kernel.seconds * 1e3, kernel.launches, kernel.name, kernel.kind, kernel.bytes / kernel.seconds * 1e-9,
+           kernel.flops > 0 ? fmt::format("{:.4g}", kernel.flops / kernel.seconds * 1e-12) : "",
+           kernel.floor_seconds > 0 ? fmt::format("{:.0f} %", 100 * kernel.floor_seconds / kernel.seconds) : "",
+           kernel.members);
+}
+
+nlohmann::ordered_json kernel_times_json(const KernelTimes& times) {
+  nlohmann::ordered_json kernels = nlohmann::ordered_json::array();
+  for (const KernelTotal& kernel : times.kernels) {
+    nlohmann::ordered_json& entry = kernels.emplace_back();
+    entry = {{"name", kernel.name},       {"kind", kernel.kind},   {"launches", kernel.launches},
+             {"seconds", kernel.seconds}, {"bytes", kernel.bytes}, {"flops", kernel.flops}};
+    if (kernel.floor_seconds > 0) entry["floor_seconds"] = kernel.floor_seconds;
+    entry["computes"] = kernel.members;
+  }
+  nlohmann::ordered_json json = {{"kernels", std::move(kernels)}};
+  if (times.copy_bytes_per_second > 0) json["copy_bytes_per_second"] = times.copy_bytes_per_second;
+  return json;
 }
 
 }  // namespace causeway::cli

@@ -141,6 +141,11 @@ Program& CachedForward::program(int64_t length) {
   return continue_.prepare({all.begin(), all.end()});
 }
 
+SymbolBindings CachedForward::sizes(int64_t length) {
+  const std::vector<Tensor> all = arguments(length);
+  return continue_.sizes({all.begin(), all.end()});
+}
+
 std::vector<double> CachedForward::kernel_seconds(int64_t length) {
   write(tokens_, std::vector<int32_t>(static_cast<size_t>(sequences())));
   write(positions_, std::vector<int32_t>(static_cast<size_t>(sequences()), static_cast<int32_t>(length) - 1));

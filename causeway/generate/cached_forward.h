@@ -42,8 +42,10 @@ class CachedForward {
   int64_t ring() const { return cache_.ring(); }
   int64_t cache_bytes() const { return cache_.bytes(); }
 
-  // The program behind go_on() while sequences have up to `length` tokens, and the seconds of each of its kernels.
+  // The program behind go_on() while sequences have up to `length` tokens, what its symbols are then, and the seconds
+  // of each of its kernels.
   Program& program(int64_t length);
+  SymbolBindings sizes(int64_t length);
   std::vector<double> kernel_seconds(int64_t length);
 
  private:

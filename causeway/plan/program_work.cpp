@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -22,10 +23,96 @@ std::string operand_name(const Graph& graph, const Node& node) {
   return node.attributes.tf32 ? "tf32" : std::string(dtype_name(dtype));
 }
 
+// Of a graph's kernels, for sizes of its symbols.
+class WorkOfKernels {
+ public:
+  WorkOfKernels(const Graph& graph, SymbolBindings bindings) : graph_(graph), bindings_(std::move(bindings)) {}
+
+  Work work(const KernelRequest& request, const GeneratedKernel& kernel) {
+    const Node& node = graph_.node(request.members.front());
+    if (request.kind == KernelKind::kDot) return work_of_product(node);
+    if (request.kind == KernelKind::kAttention || request.kind == KernelKind::kAttentionGradient)
+      return work_of_attention(node);
+    Work work;
+    work.bytes = bytes(request, kernel);
+    return work;
+  }
+
+  // Read and written, each tensor once. What is looked up in a table, or added to rows of it, is not all of it.
+  double bytes(const KernelRequest& request, const GeneratedKernel& kernel) const {
+    int64_t most_elements = std::numeric_limits<int64_t>::max();
+    if (request.kind == KernelKind::kLoop) most_elements = (request.rows * request.columns).evaluate(bindings_);
+    if (request.kind == KernelKind::kScatterAdd) {
+      const Value updates = graph_.node(request.members.front()).inputs[2];
+      most_elements = element_count(graph_.shape(updates)).evaluate(bindings_);
+    }
+    double sum = 0;
+    for (const KernelArgument& argument : kernel.arguments) {
+      if (argument.kind != KernelArgument::Kind::kValue) continue;
+      const TensorType& type = graph_.type(argument.value);
+      sum +=
+          real(std::min(element_count(type.shape).evaluate(bindings_), most_elements)) * real(size_bytes(type.dtype));
+    }
+    return sum;
+  }
+
+ private:
+  Work work_of_product(const Node& node) const {
+    const std::vector<int64_t> a = evaluate(graph_.shape(node.inputs[0]), bindings_);
+    const std::vector<int64_t> c = evaluate(node.outputs[0].shape, bindings_);
+    Work work;
+    work.kind = WorkKind::kProduct;
+    work.operand = operand_name(graph_, node);
+    work.m = real(c[c.size() - 2]);
+    work.n = real(c[c.size() - 1]);
+    work.k = real(a[node.attributes.transpose_a ? a.size() - 2 : a.size() - 1]);
+    for (size_t axis = 0; axis + 2 < c.size(); ++axis) work.batch *= real(c[axis]);
+    work.flops = 2 * work.batch * work.m * work.n * work.k;
+    return work;
+  }
+
+  Work work_of_attention(const Node& node) {
+    const std::vector<int64_t> q = evaluate(graph_.shape(node.inputs[0]), bindings_);
+    const std::vector<int64_t> k = evaluate(graph_.shape(node.inputs[1]), bindings_);
+    Work work;
+    work.kind = WorkKind::kAttention;
+    work.operand = operand_name(graph_, node);
+    work.head_dim = real(q[3]);
+    work.flops = (node.op == Op::kAttention ? 4 : 10) * work.head_dim *
+                 attended_pairs(node.attributes.attention, {q[0], q[2], q[1], k[1]});
+    return work;
+  }
+
+  // Counting takes a while, and layers have equal masks.
+  double attended_pairs(const std::shared_ptr<const AttentionSpec>& spec, const std::array<int64_t, 4>& sizes) {
+    for (const Counted& known : counted_) {
+      if (known.sizes != sizes) continue;
+      const auto &a = known.spec->mask, &b = spec->mask;
+      if (a == b || (a != nullptr && b != nullptr && structurally_equal(*a, *b))) return known.pairs;
+    }
+    counted_.push_back({spec, sizes, count_attended_pairs(*spec, sizes[0], sizes[1], sizes[2], sizes[3]).at_most});
+    return counted_.back().pairs;
+  }
+
+  struct Counted {
+    std::shared_ptr<const AttentionSpec> spec;
+    std::array<int64_t, 4> sizes;
+    double pairs;
+  };
+
+  const Graph& graph_;
+  SymbolBindings bindings_;
+  std::vector<Counted> counted_;
+};
+
 class WorkOfProgram {
  public:
   WorkOfProgram(const Graph& graph, const Target& target, const Mesh& mesh, int64_t devices_per_node)
-      : graph_(graph), mesh_(mesh), devices_per_node_(devices_per_node), fusion_(fuse(graph, target)) {
+      : graph_(graph),
+        mesh_(mesh),
+        devices_per_node_(devices_per_node),
+        fusion_(fuse(graph, target)),
+        of_kernels_(graph, {}) {
     std::vector<std::vector<DeviceKernel>> entries;
     for (const KernelRequest& request : fusion_.kernels) {
       kernels_.push_back(generate_kernel(graph, fusion_.materialized, request, target));
@@ -48,7 +135,8 @@ class WorkOfProgram {
       return;
     }
     Work work;
-    if (const auto* launch = std::get_if<Launch>(&instruction.work)) work = work_of_kernel(launch->kernel);
+    if (const auto* launch = std::get_if<Launch>(&instruction.work))
+      work = of_kernels_.work(fusion_.kernels[launch->kernel], kernels_[launch->kernel]);
     if (const auto* copy = std::get_if<Copy>(&instruction.work)) work.bytes = 2 * real(copy->bytes);
     if (const auto* collectives = std::get_if<Collectives>(&instruction.work)) work = work_of_collectives(*collectives);
     if (const auto* message = std::get_if<StageMessage>(&instruction.work)) work = work_of_message(*message);
@@ -57,63 +145,6 @@ class WorkOfProgram {
     waits_[instruction.queue].clear();
     if (instruction.sets != kNoSignal) ended_by_[instruction.sets] = static_cast<int>(list_.size());
     list_.push_back(std::move(work));
-  }
-
-  Work work_of_kernel(size_t k) {
-    const KernelRequest& request = fusion_.kernels[k];
-    const Node& node = graph_.node(request.members.front());
-    if (request.kind == KernelKind::kDot) return work_of_product(node);
-    if (request.kind == KernelKind::kAttention || request.kind == KernelKind::kAttentionGradient)
-      return work_of_attention(node);
-    Work work;
-    for (const KernelArgument& argument : kernels_[k].arguments) {
-      if (argument.kind != KernelArgument::Kind::kValue) continue;
-      const TensorType& type = graph_.type(argument.value);
-      int64_t bytes = byte_count(type, {});
-      // What is looked up in a table is not all of it.
-      if (request.kind == KernelKind::kLoop)
-        bytes = std::min(bytes, request.rows.evaluate({}) * request.columns.evaluate({}) *
-                                    static_cast<int64_t>(size_bytes(type.dtype)));
-      work.bytes += real(bytes);
-    }
-    return work;
-  }
-
-  Work work_of_product(const Node& node) const {
-    const std::vector<int64_t> a = evaluate(graph_.shape(node.inputs[0]), {});
-    const std::vector<int64_t> c = evaluate(node.outputs[0].shape, {});
-    Work work;
-    work.kind = WorkKind::kProduct;
-    work.operand = operand_name(graph_, node);
-    work.m = real(c[c.size() - 2]);
-    work.n = real(c[c.size() - 1]);
-    work.k = real(a[node.attributes.transpose_a ? a.size() - 2 : a.size() - 1]);
-    for (size_t axis = 0; axis + 2 < c.size(); ++axis) work.batch *= real(c[axis]);
-    work.flops = 2 * work.batch * work.m * work.n * work.k;
-    return work;
-  }
-
-  Work work_of_attention(const Node& node) {
-    const std::vector<int64_t> q = evaluate(graph_.shape(node.inputs[0]), {});
-    const std::vector<int64_t> k = evaluate(graph_.shape(node.inputs[1]), {});
-    Work work;
-    work.kind = WorkKind::kAttention;
-    work.operand = operand_name(graph_, node);
-    work.head_dim = real(q[3]);
-    work.flops = (node.op == Op::kAttention ? 4 : 10) * work.head_dim *
-                 attended_pairs(node.attributes.attention, {q[0], q[2], q[1], k[1]});
-    return work;
-  }
-
-  // Counting takes a while, and layers have equal masks.
-  double attended_pairs(const std::shared_ptr<const AttentionSpec>& spec, const std::array<int64_t, 4>& sizes) {
-    for (const Counted& known : counted_) {
-      if (known.sizes != sizes) continue;
-      const auto &a = known.spec->mask, &b = spec->mask;
-      if (a == b || (a != nullptr && b != nullptr && structurally_equal(*a, *b))) return known.pairs;
-    }
-    counted_.push_back({spec, sizes, count_attended_pairs(*spec, sizes[0], sizes[1], sizes[2], sizes[3]).at_most});
-    return counted_.back().pairs;
   }
 
   Work work_of_collectives(const Collectives& collectives) const {
@@ -155,28 +186,36 @@ class WorkOfProgram {
     return work;
   }
 
-  struct Counted {
-    std::shared_ptr<const AttentionSpec> spec;
-    std::array<int64_t, 4> sizes;
-    double pairs;
-  };
-
   const Graph& graph_;
   const Mesh& mesh_;
   int64_t devices_per_node_;
   FusionResult fusion_;
+  WorkOfKernels of_kernels_;
   std::vector<GeneratedKernel> kernels_;
   LoweredProgram lowered_;
   std::vector<Work> list_;
   std::map<Signal, int> ended_by_;
   std::map<DeviceQueue, std::vector<int>> waits_;
-  std::vector<Counted> counted_;
 };
 
 }  // namespace
 
 ProgramWork work_of_program(const Graph& graph, const Target& target, const Mesh& mesh, int64_t devices_per_node) {
   return WorkOfProgram(graph, target, mesh, devices_per_node).run();
+}
+
+std::vector<KernelWork> work_of_kernels(const Graph& graph, const Target& target, const SymbolBindings& bindings) {
+  const FusionResult fusion = fuse(graph, target);
+  WorkOfKernels counter(graph, bindings);
+  std::vector<KernelWork> result;
+  for (const KernelRequest& request : fusion.kernels) {
+    KernelWork& entry = result.emplace_back();
+    if (request.kind == KernelKind::kCollective || request.kind == KernelKind::kMessage) continue;
+    const GeneratedKernel kernel = generate_kernel(graph, fusion.materialized, request, target);
+    const Work work = counter.work(request, kernel);
+    entry = {counter.bytes(request, kernel), work.flops, work.kind == WorkKind::kMemory ? "" : work.operand};
+  }
+  return result;
 }
 
 }  // namespace causeway::plan

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "causeway/device/target.h"
@@ -19,5 +20,15 @@ struct ProgramWork {
 // `graph` has been through the passes for a rank of the mesh. Kernels are generated, which memory depends on, and not
 // compiled. Collectives that go together are one piece of work.
 ProgramWork work_of_program(const Graph& graph, const Target& target, const Mesh& mesh, int64_t devices_per_node);
+
+// What one launch of a kernel cannot do without.
+struct KernelWork {
+  double bytes = 0;     // read and written, each tensor once
+  double flops = 0;     // of products and attention, as Work has them
+  std::string operand;  // of these: what is multiplied, "bf16"
+};
+// Of each kernel of the program that the graph becomes, in the order of Program::kernel_reports(). Exchanges have none.
+// `bindings` gives every symbol's value.
+std::vector<KernelWork> work_of_kernels(const Graph& graph, const Target& target, const SymbolBindings& bindings = {});
 
 }  // namespace causeway::plan

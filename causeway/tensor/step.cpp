@@ -117,6 +117,12 @@ Program& Step::prepare(const std::vector<StepArgument>& arguments) {
   return *compiled_for(with_symbols(arguments, bindings)).program;
 }
 
+SymbolBindings Step::sizes(const std::vector<StepArgument>& arguments) const {
+  SymbolBindings bindings;
+  with_symbols(arguments, bindings);
+  return bindings;
+}
+
 const Graph& Step::traced_graph(const std::vector<StepArgument>& arguments) {
   SymbolBindings bindings;
   return compiled_for(with_symbols(arguments, bindings)).traced;

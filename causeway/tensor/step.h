@@ -83,6 +83,8 @@ class Step {
 
   // Traces and compiles for arguments of these types without running.
   Program& prepare(const std::vector<StepArgument>& arguments);
+  // What the symbols of that program are for these arguments.
+  SymbolBindings sizes(const std::vector<StepArgument>& arguments) const;
   // The graph for arguments of these types as traced, before the passes; nothing is compiled.
   Graph trace(const std::vector<StepArgument>& arguments) const;
   // The same, of the program that is compiled for them.
