@@ -31,7 +31,7 @@ first --skip steps (compilation, first touch of memory).
 The learning rate rises linearly, lr * step / warmup for step = 1..warmup, then follows a cosine that would reach min-lr
 one step after the last: min-lr + (lr - min-lr) * (1 + cos(pi * (step - 1 - warmup) / (steps - warmup))) / 2.
 
-Needs torch, numpy, safetensors, and g++ for torch.compile.
+Needs torch, numpy, safetensors, and g++ for torch.compile; for --float8 torchao.
 """
 
 import argparse
@@ -385,6 +385,7 @@ def parse_arguments():
     p.add_argument("--weight-decay", type=float, default=0.1, help="on tensors of two dimensions")
     p.add_argument("--clip", type=float, default=1.0, help="largest gradient norm; 0: no clipping")
     p.add_argument("--dtype", choices=["bfloat16", "float32"], default="bfloat16", help="of autocast")
+    p.add_argument("--float8", choices=["tensorwise", "rowwise"], help="of the blocks' products, by torchao's recipe")
     p.add_argument("--no-compile", action="store_true")
     p.add_argument("--no-keep-blocks", action="store_true", help="leave the allocator as glibc sets it")
     p.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
@@ -446,6 +447,10 @@ def main():
     if a.dump_init:
         weights = {name: view.detach().contiguous().clone() for name, view in model.hugging_face().items()}
         save_file(weights, a.dump_init, metadata={"format": "pt"})
+    if a.float8:
+        from torchao.float8 import Float8LinearConfig, convert_to_float8_training
+
+        convert_to_float8_training(model.blocks, config=Float8LinearConfig.from_recipe_name(a.float8))
     loss_of, autocast = parallelise(a, model)
     optimizer = make_optimizer(a, model)
     windows, micro_steps = Windows(a), a.batch // a.micro_batch
@@ -488,6 +493,7 @@ def main():
         parameters=sum(p.numel() for p in model.parameters()),
         compiled=not a.no_compile,
         dtype=a.dtype,
+        float8=a.float8,
         parallel=a.parallel,
         processes=a.ranks,
         threads=a.threads,

@@ -72,6 +72,41 @@ CAUSEWAY_INLINE bf16 to_bf16(float value) {
 CAUSEWAY_INLINE float to_float(f16 value) { return static_cast<float>(value); }
 CAUSEWAY_INLINE f16 to_f16(float value) { return static_cast<f16>(value); }
 
+// GPUs from sm_89 on have instructions for 8-bit floats, two at a time; in arithmetic a conversion takes a dozen.
+#if defined(__NVPTX__) && CAUSEWAY_NVIDIA >= 90
+#define CAUSEWAY_CONVERTS_F8 1
+#endif
+
+#if defined(CAUSEWAY_CONVERTS_F8)
+typedef f16 F16Pair __attribute__((ext_vector_type(2)));
+
+CAUSEWAY_INLINE float to_float(f8e4m3 value) {
+  uint32_t pair;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"(static_cast<uint16_t>(value.bits)));
+  return static_cast<float>(__builtin_bit_cast(F16Pair, pair)[0]);
+}
+
+CAUSEWAY_INLINE float to_float(f8e5m2 value) {
+  uint32_t pair;
+  asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(pair) : "h"(static_cast<uint16_t>(value.bits)));
+  return static_cast<float>(__builtin_bit_cast(F16Pair, pair)[0]);
+}
+
+// They saturate, as below. NaN becomes the one without a sign.
+CAUSEWAY_INLINE f8e4m3 to_f8e4m3(float value) {
+  uint16_t pair;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, 0f00000000, %1;" : "=h"(pair) : "f"(value));
+  return f8e4m3{static_cast<uint8_t>(pair)};
+}
+
+CAUSEWAY_INLINE f8e5m2 to_f8e5m2(float value) {
+  uint16_t pair;
+  asm("cvt.rn.satfinite.e5m2x2.f32 %0, 0f00000000, %1;" : "=h"(pair) : "f"(value));
+  return f8e5m2{static_cast<uint8_t>(pair)};
+}
+
+#else
+
 CAUSEWAY_INLINE float to_float(f8e4m3 value) {
   uint32_t magnitude = value.bits & 0x7fu;
   uint32_t sign = static_cast<uint32_t>(value.bits & 0x80u) << 24;
@@ -121,3 +156,14 @@ CAUSEWAY_INLINE f8e5m2 to_f8e5m2(float value) {
   code = magnitude > 0x7f800000u ? 0x7fu : code;
   return f8e5m2{static_cast<uint8_t>(code | sign)};
 }
+
+#endif
+
+// A float that was rounded to an 8-bit one: what it is stored as is at hand.
+template <class F8>
+struct Rounded {
+  F8 stored;
+  CAUSEWAY_INLINE operator float() const { return to_float(stored); }
+};
+CAUSEWAY_INLINE f8e4m3 to_f8e4m3(Rounded<f8e4m3> value) { return value.stored; }
+CAUSEWAY_INLINE f8e5m2 to_f8e5m2(Rounded<f8e5m2> value) { return value.stored; }

@@ -159,9 +159,20 @@ class Fuser {
       const bool costly =
           !feeds_reduction_[i] &&
           (rules_.repeats_count_once ? costs_at_least(value, rules_.cheap_to_repeat) : cost >= rules_.cheap_to_repeat);
-      if ((several_uses && (costly || reads_several_tensors(value))) || costs_at_least(value, kLargestExpression))
-        materialized_.insert(value);
+      if ((several_uses && (costly || reads_several_tensors(value))) || costs_at_least(value, kLargestExpression)) {
+        const Value stored = narrower(value);
+        materialized_.insert(stored);
+        if (stored != value) costs_[i] = node_cost(node.op);
+      }
     }
+  }
+
+  // What a cast to a wider float converts, where that is in no memory yet: it takes fewer bytes. Otherwise the value.
+  Value narrower(Value value) const {
+    const Node& node = graph_.node(value);
+    if (node.op != Op::kCast || materialized_.contains(node.inputs[0])) return value;
+    const DType from = graph_.dtype(node.inputs[0]), to = node.outputs[0].dtype;
+    return is_float(from) && is_float(to) && size_bytes(from) < size_bytes(to) ? node.inputs[0] : value;
   }
 
   // Whether computing the value where it is used costs so much, each node once. costs_ counts a node once for each of

@@ -1,6 +1,7 @@
 // What the writers of GPU loops decide, seen in the text they write.
 #include <gmock/gmock.h>
 
+#include "causeway/codegen/compile/compiler.h"
 #include "causeway/graph/parser.h"
 #include "causeway/program/fusion.h"
 
@@ -27,6 +28,77 @@ TEST(GpuKernelText, AThreadComputesSixteenBytesOfTheNarrowestTensor) {
   EXPECT_THAT(kernels(elementwise("bf16[64, 4096]"))[0].source, HasSubstr("store_lanes(b1 + (r0 * 8), v0)"));
   EXPECT_THAT(kernels(elementwise("f32[64, 4096]"))[0].source, HasSubstr("store_lanes(b1 + (r0 * 4), v0)"));
   EXPECT_THAT(kernels(elementwise("i64[64, 4096]"))[0].source, HasSubstr("store_lanes(b1 + (r0 * 2), v0)"));
+}
+
+size_t occurrences(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST(GpuKernelText, EightBitFloatsAreConvertedOnceByInstructions) {
+  const std::string text = R"(%0 = input "x" : f32[64, 4096]
+%1 = cast(%0) {dtype=f8e4m3} : f8e4m3[64, 4096]
+return %1
+)";
+  const std::string ptx = codegen::compile_module(kernels(text)[0].source, gpu_target("sm_90a"));
+  EXPECT_EQ(occurrences(ptx, "cvt.rn.satfinite.e4m3x2.f32"), 8u) << ptx;
+  EXPECT_EQ(occurrences(ptx, "e4m3x2"), 8u) << ptx;
+  EXPECT_EQ(occurrences(ptx, "ld.global"), 2u) << ptx;
+  EXPECT_EQ(occurrences(ptx, "ld.global.v4.f32"), 2u) << ptx;
+  EXPECT_EQ(occurrences(ptx, "st.global"), 1u) << ptx;
+  EXPECT_EQ(occurrences(ptx, "st.global.v2.u32"), 1u) << ptx;
+  const Target older = gpu_target("sm_80");
+  EXPECT_THAT(codegen::compile_module(kernels(text, older)[0].source, older), Not(HasSubstr("e4m3x2")));
+}
+
+TEST(GpuKernelText, EightBitFloatsMoveAsTheyAre) {
+  const std::string ptx = codegen::compile_module(kernels(R"(%0 = input "x" : f8e5m2[640, 4096]
+%1 = input "rows" : i32[64]
+%2 = gather(%0, %1) {axes=[0]} : f8e5m2[64, 4096]
+return %2
+)")[0]
+                                                      .source,
+                                                  gpu_target("sm_90a"));
+  EXPECT_THAT(ptx, Not(HasSubstr("cvt.rn"))) << ptx;
+}
+
+TEST(GpuKernelText, ACopyInTheOtherOrderLoadsAllBeforeItWaits) {
+  const std::string ptx = codegen::compile_module(kernels(R"(%0 = input "x" : f8e4m3[4096, 1024]
+%1 = permute(%0) {axes=[1, 0]} : f8e4m3[1024, 4096]
+return %1
+)")[0]
+                                                      .source,
+                                                  gpu_target("sm_90a"));
+  EXPECT_EQ(occurrences(ptx, "ld.global.v4.u32"), 4u) << ptx;
+  EXPECT_LT(ptx.rfind("ld.global"), ptx.find("st.shared")) << ptx;
+  EXPECT_EQ(occurrences(ptx, "st.global"), 4u) << ptx;
+  EXPECT_EQ(occurrences(ptx, "st.global.v4.u32"), 4u) << ptx;
+}
+
+// Two loops read a product of three tensors, which takes two bytes in bf16 and four in f32.
+TEST(GpuKernelText, WhatACastWidensIsStoredInItsPlace) {
+  const Graph graph = parse_graph(R"(%0 = input "x" : bf16[64, 4096]
+%1 = input "y" : bf16[64, 4096]
+%2 = input "z" : bf16[64, 4096]
+%3 = mul(%0, %1) : bf16[64, 4096]
+%4 = mul(%3, %2) : bf16[64, 4096]
+%5 = cast(%4) {dtype=f32} : f32[64, 4096]
+%6 = abs(%5) : f32[64, 4096]
+%7 = reduce_max(%6) {axes=[0, 1]} : f32[]
+%8 = broadcast(%7) {axes=[]} : f32[64, 4096]
+%9 = div(%5, %8) : f32[64, 4096]
+%10 = permute(%5) {axes=[1, 0]} : f32[4096, 64]
+%11 = exp2(%10) : f32[4096, 64]
+return %9, %11
+)");
+  const FusionResult fusion = fuse(graph, gpu_target("sm_90a"));
+  for (size_t i = 0; i < graph.nodes().size(); ++i) {
+    const Node& node = graph.nodes()[i];
+    if (node.op != Op::kCast) continue;
+    EXPECT_FALSE(fusion.materialized.contains({static_cast<int32_t>(i), 0}));
+    EXPECT_TRUE(fusion.materialized.contains(node.inputs[0]));
+  }
 }
 
 TEST(GpuKernelText, OnlyARaggedEndIsChecked) {

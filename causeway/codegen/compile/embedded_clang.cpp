@@ -230,6 +230,7 @@ CompilerOutput run_embedded_clang(const std::string& source, const std::vector<s
       return output;
     }
     apply_launch_bounds(*state->module);
+    mark_pure_asm(*state->module);
   } else {
     export_kernels(*state->module);
   }

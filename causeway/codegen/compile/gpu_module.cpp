@@ -8,6 +8,8 @@
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/Function.h"
+#include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/Metadata.h"
@@ -68,6 +70,16 @@ void apply_launch_bounds(llvm::Module& module) {
     (nvptx ? annotate_nvptx : annotate_amdgpu)(*kernel, threads, blocks_per_unit);
   }
   annotations->eraseFromParent();
+}
+
+void mark_pure_asm(llvm::Module& module) {
+  for (llvm::Function& function : module)
+    for (llvm::Instruction& instruction : llvm::instructions(function)) {
+      auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction);
+      if (call == nullptr || !call->isInlineAsm()) continue;
+      if (!llvm::cast<llvm::InlineAsm>(call->getCalledOperand())->hasSideEffects())
+        call->addFnAttr(llvm::Attribute::WillReturn);
+    }
 }
 
 std::string missing_function(const llvm::Module& module) {

@@ -17,6 +17,9 @@ namespace causeway::codegen {
 // taken.
 void apply_launch_bounds(llvm::Module& module);
 
+// Says of asm text without side effects that it comes to an end: loads before and after it may then be merged.
+void mark_pure_asm(llvm::Module& module);
+
 // Names the first function or intrinsic that the module calls and no GPU has; empty when there is none. The back end
 // would end the process.
 std::string missing_function(const llvm::Module& module);

@@ -14,9 +14,13 @@ std::string rounded(DType dtype, const std::string& expression) {
   return dtype == DType::kF32 ? expression : from_storage(dtype, to_storage(dtype, expression));
 }
 
+std::string in_float(DType dtype, const std::string& value) {
+  return is_float(dtype) ? value : fmt::format("static_cast<float>({})", value);
+}
+
 std::string convert(DType from, DType to, const std::string& value) {
   if (from == to) return value;
-  if (is_float(to)) return rounded(to, is_float(from) ? value : fmt::format("static_cast<float>({})", value));
+  if (is_float(to)) return rounded(to, in_float(from, value));
   if (to == DType::kBool) return fmt::format("({} != 0)", value);
   if (from != DType::kBool) return fmt::format("cast_to_{}({})", dtype_name(to), value);
   return fmt::format("static_cast<{}>({})", compute_type(to), value);
@@ -147,6 +151,13 @@ std::string ExpressionEmitter::declare(const std::string& type, const std::strin
   return name;
 }
 
+// What is stored as an 8-bit float keeps that at hand: to store it takes no conversion, to move it none at all.
+std::string ExpressionEmitter::declare_stored(DType dtype, const std::string& stored, int depth) {
+  if (is_float(dtype) && size_bytes(dtype) == 1)
+    return declare(fmt::format("Rounded<{}>", storage_type(dtype)), "{" + stored + "}", depth);
+  return declare(compute_type(dtype), from_storage(dtype, stored), depth);
+}
+
 void ExpressionEmitter::define_variable(int variable, const std::string& expression) {
   const IndexVariable& defined = variables_[static_cast<size_t>(variable)];
   place(defined.depth, fmt::format("const {} {} = {};", index_type_, defined.name, expression));
@@ -177,8 +188,7 @@ void ExpressionEmitter::write_clamped(int variable, const ElementValue& index, c
 std::string ExpressionEmitter::write_load(Value value, const Index& linear, int depth) {
   const DType dtype = graph_.dtype(value);
   const std::string index = text_.known_index(linear).value_or(index_text(linear));
-  const std::string reference = fmt::format("{}[{}]", text_.pointer(value), index);
-  return declare(compute_type(dtype), from_storage(dtype, reference), depth);
+  return declare_stored(dtype, fmt::format("{}[{}]", text_.pointer(value), index), depth);
 }
 
 std::string ExpressionEmitter::write_iota(const Node& node, const Index& index, int depth) {
@@ -291,14 +301,13 @@ std::string ExpressionEmitter::write_elementwise(const Node& node, const std::ve
       text = call("__builtin_floorf");
       break;
     case Op::kCast:
+      if (floating && size_bytes(dtype) == 1)
+        return declare_stored(dtype, to_storage(dtype, in_float(input_dtype, in(0))), depth);
       text = convert(input_dtype, dtype, in(0));
       break;
-    case Op::kBitcast: {
-      const std::string bits =
-          fmt::format("__builtin_bit_cast({}, {})", storage_type(dtype), to_storage(input_dtype, in(0)));
-      text = from_storage(dtype, bits);
-      break;
-    }
+    case Op::kBitcast:
+      return declare_stored(
+          dtype, fmt::format("__builtin_bit_cast({}, {})", storage_type(dtype), to_storage(input_dtype, in(0))), depth);
     case Op::kAdd:
       text = floating ? infix("+") : call("add_integers");
       break;
@@ -357,7 +366,7 @@ std::string ExpressionEmitter::write_elementwise(const Node& node, const std::ve
     default:
       CAUSEWAY_CHECK(false, "{} is not elementwise", op_name(node.op));
   }
-  const bool computed_in_float = floating && node.op != Op::kCast && node.op != Op::kBitcast && node.op != Op::kSelect;
+  const bool computed_in_float = floating && node.op != Op::kCast && node.op != Op::kSelect;
   if (computed_in_float) text = rounded(dtype, "(" + text + ")");
   // Narrow integers wrap as their type does.
   if (dtype == DType::kU8) text = fmt::format("static_cast<uint8_t>({})", text);

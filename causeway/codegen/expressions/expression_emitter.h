@@ -77,6 +77,8 @@ class ExpressionEmitter : public ElementWalk {
   void discard_branches() override;
 
   std::string declare(const std::string& type, const std::string& expression, int depth);
+  // Of what is, or would be, in memory as `stored`.
+  std::string declare_stored(DType dtype, const std::string& stored, int depth);
   void define_variable(int variable, const std::string& expression);
   void place(int depth, const std::string& statement);
   Statements& at_depth(int depth);

@@ -34,10 +34,19 @@ CAUSEWAY_INLINE void store_lanes(T* to, const T (&values)[kLanes]) {
     typedef Vector<Bits, kStep> Packed;
 #pragma clang loop unroll(full)
     for (int first = 0; first < kLanes; first += kStep) {
-      Packed packed;
+      if constexpr (sizeof(T) == 1 && kStep >= 8) {
+        // As words: the back end stores a vector of bytes four at a time.
+        Vector<uint32_t, kStep / 4> words = 0;
 #pragma clang loop unroll(full)
-      for (int i = 0; i < kStep; ++i) packed[i] = __builtin_bit_cast(Bits, values[first + i]);
-      *reinterpret_cast<Packed*>(to + first) = packed;
+        for (int i = 0; i < kStep; ++i)
+          words[i / 4] |= static_cast<uint32_t>(__builtin_bit_cast(Bits, values[first + i])) << i % 4 * 8;
+        *reinterpret_cast<Vector<uint32_t, kStep / 4>*>(to + first) = words;
+      } else {
+        Packed packed;
+#pragma clang loop unroll(full)
+        for (int i = 0; i < kStep; ++i) packed[i] = __builtin_bit_cast(Bits, values[first + i]);
+        *reinterpret_cast<Packed*>(to + first) = packed;
+      }
     }
   }
 }

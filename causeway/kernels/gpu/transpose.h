@@ -2,7 +2,7 @@
 // memory, so that whole sectors are read and written.
 #pragma once
 
-#include "causeway/kernels/gpu/intrinsics.h"
+#include "causeway/kernels/gpu/lanes.h"
 #include "causeway/kernels/gpu/transpose_layout.h"
 
 // to[r * to_stride + w] = from[w * from_stride + r] for r < rows, w < columns, at most a tile of each. Everything is
@@ -16,15 +16,23 @@ CAUSEWAY_INLINE void transpose_tile(const T* from, int64_t from_stride, T* to, i
   static_assert(kTile * kPieces % kTransposeThreads == 0);
   char* tile = shared_memory();
   typedef Vector<uint32_t, 4> Piece;
+  // All of a thread's loads before the first is waited for.
+  Piece pieces[kRounds];
+#pragma clang loop unroll(full)
+  for (int round = 0; round < kRounds; ++round) {
+    const int item = round * kTransposeThreads + thread_index();
+    const int column = item / kPieces, row = item % kPieces * kPiece;
+    if (column < columns && row < rows)
+      pieces[round] = *reinterpret_cast<const Piece*>(from + column * from_stride + row);
+  }
 #pragma clang loop unroll(full)
   for (int round = 0; round < kRounds; ++round) {
     const int item = round * kTransposeThreads + thread_index();
     const int column = item / kPieces, row = item % kPieces * kPiece;
     if (column >= columns || row >= rows) continue;
-    const Piece piece = *reinterpret_cast<const Piece*>(from + column * from_stride + row);
     auto* words = reinterpret_cast<uint32_t*>(tile + column * kTransposeRowBytes + row * static_cast<int>(sizeof(T)));
 #pragma clang loop unroll(full)
-    for (int i = 0; i < 4; ++i) words[i] = piece[i];
+    for (int i = 0; i < 4; ++i) words[i] = pieces[round][i];
   }
   block_barrier();
 #pragma clang loop unroll(full)
@@ -39,8 +47,6 @@ CAUSEWAY_INLINE void transpose_tile(const T* from, int64_t from_stride, T* to, i
     for (int i = 0; i < kPiece; ++i)
       elements[i] =
           *reinterpret_cast<const T*>(tile + (column + i) * kTransposeRowBytes + row * static_cast<int>(sizeof(T)));
-    Piece piece;
-    __builtin_memcpy(&piece, elements, 16);
-    *reinterpret_cast<Piece*>(to + row * to_stride + column) = piece;
+    store_lanes(to + row * to_stride + column, elements);
   }
 }
