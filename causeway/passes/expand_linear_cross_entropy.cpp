@@ -21,8 +21,11 @@ struct Chunk {
 };
 
 // Rows of x in one chunk, for constant sizes.
-int64_t rows_per_chunk(int64_t tokens, int64_t vocabulary, int64_t element_bytes, int64_t budget) {
-  int64_t rows = budget / std::max<int64_t>(1, vocabulary * element_bytes);
+int64_t rows_per_chunk(int64_t tokens, int64_t vocabulary, int64_t element_bytes,
+                       const ExpandLinearCrossEntropyOptions& options) {
+  const int64_t row_bytes = std::max<int64_t>(1, vocabulary * element_bytes);
+  int64_t rows =
+      std::max(options.logits_bytes / row_bytes, std::min(options.most_logits_bytes / row_bytes, options.logits_rows));
   if (rows >= 64) rows -= rows % 64;
   return std::clamp<int64_t>(rows, 1, std::max<int64_t>(1, tokens));
 }
@@ -96,7 +99,7 @@ std::vector<Value> expand(Graph& target, const std::vector<Value>& inputs, doubl
 
   const int64_t count = tokens.constant();
   const int64_t rows =
-      rows_per_chunk(count, vocabulary.constant(), static_cast<int64_t>(size_bytes(logits_type)), options.logits_bytes);
+      rows_per_chunk(count, vocabulary.constant(), static_cast<int64_t>(size_bytes(logits_type)), options);
   Chunk total;
   std::vector<Value> dx;
   const auto accumulate = [&](Value& sum, Value part) { sum = sum.valid() ? build.add(sum, part) : part; };

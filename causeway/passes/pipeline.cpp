@@ -59,7 +59,9 @@ std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& s
   list.push_back({"expand_linear_cross_entropy", [&](const Graph& graph) {
                     return expand_linear_cross_entropy(graph, {.logits_bytes = sizes.logits_bytes,
                                                                .narrow_logits = options.narrow_logits,
-                                                               .vocabulary_multiple = sizes.vocabulary_multiple});
+                                                               .vocabulary_multiple = sizes.vocabulary_multiple,
+                                                               .most_logits_bytes = sizes.most_logits_bytes,
+                                                               .logits_rows = sizes.logits_rows});
                   }});
   if (options.tf32_products) list.push_back({"tf32_products", tf32_products});
   list.push_back({"canonicalize", canonical});

@@ -76,6 +76,17 @@ TEST(ExpandLinearCrossEntropy, ChunksFitTheBudget) {
   EXPECT_EQ(rows(9 * 4 * 50), (std::vector<int64_t>{50, 50, 50, 50}));
 }
 
+TEST(ExpandLinearCrossEntropy, ChunksOfFewTokensMayTakeMore) {
+  const Loss loss = make_loss(200, 200, 9, {0, 1, 2});
+  const auto rows = [&](int64_t most_rows, int64_t enough) {
+    return chunk_rows(expand_linear_cross_entropy(
+        loss.graph, {.logits_bytes = 9 * 4 * 70, .most_logits_bytes = 9 * 4 * most_rows, .logits_rows = enough}));
+  };
+  EXPECT_EQ(rows(300, 128), (std::vector<int64_t>{128, 72}));
+  EXPECT_EQ(rows(80, 128), (std::vector<int64_t>{64, 64, 64, 8}));
+  EXPECT_EQ(rows(300, 32), (std::vector<int64_t>{64, 64, 64, 8}));
+}
+
 TEST(ExpandLinearCrossEntropy, FinishesAChunkBeforeTheNext) {
   const Loss loss = make_loss(200, 200, 9, {0, 1, 2});
   const Graph graph = expand_linear_cross_entropy(loss.graph, {9 * 4 * 64});
