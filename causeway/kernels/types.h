@@ -78,18 +78,16 @@ CAUSEWAY_INLINE f16 to_f16(float value) { return static_cast<f16>(value); }
 #endif
 
 #if defined(CAUSEWAY_CONVERTS_F8)
-typedef f16 F16Pair __attribute__((ext_vector_type(2)));
-
 CAUSEWAY_INLINE float to_float(f8e4m3 value) {
   uint32_t pair;
   asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"(static_cast<uint16_t>(value.bits)));
-  return static_cast<float>(__builtin_bit_cast(F16Pair, pair)[0]);
+  return static_cast<float>(__builtin_bit_cast(Vector<f16, 2>, pair)[0]);
 }
 
 CAUSEWAY_INLINE float to_float(f8e5m2 value) {
   uint32_t pair;
   asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(pair) : "h"(static_cast<uint16_t>(value.bits)));
-  return static_cast<float>(__builtin_bit_cast(F16Pair, pair)[0]);
+  return static_cast<float>(__builtin_bit_cast(Vector<f16, 2>, pair)[0]);
 }
 
 // They saturate, as below. NaN becomes the one without a sign.
