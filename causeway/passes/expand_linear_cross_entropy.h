@@ -9,16 +9,16 @@
 namespace causeway::passes {
 
 struct ExpandLinearCrossEntropyOptions {
-  // What the logits of one chunk may take; as far as `most_logits_bytes` where they have fewer than `logits_rows` tokens
-  // otherwise. Chunks are multiples of 64 tokens where that fits; a symbolic number of tokens (or vocabulary) makes one
-  // chunk.
+  // What the logits of one chunk may take; as far as `most_logits_bytes` where they have fewer than `logits_rows`
+  // tokens otherwise. Chunks are multiples of 64 tokens where that fits; a symbolic number of tokens (or vocabulary)
+  // makes one chunk.
   int64_t logits_bytes = int64_t{64} << 20;
+  int64_t most_logits_bytes = 0;
+  int64_t logits_rows = 1;
   // Store the logits in the type of x instead of f32 (half the memory under mixed precision).
   bool narrow_logits = false;
   // Rows of logits are padded to a multiple of this many, by rows of zeros of the weight and logits of -infinity.
   int64_t vocabulary_multiple = 1;
-  int64_t most_logits_bytes = 0;
-  int64_t logits_rows = 1;
 };
 
 Graph expand_linear_cross_entropy(const Graph& graph, const ExpandLinearCrossEntropyOptions& options);

@@ -58,10 +58,10 @@ std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& s
     list.push_back({"recompute", [&](const Graph& graph) { return recompute(graph, options.recompute, mesh); }});
   list.push_back({"expand_linear_cross_entropy", [&](const Graph& graph) {
                     return expand_linear_cross_entropy(graph, {.logits_bytes = sizes.logits_bytes,
-                                                               .narrow_logits = options.narrow_logits,
-                                                               .vocabulary_multiple = sizes.vocabulary_multiple,
                                                                .most_logits_bytes = sizes.most_logits_bytes,
-                                                               .logits_rows = sizes.logits_rows});
+                                                               .logits_rows = sizes.logits_rows,
+                                                               .narrow_logits = options.narrow_logits,
+                                                               .vocabulary_multiple = sizes.vocabulary_multiple});
                   }});
   if (options.tf32_products) list.push_back({"tf32_products", tf32_products});
   list.push_back({"canonicalize", canonical});

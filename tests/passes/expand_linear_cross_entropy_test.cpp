@@ -46,7 +46,7 @@ TEST(ExpandLinearCrossEntropy, GivesTheSameLossAndGradients) {
     const Loss loss = make_loss(200, 200, 9, {0, 1, 2}, x_type);
     for (const bool narrow : {false, true}) {
       for (const int64_t budget : {int64_t{1} << 26, int64_t{9 * 4 * 70}, int64_t{9 * 4 * 7}, int64_t{1}}) {
-        const Graph graph = expand_linear_cross_entropy(loss.graph, {budget, narrow});
+        const Graph graph = expand_linear_cross_entropy(loss.graph, {.logits_bytes = budget, .narrow_logits = narrow});
         graph.verify("expand");
         expect_same_values(loss.graph, graph, loss.inputs, {}, bounds::kInterpreted);
       }

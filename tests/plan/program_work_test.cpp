@@ -21,7 +21,6 @@ return %1
   EXPECT_EQ(work[0].flops, 0);
 }
 
-// A tensor that is read twice counts once.
 TEST(KernelWork, OfAProductIsItsOperandsAndResult) {
   const std::vector<KernelWork> work = work_of(R"(%0 = input "x" : bf16[256, 512]
 %1 = input "w" : bf16[512, 128]
