@@ -87,6 +87,8 @@ Tensor LanguageModel::declare(const std::string& name, const std::vector<Paramet
     tensor.write_bytes(std::as_bytes(elements));
   }
   Parameter parameter{name, tensor, shape.size() >= 2};
+  parameter.only_multiplied =
+      shape.size() >= 2 && declared_piece_.has_value();  // embeddings are declared before layers
   parameter.is_copy = !declared_piece_ && !part_.holds_embedding();
   // The rows of an untied embedding are of kLookup.
   parameter.is_shared = !declared_piece_ && !part_.is_whole() && dims[0].logical == LogicalDim::kVocabulary;

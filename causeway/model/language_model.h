@@ -26,6 +26,7 @@ struct Parameter {
   // the sum of their gradients. The copy is that of the stage with the output layer.
   bool is_shared = false;
   bool is_copy = false;
+  bool only_multiplied = false;  // a matrix of products alone: no embedding, tied or not, no norm and no bias
 };
 
 // What one forward pass is given beside the tokens.

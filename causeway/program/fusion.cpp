@@ -159,7 +159,8 @@ class Fuser {
       const bool costly =
           !feeds_reduction_[i] &&
           (rules_.repeats_count_once ? costs_at_least(value, rules_.cheap_to_repeat) : cost >= rules_.cheap_to_repeat);
-      if ((several_uses && (costly || reads_several_tensors(value))) || costs_at_least(value, kLargestExpression)) {
+      if ((several_uses && (costly || reads_several_tensors(value))) || costs_at_least(value, kLargestExpression) ||
+          rounds_product(value)) {
         const Value stored = narrower(value);
         materialized_.insert(stored);
         if (stored != value) costs_[i] = node_cost(node.op);
@@ -173,6 +174,19 @@ class Fuser {
     if (node.op != Op::kCast || materialized_.contains(node.inputs[0])) return value;
     const DType from = graph_.dtype(node.inputs[0]), to = node.outputs[0].dtype;
     return is_float(from) && is_float(to) && size_bytes(from) < size_bytes(to) ? node.inputs[0] : value;
+  }
+
+  // All that is read of a product's result, or of its sum with something else, is what that is rounded to: the product
+  // stores it so.
+  bool rounds_product(Value value) const {
+    const Node& node = graph_.node(value);
+    if (node.op != Op::kCast || uses(node.inputs[0]) > 1) return false;
+    const DType from = graph_.dtype(node.inputs[0]), to = node.outputs[0].dtype;
+    if (!is_float(from) || !is_float(to) || size_bytes(to) >= size_bytes(from)) return false;
+    const auto is_product = [&](Value term) { return graph_.node(term).op == Op::kDot && uses(term) == 1; };
+    const Node& source = graph_.node(node.inputs[0]);
+    return is_product(node.inputs[0]) || (source.op == Op::kAdd && !materialized_.contains(node.inputs[0]) &&
+                                          std::any_of(source.inputs.begin(), source.inputs.end(), is_product));
   }
 
   // Whether computing the value where it is used costs so much, each node once. costs_ counts a node once for each of
@@ -381,6 +395,7 @@ class Fuser {
       const size_t recent = kernels_.size() > kRecentKernels ? kernels_.size() - kRecentKernels : 0;
       for (size_t k = kernels_.size(); k-- > std::max(earliest, recent);)
         if (try_join(k, request, reads)) return;
+      if (earliest < recent && rounds_product(members.front()) && try_join(earliest, request, reads)) return;
       for (size_t k = std::min(earliest, kernels_.size()); k-- > recent;)
         if (join_later(k, request, reads)) return;
     }

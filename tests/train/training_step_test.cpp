@@ -112,6 +112,35 @@ TEST_F(LlamaRun, StaysNearItInMixedPrecision) {
   expect_losses_near_the_fixtures(2e-3, 1e-2);
 }
 
+// The fixture's embedding is no output layer.
+TEST_F(LlamaRun, GradientsOfMatricesAreRoundedWhereNothingIsAddedToThem) {
+  const auto roundings = [&] {
+    const auto model = load_hugging_face_model(fixture("llama"));
+    int count = 0;
+    for (const Graph& graph : TrainingStep(*model, recipe_).trace())
+      for (const Node& node : graph.nodes()) count += node.op == Op::kCast && node.outputs[0].dtype == DType::kBF16;
+    return count;
+  };
+  const auto norm = [&] {
+    const auto model = load_hugging_face_model(fixture("llama"));
+    return TrainingStep(*model, recipe_).run(batch(), 0, 1e-3).grad_norm;
+  };
+  EXPECT_EQ(roundings(), 0);
+  for (const std::string precision : {"bf16", "fp8"}) {
+    recipe_.train.precision = precision;
+    EXPECT_EQ(roundings(), 7 * recipe_.model.layers + 1) << precision;
+  }
+  recipe_.train.precision = "bf16";
+  const double rounded = norm();
+  recipe_.train.gradients = "f32";
+  EXPECT_EQ(roundings(), 0);
+  EXPECT_NE(norm(), rounded);
+  EXPECT_NEAR(norm(), rounded, 1e-3 * rounded);
+  recipe_.train.gradients = "auto";
+  recipe_.train.micro_batch_size = 1;
+  EXPECT_EQ(roundings(), 0);
+}
+
 TEST_F(LlamaRun, StaysNearItInEightBits) {
   // The same graph, compiled for another precision in the same process.
   recipe_.train.precision = "bf16";

@@ -38,6 +38,7 @@ struct Field {
 const std::vector<std::string> kPackings = {"windows", "documents"};
 const std::vector<std::string> kDamagePolicies = {"stop", "skip"};
 const std::vector<std::string> kPrecisions = {"bf16", "fp8", "tf32", "f32"};
+const std::vector<std::string> kGradientTypes = {"auto", "f32"};
 const std::vector<std::string> kRecomputePolicies = {"none", "selective", "block"};
 const std::vector<std::string> kNonFinitePolicies = {"stop", "skip"};
 const std::vector<std::string> kPipelineSchedules = {"1f1b", "interleaved", "zero_bubble"};
@@ -225,6 +226,9 @@ std::vector<Field> fields(Recipe& r) {
       field("train.seed", r.train.seed, "seed of weights, sample order and dropout"),
       choice("train.precision", r.train.precision, "bf16, fp8, tf32 or f32: of matrix products; weights stay f32",
              kPrecisions),
+      choice("train.gradients", r.train.gradients,
+             "auto or f32: auto rounds matrices' gradients to bf16 with bf16 and fp8 products and one micro-batch",
+             kGradientTypes),
       choice("train.recompute", r.train.recompute, "none, selective or block: activations computed again",
              kRecomputePolicies),
       choice("train.on_non_finite", r.train.on_non_finite, "stop or skip a step whose loss or gradient is not finite",
@@ -459,6 +463,7 @@ void resolve(Recipe& r, bool refuse_without_effect) {
   require_choice("train.pipeline_schedule", r.train.pipeline_schedule, kPipelineSchedules);
   check_pipeline(r);
   require_choice("train.precision", r.train.precision, kPrecisions);
+  require_choice("train.gradients", r.train.gradients, kGradientTypes);
   require_choice("train.recompute", r.train.recompute, kRecomputePolicies);
   require_choice("train.on_non_finite", r.train.on_non_finite, kNonFinitePolicies);
   for (const auto& [key, value] : {std::pair{"evaluation.interval", r.evaluation.interval},

@@ -60,6 +60,7 @@ struct Recipe {
     int64_t micro_batch_size = 0;  // sequences of one forward and backward; 0: batch_size
     int64_t seed = 1;
     std::string precision = "bf16";  // bf16, fp8, tf32 or f32: of matrix products; weights and optimizer are always f32
+    std::string gradients = "auto";  // auto or f32: what gradients of matrices are kept as until the optimizer's turn
     std::string recompute = "none";  // none, selective or block
     std::string on_non_finite = "stop";      // stop or skip
     int64_t check_replicas = 1000;           // steps between comparisons of what several ranks hold; 0: never

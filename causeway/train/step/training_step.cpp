@@ -51,6 +51,10 @@ std::map<std::string, std::string> messages_of(const Graph& graph, int64_t stage
   return lists;
 }
 
+bool multiplies_narrow(const Recipe& recipe) {
+  return recipe.train.precision == "bf16" || recipe.train.precision == "fp8";
+}
+
 PipelineShape pipeline_shape(const Recipe& recipe) {
   return {recipe.mesh.pp, recipe.train.pipeline_chunks, recipe.micro_batches()};
 }
@@ -59,7 +63,7 @@ PipelineShape pipeline_shape(const Recipe& recipe) {
 
 PipelineOptions pipeline_options(const Recipe& recipe) {
   PipelineOptions options;
-  const bool narrow = recipe.train.precision == "bf16" || recipe.train.precision == "fp8";
+  const bool narrow = multiplies_narrow(recipe);
   options.mixed_precision.compute = narrow ? DType::kBF16 : DType::kF32;
   options.fp8_products = recipe.train.precision == "fp8";
   options.tf32_products = recipe.train.precision == "tf32";
@@ -348,10 +352,18 @@ Tensor TrainingStep::norm_of_all_stages(std::span<const Tensor> gradients, Tenso
   return sqrt(sum(narrow(sums, 0, 1, sums.size(0).constant() - 1)));
 }
 
+bool TrainingStep::rounds_gradients() const {
+  return recipe_.train.gradients == "auto" && multiplies_narrow(recipe_) && recipe_.micro_batches() == 1;
+}
+
 std::vector<Tensor> TrainingStep::update(Tensor loss, std::vector<Tensor> gradients, const Tensor& hyper) {
   const Scope scope("optimizer");
   // Each rank updates what it holds of the weights, so no more of a gradient has to be summed up there.
-  for (size_t i = 0; i < gradients.size(); ++i) gradients[i] = constrain_sharding(gradients[i], weights_[i].sharding());
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    gradients[i] = constrain_sharding(gradients[i], weights_[i].sharding());
+    if (rounds_gradients() && model_.parameters()[i].only_multiplied)
+      gradients[i] = cast(cast(gradients[i], DType::kBF16), DType::kF32);
+  }
   const Recipe::Optimizer& optimizer = recipe_.optimizer;
   const Tensor norm = norm_of_all_stages(gradients, loss);
   const Tensor finite = logical_and(isfinite(loss), isfinite(norm));
