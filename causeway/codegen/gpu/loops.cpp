@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "causeway/codegen/expressions/expression_emitter.h"
@@ -38,18 +39,25 @@ std::string gpu_index_type(const Graph& graph, const MaterializedValues& materia
 
 int gpu_lanes(const Graph& graph, const MaterializedValues& materialized, const KernelRequest& request,
               const Dim& count, const Dim& extent) {
-  constexpr int kMostLanes = 8, kMostValues = 64;
-  int narrowest = 16, tensors = 0;
+  constexpr int kMostLanes = 8, kMostValues = 64, kLittle = 8;
+  int tensors = 0, bytes = 0;  // of an element of all tensors
+  std::map<int, int> bytes_by_size;
   for (const Value value : cone(graph, materialized, request)) {
     const auto member = std::find(request.members.begin(), request.members.end(), value);
     const bool in_memory = member != request.members.end()
                                ? request.stored[static_cast<size_t>(member - request.members.begin())]
                                : materialized.contains(value);
     if (!in_memory || !(element_count(graph.shape(value)) == count)) continue;
-    narrowest = std::min(narrowest, static_cast<int>(size_bytes(graph.dtype(value))));
+    const int size = static_cast<int>(size_bytes(graph.dtype(value)));
+    bytes_by_size[size] += size;
+    bytes += size;
     ++tensors;
   }
-  int lanes = std::clamp(16 / narrowest, 1, kMostLanes);
+  // The narrowest type moves in pieces of 16 bytes, unless next to nothing is of it: a thread would move two such
+  // pieces of the wider ones, and neighbours in a wave half a sector of memory at a time.
+  auto decides = bytes_by_size.begin();
+  while (decides != bytes_by_size.end() && decides->second * kLittle <= bytes) ++decides;
+  int lanes = decides == bytes_by_size.end() ? 1 : std::clamp(16 / decides->first, 1, kMostLanes);
   if (tensors == 0) lanes = 4;
   while (lanes > 4 && lanes * tensors > kMostValues) lanes /= 2;
   if (extent.is_constant(0)) return 1;
