@@ -92,6 +92,9 @@ def main():
     # erf(a) = 1 - 2^(a G(a)): the error of the exponent matters as its effect on erf.
     fit("erf: G", 0, 4, lambda a: mpmath.log(mpmath.erfc(a)) * log2_e / a,
         lambda a: a * mpmath.erfc(a) / log2_e / mpmath.erf(a), range(9))
+    # 1 + erf: its effect on erfc, which is 0 to float beyond 5 for any exponent that goes on falling.
+    fit("1 + erf: G", 0, 5, lambda a: mpmath.log(mpmath.erfc(a)) * log2_e / a,
+        lambda a: a * mpmath.erfc(a) / log2_e, range(8))
 
 
 if __name__ == "__main__":

@@ -210,6 +210,22 @@ CAUSEWAY_INLINE float erf_f32(float x) {
   return with_sign_of(fma_f32(p, scale, scale - 1.0f), x);
 }
 
+// 1 + erf(x), within 1.6e-7: with a = |x|, 2^(a G(a)) is erfc(a), and 0 for large a, as the last term decides. It takes
+// half as many instructions as erf_f32, which is accurate relative to erf(x) near 0; beside 1 that is lost.
+CAUSEWAY_INLINE float one_plus_erf_f32(float x) {
+  const float a = __builtin_fabsf(x);
+  float g = -4.53526627e-05f;
+  g = fma_f32(g, a, 0.000445473124f);
+  g = fma_f32(g, a, -0.0014893848f);
+  g = fma_f32(g, a, -0.000774615735f);
+  g = fma_f32(g, a, 0.0282535534f);
+  g = fma_f32(g, a, -0.148481488f);
+  g = fma_f32(g, a, -0.91841644f);
+  g = fma_f32(g, a, -1.62790859f);
+  const float complement = exp2_f32(g * a);
+  return x < 0.0f ? complement : 2.0f - complement;
+}
+
 // x^y as C's pow, special values included; 1.5 ulp (the largest of 4 10^7 trials: 1.39). The logarithm's leading terms
 // and y log2(x) are in double.
 CAUSEWAY_INLINE float pow_f32(float x, float y) {

@@ -45,7 +45,7 @@ std::string loop(const std::string& name, const std::string& arguments) {
          name + "_f32(" + arguments + ");\n}\n";
 }
 
-const std::vector<std::string> kOfOne = {"exp2", "log2", "sin", "cos", "tanh", "erf"};
+const std::vector<std::string> kOfOne = {"exp2", "log2", "sin", "cos", "tanh", "erf", "one_plus_erf"};
 const std::vector<std::string> kOfTwo = {"pow", "fmod", "max", "min"};
 
 std::string all_loops() {
@@ -168,21 +168,59 @@ TEST(Math, UnaryFunctionsAtSpecialValues) {
     float x, result;
   };
   const std::vector<Case> cases = {
-      {"exp2", 0.0f, 1.0f},         {"exp2", -0.0f, 1.0f},          {"exp2", 1.0f, 2.0f},
-      {"exp2", 10.0f, 1024.0f},     {"exp2", 127.0f, 0x1p127f},     {"exp2", 128.0f, kInfinity},
-      {"exp2", 1e30f, kInfinity},   {"exp2", kInfinity, kInfinity}, {"exp2", -126.0f, 0x1p-126f},
-      {"exp2", -149.0f, kTiniest},  {"exp2", -150.0f, 0.0f},        {"exp2", -253.5f, 0.0f},
-      {"exp2", -1e30f, 0.0f},       {"exp2", -kInfinity, 0.0f},     {"log2", 0.0f, -kInfinity},
-      {"log2", -0.0f, -kInfinity},  {"log2", 1.0f, 0.0f},           {"log2", 8.0f, 3.0f},
-      {"log2", 0x1p-126f, -126.0f}, {"log2", kTiniest, -149.0f},    {"log2", kInfinity, kInfinity},
-      {"log2", -kTiniest, kNaN},    {"log2", -1.0f, kNaN},          {"log2", -kInfinity, kNaN},
-      {"sin", 0.0f, 0.0f},          {"sin", -0.0f, -0.0f},          {"sin", kTiniest, kTiniest},
-      {"sin", kInfinity, kNaN},     {"sin", -kInfinity, kNaN},      {"cos", 0.0f, 1.0f},
-      {"cos", -0.0f, 1.0f},         {"cos", kInfinity, kNaN},       {"cos", -kInfinity, kNaN},
-      {"tanh", 0.0f, 0.0f},         {"tanh", -0.0f, -0.0f},         {"tanh", -kTiniest, -kTiniest},
-      {"tanh", 10.0f, 1.0f},        {"tanh", kInfinity, 1.0f},      {"tanh", -kInfinity, -1.0f},
-      {"erf", 0.0f, 0.0f},          {"erf", -0.0f, -0.0f},          {"erf", 4.0f, 1.0f},
-      {"erf", -kLargest, -1.0f},    {"erf", kInfinity, 1.0f},       {"erf", -kInfinity, -1.0f},
+      {"exp2", 0.0f, 1.0f},
+      {"exp2", -0.0f, 1.0f},
+      {"exp2", 1.0f, 2.0f},
+      {"exp2", 10.0f, 1024.0f},
+      {"exp2", 127.0f, 0x1p127f},
+      {"exp2", 128.0f, kInfinity},
+      {"exp2", 1e30f, kInfinity},
+      {"exp2", kInfinity, kInfinity},
+      {"exp2", -126.0f, 0x1p-126f},
+      {"exp2", -149.0f, kTiniest},
+      {"exp2", -150.0f, 0.0f},
+      {"exp2", -253.5f, 0.0f},
+      {"exp2", -1e30f, 0.0f},
+      {"exp2", -kInfinity, 0.0f},
+      {"log2", 0.0f, -kInfinity},
+      {"log2", -0.0f, -kInfinity},
+      {"log2", 1.0f, 0.0f},
+      {"log2", 8.0f, 3.0f},
+      {"log2", 0x1p-126f, -126.0f},
+      {"log2", kTiniest, -149.0f},
+      {"log2", kInfinity, kInfinity},
+      {"log2", -kTiniest, kNaN},
+      {"log2", -1.0f, kNaN},
+      {"log2", -kInfinity, kNaN},
+      {"sin", 0.0f, 0.0f},
+      {"sin", -0.0f, -0.0f},
+      {"sin", kTiniest, kTiniest},
+      {"sin", kInfinity, kNaN},
+      {"sin", -kInfinity, kNaN},
+      {"cos", 0.0f, 1.0f},
+      {"cos", -0.0f, 1.0f},
+      {"cos", kInfinity, kNaN},
+      {"cos", -kInfinity, kNaN},
+      {"tanh", 0.0f, 0.0f},
+      {"tanh", -0.0f, -0.0f},
+      {"tanh", -kTiniest, -kTiniest},
+      {"tanh", 10.0f, 1.0f},
+      {"tanh", kInfinity, 1.0f},
+      {"tanh", -kInfinity, -1.0f},
+      {"erf", 0.0f, 0.0f},
+      {"erf", -0.0f, -0.0f},
+      {"erf", 4.0f, 1.0f},
+      {"erf", -kLargest, -1.0f},
+      {"erf", kInfinity, 1.0f},
+      {"erf", -kInfinity, -1.0f},
+      {"one_plus_erf", 0.0f, 1.0f},
+      {"one_plus_erf", 10.0f, 2.0f},
+      {"one_plus_erf", kInfinity, 2.0f},
+      {"one_plus_erf", -0.0f, 1.0f},
+      {"one_plus_erf", -20.0f, 0.0f},
+      {"one_plus_erf", -kInfinity, 0.0f},
+      {"one_plus_erf", kLargest, 2.0f},
+      {"one_plus_erf", -kLargest, 0.0f},
   };
   for (const Compiled& with : compiled()) {
     for (const Case& c : cases) {
@@ -195,6 +233,30 @@ TEST(Math, UnaryFunctionsAtSpecialValues) {
       }
     }
     for (const std::string& name : kOfOne) EXPECT_TRUE(std::isnan(run(with, name, {kNaN}, {kNaN})[0])) << name;
+  }
+}
+
+// Its error is that of a number between 0 and 2, on both sides of 0.
+TEST(Math, OnePlusErfKeepsItsBound) {
+  std::vector<float> x = {0.0f};
+  add_range(x, 0x1p-20f, 8.0f, 97);
+  add_range(x, kTiniest, kLargest, 20'011);
+  const size_t count = x.size();
+  for (size_t i = 0; i < count; ++i) x.push_back(-x[i]);
+  for (const Compiled& with : compiled()) {
+    const std::vector<float> got = run(with, "one_plus_erf", x, x);
+    double worst = 0;
+    size_t where = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double error = std::abs(got[i] - std::erfc(-static_cast<double>(x[i])));
+      if (error <= worst) continue;
+      worst = error;
+      where = i;
+    }
+    EXPECT_LE(worst, 1.6e-7) << "1 + erf(" << text_of(x[where]) << ") = " << text_of(got[where]) << " on "
+                             << with.target.text();
+    EXPECT_GT(worst, 1e-7) << with.target.text();
+    for (const float value : got) ASSERT_FALSE(std::isnan(value));
   }
 }
 

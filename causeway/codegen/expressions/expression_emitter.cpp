@@ -250,6 +250,13 @@ void ExpressionEmitter::write_conditional(DType dtype, const std::string& result
   }
 }
 
+// What is left unused of the erf is not computed.
+bool ExpressionEmitter::adds_one_to_erf(const Node& node, const std::vector<ElementValue>& inputs, size_t erf) const {
+  const Node& other = graph_.node(node.inputs[1 - erf]);
+  return node.outputs[0].dtype == DType::kF32 && erf_arguments_.contains(inputs[erf].name) &&
+         other.op == Op::kConstant && other.attributes.value == 1;
+}
+
 // As long as there are ops: each has its case.
 std::string ExpressionEmitter::write_elementwise(const Node& node, const std::vector<ElementValue>& inputs, int depth) {
   const DType dtype = node.outputs[0].dtype;
@@ -294,9 +301,11 @@ std::string ExpressionEmitter::write_elementwise(const Node& node, const std::ve
     case Op::kTanh:
       text = call("tanh_f32");
       break;
-    case Op::kErf:
-      text = call("erf_f32");
-      break;
+    case Op::kErf: {
+      const std::string name = declare(compute_type(dtype), rounded(dtype, call("erf_f32")), depth);
+      if (dtype == DType::kF32) erf_arguments_[name] = in(0);
+      return name;
+    }
     case Op::kFloor:
       text = call("__builtin_floorf");
       break;
@@ -309,7 +318,10 @@ std::string ExpressionEmitter::write_elementwise(const Node& node, const std::ve
       return declare_stored(
           dtype, fmt::format("__builtin_bit_cast({}, {})", storage_type(dtype), to_storage(input_dtype, in(0))), depth);
     case Op::kAdd:
-      text = floating ? infix("+") : call("add_integers");
+      text = !floating                          ? call("add_integers")
+             : adds_one_to_erf(node, inputs, 0) ? fmt::format("one_plus_erf_f32({})", erf_arguments_.at(in(0)))
+             : adds_one_to_erf(node, inputs, 1) ? fmt::format("one_plus_erf_f32({})", erf_arguments_.at(in(1)))
+                                                : infix("+");
       break;
     case Op::kSub:
       text = floating ? infix("-") : call("subtract_integers");

@@ -5,6 +5,7 @@
 // use, and equal subexpressions at equal positions are computed once.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -79,6 +80,7 @@ class ExpressionEmitter : public ElementWalk {
   std::string declare(const std::string& type, const std::string& expression, int depth);
   // Of what is, or would be, in memory as `stored`.
   std::string declare_stored(DType dtype, const std::string& stored, int depth);
+  bool adds_one_to_erf(const Node& node, const std::vector<ElementValue>& inputs, size_t erf) const;
   void define_variable(int variable, const std::string& expression);
   void place(int depth, const std::string& statement);
   Statements& at_depth(int depth);
@@ -89,6 +91,7 @@ class ExpressionEmitter : public ElementWalk {
   std::vector<Branch> branches_;
   std::vector<Statements> finished_branches_;
   std::set<int> written_variables_;
+  std::map<std::string, std::string> erf_arguments_;  // of each erf of f32, by its name
   std::string index_type_ = "int64_t";
 };
 
