@@ -364,8 +364,8 @@ TEST(HopperMatmul, AssemblesWithoutSpillsOrNotes) {
   for (const bool a_along_k : {true, false}) {
     for (const HopperMatmulTile tile :
          {HopperMatmulTile{128, 256, 4, 2}, HopperMatmulTile{64, 256, 4, 1}, HopperMatmulTile{128, 128, 6, 1, true},
-          HopperMatmulTile{64, 256, 4, 1, true}, HopperMatmulTile{128, 160, 4, 1, true},
-          HopperMatmulTile{128, 160, 4, 1}, HopperMatmulTile{256, 160, 3, 1}}) {
+          HopperMatmulTile{128, 128, 5, 1, true}, HopperMatmulTile{64, 256, 4, 1, true},
+          HopperMatmulTile{128, 160, 4, 1, true}, HopperMatmulTile{128, 160, 4, 1}, HopperMatmulTile{256, 160, 3, 1}}) {
       const Case c{.a_along_k = a_along_k, .b_along_k = !a_along_k, .tile = tile};
       SCOPED_TRACE(c.describe());
       const Target target = gpu_target("sm_90a");

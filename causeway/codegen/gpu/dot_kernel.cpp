@@ -401,7 +401,12 @@ class GpuDotWriter : public ProblemWriter {
     const bool f8_pairs = a.element != storage_type(graph_.dtype(a.value));
     const HopperMatmulPlan chosen = choose_hopper_matmul(target_.architecture(), f8_pairs, known_size(batch),
                                                          known_size(m), known_size(n), known_size(k));
-    const HopperMatmulTile tile = chosen.tile;
+    HopperMatmulTile tile = chosen.tile;
+    // Room for what stores read, if there is some of a size that is copied (HopperMatmulCopies).
+    constexpr int kFewestStages = 5;
+    if (fetched_.size() == 1 && hopper_matmul_copied_rounds(tile) == 0 && tile.stages > kFewestStages &&
+        store_lanes(n) * size_bytes(graph_.dtype(fetched_.front().value)) == 16)
+      --tile.stages;
     hopper_tile_ = tile;
     const auto tiles = [=](const SymbolBindings& bindings) {
       return batch.evaluate(bindings) * divide_up(m.evaluate(bindings), tile.m * tile.cluster) *

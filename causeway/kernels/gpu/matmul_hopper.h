@@ -73,7 +73,8 @@ struct HopperMatmulShared {
   static constexpr HopperMatmulTile kTile = Problem::kTile;
   char* stages = shared_memory();
   char* pieces = stages + kTile.stages * hopper_matmul_stage_bytes(kTile);
-  TransferBarrier* full = reinterpret_cast<TransferBarrier*>(pieces + hopper_matmul_piece_bytes(kTile));
+  char* copied = pieces + hopper_matmul_piece_bytes(kTile);
+  TransferBarrier* full = reinterpret_cast<TransferBarrier*>(copied + hopper_matmul_copied_bytes(kTile));
   TransferBarrier* empty = full + kTile.stages;
   int32_t* notes = reinterpret_cast<int32_t*>(empty + kTile.stages);
 };
@@ -183,6 +184,63 @@ constexpr int kHopperMatmulSlicesPerSum = kIsF8Pair<Operand> ? 4 : 0;
 template <class Problem>
 constexpr bool kHopperMatmulFewRegisters = hopper_matmul_row_blocks(Problem::kTile) * Problem::kTile.n / 2 > 128;
 
+// What stores read of one tensor beside a warpgroup's sums, 16 bytes of a lane in each round of stores: on its way into
+// shared memory, a few rounds ahead, from when the tile begins. Through registers a round or two would be, and a tile's
+// stores would take longer than the products that they are hidden behind. A lane reads what it copied itself.
+template <class Problem>
+class HopperMatmulCopies {
+  static constexpr HopperMatmulTile kTile = Problem::kTile;
+  static constexpr int kSlots = hopper_matmul_copied_rounds(kTile);
+  static constexpr int kLanesOut = Problem::kStoreLanes;
+  static constexpr int kWhole = kTile.n / 64, kLast = kTile.n % 64;
+  // Rounds of 64 columns, and of 64 rows of the tile.
+  static constexpr int kOfPiece = 64 / kLanesOut / 2, kOfBlock = kWhole * kOfPiece + kLast / kLanesOut / 2;
+
+ public:
+  static constexpr bool kServes = kSlots > 0 && Problem::Fetched::kAny && sizeof(typename Problem::Fetched) == 16;
+
+  // `slots`: the wave's.
+  CAUSEWAY_INLINE explicit HopperMatmulCopies(char* slots) : slots_(slots + lane_index() * 16) {}
+
+  // `block`: the warpgroup's first 64 rows.
+  CAUSEWAY_INLINE void begin(const Problem& problem, const HopperMatmulPosition& tile, int block) {
+    batch_ = tile.batch;
+    row_ = tile.m + block * 64 + thread_index() % 128 / 32 * 16;
+    column_ = tile.n;
+    round_ = 0;
+#pragma clang loop unroll(disable)
+    for (int i = 0; i < kSlots; ++i) copy(problem, i);
+  }
+
+  // The next round's.
+  CAUSEWAY_INLINE typename Problem::Fetched take(const Problem& problem) {
+    copy_async_wait<kSlots - 1>();
+    typename Problem::Fetched fetched;
+    __builtin_memcpy(&fetched, __builtin_assume_aligned(slot(round_), 16), 16);
+    copy(problem, round_ + kSlots);
+    ++round_;
+    return fetched;
+  }
+
+ private:
+  CAUSEWAY_INLINE char* slot(int round) const { return slots_ + round % kSlots * kHopperMatmulRoundBytes; }
+
+  // A group of copies, though there be no such round.
+  CAUSEWAY_INLINE void copy(const Problem& problem, int round) {
+    const int block = round / kOfBlock, in_block = round % kOfBlock, piece = in_block / kOfPiece;
+    const int in_row = piece < kWhole ? 64 / kLanesOut : kLast / kLanesOut;
+    const int item = (in_block - piece * kOfPiece) * 32 + lane_index();
+    const int row = row_ + block * 64 + item / in_row, column = column_ + piece * 64 + item % in_row * kLanesOut;
+    if (block < hopper_matmul_row_blocks(kTile) && row < static_cast<int>(problem.m) &&
+        column < static_cast<int>(problem.n))
+      problem.for_each_fetched(batch_, row, column, [&](const auto* from) { copy_async_16(slot(round), from, true); });
+    copy_async_commit();
+  }
+
+  char* slots_;
+  int batch_, row_, column_, round_;
+};
+
 // How many rounds of a piece fetch what their stores read before the first of them stores. Round by round, each would
 // wait for memory by itself; more than these registers hold spill.
 template <class Problem>
@@ -197,9 +255,10 @@ constexpr int hopper_matmul_rounds_together(int rounds) {
 // Stores 64 x kColumns (64 or 32) of a warpgroup's sums, from row `m_first` and column `n_first` on. Each wave has 16
 // rows of them, which pass through its own piece of shared memory; groups of eight columns are exchanged there so that
 // no bank is met twice.
-template <int kColumns, class Problem>
+// What stores read is in `copies`, if there are any, otherwise it is fetched here.
+template <int kColumns, bool kCopied, class Problem>
 CAUSEWAY_INLINE void hopper_matmul_store_part(const Problem& problem, int64_t batch, int m_first, int n_first,
-                                              const float* sums, float* piece) {
+                                              const float* sums, float* piece, HopperMatmulCopies<Problem>* copies) {
   constexpr int kLanesOut = Problem::kStoreLanes;
   constexpr int kInRow = kColumns / kLanesOut, kRounds = 16 * kInRow / 32;
   constexpr bool kSameColumns = kInRow <= 32;  // of a lane, in every round
@@ -245,7 +304,12 @@ CAUSEWAY_INLINE void hopper_matmul_store_part(const Problem& problem, int64_t ba
     for (int e = 0; e < kLanesOut; ++e) values[e] = from[e];
     problem.store(batch, m_index, n_index, values, fetched, columns);
   };
-  if constexpr (Problem::Fetched::kAny) {
+  if constexpr (kCopied) {
+    write_piece();
+    constexpr int kUnrolled = kFewRegisters || kRounds < 2 ? 1 : 2;
+#pragma clang loop unroll_count(kUnrolled)
+    for (int round = 0; round < kRounds; ++round) store(round, copies->take(problem));
+  } else if constexpr (Problem::Fetched::kAny) {
     constexpr int kTogether = hopper_matmul_rounds_together<Problem>(kRounds);
     constexpr int kUnrolled = kFewRegisters ? 1 : kRounds / kTogether;
     // Written first, sums make room for what is fetched; otherwise memory need not wait for them.
@@ -306,7 +370,8 @@ CAUSEWAY_INLINE void hopper_matmul_keep_part(const float* sums, float* to) {
 template <class Problem>
 CAUSEWAY_INLINE void hopper_matmul_store(const Problem& problem, const HopperMatmulSchedule<Problem>& schedule,
                                          const HopperMatmulPosition& tile, int rank, int block,
-                                         const float (&sums)[Problem::kTile.n / 2], float* piece) {
+                                         const float (&sums)[Problem::kTile.n / 2], float* piece,
+                                         HopperMatmulCopies<Problem>& copies) {
   constexpr int kWhole = Problem::kTile.n / 64, kLast = Problem::kTile.n % 64;  // parts of 64 columns, then fewer
   if constexpr (Problem::kSplits > 1) {
     constexpr int kCluster = Problem::kTile.cluster;
@@ -319,12 +384,15 @@ CAUSEWAY_INLINE void hopper_matmul_store(const Problem& problem, const HopperMat
       return;
     }
   }
+  constexpr bool kCopied = HopperMatmulCopies<Problem>::kServes;
   const int row = tile.m + block * 64;
 #pragma clang loop unroll(full)
   for (int part = 0; part < kWhole; ++part)
-    hopper_matmul_store_part<64>(problem, tile.batch, row, tile.n + part * 64, sums + part * 32, piece);
+    hopper_matmul_store_part<64, kCopied>(problem, tile.batch, row, tile.n + part * 64, sums + part * 32, piece,
+                                          &copies);
   if constexpr (kLast > 0)
-    hopper_matmul_store_part<kLast>(problem, tile.batch, row, tile.n + kWhole * 64, sums + kWhole * 32, piece);
+    hopper_matmul_store_part<kLast, kCopied>(problem, tile.batch, row, tile.n + kWhole * 64, sums + kWhole * 32, piece,
+                                             &copies);
 }
 
 // Adds the parts' sums of 64 x kColumns elements in order and stores them.
@@ -341,9 +409,9 @@ CAUSEWAY_INLINE void hopper_matmul_combine_part(const Problem& problem, const Ho
 #pragma clang loop unroll(full)
     for (int i = 0; i < kColumns / 2; ++i) sums[i] += from[i / 4 * 512 + i % 4];
   }
-  hopper_matmul_store_part<kColumns>(
+  hopper_matmul_store_part<kColumns, false, Problem>(
       problem, tile.batch, tile.m + block * 64, tile.n + part * 64, sums,
-      reinterpret_cast<float*>(shared_memory() + wave_index() * kHopperMatmulPieceBytes));
+      reinterpret_cast<float*>(shared_memory() + wave_index() * kHopperMatmulPieceBytes), nullptr);
 }
 
 // The second launch of a product whose k was split. A block of 128 threads has 64 x 64 elements of a tile that was
@@ -378,6 +446,8 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int rank, in
   constexpr int kRowBlocks = hopper_matmul_row_blocks(kTile);
   const int first_block = kTile.in_turns ? 0 : group * kRowBlocks;
   float* piece = reinterpret_cast<float*>(shared.pieces + (wave_index() - 4) * kHopperMatmulPieceBytes);
+  HopperMatmulCopies<Problem> copies(shared.copied +
+                                     (wave_index() - 4) * hopper_matmul_copied_rounds(kTile) * kHopperMatmulRoundBytes);
   StageRing<kTile.stages> ring;
   using Notes = HopperMatmulNotes<Problem>;
   Notes notes;
@@ -408,7 +478,11 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int rank, in
     }
     if (index < 0) break;
     const HopperMatmulPosition tile(schedule, index, rank);
-    hopper_matmul_prefetch(problem, tile, first_block);
+    if constexpr (HopperMatmulCopies<Problem>::kServes) {
+      if (tile.split_tile < 0) copies.begin(problem, tile, first_block);
+    } else {
+      hopper_matmul_prefetch(problem, tile, first_block);
+    }
     constexpr int kSlicesPerSum = kHopperMatmulSlicesPerSum<Operand>;
     static_assert(kSlicesPerSum == 0 || (!kTile.in_turns && kRowBlocks == 1));
     float sums[kRowBlocks][kTile.n / 2];
@@ -460,11 +534,11 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int rank, in
     warpgroup_wait<0>();
     if (before >= 0) release(before);
     if constexpr (kSlicesPerSum > 0) {
-      hopper_matmul_store(problem, schedule, tile, rank, group, totals, piece);
+      hopper_matmul_store(problem, schedule, tile, rank, group, totals, piece, copies);
     } else {
 #pragma clang loop unroll(full)
       for (int block = 0; block < kRowBlocks; ++block)
-        hopper_matmul_store(problem, schedule, tile, rank, first_block + block, sums[block], piece);
+        hopper_matmul_store(problem, schedule, tile, rank, first_block + block, sums[block], piece, copies);
     }
   }
 }

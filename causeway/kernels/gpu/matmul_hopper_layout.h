@@ -50,6 +50,23 @@ constexpr int hopper_matmul_piece_bytes(const HopperMatmulTile& tile) {
   return hopper_matmul_warpgroups(tile) * 4 * kHopperMatmulPieceBytes;
 }
 
+// Numbers of tiles, from those that warpgroups compute at the moment to those that the loading warpgroup has taken: as
+// many as cannot be needed at once, of one slice each at least.
+constexpr int hopper_matmul_notes(const HopperMatmulTile& tile) { return tile.stages + 2; }
+
+// What stores read beside the sums comes through shared memory too, 16 bytes of each lane in a round of stores: so many
+// rounds of a wave are on their way at a time, as far as there is room. None: through registers.
+constexpr int kHopperMatmulRoundBytes = 32 * 16;
+constexpr int hopper_matmul_copied_rounds(const HopperMatmulTile& tile) {
+  const int taken = tile.stages * (hopper_matmul_stage_bytes(tile) + 16) + hopper_matmul_piece_bytes(tile) +
+                    hopper_matmul_notes(tile) * 4;
+  const int rounds = (kHopperMatmulMostShared - taken) / (hopper_matmul_warpgroups(tile) * 4 * kHopperMatmulRoundBytes);
+  return rounds >= 8 ? 8 : rounds >= 4 ? 4 : 0;
+}
+constexpr int hopper_matmul_copied_bytes(const HopperMatmulTile& tile) {
+  return hopper_matmul_warpgroups(tile) * 4 * hopper_matmul_copied_rounds(tile) * kHopperMatmulRoundBytes;
+}
+
 // The second launch of a product whose k is split: threads of a block, and blocks of each tile that is split.
 constexpr int kHopperMatmulCombineThreads = 128;
 constexpr int hopper_matmul_combine_blocks(const HopperMatmulTile& tile) {
@@ -57,12 +74,8 @@ constexpr int hopper_matmul_combine_blocks(const HopperMatmulTile& tile) {
 }
 constexpr int kHopperMatmulCombineShared = kHopperMatmulCombineThreads / 32 * kHopperMatmulPieceBytes;
 
-// Numbers of tiles, from those that warpgroups compute at the moment to those that the loading warpgroup has taken: as
-// many as cannot be needed at once, of one slice each at least.
-constexpr int hopper_matmul_notes(const HopperMatmulTile& tile) { return tile.stages + 2; }
-
-// Stages, pieces of results, two mbarriers for each stage, then notes.
+// Stages, pieces of results, what stores read, two mbarriers for each stage, then notes.
 constexpr int hopper_matmul_shared_bytes(const HopperMatmulTile& tile) {
   return tile.stages * (hopper_matmul_stage_bytes(tile) + 16) + hopper_matmul_piece_bytes(tile) +
-         hopper_matmul_notes(tile) * 4;
+         hopper_matmul_copied_bytes(tile) + hopper_matmul_notes(tile) * 4;
 }
