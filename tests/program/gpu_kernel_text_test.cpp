@@ -1,4 +1,6 @@
 // What the writers of GPU loops decide, seen in the text they write.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 
 #include "causeway/codegen/compile/compiler.h"
@@ -28,6 +30,37 @@ TEST(GpuKernelText, AThreadComputesSixteenBytesOfTheNarrowestTensor) {
   EXPECT_THAT(kernels(elementwise("bf16[64, 4096]"))[0].source, HasSubstr("store_lanes(b1 + (r0 * 8), v0)"));
   EXPECT_THAT(kernels(elementwise("f32[64, 4096]"))[0].source, HasSubstr("store_lanes(b1 + (r0 * 4), v0)"));
   EXPECT_THAT(kernels(elementwise("i64[64, 4096]"))[0].source, HasSubstr("store_lanes(b1 + (r0 * 2), v0)"));
+}
+
+// Of 22 bytes, or of 10, two are of the narrowest.
+TEST(GpuKernelText, ATensorThatIsNextToNothingDoesNotDecide) {
+  const std::string start = "%0 = input \"g\" : bf16[64, 4096]\n%1 = cast(%0) {dtype=f32} : f32[64, 4096]\n";
+  std::string text = start, sum = "%1";
+  for (int i = 0; i < 4; ++i) {
+    const int at = 2 + 2 * i;
+    text +=
+        fmt::format("%{0} = input \"x{0}\" : f32[64, 4096]\n%{1} = add({2}, %{0}) : f32[64, 4096]\n", at, at + 1, sum);
+    sum = fmt::format("%{}", at + 1);
+    const std::string source = kernels(text + "return " + sum + "\n")[0].source;
+    if (i == 0) EXPECT_THAT(source, HasSubstr("(r0 * 8), v0)"));
+    if (i == 3) EXPECT_THAT(source, HasSubstr("(r0 * 4), v0)"));
+  }
+}
+
+TEST(GpuKernelText, OneAndAnErfAreOneFunction) {
+  const auto source = [](const std::string& type, const std::string& number) {
+    return kernels(fmt::format(R"(%0 = input "x" : {0}[64, 4096]
+%1 = erf(%0) : {0}[64, 4096]
+%2 = constant {1} : {0}[64, 4096]
+%3 = add(%2, %1) : {0}[64, 4096]
+return %3
+)",
+                               type, number))[0]
+        .source;
+  };
+  EXPECT_THAT(source("f32", "1"), HasSubstr("(one_plus_erf_f32(t0))"));
+  EXPECT_THAT(source("f32", "2"), Not(HasSubstr("one_plus_erf_f32")));
+  EXPECT_THAT(source("bf16", "1"), Not(HasSubstr("one_plus_erf_f32")));
 }
 
 size_t occurrences(const std::string& text, const std::string& part) {
@@ -99,6 +132,44 @@ return %9, %11
     EXPECT_FALSE(fusion.materialized.contains({static_cast<int32_t>(i), 0}));
     EXPECT_TRUE(fusion.materialized.contains(node.inputs[0]));
   }
+}
+
+// However many kernels there are between; of a sum of products, the last one does.
+TEST(GpuKernelText, AProductStoresWhatItsResultIsRoundedTo) {
+  std::string text = R"(%0 = input "x" : bf16[64, 256]
+%1 = input "y" : bf16[256, 128]
+%2 = dot(%0, %1) : f32[64, 128]
+%3 = dot(%0, %1) {backward} : f32[64, 128]
+%4 = input "z" : bf16[128, 256]
+%5 = dot(%0, %4) {transpose_b} : f32[64, 128]
+%6 = add(%5, %3) : f32[64, 128]
+)";
+  constexpr int kBetween = 20;
+  std::vector<std::string> results;
+  for (int i = 0; i < kBetween; ++i) {
+    text +=
+        fmt::format("%{0} = input \"v{0}\" : f32[{1}]\n%{2} = exp2(%{0}) : f32[{1}]\n", 7 + 2 * i, 100 + i, 8 + 2 * i);
+    results.push_back(fmt::format("%{}", 8 + 2 * i));
+  }
+  int next = 7 + 2 * kBetween;
+  for (const int source : {2, 6}) {
+    text += fmt::format(
+        "%{1} = cast(%{0}) {{dtype=bf16}} : bf16[64, 128]\n%{2} = cast(%{1}) {{dtype=f32}} : f32[64, 128]\n"
+        "%{3} = mul(%{2}, %{2}) : f32[64, 128]\n%{4} = reduce_sum(%{3}) {{axes=[0, 1]}} : f32[]\n"
+        "%{5} = broadcast(%{4}) {{axes=[]}} : f32[64, 128]\n%{6} = mul(%{2}, %{5}) : f32[64, 128]\n",
+        source, next, next + 1, next + 2, next + 3, next + 4, next + 5);
+    next += 6;
+    results.push_back(fmt::format("%{}", next - 1));
+  }
+  const Graph graph = parse_graph(text + fmt::format("return {}\n", fmt::join(results, ", ")));
+  std::vector<std::string> stored;
+  for (const KernelRequest& request : fuse(graph, gpu_target("sm_90a")).kernels) {
+    if (request.kind != KernelKind::kDot) continue;
+    for (const Value member : request.members)
+      if (request.stores(member))
+        stored.push_back(std::string(op_name(graph.node(member).op)) + " " + graph.type(member).text());
+  }
+  EXPECT_THAT(stored, testing::UnorderedElementsAre("cast bf16[64, 128]", "dot f32[64, 128]", "cast bf16[64, 128]"));
 }
 
 TEST(GpuKernelText, OnlyARaggedEndIsChecked) {
