@@ -33,13 +33,16 @@ struct Case {
   int splits = 1, whole_tiles = 0;
   bool half = false;  // f16 operands
   int lanes = 8;
+  // What is added to the product: so many tensors, of bf16 or f32.
+  int residuals = 1;
+  bool wide_residuals = false;
 
   std::string describe() const {
     return fmt::format(
         "batch {} {}x{}x{} along k: {} {}, tile {}x{} stages {} cluster {} blocks {} in turns {}, splits {} "
-        "after {} tiles, f16 {}",
+        "after {} tiles, f16 {}, lanes {}, residuals {} of {} bytes",
         batch, m, n, k, a_along_k, b_along_k, tile.m, tile.n, tile.stages, tile.cluster, blocks, tile.in_turns, splits,
-        whole_tiles, half);
+        whole_tiles, half, lanes, residuals, wide_residuals ? 4 : 2);
   }
 };
 
@@ -67,46 +70,60 @@ std::string kernel_text(const Case& c) {
   text += matmul_tile_text(c.tile);
   text +=
       fmt::format("\nstatic constexpr int kSplits = {};\nstatic constexpr int kStoreLanes = {};\n", c.splits, c.lanes);
-  text += fmt::format("static constexpr int kWholeTiles = {};\n", c.whole_tiles);
+  text += fmt::format("static constexpr int kWholeTiles = {};\nusing Residual = {};\n", c.whole_tiles,
+                      c.wide_residuals ? "float" : "bf16");
+  std::string members, fetches, visits, sum = "values[e]";
+  for (int i = 0; i < c.residuals; ++i) {
+    members += fmt::format("Residual residual{}[kStoreLanes];\n", i);
+    fetches += fmt::format("to.residual{0}[e] = residual[{0} * batch * m * n + at + e];\n", i);
+    visits += fmt::format("visit(residual + {} * batch * m * n + at);\n", i);
+    sum += fmt::format(" + to_float(fetched.residual{}[e])", i);
+  }
   text += R"(
   int64_t batch, m, n, k;
-  const bf16* residual;
+  const Residual* residual;
   bf16* result;
   float* workspace;
   CAUSEWAY_INLINE Problem(void* const* buffers, const int64_t* sizes)
       : batch(sizes[0]), m(sizes[1]), n(sizes[2] * kStoreLanes), k(sizes[3]),
-        residual(global_pointer<const bf16>(buffers[2])), result(global_pointer<bf16>(buffers[3])),
+        residual(global_pointer<const Residual>(buffers[2])), result(global_pointer<bf16>(buffers[3])),
         workspace(global_pointer<float>(buffers[4])) {}
-  struct Fetched {
-    static constexpr bool kAny = true;
-    bf16 residual[kStoreLanes];
-  };
   struct FetchedColumns {};
   template <int V>
   CAUSEWAY_INLINE void fetch_columns(int64_t n_index, FetchedColumns& to) const {}
+)";
+  text += fmt::format(R"(
+  struct Fetched {{
+    static constexpr int kTensors = {0};
+    {1}
+  }};
   template <class Visit>
-  CAUSEWAY_INLINE void for_each_fetched(int64_t batch_index, int64_t m_index, int64_t n_index, Visit&& visit) const {
-    visit(residual + (batch_index * m + m_index) * n + n_index);
-  }
+  CAUSEWAY_INLINE void for_each_fetched(int64_t batch_index, int64_t m_index, int64_t n_index, Visit&& visit) const {{
+    const int64_t at = (batch_index * m + m_index) * n + n_index;
+    {2}
+  }}
   template <int V>
-  CAUSEWAY_INLINE void fetch(int64_t batch_index, int64_t m_index, int64_t n_index, Fetched& to) const {
+  CAUSEWAY_INLINE void fetch(int64_t batch_index, int64_t m_index, int64_t n_index, Fetched& to) const {{
     const int64_t at = (batch_index * m + m_index) * n + n_index;
 #pragma clang loop unroll(full)
-    for (int e = 0; e < V; ++e) to.residual[e] = residual[at + e];
-  }
+    for (int e = 0; e < V; ++e) {{
+      {3}
+    }}
+  }}
   template <int V>
   CAUSEWAY_INLINE void store(int64_t batch_index, int64_t m_index, int64_t n_index, const float (&values)[V],
-                             const Fetched& fetched, const FetchedColumns&) const {
+                             const Fetched& fetched, const FetchedColumns&) const {{
     const int64_t at = (batch_index * m + m_index) * n + n_index;
     bf16 stored[V];
 #pragma clang loop unroll(full)
-    for (int e = 0; e < V; ++e) stored[e] = to_bf16(values[e] + to_float(fetched.residual[e]));
+    for (int e = 0; e < V; ++e) stored[e] = to_bf16({4});
 #pragma clang loop unroll(full)
     for (int e = 0; e < V; ++e) result[at + e] = stored[e];
-  }
-};
-}
-)";
+  }}
+}};
+}}
+)",
+                      c.residuals, members, visits, fetches, sum);
   text += fmt::format("CAUSEWAY_KERNEL(kernel_run, {}, 1, 6, 4, 2) {{\n", hopper_matmul_threads(c.tile)) +
           "const Problem problem(buffers, sizes);\n"
           "hopper_matmul_run(problem, maps, static_cast<uint32_t*>(buffers[5]));\n}\n";
@@ -150,14 +167,20 @@ void expect_product(const Case& c) {
     return values;
   };
   const std::vector<uint16_t> a = fill(c.batch * c.m * c.k, c.half), b = fill(c.batch * c.n * c.k, c.half);
-  const std::vector<uint16_t> residual = fill(c.batch * c.m * c.n, false);
-  const auto upload = [](const std::vector<uint16_t>& values) {
-    DeviceBuffer buffer = device().allocate(values.size() * 2);
-    device().copy_to_device(buffer.data(), values.data(), values.size() * 2);
+  const auto count = static_cast<size_t>(c.batch * c.m * c.n);
+  const std::vector<uint16_t> residual = fill(c.residuals * c.batch * c.m * c.n, false);
+  std::vector<float> wide;
+  if (c.wide_residuals)
+    for (const uint16_t bits : residual) wide.push_back(to_float(bf16{bits}));
+  const auto upload = [](const auto& values) {
+    const size_t bytes = values.size() * sizeof(values[0]);
+    DeviceBuffer buffer = device().allocate(bytes);
+    device().copy_to_device(buffer.data(), values.data(), bytes);
     return buffer;
   };
-  const DeviceBuffer a_buffer = upload(a), b_buffer = upload(b), residual_buffer = upload(residual);
-  const DeviceBuffer result_buffer = device().allocate(residual.size() * 2);
+  const DeviceBuffer a_buffer = upload(a), b_buffer = upload(b);
+  const DeviceBuffer residual_buffer = c.wide_residuals ? upload(wide) : upload(residual);
+  const DeviceBuffer result_buffer = device().allocate(count * 2);
   const int64_t tiles =
       c.batch * matmul_ceil_div(c.m, int64_t{c.tile.m} * c.tile.cluster) * matmul_ceil_div(c.n, c.tile.n);
   const int64_t split_tiles = c.splits > 1 ? tiles - c.whole_tiles : 0;
@@ -194,7 +217,7 @@ void expect_product(const Case& c) {
   uint32_t taken = 1;
   device().copy_to_host(&taken, task_counter.data(), sizeof taken);
   EXPECT_EQ(taken, 0u) << "not what the next launch needs";
-  std::vector<uint16_t> result(residual.size());
+  std::vector<uint16_t> result(count);
   device().copy_to_host(result.data(), result_buffer.data(), result.size() * 2);
 
   int wrong = 0;
@@ -208,7 +231,8 @@ void expect_product(const Case& c) {
                  operand_value(b[static_cast<size_t>(batch * c.n * c.k + in_b)], c.half);
         }
         const auto at = static_cast<size_t>((batch * c.m + m) * c.n + n);
-        const uint16_t expected = to_bf16(sum + to_float(bf16{residual[at]})).bits;
+        for (int i = 0; i < c.residuals; ++i) sum += to_float(bf16{residual[i * count + at]});
+        const uint16_t expected = to_bf16(sum).bits;
         if (result[at] != expected && ++wrong <= 3)
           ADD_FAILURE() << "batch " << batch << " row " << m << " column " << n << ": " << to_float(bf16{result[at]})
                         << " instead of " << to_float(bf16{expected});
@@ -312,6 +336,26 @@ TEST(HopperMatmul, TilesOf160ColumnsAreSplit) {
                       .whole_tiles = 3 * whole_tiles,
                       .lanes = 4});
     }
+}
+
+// What stores add comes through shared memory where it is one tensor, 16 bytes of each lane: of bf16 and eight lanes,
+// as everywhere else here, or of f32 and four. With four stages of 128 x 256 there is no room for it.
+TEST(HopperMatmul, StoresAddTensors) {
+  for (const HopperMatmulTile tile : {HopperMatmulTile{128, 128, 3, 1, true}, HopperMatmulTile{128, 160, 4, 1, true},
+                                      HopperMatmulTile{256, 160, 3, 1}, HopperMatmulTile{128, 192, 4, 1},
+                                      HopperMatmulTile{128, 256, 4, 1}, HopperMatmulTile{64, 64, 3, 1}})
+    for (const int lanes : {4, 8})
+      for (const int residuals : {1, 2})
+        for (const bool wide : {false, true})
+          expect_product({.batch = 2,
+                          .m = 200,
+                          .n = 344,
+                          .k = 72,
+                          .tile = tile,
+                          .blocks = 2,
+                          .lanes = lanes,
+                          .residuals = residuals,
+                          .wide_residuals = wide});
 }
 
 TEST(HopperMatmul, ClustersShareB) {

@@ -275,9 +275,9 @@ class GpuDotWriter : public ProblemWriter {
                            addresses.index_text(fetches[i].linear));
     }
     return fmt::format(
-        "struct {0} {{\nstatic constexpr bool kAny = {1};\n{2}}};\ntemplate <int kCount>\n"
+        "struct {0} {{\nstatic constexpr int kTensors = {1};\n{2}}};\ntemplate <int kCount>\n"
         "CAUSEWAY_INLINE void {3}{0}& to) const {{\n{4}}}\n",
-        type, !fetches.empty(), members, signature, loads.empty() ? "" : element_loop(loads, true));
+        type, fetches.size(), members, signature, loads.empty() ? "" : element_loop(loads, true));
   }
 
   std::string epilogue() {

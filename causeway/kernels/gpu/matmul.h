@@ -16,7 +16,7 @@
 //   static constexpr int kStoreLanes         // V below: 8, 4, 2 or 1; divides n
 //   struct Fetched, struct FetchedColumns    // V elements of each tensor that what follows reads where it stores, and
 //                                            // of each with an element for a column, as a bias; static constexpr
-//                                            // bool kAny: whether there are such
+//                                            // int kTensors: how many of them
 //   template <int V> void fetch(int64_t batch_index, int64_t m_index, int64_t n_index, Fetched& to) const
 //   template <class Visit> void for_each_fetched(int64_t batch_index, int64_t m_index, int64_t n_index,
 //                                                Visit&& visit) const

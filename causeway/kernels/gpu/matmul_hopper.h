@@ -197,7 +197,8 @@ class HopperMatmulCopies {
   static constexpr int kOfPiece = 64 / kLanesOut / 2, kOfBlock = kWhole * kOfPiece + kLast / kLanesOut / 2;
 
  public:
-  static constexpr bool kServes = kSlots > 0 && Problem::Fetched::kAny && sizeof(typename Problem::Fetched) == 16;
+  static constexpr bool kServes = kSlots > 0 && Problem::Fetched::kTensors == 1 &&
+                                  sizeof(typename Problem::Fetched) == 16;
 
   // `slots`: the wave's.
   CAUSEWAY_INLINE explicit HopperMatmulCopies(char* slots) : slots_(slots + lane_index() * 16) {}
@@ -309,7 +310,7 @@ CAUSEWAY_INLINE void hopper_matmul_store_part(const Problem& problem, int64_t ba
     constexpr int kUnrolled = kFewRegisters || kRounds < 2 ? 1 : 2;
 #pragma clang loop unroll_count(kUnrolled)
     for (int round = 0; round < kRounds; ++round) store(round, copies->take(problem));
-  } else if constexpr (Problem::Fetched::kAny) {
+  } else if constexpr (Problem::Fetched::kTensors > 0) {
     constexpr int kTogether = hopper_matmul_rounds_together<Problem>(kRounds);
     constexpr int kUnrolled = kFewRegisters ? 1 : kRounds / kTogether;
     // Written first, sums make room for what is fetched; otherwise memory need not wait for them.
@@ -335,7 +336,7 @@ CAUSEWAY_INLINE void hopper_matmul_store_part(const Problem& problem, int64_t ba
 // first 64 rows of this warpgroup.
 template <class Problem>
 CAUSEWAY_INLINE void hopper_matmul_prefetch(const Problem& problem, const HopperMatmulPosition& tile, int block) {
-  if constexpr (kHopperMatmulFewRegisters<Problem> && Problem::Fetched::kAny) {
+  if constexpr (kHopperMatmulFewRegisters<Problem> && Problem::Fetched::kTensors > 0) {
     static_assert(hopper_matmul_row_blocks(Problem::kTile) == 2, "a lane has a row");
     const int lane = lane_index();
     const int row = tile.m + (block + lane / 16) * 64 + thread_index() % 128 / 32 * 16 + lane % 16;
