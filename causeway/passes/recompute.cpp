@@ -5,6 +5,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/graph/rewrite.h"
+#include "causeway/passes/minimum_cut.h"
 #include "causeway/passes/residual_stream.h"
 #include "causeway/passes/weight_gathers.h"
 
@@ -14,6 +15,16 @@ namespace {
 // A reduction of this many elements or more leaves so little behind that keeping it beats reading them again.
 constexpr int64_t kSmallReduction = 8;
 
+// Of a symbol, where bytes are compared.
+constexpr int64_t kNominalSize = 64;
+
+// Bytes that are written beside others at no cost, less than a launch that computes them again.
+constexpr int64_t kSmallTensor = 4 << 20;
+
+// What keeping a byte costs, in sixteenths: one more where it is written for that alone. So little decides only between
+// values of nearly the same size.
+constexpr int64_t kStoredPerByte = 16;
+
 bool is_free(Op op) { return op == Op::kInput || op == Op::kConstant || op == Op::kIota; }
 
 bool is_small_reduction(const Graph& graph, const Node& node) {
@@ -22,11 +33,12 @@ bool is_small_reduction(const Graph& graph, const Node& node) {
   return count.is_constant() && count.constant() < kSmallReduction;
 }
 
-// Which nodes' results are kept from the forward pass (or cost nothing to have).
-std::vector<bool> kept_selectively(const Graph& graph) {
+// Which nodes the selective policy never computes twice: each would read much for the little that it leaves behind, or
+// is a product, a message or random access.
+std::vector<bool> computed_once(const Graph& graph) {
   const std::vector<bool> residual = residual_additions(graph);
-  std::vector<bool> kept = residual;
-  for (size_t i = 0; i < kept.size(); ++i) {
+  std::vector<bool> once = residual;
+  for (size_t i = 0; i < once.size(); ++i) {
     const Node& node = graph.nodes()[i];
     switch (op_info(node.op).kind) {
       case OpKind::kIndexing:
@@ -34,24 +46,103 @@ std::vector<bool> kept_selectively(const Graph& graph) {
       case OpKind::kScan:
       case OpKind::kCollective:
       case OpKind::kMessage:
-        kept[i] = true;
+        once[i] = true;
         break;
       case OpKind::kReduce:
       case OpKind::kArgmax:
-        kept[i] = kept[i] || !is_small_reduction(graph, node);
+        once[i] = once[i] || !is_small_reduction(graph, node);
         break;
       default:
-        kept[i] = kept[i] || is_free(node.op);
         break;
     }
   }
   // A residual stream stored in a narrower type is kept in that type.
-  for (size_t i = 0; i < kept.size(); ++i) {
+  for (size_t i = 0; i < once.size(); ++i) {
     const Node& node = graph.nodes()[i];
     if (node.op != Op::kCast || !residual[static_cast<size_t>(node.inputs[0].node)]) continue;
     if (size_bytes(node.outputs[0].dtype) >= size_bytes(graph.dtype(node.inputs[0]))) continue;
-    kept[i] = true;
-    kept[static_cast<size_t>(node.inputs[0].node)] = false;
+    once[i] = true;
+    once[static_cast<size_t>(node.inputs[0].node)] = false;
+  }
+  return once;
+}
+
+// Whether a result is part of its input, or what the compiler reads its input as: it has no memory of its own.
+bool is_view(Op op) {
+  return op == Op::kReshape || op == Op::kPermute || op == Op::kSlice || op == Op::kBroadcast ||
+         op == Op::kConstrainSharding;
+}
+
+int64_t bytes_of(const TensorType& type) {
+  const Dim count = element_count(type.shape);
+  SymbolBindings bindings;
+  for (const int32_t symbol : count.symbols()) bindings[symbol] = kNominalSize;
+  return count.evaluate(bindings) * static_cast<int64_t>(size_bytes(type.dtype));
+}
+
+// Whether the forward pass writes a node's results to memory, kept or not: what is computed once and read by more than
+// elementwise nodes, which compute it with theirs, and what such nodes compute for one that is computed once.
+std::vector<bool> stored_anyway(const Graph& graph, const std::vector<bool>& once) {
+  std::vector<bool> stored(graph.nodes().size());
+  const std::vector<bool> residual = residual_additions(graph);
+  const auto store = [&](Value value) {
+    while (is_view(graph.node(value).op)) value = graph.node(value).inputs[0];
+    stored[static_cast<size_t>(value.node)] = true;
+  };
+  for (size_t i = 0; i < stored.size(); ++i) {
+    const Node& node = graph.nodes()[i];
+    if (node.backward) continue;
+    const OpKind kind = op_info(node.op).kind;
+    if (residual[i] || kind == OpKind::kReduce || kind == OpKind::kArgmax) stored[i] = true;
+    if (!once[i] || residual[i] || kind == OpKind::kReduce || kind == OpKind::kArgmax || node.op == Op::kCast) continue;
+    for (const Value input : node.inputs) store(input);
+  }
+  return stored;
+}
+
+// Which nodes' results are kept: of all choices from which what is not kept can be computed again without a node that
+// is computed once, the one with the fewest bytes; of equals one whose values are stored anyway, then the one that
+// leaves the least to compute. It is a cheapest cut: an edge from a node to each of its values costs what keeping the
+// value takes, values reach the nodes that read them, the source all that is computed once, and the sink what backward
+// nodes read.
+std::vector<bool> kept_selectively(const Graph& graph) {
+  const std::vector<bool> once = computed_once(graph), stored = stored_anyway(graph, once);
+  const size_t nodes = graph.nodes().size();
+  std::vector<int32_t> first_value(nodes);  // vertices: nodes, then values, source and sink
+  auto vertices = static_cast<int32_t>(nodes);
+  for (size_t i = 0; i < nodes; ++i) {
+    first_value[i] = vertices;
+    vertices += static_cast<int32_t>(graph.nodes()[i].outputs.size());
+  }
+  const auto vertex_of = [&](Value value) { return first_value[static_cast<size_t>(value.node)] + value.output; };
+  const int32_t source = vertices, sink = vertices + 1;
+  MinimumCut cut(vertices + 2);
+  for (size_t i = 0; i < nodes; ++i) {
+    const Node& node = graph.nodes()[i];
+    const auto vertex = static_cast<int32_t>(i);
+    for (const Value input : node.inputs) {
+      const Node& from = graph.node(input);
+      if (from.backward || is_free(from.op)) continue;
+      if (node.backward)
+        cut.add_edge(vertex_of(input), sink, MinimumCut::kUncuttable);
+      else if (!once[i])
+        cut.add_edge(vertex_of(input), vertex, MinimumCut::kUncuttable);
+    }
+    if (node.backward || is_free(node.op)) continue;
+    if (once[i]) cut.add_edge(source, vertex, MinimumCut::kUncuttable);
+    for (size_t output = 0; output < node.outputs.size(); ++output) {
+      const int64_t bytes = bytes_of(node.outputs[output]);
+      const bool writes_more = !stored[i] && bytes > kSmallTensor;
+      cut.add_edge(vertex, first_value[i] + static_cast<int32_t>(output),
+                   is_view(node.op) ? MinimumCut::kUncuttable : kStoredPerByte * bytes + (writes_more ? bytes : 0));
+    }
+  }
+  const std::vector<bool> at_sink = cut.sink_side(source, sink);
+  std::vector<bool> kept(nodes);
+  for (size_t i = 0; i < nodes; ++i) {
+    kept[i] = is_free(graph.nodes()[i].op);
+    for (size_t output = 0; output < graph.nodes()[i].outputs.size(); ++output)
+      if (!at_sink[i] && at_sink[static_cast<size_t>(first_value[i]) + output]) kept[i] = true;
   }
   return kept;
 }

@@ -176,17 +176,27 @@ class Fuser {
     return is_float(from) && is_float(to) && size_bytes(from) < size_bytes(to) ? node.inputs[0] : value;
   }
 
-  // All that is read of a product's result, or of its sum with something else, is what that is rounded to: the product
-  // stores it so.
+  // All that is read of a product's result, of its sum with something else or of it times a number (8-bit products are
+  // scaled) is what that is rounded to: the product stores it so.
   bool rounds_product(Value value) const {
     const Node& node = graph_.node(value);
     if (node.op != Op::kCast || uses(node.inputs[0]) > 1) return false;
     const DType from = graph_.dtype(node.inputs[0]), to = node.outputs[0].dtype;
     if (!is_float(from) || !is_float(to) || size_bytes(to) >= size_bytes(from)) return false;
     const auto is_product = [&](Value term) { return graph_.node(term).op == Op::kDot && uses(term) == 1; };
+    if (is_product(node.inputs[0])) return true;
     const Node& source = graph_.node(node.inputs[0]);
-    return is_product(node.inputs[0]) || (source.op == Op::kAdd && !materialized_.contains(node.inputs[0]) &&
-                                          std::any_of(source.inputs.begin(), source.inputs.end(), is_product));
+    if (materialized_.contains(node.inputs[0]) || !std::any_of(source.inputs.begin(), source.inputs.end(), is_product))
+      return false;
+    return source.op == Op::kAdd ||
+           (source.op == Op::kMul && std::any_of(source.inputs.begin(), source.inputs.end(),
+                                                 [&](Value factor) { return is_one_number(factor); }));
+  }
+
+  bool is_one_number(Value value) const {
+    while (graph_.node(value).op == Op::kBroadcast || graph_.node(value).op == Op::kReshape)
+      value = graph_.node(value).inputs[0];
+    return element_count(graph_.shape(value)).is_constant(1);
   }
 
   // Whether computing the value where it is used costs so much, each node once. costs_ counts a node once for each of

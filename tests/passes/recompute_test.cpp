@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "causeway/graph/parser.h"
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/canonicalize.h"
 #include "causeway/passes/eliminate_common_subexpressions.h"
@@ -65,6 +66,90 @@ TEST(Recompute, SelectiveClonesNoTemplates) {
   EXPECT_EQ(templates(recompute(graph, RecomputePolicy::kSelective)), templates(graph));
   // Of a block's seven dots and attention, all but the last dot are needed again.
   EXPECT_EQ(templates(recompute(graph, RecomputePolicy::kBlock)), templates(graph) + 3 * 7);
+}
+
+// What backward nodes read of the forward pass, and what is computed again for them.
+std::pair<std::vector<std::string>, int> read_and_cloned(const Graph& graph, int forward_nodes) {
+  std::vector<std::string> read;
+  int cloned = -forward_nodes;
+  for (const Node& node : graph.nodes()) {
+    ++cloned;
+    if (!node.backward) continue;
+    for (const Value input : node.inputs) {
+      const Node& from = graph.node(input);
+      if (from.backward || op_info(from.op).kind == OpKind::kSource) continue;
+      std::string text = fmt::format("{} {}", op_name(from.op), graph.type(input).text());
+      if (std::find(read.begin(), read.end(), text) == read.end()) read.push_back(std::move(text));
+    }
+  }
+  return {read, cloned};
+}
+
+TEST(Recompute, SelectiveKeepsWhatABiasWasAddedToNotTheProductOfAsManyBytes) {
+  const Graph graph = parse_graph(R"(%0 = input "x" : bf16[4, 8]
+%1 = input "w" : bf16[8, 8]
+%2 = input "b" : f32[8]
+%3 = dot(%0, %1) : bf16[4, 8]
+%4 = cast(%3) : f32[4, 8]
+%6 = broadcast(%2) {axes=[1]} : f32[4, 8]
+%7 = add(%4, %6) : f32[4, 8]
+%8 = cast(%7) : bf16[4, 8]
+%9 = slice(%8) {start=[0, 0], limit=[4, 4], strides=[1, 1]} : bf16[4, 4]
+%10 = slice(%8) {start=[0, 4], limit=[4, 8], strides=[1, 1]} : bf16[4, 4]
+%11 = dot(%9, %10) {transpose_b} : f32[4, 4]
+%12 = dot(%11, %11) {backward} : f32[4, 4]
+%13 = cast(%12) {backward} : bf16[4, 4]
+%14 = dot(%13, %9) {backward} : bf16[4, 4]
+%15 = dot(%13, %10) {backward} : bf16[4, 4]
+return %14, %15
+)");
+  const auto [read, cloned] = read_and_cloned(recompute(graph, RecomputePolicy::kSelective), 15);
+  EXPECT_EQ(read, (std::vector<std::string>{"dot f32[4, 4]", "cast bf16[4, 8]"}));
+  EXPECT_EQ(cloned, 2);  // the two slices
+}
+
+TEST(Recompute, SelectiveKeepsAProductThatHasFewerBytesThanWhatIsReadOfIt) {
+  const Graph graph = parse_graph(R"(%0 = input "x" : bf16[4, 8]
+%1 = input "w" : bf16[8, 8]
+%2 = input "v" : bf16[8, 8]
+%3 = dot(%0, %1) : bf16[4, 8]
+%4 = cast(%3) : f32[4, 8]
+%5 = tanh(%4) : f32[4, 8]
+%6 = cast(%5) : bf16[4, 8]
+%7 = dot(%6, %2) : f32[4, 8]
+%8 = mul(%7, %4) {backward} : f32[4, 8]
+%9 = mul(%8, %5) {backward} : f32[4, 8]
+%10 = cast(%9) {backward} : bf16[4, 8]
+%11 = dot(%6, %10) {transpose_a, backward} : f32[8, 8]
+return %9, %11
+)");
+  const auto [read, cloned] = read_and_cloned(recompute(graph, RecomputePolicy::kSelective), 12);
+  EXPECT_EQ(read, (std::vector<std::string>{"dot bf16[4, 8]", "dot f32[4, 8]"}));
+  EXPECT_EQ(cloned, 3);  // cast, tanh and its cast
+}
+
+TEST(Recompute, SelectiveKeepsNoValueThatIsWrittenForThatAlone) {
+  // Both products read what the backward pass subtracts the mean from again, of as many bytes.
+  const Graph graph = parse_graph(R"(%0 = input "x" : bf16[2048, 1024]
+%1 = input "w" : bf16[1024, 1024]
+%2 = dot(%0, %1) : f32[2048, 1024]
+%3 = reduce_sum(%2) {axes=[1]} : f32[2048]
+%4 = constant 0.0009765625 : f32[]
+%5 = broadcast(%4) {axes=[]} : f32[2048]
+%6 = mul(%3, %5) : f32[2048]
+%7 = reshape(%6) : f32[2048, 1]
+%8 = broadcast(%7) {axes=[0, 1]} : f32[2048, 1024]
+%9 = sub(%2, %8) : f32[2048, 1024]
+%10 = cast(%9) : bf16[2048, 1024]
+%11 = dot(%10, %1) : f32[2048, 1024]
+%12 = dot(%2, %11) {transpose_a} : f32[1024, 1024]
+%13 = mul(%11, %9) {backward} : f32[2048, 1024]
+%14 = add(%13, %9) {backward} : f32[2048, 1024]
+return %12, %14
+)");
+  const auto [read, cloned] = read_and_cloned(recompute(graph, RecomputePolicy::kSelective), 15);
+  EXPECT_EQ(read, (std::vector<std::string>{"mul f32[2048]", "dot f32[2048, 1024]"}));
+  EXPECT_EQ(cloned, 3);  // the mean's reshape and broadcast, and the difference
 }
 
 TEST(Recompute, BlocksAreRecomputedOneAtATime) {

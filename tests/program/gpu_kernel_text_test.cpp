@@ -134,7 +134,7 @@ return %9, %11
   }
 }
 
-// However many kernels there are between; of a sum of products, the last one does.
+// However many kernels there are between; of a sum of products, the last one does; scaled, as 8-bit products are, too.
 TEST(GpuKernelText, AProductStoresWhatItsResultIsRoundedTo) {
   std::string text = R"(%0 = input "x" : bf16[64, 256]
 %1 = input "y" : bf16[256, 128]
@@ -143,6 +143,11 @@ TEST(GpuKernelText, AProductStoresWhatItsResultIsRoundedTo) {
 %4 = input "z" : bf16[128, 256]
 %5 = dot(%0, %4) {transpose_b} : f32[64, 128]
 %6 = add(%5, %3) : f32[64, 128]
+%1000 = input "scale" : f32[1]
+%1001 = dot(%0, %1) : f32[64, 128]
+%1002 = reshape(%1000) : f32[]
+%1003 = broadcast(%1002) {axes=[]} : f32[64, 128]
+%1004 = mul(%1001, %1003) : f32[64, 128]
 )";
   constexpr int kBetween = 20;
   std::vector<std::string> results;
@@ -152,7 +157,7 @@ TEST(GpuKernelText, AProductStoresWhatItsResultIsRoundedTo) {
     results.push_back(fmt::format("%{}", 8 + 2 * i));
   }
   int next = 7 + 2 * kBetween;
-  for (const int source : {2, 6}) {
+  for (const int source : {2, 6, 1004}) {
     text += fmt::format(
         "%{1} = cast(%{0}) {{dtype=bf16}} : bf16[64, 128]\n%{2} = cast(%{1}) {{dtype=f32}} : f32[64, 128]\n"
         "%{3} = mul(%{2}, %{2}) : f32[64, 128]\n%{4} = reduce_sum(%{3}) {{axes=[0, 1]}} : f32[]\n"
@@ -169,7 +174,8 @@ TEST(GpuKernelText, AProductStoresWhatItsResultIsRoundedTo) {
       if (request.stores(member))
         stored.push_back(std::string(op_name(graph.node(member).op)) + " " + graph.type(member).text());
   }
-  EXPECT_THAT(stored, testing::UnorderedElementsAre("cast bf16[64, 128]", "dot f32[64, 128]", "cast bf16[64, 128]"));
+  EXPECT_THAT(stored, testing::UnorderedElementsAre("cast bf16[64, 128]", "dot f32[64, 128]", "cast bf16[64, 128]",
+                                                    "cast bf16[64, 128]"));
 }
 
 TEST(GpuKernelText, OnlyARaggedEndIsChecked) {
