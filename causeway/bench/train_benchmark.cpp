@@ -12,6 +12,7 @@
 #include "causeway/bench/statistics.h"
 #include "causeway/train/log/progress_line.h"
 #include "causeway/train/recipe/recipe.h"
+#include "causeway/train/step/recomputation.h"
 #include "causeway/train/step/training_step.h"
 
 namespace causeway::bench {
@@ -20,7 +21,6 @@ namespace {
 constexpr int kWarmUpSteps = 3;
 constexpr int kRounds = 10;
 constexpr int kLeastSteps = 10;
-constexpr double kMostOfMemory = 0.97;
 
 Recipe recipe_of(const TrainCase& train_case, int64_t micro_batch) {
   std::vector<std::string> overrides = train_case.overrides;
@@ -61,6 +61,7 @@ std::unique_ptr<Prepared> prepare(Device& device, const TrainCase& train_case, s
           model = LanguageModel::create(prepared->recipe.model, uint64_t{1});
         }
         prepared->step = std::make_unique<TrainingStep>(*model, prepared->recipe);
+        prepared->step->fit_memory(device.memory_limit());
         prepared->cost = prepared->step->cost();
       } catch (const Error& error) {
         if (error.kind() != ErrorKind::kResource) throw;
@@ -196,7 +197,7 @@ void add_figures(Measurement& m, const Prepared& prepared, const FlopConventions
   m.details["TFLOP/s, torchtitan"] = figure(teraflops(flops.full));
   m.details["parameters"] = fmt::format("{}", parameter_count(recipe.model));
   m.details["memory planned"] = format_bytes(static_cast<uint64_t>(prepared.cost.total_bytes()));
-  m.details["recompute"] = recipe.train.recompute;
+  m.details["recompute"] = recomputation_text(prepared.step->recomputation(), recipe);
   m.details["micro-batch"] = fmt::format("{}", recipe.train.batch_size);
   if (const std::optional<double> tflops = peak ? peak->tflops(precision) : std::nullopt) {
     m.peak = *tflops * 1e12 / flops.causal;

@@ -17,6 +17,7 @@
 #include "causeway/generate/cached_forward.h"
 #include "causeway/graph/printer.h"
 #include "causeway/train/log/progress_line.h"
+#include "causeway/train/step/recomputation.h"
 #include "causeway/train/step/training_step.h"
 
 namespace causeway::cli {
@@ -208,6 +209,7 @@ void run(const Options& options) {
   if (options.generate > 0) return explain_generation(options, recipe, context);
   const std::unique_ptr<LanguageModel> model = LanguageModel::create(recipe.model, own_part(recipe), seed);
   TrainingStep step(*model, recipe);
+  step.fit_memory(memory_limit);
   PipelineTrace trace;
   trace.with_text = options.passes;
   step.main_step().record_passes(&trace);
@@ -220,6 +222,8 @@ void run(const Options& options) {
 
   if (options.json) {
     nlohmann::ordered_json json = figures_of(recipe, cost, memory_limit, program, trace.records);
+    json["recompute"] = recompute_policy_name(step.recomputation().policy);
+    json["recompute_layers"] = step.recomputation().blocks;
     if (options.resources) add_resources(program, context->library(), json);
     if (options.time)
       json["time"] = kernel_times_json(kernel_times(program, context->device(), step_seconds(step, recipe)));
@@ -228,6 +232,8 @@ void run(const Options& options) {
   }
   if (options.graph) output("graph as traced\n{}\n", print_graph(step.main_step().traced_graph(step.main_arguments())));
   print_pipeline(recipe, options.stage);
+  output("recomputation: {}{}\n", recomputation_text(step.recomputation(), recipe),
+         recipe.train.recompute == "auto" ? ", chosen by auto" : "");
   output("parameters: {} ({})\n\npasses\n", parameter_count(recipe.model),
          format_count(static_cast<double>(parameter_count(recipe.model))));
   for (const PassRecord& record : trace.records) {

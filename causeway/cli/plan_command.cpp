@@ -13,6 +13,7 @@
 #include "causeway/plan/machines.h"
 #include "causeway/plan/step_plan.h"
 #include "causeway/train/log/progress_line.h"
+#include "causeway/train/step/recomputation.h"
 
 namespace causeway::cli {
 namespace {
@@ -62,7 +63,7 @@ class PlanPrinter {
     output("{} on {} of {}: {}\nbatch of {} sequences of {} tokens, {} micro-batch{} of {}, recompute {}\n",
            recipe.name, recipe.mesh.ranks(), machine_.product, mesh_text(recipe.mesh), recipe.train.batch_size,
            recipe.data.sequence_length, recipe.micro_batches(), recipe.micro_batches() == 1 ? "" : "es",
-           recipe.train.micro_batch_size, recipe.train.recompute);
+           recipe.train.micro_batch_size, train::recomputation_text(train::recomputation_of(recipe), recipe));
     if (recipe.mesh.pp > 1)
       output("{} stages, schedule {}: a stage waits for about {:.0f} % of the step\n", recipe.mesh.pp,
              recipe.train.pipeline_schedule, 100 * plan.bubble);
@@ -79,6 +80,7 @@ class PlanPrinter {
         {"micro_batch_size", recipe.train.micro_batch_size},
         {"micro_batches", recipe.micro_batches()},
         {"recompute", recipe.train.recompute},
+        {"recompute_layers", recipe.train.recompute_layers},
         {"pipeline_schedule", nullptr},
         {"pipeline_bubble", plan.bubble},
         {"hardware", machine_.name},

@@ -54,7 +54,7 @@ std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& s
     list.push_back({"regather_weights", [&](const Graph& graph) { return regather_weights(graph, mesh); }});
   }
   // From here on equal nodes may be there on purpose.
-  if (options.recompute != RecomputePolicy::kNone)
+  if (options.recompute.policy != RecomputePolicy::kNone)
     list.push_back({"recompute", [&](const Graph& graph) { return recompute(graph, options.recompute, mesh); }});
   list.push_back({"expand_linear_cross_entropy", [&](const Graph& graph) {
                     return expand_linear_cross_entropy(graph, {.logits_bytes = sizes.logits_bytes,

@@ -18,7 +18,7 @@ struct PipelineOptions {
   MixedPrecisionOptions mixed_precision;
   bool fp8_products = false;  // asks for mixed_precision to bf16
   bool tf32_products = false;
-  RecomputePolicy recompute = RecomputePolicy::kNone;
+  Recomputation recompute;
   // Store the logits of linear_cross_entropy in the compute type instead of f32: longer chunks in the same memory,
   // whose products run faster.
   bool narrow_logits = false;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "causeway/base/error.h"
 #include "causeway/graph/rewrite.h"
@@ -163,6 +164,20 @@ std::vector<bool> kept_between_blocks(const Graph& graph, const Mesh& mesh) {
   return kept;
 }
 
+// Of the first blocks what is kept between blocks, of the others and of what is in no block what is kept selectively.
+std::vector<bool> kept_by_blocks(const Graph& graph, const Mesh& mesh, int64_t blocks) {
+  const std::vector<bool> between = kept_between_blocks(graph, mesh);
+  std::vector<bool> kept = kept_selectively(graph);
+  std::set<std::string_view> first;
+  for (size_t i = 0; i < kept.size(); ++i) {
+    const std::string_view block = block_of_scope(graph.nodes()[i].scope);
+    if (block.empty()) continue;
+    if (std::ssize(first) < blocks) first.insert(block);
+    if (first.contains(block)) kept[i] = between[i];
+  }
+  return kept;
+}
+
 class Recompute {
  public:
   Recompute(const Graph& graph, std::vector<bool> kept)
@@ -256,10 +271,12 @@ std::string_view block_of_scope(std::string_view scope) {
   return {};
 }
 
-Graph recompute(const Graph& graph, RecomputePolicy policy, const Mesh& mesh) {
+Graph recompute(const Graph& graph, const Recomputation& recomputation, const Mesh& mesh) {
+  const auto [policy, blocks] = recomputation;
   if (policy == RecomputePolicy::kNone) return graph;
-  Recompute pass(graph,
-                 policy == RecomputePolicy::kSelective ? kept_selectively(graph) : kept_between_blocks(graph, mesh));
+  Recompute pass(graph, policy == RecomputePolicy::kSelective ? kept_selectively(graph)
+                        : blocks == 0                         ? kept_between_blocks(graph, mesh)
+                                                              : kept_by_blocks(graph, mesh, blocks));
   const Node* first = graph.nodes().data();
   const Graph rebuilt = rebuild_graph(graph, [&](Graph& target, const Node& node, const std::vector<Value>& inputs) {
     return pass.transform(target, node, inputs, static_cast<size_t>(&node - first));

@@ -108,23 +108,14 @@ class WorkOfKernels {
 class WorkOfProgram {
  public:
   WorkOfProgram(const Graph& graph, const Target& target, const Mesh& mesh, int64_t devices_per_node)
-      : graph_(graph),
-        mesh_(mesh),
+      : mesh_(mesh),
         devices_per_node_(devices_per_node),
-        fusion_(fuse(graph, target)),
-        of_kernels_(graph, {}) {
-    std::vector<std::vector<DeviceKernel>> entries;
-    for (const KernelRequest& request : fusion_.kernels) {
-      kernels_.push_back(generate_kernel(graph, fusion_.materialized, request, target));
-      // Nothing is launched.
-      entries.emplace_back(kernels_.back().phases.size());
-    }
-    lowered_ = lower({graph_, fusion_, kernels_, entries}, {}, default_lowering(target));
-  }
+        program_(lower_unloaded(graph, target, default_lowering(target))),
+        of_kernels_(graph, {}) {}
 
   ProgramWork run() {
-    for (const Instruction& instruction : lowered_.instructions) add(instruction);
-    return {std::move(list_), count_memory(lowered_)};
+    for (const Instruction& instruction : program_.lowered.instructions) add(instruction);
+    return {std::move(list_), count_memory(program_.lowered)};
   }
 
  private:
@@ -136,7 +127,7 @@ class WorkOfProgram {
     }
     Work work;
     if (const auto* launch = std::get_if<Launch>(&instruction.work))
-      work = of_kernels_.work(fusion_.kernels[launch->kernel], kernels_[launch->kernel]);
+      work = of_kernels_.work(program_.fusion.kernels[launch->kernel], program_.kernels[launch->kernel]);
     if (const auto* copy = std::get_if<Copy>(&instruction.work)) work.bytes = 2 * real(copy->bytes);
     if (const auto* collectives = std::get_if<Collectives>(&instruction.work)) work = work_of_collectives(*collectives);
     if (const auto* message = std::get_if<StageMessage>(&instruction.work)) work = work_of_message(*message);
@@ -186,13 +177,10 @@ class WorkOfProgram {
     return work;
   }
 
-  const Graph& graph_;
   const Mesh& mesh_;
   int64_t devices_per_node_;
-  FusionResult fusion_;
+  UnloadedProgram program_;
   WorkOfKernels of_kernels_;
-  std::vector<GeneratedKernel> kernels_;
-  LoweredProgram lowered_;
   std::vector<Work> list_;
   std::map<Signal, int> ended_by_;
   std::map<DeviceQueue, std::vector<int>> waits_;

@@ -12,6 +12,7 @@
 #include "causeway/plan/program_work.h"
 #include "causeway/program/context.h"
 #include "causeway/train/log/progress_line.h"
+#include "causeway/train/step/recomputation.h"
 #include "causeway/train/step/training_step.h"
 
 namespace causeway::plan {
@@ -21,7 +22,8 @@ constexpr int64_t kFewLayers = 3;
 // Of a micro-batch, in a search.
 constexpr int64_t kMostRowsOfStage = 4;
 // From the least recomputation to the most.
-constexpr std::array<const char*, 3> kRecomputePolicies = {"none", "selective", "block"};
+constexpr std::array<RecomputePolicy, 3> kRecomputePolicies = {RecomputePolicy::kNone, RecomputePolicy::kSelective,
+                                                               RecomputePolicy::kBlock};
 
 // A step of the recipe with that many layers.
 struct TracedStep {
@@ -67,7 +69,9 @@ class Continuation {
  public:
   Continuation(const Recipe& recipe, const Machine& machine)
       : machine_(machine), micro_batches_(static_cast<double>(recipe.micro_batches())), devices_(recipe.mesh.ranks()) {
-    const int64_t layers = recipe.model.layers, few = std::min(layers, kFewLayers);
+    // Those of which more is computed again than of others do not continue.
+    const int64_t layers = recipe.model.layers,
+                  few = recipe.train.recompute_layers > 0 ? layers : std::min(layers, kFewLayers);
     few_ = trace_step(recipe, machine, few);
     if (layers > few) more_ = trace_step(recipe, machine, few + 1);
     further_layers_ = layers - few;
@@ -211,6 +215,14 @@ std::vector<Recipe::MeshSizes> candidate_meshes(const Recipe& recipe, const Mach
 StepWork trace_step_work(const Recipe& recipe, const Machine& machine) { return Continuation(recipe, machine).work(); }
 
 StepPlan plan_step(const Recipe& recipe, const Machine& machine, bool exact_memory) {
+  if (recipe.train.recompute == "auto") {
+    const auto bytes_of = [&](const Recomputation& recomputation) {
+      return plan_step(train::with_recomputation(recipe, recomputation), machine, exact_memory).memory.total();
+    };
+    const auto usable = static_cast<int64_t>(train::kMostOfMemory * machine.memory_bytes);
+    return plan_step(train::with_recomputation(recipe, train::choose_recomputation(recipe, usable, bytes_of)), machine,
+                     exact_memory);
+  }
   if (recipe.mesh.pp > 1) return plan_pipelined_step(recipe, machine, exact_memory);
   const Continuation step(recipe, machine);
   StepPlan plan;
@@ -260,10 +272,9 @@ std::vector<StepPlan> search_plans(const Recipe& recipe, const Machine& machine,
       fits = false;
       // The least recomputation that fits.
       for (; policy < kRecomputePolicies.size(); ++policy) {
-        Recipe candidate = recipe;
+        Recipe candidate = train::with_recomputation(recipe, {kRecomputePolicies[policy]});
         candidate.mesh = mesh;
         candidate.train.micro_batch_size = rows * ranks_of_rows;
-        candidate.train.recompute = kRecomputePolicies[policy];
         if (mesh.pp == 1) candidate.train.pipeline_schedule = Recipe().train.pipeline_schedule;
         if (mesh.pp == 1) candidate.train.pipeline_chunks = 1;
         StepPlan plan = plan_step(candidate, machine, false);

@@ -68,12 +68,21 @@ std::shared_ptr<Program> Context::compile(const Graph& graph, const ProgramOptio
   const std::string key = fields_text(options) + "\n" + print_graph(graph);
   if (trace == nullptr)
     if (const auto entry = programs_.find(key); entry != programs_.end()) return entry->second;
-  LoweringOptions lowering = default_lowering(device_->target(), options.free_units);
-  lowering.fixed_order = options.pipeline.mesh_independent;
   auto program = std::make_shared<Program>(run_passes(graph, options.pipeline, trace), *device_, *library_, *arena_,
-                                           lowering, communicators_.get(), held_.get());
+                                           lowering_of(options), communicators_.get(), held_.get());
   programs_[key] = program;
   return program;
+}
+
+ProgramMemory Context::plan_memory(const Graph& graph, const ProgramOptions& options) const {
+  return count_memory(
+      lower_unloaded(run_passes(graph, options.pipeline), device_->target(), lowering_of(options)).lowered);
+}
+
+LoweringOptions Context::lowering_of(const ProgramOptions& options) const {
+  LoweringOptions lowering = default_lowering(device_->target(), options.free_units);
+  lowering.fixed_order = options.pipeline.mesh_independent;
+  return lowering;
 }
 
 void Context::release_memory() {

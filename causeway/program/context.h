@@ -16,6 +16,7 @@
 #include <string>
 
 #include "causeway/device/device.h"
+#include "causeway/program/program_memory.h"
 #include "causeway/program/program_options.h"
 
 namespace causeway::codegen {
@@ -31,6 +32,7 @@ class Arena;
 class HeldMemory;
 class KernelLibrary;
 class Program;
+struct LoweringOptions;
 
 struct ContextOptions {
   std::shared_ptr<KernelCache> cache = {};  // null: the user's own, on disk
@@ -72,11 +74,16 @@ class Context {
   // Error(kInvalidArgument) when the device has no more units than the options leave free.
   std::shared_ptr<Program> compile(const Graph& graph, const ProgramOptions& options, PipelineTrace* trace = nullptr);
 
+  // What that program takes, with no kernel compiled. The graph's sizes are numbers.
+  ProgramMemory plan_memory(const Graph& graph, const ProgramOptions& options) const;
+
   // Forgets the programs that nobody else holds, and gives working memory back to the device's driver: between
   // pieces of work that have nothing in common, and before another process needs it.
   void release_memory();
 
  private:
+  LoweringOptions lowering_of(const ProgramOptions& options) const;
+
   std::shared_ptr<Device> device_;
   Mesh mesh_;
   int rank_;

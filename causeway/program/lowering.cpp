@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "causeway/base/error.h"
 #include "causeway/program/donation.h"
@@ -287,6 +288,18 @@ LoweringOptions default_lowering(const Target& target, int free_units) {
         {}, "Leave at least one to the program's own kernels.");
   options.persistent_blocks = target.parallel_units - free_units;
   return options;
+}
+
+UnloadedProgram lower_unloaded(const Graph& graph, const Target& target, const LoweringOptions& options) {
+  UnloadedProgram program{fuse(graph, target), {}, {}};
+  std::vector<std::vector<DeviceKernel>> entries;
+  for (KernelRequest& request : program.fusion.kernels) {
+    request.fixed_order = options.fixed_order;
+    program.kernels.push_back(generate_kernel(graph, program.fusion.materialized, request, target));
+    entries.emplace_back(program.kernels.back().phases.size());
+  }
+  program.lowered = lower({graph, program.fusion, program.kernels, entries}, {}, options);
+  return program;
 }
 
 LoweredProgram lower(const ProgramKernels& program, const SymbolBindings& bindings, const LoweringOptions& options) {

@@ -31,6 +31,14 @@ struct LoweringOptions {
 // `free_units`. Throws Error(kInvalidArgument) when none would be left. A processor has no persistent kernels.
 LoweringOptions default_lowering(const Target& target, int free_units = 0);
 
+// A graph as a program of it would be, but that no kernel is compiled: for what it takes, not to be run.
+struct UnloadedProgram {
+  FusionResult fusion;
+  std::vector<GeneratedKernel> kernels;  // of each request of the fusion
+  LoweredProgram lowered;
+};
+UnloadedProgram lower_unloaded(const Graph& graph, const Target& target, const LoweringOptions& options);
+
 // Instructions, buffers and the memory that they share; verified.
 LoweredProgram lower(const ProgramKernels& program, const SymbolBindings& bindings, const LoweringOptions& options);
 

@@ -38,7 +38,7 @@ TEST(CountFlops, OfATrainingStep) {
   EXPECT_EQ(count.scaled(3).total(), 3 * count.total());
   EXPECT_EQ(count.scaled(3).density(), count.density());
   // Recomputing costs the device, not the model.
-  EXPECT_GT(count_flops(recompute(model.graph, RecomputePolicy::kBlock)).total(), count.total());
+  EXPECT_GT(count_flops(recompute(model.graph, {RecomputePolicy::kBlock})).total(), count.total());
 }
 
 // Products of bf16 and of 8 bits apart from those that stay as they were.

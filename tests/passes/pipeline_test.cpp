@@ -17,7 +17,7 @@ TEST(Pipeline, KeepsATrainingStep) {
     for (const DType compute : {DType::kF32, DType::kBF16}) {
       SCOPED_TRACE(fmt::format("{} {}", recompute_policy_name(policy), dtype_name(compute)));
       PipelineOptions options;
-      options.recompute = policy;
+      options.recompute.policy = policy;
       options.mixed_precision.compute = compute;
       const Graph graph = run_pipeline(model.graph, options, {.logits_bytes = 11 * 4 * 5});
       // Folded constants are rounded to f32; nothing else may change.
@@ -32,7 +32,7 @@ TEST(Pipeline, Trains) {
   const SmallModel model = small_model(2, 8, 12);
   PipelineOptions options;
   options.mixed_precision.compute = DType::kBF16;
-  options.recompute = RecomputePolicy::kSelective;
+  options.recompute.policy = RecomputePolicy::kSelective;
   const Graph graph = run_pipeline(model.graph, options, {});
   std::vector<HostTensor> inputs = model.inputs;
   std::vector<double> losses;
@@ -50,7 +50,7 @@ TEST(Pipeline, RecordsWhatEachPassDid) {
   const SmallModel model = small_model();
   PipelineOptions options;
   options.mixed_precision.compute = DType::kBF16;
-  options.recompute = RecomputePolicy::kBlock;
+  options.recompute.policy = RecomputePolicy::kBlock;
   PipelineTrace trace;
   trace.with_text = true;
   const Graph graph = run_pipeline(model.graph, options, {}, {}, &trace);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "causeway/graph/parser.h"
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/canonicalize.h"
@@ -43,7 +45,7 @@ TEST(Recompute, KeepsValuesAndLowersThePeak) {
   const Graph graph = simplified(model.graph);
   const int64_t none = peak_bytes(graph);
   const auto peak_of = [&](RecomputePolicy policy) {
-    const Graph result = recompute(graph, policy);
+    const Graph result = recompute(graph, {policy});
     result.verify("recompute");
     expect_same_values(graph, result, model.inputs, {}, {});
     return peak_bytes(result);
@@ -63,9 +65,9 @@ TEST(Recompute, SelectiveClonesNoTemplates) {
       if (op_info(node.op).kind == OpKind::kTemplate) ++count;
     return count;
   };
-  EXPECT_EQ(templates(recompute(graph, RecomputePolicy::kSelective)), templates(graph));
+  EXPECT_EQ(templates(recompute(graph, {RecomputePolicy::kSelective})), templates(graph));
   // Of a block's seven dots and attention, all but the last dot are needed again.
-  EXPECT_EQ(templates(recompute(graph, RecomputePolicy::kBlock)), templates(graph) + 3 * 7);
+  EXPECT_EQ(templates(recompute(graph, {RecomputePolicy::kBlock})), templates(graph) + 3 * 7);
 }
 
 // What backward nodes read of the forward pass, and what is computed again for them.
@@ -103,7 +105,7 @@ TEST(Recompute, SelectiveKeepsWhatABiasWasAddedToNotTheProductOfAsManyBytes) {
 %15 = dot(%13, %10) {backward} : bf16[4, 4]
 return %14, %15
 )");
-  const auto [read, cloned] = read_and_cloned(recompute(graph, RecomputePolicy::kSelective), 15);
+  const auto [read, cloned] = read_and_cloned(recompute(graph, {RecomputePolicy::kSelective}), 15);
   EXPECT_EQ(read, (std::vector<std::string>{"dot f32[4, 4]", "cast bf16[4, 8]"}));
   EXPECT_EQ(cloned, 2);  // the two slices
 }
@@ -123,7 +125,7 @@ TEST(Recompute, SelectiveKeepsAProductThatHasFewerBytesThanWhatIsReadOfIt) {
 %11 = dot(%6, %10) {transpose_a, backward} : f32[8, 8]
 return %9, %11
 )");
-  const auto [read, cloned] = read_and_cloned(recompute(graph, RecomputePolicy::kSelective), 12);
+  const auto [read, cloned] = read_and_cloned(recompute(graph, {RecomputePolicy::kSelective}), 12);
   EXPECT_EQ(read, (std::vector<std::string>{"dot bf16[4, 8]", "dot f32[4, 8]"}));
   EXPECT_EQ(cloned, 3);  // cast, tanh and its cast
 }
@@ -147,14 +149,37 @@ TEST(Recompute, SelectiveKeepsNoValueThatIsWrittenForThatAlone) {
 %14 = add(%13, %9) {backward} : f32[2048, 1024]
 return %12, %14
 )");
-  const auto [read, cloned] = read_and_cloned(recompute(graph, RecomputePolicy::kSelective), 15);
+  const auto [read, cloned] = read_and_cloned(recompute(graph, {RecomputePolicy::kSelective}), 15);
   EXPECT_EQ(read, (std::vector<std::string>{"mul f32[2048]", "dot f32[2048, 1024]"}));
   EXPECT_EQ(cloned, 3);  // the mean's reshape and broadcast, and the difference
 }
 
+TEST(Recompute, TheFirstBlocksAreRecomputedWhereSoManyAreAskedFor) {
+  const SmallModel model = small_model(6, 8, 64);
+  const Graph graph = simplified(model.graph);
+  int64_t last = peak_bytes(recompute(graph, {RecomputePolicy::kSelective}));
+  for (const int64_t blocks : {2, 4, 6}) {
+    SCOPED_TRACE(blocks);
+    const Graph result = recompute(graph, {RecomputePolicy::kBlock, blocks});
+    result.verify("recompute");
+    expect_same_values(graph, result, model.inputs, {}, {});
+    std::map<std::string_view, int> clones;  // by block, templates of the forward pass alone: attention
+    for (const Node& node : result.nodes())
+      if (node.backward && node.op == Op::kAttention) ++clones[block_of_scope(node.scope)];
+    std::vector<std::string_view> found;
+    for (const auto& [block, count] : clones) found.push_back(block);
+    std::vector<std::string> first;
+    for (int64_t block = 0; block < blocks; ++block) first.push_back(fmt::format("layers.{}", block));
+    EXPECT_TRUE(std::equal(found.begin(), found.end(), first.begin(), first.end()));
+    const int64_t peak = peak_bytes(result);
+    EXPECT_LT(peak, last);
+    last = peak;
+  }
+}
+
 TEST(Recompute, BlocksAreRecomputedOneAtATime) {
   const SmallModel model = small_model(3);
-  const Graph graph = recompute(simplified(model.graph), RecomputePolicy::kBlock);
+  const Graph graph = recompute(simplified(model.graph), {RecomputePolicy::kBlock});
   // Backward attention work of layer 2 comes wholly before that of layer 1, clones included.
   std::vector<std::string_view> order;
   for (const Node& node : graph.nodes()) {
@@ -188,7 +213,7 @@ TEST(Recompute, KeepsValuesOfRandomGraphsWithGradients) {
     graph.outputs.insert(graph.outputs.end(), gradients.begin(), gradients.end());
     graph.verify("gradients");
     for (const RecomputePolicy policy : {RecomputePolicy::kSelective, RecomputePolicy::kBlock}) {
-      const Graph result = recompute(graph, policy);
+      const Graph result = recompute(graph, {policy});
       result.verify("recompute");
       expect_same_values(graph, result, random.inputs, random.bindings, {});
     }

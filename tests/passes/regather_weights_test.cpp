@@ -110,7 +110,7 @@ TEST(RegatherWeights, GathersAgainOverEveryAxisWhatOneDoesNotKeep) {
 
 TEST(RegatherWeights, BlocksThatAreComputedAgainDoNotGatherWhatIsKept) {
   const Mesh mesh{{{"fsdp", 2, 1, true}, {"dp", 2, 2, true, false, true}}};
-  const Graph graph = recompute(parse_graph(kBoth), RecomputePolicy::kBlock, mesh);
+  const Graph graph = recompute(parse_graph(kBoth), {RecomputePolicy::kBlock}, mesh);
   EXPECT_EQ(gathers(graph, false, "dp") + gathers(graph, true, "dp"), 3) << print_graph(graph);
   EXPECT_EQ(gathers(graph, false, "fsdp") + gathers(graph, true, "fsdp"), 2) << print_graph(graph);
 }

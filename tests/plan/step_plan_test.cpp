@@ -79,6 +79,32 @@ TEST(StepPlan, LayersBeyondAFewCostWhatTheLastOneDoes) {
   }
 }
 
+// With train.recompute=auto, of a machine with so much memory; the plan's recipe says what was chosen.
+TEST(StepPlan, AutoComputesAsMuchAgainAsTheMachineAsksFor) {
+  const Recipe deep = recipe(8);
+  const auto planned = [&](const std::vector<std::string>& overrides) {
+    return plan_step(recipe(8, overrides), h200(), true).memory.total();
+  };
+  const int64_t none = planned({"train.recompute=none"}), selective = planned({"train.recompute=selective"}),
+                block = planned({"train.recompute=block"});
+  ASSERT_LT(selective, none);
+  ASSERT_LT(block, selective);
+  Machine machine = h200();
+  const auto chosen = [&](int64_t bytes) {
+    machine.memory_bytes = static_cast<double>(bytes) / 0.97 + 1;
+    const StepPlan plan = plan_step(deep, machine, true);
+    EXPECT_LE(plan.memory.total(), bytes);
+    return std::pair(plan.recipe.train.recompute, plan.recipe.train.recompute_layers);
+  };
+  EXPECT_EQ(chosen(none), std::pair(std::string("none"), int64_t{0}));
+  EXPECT_EQ(chosen(selective), std::pair(std::string("selective"), int64_t{0}));
+  const auto [policy, layers] = chosen((selective + block) / 2);
+  EXPECT_EQ(policy, "block");
+  EXPECT_GT(layers, 2);
+  EXPECT_LT(layers, 7);
+  EXPECT_EQ(chosen(block), std::pair(std::string("block"), int64_t{0}));
+}
+
 std::map<std::string, double> bytes_by_collective(const StepPlan& plan) {
   std::map<std::string, double> bytes;
   for (const CollectiveTotal& one : plan.collectives) {

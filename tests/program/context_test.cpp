@@ -58,7 +58,7 @@ void with_each_field_changed(Struct& part, const Compile& compile) {
     } else if constexpr (std::is_same_v<Type, DType>) {
       value = DType::kBF16;
       compile(field.name);
-    } else if constexpr (std::is_same_v<Type, int>) {
+    } else if constexpr (std::is_same_v<Type, int> || std::is_same_v<Type, int64_t>) {
       ++value;
       compile(field.name);
     } else {

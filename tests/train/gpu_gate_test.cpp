@@ -113,8 +113,9 @@ std::string difference(const std::set<std::string>& golden, const std::set<std::
 class GpuGate : public testing::TestWithParam<GateCase> {};
 
 TEST_P(GpuGate, NoKernelSpillsAndBudgetsHold) {
-  const Recipe recipe = load_recipe(CAUSEWAY_SOURCE_DIR "/recipes/" + GetParam().recipe + ".yaml",
-                                    {"model.layers=1", "train.batch_size=4", "train.micro_batch_size=4"});
+  const Recipe recipe =
+      load_recipe(CAUSEWAY_SOURCE_DIR "/recipes/" + GetParam().recipe + ".yaml",
+                  {"model.layers=1", "train.batch_size=4", "train.micro_batch_size=4", "train.recompute=selective"});
   const Target target = gpu_target(GetParam().processor);
   const auto context = std::make_shared<Context>(std::make_shared<OfflineDevice>(target),
                                                  ContextOptions{.cache = std::make_shared<KernelCache>("")});

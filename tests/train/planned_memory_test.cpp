@@ -32,12 +32,19 @@ void expect_as_planned(const Recipe& recipe) {
     EXPECT_EQ(device.peak_bytes(), cost.total_bytes()) << "step " << i;
   }
   EXPECT_EQ(cost.reserved_bytes > 0, device.target().is_gpu());
+  // What train.recompute=auto goes by: on a GPU all but the batch rounded up.
+  const int64_t planned = step.planned_bytes(step.recomputation());
+  EXPECT_GE(planned, cost.total_bytes() - cost.scratch_bytes);
+  EXPECT_LE(planned, std::max(cost.total_bytes() - cost.scratch_bytes, cost.reserved_bytes));
 }
 
 TEST(PlannedMemory, OfOneRank) {
   for (const char* device : {"cpu", "emulator:sm_90a"})
     for (const std::vector<std::string>& overrides : std::vector<std::vector<std::string>>{
-             {}, {"train.micro_batch_size=2"}, {"data.packing=documents", "train.recompute=block"}}) {
+             {},
+             {"train.micro_batch_size=2"},
+             {"data.packing=documents", "train.recompute=block"},
+             {"model.layers=2", "train.recompute=block", "train.recompute_layers=1"}}) {
       const Recipe recipe = recipe_of(overrides);
       const ContextScope scope(Context::open(device));
       expect_as_planned(recipe);

@@ -11,6 +11,7 @@
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
 #include "causeway/train/log/progress_line.h"
+#include "causeway/train/step/recomputation.h"
 
 namespace causeway::train {
 namespace {
@@ -105,7 +106,9 @@ void require_memory_for_step(const RunParts& run) {
                   bytes_text(cost.total_bytes() - cost.parameter_bytes - cost.optimizer_bytes), device.name(),
                   bytes_text(device.memory_limit()), largest),
       run.recipe.name,
-      "Lower train.micro_batch_size or data.sequence_length, or set train.recompute to selective or block.");
+      run.step.recomputation() == Recomputation{RecomputePolicy::kBlock}
+          ? "Lower train.micro_batch_size or data.sequence_length."
+          : "Lower train.micro_batch_size or data.sequence_length, or set train.recompute to auto.");
 }
 
 void announce_run(const RunParts& run, const FlopsUtilization& utilization, const std::optional<Resumed>& resumed,
@@ -120,6 +123,8 @@ void announce_run(const RunParts& run, const FlopsUtilization& utilization, cons
   if (const Mesh& mesh = run.step.context().mesh(); !mesh.empty())
     notice("mesh: {} ranks ({}); memory is that of one\n", mesh.ranks(), axes_text(mesh));
   notice("{}\n", memory_text(run.step, cost));
+  if (run.recipe.train.recompute == "auto" && run.step.recomputation() != Recomputation{})
+    notice("recomputation: {}, chosen by auto\n", recomputation_text(run.step.recomputation(), run.recipe));
   const double tokens_per_step = static_cast<double>(run.recipe.train.batch_size * run.recipe.data.sequence_length);
   for (const std::string& line : utilization.explanation(parameter_count(run.recipe.model), tokens_per_step))
     notice("{}\n", line);

@@ -39,7 +39,7 @@ const std::vector<std::string> kPackings = {"windows", "documents"};
 const std::vector<std::string> kDamagePolicies = {"stop", "skip"};
 const std::vector<std::string> kPrecisions = {"bf16", "fp8", "tf32", "f32"};
 const std::vector<std::string> kGradientTypes = {"auto", "f32"};
-const std::vector<std::string> kRecomputePolicies = {"none", "selective", "block"};
+const std::vector<std::string> kRecomputePolicies = {"none", "selective", "block", "auto"};
 const std::vector<std::string> kNonFinitePolicies = {"stop", "skip"};
 const std::vector<std::string> kPipelineSchedules = {"1f1b", "interleaved", "zero_bubble"};
 
@@ -229,8 +229,12 @@ std::vector<Field> fields(Recipe& r) {
       choice("train.gradients", r.train.gradients,
              "auto or f32: auto rounds matrices' gradients to bf16 with bf16 and fp8 products and one micro-batch",
              kGradientTypes),
-      choice("train.recompute", r.train.recompute, "none, selective or block: activations computed again",
-             kRecomputePolicies),
+      choice(
+          "train.recompute", r.train.recompute,
+          "none, selective, block or auto: activations computed again; auto: as much as the device's memory asks for",
+          kRecomputePolicies),
+      field("train.recompute_layers", r.train.recompute_layers,
+            "with recompute=block: of so many layers, the first ones, the others selectively; 0: of all"),
       choice("train.on_non_finite", r.train.on_non_finite, "stop or skip a step whose loss or gradient is not finite",
              kNonFinitePolicies),
       field("train.check_replicas", r.train.check_replicas,
@@ -465,6 +469,13 @@ void resolve(Recipe& r, bool refuse_without_effect) {
   require_choice("train.precision", r.train.precision, kPrecisions);
   require_choice("train.gradients", r.train.gradients, kGradientTypes);
   require_choice("train.recompute", r.train.recompute, kRecomputePolicies);
+  require(r.train.recompute_layers >= 0 && r.train.recompute_layers <= r.model.layers, "train.recompute_layers",
+          fmt::format("must be from 0 to the model's layers, {}", r.model.layers));
+  require(r.train.recompute_layers == 0 || r.train.recompute == "block", "train.recompute_layers",
+          fmt::format("{} layers are for train.recompute=block", r.train.recompute_layers),
+          "Leave it out, or set train.recompute=block.");
+  require(r.train.recompute_layers == 0 || r.mesh.pp == 1, "train.recompute_layers",
+          "with stages (mesh.pp) all layers are computed again or none", "Leave it out.");
   require_choice("train.on_non_finite", r.train.on_non_finite, kNonFinitePolicies);
   for (const auto& [key, value] : {std::pair{"evaluation.interval", r.evaluation.interval},
                                    {"evaluation.sequences", r.evaluation.sequences},

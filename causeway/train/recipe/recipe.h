@@ -61,7 +61,8 @@ struct Recipe {
     int64_t seed = 1;
     std::string precision = "bf16";  // bf16, fp8, tf32 or f32: of matrix products; weights and optimizer are always f32
     std::string gradients = "auto";  // auto or f32: what gradients of matrices are kept as until the optimizer's turn
-    std::string recompute = "none";  // none, selective or block
+    std::string recompute = "auto";  // none, selective, block or auto
+    int64_t recompute_layers = 0;    // of block: so many layers, the first ones, the others selectively; 0: all
     std::string on_non_finite = "stop";      // stop or skip
     int64_t check_replicas = 1000;           // steps between comparisons of what several ranks hold; 0: never
     std::string pipeline_schedule = "1f1b";  // 1f1b, interleaved or zero_bubble

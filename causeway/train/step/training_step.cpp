@@ -13,6 +13,7 @@
 #include "causeway/train/log/progress_line.h"
 #include "causeway/train/ranks.h"
 #include "causeway/train/step/batch_tensor.h"
+#include "causeway/train/step/recomputation.h"
 
 namespace causeway::train {
 namespace {
@@ -67,7 +68,7 @@ PipelineOptions pipeline_options(const Recipe& recipe) {
   options.mixed_precision.compute = narrow ? DType::kBF16 : DType::kF32;
   options.fp8_products = recipe.train.precision == "fp8";
   options.tf32_products = recipe.train.precision == "tf32";
-  options.recompute = *parse_recompute_policy(recipe.train.recompute);
+  options.recompute = recomputation_of(recipe);
   options.narrow_logits = narrow;
   options.mesh_independent = recipe.train.mesh_independent;
   return options;
@@ -112,15 +113,55 @@ TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
   hyper_ = Tensor::uninitialized({kHyperCount}, DType::kF32);
   if (accumulates()) loss_sum_ = zeros_in_memory({});
 
-  StepOptions options;
-  options.program.pipeline = pipeline_options(recipe);
+  options_.program.pipeline = pipeline_options(recipe);
+  make_programs();
+}
+
+void TrainingStep::make_programs() {
   main_ = std::make_unique<Step>(
       [this](const std::vector<Tensor>& arguments) {
         return is_stage() ? staged(arguments) : accumulates() ? accumulate(arguments) : fused(arguments);
       },
-      options);
+      options_);
   if (accumulates())
-    apply_ = std::make_unique<Step>([this](const std::vector<Tensor>& arguments) { return apply(arguments); }, options);
+    apply_ =
+        std::make_unique<Step>([this](const std::vector<Tensor>& arguments) { return apply(arguments); }, options_);
+}
+
+void TrainingStep::fit_memory(int64_t limit, const std::function<int64_t(const Bytes&)>& most) {
+  if (recipe_.train.recompute != "auto" || limit == 0) return;
+  const auto usable = static_cast<int64_t>(kMostOfMemory * static_cast<double>(limit));
+  options_.program.pipeline.recompute = choose_recomputation(recipe_, usable, [&](const Recomputation& recomputation) {
+    return most([&] { return planned_bytes(recomputation); });
+  });
+  make_programs();
+}
+
+int64_t TrainingStep::planned_bytes(const Recomputation& recomputation) const {
+  const bool is_gpu = context_->device().target().is_gpu();
+  const auto given = [&](int64_t bytes) {
+    return is_gpu && bytes > 0 ? static_cast<int64_t>(GpuMemoryPool::rounded(static_cast<size_t>(bytes))) : bytes;
+  };
+  // The first program reads sums of gradients or, where it is the only one, both moments.
+  int64_t state = 0, read = 0;
+  for (const Tensor& weight : weights_) {
+    state += given(weight.local_bytes());
+    read += weight.local_bytes();
+  }
+  for (const Tensor& moment : moment1_) {
+    state += given(moment.local_bytes()) * (accumulates() ? 3 : 2);
+    read += moment.local_bytes() * (accumulates() ? 1 : 2);
+  }
+  ProgramOptions options = options_.program;
+  options.pipeline.recompute = recomputation;
+  int64_t arena = 0;
+  std::vector<ProgramMemory> programs;
+  for (const Graph& graph : trace()) {
+    programs.push_back(context_->plan_memory(graph, options));
+    arena = std::max(arena, programs.back().arena_bytes);
+  }
+  const ProgramMemory &first = programs.front(), &last = programs.back();
+  return state + given(arena) + first.input_bytes - read + first.task_counter_bytes + last.output_bytes;
 }
 
 TrainingStep::Arguments TrainingStep::make_arguments() const {
@@ -262,10 +303,10 @@ std::string TrainingStep::program_hash() {
 
 std::map<std::string, double> TrainingStep::operand_shares() {
   FlopCount count = count_flops(main_->prepare(main_arguments()).graph());
-  PipelineOptions options = pipeline_options(recipe_);
+  PipelineOptions options = options_.program.pipeline;
   // What is computed twice counts once. It matters where there are several types to be weighed.
-  if (count.by_operand.size() > 1 && options.recompute != RecomputePolicy::kNone) {
-    options.recompute = RecomputePolicy::kNone;
+  if (count.by_operand.size() > 1 && options.recompute.policy != RecomputePolicy::kNone) {
+    options.recompute = {};
     count = count_flops(context_->run_passes(main_->traced_graph(main_arguments()), options));
   }
   std::map<std::string, double> shares = count.by_operand;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -16,6 +17,7 @@
 
 #include "causeway/model/language_model.h"
 #include "causeway/passes/count_flops.h"
+#include "causeway/passes/recompute.h"
 #include "causeway/program/context.h"
 #include "causeway/program/program.h"
 #include "causeway/tensor/step.h"
@@ -75,6 +77,18 @@ class TrainingStep {
   TrainingStep(LanguageModel& model, const Recipe& recipe);
 
   Context& context() const { return *context_; }
+
+  // With train.recompute=auto, and before anything is compiled: computes again as little as lets a step take at most
+  // kMostOfMemory of `limit` bytes (choose_recomputation(); 0: no limit). `most` gives the largest that what it is
+  // called with gives on any rank.
+  using Bytes = std::function<int64_t()>;
+  void fit_memory(
+      int64_t limit, const std::function<int64_t(const Bytes&)>& most = [](const Bytes& bytes) { return bytes(); });
+  // What a step that computes so much again takes (as cost() will say, on a GPU as its driver gives it), with nothing
+  // compiled.
+  int64_t planned_bytes(const Recomputation& recomputation) const;
+  // What is computed again.
+  const Recomputation& recomputation() const { return options_.program.pipeline.recompute; }
 
   // Compiles everything a step needs.
   void prepare();
@@ -150,6 +164,7 @@ class TrainingStep {
   bool rounds_gradients() const;
   // How many micro-batches the main step is of.
   int64_t batches_in_one() const { return is_stage() ? recipe_.micro_batches() : 1; }
+  void make_programs();
   // Of StepCost.
   int64_t arena_bytes();
   int64_t scratch_bytes();
@@ -166,6 +181,7 @@ class TrainingStep {
   std::vector<Arguments> arguments_;  // of the micro-batches that the main step is of
   Tensor target_weight_, hyper_;
   std::optional<FlopCount> flops_of_all_stages_;
+  StepOptions options_;
   std::unique_ptr<Step> main_;   // fused, accumulate or staged
   std::unique_ptr<Step> apply_;  // only when gradients are added up
   bool updating_ = false;
