@@ -232,10 +232,10 @@ void run(const Options& options) {
   }
   if (options.graph) output("graph as traced\n{}\n", print_graph(step.main_step().traced_graph(step.main_arguments())));
   print_pipeline(recipe, options.stage);
-  output("recomputation: {}{}\n", recomputation_text(step.recomputation(), recipe),
-         recipe.train.recompute == "auto" ? ", chosen by auto" : "");
-  output("parameters: {} ({})\n\npasses\n", parameter_count(recipe.model),
+  output("parameters: {} ({})\n", parameter_count(recipe.model),
          format_count(static_cast<double>(parameter_count(recipe.model))));
+  output("recomputation: {}{}\n\npasses\n", recomputation_text(step.recomputation(), recipe),
+         recipe.train.recompute == "auto" ? ", chosen by auto" : "");
   for (const PassRecord& record : trace.records) {
     output("  {:<32}{:>7} -> {:<7} nodes  {:>8.1f} ms{}\n", record.name, record.nodes_before, record.nodes_after,
            record.milliseconds, record.nodes_before == record.nodes_after ? "  (same number)" : "");

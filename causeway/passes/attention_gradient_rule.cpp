@@ -58,7 +58,8 @@ std::vector<Value> attention_rule(const GradientRequest& r) {
   Value delta;
   if (r.output_gradients[0].valid()) {
     const Value product = build.mul(build.cast(out, DType::kF32), build.cast(dout, DType::kF32));
-    delta = build.permute(build.reduce_sum(product, {3}), {0, 2, 1});
+    // In this order, so that no copy of the sums follows.
+    delta = build.reduce_sum(build.permute(product, {0, 2, 1, 3}), {3});
     if (r.output_gradients[1].valid()) delta = build.sub(delta, r.output_gradients[1]);
   } else {
     delta = build.neg(r.output_gradients[1]);

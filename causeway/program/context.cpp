@@ -13,6 +13,7 @@
 #include "causeway/program/kernel_library.h"
 #include "causeway/program/lowering.h"
 #include "causeway/program/program.h"
+#include "causeway/program/program_memory.h"
 
 namespace causeway::program {
 namespace {

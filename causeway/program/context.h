@@ -16,7 +16,6 @@
 #include <string>
 
 #include "causeway/device/device.h"
-#include "causeway/program/program_memory.h"
 #include "causeway/program/program_options.h"
 
 namespace causeway::codegen {
@@ -33,6 +32,7 @@ class HeldMemory;
 class KernelLibrary;
 class Program;
 struct LoweringOptions;
+struct ProgramMemory;
 
 struct ContextOptions {
   std::shared_ptr<KernelCache> cache = {};  // null: the user's own, on disk

@@ -97,6 +97,12 @@ TEST_F(CommandLineTest, ExplainGivesMemoryAndFlops) {
   EXPECT_NE(text.out.find("extern \"C\" void"), std::string::npos);
   EXPECT_NE(text.out.find("attention_gradient"), std::string::npos);
   EXPECT_EQ(text.out.find(fmt::format("parameters: {} (", parameters)), 0u) << text.out;
+  EXPECT_NE(text.out.find("\nrecomputation: none, chosen by auto\n"), std::string::npos) << text.out;
+  EXPECT_EQ(json["recompute"], "none");
+  const nlohmann::json first =
+      run_json({"explain", "tiny.yaml", "train.recompute=block", "train.recompute_layers=1", "--json"});
+  EXPECT_EQ(first["recompute"], "block");
+  EXPECT_EQ(first["recompute_layers"], 1);
   EXPECT_NE(text.out.find(" 0.5156 of all pairs)"), std::string::npos) << text.out;
 }
 

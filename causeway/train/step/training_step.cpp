@@ -8,6 +8,7 @@
 #include "causeway/passes/eliminate_common_subexpressions.h"
 #include "causeway/passes/recompute.h"
 #include "causeway/program/arena.h"
+#include "causeway/program/program_memory.h"
 #include "causeway/tensor/ops.h"
 #include "causeway/tensor/stage_ops.h"
 #include "causeway/train/log/progress_line.h"
