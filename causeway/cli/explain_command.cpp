@@ -209,10 +209,14 @@ void run(const Options& options) {
   if (options.generate > 0) return explain_generation(options, recipe, context);
   const std::unique_ptr<LanguageModel> model = LanguageModel::create(recipe.model, own_part(recipe), seed);
   TrainingStep step(*model, recipe);
-  step.fit_memory(memory_limit);
   PipelineTrace trace;
   trace.with_text = options.passes;
   step.main_step().record_passes(&trace);
+  step.fit_memory(memory_limit);
+  if (step.recomputation() != recomputation_of(recipe)) {
+    trace.records.clear();
+    step.main_step().record_passes(&trace);
+  }
   Program& program = step.main_step().prepare(step.main_arguments());
   step.main_step().record_passes(nullptr);
   const StepCost cost = step.cost();

@@ -132,9 +132,16 @@ void TrainingStep::make_programs() {
 void TrainingStep::fit_memory(int64_t limit, const std::function<int64_t(const Bytes&)>& most) {
   if (recipe_.train.recompute != "auto" || limit == 0) return;
   const auto usable = static_cast<int64_t>(kMostOfMemory * static_cast<double>(limit));
-  options_.program.pipeline.recompute = choose_recomputation(recipe_, usable, [&](const Recomputation& recomputation) {
-    return most([&] { return planned_bytes(recomputation); });
+  // What nearly always fits is compiled at once, and not planned before.
+  const auto compiled_bytes = [&] {
+    const StepCost cost = this->cost();
+    return std::max(cost.total_bytes(), cost.reserved_bytes);
+  };
+  const Recomputation chosen = choose_recomputation(recipe_, usable, [&](const Recomputation& recomputation) {
+    return most([&] { return recomputation == Recomputation{} ? compiled_bytes() : planned_bytes(recomputation); });
   });
+  if (chosen == Recomputation{}) return;
+  options_.program.pipeline.recompute = chosen;
   make_programs();
 }
 

@@ -78,8 +78,8 @@ class TrainingStep {
 
   Context& context() const { return *context_; }
 
-  // With train.recompute=auto, and before anything is compiled: computes again as little as lets a step take at most
-  // kMostOfMemory of `limit` bytes (choose_recomputation(); 0: no limit). `most` gives the largest that what it is
+  // With train.recompute=auto, and before anything else is compiled: computes again as little as lets a step take at
+  // most kMostOfMemory of `limit` bytes (choose_recomputation(); 0: no limit). `most` gives the largest that what it is
   // called with gives on any rank.
   using Bytes = std::function<int64_t()>;
   void fit_memory(
