@@ -10,6 +10,7 @@
 #include "causeway/passes/eliminate_dead_code.h"
 #include "causeway/passes/expand_linear_cross_entropy.h"
 #include "causeway/passes/fp8_products.h"
+#include "causeway/passes/narrow_reductions.h"
 #include "causeway/passes/regather_weights.h"
 #include "causeway/passes/shard.h"
 #include "causeway/passes/tf32_products.h"
@@ -51,6 +52,8 @@ std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& s
     list.push_back({"shard", [&](const Graph& graph) { return shard(graph, mesh, options.mesh_independent); }});
     list.push_back({"canonicalize", canonical});
     list.push_back({"eliminate_common_subexpressions", eliminate_common_subexpressions});
+    if (options.narrow_reductions)
+      list.push_back({"narrow_reductions", [&](const Graph& graph) { return narrow_reductions(graph, mesh); }});
     list.push_back({"regather_weights", [&](const Graph& graph) { return regather_weights(graph, mesh); }});
   }
   // From here on equal nodes may be there on purpose.

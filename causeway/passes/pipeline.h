@@ -22,6 +22,8 @@ struct PipelineOptions {
   // Store the logits of linear_cross_entropy in the compute type instead of f32: longer chunks in the same memory,
   // whose products run faster.
   bool narrow_logits = false;
+  // Round to bf16 what ranks add up of gradients that are used so rounded alone (narrow_reductions.h).
+  bool narrow_reductions = false;
   // The same bits on every mesh: no sum is made of what several ranks summed up.
   bool mesh_independent = false;
 
@@ -31,6 +33,7 @@ struct PipelineOptions {
                       ListedField{"tf32_products", &PipelineOptions::tf32_products},
                       ListedField{"recompute", &PipelineOptions::recompute},
                       ListedField{"narrow_logits", &PipelineOptions::narrow_logits},
+                      ListedField{"narrow_reductions", &PipelineOptions::narrow_reductions},
                       ListedField{"mesh_independent", &PipelineOptions::mesh_independent}};
   }
 };

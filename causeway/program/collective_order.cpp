@@ -13,6 +13,8 @@ namespace {
 
 // Gathers begin when the kernels begin to use what was gathered so many instructions before.
 constexpr size_t kGathersAhead = 2;
+// A launch that waits for collectives alone comes when so many more instructions behind theirs have begun.
+constexpr size_t kLaunchesBehind = 2;
 
 std::vector<Access> accesses_of(const KernelWork& work) {
   return Instruction{kComputeQueue, std::visit([](const auto& one) { return decltype(Instruction::work)(one); }, work)}
@@ -81,6 +83,7 @@ class CollectiveOrder {
       behind[depth].push_back(&range);
     }
     for (auto& [depth, ranges] : behind) bucket_behind(std::move(ranges));
+    find_followers();
     return list();
   }
 
@@ -227,6 +230,30 @@ class CollectiveOrder {
     }
   }
 
+  // Launches that need nothing but collectives, those that add up what was exchanged: what they read is no longer
+  // needed then, so they do not keep their place among kernels that come later.
+  void find_followers() {
+    std::vector<size_t> positions;  // of buckets that are behind kernels, in their order
+    for (const Bucket& bucket : buckets_)
+      if (!bucket.ahead) positions.push_back(bucket.position);
+    std::ranges::sort(positions);
+    for (size_t k = 0; k < kernels_.size(); ++k) {
+      if (!std::holds_alternative<Launch>(kernels_[k])) continue;
+      bool follows = true;
+      std::optional<size_t> last;  // position of what it waits for
+      for_each_bound(k, [&](size_t other) {
+        if (other > k) return;
+        follows = follows && is_collective(other) && !ranges_.at(other).ahead;
+        if (follows) last = std::max(last.value_or(0), buckets_[ranges_.at(other).bucket].position);
+      });
+      if (!follows || !last) continue;
+      const auto behind = std::ranges::upper_bound(positions, *last);
+      if (static_cast<size_t>(positions.end() - behind) < kLaunchesBehind) continue;
+      const size_t position = behind[kLaunchesBehind - 1];
+      if (position < k) followers_at_[position].push_back(k);
+    }
+  }
+
   std::vector<OrderedWork> list() {
     std::map<size_t, std::vector<const Bucket*>> at;
     for (const Bucket& bucket : buckets_) at[bucket.position].push_back(&bucket);
@@ -236,6 +263,8 @@ class CollectiveOrder {
       if (done.insert(k).second) result.push_back({std::move(kernels_[k])});
     };
     for (size_t k = 0; k <= kernels_.size(); ++k) {
+      if (const auto followers = followers_at_.find(k); followers != followers_at_.end())
+        for (const size_t follower : followers->second) add_launch(follower);
       for (const Bucket* bucket : at[k]) {
         for (const size_t member : bucket->members)
           if (const auto conversion = conversion_of_.find(member); conversion != conversion_of_.end())
@@ -260,6 +289,8 @@ class CollectiveOrder {
   std::map<int, std::vector<Use>> uses_;       // by buffer, in order
   std::map<size_t, Range> ranges_;             // of collectives, by kernel
   std::map<size_t, size_t> conversion_of_;     // launches that come along with collectives
+  // Launches that come earlier than among the kernels, before the kernel or bucket at a position.
+  std::map<size_t, std::vector<size_t>> followers_at_;
   std::vector<Bucket> buckets_;
 };
 

@@ -24,7 +24,7 @@ struct OrderedWork {
 // `kernels` as they may run one after the other, each collective alone; gives the same work in another order that every
 // rank with the same kernels finds, collectives of one kind over one group together up to `bucket_bytes`, whatever
 // other groups do meanwhile. What a gather reads may be gathered itself, over another group. Launches and messages keep
-// their order.
+// their order, but for launches that need nothing but collectives: they come as soon as those will be done.
 std::vector<OrderedWork> order_collectives(std::vector<KernelWork> kernels, int64_t bucket_bytes);
 
 }  // namespace causeway::program

@@ -160,7 +160,7 @@ class Fuser {
           !feeds_reduction_[i] &&
           (rules_.repeats_count_once ? costs_at_least(value, rules_.cheap_to_repeat) : cost >= rules_.cheap_to_repeat);
       if ((several_uses && (costly || reads_several_tensors(value))) || costs_at_least(value, kLargestExpression) ||
-          rounds_product(value)) {
+          rounds_product(value) || adds_up_exchanged_terms(value)) {
         const Value stored = narrower(value);
         materialized_.insert(stored);
         if (stored != value) costs_[i] = node_cost(node.op);
@@ -191,6 +191,15 @@ class Fuser {
     return source.op == Op::kAdd ||
            (source.op == Op::kMul && std::any_of(source.inputs.begin(), source.inputs.end(),
                                                  [&](Value factor) { return is_one_number(factor); }));
+  }
+
+  // The rounded sum of what one exchange between ranks gave, which is larger and would stay until the last use.
+  bool adds_up_exchanged_terms(Value value) const {
+    const Node& node = graph_.node(value);
+    if (node.op != Op::kCast || graph_.node(node.inputs[0]).op != Op::kAdd) return false;
+    const std::vector<Value> reads = leaves(value);
+    return reads.size() == 1 && op_info(graph_.node(reads.front()).op).kind == OpKind::kCollective &&
+           !(element_count(graph_.shape(reads.front())) == element_count(node.outputs[0].shape));
   }
 
   bool is_one_number(Value value) const {

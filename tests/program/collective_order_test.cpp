@@ -133,6 +133,22 @@ TEST(CollectiveOrder, SumsOfSumsGoTogetherToo) {
   EXPECT_EQ(used.ordered(), "0 fsdp(1) dp(2) 3 4 fsdp(5) dp(6) 7");
 }
 
+// Terms of gradients that were exchanged are added up when two more exchanges have begun behind theirs, those of the
+// last two where they stand: what ranks sent each other is larger than its sum.
+TEST(CollectiveOrder, LaunchesThatReadExchangesAloneComeSoonBehindThem) {
+  Kernels kernels;
+  for (int i = 0; i < 4; ++i) kernels.launch({60}, {60, i});
+  for (int i = 0; i < 4; ++i) kernels.collective(CollectiveKind::kAllToAll, "dp", i, 10 + i).launch({10 + i}, {20 + i});
+  kernels.launch({20, 21, 22, 23}, {30});
+  EXPECT_EQ(kernels.ordered(1), "0 dp(4) 1 dp(6) 2 5 dp(8) 3 7 dp(10) 9 11 12");
+  // One that reads what a kernel gives as well keeps its place.
+  Kernels reads_more;
+  for (int i = 0; i < 4; ++i) reads_more.launch({60}, {60, i});
+  for (int i = 0; i < 4; ++i)
+    reads_more.collective(CollectiveKind::kAllToAll, "dp", i, 10 + i).launch({10 + i, 60}, {20 + i});
+  EXPECT_EQ(reads_more.ordered(1), "0 dp(4) 1 dp(6) 2 dp(8) 3 dp(10) 5 7 9 11");
+}
+
 // Any list: everything once, nothing before what it depends on, buckets of one kind and group.
 TEST(CollectiveOrder, KeepsEveryDependency) {
   std::mt19937 random(7);

@@ -165,6 +165,28 @@ TEST(TrainingOverMeshesOnAGpu, IsThatOfOneDevice) {
   }
 }
 
+// Terms of gradients are rounded before ranks exchange them: figures stay near those of sums in f32, and are not they.
+void expect_near_sums_in_f32(const std::string& mesh, const std::string& device, int steps) {
+  SCOPED_TRACE(mesh + " on " + device);
+  std::vector<std::string> overrides = {"train.precision=bf16", mesh};
+  if (mesh == "mesh.dp=2 mesh.fsdp=2") overrides = {"train.precision=bf16", "mesh.dp=2", "mesh.fsdp=2"};
+  const Trained rounded = train_on_ranks(recipe_of("llama", overrides), steps, 1e-2, device);
+  overrides.emplace_back("train.gradients=f32");
+  const Trained exact = train_on_ranks(recipe_of("llama", overrides), steps, 1e-2, device);
+  for (size_t i = 0; i < exact.figures.size(); ++i) {
+    EXPECT_NEAR(rounded.figures[i].loss, exact.figures[i].loss, 1e-3 * exact.figures[i].loss) << "step " << i;
+    EXPECT_NEAR(rounded.figures[i].grad_norm, exact.figures[i].grad_norm, 2e-2 * exact.figures[i].grad_norm) << i;
+  }
+  EXPECT_NEAR(rounded.figures[0].grad_norm, exact.figures[0].grad_norm, 1e-3 * exact.figures[0].grad_norm);
+  EXPECT_NE(rounded.figures[0].grad_norm, exact.figures[0].grad_norm);
+}
+
+TEST(RoundedGradientsOverMeshes, StayNearSumsInF32) {
+  for (const std::string mesh : {"mesh.dp=2", "mesh.dp=3", "mesh.fsdp=2", "mesh.dp=2 mesh.fsdp=2"})
+    expect_near_sums_in_f32(mesh, "cpu", kSteps);
+  expect_near_sums_in_f32("mesh.dp=2", "emulator:sm_90a", 2);
+}
+
 // One family is enough.
 class MicroBatchesOverMeshes : public TrainingOverMeshes {};
 

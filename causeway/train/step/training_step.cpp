@@ -57,6 +57,11 @@ bool multiplies_narrow(const Recipe& recipe) {
   return recipe.train.precision == "bf16" || recipe.train.precision == "fp8";
 }
 
+// Gradients of matrices that are only multiplied, to bf16.
+bool rounds_gradients(const Recipe& recipe) {
+  return recipe.train.gradients == "auto" && multiplies_narrow(recipe) && recipe.micro_batches() == 1;
+}
+
 PipelineShape pipeline_shape(const Recipe& recipe) {
   return {recipe.mesh.pp, recipe.train.pipeline_chunks, recipe.micro_batches()};
 }
@@ -71,6 +76,7 @@ PipelineOptions pipeline_options(const Recipe& recipe) {
   options.tf32_products = recipe.train.precision == "tf32";
   options.recompute = recomputation_of(recipe);
   options.narrow_logits = narrow;
+  options.narrow_reductions = rounds_gradients(recipe);
   options.mesh_independent = recipe.train.mesh_independent;
   return options;
 }
@@ -401,16 +407,12 @@ Tensor TrainingStep::norm_of_all_stages(std::span<const Tensor> gradients, Tenso
   return sqrt(sum(narrow(sums, 0, 1, sums.size(0).constant() - 1)));
 }
 
-bool TrainingStep::rounds_gradients() const {
-  return recipe_.train.gradients == "auto" && multiplies_narrow(recipe_) && recipe_.micro_batches() == 1;
-}
-
 std::vector<Tensor> TrainingStep::update(Tensor loss, std::vector<Tensor> gradients, const Tensor& hyper) {
   const Scope scope("optimizer");
   // Each rank updates what it holds of the weights, so no more of a gradient has to be summed up there.
   for (size_t i = 0; i < gradients.size(); ++i) {
     gradients[i] = constrain_sharding(gradients[i], weights_[i].sharding());
-    if (rounds_gradients() && model_.parameters()[i].only_multiplied)
+    if (rounds_gradients(recipe_) && model_.parameters()[i].only_multiplied)
       gradients[i] = cast(cast(gradients[i], DType::kBF16), DType::kF32);
   }
   const Recipe::Optimizer& optimizer = recipe_.optimizer;

@@ -160,8 +160,6 @@ class TrainingStep {
   // A program of its own for each micro-batch, and one that applies what they added up.
   bool accumulates() const { return recipe_.micro_batches() > 1 && !is_stage(); }
   bool is_stage() const { return !model_.part().is_whole(); }
-  // Gradients of matrices that are only multiplied, once they are summed up over the ranks.
-  bool rounds_gradients() const;
   // How many micro-batches the main step is of.
   int64_t batches_in_one() const { return is_stage() ? recipe_.micro_batches() : 1; }
   void make_programs();
