@@ -105,6 +105,23 @@ struct Buffers {
   }
 };
 
+// What a rank sends from, read by the others' GPUs meanwhile. Throws Error(kUnsupported), in every process.
+class SharedBuffers {
+ public:
+  SharedBuffers(Communicator& communicator, Buffers& buffers) : communicator_(communicator) {
+    DeviceBuffer& first = buffers.memory.front();
+    if (!communicator.share_memory(first.data(), first.bytes))
+      throw Error(ErrorKind::kUnsupported, "the GPUs do not read each other's memory", "copies between GPUs",
+                  "They do within a machine, where each can reach the others' and pieces are of 2 MiB or more.");
+  }
+  ~SharedBuffers() { communicator_.forget_memory(); }
+  SharedBuffers(const SharedBuffers&) = delete;
+  SharedBuffers& operator=(const SharedBuffers&) = delete;
+
+ private:
+  Communicator& communicator_;
+};
+
 // Each sample's mean over all ranks that take part, of each process's mean over those of its own.
 void average(Communicator& communicator, std::vector<std::vector<double>>& rounds, size_t local, size_t all) {
   if (!communicator.spans_processes()) return;
@@ -261,6 +278,8 @@ Measurement run_collective(Communicator& communicator, const CollectiveCase& col
     buffers.emplace(communicator, collective, local, c.in_place);
     check.emplace(communicator, collective, local);
   });
+  std::optional<SharedBuffers> shared;
+  if (c.by_copies) shared.emplace(communicator, *buffers);
   const std::vector<const void*> sent(buffers->from.begin(), buffers->from.end());
   const std::vector<Transfer> transfers = transfers_of(communicator, c, ranks, *buffers, *check);
   const TimedWork work = [&] {
@@ -361,15 +380,20 @@ std::vector<Measurement> run_collectives(const RankGroups& groups, std::span<con
       continue;
     }
     if (communicator == nullptr) continue;
-    for (const CollectiveCase& c : cases) {
-      if (c.ranks != ranks) continue;
+    const auto run_one = [&](const CollectiveCase& c) {
       try {
         measurements.push_back(run_collective(*communicator, c, options, peak));
       } catch (const Error& error) {
-        skip(fmt::format("{} {}", c.workload(), dtype_name(c.dtype)), error);
-        continue;
+        return skip(fmt::format("{} {}{}", c.workload(), dtype_name(c.dtype), c.by_copies ? ", by copies" : ""), error);
       }
       if (measured) measured(measurements.back());
+    };
+    const bool of_gpus = communicator->device(communicator->first_local()).target().is_gpu();
+    for (CollectiveCase c : cases) {
+      if (c.ranks != ranks) continue;
+      run_one(c);
+      c.by_copies = c.kind == CollectiveKind::kAllGather || c.kind == CollectiveKind::kAllToAll;
+      if (c.by_copies && groups.several_processes && of_gpus) run_one(c);
     }
   }
   return measurements;

@@ -26,6 +26,9 @@ struct CollectiveCase {
   bool in_place = false;
   // kSendReceive: only these two of the ranks, both ways at once; the others rest.
   std::optional<std::pair<int, int>> pair;
+  // kAllGather, kAllToAll between processes with a GPU each: by what the GPUs read of each other's memory, as training
+  // does, in place of the library's own way.
+  bool by_copies = false;
 
   // What NCCL's function takes. Throws Error(kInvalidArgument) where the size leaves a rank nothing.
   Collective collective() const;
@@ -75,7 +78,8 @@ RankGroups groups_of(std::vector<std::shared_ptr<Device>> devices, const Communi
 // Of a communicator between processes, which outlives them.
 RankGroups groups_of(Communicator& world);
 
-// All cases, in groups of the first `ranks`; `measured` hears of each at once. What cannot be measured is left out,
+// All cases, in groups of the first `ranks`, and those of GPUs of several processes that can be done by copies (see
+// CollectiveCase) so as well; `measured` hears of each at once. What cannot be measured is left out,
 // with the reason in `skipped`; of several processes, where the exchange itself fails, Error(kIo) is thrown. Every
 // process calls it with the same cases and options, and has the measurements of the groups in which it was.
 std::vector<Measurement> run_collectives(const RankGroups& groups, std::span<const CollectiveCase> cases,

@@ -5,6 +5,7 @@
 // there before, and a call may return before it is done.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -114,6 +115,12 @@ class Communicator {
   // Called by all processes, as connect(), which returns when they are; what is run is preceded by it.
   virtual void start_connecting() {}
   virtual void connect() {}
+
+  // Memory of this process's device, as its driver gave it, in which much of what it sends will lie, at the same place
+  // on every rank: where GPUs can read each other's memory, they do. Called by all processes, again where the memory
+  // has moved, before anything is sent from it; forget_memory() before it is released. True where it is read so.
+  virtual bool share_memory(std::byte* memory, size_t bytes) { return false; }
+  virtual void forget_memory() {}
 
   // Buffers of the local ranks, in their order. Sums of f32 are f32; those of bf16 are rounded as the backend says.
   // Throws Error(kUnsupported) for other types, in every process, and CollectiveError(kIo) when a library of the

@@ -69,15 +69,30 @@ Communicator& MeshCommunicators::group(std::string_view name) {
   std::erase_if(axes, [&](size_t axis) { return mesh_.axes[axis].size == 1; });
   std::unique_ptr<Communicator>& group = groups_[group_name(mesh_, axes)];
   if (group != nullptr) return *group;
-  if (is_world(axes)) {
-    world_->connect();
-    return *world_;
-  }
+  if (is_world(axes)) return connected(*world_);
   CAUSEWAY_CHECK(std::none_of(axes.begin(), axes.end(), [&](size_t axis) { return mesh_.axes[axis].stages; }),
                  "a group over '{}', of several stages", name);
   group = make_group(stage_ != nullptr ? *stage_ : *world_, axes);
-  group->connect();
-  return *group;
+  return connected(*group);
+}
+
+Communicator& MeshCommunicators::connected(Communicator& group) {
+  group.connect();
+  if (std::ranges::find(of_stage_, &group) != of_stage_.end()) return group;
+  of_stage_.push_back(&group);
+  if (shared_ != nullptr) group.share_memory(shared_, shared_bytes_);
+  return group;
+}
+
+void MeshCommunicators::share_memory(std::byte* memory, size_t bytes) {
+  shared_ = memory;
+  shared_bytes_ = bytes;
+  for (Communicator* group : of_stage_) group->share_memory(memory, bytes);
+}
+
+void MeshCommunicators::forget_memory() {
+  shared_ = nullptr;
+  for (Communicator* group : of_stage_) group->forget_memory();
 }
 
 // Whether they are all ranks in their order.

@@ -1,6 +1,7 @@
 // One rank's end of every group of a mesh.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <string>
@@ -26,6 +27,10 @@ class MeshCommunicators {
   // Of this rank; may be read by other threads.
   RankProgress& progress() { return progress_; }
 
+  // For the groups of a stage, those made so far and those to come (Communicator::share_memory()). Called by its ranks.
+  void share_memory(std::byte* memory, size_t bytes);
+  void forget_memory();
+
   // Of this rank and those that differ from it along the axes that `name` says (group_name()), in the order of
   // Mesh::group(). It is made when it is first asked for, which every rank of the mesh does in the same order; axes of
   // one rank make no difference. Lives as long as this. Where the mesh has stages, the ranks of one stage do so: a
@@ -39,12 +44,15 @@ class MeshCommunicators {
     int peer = 0;
   };
   Channel channel(int64_t other_stage, int stream, bool sends);
+  // Who does the work of the groups, as Communicator::name() of the first one that was asked for.
+  std::string name() const { return (of_stage_.empty() ? *world_ : *of_stage_.front()).name(); }
   // As Communicator::abandon() of the world and all groups.
   void abandon(std::string_view reason) { world_->abandon(reason); }
 
  private:
   void connect_stages();
   bool is_world(const std::vector<size_t>& axes) const;
+  Communicator& connected(Communicator& group);
   std::unique_ptr<Communicator> make_group(Communicator& of, const std::vector<size_t>& axes) const;
 
   std::shared_ptr<Communicator> world_;
@@ -54,6 +62,10 @@ class MeshCommunicators {
   std::map<std::tuple<int64_t, int64_t, int>, std::unique_ptr<Communicator>> channels_;
   RankProgress progress_;
   std::map<std::string, std::unique_ptr<Communicator>> groups_;  // by the axes of several ranks
+  // Of one stage, in the order in which they were first asked for, which is that of all its ranks.
+  std::vector<Communicator*> of_stage_;
+  std::byte* shared_ = nullptr;
+  size_t shared_bytes_ = 0;
 };
 
 }  // namespace causeway::communicator

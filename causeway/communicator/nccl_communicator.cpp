@@ -9,6 +9,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/python_packages.h"
+#include "causeway/communicator/peer_copies.h"
 #include "causeway/device/gpu_device.h"
 #include "causeway/device/vendor_library.h"
 
@@ -196,10 +197,11 @@ class NcclCommunicator : public Communicator {
         // A device that failed has told so where it was used.
       }
     }
+    peers_.reset();
     for (void* communicator : communicators_) fails ? nccl().abort(communicator) : nccl().destroy(communicator);
   }
 
-  std::string name() const override { return library_->name(); }
+  std::string name() const override { return library_->name() + (shares_ ? ", copies between GPUs" : ""); }
   Placement placement() const override { return control_ != nullptr ? control_->placement() : Placement{}; }
   void abandon(std::string_view reason) override {
     abandoned_ = true;
@@ -221,6 +223,18 @@ class NcclCommunicator : public Communicator {
   void connect() override {
     start_connecting();
     if (communicators_.empty()) communicators_ = {connecting_.get()};
+  }
+
+  bool share_memory(std::byte* memory, size_t bytes) override {
+    if (control_ == nullptr) return false;
+    if (!asked_for_peers_) peers_ = PeerCopies::open(*gpus_.front(), *control_);
+    asked_for_peers_ = true;
+    return shares_ = peers_ != nullptr && peers_->share(memory, bytes);
+  }
+
+  void forget_memory() override {
+    shares_ = false;
+    if (peers_ != nullptr) peers_->forget();
   }
 
  private:
@@ -250,6 +264,10 @@ class NcclCommunicator : public Communicator {
     connect();
     const auto count = static_cast<size_t>(collective.count);
     const Nccl::DataType type = data_type(collective.dtype);
+    if (peers_ != nullptr) {
+      const PeerCopy copy{collective, from.front(), to.front()};
+      if (peers_->serves(copy)) return copy_among_peers(copy, queue);
+    }
     if (collective.kind == CollectiveKind::kAllToAll) return all_to_all(collective, from, to, queue);
     as_group(fmt::format("run {}", collective_name(collective.kind)), [&](auto&& call) {
       for (size_t local = 0; local < gpus_.size(); ++local) {
@@ -269,6 +287,14 @@ class NcclCommunicator : public Communicator {
         }
       }
     });
+  }
+
+  // With others that are run in one.
+  void copy_among_peers(const PeerCopy& copy, DeviceQueue queue) {
+    if (!in_one_) return peers_->run(std::span(&copy, 1), queue);
+    CAUSEWAY_CHECK(copies_.empty() || copies_queue_ == queue, "copies of two queues in one");
+    copies_.push_back(copy);
+    copies_queue_ = queue;
   }
 
   // NCCL has a function for this since 2.28 only; as transfers it is the same to every version.
@@ -327,13 +353,18 @@ class NcclCommunicator : public Communicator {
   void do_in_one(const std::function<void()>& work) override {
     connect();
     check(nccl().group_start(), "begin a group");
+    in_one_ = true;
+    copies_.clear();
     try {
       work();
     } catch (...) {
+      in_one_ = false;
       nccl().group_end();
       throw;
     }
+    in_one_ = false;
     check(nccl().group_end(), "run a group");
+    if (!copies_.empty()) peers_->run(copies_, copies_queue_);
   }
 
   std::unique_ptr<Communicator> do_split(std::optional<int> color, int key) override {
@@ -365,6 +396,11 @@ class NcclCommunicator : public Communicator {
   std::vector<GpuDevice*> gpus_;           // of local ranks
   std::vector<void*> communicators_;       // of local ranks; none before they are connected
   std::future<void*> connecting_;
+  std::unique_ptr<PeerCopies> peers_;
+  bool asked_for_peers_ = false, shares_ = false;
+  bool in_one_ = false;
+  std::vector<PeerCopy> copies_;  // of what is run in one
+  DeviceQueue copies_queue_ = kComputeQueue;
   bool abandoned_ = false;
   const int exceptions_ = std::uncaught_exceptions();
 };

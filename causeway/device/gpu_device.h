@@ -61,6 +61,8 @@ class GpuDevice : public Device {
   void make_current() const { queues_->enter(); }
   // The driver's handle of a queue.
   void* stream(DeviceQueue queue = kComputeQueue) { return queues_->stream(queue); }
+  // What processes that exchange memory work with.
+  GpuQueues& queues() { return *queues_; }
 
   int64_t bytes_in_use() const override { return pool_->bytes_in_use(); }
   int64_t peak_bytes() const override { return pool_->peak_bytes(); }

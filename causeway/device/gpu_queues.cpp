@@ -4,6 +4,24 @@
 
 namespace causeway::device {
 
+GpuQueues::MemoryHandle GpuQueues::export_memory(void*) {
+  CAUSEWAY_CHECK(shares_memory(), "{} shares no memory", device_);
+  return {};
+}
+
+void* GpuQueues::import_memory(const MemoryHandle&) {
+  CAUSEWAY_CHECK(shares_memory(), "{} shares no memory", device_);
+  return nullptr;
+}
+
+void GpuQueues::wait_for_word(const uint32_t*, uint32_t, DeviceQueue) {
+  CAUSEWAY_CHECK(shares_memory(), "{} waits for no words", device_);
+}
+
+void GpuQueues::write_word(uint32_t*, uint32_t, DeviceQueue) {
+  CAUSEWAY_CHECK(shares_memory(), "{} writes no words", device_);
+}
+
 void GpuQueues::note(const std::string& name) {
   const std::lock_guard lock(mutex_);
   noted_[next_] = &name;

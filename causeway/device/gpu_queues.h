@@ -85,6 +85,21 @@ class GpuQueues {
   // The driver's handle of a queue, for libraries that queue work of their own.
   virtual void* stream(DeviceQueue queue = kComputeQueue) = 0;
 
+  // Whether GPUs of several processes of a machine may read each other's memory, and queues wait for what another one
+  // writes there: the five calls below.
+  virtual bool shares_memory() const { return false; }
+  // For another process, of memory as allocate() gave it.
+  using MemoryHandle = std::array<std::byte, 64>;
+  virtual MemoryHandle export_memory(void* memory);
+  // Another process's memory, as this GPU reads and writes it, until it is closed. Null where it cannot be had: the
+  // other GPU is out of reach. As often as it is imported it has to be closed; whoever exported it releases it
+  // afterwards.
+  virtual void* import_memory(const MemoryHandle& handle);
+  virtual void close_imported(void* memory) noexcept {}
+  // What `queue` is given from now on runs when the word, in this GPU's memory, has the value. May be recorded.
+  virtual void wait_for_word(const uint32_t* word, uint32_t value, DeviceQueue queue);
+  virtual void write_word(uint32_t* word, uint32_t value, DeviceQueue queue);
+
   virtual void* load_image(std::string_view image) = 0;  // thread-safe
   virtual void unload_image(void* image) noexcept = 0;
   // Throws Error(kNotFound) when the image exports no such kernel.

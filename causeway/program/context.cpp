@@ -29,7 +29,7 @@ Context::Context(std::shared_ptr<Device> device, ContextOptions options)
       communicators_(std::move(options.communicators)),
       library_(std::make_unique<KernelLibrary>(
           *device_, options.cache != nullptr ? std::move(options.cache) : std::make_shared<KernelCache>())),
-      arena_(std::make_unique<Arena>(*device_)),
+      arena_(std::make_unique<Arena>(*device_, communicators_.get())),
       held_(std::make_unique<HeldMemory>()) {
   CAUSEWAY_CHECK(rank_ >= 0 && (mesh_.empty() || rank_ < mesh_.ranks()));
   CAUSEWAY_CHECK(communicators_ == nullptr || (communicators_->mesh() == mesh_ && communicators_->rank() == rank_),

@@ -234,6 +234,12 @@ Hash128 Program::hash(const SymbolBindings& bindings) {
   for (const CollectiveReport& one : collectives(bindings))
     text += fmt::format("{} {} of {} over {} by {}, {} bytes\n", one.instruction, collective_name(one.kind),
                         dtype_name(one.dtype), one.group, one.ranks, one.sent_bytes);
+  // Where ranks read each other's memory, what they read lies at the same place.
+  const LoweredProgram& program = lowered(bindings);
+  for (const Instruction& instruction : program.instructions)
+    if (const auto* collectives = std::get_if<Collectives>(&instruction.work))
+      for (const Collectives::Part& part : collectives->parts)
+        text += fmt::format("from {}\n", program.buffers[static_cast<size_t>(part.from.buffer)].at);
   return hash_text(text);
 }
 

@@ -102,6 +102,7 @@ struct StandIn {
   // Takes the compiler's PTX for an image and computes nothing: a whole run goes through, with memory as it was.
   bool computes_nothing = false;
   int launch_result = 0;
+  bool out_of_reach = false;  // no process reads another one's memory
 
   // What it was asked.
   std::vector<StandInLaunch> launches;
@@ -112,6 +113,7 @@ struct StandIn {
   int streams = 0;
   int events = 0;
   int pinned = 0;
+  int imported = 0;  // times that other processes' memory was, and is not closed
   int modules = 0;
   int graphs = 0;
   int replays = 0;
@@ -144,6 +146,14 @@ struct StandIn {
     blocks.erase(memory);
     std::free(memory);
     ++frees;
+  }
+  bool is_allocated(void* memory) {
+    const std::lock_guard lock(mutex);
+    return blocks.contains(memory);
+  }
+  void count_imported(int change) {
+    const std::lock_guard lock(mutex);
+    imported += change;
   }
   void* open_stream() {
     const std::lock_guard lock(mutex);

@@ -21,6 +21,7 @@ inline void expect_returned(const StandIn& driver) {
   EXPECT_EQ(driver.memory_used, 0u);
   EXPECT_EQ(driver.allocations, driver.frees);
   EXPECT_EQ(driver.pinned, 0);
+  EXPECT_EQ(driver.imported, 0);
   EXPECT_EQ(driver.events, 0);
   EXPECT_EQ(driver.streams, 0);
   EXPECT_EQ(driver.contexts, 0);

@@ -117,6 +117,11 @@ std::shared_ptr<const CudaDriver> CudaDriver::open(const std::string& name) {
   library.bind(d.copy_to_host, "cuMemcpyDtoHAsync_v2");
   library.bind(d.copy_on_device, "cuMemcpyDtoDAsync_v2");
   library.bind(d.fill_bytes, "cuMemsetD8Async");
+  library.bind(d.memory_export, "cuIpcGetMemHandle");
+  library.bind(d.memory_import, "cuIpcOpenMemHandle_v2");
+  library.bind(d.imported_close, "cuIpcCloseMemHandle");
+  library.bind_if_present(d.stream_wait_word, "cuStreamWaitValue32_v2");
+  library.bind_if_present(d.stream_write_word, "cuStreamWriteValue32_v2");
   library.bind(d.library_load, "cuLibraryLoadData");
   library.bind(d.library_unload, "cuLibraryUnload");
   library.bind(d.library_module, "cuLibraryGetModule");

@@ -104,6 +104,19 @@ struct CudaDriver {
   Result (*copy_on_device)(uint64_t to, uint64_t from, size_t bytes, void* stream) = nullptr;
   Result (*fill_bytes)(uint64_t to, unsigned char value, size_t bytes, void* stream) = nullptr;
 
+  // What processes of one machine give each other of their memory: the handle is passed by value.
+  struct MemoryHandle {
+    char bytes[64];
+  };
+  enum MemoryFlags : unsigned { kEnablePeerAccess = 1 };
+  Result (*memory_export)(MemoryHandle* handle, uint64_t memory) = nullptr;
+  Result (*memory_import)(uint64_t* memory, MemoryHandle handle, unsigned flags) = nullptr;
+  Result (*imported_close)(uint64_t memory) = nullptr;
+  // In a stream, of words of four bytes. Absent in drivers that cannot.
+  enum WordFlags : unsigned { kWaitEqual = 1, kWriteDefault = 0 };
+  Result (*stream_wait_word)(void* stream, uint64_t word, uint32_t value, unsigned flags) = nullptr;
+  Result (*stream_write_word)(void* stream, uint64_t word, uint32_t value, unsigned flags) = nullptr;
+
   Result (*library_load)(void** library, const void* image, JitOption* names, void** values, unsigned options,
                          int* library_names, void** library_values, unsigned library_options) = nullptr;
   Result (*library_unload)(void* library) = nullptr;

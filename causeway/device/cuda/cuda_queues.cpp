@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 
 #include "causeway/base/error.h"
@@ -216,6 +217,41 @@ double CudaQueues::seconds_between(Event from, Event to) {
 void CudaQueues::synchronize() {
   enter();
   check(wait_for_streams(), "wait for the GPU");
+}
+
+GpuQueues::MemoryHandle CudaQueues::export_memory(void* memory) {
+  enter();
+  MemoryHandle handle{};
+  static_assert(sizeof handle == sizeof(CudaDriver::MemoryHandle));
+  CudaDriver::MemoryHandle given{};
+  check(driver_->memory_export(&given, address(memory)), "let other processes read memory");
+  std::memcpy(handle.data(), given.bytes, handle.size());
+  return handle;
+}
+
+void* CudaQueues::import_memory(const MemoryHandle& handle) {
+  enter();
+  CudaDriver::MemoryHandle given{};
+  std::memcpy(given.bytes, handle.data(), handle.size());
+  uint64_t memory = 0;
+  const Result result = driver_->memory_import(&memory, given, CudaDriver::kEnablePeerAccess);
+  if (is_fatal(result)) check(result, "read another process's memory");
+  return result == CudaDriver::kSuccess ? reinterpret_cast<void*>(memory) : nullptr;
+}
+
+void CudaQueues::close_imported(void* memory) noexcept {
+  driver_->context_set_current(context_);
+  driver_->imported_close(address(memory));
+}
+
+void CudaQueues::wait_for_word(const uint32_t* word, uint32_t value, DeviceQueue queue) {
+  enter();
+  check(driver_->stream_wait_word(stream(queue), address(word), value, CudaDriver::kWaitEqual), "let a queue wait");
+}
+
+void CudaQueues::write_word(uint32_t* word, uint32_t value, DeviceQueue queue) {
+  enter();
+  check(driver_->stream_write_word(stream(queue), address(word), value, CudaDriver::kWriteDefault), "write a word");
 }
 
 // Of the driver's ways to machine code: its linker (cuLink...) assembles each text as one unit of several, where

@@ -36,6 +36,14 @@ class CudaQueues : public GpuQueues {
   void synchronize() override;
   // Thread-safe.
   void* stream(DeviceQueue queue = kComputeQueue) override;
+  bool shares_memory() const override {
+    return driver_->stream_wait_word != nullptr && driver_->stream_write_word != nullptr;
+  }
+  MemoryHandle export_memory(void* memory) override;
+  void* import_memory(const MemoryHandle& handle) override;
+  void close_imported(void* memory) noexcept override;
+  void wait_for_word(const uint32_t* word, uint32_t value, DeviceQueue queue) override;
+  void write_word(uint32_t* word, uint32_t value, DeviceQueue queue) override;
   // PTX to machine code for this GPU, by the driver's assembler or from the driver's cache. What the assembler says of
   // registers and spills goes to the debug log, and what it could not do well is a warning, when it runs. Throws
   // Error(kInvalidArgument) with its messages.

@@ -64,6 +64,9 @@ std::vector<TracedRun>* RunObserver::watch_step(int64_t step) {
 void RunObserver::end_step(StepReport& report) {
   trace_.add(report.step, runs_);
   if (ranks_.count() == 1) return;
+  // Not known before memory is shared.
+  if (speaks_ && report.step == first_step_ + 1)
+    notice("ranks: exchange by {}\n", training_.context().communicators()->name());
   if (!runs_.empty()) {
     work_.emplace();
     for (const TracedRun& run : runs_) *work_ += work_seconds(run.program->lowered(), run.times);

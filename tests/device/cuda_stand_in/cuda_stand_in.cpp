@@ -1,4 +1,7 @@
 // The functions of libcuda.so.1 that CudaDevice uses, without a GPU.
+#include <atomic>
+#include <thread>
+
 #include "causeway/device/cuda/cuda_driver.h"
 #include "tests/device/gpu_stand_in.h"
 
@@ -99,9 +102,13 @@ Result cuMemHostUnregister(void*) {
   return ready();
 }
 
+// Words at once, as another rank may wait for them.
 static Result copy(void* to, const void* from, size_t bytes, void* stream) {
   if (const Result result = ready(); result != 0) return result;
-  state.enqueue(stream, [=] { std::memcpy(to, from, bytes); });
+  state.enqueue(stream, [=] {
+    if (bytes != sizeof(uint32_t)) return static_cast<void>(std::memcpy(to, from, bytes));
+    std::atomic_ref(*static_cast<uint32_t*>(to)).store(*static_cast<const uint32_t*>(from));
+  });
   return 0;
 }
 Result cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, void* stream) {
@@ -115,6 +122,36 @@ Result cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void* stre
 }
 Result cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void* stream) {
   state.enqueue(stream, [=] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
+  return ready();
+}
+
+// A handle holds the address: all processes are this one.
+struct MemoryHandle {
+  char bytes[64];
+};
+Result cuIpcGetMemHandle(MemoryHandle* handle, uint64_t memory) {
+  if (!state.is_allocated(reinterpret_cast<void*>(memory))) return 1;
+  std::memset(handle, 0, sizeof *handle);
+  std::memcpy(handle->bytes, &memory, sizeof memory);
+  return ready();
+}
+Result cuIpcOpenMemHandle_v2(uint64_t* memory, MemoryHandle handle, unsigned flags) {
+  if (flags != 1 || state.out_of_reach) return 217;
+  std::memcpy(memory, handle.bytes, sizeof *memory);
+  state.count_imported(1);
+  return ready();
+}
+Result cuIpcCloseMemHandle(uint64_t) { return state.count_imported(-1), ready(); }
+Result cuStreamWaitValue32_v2(void* stream, uint64_t word, uint32_t value, unsigned flags) {
+  if (flags != 1) return 1;
+  state.enqueue(stream, [=] {
+    while (std::atomic_ref(*reinterpret_cast<uint32_t*>(word)).load() != value) std::this_thread::yield();
+  });
+  return ready();
+}
+Result cuStreamWriteValue32_v2(void* stream, uint64_t word, uint32_t value, unsigned flags) {
+  if (flags != 0) return 1;
+  state.enqueue(stream, [=] { std::atomic_ref(*reinterpret_cast<uint32_t*>(word)).store(value); });
   return ready();
 }
 
