@@ -25,9 +25,10 @@ CollectiveBackend choose_collective_backend(const std::string& asked, const std:
                                             const std::optional<MpiLaunch>& launch) {
   const bool of_several = launch && launch->size > 1;
   std::string name = asked;
+  const std::string kind = device.substr(0, device.find(':'));
   if (name.empty()) {
     if (!of_several) return {false, device};
-    name = "mpi";
+    name = kind == "cuda" ? "nccl" : kind == "hip" ? "rccl" : "mpi";
   }
   const Backend& backend =
       kBackends[choose("backend of collectives", name, "--backend", {"threads", "mpi", "nccl", "rccl"})];
@@ -40,17 +41,17 @@ CollectiveBackend choose_collective_backend(const std::string& asked, const std:
                 fmt::format("{} started one process, which has nobody to exchange with",
                             launch->variable == "SLURM_NTASKS" ? "srun" : "mpirun"),
                 "--backend mpi", kHowToStart);
-  if (!mpi && of_several)
+  if (name == "threads" && of_several)
     throw Error(ErrorKind::kInvalidArgument,
                 fmt::format("{} processes were started, and {} exchanges within one", launch->size, name), "--backend",
                 "Start the program alone, or choose mpi.");
-  if (device == "auto") return {mpi, backend.device};
-  if (device.substr(0, device.find(':')) != backend.device)
+  if (device == "auto") return {of_several, backend.device};
+  if (kind != backend.device)
     throw Error(ErrorKind::kInvalidArgument,
                 fmt::format("{} exchanges between {} here, and {} is none", name, backend.serves, device), "--device",
-                mpi ? "Leave --device out; GPUs of one machine are measured without a launcher."
+                mpi ? "Leave --device out, or --backend: GPUs exchange by NCCL or RCCL."
                     : fmt::format("Leave --device out, or give {}.", backend.device));
-  return {mpi, device};
+  return {of_several, device};
 }
 
 }  // namespace causeway::bench

@@ -29,6 +29,7 @@
 #include "causeway/device/cpu/cpu_device.h"
 #include "causeway/device/open_device.h"
 #include "causeway/train/log/progress_line.h"
+#include "causeway/train/run_context.h"
 
 namespace causeway::cli {
 namespace {
@@ -344,18 +345,22 @@ void measure_collectives(const std::string& command, const Options& asked) {
   std::vector<CollectiveCase> cases;
   try {
     backend = choose_collective_backend(options.backend, options.device, launch);
-    if (backend.mpi && options.devices > 0)
+    if (backend.between_processes && options.devices > 0)
       throw Error(ErrorKind::kInvalidArgument, "with MPI there is a rank for each process", "--devices",
                   "Say how many by the launcher's option: mpirun -n 4.");
-    if (backend.mpi) cases = collective_cases(options, false, launch->size);
+    if (backend.between_processes) cases = collective_cases(options, backend.device != "cpu", launch->size);
   } catch (const Error&) {
     // The command line is the same in every process: one tells what is wrong with it.
     if (launch && launch->rank > 0) return;
     throw;
   }
   options.device = backend.device;
-  if (!backend.mpi) return measure(command, options, run_all_collectives, collective_devices(options));
-  const auto world = open_mpi(std::make_shared<CpuDevice>(1), {.library = options.mpi});
+  if (!backend.between_processes) return measure(command, options, run_all_collectives, collective_devices(options));
+  options.device = train::device_of_process(backend.device, launch);
+  const std::shared_ptr<Device> device =
+      backend.device == "cpu" ? std::make_shared<CpuDevice>(1) : open_device(options.device);
+  const std::shared_ptr<Communicator> world =
+      open_device_communicator(open_mpi(device, {.library = options.mpi}), {options.nccl, !options.no_multicast});
   const RankGroups groups = groups_of(*world);
   if (world->first_local() > 0) {
     std::vector<std::string> told_by_rank_0;
@@ -368,8 +373,8 @@ void measure_collectives(const std::string& command, const Options& asked) {
 
 void add_collectives_options(CLI::App& command, const std::shared_ptr<Options>& options) {
   command.add_option("--backend", options->backend,
-                     "threads, mpi (between the processes that mpirun started, on processors), nccl, rccl; "
-                     "without it mpi under mpirun, otherwise what the device has");
+                     "threads, mpi (between the processes that mpirun started, on processors), nccl, rccl (between "
+                     "such processes too); without it what the device has, under mpirun mpi unless that is a GPU");
   command.add_option("--devices", options->devices, "How many; all GPUs without it; not with mpi");
   command.add_option("--size", options->sizes, "Bytes, as 16M or 8G; several by commas")->delimiter(',');
   command

@@ -1,6 +1,7 @@
 #include "causeway/communicator/peer_copies.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 
 #include "causeway/base/error.h"
@@ -139,7 +140,13 @@ void PeerCopies::run(std::span<const PeerCopy> copies, DeviceQueue queue) {
   const auto copy = [&](const PeerCopy& one, int other) {
     const size_t part = static_cast<size_t>(one.collective.count) * size_bytes(one.collective.dtype);
     const auto* from = static_cast<const std::byte*>(one.from);
-    if (other != rank()) from = shared_of_ranks_[static_cast<size_t>(other)] + (from - shared_);
+    const auto own = static_cast<std::ptrdiff_t>(static_cast<size_t>(rank()) * part);
+    // In place a rank sends its part of what it receives.
+    const bool in_place = one.collective.kind == CollectiveKind::kAllGather && from - own == one.to;
+    if (other != rank()) {
+      from = shared_of_ranks_[static_cast<size_t>(other)] + (from - shared_);
+      if (in_place) from += static_cast<std::ptrdiff_t>(static_cast<size_t>(other) * part) - own;
+    }
     if (one.collective.kind == CollectiveKind::kAllToAll) from += static_cast<size_t>(rank()) * part;
     gpu_.copy_on_device(static_cast<std::byte*>(one.to) + static_cast<size_t>(other) * part, from, part, queue);
   };

@@ -34,7 +34,7 @@ class PeerCopies {
   PeerCopies& operator=(const PeerCopies&) = delete;
 
   // What ranks may send from: memory as the driver gave it, of one size on all ranks, in which what they send lies at
-  // the same place. It takes the place of what was shared before. Every rank closes it when it is forgotten, which
+  // the same place (in place: what they receive). It takes the place of what was shared before. Every rank closes it when it is forgotten, which
   // precedes its release. False, on all ranks, where it cannot be shared; then nothing is.
   bool share(std::byte* memory, size_t bytes);
   void forget();

@@ -147,6 +147,8 @@ class Device {
   virtual std::shared_ptr<DeviceEvent> make_event();
   virtual void signal(DeviceEvent& event, DeviceQueue queue);
   virtual void wait(const DeviceEvent& event, DeviceQueue queue);
+  // Returns when the event has passed.
+  virtual void wait_on_host(const DeviceEvent& event) { wait(event, kComputeQueue); }
 
   // Runs `work`, whose launches, copies on the device and events are recorded instead of executed. Other queues than
   // the compute queue are part of it from where they wait for an event signalled in it, and the compute queue waits for

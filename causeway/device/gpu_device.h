@@ -51,6 +51,7 @@ class GpuDevice : public Device {
   std::shared_ptr<DeviceEvent> make_event() override;
   void signal(DeviceEvent& event, DeviceQueue queue) override;
   void wait(const DeviceEvent& event, DeviceQueue queue) override;
+  void wait_on_host(const DeviceEvent& event) override;
   // `work` must not allocate, copy from or to the host, or synchronize.
   std::shared_ptr<DeviceGraph> record(const std::function<void()>& work) override;
   void replay(const DeviceGraph& graph) override;

@@ -255,6 +255,10 @@ class Sharder {
     // Rows of an embedding, or their gradient, of which ranks have terms are yet to be added up.
     if ((node.op == Op::kGather || node.op == Op::kScatterAdd) && way.outputs[0].is_term())
       cost += bytes_of(node.outputs[0]);
+    // Where it is cut along the other dimension, each rank looks up all ranks' rows, and they are exchanged then.
+    if (node.op == Op::kGather && mesh_.axes[axis].gathers_weights && way.inputs[0].is_cut() &&
+        way.inputs[1].is_whole() && known(node.inputs[1]).own[axis].is_cut())
+      cost += bytes_of(node.outputs[0]) / static_cast<double>(ranks(axis));
     return cost;
   }
 

@@ -11,8 +11,10 @@
 namespace causeway::program {
 namespace {
 
-// Gathers begin when the kernels begin to use what was gathered so many instructions before.
+// Gathers begin when the kernels begin to use what was gathered so many instructions before; the second ones when they
+// begin to use the first, which are few, because nothing runs beside them.
 constexpr size_t kGathersAhead = 2;
+constexpr int64_t kFirstGatherBytes = int64_t{8} << 20;
 // A launch that waits for collectives alone comes when so many more instructions behind theirs have begun.
 constexpr size_t kLaunchesBehind = 2;
 
@@ -194,12 +196,14 @@ class CollectiveOrder {
     for (Range* gather : gathers) {
       const std::string& group = collective(gather->index).group;
       const auto known = open_of_group.find(group);
-      const bool joins = known != open_of_group.end() && known->second.bytes < bucket_bytes_ &&
+      std::vector<size_t>& first_uses = first_uses_of_group[group];
+      const int64_t most = first_uses.size() == 1 ? std::min(bucket_bytes_, kFirstGatherBytes) : bucket_bytes_;
+      const bool joins = known != open_of_group.end() && known->second.bytes < most &&
                          follows_all_of(known->second, *gather) &&
                          earliest(*gather) <= buckets_[known->second.bucket].position;
       if (!joins) {
-        std::vector<size_t>& first_uses = first_uses_of_group[group];
-        const size_t begin = first_uses.size() >= kGathersAhead ? first_uses[first_uses.size() - kGathersAhead] : 0;
+        const size_t ahead = std::min(kGathersAhead, first_uses.size());
+        const size_t begin = ahead > 0 ? first_uses[first_uses.size() - ahead] : 0;
         open_of_group[group] = {buckets_.size(), 0, kernels_.size()};
         buckets_.push_back({{}, std::min(std::max(earliest(*gather), begin), gather->latest), true});
         first_uses.push_back(gather->latest);

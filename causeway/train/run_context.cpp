@@ -31,8 +31,25 @@ void require_one_process_a_rank(const Recipe::MeshSizes& sizes, const std::optio
               "mesh", fmt::format("Start as many processes as ranks: causeway launch -n {} -- train ...", ranks));
 }
 
-// GPUs that are not numbered go to the processes of a machine in their order. A launcher that shows each process one
-// GPU has done so already.
+// Processes of one machine that `causeway launch` bound to no processors take each its part of them.
+void take_share_of_processors(const std::optional<MpiLaunch>& launch) {
+  if (!launch || !launch->local_rank || !launch->local_size || std::getenv(kProcessesVariable) == nullptr) return;
+  cpu_set_t all, own;
+  CPU_ZERO(&all);
+  CPU_ZERO(&own);
+  if (::sched_getaffinity(0, sizeof all, &all) != 0) return;
+  const int count = CPU_COUNT(&all), rank = *launch->local_rank, size = *launch->local_size;
+  if (count < size || rank >= size) return;
+  for (int processor = 0, number = 0; processor < CPU_SETSIZE; ++processor) {
+    if (!CPU_ISSET(processor, &all)) continue;
+    if (number >= count * rank / size && number < count * (rank + 1) / size) CPU_SET(processor, &own);
+    ++number;
+  }
+  ::sched_setaffinity(0, sizeof own, &own);
+}
+
+}  // namespace
+
 std::string device_of_process(const std::string& device, const std::optional<MpiLaunch>& launch) {
   if (!launch || !launch->local_rank) return device;
   const auto numbered = [&](const std::string& name, const std::function<int()>& count) -> std::string {
@@ -55,25 +72,6 @@ std::string device_of_process(const std::string& device, const std::optional<Mpi
   if (chosen.empty()) chosen = numbered("hip", [&] { return HipDevice::count(libraries.hip); });
   return chosen.empty() ? device : chosen;
 }
-
-// Processes of one machine that `causeway launch` bound to no processors take each its part of them.
-void take_share_of_processors(const std::optional<MpiLaunch>& launch) {
-  if (!launch || !launch->local_rank || !launch->local_size || std::getenv(kProcessesVariable) == nullptr) return;
-  cpu_set_t all, own;
-  CPU_ZERO(&all);
-  CPU_ZERO(&own);
-  if (::sched_getaffinity(0, sizeof all, &all) != 0) return;
-  const int count = CPU_COUNT(&all), rank = *launch->local_rank, size = *launch->local_size;
-  if (count < size || rank >= size) return;
-  for (int processor = 0, number = 0; processor < CPU_SETSIZE; ++processor) {
-    if (!CPU_ISSET(processor, &all)) continue;
-    if (number >= count * rank / size && number < count * (rank + 1) / size) CPU_SET(processor, &own);
-    ++number;
-  }
-  ::sched_setaffinity(0, sizeof own, &own);
-}
-
-}  // namespace
 
 std::shared_ptr<Context> open_run_context(const Recipe& recipe, StartTimes& start) {
   require_expected_processes();

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
+#include <exception>
 #include <functional>
 #include <new>
+#include <utility>
 
 #include "causeway/base/console.h"
 #include "causeway/base/error.h"
@@ -54,14 +57,24 @@ uint64_t peak_bytes(const Device& device) {
   return device.target().is_gpu() ? static_cast<uint64_t>(device.peak_bytes()) : peak_resident_bytes();
 }
 
-// A step that was taken, as what happens after it sees it.
+// A step that was begun, and when it is finished, as what happens after it sees it.
 struct StepOutcome {
   StepReport report;
   Clock::time_point start;
+  // Its batch is the loader's, or where the loader has gone on a copy.
+  const Batch* loaded = nullptr;
+  Batch copy;
+  uint64_t data_cursor = 0;  // behind it
+  // What is agreed on while it runs.
   SignalRequest request = SignalRequest::kNone;
   bool last = false;  // of the recipe's steps
+  bool save_is_due = false;
 
   bool goes_on() const { return !last && request != SignalRequest::kStop; }
+  TrainingBatch host_batch() const {
+    const Batch& batch = loaded != nullptr ? *loaded : copy;
+    return {batch.inputs, batch.targets, batch.documents, batch.global_valid_targets};
+  }
   // Whether something that happens every `interval` steps (0: never) happens now, in a run that goes on.
   bool is_due(int64_t interval) const { return goes_on() && interval > 0 && report.step % interval == 0; }
 };
@@ -231,48 +244,91 @@ class Trainer {
     std::optional<BatchLoader> opened;
     ranks_.together([&] { opened.emplace(data_->dataset, data_->order, batch_options()); });
     BatchLoader& loader = *opened;
-    while (position_.step < recipe_.train.steps) {
-      StepOutcome step = take_step(loader);
+    if (position_.step >= recipe_.train.steps) return;
+    while (true) {
+      if (under_way_.empty()) begin_step(loader);
+      agree(under_way_.front());
+      // What the next step's data are lacking comes after what is to be done of this one.
+      std::exception_ptr failure;
+      try {
+        if (next_may_begin(under_way_.front())) begin_step(loader);
+      } catch (const CollectiveError&) {
+        throw;
+      } catch (const Error&) {
+        failure = std::current_exception();
+      }
+      StepOutcome step = finish_step();
       for (const AfterStep act : kAfterStep) (this->*act)(step);
+      if (failure) std::rethrow_exception(failure);
       if (!step.goes_on()) return;
     }
   }
 
-  // The step itself, and the run's position after it.
-  StepOutcome take_step(BatchLoader& loader) {
+  void begin_step(BatchLoader& loader) {
+    const int64_t number = position_.step + static_cast<int64_t>(under_way_.size()) + 1;
+    for (StepOutcome& before : under_way_)
+      if (before.loaded != nullptr) before.copy = *std::exchange(before.loaded, nullptr);
     StepOutcome step;
-    observer_->enter(position_.step + 1, "data");
+    observer_->enter(number, "data");
     step.start = Clock::now();
     const double waited_before = loader.data_wait_seconds();
-    const Batch* next = nullptr;
-    ranks_.together([&] { next = &loader.next(); });
-    const Batch& batch = *next;
-    const TrainingBatch host_batch{batch.inputs, batch.targets, batch.documents, batch.global_valid_targets};
-    step.report.learning_rate = recipe_.optimizer.learning_rate * schedule_.factor(position_.step);
-    observer_->enter(position_.step + 1, kStepPhase);
-    const StepFigures figures =
-        step_->run(host_batch, position_.step, step.report.learning_rate, observer_->watch_step(position_.step + 1));
-    observer_->enter(position_.step + 1, "after the step");
+    ranks_.together([&] { step.loaded = &loader.next(); });
+    step.report.step = number;
+    step.report.step_tokens = step.loaded->global_tokens;
     step.report.data_wait_seconds = loader.data_wait_seconds() - waited_before;
+    step.report.learning_rate = recipe_.optimizer.learning_rate * schedule_.factor(number - 1);
+    step.data_cursor = loader.cursor();
+    step.last = number == recipe_.train.steps;
+    observer_->enter(number, kStepPhase);
+    step_->begin(step.host_batch(), number - 1, step.report.learning_rate, observer_->watch_step(number));
+    under_way_.push_back(std::move(step));
+  }
+
+  // A signal reaches ranks at different steps, or one of them alone: the strongest request of any is that of all.
+  void agree(StepOutcome& step) {
+    const SignalRequest here = signals_ ? signals_->poll() : SignalRequest::kNone;
+    for (const std::string& request : ranks_.gather(std::string(1, static_cast<char>(here))))
+      step.request = std::max(step.request, static_cast<SignalRequest>(request.at(0)));
+    step.save_is_due = step.goes_on() && (step.request == SignalRequest::kSave || saver_->is_due(step.report.step));
+  }
+
+  // Whether a GPU is given the next step before this one is finished, so that it does not wait for the host meanwhile:
+  // where nothing comes between the two but what is said of the first.
+  bool next_may_begin(const StepOutcome& step) const {
+    return step_->may_run_ahead() && steps_taken_ > 0 && step.goes_on() && !step.save_is_due && !saver_->is_copying() &&
+           !step.is_due(recipe_.evaluation.interval) && !step.is_due(recipe_.sampling.interval) &&
+           !observer_->looks_into(step.report.step) && !observer_->looks_into(step.report.step + 1);
+  }
+
+  // The first of those under way: its figures, and the run's position after it.
+  StepOutcome finish_step() {
+    if (under_way_.size() > 1) observer_->enter(under_way_.front().report.step, kStepPhase);
+    const StepFigures figures = step_->finish();
+    StepOutcome step = std::move(under_way_.front());
+    under_way_.pop_front();
+    observer_->enter(step.report.step, "after the step");
     if (!figures.finite) {
-      handle_non_finite(host_batch, figures, step.report.learning_rate);
+      handle_non_finite(step.host_batch(), figures, step.report.learning_rate);
       ++position_.skipped_steps;
     }
-    ++position_.step;
-    position_.data_cursor = loader.cursor();
-    position_.tokens += batch.global_tokens;
-    step.report.step_tokens = batch.global_tokens;
-    step.report.step = position_.step;
+    move_behind(step);
     step.report.loss = figures.loss;
     step.report.grad_norm = figures.grad_norm;
     step.report.skipped_steps = position_.skipped_steps;
-    step.last = position_.step == recipe_.train.steps;
     return step;
+  }
+
+  void move_behind(const StepOutcome& step) {
+    position_.step = step.report.step;
+    position_.data_cursor = step.data_cursor;
+    position_.tokens += step.report.step_tokens;
   }
 
   void measure(StepOutcome& step) {
     result_.last_loss = step.report.loss;
-    step.report.seconds = seconds_since(step.start);
+    // From where the step before was finished, if it began earlier.
+    step.report.seconds = seconds_since(std::max(step.start, last_finished_));
+    last_finished_ = Clock::now();
     step.report.tokens = position_.tokens;
     step.report.epoch =
         static_cast<double>(position_.data_cursor) / static_cast<double>(data_->order.samples_per_epoch());
@@ -293,11 +349,7 @@ class Trainer {
     if (log_) log_->step(step.report);
   }
 
-  // A signal reaches ranks between different steps, or one of them alone: the strongest request of any is that of all.
-  void heed_signals(StepOutcome& step) {
-    const SignalRequest here = signals_ ? signals_->poll() : SignalRequest::kNone;
-    for (const std::string& request : ranks_.gather(std::string(1, static_cast<char>(here))))
-      step.request = std::max(step.request, static_cast<SignalRequest>(request.at(0)));
+  void note_interruption(StepOutcome& step) {
     result_.interrupted = step.request == SignalRequest::kStop && !step.last;
   }
 
@@ -324,8 +376,8 @@ class Trainer {
       observer_->enter(position_.step, "checkpoint");
       saver_->save_or_throw(position_);
     } else {
+      if (!step.save_is_due) return;
       if (step.request == SignalRequest::kSave) asked_for_save_ = position_.step;
-      if (step.request != SignalRequest::kSave && !saver_->is_due(position_.step)) return;
       observer_->enter(position_.step, "checkpoint");
       saver_->save(position_);
     }
@@ -355,7 +407,7 @@ class Trainer {
   static constexpr AfterStep kAfterStep[] = {
       &Trainer::measure,           &Trainer::observe,
       &Trainer::log_step,          &Trainer::attend_save,
-      &Trainer::heed_signals,      &Trainer::compare_replicas,
+      &Trainer::note_interruption, &Trainer::compare_replicas,
       &Trainer::evaluate_when_due, &Trainer::sample_when_due,
       &Trainer::save_when_due,     &Trainer::evaluate_at_the_end,
       &Trainer::write_trace,
@@ -463,7 +515,22 @@ class Trainer {
     return first.empty() || second.empty() ? first + second : first + " " + second;
   }
 
+  // What is under way ends, so that weights and position are of one step.
+  void settle() noexcept {
+    try {
+      while (!under_way_.empty()) {
+        const bool changed = step_->finish().finite;
+        const StepOutcome step = std::move(under_way_.front());
+        under_way_.pop_front();
+        if (changed) move_behind(step);
+      }
+    } catch (const std::exception&) {
+      // The state is not whole then.
+    }
+  }
+
   std::string save_before_ending(bool on_all_ranks) noexcept {
+    settle();
     // Where one rank alone fails, the others are elsewhere and cannot save with it.
     if (!on_all_ranks) return "Nothing was saved since the last checkpoint.";
     return saver_->save_what_can_be_saved(position_, step_->state_is_whole());
@@ -502,6 +569,8 @@ class Trainer {
   std::unique_ptr<Evaluator> evaluator_;
   std::unique_ptr<TextGenerator> generator_;
   Onlooker evaluation_{"the evaluation", ranks_.is_first()}, sample_{"the sample", ranks_.is_first()};
+  std::deque<StepOutcome> under_way_;  // begun, and not finished: the second one where a GPU runs ahead
+  Clock::time_point last_finished_;
   int64_t steps_taken_ = 0;
   uint64_t occupied_bytes_ = 0;
   RunPosition position_;

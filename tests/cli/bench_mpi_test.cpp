@@ -88,7 +88,7 @@ TEST_P(BenchMpiTest, OneProcessTellsWhatIsWrong) {
   };
   expect(bench(2, "--size 12Q"), "'12Q' is not a size");
   expect(bench(2, "--devices 2"), "with MPI there is a rank for each process");
-  expect(bench(2, "--device cuda"), "mpi exchanges between processors here, and cuda is none");
+  expect(bench(2, "--backend mpi --device cuda"), "mpi exchanges between processors here, and cuda is none");
   expect(bench(2, "--backend threads"), "2 processes were started, and threads exchanges within one");
   expect(bench(1, "--backend mpi"), "started one process, which has nobody to exchange with");
   const MpiOutcome missing = bench(2, "--mpi /no/such/libmpi.so");

@@ -83,6 +83,16 @@ TEST_F(PeerCopiesTest, GiveEachRankItsParts) {
           for (int64_t i = 0; i < kCount; ++i)
             ASSERT_EQ(result[static_cast<size_t>(other * kCount + i)], element(round, other, rank, i)) << rank << other;
       }
+      // In place: each rank's part where the others receive it.
+      std::vector<float> one(static_cast<size_t>(kCount), static_cast<float>(rank + 1)), result(all);
+      std::byte* const own = to_all + static_cast<size_t>(rank * kCount) * sizeof(float);
+      gpu.copy_to_device(own, one.data(), one.size() * sizeof(float));
+      const PeerCopy in_place{{CollectiveKind::kAllGather, DType::kF32, kCount}, own, to_all};
+      peers.run(std::span(&in_place, 1), kComputeQueue);
+      gpu.copy_to_host(result.data(), to_all, all * sizeof(float));
+      for (int other = 0; other < ranks; ++other)
+        for (int64_t i = 0; i < kCount; ++i)
+          ASSERT_EQ(result[static_cast<size_t>(other * kCount + i)], static_cast<float>(other + 1)) << rank << other;
       peers.forget();
     });
 }

@@ -27,12 +27,12 @@ class Kernels {
     list_.emplace_back(std::move(launch));
     return *this;
   }
-  Kernels& collective(CollectiveKind kind, const std::string& group, int from, int to) {
-    list_.emplace_back(Collectives{group, 2, {{list_.size(), {kind, DType::kF32, kCount}, {from, from}, {to, to}}}});
+  Kernels& collective(CollectiveKind kind, const std::string& group, int from, int to, int64_t count = kCount) {
+    list_.emplace_back(Collectives{group, 2, {{list_.size(), {kind, DType::kF32, count}, {from, from}, {to, to}}}});
     return *this;
   }
-  Kernels& gather(const std::string& group, int from, int to) {
-    return collective(CollectiveKind::kAllGather, group, from, to);
+  Kernels& gather(const std::string& group, int from, int to, int64_t count = kCount) {
+    return collective(CollectiveKind::kAllGather, group, from, to, count);
   }
   Kernels& scatter(const std::string& group, int from, int to) {
     return collective(CollectiveKind::kReduceScatter, group, from, to);
@@ -70,6 +70,14 @@ TEST(CollectiveOrder, GathersTwoBucketsAhead) {
   EXPECT_EQ(kernels.ordered(), "dp*(0 2 4 6) 1 3 5 7");
 }
 
+// Kernels wait for the first gathers, beside which nothing runs: few, and the next ones begin with their use.
+TEST(CollectiveOrder, TheFirstGathersAreFew) {
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  Kernels kernels;
+  for (int i = 0; i < 6; ++i) kernels.gather("dp", i, 10 + i, kMiB).launch({10 + i}, {20 + i});  // 8 MiB each
+  EXPECT_EQ(kernels.ordered(16 * kMiB), "dp*(0) dp*(2 4) dp*(6 8) 1 dp*(10) 3 5 7 9 11");
+}
+
 TEST(CollectiveOrder, ACastOfAWeightComesAlongWithItsGather) {
   Kernels kernels;
   kernels.launch({}, {50});
@@ -92,7 +100,7 @@ TEST(CollectiveOrder, ABucketIsNotJoinedBehindWhatReadsIt) {
   for (int i = 0; i < 2; ++i) kernels.gather("dp", i, 10 + i).launch({10 + i}, {30 + i});
   kernels.gather("fsdp", 5, 15).launch({15}, {35});
   kernels.gather("dp", 2, 12).gather("fsdp", 12, 22).launch({22}, {32});
-  EXPECT_EQ(kernels.ordered(kBucketOfTwo), "dp*(0 2) fsdp*(4) dp*(6) fsdp*(7) 1 3 5 8");
+  EXPECT_EQ(kernels.ordered(kBucketOfTwo), "dp*(0 2) fsdp*(4) dp*(6) 1 3 fsdp*(7) 5 8");
 }
 
 TEST(CollectiveOrder, GroupsGatherWithoutClosingEachOthersBuckets) {

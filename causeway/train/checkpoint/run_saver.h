@@ -60,6 +60,9 @@ class RunSaver {
   // By the first rank's clock.
   bool is_due(int64_t step, Clock::time_point now = Clock::now()) const;
 
+  // Whether the state is being copied, which attend() after the next step waits for.
+  bool is_copying() const { return pending_ && !pending_->save; }
+
   // Saves, or begins to; when that fails, says so and returns false.
   bool save(const RunPosition& position, Clock::time_point now = Clock::now());
   // Saves, and returns the checkpoint's directory when it is committed, or throws what the save throws.

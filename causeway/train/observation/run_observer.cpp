@@ -55,6 +55,10 @@ bool RunObserver::is_measured(int64_t step) const {
   return interval > 0 && (step % interval == 0 || step == first_step_ + kEarly);
 }
 
+bool RunObserver::looks_into(int64_t step) const {
+  return trace_.is_of(step) || is_measured(step) || compares_replicas(step);
+}
+
 std::vector<TracedRun>* RunObserver::watch_step(int64_t step) {
   runs_.clear();
   work_.reset();
@@ -85,8 +89,12 @@ void RunObserver::warn_of_slow_rank(std::span<const RankTimes> times, int64_t st
     log_warning("step {}: {}, on host {}", step, slow->text(), hosts_[static_cast<size_t>(slow->rank)]);
 }
 
+bool RunObserver::compares_replicas(int64_t step) const {
+  return ranks_.count() > 1 && recipe_.train.check_replicas > 0 && step % recipe_.train.check_replicas == 0;
+}
+
 void RunObserver::compare_replicas_when_due(int64_t step) {
-  if (ranks_.count() == 1 || recipe_.train.check_replicas == 0 || step % recipe_.train.check_replicas != 0) return;
+  if (!compares_replicas(step)) return;
   enter(step, "comparison of replicas");
   compare_replicas(ranks_, model_, training_, step);
 }

@@ -30,6 +30,8 @@ class RunObserver {
 
   // Where this rank is: the step at work, counted from 1, and the phase.
   void enter(int64_t step, std::string_view phase);
+  // Whether something is asked of this step or after it but its times: it stands alone then.
+  bool looks_into(int64_t step) const;
   // Where the programs of this step are to say what they did; null where nobody asks.
   std::vector<TracedRun>* watch_step(int64_t step);
   // The step has been taken and measured. Where it is recorded, `report` gets the times of all ranks.
@@ -41,6 +43,7 @@ class RunObserver {
 
  private:
   bool is_measured(int64_t step) const;
+  bool compares_replicas(int64_t step) const;
   void warn_of_slow_rank(std::span<const RankTimes> times, int64_t step);
 
   const Ranks& ranks_;

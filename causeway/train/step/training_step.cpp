@@ -1,5 +1,6 @@
 #include "causeway/train/step/training_step.h"
 
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "causeway/base/error.h"
@@ -119,6 +120,7 @@ TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
   target_weight_ = Tensor::uninitialized({}, DType::kF32);
   hyper_ = Tensor::uninitialized({kHyperCount}, DType::kF32);
   if (accumulates()) loss_sum_ = zeros_in_memory({});
+  if (context_->device().target().is_gpu() && recipe.train.on_non_finite == "stop") frozen_ = zeros_in_memory({});
 
   options_.program.pipeline = pipeline_options(recipe);
   make_programs();
@@ -175,7 +177,8 @@ int64_t TrainingStep::planned_bytes(const Recomputation& recomputation) const {
     arena = std::max(arena, programs.back().arena_bytes);
   }
   const ProgramMemory &first = programs.front(), &last = programs.back();
-  return state + given(arena) + first.input_bytes - read + first.task_counter_bytes + last.output_bytes;
+  return state + given(arena) + first.input_bytes - read + first.task_counter_bytes + last.output_bytes +
+         frozen_bytes_aside();
 }
 
 TrainingStep::Arguments TrainingStep::make_arguments() const {
@@ -244,7 +247,12 @@ int64_t TrainingStep::reserved_bytes() {
   // Those are read by what applies the gradients.
   if (accumulates())
     for (const StateTensor& moment : state_) bytes += rounded(moment.tensor.local_bytes());
-  return bytes;
+  return bytes + rounded(frozen_bytes_aside());
+}
+
+// Of `frozen_`, where the program that reads it is not the one that reads all else.
+int64_t TrainingStep::frozen_bytes_aside() const {
+  return accumulates() && frozen_.defined() ? frozen_.local_bytes() : 0;
 }
 
 StepCost TrainingStep::cost() {
@@ -256,7 +264,8 @@ StepCost TrainingStep::cost() {
   const ProgramMemory main = main_->prepare(main_arguments()).memory();
   const ProgramMemory last = apply_ == nullptr ? main : apply_->prepare({hyper_}).memory();
   const int64_t of_state = accumulates() ? cost.optimizer_bytes / 3 : cost.optimizer_bytes;
-  cost.batch_bytes = main.input_bytes - cost.parameter_bytes - of_state + last.output_bytes + main.task_counter_bytes;
+  cost.batch_bytes = main.input_bytes - cost.parameter_bytes - of_state + last.output_bytes + main.task_counter_bytes +
+                     frozen_bytes_aside();
   if (context_->device().target().is_gpu()) cost.reserved_bytes = reserved_bytes();
   cost.flops = flops_of_all_stages_ ? *flops_of_all_stages_ : own_flops();
   return cost;
@@ -417,7 +426,11 @@ std::vector<Tensor> TrainingStep::update(Tensor loss, std::vector<Tensor> gradie
   }
   const Recipe::Optimizer& optimizer = recipe_.optimizer;
   const Tensor norm = norm_of_all_stages(gradients, loss);
-  const Tensor finite = logical_and(isfinite(loss), isfinite(norm));
+  Tensor finite = logical_and(isfinite(loss), isfinite(norm));
+  if (frozen_.defined()) {
+    finite = logical_and(finite, eq(frozen_, 0.0));
+    frozen_.assign(where(finite, frozen_, ones_like(frozen_)));
+  }
   const Tensor scale = optimizer.gradient_clip > 0 ? clip_scale(norm, optimizer.gradient_clip) : ones_like(norm);
   const Tensor rate = scalar_at(hyper, kLearningRate), step = scalar_at(hyper, kStep);
   for (size_t i = 0; i < weights_.size(); ++i) {
@@ -460,8 +473,9 @@ void TrainingStep::write_hyper(int64_t step, double learning_rate) {
   hyper_.write_bytes(bytes_of(std::span<const float>(hyper)));
 }
 
-StepFigures TrainingStep::run(const TrainingBatch& batch, int64_t step, double learning_rate,
-                              std::vector<TracedRun>* runs) {
+void TrainingStep::begin(const TrainingBatch& batch, int64_t step, double learning_rate, std::vector<TracedRun>* runs) {
+  CAUSEWAY_CHECK(begun_ - finished_ < (may_run_ahead() ? kMostBegun : 1), "{} steps are not finished",
+                 begun_ - finished_);
   const auto run_program = [&](Step& one, const std::vector<Tensor>& arguments) {
     if (runs == nullptr) return one.run(arguments);
     TracedRun& traced = runs->emplace_back();
@@ -486,9 +500,26 @@ StepFigures TrainingStep::run(const TrainingBatch& batch, int64_t step, double l
   }
   updating_ = true;
   if (apply_ != nullptr) results = run_program(*apply_, {hyper_});
-  const StepFigures figures{results[0].item(), results[1].item(), results[2].item() != 0};
+  // Before the next step writes there.
+  Device& device = context_->device();
+  Landing& landing = landings_[static_cast<size_t>(begun_ % kMostBegun)];
+  if (landing.event == nullptr) landing = {device.allocate_host(results.size() * sizeof(float)), device.make_event()};
+  for (size_t i = 0; i < results.size(); ++i)
+    device.queue_copy_to_host(landing.figures.data() + i * sizeof(float), results[i].buffer().data(), sizeof(float),
+                              kComputeQueue);
+  device.signal(*landing.event, kComputeQueue);
   updating_ = false;
-  return figures;
+  ++begun_;
+}
+
+StepFigures TrainingStep::finish() {
+  CAUSEWAY_CHECK(finished_ < begun_, "no step has begun");
+  const Landing& landing = landings_[static_cast<size_t>(finished_ % kMostBegun)];
+  context_->device().wait_on_host(*landing.event);
+  std::array<float, 3> figures{};
+  std::memcpy(figures.data(), landing.figures.data(), sizeof figures);
+  ++finished_;
+  return {figures[0], figures[1], figures[2] != 0};
 }
 
 std::vector<double> TrainingStep::run_timed(const TrainingBatch& batch, int64_t step, double learning_rate) {

@@ -6,6 +6,7 @@
 // loss or gradient norm is not finite changes nothing.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -112,12 +113,23 @@ class TrainingStep {
   // `step` counts from 0; the learning rate is that of this step. With `runs` the programs are launched one by one, not
   // replayed, and it gets what they did: the same bits, on a GPU in more time.
   StepFigures run(const TrainingBatch& batch, int64_t step, double learning_rate,
-                  std::vector<TracedRun>* runs = nullptr);
+                  std::vector<TracedRun>* runs = nullptr) {
+    begin(batch, step, learning_rate, runs);
+    return finish();
+  }
+  // The same in two parts. On a GPU a step may begin before the one before it is finished, one at a time: it is queued
+  // behind it, so that nothing waits for the host. Steps finish in the order in which they began. What began behind a
+  // step whose loss or gradient is not finite, where the recipe says to stop then, changes nothing, and neither does
+  // any step after it.
+  void begin(const TrainingBatch& batch, int64_t step, double learning_rate, std::vector<TracedRun>* runs = nullptr);
+  StepFigures finish();
+  bool may_run_ahead() const { return frozen_.defined(); }
   // After a run that was not finite, on the same batch: the first value that is not.
   std::optional<NonFiniteValue> find_non_finite(const TrainingBatch& batch, int64_t step, double learning_rate);
 
-  // Whether weights and moments are all of one step: false after a run that threw while they were being updated.
-  bool state_is_whole() const { return !updating_; }
+  // Whether weights and moments are all of one step: false after a run that threw while they were being updated, and
+  // while a step is not finished.
+  bool state_is_whole() const { return !updating_ && begun_ == finished_; }
 
   // Runs the main step's program and returns the seconds each of its kernels took; updates happen as in run().
   std::vector<double> run_timed(const TrainingBatch& batch, int64_t step, double learning_rate);
@@ -167,6 +179,7 @@ class TrainingStep {
   int64_t arena_bytes();
   int64_t scratch_bytes();
   int64_t reserved_bytes();
+  int64_t frozen_bytes_aside() const;
 
   LanguageModel& model_;
   const Recipe& recipe_;
@@ -174,6 +187,8 @@ class TrainingStep {
   std::vector<Tensor> weights_;
   std::vector<Tensor> moment1_, moment2_, gradient_sums_;
   Tensor loss_sum_;
+  // 1 from a step on that was not finite: nothing is updated any more. Undefined where steps do not run ahead.
+  Tensor frozen_;
   std::vector<StateTensor> state_;
   // Arguments, rewritten in place for each call.
   std::vector<Arguments> arguments_;  // of the micro-batches that the main step is of
@@ -183,6 +198,14 @@ class TrainingStep {
   std::unique_ptr<Step> main_;   // fused, accumulate or staged
   std::unique_ptr<Step> apply_;  // only when gradients are added up
   bool updating_ = false;
+  // What steps that are not finished leave in the host's memory, by turns, and when it is there.
+  static constexpr int64_t kMostBegun = 2;
+  struct Landing {
+    HostBuffer figures;
+    std::shared_ptr<DeviceEvent> event;
+  };
+  std::array<Landing, kMostBegun> landings_;
+  int64_t begun_ = 0, finished_ = 0;
 };
 
 // What this context's rank holds of the recipe's model.
