@@ -243,12 +243,19 @@ class Sharder {
     return true;
   }
 
+  // The base of an embedding's gradient that ranks have terms of, the output layer's gradient: added up beside kernels
+  // before there are updates, or together with them at the end.
+  bool is_added_up_anyway(const Node& node, size_t input, size_t axis, const Way& way) {
+    return node.op == Op::kScatterAdd && input == 0 && mesh_.axes[axis].gathers_weights && way.inputs[0].is_cut() &&
+           known(node.inputs[0]).own[axis].is_term();
+  }
+
   double cost_of(const Node& node, size_t axis, const Way& way) {
     double cost = 0;
     std::map<Value, Placement> counted;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const auto [entry, first] = counted.try_emplace(node.inputs[i], way.inputs[i]);
-      if (first) cost += cost_of(node, node.inputs[i], axis, way.inputs[i]);
+      if (first && !is_added_up_anyway(node, i, axis, way)) cost += cost_of(node, node.inputs[i], axis, way.inputs[i]);
       // A sum that is added up anyway is not used as terms beside it.
       if (entry->second.is_term() != way.inputs[i].is_term()) return kImpossible;
     }

@@ -15,6 +15,9 @@ namespace {
 // begin to use the first, which are few, because nothing runs beside them.
 constexpr size_t kGathersAhead = 2;
 constexpr int64_t kFirstGatherBytes = int64_t{8} << 20;
+// Gathers of so little that they take next to no memory go together before all others: a library's launch for a few of
+// them between products would wait for a multiprocessor, and hold some while it waits for other ranks.
+constexpr int64_t kSmallGatherBytes = int64_t{1} << 20;
 // A launch that waits for collectives alone comes when so many more instructions behind theirs have begun.
 constexpr size_t kLaunchesBehind = 2;
 
@@ -185,11 +188,23 @@ class CollectiveOrder {
     if (range.conversion) conversion_of_[range.index] = *range.conversion;
   }
 
-  // Gathers of each group in the order of their first uses.
+  // Gathers of each group: small ones at once, others in the order of their first uses.
   void bucket_ahead() {
     std::vector<Range*> gathers;
-    for (auto& [k, range] : ranges_)
-      if (range.ahead) gathers.push_back(&range);
+    std::map<std::string, OpenBucket> small_of_group;
+    for (auto& [k, range] : ranges_) {
+      if (!range.ahead) continue;
+      if (range.earliest > 0 || !range.follows.empty() || bytes_of(collective(k)) > kSmallGatherBytes) {
+        gathers.push_back(&range);
+        continue;
+      }
+      const auto [open, is_new] = small_of_group.try_emplace(collective(k).group);
+      if (is_new) {
+        open->second = {buckets_.size(), 0, kernels_.size()};
+        buckets_.push_back({{}, 0, true});
+      }
+      join(open->second, range);
+    }
     std::ranges::sort(gathers, {}, [](const Range* range) { return std::pair(range->latest, range->index); });
     std::map<std::string, OpenBucket> open_of_group;
     std::map<std::string, std::vector<size_t>> first_uses_of_group;  // of the buckets so far
@@ -212,23 +227,22 @@ class CollectiveOrder {
     }
   }
 
-  // None of them follows another one. A group's bucket is closed when it is full, when another kind comes, or when
+  // None of them follows another one. A group has a bucket of each kind, which is closed when it is full or when
   // something of it is used.
   void bucket_behind(std::vector<Range*> ranges) {
     for (Range* range : ranges) range->earliest = earliest(*range);
     std::ranges::sort(ranges, {}, [](const Range* range) { return std::pair(range->earliest, range->index); });
-    std::map<std::string, OpenBucket> open_of_group;
+    std::map<std::pair<std::string, CollectiveKind>, OpenBucket> open_of_kind;
     for (Range* range : ranges) {
-      const Collectives& one = collective(range->index);
-      const auto known = open_of_group.find(one.group);
-      const bool joins = known != open_of_group.end() && known->second.bytes < bucket_bytes_ &&
-                         range->earliest < known->second.latest &&
-                         kind_of(collective(buckets_[known->second.bucket].members.front())) == kind_of(one);
+      const std::pair kind(collective(range->index).group, kind_of(collective(range->index)));
+      const auto known = open_of_kind.find(kind);
+      const bool joins =
+          known != open_of_kind.end() && known->second.bytes < bucket_bytes_ && range->earliest < known->second.latest;
       if (!joins) {
-        open_of_group[one.group] = {buckets_.size(), 0, kernels_.size()};
+        open_of_kind[kind] = {buckets_.size(), 0, kernels_.size()};
         buckets_.emplace_back();
       }
-      OpenBucket& open = open_of_group[one.group];
+      OpenBucket& open = open_of_kind[kind];
       join(open, *range);
       buckets_[open.bucket].position = range->earliest;
     }

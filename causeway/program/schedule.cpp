@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "causeway/program/early_exchange.h"
+
 namespace causeway::program {
 namespace {
 
@@ -111,7 +113,7 @@ InstructionSchedule schedule_instructions(std::vector<KernelWork> kernels, std::
                                           const ScheduleOptions& options) {
   std::vector<OrderedWork> ordered;
   if (options.collective_bucket_bytes > 0) {
-    ordered = order_collectives(std::move(kernels), options.collective_bucket_bytes);
+    ordered = order_collectives(exchange_early(std::move(kernels)), options.collective_bucket_bytes);
   } else {
     for (KernelWork& kernel : kernels) ordered.push_back({std::move(kernel)});
   }

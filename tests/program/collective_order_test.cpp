@@ -11,7 +11,7 @@
 namespace causeway::program {
 namespace {
 
-constexpr int64_t kCount = 64;
+constexpr int64_t kCount = 150'000;                   // gathered 1.2 MB: just not small
 constexpr int64_t kBucketOfTwo = 2 * kCount * 2 * 4;  // bytes that a rank receives of two gathers over two ranks
 
 Access access(int buffer, bool written) { return {{buffer, buffer}, written}; }
@@ -34,8 +34,8 @@ class Kernels {
   Kernels& gather(const std::string& group, int from, int to, int64_t count = kCount) {
     return collective(CollectiveKind::kAllGather, group, from, to, count);
   }
-  Kernels& scatter(const std::string& group, int from, int to) {
-    return collective(CollectiveKind::kReduceScatter, group, from, to);
+  Kernels& scatter(const std::string& group, int from, int to, int64_t count = kCount) {
+    return collective(CollectiveKind::kReduceScatter, group, from, to, count);
   }
 
   const std::vector<KernelWork>& list() const { return list_; }
@@ -68,6 +68,15 @@ TEST(CollectiveOrder, GathersTwoBucketsAhead) {
   for (int i = 0; i < 4; ++i) kernels.gather("dp", i, 10 + i).launch({10 + i}, {20 + i});
   EXPECT_EQ(kernels.ordered(1), "dp*(0) dp*(2) dp*(4) 1 dp*(6) 3 5 7");
   EXPECT_EQ(kernels.ordered(), "dp*(0 2 4 6) 1 3 5 7");
+}
+
+// Biases and norms.
+TEST(CollectiveOrder, SmallGathersGoTogetherBeforeAllOthers) {
+  Kernels kernels;
+  for (int i = 0; i < 3; ++i)
+    kernels.gather("dp", i, 10 + i).gather("dp", 30 + i, 40 + i, 64).launch({10 + i, 40 + i}, {20 + i});
+  kernels.launch({20}, {5}).gather("dp", 5, 6, 64).launch({6}, {7});  // of what a kernel makes
+  EXPECT_EQ(kernels.ordered(1), "dp*(1 4 7) dp*(0) dp*(3) dp*(6) 2 5 8 9 dp*(10) 11");
 }
 
 // Kernels wait for the first gathers, beside which nothing runs: few, and the next ones begin with their use.
@@ -126,6 +135,18 @@ TEST(CollectiveOrder, SumsOfGradientsGoTogetherByGroup) {
   kernels.launch({20, 21, 22, 30, 31, 32}, {40});
   EXPECT_EQ(kernels.ordered(), "0 3 6 dp(1 4 7) tp(2 5 8) 9");
   EXPECT_EQ(kernels.ordered(1), "0 dp(1) tp(2) 3 dp(4) tp(5) 6 dp(7) tp(8) 9");
+}
+
+// Matrices' terms are exchanged, and those of biases between them are added up: each kind with its like.
+TEST(CollectiveOrder, KindsDoNotCloseEachOthersBuckets) {
+  Kernels kernels;
+  for (int i = 0; i < 3; ++i)
+    kernels.launch({60}, {60, i, 10 + i})
+        .collective(CollectiveKind::kAllToAll, "dp", i, 20 + i)
+        .scatter("dp", 10 + i, 30 + i, 64);
+  kernels.launch({20, 21, 22, 30, 31, 32}, {40});
+  EXPECT_EQ(kernels.ordered(), "0 3 6 dp(1 4 7) dp(2 5 8) 9");
+  EXPECT_EQ(kernels.ordered(kBucketOfTwo), "0 3 dp(1 4) 6 dp(2 5 8) dp(7) 9");
 }
 
 // Sums over fsdp and then over dp, of weights that both cut.

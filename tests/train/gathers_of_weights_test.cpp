@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kLayers = 2, kWidth = 32, kFfn = 64, kVocabulary = 48;
 // Of a layer's seven matrices (queries, keys, values, the attention's output; gate, up and down), and of the output
-// layer. Rows of the embedding are found where they are.
+// layer.
 constexpr int64_t kOfLayers = kLayers * 7, kElementsOfLayers = kLayers * (4 * kWidth * kWidth + 3 * kWidth * kFfn);
 constexpr int64_t kProducts = kOfLayers + 1, kElementsOfProducts = kElementsOfLayers + kVocabulary * kWidth;
 constexpr int64_t kNorms = kLayers * 2 + 1;
@@ -69,7 +69,8 @@ const Gathers kNone;
 const Gathers kOfProducts{kProducts, kElementsOfProducts * 2};
 // The output layer's gradients are computed beside its loss, with what was gathered for that.
 const Gathers kOfProductsAgain{kOfLayers, kElementsOfLayers * 2};
-const Gathers kOfNorms{kNorms, kNorms* kWidth * 4};
+// The embedding is smaller than what it is looked up for.
+const Gathers kOfNormsAndEmbedding{kNorms + 1, (kNorms + kVocabulary) * kWidth * 4};
 
 TEST(GathersOfWeights, OverDpAreOfBf16AndKept) {
   for (const char* recompute : {"none", "selective", "block"}) {
@@ -77,7 +78,7 @@ TEST(GathersOfWeights, OverDpAreOfBf16AndKept) {
     const GathersOfStep step({"mesh.dp=2", std::string("train.recompute=") + recompute});
     EXPECT_EQ(step.count("dp", DType::kBF16, false), kOfProducts);
     EXPECT_EQ(step.count("dp", DType::kBF16, true), kNone);
-    EXPECT_EQ(step.count("dp", DType::kF32, false), kOfNorms);
+    EXPECT_EQ(step.count("dp", DType::kF32, false), kOfNormsAndEmbedding);
     EXPECT_EQ(step.count("dp", DType::kF32, true), kNone);
   }
 }

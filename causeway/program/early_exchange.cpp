@@ -1,0 +1,136 @@
+#include "causeway/program/early_exchange.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace causeway::program {
+namespace {
+
+constexpr int64_t kLargeExchangeBytes = int64_t{8} << 20;
+// Of kernels before it, about those of a layer's backward pass: what is put off keeps its operands in memory.
+constexpr size_t kKernelsBefore = 24;
+
+// Launches are not moved for less.
+constexpr size_t kWorthMoving = 8;
+
+using AccessLists = std::vector<std::vector<Access>>;  // by kernel
+
+AccessLists accesses_of(const std::vector<KernelWork>& kernels) {
+  AccessLists accesses;
+  for (const KernelWork& kernel : kernels)
+    accesses.push_back(std::visit([](const auto& one) { return Instruction{kComputeQueue, one}.accesses(); }, kernel));
+  return accesses;
+}
+
+struct ExchangeAtEnd {
+  size_t producer = 0;  // the last kernel that it waits for
+  int64_t bytes = 0;
+};
+
+// Whether one has to keep its place before or behind the other.
+bool are_bound(const std::vector<Access>& one, const std::vector<Access>& other) {
+  return std::ranges::any_of(one, [&](const Access& a) {
+    return std::ranges::any_of(
+        other, [&](const Access& b) { return a.holding.buffer == b.holding.buffer && (a.written || b.written); });
+  });
+}
+
+int64_t bytes_of(const Collectives& collectives) {
+  int64_t bytes = 0;
+  for (const Collectives::Part& part : collectives.parts) bytes += larger_bytes(part, collectives.ranks);
+  return bytes;
+}
+
+// Of exchanges of what kernels have made the one that begins last, and of several such the largest.
+std::optional<ExchangeAtEnd> find_last_exchange(const std::vector<KernelWork>& kernels, const AccessLists& accesses) {
+  std::optional<ExchangeAtEnd> last;
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    const auto* exchange = std::get_if<Collectives>(&kernels[k]);
+    if (exchange == nullptr || bytes_of(*exchange) < kLargeExchangeBytes) continue;
+    const int source = exchange->parts.front().from.buffer;
+    for (size_t i = k; i-- > 0;) {
+      const bool writes = std::ranges::any_of(
+          accesses[i], [&](const Access& access) { return access.written && access.holding.buffer == source; });
+      if (!writes) continue;
+      if (std::holds_alternative<Launch>(kernels[i]) &&
+          (!last || std::pair(i, bytes_of(*exchange)) > std::pair(last->producer, last->bytes)))
+        last = {i, bytes_of(*exchange)};
+      break;
+    }
+  }
+  return last;
+}
+
+// Behind which kernel each one comes: its own place, or for launches that collectives alone wait for the last kernel
+// that they depend on, where that is far before them.
+std::vector<size_t> places_behind(const std::vector<KernelWork>& kernels, const AccessLists& accesses) {
+  struct Uses {
+    std::vector<size_t> all, writes;  // kernels, in order
+  };
+  std::map<int, Uses> uses;  // by buffer
+  for (size_t k = 0; k < kernels.size(); ++k)
+    for (const Access& access : accesses[k]) {
+      uses[access.holding.buffer].all.push_back(k);
+      if (access.written) uses[access.holding.buffer].writes.push_back(k);
+    }
+  std::vector<size_t> places;
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    places.push_back(k);
+    if (!std::holds_alternative<Launch>(kernels[k])) continue;
+    std::optional<size_t> behind;
+    bool is_sent = false, is_used = false;
+    for (const Access& access : accesses[k]) {
+      const Uses& of_buffer = uses[access.holding.buffer];
+      for (const size_t other : access.written ? of_buffer.all : of_buffer.writes) {
+        if (other < k) behind = std::max(behind.value_or(0), other);
+        if (other <= k) continue;
+        (std::holds_alternative<Collectives>(kernels[other]) ? is_sent : is_used) = true;
+      }
+    }
+    // Of the program's inputs alone: such a launch comes along with its collective.
+    if (is_sent && !is_used && behind && *behind + kWorthMoving < k) places.back() = *behind;
+  }
+  return places;
+}
+
+std::vector<KernelWork> send_early(std::vector<KernelWork> kernels) {
+  const std::vector<size_t> places = places_behind(kernels, accesses_of(kernels));
+  std::vector<size_t> order(kernels.size());
+  for (size_t k = 0; k < order.size(); ++k) order[k] = k;
+  std::ranges::sort(order, {}, [&](size_t k) { return std::pair(places[k], k); });
+  std::vector<KernelWork> result;
+  result.reserve(kernels.size());
+  for (const size_t k : order) result.push_back(std::move(kernels[k]));
+  return result;
+}
+
+std::vector<KernelWork> begin_last_exchange_early(std::vector<KernelWork> kernels) {
+  const AccessLists accesses = accesses_of(kernels);
+  const std::optional<ExchangeAtEnd> last = find_last_exchange(kernels, accesses);
+  if (!last) return kernels;
+  const size_t end = last->producer + 1, begin = end > kKernelsBefore ? end - kKernelsBefore : 0;
+  std::vector<size_t> needed = {last->producer}, others;  // backwards
+  for (size_t i = last->producer; i-- > begin;) {
+    // Messages between stages keep their order.
+    if (std::holds_alternative<StageMessage>(kernels[i])) return kernels;
+    const bool is_needed = std::ranges::any_of(needed, [&](size_t k) { return are_bound(accesses[i], accesses[k]); });
+    (is_needed ? needed : others).push_back(i);
+  }
+  std::vector<KernelWork> result;
+  result.reserve(kernels.size());
+  for (size_t i = 0; i < begin; ++i) result.push_back(std::move(kernels[i]));
+  for (const std::vector<size_t>& part : {needed, others})
+    for (size_t i = part.size(); i-- > 0;) result.push_back(std::move(kernels[part[i]]));
+  for (size_t i = end; i < kernels.size(); ++i) result.push_back(std::move(kernels[i]));
+  return result;
+}
+
+}  // namespace
+
+std::vector<KernelWork> exchange_early(std::vector<KernelWork> kernels) {
+  return begin_last_exchange_early(send_early(std::move(kernels)));
+}
+
+}  // namespace causeway::program
