@@ -110,10 +110,10 @@ std::vector<double> median_kernel_seconds(const std::function<std::vector<double
 KernelTimes kernel_times(const Program& program, Device& device, const std::vector<double>& seconds,
                          const SymbolBindings& sizes) {
   const double copies = time_copies(device);
-  return {
-      total_by_kernel(program.kernel_reports(), seconds, plan::work_of_kernels(program.graph(), device.target(), sizes),
-                      copies, find_device_peak(device.name())),
-      copies};
+  return {total_by_kernel(program.kernel_reports(), seconds,
+                          plan::work_of_kernels(program.graph(), device.target(), sizes, program.has_fixed_order()),
+                          copies, find_device_peak(device.name())),
+          copies};
 }
 
 void print_kernel_times(const KernelTimes& times, const std::string& what) {

@@ -97,7 +97,6 @@ std::string buffer_pointer_text(const Target& target, const std::string& type, s
 
 GeneratedKernel generate_kernel(const Graph& graph, const MaterializedValues& materialized,
                                 const KernelRequest& request, const Target& target) {
-  CAUSEWAY_CHECK(!request.fixed_order || !target.is_gpu());
   const KernelWriterEntry writer = kernel_writer(request.kind, target);
   GeneratedKernel kernel = writer.write({graph, materialized, request, target});
   if (!request.alike.empty()) add_alike(kernel, writer, {graph, materialized, request, target});

@@ -66,13 +66,10 @@ struct Transfer {
   DType dtype = DType::kF32;  // f32 or bf16
 };
 
-// How many streams of messages (Communicator::send()) there may be between two ranks.
-inline constexpr int kMessageStreams = 3;
-
 // From this process's rank to another one, or from another one to it.
 struct Message {
   int peer = 0;
-  int stream = 0;  // below kMessageStreams: messages of one stream between the same two ranks arrive in order
+  int stream = 0;  // below device::kMessageStreams: messages of one stream between the same two ranks arrive in order
   int64_t count = 0;
   DType dtype = DType::kF32;  // f32 or bf16
 };

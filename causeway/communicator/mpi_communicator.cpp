@@ -197,6 +197,7 @@ class MpiGroup final : public Communicator {
   }
 
   void run_now(const Collective& collective, const void* from, void* to) {
+    device_->hasten_messages();
     const auto bytes = collective.count * static_cast<int64_t>(size_bytes(collective.dtype));
     // Libraries add up what all ranks have in an int.
     const bool in_one = collective.count <= options_.largest_count / size();
@@ -287,6 +288,7 @@ class MpiGroup final : public Communicator {
   }
 
   void transfer_now(std::span<const Transfer> transfers) {
+    device_->hasten_messages();
     // Addresses are given away: no reallocation.
     size_t most = 0;
     for (const Transfer& transfer : transfers)
@@ -337,7 +339,7 @@ class MpiGroup final : public Communicator {
 
   // Who waits for another stage leaves the processor to it.
   void receive_now(const Message& message, void* to) {
-    for (int stream = 0; stream < kMessageStreams; ++stream) device_->hasten(send_queue(stream));
+    device_->hasten_messages();
     const auto element = static_cast<int64_t>(size_bytes(message.dtype));
     in_pieces(message.count, [&](int64_t first, int count) {
       MpiHandle request = 0;

@@ -12,7 +12,7 @@ namespace {
 // Handles are of what the driver maps as one: whole pieces of so many bytes.
 constexpr size_t kMapped = size_t{2} << 20;
 // Of what a rank sends to one other: less goes together with others by the library, in one launch.
-constexpr int64_t kWorthCopying = int64_t{256} << 10;
+constexpr size_t kWorthCopying = size_t{256} << 10;
 // Ranks meet before anything is read, and when all is read.
 constexpr size_t kReady = 0, kRead = 1, kMeetings = 2;
 constexpr size_t kFirstWord = 64;  // in words, behind the one
@@ -103,14 +103,28 @@ void PeerCopies::forget() {
 
 bool PeerCopies::serves(const PeerCopy& copy) const {
   const Collective& collective = copy.collective;
-  if (shared_ == nullptr ||
-      (collective.kind != CollectiveKind::kAllGather && collective.kind != CollectiveKind::kAllToAll))
+  if (shared_ == nullptr || part_bytes(collective) < kWorthCopying) return false;
+  if (collective.kind == CollectiveKind::kAllToAll)
+    return is_shared(copy.from, part_bytes(collective) * static_cast<size_t>(ranks()));
+  return collective.kind == CollectiveKind::kAllGather &&
+         (is_shared(copy.from, part_bytes(collective)) || is_read_in_result(copy));
+}
+
+size_t PeerCopies::part_bytes(const Collective& collective) {
+  return static_cast<size_t>(collective.count) * size_bytes(collective.dtype);
+}
+
+bool PeerCopies::is_shared(const void* memory, size_t bytes) const {
+  const auto* first = static_cast<const std::byte*>(memory);
+  return first >= shared_ && bytes <= shared_bytes_ && static_cast<size_t>(first - shared_) <= shared_bytes_ - bytes;
+}
+
+bool PeerCopies::is_read_in_result(const PeerCopy& copy) const {
+  const size_t part = part_bytes(copy.collective);
+  if (copy.collective.kind != CollectiveKind::kAllGather || !is_shared(copy.to, part * static_cast<size_t>(ranks())))
     return false;
-  const auto element = static_cast<int64_t>(size_bytes(collective.dtype));
-  const auto sent = static_cast<size_t>(collective.sent(ranks()) * element);
-  const auto* from = static_cast<const std::byte*>(copy.from);
-  return collective.count * element >= kWorthCopying && from >= shared_ && sent <= shared_bytes_ &&
-         static_cast<size_t>(from - shared_) <= shared_bytes_ - sent;
+  return !is_shared(copy.from, part) ||
+         copy.from == static_cast<std::byte*>(copy.to) + static_cast<size_t>(rank()) * part;
 }
 
 uint32_t* PeerCopies::word(std::byte* words, size_t meeting, int rank) const {
@@ -138,20 +152,19 @@ void PeerCopies::wait_for_others(size_t meeting, DeviceQueue queue) {
 void PeerCopies::run(std::span<const PeerCopy> copies, DeviceQueue queue) {
   // Of rank `other`, where it lies for this one.
   const auto copy = [&](const PeerCopy& one, int other) {
-    const size_t part = static_cast<size_t>(one.collective.count) * size_bytes(one.collective.dtype);
+    const size_t part = part_bytes(one.collective);
+    std::byte* const to = static_cast<std::byte*>(one.to) + static_cast<size_t>(other) * part;
     const auto* from = static_cast<const std::byte*>(one.from);
-    const auto own = static_cast<std::ptrdiff_t>(static_cast<size_t>(rank()) * part);
-    // In place a rank sends its part of what it receives.
-    const bool in_place = one.collective.kind == CollectiveKind::kAllGather && from - own == one.to;
-    if (other != rank()) {
-      from = shared_of_ranks_[static_cast<size_t>(other)] + (from - shared_);
-      if (in_place) from += static_cast<std::ptrdiff_t>(static_cast<size_t>(other) * part) - own;
-    }
     if (one.collective.kind == CollectiveKind::kAllToAll) from += static_cast<size_t>(rank()) * part;
-    gpu_.copy_on_device(static_cast<std::byte*>(one.to) + static_cast<size_t>(other) * part, from, part, queue);
+    if (other != rank())
+      from = shared_of_ranks_[static_cast<size_t>(other)] + ((is_read_in_result(one) ? to : from) - shared_);
+    if (from != to) gpu_.copy_on_device(to, from, part, queue);
   };
+  for (const PeerCopy& one : copies)
+    if (is_read_in_result(one)) copy(one, rank());
   tell_others(kReady, queue);
-  for (const PeerCopy& one : copies) copy(one, rank());
+  for (const PeerCopy& one : copies)
+    if (!is_read_in_result(one)) copy(one, rank());
   wait_for_others(kReady, queue);
   // Every rank begins with another one.
   for (int step = 1; step < ranks(); ++step)

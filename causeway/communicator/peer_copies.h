@@ -33,13 +33,15 @@ class PeerCopies {
   PeerCopies(const PeerCopies&) = delete;
   PeerCopies& operator=(const PeerCopies&) = delete;
 
-  // What ranks may send from: memory as the driver gave it, of one size on all ranks, in which what they send lies at
-  // the same place (in place: what they receive). It takes the place of what was shared before. Every rank closes it when it is forgotten, which
-  // precedes its release. False, on all ranks, where it cannot be shared; then nothing is.
+  // What ranks may read of each other: memory as the driver gave it, of one size on all ranks, in which what they send
+  // lies at the same place, and what they receive as well. It takes the place of what was shared before. Every rank
+  // closes it when it is forgotten, which precedes its release. False, on all ranks, where it cannot be shared; then
+  // nothing is.
   bool share(std::byte* memory, size_t bytes);
   void forget();
 
-  // Whether it is done here: from memory that is shared, and long enough to be worth two meetings of the ranks.
+  // Whether it is done here: from memory that is shared or, of an all_gather, to such memory, and long enough to be
+  // worth two meetings of the ranks.
   bool serves(const PeerCopy& copy) const;
   // All at once. When `queue` has done it, each rank has what it is to receive, and nobody reads what it sent.
   void run(std::span<const PeerCopy> copies, DeviceQueue queue);
@@ -49,6 +51,11 @@ class PeerCopies {
 
   // By rank the memory of the others, as this process maps it; nothing, on all ranks, where one cannot.
   std::optional<std::vector<std::byte*>> exchange_memory(std::byte* memory);
+  static size_t part_bytes(const Collective& collective);  // what a rank sends to one other
+  bool is_shared(const void* memory, size_t bytes) const;
+  // Whether others read this rank's part of an all_gather where it receives it: it is there already, or sent from
+  // memory that is not shared.
+  bool is_read_in_result(const PeerCopy& copy) const;
   void close(std::vector<std::byte*>& mapped) noexcept;
   uint32_t* word(std::byte* words, size_t meeting, int rank) const;
   void tell_others(size_t meeting, DeviceQueue queue);

@@ -193,6 +193,7 @@ class ThreadRank : public Communicator {
               DeviceQueue queue) override {
     shared_device_->run_on_host(
         [this, collective, from = sent[0], to = received[0]] {
+          shared_device_->hasten_messages();
           group_->exchange(rank(), {Brought::Kind::kCollective, collective, from, to, {}, nullptr},
                            [&](const std::vector<Brought>& of_all) {
                              std::vector<const void*> all_sent;
@@ -210,6 +211,7 @@ class ThreadRank : public Communicator {
   void do_send_receive(std::span<const Transfer> transfers, DeviceQueue queue) override {
     shared_device_->run_on_host(
         [this, transfers = std::vector(transfers.begin(), transfers.end())] {
+          shared_device_->hasten_messages();
           group_->exchange(rank(), {Brought::Kind::kTransfers, {}, nullptr, nullptr, transfers, nullptr},
                            [&](const std::vector<Brought>& of_all) {
                              for (size_t i = 0; i < transfers.size(); ++i) {
@@ -230,7 +232,7 @@ class ThreadRank : public Communicator {
   void do_receive(const Message& message, void* to, DeviceQueue queue) override {
     shared_device_->run_on_host(
         [this, message, to] {
-          for (int stream = 0; stream < kMessageStreams; ++stream) shared_device_->hasten(send_queue(stream));
+          shared_device_->hasten_messages();
           group_->receive(rank(), message, to);
         },
         queue);

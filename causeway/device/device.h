@@ -28,6 +28,7 @@ inline constexpr DeviceQueue kCommunicationQueue = 2;
 // Copies to the host that run beside everything else.
 inline constexpr DeviceQueue kSaveQueue = 3;
 // Messages between two ranks beside kernels: of each stream those sent have a queue, and those received another.
+inline constexpr int kMessageStreams = 3;
 inline constexpr DeviceQueue send_queue(int stream) { return 4 + 2 * stream; }
 inline constexpr DeviceQueue receive_queue(int stream) { return 5 + 2 * stream; }
 
@@ -132,8 +133,9 @@ class Device {
   // Where it does: `work` of the host in a queue's order, on buffers of the device. It runs on a thread that uses the
   // device, and whoever waits for the queue gets what it throws.
   virtual void run_on_host(std::function<void()> work, DeviceQueue queue = kComputeQueue);
-  // Called by such work before it waits for somebody else: nothing that the queue was given may be put off any longer.
-  virtual void hasten(DeviceQueue queue) {}
+  // Called by such work before it waits for other ranks, which may wait for this one's messages: none that send queues
+  // were given may be put off any longer.
+  virtual void hasten_messages() {}
 
   // An image as compile_module() gives it for target(). May take long: NVIDIA's driver makes machine code here.
   // Thread-safe.

@@ -55,8 +55,9 @@ TracedStage trace_stage(const Recipe& recipe, const Machine& machine, int64_t st
   for (const auto& state : step.optimizer_state()) traced.memory.optimizer += state.tensor.local_bytes();
   const Graph graph = step.trace().front();
   traced.flops = count_flops(eliminate_common_subexpressions(graph));
-  const ProgramWork program = work_of_program(context->run_passes(graph, train::pipeline_options(recipe)),
-                                              device->target(), mesh, machine.devices_per_node);
+  const ProgramWork program =
+      work_of_program(context->run_passes(graph, train::pipeline_options(recipe)), device->target(), mesh,
+                      machine.devices_per_node, recipe.train.mesh_independent);
   traced.memory.activations = program.memory.arena_bytes;
   traced.memory.batch = program.memory.input_bytes + program.memory.task_counter_bytes + program.memory.output_bytes -
                         traced.memory.weights - traced.memory.optimizer;

@@ -107,10 +107,11 @@ class WorkOfKernels {
 
 class WorkOfProgram {
  public:
-  WorkOfProgram(const Graph& graph, const Target& target, const Mesh& mesh, int64_t devices_per_node)
+  WorkOfProgram(const Graph& graph, const Target& target, const Mesh& mesh, int64_t devices_per_node,
+                const LoweringOptions& lowering)
       : mesh_(mesh),
         devices_per_node_(devices_per_node),
-        program_(lower_unloaded(graph, target, default_lowering(target))),
+        program_(lower_unloaded(graph, target, lowering)),
         of_kernels_(graph, {}) {}
 
   ProgramWork run() {
@@ -188,12 +189,16 @@ class WorkOfProgram {
 
 }  // namespace
 
-ProgramWork work_of_program(const Graph& graph, const Target& target, const Mesh& mesh, int64_t devices_per_node) {
-  return WorkOfProgram(graph, target, mesh, devices_per_node).run();
+ProgramWork work_of_program(const Graph& graph, const Target& target, const Mesh& mesh, int64_t devices_per_node,
+                            bool fixed_order) {
+  LoweringOptions lowering = default_lowering(target);
+  lowering.fixed_order = fixed_order;
+  return WorkOfProgram(graph, target, mesh, devices_per_node, lowering).run();
 }
 
-std::vector<KernelWork> work_of_kernels(const Graph& graph, const Target& target, const SymbolBindings& bindings) {
-  const FusionResult fusion = fuse(graph, target);
+std::vector<KernelWork> work_of_kernels(const Graph& graph, const Target& target, const SymbolBindings& bindings,
+                                        bool fixed_order) {
+  const FusionResult fusion = fuse(graph, target, fixed_order);
   WorkOfKernels counter(graph, bindings);
   std::vector<KernelWork> result;
   for (const KernelRequest& request : fusion.kernels) {

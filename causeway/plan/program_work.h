@@ -18,8 +18,9 @@ struct ProgramWork {
 };
 
 // `graph` has been through the passes for a rank of the mesh. Kernels are generated, which memory depends on, and not
-// compiled. Collectives that go together are one piece of work.
-ProgramWork work_of_program(const Graph& graph, const Target& target, const Mesh& mesh, int64_t devices_per_node);
+// compiled. Collectives that go together are one piece of work. `fixed_order`: as LoweringOptions has it.
+ProgramWork work_of_program(const Graph& graph, const Target& target, const Mesh& mesh, int64_t devices_per_node,
+                            bool fixed_order = false);
 
 // What one launch of a kernel cannot do without.
 struct KernelWork {
@@ -29,6 +30,7 @@ struct KernelWork {
 };
 // Of each kernel of the program that the graph becomes, in the order of Program::kernel_reports(). Exchanges have none.
 // `bindings` gives every symbol's value.
-std::vector<KernelWork> work_of_kernels(const Graph& graph, const Target& target, const SymbolBindings& bindings = {});
+std::vector<KernelWork> work_of_kernels(const Graph& graph, const Target& target, const SymbolBindings& bindings = {},
+                                        bool fixed_order = false);
 
 }  // namespace causeway::plan

@@ -56,7 +56,7 @@ TracedStep trace_step(Recipe recipe, const Machine& machine, int64_t layers) {
   for (const Graph& graph : step.trace()) {
     if (traced.programs.empty()) traced.flops = count_flops(graph);
     traced.programs.push_back(work_of_program(context->run_passes(graph, pipeline_options(recipe)), device->target(),
-                                              mesh, machine.devices_per_node));
+                                              mesh, machine.devices_per_node, recipe.train.mesh_independent));
   }
   const ProgramMemory& first = traced.programs.front().memory;
   traced.batch = first.input_bytes + first.task_counter_bytes + traced.programs.back().memory.output_bytes -

@@ -57,11 +57,6 @@ const std::shared_ptr<Context>& Context::current() {
 }
 
 Graph Context::run_passes(const Graph& graph, const PipelineOptions& options, PipelineTrace* trace) const {
-  if (options.mesh_independent && device_->target().is_gpu())
-    throw Error(
-        ErrorKind::kUnsupported,
-        fmt::format("the same bits on every mesh are to be had on processors alone, not on {}", device_->name()),
-        "train.mesh_independent", "Set device=cpu, or leave the key out.");
   return run_pipeline(graph, options, device_->target().preferred_sizes(), mesh_, trace);
 }
 

@@ -62,6 +62,13 @@ constexpr FusionRules kGpuRules = {.cheap_to_repeat = 40,
                                    .joins_column_sums = true,
                                    .copies_alone = true,
                                    .shares_launches = true};
+// Which sums share a pass would decide how they are added up.
+constexpr FusionRules kGpuRulesOfFixedOrder = [] {
+  FusionRules rules = kGpuRules;
+  rules.joins_column_sums = false;
+  rules.shares_launches = false;
+  return rules;
+}();
 
 int node_cost(Op op) {
   switch (op) {
@@ -106,10 +113,11 @@ bool reduces_trailing_axes(const Graph& graph, const Node& node) {
 
 class Fuser {
  public:
-  Fuser(const Graph& graph, const Target& target)
+  Fuser(const Graph& graph, const Target& target, bool fixed_order)
       : graph_(graph),
         target_(target),
-        rules_(target.is_gpu() ? kGpuRules : kProcessorRules),
+        fixed_order_(fixed_order),
+        rules_(target.is_gpu() ? (fixed_order ? kGpuRulesOfFixedOrder : kGpuRules) : kProcessorRules),
         needed_(needed_nodes(graph)),
         uses_(count_uses(graph)),
         materialized_(graph) {}
@@ -430,6 +438,7 @@ class Fuser {
 
   KernelRequest lone_request(const Node& node, std::vector<Value> members) const {
     KernelRequest request;
+    request.fixed_order = fixed_order_;
     request.stored.assign(members.size(), true);
     request.members = std::move(members);
     switch (node.op) {
@@ -551,6 +560,7 @@ class Fuser {
                              std::includes(of_lone.begin(), of_lone.end(), reads_[k].begin(), reads_[k].end())))
       return false;
     KernelRequest joined;
+    joined.fixed_order = fixed_order_;
     joined.kind = KernelKind::kColumnReduce;
     joined.members = std::move(members);
     joined.stored.assign(joined.members.size(), true);
@@ -789,6 +799,7 @@ class Fuser {
 
   const Graph& graph_;
   const Target& target_;
+  const bool fixed_order_;
   const FusionRules& rules_;
   std::vector<bool> needed_;
   std::vector<std::vector<int>> uses_;
@@ -802,6 +813,8 @@ class Fuser {
 
 }  // namespace
 
-FusionResult fuse(const Graph& graph, const Target& target) { return Fuser(graph, target).run(); }
+FusionResult fuse(const Graph& graph, const Target& target, bool fixed_order) {
+  return Fuser(graph, target, fixed_order).run();
+}
 
 }  // namespace causeway::program

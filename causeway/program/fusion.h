@@ -21,6 +21,7 @@ struct FusionResult {
   std::vector<KernelRequest> kernels;  // in an order in which they may run
 };
 
-FusionResult fuse(const Graph& graph, const Target& target);
+// `fixed_order`: of all kernels (KernelRequest).
+FusionResult fuse(const Graph& graph, const Target& target, bool fixed_order = false);
 
 }  // namespace causeway::program

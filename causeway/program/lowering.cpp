@@ -291,10 +291,9 @@ LoweringOptions default_lowering(const Target& target, int free_units) {
 }
 
 UnloadedProgram lower_unloaded(const Graph& graph, const Target& target, const LoweringOptions& options) {
-  UnloadedProgram program{fuse(graph, target), {}, {}};
+  UnloadedProgram program{fuse(graph, target, options.fixed_order), {}, {}};
   std::vector<std::vector<DeviceKernel>> entries;
-  for (KernelRequest& request : program.fusion.kernels) {
-    request.fixed_order = options.fixed_order;
+  for (const KernelRequest& request : program.fusion.kernels) {
     program.kernels.push_back(generate_kernel(graph, program.fusion.materialized, request, target));
     entries.emplace_back(program.kernels.back().phases.size());
   }

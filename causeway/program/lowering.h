@@ -23,7 +23,7 @@ struct LoweringOptions {
   // Blocks of a persistent kernel at most, rounded down to whole clusters, of which there is at least one.
   int64_t persistent_blocks = INT64_MAX;
   // What a value is, to the last bit, depends neither on the sizes of dimensions that its sum does not run over nor on
-  // what else its kernel computes: KernelRequest::fixed_order. Of a processor.
+  // what else its kernel computes: KernelRequest::fixed_order.
   bool fixed_order = false;
 };
 

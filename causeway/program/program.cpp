@@ -32,7 +32,7 @@ Program::Program(Graph graph, Device& device, KernelLibrary& library, Arena& are
     : graph_(std::move(graph)),
       device_(device),
       arena_(arena),
-      fusion_(fuse(graph_, device.target())),
+      fusion_(fuse(graph_, device.target(), lowering.fixed_order)),
       lowering_(lowering),
       communicators_(communicators),
       held_(held) {
@@ -41,8 +41,7 @@ Program::Program(Graph graph, Device& device, KernelLibrary& library, Arena& are
 
 void Program::compile(KernelLibrary& library) {
   std::unordered_map<std::string, size_t> known;
-  for (KernelRequest& request : fusion_.kernels) {
-    request.fixed_order = lowering_.fixed_order;
+  for (const KernelRequest& request : fusion_.kernels) {
     kernels_.push_back(generate_kernel(graph_, fusion_.materialized, request, device_.target()));
     source_of_.emplace_back();
     if (kernels_.back().source.empty()) continue;
@@ -239,7 +238,8 @@ Hash128 Program::hash(const SymbolBindings& bindings) {
   for (const Instruction& instruction : program.instructions)
     if (const auto* collectives = std::get_if<Collectives>(&instruction.work))
       for (const Collectives::Part& part : collectives->parts)
-        text += fmt::format("from {}\n", program.buffers[static_cast<size_t>(part.from.buffer)].at);
+        text += fmt::format("from {} to {}\n", program.buffers[static_cast<size_t>(part.from.buffer)].at,
+                            program.buffers[static_cast<size_t>(part.to.buffer)].at);
   return hash_text(text);
 }
 

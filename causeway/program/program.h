@@ -59,6 +59,7 @@ class Program {
   std::vector<InstructionLabel> instruction_labels(const SymbolBindings& bindings = {});
 
   const Graph& graph() const { return graph_; }
+  bool has_fixed_order() const { return lowering_.fixed_order; }  // of its sums: LoweringOptions
   ProgramMemory memory(const SymbolBindings& bindings = {});
   // The instructions for these sizes, verified.
   const LoweredProgram& lowered(const SymbolBindings& bindings = {});

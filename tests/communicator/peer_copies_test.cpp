@@ -83,6 +83,20 @@ TEST_F(PeerCopiesTest, GiveEachRankItsParts) {
           for (int64_t i = 0; i < kCount; ++i)
             ASSERT_EQ(result[static_cast<size_t>(other * kCount + i)], element(round, other, rank, i)) << rank << other;
       }
+      // From memory that is not shared, to such that is, again and again.
+      const DeviceBuffer state = gpu.allocate(kCount * sizeof(float));
+      for (int round = 0; round < 3; ++round) {
+        std::vector<float> one(static_cast<size_t>(kCount)), result(all);
+        for (int64_t i = 0; i < kCount; ++i) one[static_cast<size_t>(i)] = element(round, rank, 8, i);
+        gpu.copy_to_device(state.data(), one.data(), one.size() * sizeof(float));
+        const PeerCopy through{{CollectiveKind::kAllGather, DType::kF32, kCount}, state.data(), to_all};
+        ASSERT_TRUE(peers.serves(through));
+        peers.run(std::span(&through, 1), kComputeQueue);
+        gpu.copy_to_host(result.data(), to_all, all * sizeof(float));
+        for (int other = 0; other < ranks; ++other)
+          for (int64_t i = 0; i < kCount; ++i)
+            ASSERT_EQ(result[static_cast<size_t>(other * kCount + i)], element(round, other, 8, i)) << rank << other;
+      }
       // In place: each rank's part where the others receive it.
       std::vector<float> one(static_cast<size_t>(kCount), static_cast<float>(rank + 1)), result(all);
       std::byte* const own = to_all + static_cast<size_t>(rank * kCount) * sizeof(float);
@@ -99,9 +113,9 @@ TEST_F(PeerCopiesTest, GiveEachRankItsParts) {
 
 TEST_F(PeerCopiesTest, ServeWhatIsSharedAndLong) {
   on_ranks(2, [&](PeerCopies& peers, GpuDevice& gpu, Communicator&) {
-    const DeviceBuffer shared = gpu.allocate(kShared), other = gpu.allocate(kShared);
+    const DeviceBuffer shared = gpu.allocate(kShared), other = gpu.allocate(kShared), to = gpu.allocate(kShared);
     const auto serves = [&](CollectiveKind kind, const void* from, int64_t count = kCount) {
-      return peers.serves({{kind, DType::kF32, count}, from, other.data()});
+      return peers.serves({{kind, DType::kF32, count}, from, to.data()});
     };
     EXPECT_FALSE(serves(CollectiveKind::kAllGather, shared.data()));
     ASSERT_TRUE(peers.share(shared.data(), kShared));
@@ -117,8 +131,16 @@ TEST_F(PeerCopiesTest, ServeWhatIsSharedAndLong) {
     EXPECT_FALSE(serves(CollectiveKind::kAllGather, last + 4));
     EXPECT_FALSE(serves(CollectiveKind::kAllToAll, last));
     EXPECT_FALSE(serves(CollectiveKind::kAllGather, shared.data() - 4));
+    // Its own part of a result that is shared.
+    const auto serves_to = [&](CollectiveKind kind, std::byte* to) {
+      return peers.serves({{kind, DType::kF32, kCount}, other.data(), to});
+    };
+    EXPECT_TRUE(serves_to(CollectiveKind::kAllGather, shared.data()));
+    EXPECT_FALSE(serves_to(CollectiveKind::kAllToAll, shared.data()));
+    EXPECT_FALSE(serves_to(CollectiveKind::kAllGather, shared.data() + kShared - kCount * sizeof(float)));
     // Shared anew, the memory before no longer is.
     ASSERT_TRUE(peers.share(other.data(), kShared));
+    EXPECT_TRUE(serves(CollectiveKind::kAllGather, other.data()));
     EXPECT_FALSE(serves(CollectiveKind::kAllGather, shared.data()));
     peers.forget();
     EXPECT_FALSE(serves(CollectiveKind::kAllGather, other.data()));

@@ -84,16 +84,6 @@ TEST(Context, ProgramsAreSharedByEqualGraphsAndOptionsAlone) {
   EXPECT_GE(programs.size(), 9u);
 }
 
-TEST(Context, MeshIndependenceIsOfProcessors) {
-  const Graph graph = parse_graph("%0 = input \"x\" : f32[4]\n%1 = mul(%0, %0) : f32[4]\nreturn %1\n");
-  PipelineOptions options;
-  options.mesh_independent = true;
-  EXPECT_EQ(Context::open("cpu")->run_passes(graph, options).nodes().size(), 2u);
-  EXPECT_EQ(message_of([&] { Context::open("emulator:sm_90a")->run_passes(graph, options); }),
-            "train.mesh_independent: the same bits on every mesh are to be had on processors alone, not on "
-            "emulator:sm_90a\n  Set device=cpu, or leave the key out.");
-}
-
 TEST(Context, PassesGetTheSizesOfTheDevice) {
   const Graph graph = parse_graph(R"(%0 = input "x" : f32[4, 16]
 %1 = input "weight" : f32[50, 16]

@@ -47,14 +47,18 @@ log: {tensorboard: false}
   }
 
   // Every rank's result is the same; that of the first.
-  TrainResult run(const Recipe& recipe, const ResumeChoice& resume = {}) const {
+  TrainResult run(const Recipe& recipe, const ResumeChoice& resume = {}, const std::string& device = "cpu") const {
     std::mutex mutex;
     std::map<int, TrainResult> results;
-    on_ranks(recipe.mesh, [&] {
-      const TrainResult result = train_in_context(recipe, {.resume = resume, .quiet = true, .watch_signals = false});
-      const std::lock_guard lock(mutex);
-      results[result.rank] = result;
-    });
+    on_ranks(
+        recipe.mesh,
+        [&] {
+          const TrainResult result =
+              train_in_context(recipe, {.resume = resume, .quiet = true, .watch_signals = false});
+          const std::lock_guard lock(mutex);
+          results[result.rank] = result;
+        },
+        device);
     EXPECT_EQ(results.size(), static_cast<size_t>(recipe.mesh.ranks()));
     for (const auto& [rank, result] : results) {
       EXPECT_EQ(result.last_loss, results.at(0).last_loss) << rank;
@@ -122,21 +126,34 @@ TEST_F(ShardedRun, GoesOnOnAnyOtherMesh) {
   }
 }
 
-// Losses and state, to the last bit; a checkpoint goes on on another mesh as if nothing had happened.
+// Losses and state, to the last bit; a checkpoint goes on on another mesh as if nothing had happened. GPUs are
+// emulated.
 TEST_F(ShardedRun, MeshIndependentRunsAreTheSameBits) {
   struct Case {
+    std::string device;
     std::vector<std::string> model;
     std::vector<std::vector<std::string>> meshes;
   };
   const std::vector<Case> cases = {
-      {{"train.precision=f32"},
+      {"cpu",
+       {"train.precision=f32"},
        {{"mesh.dp=3"},
         {"mesh.fsdp=2", "mesh.tp=2"},
         {"mesh.cp=2", "mesh.dp=2"},
         {"mesh.pp=2", "train.pipeline_schedule=zero_bubble"},
         {"mesh.tp=2", "mesh.pp=2"},
         {"mesh.dp=2", "mesh.cp=2", "mesh.tp=2"}}},
-      {{"model.family=gpt2", "model.kv_heads=4", "model.dropout=0.1", "train.precision=bf16"},
+      {"cpu",
+       {"model.family=gpt2", "model.kv_heads=4", "model.dropout=0.1", "train.precision=bf16"},
+       {{"mesh.dp=2"}, {"mesh.tp=2"}}},
+      {"emulator:sm_90a",
+       {"train.precision=f32"},
+       {{"mesh.dp=3"},
+        {"mesh.fsdp=2", "mesh.tp=2"},
+        {"mesh.cp=2"},
+        {"mesh.pp=2", "train.pipeline_schedule=zero_bubble"}}},
+      {"emulator:gfx942",
+       {"model.family=gpt2", "model.kv_heads=4", "model.dropout=0.1", "train.precision=bf16"},
        {{"mesh.dp=2"}, {"mesh.tp=2"}}},
   };
   int number = 0;
@@ -162,16 +179,16 @@ TEST_F(ShardedRun, MeshIndependentRunsAreTheSameBits) {
       EXPECT_EQ(different, "");
     };
     const std::string on_one = fmt::format("one{}", number);
-    run(independent(on_one, {}));
+    run(independent(on_one, {}), {}, one.device);
     std::string last;
     for (const std::vector<std::string>& mesh : one.meshes) {
-      SCOPED_TRACE(fmt::format("{}", fmt::join(mesh, " ")));
+      SCOPED_TRACE(fmt::format("{} on {}", fmt::join(mesh, " "), one.device));
       const std::string name = fmt::format("mesh{}", number++);
-      run(independent(name, mesh));
+      run(independent(name, mesh), {}, one.device);
       compare(name, on_one, 4);
       if (!last.empty()) {
         const std::string half = (directory_ / last / "checkpoints/step-00000002").string();
-        run(independent(name + "on", mesh), {ResumeMode::kFrom, half});
+        run(independent(name + "on", mesh), {ResumeMode::kFrom, half}, one.device);
         compare(name + "on", on_one, 2);
       }
       last = name;

@@ -97,14 +97,24 @@ class GpuAttentionWriter : public AttentionWriter {
     return result;
   }
 
+  // How the kernels of warpgroups and the copy engine go about it, where they do. In which order they add up depends on
+  // how many queries there are.
+  std::optional<HopperAttentionTiles> hopper_forward_tiles(const Operands& operands) const {
+    if (request_.fixed_order) return std::nullopt;
+    return hopper_attention_forward_tiles(geometry_request(!operands.all_direct()), target_.architecture());
+  }
+  std::optional<HopperAttentionGradientTiles> hopper_gradient_tiles(const Operands& operands) const {
+    if (request_.fixed_order) return std::nullopt;
+    return hopper_attention_gradient_tiles(geometry_request(!operands.all_direct()), target_.architecture());
+  }
+
   int threads(const GpuAttentionTiles& tiles) const { return tiles.waves * target_.architecture().wave_width; }
 
   GeneratedKernel write_forward() {
     read_inputs();
     const Operands operands = read_operands();
     if (is_one_query(operands)) return write_one_query(operands);
-    if (const auto tiles =
-            hopper_attention_forward_tiles(geometry_request(!operands.all_direct()), target_.architecture())) {
+    if (const auto tiles = hopper_forward_tiles(operands)) {
       return write_forward(
           operands, true, "attention_hopper.h", "hopper_attention_forward",
           fmt::format("static constexpr int kGroups = {};\nstatic constexpr int kQueryStages = {};\n"
@@ -121,7 +131,7 @@ class GpuAttentionWriter : public AttentionWriter {
   // Whether attention_one_query.h takes it.
   bool is_one_query(const Operands& operands) const {
     const int64_t head_bytes = geometry_request().head_dim * geometry_request().operand_bytes;
-    return query_length_.is_constant(1) && operands.all_direct() && head_bytes % 16 == 0 &&
+    return !request_.fixed_order && query_length_.is_constant(1) && operands.all_direct() && head_bytes % 16 == 0 &&
            std::has_single_bit(static_cast<uint64_t>(head_bytes / 16)) &&
            head_bytes / 16 <= target_.architecture().wave_width;
   }
@@ -223,8 +233,7 @@ class GpuAttentionWriter : public AttentionWriter {
   };
 
   GradientPlan gradient_plan(const Operands& operands) const {
-    if (const auto tiles =
-            hopper_attention_gradient_tiles(geometry_request(!operands.all_direct()), target_.architecture())) {
+    if (const auto tiles = hopper_gradient_tiles(operands)) {
       return {
           .header = "attention_hopper_gradient.h",
           .functions = "hopper_attention_",

@@ -181,14 +181,14 @@ class GpuColumnReduceWriter : public KernelWriter {
     result_at_ = emitter.index_text(add(scale(group_linear(Group::kOuter), inner_), group_linear(Group::kColumn)));
   }
 
-  // How threads and parts share the work; it depends on sizes only.
+  // How threads and parts share the work; it depends on sizes only, and in a fixed order on none.
   void plan() {
     block_columns_ = 32;
-    if (vectors_.is_constant())
+    if (vectors_.is_constant() && !request_.fixed_order)
       while (block_columns_ > 1 && block_columns_ / 2 >= vectors_.constant()) block_columns_ /= 2;
     block_rows_ = kLoopThreads / block_columns_;
     parts_ = 1;
-    if (!outer_.is_constant() || !vectors_.is_constant()) return;
+    if (!outer_.is_constant() || !vectors_.is_constant() || request_.fixed_order) return;
     const int64_t blocks = std::max<int64_t>(1, outer_.constant() * divide_up(vectors_.constant(), block_columns_));
     parts_ = std::max<int64_t>(1, (elements_.empty() ? kManyBlocks : kManyStoringBlocks) / blocks);
     const int64_t most = reduced_.is_constant() ? reduced_.constant() / (block_rows_ * kLeastSteps) : kPartsOfUnknown;

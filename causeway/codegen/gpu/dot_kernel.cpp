@@ -49,11 +49,14 @@ class GpuDotWriter : public ProblemWriter {
     }
     if (operand == "float" && node.attributes.tf32 && target_.architecture().has_tf32_matrix)
       operand = a.element = b.element = kRoundedOperand;
-    const bool copy_engine =
-        serves_copy_engine(a) && serves_copy_engine(b) && !GpuProductNest::is_thin(m) && !GpuProductNest::is_thin(n);
-    Plan plan = copy_engine                       ? hopper_plan(a, batch, m, n, k)
-                : streams(a, b, operand, m, n, k) ? thin_plan(batch, m, n, k)
-                                                  : portable_plan(a, b, operand, batch, m, n, k);
+    // Which of the templates serves a product depends on sizes that its sums do not run over: in a fixed order, one
+    // does.
+    const bool any = !request_.fixed_order;
+    const bool copy_engine = any && serves_copy_engine(a) && serves_copy_engine(b) && !GpuProductNest::is_thin(m) &&
+                             !GpuProductNest::is_thin(n);
+    Plan plan = copy_engine                              ? hopper_plan(a, batch, m, n, k)
+                : any && streams(a, b, operand, m, n, k) ? thin_plan(batch, m, n, k)
+                                                         : portable_plan(a, b, operand, batch, m, n, k);
     const int lanes = store_lanes(n);
     std::string members, initialisation;
     declare_size("batch", batch, members, initialisation);
@@ -163,7 +166,9 @@ class GpuDotWriter : public ProblemWriter {
 
   // Whether there are matrix instructions for 8-bit operands that take these as they lie.
   bool multiplies_pairs(const DirectOperand& a, const DirectOperand& b, const Dim& m, const Dim& n) const {
-    if (a.element_bytes != 1 || b.element_bytes != 1 || !a.contiguous_in_k || !b.contiguous_in_k) return false;
+    if (request_.fixed_order || a.element_bytes != 1 || b.element_bytes != 1 || !a.contiguous_in_k ||
+        !b.contiguous_in_k)
+      return false;
     const GpuArchitecture& architecture = target_.architecture();
     if (architecture.has_warpgroup_matrix)
       return a.is_multiple(16) && b.is_multiple(16) && a.batch.size() + 2 <= TensorMap::kMaxRank &&
@@ -376,7 +381,9 @@ class GpuDotWriter : public ProblemWriter {
                                : operand == kRoundedOperand ? MatmulOperand::kTf32
                                                             : MatmulOperand::kHalf;
     const GpuMatmulPlan chosen =
-        choose_gpu_matmul(architecture, kind, known_size(batch), known_size(m), known_size(n), known_size(k));
+        request_.fixed_order
+            ? choose_gpu_matmul(architecture, kind, kUnknownSize, kUnknownSize, kUnknownSize, known_size(k))
+            : choose_gpu_matmul(architecture, kind, known_size(batch), known_size(m), known_size(n), known_size(k));
     const GpuMatmulTile tile = chosen.tile;
     const Dim matrices = batch * Dim(chosen.splits);
     Plan plan;

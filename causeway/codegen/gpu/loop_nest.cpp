@@ -117,7 +117,10 @@ void GpuLoopNest::cut_lanes() {
   const int best = gpu_lanes(graph_, materialized_, request_, count, Dim(kLoopThreads));
   lanes_ = one_range ? best : gpu_lanes(graph_, materialized_, request_, count, extent);
   if (has_row_sums()) lanes_ = std::min(lanes_, kMostRowSumLanes);
-  if (!one_range && lanes_ == 1 && best > 1 && may_be_unaligned()) {
+  // What else the loop reads would decide which elements a thread adds up.
+  const bool one_by_one = request_.fixed_order && has_reductions();
+  if (one_by_one) lanes_ = 1;
+  if (!one_by_one && !one_range && lanes_ == 1 && best > 1 && may_be_unaligned()) {
     lanes_ = best;
     unaligned_columns_ = extent;
     // The first column of a vector that lies within the row; both ends of a row may cut a vector.
@@ -158,6 +161,7 @@ bool GpuLoopNest::sums_come_first() const {
 
 // Parts depend on sizes only, so that a result is the same on every device.
 void GpuLoopNest::plan_parts() {
+  if (request_.fixed_order) return;
   if (!request_.rows.is_constant() || request_.rows.is_constant(0) || !sums_come_first()) return;
   const int64_t rows = request_.rows.constant();
   if (!request_.columns.is_constant()) {
@@ -181,7 +185,8 @@ void GpuLoopNest::plan_team() {
   }
   team_ = 64;
   // Few rows leave most multiprocessors idle: then as many threads as there are vectors.
-  const bool few_rows = request_.rows.is_constant() && request_.rows.constant() <= kFewRows && !has_row_sums();
+  const bool few_rows =
+      request_.rows.is_constant() && request_.rows.constant() <= kFewRows && !has_row_sums() && !request_.fixed_order;
   while (team_ < 512 && team_ * (few_rows ? 1 : 4) < vectors.constant()) team_ *= 2;
   if (!few_rows && team_ == 512 && vectors.constant() < 8192 && !has_row_sums()) team_ = 256;
   // As many steps of all threads together by more of them: each has fewer sums to keep.

@@ -1,5 +1,6 @@
 // scatter_add on GPUs: the result starts as the base; the updates are sorted by their index, stably; teams of threads
-// add neighbouring ones of the sorted list, and then what they have of indices that lie with several teams.
+// add neighbouring ones of the sorted list, and then what they have of indices that lie with several teams. In a fixed
+// order a team adds all of an index.
 #include <algorithm>
 #include <bit>
 
@@ -90,7 +91,8 @@ class GpuScatterAddWriter : public KernelWriter {
     };
     functions.push_back({"kernel_add", kSumThreads, 0, add_text(), teams});
     functions.push_back({"kernel_finish", kSumThreads, 0, finish_text(), teams});
-    if (updates_.is_constant() && sum_windows(updates_.constant()) <= 1) functions.pop_back();
+    const bool one_window = updates_.is_constant() && sum_windows(updates_.constant()) <= 1;
+    if (one_window || request_.fixed_order) functions.pop_back();
     const std::string open = open_text();
     std::string source = "#include \"causeway/kernels/gpu/scatter_add.h\"\n";
     for (const Function& function : functions)
@@ -239,10 +241,9 @@ class GpuScatterAddWriter : public KernelWriter {
           "values[e] = {4};\n}}\n}};\n",
           type(), lanes_, row, lane_loop("e", lanes_), from_storage(graph_.dtype(member_), "row[e]"));
     }
-    return body + fmt::format(
-                      "add_window<{}, {}>(updates, window, rows, order, keys, partials, load_update, load_row, "
-                      "store_row);\n",
-                      lanes_, type());
+    return body + fmt::format("{}<{}, {}>(updates, window, rows, order, keys, {}load_update, load_row, store_row);\n",
+                              request_.fixed_order ? "add_whole_runs" : "add_window", lanes_, type(),
+                              request_.fixed_order ? "" : "partials, ");
   }
 
   // One launch: every thread looks at all indices. In the base's place it computes the rows that updates go to, and the

@@ -67,7 +67,9 @@ void EmulatorDevice::queue_copy_to_host(void* host, const void* from, size_t byt
 
 void EmulatorDevice::run_on_host(std::function<void()> work, DeviceQueue queue) { queues_.add(queue, std::move(work)); }
 
-void EmulatorDevice::hasten(DeviceQueue queue) { queues_.finish(queue); }
+void EmulatorDevice::hasten_messages() {
+  for (int stream = 0; stream < kMessageStreams; ++stream) queues_.finish(send_queue(stream));
+}
 
 std::shared_ptr<DeviceModule> EmulatorDevice::load(std::string_view image) {
   return std::make_shared<EmulatorModule>(image, name_);

@@ -52,7 +52,7 @@ class EmulatorDevice : public Device {
   void queue_copy_to_host(void* host, const void* from, size_t bytes, DeviceQueue queue) override;
   bool shares_host_memory() const override { return true; }
   void run_on_host(std::function<void()> work, DeviceQueue queue = kComputeQueue) override;
-  void hasten(DeviceQueue queue) override;
+  void hasten_messages() override;
 
   std::shared_ptr<DeviceModule> load(std::string_view image) override;
   // In the compute queue, returns when all blocks have ended; in another one the launch is put off (LateQueues), and

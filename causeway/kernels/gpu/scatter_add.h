@@ -1,7 +1,7 @@
 // Sums of updates by their index, in an order that is fixed: no atomics, and nothing depends on the time at which a
 // block runs. First a stable sort of the updates by their keys, digit by digit from the lowest, two launches each; then
 // teams add neighbouring updates of the sorted list, and at last what the teams have of runs that lie in several of
-// their windows.
+// their windows; or each team whole runs, whose sums do not depend then on what other runs there are.
 #pragma once
 
 #include "causeway/kernels/gpu/lanes.h"
@@ -161,6 +161,29 @@ CAUSEWAY_INLINE void add_window(Index updates, Index window, Index outside, cons
     store_lanes(partials.tail(window), sums);
   } else {
     close();
+  }
+}
+
+// Adds all updates of each run that begins in the window to its row, one after the other: nothing is left for others.
+// The arguments are those of add_window.
+template <int kLanes, class T, class Index, class LoadUpdate, class LoadRow, class StoreRow>
+CAUSEWAY_INLINE void add_whole_runs(Index updates, Index window, Index outside, const Index* order, const Index* keys,
+                                    LoadUpdate load_update, LoadRow load_row, StoreRow store_row) {
+  Index at = window * kSumWindow;
+  const Index end = at + kSumWindow < updates ? at + kSumWindow : updates;
+  while (at > 0 && at < end && keys[at] == keys[at - 1]) ++at;
+  while (at < end && keys[at] != outside) {
+    const Index key = keys[at];
+    T sums[kLanes];
+    load_row(key, sums);
+    do {
+      T values[kLanes];
+      load_update(order[at], values);
+#pragma clang loop unroll(full)
+      for (int e = 0; e < kLanes; ++e) sums[e] = SumOf()(sums[e], values[e]);
+      ++at;
+    } while (at < updates && keys[at] == key);
+    store_row(key, sums);
   }
 }
 
