@@ -69,10 +69,12 @@ class Gpt2 final : public LanguageModel {
   }
 
   Tensor embed_positions(const ForwardInputs& inputs) const {
-    if (inputs.positions.defined()) return embedding(inputs.positions, position_embedding_);
     const Tensor& tokens = inputs.tokens;
-    if (!inputs.positions_restart) return narrow(position_embedding_, 0, 0, tokens.size(1));
-    return embedding(index_tensor(DType::kI32, tokens.shape(), 1) - inputs.documents, position_embedding_);
+    if (!inputs.positions.defined() && !inputs.positions_restart)
+      return narrow(position_embedding_, 0, 0, tokens.size(1));
+    Tensor positions = inputs.positions.defined() ? inputs.positions : index_tensor(DType::kI32, {tokens.size(1)}, 0);
+    if (inputs.positions_restart) positions = positions - inputs.documents;
+    return embedding(positions, position_embedding_);
   }
 
   Tensor run_layer(int64_t layer, const Tensor& x, const ForwardInputs& inputs) const override {

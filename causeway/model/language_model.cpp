@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "causeway/base/error.h"
 #include "causeway/model/family.h"
@@ -98,8 +99,13 @@ Tensor LanguageModel::declare(const std::string& name, const std::vector<Paramet
 }
 
 // Dropout draws from streams that are a layer's own, so that masks do not depend on what else is traced with it.
-Tensor LanguageModel::run_piece(int64_t piece, const Tensor& stream, const ForwardInputs& inputs) const {
+Tensor LanguageModel::run_piece(int64_t piece, const Tensor& stream, const ForwardInputs& given) const {
   constexpr int64_t kStreamsOfLayer = 64;
+  ForwardInputs inputs = given;
+  if (!inputs.order.is_plain()) {
+    CAUSEWAY_CHECK(!inputs.positions.defined() && inputs.cache == nullptr);
+    inputs.positions = inputs.order.position(index_tensor(DType::kI32, {inputs.tokens.size(1)}, 0));
+  }
   Tensor x = stream;
   if (piece == 0) {
     const RandomStreams streams(0);
@@ -109,9 +115,8 @@ Tensor LanguageModel::run_piece(int64_t piece, const Tensor& stream, const Forwa
   for (int64_t layer = part_.first_layer(piece); layer < part_.first_layer(piece + 1); ++layer) {
     const RandomStreams streams((layer + 1) * kStreamsOfLayer);
     const Scope scope(fmt::format("layers.{}", layer));
-    ForwardInputs of_layer = inputs;
-    of_layer.layer = layer;
-    x = run_layer(layer, x, of_layer);
+    inputs.layer = layer;
+    x = run_layer(layer, x, inputs);
   }
   return x;
 }
@@ -218,13 +223,14 @@ Tensor LanguageModel::attend(const Tensor& q, const Tensor& k, const Tensor& v, 
     if (slots.defined()) return joined(attend_to_cache(q, kept, inputs.positions, slots, form));
   }
   AttentionOptions options;
-  options.mask = form.window > 0 ? sliding_window_mask(form.window) : causal_mask();
+  options.mask = inputs.order.of_places(form.window > 0 ? sliding_window_mask(form.window) : causal_mask());
   if (inputs.documents.defined()) options.mask = and_masks({options.mask, document_mask(inputs.documents)});
   if (form.slopes.defined()) options.score = alibi_score(form.slopes);
   if (form.softcap > 0) {
     CAUSEWAY_CHECK(!options.score, "no family has ALiBi and capped scores");
     options.score = softcap_score(form.softcap);
   }
+  options.score = inputs.order.of_places(std::move(options.score));
   if (form.scale > 0) options.scale = form.scale;
   return joined(attention(q, k, v, options));
 }

@@ -10,6 +10,7 @@
 #include "causeway/model/config.h"
 #include "causeway/model/model_part.h"
 #include "causeway/model/parameter_sharding.h"
+#include "causeway/model/sequence_order.h"
 #include "causeway/tensor/tensor.h"
 
 namespace causeway::model {
@@ -35,7 +36,10 @@ struct ForwardInputs {
   // i32 [B, T], or undefined: attention stays within equal numbers.
   Tensor documents;
   Tensor dropout_key;  // i64 [2] = {seed, step}, or undefined: no dropout
-  // i32 [B, T], or undefined: the tokens' positions are 0 to T - 1. With a cache negative ones are those of no token.
+  // In which tokens, documents and what is computed of them lie. Another than the plain one where there is no cache.
+  SequenceOrder order = {};
+  // i32 [B, T] or [T], or undefined: the tokens' positions are 0 to T - 1, in that order. With a cache negative ones are
+  // those of no token.
   Tensor positions = {};
   // Positions are counted from where each token's document begins, which is what `documents` then has of it (from 0 to
   // T - 1). It makes no difference to attention that depends on distances alone.
@@ -103,7 +107,7 @@ class LanguageModel {
 
   // One piece of it that is here. The residual stream [B, T, width] before it (before the first piece: undefined) gives
   // that after it.
-  Tensor run_piece(int64_t piece, const Tensor& stream, const ForwardInputs& inputs) const;
+  Tensor run_piece(int64_t piece, const Tensor& stream, const ForwardInputs& given) const;
   // What comes after the last piece, of its residual stream: as loss(), on the stage that has it.
   Tensor loss_of_stream(const Tensor& stream, const Tensor& targets, const Tensor& token_weights) const;
 

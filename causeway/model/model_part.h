@@ -9,15 +9,16 @@
 
 namespace causeway::model {
 
-// The layers are cut into pieces of neighbouring ones, as equal as can be, longer ones first. The embedding goes with
-// the first piece, the last norm and the output layer with the last one.
+// The layers are cut into pieces of neighbouring ones. The embedding goes with the first piece, the last norm and the
+// output layer with the last one, which has so many layers less that the longest piece, with it, is as short as can be;
+// the others are as equal as can be, longer ones first.
 class ModelPart {
  public:
   // All of it, in one piece.
   explicit ModelPart(int64_t layers);
   // What `stage` of `stages` holds, where each has `chunks` pieces: piece p is stage p % stages's. No more pieces than
-  // layers.
-  ModelPart(int64_t layers, int64_t stages, int64_t chunks, int64_t stage);
+  // layers. The output layer takes as long as `output_in_layers` layers; 0: all pieces are as equal as can be.
+  ModelPart(int64_t layers, int64_t stages, int64_t chunks, int64_t stage, double output_in_layers = 0);
 
   int64_t pieces() const { return stages_ * chunks_; }
   int64_t stages() const { return stages_; }
@@ -36,6 +37,7 @@ class ModelPart {
 
  private:
   int64_t layers_;
+  int64_t last_piece_layers_;
   int64_t stages_ = 1;
   int64_t chunks_ = 1;
   int64_t stage_ = 0;

@@ -40,15 +40,14 @@ std::vector<CollectiveTotal> totals_of(const std::vector<Work>& list, const Mach
   return result;
 }
 
-TracedStage trace_stage(const Recipe& recipe, const Machine& machine, int64_t stage) {
+TracedStage trace_stage(const Recipe& recipe, const Machine& machine, int64_t stage, const ModelPart& part) {
   const Mesh mesh = make_mesh(recipe.mesh);
   const auto device = std::make_shared<OfflineDevice>(parse_target(machine.target));
   ContextOptions options{.mesh = mesh};
   options.rank = static_cast<int>(stage * mesh.stage_axis()->stride);
   const auto context = std::make_shared<Context>(device, options);
   const ContextScope scope(context);
-  const std::unique_ptr<LanguageModel> model =
-      LanguageModel::create(recipe.model, train::own_part(recipe), std::nullopt);
+  const std::unique_ptr<LanguageModel> model = LanguageModel::create(recipe.model, part, std::nullopt);
   const TrainingStep step(*model, recipe);
   TracedStage traced;
   for (const Parameter& parameter : model->parameters()) traced.memory.weights += parameter.tensor.local_bytes();
@@ -101,26 +100,29 @@ void add(TracedStage& sum, const TracedStage& more, double times) {
 }
 
 // A size that is traced as it is, or continued from two smaller ones: sizes and their factors.
-std::vector<std::pair<int64_t, double>> continued(int64_t size, int64_t small, int64_t more) {
-  if (size <= more) return {{size, 1}};
-  const double along = static_cast<double>(size - small) / static_cast<double>(more - small);
+std::vector<std::pair<int64_t, double>> continued(double size, int64_t small, int64_t more) {
+  const auto whole = static_cast<int64_t>(size);
+  if (size <= static_cast<double>(more) && static_cast<double>(whole) == size) return {{whole, 1}};
+  const double along = (size - static_cast<double>(small)) / static_cast<double>(more - small);
   return {{small, 1 - along}, {more, along}};
 }
 
 TracedStage estimate_stage(const Recipe& recipe, const Machine& machine, int64_t stage) {
   const int64_t stages = recipe.mesh.pp, chunks = recipe.train.pipeline_chunks;
-  const ModelPart part(recipe.model.layers, stages, chunks, stage);
+  const ModelPart part = train::part_of_stage(recipe, stage);
   int64_t layers = 0;
   for (const int64_t piece : part.held()) layers += part.first_layer(piece + 1) - part.first_layer(piece);
   // From then on what a stage holds for micro-batches under way grows no more.
   const int64_t few = chunks > 1 ? 2 * stages : stages + 2, more = chunks > 1 ? 3 * stages : stages + 3;
   TracedStage sum;
-  for (const auto& [layers_of_piece, by_layers] : continued(layers / chunks, 2, 3))
-    for (const auto& [batches, by_batches] : continued(recipe.micro_batches(), few, more)) {
+  const double of_piece = static_cast<double>(layers) / static_cast<double>(chunks);
+  for (const auto& [layers_of_piece, by_layers] : continued(of_piece, 2, 3))
+    for (const auto& [batches, by_batches] : continued(static_cast<double>(recipe.micro_batches()), few, more)) {
       Recipe small = recipe;
       small.model.layers = layers_of_piece * stages * chunks;
       small.train.batch_size = batches * recipe.train.micro_batch_size;
-      add(sum, trace_stage(small, machine, stage), by_layers * by_batches);
+      const ModelPart equal(small.model.layers, stages, chunks, stage);
+      add(sum, trace_stage(small, machine, stage, equal), by_layers * by_batches);
     }
   return sum;
 }
@@ -136,7 +138,8 @@ StepPlan plan_pipelined_step(const Recipe& recipe, const Machine& machine, bool 
   const int64_t between = exact_memory ? 1 : 0;
   for (const int64_t stage : std::set<int64_t>{0, between, stages - 1}) {
     const TracedStage traced =
-        exact_memory ? trace_stage(recipe, machine, stage) : estimate_stage(recipe, machine, stage);
+        exact_memory ? trace_stage(recipe, machine, stage, train::part_of_stage(recipe, stage))
+                     : estimate_stage(recipe, machine, stage);
     const double itself = stage == 0 || stage == stages - 1 ? 1 : 0;
     const double others = stage == between && stages > 2 ? static_cast<double>(stages - 2) : 0;
     add(plan.flops, traced.flops, itself + others);

@@ -33,6 +33,7 @@ Evaluator::Evaluator(const LanguageModel& model, const Recipe& recipe, const Tok
           [&model, this](const std::vector<Tensor>& arguments) -> std::vector<Tensor> {
             ForwardInputs inputs;
             inputs.tokens = arguments[0];
+            inputs.order = batch_order(recipe_);
             if (document_mask_) inputs.documents = arguments[2];
             inputs.positions_restart = recipe_.data.packs_documents();
             const Tensor weights = cast(ge(arguments[1], 0.0), DType::kF32);
@@ -100,6 +101,7 @@ EvaluationResult::OfSource Evaluator::run_source(const TokenDataset::Source& sou
   // Written anew for each batch: what was launched for one serves the next.
   std::vector<Tensor> arguments(document_mask_ ? 3 : 2);
   for (Tensor& argument : arguments) argument = make_batch_tensor(rows_, recipe_.data.sequence_length);
+  const SequenceOrder positions = batch_order(recipe_);
   const RowRange own = own_rows(arguments[0]);
   options.first_row = own.first;
   options.rows = own.count;
@@ -112,9 +114,9 @@ EvaluationResult::OfSource Evaluator::run_source(const TokenDataset::Source& sou
     const Batch* next = nullptr;
     ranks.together([&] { next = &loader.next(); });
     const Batch& batch = *next;
-    write_own_rows(arguments[0], batch.inputs);
-    write_own_rows(arguments[1], batch.targets);
-    if (document_mask_) write_own_rows(arguments[2], batch.documents);
+    write_own_rows(arguments[0], batch.inputs, positions);
+    write_own_rows(arguments[1], batch.targets, positions);
+    if (document_mask_) write_own_rows(arguments[2], batch.documents, positions);
     result.loss += loss_sum_.run(arguments).front().item();
     result.targets += batch.global_valid_targets;
   }

@@ -40,13 +40,14 @@ class EveryFamily : public testing::TestWithParam<std::string> {
 
 // The logits [B, T, V] as plain values.
 HostTensor logits(const LanguageModel& model, const Tensor& tokens, const Tensor& documents = {},
-                  bool positions_restart = false) {
+                  bool positions_restart = false, const SequenceOrder& order = {}) {
   const bool has_documents = documents.defined();
   const ModelFunction function = [&](const std::vector<Tensor>& arguments) -> std::vector<Tensor> {
     ForwardInputs inputs;
     inputs.tokens = arguments[0];
     if (has_documents) inputs.documents = arguments[1];
     inputs.positions_restart = positions_restart;
+    inputs.order = order;
     return {model.logits(inputs)};
   };
   std::vector<Tensor> arguments = {tokens};
@@ -142,6 +143,33 @@ TEST_P(EveryFamily, APackedDocumentReadsAsItWouldAlone) {
   const HostTensor packed = logits(*model, integers(tokens, {1, 12}), documents, true);
   const HostTensor alone = logits(*model, integers({tokens.begin() + 3, tokens.begin() + 10}, {1, 7}));
   for (size_t i = 0; i < 7; ++i) EXPECT_LT(largest_difference(row(alone, i), row(packed, 3 + i)), 1e-6) << i;
+}
+
+// As ranks hold a sequence that they share: every token reads as in the plain order.
+TEST_P(EveryFamily, TheOrderInABatchMakesNoDifference) {
+  ModelConfig windowed = config();
+  if (GetParam() == "mistral") windowed.own["sliding_window"] = int64_t{5};
+  const auto model = LanguageModel::create(windowed, 7);
+  const std::vector<int32_t> tokens = some_tokens(24, 0), documents = {0, 0, 0, 0,  0,  0,  0,  0,  0,  0,  0,  0,
+                                                                       0, 0, 0, 15, 15, 15, 15, 15, 15, 15, 22, 22};
+  for (const int64_t ranks : {2, 3}) {
+    const SequenceOrder order = SequenceOrder::balanced(24, ranks);
+    const auto in_order = [&](const std::vector<int32_t>& values) {
+      std::vector<int32_t> ordered;
+      for (int64_t place = 0; place < 24; ++place) ordered.push_back(values[static_cast<size_t>(order.position(place))]);
+      return integers(ordered, {1, 24});
+    };
+    const auto compare = [&](const HostTensor& expected, const HostTensor& found) {
+      for (size_t place = 0; place < 24; ++place) {
+        const auto position = static_cast<size_t>(order.position(static_cast<int64_t>(place)));
+        EXPECT_LT(largest_difference(row(expected, position), row(found, place)), 1e-6) << place;
+      }
+    };
+    compare(logits(*model, integers(tokens, {1, 24})), logits(*model, in_order(tokens), {}, false, order));
+    for (const bool restart : {false, true})
+      compare(logits(*model, integers(tokens, {1, 24}), integers(documents, {1, 24}), restart),
+              logits(*model, in_order(tokens), in_order(documents), restart, order));
+  }
 }
 
 TEST_P(EveryFamily, TheLossIsTheWeightedCrossEntropyOfTheLogits) {

@@ -30,6 +30,25 @@ TEST(ModelPart, CutsLayersEvenlyLongerPiecesFirst) {
     }
 }
 
+// Of Llama 3 8B the output layer is as 2.4 layers.
+TEST(ModelPart, TheLastPieceIsShorterByTheOutputLayer) {
+  const auto cut = [](int64_t layers, int64_t stages, int64_t chunks, double output) {
+    const ModelPart part(layers, stages, chunks, 0, output);
+    std::vector<int64_t> sizes;
+    for (int64_t piece = 0; piece < part.pieces(); ++piece)
+      sizes.push_back(part.first_layer(piece + 1) - part.first_layer(piece));
+    return sizes;
+  };
+  using Sizes = std::vector<int64_t>;
+  EXPECT_EQ(cut(4, 2, 1, 2.4), (Sizes{3, 1}));
+  EXPECT_EQ(cut(32, 2, 1, 2.4), (Sizes{17, 15}));
+  EXPECT_EQ(cut(32, 4, 1, 2.4), (Sizes{9, 9, 8, 6}));
+  EXPECT_EQ(cut(32, 2, 2, 2.4), (Sizes{9, 9, 8, 6}));
+  EXPECT_EQ(cut(8, 4, 1, 100), (Sizes{3, 2, 2, 1}));
+  EXPECT_EQ(cut(8, 4, 1, 0.4), (Sizes{2, 2, 2, 2}));
+  EXPECT_EQ(cut(8, 1, 1, 2.4), (Sizes{8}));
+}
+
 TEST(ModelPart, PiecesGoRoundTheStages) {
   const ModelPart first(8, 2, 2, 0), second(8, 2, 2, 1);
   EXPECT_EQ(first.held(), (std::vector<int64_t>{0, 2}));

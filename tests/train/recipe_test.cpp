@@ -308,8 +308,15 @@ TEST(Recipe, TheMeshMustDivideWhatItCuts) {
             "command line: mesh.fsdp=3: train.micro_batch_size: 8 is not divisible by mesh.dp x mesh.fsdp = 6 "
             "| The nearest that are: 6 and 12.");
   EXPECT_EQ(error({"mesh.cp=3"}),
-            "command line: mesh.cp=3: data.sequence_length: 256 is not divisible by mesh.cp x "
-            "mesh.tp = 3 | The nearest that are: 255 and 258.");
+            "command line: mesh.cp=3: data.sequence_length: 256 is not divisible by 2 x mesh.cp x "
+            "mesh.tp = 6 | The nearest that are: 252 and 258.");
+  EXPECT_EQ(error({"mesh.cp=2", "mesh.tp=2", "data.sequence_length=254"}),
+            "command line: data.sequence_length: 254 is not divisible by mesh.cp x "
+            "mesh.tp = 4 | The nearest that are: 252 and 256.");
+  EXPECT_EQ(error({"mesh.cp=2", "data.sequence_length=254"}),
+            "command line: data.sequence_length: 254 is not divisible by 2 x mesh.cp x "
+            "mesh.tp = 4 | The nearest that are: 252 and 256.");
+  EXPECT_EQ(error({"mesh.cp=2", "data.sequence_length=254", "train.mesh_independent=true"}), "no error");
   EXPECT_EQ(error({"mesh.ddp=2"}), "command line: mesh.ddp: unknown key | Did you mean mesh.dp?");
 }
 

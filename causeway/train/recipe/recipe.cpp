@@ -385,7 +385,10 @@ void check_mesh(const Recipe& r) {
   divides("model.kv_heads", r.model.kv_heads, mesh.tp, "mesh.tp");
   divides("model.ffn_width", r.model.ffn_width, mesh.tp, "mesh.tp");
   divides("train.micro_batch_size", r.train.micro_batch_size, mesh.dp * mesh.fsdp, "mesh.dp x mesh.fsdp");
-  divides("data.sequence_length", r.data.sequence_length, mesh.cp * mesh.tp, "mesh.cp x mesh.tp");
+  // A rank along cp holds two chunks of a sequence (SequenceOrder).
+  const bool halves = mesh.cp > 1 && mesh.tp % 2 != 0 && !r.train.mesh_independent;
+  divides("data.sequence_length", r.data.sequence_length, (halves ? 2 : 1) * mesh.cp * mesh.tp,
+          halves ? "2 x mesh.cp x mesh.tp" : "mesh.cp x mesh.tp");
 }
 
 // Every stage has a layer for each of its pieces.

@@ -1,5 +1,6 @@
 #include "causeway/train/step/batch_tensor.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "causeway/base/error.h"
@@ -12,21 +13,26 @@ Tensor make_batch_tensor(int64_t rows, int64_t length) {
   return Tensor::uninitialized({rows, length}, DType::kI32, batch_sharding(Context::current()->mesh()));
 }
 
+SequenceOrder batch_order(const Recipe& recipe) {
+  const Mesh& mesh = Context::current()->mesh();
+  const auto sharing = std::ranges::find(mesh.axes, "cp", &MeshAxis::name);
+  if (recipe.train.mesh_independent || sharing == mesh.axes.end()) return {};
+  return SequenceOrder::balanced(recipe.data.sequence_length, sharing->size);
+}
+
 RowRange own_rows(const Tensor& batch) { return {batch.local_start()[0], batch.local_shape()[0]}; }
 
-void write_own_rows(Tensor& batch, std::span<const int32_t> rows) {
-  const auto count = static_cast<size_t>(own_rows(batch).count);
-  const auto length = static_cast<size_t>(batch.shape()[1].constant());
-  const auto start = static_cast<size_t>(batch.local_start()[1]);
-  const auto positions = static_cast<size_t>(batch.local_shape()[1]);
-  CAUSEWAY_CHECK(rows.size() == count * length, "{} tokens for {} rows of {}", rows.size(), count, length);
-  if (positions == length) return batch.write_bytes(std::as_bytes(rows));
+void write_own_rows(Tensor& batch, std::span<const int32_t> rows, const SequenceOrder& order) {
+  const int64_t count = own_rows(batch).count, length = batch.shape()[1].constant();
+  const int64_t first = batch.local_start()[1], places = batch.local_shape()[1];
+  CAUSEWAY_CHECK(rows.size() == static_cast<size_t>(count * length), "{} tokens for {} rows of {}", rows.size(), count,
+                 length);
+  if (order.is_plain() && places == length) return batch.write_bytes(std::as_bytes(rows));
   std::vector<int32_t> part;
-  part.reserve(count * positions);
-  for (size_t row = 0; row < count; ++row) {
-    const std::span<const int32_t> own = rows.subspan(row * length + start, positions);
-    part.insert(part.end(), own.begin(), own.end());
-  }
+  part.reserve(static_cast<size_t>(count * places));
+  for (int64_t row = 0; row < count; ++row)
+    for (int64_t place = first; place < first + places; ++place)
+      part.push_back(rows[static_cast<size_t>(row * length + order.position(place))]);
   batch.write_bytes(std::as_bytes(std::span<const int32_t>(part)));
 }
 

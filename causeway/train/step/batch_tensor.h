@@ -4,13 +4,19 @@
 #include <cstdint>
 #include <span>
 
+#include "causeway/model/sequence_order.h"
 #include "causeway/tensor/tensor.h"
+#include "causeway/train/recipe/recipe.h"
 
 namespace causeway::train {
 
 // i32 [rows, length] in the current context, cut as batches are (batch_sharding()); undefined contents. The sizes must
 // divide.
 Tensor make_batch_tensor(int64_t rows, int64_t length);
+
+// In which they hold a sequence of a recipe's length: balanced over the ranks that share it, but for bits that are not
+// to depend on the mesh, as sums over tokens follow it.
+SequenceOrder batch_order(const Recipe& recipe);
 
 // The rows of such a tensor that this rank holds.
 struct RowRange {
@@ -20,6 +26,6 @@ struct RowRange {
 RowRange own_rows(const Tensor& batch);
 
 // Writes what the rank holds, out of its own rows with all their positions: row-major [count, length].
-void write_own_rows(Tensor& batch, std::span<const int32_t> rows);
+void write_own_rows(Tensor& batch, std::span<const int32_t> rows, const SequenceOrder& order);
 
 }  // namespace causeway::train

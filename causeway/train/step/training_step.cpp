@@ -63,6 +63,18 @@ bool rounds_gradients(const Recipe& recipe) {
   return recipe.train.gradients == "auto" && multiplies_narrow(recipe) && recipe.micro_batches() == 1;
 }
 
+// How many layers take as long as the output layer, by the multiply-adds of a token: of weights, and of a query with
+// the keys and values before it.
+double output_in_layers(const Recipe& recipe) {
+  ModelConfig one = recipe.model, two = recipe.model;
+  one.layers = 1;
+  two.layers = 2;
+  const double attended = static_cast<double>(recipe.data.sequence_length) / 2;
+  const double layer = static_cast<double>(parameter_count(two) - parameter_count(one)) +
+                       2 * attended * static_cast<double>(recipe.model.heads * recipe.model.head_dim);
+  return static_cast<double>(recipe.model.vocabulary_size * recipe.model.width) / layer;
+}
+
 PipelineShape pipeline_shape(const Recipe& recipe) {
   return {recipe.mesh.pp, recipe.train.pipeline_chunks, recipe.micro_batches()};
 }
@@ -82,9 +94,13 @@ PipelineOptions pipeline_options(const Recipe& recipe) {
   return options;
 }
 
+ModelPart part_of_stage(const Recipe& recipe, int64_t stage) {
+  return {recipe.model.layers, recipe.mesh.pp, recipe.train.pipeline_chunks, stage, output_in_layers(recipe)};
+}
+
 ModelPart own_part(const Recipe& recipe) {
   const Context& context = *Context::current();
-  return {recipe.model.layers, recipe.mesh.pp, recipe.train.pipeline_chunks, context.mesh().stage(context.rank())};
+  return part_of_stage(recipe, context.mesh().stage(context.rank()));
 }
 
 double pipeline_bubble(const Recipe& recipe) {
@@ -107,6 +123,7 @@ void require_memory_for_weights(const Device& device, const Recipe& recipe) {
 TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
     : model_(model), recipe_(recipe), context_(model.parameters().front().tensor.context()) {
   const ContextScope scope(context_);
+  order_ = batch_order(recipe);
   for (const Parameter& parameter : model.parameters()) {
     weights_.push_back(parameter.tensor);
     const auto zeros = [&] { return zeros_in_memory(parameter.tensor.shape(), parameter.tensor.sharding()); };
@@ -340,6 +357,7 @@ std::map<std::string, double> TrainingStep::operand_shares() {
 MicroBatch TrainingStep::micro_batch(const Arguments& arguments, const Tensor& target_weight) const {
   MicroBatch batch;
   batch.inputs.tokens = arguments.tokens;
+  batch.inputs.order = order_;
   if (recipe_.data.masks_documents()) batch.inputs.documents = arguments.documents;
   batch.inputs.positions_restart = recipe_.data.packs_documents();
   if (model_.config().dropout > 0) batch.inputs.dropout_key = arguments.key;
@@ -457,9 +475,10 @@ void TrainingStep::write_batch(const TrainingBatch& batch, int64_t micro_batch, 
   const size_t count = static_cast<size_t>(own_rows().count * recipe_.data.sequence_length);
   const size_t first = static_cast<size_t>(micro_batch) * count;
   CAUSEWAY_CHECK(first + count <= batch.inputs.size() && batch.inputs.size() == batch.targets.size());
-  write_own_rows(arguments.tokens, batch.inputs.subspan(first, count));
-  write_own_rows(arguments.targets, batch.targets.subspan(first, count));
-  if (recipe_.data.masks_documents()) write_own_rows(arguments.documents, batch.documents.subspan(first, count));
+  write_own_rows(arguments.tokens, batch.inputs.subspan(first, count), order_);
+  write_own_rows(arguments.targets, batch.targets.subspan(first, count), order_);
+  if (recipe_.data.masks_documents())
+    write_own_rows(arguments.documents, batch.documents.subspan(first, count), order_);
   const float weight = batch.valid_targets > 0 ? 1.0f / static_cast<float>(batch.valid_targets) : 0.0f;
   target_weight_.write_bytes(bytes_of(std::span<const float>(&weight, 1)));
   const int64_t key[] = {recipe_.train.seed, step * recipe_.micro_batches() + micro_batch};

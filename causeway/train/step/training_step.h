@@ -190,6 +190,7 @@ class TrainingStep {
   // 1 from a step on that was not finite: nothing is updated any more. Undefined where steps do not run ahead.
   Tensor frozen_;
   std::vector<StateTensor> state_;
+  SequenceOrder order_;
   // Arguments, rewritten in place for each call.
   std::vector<Arguments> arguments_;  // of the micro-batches that the main step is of
   Tensor target_weight_, hyper_;
@@ -208,7 +209,8 @@ class TrainingStep {
   int64_t begun_ = 0, finished_ = 0;
 };
 
-// What this context's rank holds of the recipe's model.
+// What a stage holds of the recipe's model, the output layer weighed by its FLOPs; and what this context's rank holds.
+ModelPart part_of_stage(const Recipe& recipe, int64_t stage);
 ModelPart own_part(const Recipe& recipe);
 
 // The share of a step that a stage of the recipe's pipeline waits (bubble_share()); 0 without stages.
