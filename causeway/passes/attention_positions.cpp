@@ -1,11 +1,11 @@
 #include "causeway/passes/attention_positions.h"
 
-#include <fmt/format.h>
-
 #include "causeway/graph/rewrite.h"
 
 namespace causeway::passes {
 namespace {
+
+constexpr const char* kOffsetNames[] = {"batch_offset", "head_offset", "query_offset"};
 
 std::shared_ptr<const Graph> with_offsets(const std::shared_ptr<const Graph>& function,
                                           const std::vector<size_t>& positions) {
@@ -16,7 +16,7 @@ std::shared_ptr<const Graph> with_offsets(const std::shared_ptr<const Graph>& fu
     mapped[static_cast<size_t>(input.node)] = {
         result->add_input(function->node(input).attributes.name, function->type(input))};
   for (size_t i = 0; i < positions.size(); ++i) {
-    const Value offset = result->add_input(fmt::format("offset{}", i), {DType::kI32, {}});
+    const Value offset = result->add_input(kOffsetNames[positions[i]], {DType::kI32, {}});
     Value& position = mapped[static_cast<size_t>(function->inputs()[positions[i]].node)][0];
     position = result->add(Op::kAdd, {position, offset});
   }
@@ -51,6 +51,32 @@ AttentionSpec with_position_offsets(const AttentionSpec& spec, const std::vector
   result.score_gradient = with_offsets(spec.score_gradient, positions);
   result.mask = with_offsets(spec.mask, positions);
   return result;
+}
+
+std::shared_ptr<const Graph> mask_at_query_offset(const AttentionSpec& spec, int64_t offset) {
+  if (spec.mask == nullptr) return nullptr;
+  auto result = std::make_shared<Graph>();
+  std::vector<std::vector<Value>> mapped;
+  bool found = false;
+  for (const Node& node : spec.mask->nodes()) {
+    std::vector<Value> inputs;
+    for (const Value input : node.inputs)
+      inputs.push_back(mapped[static_cast<size_t>(input.node)][static_cast<size_t>(input.output)]);
+    if (node.op == Op::kInput && node.attributes.name == kOffsetNames[2]) {
+      found = true;
+      Attributes known;
+      known.dtype = DType::kI32;
+      known.value = static_cast<double>(offset);
+      mapped.push_back({result->add(Op::kConstant, {}, std::move(known))});
+    } else if (node.op == Op::kInput) {
+      mapped.push_back({result->add_input(node.attributes.name, node.outputs[0])});
+    } else {
+      mapped.push_back(copy_node(*result, node, std::move(inputs)));
+    }
+  }
+  for (const Value output : spec.mask->outputs)
+    result->outputs.push_back(mapped[static_cast<size_t>(output.node)][static_cast<size_t>(output.output)]);
+  return found ? result : nullptr;
 }
 
 }  // namespace causeway::passes

@@ -4,7 +4,8 @@
 #include <cmath>
 #include <map>
 #include <memory>
-#include <set>
+#include <utility>
+#include <vector>
 
 #include "causeway/device/offline/offline_device.h"
 #include "causeway/device/open_device.h"
@@ -53,10 +54,13 @@ TracedStage trace_stage(const Recipe& recipe, const Machine& machine, int64_t st
   for (const Parameter& parameter : model->parameters()) traced.memory.weights += parameter.tensor.local_bytes();
   for (const auto& state : step.optimizer_state()) traced.memory.optimizer += state.tensor.local_bytes();
   const Graph graph = step.trace().front();
+  const Graph passed = context->run_passes(graph, train::pipeline_options(recipe));
   traced.flops = count_flops(eliminate_common_subexpressions(graph));
+  // The types of operands are the passes'; what is computed again counts once.
+  const FlopCount computed = count_flops(passed);
+  traced.flops.by_operand = computed.scaled(traced.flops.total() / computed.total()).by_operand;
   const ProgramWork program =
-      work_of_program(context->run_passes(graph, train::pipeline_options(recipe)), device->target(), mesh,
-                      machine.devices_per_node, recipe.train.mesh_independent);
+      work_of_program(passed, device->target(), mesh, machine.devices_per_node, recipe.train.mesh_independent);
   traced.memory.activations = program.memory.arena_bytes;
   traced.memory.batch = program.memory.input_bytes + program.memory.task_counter_bytes + program.memory.output_bytes -
                         traced.memory.weights - traced.memory.optimizer;
@@ -107,15 +111,19 @@ std::vector<std::pair<int64_t, double>> continued(double size, int64_t small, in
   return {{small, 1 - along}, {more, along}};
 }
 
-TracedStage estimate_stage(const Recipe& recipe, const Machine& machine, int64_t stage) {
-  const int64_t stages = recipe.mesh.pp, chunks = recipe.train.pipeline_chunks;
+int64_t layers_of(const Recipe& recipe, int64_t stage) {
   const ModelPart part = train::part_of_stage(recipe, stage);
   int64_t layers = 0;
   for (const int64_t piece : part.held()) layers += part.first_layer(piece + 1) - part.first_layer(piece);
+  return layers;
+}
+
+TracedStage estimate_stage(const Recipe& recipe, const Machine& machine, int64_t stage) {
+  const int64_t stages = recipe.mesh.pp, chunks = recipe.train.pipeline_chunks;
   // From then on what a stage holds for micro-batches under way grows no more.
   const int64_t few = chunks > 1 ? 2 * stages : stages + 2, more = chunks > 1 ? 3 * stages : stages + 3;
   TracedStage sum;
-  const double of_piece = static_cast<double>(layers) / static_cast<double>(chunks);
+  const double of_piece = static_cast<double>(layers_of(recipe, stage)) / static_cast<double>(chunks);
   for (const auto& [layers_of_piece, by_layers] : continued(of_piece, 2, 3))
     for (const auto& [batches, by_batches] : continued(static_cast<double>(recipe.micro_batches()), few, more)) {
       Recipe small = recipe;
@@ -134,17 +142,18 @@ StepPlan plan_pipelined_step(const Recipe& recipe, const Machine& machine, bool 
   plan.recipe = recipe;
   plan.bubble = train::pipeline_bubble(recipe);
   const int64_t stages = recipe.mesh.pp;
-  // The first stage's layers and memory are the most; the last one has the output layer.
-  const int64_t between = exact_memory ? 1 : 0;
-  for (const int64_t stage : std::set<int64_t>{0, between, stages - 1}) {
-    const TracedStage traced =
-        exact_memory ? trace_stage(recipe, machine, stage, train::part_of_stage(recipe, stage))
-                     : estimate_stage(recipe, machine, stage);
-    const double itself = stage == 0 || stage == stages - 1 ? 1 : 0;
-    const double others = stage == between && stages > 2 ? static_cast<double>(stages - 2) : 0;
-    add(plan.flops, traced.flops, itself + others);
-    if (stage == 0 || traced.memory.total() > plan.memory.total()) plan.memory = traced.memory;
-    if (stage > 0 && traced.time.seconds <= plan.time.seconds) continue;
+  // Stages with as many layers are alike, but for the first, which has the embedding, and the last, which has the
+  // output layer. Of those that are alike the first one keeps the most micro-batches.
+  const auto end_of = [&](int64_t stage) { return stage == stages - 1 ? 2 : stage == 0 && exact_memory ? 1 : 0; };
+  std::map<std::pair<int, int64_t>, std::vector<int64_t>> alike;
+  for (int64_t stage = 0; stage < stages; ++stage) alike[{end_of(stage), layers_of(recipe, stage)}].push_back(stage);
+  for (const auto& [kind, those] : alike) {
+    const int64_t stage = those.front();
+    const TracedStage traced = exact_memory ? trace_stage(recipe, machine, stage, train::part_of_stage(recipe, stage))
+                                            : estimate_stage(recipe, machine, stage);
+    add(plan.flops, traced.flops, static_cast<double>(those.size()));
+    if (traced.memory.total() > plan.memory.total()) plan.memory = traced.memory;
+    if (traced.time.seconds <= plan.time.seconds) continue;
     plan.time = traced.time;
     plan.collectives = traced.collectives;
   }

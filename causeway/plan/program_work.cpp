@@ -8,6 +8,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/passes/attended_pairs.h"
+#include "causeway/passes/attention_positions.h"
 #include "causeway/program/fusion.h"
 #include "causeway/program/liveness.h"
 #include "causeway/program/lowering.h"
@@ -90,8 +91,22 @@ class WorkOfKernels {
       const auto &a = known.spec->mask, &b = spec->mask;
       if (a == b || (a != nullptr && b != nullptr && structurally_equal(*a, *b))) return known.pairs;
     }
-    counted_.push_back({spec, sizes, count_attended_pairs(*spec, sizes[0], sizes[1], sizes[2], sizes[3]).at_most});
+    counted_.push_back({spec, sizes, mean_of_ranks(*spec, sizes)});
     return counted_.back().pairs;
+  }
+
+  // Where ranks share the queries of a sequence, whose keys they all have, the mask depends on which of them it is.
+  static double mean_of_ranks(const AttentionSpec& spec, const std::array<int64_t, 4>& sizes) {
+    const auto [batch, heads, queries, keys] = sizes;
+    if (mask_at_query_offset(spec, 0) == nullptr)
+      return count_attended_pairs(spec, batch, heads, queries, keys).at_most;
+    double sum = 0;
+    for (int64_t first = 0; first < keys; first += queries) {
+      AttentionSpec of_rank = spec;
+      of_rank.mask = mask_at_query_offset(spec, first);
+      sum += count_attended_pairs(of_rank, batch, heads, queries, keys).at_most;
+    }
+    return sum / real((keys + queries - 1) / queries);
   }
 
   struct Counted {

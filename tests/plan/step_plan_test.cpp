@@ -176,6 +176,22 @@ TEST(StepPlan, AgreesWithTheDescriptionOfTensorParallelism) {
   EXPECT_LE(bytes["reduce_scatter over tp"], apart * 1.15);
 }
 
+// Ranks that share a sequence share its attended pairs, balanced or not; where bits do not depend on the mesh, sums
+// over queries (10 of 14) are each rank's own.
+TEST(StepPlan, RanksOfASequenceEachAttendToTheirShare) {
+  const auto attention = [&](const std::vector<std::string>& overrides) {
+    double flops = 0;
+    for (const Work& work : trace_step_work(recipe(1, overrides), h200()).micro_batch.few)
+      if (work.kind == WorkKind::kAttention) flops += work.flops;
+    return flops;
+  };
+  const double alone = attention({});
+  EXPECT_EQ(alone, (4 + 10) * 64.0 * 8 * 4 * 512 * 513 / 2);
+  EXPECT_EQ(attention({"mesh.cp=2"}), alone / 2);
+  EXPECT_EQ(attention({"mesh.cp=4"}), alone / 4);
+  EXPECT_EQ(attention({"mesh.cp=2", "train.mesh_independent=true"}), alone * 12 / 14);
+}
+
 TEST(StepPlan, CollectivesOfMicroBatchesAddUp) {
   const StepPlan one = plan_step(recipe(4, {"mesh.fsdp=2", "train.gradients=f32"}), h200(), false);
   const StepPlan two = plan_step(recipe(4, {"mesh.fsdp=2", "train.batch_size=16"}), h200(), false);
@@ -226,6 +242,25 @@ TEST(StepPlan, StagesAreContinuedFromFewLayersAndMicroBatches) {
     ASSERT_EQ(estimate.collectives.size(), exact.collectives.size());
     for (size_t i = 0; i < exact.collectives.size(); ++i)
       EXPECT_LT(near(estimate.collectives[i].bytes, exact.collectives[i].bytes), 0.03);
+  }
+}
+
+// Stages of 5, 5, 4 and 2 layers; the output layer is as 1.9 of them.
+TEST(StepPlan, FlopsOfUnequalStagesAreThoseOfTheModel) {
+  const std::vector<std::string> sizes = {"model.vocabulary_size=6144", "train.batch_size=16",
+                                          "train.micro_batch_size=2"};
+  std::vector<std::string> staged = sizes;
+  staged.emplace_back("mesh.pp=4");
+  const StepPlan one = plan_step(recipe(16, sizes), h200(), false);
+  const double tokens = one.tokens;
+  for (const bool exact : {true, false}) {
+    const StepPlan plan = plan_step(recipe(16, staged), h200(), exact);
+    EXPECT_NEAR(plan.flops.total() / one.flops.total(), 1, 1e-9) << exact;
+    ASSERT_EQ(plan.flops.by_operand.size(), 1u);
+    EXPECT_NEAR(plan.flops.by_operand.at("bf16"), plan.flops.total(), 1e-9 * plan.flops.total());
+    const double seconds = plan.flops.total() / (4 * h200().peak_flops.at("bf16") * plan.flops_utilization);
+    EXPECT_NEAR(seconds, plan.time.seconds, 1e-9 * seconds);
+    EXPECT_EQ(plan.tokens, tokens);
   }
 }
 
