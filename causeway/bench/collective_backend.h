@@ -15,8 +15,9 @@ struct CollectiveBackend {
 
 // `asked` is "threads", "mpi", "nccl", "rccl", or empty: then what goes with the device, where a launcher started this
 // process as one of several MPI unless that is a GPU. NCCL and RCCL exchange between processes where there are several.
-// `device` is as open_device() takes it; "auto" becomes what goes with the backend. Throws Error(kInvalidArgument): an unknown name; a device that the backend does not serve; MPI without a
-// launcher, or with one process, with how to start it.
+// `device` is as open_device() takes it; "auto" becomes what goes with the backend. Throws Error(kInvalidArgument): an
+// unknown name; a device that the backend does not serve; MPI without a launcher, or with one process, with how to
+// start it.
 CollectiveBackend choose_collective_backend(const std::string& asked, const std::string& device,
                                             const std::optional<MpiLaunch>& launch);
 

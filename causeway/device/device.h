@@ -151,6 +151,11 @@ class Device {
   virtual void wait(const DeviceEvent& event, DeviceQueue queue);
   // Returns when the event has passed.
   virtual void wait_on_host(const DeviceEvent& event) { wait(event, kComputeQueue); }
+  // Whether it has, without waiting; a device that does its work when it is waited for does it.
+  virtual bool has_passed(const DeviceEvent& event) {
+    wait_on_host(event);
+    return true;
+  }
 
   // Runs `work`, whose launches, copies on the device and events are recorded instead of executed. Other queues than
   // the compute queue are part of it from where they wait for an event signalled in it, and the compute queue waits for

@@ -207,10 +207,14 @@ void GpuDevice::wait(const DeviceEvent& event, DeviceQueue queue) {
   queues_->wait_in_queue(gpu_event.event.handle, queue);
 }
 
-void GpuDevice::wait_on_host(const DeviceEvent& event) {
+void GpuDevice::wait_on_host(const DeviceEvent& event) { queues_->wait_for_event(signalled(event)); }
+
+bool GpuDevice::has_passed(const DeviceEvent& event) { return queues_->has_passed(signalled(event)); }
+
+GpuQueues::Event GpuDevice::signalled(const DeviceEvent& event) const {
   const auto& gpu_event = static_cast<const GpuEvent&>(event);
   CAUSEWAY_CHECK(gpu_event.signalled && !recording_, "an event is waited for that nobody signalled, or in a recording");
-  queues_->wait_for_event(gpu_event.event.handle);
+  return gpu_event.event.handle;
 }
 
 std::shared_ptr<DeviceGraph> GpuDevice::record(const std::function<void()>& work) {

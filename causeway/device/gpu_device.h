@@ -52,6 +52,7 @@ class GpuDevice : public Device {
   void signal(DeviceEvent& event, DeviceQueue queue) override;
   void wait(const DeviceEvent& event, DeviceQueue queue) override;
   void wait_on_host(const DeviceEvent& event) override;
+  bool has_passed(const DeviceEvent& event) override;
   // `work` must not allocate, copy from or to the host, or synchronize.
   std::shared_ptr<DeviceGraph> record(const std::function<void()>& work) override;
   void replay(const DeviceGraph& graph) override;
@@ -80,6 +81,7 @@ class GpuDevice : public Device {
 
  private:
   void check_limits(const DeviceLaunch& launch, const GpuKernel& kernel) const;
+  GpuQueues::Event signalled(const DeviceEvent& event) const;
 
   std::shared_ptr<GpuQueues> queues_;
   Target target_;

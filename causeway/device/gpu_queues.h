@@ -76,6 +76,7 @@ class GpuQueues {
   virtual void record_event(Event event, DeviceQueue queue = kComputeQueue) = 0;
   // Returns when the event has passed.
   virtual void wait_for_event(Event event) = 0;
+  virtual bool has_passed(Event event) = 0;
   // What `queue` is given from now on runs when the event has passed.
   virtual void wait_in_queue(Event event, DeviceQueue queue) = 0;
   // Of timed events that have passed.

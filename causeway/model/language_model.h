@@ -38,8 +38,8 @@ struct ForwardInputs {
   Tensor dropout_key;  // i64 [2] = {seed, step}, or undefined: no dropout
   // In which tokens, documents and what is computed of them lie. Another than the plain one where there is no cache.
   SequenceOrder order = {};
-  // i32 [B, T] or [T], or undefined: the tokens' positions are 0 to T - 1, in that order. With a cache negative ones are
-  // those of no token.
+  // i32 [B, T] or [T], or undefined: the tokens' positions are 0 to T - 1, in that order. With a cache negative ones
+  // are those of no token.
   Tensor positions = {};
   // Positions are counted from where each token's document begins, which is what `documents` then has of it (from 0 to
   // T - 1). It makes no difference to attention that depends on distances alone.

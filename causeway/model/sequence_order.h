@@ -1,8 +1,8 @@
 // In which order batches hold the positions of a sequence that ranks share.
 //
 // Ranks along cp hold stretches of equal length. Under a causal mask a later position attends to more than an earlier
-// one, so that the last of such stretches has most of the work. Balanced, a sequence is cut into twice as many chunks as
-// there are ranks, and the stretch of rank i is chunk i and, behind it, chunk 2 ranks - 1 - i. Method: Llama 3
+// one, so that the last of such stretches has most of the work. Balanced, a sequence is cut into twice as many chunks
+// as there are ranks, and the stretch of rank i is chunk i and, behind it, chunk 2 ranks - 1 - i. Method: Llama 3
 // (arXiv 2407.21783), section 3.3.2.
 #pragma once
 

@@ -65,6 +65,7 @@ struct StepOutcome {
   const Batch* loaded = nullptr;
   Batch copy;
   uint64_t data_cursor = 0;  // behind it
+  double seconds_after_last = 0;
   // What is agreed on while it runs.
   SignalRequest request = SignalRequest::kNone;
   bool last = false;  // of the recipe's steps
@@ -314,6 +315,7 @@ class Trainer {
     move_behind(step);
     step.report.loss = figures.loss;
     step.report.grad_norm = figures.grad_norm;
+    step.seconds_after_last = figures.seconds_after_last;
     step.report.skipped_steps = position_.skipped_steps;
     return step;
   }
@@ -326,8 +328,8 @@ class Trainer {
 
   void measure(StepOutcome& step) {
     result_.last_loss = step.report.loss;
-    // From where the step before was finished, if it began earlier.
-    step.report.seconds = seconds_since(std::max(step.start, last_finished_));
+    // If it began before the last one was finished: the host, which may be late, sees the end of neither.
+    step.report.seconds = step.start < last_finished_ ? step.seconds_after_last : seconds_since(step.start);
     last_finished_ = Clock::now();
     step.report.tokens = position_.tokens;
     step.report.epoch =
@@ -354,11 +356,15 @@ class Trainer {
   }
 
   void evaluate_when_due(StepOutcome& step) {
-    if (step.is_due(recipe_.evaluation.interval)) evaluate();
+    if (!step.is_due(recipe_.evaluation.interval)) return;
+    saver_->finish_copy();
+    evaluate();
   }
 
   void sample_when_due(StepOutcome& step) {
-    if (step.is_due(recipe_.sampling.interval)) print_sample();
+    if (!step.is_due(recipe_.sampling.interval)) return;
+    saver_->finish_copy();
+    print_sample();
   }
 
   // Before they are saved.

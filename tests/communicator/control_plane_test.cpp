@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <barrier>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -73,10 +74,12 @@ void on_ranks(int ranks, Outcome& outcome,
 
 TEST(ControlPlaneTest, OneMessageNamesTheRankThatFails) {
   Outcome outcome;
+  std::barrier under_way(3);
   on_ranks(3, outcome, [&](int rank, RankProgress& progress, ControlPlane& control) {
     progress.enter(12, rank == 2 ? "checkpoint" : "step");
     progress.begin_collective("all_reduce", "dp");
     progress.begin_collective("all_gather", "fsdp");
+    under_way.arrive_and_wait();
     if (rank == 2) control.fail("the disk is full", false);
     outcome.wait_for_stop(rank);
   });

@@ -158,7 +158,6 @@ TEST_F(MdsReaderTest, TokensThatAreNoneAreNamed) {
   EXPECT_EQ(beyond.hint(), "Say with --tokenizer which tokenizer made the tokens.");
 }
 
-
 TEST_F(MdsReaderTest, TheSameSplitAsOfJsonLines) {
   options_.validation_fraction = 0.3;
   const std::vector<std::string> of_shards = prepare(fixture("text"));

@@ -218,6 +218,12 @@ struct StandIn {
     if (event.stream != nullptr) drain_to(*event.stream, event.position);
     return fault;
   }
+  int query(void* handle) {
+    const auto& event = *static_cast<StandInEvent*>(handle);
+    if (event.stream == nullptr || event.stream->done >= event.position) return fault;
+    drain_to(*event.stream, event.stream->done + 1);
+    return 600;  // not ready
+  }
   int wait_in_stream(void* stream_handle, void* event_handle) {
     auto& stream = *static_cast<StandInStream*>(stream_handle);
     const auto& event = *static_cast<StandInEvent*>(event_handle);

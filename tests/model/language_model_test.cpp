@@ -156,7 +156,8 @@ TEST_P(EveryFamily, TheOrderInABatchMakesNoDifference) {
     const SequenceOrder order = SequenceOrder::balanced(24, ranks);
     const auto in_order = [&](const std::vector<int32_t>& values) {
       std::vector<int32_t> ordered;
-      for (int64_t place = 0; place < 24; ++place) ordered.push_back(values[static_cast<size_t>(order.position(place))]);
+      for (int64_t place = 0; place < 24; ++place)
+        ordered.push_back(values[static_cast<size_t>(order.position(place))]);
       return integers(ordered, {1, 24});
     };
     const auto compare = [&](const HostTensor& expected, const HostTensor& found) {

@@ -71,7 +71,8 @@ TEST(SequenceOrder, SharesTheWorkOfACausalMaskEqually) {
   constexpr int64_t kLength = 1 << 16, kRanks = 4, kOwn = kLength / kRanks;
   const SequenceOrder order = SequenceOrder::balanced(kLength, kRanks);
   for (int64_t rank = 0; rank < kRanks; ++rank) {
-    EXPECT_EQ(pairs(order.of_places(causal_mask()), kLength, rank * kOwn, kOwn), kLength / 2.0 * (kLength + 1) / kRanks);
+    EXPECT_EQ(pairs(order.of_places(causal_mask()), kLength, rank * kOwn, kOwn),
+              kLength / 2.0 * (kLength + 1) / kRanks);
     EXPECT_EQ(pairs(order.of_places(sliding_window_mask(512)), kLength, rank * kOwn, kOwn),
               512.0 * kOwn - (rank == 0 ? 512 * 511 / 2 : 0));
   }

@@ -66,6 +66,7 @@ TEST_F(RunningAhead, GivesTheSameFiguresAndWeights) {
       EXPECT_EQ(figures[i].loss, expected[i].loss) << i;
       EXPECT_EQ(figures[i].grad_norm, expected[i].grad_norm) << i;
       EXPECT_TRUE(figures[i].finite);
+      EXPECT_EQ(figures[i].seconds_after_last > 0, i > 0) << i;
     }
     EXPECT_NE(figures[0].loss, figures[1].loss);
     EXPECT_EQ(weights_of(*other), weights_of(*one));

@@ -55,6 +55,43 @@ TEST_P(StateSnapshotTest, HoldsTheValuesOfItsBeginningWhateverAStepWrites) {
   EXPECT_THAT(x_.values(), ElementsAre(8, 9, 10));
 }
 
+// Through memory of the device, for as many blocks as there is room for: blocks of 256 MiB and less are whole.
+TEST_P(StateSnapshotTest, PassesThroughSpareMemoryOfTheDevice) {
+  const int64_t before = context_->device().bytes_in_use();
+  for (const int64_t spare : {int64_t{511}, int64_t{512}}) {
+    const float at_first = x_.values()[0];
+    StateSnapshot snapshot(context_, {x_, y_});
+    snapshot.allocate();
+    snapshot.begin(spare);
+    EXPECT_EQ(context_->device().bytes_in_use() - before, spare / 512 * 512);
+    EXPECT_EQ(context_->held_memory().empty(), spare == 512);  // programs wait for nothing then
+    step_.run({});
+    step_.run({});
+    EXPECT_TRUE(snapshot.is_copied());
+    EXPECT_TRUE(snapshot.is_copying());
+    snapshot.finish();
+    EXPECT_EQ(context_->device().bytes_in_use(), before);
+    EXPECT_TRUE(snapshot.is_copied());
+    EXPECT_EQ(snapshot.finish(), 0);
+    EXPECT_THAT(copied(snapshot, x_), ElementsAre(at_first, at_first + 1, at_first + 2));
+    EXPECT_EQ(x_.values()[0], at_first + 2);
+  }
+}
+
+// Only what comes last where there is not room for all.
+TEST_P(StateSnapshotTest, CopiesDirectlyWhatThereIsNoRoomFor) {
+  constexpr int64_t kBlock = 64 << 20;  // elements: blocks of their own
+  const Tensor first = Tensor::uninitialized({kBlock}, DType::kF32), last = Tensor::uninitialized({5}, DType::kF32);
+  StateSnapshot snapshot(context_, {first, last});
+  snapshot.allocate();
+  const int64_t before = context_->device().bytes_in_use();
+  snapshot.begin(kBlock);
+  EXPECT_EQ(context_->device().bytes_in_use() - before, 256);
+  EXPECT_NE(context_->held_memory().event(first.buffer().data()), nullptr);
+  EXPECT_EQ(context_->held_memory().event(last.buffer().data()), nullptr);
+  snapshot.finish();
+}
+
 // The emulator copies as late as it may: what nobody waits for is overwritten.
 TEST_P(StateSnapshotTest, OnlyBecauseProgramsWaitForIt) {
   step_.run({});

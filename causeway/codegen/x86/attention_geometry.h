@@ -30,8 +30,8 @@ struct AttentionLaunch {
 // 512, or blocks that are not multiples of 16 from 16 to 256.
 void check_attention_shape(const AttentionShape& shape);
 
-// Splits the queries of a (batch, kv head) pair when the pairs alone would leave some of `workers` idle; not where their
-// number is 0. The result of the kernel does not depend on the split.
+// Splits the queries of a (batch, kv head) pair when the pairs alone would leave some of `workers` idle; not where
+// their number is 0. The result of the kernel does not depend on the split.
 AttentionLaunch attention_forward_launch(const AttentionShape& shape, int64_t workers);
 
 AttentionLaunch attention_backward_launch(const AttentionShape& shape);

@@ -145,6 +145,7 @@ std::shared_ptr<const CudaDriver> CudaDriver::open(const std::string& name) {
   library.bind(d.event_destroy, "cuEventDestroy_v2");
   library.bind(d.event_record, "cuEventRecord");
   library.bind(d.event_synchronize, "cuEventSynchronize");
+  library.bind(d.event_query, "cuEventQuery");
   library.bind(d.event_elapsed_time, "cuEventElapsedTime");
   return driver;
 }

@@ -58,6 +58,7 @@ struct CudaDriver {
     kNvlinkUncorrectable = 220,
     kUnsupportedPtxVersion = 222,
     kNotFound = 500,
+    kNotReady = 600,
     kIllegalAddress = 700,
     kLaunchTimeout = 702,
     kAssert = 710,
@@ -145,6 +146,7 @@ struct CudaDriver {
   Result (*event_destroy)(void* event) = nullptr;
   Result (*event_record)(void* event, void* stream) = nullptr;
   Result (*event_synchronize)(void* event) = nullptr;
+  Result (*event_query)(void* event) = nullptr;
   Result (*event_elapsed_time)(float* milliseconds, void* from, void* to) = nullptr;
 
   int version = 0;  // 12040: the driver serves CUDA 12.4

@@ -202,6 +202,14 @@ void CudaQueues::wait_for_event(Event event) {
   check(driver_->event_synchronize(event), "wait for a copy");
 }
 
+bool CudaQueues::has_passed(Event event) {
+  enter();
+  const Result result = driver_->event_query(event);
+  if (result == CudaDriver::kNotReady) return false;
+  check(result, "look at an event");
+  return true;
+}
+
 void CudaQueues::wait_in_queue(Event event, DeviceQueue queue) {
   enter();
   check(driver_->stream_wait_event(stream(queue), event, 0), "let a queue wait for an event");

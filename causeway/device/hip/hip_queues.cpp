@@ -138,6 +138,14 @@ void HipQueues::wait_for_event(Event event) {
   check(runtime_->event_synchronize(event), "wait for a copy");
 }
 
+bool HipQueues::has_passed(Event event) {
+  enter();
+  const Result result = runtime_->event_query(event);
+  if (result == HipRuntime::kNotReady) return false;
+  check(result, "look at an event");
+  return true;
+}
+
 void HipQueues::wait_in_queue(Event event, DeviceQueue queue) {
   enter();
   check(runtime_->stream_wait_event(stream(queue), event, 0), "let a queue wait for an event");

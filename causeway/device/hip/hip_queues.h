@@ -29,6 +29,7 @@ class HipQueues : public GpuQueues {
   void release_event(Event event) noexcept override;
   void record_event(Event event, DeviceQueue queue = kComputeQueue) override;
   void wait_for_event(Event event) override;
+  bool has_passed(Event event) override;
   void wait_in_queue(Event event, DeviceQueue queue) override;
   double seconds_between(Event from, Event to) override;
   void synchronize() override;

@@ -64,6 +64,7 @@ std::shared_ptr<const HipRuntime> HipRuntime::open(std::span<const std::string> 
   library.bind(r.event_destroy, "hipEventDestroy");
   library.bind(r.event_record, "hipEventRecord");
   library.bind(r.event_synchronize, "hipEventSynchronize");
+  library.bind(r.event_query, "hipEventQuery");
   library.bind(r.event_elapsed_time, "hipEventElapsedTime");
 
   const Result result = r.init(0);

@@ -38,6 +38,7 @@ struct HipRuntime {
     kNoDevice = 100,
     kEccUncorrectable = 214,
     kNotFound = 500,
+    kNotReady = 600,
     kIllegalAddress = 700,
     kLaunchTimeout = 702,
     kAssert = 710,
@@ -86,6 +87,7 @@ struct HipRuntime {
   Result (*event_destroy)(void* event) = nullptr;
   Result (*event_record)(void* event, void* stream) = nullptr;
   Result (*event_synchronize)(void* event) = nullptr;
+  Result (*event_query)(void* event) = nullptr;
   Result (*event_elapsed_time)(float* milliseconds, void* from, void* to) = nullptr;
 
   int version = 0;  // 60241134: HIP 6.2.41134

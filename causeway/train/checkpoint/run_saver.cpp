@@ -45,6 +45,13 @@ std::string lack_of_memory(const Ranks& ranks, const RunParts& run, int64_t copy
                      ranks.count() == 1 ? "the machine" : host, bytes_text(available));
 }
 
+// Of a GPU's memory what a copy may pass through: all that is free but for a twentieth, which libraries may want.
+int64_t spare_bytes(const Device& device) {
+  if (!device.target().is_gpu()) return 0;
+  const int64_t limit = device.memory_limit();
+  return limit - device.bytes_in_use() - limit / 20;
+}
+
 }  // namespace
 
 RunSaver::RunSaver(const RunParts& run, RunLock* lock, int64_t saved_step, Clock::time_point now)
@@ -113,7 +120,7 @@ bool RunSaver::begin_copy(const RunPosition& position, Clock::time_point now) {
   try {
     ranks_.together([&] {
       snapshot_->allocate();
-      snapshot_->begin();
+      snapshot_->begin(spare_bytes(run_.step.context().device()));
     });
   } catch (const CollectiveError&) {
     throw;
@@ -130,6 +137,18 @@ bool RunSaver::begin_copy(const RunPosition& position, Clock::time_point now) {
   // A processor has copied by now.
   if (!run_.step.context().device().target().is_gpu()) begin_writing();
   return true;
+}
+
+void RunSaver::finish_copy() {
+  if (!is_copying()) return;
+  const Clock::time_point start = Clock::now();
+  pending_->pause_seconds += snapshot_->finish();
+  pending_->pause_seconds += seconds_since(start);
+}
+
+bool RunSaver::is_copied_everywhere() const {
+  const std::vector<std::string> copied = ranks_.gather(snapshot_->is_copied() ? "1" : "0");
+  return std::ranges::count(copied, "1") == std::ssize(copied);
 }
 
 void RunSaver::begin_writing() {
@@ -170,7 +189,10 @@ void RunSaver::attend(int64_t step, Clock::time_point now) {
   if (snapshot_ != nullptr && run_.step.context().device().target().is_gpu() && is_due_soon(step, now))
     snapshot_->prepare();
   if (!pending_) return;
-  if (!pending_->save) return begin_writing();
+  if (!pending_->save) {
+    if (is_copied_everywhere()) begin_writing();
+    return;
+  }
   const Clock::time_point start = Clock::now();
   const BackgroundSave::State state = pending_->save->poll();
   pending_->pause_seconds += seconds_since(start);

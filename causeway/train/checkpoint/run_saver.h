@@ -60,7 +60,7 @@ class RunSaver {
   // By the first rank's clock.
   bool is_due(int64_t step, Clock::time_point now = Clock::now()) const;
 
-  // Whether the state is being copied, which attend() after the next step waits for.
+  // Whether the state is being copied, beside the next step or a few.
   bool is_copying() const { return pending_ && !pending_->save; }
 
   // Saves, or begins to; when that fails, says so and returns false.
@@ -69,6 +69,8 @@ class RunSaver {
   std::filesystem::path save_or_throw(const RunPosition& position, Clock::time_point now = Clock::now());
   // After every step, before save(): goes on with what save() began, and prepares the first one.
   void attend(int64_t step, Clock::time_point now = Clock::now());
+  // Waits until the state is copied, where that has begun: the device's memory that it takes is wanted.
+  void finish_copy();
   // Every checkpoint that is committed, once, in their order; nothing where there is none left.
   std::optional<SavedCheckpoint> take_committed();
 
@@ -93,6 +95,7 @@ class RunSaver {
   CheckpointOptions options() const;
   // False where the memory for the copy is not to be had, which it has said; saves are synchronous from then on.
   bool begin_copy(const RunPosition& position, Clock::time_point now);
+  bool is_copied_everywhere() const;
   void begin_writing();
   void settle(BackgroundSave::State state, Clock::time_point now, bool at_the_end);
   // Until nothing is pending. `at_the_end`: another save follows at once.

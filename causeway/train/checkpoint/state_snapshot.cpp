@@ -1,5 +1,6 @@
 #include "causeway/train/checkpoint/state_snapshot.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "causeway/base/error.h"
@@ -11,6 +12,8 @@ namespace {
 // Large enough that pinning pays, small enough that the first tensors are free to be overwritten long before the last.
 constexpr size_t kBlockBytes = size_t{256} << 20;
 constexpr size_t kAlignment = 256;
+// Of one copy to the host, which holds a copy engine until it is done: the steps' own copies come between.
+constexpr size_t kPieceBytes = size_t{8} << 20;
 
 }  // namespace
 
@@ -75,30 +78,67 @@ void StateSnapshot::allocate_blocks(const std::stop_token& stop) {
   }
 }
 
-void StateSnapshot::begin() {
+// Those that come last are what a step would wait for longest.
+void StateSnapshot::take_spare(int64_t bytes) {
+  spare_.assign(blocks_.size(), {});
+  for (size_t block = blocks_.size(); block-- > 0 && static_cast<int64_t>(blocks_[block].bytes) <= bytes;) {
+    try {
+      spare_[block] = context_->device().allocate(blocks_[block].bytes);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kResource) throw;
+      return;
+    }
+    bytes -= static_cast<int64_t>(blocks_[block].bytes);
+  }
+}
+
+bool StateSnapshot::passes_through_spare() const { return !spare_.empty() && spare_.back().data() != nullptr; }
+
+void StateSnapshot::begin(int64_t spare_bytes) {
   CAUSEWAY_CHECK(!copying_);
   Device& device = context_->device();
+  take_spare(spare_bytes);
   copying_ = true;
+  if (passes_through_spare()) {
+    const std::shared_ptr<DeviceMoment> from = device.mark();
+    for (size_t i = 0; i < tensors_.size(); ++i)
+      if (std::byte* const spare = spare_[places_[i].block].data(); spare != nullptr)
+        device.copy_on_device(spare + places_[i].offset, tensors_[i].buffer().data(), places_[i].bytes, kComputeQueue);
+    context_->held_memory().note_wait(from, device.mark());
+  }
   const std::shared_ptr<DeviceEvent> now = device.make_event();
   device.signal(*now, kComputeQueue);
   device.wait(*now, kSaveQueue);
   std::shared_ptr<DeviceEvent> copied;
   for (size_t i = 0; i < tensors_.size(); ++i) {
     const Place& place = places_[i];
-    const void* const from = tensors_[i].buffer().data();
+    const std::byte* const spare = spare_[place.block].data();
+    const std::byte* const own = tensors_[i].buffer().data();
+    const std::byte* const from = spare == nullptr ? own : spare + place.offset;
+    std::byte* const to = blocks_[place.block].memory.data() + place.offset;
+    for (size_t done = 0; done < place.bytes; done += kPieceBytes)
+      device.queue_copy_to_host(to + done, from + done, std::min(kPieceBytes, place.bytes - done), kSaveQueue);
+    if (spare != nullptr) continue;
     if (copied == nullptr) copied = device.make_event();
-    device.queue_copy_to_host(blocks_[place.block].memory.data() + place.offset, from, place.bytes, kSaveQueue);
-    context_->held_memory().hold(from, copied);
+    context_->held_memory().hold(own, copied);
     if (i + 1 < tensors_.size() && places_[i + 1].block == place.block) continue;
     device.signal(*copied, kSaveQueue);
     copied = nullptr;
   }
+  copied_ = device.make_event();
+  device.signal(*copied_, kSaveQueue);
 }
+
+bool StateSnapshot::is_copied() const { return context_->device().has_passed(*copied_); }
 
 double StateSnapshot::finish() {
   if (!copying_) return 0;
   context_->device().synchronize();
   copying_ = false;
+  if (passes_through_spare()) {
+    spare_.clear();
+    context_->device().release_unused_memory();
+  }
   return context_->held_memory().release(context_->device());
 }
 

@@ -1,8 +1,9 @@
 // A copy in the host's memory of what a checkpoint holds, which a thread writes out while training goes on.
 //
-// A GPU copies by itself, in a queue beside its kernels: the next step computes meanwhile, and waits for the copy only
-// where it is about to write over what is being copied (HeldMemory). A device whose memory is the host's copies at
-// once.
+// A GPU copies by itself, in a queue beside its kernels. As the way to the host may take longer than a step, what there
+// is room for is copied on the GPU before the next step, within milliseconds, and goes on from there beside later
+// steps. The rest is copied while the next step computes, which waits only where it is about to write over what is
+// being copied (HeldMemory). A device whose memory is the host's copies at once.
 #pragma once
 
 #include <condition_variable>
@@ -39,11 +40,14 @@ class StateSnapshot {
   // and nothing where this was called before. Throws Error(kResource), what prepare() met included.
   void allocate();
 
-  // Begins to copy the tensors as they are now, over what was copied before. The thread of the context, after
+  // Begins to copy the tensors as they are now, over what was copied before; through memory of the device of at most
+  // `spare_bytes`, as far as it is to be had, which it takes until finish(). The thread of the context, after
   // allocate(). Programs of the context may run from now on, and nothing else may write to the tensors.
-  void begin();
-  // Returns when all is copied: at once where a program that overwrites the tensors has run since. The seconds for
-  // which the context's programs stood still for it. The thread of the context.
+  void begin(int64_t spare_bytes = 0);
+  // Whether finish() would return at once, after begin().
+  bool is_copied() const;
+  // Returns when all is copied. The seconds for which the context's programs stood still for it. The thread of the
+  // context.
   double finish();
   bool is_copying() const { return copying_; }
 
@@ -63,12 +67,16 @@ class StateSnapshot {
   };
 
   void allocate_blocks(const std::stop_token& stop);
+  void take_spare(int64_t bytes);
+  bool passes_through_spare() const;
 
   std::shared_ptr<Context> context_;
   std::vector<Tensor> tensors_;
   std::vector<Place> places_;                // by tensor
   std::map<const void*, size_t> by_memory_;  // the tensors
   std::vector<Block> blocks_;
+  std::vector<DeviceBuffer> spare_;  // by block; null where there was no room: of those that come first
+  std::shared_ptr<DeviceEvent> copied_;
   int64_t bytes_ = 0;
   bool copying_ = false;
   std::mutex mutex_;  // of what the thread that allocates and the context's share

@@ -522,23 +522,28 @@ void TrainingStep::begin(const TrainingBatch& batch, int64_t step, double learni
   // Before the next step writes there.
   Device& device = context_->device();
   Landing& landing = landings_[static_cast<size_t>(begun_ % kMostBegun)];
-  if (landing.event == nullptr) landing = {device.allocate_host(results.size() * sizeof(float)), device.make_event()};
+  if (landing.event == nullptr)
+    landing = {device.allocate_host(results.size() * sizeof(float)), device.make_event(), {}};
   for (size_t i = 0; i < results.size(); ++i)
     device.queue_copy_to_host(landing.figures.data() + i * sizeof(float), results[i].buffer().data(), sizeof(float),
                               kComputeQueue);
   device.signal(*landing.event, kComputeQueue);
+  if (may_run_ahead()) landing.end = device.mark();
   updating_ = false;
   ++begun_;
 }
 
 StepFigures TrainingStep::finish() {
   CAUSEWAY_CHECK(finished_ < begun_, "no step has begun");
-  const Landing& landing = landings_[static_cast<size_t>(finished_ % kMostBegun)];
-  context_->device().wait_on_host(*landing.event);
+  Landing& landing = landings_[static_cast<size_t>(finished_ % kMostBegun)];
+  Device& device = context_->device();
+  device.wait_on_host(*landing.event);
   std::array<float, 3> figures{};
   std::memcpy(figures.data(), landing.figures.data(), sizeof figures);
   ++finished_;
-  return {figures[0], figures[1], figures[2] != 0};
+  const double seconds = last_end_ == nullptr ? 0 : device.seconds_between(*last_end_, *landing.end);
+  last_end_ = std::move(landing.end);
+  return {figures[0], figures[1], figures[2] != 0, seconds};
 }
 
 std::vector<double> TrainingStep::run_timed(const TrainingBatch& batch, int64_t step, double learning_rate) {

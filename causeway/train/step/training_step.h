@@ -34,6 +34,9 @@ struct StepFigures {
   double loss = 0;       // nats per target
   double grad_norm = 0;  // before clipping
   bool finite = true;
+  // By the device's clock, from the end of the step that was finished before to the end of this one; 0 where steps do
+  // not run ahead, and of the first.
+  double seconds_after_last = 0;
 };
 
 // One run of a program within a step. The program is the step's.
@@ -204,9 +207,11 @@ class TrainingStep {
   struct Landing {
     HostBuffer figures;
     std::shared_ptr<DeviceEvent> event;
+    std::shared_ptr<DeviceMoment> end;
   };
   std::array<Landing, kMostBegun> landings_;
   int64_t begun_ = 0, finished_ = 0;
+  std::shared_ptr<DeviceMoment> last_end_;
 };
 
 // What a stage holds of the recipe's model, the output layer weighed by its FLOPs; and what this context's rank holds.
