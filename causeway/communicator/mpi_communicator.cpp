@@ -445,12 +445,12 @@ class MpiGroup final : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> open_mpi(std::shared_ptr<Device> device, const MpiOptions& options) {
+std::unique_ptr<Communicator> open_mpi(const std::shared_ptr<Device>& device, const MpiOptions& options) {
   CAUSEWAY_CHECK(options.largest_count >= 1 && options.largest_count <= (int64_t{1} << 30), "{} elements in a call",
                  options.largest_count);
   MpiProcess& process = MpiProcess::open(options);
   const MpiHandle world = process.abi().world;
-  return std::make_unique<MpiGroup>(process, world, MpiGroup::ranks_of(process, world), std::move(device), options);
+  return std::make_unique<MpiGroup>(process, world, MpiGroup::ranks_of(process, world), device, options);
 }
 
 }  // namespace causeway::communicator

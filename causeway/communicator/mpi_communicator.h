@@ -35,6 +35,6 @@ struct MpiOptions {
 //
 // A device that does not share the host's memory exchanges bytes (Communicator::gather() and what is made of it), and
 // no collectives.
-std::unique_ptr<Communicator> open_mpi(std::shared_ptr<Device> device, const MpiOptions& options = {});
+std::unique_ptr<Communicator> open_mpi(const std::shared_ptr<Device>& device, const MpiOptions& options = {});
 
 }  // namespace causeway::communicator

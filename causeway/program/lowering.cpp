@@ -41,7 +41,7 @@ class Lowering {
     }
     std::vector<Copy> copies = make_copies();
     state_results();
-    InstructionSchedule scheduled = schedule_instructions(std::move(kernels), std::move(copies), options_.schedule);
+    InstructionSchedule scheduled = schedule_instructions(std::move(kernels), copies, options_.schedule);
     lowered_.instructions = std::move(scheduled.instructions);
     lowered_.signals = scheduled.signals;
     place_arena_buffers();

@@ -109,7 +109,7 @@ ScheduleOptions default_schedule(const Target& target) {
   return target.is_gpu() ? ScheduleOptions{kWorthASignal, kBucketBytes} : ScheduleOptions{};
 }
 
-InstructionSchedule schedule_instructions(std::vector<KernelWork> kernels, std::vector<Copy> copies,
+InstructionSchedule schedule_instructions(std::vector<KernelWork> kernels, const std::vector<Copy>& copies,
                                           const ScheduleOptions& options) {
   std::vector<OrderedWork> ordered;
   if (options.collective_bucket_bytes > 0) {
@@ -131,7 +131,7 @@ InstructionSchedule schedule_instructions(std::vector<KernelWork> kernels, std::
   }
   const int last_kernel = static_cast<int>(work.size()) - 1;
   std::map<int, std::vector<Copy>> behind;
-  for (Copy& copy : copies) {
+  for (const Copy& copy : copies) {
     LastUse &from = uses[copy.from.buffer], &to = uses[copy.to];
     const int kernel = std::max(from.write, to.access);
     from.access = std::max(from.access, kernel);

@@ -81,14 +81,16 @@ void StateSnapshot::allocate_blocks(const std::stop_token& stop) {
 // Those that come last are what a step would wait for longest.
 void StateSnapshot::take_spare(int64_t bytes) {
   spare_.assign(blocks_.size(), {});
-  for (size_t block = blocks_.size(); block-- > 0 && static_cast<int64_t>(blocks_[block].bytes) <= bytes;) {
+  for (size_t block = blocks_.size(); block > 0; --block) {
+    const size_t needed = blocks_[block - 1].bytes;
+    bytes -= static_cast<int64_t>(needed);
+    if (bytes < 0) return;
     try {
-      spare_[block] = context_->device().allocate(blocks_[block].bytes);
+      spare_[block - 1] = context_->device().allocate(needed);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kResource) throw;
       return;
     }
-    bytes -= static_cast<int64_t>(blocks_[block].bytes);
   }
 }
 
