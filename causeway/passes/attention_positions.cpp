@@ -1,6 +1,10 @@
 #include "causeway/passes/attention_positions.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "causeway/graph/rewrite.h"
+#include "causeway/passes/builder.h"
 
 namespace causeway::passes {
 namespace {
@@ -55,28 +59,20 @@ AttentionSpec with_position_offsets(const AttentionSpec& spec, const std::vector
 
 std::shared_ptr<const Graph> mask_at_query_offset(const AttentionSpec& spec, int64_t offset) {
   if (spec.mask == nullptr) return nullptr;
-  auto result = std::make_shared<Graph>();
-  std::vector<std::vector<Value>> mapped;
-  bool found = false;
-  for (const Node& node : spec.mask->nodes()) {
-    std::vector<Value> inputs;
-    for (const Value input : node.inputs)
-      inputs.push_back(mapped[static_cast<size_t>(input.node)][static_cast<size_t>(input.output)]);
-    if (node.op == Op::kInput && node.attributes.name == kOffsetNames[2]) {
-      found = true;
-      Attributes known;
-      known.dtype = DType::kI32;
-      known.value = static_cast<double>(offset);
-      mapped.push_back({result->add(Op::kConstant, {}, std::move(known))});
-    } else if (node.op == Op::kInput) {
-      mapped.push_back({result->add_input(node.attributes.name, node.outputs[0])});
-    } else {
-      mapped.push_back(copy_node(*result, node, std::move(inputs)));
-    }
-  }
-  for (const Value output : spec.mask->outputs)
-    result->outputs.push_back(mapped[static_cast<size_t>(output.node)][static_cast<size_t>(output.output)]);
-  return found ? result : nullptr;
+  const Graph& mask = *spec.mask;
+  const auto is_offset = [&](Value value) {
+    const Node& node = mask.node(value);
+    return node.op == Op::kInput && node.attributes.name == kOffsetNames[2];
+  };
+  if (std::ranges::none_of(mask.inputs(), is_offset)) return nullptr;
+  return std::make_shared<Graph>(
+      rebuild_graph(mask, [&](Graph& target, const Node& node, const std::vector<Value>& inputs) {
+        std::vector<Value> known = inputs;
+        for (size_t i = 0; i < known.size(); ++i)
+          if (is_offset(node.inputs[i]))
+            known[i] = Builder(target).constant(DType::kI32, {}, static_cast<double>(offset));
+        return copy_node(target, node, std::move(known));
+      }));
 }
 
 }  // namespace causeway::passes

@@ -16,8 +16,8 @@ bool reads_position(const AttentionSpec& spec, size_t position);
 // The tensors captured last, i32 [] each, are added to these arguments of score and mask, in this order.
 AttentionSpec with_position_offsets(const AttentionSpec& spec, const std::vector<size_t>& positions);
 
-// The mask of what with_position_offsets() gave, where it was given the queries' offset and with that known, to be
-// analysed: it no longer has an input for it. Null where there is none.
+// The mask of what with_position_offsets() gave, with that of the queries known, to be analysed; its input is read no
+// more. Null where there is none.
 std::shared_ptr<const Graph> mask_at_query_offset(const AttentionSpec& spec, int64_t offset);
 
 }  // namespace causeway::passes

@@ -110,6 +110,13 @@ FlopCount FlopCount::scaled(double times) const {
   return result;
 }
 
+void FlopCount::share_out(std::map<std::string, double> parts) {
+  double sum = 0;
+  for (const auto& [operand, part] : parts) sum += part;
+  for (auto& [operand, part] : parts) part *= total() / sum;
+  by_operand = std::move(parts);
+}
+
 std::string density_text(const FlopCount& count) {
   return fmt::format("{}{}{:.4g} of all pairs{}", count.at_most ? "at most " : "", count.sampled ? "about " : "",
                      count.density(), count.at_most ? " (data decides)" : "");

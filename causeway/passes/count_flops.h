@@ -35,6 +35,8 @@ struct FlopCount {
   double density() const { return attention_pairs > 0 ? attended_pairs / attention_pairs : 1; }
   // Of a step that is `times` this one.
   FlopCount scaled(double times) const;
+  // by_operand in these proportions, whatever they add up to.
+  void share_out(std::map<std::string, double> parts);
 };
 
 // "0.5005 of all pairs", "at most 0.5005 of all pairs (data decides)".

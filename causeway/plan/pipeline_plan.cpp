@@ -54,13 +54,11 @@ TracedStage trace_stage(const Recipe& recipe, const Machine& machine, int64_t st
   for (const Parameter& parameter : model->parameters()) traced.memory.weights += parameter.tensor.local_bytes();
   for (const auto& state : step.optimizer_state()) traced.memory.optimizer += state.tensor.local_bytes();
   const Graph graph = step.trace().front();
-  const Graph passed = context->run_passes(graph, train::pipeline_options(recipe));
   traced.flops = count_flops(eliminate_common_subexpressions(graph));
-  // The types of operands are the passes'; what is computed again counts once.
-  const FlopCount computed = count_flops(passed);
-  traced.flops.by_operand = computed.scaled(traced.flops.total() / computed.total()).by_operand;
   const ProgramWork program =
-      work_of_program(passed, device->target(), mesh, machine.devices_per_node, recipe.train.mesh_independent);
+      work_of_program(context->run_passes(graph, train::pipeline_options(recipe)), device->target(), mesh,
+                      machine.devices_per_node, recipe.train.mesh_independent);
+  traced.flops.share_out(flops_by_operand(program.work));
   traced.memory.activations = program.memory.arena_bytes;
   traced.memory.batch = program.memory.input_bytes + program.memory.task_counter_bytes + program.memory.output_bytes -
                         traced.memory.weights - traced.memory.optimizer;

@@ -102,9 +102,7 @@ class Continuation {
     for (double FlopCount::* member :
          {&FlopCount::forward, &FlopCount::backward, &FlopCount::attended_pairs, &FlopCount::attention_pairs})
       count.*member = real([&](const TracedStep& step) { return step.flops.*member; });
-    count.by_operand = by_operand();
-    const double share = count.total() / total_of(count.by_operand);
-    for (auto& [operand, flops] : count.by_operand) flops *= share;
+    count.share_out(by_operand());
     return count.scaled(micro_batches_);
   }
 
@@ -150,23 +148,13 @@ class Continuation {
     return totals;
   }
 
-  // Of what the passes left, and what is computed again included.
+  // Of what the passes left.
   std::map<std::string, double> by_operand() const {
-    std::map<std::string, double> flops;
-    const auto of = [](const TracedStep& step, const std::string& operand) {
-      double sum = 0;
-      for (const Work& work : step.programs.front().work)
-        if (work.operand == operand) sum += work.flops;
-      return sum;
-    };
-    for (const Work& work : few_.programs.front().work)
-      if (work.flops > 0) flops[work.operand] = real([&](const TracedStep& step) { return of(step, work.operand); });
+    const auto of = [](const TracedStep& step) { return flops_by_operand(step.programs.front().work); };
+    std::map<std::string, double> flops = of(few_);
+    for (auto& [operand, sum] : flops)
+      sum = real([&, name = operand](const TracedStep& step) { return of(step)[name]; });
     return flops;
-  }
-  static double total_of(const std::map<std::string, double>& parts) {
-    double sum = 0;
-    for (const auto& [name, part] : parts) sum += part;
-    return sum;
   }
 
   const Machine& machine_;

@@ -37,4 +37,11 @@ WorkTotals total(const std::vector<Work>& work) {
   return totals;
 }
 
+std::map<std::string, double> flops_by_operand(const std::vector<Work>& work) {
+  std::map<std::string, double> flops;
+  for (const Work& one : work)
+    if (one.flops > 0) flops[one.operand] += one.flops;
+  return flops;
+}
+
 }  // namespace causeway::plan

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -45,5 +46,7 @@ struct WorkTotals {
   double collective_bytes = 0;
 };
 WorkTotals total(const std::vector<Work>& work);
+// Of products and attention, by the type of their operands, what is computed again included.
+std::map<std::string, double> flops_by_operand(const std::vector<Work>& work);
 
 }  // namespace causeway::plan
