@@ -219,7 +219,11 @@ def steps(host):
 def run_peer(host, arguments):
     command = ["torchrun", "--standalone", "--nproc-per-node", str(host.a.gpus), str(FOLDER / "pytorch_peer.py"),
                *arguments.split(), "--device", "cuda", "--steps", "12", "--skip", str(FIRST_STEPS)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=host.a.limit)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=host.a.limit)
+    except subprocess.TimeoutExpired:
+        print(f"PyTorch did not end within {host.a.limit:.0f} s", flush=True)
+        return None
     lines = [line for line in done.stdout.splitlines() if '"summary"' in line]
     if not lines:
         print(f"PyTorch did not run: {done.stderr[-600:]}", flush=True)

@@ -1,9 +1,9 @@
 // A copy in the host's memory of what a checkpoint holds, which a thread writes out while training goes on.
 //
 // A GPU copies by itself, in a queue beside its kernels. As the way to the host may take longer than a step, what there
-// is room for is copied on the GPU before the next step, within milliseconds, and goes on from there beside later
-// steps. The rest is copied while the next step computes, which waits only where it is about to write over what is
-// being copied (HeldMemory). A device whose memory is the host's copies at once.
+// is room for is copied on the GPU before the next step, and goes on from there beside later steps. The rest is copied
+// while the next step computes, which waits only where it is about to write over what is being copied (HeldMemory). A
+// device whose memory is the host's copies at once.
 #pragma once
 
 #include <condition_variable>
