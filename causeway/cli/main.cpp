@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "causeway/base/console.h"
+#include "causeway/base/crash_report.h"
 #include "causeway/base/error.h"
+#include "causeway/bench/environment.h"
 #include "causeway/cli/commands.h"
 #include "causeway/cli/json_output.h"
 #include "causeway/communicator/mpi_launch.h"
@@ -137,6 +139,8 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   causeway::prepare_standard_streams();
+  causeway::report_crashes(
+      fmt::format("causeway {} ({})", causeway::bench::program_version(), causeway::bench::program_commit()));
   // A file larger than the process may write is an error of the write, which says so and leaves nothing behind.
   std::signal(SIGXFSZ, SIG_IGN);
   const int status = causeway::cli::run(argc, argv);

@@ -80,10 +80,10 @@ void print_program(const Program& program, const Target& target, const ProgramDe
   const auto launches =
       std::count_if(reports.begin(), reports.end(), [](const auto& report) { return report.source.has_value(); });
   output("\nprogram: {} launches of {} distinct kernels\n", launches, program.sources().size());
-  for (const auto& [kind, count] : kinds) output("  {:<24}{}\n", kind, count);
+  for (const auto& [kind, count] : kinds) output("  {:<28}{}\n", kind, count);
   if (detail.program)
     for (size_t i = 0; i < reports.size(); ++i)
-      output("  {:>4}  {:<11}{:<20}{:<32}{}\n", i, name_of(reports[i]), reports[i].kind, reports[i].scope,
+      output("  {:>4}  {:<11}{:<28}{:<32}{}\n", i, name_of(reports[i]), reports[i].kind, reports[i].scope,
              reports[i].members);
   if (detail.kernels || detail.assembly)
     for (size_t i = 0; i < program.sources().size(); ++i)
@@ -125,10 +125,10 @@ void print_kernel_times(const KernelTimes& times, const std::string& what) {
       "bytes takes ({}), or the datasheet's peak for the products, where that is more and known\n",
       times.copy_bytes_per_second > 0 ? fmt::format("{:.0f} GB/s on this device", times.copy_bytes_per_second * 1e-9)
                                       : "not known: no memory for one");
-  output("  {:>7}  {:>12}  {:>7}{:<11}{:<20}{:>7}{:>9}{:>7}  computes\n", "time", "", "", "", "", "GB/s", "TFLOP/s",
+  output("  {:>7}  {:>12}  {:>7}{:<11}{:<28}{:>7}{:>9}{:>7}  computes\n", "time", "", "", "", "", "GB/s", "TFLOP/s",
          "floor");
   for (const KernelTotal& kernel : times.kernels)
-    output("  {:>5.1f} %  {:>9.3f} ms  {:>4} x {:<11}{:<20}{:>7.0f}{:>9}{:>7}  {}\n", 100 * kernel.seconds / all,
+    output("  {:>5.1f} %  {:>9.3f} ms  {:>4} x {:<11}{:<28}{:>7.0f}{:>9}{:>7}  {}\n", 100 * kernel.seconds / all,
            kernel.seconds * 1e3, kernel.launches, kernel.name, kernel.kind, kernel.bytes / kernel.seconds * 1e-9,
            kernel.flops > 0 ? fmt::format("{:.4g}", kernel.flops / kernel.seconds * 1e-12) : "",
            kernel.floor_seconds > 0 ? fmt::format("{:.0f} %", 100 * kernel.floor_seconds / kernel.seconds) : "",

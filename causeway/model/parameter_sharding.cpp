@@ -51,6 +51,7 @@ Sharding weight_sharding(const std::vector<ParameterDim>& dims, const Mesh& mesh
   sharding.dims.resize(dims.size());
   for (size_t d = 0; d < dims.size(); ++d)
     if (axis_of(dims[d].logical) == kTp && try_cut(sharding.dims[d], dims[d].size, mesh, kTp)) break;
+  if (dims.size() == 1) return sharding;
   // Rows that are found whole would have to be gathered, all of them; parts of every row are exchanged as they are
   // found.
   const auto cut_first = [&](std::string_view axis) {

@@ -51,10 +51,32 @@ void Executor::launch(const Launch& launch, DeviceQueue queue, std::span<void* c
   }
 }
 
+// Whether the second of two sums, each in place, begins where the first one ends. In the arena that is so on all ranks
+// or on none.
+bool Executor::continues(const Collectives::Part& first, const Collectives::Part& second) const {
+  const auto sum_in_arena = [&](const Collectives::Part& part) {
+    return part.collective.kind == CollectiveKind::kAllReduce && part.from.buffer == part.to.buffer &&
+           program_.buffers[static_cast<size_t>(part.to.buffer)].place == ProgramBuffer::Place::kArena;
+  };
+  const ProgramBuffer &one = program_.buffers[static_cast<size_t>(first.to.buffer)],
+                      &next = program_.buffers[static_cast<size_t>(second.to.buffer)];
+  return sum_in_arena(first) && sum_in_arena(second) && first.collective.dtype == second.collective.dtype &&
+         one.at + one.bytes == next.at;
+}
+
 void Executor::exchange(const Collectives& collectives, Communicator& group, DeviceQueue queue,
                         std::span<void* const> addresses) const {
-  const auto run_parts = [&] {
-    for (const Collectives::Part& part : collectives.parts) {
+  const std::vector<Collectives::Part>& parts = collectives.parts;
+  std::vector<Collectives::Part> calls;
+  for (size_t p = 0; p < parts.size(); ++p) {
+    if (p > 0 && continues(parts[p - 1], parts[p])) {
+      calls.back().collective.count += parts[p].collective.count;
+    } else {
+      calls.push_back(parts[p]);
+    }
+  }
+  const auto run_calls = [&] {
+    for (const Collectives::Part& part : calls) {
       communicators_->progress().begin_collective(collective_name(part.collective.kind), collectives.group,
                                                   larger_bytes(part, collectives.ranks));
       const void* from = addresses[static_cast<size_t>(part.from.buffer)];
@@ -62,13 +84,13 @@ void Executor::exchange(const Collectives& collectives, Communicator& group, Dev
       group.run(part.collective, std::span(&from, 1), std::span(&to, 1), queue);
     }
   };
-  if (collectives.parts.size() == 1) {
-    run_parts();
+  if (calls.size() == 1) {
+    run_calls();
   } else {
-    group.in_one(run_parts);
+    group.in_one(run_calls);
   }
   // A processor has done them.
-  if (!device_.target().is_gpu()) communicators_->progress().end_collectives(collectives.parts.size());
+  if (!device_.target().is_gpu()) communicators_->progress().end_collectives(calls.size());
 }
 
 void Executor::exchange(const StageMessage& message, DeviceQueue queue, std::span<void* const> addresses) const {

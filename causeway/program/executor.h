@@ -47,6 +47,7 @@ class Executor {
   void launch(const Launch& launch, DeviceQueue queue, std::span<void* const> addresses);
   void exchange(const Collectives& collectives, Communicator& group, DeviceQueue queue,
                 std::span<void* const> addresses) const;
+  bool continues(const Collectives::Part& first, const Collectives::Part& second) const;
   void wait_for_held_memory(const Instruction& instruction, std::span<void* const> addresses);
   void exchange(const StageMessage& message, DeviceQueue queue, std::span<void* const> addresses) const;
   DeviceEvent& event(Signal signal);

@@ -16,6 +16,9 @@
 namespace causeway::program {
 namespace {
 
+// More takes so long to be summed up that another call makes no difference.
+constexpr int64_t kSmallSumBytes = int64_t{1} << 20;
+
 class Lowering {
  public:
   Lowering(const ProgramKernels& program, const SymbolBindings& bindings, const LoweringOptions& options)
@@ -243,23 +246,53 @@ class Lowering {
     }
   }
 
-  void place_arena_buffers() {
-    std::vector<int> in_arena;
-    std::map<int, size_t> planned_as;
-    std::vector<PlannedBuffer> planned;
-    for (size_t b = 0; b < lowered_.buffers.size(); ++b) {
-      if (lowered_.buffers[b].place != ProgramBuffer::Place::kArena) continue;
-      planned_as[static_cast<int>(b)] = planned.size();
-      in_arena.push_back(static_cast<int>(b));
-      planned.push_back({lowered_.buffers[b].bytes, {}, 0});
+  bool in_arena(int buffer) const {
+    return lowered_.buffers[static_cast<size_t>(buffer)].place == ProgramBuffer::Place::kArena;
+  }
+
+  // Buffers that are to lie side by side, in their order: of small sums over ranks that go together and are made in
+  // place, so that one call does for them (Executor::exchange).
+  std::vector<std::vector<int>> find_neighbours() const {
+    std::vector<std::vector<int>> neighbours;
+    std::set<int> found;
+    for (const Instruction& instruction : lowered_.instructions) {
+      const auto* collectives = std::get_if<Collectives>(&instruction.work);
+      if (collectives == nullptr || collectives->parts.size() < 2) continue;
+      neighbours.emplace_back();
+      for (const Collectives::Part& part : collectives->parts) {
+        const int buffer = part.to.buffer;
+        const int64_t bytes = lowered_.buffers[static_cast<size_t>(buffer)].bytes;
+        if (part.collective.kind == CollectiveKind::kAllReduce && part.from.buffer == buffer && in_arena(buffer) &&
+            bytes <= kSmallSumBytes && bytes % kArenaAlignment == 0 && found.insert(buffer).second)
+          neighbours.back().push_back(buffer);
+      }
     }
+    return neighbours;
+  }
+
+  void place_arena_buffers() {
+    std::vector<std::vector<int>> places = find_neighbours();
+    std::map<int, size_t> place_of;
+    for (size_t p = 0; p < places.size(); ++p)
+      for (const int buffer : places[p]) place_of[buffer] = p;
+    for (size_t b = 0; b < lowered_.buffers.size(); ++b) {
+      const auto buffer = static_cast<int>(b);
+      if (in_arena(buffer) && place_of.try_emplace(buffer, places.size()).second) places.push_back({buffer});
+    }
+    std::vector<PlannedBuffer> planned(places.size());
+    for (const auto& [buffer, p] : place_of) planned[p].bytes += lowered_.buffers[static_cast<size_t>(buffer)].bytes;
     for (size_t i = 0; i < lowered_.instructions.size(); ++i)
       for (const Access& access : lowered_.instructions[i].accesses())
-        if (const auto known = planned_as.find(access.holding.buffer); known != planned_as.end())
+        if (const auto known = place_of.find(access.holding.buffer); known != place_of.end())
           planned[known->second].uses.push_back(static_cast<int>(i));
     lowered_.arena_bytes = plan_memory(planned, InstructionOrder(lowered_.instructions));
-    for (size_t p = 0; p < planned.size(); ++p)
-      lowered_.buffers[static_cast<size_t>(in_arena[p])].at = planned[p].offset;
+    for (size_t p = 0; p < places.size(); ++p) {
+      int64_t at = planned[p].offset;
+      for (const int buffer : places[p]) {
+        lowered_.buffers[static_cast<size_t>(buffer)].at = at;
+        at += lowered_.buffers[static_cast<size_t>(buffer)].bytes;
+      }
+    }
   }
 
   const ProgramKernels& program_;

@@ -54,14 +54,16 @@ SgdUpdate sgd_update(const Tensor& parameter, const Tensor& gradient, const Tens
   return {cast(p - buffer * learning_rate, parameter.dtype()), cast(buffer, momentum_buffer.dtype())};
 }
 
-Tensor global_norm(std::span<const Tensor> gradients) {
+Tensor sum_of_squares(std::span<const Tensor> tensors) {
   Tensor total = constant_tensor(DType::kF32, {}, 0);
-  for (const Tensor& gradient : gradients) {
-    const Tensor g = wide(gradient);
-    total = total + sum(g * g);
+  for (const Tensor& tensor : tensors) {
+    const Tensor t = wide(tensor);
+    total = total + sum(t * t);
   }
-  return sqrt(total);
+  return total;
 }
+
+Tensor global_norm(std::span<const Tensor> gradients) { return sqrt(sum_of_squares(gradients)); }
 
 Tensor clip_scale(const Tensor& norm, double max_norm) {
   require_argument(max_norm > 0, "clip_scale", fmt::format("takes a positive maximum, not {}", max_norm), {norm});

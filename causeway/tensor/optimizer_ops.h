@@ -31,6 +31,8 @@ struct SgdUpdate {
 SgdUpdate sgd_update(const Tensor& parameter, const Tensor& gradient, const Tensor& momentum_buffer,
                      const Operand& learning_rate, double momentum = 0.9, double weight_decay = 0);
 
+// Of all elements together, f32 [].
+Tensor sum_of_squares(std::span<const Tensor> tensors);
 // The 2-norm of all elements together, f32 [].
 Tensor global_norm(std::span<const Tensor> gradients);
 // What to multiply gradients of that norm by so that it is at most max_norm: min(1, max_norm / (norm + 1e-6)), as

@@ -149,12 +149,11 @@ TEST(StepPlan, AgreesWithTheDescriptionOfCutWeights) {
   const std::vector<Work> work = described(run, 4);
   EXPECT_NEAR(2 * total(work).flops, plan.flops.total(), kDiagonal * plan.flops.total());
   std::map<std::string, double> bytes = bytes_by_collective(plan);
-  EXPECT_EQ(bytes["all_gather over fsdp"],
-            collective_bytes(work, WorkKind::kAllGather) + 2 * 4 * kNorms + 4 * kEmbedding);
+  EXPECT_EQ(bytes["all_gather over fsdp"], collective_bytes(work, WorkKind::kAllGather) + 4 * kEmbedding);
   // Gradients of matrices are exchanged in bf16, where the description adds them up in f32.
   EXPECT_EQ(2 * bytes["all_to_all over fsdp"], collective_bytes(work, WorkKind::kReduceScatter));
-  EXPECT_EQ(bytes["reduce_scatter over fsdp"], 4 * (kEmbedding + kNorms));
-  EXPECT_EQ(bytes["all_reduce over fsdp"], 2 * 4);  // the loss and the norm of gradients
+  EXPECT_EQ(bytes["reduce_scatter over fsdp"], 4 * kEmbedding);
+  EXPECT_EQ(bytes["all_reduce over fsdp"], 4 * (kNorms + 2));  // gradients, the loss and their norm
 }
 
 // The description multiplies by queries, keys and values together, and by both of the feed-forward layer's matrices

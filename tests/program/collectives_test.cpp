@@ -174,6 +174,43 @@ return
   EXPECT_EQ(assigned.arena_bytes, 0);
 }
 
+// Small sums that go together and are made in place are one call of the library. What does not end where the next one
+// may begin, and what is not in place, stays by itself.
+TEST_P(RankPrograms, SumsThatGoTogetherLieSideBySide) {
+  const LoweringOptions together{.schedule = {.collective_bucket_bytes = int64_t{1} << 20}};
+  const LoweredProgram program = expect_reference(R"(%0 = input "x" : f32[8, 16]
+%1 = input "y" : f32[10]
+%2 = mul(%0, %0) : f32[8, 16]
+%3 = reduce_sum(%2) {axes=[0]} : f32[16]
+%4 = sin(%1) : f32[10]
+%5 = exp2(%0) : f32[8, 16]
+%6 = cos(%0) : f32[8, 16]
+%7 = all_reduce(%3) {count=2, group="dp"} : f32[16]
+%8 = all_reduce(%4) {count=2, group="dp"} : f32[10]
+%9 = all_reduce(%5) {count=2, group="dp"} : f32[8, 16]
+%10 = all_reduce(%6) {count=2, group="dp"} : f32[8, 16]
+%11 = all_reduce(%0) {count=2, group="dp"} : f32[8, 16]
+%12 = add(%9, %10) : f32[8, 16]
+%13 = broadcast(%7) {axes=[1]} : f32[8, 16]
+%14 = mul(%12, %13) : f32[8, 16]
+%15 = mul(%14, %11) : f32[8, 16]
+%16 = mul(%8, %8) : f32[10]
+return %15, %16
+)",
+                                                  one_axis(2), together);
+  std::map<int64_t, int64_t> bytes_at;  // of sums in place, by offset
+  for (const Collectives* collectives : collectives_in(program))
+    for (const Collectives::Part& part : collectives->parts)
+      if (part.from.buffer == part.to.buffer) {
+        const ProgramBuffer& buffer = program.buffers[static_cast<size_t>(part.to.buffer)];
+        bytes_at[buffer.at] = buffer.bytes;
+      }
+  ASSERT_EQ(bytes_at.size(), 4u);
+  int64_t beside_the_next = 0;
+  for (const auto& [at, bytes] : bytes_at) beside_the_next += bytes % 64 == 0 && bytes_at.contains(at + bytes);
+  EXPECT_GE(beside_the_next, 2) << "the sums of 64, 512 and 512 bytes do not follow one another";
+}
+
 // What is sent lies in one piece: reshapes cost nothing, other movement is stored before.
 TEST_P(RankPrograms, SendsWhatLiesInOnePiece) {
   const LoweredProgram reshaped = expect_reference(R"(%0 = input "x" : f32[6, 16]

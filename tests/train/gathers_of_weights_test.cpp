@@ -1,8 +1,11 @@
-// What a step gathers of its weights, by axis: how often, in which type, and whether the backward pass does so again.
+// What a step gathers of its weights, by axis: how often, in which type, and whether the backward pass does so again;
+// and how many sums over ranks it makes beside those of gradients.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <string>
 
 #include "causeway/program/context.h"
 #include "causeway/train/step/training_step.h"
@@ -15,7 +18,6 @@ constexpr int64_t kLayers = 2, kWidth = 32, kFfn = 64, kVocabulary = 48;
 // layer.
 constexpr int64_t kOfLayers = kLayers * 7, kElementsOfLayers = kLayers * (4 * kWidth * kWidth + 3 * kWidth * kFfn);
 constexpr int64_t kProducts = kOfLayers + 1, kElementsOfProducts = kElementsOfLayers + kVocabulary * kWidth;
-constexpr int64_t kNorms = kLayers * 2 + 1;
 
 Recipe recipe_of(const std::vector<std::string>& overrides) {
   return parse_recipe(R"(name: gathers
@@ -57,6 +59,15 @@ class GathersOfStep {
     return sum;
   }
 
+  // Of single numbers: of the loss, and of the gradients' squares.
+  std::map<std::string, int64_t> sums_of_numbers() const {
+    std::map<std::string, int64_t> sums;
+    for (const Graph& graph : programs_)
+      for (const Node& node : graph.nodes())
+        if (node.op == Op::kAllReduce && node.outputs[0].shape.empty()) ++sums[node.attributes.group];
+    return sums;
+  }
+
   int64_t all(size_t program = 0) const {
     return std::ranges::count(programs_.at(program).nodes(), Op::kAllGather, &Node::op);
   }
@@ -69,8 +80,8 @@ const Gathers kNone;
 const Gathers kOfProducts{kProducts, kElementsOfProducts * 2};
 // The output layer's gradients are computed beside its loss, with what was gathered for that.
 const Gathers kOfProductsAgain{kOfLayers, kElementsOfLayers * 2};
-// The embedding is smaller than what it is looked up for.
-const Gathers kOfNormsAndEmbedding{kNorms + 1, (kNorms + kVocabulary) * kWidth * 4};
+// It is smaller than what it is looked up for. Norms are whole.
+const Gathers kOfEmbedding{1, kVocabulary* kWidth * 4};
 
 TEST(GathersOfWeights, OverDpAreOfBf16AndKept) {
   for (const char* recompute : {"none", "selective", "block"}) {
@@ -78,7 +89,7 @@ TEST(GathersOfWeights, OverDpAreOfBf16AndKept) {
     const GathersOfStep step({"mesh.dp=2", std::string("train.recompute=") + recompute});
     EXPECT_EQ(step.count("dp", DType::kBF16, false), kOfProducts);
     EXPECT_EQ(step.count("dp", DType::kBF16, true), kNone);
-    EXPECT_EQ(step.count("dp", DType::kF32, false), kOfNormsAndEmbedding);
+    EXPECT_EQ(step.count("dp", DType::kF32, false), kOfEmbedding);
     EXPECT_EQ(step.count("dp", DType::kF32, true), kNone);
   }
 }
@@ -104,6 +115,19 @@ TEST(GathersOfWeights, OfMicroBatchesAreMadeInEach) {
   EXPECT_EQ(step.count("dp", DType::kBF16, true), kNone);
   // What applies the gradients leaves the new weights where they are.
   EXPECT_EQ(step.all(1), 0);
+}
+
+// However many weights there are: those that the same axes cut are added up on each rank first.
+TEST(SumsOverRanks, OfSquaresAreOneForAllWeightsThatLieAlike) {
+  using Sums = std::map<std::string, int64_t>;
+  // The loss, and the squares.
+  EXPECT_EQ(GathersOfStep({"mesh.fsdp=2"}).sums_of_numbers(), (Sums{{"fsdp", 2}}));
+  EXPECT_EQ(GathersOfStep({"mesh.dp=2"}).sums_of_numbers(), (Sums{{"dp", 2}}));
+  const Sums of_tp = GathersOfStep({"mesh.tp=2"}).sums_of_numbers();
+  EXPECT_LE(of_tp.at("tp"), 2);
+  int64_t of_both = 0;
+  for (const auto& [group, number] : GathersOfStep({"mesh.fsdp=2", "mesh.tp=2"}).sums_of_numbers()) of_both += number;
+  EXPECT_LE(of_both, 4);
 }
 
 }  // namespace

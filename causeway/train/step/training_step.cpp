@@ -1,7 +1,9 @@
 #include "causeway/train/step/training_step.h"
 
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "causeway/base/error.h"
 #include "causeway/device/cpu/cpu_device.h"
@@ -417,18 +419,34 @@ Tensor TrainingStep::squares_by_layer(std::span<const Tensor> gradients) const {
     const std::optional<int64_t> layer = layer_of(parameter.name);
     behind_layers = behind_layers || layer;
     Tensor& sum_of_layer = squares[layer ? static_cast<size_t>(*layer + 1) : behind_layers ? last : 0];
-    sum_of_layer = sum_of_layer + sum(gradients[i] * gradients[i]);
+    sum_of_layer = sum_of_layer + sum_of_squares(gradients.subspan(i, 1));
   }
   for (Tensor& one : squares) one = reshape(one, {Dim(1)});
   return cat(squares, 0);
 }
 
+// Of all gradients, f32 []. Those that the same axes cut are added up first, so that ranks exchange one number for all
+// of them.
+Tensor TrainingStep::squares_by_axes(std::span<const Tensor> gradients) const {
+  std::map<std::set<std::string>, std::vector<Tensor>> cut_by;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (model_.parameters()[i].is_copy) continue;
+    std::set<std::string> axes;
+    for (const std::vector<std::string>& of_dim : weights_[i].sharding().dims)
+      axes.insert(of_dim.begin(), of_dim.end());
+    cut_by[axes].push_back(gradients[i]);
+  }
+  Tensor total = constant_tensor(DType::kF32, {}, 0);
+  for (const auto& [axes, alike] : cut_by) total = total + sum_of_squares(alike);
+  return total;
+}
+
 // Adds up the loss and the squares of the gradients over the stages, in one go. Where bits are not to depend on the
 // mesh, a layer's squares are a term of their own: stages that do not have it add 0.
 Tensor TrainingStep::norm_of_all_stages(std::span<const Tensor> gradients, Tensor& loss) const {
-  if (!is_stage() && !recipe_.train.mesh_independent) return global_norm(gradients);
-  Tensor squares = squares_by_layer(gradients);
-  if (!recipe_.train.mesh_independent) squares = reshape(sum(squares), {Dim(1)});
+  if (!is_stage() && !recipe_.train.mesh_independent) return sqrt(squares_by_axes(gradients));
+  const Tensor squares =
+      recipe_.train.mesh_independent ? squares_by_layer(gradients) : reshape(squares_by_axes(gradients), {Dim(1)});
   const Tensor sums = sum_over_stages(cat({reshape(loss, {Dim(1)}), squares}, 0));
   loss = scalar_at(sums, 0);
   return sqrt(sum(narrow(sums, 0, 1, sums.size(0).constant() - 1)));

@@ -167,6 +167,7 @@ class TrainingStep {
   // (1 or 0).
   std::vector<Tensor> update(Tensor loss, std::vector<Tensor> gradients, const Tensor& hyper);
   Tensor squares_by_layer(std::span<const Tensor> gradients) const;
+  Tensor squares_by_axes(std::span<const Tensor> gradients) const;
   Tensor norm_of_all_stages(std::span<const Tensor> gradients, Tensor& loss) const;
   // Into the arguments at `place`.
   void write_batch(const TrainingBatch& batch, int64_t micro_batch, int64_t step, size_t place = 0);
