@@ -1,7 +1,6 @@
 #include "causeway/base/crash_report.h"
 
 #include <execinfo.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,18 +13,6 @@
 
 namespace causeway {
 namespace {
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
 
 struct CrashSignal {
   int number;
@@ -81,13 +68,16 @@ void on_crash(int number, siginfo_t* information, void*) {
   const int count = ::backtrace(frames.data(), kMostFrames);
   ::backtrace_symbols_fd(frames.data(), count, STDERR_FILENO);
   write_text("This is a fault of the program; please report it with these lines and the command line.\n");
-  ::raise(number);  // the former action is back: SA_RESETHAND
+  struct sigaction action{};
+  action.sa_handler = SIG_DFL;
+  ::sigaction(number, &action, nullptr);
+  ::raise(number);
 }
 
 }  // namespace
 
 void report_crashes(const std::string& program) {
-  if (kSanitized) return;
+  if (kSanitizerReportsCrashes) return;
   std::strncpy(program_name.data(), program.c_str(), program_name.size() - 1);
   // Its first call loads a library, which a handler must not.
   void* frame = nullptr;
@@ -96,7 +86,7 @@ void report_crashes(const std::string& program) {
   ::sigaltstack(&handlers_stack, nullptr);
   struct sigaction action{};
   action.sa_sigaction = on_crash;
-  action.sa_flags = SA_SIGINFO | SA_ONSTACK | static_cast<int>(SA_RESETHAND);
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
   sigemptyset(&action.sa_mask);
   for (const CrashSignal& signal : kSignals) ::sigaction(signal.number, &action, nullptr);
 }

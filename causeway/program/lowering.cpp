@@ -258,14 +258,15 @@ class Lowering {
     for (const Instruction& instruction : lowered_.instructions) {
       const auto* collectives = std::get_if<Collectives>(&instruction.work);
       if (collectives == nullptr || collectives->parts.size() < 2) continue;
-      neighbours.emplace_back();
+      std::vector<int> sums;
       for (const Collectives::Part& part : collectives->parts) {
         const int buffer = part.to.buffer;
         const int64_t bytes = lowered_.buffers[static_cast<size_t>(buffer)].bytes;
         if (part.collective.kind == CollectiveKind::kAllReduce && part.from.buffer == buffer && in_arena(buffer) &&
             bytes <= kSmallSumBytes && bytes % kArenaAlignment == 0 && found.insert(buffer).second)
-          neighbours.back().push_back(buffer);
+          sums.push_back(buffer);
       }
+      if (!sums.empty()) neighbours.push_back(std::move(sums));
     }
     return neighbours;
   }

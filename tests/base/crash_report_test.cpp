@@ -10,12 +10,6 @@
 namespace causeway {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-
 // Deeper than any stack.
 int deeper(int depth) {
   volatile char frame[4096] = {};
@@ -26,7 +20,7 @@ int deeper(int depth) {
 class CrashReport : public testing::Test {
  protected:
   void SetUp() override {
-    if (kSanitized) GTEST_SKIP() << "the sanitizer reports crashes itself";
+    if (kSanitizerReportsCrashes) GTEST_SKIP() << "the sanitizer reports crashes itself";
     GTEST_FLAG_SET(death_test_style, "threadsafe");
   }
 };

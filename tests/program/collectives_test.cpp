@@ -9,6 +9,7 @@
 #include "causeway/graph/parser.h"
 #include "causeway/program/context.h"
 #include "causeway/program/liveness.h"
+#include "causeway/program/memory_plan.h"
 #include "tests/communicator/mpi_launcher.h"
 #include "tests/comparison/bounds.h"
 #include "tests/fixtures/error_message.h"
@@ -207,7 +208,8 @@ return %15, %16
       }
   ASSERT_EQ(bytes_at.size(), 4u);
   int64_t beside_the_next = 0;
-  for (const auto& [at, bytes] : bytes_at) beside_the_next += bytes % 64 == 0 && bytes_at.contains(at + bytes);
+  for (const auto& [at, bytes] : bytes_at)
+    beside_the_next += bytes % kArenaAlignment == 0 && bytes_at.contains(at + bytes);
   EXPECT_GE(beside_the_next, 2) << "the sums of 64, 512 and 512 bytes do not follow one another";
 }
 

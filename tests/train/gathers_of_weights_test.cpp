@@ -81,7 +81,7 @@ const Gathers kOfProducts{kProducts, kElementsOfProducts * 2};
 // The output layer's gradients are computed beside its loss, with what was gathered for that.
 const Gathers kOfProductsAgain{kOfLayers, kElementsOfLayers * 2};
 // It is smaller than what it is looked up for. Norms are whole.
-const Gathers kOfEmbedding{1, kVocabulary* kWidth * 4};
+const Gathers kOfEmbedding = {1, 4 * kVocabulary* kWidth};
 
 TEST(GathersOfWeights, OverDpAreOfBf16AndKept) {
   for (const char* recompute : {"none", "selective", "block"}) {
