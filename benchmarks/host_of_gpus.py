@@ -43,17 +43,18 @@ def peer(model, rows, parallel):
 
 
 LONG = "data.sequence_length=8192"
+SELECTIVE = "train.recompute=selective"  # auto would use all the memory there is
 LLAMA = "llama --rope-theta 500000 --vocabulary 128256 --kv-heads 8 --sequence 8192"
 # name: recipe, overrides for n GPUs, the peer's arguments
 STEPS = {
-    "Llama 3 8B": ("llama3_8b", cut("fsdp", 2, LONG),
+    "Llama 3 8B": ("llama3_8b", cut("fsdp", 2, LONG, SELECTIVE),
                    peer(f"{LLAMA} --layers 32 --width 4096 --heads 32 --ffn 14336", 2, "fsdp2")),
-    "Llama 70B, 4 layers": ("llama3_70b_4layers", cut("fsdp", 4, LONG),
+    "Llama 70B, 4 layers": ("llama3_70b_4layers", cut("fsdp", 4, LONG, SELECTIVE),
                             peer(f"{LLAMA} --layers 4 --width 8192 --heads 64 --ffn 28672", 4, "fsdp2")),
-    "Mistral 7B": ("mistral_7b", cut("fsdp", 2, LONG, "model.sliding_window=4096"),
+    "Mistral 7B": ("mistral_7b", cut("fsdp", 2, LONG, SELECTIVE, "model.sliding_window=4096"),
                    peer("llama --layers 32 --width 4096 --heads 32 --kv-heads 8 --ffn 14336 --vocabulary 32000 "
                         "--window 4096 --sequence 8192", 2, "fsdp2")),
-    "GPT 1.5B": ("gpt2_1.5b", cut("dp", 28),
+    "GPT 1.5B": ("gpt2_1.5b", cut("dp", 28, SELECTIVE),
                  peer("gpt2 --layers 48 --width 1600 --heads 25 --sequence 1024 --random-vocabulary 50257", 28, "ddp")),
     "GPT-2 124M": ("gpt2_124m", cut("dp", 64), peer("gpt2 --sequence 1024 --random-vocabulary 50257", 64, "ddp")),
 }

@@ -58,7 +58,7 @@ std::unique_ptr<Prepared> prepare(Device& device, const TrainCase& train_case, s
       try {
         if (model == nullptr || !(model->config() == prepared->recipe.model)) {
           model.reset();
-          model = LanguageModel::create(prepared->recipe.model, uint64_t{1});
+          model = LanguageModel::create(prepared->recipe.model, uint64_t{1}, weight_storage(prepared->recipe));
         }
         prepared->step = std::make_unique<TrainingStep>(*model, prepared->recipe);
         prepared->step->fit_memory(device.memory_limit());

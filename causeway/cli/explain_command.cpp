@@ -207,7 +207,8 @@ void run(const Options& options) {
     throw Error(ErrorKind::kUnsupported, "text is generated on one device, and the recipe has several ranks", "mesh",
                 "Leave out --generate, or set the mesh's axes to 1.");
   if (options.generate > 0) return explain_generation(options, recipe, context);
-  const std::unique_ptr<LanguageModel> model = LanguageModel::create(recipe.model, own_part(recipe), seed);
+  const std::unique_ptr<LanguageModel> model =
+      LanguageModel::create(recipe.model, own_part(recipe), seed, weight_storage(recipe));
   TrainingStep step(*model, recipe);
   PipelineTrace trace;
   trace.with_text = options.passes;

@@ -30,7 +30,7 @@ constexpr StoredType kStoredTypes[] = {
     {"F8_E4M3", 8, DType::kF8E4M3}, {"F8_E5M2", 8, DType::kF8E5M2}, {"I32", 32, DType::kI32},
     {"I64", 64, DType::kI64},       {"U8", 8, DType::kU8},          {"BOOL", 8, DType::kBool},
     {"F64", 64, std::nullopt},      {"C64", 64, std::nullopt},      {"U64", 64, std::nullopt},
-    {"U32", 32, std::nullopt},      {"I16", 16, std::nullopt},      {"U16", 16, std::nullopt},
+    {"U32", 32, std::nullopt},      {"I16", 16, DType::kI16},       {"U16", 16, std::nullopt},
     {"I8", 8, std::nullopt},        {"F8_E8M0", 8, std::nullopt},   {"F6_E2M3", 6, std::nullopt},
     {"F6_E3M2", 6, std::nullopt},   {"F4", 4, std::nullopt},
 };

@@ -101,7 +101,7 @@ T to_integer(double value) {
   return static_cast<T>(value);
 }
 
-constexpr std::string_view kNames[] = {"f32", "bf16", "f16", "f8e4m3", "f8e5m2", "i32", "i64", "u8", "bool"};
+constexpr std::string_view kNames[] = {"f32", "bf16", "f16", "f8e4m3", "f8e5m2", "i32", "i64", "i16", "u8", "bool"};
 
 }  // namespace
 
@@ -114,6 +114,7 @@ size_t size_bytes(DType dtype) {
       return 4;
     case DType::kBF16:
     case DType::kF16:
+    case DType::kI16:
       return 2;
     default:
       return 1;
@@ -129,7 +130,7 @@ std::optional<DType> parse_dtype(std::string_view name) {
 }
 
 bool is_float(DType dtype) { return dtype <= DType::kF8E5M2; }
-bool is_integer(DType dtype) { return dtype == DType::kI32 || dtype == DType::kI64 || dtype == DType::kU8; }
+bool is_integer(DType dtype) { return !is_float(dtype) && dtype != DType::kBool; }
 
 double read_element(DType dtype, const void* data, size_t index) {
   switch (dtype) {
@@ -147,6 +148,8 @@ double read_element(DType dtype, const void* data, size_t index) {
       return load<int32_t>(data, index);
     case DType::kI64:
       return static_cast<double>(load<int64_t>(data, index));
+    case DType::kI16:
+      return load<int16_t>(data, index);
     case DType::kU8:
     case DType::kBool:
       return load<uint8_t>(data, index);
@@ -174,6 +177,8 @@ void write_element(DType dtype, void* data, size_t index, double value) {
       return store<int32_t>(data, index, to_integer<int32_t>(value));
     case DType::kI64:
       return store<int64_t>(data, index, to_integer<int64_t>(value));
+    case DType::kI16:
+      return store<int16_t>(data, index, to_integer<int16_t>(value));
     case DType::kU8:
       return store<uint8_t>(data, index, to_integer<uint8_t>(value));
     case DType::kBool:

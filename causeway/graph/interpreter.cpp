@@ -111,6 +111,8 @@ double wrap_integer(DType dtype, int64_t value) {
   switch (dtype) {
     case DType::kI32:
       return static_cast<int32_t>(value);
+    case DType::kI16:
+      return static_cast<int16_t>(value);
     case DType::kU8:
       return static_cast<uint8_t>(value);
     default:

@@ -66,6 +66,8 @@ double smallest(DType dtype) {
       return std::numeric_limits<int32_t>::min();
     case DType::kI64:
       return static_cast<double>(std::numeric_limits<int64_t>::min());
+    case DType::kI16:
+      return std::numeric_limits<int16_t>::min();
     case DType::kU8:
       return 0;
     default:

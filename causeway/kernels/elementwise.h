@@ -24,6 +24,10 @@ CAUSEWAY_INLINE int64_t cast_to_i64(float x) {
   const int64_t high = over ? 9223372036854775807ll : inside;
   return under ? -9223372036854775807ll - 1 : high;
 }
+CAUSEWAY_INLINE int16_t cast_to_i16(float x) {
+  const float bounded = x > 32767.0f ? 32767.0f : (x >= -32768.0f ? x : (x < 0.0f ? -32768.0f : 0.0f));
+  return static_cast<int16_t>(static_cast<int32_t>(bounded));
+}
 CAUSEWAY_INLINE uint8_t cast_to_u8(float x) {
   const float bounded = x > 255.0f ? 255.0f : (x > 0.0f ? x : 0.0f);
   return static_cast<uint8_t>(static_cast<int32_t>(bounded));
@@ -35,10 +39,18 @@ CAUSEWAY_INLINE int32_t cast_to_i32(int64_t x) {
   return static_cast<int32_t>(low > 2147483647 ? 2147483647 : low);
 }
 CAUSEWAY_INLINE int32_t cast_to_i32(int32_t x) { return x; }
+CAUSEWAY_INLINE int32_t cast_to_i32(int16_t x) { return x; }
 CAUSEWAY_INLINE int32_t cast_to_i32(uint8_t x) { return x; }
 CAUSEWAY_INLINE int64_t cast_to_i64(int32_t x) { return x; }
+CAUSEWAY_INLINE int64_t cast_to_i64(int16_t x) { return x; }
 CAUSEWAY_INLINE int64_t cast_to_i64(uint8_t x) { return x; }
+CAUSEWAY_INLINE int16_t cast_to_i16(int64_t x) {
+  return static_cast<int16_t>(x < -32768 ? -32768 : x > 32767 ? 32767 : x);
+}
+CAUSEWAY_INLINE int16_t cast_to_i16(int32_t x) { return cast_to_i16(int64_t{x}); }
+CAUSEWAY_INLINE int16_t cast_to_i16(uint8_t x) { return x; }
 CAUSEWAY_INLINE uint8_t cast_to_u8(int64_t x) { return static_cast<uint8_t>(x < 0 ? 0 : x > 255 ? 255 : x); }
+CAUSEWAY_INLINE uint8_t cast_to_u8(int16_t x) { return static_cast<uint8_t>(x < 0 ? 0 : x > 255 ? 255 : x); }
 CAUSEWAY_INLINE uint8_t cast_to_u8(int32_t x) { return static_cast<uint8_t>(x < 0 ? 0 : x > 255 ? 255 : x); }
 
 // Integer arithmetic is defined for every operand: C++ leaves signed overflow, division by zero and wide shifts open,
@@ -105,6 +117,10 @@ constexpr int32_t lowest_value<int32_t>() {
 template <>
 constexpr int64_t lowest_value<int64_t>() {
   return -9223372036854775807ll - 1;
+}
+template <>
+constexpr int16_t lowest_value<int16_t>() {
+  return -32767 - 1;
 }
 template <>
 constexpr uint8_t lowest_value<uint8_t>() {

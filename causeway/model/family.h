@@ -51,8 +51,8 @@ struct ModelFamily {
   std::function<void(const ModelConfig&)> check;
   // Of a resolved configuration; tied embeddings count once.
   std::function<int64_t(const ModelConfig&)> parameter_count;
-  // A part of the model of a resolved configuration, with initial values or none (undefined contents).
-  std::function<std::unique_ptr<LanguageModel>(const ModelConfig&, const ModelPart&, InitialValues*)> build;
+  // A part of the model of a resolved configuration, with weights made so.
+  std::function<std::unique_ptr<LanguageModel>(const ModelConfig&, const ModelPart&, const NewWeights&)> build;
 
   struct HuggingFace {
     std::string model_type;    // "gpt2"

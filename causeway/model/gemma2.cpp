@@ -26,7 +26,7 @@ bool has_window(int64_t layer) { return layer % 2 == 0; }
 
 class Gemma2 final : public Llama {
  public:
-  Gemma2(const ModelConfig& c, const ModelPart& part, InitialValues* values) : Llama(c, part, kVariant, values) {
+  Gemma2(const ModelConfig& c, const ModelPart& part, const NewWeights& weights) : Llama(c, part, kVariant, weights) {
     const int64_t scalar = c.own_integer(kQueryScalar);
     form_.scale = 1 / std::sqrt(static_cast<double>(scalar == 0 ? c.head_dim : scalar));
     form_.softcap = c.own_number(kAttentionSoftcap);
@@ -133,8 +133,8 @@ ModelFamily gemma2_family() {
   family.always_tied = true;
   family.usual_ffn_width = [](int64_t width) { return 4 * width; };
   family.build = [](const ModelConfig& config, const ModelPart& part,
-                    InitialValues* values) -> std::unique_ptr<LanguageModel> {
-    return std::make_unique<Gemma2>(config, part, values);
+                    const NewWeights& weights) -> std::unique_ptr<LanguageModel> {
+    return std::make_unique<Gemma2>(config, part, weights);
   };
   family.parameter_count = [llama = family.parameter_count](const ModelConfig& c) {
     return llama(c) + c.layers * 2 * c.width;

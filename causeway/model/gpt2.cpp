@@ -20,21 +20,21 @@ struct Block {
 
 class Gpt2 final : public LanguageModel {
  public:
-  Gpt2(const ModelConfig& c, const ModelPart& part, InitialValues* values) : LanguageModel(c, part) {
+  Gpt2(const ModelConfig& c, const ModelPart& part, const NewWeights& weights) : LanguageModel(c, part) {
     const ParameterDim vocabulary{c.vocabulary_size, LogicalDim::kVocabulary}, width{c.width, LogicalDim::kWidth},
         positions{c.max_sequence_length, LogicalDim::kPositions}, heads{c.width, LogicalDim::kHeads},
         heads_of_three{3 * c.width, LogicalDim::kHeadsOfThree}, ffn{c.ffn_width, LogicalDim::kFfn};
     if (part.holds_embedding() || part.holds_head())
-      token_embedding_ = declare("transformer.wte.weight", {vocabulary, width}, Initial::kNormal, values);
+      token_embedding_ = declare("transformer.wte.weight", {vocabulary, width}, Initial::kNormal, weights);
     if (part.holds_embedding())
-      position_embedding_ = declare("transformer.wpe.weight", {positions, width}, Initial::kNormal, values);
+      position_embedding_ = declare("transformer.wpe.weight", {positions, width}, Initial::kNormal, weights);
     const auto norm = [&](const std::string& name) -> Affine {
-      return {declare(name + ".weight", {width}, Initial::kOnes, values),
-              declare(name + ".bias", {width}, Initial::kZeros, values)};
+      return {declare(name + ".weight", {width}, Initial::kOnes, weights),
+              declare(name + ".bias", {width}, Initial::kZeros, weights)};
     };
     const auto projection = [&](const std::string& name, ParameterDim in, ParameterDim out, Initial initial) -> Affine {
-      return {declare(name + ".weight", {in, out}, initial, values),
-              declare(name + ".bias", {out}, Initial::kZeros, values)};
+      return {declare(name + ".weight", {in, out}, initial, weights),
+              declare(name + ".bias", {out}, Initial::kZeros, weights)};
     };
     for (int64_t i = 0; i < c.layers; ++i) {
       const std::string name = fmt::format("transformer.h.{}.", i);
@@ -136,8 +136,8 @@ ModelFamily gpt2_family() {
   family.usual_ffn_width = [](int64_t width) { return 4 * width; };
   family.parameter_count = count_parameters;
   family.build = [](const ModelConfig& config, const ModelPart& part,
-                    InitialValues* values) -> std::unique_ptr<LanguageModel> {
-    return std::make_unique<Gpt2>(config, part, values);
+                    const NewWeights& weights) -> std::unique_ptr<LanguageModel> {
+    return std::make_unique<Gpt2>(config, part, weights);
   };
   family.hugging_face = {.model_type = "gpt2",
                          .architecture = "GPT2LMHeadModel",

@@ -212,8 +212,7 @@ void save_hugging_face_model(const LanguageModel& model, const std::filesystem::
   const auto source = [&](const std::string& name, const Box& box, std::span<float> values) {
     const Tensor& tensor = model.parameter(name).tensor;
     const uint64_t first = contiguous_position(whole_box(sizes_of(model.parameter(name))), box).value();
-    tensor.context()->device().copy_to_host(values.data(), tensor.buffer().data() + first * sizeof(float),
-                                            values.size_bytes());
+    tensor.read_bytes_from(first * sizeof(float), std::as_writable_bytes(values));
   };
   write_weights(directory, tensors, source, max_file_bytes);
   write_file_atomically(directory / "config.json", to_hugging_face(model.config()).dump(2) + "\n");

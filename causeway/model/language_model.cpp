@@ -35,17 +35,18 @@ void require_memory(const ModelConfig& config, const ModelPart& part) {
 
 }  // namespace
 
-std::unique_ptr<LanguageModel> LanguageModel::create(const ModelConfig& config, std::optional<uint64_t> seed) {
-  return create(config, ModelPart(config.layers), seed);
+std::unique_ptr<LanguageModel> LanguageModel::create(const ModelConfig& config, std::optional<uint64_t> seed,
+                                                     WeightStorage storage) {
+  return create(config, ModelPart(config.layers), seed, storage);
 }
 
 std::unique_ptr<LanguageModel> LanguageModel::create(const ModelConfig& config, const ModelPart& part,
-                                                     std::optional<uint64_t> seed) {
+                                                     std::optional<uint64_t> seed, WeightStorage storage) {
   CAUSEWAY_CHECK(config == config.resolved());
   require_memory(config, part);
   std::optional<InitialValues> values;
   if (seed) values.emplace(*seed);
-  return model_family(config.family).build(config, part, values ? &*values : nullptr);
+  return model_family(config.family).build(config, part, {values ? &*values : nullptr, storage});
 }
 
 const Parameter& LanguageModel::parameter(const std::string& name) const {
@@ -72,24 +73,28 @@ bool LanguageModel::begin_head() {
 }
 
 Tensor LanguageModel::declare(const std::string& name, const std::vector<ParameterDim>& dims, Initial initial,
-                              InitialValues* values) {
+                              const NewWeights& weights) {
   std::vector<int64_t> shape;
   for (const ParameterDim& dim : dims) shape.push_back(dim.size);
-  Tensor tensor = Tensor::uninitialized(shape, DType::kF32, weight_sharding(dims, Context::current()->mesh()));
-  if (values != nullptr) {
-    const std::span<float> elements = values->buffer(static_cast<size_t>(tensor.local_bytes()) / sizeof(float));
+  const Sharding lies = weight_sharding(dims, Context::current()->mesh());
+  const bool only_multiplied =
+      shape.size() >= 2 && declared_piece_.has_value();  // embeddings are declared before layers
+  Tensor tensor = only_multiplied && weights.storage == WeightStorage::kHalves
+                      ? Tensor::uninitialized_halves(shape, lies)
+                      : Tensor::uninitialized(shape, DType::kF32, lies);
+  if (weights.values != nullptr) {
+    const std::span<float> elements = weights.values->buffer(static_cast<size_t>(tensor.local_bytes()) / sizeof(float));
     const double residual = 1 / std::sqrt(2.0 * static_cast<double>(config_.layers));
     if (initial == Initial::kNormal || initial == Initial::kResidualNormal) {
-      values->fill_normal(name, config_.initializer_range * (initial == Initial::kNormal ? 1 : residual), shape,
-                          {tensor.local_start(), tensor.local_shape()}, elements);
+      weights.values->fill_normal(name, config_.initializer_range * (initial == Initial::kNormal ? 1 : residual), shape,
+                                  {tensor.local_start(), tensor.local_shape()}, elements);
     } else {
       std::fill(elements.begin(), elements.end(), initial == Initial::kOnes ? 1.0f : 0.0f);
     }
     tensor.write_bytes(std::as_bytes(elements));
   }
   Parameter parameter{name, tensor, shape.size() >= 2};
-  parameter.only_multiplied =
-      shape.size() >= 2 && declared_piece_.has_value();  // embeddings are declared before layers
+  parameter.only_multiplied = only_multiplied;
   parameter.is_copy = !declared_piece_ && !part_.holds_embedding();
   // The rows of an untied embedding are of kLookup.
   parameter.is_shared = !declared_piece_ && !part_.is_whole() && dims[0].logical == LogicalDim::kVocabulary;

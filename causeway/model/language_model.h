@@ -16,6 +16,18 @@
 namespace causeway::model {
 
 class InitialValues;
+
+// How weights lie in a device's memory.
+enum class WeightStorage {
+  kElements,  // one after another
+  kHalves,    // those that products alone read in halves (Tensor::uninitialized_halves()), which is for bf16 on GPUs
+};
+
+// How weights are made.
+struct NewWeights {
+  InitialValues* values = nullptr;  // null: of undefined contents
+  WeightStorage storage = WeightStorage::kElements;
+};
 class KeyValueCache;
 
 struct Parameter {
@@ -72,10 +84,12 @@ class LanguageModel {
   // the contents are undefined, to be loaded. Where the context is a rank's of a mesh, parameters are cut over it
   // (weight_sharding()), and each rank makes its part of the same values. Throws Error(kResource) before anything is
   // allocated when the device's memory cannot hold them.
-  static std::unique_ptr<LanguageModel> create(const ModelConfig& config, std::optional<uint64_t> seed);
+  static std::unique_ptr<LanguageModel> create(const ModelConfig& config, std::optional<uint64_t> seed,
+                                               WeightStorage storage = WeightStorage::kElements);
   // The same of a part of it: parameters that belong to it, with the same values, and no others.
   static std::unique_ptr<LanguageModel> create(const ModelConfig& config, const ModelPart& part,
-                                               std::optional<uint64_t> seed);
+                                               std::optional<uint64_t> seed,
+                                               WeightStorage storage = WeightStorage::kElements);
 
   const ModelConfig& config() const { return config_; }
   const ModelPart& part() const { return part_; }
@@ -131,7 +145,7 @@ class LanguageModel {
   // Declares a parameter; called by the families' constructors in Hugging Face's order. Without initial values the
   // contents stay undefined.
   Tensor declare(const std::string& name, const std::vector<ParameterDim>& dims, Initial initial,
-                 InitialValues* values);
+                 const NewWeights& weights);
   // x [B, T, width], the residual stream, as it lies over the mesh between blocks; x itself where sequences are not
   // cut.
   Tensor residual_stream(const Tensor& x) const;

@@ -122,34 +122,34 @@ void list_entries(HuggingFaceConfig& file, ModelConfig& c) {
 
 }  // namespace
 
-Llama::Llama(const ModelConfig& c, const ModelPart& part, const LlamaVariant& variant, InitialValues* values)
+Llama::Llama(const ModelConfig& c, const ModelPart& part, const LlamaVariant& variant, const NewWeights& weights)
     : LanguageModel(c, part), variant_(variant) {
   const ParameterDim vocabulary{c.vocabulary_size, LogicalDim::kVocabulary}, width{c.width, LogicalDim::kWidth};
   const ParameterDim rows{c.vocabulary_size, c.tie_embeddings ? LogicalDim::kVocabulary : LogicalDim::kLookup};
   if (part.holds_embedding() || (c.tie_embeddings && part.holds_head()))
-    embedding_ = declare_matrix("model.embed_tokens", rows, width, Initial::kNormal, values);
-  for (int64_t i = 0; i < c.layers; ++i) blocks_.push_back(begin_layer(i) ? declare_layer(i, values) : Block());
+    embedding_ = declare_matrix("model.embed_tokens", rows, width, Initial::kNormal, weights);
+  for (int64_t i = 0; i < c.layers; ++i) blocks_.push_back(begin_layer(i) ? declare_layer(i, weights) : Block());
   const RotaryScaling scaling = scaling_of(c);
   frequencies_ = rotary_frequencies(c.head_dim, c.own_number(kRopeTheta),
                                     scaling.factor == 1 ? std::nullopt : std::optional(scaling));
   if (!begin_head()) return;
-  final_norm_ = declare_norm("model.norm", width, values);
-  output_ = c.tie_embeddings ? embedding_ : declare_matrix("lm_head", vocabulary, width, Initial::kNormal, values);
+  final_norm_ = declare_norm("model.norm", width, weights);
+  output_ = c.tie_embeddings ? embedding_ : declare_matrix("lm_head", vocabulary, width, Initial::kNormal, weights);
 }
 
-Llama::Block Llama::declare_layer(int64_t layer, InitialValues* values) {
+Llama::Block Llama::declare_layer(int64_t layer, const NewWeights& weights) {
   const ModelConfig& c = config();
   const ParameterDim width{c.width, LogicalDim::kWidth}, query{c.heads * c.head_dim, LogicalDim::kHeads},
       key{c.kv_heads * c.head_dim, LogicalDim::kKeyHeads}, ffn{c.ffn_width, LogicalDim::kFfn};
   const std::string name = fmt::format("model.layers.{}.", layer);
   const auto matrix = [&](const char* part, ParameterDim out, ParameterDim in, Initial initial = Initial::kNormal) {
-    return declare_matrix(name + part, out, in, initial, values);
+    return declare_matrix(name + part, out, in, initial, weights);
   };
   const auto bias = [&](const char* part, ParameterDim out) {
-    return variant_.attention_biases ? declare(name + part + ".bias", {out}, Initial::kZeros, values) : Tensor();
+    return variant_.attention_biases ? declare(name + part + ".bias", {out}, Initial::kZeros, weights) : Tensor();
   };
   const auto norm = [&](const std::string& part) {
-    return part.empty() ? Tensor() : declare_norm(name + part, width, values);
+    return part.empty() ? Tensor() : declare_norm(name + part, width, weights);
   };
   Block block;
   block.q = matrix("self_attn.q_proj", query, width);
@@ -162,8 +162,8 @@ Llama::Block Llama::declare_layer(int64_t layer, InitialValues* values) {
   if (variant_.query_key_norm != QueryKeyNorm::kNone) {
     const bool of_heads = variant_.query_key_norm == QueryKeyNorm::kHead;
     const ParameterDim head{c.head_dim, LogicalDim::kHead};
-    block.q_norm = declare_norm(name + "self_attn.q_norm", of_heads ? head : query, values);
-    block.k_norm = declare_norm(name + "self_attn.k_norm", of_heads ? head : key, values);
+    block.q_norm = declare_norm(name + "self_attn.q_norm", of_heads ? head : query, weights);
+    block.k_norm = declare_norm(name + "self_attn.k_norm", of_heads ? head : key, weights);
   }
   block.gate = matrix("mlp.gate_proj", ffn, width);
   block.up = matrix("mlp.up_proj", ffn, width);
@@ -176,12 +176,12 @@ Llama::Block Llama::declare_layer(int64_t layer, InitialValues* values) {
 }
 
 Tensor Llama::declare_matrix(const std::string& name, ParameterDim out, ParameterDim in, Initial initial,
-                             InitialValues* values) {
-  return declare(name + ".weight", {out, in}, initial, values);
+                             const NewWeights& weights) {
+  return declare(name + ".weight", {out, in}, initial, weights);
 }
 
-Tensor Llama::declare_norm(const std::string& name, ParameterDim dim, InitialValues* values) {
-  return declare(name + ".weight", {dim}, variant_.norm_weights_less_one ? Initial::kZeros : Initial::kOnes, values);
+Tensor Llama::declare_norm(const std::string& name, ParameterDim dim, const NewWeights& weights) {
+  return declare(name + ".weight", {dim}, variant_.norm_weights_less_one ? Initial::kZeros : Initial::kOnes, weights);
 }
 
 Tensor Llama::embed_tokens(const Tensor& tokens) const { return embedding(tokens, embedding_); }
@@ -269,8 +269,8 @@ ModelFamily llama_family() {
   family.check = check_positions;
   family.parameter_count = count_parameters;
   family.build = [](const ModelConfig& config, const ModelPart& part,
-                    InitialValues* values) -> std::unique_ptr<LanguageModel> {
-    return std::make_unique<Llama>(config, part, LlamaVariant{}, values);
+                    const NewWeights& weights) -> std::unique_ptr<LanguageModel> {
+    return std::make_unique<Llama>(config, part, LlamaVariant{}, weights);
   };
   family.hugging_face = {.model_type = "llama",
                          .architecture = "LlamaForCausalLM",

@@ -33,7 +33,7 @@ struct LlamaVariant {
 // What a family computes otherwise it overrides.
 class Llama : public LanguageModel {
  public:
-  Llama(const ModelConfig& config, const ModelPart& part, const LlamaVariant& variant, InitialValues* values);
+  Llama(const ModelConfig& config, const ModelPart& part, const LlamaVariant& variant, const NewWeights& weights);
 
   Tensor output_weight() const override { return output_; }
   int64_t window(int64_t layer) const override { return attention_form(layer).window; }
@@ -57,10 +57,10 @@ class Llama : public LanguageModel {
   Tensor run_layer(int64_t layer, const Tensor& x, const ForwardInputs& inputs) const override;
   Tensor last_norm(const Tensor& x) const override;
 
-  Block declare_layer(int64_t layer, InitialValues* values);
+  Block declare_layer(int64_t layer, const NewWeights& weights);
   Tensor declare_matrix(const std::string& name, ParameterDim out, ParameterDim in, Initial initial,
-                        InitialValues* values);
-  Tensor declare_norm(const std::string& name, ParameterDim dim, InitialValues* values);
+                        const NewWeights& weights);
+  Tensor declare_norm(const std::string& name, ParameterDim dim, const NewWeights& weights);
 
   Tensor attention(const Tensor& x, int64_t layer, const ForwardInputs& inputs) const;
   Tensor mlp(const Tensor& x, const Block& block, const ForwardInputs& inputs) const;

@@ -9,8 +9,8 @@ ModelFamily mistral_family() {
   family.name = "mistral";
   family.keys.push_back(sliding_window_key());
   family.build = [](const ModelConfig& config, const ModelPart& part,
-                    InitialValues* values) -> std::unique_ptr<LanguageModel> {
-    return std::make_unique<Llama>(config, part, LlamaVariant{.window = config.own_integer(kSlidingWindow)}, values);
+                    const NewWeights& weights) -> std::unique_ptr<LanguageModel> {
+    return std::make_unique<Llama>(config, part, LlamaVariant{.window = config.own_integer(kSlidingWindow)}, weights);
   };
   family.hugging_face.model_type = "mistral";
   family.hugging_face.architecture = "MistralForCausalLM";

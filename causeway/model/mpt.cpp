@@ -20,16 +20,16 @@ struct Block {
 
 class Mpt final : public LanguageModel {
  public:
-  Mpt(const ModelConfig& c, const ModelPart& part, InitialValues* values) : LanguageModel(c, part) {
+  Mpt(const ModelConfig& c, const ModelPart& part, const NewWeights& weights) : LanguageModel(c, part) {
     const ParameterDim vocabulary{c.vocabulary_size, LogicalDim::kVocabulary}, width{c.width, LogicalDim::kWidth},
         heads{c.width, LogicalDim::kHeads}, heads_of_three{3 * c.width, LogicalDim::kHeadsOfThree},
         ffn{c.ffn_width, LogicalDim::kFfn};
     const auto matrix = [&](const std::string& name, ParameterDim out, ParameterDim in,
                             Initial initial = Initial::kNormal) {
-      return declare(name + ".weight", {out, in}, initial, values);
+      return declare(name + ".weight", {out, in}, initial, weights);
     };
     const auto norm = [&](const std::string& name) {
-      return declare(name + ".weight", {width}, Initial::kOnes, values);
+      return declare(name + ".weight", {width}, Initial::kOnes, weights);
     };
     if (part.holds_embedding() || part.holds_head()) embedding_ = matrix("transformer.wte", vocabulary, width);
     for (int64_t i = 0; i < c.layers; ++i) {
@@ -136,8 +136,8 @@ ModelFamily mpt_family() {
   family.usual_ffn_width = [](int64_t width) { return 4 * width; };
   family.parameter_count = count_parameters;
   family.build = [](const ModelConfig& config, const ModelPart& part,
-                    InitialValues* values) -> std::unique_ptr<LanguageModel> {
-    return std::make_unique<Mpt>(config, part, values);
+                    const NewWeights& weights) -> std::unique_ptr<LanguageModel> {
+    return std::make_unique<Mpt>(config, part, weights);
   };
   family.hugging_face = {.model_type = "mpt", .architecture = "MptForCausalLM", .entries = list_entries};
   return family;

@@ -28,8 +28,8 @@ ModelFamily olmo2_family() {
   ModelFamily family = llama_family();
   family.name = "olmo2";
   family.build = [](const ModelConfig& config, const ModelPart& part,
-                    InitialValues* values) -> std::unique_ptr<LanguageModel> {
-    return std::make_unique<Llama>(config, part, kVariant, values);
+                    const NewWeights& weights) -> std::unique_ptr<LanguageModel> {
+    return std::make_unique<Llama>(config, part, kVariant, weights);
   };
   family.parameter_count = [llama = family.parameter_count](const ModelConfig& c) {
     return llama(c) + c.layers * (c.heads + c.kv_heads) * c.head_dim;

@@ -11,8 +11,8 @@ ModelFamily qwen2_family() {
   ModelFamily family = llama_family();
   family.name = "qwen2";
   family.build = [](const ModelConfig& config, const ModelPart& part,
-                    InitialValues* values) -> std::unique_ptr<LanguageModel> {
-    return std::make_unique<Llama>(config, part, LlamaVariant{.attention_biases = true}, values);
+                    const NewWeights& weights) -> std::unique_ptr<LanguageModel> {
+    return std::make_unique<Llama>(config, part, LlamaVariant{.attention_biases = true}, weights);
   };
   family.parameter_count = [llama = family.parameter_count](const ModelConfig& c) {
     return llama(c) + c.layers * (c.heads + 2 * c.kv_heads) * c.head_dim;

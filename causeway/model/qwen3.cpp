@@ -23,8 +23,8 @@ ModelFamily qwen3_family() {
   ModelFamily family = llama_family();
   family.name = "qwen3";
   family.build = [](const ModelConfig& config, const ModelPart& part,
-                    InitialValues* values) -> std::unique_ptr<LanguageModel> {
-    return std::make_unique<Llama>(config, part, LlamaVariant{.query_key_norm = QueryKeyNorm::kHead}, values);
+                    const NewWeights& weights) -> std::unique_ptr<LanguageModel> {
+    return std::make_unique<Llama>(config, part, LlamaVariant{.query_key_norm = QueryKeyNorm::kHead}, weights);
   };
   family.parameter_count = [llama = family.parameter_count](const ModelConfig& c) {
     return llama(c) + c.layers * 2 * c.head_dim;

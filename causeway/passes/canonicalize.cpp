@@ -41,6 +41,8 @@ bool holds_exactly(DType from, DType to) {
       return to == DType::kF32;
     case DType::kU8:
       return to == DType::kI32 || to == DType::kI64 || to == DType::kF32 || to == DType::kF16 || to == DType::kBF16;
+    case DType::kI16:
+      return to == DType::kI32 || to == DType::kI64 || to == DType::kF32;
     case DType::kI32:
       return to == DType::kI64;
     default:

@@ -13,6 +13,8 @@ struct Range {
 
 Range integer_range(DType dtype) {
   switch (dtype) {
+    case DType::kI16:
+      return {-32768, 32767};
     case DType::kU8:
       return {0, 255};
     case DType::kI32:
@@ -105,6 +107,7 @@ std::optional<uint64_t> wrap_integer(Op op, uint64_t a, uint64_t b, uint64_t c, 
 }
 
 double narrowed(DType dtype, uint64_t value) {
+  if (dtype == DType::kI16) return static_cast<int16_t>(value);
   if (dtype == DType::kU8) return static_cast<uint8_t>(value);
   if (dtype == DType::kI32) return static_cast<int32_t>(value);
   return static_cast<double>(static_cast<int64_t>(value));

@@ -110,6 +110,8 @@ Interval all_values(DType dtype) {
   switch (dtype) {
     case DType::kBool:
       return kUnknownBool;
+    case DType::kI16:
+      return {-32768, 32767};
     case DType::kU8:
       return {0, 255};
     case DType::kI32:

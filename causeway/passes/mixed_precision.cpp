@@ -4,6 +4,7 @@
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/builder.h"
 #include "causeway/passes/residual_stream.h"
+#include "causeway/passes/weight_operands.h"
 
 namespace causeway::passes {
 namespace {
@@ -37,8 +38,6 @@ std::vector<bool> nodes_feeding_templates(const Graph& graph) {
   }
   return feeds;
 }
-
-bool only_moves(Op op) { return op == Op::kReshape || op == Op::kSlice || op == Op::kPermute; }
 
 // How the nodes' first outputs are used.
 struct Uses {

@@ -9,12 +9,10 @@
 #include "causeway/base/error.h"
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/builder.h"
+#include "causeway/passes/weight_operands.h"
 
 namespace causeway::passes {
 namespace {
-
-bool multiplies_weights(Op op) { return op == Op::kDot || op == Op::kLinearCrossEntropy; }
-bool only_moves(Op op) { return op == Op::kReshape || op == Op::kSlice || op == Op::kPermute; }
 
 class WeightNarrowing {
  public:

@@ -46,7 +46,8 @@ TracedStep trace_step(Recipe recipe, const Machine& machine, int64_t layers) {
   const auto device = std::make_shared<OfflineDevice>(parse_target(machine.target));
   const auto context = std::make_shared<Context>(device, ContextOptions{.mesh = mesh});
   const ContextScope scope(context);
-  const std::unique_ptr<LanguageModel> model = LanguageModel::create(recipe.model, std::nullopt);
+  const std::unique_ptr<LanguageModel> model =
+      LanguageModel::create(recipe.model, std::nullopt, train::weight_storage(recipe));
   const TrainingStep step(*model, recipe);
   TracedStep traced;
   for (const Parameter& parameter : model->parameters()) traced.weights += parameter.tensor.local_bytes();
@@ -99,7 +100,7 @@ class Continuation {
 
   FlopCount flops() const {
     FlopCount count = few_.flops;
-    for (double FlopCount::* member :
+    for (double FlopCount::*member :
          {&FlopCount::forward, &FlopCount::backward, &FlopCount::attended_pairs, &FlopCount::attention_pairs})
       count.*member = real([&](const TracedStep& step) { return step.flops.*member; });
     count.share_out(by_operand());

@@ -15,10 +15,12 @@ int integer_rank(DType dtype) {
       return 0;
     case DType::kU8:
       return 1;
-    case DType::kI32:
+    case DType::kI16:
       return 2;
-    default:
+    case DType::kI32:
       return 3;
+    default:
+      return 4;
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/passes/narrow_weights.h"
+#include "causeway/passes/split_weights.h"
 #include "causeway/program/context.h"
 #include "causeway/program/program.h"
 #include "causeway/tensor/operand.h"
@@ -64,12 +65,19 @@ Step::Compiled Step::trace_function(const std::vector<StepArgument>& arguments) 
 
 Step::Compiled Step::compile(const std::vector<StepArgument>& arguments) {
   Compiled compiled = trace_function(arguments);
-  if (options_.casts == nullptr || options_.program.pipeline.mixed_precision.compute == DType::kF32) {
-    compiled.program = context_->compile(compiled.traced, options_.program, pipeline_trace_);
-  } else {
-    compiled.program = context_->compile(with_cast_weights(compiled), options_.program, pipeline_trace_);
-  }
+  const bool casts = options_.casts != nullptr && options_.program.pipeline.mixed_precision.compute != DType::kF32;
+  const Graph graph = casts ? with_cast_weights(compiled) : compiled.traced;
+  compiled.program = context_->compile(with_halves(compiled, graph), options_.program, pipeline_trace_);
   return compiled;
+}
+
+Graph Step::with_halves(Compiled& compiled, const Graph& graph) {
+  const size_t first = graph.inputs().size() - compiled.captured.size();
+  std::vector<bool> split(graph.inputs().size());
+  for (size_t i = 0; i < compiled.captured.size(); ++i) split[first + i] = compiled.captured[i].state()->halves;
+  SplitWeights result = split_weights(graph, split);
+  for (const size_t input : result.lower) compiled.lower_halves.push_back(input - first);
+  return std::move(result.graph);
 }
 
 Graph Step::with_cast_weights(Compiled& compiled) const {
@@ -79,7 +87,8 @@ Graph Step::with_cast_weights(Compiled& compiled) const {
   const std::vector<Value>& inputs = compiled.traced.inputs();
   std::vector<bool> never_change(inputs.size());
   for (size_t i = compiled.argument_count; i < inputs.size(); ++i)
-    never_change[i] = std::none_of(compiled.traced.assignments.begin(), compiled.traced.assignments.end(),
+    never_change[i] = !compiled.captured[i - compiled.argument_count].lies_in_halves() &&
+                      std::none_of(compiled.traced.assignments.begin(), compiled.traced.assignments.end(),
                                    [&](const Assignment& assignment) { return assignment.target == inputs[i]; });
   // A GPU's products of few rows (thin_matmul.h) take weights in lines along what is summed, others either way.
   NarrowedWeights narrowed =
@@ -101,7 +110,8 @@ Tensor CastTensors::cast(const Tensor& tensor, DType dtype, bool transposed) {
 
 Graph Step::trace(const std::vector<StepArgument>& arguments) const {
   SymbolBindings bindings;
-  return trace_function(with_symbols(arguments, bindings)).traced;
+  Compiled compiled = trace_function(with_symbols(arguments, bindings));
+  return with_halves(compiled, compiled.traced);
 }
 
 Step::Compiled& Step::compiled_for(const std::vector<StepArgument>& arguments) {
@@ -147,6 +157,8 @@ Step::Call Step::prepare_call(const std::vector<Tensor>& arguments, Compiled*& c
     captured.evaluate();
     call.inputs.push_back(captured.buffer().data());
   }
+  for (const size_t i : compiled->lower_halves)
+    call.inputs.push_back(compiled->captured[i].buffer().data() + compiled->captured[i].local_bytes() / 2);
   return call;
 }
 

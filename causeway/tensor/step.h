@@ -85,7 +85,7 @@ class Step {
   Program& prepare(const std::vector<StepArgument>& arguments);
   // What the symbols of that program are for these arguments.
   SymbolBindings sizes(const std::vector<StepArgument>& arguments) const;
-  // The graph for arguments of these types as traced, before the passes; nothing is compiled.
+  // The graph for arguments of these types as it goes to the passes; nothing is compiled.
   Graph trace(const std::vector<StepArgument>& arguments) const;
   // The same, of the program that is compiled for them.
   const Graph& traced_graph(const std::vector<StepArgument>& arguments);
@@ -102,6 +102,7 @@ class Step {
     Graph traced;
     std::shared_ptr<Program> program;
     std::vector<Tensor> captured;
+    std::vector<size_t> lower_halves;  // of which of them further inputs are
     std::vector<TensorType> results;
     size_t argument_count = 0;
     std::map<SymbolBindings, std::vector<Tensor>> kept;  // run()'s results, by sizes
@@ -119,6 +120,8 @@ class Step {
   Compiled compile(const std::vector<StepArgument>& arguments);
   // The traced graph with cast weights as inputs, which become captured.
   Graph with_cast_weights(Compiled& compiled) const;
+  // Of tensors that lie in halves both.
+  static Graph with_halves(Compiled& compiled, const Graph& graph);
   std::vector<StepArgument> with_symbols(std::vector<StepArgument> arguments, SymbolBindings& bindings) const;
   // Without results.
   Call prepare_call(const std::vector<Tensor>& arguments, Compiled*& compiled);

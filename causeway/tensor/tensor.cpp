@@ -5,6 +5,8 @@
 
 #include "causeway/base/error.h"
 #include "causeway/passes/gradient.h"
+#include "causeway/program/memory_plan.h"
+#include "causeway/tensor/halves.h"
 #include "causeway/tensor/trace.h"
 
 namespace causeway::tensor {
@@ -52,6 +54,12 @@ Tensor Tensor::in_memory(const std::vector<int64_t>& shape, DType dtype, const S
 
 Tensor Tensor::uninitialized(const std::vector<int64_t>& shape, DType dtype, const Sharding& sharding) {
   return in_memory(shape, dtype, sharding, false);
+}
+
+Tensor Tensor::uninitialized_halves(const std::vector<int64_t>& shape, const Sharding& sharding) {
+  Tensor tensor = in_memory(shape, DType::kF32, sharding, false);
+  tensor.state_->halves = tensor.local_bytes() / 2 % kArenaAlignment == 0;
+  return tensor;
 }
 
 Tensor Tensor::zeroed(const std::vector<int64_t>& shape, DType dtype, const Sharding& sharding) {
@@ -130,11 +138,29 @@ const DeviceBuffer& Tensor::buffer() const {
 }
 
 void Tensor::read_bytes(std::span<std::byte> bytes) const {
-  const DeviceBuffer& memory = buffer();
-  if (static_cast<int64_t>(bytes.size()) != local_bytes())
+  if (static_cast<int64_t>(bytes.size()) != local_bytes()) {
+    evaluate();
     throw Error(ErrorKind::kInvalidArgument, fmt::format("{} bytes to read {}", bytes.size(), described(*state_)));
-  state_->context->device().copy_to_host(bytes.data(), memory.data(), bytes.size());
+  }
+  read_bytes_from(0, bytes);
 }
+
+void Tensor::read_bytes_from(size_t offset, std::span<std::byte> bytes) const {
+  const DeviceBuffer& memory = buffer();
+  const auto all = static_cast<size_t>(local_bytes());
+  if (offset + bytes.size() > all)
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("{} bytes from {} on to read {}", bytes.size(), offset, described(*state_)));
+  Device& device = state_->context->device();
+  if (!state_->halves) return device.copy_to_host(bytes.data(), memory.data() + offset, bytes.size());
+  std::vector<std::byte> halves(bytes.size());
+  const size_t half = bytes.size() / 2;
+  device.copy_to_host(halves.data(), memory.data() + offset / 2, half);
+  device.copy_to_host(halves.data() + half, memory.data() + all / 2 + offset / 2, half);
+  join_halves(halves, 0, bytes);
+}
+
+bool Tensor::lies_in_halves() const { return state_ != nullptr && state_->halves; }
 
 void Tensor::write_bytes(std::span<const std::byte> bytes) {
   // What was recorded with the old values is computed from them.
@@ -143,6 +169,11 @@ void Tensor::write_bytes(std::span<const std::byte> bytes) {
   const DeviceBuffer& memory = buffer();
   if (static_cast<int64_t>(bytes.size()) != local_bytes())
     throw Error(ErrorKind::kInvalidArgument, fmt::format("{} bytes for {}", bytes.size(), described(*state_)));
+  if (state_->halves) {
+    const std::vector<std::byte> halves = split_halves(bytes);
+    state_->context->device().copy_to_device(memory.data(), halves.data(), halves.size());
+    return;
+  }
   state_->context->device().copy_to_device(memory.data(), bytes.data(), bytes.size());
 }
 

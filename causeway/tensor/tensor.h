@@ -46,6 +46,11 @@ class Tensor {
   // Memory with undefined contents, to be filled by write_bytes(). With a sharding, of the rank's part of that shape;
   // throws Error(kInvalidArgument) where it does not fit the context's mesh (check_sharding()).
   static Tensor uninitialized(const std::vector<int64_t>& shape, DType dtype, const Sharding& sharding = {});
+  // The same in f32 with the upper halves of all elements before the lower ones, so that products in bf16 read them
+  // as they lie (passes/split_weights.h); as uninitialized() where a rank has no multiple of 32 elements, as its lower
+  // halves would not be aligned. Bytes that are read and written are those of f32 all the same.
+  static Tensor uninitialized_halves(const std::vector<int64_t>& shape, const Sharding& sharding = {});
+  bool lies_in_halves() const;
   // Memory of zeros, without a kernel.
   static Tensor zeroed(const std::vector<int64_t>& shape, DType dtype, const Sharding& sharding = {});
 
@@ -71,6 +76,8 @@ class Tensor {
   double item() const;
   // The same as packed elements, of a tensor that is cut the rank's part; `bytes` has local_bytes().
   void read_bytes(std::span<std::byte> bytes) const;
+  // Of those bytes so many from one on, at elements.
+  void read_bytes_from(size_t offset, std::span<std::byte> bytes) const;
   // Overwrites a tensor that holds values, or the rank's part of one that is cut.
   void write_bytes(std::span<const std::byte> bytes);
   // Computes the tensor now, if it has not been.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "causeway/base/error.h"
+#include "causeway/passes/split_weights.h"
 #include "causeway/program/program.h"
 
 namespace causeway::tensor {
@@ -148,10 +149,18 @@ void Trace::flush() {
   for (const TensorState* state : pending) graph.outputs.push_back(state->value);
   const std::shared_ptr<Context> context = this->context();
   if (!graph.outputs.empty() || !graph.assignments.empty()) {
-    const std::shared_ptr<Program> program = context->compile(graph, {});
+    std::vector<bool> split(graph.inputs().size());
+    const size_t first = split.size() - captured_.size();
+    for (size_t i = 0; i < captured_.size(); ++i) split[first + i] = captured_[i].tensor.state()->halves;
+    const SplitWeights in_halves = split_weights(graph, split);
+    const std::shared_ptr<Program> program = context->compile(in_halves.graph, {});
     std::vector<void*> inputs, outputs;
     if (!context->mesh().empty()) inputs.push_back(context->mesh_coordinates().data());
     for (const Captured& captured : captured_) inputs.push_back(captured.tensor.state()->buffer.data());
+    for (const size_t input : in_halves.lower) {
+      const Tensor& tensor = captured_[input - first].tensor;
+      inputs.push_back(tensor.state()->buffer.data() + tensor.local_bytes() / 2);
+    }
     for (TensorState* state : pending) {
       state->buffer = context->device().allocate(constant_bytes(state->type));
       outputs.push_back(state->buffer.data());

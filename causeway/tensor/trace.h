@@ -20,6 +20,7 @@ struct TensorState {
   Trace* trace = nullptr;  // while it stands for a value that is not in memory
   Value value;
   DeviceBuffer buffer;
+  bool halves = false;  // f32 that lies as split_weights() has it
   ~TensorState();
 };
 

@@ -125,7 +125,7 @@ class Trainer {
       require_memory_for_weights(Context::current()->device(), recipe);
       std::optional<uint64_t> seed;
       if (recipe.model_from.empty()) seed = static_cast<uint64_t>(recipe.train.seed);
-      model_ = LanguageModel::create(recipe.model, own_part(recipe), seed);
+      model_ = LanguageModel::create(recipe.model, own_part(recipe), seed, weight_storage(recipe));
     });
     // A run that goes on has the weights of its checkpoint.
     if (!recipe.model_from.empty() && candidates.empty()) load_initial_weights(ranks_, recipe, *model_);

@@ -20,12 +20,12 @@ namespace {
 // No attention: x = x + scale * W x for every layer, from which the next token follows by the last one alone.
 class Pointwise final : public LanguageModel {
  public:
-  Pointwise(const ModelConfig& c, const ModelPart& part, InitialValues* values) : LanguageModel(c, part) {
+  Pointwise(const ModelConfig& c, const ModelPart& part, const NewWeights& weights) : LanguageModel(c, part) {
     const ParameterDim vocabulary{c.vocabulary_size, LogicalDim::kVocabulary}, width{c.width, LogicalDim::kWidth};
-    embedding_ = declare("embedding.weight", {vocabulary, width}, Initial::kNormal, values);
+    embedding_ = declare("embedding.weight", {vocabulary, width}, Initial::kNormal, weights);
     for (int64_t i = 0; i < c.layers; ++i)
-      layers_.push_back(declare(fmt::format("layers.{}.weight", i), {width, width}, Initial::kResidualNormal, values));
-    if (c.own_truth("final_norm")) norm_ = declare("norm.weight", {width}, Initial::kOnes, values);
+      layers_.push_back(declare(fmt::format("layers.{}.weight", i), {width, width}, Initial::kResidualNormal, weights));
+    if (c.own_truth("final_norm")) norm_ = declare("norm.weight", {width}, Initial::kOnes, weights);
   }
 
   Tensor embed(const ForwardInputs& inputs) const override { return embedding(inputs.tokens, embedding_); }
@@ -53,8 +53,8 @@ ModelFamily pointwise() {
     return (c.vocabulary_size + c.layers * c.width) * c.width + (c.own_truth("final_norm") ? c.width : 0);
   };
   family.build = [](const ModelConfig& config, const ModelPart& part,
-                    InitialValues* values) -> std::unique_ptr<LanguageModel> {
-    return std::make_unique<Pointwise>(config, part, values);
+                    const NewWeights& weights) -> std::unique_ptr<LanguageModel> {
+    return std::make_unique<Pointwise>(config, part, weights);
   };
   const auto entries = [](HuggingFaceConfig& file, ModelConfig& c) {
     file.required("n_embd", c.width);

@@ -34,6 +34,8 @@ std::string compute_type(DType dtype) {
       return "int32_t";
     case DType::kI64:
       return "int64_t";
+    case DType::kI16:
+      return "int16_t";
     case DType::kU8:
       return "uint8_t";
     case DType::kBool:
@@ -381,7 +383,7 @@ std::string ExpressionEmitter::write_elementwise(const Node& node, const std::ve
   const bool computed_in_float = floating && node.op != Op::kCast && node.op != Op::kSelect;
   if (computed_in_float) text = rounded(dtype, "(" + text + ")");
   // Narrow integers wrap as their type does.
-  if (dtype == DType::kU8) text = fmt::format("static_cast<uint8_t>({})", text);
+  if (dtype == DType::kU8 || dtype == DType::kI16) text = fmt::format("static_cast<{}>({})", compute_type(dtype), text);
   return declare(compute_type(dtype), text, depth);
 }
 

@@ -118,6 +118,7 @@ CAUSEWAY_INLINE T team_sum_before(T value, T& all) {
 // Keys in the order of values, NaN above all and zeros equal.
 CAUSEWAY_INLINE int32_t rank_key(float x) { return order_key(x == 0.0f ? 0.0f : x); }
 CAUSEWAY_INLINE int32_t rank_key(int32_t x) { return x; }
+CAUSEWAY_INLINE int32_t rank_key(int16_t x) { return x; }
 CAUSEWAY_INLINE int32_t rank_key(uint8_t x) { return x; }
 CAUSEWAY_INLINE int32_t rank_key(bool x) { return x; }
 CAUSEWAY_INLINE int64_t rank_key(int64_t x) { return x; }

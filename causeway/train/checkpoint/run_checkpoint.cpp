@@ -10,6 +10,7 @@
 #include "causeway/base/error.h"
 #include "causeway/formats/tokenizer/json_tokenizer.h"
 #include "causeway/program/context.h"
+#include "causeway/tensor/halves.h"
 #include "causeway/train/ranks.h"
 
 namespace causeway::train {
@@ -44,10 +45,14 @@ bool writes_its_part(const Tensor& tensor) {
 void add_tensor(CheckpointWriter& writer, const std::string& name, const Tensor& tensor,
                 const StateSnapshot* snapshot) {
   if (!writes_its_part(tensor)) return;
-  if (snapshot != nullptr) return writer.add_part(spec_of(name, tensor), own_box(tensor), snapshot->of(tensor));
-  writer.add_part(spec_of(name, tensor), own_box(tensor), [tensor](uint64_t offset, std::span<std::byte> bytes) {
-    tensor.context()->device().copy_to_host(bytes.data(), tensor.buffer().data() + offset, bytes.size());
-  });
+  if (snapshot == nullptr)
+    return writer.add_part(
+        spec_of(name, tensor), own_box(tensor),
+        [tensor](uint64_t offset, std::span<std::byte> bytes) { tensor.read_bytes_from(offset, bytes); });
+  const std::span<const std::byte> copied = snapshot->of(tensor);
+  if (!tensor.lies_in_halves()) return writer.add_part(spec_of(name, tensor), own_box(tensor), copied);
+  writer.add_part(spec_of(name, tensor), own_box(tensor),
+                  [copied](uint64_t offset, std::span<std::byte> bytes) { join_halves(copied, offset, bytes); });
 }
 
 void read_tensor(const CheckpointReader& checkpoint, const std::string& name, Tensor tensor) {
@@ -62,7 +67,7 @@ bool is_finite(const Tensor& tensor) {
   std::vector<float> values(size_t{1} << 18);
   for (size_t offset = 0; offset < bytes; offset += values.size() * sizeof(float)) {
     const size_t count = std::min(values.size(), (bytes - offset) / sizeof(float));
-    tensor.context()->device().copy_to_host(values.data(), tensor.buffer().data() + offset, count * sizeof(float));
+    tensor.read_bytes_from(offset, std::as_writable_bytes(std::span(values).first(count)));
     if (!std::all_of(values.begin(), values.begin() + static_cast<ptrdiff_t>(count),
                      [](float value) { return std::isfinite(value); }))
       return false;

@@ -51,8 +51,8 @@ class StateSnapshot {
   double finish();
   bool is_copying() const { return copying_; }
 
-  // What this rank holds of one of the tensors, row-major; to be read by any thread after finish() and before the next
-  // begin().
+  // What this rank holds of one of the tensors, as it lies on the device (row-major, or in halves); to be read by any
+  // thread after finish() and before the next begin().
   std::span<const std::byte> of(const Tensor& tensor) const;
 
  private:

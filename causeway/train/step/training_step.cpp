@@ -96,6 +96,12 @@ PipelineOptions pipeline_options(const Recipe& recipe) {
   return options;
 }
 
+WeightStorage weight_storage(const Recipe& recipe) {
+  // Products of a processor convert what they read as they pack it.
+  return multiplies_narrow(recipe) && Context::current()->device().target().is_gpu() ? WeightStorage::kHalves
+                                                                                     : WeightStorage::kElements;
+}
+
 ModelPart part_of_stage(const Recipe& recipe, int64_t stage) {
   return {recipe.model.layers, recipe.mesh.pp, recipe.train.pipeline_chunks, stage, output_in_layers(recipe)};
 }

@@ -222,6 +222,9 @@ ModelPart own_part(const Recipe& recipe);
 // The share of a step that a stage of the recipe's pipeline waits (bubble_share()); 0 without stages.
 double pipeline_bubble(const Recipe& recipe);
 
+// How weights lie for the recipe's steps in the current context.
+WeightStorage weight_storage(const Recipe& recipe);
+
 // The pipeline options that a recipe asks for.
 PipelineOptions pipeline_options(const Recipe& recipe);
 
