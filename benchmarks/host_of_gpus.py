@@ -227,7 +227,9 @@ def run_peer(host, arguments):
         return None
     lines = [line for line in done.stdout.splitlines() if '"summary"' in line]
     if not lines:
-        print(f"PyTorch did not run: {done.stderr[-600:]}", flush=True)
+        # The launcher's own account of it comes last, and what the ranks said before.
+        reasons = [line for line in done.stderr.splitlines() if "Error" in line][:3]
+        print("PyTorch did not run: " + "; ".join(reasons or [done.stderr[-600:]]), flush=True)
     return json.loads(lines[-1]) if lines else None
 
 
