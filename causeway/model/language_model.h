@@ -16,6 +16,7 @@
 namespace causeway::model {
 
 class InitialValues;
+class KeyValueCache;
 
 // How weights lie in a device's memory.
 enum class WeightStorage {
@@ -28,7 +29,6 @@ struct NewWeights {
   InitialValues* values = nullptr;  // null: of undefined contents
   WeightStorage storage = WeightStorage::kElements;
 };
-class KeyValueCache;
 
 struct Parameter {
   std::string name;   // as in Hugging Face's checkpoints, e.g. "model.layers.0.mlp.up_proj.weight"
