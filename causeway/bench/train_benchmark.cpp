@@ -44,6 +44,11 @@ double least_bytes(const Recipe& recipe) {
          2.0 * tokens * static_cast<double>(recipe.model.layers * recipe.model.width);
 }
 
+bool lies_in_halves(const LanguageModel& model) {
+  return std::any_of(model.parameters().begin(), model.parameters().end(),
+                     [](const Parameter& parameter) { return parameter.tensor.lies_in_halves(); });
+}
+
 // The largest micro-batch that fits, or null with the reason why none does.
 std::unique_ptr<Prepared> prepare(Device& device, const TrainCase& train_case, std::unique_ptr<LanguageModel>& model,
                                   std::string& reason) {
@@ -56,9 +61,12 @@ std::unique_ptr<Prepared> prepare(Device& device, const TrainCase& train_case, s
     const char* how = "needs more than";
     if (needed <= kMostOfMemory * limit) {
       try {
-        if (model == nullptr || !(model->config() == prepared->recipe.model)) {
+        // Weights that lie as this precision's steps have them.
+        const WeightStorage storage = weight_storage(prepared->recipe);
+        if (model == nullptr || !(model->config() == prepared->recipe.model) ||
+            lies_in_halves(*model) != (storage == WeightStorage::kHalves)) {
           model.reset();
-          model = LanguageModel::create(prepared->recipe.model, uint64_t{1}, weight_storage(prepared->recipe));
+          model = LanguageModel::create(prepared->recipe.model, uint64_t{1}, storage);
         }
         prepared->step = std::make_unique<TrainingStep>(*model, prepared->recipe);
         prepared->step->fit_memory(device.memory_limit());

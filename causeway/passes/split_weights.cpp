@@ -44,7 +44,8 @@ Halves split(Graph& graph, Value x) {
 
 class WeightSplitting {
  public:
-  WeightSplitting(const Graph& source, const std::vector<bool>& split) : source_(source), split_(split) {}
+  WeightSplitting(const Graph& source, const std::vector<bool>& split, bool narrow_products)
+      : source_(source), split_(split), narrow_products_(narrow_products) {}
 
   SplitWeights run() {
     add_inputs();
@@ -56,7 +57,8 @@ class WeightSplitting {
       target_.set_backward(node.backward);
       std::vector<Value> inputs;
       for (size_t k = 0; k < node.inputs.size(); ++k)
-        inputs.push_back(multiplies_weights(node.op) && k < 2 ? operand(node.inputs[k]) : value(node.inputs[k]));
+        inputs.push_back(narrow_products_ && multiplies_weights(node.op) && k < 2 ? operand(node.inputs[k])
+                                                                                  : value(node.inputs[k]));
       mapped_[i] = copy_node(target_, node, std::move(inputs));
       // Beside what computes it, so that one kernel does both.
       for (const Assignment& assignment : source_.assignments)
@@ -125,6 +127,7 @@ class WeightSplitting {
 
   const Graph& source_;
   const std::vector<bool>& split_;
+  const bool narrow_products_;
   Graph target_;
   std::vector<std::vector<Value>> mapped_;  // by node
   std::map<Value, Halves> halves_;          // of the old graph's inputs
@@ -134,9 +137,9 @@ class WeightSplitting {
 
 }  // namespace
 
-SplitWeights split_weights(const Graph& graph, const std::vector<bool>& split) {
+SplitWeights split_weights(const Graph& graph, const std::vector<bool>& split, bool narrow_products) {
   CAUSEWAY_CHECK(split.size() == graph.inputs().size());
-  return WeightSplitting(graph, split).run();
+  return WeightSplitting(graph, split, narrow_products).run();
 }
 
 }  // namespace causeway::passes

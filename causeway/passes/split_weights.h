@@ -3,7 +3,7 @@
 //
 // The upper half is the element rounded to bf16, ties away from zero (a cast rounds them to even); the lower half, an
 // integer of 16 bits, is what has to be added to the upper half's bits, followed by 16 zeros. Together they are the
-// element to the bit, but for NaNs, of which one is left.
+// element to the bit, but for NaNs, which stay NaNs.
 #pragma once
 
 #include <vector>
@@ -18,9 +18,9 @@ struct SplitWeights {
 };
 
 // `split` says of which of the graph's inputs, of f32. They become inputs of bf16, and what is assigned to them is
-// assigned in two halves. Operands of a dot or a linear_cross_entropy that are such an input, through reshapes, slices
-// and permutes at most, are the upper halves, cast back to f32: what mixed_precision() makes of that for bf16 has no
-// cast left. Whatever else reads them has both halves.
-SplitWeights split_weights(const Graph& graph, const std::vector<bool>& split);
+// assigned in two halves. Whatever reads them has both halves, but where products are in bf16 (`narrow_products`): then
+// operands of a dot or a linear_cross_entropy that are such an input, through reshapes, slices and permutes at most,
+// are the upper halves, cast back to f32. What mixed_precision() makes of that has no cast left.
+SplitWeights split_weights(const Graph& graph, const std::vector<bool>& split, bool narrow_products);
 
 }  // namespace causeway::passes

@@ -71,11 +71,11 @@ Step::Compiled Step::compile(const std::vector<StepArgument>& arguments) {
   return compiled;
 }
 
-Graph Step::with_halves(Compiled& compiled, const Graph& graph) {
+Graph Step::with_halves(Compiled& compiled, const Graph& graph) const {
   const size_t first = graph.inputs().size() - compiled.captured.size();
   std::vector<bool> split(graph.inputs().size());
-  for (size_t i = 0; i < compiled.captured.size(); ++i) split[first + i] = compiled.captured[i].state()->halves;
-  SplitWeights result = split_weights(graph, split);
+  for (size_t i = 0; i < compiled.captured.size(); ++i) split[first + i] = compiled.captured[i].lies_in_halves();
+  SplitWeights result = split_weights(graph, split, options_.program.pipeline.mixed_precision.compute == DType::kBF16);
   for (const size_t input : result.lower) compiled.lower_halves.push_back(input - first);
   return std::move(result.graph);
 }

@@ -87,7 +87,7 @@ class Step {
   SymbolBindings sizes(const std::vector<StepArgument>& arguments) const;
   // The graph for arguments of these types as it goes to the passes; nothing is compiled.
   Graph trace(const std::vector<StepArgument>& arguments) const;
-  // The same, of the program that is compiled for them.
+  // As it was traced before that, of the program that is compiled for them: weights in whole elements.
   const Graph& traced_graph(const std::vector<StepArgument>& arguments);
   // What running with these arguments would compute, looked at value by value; the results and updates happen too.
   std::optional<NonFiniteValue> find_non_finite(const std::vector<Tensor>& arguments);
@@ -120,8 +120,8 @@ class Step {
   Compiled compile(const std::vector<StepArgument>& arguments);
   // The traced graph with cast weights as inputs, which become captured.
   Graph with_cast_weights(Compiled& compiled) const;
-  // Of tensors that lie in halves both.
-  static Graph with_halves(Compiled& compiled, const Graph& graph);
+  // With both halves of captured tensors that lie in halves.
+  Graph with_halves(Compiled& compiled, const Graph& graph) const;
   std::vector<StepArgument> with_symbols(std::vector<StepArgument> arguments, SymbolBindings& bindings) const;
   // Without results.
   Call prepare_call(const std::vector<Tensor>& arguments, Compiled*& compiled);

@@ -138,10 +138,9 @@ const DeviceBuffer& Tensor::buffer() const {
 }
 
 void Tensor::read_bytes(std::span<std::byte> bytes) const {
-  if (static_cast<int64_t>(bytes.size()) != local_bytes()) {
-    evaluate();
+  evaluate();
+  if (static_cast<int64_t>(bytes.size()) != local_bytes())
     throw Error(ErrorKind::kInvalidArgument, fmt::format("{} bytes to read {}", bytes.size(), described(*state_)));
-  }
   read_bytes_from(0, bytes);
 }
 

@@ -151,8 +151,8 @@ void Trace::flush() {
   if (!graph.outputs.empty() || !graph.assignments.empty()) {
     std::vector<bool> split(graph.inputs().size());
     const size_t first = split.size() - captured_.size();
-    for (size_t i = 0; i < captured_.size(); ++i) split[first + i] = captured_[i].tensor.state()->halves;
-    const SplitWeights in_halves = split_weights(graph, split);
+    for (size_t i = 0; i < captured_.size(); ++i) split[first + i] = captured_[i].tensor.lies_in_halves();
+    const SplitWeights in_halves = split_weights(graph, split, false);
     const std::shared_ptr<Program> program = context->compile(in_halves.graph, {});
     std::vector<void*> inputs, outputs;
     if (!context->mesh().empty()) inputs.push_back(context->mesh_coordinates().data());

@@ -77,7 +77,7 @@ class SplitWeightsTest : public testing::Test {
   }
 
   const Graph graph_ = parse_graph(kText);
-  const SplitWeights split_ = split_weights(graph_, {false, true, true, false});
+  const SplitWeights split_ = split_weights(graph_, {false, true, true, false}, true);
   std::vector<HostTensor> inputs_;
 };
 
@@ -123,8 +123,16 @@ TEST_F(SplitWeightsTest, EveryValueStaysAsItIs) {
   EXPECT_EQ(to_bytes(actual[3]), std::vector(halves.begin() + static_cast<ptrdiff_t>(halves.size() / 2), halves.end()));
 }
 
+TEST_F(SplitWeightsTest, ProductsInF32ReadBothHalves) {
+  const SplitWeights split = split_weights(graph_, {false, true, true, false}, false);
+  split.graph.verify("split_weights");
+  const std::vector<HostTensor> expected = interpret(graph_, inputs_, {}, Rounding::kRounded);
+  const std::vector<HostTensor> actual = interpret(split.graph, in_halves(split, inputs_), {}, Rounding::kRounded);
+  EXPECT_EQ(actual[0].values, expected[0].values);
+}
+
 TEST_F(SplitWeightsTest, WhatIsNotSplitStays) {
-  const SplitWeights split = split_weights(graph_, {false, false, false, false});
+  const SplitWeights split = split_weights(graph_, {false, false, false, false}, true);
   EXPECT_TRUE(split.lower.empty());
   EXPECT_EQ(print_graph(split.graph), print_graph(graph_));
 }
