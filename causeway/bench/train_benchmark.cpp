@@ -119,7 +119,7 @@ std::vector<TrainCase> choose_train_cases(const TrainChoice& choice, const Devic
     if (std::find(models.begin(), models.end(), one.recipe) == models.end()) models.push_back(one.recipe);
   for (const std::string& model : choice.models)
     choose("model of this benchmark on this device", model, "--model", models);
-  const std::vector<std::string> precisions = {"bf16", "fp8", "tf32", "f32"};
+  const std::vector<std::string> precisions = {"bf16", "fp8", "fp8_block", "tf32", "f32"};
   for (const std::string& precision : choice.precisions)
     choose("precision of training", precision, "--precision", precisions);
   if (choice.micro_batch && *choice.micro_batch < 1)
@@ -129,9 +129,10 @@ std::vector<TrainCase> choose_train_cases(const TrainChoice& choice, const Devic
     return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
   };
   const auto multiplies = [&](const std::string& precision) {
-    if (precision != "fp8" && precision != "tf32") return true;
+    if (precision == "bf16" || precision == "f32") return true;
     if (!device.target().is_gpu()) return false;
     const GpuArchitecture& architecture = device.target().architecture();
+    if (precision == "fp8_block") return architecture.preferred_sizes.f8_blocks;
     return precision == "fp8" ? architecture.has_f8_matrix : architecture.has_tf32_matrix;
   };
 

@@ -37,7 +37,7 @@ std::vector<TrainCase> standard_train_cases(const Device& device);
 // What to measure of them; what is left empty is as standard.
 struct TrainChoice {
   std::vector<std::string> models;      // recipes: "gpt2_1.5b"
-  std::vector<std::string> precisions;  // "bf16", "fp8", "tf32", "f32"
+  std::vector<std::string> precisions;  // "bf16", "fp8", "fp8_block", "tf32", "f32"
   std::optional<int64_t> micro_batch;   // exactly
 };
 // Throws Error(kInvalidArgument) with the nearest for a model that is not among the standard cases, for a precision

@@ -221,8 +221,8 @@ void add_evaluate_command(CLI::App& program) {
       ->capture_default_str();
   command
       ->add_option("--precision", options->precision,
-                   "bf16, fp8, tf32 or f32; default: as trained, and f32 for a Hugging Face directory")
-      ->check(CLI::IsMember({"bf16", "fp8", "tf32", "f32"}));
+                   "bf16, fp8, fp8_block, tf32 or f32; default: as trained, and f32 for a Hugging Face directory")
+      ->check(CLI::IsMember({"bf16", "fp8", "fp8_block", "tf32", "f32"}));
   command->add_option("--max-length", options->max_length, "Tokens that the model reads at once; default: its own most")
       ->check(CLI::PositiveNumber);
   command->add_option("--batch-tokens", options->batch_tokens, "Tokens that are computed at once")

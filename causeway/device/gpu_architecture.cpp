@@ -80,6 +80,7 @@ constexpr GpuArchitecture sm_90a() {
   architecture.has_warpgroup_matrix = true;
   architecture.waits_for_launches = true;
   architecture.has_f8_matrix = true;
+  architecture.preferred_sizes.f8_blocks = true;
   architecture.product = "H100, H200";
   return architecture;
 }

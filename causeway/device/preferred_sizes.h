@@ -21,6 +21,8 @@ struct PreferredSizes {
   // Matrices of 8-bit floats have sides that are multiples of this: rows of the tensor copy engine's boxes are 16 bytes
   // in shared memory.
   int64_t f8_multiple = 16;
+  // Whether products of 8-bit floats whose blocks have scales (scaled_dot) have kernels.
+  bool f8_blocks = false;
 
   bool operator==(const PreferredSizes&) const = default;
 };

@@ -31,6 +31,9 @@
 //   dot            [batch..., m, k] x [batch..., k, n] -> [batch..., m, n] of `dtype`; transpose_a: x is [..., k, m];
 //                  transpose_b: second is [..., n, k]; accumulates in f32; tf32: where a device multiplies faster
 //                  so, it may round f32 operands to tf32 (8 bits of exponent, 10 of mantissa)
+//   scaled_dot     [m, k] x [n, k] -> [m, n] of `dtype`, 8-bit floats, k a multiple of 128: products of each 128 of k
+//                  times the scale of their row and of their column there. Scales are f32 [k / 128, m] and [k / 128,
+//                  n], or m / 128 and n / 128 where 128 lines share one; accumulates in f32
 //   attention*     see AttentionSpec
 //   user_kernel    any inputs; what graph/user_kernel.h says
 //   linear_cross_entropy   inputs x [N, C], weight [V, C], targets [N] (i32 or i64; negative = ignored), token
@@ -70,6 +73,9 @@ enum class Op : uint8_t {
 #include "causeway/graph/ops.def"
 #undef CAUSEWAY_OP
 };
+
+// Of k, and of lines where they share scales: what one scale of a scaled_dot is for.
+inline constexpr int64_t kScaledBlock = 128;
 
 enum class OpKind : uint8_t {
   kSource,

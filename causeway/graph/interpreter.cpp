@@ -52,6 +52,8 @@ void evaluate_unrounded(const NodeEvaluation& evaluation) {
       return evaluate_random_bits(evaluation);
     case Op::kDot:
       return evaluate_dot(evaluation);
+    case Op::kScaledDot:
+      return evaluate_scaled_dot(evaluation);
     case Op::kLinearCrossEntropy:
       return evaluate_cross_entropy(evaluation);
     default:

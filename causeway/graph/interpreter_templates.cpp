@@ -244,6 +244,28 @@ void evaluate_dot(const NodeEvaluation& evaluation) {
   }
 }
 
+void evaluate_scaled_dot(const NodeEvaluation& evaluation) {
+  const HostTensor &a = evaluation.input(0), &b = evaluation.input(1);
+  const HostTensor &a_scales = evaluation.input(2), &b_scales = evaluation.input(3);
+  HostTensor& out = evaluation.output();
+  const int64_t m = out.shape[0], n = out.shape[1], k = a.shape[1];
+  const auto scale = [](const HostTensor& scales, int64_t line, int64_t lines, int64_t block) {
+    const int64_t in_block = scales.shape[1];
+    return scales.values[static_cast<size_t>(block * in_block + line / (lines / in_block))];
+  };
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < n; ++j) {
+      double sum = 0;
+      for (int64_t block = 0; block < k / kScaledBlock; ++block) {
+        double products = 0;
+        for (int64_t l = block * kScaledBlock; l < (block + 1) * kScaledBlock; ++l)
+          products += a.values[static_cast<size_t>(i * k + l)] * b.values[static_cast<size_t>(j * k + l)];
+        sum += products * scale(a_scales, i, m, block) * scale(b_scales, j, n, block);
+      }
+      out.values[static_cast<size_t>(i * n + j)] = sum;
+    }
+}
+
 void evaluate_cross_entropy(const NodeEvaluation& evaluation) {
   const HostTensor &x = evaluation.input(0), &weight = evaluation.input(1), &targets = evaluation.input(2);
   const int64_t tokens = x.shape[0], channels = x.shape[1], vocabulary = weight.shape[0];

@@ -177,6 +177,7 @@ Attributes implied_attributes(Op op, const std::vector<TensorType>& outputs) {
     case Op::kCast:
     case Op::kBitcast:
     case Op::kDot:
+    case Op::kScaledDot:
       attributes.dtype = outputs[0].dtype;
       break;
     default:

@@ -272,6 +272,8 @@ class Rule {
     switch (op_) {
       case Op::kDot:
         return dot();
+      case Op::kScaledDot:
+        return scaled_dot();
       case Op::kLinearCrossEntropy: {
         require(shape(0).size() == 2 && shape(1).size() == 2 && shape(0)[1] == shape(1)[1] && is_float(dtype(0)) &&
                     is_float(dtype(1)),
@@ -323,6 +325,27 @@ class Rule {
     result.push_back(m);
     result.push_back(n);
     return {{attributes_.dtype, result}};
+  }
+
+  std::vector<TensorType> scaled_dot() const {
+    const auto is_f8 = [](DType type) { return type == DType::kF8E4M3 || type == DType::kF8E5M2; };
+    require(shape(0).size() == 2 && shape(1).size() == 2 && is_f8(dtype(0)) && is_f8(dtype(1)),
+            "takes two matrices of 8-bit floats");
+    require(is_float(attributes_.dtype), "gives floats");
+    const Dim& k = shape(0)[1];
+    require(k == shape(1)[1],
+            fmt::format("contracts dimensions of one size ({} and {})", k.text(), shape(1)[1].text()));
+    const std::optional<Dim> blocks = k.divide_exactly(kScaledBlock);
+    require(blocks.has_value(), fmt::format("contracts a multiple of {}, not {}", kScaledBlock, k.text()));
+    for (size_t i = 0; i < 2; ++i) {
+      const Dim& lines = shape(i)[0];
+      const std::optional<Dim> shared = lines.divide_exactly(kScaledBlock);
+      require(
+          inputs_[i + 2] == TensorType{DType::kF32, {*blocks, lines}} ||
+              (shared && inputs_[i + 2] == TensorType{DType::kF32, {*blocks, *shared}}),
+          fmt::format("takes f32 scales of each {} of k and of each line, or {} lines", kScaledBlock, kScaledBlock));
+    }
+    return {{attributes_.dtype, {shape(0)[0], shape(1)[0]}}};
   }
 
   void check_function(const std::shared_ptr<const Graph>& function, const char* name, bool has_score, DType result,

@@ -121,4 +121,10 @@ Value Builder::dot(Value a, Value b, bool transpose_a, bool transpose_b, DType t
   return graph_.add(Op::kDot, {a, b}, std::move(attributes));
 }
 
+Value Builder::scaled_dot(Value a, Value b, Value a_scales, Value b_scales, DType dtype) const {
+  Attributes attributes;
+  attributes.dtype = dtype;
+  return graph_.add(Op::kScaledDot, {a, b, a_scales, b_scales}, std::move(attributes));
+}
+
 }  // namespace causeway::passes

@@ -38,7 +38,8 @@ class FlopCounter {
 
   void count_node(const Node& node, const std::vector<int>& uses) {
     switch (node.op) {
-      case Op::kDot: {
+      case Op::kDot:
+      case Op::kScaledDot: {
         const Shape& a = graph_.shape(node.inputs[0]);
         const Dim& k = a[node.attributes.transpose_a ? a.size() - 2 : a.size() - 1];
         add(node, node.backward, 2 * size(element_count(node.outputs[0].shape)) * size(k));

@@ -270,6 +270,10 @@ Values dot_rule(const Request& r) {
   throw Error(ErrorKind::kUnsupported, what, r.node.scope, hint);
 }
 
+Values scaled_dot_rule(const Request& r) {
+  unsupported(r, "scaled_dot has no gradient", "differentiate the dot that it stands for");
+}
+
 Values linear_cross_entropy_rule(const Request& r) {
   if (r.output_gradients[1].valid() || r.output_gradients[2].valid())
     unsupported(r, "second derivatives of linear_cross_entropy are not defined",
@@ -408,6 +412,8 @@ GradientRule gradient_rule(Op op) {
       return topk_rule;
     case Op::kDot:
       return dot_rule;
+    case Op::kScaledDot:
+      return scaled_dot_rule;
     case Op::kAttention:
       return attention_rule;
     case Op::kAttentionGradient:

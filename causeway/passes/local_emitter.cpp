@@ -34,9 +34,9 @@ Value LocalEmitter::exchange(Op op, Value x, size_t axis) {
   const DType dtype = target_.dtype(x);
   if (dtype == DType::kF32 || dtype == DType::kBF16) return collective(op, x, {axis});
   Attributes bits;
-  if (dtype == DType::kBool) {
-    return build_.cast(collective(op, build_.cast(x, DType::kBF16), {axis}), DType::kBool);
-  }
+  // bf16 has all their values.
+  if (dtype == DType::kBool || dtype == DType::kF8E4M3 || dtype == DType::kF8E5M2)
+    return build_.cast(collective(op, build_.cast(x, DType::kBF16), {axis}), dtype);
   if (size_bytes(dtype) != 4 && size_bytes(dtype) != 2)
     throw Error(ErrorKind::kUnsupported,
                 fmt::format("values of {} are exchanged between ranks", target_.type(x).text()), target_.scope(),

@@ -9,7 +9,6 @@
 #include "causeway/passes/eliminate_common_subexpressions.h"
 #include "causeway/passes/eliminate_dead_code.h"
 #include "causeway/passes/expand_linear_cross_entropy.h"
-#include "causeway/passes/fp8_products.h"
 #include "causeway/passes/narrow_reductions.h"
 #include "causeway/passes/regather_weights.h"
 #include "causeway/passes/shard.h"
@@ -35,8 +34,13 @@ std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& s
   if (options.mixed_precision.compute != DType::kF32) {
     list.push_back(
         {"mixed_precision", [&](const Graph& graph) { return mixed_precision(graph, options.mixed_precision); }});
-    if (options.fp8_products)
-      list.push_back({"fp8_products", [&](const Graph& graph) { return fp8_products(graph, sizes.f8_multiple); }});
+    if (options.fp8_products != Fp8Scales::kNone)
+      list.push_back({"fp8_products", [&](const Graph& graph) {
+                        PreferredSizes of_products = sizes;
+                        // Those kernels may add up parts of k that sizes decide.
+                        of_products.f8_blocks = sizes.f8_blocks && !options.mesh_independent;
+                        return fp8_products(graph, options.fp8_products, of_products);
+                      }});
     list.push_back({"canonicalize", canonical});
     list.push_back({"eliminate_common_subexpressions", eliminate_common_subexpressions});
   }

@@ -8,6 +8,7 @@
 #include "causeway/base/fields.h"
 #include "causeway/device/preferred_sizes.h"
 #include "causeway/graph/graph.h"
+#include "causeway/passes/fp8_products.h"
 #include "causeway/passes/mixed_precision.h"
 #include "causeway/passes/recompute.h"
 
@@ -16,7 +17,7 @@ namespace causeway::passes {
 // What is asked of the passes, whatever the device.
 struct PipelineOptions {
   MixedPrecisionOptions mixed_precision;
-  bool fp8_products = false;  // asks for mixed_precision to bf16
+  Fp8Scales fp8_products = Fp8Scales::kNone;  // others ask for mixed_precision to bf16
   bool tf32_products = false;
   Recomputation recompute;
   // Store the logits of linear_cross_entropy in the compute type instead of f32: longer chunks in the same memory,

@@ -184,6 +184,8 @@ std::vector<Factor> factors_of(const Graph& graph, const Node& node) {
       return indexing(graph, node);
     case Op::kDot:
       return dot(graph, node);
+    case Op::kScaledDot:
+      return {{{0, kNone, 1, kNone}, {0}}, {{kNone, 0, kNone, 1}, {1}}, {{1, 1, 0, 0}, {kTerms}}};
     case Op::kLinearCrossEntropy:
       return {{{0, kNone, 0, 0}, {kTerms, 0, kTerms}}};
     case Op::kAttention:

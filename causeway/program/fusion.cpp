@@ -191,7 +191,10 @@ class Fuser {
     if (node.op != Op::kCast || uses(node.inputs[0]) > 1) return false;
     const DType from = graph_.dtype(node.inputs[0]), to = node.outputs[0].dtype;
     if (!is_float(from) || !is_float(to) || size_bytes(to) >= size_bytes(from)) return false;
-    const auto is_product = [&](Value term) { return graph_.node(term).op == Op::kDot && uses(term) == 1; };
+    const auto is_product = [&](Value term) {
+      const Op op = graph_.node(term).op;
+      return (op == Op::kDot || op == Op::kScaledDot) && uses(term) == 1;
+    };
     if (is_product(node.inputs[0])) return true;
     const Node& source = graph_.node(node.inputs[0]);
     if (materialized_.contains(node.inputs[0]) || !std::any_of(source.inputs.begin(), source.inputs.end(), is_product))
@@ -323,6 +326,13 @@ class Fuser {
         return;
       case Op::kDot:
         for (const Value input : node.inputs) require_operand(input);
+        make_operands_direct(node);
+        return;
+      case Op::kScaledDot:
+        for (size_t i = 0; i < 2; ++i) {
+          require_operand(node.inputs[i]);
+          materialized_.insert(node.inputs[i + 2]);
+        }
         make_operands_direct(node);
         return;
       case Op::kAttention:
@@ -465,6 +475,7 @@ class Fuser {
         request.kind = KernelKind::kScatterAdd;
         return request;
       case Op::kDot:
+      case Op::kScaledDot:
         request.kind = KernelKind::kDot;
         return request;
       case Op::kAttention:

@@ -121,6 +121,30 @@ TEST_P(GpuMatmul, EightBitOperandsAreMultipliedAsTheyAre) {
   }
 }
 
+// Scales of 128 of k, and of one line or 128.
+std::string scaled_dot(const std::string& a, const std::string& b, int m, int n, int k, int a_lines, int b_lines,
+                       const std::string& result) {
+  return fmt::format(
+      "%0 = input \"a\" : {}[{}, {}]\n%1 = input \"b\" : {}[{}, {}]\n%2 = input \"scales of a\" : f32[{}, {}]\n"
+      "%3 = input \"scales of b\" : f32[{}, {}]\n%4 = scaled_dot(%0, %1, %2, %3) {{dtype={}}} : {}[{}, {}]\n",
+      a, m, k, b, n, k, k / 128, m / a_lines, k / 128, n / b_lines, result, result, m, n);
+}
+
+TEST_P(GpuMatmul, BlocksOfEightBitsHaveScales) {
+  if (!architecture().has_warpgroup_matrix) {
+    const Graph graph = parse_graph(scaled_dot("f8e4m3", "f8e4m3", 128, 128, 128, 1, 128, "f32") + "return %4\n");
+    EXPECT_THROW(run(device(), graph, random_inputs(graph)), Error);
+    return;
+  }
+  for (const auto& [m, n, k, a_lines, b_lines] :
+       {std::array{16, 128, 256, 1, 128}, std::array{72, 128, 384, 1, 128}, std::array{200, 384, 640, 1, 128},
+        std::array{136, 88, 256, 1, 1}, std::array{256, 256, 1152, 128, 1}, std::array{128, 256, 128, 128, 128}}) {
+    expect_reference(scaled_dot("f8e4m3", "f8e4m3", m, n, k, a_lines, b_lines, "f32") + "return %4\n");
+    EXPECT_EQ(kinds_, "dot ");
+  }
+  expect_reference(scaled_dot("f8e5m2", "f8e4m3", 136, 256, 512, 1, 128, "bf16") + "return %4\n");
+}
+
 // To the nearest, ties away from zero.
 double rounded_to_tf32(double value) {
   if (value == 0) return value;
@@ -172,6 +196,12 @@ void expect_no_spills(const std::string& processor, const std::string& text) {
   const Program program(parse_graph(text), runner.device(), runner.library(), runner.arena());
   const std::string image = compile_module(program.sources().back(), target);
   const auto resources = kernel_resources(image, target);
+  if (const char* to = getenv("CW_DUMP")) {
+    static int n = 0;
+    FILE* f = fopen((std::string(to) + std::to_string(n++) + ".ptx").c_str(), "w");
+    fwrite(image.data(), 1, image.size(), f);
+    fclose(f);
+  }
   ASSERT_TRUE(resources.has_value());
   for (const KernelResources& kernel : *resources) {
     EXPECT_EQ(kernel.spill_bytes, 0) << processor << program.sources().back();
@@ -185,6 +215,11 @@ TEST_P(GpuMatmulResourcesOfEightBits, NothingSpills) {
                                              "%1 = input \"b\" : {}[4096, 8192]\n"
                                              "%2 = dot(%0, %1) {{transpose_b}} : bf16[4096, 4096]\nreturn %2\n",
                                              b));
+}
+
+TEST(GpuMatmulResourcesOfBlocks, NothingSpills) {
+  for (const int b_lines : {128, 1})
+    expect_no_spills("sm_90a", scaled_dot("f8e4m3", "f8e4m3", 4096, 4096, 8192, 1, b_lines, "bf16") + "return %4\n");
 }
 
 TEST_P(GpuMatmulResources, OfTf32) {
@@ -456,16 +491,17 @@ TEST(GpuMatmulPlan, ThinTilesFollowTheSizes) {
 
 TEST(GpuMatmulPlan, HopperTilesFollowTheSizes) {
   const GpuArchitecture& h200 = gpu_architecture("sm_90a");
-  const HopperMatmulPlan large = choose_hopper_matmul(h200, false, 1, 16384, 4096, 1024);
+  const HopperMatmulPlan large = choose_hopper_matmul(h200, HopperMatmulSums::kOne, 1, 16384, 4096, 1024);
   EXPECT_EQ(large.tile, (HopperMatmulTile{64, 256, 4, 1, true}));
   EXPECT_EQ(large.splits, 1);
-  EXPECT_EQ(choose_hopper_matmul(h200, true, 1, 16384, 4096, 1024).tile.in_turns, false);
-  EXPECT_EQ(choose_hopper_matmul(h200, false, 1, 16384, 4096, 65536).tile.in_turns, false);
-  EXPECT_EQ(choose_hopper_matmul(h200, false, 1, 64, 64, 1024).tile.m, 64);
-  EXPECT_GT(choose_hopper_matmul(h200, false, 1, 384, 384, 32768).splits, 1);
+  EXPECT_EQ(choose_hopper_matmul(h200, HopperMatmulSums::kTwo, 1, 16384, 4096, 1024).tile.in_turns, false);
+  EXPECT_EQ(choose_hopper_matmul(h200, HopperMatmulSums::kOne, 1, 16384, 4096, 65536).tile.in_turns, false);
+  EXPECT_EQ(choose_hopper_matmul(h200, HopperMatmulSums::kOne, 1, 64, 64, 1024).tile.m, 64);
+  EXPECT_GT(choose_hopper_matmul(h200, HopperMatmulSums::kOne, 1, 384, 384, 32768).splits, 1);
   for (const int64_t m : {20, 100, 700, 5000})
     for (const int64_t n : {20, 100, 700, 5000})
-      EXPECT_LE(hopper_matmul_shared_bytes(choose_hopper_matmul(h200, false, 1, m, n, 4096).tile), h200.shared_bytes);
+      EXPECT_LE(hopper_matmul_shared_bytes(choose_hopper_matmul(h200, HopperMatmulSums::kOne, 1, m, n, 4096).tile),
+                h200.shared_bytes);
 }
 
 TEST(GpuMatmulPlan, TilesFitTheirArchitecture) {

@@ -430,7 +430,9 @@ TEST(HopperMatmul, AssemblesWithoutSpillsOrNotes) {
 
 TEST(HopperMatmulPlan, TilesFitTheirProduct) {
   const GpuArchitecture& hopper = gpu_architecture("sm_90a");
-  const auto choose = [&](int64_t m, int64_t n, int64_t k) { return choose_hopper_matmul(hopper, false, 1, m, n, k); };
+  const auto choose = [&](int64_t m, int64_t n, int64_t k) {
+    return choose_hopper_matmul(hopper, HopperMatmulSums::kOne, 1, m, n, k);
+  };
   EXPECT_EQ(choose(8192, 8192, 8192).tile, (HopperMatmulTile{128, 256, 4, 1}));
   EXPECT_EQ(choose(65536, 2304, 768).tile, (HopperMatmulTile{64, 256, 4, 1, true}));
   EXPECT_EQ(choose(8192, 8192, 8192).splits, 1);
@@ -451,7 +453,9 @@ TEST(HopperMatmulPlan, TilesFitTheirProduct) {
 // Sides of 1,600, which tiles of 256, 192 or 128 columns leave in part empty.
 TEST(HopperMatmulPlan, TilesOf160ColumnsWhereOthersAreInPartEmpty) {
   const GpuArchitecture& hopper = gpu_architecture("sm_90a");
-  const auto choose = [&](int64_t m, int64_t n, int64_t k) { return choose_hopper_matmul(hopper, false, 1, m, n, k); };
+  const auto choose = [&](int64_t m, int64_t n, int64_t k) {
+    return choose_hopper_matmul(hopper, HopperMatmulSums::kOne, 1, m, n, k);
+  };
   const HopperMatmulTile in_turns{128, 160, 4, 1, true}, tall{256, 160, 3, 1};
   EXPECT_EQ(choose(16384, 1600, 1600).tile, in_turns);
   EXPECT_EQ(choose(16384, 1600, 4800).tile, tall);
@@ -471,7 +475,7 @@ TEST(HopperMatmulPlan, TilesOf160ColumnsWhereOthersAreInPartEmpty) {
                                 {4096, 4096, 16384}})
     EXPECT_EQ(choose(m, n, k).tile.n, 256) << m << "x" << n << "x" << k;
   // Of 8-bit operands, k counted in pairs.
-  EXPECT_NE(choose_hopper_matmul(hopper, true, 1, 16384, 1600, 800).tile.n, 160);
+  EXPECT_NE(choose_hopper_matmul(hopper, HopperMatmulSums::kTwo, 1, 16384, 1600, 800).tile.n, 160);
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ TEST(CountFlops, ByOperand) {
   options.mixed_precision.compute = DType::kBF16;
   const FlopCount bf16 = count_flops(run_pipeline(model.graph, options, {}));
   EXPECT_EQ(bf16.by_operand, (std::map<std::string, double>{{"bf16", bf16.total()}}));
-  options.fp8_products = true;
+  options.fp8_products = Fp8Scales::kTensor;
   const FlopCount fp8 = count_flops(run_pipeline(model.graph, options, {}));
   EXPECT_GT(fp8.by_operand.at("fp8"), 0);
   EXPECT_GT(fp8.by_operand.at("bf16"), 14 * fp8.attended_pairs * 16);  // attention and the output layer

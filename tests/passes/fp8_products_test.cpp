@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "causeway/graph/parser.h"
+#include "causeway/graph/printer.h"
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/mixed_precision.h"
 #include "tests/passes/same_values.h"
@@ -10,8 +14,10 @@
 namespace causeway::passes {
 namespace {
 
-Graph narrowed(const SmallModel& model) {
-  const Graph graph = fp8_products(mixed_precision(model.graph, {DType::kBF16, DType::kF32}), 16);
+constexpr PreferredSizes kNoBlocks = {}, kBlocks = {.f8_blocks = true};
+
+Graph narrowed(const SmallModel& model, Fp8Scales scales = Fp8Scales::kTensor, const PreferredSizes& sizes = {}) {
+  const Graph graph = fp8_products(mixed_precision(model.graph, {DType::kBF16, DType::kF32}), scales, sizes);
   graph.verify("fp8_products");
   return graph;
 }
@@ -41,6 +47,74 @@ TEST(Fp8Products, ChangesOnlyTheRounding) {
   const Graph graph = narrowed(model);
   expect_same_values(model.graph, graph, model.inputs, {}, bounds::kInterpreted);
   expect_rounded_values(model, graph, 3e-3, 0.3);
+}
+
+TEST(Fp8Products, BlocksHaveScalesOfTheirOwn) {
+  const int64_t layers = 2;
+  const SmallModel model = small_model(layers, 128, 128, 256);
+  const Graph graph = narrowed(model, Fp8Scales::kBlock, kBlocks);
+  int64_t forward = 0, backward = 0;
+  const std::vector<bool> needed = needed_nodes(graph);
+  for (size_t i = 0; i < needed.size(); ++i) {
+    const Node& node = graph.nodes()[i];
+    if (!needed[i]) continue;
+    if (node.op != Op::kScaledDot) continue;
+    ++(node.backward ? backward : forward);
+    const auto shares = [&](size_t operand) {
+      return graph.shape(node.inputs[operand + 2])[1] != graph.shape(node.inputs[operand])[0];
+    };
+    EXPECT_FALSE(shares(0));
+    EXPECT_TRUE(shares(1));
+    for (size_t operand = 0; operand < 2; ++operand) EXPECT_EQ(graph.dtype(node.inputs[operand]), DType::kF8E4M3);
+  }
+  EXPECT_EQ(forward, 7 * layers);
+  EXPECT_EQ(backward, 2 * 7 * layers);
+  expect_same_values(model.graph, graph, model.inputs, {}, bounds::kInterpreted);
+  expect_rounded_values(model, graph, 3e-3, 0.65);
+}
+
+// Numbers with scales of their own are as exact in bf16: both ways to multiply them round alike.
+TEST(Fp8Products, BlocksWithoutKernelsAreTheSameNumbersInBf16) {
+  const SmallModel model = small_model(1, 128, 128, 256);
+  const Graph blocks = narrowed(model, Fp8Scales::kBlock, kBlocks),
+              wide = narrowed(model, Fp8Scales::kBlock, kNoBlocks);
+  for (const Node& node : wide.nodes()) EXPECT_NE(node.op, Op::kScaledDot);
+  const auto values = [&](const Graph& graph) { return interpret(graph, model.inputs, {}, Rounding::kRounded); };
+  const std::vector<HostTensor> expected = values(blocks), actual = values(wide);
+  ASSERT_EQ(actual.size(), expected.size());
+  const Comparison comparison = compare(actual[0], expected[0], bounds::kInterpreted);
+  EXPECT_TRUE(comparison.equal) << comparison.text;
+}
+
+// Numbers of a token that are large beside the others' leave those with few bits where all share a scale.
+TEST(Fp8Products, ALargeTokenCostsOthersNoBitsWithScalesOfBlocks) {
+  const Graph graph = parse_graph(R"(%0 = input "x" : f32[128, 128]
+%1 = add(%0, %0) : f32[128, 128]
+%2 = cast(%1) : bf16[128, 128]
+%3 = input "weight" : bf16[128, 128]
+%4 = dot(%2, %3) {dtype=f32} : f32[128, 128]
+return %4)");
+  std::vector<HostTensor> inputs = {random_host_tensor(DType::kF32, {128, 128}, 1, -1, 1),
+                                    random_host_tensor(DType::kBF16, {128, 128}, 2, -1, 1)};
+  for (size_t i = 0; i < 128; ++i) inputs[0].values[i] *= 0x1p18;
+  const std::vector<double> exact = interpret(graph, inputs)[0].values;
+  const auto error = [&](Fp8Scales scales) {
+    const Graph narrow = fp8_products(graph, scales, kBlocks);
+    const std::vector<double> values = interpret(narrow, inputs, {}, Rounding::kRounded)[0].values;
+    double difference = 0, norm = 0;
+    for (size_t i = 128; i < values.size(); ++i) {
+      difference += std::pow(values[i] - exact[i], 2);
+      norm += std::pow(exact[i], 2);
+    }
+    return std::sqrt(difference / norm);
+  };
+  EXPECT_LT(error(Fp8Scales::kBlock), 0.05);
+  EXPECT_GT(error(Fp8Scales::kTensor), 0.5);
+}
+
+TEST(Fp8Products, MatricesWithoutWholeBlocksHaveOneScale) {
+  const SmallModel model = small_model(1, 32, 16, 64);
+  EXPECT_EQ(print_graph(narrowed(model, Fp8Scales::kBlock, kBlocks)), print_graph(narrowed(model)));
 }
 
 TEST(Fp8Products, LeavesOtherSizesAlone) {

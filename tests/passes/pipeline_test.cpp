@@ -92,7 +92,7 @@ TEST(Pipeline, TakesTheSizesThatTheDevicePrefers) {
   EXPECT_GT(dots({}, {.logits_bytes = 48 * 4 * 3}).size(), dots({}, plain).size()) << "three tokens a chunk";
   PipelineOptions fp8;
   fp8.mixed_precision.compute = DType::kBF16;
-  fp8.fp8_products = true;
+  fp8.fp8_products = Fp8Scales::kTensor;
   EXPECT_TRUE(has(dots(fp8, plain), "f8e4m3"));
   EXPECT_FALSE(has(dots(fp8, {.f8_multiple = 5}), "f8"));
 }

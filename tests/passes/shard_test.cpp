@@ -220,6 +220,18 @@ return %2)"},
 %1 = input "y" : f32[12, 18]
 %2 = dot(%0, %1) {transpose_a} : f32[6, 18]
 return %2)"},
+    {"scaled_dot", R"(%0 = input "x" : f8e4m3[6, 768]
+%1 = input "y" : f8e4m3[12, 768]
+%2 = input "scales of x" : f32[6, 6]
+%3 = input "scales of y" : f32[6, 12]
+%4 = scaled_dot(%0, %1, %2, %3) {dtype=f32} : f32[6, 12]
+return %4)"},
+    {"scaled_dot of blocks of lines", R"(%0 = input "x" : f8e4m3[6, 128]
+%1 = input "y" : f8e4m3[768, 128]
+%2 = input "scales of x" : f32[1, 6]
+%3 = input "scales of y" : f32[1, 6]
+%4 = scaled_dot(%0, %1, %2, %3) {dtype=f32} : f32[6, 768]
+return %4)"},
     {"linear_cross_entropy", R"(%0 = input "x" : f32[6, 4]
 %1 = input "y" : f32[12, 4]
 %2 = input "index" : i32[6]

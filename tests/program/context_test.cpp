@@ -62,7 +62,7 @@ void with_each_field_changed(Struct& part, const Compile& compile) {
       ++value;
       compile(field.name);
     } else {
-      value = Type::kSelective;
+      value = static_cast<Type>(static_cast<int>(value) + 1);
       compile(field.name);
     }
     value = before;

@@ -52,8 +52,7 @@ class GpuDotWriter : public ProblemWriter {
     // Which of the templates serves a product depends on sizes that its sums do not run over: in a fixed order, one
     // does.
     const bool any = !request_.fixed_order;
-    const bool copy_engine = any && serves_copy_engine(a) && serves_copy_engine(b) && !GpuProductNest::is_thin(m) &&
-                             !GpuProductNest::is_thin(n);
+    const bool copy_engine = any && serves_copy_engine(a) && serves_copy_engine(b) && !has_thin_tiles(m, n);
     Plan plan = copy_engine                              ? hopper_plan(a, batch, m, n, k)
                 : any && streams(a, b, operand, m, n, k) ? thin_plan(batch, m, n, k)
                                                          : portable_plan(a, b, operand, batch, m, n, k);
@@ -63,6 +62,16 @@ class GpuDotWriter : public ProblemWriter {
     declare_size("m", m, members, initialisation);
     declare_size("n", n, members, initialisation);
     declare_size("k", k, members, initialisation);
+    if (node.op == Op::kScaledDot) {
+      // Scales of columns are read in pairs.
+      const bool in_pairs = graph_.shape(node.inputs[3])[1] != n || n.divide_exactly(2).has_value();
+      if (!copy_engine || !operand.starts_with("F8Pair") || !in_pairs)
+        throw Error(ErrorKind::kUnsupported,
+                    fmt::format("{} has no kernel for this scaled_dot", target_.architecture().processor), node.scope,
+                    "Multiply on sm_90a, with an even number of columns, or scale operands of a dot.");
+      declare_scales("a", node.inputs[2], m, members, initialisation);
+      declare_scales("b", node.inputs[3], n, members, initialisation);
+    }
     members += fmt::format("static constexpr int kStoreLanes = {};\n{}\nstatic constexpr int kSplits = {};\n", lanes,
                            plan.tile, plan.splits);
     const std::string operands = operand_struct("A", "a", a, copy_engine, initialisation) +
@@ -164,6 +173,27 @@ class GpuDotWriter : public ProblemWriter {
     return function;
   }
 
+  // Of an operand's blocks, as matmul.h asks for them.
+  void declare_scales(const std::string& operand, Value scales, const Dim& lines, std::string& members,
+                      std::string& initialisation) {
+    const Dim& in_block = graph_.shape(scales)[1];
+    declare_size(operand + "_scale_count", in_block, members, initialisation);
+    members += fmt::format(
+        "const float* {0}_scales;\nstatic constexpr int k{1}LinesOfScale = {2};\n"
+        "CAUSEWAY_INLINE float {0}_scale(int64_t line, int64_t block) const {{\n"
+        "return {0}_scales[block * {0}_scale_count + line / k{1}LinesOfScale];\n}}\n"
+        "CAUSEWAY_INLINE const float* {0}_scales_from(int64_t line, int64_t block) const {{\n"
+        "return {0}_scales + block * {0}_scale_count + line;\n}}\n",
+        operand, operand == "a" ? "A" : "B", in_block == lines ? 1 : kScaledBlock);
+    initialisation += fmt::format("{}_scales = {};\n", operand, pointer(scales));
+  }
+
+  // Whether other templates have tiles for so few rows or columns. None of them scales blocks.
+  bool has_thin_tiles(const Dim& m, const Dim& n) const {
+    return graph_.node(request_.members.front()).op != Op::kScaledDot &&
+           (GpuProductNest::is_thin(m) || GpuProductNest::is_thin(n));
+  }
+
   // Whether there are matrix instructions for 8-bit operands that take these as they lie.
   bool multiplies_pairs(const DirectOperand& a, const DirectOperand& b, const Dim& m, const Dim& n) const {
     if (request_.fixed_order || a.element_bytes != 1 || b.element_bytes != 1 || !a.contiguous_in_k ||
@@ -173,7 +203,7 @@ class GpuDotWriter : public ProblemWriter {
     if (architecture.has_warpgroup_matrix)
       return a.is_multiple(16) && b.is_multiple(16) && a.batch.size() + 2 <= TensorMap::kMaxRank &&
              b.batch.size() + 2 <= TensorMap::kMaxRank && a.k.is_constant() && a.k.constant() > 0 &&
-             !GpuProductNest::is_thin(m) && !GpuProductNest::is_thin(n);
+             !has_thin_tiles(m, n);
     return architecture.has_f8_matrix && a.is_multiple(2) && b.is_multiple(2);
   }
 
@@ -405,9 +435,15 @@ class GpuDotWriter : public ProblemWriter {
   }
 
   Plan hopper_plan(const DirectOperand& a, const Dim& batch, const Dim& m, const Dim& n, const Dim& k) {
+    const Node& node = graph_.node(request_.members.front());
     const bool f8_pairs = a.element != storage_type(graph_.dtype(a.value));
-    const HopperMatmulPlan chosen = choose_hopper_matmul(target_.architecture(), f8_pairs, known_size(batch),
-                                                         known_size(m), known_size(n), known_size(k));
+    HopperMatmulSums sums = f8_pairs ? HopperMatmulSums::kTwo : HopperMatmulSums::kOne;
+    if (node.op == Op::kScaledDot) {
+      const bool by_column = graph_.shape(node.inputs[3])[1] == n;
+      sums = by_column ? HopperMatmulSums::kOfSlicesByColumn : HopperMatmulSums::kOfSlices;
+    }
+    const HopperMatmulPlan chosen = choose_hopper_matmul(target_.architecture(), sums, known_size(batch), known_size(m),
+                                                         known_size(n), known_size(k));
     HopperMatmulTile tile = chosen.tile;
     // Room for what stores read, if there is some of a size that is copied (HopperMatmulCopies).
     constexpr int kFewestStages = 5;

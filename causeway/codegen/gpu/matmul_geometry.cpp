@@ -55,11 +55,12 @@ void for_each_split(const Sizes& sizes, int tile_m, int tile_n, int tile_k, int6
 }
 
 // Tiles of whole rounds are computed whole, the others in parts that fill the last round.
-void split_last_round(const Sizes& sizes, bool f8_pairs, int64_t units, HopperMatmulPlan& best, double& best_time) {
+void split_last_round(const Sizes& sizes, HopperMatmulSums sums, int64_t units, HopperMatmulPlan& best,
+                      double& best_time) {
   const double time_to_beat = best_time * kLeastGainOfSplitEnd;
   for (const HopperMatmulSchedule& candidate : hopper_matmul_schedules()) {
     const HopperMatmulTile& tile = candidate.tile;
-    if (tile.in_turns || (f8_pairs && !candidate.holds_two_sums)) continue;
+    if (tile.in_turns || !candidate.holds(sums)) continue;
     const int64_t tiles = sizes.batch * matmul_ceil_div(sizes.m, tile.m) * matmul_ceil_div(sizes.n, tile.n);
     const int64_t whole = tiles / units * units, split_tiles = tiles - whole;
     if (whole == 0 || split_tiles == 0) continue;
@@ -128,14 +129,14 @@ ThinMatmulTile choose_thin_matmul(const GpuArchitecture& architecture, int64_t b
   return tile;
 }
 
-HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, bool f8_pairs, int64_t batch, int64_t m,
-                                      int64_t n, int64_t k) {
+HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, HopperMatmulSums sums, int64_t batch,
+                                      int64_t m, int64_t n, int64_t k) {
   const Sizes sizes(batch, m, n, k);
   const int units = architecture.parallel_units;
   HopperMatmulPlan best;
   double best_time = 0;
   for (const HopperMatmulSchedule& candidate : hopper_matmul_schedules()) {
-    if (candidate.tile.in_turns || (f8_pairs && !candidate.holds_two_sums)) continue;
+    if (candidate.tile.in_turns || !candidate.holds(sums)) continue;
     for_each_split(sizes, candidate.tile.m, candidate.tile.n, kHopperMatmulDepth, units,
                    {kHopperMatmulProducts * candidate.efficiency, kHopperMatmulCombineBytes},
                    [&](int splits, double time) {
@@ -144,8 +145,8 @@ HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, bool 
                      best = {candidate.tile, splits, 0};
                    });
   }
-  const bool may_take_turns = !f8_pairs && sizes.k <= kHopperMatmulLongestInTurns;
-  if (sizes.all_known && !may_take_turns) split_last_round(sizes, f8_pairs, units, best, best_time);
+  const bool may_take_turns = sums == HopperMatmulSums::kOne && sizes.k <= kHopperMatmulLongestInTurns;
+  if (sizes.all_known && !may_take_turns) split_last_round(sizes, sums, units, best, best_time);
   // Where warpgroups share a tile nothing is multiplied while it is stored; where they take turns, only a tile that is
   // multiplied faster than the other's is stored waits for it. Long sums hide their stores anyway, and two sums of
   // 8-bit products leave no registers.

@@ -31,10 +31,9 @@ struct HopperMatmulPlan {
   int64_t whole_tiles = 0;  // with splits above 1: the first tiles, whose k is not split
 };
 
-// The same for the products that matmul_hopper.h computes. `f8_pairs`: of 8-bit operands, k counted in pairs, which
-// hold two sums in registers.
-HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, bool f8_pairs, int64_t batch, int64_t m,
-                                      int64_t n, int64_t k);
+// The same for the products that matmul_hopper.h computes.
+HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, HopperMatmulSums sums, int64_t batch,
+                                      int64_t m, int64_t n, int64_t k);
 
 // "static constexpr GpuMatmulTile kTile = {...};".
 std::string matmul_tile_text(const GpuMatmulTile& tile);

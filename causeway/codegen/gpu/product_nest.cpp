@@ -21,7 +21,7 @@ bool DirectOperand::is_multiple(int64_t elements) const {
 void GpuProductNest::find_operands() {
   const Node& node = graph_.node(request_.members.front());
   a_ = find_operand(node.inputs[0], sizes_.m, !node.attributes.transpose_a);
-  b_ = find_operand(node.inputs[1], sizes_.n, node.attributes.transpose_b);
+  b_ = find_operand(node.inputs[1], sizes_.n, node.attributes.transpose_b || node.op == Op::kScaledDot);
   // Matrix instructions want 8-bit operands along k: others are copied.
   if (lies_across_k(a_, node.inputs[0])) find(Obstacle::Kind::kOperandAcrossK, node.inputs[0]);
   if (lies_across_k(b_, node.inputs[1])) find(Obstacle::Kind::kOperandAcrossK, node.inputs[1]);

@@ -38,12 +38,19 @@ double matmul_products(const GpuArchitecture& architecture, MatmulOperand operan
 // Bytes that all of them move in a microsecond while parts of k are added up.
 double matmul_combine_bytes(const GpuArchitecture& architecture);
 
+// What a thread of matmul_hopper.h keeps in registers for each of its elements: a sum; of 8-bit operands two; of 8-bit
+// operands with scales a sum and, of 64 rows at a time, that of a slice, where columns have scales of their own those
+// too.
+enum class HopperMatmulSums { kOne, kTwo, kOfSlices, kOfSlicesByColumn };
+
 // matmul_hopper.h, for pairs of bytes.
 struct HopperMatmulSchedule {
   HopperMatmulTile tile;
   double efficiency;
-  bool holds_two_sums;  // has registers for the products of 8-bit operands
-  double least_k;       // k below which a tile takes no less time
+  unsigned sums;   // bits 1 << HopperMatmulSums, of those that there are registers for
+  double least_k;  // k below which a tile takes no less time
+
+  constexpr bool holds(HopperMatmulSums wanted) const { return (sums >> static_cast<int>(wanted) & 1) != 0; }
 };
 // Those whose warpgroups share a tile, and those that take turns.
 std::span<const HopperMatmulSchedule> hopper_matmul_schedules();

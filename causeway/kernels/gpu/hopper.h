@@ -70,7 +70,7 @@ CAUSEWAY_INLINE void barrier_arrive(TransferBarrier* barrier) {
 CAUSEWAY_INLINE void barrier_arrive_in_block(TransferBarrier* same_offset, int cluster_rank) {
   asm volatile(
       "{\n\t.reg .b32 remote;\n\tmapa.shared::cluster.u32 remote, %0, %1;\n\t"
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n\t}" ::"r"(shared_address(same_offset)),
+      "mbarrier.arrive.shared::cluster.b64 _, [remote];\n\t}" ::"r"(shared_address(same_offset)),
       "r"(cluster_rank)
       : "memory");
 }

@@ -180,9 +180,86 @@ CAUSEWAY_INLINE void hopper_matmul_load(const Problem& problem, const TensorMapB
 template <class Operand>
 constexpr int kHopperMatmulSlicesPerSum = kIsF8Pair<Operand> ? 4 : 0;
 
+// Whether blocks of the operands have scales. A block's 128 of k are a slice.
+template <class Problem>
+constexpr bool kHopperMatmulScales = requires { Problem::kALinesOfScale; };
+
+// The scales of four slices for a thread's sums[i] of each 64 rows that its warpgroup has: rows row and row + 8,
+// columns from lane % 4 * 2 on by eights. A scale that four neighbours share is loaded by each of them for another
+// slice.
+template <class Problem>
+struct HopperMatmulFourScales {
+  static constexpr HopperMatmulTile kTile = Problem::kTile;
+  static constexpr int kRowBlocks = hopper_matmul_row_blocks(kTile);
+  static constexpr bool kSharedColumns = Problem::kBLinesOfScale > 1;
+  static_assert(!kSharedColumns || Problem::kBLinesOfScale % kTile.n == 0);
+  float rows[kRowBlocks * 2];
+  float column;  // where all columns share one
+
+  // Of slices slice .. slice + 3 of the tile. `first_block`: the warpgroup's first 64 of the tile's rows.
+  CAUSEWAY_INLINE void load(const Problem& problem, const HopperMatmulPosition& tile, int first_block, int slice) {
+    const int lane = lane_index(), own = slice + lane % 4;
+    const int k_block = tile.first_slice + (own < tile.slices ? own : tile.slices - 1);
+    const int first_row = tile.m + first_block * 64 + thread_index() % 128 / 32 * 16 + lane / 4;
+#pragma clang loop unroll(full)
+    for (int i = 0; i < kRowBlocks * 2; ++i) {
+      const int row = first_row + i / 2 * 64 + i % 2 * 8;
+      const bool exists = problem.m % (kTile.m * kTile.cluster) == 0 || row < static_cast<int>(problem.m);
+      rows[i] = problem.a_scale(exists ? row : 0, k_block);
+    }
+    if constexpr (kSharedColumns) column = problem.b_scale(tile.n, k_block);
+  }
+  // Of rows i % 2 * 8 of block i / 2 in the slice that follows the first by `slice`, times the columns' if they share
+  // one.
+  CAUSEWAY_INLINE float of(int i, int slice) const {
+    const int from = lane_index() / 4 * 4 + slice;
+    const float row = wave_shuffle(rows[i], from);
+    return kSharedColumns ? row * wave_shuffle(column, from) : row;
+  }
+};
+
+// The scales of one slice for columns that do not share one. A wave loads each of them once and passes them on in
+// shared memory: loaded by those who need them they would be eight times as many.
+template <class Problem>
+struct HopperMatmulColumnScales {
+  static constexpr HopperMatmulTile kTile = Problem::kTile;
+  static constexpr int kLoads = (kTile.n + 63) / 64;
+  float pairs[kLoads][2];  // on their way
+  float columns[kTile.n / 4];
+
+  CAUSEWAY_INLINE void load(const Problem& problem, const HopperMatmulPosition& tile, int slice) {
+    const int k_block = tile.first_slice + (slice < tile.slices ? slice : tile.slices - 1);
+#pragma clang loop unroll(full)
+    for (int i = 0; i < kLoads; ++i) {
+      const int column = tile.n + i * 64 + lane_index() * 2, n = static_cast<int>(problem.n);
+      const float* scales = problem.b_scales_from(column < n ? column : 0, k_block);
+      pairs[i][0] = scales[0];
+      pairs[i][1] = scales[1];
+    }
+  }
+  // `piece`: room for a float of each column, of this wave.
+  CAUSEWAY_INLINE void pass_on(float* piece) {
+    using Pair = Vector<float, 2>;
+    wave_barrier();
+#pragma clang loop unroll(full)
+    for (int i = 0; i < kLoads; ++i)
+      *reinterpret_cast<Pair*>(piece + i * 64 + lane_index() * 2) = Pair{pairs[i][0], pairs[i][1]};
+    wave_barrier();
+#pragma clang loop unroll(full)
+    for (int i = 0; i < kTile.n / 4; i += 2) {
+      const Pair pair = *reinterpret_cast<const Pair*>(piece + i * 4 + lane_index() % 4 * 2);
+      columns[i] = pair[0];
+      columns[i + 1] = pair[1];
+    }
+  }
+  // Of sums[i].
+  CAUSEWAY_INLINE float of(int i) const { return columns[i / 4 * 2 + i % 2]; }
+};
+
 // Whether a thread's sums leave few registers for anything else.
 template <class Problem>
-constexpr bool kHopperMatmulFewRegisters = hopper_matmul_row_blocks(Problem::kTile) * Problem::kTile.n / 2 > 128;
+constexpr bool kHopperMatmulFewRegisters =
+    (hopper_matmul_row_blocks(Problem::kTile) + kHopperMatmulScales<Problem>)*Problem::kTile.n / 2 > 128;
 
 // What stores read of one tensor beside a warpgroup's sums, 16 bytes of a lane in each round of stores: on its way into
 // shared memory, a few rounds ahead, from when the tile begins. Through registers a round or two would be, and a tile's
@@ -326,8 +403,7 @@ CAUSEWAY_INLINE void hopper_matmul_store_part(const Problem& problem, int64_t ba
     }
   } else {
     write_piece();
-    constexpr int kUnrolled = kRounds < 2 ? kRounds : 2;
-#pragma clang loop unroll_count(kUnrolled)
+#pragma clang loop unroll(full)
     for (int round = 0; round < kRounds; ++round) store(round, {});
   }
 }
@@ -432,6 +508,86 @@ CAUSEWAY_INLINE void hopper_matmul_combine(const Problem& problem, int task) {
   hopper_matmul_combine_part<64>(problem, schedule, split_tile, block, part);
 }
 
+// A warpgroup's rows of a tile whose slices have scales, added up in `totals`. Two warpgroups begin their products in
+// turns: while one adds up, the other's are under way. `next_scales`: of the tile's first slices. `piece`: the wave's.
+template <class Problem, class Release>
+CAUSEWAY_INLINE void hopper_matmul_multiply_blocks(
+    const Problem& problem, const HopperMatmulShared<Problem>& shared, const HopperMatmulPosition& tile, int group,
+    StageRing<Problem::kTile.stages>& ring, HopperMatmulFourScales<Problem>& next_scales, float* piece,
+    float (&totals)[hopper_matmul_row_blocks(Problem::kTile)][Problem::kTile.n / 2], Release&& release) {
+  using Operand = typename Problem::Operand;
+  using FourScales = HopperMatmulFourScales<Problem>;
+  constexpr HopperMatmulTile kTile = Problem::kTile;
+  constexpr int kDepth = kHopperMatmulDepth, kABytes = kTile.m * kDepth * 2, kBoxBytes = 64 * kDepth * 2;
+  constexpr int kRowBlocks = hopper_matmul_row_blocks(kTile), kTurn = 1;
+  constexpr bool kTurns = hopper_matmul_warpgroups(kTile) == 2;
+  const int first_block = group * kRowBlocks;
+  HopperMatmulColumnScales<Problem> columns;
+  if constexpr (!FourScales::kSharedColumns) columns.load(problem, tile, 0);
+  barrier_wait(shared.full + ring.stage, ring.parity);
+#pragma clang loop unroll(disable)
+  for (int first = 0; first < tile.slices; first += 4) {
+    // Loaded four slices ahead, in a loop around that of slices: within it, the assembler would move what it has just
+    // loaded to where the next turn has it, and wait for it there.
+    const FourScales scales = next_scales;
+    next_scales.load(problem, tile, first_block, first + 4);
+    const int left = tile.slices - first, count = left < 4 ? left : 4;
+#pragma clang loop unroll(disable)
+    for (int slice = 0; slice < count; ++slice) {
+      const int stage = ring.stage;
+      char* slices = shared.stages + stage * hopper_matmul_stage_bytes(kTile);
+      const uint64_t a = matrix_descriptor(slices + first_block * kBoxBytes, kBoxBytes, 1024, 128);
+      const uint64_t b = matrix_descriptor(slices + kABytes, kBoxBytes, 1024, 128);
+#pragma clang loop unroll(full)
+      for (int block = 0; block < kRowBlocks; ++block) {
+        float sums[kTile.n / 2];
+        if constexpr (kTurns) {
+          if (group == 1) named_barrier(kTurn, 256);
+        }
+        warpgroup_fence();
+#pragma clang loop unroll(full)
+        for (int step = 0; step < kDepth / 16; ++step) {
+          const uint64_t along_k = static_cast<uint64_t>(step * 32 / 16);
+          warpgroup_multiply_add<Operand, kTile.n, false, false>(
+              sums, a + along_k + static_cast<uint64_t>(block * kBoxBytes / 16), b + along_k, step > 0);
+        }
+        warpgroup_commit();
+        if constexpr (kTurns) {
+          if (group == 0) named_barrier(kTurn, 256);
+        }
+        if constexpr (!FourScales::kSharedColumns) {
+          if (block == 0) {
+            columns.pass_on(piece);
+            // A slice ahead, into the registers that have just been read.
+            columns.load(problem, tile, first + slice + 1);
+          }
+        }
+        const float upper = scales.of(block * 2, slice), lower = scales.of(block * 2 + 1, slice);
+        // The next slice is there before these products are, as a rule.
+        if (block + 1 == kRowBlocks) {
+          ring.advance();
+          if (first + slice + 1 < tile.slices) barrier_wait(shared.full + ring.stage, ring.parity);
+        }
+        warpgroup_wait<0>();
+        if (block + 1 == kRowBlocks) release(stage);
+        // Before the registers are multiplied into again, though nothing but registers says so.
+#pragma clang loop unroll(full)
+        for (int i = 0; i < kTile.n / 2; ++i) sums[i] = computed_here(sums[i]);
+#pragma clang loop unroll(full)
+        for (int i = 0; i < kTile.n / 2; ++i) {
+          const float factor = i / 2 % 2 == 0 ? upper : lower;
+          float& total = totals[block][i];
+          if constexpr (FourScales::kSharedColumns) {
+            total = computed_here(total + sums[i] * factor);
+          } else {
+            total = computed_here(total + sums[i] * (factor * columns.of(i)));
+          }
+        }
+      }
+    }
+  }
+}
+
 // Multiplies what hopper_matmul_load loads; one warpgroup, which has its share of the rows of each tile or, in turns,
 // all rows of every second tile. In one piece: products under way write the sums' registers, and the waits, releases
 // and turns between them are ordered against one another.
@@ -471,6 +627,19 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int rank, in
     }
   }
   int index = noted();
+  auto next_scales = [] {
+    if constexpr (kHopperMatmulScales<Problem>) {
+      return HopperMatmulFourScales<Problem>{};
+    } else {
+      return 0;
+    }
+  }();
+  const auto load_scales = [&] {
+    if constexpr (kHopperMatmulScales<Problem>) {
+      if (index >= 0) next_scales.load(problem, HopperMatmulPosition(schedule, index, rank), first_block, 0);
+    }
+  };
+  load_scales();
 #pragma clang loop unroll(disable)
   for (;;) {
     // A stage's parity tells whether it is full only to those whom all stages before it were full for.
@@ -485,12 +654,16 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int rank, in
       hopper_matmul_prefetch(problem, tile, first_block);
     }
     constexpr int kSlicesPerSum = kHopperMatmulSlicesPerSum<Operand>;
-    static_assert(kSlicesPerSum == 0 || (!kTile.in_turns && kRowBlocks == 1));
+    static_assert(kSlicesPerSum == 0 || !kTile.in_turns);
+    static_assert(kSlicesPerSum == 0 || kHopperMatmulScales<Problem> || kRowBlocks == 1);
     float sums[kRowBlocks][kTile.n / 2];
-    float totals[kSlicesPerSum > 0 ? kTile.n / 2 : 1] = {};
+    float totals[kRowBlocks][kSlicesPerSum > 0 ? kTile.n / 2 : 1] = {};
     int before = -1;  // the stage that products under way may still read
+    if constexpr (kHopperMatmulScales<Problem>) {
+      hopper_matmul_multiply_blocks(problem, shared, tile, group, ring, next_scales, piece, totals, release);
+    }
 #pragma clang loop unroll(disable)
-    for (int slice = 0; slice < tile.slices; ++slice) {
+    for (int slice = kHopperMatmulScales<Problem> ? tile.slices : 0; slice < tile.slices; ++slice) {
       barrier_wait(shared.full + ring.stage, ring.parity);
       char* stage = shared.stages + ring.stage * hopper_matmul_stage_bytes(kTile);
       const uint64_t a = matrix_descriptor(stage + first_block * kBoxBytes, kBoxBytes, 1024, 128);
@@ -516,7 +689,7 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int rank, in
           before = -1;
           ring.advance();
 #pragma clang loop unroll(full)
-          for (int i = 0; i < kTile.n / 2; ++i) totals[i] += sums[0][i];
+          for (int i = 0; i < kTile.n / 2; ++i) totals[0][i] += sums[0][i];
           continue;
         }
       }
@@ -532,14 +705,16 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int rank, in
     }
     notes.advance(Notes::kStep);
     index = noted();
+    load_scales();
     warpgroup_wait<0>();
     if (before >= 0) release(before);
-    if constexpr (kSlicesPerSum > 0) {
-      hopper_matmul_store(problem, schedule, tile, rank, group, totals, piece, copies);
-    } else {
 #pragma clang loop unroll(full)
-      for (int block = 0; block < kRowBlocks; ++block)
+    for (int block = 0; block < kRowBlocks; ++block) {
+      if constexpr (kSlicesPerSum > 0) {
+        hopper_matmul_store(problem, schedule, tile, rank, first_block + block, totals[block], piece, copies);
+      } else {
         hopper_matmul_store(problem, schedule, tile, rank, first_block + block, sums[block], piece, copies);
+      }
     }
   }
 }
@@ -582,7 +757,8 @@ CAUSEWAY_INLINE void hopper_matmul_run(const Problem& problem, const TensorMapBy
     if (thread_index() == 0) hopper_matmul_load(problem, maps, counter, first, second, rank, shared);
   } else {
     if constexpr (kGroups == 2) registers_increase<232>();
-    hopper_matmul_multiply(problem, rank, thread_index() / 128 - 1, shared);
+    // The same for all lanes, as the assembler can see: operands' descriptors are in uniform registers then.
+    hopper_matmul_multiply(problem, rank, wave_shuffle(thread_index() / 128, 0) - 1, shared);
   }
   // No block may end while others load into it or arrive at its barriers.
   if constexpr (kTile.cluster > 1) cluster_barrier();

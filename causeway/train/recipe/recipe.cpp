@@ -37,7 +37,7 @@ struct Field {
 
 const std::vector<std::string> kPackings = {"windows", "documents"};
 const std::vector<std::string> kDamagePolicies = {"stop", "skip"};
-const std::vector<std::string> kPrecisions = {"bf16", "fp8", "tf32", "f32"};
+const std::vector<std::string> kPrecisions = {"bf16", "fp8", "fp8_block", "tf32", "f32"};
 const std::vector<std::string> kGradientTypes = {"auto", "f32"};
 const std::vector<std::string> kRecomputePolicies = {"none", "selective", "block", "auto"};
 const std::vector<std::string> kNonFinitePolicies = {"stop", "skip"};
@@ -224,7 +224,7 @@ std::vector<Field> fields(Recipe& r) {
       field("train.batch_size", r.train.batch_size, "sequences of one optimizer step"),
       field("train.micro_batch_size", r.train.micro_batch_size, "sequences of one forward and backward; 0: batch_size"),
       field("train.seed", r.train.seed, "seed of weights, sample order and dropout"),
-      choice("train.precision", r.train.precision, "bf16, fp8, tf32 or f32: of matrix products; weights stay f32",
+      choice("train.precision", r.train.precision, "bf16, fp8, fp8_block, tf32 or f32: of matrix products; weights stay f32",
              kPrecisions),
       choice("train.gradients", r.train.gradients,
              "auto or f32: auto rounds matrices' gradients to bf16 with bf16 and fp8 products and one micro-batch",

@@ -59,7 +59,8 @@ struct Recipe {
     int64_t batch_size = 16;       // sequences of one optimizer step
     int64_t micro_batch_size = 0;  // sequences of one forward and backward; 0: batch_size
     int64_t seed = 1;
-    std::string precision = "bf16";  // bf16, fp8, tf32 or f32: of matrix products; weights and optimizer are always f32
+    // bf16, fp8, fp8_block, tf32 or f32: of matrix products; weights and optimizer are always f32
+    std::string precision = "bf16";
     std::string gradients = "auto";  // auto or f32: what gradients of matrices are kept as until the optimizer's turn
     std::string recompute = "auto";  // none, selective, block or auto
     int64_t recompute_layers = 0;    // of block: so many layers, the first ones, the others selectively; 0: all

@@ -56,8 +56,13 @@ std::map<std::string, std::string> messages_of(const Graph& graph, int64_t stage
   return lists;
 }
 
+Fp8Scales fp8_scales(const Recipe& recipe) {
+  if (recipe.train.precision == "fp8") return Fp8Scales::kTensor;
+  return recipe.train.precision == "fp8_block" ? Fp8Scales::kBlock : Fp8Scales::kNone;
+}
+
 bool multiplies_narrow(const Recipe& recipe) {
-  return recipe.train.precision == "bf16" || recipe.train.precision == "fp8";
+  return recipe.train.precision == "bf16" || fp8_scales(recipe) != Fp8Scales::kNone;
 }
 
 // Gradients of matrices that are only multiplied, to bf16.
@@ -87,7 +92,7 @@ PipelineOptions pipeline_options(const Recipe& recipe) {
   PipelineOptions options;
   const bool narrow = multiplies_narrow(recipe);
   options.mixed_precision.compute = narrow ? DType::kBF16 : DType::kF32;
-  options.fp8_products = recipe.train.precision == "fp8";
+  options.fp8_products = fp8_scales(recipe);
   options.tf32_products = recipe.train.precision == "tf32";
   options.recompute = recomputation_of(recipe);
   options.narrow_logits = narrow;
