@@ -36,6 +36,7 @@ struct Reference {
   int64_t m, n;
   DType operands, result;
   bool tf32;
+  MatmulScales scales;  // empty without
 
   Reference(Device& device, const MatmulWorkload& w, const void* a_data, const void* b_data)
       : a(read_lines(device, a_data, w.operands, w.m, w.k)),
@@ -44,12 +45,24 @@ struct Reference {
         n(w.n),
         operands(w.operands),
         result(w.result()),
-        tf32(w.tf32) {}
+        tf32(w.tf32),
+        scales(w.block_scales ? matmul_scales(w) : MatmulScales()) {}
 
   // Sums are f32; those of 8-bit operands keep about 14 bits on Hopper, operands of tf32 11. Then the result is
   // rounded.
   double sum_error() const { return tf32 ? 0x1p-10 : size_bytes(operands) == 1 ? 0x1p-12 : 0x1p-18; }
   double result_error() const { return result == DType::kBF16 ? 0x1p-8 : result == DType::kF16 ? 0x1p-10 : 0x1p-22; }
+
+  static int64_t line_of(size_t checked, size_t count, int64_t lines) {
+    return static_cast<int64_t>(checked) * (lines - 1) / std::max<int64_t>(1, static_cast<int64_t>(count) - 1);
+  }
+  double scale(size_t row, size_t column, size_t k) const {
+    if (scales.a.empty()) return 1;
+    const auto block = static_cast<int64_t>(k) / kScaledBlock;
+    const int64_t square = line_of(column, b.size(), n) / kScaledBlock;
+    return scales.a[static_cast<size_t>(block * m + line_of(row, a.size(), m))] *
+           static_cast<double>(scales.b[static_cast<size_t>(block * (n / kScaledBlock) + square)]);
+  }
 
   void check(Device& device, const void* c_data, Measurement& measurement) const {
     const std::vector<std::vector<double>> c = read_lines(device, c_data, result, m, n);
@@ -58,12 +71,11 @@ struct Reference {
       for (size_t j = 0; j < b.size(); ++j) {
         double sum = 0, magnitude = 0;
         for (size_t k = 0; k < a[i].size(); ++k) {
-          const double product = a[i][k] * b[j][k];
+          const double product = a[i][k] * b[j][k] * scale(i, j, k);
           sum += product;
           magnitude += std::abs(product);
         }
-        const auto count = static_cast<int64_t>(b.size());
-        const auto column = static_cast<size_t>(static_cast<int64_t>(j) * (n - 1) / std::max<int64_t>(1, count - 1));
+        const auto column = static_cast<size_t>(line_of(j, b.size(), n));
         const double error = std::abs(c[i][column] - sum);
         const double allowed = sum_error() * magnitude + result_error() * std::abs(sum) + 1e-30;
         worst = std::max(worst, error);
@@ -84,9 +96,12 @@ void add_square(std::vector<GemmCase>& cases, int64_t n, DType operands) {
 
 }  // namespace
 
-MatmulWorkload parse_matmul_shape(const std::string& text, DType operands) {
+bool has_blocks(const MatmulWorkload& w) { return w.k % kScaledBlock == 0 && w.n % kScaledBlock == 0; }
+
+MatmulWorkload parse_matmul_shape(const std::string& text, DType operands, bool block_scales) {
   MatmulWorkload workload;
   workload.operands = operands;
+  workload.block_scales = block_scales;
   int64_t* const sizes[] = {&workload.m, &workload.n, &workload.k};
   const char* at = text.data();
   const char* const end = text.data() + text.size();
@@ -103,6 +118,9 @@ MatmulWorkload parse_matmul_shape(const std::string& text, DType operands) {
   if (!good || at != end)
     throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' is not a shape", text), "--shape",
                 "Give m, n and k, for example 8192x8192x8192 for C[m, n] = A[m, k] B[n, k]^T.");
+  if (block_scales && !has_blocks(workload))
+    throw Error(ErrorKind::kInvalidArgument, fmt::format("{} has parts of blocks", text), "--shape",
+                "With scales of blocks, give n and k that are multiples of 128.");
   return workload;
 }
 
@@ -215,7 +233,7 @@ std::vector<Measurement> run_gemm(Device& device, const GemmCase& gemm,
     measurement.work = w.flops();
     measurement.unit = "TFLOP/s";
     if (peak) {
-      measurement.peak = peak->tflops(w.type());
+      measurement.peak = peak->tflops(w.tf32 ? "tf32" : dtype_name(w.operands));
       measurement.peak_source = peak->source;
     }
     measurement.details["inputs"] = describe_inputs(options.inputs);

@@ -18,8 +18,11 @@ struct GemmCase {
   MatmulWorkload workload;
 };
 
+// Whether block_scales can be asked for.
+bool has_blocks(const MatmulWorkload& workload);
+
 // "16384x8192x1280" (m, n, k). Throws Error(kInvalidArgument) that says what was expected.
-MatmulWorkload parse_matmul_shape(const std::string& text, DType operands);
+MatmulWorkload parse_matmul_shape(const std::string& text, DType operands, bool block_scales = false);
 
 // The published training shapes (benchmarks facts: SemiAnalysis, December 2024), those of Llama 8B and GPT 1.5B layers
 // for 8,192 tokens, and squares; what fits a device of so much memory. On a CPU small ones.

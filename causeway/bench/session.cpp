@@ -22,7 +22,7 @@ namespace {
 constexpr double kSteady = 0.02;     // variation between rounds that is worth a word
 constexpr double kAbovePeak = 1.01;  // clocks are not exact; peaks are of the boost clock
 
-constexpr size_t kWorkloadWidth = 43, kProviderWidth = 34;
+constexpr size_t kWorkloadWidth = 43, kTypeWidth = 13, kProviderWidth = 34;
 
 // Left-aligned in its column; a text that fills it leaves the line to itself, and the rest goes on below, in the
 // columns they have.
@@ -102,8 +102,8 @@ void BenchmarkSession::record(std::vector<Measurement> measurements) {
         (m.statistic == Statistic::kMinimum ? "; figures are the best of the samples, as the benchmark's rules are"
                                             : "");
     if (heading != heading_) {
-      output("\n{}\n{}{:<8}{}{:>10}{:>10}{:>10}{:>8}{:>6}\n", printable(heading), label("", 0, kWorkloadWidth + 1),
-             "type", label("provider", 0, kProviderWidth),
+      output("\n{}\n{}{:<{}}{}{:>10}{:>10}{:>10}{:>8}{:>6}\n", printable(heading), label("", 0, kWorkloadWidth + 1),
+             "type", kTypeWidth, label("provider", 0, kProviderWidth),
              m.statistic == Statistic::kMinimum ? "best " + m.unit : m.unit, "5 %", "95 %", "of peak", "n");
       heading_ = heading;
     }
@@ -111,9 +111,9 @@ void BenchmarkSession::record(std::vector<Measurement> measurements) {
     // The slower end of the samples is the lower end of the rates.
     const double low = m.rate(m.higher_is_better() ? s.p95 : s.p5), high = m.rate(m.higher_is_better() ? s.p5 : s.p95);
     const std::string of_peak = m.peak ? fmt::format("{:.0f} %", 100 * headline(m) / *m.peak) : "n/a";
-    output("{}{:<8}{}{:>10}{:>10}{:>10}{:>8}{:>6}{}\n", label(m.workload, 0, kWorkloadWidth + 1), m.dtype,
-           label(m.provider, kWorkloadWidth + 9, kProviderWidth), figure(headline(m)), figure(low), figure(high),
-           of_peak, s.samples, m.correct ? "" : "  WRONG: " + printable(m.check));
+    output("{}{:<{}}{}{:>10}{:>10}{:>10}{:>8}{:>6}{}\n", label(m.workload, 0, kWorkloadWidth + 1), m.dtype, kTypeWidth,
+           label(m.provider, kWorkloadWidth + 1 + kTypeWidth, kProviderWidth), figure(headline(m)), figure(low),
+           figure(high), of_peak, s.samples, m.correct ? "" : "  WRONG: " + printable(m.check));
     std::fflush(stdout);
     store_.add(run_, m);
     ++recorded_;

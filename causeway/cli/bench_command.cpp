@@ -92,13 +92,19 @@ void run_gemm_cases(BenchmarkSession& session, const Options& options, const std
 void run_gemms(BenchmarkSession& session, const Options& options) {
   std::vector<GemmCase> cases;
   for (const std::string& name : options.dtypes) {
-    const bool tf32 = name == "tf32";
-    const DType dtype = tf32 ? DType::kF32 : parse_type(name, {"bf16", "f16", "tf32", "f32", "f8e4m3", "f8e5m2"});
+    const bool tf32 = name == "tf32", blocks = name == "f8e4m3_block";
+    const DType dtype = tf32     ? DType::kF32
+                        : blocks ? DType::kF8E4M3
+                                 : parse_type(name, {"bf16", "f16", "tf32", "f32", "f8e4m3", "f8e4m3_block", "f8e5m2"});
     std::vector<GemmCase> standard = standard_gemm_cases(session.is_gpu(), dtype, session.device().memory_limit());
-    for (GemmCase& one : standard) one.workload.tf32 = tf32;
+    if (blocks) std::erase_if(standard, [](const GemmCase& one) { return !has_blocks(one.workload); });
+    for (GemmCase& one : standard) {
+      one.workload.tf32 = tf32;
+      one.workload.block_scales = blocks;
+    }
     if (options.shapes.empty()) cases.insert(cases.end(), standard.begin(), standard.end());
     for (const std::string& shape : options.shapes) {
-      GemmCase asked = {"other shapes", parse_matmul_shape(shape, dtype)};
+      GemmCase asked = {"other shapes", parse_matmul_shape(shape, dtype, blocks)};
       asked.workload.tf32 = tf32;
       for (const GemmCase& known : standard)
         if (known.workload == asked.workload) asked.group = known.group;
@@ -412,7 +418,7 @@ void add_bench_command(CLI::App& program) {
   CLI::App* gemm =
       add("gemm", "Matrix products by shape and type", "gemm --shape 8192x8192x8192 --dtype bf16,f8e4m3", run_gemms);
   gemm->add_option("--shape", options->shapes, "m x n x k, as 8192x8192x8192; several may be given");
-  gemm->add_option("--dtype", options->dtypes, "bf16, f16, tf32, f32, f8e4m3, f8e5m2; several by commas")
+  gemm->add_option("--dtype", options->dtypes, "bf16, f16, tf32, f32, f8e4m3, f8e4m3_block, f8e5m2; several by commas")
       ->delimiter(',');
   const auto add_inputs = [&](CLI::App* part) {
     part->add_option("--inputs", options->inputs, "normal, uniform, integers or zeros");
@@ -462,7 +468,8 @@ void add_bench_command(CLI::App& program) {
   CLI::App* train =
       add("train", "Training steps of whole models on random tokens", "train --model gpt2_124m", run_training);
   train->add_option("--model", options->models, "Recipes' names, as gpt2_1.5b; several by commas")->delimiter(',');
-  train->add_option("--precision", options->precisions, "bf16, fp8, tf32, f32; several by commas")->delimiter(',');
+  train->add_option("--precision", options->precisions, "bf16, fp8, fp8_block, tf32, f32; several by commas")
+      ->delimiter(',');
   train->add_option("--batch", options->batch, "Sequences of a micro-batch; without it as published, or what fits");
   train->add_option("--steps", options->samples, "Steps that are timed; as --samples")->check(CLI::Range(1, 1000000));
   CLI::App* generate = add("generate", "Tokens one after another, with a key-value cache",

@@ -189,6 +189,28 @@ TEST(GemmBenchmark, Tf32IsMeasuredWhereItIsMultiplied) {
   EXPECT_TRUE(measured[0].correct) << measured[0].check;
 }
 
+TEST(GemmBenchmark, BlocksWithScalesAreMeasuredWhereTheyHaveKernels) {
+  const MatmulWorkload workload = parse_matmul_shape("64x256x384", DType::kF8E4M3, /*block_scales=*/true);
+  EXPECT_EQ(workload.type(), "f8e4m3_block");
+  EXPECT_THAT(message_of([] { parse_matmul_shape("64x200x384", DType::kF8E4M3, true); }),
+              AllOf(HasSubstr("64x200x384 has parts of blocks"), HasSubstr("multiples of 128")));
+  GemmOptions options;
+  options.timing = {.samples = 2, .rounds = 2, .warm_up_seconds = 0};
+  std::vector<std::string> skipped;
+  std::vector<std::unique_ptr<MatmulProvider>> providers;
+  providers.push_back(make_causeway_matmul(processor()));
+  EXPECT_TRUE(run_gemm(processor(), {"other shapes", workload}, providers, options, {}, skipped).empty());
+  EXPECT_THAT(skipped, ElementsAre(HasSubstr("cpu has no kernels for products whose blocks have scales")));
+
+  const ContextScope scope(Context::open("emulator:sm_90a"));
+  Device& gpu = Context::current()->device();
+  providers[0] = make_causeway_matmul(gpu);
+  const std::vector<Measurement> measured = run_gemm(gpu, {"other shapes", workload}, providers, options, {}, skipped);
+  ASSERT_EQ(measured.size(), 1u);
+  EXPECT_EQ(measured[0].dtype, "f8e4m3_block");
+  EXPECT_TRUE(measured[0].correct) << measured[0].check;
+}
+
 TEST(GemmBenchmark, EveryDistributionOfInputsIsRightAndNamed) {
   std::vector<std::string> skipped;
   std::vector<std::unique_ptr<MatmulProvider>> providers;

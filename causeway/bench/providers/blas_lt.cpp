@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <vector>
 
 #include "causeway/base/error.h"
+#include "causeway/graph/graph.h"
 
 namespace causeway::bench {
 namespace {
@@ -94,6 +96,7 @@ class PreparedBlasLt : public PreparedMatmul {
     if (const int8_t on = 1; fast_accumulation)
       opened_->check(lt.description_set(description_.get(), dialect.fast_accumulation, &on, sizeof(on)),
                      "accumulate fast");
+    if (w.block_scales) set_scales(w, fast_accumulation);
     const auto m = static_cast<uint64_t>(w.m), n = static_cast<uint64_t>(w.n), k = static_cast<uint64_t>(w.k);
     opened_->check(lt.layout_create(b_layout_.out(), operands, k, n, w.k), "describe an operand");
     opened_->check(lt.layout_create(a_layout_.out(), operands, k, m, w.k), "describe an operand");
@@ -122,6 +125,33 @@ class PreparedBlasLt : public PreparedMatmul {
  private:
   std::shared_ptr<const Opened> opened_;
   void *a_, *b_, *c_;
+  std::vector<DeviceBuffer> scales_;
+
+  void set_scales(const MatmulWorkload& w, bool fast_accumulation) {
+    const BlasLtDialect& dialect = opened_->dialect;
+    if (dialect.first_scales == 0) throw_no_product(dialect.library, "operands' blocks have no scales there");
+    if (fast_accumulation) throw_no_product(dialect.library, "blocks have scales without fast accumulation alone");
+    const MatmulScales scales = matmul_scales(w);
+    // Of squares, those along k lie side by side, four at a time.
+    const int64_t blocks = w.k / kScaledBlock, lines = w.n / kScaledBlock, leading = (blocks + 3) / 4 * 4;
+    std::vector<float> squares(static_cast<size_t>(lines * leading));
+    for (int64_t line = 0; line < lines; ++line)
+      for (int64_t block = 0; block < blocks; ++block)
+        squares[static_cast<size_t>(line * leading + block)] = scales.b[static_cast<size_t>(block * lines + line)];
+    const auto set = [&](int attribute, const auto& value) {
+      opened_->check(opened_->functions.description_set(description_.get(), attribute, &value, sizeof(value)),
+                     "scale an operand");
+    };
+    const auto set_pointer = [&](int attribute, const std::vector<float>& values) {
+      scales_.push_back(copy_scales(opened_->device, values));
+      set(attribute, static_cast<const void*>(scales_.back().data()));
+    };
+    set(dialect.first_scale_mode, int32_t{dialect.scales_of_squares});
+    set(dialect.second_scale_mode, int32_t{dialect.scales_along_k});
+    set_pointer(dialect.first_scales, squares);
+    set_pointer(dialect.second_scales, scales.a);
+  }
+
   LibraryHandle description_, a_layout_, b_layout_, c_layout_;
   Heuristic heuristic_{};
 };

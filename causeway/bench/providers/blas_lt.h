@@ -18,6 +18,10 @@ struct BlasLtDialect {
   int transposed = 0;         // an operation on an operand
   int transpose_first = 0;    // attribute of a product: the operation on its first operand, int32
   int fast_accumulation = 0;  // attribute of a product, int8; 0: there is none
+  // Attributes of a product: pointers to the scales of its first and second operand, and what kinds of scales they are,
+  // int32, of which there are one for 128 x 128 and one for 128 of k. 0: operands' blocks have no scales.
+  int first_scales = 0, second_scales = 0, first_scale_mode = 0, second_scale_mode = 0;
+  int scales_of_squares = 0, scales_along_k = 0;
   bool has_8_bit = true;      // with the encodings that Causeway has: those of the Open Compute Project
   std::string why_not_8_bit;  // otherwise
   // "12.8.4".

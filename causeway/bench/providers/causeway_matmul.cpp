@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <random>
+
 #include "causeway/base/error.h"
 #include "causeway/bench/providers/matmul_provider.h"
 #include "causeway/codegen/compile/kernel_cache.h"
@@ -15,11 +17,16 @@ class CausewayMatmul : public PreparedMatmul {
  public:
   CausewayMatmul(Device& device, KernelLibrary& library, const Graph& graph, void* a, void* b, void* c)
       : arena_(device), program_(graph, device, library, arena_), inputs_{a, b}, outputs_{c} {}
+  void add_scales(DeviceBuffer scales) {
+    inputs_.push_back(scales.data());
+    scales_.push_back(std::move(scales));
+  }
   void run() override { program_.run_recorded(inputs_, outputs_); }
 
  private:
   Arena arena_;
   Program program_;
+  std::vector<DeviceBuffer> scales_;
   std::vector<void*> inputs_, outputs_;
 };
 
@@ -36,6 +43,7 @@ class CausewayMatmuls : public MatmulProvider {
     Graph graph;
     const Value left = graph.add_input("a", {w.operands, {Dim(w.m), Dim(w.k)}});
     const Value right = graph.add_input("b", {w.operands, {Dim(w.n), Dim(w.k)}});
+    if (w.block_scales) return prepare_blocks(w, graph, a, b, c);
     graph.outputs = {Builder(graph).dot(left, right, false, true, w.result(), w.tf32)};
     return std::make_unique<CausewayMatmul>(device_, library_, graph, a, b, c);
   }
@@ -43,12 +51,49 @@ class CausewayMatmuls : public MatmulProvider {
  private:
   Device& device_;
   KernelLibrary library_;
+
+  // The graph has the operands.
+  std::unique_ptr<PreparedMatmul> prepare_blocks(const MatmulWorkload& w, Graph& graph, void* a, void* b, void* c) {
+    if (!device_.target().preferred_sizes().f8_blocks)
+      throw Error(ErrorKind::kUnsupported,
+                  fmt::format("{} has no kernels for products whose blocks have scales", device_.name()), "causeway");
+    const Value a_scales = graph.add_input("scales of a", {DType::kF32, {Dim(w.k / kScaledBlock), Dim(w.m)}});
+    const Value b_scales =
+        graph.add_input("scales of b", {DType::kF32, {Dim(w.k / kScaledBlock), Dim(w.n / kScaledBlock)}});
+    graph.outputs = {Builder(graph).scaled_dot(graph.inputs()[0], graph.inputs()[1], a_scales, b_scales, w.result())};
+    auto prepared = std::make_unique<CausewayMatmul>(device_, library_, graph, a, b, c);
+    const MatmulScales scales = matmul_scales(w);
+    prepared->add_scales(copy_scales(device_, scales.a));
+    prepared->add_scales(copy_scales(device_, scales.b));
+    return prepared;
+  }
 };
 
 }  // namespace
 
 std::string MatmulWorkload::name() const { return fmt::format("{}x{}x{}", m, n, k); }
-std::string MatmulWorkload::type() const { return tf32 ? "tf32" : std::string(dtype_name(operands)); }
+std::string MatmulWorkload::type() const {
+  return tf32 ? "tf32" : fmt::format("{}{}", dtype_name(operands), block_scales ? "_block" : "");
+}
+
+MatmulScales matmul_scales(const MatmulWorkload& w) {
+  std::mt19937 random(1);
+  std::uniform_real_distribution<float> distribution(0.5F, 2.0F);
+  const auto draw = [&](int64_t count) {
+    std::vector<float> scales(static_cast<size_t>(count));
+    for (float& scale : scales) scale = distribution(random);
+    return scales;
+  };
+  const int64_t blocks = w.k / kScaledBlock;
+  return {draw(blocks * w.m), draw(blocks * (w.n / kScaledBlock))};
+}
+
+DeviceBuffer copy_scales(Device& device, const std::vector<float>& scales) {
+  const size_t bytes = scales.size() * sizeof(float);
+  DeviceBuffer buffer = device.allocate(bytes);
+  device.copy_to_device(buffer.data(), scales.data(), bytes);
+  return buffer;
+}
 
 std::unique_ptr<MatmulProvider> make_causeway_matmul(Device& device) {
   return std::make_unique<CausewayMatmuls>(device);

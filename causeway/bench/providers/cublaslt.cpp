@@ -1,4 +1,5 @@
-// NVIDIA's cuBLASLt, declared after the cuBLAS library documentation (12.x) so that nothing of CUDA is needed to build.
+// NVIDIA's cuBLASLt, declared after the cuBLAS library documentation (12.x, 13.x) so that nothing of CUDA is needed to
+// build.
 #include <fmt/format.h>
 
 #include "causeway/bench/providers/blas_lt.h"
@@ -27,6 +28,12 @@ BlasLtDialect dialect() {
   dialect.transposed = 1;          // CUBLAS_OP_T
   dialect.transpose_first = 3;     // CUBLASLT_MATMUL_DESC_TRANSA
   dialect.fast_accumulation = 25;  // CUBLASLT_MATMUL_DESC_FAST_ACCUM
+  dialect.first_scales = 17;       // CUBLASLT_MATMUL_DESC_A_SCALE_POINTER
+  dialect.second_scales = 18;      // CUBLASLT_MATMUL_DESC_B_SCALE_POINTER
+  dialect.first_scale_mode = 31;   // CUBLASLT_MATMUL_DESC_A_SCALE_MODE
+  dialect.second_scale_mode = 32;  // CUBLASLT_MATMUL_DESC_B_SCALE_MODE
+  dialect.scales_along_k = 4;      // CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F
+  dialect.scales_of_squares = 5;   // CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F
   dialect.version = version;
   return dialect;
 }

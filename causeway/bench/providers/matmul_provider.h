@@ -15,14 +15,26 @@ struct MatmulWorkload {
   int64_t m = 0, n = 0, k = 0;
   DType operands = DType::kBF16;
   bool tf32 = false;  // f32 operands may be rounded to tf32
+  // Of 8-bit operands, k and n multiples of 128: each 128 of k has a scale for each row of A, and for 128 rows of B
+  // (matmul_scales()).
+  bool block_scales = false;
   // bf16 for 8-bit operands, otherwise as the operands.
   DType result() const { return size_bytes(operands) == 1 ? DType::kBF16 : operands; }
 
   double flops() const { return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k); }
   std::string name() const;  // "8192x8192x8192"
-  std::string type() const;  // "bf16", "tf32"
+  std::string type() const;  // "bf16", "tf32", "f8e4m3_block"
   bool operator==(const MatmulWorkload&) const = default;
 };
+
+// The scales of a workload with block_scales, the same for everyone who computes it.
+struct MatmulScales {
+  std::vector<float> a;  // [k / 128, m]
+  std::vector<float> b;  // [k / 128, n / 128]
+};
+MatmulScales matmul_scales(const MatmulWorkload& workload);
+// In device memory.
+DeviceBuffer copy_scales(Device& device, const std::vector<float>& scales);
 
 // One product, ready to run again and again on the same buffers.
 class PreparedMatmul {
