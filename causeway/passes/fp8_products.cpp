@@ -127,6 +127,9 @@ class Narrowing {
            has_blocks(build_.graph().type(inputs_[1]), k_last_[1], lines(1));
   }
 
+  // Kernels of blocks want a constant k.
+  bool has_constant_k() const { return build_.shape(inputs_[0])[k_last_[0] ? 1 : 0].is_constant(); }
+
   Value product_of_blocks(bool has_kernels) const {
     const auto quantized = [&](size_t i) {
       return quantize_blocks(build_, inputs_[i], k_last_[i], DType::kF8E4M3, lines(i));
@@ -165,7 +168,7 @@ Graph fp8_products(const Graph& graph, Fp8Scales scales, const PreferredSizes& s
     target.set_backward(node.backward);
     const Narrowing narrowing(graph, target, node, inputs);
     const Value product = scales == Fp8Scales::kBlock && narrowing.consists_of_blocks()
-                              ? narrowing.product_of_blocks(sizes.f8_blocks)
+                              ? narrowing.product_of_blocks(sizes.f8_blocks && narrowing.has_constant_k())
                               : narrowing.product_of_tensors();
     target.set_scope(scope);
     target.set_backward(backward);

@@ -26,12 +26,12 @@ double bytes_of(const TensorType& type) {
   return count.is_constant() ? static_cast<double>(count.constant()) * static_cast<double>(size_bytes(type.dtype)) : 0;
 }
 
-// Weights and optimizer state (a batch is of integers), and what follows from them alone element by element or by
-// movement.
+// Weights and optimizer state (a batch is of integers), and what follows from them and constants alone element by
+// element, by movement or as their largest magnitudes: what they are in fewer bits, with scales.
 std::vector<bool> find_weight_like(const Graph& graph) {
   std::set<Value> assigned;
   for (const Assignment& assignment : graph.assignments) assigned.insert(assignment.target);
-  std::vector<bool> result(graph.nodes().size());
+  std::vector<bool> result(graph.nodes().size()), constant(graph.nodes().size());
   for (size_t i = 0; i < result.size(); ++i) {
     const Node& node = graph.nodes()[i];
     if (node.op == Op::kInput) {
@@ -39,10 +39,16 @@ std::vector<bool> find_weight_like(const Graph& graph) {
                   (assigned.contains({static_cast<int32_t>(i), 0}) || !node.attributes.sharding.replicated());
       continue;
     }
-    const bool carries = is_elementwise(node.op) || op_info(node.op).kind == OpKind::kMovement;
-    result[i] = carries && !node.inputs.empty() &&
-                std::all_of(node.inputs.begin(), node.inputs.end(),
-                            [&](Value input) { return result[static_cast<size_t>(input.node)]; });
+    const bool carries =
+        is_elementwise(node.op) || op_info(node.op).kind == OpKind::kMovement || node.op == Op::kReduceMax;
+    const auto every_input = [&](const auto& holds) {
+      return std::all_of(node.inputs.begin(), node.inputs.end(),
+                         [&](Value input) { return holds(static_cast<size_t>(input.node)); });
+    };
+    constant[i] = node.op == Op::kConstant ||
+                  (carries && !node.inputs.empty() && every_input([&](size_t input) { return constant[input]; }));
+    result[i] = carries && !constant[i] && !node.inputs.empty() &&
+                every_input([&](size_t input) { return result[input] || constant[input]; });
   }
   return result;
 }

@@ -19,11 +19,14 @@ WeightGathers find_weight_gathers(const Graph& graph, const Mesh& mesh) {
   for (size_t i = 0; i < count; ++i) {
     const Node& node = graph.nodes()[i];
     const bool gathers = node.op == Op::kAllGather;
-    const bool carries = is_elementwise(node.op) || op_info(node.op).kind == OpKind::kMovement || gathers;
-    of_inputs[i] = node.op == Op::kInput || (carries && !node.inputs.empty() &&
-                                             std::all_of(node.inputs.begin(), node.inputs.end(), [&](Value input) {
-                                               return of_inputs[static_cast<size_t>(input.node)];
-                                             }));
+    // The largest magnitudes of weights become their scales in 8 bits.
+    const bool carries =
+        is_elementwise(node.op) || op_info(node.op).kind == OpKind::kMovement || node.op == Op::kReduceMax || gathers;
+    of_inputs[i] =
+        node.op == Op::kInput || node.op == Op::kConstant ||
+        (carries && !node.inputs.empty() && std::all_of(node.inputs.begin(), node.inputs.end(), [&](Value input) {
+           return of_inputs[static_cast<size_t>(input.node)];
+         }));
     if (!of_inputs[i] || node.backward) continue;
     found.gathered[i] = gathers || any_input(node, found.gathered);
     found.made_again[i] = (gathers && !keeps(node)) || any_input(node, found.made_again);

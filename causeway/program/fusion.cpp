@@ -12,6 +12,8 @@
 namespace causeway::program {
 namespace {
 
+bool multiplies_matrices(Op op) { return op == Op::kDot || op == Op::kScaledDot; }
+
 // Costs in simple operations for each element.
 constexpr int kCheapUnderBroadcast = 4;  // a value that a broadcast repeats
 constexpr int kCheapOperand = 2;         // an operand of a template computed while it is packed
@@ -191,10 +193,7 @@ class Fuser {
     if (node.op != Op::kCast || uses(node.inputs[0]) > 1) return false;
     const DType from = graph_.dtype(node.inputs[0]), to = node.outputs[0].dtype;
     if (!is_float(from) || !is_float(to) || size_bytes(to) >= size_bytes(from)) return false;
-    const auto is_product = [&](Value term) {
-      const Op op = graph_.node(term).op;
-      return (op == Op::kDot || op == Op::kScaledDot) && uses(term) == 1;
-    };
+    const auto is_product = [&](Value term) { return multiplies_matrices(graph_.node(term).op) && uses(term) == 1; };
     if (is_product(node.inputs[0])) return true;
     const Node& source = graph_.node(node.inputs[0]);
     if (materialized_.contains(node.inputs[0]) || !std::any_of(source.inputs.begin(), source.inputs.end(), is_product))
@@ -245,7 +244,7 @@ class Fuser {
       while (!materialized_.contains(value) && graph_.node(value).op == Op::kReshape)
         value = graph_.node(value).inputs[0];
       const Op op = graph_.node(value).op;
-      return op == Op::kDot || op == Op::kScatterAdd || op_info(op).kind == OpKind::kCollective;
+      return multiplies_matrices(op) || op == Op::kScatterAdd || op_info(op).kind == OpKind::kCollective;
     };
     for (size_t i = 0; i < 2; ++i) {
       const Value partial = node.inputs[i];

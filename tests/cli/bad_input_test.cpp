@@ -30,7 +30,7 @@ TEST_F(BadInputTest, Recipes) {
       {"data.document_mask=yes", {"'yes' is not true or false"}},
       {"model.family=lama", {"unknown model family 'lama'", "Did you mean llama?"}},
       {"schedule.kind=cosin", {"'cosin'", "Did you mean 'cosine'?"}},
-      {"train.precision=bf8", {"'bf8' is not one of bf16, fp8, tf32, f32", "Did you mean bf16?"}},
+      {"train.precision=bf8", {"'bf8' is not one of bf16, fp8, fp8_block, tf32, f32", "Did you mean bf16?"}},
       {"train.micro_batch_size=3", {"3 does not divide train.batch_size, 4"}},
       {"data.sequence_length=33", {"33 is longer than model.max_sequence_length, 32"}},
       {"model.heads=3", {"3 heads do not divide the width, 32", "2 or 4 heads would divide it."}},

@@ -18,6 +18,8 @@ int64_t terms_of(const Graph& graph, const Node& node, const SymbolBindings& bin
       const Shape& a = graph.shape(node.inputs[0]);
       return a[node.attributes.transpose_a ? a.size() - 2 : a.size() - 1].evaluate(bindings);
     }
+    case Op::kScaledDot:
+      return graph.shape(node.inputs[0])[1].evaluate(bindings);
     case Op::kReduceSum:
       return elements(graph.shape(node.inputs[0])) / std::max<int64_t>(1, elements(node.outputs[0].shape));
     case Op::kCumsum:
@@ -70,9 +72,10 @@ Bound of_graph(const Graph& graph, const SymbolBindings& bindings) {
   for (const Node& node : graph.nodes()) {
     const int64_t terms = terms_of(graph, node, bindings);
     if (terms == 0) return kExact;  // an empty sum
-    const Bound of_node = node.op == Op::kDot ? product(graph.dtype(node.inputs[0]), terms)
-                          : terms == 1        ? bound
-                                              : normalized(terms);
+    const bool is_product = node.op == Op::kDot || node.op == Op::kScaledDot;
+    const Bound of_node = is_product   ? product(graph.dtype(node.inputs[0]), terms)
+                          : terms == 1 ? bound
+                                       : normalized(terms);
     if (of_node.rms > bound.rms) bound = of_node;
   }
   return bound;

@@ -65,9 +65,9 @@ TEST(RandomGraph, HoldsWhatTheOptionsPromise) {
     several_consumers += static_cast<int>(std::count_if(uses.begin(), uses.end(), [](int count) { return count > 1; }));
   }
   for (const OpInfo& info : all_ops()) {
-    if (info.op == Op::kLinearCrossEntropy || info.op == Op::kAttentionGradient || info.op == Op::kAttentionBlockMap ||
-        info.op == Op::kUserKernel || info.op == Op::kConstrainSharding || info.kind == OpKind::kCollective ||
-        info.kind == OpKind::kMessage)
+    if (info.op == Op::kScaledDot || info.op == Op::kLinearCrossEntropy || info.op == Op::kAttentionGradient ||
+        info.op == Op::kAttentionBlockMap || info.op == Op::kUserKernel || info.op == Op::kConstrainSharding ||
+        info.kind == OpKind::kCollective || info.kind == OpKind::kMessage)
       continue;
     EXPECT_TRUE(seen.contains(info.op)) << info.name;
   }

@@ -196,12 +196,6 @@ void expect_no_spills(const std::string& processor, const std::string& text) {
   const Program program(parse_graph(text), runner.device(), runner.library(), runner.arena());
   const std::string image = compile_module(program.sources().back(), target);
   const auto resources = kernel_resources(image, target);
-  if (const char* to = getenv("CW_DUMP")) {
-    static int n = 0;
-    FILE* f = fopen((std::string(to) + std::to_string(n++) + ".ptx").c_str(), "w");
-    fwrite(image.data(), 1, image.size(), f);
-    fclose(f);
-  }
   ASSERT_TRUE(resources.has_value());
   for (const KernelResources& kernel : *resources) {
     EXPECT_EQ(kernel.spill_bytes, 0) << processor << program.sources().back();

@@ -80,12 +80,41 @@ TEST(BlockScalesTraining, KernelsOfBlocksComputeWhatOtherDevicesDo) {
 }
 
 TEST(BlockScalesTraining, IsTheSameOverMeshes) {
-  for (const char* device : {"cpu", "emulator:sm_90a"}) {
-    const std::vector<StepFigures> one = train({"train.precision=fp8_block"}, device);
+  for (const auto& [precision, device] :
+       {std::pair{"fp8_block", "cpu"}, {"fp8_block", "emulator:sm_90a"}, {"fp8", "cpu"}}) {
+    const std::string with = std::string("train.precision=") + precision;
+    const std::vector<StepFigures> one = train({with}, device);
     for (const char* mesh : {"mesh.dp=2", "mesh.fsdp=2", "mesh.tp=2"}) {
-      SCOPED_TRACE(std::string(mesh) + " on " + device);
-      expect_near(train({"train.precision=fp8_block", mesh}, device), one, 3e-3, 5e-3);
+      SCOPED_TRACE(with + " " + mesh + " on " + device);
+      expect_near(train({with, mesh}, device), one, 3e-3, 5e-3);
     }
+  }
+}
+
+// In 8 bits, too, weights are gathered where they are cut, and not activations.
+TEST(BlockScalesTraining, WeightsAreGatheredInEightBits) {
+  const auto exchanges = [](const std::string& precision) {
+    const Recipe recipe = recipe_of({"mesh.fsdp=2", "train.precision=" + precision});
+    std::map<Op, int> counts;
+    on_ranks(
+        recipe.mesh,
+        [&] {
+          const auto model = LanguageModel::create(recipe.model, own_part(recipe), 5, weight_storage(recipe));
+          const std::vector<Graph> graphs = TrainingStep(*model, recipe).trace();
+          if (Context::current()->rank() != 0) return;
+          for (const Graph& graph : graphs)
+            for (const Node& node : Context::current()->run_passes(graph, pipeline_options(recipe)).nodes())
+              ++counts[node.op];
+        },
+        "emulator:sm_90a");
+    return counts;
+  };
+  std::map<Op, int> bf16 = exchanges("bf16");
+  EXPECT_GT(bf16[Op::kAllGather], 7);
+  for (const char* precision : {"fp8", "fp8_block"}) {
+    std::map<Op, int> narrow = exchanges(precision);
+    EXPECT_EQ(narrow[Op::kReduceScatter], bf16[Op::kReduceScatter]) << precision;
+    EXPECT_EQ(narrow[Op::kAllToAll], bf16[Op::kAllToAll]) << precision;
   }
 }
 

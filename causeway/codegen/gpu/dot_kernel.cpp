@@ -68,7 +68,7 @@ class GpuDotWriter : public ProblemWriter {
       if (!copy_engine || !operand.starts_with("F8Pair") || !in_pairs)
         throw Error(ErrorKind::kUnsupported,
                     fmt::format("{} has no kernel for this scaled_dot", target_.architecture().processor), node.scope,
-                    "Multiply on sm_90a, with an even number of columns, or scale operands of a dot.");
+                    "Multiply on sm_90a, with a constant k and an even number of columns, or scale operands of a dot.");
       declare_scales("a", node.inputs[2], m, members, initialisation);
       declare_scales("b", node.inputs[3], n, members, initialisation);
     }
@@ -180,10 +180,8 @@ class GpuDotWriter : public ProblemWriter {
     declare_size(operand + "_scale_count", in_block, members, initialisation);
     members += fmt::format(
         "const float* {0}_scales;\nstatic constexpr int k{1}LinesOfScale = {2};\n"
-        "CAUSEWAY_INLINE float {0}_scale(int64_t line, int64_t block) const {{\n"
-        "return {0}_scales[block * {0}_scale_count + line / k{1}LinesOfScale];\n}}\n"
-        "CAUSEWAY_INLINE const float* {0}_scales_from(int64_t line, int64_t block) const {{\n"
-        "return {0}_scales + block * {0}_scale_count + line;\n}}\n",
+        "CAUSEWAY_INLINE const float* {0}_scale(int64_t line, int64_t block) const {{\n"
+        "return {0}_scales + block * {0}_scale_count + line / k{1}LinesOfScale;\n}}\n",
         operand, operand == "a" ? "A" : "B", in_block == lines ? 1 : kScaledBlock);
     initialisation += fmt::format("{}_scales = {};\n", operand, pointer(scales));
   }

@@ -28,6 +28,9 @@ class DotWriter : public ProblemWriter {
 
     MatmulProblem problem{bf16_operands, known_size(batch), known_size(m),
                           known_size(n), known_size(k),     request_.fixed_order};
+    if (node.op == Op::kScaledDot)
+      throw Error(ErrorKind::kUnsupported, "a processor has no kernel for scaled_dot", node.scope,
+                  "Scale operands of a dot.");
     MatmulMachine machine;
     machine.level = x86_level(target_);
     machine.threads = target_.parallel_units;

@@ -9,7 +9,8 @@
 //   barrier_expect_bytes(barrier, bytes)  arrives and announces bytes
 //   barrier_arrive(barrier)
 //   barrier_arrive_in_block(barrier, rank)
-//                                         at the same place in that block of the cluster
+//                                         at the same place in that block of the cluster. What this thread wrote is not
+//                                         ordered for the other block: that would wait until all of it is in memory
 //   barrier_wait(barrier, parity)         until the phase of that parity has completed; of a fresh barrier, 1 has
 //   tensor_load(shared, map, barrier, c0, c1 [, c2 [, c3 [, c4]]])
 //                                         by one thread: the box whose first element has these coordinates, dimension 0

@@ -44,8 +44,8 @@
 // Of 8-bit operands with scales of blocks (graph.h, scaled_dot), also:
 //
 //   static constexpr int kALinesOfScale, kBLinesOfScale       // 1, or 128 lines that share a scale
-//   float a_scale(int64_t line, int64_t block) const          // of 128 of k each; the same of b
-//   const float* b_scales_from(int64_t line, int64_t block) const    // of this line and the next ones, if each has one
+//   const float* a_scale(int64_t line, int64_t block) const   // of 128 of k each, and where each line has one those of
+//                                                             // the next lines; the same of b
 //
 // maps[0] is of A, maps[1] of B. Dimension 0 is the contiguous one (k or the line), 1 the other; batches follow. Boxes
 // are 64 elements of dimension 0 (128 bytes, swizzled alike) by kHopperMatmulDepth of dimension 1 where lines are

@@ -205,9 +205,9 @@ struct HopperMatmulFourScales {
     for (int i = 0; i < kRowBlocks * 2; ++i) {
       const int row = first_row + i / 2 * 64 + i % 2 * 8;
       const bool exists = problem.m % (kTile.m * kTile.cluster) == 0 || row < static_cast<int>(problem.m);
-      rows[i] = problem.a_scale(exists ? row : 0, k_block);
+      rows[i] = *problem.a_scale(exists ? row : 0, k_block);
     }
-    if constexpr (kSharedColumns) column = problem.b_scale(tile.n, k_block);
+    if constexpr (kSharedColumns) column = *problem.b_scale(tile.n, k_block);
   }
   // Of rows i % 2 * 8 of block i / 2 in the slice that follows the first by `slice`, times the columns' if they share
   // one.
@@ -232,7 +232,7 @@ struct HopperMatmulColumnScales {
 #pragma clang loop unroll(full)
     for (int i = 0; i < kLoads; ++i) {
       const int column = tile.n + i * 64 + lane_index() * 2, n = static_cast<int>(problem.n);
-      const float* scales = problem.b_scales_from(column < n ? column : 0, k_block);
+      const float* scales = problem.b_scale(column < n ? column : 0, k_block);
       pairs[i][0] = scales[0];
       pairs[i][1] = scales[1];
     }
@@ -661,43 +661,45 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int rank, in
     int before = -1;  // the stage that products under way may still read
     if constexpr (kHopperMatmulScales<Problem>) {
       hopper_matmul_multiply_blocks(problem, shared, tile, group, ring, next_scales, piece, totals, release);
-    }
+    } else {
 #pragma clang loop unroll(disable)
-    for (int slice = kHopperMatmulScales<Problem> ? tile.slices : 0; slice < tile.slices; ++slice) {
-      barrier_wait(shared.full + ring.stage, ring.parity);
-      char* stage = shared.stages + ring.stage * hopper_matmul_stage_bytes(kTile);
-      const uint64_t a = matrix_descriptor(stage + first_block * kBoxBytes, kBoxBytes, 1024, 128);
-      const uint64_t b = matrix_descriptor(stage + kABytes, kBoxBytes, 1024, 128);
-      const bool begins = kSlicesPerSum > 0 ? slice % kSlicesPerSum == 0 : slice == 0;
-      warpgroup_fence();
+      for (int slice = 0; slice < tile.slices; ++slice) {
+        barrier_wait(shared.full + ring.stage, ring.parity);
+        char* stage = shared.stages + ring.stage * hopper_matmul_stage_bytes(kTile);
+        const uint64_t a = matrix_descriptor(stage + first_block * kBoxBytes, kBoxBytes, 1024, 128);
+        const uint64_t b = matrix_descriptor(stage + kABytes, kBoxBytes, 1024, 128);
+        const bool begins = kSlicesPerSum > 0 ? slice % kSlicesPerSum == 0 : slice == 0;
+        warpgroup_fence();
 #pragma clang loop unroll(full)
-      for (int step = 0; step < kDepth / 16; ++step) {
-        // The next 16 of k: 32 bytes along lines, or 16 rows of 128 bytes. Descriptors count 16 bytes.
-        const uint64_t a_step = static_cast<uint64_t>(step * (kATransposed ? 16 * 128 : 32) / 16);
-        const uint64_t b_step = static_cast<uint64_t>(step * (kBTransposed ? 16 * 128 : 32) / 16);
+        for (int step = 0; step < kDepth / 16; ++step) {
+          // The next 16 of k: 32 bytes along lines, or 16 rows of 128 bytes. Descriptors count 16 bytes.
+          const uint64_t a_step = static_cast<uint64_t>(step * (kATransposed ? 16 * 128 : 32) / 16);
+          const uint64_t b_step = static_cast<uint64_t>(step * (kBTransposed ? 16 * 128 : 32) / 16);
 #pragma clang loop unroll(full)
-        for (int block = 0; block < kRowBlocks; ++block)
-          warpgroup_multiply_add<Operand, kTile.n, kATransposed, kBTransposed>(
-              sums[block], a + a_step + static_cast<uint64_t>(block * kBoxBytes / 16), b + b_step, !begins || step > 0);
-      }
-      warpgroup_commit();
-      if constexpr (kSlicesPerSum > 0) {
-        if ((slice + 1) % kSlicesPerSum == 0 || slice + 1 == tile.slices) {
-          warpgroup_wait<0>();
-          if (before >= 0) release(before);
-          release(ring.stage);
-          before = -1;
-          ring.advance();
-#pragma clang loop unroll(full)
-          for (int i = 0; i < kTile.n / 2; ++i) totals[0][i] += sums[0][i];
-          continue;
+          for (int block = 0; block < kRowBlocks; ++block)
+            warpgroup_multiply_add<Operand, kTile.n, kATransposed, kBTransposed>(
+                sums[block], a + a_step + static_cast<uint64_t>(block * kBoxBytes / 16), b + b_step,
+                !begins || step > 0);
         }
+        warpgroup_commit();
+        if constexpr (kSlicesPerSum > 0) {
+          if ((slice + 1) % kSlicesPerSum == 0 || slice + 1 == tile.slices) {
+            warpgroup_wait<0>();
+            if (before >= 0) release(before);
+            release(ring.stage);
+            before = -1;
+            ring.advance();
+#pragma clang loop unroll(full)
+            for (int i = 0; i < kTile.n / 2; ++i) totals[0][i] += sums[0][i];
+            continue;
+          }
+        }
+        // The slice before has been read when only this one's products are under way.
+        warpgroup_wait<1>();
+        if (before >= 0) release(before);
+        before = ring.stage;
+        ring.advance();
       }
-      // The slice before has been read when only this one's products are under way.
-      warpgroup_wait<1>();
-      if (before >= 0) release(before);
-      before = ring.stage;
-      ring.advance();
     }
     if constexpr (kTile.in_turns) {
       named_barrier_arrive(2 - group, 256);

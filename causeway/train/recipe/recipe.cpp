@@ -224,10 +224,10 @@ std::vector<Field> fields(Recipe& r) {
       field("train.batch_size", r.train.batch_size, "sequences of one optimizer step"),
       field("train.micro_batch_size", r.train.micro_batch_size, "sequences of one forward and backward; 0: batch_size"),
       field("train.seed", r.train.seed, "seed of weights, sample order and dropout"),
-      choice("train.precision", r.train.precision, "bf16, fp8, fp8_block, tf32 or f32: of matrix products; weights stay f32",
-             kPrecisions),
+      choice("train.precision", r.train.precision,
+             "bf16, fp8, fp8_block, tf32 or f32: of matrix products; weights stay f32", kPrecisions),
       choice("train.gradients", r.train.gradients,
-             "auto or f32: auto rounds matrices' gradients to bf16 with bf16 and fp8 products and one micro-batch",
+             "auto or f32: auto rounds matrices' gradients to bf16 with bf16 and 8-bit products and one micro-batch",
              kGradientTypes),
       choice(
           "train.recompute", r.train.recompute,
