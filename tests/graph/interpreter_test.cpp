@@ -281,6 +281,24 @@ TEST(Interpreter, DotInAllTransposes) {
               are({3, 14}));
 }
 
+TEST(Interpreter, BlocksOfAScaledDotHaveScales) {
+  const Graph graph = parse_graph(R"(%0 = input "a" : f8e4m3[2, 256]
+%1 = input "b" : f8e4m3[128, 256]
+%2 = input "scales of a" : f32[2, 2]
+%3 = input "scales of b" : f32[2, 1]
+%4 = scaled_dot(%0, %1, %2, %3) {dtype=f32} : f32[2, 128]
+return %4)");
+  // Ones, and twos in the second line of a.
+  std::vector<double> a(512, 1.0), b(size_t{128} * 256, 1.0);
+  std::fill(a.begin() + 256, a.end(), 2.0);
+  const std::vector<HostTensor> result =
+      interpret(graph, {make_host_tensor(DType::kF8E4M3, {2, 256}, a), make_host_tensor(DType::kF8E4M3, {128, 256}, b),
+                        make_host_tensor(DType::kF32, {2, 2}, {1, 10, 100, 1000}),
+                        make_host_tensor(DType::kF32, {2, 1}, {1, 3})});
+  EXPECT_EQ(result[0].values.front(), 128 * (1 * 1 + 100 * 3));
+  EXPECT_EQ(result[0].values.back(), 2 * 128 * (10 * 1 + 1000 * 3));
+}
+
 TEST(Interpreter, OutputsComeBeforeAssignments) {
   const std::vector<HostTensor> result =
       run("%0 = input \"w\" : f32[1]\n%1 = input \"g\" : f32[1]\n%2 = sub(%0, %1) : f32[1]\n%3 = neg(%1) : f32[1]\n"

@@ -291,7 +291,29 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"dot",
              {"f32[2, 2, 3]", "f32[4, 3, 5]"},
              "f32[2, 2, 5]",
-             "dot takes equal batch dimensions; it was given (f32[2, 2, 3], f32[4, 3, 5])"}));
+             "dot takes equal batch dimensions; it was given (f32[2, 2, 3], f32[4, 3, 5])"},
+        Case{"scaled_dot{dtype=bf16}",
+             {"f8e4m3[6, 256]", "f8e5m2[384, 256]", "f32[2, 6]", "f32[2, 3]"},
+             "bf16[6, 384]",
+             ""},
+        Case{"scaled_dot",
+             {"f8e4m3[6, 256]", "f8e4m3[5, 256]", "f32[2, 6]", "f32[2, 4]"},
+             "f32[6, 5]",
+             "scaled_dot takes f32 scales of each 128 of k and of each line, or 128 lines; it was given (f8e4m3[6, "
+             "256], "
+             "f8e4m3[5, 256], f32[2, 6], f32[2, 4])"},
+        Case{
+            "scaled_dot",
+            {"f8e4m3[6, 200]", "f8e4m3[5, 200]", "f32[1, 6]", "f32[1, 5]"},
+            "f32[6, 5]",
+            "scaled_dot contracts a multiple of 128, not 200; it was given (f8e4m3[6, 200], f8e4m3[5, 200], f32[1, 6], "
+            "f32[1, 5])"},
+        Case{"scaled_dot",
+             {"bf16[6, 128]", "bf16[5, 128]", "f32[1, 6]", "f32[1, 5]"},
+             "f32[6, 5]",
+             "scaled_dot takes two matrices of 8-bit floats; it was given (bf16[6, 128], bf16[5, 128], f32[1, 6], "
+             "f32[1, "
+             "5])"}));
 
 TEST(TypeInference, Topk) {
   Attributes attributes;
