@@ -139,7 +139,8 @@ class PreparedBlasLt : public PreparedMatmul {
       for (int64_t block = 0; block < blocks; ++block)
         squares[static_cast<size_t>(line * leading + block)] = scales.b[static_cast<size_t>(block * lines + line)];
     const auto set = [&](int attribute, const auto& value) {
-      opened_->check(opened_->functions.description_set(description_.get(), attribute, &value, sizeof(value)),
+      opened_->check(opened_->functions.description_set(description_.get(), attribute, static_cast<const void*>(&value),
+                                                        sizeof(value)),
                      "scale an operand");
     };
     const auto set_pointer = [&](int attribute, const std::vector<float>& values) {
