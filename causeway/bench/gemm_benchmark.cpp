@@ -233,7 +233,7 @@ std::vector<Measurement> run_gemm(Device& device, const GemmCase& gemm,
     measurement.work = w.flops();
     measurement.unit = "TFLOP/s";
     if (peak) {
-      measurement.peak = peak->tflops(w.tf32 ? "tf32" : dtype_name(w.operands));
+      measurement.peak = peak->tflops(w.type());
       measurement.peak_source = peak->source;
     }
     measurement.details["inputs"] = describe_inputs(options.inputs);

@@ -208,8 +208,7 @@ void add_figures(Measurement& m, const Prepared& prepared, const FlopConventions
   m.details["memory planned"] = format_bytes(static_cast<uint64_t>(prepared.cost.total_bytes()));
   m.details["recompute"] = recomputation_text(prepared.step->recomputation(), recipe);
   m.details["micro-batch"] = fmt::format("{}", recipe.train.batch_size);
-  const std::string multiplied = precision == "fp8_block" ? "fp8" : precision;
-  if (const std::optional<double> tflops = peak ? peak->tflops(multiplied) : std::nullopt) {
+  if (const std::optional<double> tflops = peak ? peak->tflops(precision) : std::nullopt) {
     m.peak = *tflops * 1e12 / flops.causal;
     m.peak_source = fmt::format("{} TFLOP/s over SemiAnalysis' FLOP per token (MFU). {}", *tflops, peak->source);
     m.details["MFU, SemiAnalysis"] = fmt::format("{:.1f} %", 100 * teraflops(flops.causal) / *tflops);

@@ -97,7 +97,8 @@ std::optional<double> DevicePeak::tflops(std::string_view dtype) const {
   if (dtype == "f16" || dtype == "fp16") return fp16;
   if (dtype == "tf32") return tf32;
   if (dtype == "f32" || dtype == "fp32") return f32;
-  if (dtype == "fp8" || dtype == "f8e4m3" || dtype == "f8e5m2") return fp8;
+  if (dtype == "fp8" || dtype == "fp8_block" || dtype == "f8e4m3" || dtype == "f8e4m3_block" || dtype == "f8e5m2")
+    return fp8;
   return std::nullopt;
 }
 

@@ -22,7 +22,8 @@ struct DevicePeak {
   std::optional<double> link_gb_per_s;
   std::string source;  // a sentence
 
-  // TFLOP/s for "bf16", "f16" or "fp16", "tf32", "f32" or "fp32", "fp8", "f8e4m3" or "f8e5m2"; nothing for others.
+  // TFLOP/s for "bf16", "f16" or "fp16", "tf32", "f32" or "fp32", "fp8", "f8e4m3" or "f8e5m2", also with
+  // scales of blocks ("fp8_block", "f8e4m3_block"); nothing for others.
   std::optional<double> tflops(std::string_view dtype) const;
 };
 

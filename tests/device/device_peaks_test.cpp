@@ -10,7 +10,7 @@ TEST(DevicePeaks, GivesDenseFiguresByTheDriversName) {
   ASSERT_TRUE(h200);
   EXPECT_EQ(h200->tflops("bf16"), 989.5);
   EXPECT_EQ(h200->tflops("f16"), 989.5);
-  EXPECT_EQ(h200->tflops("fp8"), 1979);
+  for (const char* name : {"fp8", "fp8_block", "f8e4m3_block"}) EXPECT_EQ(h200->tflops(name), 1979) << name;
   EXPECT_EQ(h200->tflops("f8e4m3"), 1979);
   EXPECT_EQ(h200->tflops("f32"), 67);
   EXPECT_EQ(h200->memory_gb_per_s, 4800);

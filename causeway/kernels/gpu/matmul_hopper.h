@@ -589,8 +589,8 @@ CAUSEWAY_INLINE void hopper_matmul_multiply_blocks(
 }
 
 // Multiplies what hopper_matmul_load loads; one warpgroup, which has its share of the rows of each tile or, in turns,
-// all rows of every second tile. In one piece: products under way write the sums' registers, and the waits, releases
-// and turns between them are ordered against one another.
+// all rows of every second tile. Inlined, with what it calls, to one piece: products under way write the sums'
+// registers, and the waits, releases and turns between them are ordered against one another.
 template <class Problem>
 CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int rank, int group,
                                             const HopperMatmulShared<Problem>& shared) {
