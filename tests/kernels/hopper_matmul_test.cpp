@@ -24,7 +24,7 @@
 namespace causeway::program {
 namespace {
 
-// C[batch, m, n] (bf16) = A B + residual (bf16).
+// C[batch, m, n] = A B + residual, of bf16; what the copy engine stores is A B / 2, of bf16 or f32.
 struct Case {
   int64_t batch = 1, m = 128, n = 128, k = 128;
   bool a_along_k = true, b_along_k = true;
@@ -36,13 +36,14 @@ struct Case {
   // What is added to the product: so many tensors, of bf16 or f32.
   int residuals = 1;
   bool wide_residuals = false;
+  int sent_bytes = 0;  // of an element that the copy engine stores, if it does
 
   std::string describe() const {
     return fmt::format(
         "batch {} {}x{}x{} along k: {} {}, tile {}x{} stages {} cluster {} blocks {} in turns {}, splits {} "
-        "after {} tiles, f16 {}, lanes {}, residuals {} of {} bytes",
+        "after {} tiles, f16 {}, lanes {}, residuals {} of {} bytes, sent {}",
         batch, m, n, k, a_along_k, b_along_k, tile.m, tile.n, tile.stages, tile.cluster, blocks, tile.in_turns, splits,
-        whole_tiles, half, lanes, residuals, wide_residuals ? 4 : 2);
+        whole_tiles, half, lanes, residuals, wide_residuals ? 4 : 2, sent_bytes);
   }
 };
 
@@ -70,9 +71,9 @@ std::string kernel_text(const Case& c) {
   text += matmul_tile_text(c.tile);
   text +=
       fmt::format("\nstatic constexpr int kSplits = {};\nstatic constexpr int kStoreLanes = {};\n", c.splits, c.lanes);
-  text += fmt::format("static constexpr int kWholeTiles = {};\nusing Residual = {};\n", c.whole_tiles,
-                      c.wide_residuals ? "float" : "bf16");
-  std::string members, fetches, visits, sum = "values[e]";
+  text += fmt::format("static constexpr int kWholeTiles = {};\nusing Residual = {};\nusing Result = {};\n",
+                      c.whole_tiles, c.wide_residuals ? "float" : "bf16", c.sent_bytes == 4 ? "float" : "bf16");
+  std::string members, fetches, visits, sum = c.sent_bytes > 0 ? "values[e] / 2" : "values[e]";
   for (int i = 0; i < c.residuals; ++i) {
     members += fmt::format("Residual residual{}[kStoreLanes];\n", i);
     fetches += fmt::format("to.residual{0}[e] = residual[{0} * batch * m * n + at + e];\n", i);
@@ -82,11 +83,11 @@ std::string kernel_text(const Case& c) {
   text += R"(
   int64_t batch, m, n, k;
   const Residual* residual;
-  bf16* result;
+  Result* result;
   float* workspace;
   CAUSEWAY_INLINE Problem(void* const* buffers, const int64_t* sizes)
       : batch(sizes[0]), m(sizes[1]), n(sizes[2] * kStoreLanes), k(sizes[3]),
-        residual(global_pointer<const Residual>(buffers[2])), result(global_pointer<bf16>(buffers[3])),
+        residual(global_pointer<const Residual>(buffers[2])), result(global_pointer<Result>(buffers[3])),
         workspace(global_pointer<float>(buffers[4])) {}
   struct FetchedColumns {};
   template <int V>
@@ -114,21 +115,31 @@ std::string kernel_text(const Case& c) {
   CAUSEWAY_INLINE void store(int64_t batch_index, int64_t m_index, int64_t n_index, const float (&values)[V],
                              const Fetched& fetched, const FetchedColumns&) const {{
     const int64_t at = (batch_index * m + m_index) * n + n_index;
-    bf16 stored[V];
+    Result stored[V];
 #pragma clang loop unroll(full)
-    for (int e = 0; e < V; ++e) stored[e] = to_bf16({4});
+    for (int e = 0; e < V; ++e) stored[e] = {5}({4});
 #pragma clang loop unroll(full)
     for (int e = 0; e < V; ++e) result[at + e] = stored[e];
   }}
-}};
-}}
 )",
-                      c.residuals, members, visits, fetches, sum);
-  text += fmt::format("CAUSEWAY_KERNEL(kernel_run, {}, 1, 6, 4, 2) {{\n", hopper_matmul_threads(c.tile)) +
+                      c.residuals, members, visits, fetches, sum, c.sent_bytes == 4 ? "" : "to_bf16");
+  if (c.sent_bytes > 0)
+    text += R"(
+  using Sent = Result;
+  template <int V>
+  CAUSEWAY_INLINE void finish(const float (&values)[V], float (&results)[V]) const {
+#pragma clang loop unroll(full)
+    for (int e = 0; e < V; ++e) results[e] = values[e] / 2;
+  }
+)";
+  text += "};\n}\n";
+  text += fmt::format("CAUSEWAY_KERNEL(kernel_run, {}, 1, 6, 4, {}) {{\n", hopper_matmul_threads(c.tile),
+                      c.sent_bytes > 0 ? 3 : 2) +
           "const Problem problem(buffers, sizes);\n"
           "hopper_matmul_run(problem, maps, static_cast<uint32_t*>(buffers[5]));\n}\n";
   if (c.splits > 1)
-    text += fmt::format("CAUSEWAY_KERNEL(kernel_combine, {}, 1, 6, 4, 2) {{\n", kHopperMatmulCombineThreads) +
+    text += fmt::format("CAUSEWAY_KERNEL(kernel_combine, {}, 1, 6, 4, {}) {{\n", kHopperMatmulCombineThreads,
+                        c.sent_bytes > 0 ? 3 : 2) +
             "const Problem problem(buffers, sizes);\nhopper_matmul_combine(problem, task);\n}\n";
   return text;
 }
@@ -148,6 +159,18 @@ TensorMap operand_map(const Case& c, int buffer, int64_t lines, bool along_k, in
   map.stride_bytes = {2, map.sizes[0] * 2, lines * c.k * 2};
   map.box = {kHopperMatmulDepth, along_k ? box_lines : kHopperMatmulDepth, 1};
   map.swizzle_bytes = 128;
+  return map;
+}
+
+TensorMap sent_map(const Case& c) {
+  TensorMap map;
+  map.buffer = 3;
+  map.element_bytes = c.sent_bytes;
+  map.rank = 3;
+  map.sizes = {c.n, c.m, c.batch};
+  map.stride_bytes = {c.sent_bytes, c.n * c.sent_bytes, c.m * c.n * c.sent_bytes};
+  map.box = {hopper_matmul_sent_columns(c.tile, c.sent_bytes), kHopperMatmulSentRows, 1};
+  map.swizzle_bytes = map.box[0] * c.sent_bytes;
   return map;
 }
 
@@ -180,7 +203,8 @@ void expect_product(const Case& c) {
   };
   const DeviceBuffer a_buffer = upload(a), b_buffer = upload(b);
   const DeviceBuffer residual_buffer = c.wide_residuals ? upload(wide) : upload(residual);
-  const DeviceBuffer result_buffer = device().allocate(count * 2);
+  const size_t result_bytes = c.sent_bytes == 4 ? 4 : 2;
+  const DeviceBuffer result_buffer = device().allocate(count * result_bytes);
   const int64_t tiles =
       c.batch * matmul_ceil_div(c.m, int64_t{c.tile.m} * c.tile.cluster) * matmul_ceil_div(c.n, c.tile.n);
   const int64_t split_tiles = c.splits > 1 ? tiles - c.whole_tiles : 0;
@@ -188,8 +212,9 @@ void expect_product(const Case& c) {
       static_cast<size_t>(split_tiles * c.splits * c.tile.m * c.tile.cluster * c.tile.n) * sizeof(float) + 16);
   const DeviceBuffer task_counter = device().allocate(sizeof(uint32_t), true);
 
-  const TensorMap maps[] = {operand_map(c, 0, c.m, c.a_along_k, hopper_matmul_box_lines(c.tile, c.tile.m, false)),
-                            operand_map(c, 1, c.n, c.b_along_k, hopper_matmul_box_lines(c.tile, c.tile.n, true))};
+  std::vector<TensorMap> maps = {operand_map(c, 0, c.m, c.a_along_k, hopper_matmul_box_lines(c.tile, c.tile.m, false)),
+                                 operand_map(c, 1, c.n, c.b_along_k, hopper_matmul_box_lines(c.tile, c.tile.n, true))};
+  if (c.sent_bytes > 0) maps.push_back(sent_map(c));
   void* const buffers[] = {a_buffer.data(),      b_buffer.data(),  residual_buffer.data(),
                            result_buffer.data(), workspace.data(), task_counter.data()};
   const int64_t sizes[] = {c.batch, c.m, c.n / c.lanes, c.k};
@@ -217,8 +242,18 @@ void expect_product(const Case& c) {
   uint32_t taken = 1;
   device().copy_to_host(&taken, task_counter.data(), sizeof taken);
   EXPECT_EQ(taken, 0u) << "not what the next launch needs";
-  std::vector<uint16_t> result(count);
-  device().copy_to_host(result.data(), result_buffer.data(), result.size() * 2);
+  std::vector<char> result(count * result_bytes);
+  device().copy_to_host(result.data(), result_buffer.data(), result.size());
+  const auto result_at = [&](size_t at) {
+    if (result_bytes == 2) {
+      bf16 value;
+      std::memcpy(&value, result.data() + at * 2, 2);
+      return to_float(value);
+    }
+    float value = 0;
+    std::memcpy(&value, result.data() + at * 4, 4);
+    return value;
+  };
 
   int wrong = 0;
   for (int64_t batch = 0; batch < c.batch; ++batch) {
@@ -232,10 +267,11 @@ void expect_product(const Case& c) {
         }
         const auto at = static_cast<size_t>((batch * c.m + m) * c.n + n);
         for (int i = 0; i < c.residuals; ++i) sum += to_float(bf16{residual[i * count + at]});
-        const uint16_t expected = to_bf16(sum).bits;
-        if (result[at] != expected && ++wrong <= 3)
-          ADD_FAILURE() << "batch " << batch << " row " << m << " column " << n << ": " << to_float(bf16{result[at]})
-                        << " instead of " << to_float(bf16{expected});
+        if (c.sent_bytes > 0) sum /= 2;
+        const float expected = result_bytes == 4 ? sum : to_float(to_bf16(sum));
+        if (!(result_at(at) == expected) && ++wrong <= 3)
+          ADD_FAILURE() << "batch " << batch << " row " << m << " column " << n << ": " << result_at(at)
+                        << " instead of " << expected;
       }
     }
   }
@@ -246,6 +282,27 @@ TEST(HopperMatmul, EveryOrientation) {
   for (const bool a_along_k : {true, false})
     for (const bool b_along_k : {true, false})
       expect_product({.m = 128, .n = 128, .k = 192, .a_along_k = a_along_k, .b_along_k = b_along_k});
+}
+
+// Boxes of 128 bytes and of 64, of odd and even numbers in a tile's rows, beyond the result's ends, one tile after the
+// other; and a result whose last tiles are split.
+TEST(HopperMatmul, ResultsLeaveThroughTheCopyEngine) {
+  for (const int bytes : {2, 4}) {
+    expect_product({.batch = 2, .m = 152, .n = 136, .k = 88, .residuals = 0, .sent_bytes = bytes});
+    for (const HopperMatmulTile tile :
+         {HopperMatmulTile{64, 64, 3, 1}, {128, 160, 2, 1}, {256, 160, 2, 1}, {128, 192, 2, 1}, {128, 96, 2, 1, true}})
+      expect_product({.m = 328, .n = 360, .k = 200, .tile = tile, .blocks = 2, .residuals = 0, .sent_bytes = bytes});
+    expect_product({.m = 200,
+                    .n = 320,
+                    .k = 328,
+                    .tile = {128, 64, 3, 1},
+                    .blocks = 3,
+                    .splits = 3,
+                    .whole_tiles = 6,
+                    .residuals = 0,
+                    .sent_bytes = bytes});
+    expect_product({.m = 384, .n = 256, .k = 200, .tile = {128, 128, 3, 2}, .residuals = 0, .sent_bytes = bytes});
+  }
 }
 
 TEST(HopperMatmul, EveryTile) {

@@ -51,8 +51,9 @@ class ExpressionEmitter : public ElementWalk {
   Statements take(int depth);
 
   std::string index_text(const Index& index);
-  // Whether the variable is in any text so far.
+  // Whether the variable, or any, is in any text so far.
   bool has_written(int variable) const { return written_variables_.contains(variable); }
+  bool has_written_variables() const { return !written_variables_.empty(); }
 
  private:
   // A branch being written.

@@ -38,7 +38,7 @@ class GpuDotWriter : public ProblemWriter {
     DirectOperand a = nest_.a(), b = nest_.b();
     if (a.value != node.inputs[0] && !computes_rows()) pointer(a.value);
     if (b.value != node.inputs[1]) pointer(b.value);
-    const std::string store = epilogue();
+    std::string store = epilogue();
     check_no_obstacle(nest_.obstacle());
 
     if (multiplies_pairs(a, b, m, n)) {
@@ -57,6 +57,11 @@ class GpuDotWriter : public ProblemWriter {
                 : any && streams(a, b, operand, m, n, k) ? thin_plan(batch, m, n, k)
                                                          : portable_plan(a, b, operand, batch, m, n, k);
     const int lanes = store_lanes(n);
+    const bool sends = copy_engine && may_send(n);
+    if (sends) {
+      store += finish_->text;
+      plan.tensor_maps = 3;
+    }
     std::string members, initialisation;
     declare_size("batch", batch, members, initialisation);
     declare_size("m", m, members, initialisation);
@@ -108,7 +113,7 @@ class GpuDotWriter : public ProblemWriter {
         add_combine(kernel, plan.splits, lanes, batch, m, n);
       }
     }
-    if (copy_engine) kernel.tensor_maps = tensor_maps(a, b);
+    if (copy_engine) kernel.tensor_maps = tensor_maps(a, b, sends);
     return kernel;
   }
 
@@ -322,16 +327,29 @@ class GpuDotWriter : public ProblemWriter {
     const std::string index = addresses.index_text(nest_.result_linear());
     ExpressionEmitter emitter(graph_, *this, nest_.variables(), symbols_);
     std::string arrays, keep, stores;
+    std::vector<std::pair<Value, std::string>> stored;
     fetches_ = true;
     nest_.walk_result(emitter, [&](size_t position, const ElementValue& value) {
       const Value member = request_.members[position];
       if (!request_.stores(member)) return;
+      stored.emplace_back(member, value.name);
       arrays += fmt::format("{} stored{}[kCount];\n", storage_type(graph_.dtype(member)), position);
       keep += fmt::format("stored{}[e] = {};\n", position, to_storage(graph_.dtype(member), value.name));
       stores += fmt::format("{}[{}] = stored{}[e];\n", pointer(member), index, position);
     });
     fetches_ = false;
-    const std::string compute = fmt::format("const float result = {};\n", rounded) + body(emitter) + keep;
+    const std::string text = body(emitter);
+    const std::string compute = fmt::format("const float result = {};\n", rounded) + text + keep;
+    if (stored.size() == 1 && fetched_.empty() && fetched_columns_.empty() && !emitter.has_written_variables()) {
+      const auto& [member, result] = stored.front();
+      // The product itself is rounded when it is sent.
+      const std::string finished = member == request_.members.front()
+                                       ? "results[e] = values[e];\n"
+                                       : fmt::format("const float result = {};\n{}results[e] = {};\n", rounded, text, result);
+      finish_ = Finish{member, fmt::format("using Sent = {};\ntemplate <int kCount>\nCAUSEWAY_INLINE void finish(const "
+                                           "float (&values)[kCount], float (&results)[kCount]) const {{\n{}}}\n",
+                                           storage_type(graph_.dtype(member)), element_loop(finished, false))};
+    }
     std::string visits;
     for (const Fetch& fetch : fetched_)
       visits += fmt::format("visit({} + {});\n", pointer(fetch.value), addresses.index_text(fetch.linear));
@@ -348,6 +366,14 @@ class GpuDotWriter : public ProblemWriter {
            "const float (&values)[kCount], const Fetched& fetched, const FetchedColumns& columns) const {\n" +
            arrays + element_loop(compute, emitter.has_written(nest_.column_variable())) +
            element_loop(stores, !stores.empty()) + "}\n";
+  }
+
+  // Whether the copy engine can store the result.
+  bool may_send(const Dim& n) const {
+    if (!finish_) return false;
+    const DType dtype = graph_.dtype(finish_->member);
+    return (dtype == DType::kBF16 || dtype == DType::kF16 || dtype == DType::kF32) &&
+           n.divide_exactly(16 / static_cast<int64_t>(size_bytes(dtype)));
   }
 
   // Whether the tensor copy engine and warpgroup matrices are there and take the operand as it lies.
@@ -500,10 +526,10 @@ class GpuDotWriter : public ProblemWriter {
   }
 
   // As matmul.h asks for them.
-  TensorMapFunction tensor_maps(const DirectOperand& a, const DirectOperand& b) const {
-    const auto argument = [&](const DirectOperand& operand) {
+  TensorMapFunction tensor_maps(const DirectOperand& a, const DirectOperand& b, bool sends) const {
+    const auto argument = [&](Value value) {
       const auto found = std::find_if(arguments_.begin(), arguments_.end(), [&](const KernelArgument& candidate) {
-        return candidate.kind == KernelArgument::Kind::kValue && candidate.value == operand.value;
+        return candidate.kind == KernelArgument::Kind::kValue && candidate.value == value;
       });
       return static_cast<int>(found - arguments_.begin());
     };
@@ -532,18 +558,42 @@ class GpuDotWriter : public ProblemWriter {
       result.swizzle_bytes = 128;
       return result;
     };
-    const int a_argument = argument(a), b_argument = argument(b);
+    const int a_argument = argument(a.value), b_argument = argument(b.value);
     const int a_lines = hopper_matmul_box_lines(hopper_tile_, hopper_tile_.m, false);
     const int b_lines = hopper_matmul_box_lines(hopper_tile_, hopper_tile_.n, true);
+    std::function<TensorMap(const SymbolBindings&)> sent;
+    if (sends)
+      sent = [sizes = nest_.sizes(), tile = hopper_tile_, buffer = argument(finish_->member),
+              bytes = static_cast<int>(size_bytes(graph_.dtype(finish_->member)))](const SymbolBindings& bindings) {
+        const auto size = [&](const Dim& dim) { return std::max<int64_t>(1, dim.evaluate(bindings)); };
+        TensorMap result;
+        result.buffer = buffer;
+        result.element_bytes = bytes;
+        result.rank = 3;
+        result.sizes = {size(sizes.n), size(sizes.m), size(sizes.batch)};
+        const int64_t row = std::max<int64_t>(16, result.sizes[0] * bytes);
+        result.stride_bytes = {bytes, row, row * result.sizes[1]};
+        result.box = {hopper_matmul_sent_columns(tile, bytes), kHopperMatmulSentRows, 1};
+        result.swizzle_bytes = result.box[0] * bytes;
+        return result;
+      };
     return [=](const SymbolBindings& bindings) {
-      return std::vector<TensorMap>{map(a, a_argument, a_lines, bindings), map(b, b_argument, b_lines, bindings)};
+      std::vector<TensorMap> maps = {map(a, a_argument, a_lines, bindings), map(b, b_argument, b_lines, bindings)};
+      if (sent) maps.push_back(sent(bindings));
+      return maps;
     };
   }
 
   GpuProductNest nest_;
   // What the epilogue reads at the result's own element and of its column, which the template fetches ahead.
   std::vector<Fetch> fetched_, fetched_columns_;
-  bool fetches_ = false;                        // while the epilogue is walked
+  bool fetches_ = false;  // while the epilogue is walked
+  // The one tensor that is stored and what computes it from a sum, where nothing depends on the element's place.
+  struct Finish {
+    Value member;
+    std::string text;  // as matmul.h asks for it
+  };
+  std::optional<Finish> finish_;
   std::optional<GpuRowFunction> row_function_;  // computes A
   HopperMatmulTile hopper_tile_;
 };

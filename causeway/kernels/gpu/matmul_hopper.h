@@ -443,9 +443,65 @@ CAUSEWAY_INLINE void hopper_matmul_keep_part(const float* sums, float* to) {
   for (int i = 0; i < kColumns / 2; ++i) to[i / 4 * 512 + i % 4] = sums[i];
 }
 
+// Whether results leave through the tensor copy engine.
+template <class Problem>
+constexpr bool kHopperMatmulSends = requires { typename Problem::Sent; };
+
+// Hands 64 x kColumns of a warpgroup's sums over to the tensor copy engine, from row `m_first` and column `n_first` on:
+// each wave the box of its own 16 rows, from the halves of its piece of shared memory in turns; `all_left`: whether no
+// box before may still be there, not only that from this half. The engine leaves out what lies outside the result.
+template <int kColumns, class Problem>
+CAUSEWAY_INLINE void hopper_matmul_send_part(const Problem& problem, const TensorMapBytes* map, int batch, int m_first,
+                                             int n_first, const float* sums, char* half, bool all_left) {
+  using Sent = typename Problem::Sent;
+  constexpr uint32_t kBytes = sizeof(Sent), kRowBytes = kColumns * kBytes;
+  static_assert(kRowBytes == 128 || kRowBytes == 64, "a swizzle's width");
+  static_assert(16 * kRowBytes <= kHopperMatmulPieceBytes / 2);
+  float values[kColumns / 2], results[kColumns / 2];
+#pragma clang loop unroll(full)
+  for (int i = 0; i < kColumns / 2; ++i) values[i] = sums[i];
+  problem.finish(values, results);
+  const auto lane = static_cast<uint32_t>(lane_index()), row = lane / 4;
+  if (lane == 0) {
+    if (all_left) {
+      tensor_store_wait<0>();
+    } else {
+      tensor_store_wait<1>();
+    }
+  }
+  wave_barrier();
+  // Pieces of 16 bytes are exchanged by the number of the line of 128 bytes: so are the rows that are 8 further down.
+  const uint32_t swizzle = (kRowBytes == 128 ? row : row / 2) * 16;
+  const uint32_t of_lane = row * kRowBytes + ((lane % 4 * 2 * kBytes) ^ swizzle);
+#pragma clang loop unroll(full)
+  for (uint32_t i = 0; i < kColumns / 2; i += 2) {
+    char* to = half + (of_lane ^ (i / 4 * 8 * kBytes)) + (i & 2) * 4 * kRowBytes;
+    if constexpr (kBytes == 4) {
+      const Vector<float, 2> pair = {results[i], results[i + 1]};
+      __builtin_memcpy(__builtin_assume_aligned(to, 8), &pair, 8);
+    } else {
+      uint32_t pair;
+      if constexpr (__is_same(Sent, bf16)) {
+        pair = pack_bf16(results[i], results[i + 1]);
+      } else {
+        pair = static_cast<uint32_t>(__builtin_bit_cast(uint16_t, to_f16(results[i]))) |
+               static_cast<uint32_t>(__builtin_bit_cast(uint16_t, to_f16(results[i + 1]))) << 16;
+      }
+      __builtin_memcpy(__builtin_assume_aligned(to, 4), &pair, 4);
+    }
+  }
+  fence_async_shared();
+  wave_barrier();
+  if (lane == 0) {
+    tensor_store(map, half, n_first, m_first + thread_index() % 128 / 32 * 16, batch);
+    tensor_store_commit();
+  }
+}
+
 // Stores 64 x n sums of one warpgroup, rows 64 block .. 64 block + 63 of the tile.
 template <class Problem>
-CAUSEWAY_INLINE void hopper_matmul_store(const Problem& problem, const HopperMatmulSchedule<Problem>& schedule,
+CAUSEWAY_INLINE void hopper_matmul_store(const Problem& problem, const TensorMapBytes* maps,
+                                         const HopperMatmulSchedule<Problem>& schedule,
                                          const HopperMatmulPosition& tile, int rank, int block,
                                          const float (&sums)[Problem::kTile.n / 2], float* piece,
                                          HopperMatmulCopies<Problem>& copies) {
@@ -461,8 +517,19 @@ CAUSEWAY_INLINE void hopper_matmul_store(const Problem& problem, const HopperMat
       return;
     }
   }
-  constexpr bool kCopied = HopperMatmulCopies<Problem>::kServes;
   const int row = tile.m + block * 64;
+  if constexpr (kHopperMatmulSends<Problem>) {
+    constexpr int kColumns = hopper_matmul_sent_columns(Problem::kTile, sizeof(typename Problem::Sent));
+    constexpr int kParts = Problem::kTile.n / kColumns;
+#pragma clang loop unroll(full)
+    for (int part = 0; part < kParts; ++part)
+      hopper_matmul_send_part<kColumns>(problem, &maps[2], tile.batch, row, tile.n + part * kColumns,
+                                        sums + part * (kColumns / 2),
+                                        reinterpret_cast<char*>(piece) + part % 2 * (kHopperMatmulPieceBytes / 2),
+                                        kParts % 2 == 1 && part == 0);
+    return;
+  }
+  constexpr bool kCopied = HopperMatmulCopies<Problem>::kServes;
 #pragma clang loop unroll(full)
   for (int part = 0; part < kWhole; ++part)
     hopper_matmul_store_part<64, kCopied>(problem, tile.batch, row, tile.n + part * 64, sums + part * 32, piece,
@@ -523,7 +590,12 @@ CAUSEWAY_INLINE void hopper_matmul_multiply_blocks(
   constexpr bool kTurns = hopper_matmul_warpgroups(kTile) == 2;
   const int first_block = group * kRowBlocks;
   HopperMatmulColumnScales<Problem> columns;
-  if constexpr (!FourScales::kSharedColumns) columns.load(problem, tile, 0);
+  if constexpr (!FourScales::kSharedColumns) {
+    columns.load(problem, tile, 0);
+    // The tile before leaves from the same piece.
+    if (kHopperMatmulSends<Problem> && lane_index() == 0) tensor_store_wait<0>();
+    wave_barrier();
+  }
   barrier_wait(shared.full + ring.stage, ring.parity);
 #pragma clang loop unroll(disable)
   for (int first = 0; first < tile.slices; first += 4) {
@@ -592,7 +664,7 @@ CAUSEWAY_INLINE void hopper_matmul_multiply_blocks(
 // all rows of every second tile. Inlined, with what it calls, to one piece: products under way write the sums'
 // registers, and the waits, releases and turns between them are ordered against one another.
 template <class Problem>
-CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int rank, int group,
+CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, const TensorMapBytes* maps, int rank, int group,
                                             const HopperMatmulShared<Problem>& shared) {
   using Operand = typename Problem::Operand;
   constexpr HopperMatmulTile kTile = Problem::kTile;
@@ -713,11 +785,15 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, int rank, in
 #pragma clang loop unroll(full)
     for (int block = 0; block < kRowBlocks; ++block) {
       if constexpr (kSlicesPerSum > 0) {
-        hopper_matmul_store(problem, schedule, tile, rank, first_block + block, totals[block], piece, copies);
+        hopper_matmul_store(problem, maps, schedule, tile, rank, first_block + block, totals[block], piece, copies);
       } else {
-        hopper_matmul_store(problem, schedule, tile, rank, first_block + block, sums[block], piece, copies);
+        hopper_matmul_store(problem, maps, schedule, tile, rank, first_block + block, sums[block], piece, copies);
       }
     }
+  }
+  // The engine must have read what the block's shared memory holds.
+  if constexpr (kHopperMatmulSends<Problem>) {
+    if (lane == 0) tensor_store_wait<0>();
   }
 }
 
@@ -760,7 +836,7 @@ CAUSEWAY_INLINE void hopper_matmul_run(const Problem& problem, const TensorMapBy
   } else {
     if constexpr (kGroups == 2) registers_increase<232>();
     // The same for all lanes, as the assembler can see: operands' descriptors are in uniform registers then.
-    hopper_matmul_multiply(problem, rank, wave_shuffle(thread_index() / 128, 0) - 1, shared);
+    hopper_matmul_multiply(problem, maps, rank, wave_shuffle(thread_index() / 128, 0) - 1, shared);
   }
   // No block may end while others load into it or arrive at its barriers.
   if constexpr (kTile.cluster > 1) cluster_barrier();

@@ -46,6 +46,11 @@ constexpr int hopper_matmul_loaded_bytes(const HopperMatmulTile& tile, bool b_al
 
 // Results leave through shared memory, up to 16 x 64 floats of each wave at a time.
 constexpr int kHopperMatmulPieceBytes = 16 * 64 * 4;
+// Where the copy engine takes them, boxes of a wave's rows and so many columns: lines of 128 bytes, or of 64.
+constexpr int kHopperMatmulSentRows = 16;
+constexpr int hopper_matmul_sent_columns(const HopperMatmulTile& tile, int element_bytes) {
+  return tile.n % (128 / element_bytes) == 0 ? 128 / element_bytes : 64 / element_bytes;
+}
 constexpr int hopper_matmul_piece_bytes(const HopperMatmulTile& tile) {
   return hopper_matmul_warpgroups(tile) * 4 * kHopperMatmulPieceBytes;
 }
