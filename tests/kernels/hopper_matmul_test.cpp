@@ -127,7 +127,7 @@ std::string kernel_text(const Case& c) {
     text += R"(
   using Sent = Result;
   template <int V>
-  CAUSEWAY_INLINE void finish(const float (&values)[V], float (&results)[V]) const {
+  CAUSEWAY_INLINE void finish(const float (&values)[V], const FetchedColumns& columns, float (&results)[V]) const {
 #pragma clang loop unroll(full)
     for (int e = 0; e < V; ++e) results[e] = values[e] / 2;
   }

@@ -9,11 +9,6 @@
 namespace causeway::codegen {
 namespace {
 
-// The result of an op in float, rounded to the dtype it is declared to have.
-std::string rounded(DType dtype, const std::string& expression) {
-  return dtype == DType::kF32 ? expression : from_storage(dtype, to_storage(dtype, expression));
-}
-
 std::string in_float(DType dtype, const std::string& value) {
   return is_float(dtype) ? value : fmt::format("static_cast<float>({})", value);
 }
@@ -72,6 +67,12 @@ std::string to_storage(DType dtype, const std::string& value) {
   if (dtype == DType::kBool) return fmt::format("static_cast<uint8_t>({})", value);
   if (!is_float(dtype) || dtype == DType::kF32) return value;
   return fmt::format("to_{}({})", dtype_name(dtype), value);
+}
+
+std::string rounded(DType dtype, const std::string& value) {
+  if (!is_float(dtype) || dtype == DType::kF32) return value;
+  return dtype == DType::kBF16 ? fmt::format("round_to_bf16({})", value)
+                               : from_storage(dtype, to_storage(dtype, value));
 }
 
 std::string literal(DType dtype, double value) {

@@ -103,6 +103,8 @@ std::string storage_type(DType dtype);
 // An expression of the compute type for the element stored in `reference`, and one of the storage type for `value`.
 std::string from_storage(DType dtype, const std::string& reference);
 std::string to_storage(DType dtype, const std::string& value);
+// What a float becomes when it is stored as `dtype`; other types as they are.
+std::string rounded(DType dtype, const std::string& value);
 std::string literal(DType dtype, double value);
 // a + b, wrapping where they are integers.
 std::string sum_text(DType dtype, const std::string& a, const std::string& b);

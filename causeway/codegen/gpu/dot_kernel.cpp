@@ -320,8 +320,7 @@ class GpuDotWriter : public ProblemWriter {
 
   std::string epilogue() {
     const DType dtype = graph_.dtype(request_.members.front());
-    const std::string rounded =
-        dtype == DType::kF32 ? "values[e]" : from_storage(dtype, to_storage(dtype, "values[e]"));
+    const std::string product = rounded(dtype, "values[e]");
     nest_.begin_result();
     ExpressionEmitter addresses(graph_, *this, nest_.variables(), symbols_);
     const std::string index = addresses.index_text(nest_.result_linear());
@@ -339,16 +338,19 @@ class GpuDotWriter : public ProblemWriter {
     });
     fetches_ = false;
     const std::string text = body(emitter);
-    const std::string compute = fmt::format("const float result = {};\n", rounded) + text + keep;
-    if (stored.size() == 1 && fetched_.empty() && fetched_columns_.empty() && !emitter.has_written_variables()) {
+    const std::string compute = fmt::format("const float result = {};\n", product) + text + keep;
+    if (stored.size() == 1 && fetched_.empty() && !emitter.has_written_variables()) {
       const auto& [member, result] = stored.front();
       // The product itself is rounded when it is sent.
-      const std::string finished = member == request_.members.front()
-                                       ? "results[e] = values[e];\n"
-                                       : fmt::format("const float result = {};\n{}results[e] = {};\n", rounded, text, result);
-      finish_ = Finish{member, fmt::format("using Sent = {};\ntemplate <int kCount>\nCAUSEWAY_INLINE void finish(const "
-                                           "float (&values)[kCount], float (&results)[kCount]) const {{\n{}}}\n",
-                                           storage_type(graph_.dtype(member)), element_loop(finished, false))};
+      const std::string finished =
+          member == request_.members.front()
+              ? "results[e] = values[e];\n"
+              : fmt::format("const float result = {};\n{}results[e] = {};\n", product, text, result);
+      finish_ =
+          Finish{member, fmt::format("using Sent = {};\ntemplate <int kCount>\nCAUSEWAY_INLINE void finish(const float "
+                                     "(&values)[kCount], const FetchedColumns& columns, float (&results)[kCount]) "
+                                     "const {{\n{}}}\n",
+                                     storage_type(graph_.dtype(member)), element_loop(finished, false))};
     }
     std::string visits;
     for (const Fetch& fetch : fetched_)

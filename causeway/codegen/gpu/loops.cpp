@@ -76,9 +76,7 @@ std::string GpuAccumulator::take(const std::string& name, const std::string& val
   return fmt::format("{0} = {1}()({0}, {2});\n", name, operation, value);
 }
 
-std::string GpuAccumulator::result(const std::string& value) const {
-  return is_float(dtype_) && dtype_ != DType::kF32 ? from_storage(dtype_, to_storage(dtype_, value)) : value;
-}
+std::string GpuAccumulator::result(const std::string& value) const { return rounded(dtype_, value); }
 
 std::string gpu_add_parts(const GpuPartsLaunch& launch, const std::string& index_type, const std::string& count,
                           int64_t parts, const std::vector<GpuPartsOfSum>& sums) {

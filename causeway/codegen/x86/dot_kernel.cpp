@@ -109,7 +109,7 @@ class DotWriter : public ProblemWriter {
 
   std::string epilogue() {
     const DType dtype = graph_.dtype(request_.members.front());
-    const std::string rounded = dtype == DType::kF32 ? "value" : from_storage(dtype, to_storage(dtype, "value"));
+    const std::string product = rounded(dtype, "value");
     ExpressionEmitter emitter(graph_, *this, nest_.variables(), symbols_);
     nest_.begin_result();
     const std::string index = emitter.index_text(nest_.result_linear());
@@ -118,7 +118,7 @@ class DotWriter : public ProblemWriter {
       stores += store_statement(request_.members[position], index, value.name);
     });
     return "CAUSEWAY_INLINE void store(int64_t batch_index, int64_t m_index, int64_t n_index, float value) const {\n" +
-           fmt::format("const float result = {};\n", rounded) + body(emitter) + stores + "}\n";
+           fmt::format("const float result = {};\n", product) + body(emitter) + stores + "}\n";
   }
 
   ProductNest nest_;

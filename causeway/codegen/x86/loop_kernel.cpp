@@ -74,9 +74,7 @@ class CpuLoopWriter : public LoopWriter<LoopNest> {
     const Value member = request_.members[position];
     const DType dtype = graph_.dtype(member);
     const std::string& value = results_.at(position);
-    rows_ +=
-        fmt::format("const {} {} = {};\n", compute_type(dtype), name,
-                    is_float(dtype) && dtype != DType::kF32 ? from_storage(dtype, to_storage(dtype, value)) : value);
+    rows_ += fmt::format("const {} {} = {};\n", compute_type(dtype), name, rounded(dtype, value));
     rows_ += store_statement(member, emitter_->index_text(nest_.row_linear()), name);
   }
 

@@ -45,8 +45,8 @@
 // leave through the copy engine too:
 //
 //   using Sent                                 // what is stored: bf16, f16 or float
-//   template <int V> void finish(const float (&values)[V], float (&results)[V]) const
-//                                              // what follows, of any elements; rounded to Sent when it is sent
+//   template <int V> void finish(const float (&values)[V], const FetchedColumns& columns, float (&results)[V]) const
+//                                              // what follows, of V neighbours; rounded to Sent when it is sent
 //
 // Of 8-bit operands with scales of blocks (graph.h, scaled_dot), also:
 //

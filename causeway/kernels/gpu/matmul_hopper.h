@@ -457,10 +457,18 @@ CAUSEWAY_INLINE void hopper_matmul_send_part(const Problem& problem, const Tenso
   constexpr uint32_t kBytes = sizeof(Sent), kRowBytes = kColumns * kBytes;
   static_assert(kRowBytes == 128 || kRowBytes == 64, "a swizzle's width");
   static_assert(16 * kRowBytes <= kHopperMatmulPieceBytes / 2);
-  float values[kColumns / 2], results[kColumns / 2];
+  float results[kColumns / 4][2];
 #pragma clang loop unroll(full)
-  for (int i = 0; i < kColumns / 2; ++i) values[i] = sums[i];
-  problem.finish(values, results);
+  for (int i = 0; i < kColumns / 4; i += 2) {
+    // Neighbours, and those eight rows further down.
+    typename Problem::FetchedColumns columns;
+    const int column = n_first + warpgroup_column(2 * i);
+    const bool exists = problem.n % Problem::kTile.n == 0 || column < static_cast<int>(problem.n);
+    problem.template fetch_columns<2>(exists ? column : 0, columns);
+    // After the wait for products, though nothing but registers says so.
+    problem.finish({computed_here(sums[2 * i]), computed_here(sums[2 * i + 1])}, columns, results[i]);
+    problem.finish({computed_here(sums[2 * i + 2]), computed_here(sums[2 * i + 3])}, columns, results[i + 1]);
+  }
   const auto lane = static_cast<uint32_t>(lane_index()), row = lane / 4;
   if (lane == 0) {
     if (all_left) {
@@ -474,18 +482,19 @@ CAUSEWAY_INLINE void hopper_matmul_send_part(const Problem& problem, const Tenso
   const uint32_t swizzle = (kRowBytes == 128 ? row : row / 2) * 16;
   const uint32_t of_lane = row * kRowBytes + ((lane % 4 * 2 * kBytes) ^ swizzle);
 #pragma clang loop unroll(full)
-  for (uint32_t i = 0; i < kColumns / 2; i += 2) {
-    char* to = half + (of_lane ^ (i / 4 * 8 * kBytes)) + (i & 2) * 4 * kRowBytes;
+  for (uint32_t i = 0; i < kColumns / 4; ++i) {
+    char* to = half + (of_lane ^ (i / 2 * 8 * kBytes)) + i % 2 * 8 * kRowBytes;
+    const float(&result)[2] = results[i];
     if constexpr (kBytes == 4) {
-      const Vector<float, 2> pair = {results[i], results[i + 1]};
+      const Vector<float, 2> pair = {result[0], result[1]};
       __builtin_memcpy(__builtin_assume_aligned(to, 8), &pair, 8);
     } else {
       uint32_t pair;
       if constexpr (__is_same(Sent, bf16)) {
-        pair = pack_bf16(results[i], results[i + 1]);
+        pair = pack_bf16(result[0], result[1]);
       } else {
-        pair = static_cast<uint32_t>(__builtin_bit_cast(uint16_t, to_f16(results[i]))) |
-               static_cast<uint32_t>(__builtin_bit_cast(uint16_t, to_f16(results[i + 1]))) << 16;
+        pair = static_cast<uint32_t>(__builtin_bit_cast(uint16_t, to_f16(result[0]))) |
+               static_cast<uint32_t>(__builtin_bit_cast(uint16_t, to_f16(result[1]))) << 16;
       }
       __builtin_memcpy(__builtin_assume_aligned(to, 4), &pair, 4);
     }
@@ -523,10 +532,9 @@ CAUSEWAY_INLINE void hopper_matmul_store(const Problem& problem, const TensorMap
     constexpr int kParts = Problem::kTile.n / kColumns;
 #pragma clang loop unroll(full)
     for (int part = 0; part < kParts; ++part)
-      hopper_matmul_send_part<kColumns>(problem, &maps[2], tile.batch, row, tile.n + part * kColumns,
-                                        sums + part * (kColumns / 2),
-                                        reinterpret_cast<char*>(piece) + part % 2 * (kHopperMatmulPieceBytes / 2),
-                                        kParts % 2 == 1 && part == 0);
+      hopper_matmul_send_part<kColumns>(
+          problem, &maps[2], tile.batch, row, tile.n + part * kColumns, sums + part * (kColumns / 2),
+          reinterpret_cast<char*>(piece) + part % 2 * (kHopperMatmulPieceBytes / 2), kParts % 2 == 1 && part == 0);
     return;
   }
   constexpr bool kCopied = HopperMatmulCopies<Problem>::kServes;
@@ -730,6 +738,8 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, const Tensor
     static_assert(kSlicesPerSum == 0 || kHopperMatmulScales<Problem> || kRowBlocks == 1);
     float sums[kRowBlocks][kTile.n / 2];
     float totals[kRowBlocks][kSlicesPerSum > 0 ? kTile.n / 2 : 1] = {};
+    // The second warpgroup's first sum is of half as many slices, so that one multiplies while the other adds up.
+    const int lead = kSlicesPerSum / 2 * group;
     int before = -1;  // the stage that products under way may still read
     if constexpr (kHopperMatmulScales<Problem>) {
       hopper_matmul_multiply_blocks(problem, shared, tile, group, ring, next_scales, piece, totals, release);
@@ -740,7 +750,7 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, const Tensor
         char* stage = shared.stages + ring.stage * hopper_matmul_stage_bytes(kTile);
         const uint64_t a = matrix_descriptor(stage + first_block * kBoxBytes, kBoxBytes, 1024, 128);
         const uint64_t b = matrix_descriptor(stage + kABytes, kBoxBytes, 1024, 128);
-        const bool begins = kSlicesPerSum > 0 ? slice % kSlicesPerSum == 0 : slice == 0;
+        const bool begins = kSlicesPerSum > 0 ? slice == 0 || (slice + lead) % kSlicesPerSum == 0 : slice == 0;
         warpgroup_fence();
 #pragma clang loop unroll(full)
         for (int step = 0; step < kDepth / 16; ++step) {
@@ -755,7 +765,7 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, const Tensor
         }
         warpgroup_commit();
         if constexpr (kSlicesPerSum > 0) {
-          if ((slice + 1) % kSlicesPerSum == 0 || slice + 1 == tile.slices) {
+          if ((slice + lead + 1) % kSlicesPerSum == 0 || slice + 1 == tile.slices) {
             warpgroup_wait<0>();
             if (before >= 0) release(before);
             release(ring.stage);
