@@ -24,7 +24,7 @@
 namespace causeway::program {
 namespace {
 
-// C[batch, m, n] = A B + residual, of bf16; what the copy engine stores is A B / 2, of bf16 or f32.
+// C[batch, m, n] = A B + residual, of bf16; what the copy engine stores is A B / 2 + residual, of bf16 or f32.
 struct Case {
   int64_t batch = 1, m = 128, n = 128, k = 128;
   bool a_along_k = true, b_along_k = true;
@@ -38,6 +38,7 @@ struct Case {
   bool wide_residuals = false;
   int sent_bytes = 0;  // of an element that the copy engine stores, if it does
 
+  int maps() const { return sent_bytes == 0 ? 2 : 3 + residuals; }
   std::string describe() const {
     return fmt::format(
         "batch {} {}x{}x{} along k: {} {}, tile {}x{} stages {} cluster {} blocks {} in turns {}, splits {} "
@@ -127,20 +128,19 @@ std::string kernel_text(const Case& c) {
     text += R"(
   using Sent = Result;
   template <int V>
-  CAUSEWAY_INLINE void finish(const float (&values)[V], const FetchedColumns& columns, float (&results)[V]) const {
+  CAUSEWAY_INLINE void finish(const float (&values)[V], const Fetched& fetched, const FetchedColumns& columns,
+                              float (&results)[V]) const {
 #pragma clang loop unroll(full)
-    for (int e = 0; e < V; ++e) results[e] = values[e] / 2;
-  }
-)";
+    for (int e = 0; e < V; ++e) results[e] = )" +
+            sum + ";\n  }\n";
   text += "};\n}\n";
-  text += fmt::format("CAUSEWAY_KERNEL(kernel_run, {}, 1, 6, 4, {}) {{\n", hopper_matmul_threads(c.tile),
-                      c.sent_bytes > 0 ? 3 : 2) +
+  text += fmt::format("CAUSEWAY_KERNEL(kernel_run, {}, 1, 6, 4, {}) {{\n", hopper_matmul_threads(c.tile), c.maps()) +
           "const Problem problem(buffers, sizes);\n"
           "hopper_matmul_run(problem, maps, static_cast<uint32_t*>(buffers[5]));\n}\n";
   if (c.splits > 1)
-    text += fmt::format("CAUSEWAY_KERNEL(kernel_combine, {}, 1, 6, 4, {}) {{\n", kHopperMatmulCombineThreads,
-                        c.sent_bytes > 0 ? 3 : 2) +
-            "const Problem problem(buffers, sizes);\nhopper_matmul_combine(problem, task);\n}\n";
+    text +=
+        fmt::format("CAUSEWAY_KERNEL(kernel_combine, {}, 1, 6, 4, {}) {{\n", kHopperMatmulCombineThreads, c.maps()) +
+        "const Problem problem(buffers, sizes);\nhopper_matmul_combine(problem, task);\n}\n";
   return text;
 }
 
@@ -162,9 +162,10 @@ TensorMap operand_map(const Case& c, int buffer, int64_t lines, bool along_k, in
   return map;
 }
 
-TensorMap sent_map(const Case& c) {
+// Of the result, or of what is added to it.
+TensorMap result_map(const Case& c, int buffer) {
   TensorMap map;
-  map.buffer = 3;
+  map.buffer = buffer;
   map.element_bytes = c.sent_bytes;
   map.rank = 3;
   map.sizes = {c.n, c.m, c.batch};
@@ -214,7 +215,8 @@ void expect_product(const Case& c) {
 
   std::vector<TensorMap> maps = {operand_map(c, 0, c.m, c.a_along_k, hopper_matmul_box_lines(c.tile, c.tile.m, false)),
                                  operand_map(c, 1, c.n, c.b_along_k, hopper_matmul_box_lines(c.tile, c.tile.n, true))};
-  if (c.sent_bytes > 0) maps.push_back(sent_map(c));
+  if (c.sent_bytes > 0) maps.push_back(result_map(c, 3));
+  if (c.sent_bytes > 0 && c.residuals > 0) maps.push_back(result_map(c, 2));
   void* const buffers[] = {a_buffer.data(),      b_buffer.data(),  residual_buffer.data(),
                            result_buffer.data(), workspace.data(), task_counter.data()};
   const int64_t sizes[] = {c.batch, c.m, c.n / c.lanes, c.k};
@@ -266,8 +268,8 @@ void expect_product(const Case& c) {
                  operand_value(b[static_cast<size_t>(batch * c.n * c.k + in_b)], c.half);
         }
         const auto at = static_cast<size_t>((batch * c.m + m) * c.n + n);
-        for (int i = 0; i < c.residuals; ++i) sum += to_float(bf16{residual[i * count + at]});
         if (c.sent_bytes > 0) sum /= 2;
+        for (int i = 0; i < c.residuals; ++i) sum += to_float(bf16{residual[i * count + at]});
         const float expected = result_bytes == 4 ? sum : to_float(to_bf16(sum));
         if (!(result_at(at) == expected) && ++wrong <= 3)
           ADD_FAILURE() << "batch " << batch << " row " << m << " column " << n << ": " << result_at(at)
@@ -287,22 +289,25 @@ TEST(HopperMatmul, EveryOrientation) {
 // Boxes of 128 bytes and of 64, of odd and even numbers in a tile's rows, beyond the result's ends, one tile after the
 // other; and a result whose last tiles are split.
 TEST(HopperMatmul, ResultsLeaveThroughTheCopyEngine) {
-  for (const int bytes : {2, 4}) {
-    expect_product({.batch = 2, .m = 152, .n = 136, .k = 88, .residuals = 0, .sent_bytes = bytes});
-    for (const HopperMatmulTile tile :
-         {HopperMatmulTile{64, 64, 3, 1}, {128, 160, 2, 1}, {256, 160, 2, 1}, {128, 192, 2, 1}, {128, 96, 2, 1, true}})
-      expect_product({.m = 328, .n = 360, .k = 200, .tile = tile, .blocks = 2, .residuals = 0, .sent_bytes = bytes});
-    expect_product({.m = 200,
-                    .n = 320,
-                    .k = 328,
-                    .tile = {128, 64, 3, 1},
-                    .blocks = 3,
-                    .splits = 3,
-                    .whole_tiles = 6,
-                    .residuals = 0,
-                    .sent_bytes = bytes});
-    expect_product({.m = 384, .n = 256, .k = 200, .tile = {128, 128, 3, 2}, .residuals = 0, .sent_bytes = bytes});
-  }
+  for (const int bytes : {2, 4})
+    for (const int residuals : {0, 1}) {
+      const auto expect_sent = [&](Case c) {
+        c.residuals = residuals;
+        c.sent_bytes = bytes;
+        c.wide_residuals = bytes == 4;
+        expect_product(c);
+      };
+      expect_sent({.batch = 2, .m = 152, .n = 136, .k = 88});
+      for (const HopperMatmulTile tile : {HopperMatmulTile{64, 64, 3, 1},
+                                          {128, 160, 2, 1},
+                                          {256, 160, 3, 1},
+                                          {128, 256, 4, 1},
+                                          {128, 192, 2, 1},
+                                          {128, 96, 2, 1, true}})
+        expect_sent({.m = 328, .n = 360, .k = 200, .tile = tile, .blocks = 2});
+      expect_sent({.m = 200, .n = 320, .k = 328, .tile = {128, 64, 3, 1}, .blocks = 3, .splits = 3, .whole_tiles = 6});
+      expect_sent({.m = 384, .n = 256, .k = 200, .tile = {128, 128, 3, 2}});
+    }
 }
 
 TEST(HopperMatmul, EveryTile) {

@@ -13,14 +13,6 @@ std::string in_float(DType dtype, const std::string& value) {
   return is_float(dtype) ? value : fmt::format("static_cast<float>({})", value);
 }
 
-std::string convert(DType from, DType to, const std::string& value) {
-  if (from == to) return value;
-  if (is_float(to)) return rounded(to, in_float(from, value));
-  if (to == DType::kBool) return fmt::format("({} != 0)", value);
-  if (from != DType::kBool) return fmt::format("cast_to_{}({})", dtype_name(to), value);
-  return fmt::format("static_cast<{}>({})", compute_type(to), value);
-}
-
 }  // namespace
 
 std::string compute_type(DType dtype) {
@@ -70,9 +62,11 @@ std::string to_storage(DType dtype, const std::string& value) {
 }
 
 std::string rounded(DType dtype, const std::string& value) {
-  if (!is_float(dtype) || dtype == DType::kF32) return value;
-  return dtype == DType::kBF16 ? fmt::format("round_to_bf16({})", value)
-                               : from_storage(dtype, to_storage(dtype, value));
+  return is_float(dtype) && dtype != DType::kF32 ? from_storage(dtype, to_storage(dtype, value)) : value;
+}
+
+std::string rounded_alone(DType dtype, const std::string& value) {
+  return dtype == DType::kBF16 ? fmt::format("round_to_bf16({})", value) : rounded(dtype, value);
 }
 
 std::string literal(DType dtype, double value) {
@@ -154,6 +148,18 @@ std::string ExpressionEmitter::declare(const std::string& type, const std::strin
   return name;
 }
 
+std::string ExpressionEmitter::round(DType dtype, const std::string& value) const {
+  return rounds_alone_ ? rounded_alone(dtype, value) : rounded(dtype, value);
+}
+
+std::string ExpressionEmitter::convert(DType from, DType to, const std::string& value) const {
+  if (from == to) return value;
+  if (is_float(to)) return round(to, in_float(from, value));
+  if (to == DType::kBool) return fmt::format("({} != 0)", value);
+  if (from != DType::kBool) return fmt::format("cast_to_{}({})", dtype_name(to), value);
+  return fmt::format("static_cast<{}>({})", compute_type(to), value);
+}
+
 // What is stored as an 8-bit float keeps that at hand: to store it takes no conversion, to move it none at all.
 std::string ExpressionEmitter::declare_stored(DType dtype, const std::string& stored, int depth) {
   if (is_float(dtype) && size_bytes(dtype) == 1)
@@ -197,7 +203,7 @@ std::string ExpressionEmitter::write_load(Value value, const Index& linear, int 
 std::string ExpressionEmitter::write_iota(const Node& node, const Index& index, int depth) {
   const DType dtype = node.attributes.dtype;
   const std::string text = fmt::format("static_cast<{}>({})", compute_type(dtype), index_text(index));
-  return declare(compute_type(dtype), is_float(dtype) ? rounded(dtype, text) : text, depth);
+  return declare(compute_type(dtype), is_float(dtype) ? round(dtype, text) : text, depth);
 }
 
 std::string ExpressionEmitter::write_random_bits(const Node& node, const ElementValue& seed, const ElementValue& step,
@@ -305,7 +311,7 @@ std::string ExpressionEmitter::write_elementwise(const Node& node, const std::ve
       text = call("tanh_f32");
       break;
     case Op::kErf: {
-      const std::string name = declare(compute_type(dtype), rounded(dtype, call("erf_f32")), depth);
+      const std::string name = declare(compute_type(dtype), round(dtype, call("erf_f32")), depth);
       if (dtype == DType::kF32) erf_arguments_[name] = in(0);
       return name;
     }
@@ -382,7 +388,7 @@ std::string ExpressionEmitter::write_elementwise(const Node& node, const std::ve
       CAUSEWAY_CHECK(false, "{} is not elementwise", op_name(node.op));
   }
   const bool computed_in_float = floating && node.op != Op::kCast && node.op != Op::kSelect;
-  if (computed_in_float) text = rounded(dtype, "(" + text + ")");
+  if (computed_in_float) text = round(dtype, "(" + text + ")");
   // Narrow integers wrap as their type does.
   if (dtype == DType::kU8 || dtype == DType::kI16) text = fmt::format("static_cast<{}>({})", compute_type(dtype), text);
   return declare(compute_type(dtype), text, depth);

@@ -44,6 +44,8 @@ class ExpressionEmitter : public ElementWalk {
 
   // The C++ type of index variables: int64_t unless every index of the kernel fits a narrower one.
   void set_index_type(std::string type) { index_type_ = std::move(type); }
+  // Values are rounded as by rounded_alone().
+  void set_rounds_alone() { rounds_alone_ = true; }
 
   // Statements by the loop depth at which they belong, in order, each ending in a newline. The caller takes them out
   // when it writes the loop of that depth.
@@ -78,6 +80,8 @@ class ExpressionEmitter : public ElementWalk {
                          int depth) override;
   void discard_branches() override;
 
+  std::string round(DType dtype, const std::string& value) const;
+  std::string convert(DType from, DType to, const std::string& value) const;
   std::string declare(const std::string& type, const std::string& expression, int depth);
   // Of what is, or would be, in memory as `stored`.
   std::string declare_stored(DType dtype, const std::string& stored, int depth);
@@ -94,6 +98,7 @@ class ExpressionEmitter : public ElementWalk {
   std::set<int> written_variables_;
   std::map<std::string, std::string> erf_arguments_;  // of each erf of f32, by its name
   std::string index_type_ = "int64_t";
+  bool rounds_alone_ = false;
 };
 
 // C++ type in which an element of `dtype` is computed with: float, int32_t, int64_t, uint8_t or bool.
@@ -105,6 +110,9 @@ std::string from_storage(DType dtype, const std::string& reference);
 std::string to_storage(DType dtype, const std::string& value);
 // What a float becomes when it is stored as `dtype`; other types as they are.
 std::string rounded(DType dtype, const std::string& value);
+// The same where it takes time of its own (round_to_bf16() in kernels/types.h): in loops, which wait for memory, what
+// is rounded for the second time should cost nothing.
+std::string rounded_alone(DType dtype, const std::string& value);
 std::string literal(DType dtype, double value);
 // a + b, wrapping where they are integers.
 std::string sum_text(DType dtype, const std::string& a, const std::string& b);

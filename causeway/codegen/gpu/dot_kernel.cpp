@@ -60,7 +60,7 @@ class GpuDotWriter : public ProblemWriter {
     const bool sends = copy_engine && may_send(n);
     if (sends) {
       store += finish_->text;
-      plan.tensor_maps = 3;
+      plan.tensor_maps = fetched_.empty() ? 3 : 4;
     }
     std::string members, initialisation;
     declare_size("batch", batch, members, initialisation);
@@ -320,11 +320,12 @@ class GpuDotWriter : public ProblemWriter {
 
   std::string epilogue() {
     const DType dtype = graph_.dtype(request_.members.front());
-    const std::string product = rounded(dtype, "values[e]");
+    const std::string product = rounded_alone(dtype, "values[e]");
     nest_.begin_result();
     ExpressionEmitter addresses(graph_, *this, nest_.variables(), symbols_);
     const std::string index = addresses.index_text(nest_.result_linear());
     ExpressionEmitter emitter(graph_, *this, nest_.variables(), symbols_);
+    emitter.set_rounds_alone();
     std::string arrays, keep, stores;
     std::vector<std::pair<Value, std::string>> stored;
     fetches_ = true;
@@ -339,7 +340,7 @@ class GpuDotWriter : public ProblemWriter {
     fetches_ = false;
     const std::string text = body(emitter);
     const std::string compute = fmt::format("const float result = {};\n", product) + text + keep;
-    if (stored.size() == 1 && fetched_.empty() && !emitter.has_written_variables()) {
+    if (stored.size() == 1 && fetched_.size() <= 1 && !emitter.has_written_variables()) {
       const auto& [member, result] = stored.front();
       // The product itself is rounded when it is sent.
       const std::string finished =
@@ -348,8 +349,8 @@ class GpuDotWriter : public ProblemWriter {
               : fmt::format("const float result = {};\n{}results[e] = {};\n", product, text, result);
       finish_ =
           Finish{member, fmt::format("using Sent = {};\ntemplate <int kCount>\nCAUSEWAY_INLINE void finish(const float "
-                                     "(&values)[kCount], const FetchedColumns& columns, float (&results)[kCount]) "
-                                     "const {{\n{}}}\n",
+                                     "(&values)[kCount], const Fetched& fetched, const FetchedColumns& columns, float "
+                                     "(&results)[kCount]) const {{\n{}}}\n",
                                      storage_type(graph_.dtype(member)), element_loop(finished, false))};
     }
     std::string visits;
@@ -370,10 +371,11 @@ class GpuDotWriter : public ProblemWriter {
            element_loop(stores, !stores.empty()) + "}\n";
   }
 
-  // Whether the copy engine can store the result.
+  // Whether the copy engine can store the result, over what is read at its place.
   bool may_send(const Dim& n) const {
     if (!finish_) return false;
     const DType dtype = graph_.dtype(finish_->member);
+    if (!fetched_.empty() && size_bytes(graph_.dtype(fetched_.front().value)) != size_bytes(dtype)) return false;
     return (dtype == DType::kBF16 || dtype == DType::kF16 || dtype == DType::kF32) &&
            n.divide_exactly(16 / static_cast<int64_t>(size_bytes(dtype)));
   }
@@ -471,10 +473,10 @@ class GpuDotWriter : public ProblemWriter {
     const HopperMatmulPlan chosen = choose_hopper_matmul(target_.architecture(), sums, known_size(batch), known_size(m),
                                                          known_size(n), known_size(k));
     HopperMatmulTile tile = chosen.tile;
-    // Room for what stores read, if there is some of a size that is copied (HopperMatmulCopies).
+    // Room for more boxes, where they are loaded ahead.
     constexpr int kFewestStages = 5;
-    if (fetched_.size() == 1 && hopper_matmul_copied_rounds(tile) == 0 && tile.stages > kFewestStages &&
-        store_lanes(n) * size_bytes(graph_.dtype(fetched_.front().value)) == 16)
+    if (may_send(n) && !fetched_.empty() && hopper_matmul_boxes(tile) < kHopperMatmulMostBoxes &&
+        tile.stages > kFewestStages)
       --tile.stages;
     hopper_tile_ = tile;
     const auto tiles = [=](const SymbolBindings& bindings) {
@@ -563,25 +565,31 @@ class GpuDotWriter : public ProblemWriter {
     const int a_argument = argument(a.value), b_argument = argument(b.value);
     const int a_lines = hopper_matmul_box_lines(hopper_tile_, hopper_tile_.m, false);
     const int b_lines = hopper_matmul_box_lines(hopper_tile_, hopper_tile_.n, true);
-    std::function<TensorMap(const SymbolBindings&)> sent;
-    if (sends)
-      sent = [sizes = nest_.sizes(), tile = hopper_tile_, buffer = argument(finish_->member),
-              bytes = static_cast<int>(size_bytes(graph_.dtype(finish_->member)))](const SymbolBindings& bindings) {
-        const auto size = [&](const Dim& dim) { return std::max<int64_t>(1, dim.evaluate(bindings)); };
-        TensorMap result;
-        result.buffer = buffer;
-        result.element_bytes = bytes;
-        result.rank = 3;
-        result.sizes = {size(sizes.n), size(sizes.m), size(sizes.batch)};
-        const int64_t row = std::max<int64_t>(16, result.sizes[0] * bytes);
-        result.stride_bytes = {bytes, row, row * result.sizes[1]};
-        result.box = {hopper_matmul_sent_columns(tile, bytes), kHopperMatmulSentRows, 1};
-        result.swizzle_bytes = result.box[0] * bytes;
-        return result;
-      };
+    // Of the result, and of what is read at its place.
+    std::vector<int> at_result;
+    int bytes = 0;
+    if (sends) {
+      at_result.push_back(argument(finish_->member));
+      for (const Fetch& fetch : fetched_) at_result.push_back(argument(fetch.value));
+      bytes = static_cast<int>(size_bytes(graph_.dtype(finish_->member)));
+    }
+    const auto result_map = [bytes, sizes = nest_.sizes(), tile = hopper_tile_](int buffer,
+                                                                                const SymbolBindings& bindings) {
+      const auto size = [&](const Dim& dim) { return std::max<int64_t>(1, dim.evaluate(bindings)); };
+      TensorMap result;
+      result.buffer = buffer;
+      result.element_bytes = bytes;
+      result.rank = 3;
+      result.sizes = {size(sizes.n), size(sizes.m), size(sizes.batch)};
+      const int64_t row = std::max<int64_t>(16, result.sizes[0] * bytes);
+      result.stride_bytes = {bytes, row, row * result.sizes[1]};
+      result.box = {hopper_matmul_sent_columns(tile, bytes), kHopperMatmulSentRows, 1};
+      result.swizzle_bytes = result.box[0] * bytes;
+      return result;
+    };
     return [=](const SymbolBindings& bindings) {
       std::vector<TensorMap> maps = {map(a, a_argument, a_lines, bindings), map(b, b_argument, b_lines, bindings)};
-      if (sent) maps.push_back(sent(bindings));
+      for (const int buffer : at_result) maps.push_back(result_map(buffer, bindings));
       return maps;
     };
   }

@@ -247,20 +247,24 @@ class Copier {
   const TensorMapBytes* maps_;
 };
 
+// Two neighbours as operands, the first one in the lower half.
+template <class T>
+CAUSEWAY_INLINE uint32_t pack_operands(float low, float high) {
+  if constexpr (__is_same(T, bf16)) {
+    return pack_bf16(low, high);
+  } else {
+    return attention_tile::pack_pair(to_f16(low), to_f16(high));
+  }
+}
+
 // Products' registers of 16 columns are those of a left operand.
 template <class T, int kColumns>
 CAUSEWAY_INLINE void pack(const float (&values)[kColumns / 2], uint32_t (&packed)[kColumns / 16][4]) {
 #pragma clang loop unroll(full)
   for (int step = 0; step < kColumns / 16; ++step) {
 #pragma clang loop unroll(full)
-    for (int i = 0; i < 4; ++i) {
-      const float low = values[8 * step + 2 * i], high = values[8 * step + 2 * i + 1];
-      if constexpr (__is_same(T, bf16)) {
-        packed[step][i] = pack_bf16(low, high);
-      } else {
-        packed[step][i] = attention_tile::pack_pair(to_f16(low), to_f16(high));
-      }
-    }
+    for (int i = 0; i < 4; ++i)
+      packed[step][i] = pack_operands<T>(values[8 * step + 2 * i], values[8 * step + 2 * i + 1]);
   }
 }
 
@@ -325,8 +329,9 @@ CAUSEWAY_INLINE void store_lines(const float (&sums)[P::kHeadDim / 2], const flo
   for (uint32_t i = 0; i < P::kHeadDim / 2; i += 2) {
     // As warpgroup_row(i) and warpgroup_column(i).
     T* to = tile_piece(tile, kLines, own + first + lane / 4 + (i & 2) * 4, i / 4) + lane % 4 * 2;
-    to[0] = attention_tile::to_operand<T>(sums[i] * factors[(i & 2) / 2]);
-    to[1] = attention_tile::to_operand<T>(sums[i + 1] * factors[(i & 2) / 2]);
+    const float factor = factors[(i & 2) / 2];
+    const uint32_t pair = pack_operands<T>(sums[i] * factor, sums[i + 1] * factor);
+    __builtin_memcpy(__builtin_assume_aligned(to, 4), &pair, 4);
   }
   wave_barrier();
   constexpr uint32_t kPieces = P::kHeadDim / 8, kTogether = 32 / kPieces, kRounds = 16 / kTogether;

@@ -71,10 +71,11 @@ struct HopperMatmulPosition {
 template <class Problem>
 struct HopperMatmulShared {
   static constexpr HopperMatmulTile kTile = Problem::kTile;
+  static constexpr int kWaves = hopper_matmul_waves(kTile);
   char* stages = shared_memory();
   char* pieces = stages + kTile.stages * hopper_matmul_stage_bytes(kTile);
-  char* copied = pieces + hopper_matmul_piece_bytes(kTile);
-  TransferBarrier* full = reinterpret_cast<TransferBarrier*>(copied + hopper_matmul_copied_bytes(kTile));
+  TransferBarrier* loaded = reinterpret_cast<TransferBarrier*>(pieces + kWaves * hopper_matmul_wave_bytes(kTile));
+  TransferBarrier* full = loaded + kWaves * kHopperMatmulMostBoxes;
   TransferBarrier* empty = full + kTile.stages;
   int32_t* notes = reinterpret_cast<int32_t*>(empty + kTile.stages);
 };
@@ -183,6 +184,9 @@ constexpr int kHopperMatmulSlicesPerSum = kIsF8Pair<Operand> ? 4 : 0;
 // Whether blocks of the operands have scales. A block's 128 of k are a slice.
 template <class Problem>
 constexpr bool kHopperMatmulScales = requires { Problem::kALinesOfScale; };
+// And each column of its own.
+template <class Problem>
+constexpr bool kHopperMatmulColumnScales = requires { requires Problem::kBLinesOfScale == 1; };
 
 // The scales of four slices for a thread's sums[i] of each 64 rows that its warpgroup has: rows row and row + 8,
 // columns from lane % 4 * 2 on by eights. A scale that four neighbours share is loaded by each of them for another
@@ -191,7 +195,7 @@ template <class Problem>
 struct HopperMatmulFourScales {
   static constexpr HopperMatmulTile kTile = Problem::kTile;
   static constexpr int kRowBlocks = hopper_matmul_row_blocks(kTile);
-  static constexpr bool kSharedColumns = Problem::kBLinesOfScale > 1;
+  static constexpr bool kSharedColumns = !kHopperMatmulColumnScales<Problem>;
   static_assert(!kSharedColumns || Problem::kBLinesOfScale % kTile.n == 0);
   float rows[kRowBlocks * 2];
   float column;  // where all columns share one
@@ -261,64 +265,6 @@ template <class Problem>
 constexpr bool kHopperMatmulFewRegisters =
     (hopper_matmul_row_blocks(Problem::kTile) + kHopperMatmulScales<Problem>)*Problem::kTile.n / 2 > 128;
 
-// What stores read of one tensor beside a warpgroup's sums, 16 bytes of a lane in each round of stores: on its way into
-// shared memory, a few rounds ahead, from when the tile begins. Through registers a round or two would be, and a tile's
-// stores would take longer than the products that they are hidden behind. A lane reads what it copied itself.
-template <class Problem>
-class HopperMatmulCopies {
-  static constexpr HopperMatmulTile kTile = Problem::kTile;
-  static constexpr int kSlots = hopper_matmul_copied_rounds(kTile);
-  static constexpr int kLanesOut = Problem::kStoreLanes;
-  static constexpr int kWhole = kTile.n / 64, kLast = kTile.n % 64;
-  // Rounds of 64 columns, and of 64 rows of the tile.
-  static constexpr int kOfPiece = 64 / kLanesOut / 2, kOfBlock = kWhole * kOfPiece + kLast / kLanesOut / 2;
-
- public:
-  static constexpr bool kServes = kSlots > 0 && Problem::Fetched::kTensors == 1 &&
-                                  sizeof(typename Problem::Fetched) == 16;
-
-  // `slots`: the wave's.
-  CAUSEWAY_INLINE explicit HopperMatmulCopies(char* slots) : slots_(slots + lane_index() * 16) {}
-
-  // `block`: the warpgroup's first 64 rows.
-  CAUSEWAY_INLINE void begin(const Problem& problem, const HopperMatmulPosition& tile, int block) {
-    batch_ = tile.batch;
-    row_ = tile.m + block * 64 + thread_index() % 128 / 32 * 16;
-    column_ = tile.n;
-    round_ = 0;
-#pragma clang loop unroll(disable)
-    for (int i = 0; i < kSlots; ++i) copy(problem, i);
-  }
-
-  // The next round's.
-  CAUSEWAY_INLINE typename Problem::Fetched take(const Problem& problem) {
-    copy_async_wait<kSlots - 1>();
-    typename Problem::Fetched fetched;
-    __builtin_memcpy(&fetched, __builtin_assume_aligned(slot(round_), 16), 16);
-    copy(problem, round_ + kSlots);
-    ++round_;
-    return fetched;
-  }
-
- private:
-  CAUSEWAY_INLINE char* slot(int round) const { return slots_ + round % kSlots * kHopperMatmulRoundBytes; }
-
-  // A group of copies, though there be no such round.
-  CAUSEWAY_INLINE void copy(const Problem& problem, int round) {
-    const int block = round / kOfBlock, in_block = round % kOfBlock, piece = in_block / kOfPiece;
-    const int in_row = piece < kWhole ? 64 / kLanesOut : kLast / kLanesOut;
-    const int item = (in_block - piece * kOfPiece) * 32 + lane_index();
-    const int row = row_ + block * 64 + item / in_row, column = column_ + piece * 64 + item % in_row * kLanesOut;
-    if (block < hopper_matmul_row_blocks(kTile) && row < static_cast<int>(problem.m) &&
-        column < static_cast<int>(problem.n))
-      problem.for_each_fetched(batch_, row, column, [&](const auto* from) { copy_async_16(slot(round), from, true); });
-    copy_async_commit();
-  }
-
-  char* slots_;
-  int batch_, row_, column_, round_;
-};
-
 // How many rounds of a piece fetch what their stores read before the first of them stores. Round by round, each would
 // wait for memory by itself; more than these registers hold spill.
 template <class Problem>
@@ -333,10 +279,9 @@ constexpr int hopper_matmul_rounds_together(int rounds) {
 // Stores 64 x kColumns (64 or 32) of a warpgroup's sums, from row `m_first` and column `n_first` on. Each wave has 16
 // rows of them, which pass through its own piece of shared memory; groups of eight columns are exchanged there so that
 // no bank is met twice.
-// What stores read is in `copies`, if there are any, otherwise it is fetched here.
-template <int kColumns, bool kCopied, class Problem>
+template <int kColumns, class Problem>
 CAUSEWAY_INLINE void hopper_matmul_store_part(const Problem& problem, int64_t batch, int m_first, int n_first,
-                                              const float* sums, float* piece, HopperMatmulCopies<Problem>* copies) {
+                                              const float* sums, float* piece) {
   constexpr int kLanesOut = Problem::kStoreLanes;
   constexpr int kInRow = kColumns / kLanesOut, kRounds = 16 * kInRow / 32;
   constexpr bool kSameColumns = kInRow <= 32;  // of a lane, in every round
@@ -382,12 +327,7 @@ CAUSEWAY_INLINE void hopper_matmul_store_part(const Problem& problem, int64_t ba
     for (int e = 0; e < kLanesOut; ++e) values[e] = from[e];
     problem.store(batch, m_index, n_index, values, fetched, columns);
   };
-  if constexpr (kCopied) {
-    write_piece();
-    constexpr int kUnrolled = kFewRegisters || kRounds < 2 ? 1 : 2;
-#pragma clang loop unroll_count(kUnrolled)
-    for (int round = 0; round < kRounds; ++round) store(round, copies->take(problem));
-  } else if constexpr (Problem::Fetched::kTensors > 0) {
+  if constexpr (Problem::Fetched::kTensors > 0) {
     constexpr int kTogether = hopper_matmul_rounds_together<Problem>(kRounds);
     constexpr int kUnrolled = kFewRegisters ? 1 : kRounds / kTogether;
     // Written first, sums make room for what is fetched; otherwise memory need not wait for them.
@@ -408,16 +348,25 @@ CAUSEWAY_INLINE void hopper_matmul_store_part(const Problem& problem, int64_t ba
   }
 }
 
-// Where few rounds fetch together, what they fetch is brought into the cache while the tile is multiplied. `block`: the
-// first 64 rows of this warpgroup.
+// Whether results leave through the tensor copy engine, and the tensor that is read at their place, if there is one,
+// comes through it.
+template <class Problem>
+constexpr bool kHopperMatmulSends = requires { typename Problem::Sent; };
+
+// Where little is fetched together, it is brought into the cache while the tile is multiplied. `block`: the first 64
+// rows of this warpgroup.
 template <class Problem>
 CAUSEWAY_INLINE void hopper_matmul_prefetch(const Problem& problem, const HopperMatmulPosition& tile, int block) {
-  if constexpr (kHopperMatmulFewRegisters<Problem> && Problem::Fetched::kTensors > 0) {
-    static_assert(hopper_matmul_row_blocks(Problem::kTile) == 2, "a lane has a row");
+  constexpr HopperMatmulTile kTile = Problem::kTile;
+  constexpr bool kLittle = kHopperMatmulSends<Problem> ? hopper_matmul_boxes(kTile) < kHopperMatmulMostBoxes
+                                                       : kHopperMatmulFewRegisters<Problem>;
+  if constexpr (kLittle && Problem::Fetched::kTensors > 0) {
+    static_assert(hopper_matmul_row_blocks(kTile) <= 2, "a lane has a row");
     const int lane = lane_index();
     const int row = tile.m + (block + lane / 16) * 64 + thread_index() % 128 / 32 * 16 + lane % 16;
-    const int left = static_cast<int>(problem.n) - tile.n, columns = left < Problem::kTile.n ? left : Problem::kTile.n;
-    if (tile.split_tile >= 0 || row >= static_cast<int>(problem.m)) return;
+    const int left = static_cast<int>(problem.n) - tile.n, columns = left < kTile.n ? left : kTile.n;
+    if (tile.split_tile >= 0 || lane / 16 >= hopper_matmul_row_blocks(kTile) || row >= static_cast<int>(problem.m))
+      return;
     problem.for_each_fetched(tile.batch, row, tile.n, [&](const auto* from) {
       constexpr int kSize = sizeof(*from);
       if constexpr (Problem::kStoreLanes * kSize % 16 == 0) prefetch_global(from, columns * kSize);
@@ -443,48 +392,138 @@ CAUSEWAY_INLINE void hopper_matmul_keep_part(const float* sums, float* to) {
   for (int i = 0; i < kColumns / 2; ++i) to[i / 4 * 512 + i % 4] = sums[i];
 }
 
-// Whether results leave through the tensor copy engine.
+// The boxes of results in which a wave's 16 rows of each 64 pass through shared memory: a ring of kCount. Where a
+// tensor is read at their place, its part is loaded into the box, kCount - 1 boxes ahead and first beside the products;
+// what is stored is computed where it lies. The engine leaves out what is outside the result. Nothing waits until a box
+// has left, but who needs its room.
 template <class Problem>
-constexpr bool kHopperMatmulSends = requires { typename Problem::Sent; };
-
-// Hands 64 x kColumns of a warpgroup's sums over to the tensor copy engine, from row `m_first` and column `n_first` on:
-// each wave the box of its own 16 rows, from the halves of its piece of shared memory in turns; `all_left`: whether no
-// box before may still be there, not only that from this half. The engine leaves out what lies outside the result.
-template <int kColumns, class Problem>
-CAUSEWAY_INLINE void hopper_matmul_send_part(const Problem& problem, const TensorMapBytes* map, int batch, int m_first,
-                                             int n_first, const float* sums, char* half, bool all_left) {
+class HopperMatmulBoxes {
   using Sent = typename Problem::Sent;
-  constexpr uint32_t kBytes = sizeof(Sent), kRowBytes = kColumns * kBytes;
-  static_assert(kRowBytes == 128 || kRowBytes == 64, "a swizzle's width");
-  static_assert(16 * kRowBytes <= kHopperMatmulPieceBytes / 2);
-  float results[kColumns / 4][2];
-#pragma clang loop unroll(full)
-  for (int i = 0; i < kColumns / 4; i += 2) {
-    // Neighbours, and those eight rows further down.
-    typename Problem::FetchedColumns columns;
-    const int column = n_first + warpgroup_column(2 * i);
-    const bool exists = problem.n % Problem::kTile.n == 0 || column < static_cast<int>(problem.n);
-    problem.template fetch_columns<2>(exists ? column : 0, columns);
-    // After the wait for products, though nothing but registers says so.
-    problem.finish({computed_here(sums[2 * i]), computed_here(sums[2 * i + 1])}, columns, results[i]);
-    problem.finish({computed_here(sums[2 * i + 2]), computed_here(sums[2 * i + 3])}, columns, results[i + 1]);
-  }
-  const auto lane = static_cast<uint32_t>(lane_index()), row = lane / 4;
-  if (lane == 0) {
-    if (all_left) {
-      tensor_store_wait<0>();
-    } else {
+  static constexpr HopperMatmulTile kTile = Problem::kTile;
+  static constexpr uint32_t kBytes = sizeof(Sent);
+  static constexpr int kColumns = hopper_matmul_sent_columns(kTile, kBytes), kParts = kTile.n / kColumns;
+  static constexpr int kCount = hopper_matmul_boxes(kTile), kOfTile = hopper_matmul_row_blocks(kTile) * kParts;
+  static constexpr uint32_t kRowBytes = kColumns * kBytes;
+  static constexpr bool kLoads = Problem::Fetched::kTensors > 0;
+  // Pairs that are computed before the first of them is written; more than these registers hold spill.
+  static constexpr uint32_t kTogether = kHopperMatmulFewRegisters<Problem> && kLoads ? 4 : kColumns / 4;
+  static_assert(kRowBytes == 128 || (kRowBytes == 64 && kBytes == 2), "a swizzle's width");
+
+ public:
+  // `wave`: of those that multiply.
+  CAUSEWAY_INLINE HopperMatmulBoxes(const TensorMapBytes* maps, const HopperMatmulShared<Problem>& shared, int wave)
+      : maps_(maps),
+        boxes_(shared.pieces + wave * hopper_matmul_wave_bytes(kTile)),
+        full_(shared.loaded + wave * kHopperMatmulMostBoxes) {}
+
+  // The first boxes of a tile, of whose rows `block` is this warpgroup's first 64.
+  CAUSEWAY_INLINE void begin(const HopperMatmulPosition& tile, int block) {
+    if constexpr (kLoads) {
+      if (lane_index() != 0) return;
       tensor_store_wait<1>();
+#pragma clang loop unroll(full)
+      for (int box = 0; box < kCount - 1 && box < kOfTile; ++box) load(tile, block, box, box);
     }
   }
-  wave_barrier();
-  // Pieces of 16 bytes are exchanged by the number of the line of 128 bytes: so are the rows that are 8 further down.
-  const uint32_t swizzle = (kRowBytes == 128 ? row : row / 2) * 16;
-  const uint32_t of_lane = row * kRowBytes + ((lane % 4 * 2 * kBytes) ^ swizzle);
+
+  // The row block `own` of the tile, counted from the warpgroup's first one, `block`.
+  CAUSEWAY_INLINE void send(const Problem& problem, const HopperMatmulPosition& tile, int block, int own,
+                            const float (&sums)[kTile.n / 2]) {
 #pragma clang loop unroll(full)
-  for (uint32_t i = 0; i < kColumns / 4; ++i) {
-    char* to = half + (of_lane ^ (i / 2 * 8 * kBytes)) + i % 2 * 8 * kRowBytes;
-    const float(&result)[2] = results[i];
+    for (int part = 0; part < kParts; ++part)
+      send_part(problem, tile, block, own * kParts + part, sums + part * (kColumns / 2));
+  }
+
+  // Before the block ends: the engine must have read its shared memory.
+  CAUSEWAY_INLINE void end() const {
+    if (lane_index() == 0) tensor_store_wait<0>();
+  }
+
+ private:
+  static constexpr int kBoxBytes = kHopperMatmulBoxBytes;
+
+  CAUSEWAY_INLINE char* at(int slot) const { return boxes_ + slot * kBoxBytes; }
+  CAUSEWAY_INLINE static int first_row(const HopperMatmulPosition& tile, int block, int box) {
+    return tile.m + (block + box / kParts) * 64 + thread_index() % 128 / 32 * kHopperMatmulSentRows;
+  }
+  CAUSEWAY_INLINE static int first_column(const HopperMatmulPosition& tile, int box) {
+    return tile.n + box % kParts * kColumns;
+  }
+
+  // By one lane: box `box` of the tile, into the slot that many after the next one to be sent.
+  CAUSEWAY_INLINE void load(const HopperMatmulPosition& tile, int block, int box, int ahead) const {
+    int slot = ring_.stage + ahead;
+    if (slot >= kCount) slot -= kCount;
+    barrier_expect_bytes(full_ + slot, kHopperMatmulSentRows * kRowBytes);
+    tensor_load(at(slot), &maps_[3], full_ + slot, first_column(tile, box), first_row(tile, block, box), tile.batch);
+  }
+
+  CAUSEWAY_INLINE void send_part(const Problem& problem, const HopperMatmulPosition& tile, int block, int box,
+                                 const float* sums) {
+    const auto lane = static_cast<uint32_t>(lane_index()), row = lane / 4;
+    const int stage = ring_.stage, n_first = first_column(tile, box);
+    // Pieces of 16 bytes are exchanged by the number of the line of 128 bytes: so are the rows that are 8 further down.
+    // Of f32, odd rows take the eight columns that are 16 further on, so that no bank is met twice.
+    constexpr uint32_t kSwap = kBytes == 4 ? 2 : 0;
+    const bool swaps = kSwap != 0 && row % 2 == 1;
+    const uint32_t swizzle = (kRowBytes == 128 ? row : row / 2) * 16;
+    const uint32_t of_lane = row * kRowBytes + ((lane % 4 * 2 * kBytes) ^ swizzle ^ (swaps ? kSwap * 8 * kBytes : 0));
+    // Neighbours 2 i of the sums, in the order in which boxes have them.
+    const auto place = [&](uint32_t i) { return at(stage) + (of_lane ^ (i / 2 * 8 * kBytes)) + i % 2 * 8 * kRowBytes; };
+    if constexpr (kLoads) {
+      barrier_wait(full_ + stage, ring_.parity);
+    } else {
+      if (lane == 0) tensor_store_wait<kCount - 1>();
+      wave_barrier();
+    }
+    // After the wait for products, though nothing but registers says so.
+    float values[kColumns / 2];
+#pragma clang loop unroll(full)
+    for (int i = 0; i < kColumns / 2; ++i) values[i] = computed_here(sums[i]);
+#pragma clang loop unroll(full)
+    for (uint32_t first = 0; first < kColumns / 4; first += kTogether) {
+      float results[kTogether][2];
+#pragma clang loop unroll(full)
+      for (uint32_t i = first; i < first + kTogether; i += 2) {
+        // Neighbours, and those eight rows further down.
+        typename Problem::FetchedColumns columns;
+        const auto column = n_first + static_cast<int>((swaps ? i / 2 ^ kSwap : i / 2) * 8 + lane % 4 * 2);
+        const bool exists = problem.n % kTile.n == 0 || column < static_cast<int>(problem.n);
+        problem.template fetch_columns<2>(exists ? column : 0, columns);
+#pragma clang loop unroll(full)
+        for (uint32_t down = 0; down < 2; ++down) {
+          typename Problem::Fetched fetched;
+          if constexpr (kLoads)
+            __builtin_memcpy(&fetched, __builtin_assume_aligned(place(i + down), 2 * kBytes), 2 * kBytes);
+          float pair[2];
+#pragma clang loop unroll(full)
+          for (uint32_t e = 0; e < 2; ++e) {
+            const float own = values[2 * (i + down) + e], swapped = values[2 * ((i ^ 2 * kSwap) + down) + e];
+            pair[e] = swaps ? swapped : own;
+          }
+          problem.finish(pair, fetched, columns, results[i - first + down]);
+        }
+      }
+#pragma clang loop unroll(full)
+      for (uint32_t i = 0; i < kTogether; ++i) write(place(first + i), results[i]);
+    }
+    fence_async_shared();
+    wave_barrier();
+    if (lane == 0) {
+      tensor_store(&maps_[2], at(stage), n_first, first_row(tile, block, box), tile.batch);
+      tensor_store_commit();
+      if constexpr (kLoads) {
+        if (box + kCount - 1 < kOfTile) {
+          // The box before has left.
+          tensor_store_wait<1>();
+          load(tile, block, box + kCount - 1, kCount - 1);
+        }
+      }
+    }
+    ring_.advance();
+  }
+
+  CAUSEWAY_INLINE static void write(char* to, const float (&result)[2]) {
     if constexpr (kBytes == 4) {
       const Vector<float, 2> pair = {result[0], result[1]};
       __builtin_memcpy(__builtin_assume_aligned(to, 8), &pair, 8);
@@ -499,22 +538,20 @@ CAUSEWAY_INLINE void hopper_matmul_send_part(const Problem& problem, const Tenso
       __builtin_memcpy(__builtin_assume_aligned(to, 4), &pair, 4);
     }
   }
-  fence_async_shared();
-  wave_barrier();
-  if (lane == 0) {
-    tensor_store(map, half, n_first, m_first + thread_index() % 128 / 32 * 16, batch);
-    tensor_store_commit();
-  }
-}
 
-// Stores 64 x n sums of one warpgroup, rows 64 block .. 64 block + 63 of the tile.
-template <class Problem>
-CAUSEWAY_INLINE void hopper_matmul_store(const Problem& problem, const TensorMapBytes* maps,
-                                         const HopperMatmulSchedule<Problem>& schedule,
-                                         const HopperMatmulPosition& tile, int rank, int block,
-                                         const float (&sums)[Problem::kTile.n / 2], float* piece,
-                                         HopperMatmulCopies<Problem>& copies) {
+  const TensorMapBytes* maps_;
+  char* boxes_;
+  TransferBarrier* full_;
+  StageRing<kCount> ring_;  // the slot of the next box to be sent
+};
+
+// Stores 64 x n sums of one warpgroup, the own'th 64 rows from the tile's first_block'th on.
+template <class Problem, class Boxes>
+CAUSEWAY_INLINE void hopper_matmul_store(const Problem& problem, const HopperMatmulSchedule<Problem>& schedule,
+                                         const HopperMatmulPosition& tile, int rank, int first_block, int own,
+                                         const float (&sums)[Problem::kTile.n / 2], float* piece, Boxes& boxes) {
   constexpr int kWhole = Problem::kTile.n / 64, kLast = Problem::kTile.n % 64;  // parts of 64 columns, then fewer
+  const int block = first_block + own;
   if constexpr (Problem::kSplits > 1) {
     constexpr int kCluster = Problem::kTile.cluster;
     if (tile.split_tile >= 0) {
@@ -526,25 +563,16 @@ CAUSEWAY_INLINE void hopper_matmul_store(const Problem& problem, const TensorMap
       return;
     }
   }
-  const int row = tile.m + block * 64;
   if constexpr (kHopperMatmulSends<Problem>) {
-    constexpr int kColumns = hopper_matmul_sent_columns(Problem::kTile, sizeof(typename Problem::Sent));
-    constexpr int kParts = Problem::kTile.n / kColumns;
+    boxes.send(problem, tile, first_block, own, sums);
+  } else {
+    const int row = tile.m + block * 64;
 #pragma clang loop unroll(full)
-    for (int part = 0; part < kParts; ++part)
-      hopper_matmul_send_part<kColumns>(
-          problem, &maps[2], tile.batch, row, tile.n + part * kColumns, sums + part * (kColumns / 2),
-          reinterpret_cast<char*>(piece) + part % 2 * (kHopperMatmulPieceBytes / 2), kParts % 2 == 1 && part == 0);
-    return;
+    for (int part = 0; part < kWhole; ++part)
+      hopper_matmul_store_part<64>(problem, tile.batch, row, tile.n + part * 64, sums + part * 32, piece);
+    if constexpr (kLast > 0)
+      hopper_matmul_store_part<kLast>(problem, tile.batch, row, tile.n + kWhole * 64, sums + kWhole * 32, piece);
   }
-  constexpr bool kCopied = HopperMatmulCopies<Problem>::kServes;
-#pragma clang loop unroll(full)
-  for (int part = 0; part < kWhole; ++part)
-    hopper_matmul_store_part<64, kCopied>(problem, tile.batch, row, tile.n + part * 64, sums + part * 32, piece,
-                                          &copies);
-  if constexpr (kLast > 0)
-    hopper_matmul_store_part<kLast, kCopied>(problem, tile.batch, row, tile.n + kWhole * 64, sums + kWhole * 32, piece,
-                                             &copies);
 }
 
 // Adds the parts' sums of 64 x kColumns elements in order and stores them.
@@ -561,9 +589,9 @@ CAUSEWAY_INLINE void hopper_matmul_combine_part(const Problem& problem, const Ho
 #pragma clang loop unroll(full)
     for (int i = 0; i < kColumns / 2; ++i) sums[i] += from[i / 4 * 512 + i % 4];
   }
-  hopper_matmul_store_part<kColumns, false, Problem>(
+  hopper_matmul_store_part<kColumns>(
       problem, tile.batch, tile.m + block * 64, tile.n + part * 64, sums,
-      reinterpret_cast<float*>(shared_memory() + wave_index() * kHopperMatmulPieceBytes), nullptr);
+      reinterpret_cast<float*>(shared_memory() + wave_index() * kHopperMatmulPieceBytes));
 }
 
 // The second launch of a product whose k was split. A block of 128 threads has 64 x 64 elements of a tile that was
@@ -600,7 +628,7 @@ CAUSEWAY_INLINE void hopper_matmul_multiply_blocks(
   HopperMatmulColumnScales<Problem> columns;
   if constexpr (!FourScales::kSharedColumns) {
     columns.load(problem, tile, 0);
-    // The tile before leaves from the same piece.
+    // The tile before leaves from the same room.
     if (kHopperMatmulSends<Problem> && lane_index() == 0) tensor_store_wait<0>();
     wave_barrier();
   }
@@ -682,9 +710,15 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, const Tensor
   const HopperMatmulSchedule<Problem> schedule(problem);
   constexpr int kRowBlocks = hopper_matmul_row_blocks(kTile);
   const int first_block = kTile.in_turns ? 0 : group * kRowBlocks;
-  float* piece = reinterpret_cast<float*>(shared.pieces + (wave_index() - 4) * kHopperMatmulPieceBytes);
-  HopperMatmulCopies<Problem> copies(shared.copied +
-                                     (wave_index() - 4) * hopper_matmul_copied_rounds(kTile) * kHopperMatmulRoundBytes);
+  const int wave = wave_index() - 4;
+  float* piece = reinterpret_cast<float*>(shared.pieces + wave * hopper_matmul_wave_bytes(kTile));
+  auto boxes = [&] {
+    if constexpr (kHopperMatmulSends<Problem>) {
+      return HopperMatmulBoxes<Problem>(maps, shared, wave);
+    } else {
+      return 0;
+    }
+  }();
   StageRing<kTile.stages> ring;
   using Notes = HopperMatmulNotes<Problem>;
   Notes notes;
@@ -728,11 +762,15 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, const Tensor
     }
     if (index < 0) break;
     const HopperMatmulPosition tile(schedule, index, rank);
-    if constexpr (HopperMatmulCopies<Problem>::kServes) {
-      if (tile.split_tile < 0) copies.begin(problem, tile, first_block);
-    } else {
-      hopper_matmul_prefetch(problem, tile, first_block);
-    }
+    hopper_matmul_prefetch(problem, tile, first_block);
+    const auto begin_boxes = [&] {
+      if constexpr (kHopperMatmulSends<Problem>) {
+        if (tile.split_tile < 0) boxes.begin(tile, first_block);
+      }
+    };
+    // Scales of columns pass through the same room.
+    constexpr bool kBoxesLast = kHopperMatmulColumnScales<Problem>;
+    if constexpr (!kBoxesLast) begin_boxes();
     constexpr int kSlicesPerSum = kHopperMatmulSlicesPerSum<Operand>;
     static_assert(kSlicesPerSum == 0 || !kTile.in_turns);
     static_assert(kSlicesPerSum == 0 || kHopperMatmulScales<Problem> || kRowBlocks == 1);
@@ -750,7 +788,14 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, const Tensor
         char* stage = shared.stages + ring.stage * hopper_matmul_stage_bytes(kTile);
         const uint64_t a = matrix_descriptor(stage + first_block * kBoxBytes, kBoxBytes, 1024, 128);
         const uint64_t b = matrix_descriptor(stage + kABytes, kBoxBytes, 1024, 128);
-        const bool begins = kSlicesPerSum > 0 ? slice == 0 || (slice + lead) % kSlicesPerSum == 0 : slice == 0;
+        const auto ends_sum = [&](int before) {
+          if constexpr (kSlicesPerSum > 0) {
+            return (before + lead) % kSlicesPerSum == 0;
+          } else {
+            return false;
+          }
+        };
+        const bool begins = slice == 0 || ends_sum(slice);
         warpgroup_fence();
 #pragma clang loop unroll(full)
         for (int step = 0; step < kDepth / 16; ++step) {
@@ -765,7 +810,7 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, const Tensor
         }
         warpgroup_commit();
         if constexpr (kSlicesPerSum > 0) {
-          if ((slice + lead + 1) % kSlicesPerSum == 0 || slice + 1 == tile.slices) {
+          if (ends_sum(slice + 1) || slice + 1 == tile.slices) {
             warpgroup_wait<0>();
             if (before >= 0) release(before);
             release(ring.stage);
@@ -792,19 +837,17 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, const Tensor
     load_scales();
     warpgroup_wait<0>();
     if (before >= 0) release(before);
+    if constexpr (kBoxesLast) begin_boxes();
 #pragma clang loop unroll(full)
     for (int block = 0; block < kRowBlocks; ++block) {
       if constexpr (kSlicesPerSum > 0) {
-        hopper_matmul_store(problem, maps, schedule, tile, rank, first_block + block, totals[block], piece, copies);
+        hopper_matmul_store(problem, schedule, tile, rank, first_block, block, totals[block], piece, boxes);
       } else {
-        hopper_matmul_store(problem, maps, schedule, tile, rank, first_block + block, sums[block], piece, copies);
+        hopper_matmul_store(problem, schedule, tile, rank, first_block, block, sums[block], piece, boxes);
       }
     }
   }
-  // The engine must have read what the block's shared memory holds.
-  if constexpr (kHopperMatmulSends<Problem>) {
-    if (lane == 0) tensor_store_wait<0>();
-  }
+  if constexpr (kHopperMatmulSends<Problem>) boxes.end();
 }
 
 // One block of a launch of any number, in whole clusters: each computes tiles until none is left. `counter` is what
@@ -828,6 +871,7 @@ CAUSEWAY_INLINE void hopper_matmul_run(const Problem& problem, const TensorMapBy
       barrier_init(shared.full + stage, 1);
       barrier_init(shared.empty + stage, (kTile.in_turns ? 1 : kGroups) * 4 * kTile.cluster);
     }
+    for (int box = 0; box < shared.kWaves * kHopperMatmulMostBoxes; ++box) barrier_init(shared.loaded + box, 1);
     barrier_init_fence();
     hopper_matmul_note(shared, schedule, 0, first, -1);
     if constexpr (kTile.in_turns) hopper_matmul_note(shared, schedule, 1, second, first);

@@ -48,28 +48,31 @@ constexpr int hopper_matmul_loaded_bytes(const HopperMatmulTile& tile, bool b_al
 constexpr int kHopperMatmulPieceBytes = 16 * 64 * 4;
 // Where the copy engine takes them, boxes of a wave's rows and so many columns: lines of 128 bytes, or of 64.
 constexpr int kHopperMatmulSentRows = 16;
+constexpr int kHopperMatmulBoxBytes = kHopperMatmulSentRows * 128;
+constexpr int kHopperMatmulMostBoxes = 4;
 constexpr int hopper_matmul_sent_columns(const HopperMatmulTile& tile, int element_bytes) {
   return tile.n % (128 / element_bytes) == 0 ? 128 / element_bytes : 64 / element_bytes;
-}
-constexpr int hopper_matmul_piece_bytes(const HopperMatmulTile& tile) {
-  return hopper_matmul_warpgroups(tile) * 4 * kHopperMatmulPieceBytes;
 }
 
 // Numbers of tiles, from those that warpgroups compute at the moment to those that the loading warpgroup has taken: as
 // many as cannot be needed at once, of one slice each at least.
 constexpr int hopper_matmul_notes(const HopperMatmulTile& tile) { return tile.stages + 2; }
 
-// What stores read beside the sums comes through shared memory too, 16 bytes of each lane in a round of stores: so many
-// rounds of a wave are on their way at a time, as far as there is room. None: through registers.
-constexpr int kHopperMatmulRoundBytes = 32 * 16;
-constexpr int hopper_matmul_copied_rounds(const HopperMatmulTile& tile) {
-  const int taken = tile.stages * (hopper_matmul_stage_bytes(tile) + 16) + hopper_matmul_piece_bytes(tile) +
-                    hopper_matmul_notes(tile) * 4;
-  const int rounds = (kHopperMatmulMostShared - taken) / (hopper_matmul_warpgroups(tile) * 4 * kHopperMatmulRoundBytes);
-  return rounds >= 8 ? 8 : rounds >= 4 ? 4 : 0;
+// Stages, an mbarrier for each of a wave's boxes and two for each stage, notes.
+constexpr int hopper_matmul_waves(const HopperMatmulTile& tile) { return hopper_matmul_warpgroups(tile) * 4; }
+constexpr int hopper_matmul_unsent_bytes(const HopperMatmulTile& tile) {
+  return tile.stages * (hopper_matmul_stage_bytes(tile) + 16) + hopper_matmul_waves(tile) * kHopperMatmulMostBoxes * 8 +
+         hopper_matmul_notes(tile) * 4;
 }
-constexpr int hopper_matmul_copied_bytes(const HopperMatmulTile& tile) {
-  return hopper_matmul_warpgroups(tile) * 4 * hopper_matmul_copied_rounds(tile) * kHopperMatmulRoundBytes;
+// Boxes of a wave that there is room for, at least those that make up a piece.
+constexpr int hopper_matmul_boxes(const HopperMatmulTile& tile) {
+  constexpr int kFewest = kHopperMatmulPieceBytes / kHopperMatmulBoxBytes;
+  const int boxes = (kHopperMatmulMostShared - hopper_matmul_unsent_bytes(tile)) /
+                    (hopper_matmul_waves(tile) * kHopperMatmulBoxBytes);
+  return boxes < kFewest ? kFewest : boxes < kHopperMatmulMostBoxes ? boxes : kHopperMatmulMostBoxes;
+}
+constexpr int hopper_matmul_wave_bytes(const HopperMatmulTile& tile) {
+  return hopper_matmul_boxes(tile) * kHopperMatmulBoxBytes;
 }
 
 // The second launch of a product whose k is split: threads of a block, and blocks of each tile that is split.
@@ -79,8 +82,6 @@ constexpr int hopper_matmul_combine_blocks(const HopperMatmulTile& tile) {
 }
 constexpr int kHopperMatmulCombineShared = kHopperMatmulCombineThreads / 32 * kHopperMatmulPieceBytes;
 
-// Stages, pieces of results, what stores read, two mbarriers for each stage, then notes.
 constexpr int hopper_matmul_shared_bytes(const HopperMatmulTile& tile) {
-  return tile.stages * (hopper_matmul_stage_bytes(tile) + 16) + hopper_matmul_piece_bytes(tile) +
-         hopper_matmul_copied_bytes(tile) + hopper_matmul_notes(tile) * 4;
+  return hopper_matmul_unsent_bytes(tile) + hopper_matmul_waves(tile) * hopper_matmul_wave_bytes(tile);
 }
