@@ -500,17 +500,19 @@ TEST(GpuMatmulPlan, ThinTilesFollowTheSizes) {
 
 TEST(GpuMatmulPlan, HopperTilesFollowTheSizes) {
   const GpuArchitecture& h200 = gpu_architecture("sm_90a");
-  const HopperMatmulPlan large = choose_hopper_matmul(h200, HopperMatmulSums::kOne, 1, 16384, 4096, 1024);
+  const auto choose = [&](HopperMatmulSums sums, int64_t m, int64_t n, int64_t k) {
+    return choose_hopper_matmul(h200, sums, HopperMatmulStores::kOther, 1, m, n, k);
+  };
+  const HopperMatmulPlan large = choose(HopperMatmulSums::kOne, 16384, 4096, 1024);
   EXPECT_EQ(large.tile, (HopperMatmulTile{64, 256, 4, 1, true}));
   EXPECT_EQ(large.splits, 1);
-  EXPECT_EQ(choose_hopper_matmul(h200, HopperMatmulSums::kTwo, 1, 16384, 4096, 1024).tile.in_turns, false);
-  EXPECT_EQ(choose_hopper_matmul(h200, HopperMatmulSums::kOne, 1, 16384, 4096, 65536).tile.in_turns, false);
-  EXPECT_EQ(choose_hopper_matmul(h200, HopperMatmulSums::kOne, 1, 64, 64, 1024).tile.m, 64);
-  EXPECT_GT(choose_hopper_matmul(h200, HopperMatmulSums::kOne, 1, 384, 384, 32768).splits, 1);
+  EXPECT_EQ(choose(HopperMatmulSums::kTwo, 16384, 4096, 1024).tile.in_turns, false);
+  EXPECT_EQ(choose(HopperMatmulSums::kOne, 16384, 4096, 65536).tile.in_turns, false);
+  EXPECT_EQ(choose(HopperMatmulSums::kOne, 64, 64, 1024).tile.m, 64);
+  EXPECT_GT(choose(HopperMatmulSums::kOne, 384, 384, 32768).splits, 1);
   for (const int64_t m : {20, 100, 700, 5000})
     for (const int64_t n : {20, 100, 700, 5000})
-      EXPECT_LE(hopper_matmul_shared_bytes(choose_hopper_matmul(h200, HopperMatmulSums::kOne, 1, m, n, 4096).tile),
-                h200.shared_bytes);
+      EXPECT_LE(hopper_matmul_shared_bytes(choose(HopperMatmulSums::kOne, m, n, 4096).tile), h200.shared_bytes);
 }
 
 TEST(GpuMatmulPlan, TilesFitTheirArchitecture) {

@@ -470,8 +470,9 @@ class GpuDotWriter : public ProblemWriter {
       const bool by_column = graph_.shape(node.inputs[3])[1] == n;
       sums = by_column ? HopperMatmulSums::kOfSlicesByColumn : HopperMatmulSums::kOfSlices;
     }
-    const HopperMatmulPlan chosen = choose_hopper_matmul(target_.architecture(), sums, known_size(batch), known_size(m),
-                                                         known_size(n), known_size(k));
+    const auto stores = may_send(n) && fetched_.empty() ? HopperMatmulStores::kSent : HopperMatmulStores::kOther;
+    const HopperMatmulPlan chosen = choose_hopper_matmul(target_.architecture(), sums, stores, known_size(batch),
+                                                         known_size(m), known_size(n), known_size(k));
     HopperMatmulTile tile = chosen.tile;
     // Room for more boxes, where they are loaded ahead.
     constexpr int kFewestStages = 5;

@@ -129,8 +129,8 @@ ThinMatmulTile choose_thin_matmul(const GpuArchitecture& architecture, int64_t b
   return tile;
 }
 
-HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, HopperMatmulSums sums, int64_t batch,
-                                      int64_t m, int64_t n, int64_t k) {
+HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, HopperMatmulSums sums,
+                                      HopperMatmulStores stores, int64_t batch, int64_t m, int64_t n, int64_t k) {
   const Sizes sizes(batch, m, n, k);
   const int units = architecture.parallel_units;
   HopperMatmulPlan best;
@@ -152,15 +152,17 @@ HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, Hoppe
   // 8-bit products leave no registers.
   if (!may_take_turns || !sizes.all_known || best.splits > 1) return best;
   const auto k_of_tile = static_cast<double>(sizes.k);
-  best_time *= (k_of_tile + kHopperMatmulStoredAsK) / k_of_tile;
+  const double stored_as_k = stores == HopperMatmulStores::kSent ? kHopperMatmulSentAsK : kHopperMatmulStoredAsK;
+  best_time *= (k_of_tile + stored_as_k) / k_of_tile;
   for (const HopperMatmulSchedule& candidate : hopper_matmul_schedules()) {
-    if (!candidate.tile.in_turns) continue;
+    if (!candidate.tile.in_turns || candidate.stores != stores) continue;
     const HopperMatmulTile& tile = candidate.tile;
     const int64_t tiles = sizes.batch * matmul_ceil_div(sizes.m, tile.m) * matmul_ceil_div(sizes.n, tile.n);
     // A block that computes a single tile has nothing to do beside it.
     if (tiles < 2 * units) continue;
     const double time = static_cast<double>(matmul_ceil_div(tiles, static_cast<int64_t>(units))) * tile.m * tile.n *
-                        std::max(k_of_tile, candidate.least_k) / (kHopperMatmulProducts * candidate.efficiency);
+                        (std::max(k_of_tile, candidate.least_k) + candidate.stored_as_k) /
+                        (kHopperMatmulProducts * candidate.efficiency);
     if (time >= best_time) continue;
     best_time = time;
     best.tile = tile;

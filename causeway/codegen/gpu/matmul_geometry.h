@@ -31,9 +31,9 @@ struct HopperMatmulPlan {
   int64_t whole_tiles = 0;  // with splits above 1: the first tiles, whose k is not split
 };
 
-// The same for the products that matmul_hopper.h computes.
-HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, HopperMatmulSums sums, int64_t batch,
-                                      int64_t m, int64_t n, int64_t k);
+// The same for the products that matmul_hopper.h computes. `stores`: kSent or kOther.
+HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, HopperMatmulSums sums,
+                                      HopperMatmulStores stores, int64_t batch, int64_t m, int64_t n, int64_t k);
 
 // "static constexpr GpuMatmulTile kTile = {...};".
 std::string matmul_tile_text(const GpuMatmulTile& tile);

@@ -55,21 +55,33 @@ constexpr Rate kRates[] = {
 };
 
 // As {m, n, stages, cluster, in_turns}, with as many stages as fit. The first nine share a tile; of those in turns,
-// efficiency and least_k are fitted to what an H200 did with twelve products of bf16 (docs/performance.md). Tiles of
-// 160 columns are for sides of 1,600 and the like, not tried with 8-bit operands: in turns for k of 1,600, shared from
-// 4,800 on, where an H200 was 4 % to 5 % faster with them; the one of 256 x 128 is for 8-bit operands with scales.
-// Clusters of two blocks that share what they load of B are as fast there, and no faster.
+// efficiency, least_k and stored_as_k are fitted to what an H200 did: where results are sent, with fourteen products of
+// bf16, each by itself, at the card's power limit; otherwise with twelve, in turns with cuBLASLt's
+// (docs/performance.md). Tiles of 160 columns are for sides of 1,600 and the like, not tried with 8-bit operands; the
+// one of 256 x 128 is for 8-bit operands with scales. Clusters of two blocks that share what they load of B are as fast
+// there, and no faster. Tiles of 128 x 192 in turns leave no registers for reading anything where results are stored.
 constexpr unsigned kOne = 1 << static_cast<int>(HopperMatmulSums::kOne);
 constexpr unsigned kTwo = 1 << static_cast<int>(HopperMatmulSums::kTwo);
 constexpr unsigned kOfSlices = 1 << static_cast<int>(HopperMatmulSums::kOfSlices);
 constexpr unsigned kAllSums = kOne | kTwo | kOfSlices | 1 << static_cast<int>(HopperMatmulSums::kOfSlicesByColumn);
+constexpr auto kSent = HopperMatmulStores::kSent, kOther = HopperMatmulStores::kOther;
 constexpr HopperMatmulSchedule kHopperMatmul[] = {
-    {{128, 256, 4, 1, false}, 1.0, kOne, 0},       {{128, 192, 4, 1, false}, 0.95, kOne | kTwo, 0},
-    {{128, 128, 6, 1, false}, 0.85, kAllSums, 0},  {{128, 64, 8, 1, false}, 0.55, kAllSums, 0},
-    {{64, 128, 8, 1, false}, 0.55, kAllSums, 0},   {{64, 64, 8, 1, false}, 0.35, kAllSums, 0},
-    {{256, 160, 3, 1, false}, 1.0, kOne, 0},       {{128, 160, 4, 1, false}, 0.9, kOne, 0},
-    {{256, 128, 4, 1, false}, 0.92, kOfSlices, 0}, {{64, 256, 4, 1, true}, 0.97, kOne, 815},
-    {{128, 128, 6, 1, true}, 0.955, kOne, 930},    {{128, 160, 4, 1, true}, 0.955, kOne, 930},
+    {{128, 256, 4, 1, false}, 1.0, kOne},
+    {{128, 192, 4, 1, false}, 0.95, kOne | kTwo},
+    {{128, 128, 6, 1, false}, 0.85, kAllSums},
+    {{128, 64, 8, 1, false}, 0.55, kAllSums},
+    {{64, 128, 8, 1, false}, 0.55, kAllSums},
+    {{64, 64, 8, 1, false}, 0.35, kAllSums},
+    {{256, 160, 3, 1, false}, 1.0, kOne},
+    {{128, 160, 4, 1, false}, 0.9, kOne},
+    {{256, 128, 4, 1, false}, 0.92, kOfSlices},
+    {{64, 256, 4, 1, true}, 0.92, kOne, kSent, 0, 70},
+    {{128, 128, 6, 1, true}, 0.945, kOne, kSent, 0, 50},
+    {{128, 160, 4, 1, true}, 0.965, kOne, kSent, 0, 20},
+    {{128, 192, 4, 1, true}, 0.98, kOne, kSent, 0, 20},
+    {{64, 256, 4, 1, true}, 0.97, kOne, kOther, 815, 0},
+    {{128, 128, 6, 1, true}, 0.955, kOne, kOther, 930, 0},
+    {{128, 160, 4, 1, true}, 0.955, kOne, kOther, 930, 0},
 };
 
 // Key tiles and blocks by registers without spilling, as tests/golden/gpu_budgets.txt has them.

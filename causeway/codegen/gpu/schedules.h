@@ -43,12 +43,18 @@ double matmul_combine_bytes(const GpuArchitecture& architecture);
 // too.
 enum class HopperMatmulSums { kOne, kTwo, kOfSlices, kOfSlicesByColumn };
 
+// How results are stored: by the tensor copy engine, nothing being read at their place, or otherwise.
+enum class HopperMatmulStores { kAny, kSent, kOther };
+
 // matmul_hopper.h, for pairs of bytes.
 struct HopperMatmulSchedule {
   HopperMatmulTile tile;
   double efficiency;
-  unsigned sums;   // bits 1 << HopperMatmulSums, of those that there are registers for
-  double least_k;  // k below which a tile takes no less time
+  unsigned sums;  // bits 1 << HopperMatmulSums, of those that there are registers for
+  // Of those in turns: for what they are, the k below which a tile takes no less time, what storing it takes in terms
+  // of k.
+  HopperMatmulStores stores = HopperMatmulStores::kAny;
+  double least_k = 0, stored_as_k = 0;
 
   constexpr bool holds(HopperMatmulSums wanted) const { return (sums >> static_cast<int>(wanted) & 1) != 0; }
 };
@@ -57,7 +63,7 @@ std::span<const HopperMatmulSchedule> hopper_matmul_schedules();
 constexpr double kHopperMatmulProducts = 2.8e6;  // as matmul_products()
 constexpr double kHopperMatmulCombineBytes = 4e6;
 // What storing a shared tile takes, in terms of k, and the k from which it is hidden anyway.
-constexpr double kHopperMatmulStoredAsK = 180;
+constexpr double kHopperMatmulSentAsK = 110, kHopperMatmulStoredAsK = 180;
 constexpr int64_t kHopperMatmulLongestInTurns = 8192;
 
 // attention.h: for heads of at most so many elements, padded to 16.
