@@ -59,7 +59,7 @@ class GpuDotWriter : public ProblemWriter {
     const int lanes = store_lanes(n);
     const bool sends = copy_engine && may_send(n);
     if (sends) {
-      store += finish_->text;
+      store += fmt::format("using Sent = {};\n", storage_type(graph_.dtype(*finished_)));
       plan.tensor_maps = fetched_.empty() ? 3 : 4;
     }
     std::string members, initialisation;
@@ -327,31 +327,38 @@ class GpuDotWriter : public ProblemWriter {
     ExpressionEmitter emitter(graph_, *this, nest_.variables(), symbols_);
     emitter.set_rounds_alone();
     std::string arrays, keep, stores;
-    std::vector<std::pair<Value, std::string>> stored;
+    struct Stored {
+      Value member;
+      std::string array, result;
+    };
+    std::vector<Stored> stored;
     fetches_ = true;
     nest_.walk_result(emitter, [&](size_t position, const ElementValue& value) {
       const Value member = request_.members[position];
       if (!request_.stores(member)) return;
-      stored.emplace_back(member, value.name);
-      arrays += fmt::format("{} stored{}[kCount];\n", storage_type(graph_.dtype(member)), position);
-      keep += fmt::format("stored{}[e] = {};\n", position, to_storage(graph_.dtype(member), value.name));
-      stores += fmt::format("{}[{}] = stored{}[e];\n", pointer(member), index, position);
+      const std::string array = fmt::format("stored{}", position);
+      stored.push_back({member, array, value.name});
+      arrays += fmt::format("{} {}[kCount];\n", storage_type(graph_.dtype(member)), array);
+      keep += fmt::format("{}[e] = {};\n", array, to_storage(graph_.dtype(member), value.name));
+      stores += fmt::format("{}[{}] = {}[e];\n", pointer(member), index, array);
     });
     fetches_ = false;
-    const std::string text = body(emitter);
-    const std::string compute = fmt::format("const float result = {};\n", product) + text + keep;
-    if (stored.size() == 1 && fetched_.size() <= 1 && !emitter.has_written_variables()) {
-      const auto& [member, result] = stored.front();
-      // The product itself is rounded when it is sent.
-      const std::string finished =
-          member == request_.members.front()
-              ? "results[e] = values[e];\n"
-              : fmt::format("const float result = {};\n{}results[e] = {};\n", product, text, result);
-      finish_ =
-          Finish{member, fmt::format("using Sent = {};\ntemplate <int kCount>\nCAUSEWAY_INLINE void finish(const float "
-                                     "(&values)[kCount], const Fetched& fetched, const FetchedColumns& columns, float "
-                                     "(&results)[kCount]) const {{\n{}}}\n",
-                                     storage_type(graph_.dtype(member)), element_loop(finished, false))};
+    std::string compute = fmt::format("const float result = {};\n", product) + body(emitter), finish;
+    const bool knows_column = emitter.has_written(nest_.column_variable());
+    if (stored.size() == 1 && fetched_.size() <= 1 && !emitter.has_written_variables() &&
+        compute_type(graph_.dtype(stored.front().member)) == "float") {
+      // The product itself is rounded when it is stored.
+      const auto& [member, array, result] = stored.front();
+      const bool is_product = member == request_.members.front();
+      finished_ = member;
+      finish =
+          "template <int kCount>\nCAUSEWAY_INLINE void finish(const float (&values)[kCount], const Fetched& fetched, "
+          "const FetchedColumns& columns, float (&results)[kCount]) const {\n" +
+          element_loop(is_product ? "results[e] = values[e];\n" : compute + "results[e] = " + result + ";\n", false) +
+          "}\n";
+      arrays += "float results[kCount];\nfinish(values, fetched, columns, results);\n";
+      compute.clear();
+      keep = fmt::format("{}[e] = {};\n", array, to_storage(graph_.dtype(member), "results[e]"));
     }
     std::string visits;
     for (const Fetch& fetch : fetched_)
@@ -364,17 +371,16 @@ class GpuDotWriter : public ProblemWriter {
         fetch_function("Fetched", "fetch(int64_t batch_index, int64_t m_index, int64_t n_first, ", fetched_,
                        addresses) +
         fetch_function("FetchedColumns", "fetch_columns(int64_t n_first, ", fetched_columns_, addresses);
-    return fetches + (fetched_.empty() ? "" : for_each_fetched) +
+    return fetches + (fetched_.empty() ? "" : for_each_fetched) + finish +
            "template <int kCount>\nCAUSEWAY_INLINE void store(int64_t batch_index, int64_t m_index, int64_t n_first, "
            "const float (&values)[kCount], const Fetched& fetched, const FetchedColumns& columns) const {\n" +
-           arrays + element_loop(compute, emitter.has_written(nest_.column_variable())) +
-           element_loop(stores, !stores.empty()) + "}\n";
+           arrays + element_loop(compute + keep, knows_column) + element_loop(stores, !stores.empty()) + "}\n";
   }
 
   // Whether the copy engine can store the result, over what is read at its place.
   bool may_send(const Dim& n) const {
-    if (!finish_) return false;
-    const DType dtype = graph_.dtype(finish_->member);
+    if (!finished_) return false;
+    const DType dtype = graph_.dtype(*finished_);
     if (!fetched_.empty() && size_bytes(graph_.dtype(fetched_.front().value)) != size_bytes(dtype)) return false;
     return (dtype == DType::kBF16 || dtype == DType::kF16 || dtype == DType::kF32) &&
            n.divide_exactly(16 / static_cast<int64_t>(size_bytes(dtype)));
@@ -570,9 +576,9 @@ class GpuDotWriter : public ProblemWriter {
     std::vector<int> at_result;
     int bytes = 0;
     if (sends) {
-      at_result.push_back(argument(finish_->member));
+      at_result.push_back(argument(*finished_));
       for (const Fetch& fetch : fetched_) at_result.push_back(argument(fetch.value));
-      bytes = static_cast<int>(size_bytes(graph_.dtype(finish_->member)));
+      bytes = static_cast<int>(size_bytes(graph_.dtype(*finished_)));
     }
     const auto result_map = [bytes, sizes = nest_.sizes(), tile = hopper_tile_](int buffer,
                                                                                 const SymbolBindings& bindings) {
@@ -598,13 +604,8 @@ class GpuDotWriter : public ProblemWriter {
   GpuProductNest nest_;
   // What the epilogue reads at the result's own element and of its column, which the template fetches ahead.
   std::vector<Fetch> fetched_, fetched_columns_;
-  bool fetches_ = false;  // while the epilogue is walked
-  // The one tensor that is stored and what computes it from a sum, where nothing depends on the element's place.
-  struct Finish {
-    Value member;
-    std::string text;  // as matmul.h asks for it
-  };
-  std::optional<Finish> finish_;
+  bool fetches_ = false;           // while the epilogue is walked
+  std::optional<Value> finished_;  // the one tensor that is stored, where nothing depends on an element's place
   std::optional<GpuRowFunction> row_function_;  // computes A
   HopperMatmulTile hopper_tile_;
 };
