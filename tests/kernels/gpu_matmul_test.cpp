@@ -338,6 +338,36 @@ return %9, %10
   EXPECT_EQ(kinds_, "dot ");
 }
 
+// Where the copy engine stores results, it brings the residual too, unless that has elements of another size.
+TEST_P(GpuMatmul, BiasAndResidualOfOneResult) {
+  for (const char* result : {"f32", "bf16", "f16"})
+    for (const char* residual : {"f32", "bf16", ""})
+      for (const int n : {152, 83}) {
+        std::string text = fmt::format(R"(%0 = input "x" : bf16[2, 200, 64]
+%1 = input "w" : bf16[2, {0}, 64]
+%2 = input "bias" : f32[{0}]
+%3 = dot(%0, %1) {{transpose_b}} : f32[2, 200, {0}]
+%4 = broadcast(%2) {{axes=[2]}} : f32[2, 200, {0}]
+%5 = add(%3, %4) : f32[2, 200, {0}]
+)",
+                                       n);
+        if (*residual != '\0')
+          text += fmt::format(R"(%6 = input "residual" : {1}[2, 200, {0}]
+%7 = cast(%6) : f32[2, 200, {0}]
+%8 = add(%5, %7) : f32[2, 200, {0}]
+)",
+                              n, residual);
+        text += fmt::format("%9 = cast(%{}) : {}[2, 200, {}]\nreturn %9\n", *residual != '\0' ? 8 : 5, result, n);
+        SCOPED_TRACE(text);
+        expect_reference(text);
+        EXPECT_EQ(kinds_, "dot ");
+        const auto size = [](std::string_view dtype) { return dtype == "f32" ? 4 : 2; };
+        const bool is_sent =
+            architecture().has_warpgroup_matrix && n % 8 == 0 && (*residual == '\0' || size(residual) == size(result));
+        EXPECT_EQ(source_.find("using Sent = ") != std::string::npos, is_sent) << source_;
+      }
+}
+
 // Hopper's tiles of 256 x 160, of which each of these products is one.
 TEST_P(GpuMatmul, TilesOf160ColumnsWithTheirEpilogue) {
   if (!architecture().has_warpgroup_matrix) return;
