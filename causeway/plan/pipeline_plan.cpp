@@ -72,7 +72,7 @@ TracedStage trace_stage(const Recipe& recipe, const Machine& machine, int64_t st
 
 void add(FlopCount& sum, const FlopCount& more, double times) {
   const FlopCount scaled = more.scaled(times);
-  for (double FlopCount::*member :
+  for (double FlopCount::* member :
        {&FlopCount::forward, &FlopCount::backward, &FlopCount::attended_pairs, &FlopCount::attention_pairs})
     sum.*member += scaled.*member;
   for (const auto& [operand, flops] : scaled.by_operand) sum.by_operand[operand] += flops;
@@ -81,10 +81,10 @@ void add(FlopCount& sum, const FlopCount& more, double times) {
 }
 
 void add(TracedStage& sum, const TracedStage& more, double times) {
-  for (int64_t MemoryPlan::*bytes :
+  for (int64_t MemoryPlan::* bytes :
        {&MemoryPlan::weights, &MemoryPlan::optimizer, &MemoryPlan::activations, &MemoryPlan::batch})
     sum.memory.*bytes += std::llround(static_cast<double>(more.memory.*bytes) * times);
-  for (double StepTime::*seconds : {&StepTime::seconds, &StepTime::compute_seconds, &StepTime::collective_seconds})
+  for (double StepTime::* seconds : {&StepTime::seconds, &StepTime::compute_seconds, &StepTime::collective_seconds})
     sum.time.*seconds += more.time.*seconds * times;
   add(sum.flops, more.flops, times);
   for (const CollectiveTotal& one : more.collectives) {

@@ -82,8 +82,8 @@ TEST_F(FailingSurroundingsTest, MemoryThatRunsOut) {
 #if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
   GTEST_SKIP() << "the sanitizer's own address space passes any limit";
 #endif
-  // Nothing is left in the allocator for the save: kernels are compiled before, large blocks are asked of the system one
-  // by one, and tensors of 16 MiB are more than graphs leave free.
+  // Nothing is left in the allocator for the save: kernels are compiled before, large blocks are asked of the system
+  // one by one, and tensors of 16 MiB are more than graphs leave free.
   ASSERT_EQ(run({"train", "tiny.yaml", "train.steps=1", "model.width=128", "model.vocabulary_size=32768", "name=before",
                  "--quiet"})
                 .status,

@@ -17,7 +17,8 @@ int64_t optimizer_launches(int64_t layers, const std::string& mesh) {
                                      "train.micro_batch_size=4", "model.vocabulary_size=512", mesh});
   const ContextOptions options{.mesh = make_mesh(recipe.mesh)};
   const ContextScope scope(std::make_shared<Context>(std::make_shared<OfflineDevice>(gpu_target("sm_90a")), options));
-  const std::unique_ptr<LanguageModel> model = LanguageModel::create(recipe.model, std::nullopt, weight_storage(recipe));
+  const std::unique_ptr<LanguageModel> model =
+      LanguageModel::create(recipe.model, std::nullopt, weight_storage(recipe));
   TrainingStep step(*model, recipe);
   Program& program = step.main_step().prepare(step.main_arguments());
   const std::vector<Program::KernelReport> reports = program.kernel_reports();
