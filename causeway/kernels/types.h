@@ -69,8 +69,8 @@ CAUSEWAY_INLINE bf16 to_bf16(float value) {
 #endif
 }
 
-// As to_float(to_bf16(value)), for where nothing else is waited for: the instruction that rounds two values, here this
-// one above a zero, has several times the rate of the one that rounds one.
+// As to_float(to_bf16(value)), in one instruction: of a pair rounded together, here with a zero below, the upper half
+// is the float already. The compiler does not see through it.
 CAUSEWAY_INLINE float round_to_bf16(float value) {
 #if defined(__NVPTX__)
   uint32_t above_zero;

@@ -203,7 +203,7 @@ std::string ExpressionEmitter::write_load(Value value, const Index& linear, int 
 std::string ExpressionEmitter::write_iota(const Node& node, const Index& index, int depth) {
   const DType dtype = node.attributes.dtype;
   const std::string text = fmt::format("static_cast<{}>({})", compute_type(dtype), index_text(index));
-  return declare(compute_type(dtype), is_float(dtype) ? round(dtype, text) : text, depth);
+  return declare(compute_type(dtype), round(dtype, text), depth);
 }
 
 std::string ExpressionEmitter::write_random_bits(const Node& node, const ElementValue& seed, const ElementValue& step,

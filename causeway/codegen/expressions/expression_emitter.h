@@ -110,8 +110,8 @@ std::string from_storage(DType dtype, const std::string& reference);
 std::string to_storage(DType dtype, const std::string& value);
 // What a float becomes when it is stored as `dtype`; other types as they are.
 std::string rounded(DType dtype, const std::string& value);
-// The same where it takes time of its own (round_to_bf16() in kernels/types.h): in loops, which wait for memory, what
-// is rounded for the second time should cost nothing.
+// The same in fewer instructions (round_to_bf16() in kernels/types.h), of which rounding what is rounded already takes
+// one more: for products, whose results are rounded while nothing else is done, not for loops.
 std::string rounded_alone(DType dtype, const std::string& value);
 std::string literal(DType dtype, double value);
 // a + b, wrapping where they are integers.

@@ -56,7 +56,7 @@ constexpr Rate kRates[] = {
 
 // As {m, n, stages, cluster, in_turns}, with as many stages as fit. The first nine share a tile; of those in turns,
 // efficiency, least_k and stored_as_k are fitted to what an H200 did: where results are sent, with fourteen products of
-// bf16, each by itself, at the card's power limit; otherwise with twelve, in turns with cuBLASLt's
+// bf16, each by itself; otherwise with twelve, in turns with cuBLASLt's
 // (docs/performance.md). Tiles of 160 columns are for sides of 1,600 and the like, not tried with 8-bit operands; the
 // one of 256 x 128 is for 8-bit operands with scales. Clusters of two blocks that share what they load of B are as fast
 // there, and no faster. Tiles of 128 x 192 in turns leave no registers for reading anything where results are stored.

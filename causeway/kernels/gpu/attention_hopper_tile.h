@@ -247,24 +247,13 @@ class Copier {
   const TensorMapBytes* maps_;
 };
 
-// Two neighbours as operands, the first one in the lower half.
-template <class T>
-CAUSEWAY_INLINE uint32_t pack_operands(float low, float high) {
-  if constexpr (__is_same(T, bf16)) {
-    return pack_bf16(low, high);
-  } else {
-    return attention_tile::pack_pair(to_f16(low), to_f16(high));
-  }
-}
-
 // Products' registers of 16 columns are those of a left operand.
 template <class T, int kColumns>
 CAUSEWAY_INLINE void pack(const float (&values)[kColumns / 2], uint32_t (&packed)[kColumns / 16][4]) {
 #pragma clang loop unroll(full)
   for (int step = 0; step < kColumns / 16; ++step) {
 #pragma clang loop unroll(full)
-    for (int i = 0; i < 4; ++i)
-      packed[step][i] = pack_operands<T>(values[8 * step + 2 * i], values[8 * step + 2 * i + 1]);
+    for (int i = 0; i < 4; ++i) packed[step][i] = pack_pair<T>(values[8 * step + 2 * i], values[8 * step + 2 * i + 1]);
   }
 }
 
@@ -330,7 +319,7 @@ CAUSEWAY_INLINE void store_lines(const float (&sums)[P::kHeadDim / 2], const flo
     // As warpgroup_row(i) and warpgroup_column(i).
     T* to = tile_piece(tile, kLines, own + first + lane / 4 + (i & 2) * 4, i / 4) + lane % 4 * 2;
     const float factor = factors[(i & 2) / 2];
-    const uint32_t pair = pack_operands<T>(sums[i] * factor, sums[i + 1] * factor);
+    const uint32_t pair = pack_pair<T>(sums[i] * factor, sums[i + 1] * factor);
     __builtin_memcpy(__builtin_assume_aligned(to, 4), &pair, 4);
   }
   wave_barrier();

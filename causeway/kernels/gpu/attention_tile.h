@@ -83,17 +83,10 @@ template <class T>
 CAUSEWAY_INLINE void multiply_values(Accumulator& c, const WeightFragment<T>& weight, const ValueFragment<T>& value) {
   multiply_add(c, weight, value);
 }
-CAUSEWAY_INLINE uint32_t pack_pair(f16 low, f16 high) {
-  return static_cast<uint32_t>(__builtin_bit_cast(uint16_t, low)) |
-         static_cast<uint32_t>(__builtin_bit_cast(uint16_t, high)) << 16;
-}
-CAUSEWAY_INLINE void set_weights(WeightFragment<bf16>& weight, const Accumulator& c) {
+template <class T>
+CAUSEWAY_INLINE void set_weights(WeightFragment<T>& weight, const Accumulator& c) {
 #pragma clang loop unroll(full)
-  for (int i = 0; i < 4; ++i) weight.v[i] = pack_bf16(c.v[2 * i], c.v[2 * i + 1]);
-}
-CAUSEWAY_INLINE void set_weights(WeightFragment<f16>& weight, const Accumulator& c) {
-#pragma clang loop unroll(full)
-  for (int i = 0; i < 4; ++i) weight.v[i] = pack_pair(to_f16(c.v[2 * i]), to_f16(c.v[2 * i + 1]));
+  for (int i = 0; i < 4; ++i) weight.v[i] = pack_pair<T>(c.v[2 * i], c.v[2 * i + 1]);
 }
 // A lane needs whole rows: the four lanes that share a row pass their columns round.
 CAUSEWAY_INLINE void set_weights(WeightFragment<float>& weight, const Accumulator& c) {

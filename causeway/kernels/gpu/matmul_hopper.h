@@ -440,9 +440,7 @@ class HopperMatmulBoxes {
   }
 
  private:
-  static constexpr int kBoxBytes = kHopperMatmulBoxBytes;
-
-  CAUSEWAY_INLINE char* at(int slot) const { return boxes_ + slot * kBoxBytes; }
+  CAUSEWAY_INLINE char* at(int slot) const { return boxes_ + slot * kHopperMatmulBoxBytes; }
   CAUSEWAY_INLINE static int first_row(const HopperMatmulPosition& tile, int block, int box) {
     return tile.m + (block + box / kParts) * 64 + thread_index() % 128 / 32 * kHopperMatmulSentRows;
   }
@@ -528,13 +526,7 @@ class HopperMatmulBoxes {
       const Vector<float, 2> pair = {result[0], result[1]};
       __builtin_memcpy(__builtin_assume_aligned(to, 8), &pair, 8);
     } else {
-      uint32_t pair;
-      if constexpr (__is_same(Sent, bf16)) {
-        pair = pack_bf16(result[0], result[1]);
-      } else {
-        pair = static_cast<uint32_t>(__builtin_bit_cast(uint16_t, to_f16(result[0]))) |
-               static_cast<uint32_t>(__builtin_bit_cast(uint16_t, to_f16(result[1]))) << 16;
-      }
+      const uint32_t pair = pack_pair<Sent>(result[0], result[1]);
       __builtin_memcpy(__builtin_assume_aligned(to, 4), &pair, 4);
     }
   }
@@ -871,7 +863,9 @@ CAUSEWAY_INLINE void hopper_matmul_run(const Problem& problem, const TensorMapBy
       barrier_init(shared.full + stage, 1);
       barrier_init(shared.empty + stage, (kTile.in_turns ? 1 : kGroups) * 4 * kTile.cluster);
     }
-    for (int box = 0; box < shared.kWaves * kHopperMatmulMostBoxes; ++box) barrier_init(shared.loaded + box, 1);
+    if constexpr (kHopperMatmulSends<Problem> && Problem::Fetched::kTensors > 0) {
+      for (int box = 0; box < shared.kWaves * kHopperMatmulMostBoxes; ++box) barrier_init(shared.loaded + box, 1);
+    }
     barrier_init_fence();
     hopper_matmul_note(shared, schedule, 0, first, -1);
     if constexpr (kTile.in_turns) hopper_matmul_note(shared, schedule, 1, second, first);

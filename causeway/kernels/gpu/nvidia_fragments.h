@@ -1,5 +1,5 @@
 // How lanes hold the operands of mma.sync and how they are loaded from shared memory, for NVIDIA's GPUs (nvidia.h) and
-// for the emulator of them (emulator_matrix.h), which define load_matrices() before.
+// for the emulator of them (emulator_matrix.h), which define load_matrices() and pack_bf16() before.
 #pragma once
 
 // Fragments of mma.sync.m16n8k16 (PTX ISA, "Matrix Fragments for mma.m16n8k16"): group = lane / 4, pair = 2 (lane % 4).
@@ -10,6 +10,18 @@ struct Accumulator {
 };
 CAUSEWAY_INLINE int accumulator_row(int i) { return thread_index() % 32 / 4 + (i & 2) * 4; }
 CAUSEWAY_INLINE int accumulator_column(int i) { return thread_index() % 4 * 2 + (i & 1) + (i & 4) * 2; }
+
+// Two floats as 16-bit operands, the first in the lower half.
+template <class T>
+CAUSEWAY_INLINE uint32_t pack_pair(float low, float high) {
+  static_assert(__is_same(T, bf16) || __is_same(T, f16));
+  if constexpr (__is_same(T, bf16)) {
+    return pack_bf16(low, high);
+  } else {
+    return static_cast<uint32_t>(__builtin_bit_cast(uint16_t, to_f16(low))) |
+           static_cast<uint32_t>(__builtin_bit_cast(uint16_t, to_f16(high))) << 16;
+  }
+}
 
 template <class T>
 struct FragmentA {
