@@ -3,6 +3,7 @@
 #include "causeway/base/error.h"
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/builder.h"
+#include "causeway/passes/joined_gradients.h"
 #include "causeway/passes/residual_stream.h"
 #include "causeway/passes/weight_operands.h"
 
@@ -66,7 +67,7 @@ Uses count_kinds_of_uses(const Graph& graph) {
 
 // Which nodes are sums over leading axes of an f32 value that is in memory twice, in f32 for what is computed with it
 // and cast for a product: the gradient of a bias that is added to the residual stream. Where the value has no other
-// use in f32, the sum is computed along with the cast.
+// use in f32, the sum is computed along with the cast, unless that moves what attention stores in the type anyway.
 std::vector<bool> sums_of_cast_values(const Graph& graph) {
   const Uses uses = count_kinds_of_uses(graph);
   std::vector<bool> found(graph.nodes().size());
@@ -77,7 +78,7 @@ std::vector<bool> sums_of_cast_values(const Graph& graph) {
     const auto source = static_cast<size_t>(summed.node);
     const bool keeps_last_axis = node.attributes.axes.back() + 1 != static_cast<int64_t>(graph.shape(summed).size());
     found[i] = keeps_last_axis && summed.output == 0 && graph.node(summed).op != Op::kInput && uses.cast[source] &&
-               uses.in_full[source];
+               (uses.in_full[source] || find_joined_gradients(graph, summed));
   }
   return found;
 }

@@ -7,6 +7,7 @@
 #include "causeway/base/error.h"
 #include "causeway/graph/rewrite.h"
 #include "causeway/kernels/gpu/scatter_add_layout.h"
+#include "causeway/passes/joined_gradients.h"
 #include "causeway/program/horizontal_fusion.h"
 
 namespace causeway::program {
@@ -35,6 +36,8 @@ struct FusionRules {
   bool packs_operands;
   // What is computed of a product's result before storing it, where that has more than a few rows.
   int cheap_epilogue;
+  // The same where the product's results leave beside the next products.
+  int hidden_epilogue;
   // A sum by index of at most so many updates computes them where it adds them.
   int64_t few_updates;
   // Sums over rows, and values computed from the same tensors, share a pass over them.
@@ -49,6 +52,7 @@ constexpr FusionRules kProcessorRules = {.cheap_to_repeat = 8,
                                          .bytes_decide = false,
                                          .packs_operands = true,
                                          .cheap_epilogue = 1 << 30,
+                                         .hidden_epilogue = 1 << 30,
                                          .few_updates = 0,
                                          .joins_column_sums = false,
                                          .copies_alone = false,
@@ -60,6 +64,7 @@ constexpr FusionRules kGpuRules = {.cheap_to_repeat = 40,
                                    .bytes_decide = true,
                                    .packs_operands = false,
                                    .cheap_epilogue = 6,
+                                   .hidden_epilogue = 80,
                                    .few_updates = kFewUpdates,
                                    .joins_column_sums = true,
                                    .copies_alone = true,
@@ -427,6 +432,7 @@ class Fuser {
     for (const Value read : reads)
       if (const auto entry = kernel_of_.find(read); entry != kernel_of_.end())
         earliest = std::max(earliest, entry->second);
+    if (request.kind == KernelKind::kLoop && join_attention_gradient(members.front())) return;
     if (request.kind == KernelKind::kLoop) {
       const size_t recent = kernels_.size() > kRecentKernels ? kernels_.size() - kRecentKernels : 0;
       for (size_t k = kernels_.size(); k-- > std::max(earliest, recent);)
@@ -443,6 +449,22 @@ class Fuser {
     for (const Value member : members) kernel_of_[member] = kernels_.size();
     kernels_.push_back(std::move(request));
     reads_.emplace_back(reads.begin(), reads.end());
+  }
+
+  // Gradients that are put side by side, for nothing else, are stored so.
+  bool join_attention_gradient(Value value) {
+    const std::optional<passes::JoinedGradients> joined = passes::find_joined_gradients(graph_, value);
+    if (!joined) return false;
+    const auto is_step = [&](Value step) { return uses(step) == 1 && !materialized_.contains(step); };
+    if (!std::all_of(joined->between.begin(), joined->between.end(), is_step)) return false;
+    for (const passes::JoinedGradient& part : joined->parts)
+      if (uses(part.gradient) != 1) return false;
+    KernelRequest& kernel = kernels_[kernel_of_.at(joined->parts.front().gradient)];
+    kernel.stored.assign(kernel.members.size(), false);
+    kernel.members.push_back(value);
+    kernel.stored.push_back(true);
+    kernel_of_[value] = kernel_of_.at(joined->parts.front().gradient);
+    return true;
   }
 
   KernelRequest lone_request(const Node& node, std::vector<Value> members) const {
@@ -711,7 +733,8 @@ class Fuser {
     if (all.size() > kMostLeaves) return false;
     if (rules_.copies_alone && (is_copy(lone.members.front()) || is_copy(kernel.members.front()))) return false;
     if (kernel.kind == KernelKind::kDot &&
-        costs_[static_cast<size_t>(lone.members.front().node)] > rules_.cheap_epilogue && !has_few_rows(kernel))
+        costs_[static_cast<size_t>(lone.members.front().node)] > rules_.cheap_epilogue && !has_few_rows(kernel) &&
+        !hides_epilogue(kernel, lone.members.front(), reads))
       return false;
     if (std::any_of(reads.begin(), reads.end(), is_member)) return true;
     if (kernel.kind == KernelKind::kDot) return false;
@@ -720,6 +743,24 @@ class Fuser {
     return std::any_of(reads.begin(), reads.end(), [&](Value read) {
       return reads_[k].contains(read) && element_count(graph_.shape(read)) == count;
     });
+  }
+
+  // Whether the product can compute the value beside the next products: it has operands of 16 bits, and the copy engine
+  // has boxes for its results (matmul_hopper.h).
+  bool hides_epilogue(const KernelRequest& kernel, Value value, const std::vector<Value>& reads) const {
+    constexpr size_t kMostTensors = 2;
+    const Value product = kernel.members.front();
+    const DType dtype = graph_.dtype(product);
+    // Rows in whole pieces of 16 bytes.
+    if (fixed_order_ || !graph_.shape(product).back().divide_exactly(8)) return false;
+    if (!target_.is_gpu() || !target_.architecture().has_warpgroup_matrix || size_bytes(dtype) != 2 ||
+        size_bytes(graph_.dtype(graph_.node(product).inputs[0])) != 2 || graph_.dtype(value) != dtype ||
+        kernel.members.size() >= kMostTensors || costs_at_least(value, rules_.hidden_epilogue))
+      return false;
+    // Another tensor that is read where results are stored costs as much as is saved.
+    const Dim count = element_count(graph_.shape(product));
+    return std::none_of(reads.begin(), reads.end(),
+                        [&](Value read) { return read != product && element_count(graph_.shape(read)) == count; });
   }
 
   // Of a product: reading its weights takes longer than whatever is computed of the result.

@@ -15,7 +15,8 @@ namespace {
 
 // What every driver passes to a kernel.
 constexpr size_t kMostArguments = 4096 / sizeof(void*);
-// Results of more bytes fill a GPU, or nearly, and memory would be held for too many of them.
+// Results of more bytes fill a GPU, or nearly, and memory would be held for too many of them, unless they take the
+// place of what is there: the last blocks of a launch leave most of a GPU idle, and so do the first of the next one.
 constexpr int64_t kSmallBytes = int64_t{256} << 10;
 
 class HorizontalFuser {
@@ -45,13 +46,22 @@ class HorizontalFuser {
     return count.is_constant() && byte_count(graph_.type(value), {}) <= kSmallBytes;
   }
 
+  bool takes_no_memory(Value member) const { return is_small(member) || replaces_.contains(member); }
+
+  // Whether the loop stores nothing large but new values of inputs, as an optimizer does.
+  bool takes_no_memory(size_t k) const {
+    const KernelRequest& request = fusion_.kernels[k];
+    for (size_t i = 0; i < request.members.size(); ++i)
+      if (request.stored[i] && !takes_no_memory(request.members[i])) return false;
+    return true;
+  }
+
   // Loops with the same number have equal text, sizes and blocks. Nothing for what keeps a launch of its own.
   std::optional<int> family_of(size_t k) {
     const KernelRequest& request = fusion_.kernels[k];
     if (request.kind != KernelKind::kLoop || !request.rows.is_constant() || !request.columns.is_constant())
       return std::nullopt;
-    for (size_t i = 0; i < request.members.size(); ++i)
-      if (request.stored[i] && !is_small(request.members[i])) return std::nullopt;
+    if (!takes_no_memory(k)) return std::nullopt;
     const GeneratedKernel kernel = generate_kernel(graph_, fusion_.materialized, request, target_);
     if (!kernel.sizes.empty()) return std::nullopt;
     std::string key = fmt::format("{} {}", request.rows.constant(), request.columns.constant());
@@ -88,12 +98,15 @@ class HorizontalFuser {
     return families;
   }
 
-  // Whether the loop may read all it reads at the place of a later kernel without anything large being kept for it.
+  // Whether the loop may read all it reads at the place of a later kernel without anything large being kept for it
+  // while memory is taken.
   bool may_wait(size_t k, size_t until) const {
-    return std::all_of(reads_[k].begin(), reads_[k].end(), [&](Value read) {
-      return graph_.node(read).op == Op::kInput || outlives_.contains(read) || is_small(read) ||
-             last_reader_.at(read) >= until;
-    });
+    size_t next = k;
+    while (next < until && takes_no_memory(next + 1)) ++next;
+    return next == until || std::all_of(reads_[k].begin(), reads_[k].end(), [&](Value read) {
+             return graph_.node(read).op == Op::kInput || outlives_.contains(read) || is_small(read) ||
+                    last_reader_.at(read) >= until;
+           });
   }
 
   // What waits is shared out evenly over the launches that it takes, so that most of them have one text.

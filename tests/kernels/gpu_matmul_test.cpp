@@ -409,6 +409,35 @@ TEST_P(GpuMatmul, ACostlyActivationIsAKernelOfItsOwn) {
   EXPECT_EQ(kinds_, "dot loop ");
 }
 
+// Where the copy engine stores both, an activation leaves with the product that it is computed from, unless another
+// tensor is read at its place.
+TEST_P(GpuMatmul, AnActivationLeavesWithItsProduct) {
+  for (const int n : {152, 83})
+    for (const bool gated : {false, true}) {
+      const std::string text = fmt::format(R"(%0 = input "x" : bf16[200, 64]
+%1 = input "w" : bf16[{0}, 64]
+%2 = input "bias" : f32[{0}]
+%3 = input "gate" : bf16[200, {0}]
+%4 = dot(%0, %1) {{transpose_b}} : bf16[200, {0}]
+%5 = cast(%4) : f32[200, {0}]
+%6 = broadcast(%2) {{axes=[1]}} : f32[200, {0}]
+%7 = add(%5, %6) : f32[200, {0}]
+%8 = exp2(%7) : f32[200, {0}]
+%9 = add(%8, %8) : f32[200, {0}]
+%10 = cast(%3) : f32[200, {0}]
+%11 = mul(%9, {1}) : f32[200, {0}]
+%12 = cast(%11) : bf16[200, {0}]
+return %4, %12
+)",
+                                           n, gated ? "%10" : "%7");
+      SCOPED_TRACE(text);
+      expect_reference(text);
+      const bool leaves_with_it = architecture().has_warpgroup_matrix && n % 8 == 0 && !gated;
+      EXPECT_EQ(kinds_, leaves_with_it ? "dot " : "dot loop ");
+      EXPECT_EQ(source_.find("kSent = 2") != std::string::npos, leaves_with_it) << source_;
+    }
+}
+
 TEST_P(GpuMatmul, SymbolicSizes) {
   bindings_[Dim::symbol_id("B")] = 3;
   bindings_[Dim::symbol_id("T")] = 11;

@@ -24,7 +24,8 @@
 namespace causeway::program {
 namespace {
 
-// C[batch, m, n] = A B + residual, of bf16; what the copy engine stores is A B / 2 + residual, of bf16 or f32.
+// C[batch, m, n] = A B + residual, of bf16; what the copy engine stores is A B / 2 + residual, of bf16 or f32, and A B
+// / 4 beside it where there are two results.
 struct Case {
   int64_t batch = 1, m = 128, n = 128, k = 128;
   bool a_along_k = true, b_along_k = true;
@@ -37,14 +38,15 @@ struct Case {
   int residuals = 1;
   bool wide_residuals = false;
   int sent_bytes = 0;  // of an element that the copy engine stores, if it does
+  int results = 1;
 
-  int maps() const { return sent_bytes == 0 ? 2 : 3 + residuals; }
+  int maps() const { return sent_bytes == 0 ? 2 : 2 + results + residuals; }
   std::string describe() const {
     return fmt::format(
         "batch {} {}x{}x{} along k: {} {}, tile {}x{} stages {} cluster {} blocks {} in turns {}, splits {} "
-        "after {} tiles, f16 {}, lanes {}, residuals {} of {} bytes, sent {}",
+        "after {} tiles, f16 {}, lanes {}, residuals {} of {} bytes, sent {} of {} bytes",
         batch, m, n, k, a_along_k, b_along_k, tile.m, tile.n, tile.stages, tile.cluster, blocks, tile.in_turns, splits,
-        whole_tiles, half, lanes, residuals, wide_residuals ? 4 : 2, sent_bytes);
+        whole_tiles, half, lanes, residuals, wide_residuals ? 4 : 2, results, sent_bytes);
   }
 };
 
@@ -125,14 +127,20 @@ std::string kernel_text(const Case& c) {
 )",
                       c.residuals, members, visits, fetches, sum, c.sent_bytes == 4 ? "" : "to_bf16");
   if (c.sent_bytes > 0)
-    text += R"(
+    text += fmt::format(R"(
   using Sent = Result;
+  static constexpr int kSent = {};
   template <int V>
   CAUSEWAY_INLINE void finish(const float (&values)[V], const Fetched& fetched, const FetchedColumns& columns,
-                              float (&results)[V]) const {
+                              float (&results)[kSent][V]) const {{
 #pragma clang loop unroll(full)
-    for (int e = 0; e < V; ++e) results[e] = )" +
-            sum + ";\n  }\n";
+    for (int e = 0; e < V; ++e) {{
+      results[0][e] = {};
+      if constexpr (kSent > 1) results[kSent - 1][e] = values[e] / 4;
+    }}
+  }}
+)",
+                        c.results, sum);
   text += "};\n}\n";
   text += fmt::format("CAUSEWAY_KERNEL(kernel_run, {}, 1, 6, 4, {}) {{\n", hopper_matmul_threads(c.tile), c.maps()) +
           "const Problem problem(buffers, sizes);\n"
@@ -162,10 +170,11 @@ TensorMap operand_map(const Case& c, int buffer, int64_t lines, bool along_k, in
   return map;
 }
 
-// Of the result, or of what is added to it.
-TensorMap result_map(const Case& c, int buffer) {
+// Of a result, or of what is added to it. `before`: results in the buffer that come first.
+TensorMap result_map(const Case& c, int buffer, int before = 0) {
   TensorMap map;
   map.buffer = buffer;
+  map.offset = before * c.batch * c.m * c.n * c.sent_bytes;
   map.element_bytes = c.sent_bytes;
   map.rank = 3;
   map.sizes = {c.n, c.m, c.batch};
@@ -205,7 +214,8 @@ void expect_product(const Case& c) {
   const DeviceBuffer a_buffer = upload(a), b_buffer = upload(b);
   const DeviceBuffer residual_buffer = c.wide_residuals ? upload(wide) : upload(residual);
   const size_t result_bytes = c.sent_bytes == 4 ? 4 : 2;
-  const DeviceBuffer result_buffer = device().allocate(count * result_bytes);
+  const auto results = static_cast<size_t>(c.results);
+  const DeviceBuffer result_buffer = device().allocate(results * count * result_bytes);
   const int64_t tiles =
       c.batch * matmul_ceil_div(c.m, int64_t{c.tile.m} * c.tile.cluster) * matmul_ceil_div(c.n, c.tile.n);
   const int64_t split_tiles = c.splits > 1 ? tiles - c.whole_tiles : 0;
@@ -215,7 +225,7 @@ void expect_product(const Case& c) {
 
   std::vector<TensorMap> maps = {operand_map(c, 0, c.m, c.a_along_k, hopper_matmul_box_lines(c.tile, c.tile.m, false)),
                                  operand_map(c, 1, c.n, c.b_along_k, hopper_matmul_box_lines(c.tile, c.tile.n, true))};
-  if (c.sent_bytes > 0) maps.push_back(result_map(c, 3));
+  for (int i = 0; c.sent_bytes > 0 && i < c.results; ++i) maps.push_back(result_map(c, 3, i));
   if (c.sent_bytes > 0 && c.residuals > 0) maps.push_back(result_map(c, 2));
   void* const buffers[] = {a_buffer.data(),      b_buffer.data(),  residual_buffer.data(),
                            result_buffer.data(), workspace.data(), task_counter.data()};
@@ -244,7 +254,7 @@ void expect_product(const Case& c) {
   uint32_t taken = 1;
   device().copy_to_host(&taken, task_counter.data(), sizeof taken);
   EXPECT_EQ(taken, 0u) << "not what the next launch needs";
-  std::vector<char> result(count * result_bytes);
+  std::vector<char> result(results * count * result_bytes);
   device().copy_to_host(result.data(), result_buffer.data(), result.size());
   const auto result_at = [&](size_t at) {
     if (result_bytes == 2) {
@@ -268,12 +278,16 @@ void expect_product(const Case& c) {
                  operand_value(b[static_cast<size_t>(batch * c.n * c.k + in_b)], c.half);
         }
         const auto at = static_cast<size_t>((batch * c.m + m) * c.n + n);
+        const auto expect = [&](size_t place, float value) {
+          const float expected = result_bytes == 4 ? value : to_float(to_bf16(value));
+          if (!(result_at(place) == expected) && ++wrong <= 3)
+            ADD_FAILURE() << "batch " << batch << " row " << m << " column " << n << ": " << result_at(place)
+                          << " instead of " << expected;
+        };
+        if (c.results > 1) expect(count + at, sum / 4);
         if (c.sent_bytes > 0) sum /= 2;
         for (int i = 0; i < c.residuals; ++i) sum += to_float(bf16{residual[i * count + at]});
-        const float expected = result_bytes == 4 ? sum : to_float(to_bf16(sum));
-        if (!(result_at(at) == expected) && ++wrong <= 3)
-          ADD_FAILURE() << "batch " << batch << " row " << m << " column " << n << ": " << result_at(at)
-                        << " instead of " << expected;
+        expect(at, sum);
       }
     }
   }
@@ -308,6 +322,26 @@ TEST(HopperMatmul, ResultsLeaveThroughTheCopyEngine) {
       expect_sent({.m = 200, .n = 320, .k = 328, .tile = {128, 64, 3, 1}, .blocks = 3, .splits = 3, .whole_tiles = 6});
       expect_sent({.m = 384, .n = 256, .k = 200, .tile = {128, 128, 3, 2}});
     }
+}
+
+// A box for each of them, two parts of a tile at a time or one, with a residual and without.
+TEST(HopperMatmul, TwoResultsLeaveThroughTheCopyEngine) {
+  for (const int bytes : {2, 4})
+    for (const int residuals : {0, 1})
+      for (const HopperMatmulTile tile : {HopperMatmulTile{64, 64, 3, 1},
+                                          {128, 160, 2, 1},
+                                          {128, 192, 2, 1, true},
+                                          {128, 256, residuals == 0 ? 4 : 3, 1}})
+        expect_product({.batch = 2,
+                        .m = 200,
+                        .n = 360,
+                        .k = 136,
+                        .tile = tile,
+                        .blocks = 2,
+                        .residuals = residuals,
+                        .wide_residuals = bytes == 4,
+                        .sent_bytes = bytes,
+                        .results = 2});
 }
 
 TEST(HopperMatmul, EveryTile) {
@@ -497,11 +531,13 @@ TEST(HopperMatmul, AssemblesWithoutSpillsOrNotes) {
                           .wide_residuals = true,
                           .sent_bytes = 4});
     }
-    expect_no_spills({.a_along_k = a_along_k,
-                      .b_along_k = !a_along_k,
-                      .tile = {128, 192, 4, 1, true},
-                      .residuals = 0,
-                      .sent_bytes = 2});
+    for (const int results : {1, 2})
+      expect_no_spills({.a_along_k = a_along_k,
+                        .b_along_k = !a_along_k,
+                        .tile = {128, 192, 4, 1, true},
+                        .residuals = 0,
+                        .sent_bytes = 2,
+                        .results = results});
   }
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "causeway/graph/rewrite.h"
+#include "causeway/passes/builder.h"
 #include "causeway/passes/residual_stream.h"
 #include "tests/passes/same_values.h"
 #include "tests/passes/small_model.h"
@@ -90,6 +91,35 @@ TEST(MixedPrecision, SumsOverRowsReadACastThatIsInMemoryBesideF32) {
   EXPECT_EQ(summed_type(false, {0}), DType::kF32);
   // A sum of each row, as in a norm or a softmax.
   EXPECT_EQ(summed_type(true, {1}), DType::kF32);
+}
+
+// The gradients of queries, keys and values side by side are bf16 before they are added up.
+TEST(MixedPrecision, SumsOfJoinedGradientsReadTheCast) {
+  Graph graph;
+  const Builder build(graph);
+  const auto input = [&](const char* name, Shape shape) {
+    return graph.add_input(name, {DType::kF32, std::move(shape)});
+  };
+  const Shape heads = {Dim(2), Dim(6), Dim(3), Dim(8)}, statistics = {Dim(2), Dim(3), Dim(6)};
+  const Value q = input("q", heads), k = input("k", heads), v = input("v", heads), dout = input("dout", heads);
+  Attributes attributes;
+  attributes.attention = std::make_shared<AttentionSpec>();
+  const Value gradient = graph.add(Op::kAttentionGradient,
+                                   {q, k, v, dout, input("lse", statistics), input("delta", statistics)}, attributes);
+  Value joined;
+  for (int i = 0; i < 3; ++i) {
+    const Value columns = build.reshape({gradient.node, i}, {Dim(2), Dim(6), Dim(24)});
+    const Value padded = build.pad(columns, {Dim(0), Dim(0), Dim(24 * i)}, {Dim(0), Dim(0), Dim(24 * (2 - i))}, 0);
+    joined = i == 0 ? padded : build.add(joined, padded);
+  }
+  const Value product = build.dot(build.reshape(joined, {Dim(12), Dim(72)}), input("weight", {Dim(72), Dim(4)}), false,
+                                  false, DType::kF32);
+  graph.outputs = {build.reduce_sum(joined, {0, 1}), product};
+  const Graph narrow = mixed_precision(graph, kBF16Compute);
+  narrow.verify("mixed_precision");
+  const Node& summed = narrow.node(narrow.node(narrow.outputs[0]).inputs[0]);
+  ASSERT_EQ(summed.op, Op::kCast);
+  EXPECT_EQ(narrow.dtype(summed.inputs[0]), DType::kBF16);
 }
 
 TEST(MixedPrecision, FindsTheResidualStream) {

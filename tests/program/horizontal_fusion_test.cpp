@@ -219,6 +219,30 @@ TEST(HorizontalFusionOrder, LargeAndUnknownSizesKeepTheirLaunches) {
   }
 }
 
+// An optimizer's large tensors, written over the old ones: together where all gradients are there before, apart where
+// the memory of one serves the next.
+TEST_P(HorizontalFusion, LargeUpdatesInPlace) {
+  for (const bool one_by_one : {false, true}) {
+    GraphText text;
+    const std::string type = "f32[264, 264]", factor = text.input(type);
+    std::vector<std::string> weights, gradients;
+    const auto update = [&](size_t i) {
+      const std::string step = text.add(fmt::format("tanh({}) : {}", gradients[i], type));
+      text.assign(weights[i], text.add(fmt::format("sub({}, {}) : {}", weights[i], step, type)));
+    };
+    for (size_t i = 0; i < 3; ++i) {
+      weights.push_back(text.input(type));
+      gradients.push_back(text.add(fmt::format("dot({}, {}) : {}", text.input(type), factor, type)));
+      if (one_by_one) update(i);
+    }
+    for (size_t i = 0; !one_by_one && i < 3; ++i) update(i);
+    const Graph graph = text.graph({});
+    EXPECT_THAT(loops(graph), one_by_one ? testing::ElementsAre(1, 1, 1)
+                                         : testing::Matcher<std::vector<int>>(testing::ElementsAre(3)));
+    expect_reference(graph);
+  }
+}
+
 // A processor takes the next task at once.
 TEST(HorizontalFusionOrder, IsForGpus) {
   GraphText text;

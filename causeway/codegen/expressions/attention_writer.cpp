@@ -1,5 +1,8 @@
 #include "causeway/codegen/expressions/attention_writer.h"
 
+#include "causeway/base/error.h"
+#include "causeway/passes/joined_gradients.h"
+
 namespace causeway::codegen {
 namespace {
 
@@ -133,12 +136,25 @@ std::string AttentionWriter::load_statistics(const std::string& name, Value valu
 
 std::string AttentionWriter::store4(const std::string& name, const std::string& position, Value value) {
   const Shape& shape = graph_.shape(value);
+  const auto text = [&](const Dim& dim) { return symbols_.text(dim); };
   std::string statement;
   if (request_.computes(value))
-    statement = store_statement(value,
-                                fmt::format("((b * {} + {}) * {} + h) * {} + d", symbols_.text(shape[1]), position,
-                                            symbols_.text(shape[2]), symbols_.text(shape[3])),
-                                "value");
+    statement = store_statement(
+        value,
+        fmt::format("((b * {} + {}) * {} + h) * {} + d", text(shape[1]), position, text(shape[2]), text(shape[3])),
+        "value");
+  for (const Value member : request_.members) {
+    if (member.node == value.node) continue;
+    // Gradients side by side, of one projection.
+    const std::optional<passes::JoinedGradients> joined = passes::find_joined_gradients(graph_, member);
+    CAUSEWAY_CHECK(joined, "attention's gradient does not compute {}", op_name(graph_.node(member).op));
+    for (const auto& [gradient, first_column] : joined->parts)
+      if (gradient == value)
+        statement += store_statement(member,
+                                     fmt::format("(b * {} + {}) * {} + {} + h * {} + d", text(shape[1]), position,
+                                                 text(graph_.shape(member)[2]), text(first_column), text(shape[3])),
+                                     "value");
+  }
   return fmt::format(
       "CAUSEWAY_INLINE void {}(int64_t b, int64_t h, int64_t {}, int64_t d, float value) const {{\n{}}}\n", name,
       position, statement);

@@ -59,8 +59,9 @@ class GpuDotWriter : public ProblemWriter {
     const int lanes = store_lanes(n);
     const bool sends = copy_engine && may_send(n);
     if (sends) {
-      store += fmt::format("using Sent = {};\n", storage_type(graph_.dtype(*finished_)));
-      plan.tensor_maps = fetched_.empty() ? 3 : 4;
+      store += fmt::format("using Sent = {};\nstatic constexpr int kSent = {};\n",
+                           storage_type(graph_.dtype(finished_.front())), finished_.size());
+      plan.tensor_maps = static_cast<int>(2 + finished_.size() + fetched_.size());
     }
     std::string members, initialisation;
     declare_size("batch", batch, members, initialisation);
@@ -345,20 +346,28 @@ class GpuDotWriter : public ProblemWriter {
     fetches_ = false;
     std::string compute = fmt::format("const float result = {};\n", product) + body(emitter), finish;
     const bool knows_column = emitter.has_written(nest_.column_variable());
-    if (stored.size() == 1 && fetched_.size() <= 1 && !emitter.has_written_variables() &&
-        compute_type(graph_.dtype(stored.front().member)) == "float") {
-      // The product itself is rounded when it is stored.
-      const auto& [member, array, result] = stored.front();
-      const bool is_product = member == request_.members.front();
-      finished_ = member;
-      finish =
+    const bool computes_floats = std::all_of(stored.begin(), stored.end(), [&](const Stored& one) {
+      return compute_type(graph_.dtype(one.member)) == "float";
+    });
+    if (!stored.empty() && !emitter.has_written_variables() && computes_floats) {
+      std::string results;
+      keep.clear();
+      for (const auto& [member, array, result] : stored) {
+        // The product itself is rounded when it is stored.
+        const bool is_product = member == request_.members.front();
+        results +=
+            fmt::format("results[{}][e] = {};\n", finished_.size(), is_product ? std::string("values[e]") : result);
+        keep += fmt::format("{}[e] = {};\n", array,
+                            to_storage(graph_.dtype(member), fmt::format("results[{}][e]", finished_.size())));
+        finished_.push_back(member);
+      }
+      const bool is_product_alone = stored.size() == 1 && stored.front().member == request_.members.front();
+      finish = fmt::format(
           "template <int kCount>\nCAUSEWAY_INLINE void finish(const float (&values)[kCount], const Fetched& fetched, "
-          "const FetchedColumns& columns, float (&results)[kCount]) const {\n" +
-          element_loop(is_product ? "results[e] = values[e];\n" : compute + "results[e] = " + result + ";\n", false) +
-          "}\n";
-      arrays += "float results[kCount];\nfinish(values, fetched, columns, results);\n";
+          "const FetchedColumns& columns, float (&results)[{0}][kCount]) const {{\n{1}}}\n",
+          stored.size(), element_loop((is_product_alone ? "" : compute) + results, false));
+      arrays += fmt::format("float results[{}][kCount];\nfinish(values, fetched, columns, results);\n", stored.size());
       compute.clear();
-      keep = fmt::format("{}[e] = {};\n", array, to_storage(graph_.dtype(member), "results[e]"));
     }
     std::string visits;
     for (const Fetch& fetch : fetched_)
@@ -377,12 +386,15 @@ class GpuDotWriter : public ProblemWriter {
            arrays + element_loop(compute + keep, knows_column) + element_loop(stores, !stores.empty()) + "}\n";
   }
 
-  // Whether the copy engine can store the result, over what is read at its place.
+  // Whether the copy engine can store what is computed, over what is read at its place.
   bool may_send(const Dim& n) const {
-    if (!finished_) return false;
-    const DType dtype = graph_.dtype(*finished_);
+    constexpr size_t kMostSent = 2;
+    if (finished_.empty() || finished_.size() > kMostSent || fetched_.size() > 1) return false;
+    const DType dtype = graph_.dtype(finished_.front());
+    const auto has_its_type = [&](Value value) { return graph_.dtype(value) == dtype; };
     if (!fetched_.empty() && size_bytes(graph_.dtype(fetched_.front().value)) != size_bytes(dtype)) return false;
-    return (dtype == DType::kBF16 || dtype == DType::kF16 || dtype == DType::kF32) &&
+    return std::all_of(finished_.begin(), finished_.end(), has_its_type) &&
+           (dtype == DType::kBF16 || dtype == DType::kF16 || dtype == DType::kF32) &&
            n.divide_exactly(16 / static_cast<int64_t>(size_bytes(dtype)));
   }
 
@@ -480,11 +492,12 @@ class GpuDotWriter : public ProblemWriter {
     const HopperMatmulPlan chosen = choose_hopper_matmul(target_.architecture(), sums, stores, known_size(batch),
                                                          known_size(m), known_size(n), known_size(k));
     HopperMatmulTile tile = chosen.tile;
-    // Room for more boxes, where they are loaded ahead.
+    // Room for more boxes, where they are loaded ahead: for two parts of the tile at least.
     constexpr int kFewestStages = 5;
-    if (may_send(n) && !fetched_.empty() && hopper_matmul_boxes(tile) < kHopperMatmulMostBoxes &&
-        tile.stages > kFewestStages)
-      --tile.stages;
+    if (may_send(n) && !fetched_.empty()) {
+      const int least = 2 * static_cast<int>(finished_.size());
+      while (hopper_matmul_boxes(tile) < (tile.stages > kFewestStages ? kHopperMatmulMostBoxes : least)) --tile.stages;
+    }
     hopper_tile_ = tile;
     const auto tiles = [=](const SymbolBindings& bindings) {
       return batch.evaluate(bindings) * divide_up(m.evaluate(bindings), tile.m * tile.cluster) *
@@ -576,9 +589,9 @@ class GpuDotWriter : public ProblemWriter {
     std::vector<int> at_result;
     int bytes = 0;
     if (sends) {
-      at_result.push_back(argument(*finished_));
+      for (const Value value : finished_) at_result.push_back(argument(value));
       for (const Fetch& fetch : fetched_) at_result.push_back(argument(fetch.value));
-      bytes = static_cast<int>(size_bytes(graph_.dtype(*finished_)));
+      bytes = static_cast<int>(size_bytes(graph_.dtype(finished_.front())));
     }
     const auto result_map = [bytes, sizes = nest_.sizes(), tile = hopper_tile_](int buffer,
                                                                                 const SymbolBindings& bindings) {
@@ -604,8 +617,8 @@ class GpuDotWriter : public ProblemWriter {
   GpuProductNest nest_;
   // What the epilogue reads at the result's own element and of its column, which the template fetches ahead.
   std::vector<Fetch> fetched_, fetched_columns_;
-  bool fetches_ = false;           // while the epilogue is walked
-  std::optional<Value> finished_;  // the one tensor that is stored, where nothing depends on an element's place
+  bool fetches_ = false;         // while the epilogue is walked
+  std::vector<Value> finished_;  // what is stored, where it is computed in float and not from an element's place
   std::optional<GpuRowFunction> row_function_;  // computes A
   HopperMatmulTile hopper_tile_;
 };

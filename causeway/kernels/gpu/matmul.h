@@ -41,12 +41,13 @@
 //                int64_t batch_index) const    // tensor_load of a box; `contiguous` and `other` are its first elements
 //   void A::load_multicast(the same, uint16_t block_mask) const    // where kMapRank is 2 or 3
 //
-// Where all that is stored is one tensor, and at most one of as many bytes is read at the result's place, results leave
-// through the copy engine too:
+// Where one or two tensors of one type are stored, and at most one of as many bytes is read at the result's place,
+// results leave through the copy engine too:
 //
 //   using Sent                                 // what is stored: bf16, f16 or float
+//   static constexpr int kSent                 // how many tensors
 //   template <int V> void finish(const float (&values)[V], const Fetched& fetched, const FetchedColumns& columns,
-//                                float (&results)[V]) const
+//                                float (&results)[kSent][V]) const
 //                                              // what follows, of V neighbours; rounded to Sent when it is sent
 //
 // Of 8-bit operands with scales of blocks (graph.h, scaled_dot), also:
@@ -55,9 +56,9 @@
 //   const float* a_scale(int64_t line, int64_t block) const   // of 128 of k each, and where each line has one those of
 //                                                             // the next lines; the same of b
 //
-// maps[0] is of A, maps[1] of B, maps[2] of what is sent and maps[3] of what is read at its place. Dimension 0 of an
-// operand is the contiguous one (k or the line), 1 the other; batches follow. Boxes are 64 elements of dimension 0 (128
-// bytes, swizzled alike) by kHopperMatmulDepth of dimension 1 where lines are contiguous, otherwise by
+// maps[0] is of A, maps[1] of B; those of what is sent follow, then that of what is read at its place. Dimension 0 of
+// an operand is the contiguous one (k or the line), 1 the other; batches follow. Boxes are 64 elements of dimension 0
+// (128 bytes, swizzled alike) by kHopperMatmulDepth of dimension 1 where lines are contiguous, otherwise by
 // hopper_matmul_box_lines(). What is out of range reads as zero. Those of the result are n, m and the batch, in boxes
 // of hopper_matmul_sent_columns() by kHopperMatmulSentRows by 1, swizzled by a row's bytes.
 #pragma once

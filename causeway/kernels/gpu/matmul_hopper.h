@@ -348,8 +348,7 @@ CAUSEWAY_INLINE void hopper_matmul_store_part(const Problem& problem, int64_t ba
   }
 }
 
-// Whether results leave through the tensor copy engine, and the tensor that is read at their place, if there is one,
-// comes through it.
+// Whether results leave through the tensor copy engine, and what is read at their place comes through it.
 template <class Problem>
 constexpr bool kHopperMatmulSends = requires { typename Problem::Sent; };
 
@@ -392,46 +391,48 @@ CAUSEWAY_INLINE void hopper_matmul_keep_part(const float* sums, float* to) {
   for (int i = 0; i < kColumns / 2; ++i) to[i / 4 * 512 + i % 4] = sums[i];
 }
 
-// The boxes of results in which a wave's 16 rows of each 64 pass through shared memory: a ring of kCount. Where a
-// tensor is read at their place, its part is loaded into the box, kCount - 1 boxes ahead and first beside the products;
-// what is stored is computed where it lies. The engine leaves out what is outside the result. Nothing waits until a box
-// has left, but who needs its room.
+// The boxes of results in which a wave's 16 rows of each 64, a part of the tile, pass through shared memory: a ring of
+// kCount parts, with a box for each tensor. Where a tensor is read at the results' place, its part is loaded into the
+// first box, kCount - 1 parts ahead and first beside the products; what is stored is computed where it lies. The engine
+// leaves out what is outside the result. Nothing waits until a box has left, but who needs its room.
 template <class Problem>
 class HopperMatmulBoxes {
   using Sent = typename Problem::Sent;
   static constexpr HopperMatmulTile kTile = Problem::kTile;
   static constexpr uint32_t kBytes = sizeof(Sent);
   static constexpr int kColumns = hopper_matmul_sent_columns(kTile, kBytes), kParts = kTile.n / kColumns;
-  static constexpr int kCount = hopper_matmul_boxes(kTile), kOfTile = hopper_matmul_row_blocks(kTile) * kParts;
+  static constexpr int kSent = Problem::kSent, kCount = hopper_matmul_boxes(kTile) / kSent;
+  static constexpr int kRowBlocks = hopper_matmul_row_blocks(kTile), kOfTile = kRowBlocks * kParts;
   static constexpr uint32_t kRowBytes = kColumns * kBytes;
   static constexpr bool kLoads = Problem::Fetched::kTensors > 0;
   // Pairs that are computed before the first of them is written; more than these registers hold spill.
-  static constexpr uint32_t kTogether = kHopperMatmulFewRegisters<Problem> && kLoads ? 4 : kColumns / 4;
+  static constexpr uint32_t kTogether = kHopperMatmulFewRegisters<Problem> && (kLoads || kSent > 1) ? 4 : kColumns / 4;
   static_assert(kRowBytes == 128 || (kRowBytes == 64 && kBytes == 2), "a swizzle's width");
+  static_assert(kCount > (kLoads ? 1 : 0), "room to load ahead");
 
  public:
   // `wave`: of those that multiply.
   CAUSEWAY_INLINE HopperMatmulBoxes(const TensorMapBytes* maps, const HopperMatmulShared<Problem>& shared, int wave)
-      : maps_(maps),
+      : maps_(maps + 2),
         boxes_(shared.pieces + wave * hopper_matmul_wave_bytes(kTile)),
         full_(shared.loaded + wave * kHopperMatmulMostBoxes) {}
 
-  // The first boxes of a tile, of whose rows `block` is this warpgroup's first 64.
+  // The first parts of a tile, of whose rows `block` is this warpgroup's first 64.
   CAUSEWAY_INLINE void begin(const HopperMatmulPosition& tile, int block) {
     if constexpr (kLoads) {
       if (lane_index() != 0) return;
       tensor_store_wait<1>();
 #pragma clang loop unroll(full)
-      for (int box = 0; box < kCount - 1 && box < kOfTile; ++box) load(tile, block, box, box);
+      for (int part = 0; part < kCount - 1 && part < kOfTile; ++part) load(tile, block, part, part);
     }
   }
 
-  // The row block `own` of the tile, counted from the warpgroup's first one, `block`.
-  CAUSEWAY_INLINE void send(const Problem& problem, const HopperMatmulPosition& tile, int block, int own,
-                            const float (&sums)[kTile.n / 2]) {
+  // A warpgroup's rows of the tile, of which `block` is the first 64: what is read of columns serves all of them.
+  CAUSEWAY_INLINE void send(const Problem& problem, const HopperMatmulPosition& tile, int block,
+                            const float (&sums)[kRowBlocks][kTile.n / 2]) {
 #pragma clang loop unroll(full)
-    for (int part = 0; part < kParts; ++part)
-      send_part(problem, tile, block, own * kParts + part, sums + part * (kColumns / 2));
+    for (int part = 0; part < kOfTile; ++part)
+      send_part(problem, tile, block, part, sums[part % kRowBlocks] + part / kRowBlocks * (kColumns / 2));
   }
 
   // Before the block ends: the engine must have read its shared memory.
@@ -440,34 +441,54 @@ class HopperMatmulBoxes {
   }
 
  private:
-  CAUSEWAY_INLINE char* at(int slot) const { return boxes_ + slot * kHopperMatmulBoxBytes; }
-  CAUSEWAY_INLINE static int first_row(const HopperMatmulPosition& tile, int block, int box) {
-    return tile.m + (block + box / kParts) * 64 + thread_index() % 128 / 32 * kHopperMatmulSentRows;
+  CAUSEWAY_INLINE char* at(int slot, int tensor) const {
+    return boxes_ + (slot * kSent + tensor) * kHopperMatmulBoxBytes;
   }
-  CAUSEWAY_INLINE static int first_column(const HopperMatmulPosition& tile, int box) {
-    return tile.n + box % kParts * kColumns;
+  CAUSEWAY_INLINE static int first_row(const HopperMatmulPosition& tile, int block, int part) {
+    return tile.m + (block + part % kRowBlocks) * 64 + thread_index() % 128 / 32 * kHopperMatmulSentRows;
+  }
+  CAUSEWAY_INLINE static int first_column(const HopperMatmulPosition& tile, int part) {
+    return tile.n + part / kRowBlocks * kColumns;
   }
 
-  // By one lane: box `box` of the tile, into the slot that many after the next one to be sent.
-  CAUSEWAY_INLINE void load(const HopperMatmulPosition& tile, int block, int box, int ahead) const {
+  // By one lane: part `part` of the tile, into the slot that many after the next one to be sent.
+  CAUSEWAY_INLINE void load(const HopperMatmulPosition& tile, int block, int part, int ahead) const {
     int slot = ring_.stage + ahead;
     if (slot >= kCount) slot -= kCount;
     barrier_expect_bytes(full_ + slot, kHopperMatmulSentRows * kRowBytes);
-    tensor_load(at(slot), &maps_[3], full_ + slot, first_column(tile, box), first_row(tile, block, box), tile.batch);
+    tensor_load(at(slot, 0), &maps_[kSent], full_ + slot, first_column(tile, part), first_row(tile, block, part),
+                tile.batch);
   }
 
-  CAUSEWAY_INLINE void send_part(const Problem& problem, const HopperMatmulPosition& tile, int block, int box,
+  CAUSEWAY_INLINE static auto packed(float first, float second) {
+    if constexpr (kBytes == 4) {
+      return Vector<float, 2>{first, second};
+    } else {
+      return pack_pair<Sent>(first, second);
+    }
+  }
+
+  CAUSEWAY_INLINE void send_part(const Problem& problem, const HopperMatmulPosition& tile, int block, int part,
                                  const float* sums) {
-    const auto lane = static_cast<uint32_t>(lane_index()), row = lane / 4;
-    const int stage = ring_.stage, n_first = first_column(tile, box);
+    auto lane = static_cast<uint32_t>(lane_index());
+    // So that addresses of other parts are not kept.
+    if constexpr (kTogether < kColumns / 4) lane = computed_here(lane);
+    const uint32_t row = lane / 4;
+    const int stage = ring_.stage, n_first = first_column(tile, part);
     // Pieces of 16 bytes are exchanged by the number of the line of 128 bytes: so are the rows that are 8 further down.
     // Of f32, odd rows take the eight columns that are 16 further on, so that no bank is met twice.
     constexpr uint32_t kSwap = kBytes == 4 ? 2 : 0;
     const bool swaps = kSwap != 0 && row % 2 == 1;
     const uint32_t swizzle = (kRowBytes == 128 ? row : row / 2) * 16;
     const uint32_t of_lane = row * kRowBytes + ((lane % 4 * 2 * kBytes) ^ swizzle ^ (swaps ? kSwap * 8 * kBytes : 0));
+    // As a rule all columns of a part exist, or none: then they are read from one address.
+    const int n = static_cast<int>(problem.n);
+    const bool alike = problem.n % kColumns == 0;
+    const int n_read = alike && problem.n % kTile.n != 0 && n_first >= n ? 0 : n_first;
     // Neighbours 2 i of the sums, in the order in which boxes have them.
-    const auto place = [&](uint32_t i) { return at(stage) + (of_lane ^ (i / 2 * 8 * kBytes)) + i % 2 * 8 * kRowBytes; };
+    const auto place = [&](int tensor, uint32_t i) {
+      return at(stage, tensor) + (of_lane ^ (i / 2 * 8 * kBytes)) + i % 2 * 8 * kRowBytes;
+    };
     if constexpr (kLoads) {
       barrier_wait(full_ + stage, ring_.parity);
     } else {
@@ -480,90 +501,99 @@ class HopperMatmulBoxes {
     for (int i = 0; i < kColumns / 2; ++i) values[i] = computed_here(sums[i]);
 #pragma clang loop unroll(full)
     for (uint32_t first = 0; first < kColumns / 4; first += kTogether) {
-      float results[kTogether][2];
+      // What later pairs load must not be loaded at first: registers would not suffice.
+      if constexpr (kTogether < kColumns / 4) asm volatile("" ::: "memory");
+      decltype(packed(0, 0)) results[kSent][kTogether];
 #pragma clang loop unroll(full)
       for (uint32_t i = first; i < first + kTogether; i += 2) {
         // Neighbours, and those eight rows further down.
         typename Problem::FetchedColumns columns;
-        const auto column = n_first + static_cast<int>((swaps ? i / 2 ^ kSwap : i / 2) * 8 + lane % 4 * 2);
-        const bool exists = problem.n % kTile.n == 0 || column < static_cast<int>(problem.n);
-        problem.template fetch_columns<2>(exists ? column : 0, columns);
+        const auto column = n_read + static_cast<int>((swaps ? i / 2 ^ kSwap : i / 2) * 8 + lane % 4 * 2);
+        problem.template fetch_columns<2>(alike || column < n ? column : 0, columns);
 #pragma clang loop unroll(full)
         for (uint32_t down = 0; down < 2; ++down) {
           typename Problem::Fetched fetched;
           if constexpr (kLoads)
-            __builtin_memcpy(&fetched, __builtin_assume_aligned(place(i + down), 2 * kBytes), 2 * kBytes);
-          float pair[2];
+            __builtin_memcpy(&fetched, __builtin_assume_aligned(place(0, i + down), 2 * kBytes), 2 * kBytes);
+          float pair[2], finished[kSent][2];
 #pragma clang loop unroll(full)
           for (uint32_t e = 0; e < 2; ++e) {
             const float own = values[2 * (i + down) + e], swapped = values[2 * ((i ^ 2 * kSwap) + down) + e];
             pair[e] = swaps ? swapped : own;
           }
-          problem.finish(pair, fetched, columns, results[i - first + down]);
+          problem.finish(pair, fetched, columns, finished);
+#pragma clang loop unroll(full)
+          for (int tensor = 0; tensor < kSent; ++tensor)
+            results[tensor][i - first + down] = packed(finished[tensor][0], finished[tensor][1]);
         }
       }
 #pragma clang loop unroll(full)
-      for (uint32_t i = 0; i < kTogether; ++i) write(place(first + i), results[i]);
+      for (int tensor = 0; tensor < kSent; ++tensor)
+#pragma clang loop unroll(full)
+        for (uint32_t i = 0; i < kTogether; ++i)
+          __builtin_memcpy(__builtin_assume_aligned(place(tensor, first + i), 2 * kBytes), &results[tensor][i],
+                           2 * kBytes);
     }
     fence_async_shared();
     wave_barrier();
     if (lane == 0) {
-      tensor_store(&maps_[2], at(stage), n_first, first_row(tile, block, box), tile.batch);
+#pragma clang loop unroll(full)
+      for (int tensor = 0; tensor < kSent; ++tensor)
+        tensor_store(&maps_[tensor], at(stage, tensor), n_first, first_row(tile, block, part), tile.batch);
       tensor_store_commit();
       if constexpr (kLoads) {
-        if (box + kCount - 1 < kOfTile) {
-          // The box before has left.
+        if (part + kCount - 1 < kOfTile) {
+          // The part before has left.
           tensor_store_wait<1>();
-          load(tile, block, box + kCount - 1, kCount - 1);
+          load(tile, block, part + kCount - 1, kCount - 1);
         }
       }
     }
     ring_.advance();
   }
 
-  CAUSEWAY_INLINE static void write(char* to, const float (&result)[2]) {
-    if constexpr (kBytes == 4) {
-      const Vector<float, 2> pair = {result[0], result[1]};
-      __builtin_memcpy(__builtin_assume_aligned(to, 8), &pair, 8);
-    } else {
-      const uint32_t pair = pack_pair<Sent>(result[0], result[1]);
-      __builtin_memcpy(__builtin_assume_aligned(to, 4), &pair, 4);
-    }
-  }
-
-  const TensorMapBytes* maps_;
+  const TensorMapBytes* maps_;  // of what is sent, then of what is loaded
   char* boxes_;
   TransferBarrier* full_;
-  StageRing<kCount> ring_;  // the slot of the next box to be sent
+  StageRing<kCount> ring_;  // the slot of the next part to be sent
 };
 
-// Stores 64 x n sums of one warpgroup, the own'th 64 rows from the tile's first_block'th on.
+// Stores a warpgroup's sums, from the tile's first_block'th 64 rows on.
 template <class Problem, class Boxes>
-CAUSEWAY_INLINE void hopper_matmul_store(const Problem& problem, const HopperMatmulSchedule<Problem>& schedule,
-                                         const HopperMatmulPosition& tile, int rank, int first_block, int own,
-                                         const float (&sums)[Problem::kTile.n / 2], float* piece, Boxes& boxes) {
-  constexpr int kWhole = Problem::kTile.n / 64, kLast = Problem::kTile.n % 64;  // parts of 64 columns, then fewer
-  const int block = first_block + own;
+CAUSEWAY_INLINE void hopper_matmul_store(
+    const Problem& problem, const HopperMatmulSchedule<Problem>& schedule, const HopperMatmulPosition& tile, int rank,
+    int first_block, const float (&sums)[hopper_matmul_row_blocks(Problem::kTile)][Problem::kTile.n / 2], float* piece,
+    Boxes& boxes) {
+  constexpr HopperMatmulTile kTile = Problem::kTile;
+  constexpr int kWhole = kTile.n / 64, kLast = kTile.n % 64;  // parts of 64 columns, then fewer
+  constexpr int kRowBlocks = hopper_matmul_row_blocks(kTile);
   if constexpr (Problem::kSplits > 1) {
-    constexpr int kCluster = Problem::kTile.cluster;
     if (tile.split_tile >= 0) {
-      float* to = hopper_matmul_partial(problem, tile.split, schedule.split_tiles * kCluster,
-                                        tile.split_tile * kCluster + rank, block, 0);
 #pragma clang loop unroll(full)
-      for (int part = 0; part < kWhole; ++part) hopper_matmul_keep_part<64>(sums + part * 32, to + part * (64 * 64));
-      if constexpr (kLast > 0) hopper_matmul_keep_part<kLast>(sums + kWhole * 32, to + kWhole * (64 * 64));
+      for (int block = 0; block < kRowBlocks; ++block) {
+        float* to = hopper_matmul_partial(problem, tile.split, schedule.split_tiles * kTile.cluster,
+                                          tile.split_tile * kTile.cluster + rank, first_block + block, 0);
+#pragma clang loop unroll(full)
+        for (int part = 0; part < kWhole; ++part)
+          hopper_matmul_keep_part<64>(sums[block] + part * 32, to + part * (64 * 64));
+        if constexpr (kLast > 0) hopper_matmul_keep_part<kLast>(sums[block] + kWhole * 32, to + kWhole * (64 * 64));
+      }
       return;
     }
   }
   if constexpr (kHopperMatmulSends<Problem>) {
-    boxes.send(problem, tile, first_block, own, sums);
+    boxes.send(problem, tile, first_block, sums);
   } else {
-    const int row = tile.m + block * 64;
 #pragma clang loop unroll(full)
-    for (int part = 0; part < kWhole; ++part)
-      hopper_matmul_store_part<64>(problem, tile.batch, row, tile.n + part * 64, sums + part * 32, piece);
-    if constexpr (kLast > 0)
-      hopper_matmul_store_part<kLast>(problem, tile.batch, row, tile.n + kWhole * 64, sums + kWhole * 32, piece);
+    for (int block = 0; block < kRowBlocks; ++block) {
+      const int row = tile.m + (first_block + block) * 64;
+#pragma clang loop unroll(full)
+      for (int part = 0; part < kWhole; ++part)
+        hopper_matmul_store_part<64>(problem, tile.batch, row, tile.n + part * 64, sums[block] + part * 32, piece);
+      if constexpr (kLast > 0)
+        hopper_matmul_store_part<kLast>(problem, tile.batch, row, tile.n + kWhole * 64, sums[block] + kWhole * 32,
+                                        piece);
+    }
   }
 }
 
@@ -830,13 +860,10 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, const Tensor
     warpgroup_wait<0>();
     if (before >= 0) release(before);
     if constexpr (kBoxesLast) begin_boxes();
-#pragma clang loop unroll(full)
-    for (int block = 0; block < kRowBlocks; ++block) {
-      if constexpr (kSlicesPerSum > 0) {
-        hopper_matmul_store(problem, schedule, tile, rank, first_block, block, totals[block], piece, boxes);
-      } else {
-        hopper_matmul_store(problem, schedule, tile, rank, first_block, block, sums[block], piece, boxes);
-      }
+    if constexpr (kSlicesPerSum > 0) {
+      hopper_matmul_store(problem, schedule, tile, rank, first_block, totals, piece, boxes);
+    } else {
+      hopper_matmul_store(problem, schedule, tile, rank, first_block, sums, piece, boxes);
     }
   }
   if constexpr (kHopperMatmulSends<Problem>) boxes.end();
