@@ -7,7 +7,8 @@
 // lives in registers once fused.
 //
 // A sum over leading axes (the gradient of a bias) of a value that is cast for a template anyway and also has to be in
-// memory in f32 adds up the cast value, in f32: half the bytes to read.
+// memory in f32 adds up the cast value, in f32: half the bytes to read. So does one of the gradients of queries, keys
+// and values side by side (joined_gradients.h), which attention stores in that type.
 //
 // What stays f32: dot results that reach no other template op (weight gradients on their way to the optimizer; logits
 // on their way to a loss), the weight gradient of linear_cross_entropy, other reductions, norms, softmax, losses,
