@@ -18,6 +18,7 @@ bool multiplies_matrices(Op op) { return op == Op::kDot || op == Op::kScaledDot;
 // Costs in simple operations for each element.
 constexpr int kCheapUnderBroadcast = 4;  // a value that a broadcast repeats
 constexpr int kCheapOperand = 2;         // an operand of a template computed while it is packed
+constexpr int kHiddenEpilogue = 30;      // what a product computes beside the next products
 constexpr int kLargestExpression = 200;
 constexpr size_t kRecentKernels = 12;  // how far back a value may join a kernel
 constexpr size_t kMostMembers = 12;
@@ -36,8 +37,6 @@ struct FusionRules {
   bool packs_operands;
   // What is computed of a product's result before storing it, where that has more than a few rows.
   int cheap_epilogue;
-  // The same where the product's results leave beside the next products.
-  int hidden_epilogue;
   // A sum by index of at most so many updates computes them where it adds them.
   int64_t few_updates;
   // Sums over rows, and values computed from the same tensors, share a pass over them.
@@ -52,7 +51,6 @@ constexpr FusionRules kProcessorRules = {.cheap_to_repeat = 8,
                                          .bytes_decide = false,
                                          .packs_operands = true,
                                          .cheap_epilogue = 1 << 30,
-                                         .hidden_epilogue = 1 << 30,
                                          .few_updates = 0,
                                          .joins_column_sums = false,
                                          .copies_alone = false,
@@ -64,7 +62,6 @@ constexpr FusionRules kGpuRules = {.cheap_to_repeat = 40,
                                    .bytes_decide = true,
                                    .packs_operands = false,
                                    .cheap_epilogue = 6,
-                                   .hidden_epilogue = 80,
                                    .few_updates = kFewUpdates,
                                    .joins_column_sums = true,
                                    .copies_alone = true,
@@ -748,14 +745,14 @@ class Fuser {
   // Whether the product can compute the value beside the next products: it has operands of 16 bits, and the copy engine
   // has boxes for its results (matmul_hopper.h).
   bool hides_epilogue(const KernelRequest& kernel, Value value, const std::vector<Value>& reads) const {
+    if (fixed_order_ || !target_.is_gpu() || !target_.architecture().has_warpgroup_matrix) return false;
     constexpr size_t kMostTensors = 2;
     const Value product = kernel.members.front();
     const DType dtype = graph_.dtype(product);
-    // Rows in whole pieces of 16 bytes.
-    if (fixed_order_ || !graph_.shape(product).back().divide_exactly(8)) return false;
-    if (!target_.is_gpu() || !target_.architecture().has_warpgroup_matrix || size_bytes(dtype) != 2 ||
-        size_bytes(graph_.dtype(graph_.node(product).inputs[0])) != 2 || graph_.dtype(value) != dtype ||
-        kernel.members.size() >= kMostTensors || costs_at_least(value, rules_.hidden_epilogue))
+    const bool has_whole_pieces = graph_.shape(product).back().divide_exactly(8).has_value();  // rows, of 16 bytes
+    if (!has_whole_pieces || size_bytes(dtype) != 2 || graph_.dtype(value) != dtype ||
+        size_bytes(graph_.dtype(graph_.node(product).inputs[0])) != 2 || kernel.members.size() >= kMostTensors ||
+        costs_at_least(value, kHiddenEpilogue))
       return false;
     // Another tensor that is read where results are stored costs as much as is saved.
     const Dim count = element_count(graph_.shape(product));

@@ -386,10 +386,9 @@ class GpuDotWriter : public ProblemWriter {
            arrays + element_loop(compute + keep, knows_column) + element_loop(stores, !stores.empty()) + "}\n";
   }
 
-  // Whether the copy engine can store what is computed, over what is read at its place.
+  // Whether the copy engine can store what is computed: one tensor over what is read at its place, or two.
   bool may_send(const Dim& n) const {
-    constexpr size_t kMostSent = 2;
-    if (finished_.empty() || finished_.size() > kMostSent || fetched_.size() > 1) return false;
+    if (finished_.empty() || finished_.size() + fetched_.size() > 2) return false;
     const DType dtype = graph_.dtype(finished_.front());
     const auto has_its_type = [&](Value value) { return graph_.dtype(value) == dtype; };
     if (!fetched_.empty() && size_bytes(graph_.dtype(fetched_.front().value)) != size_bytes(dtype)) return false;
@@ -492,12 +491,11 @@ class GpuDotWriter : public ProblemWriter {
     const HopperMatmulPlan chosen = choose_hopper_matmul(target_.architecture(), sums, stores, known_size(batch),
                                                          known_size(m), known_size(n), known_size(k));
     HopperMatmulTile tile = chosen.tile;
-    // Room for more boxes, where they are loaded ahead: for two parts of the tile at least.
+    // Room for more boxes, where they are loaded ahead.
     constexpr int kFewestStages = 5;
-    if (may_send(n) && !fetched_.empty()) {
-      const int least = 2 * static_cast<int>(finished_.size());
-      while (hopper_matmul_boxes(tile) < (tile.stages > kFewestStages ? kHopperMatmulMostBoxes : least)) --tile.stages;
-    }
+    if (may_send(n) && !fetched_.empty() && hopper_matmul_boxes(tile) < kHopperMatmulMostBoxes &&
+        tile.stages > kFewestStages)
+      --tile.stages;
     hopper_tile_ = tile;
     const auto tiles = [=](const SymbolBindings& bindings) {
       return batch.evaluate(bindings) * divide_up(m.evaluate(bindings), tile.m * tile.cluster) *

@@ -41,8 +41,8 @@
 //                int64_t batch_index) const    // tensor_load of a box; `contiguous` and `other` are its first elements
 //   void A::load_multicast(the same, uint16_t block_mask) const    // where kMapRank is 2 or 3
 //
-// Where one or two tensors of one type are stored, and at most one of as many bytes is read at the result's place,
-// results leave through the copy engine too:
+// Where one tensor is stored, and at most one of as many bytes is read at the result's place, or two of one type are
+// stored and none is read, results leave through the copy engine too:
 //
 //   using Sent                                 // what is stored: bf16, f16 or float
 //   static constexpr int kSent                 // how many tensors

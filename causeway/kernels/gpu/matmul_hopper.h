@@ -392,8 +392,8 @@ CAUSEWAY_INLINE void hopper_matmul_keep_part(const float* sums, float* to) {
 }
 
 // The boxes of results in which a wave's 16 rows of each 64, a part of the tile, pass through shared memory: a ring of
-// kCount parts, with a box for each tensor. Where a tensor is read at the results' place, its part is loaded into the
-// first box, kCount - 1 parts ahead and first beside the products; what is stored is computed where it lies. The engine
+// kCount parts, with a box for each tensor. Where a tensor is read at the result's place, its part is loaded into the
+// box, kCount - 1 parts ahead and first beside the products; what is stored is computed where it lies. The engine
 // leaves out what is outside the result. Nothing waits until a box has left, but who needs its room.
 template <class Problem>
 class HopperMatmulBoxes {
@@ -408,7 +408,7 @@ class HopperMatmulBoxes {
   // Pairs that are computed before the first of them is written; more than these registers hold spill.
   static constexpr uint32_t kTogether = kHopperMatmulFewRegisters<Problem> && (kLoads || kSent > 1) ? 4 : kColumns / 4;
   static_assert(kRowBytes == 128 || (kRowBytes == 64 && kBytes == 2), "a swizzle's width");
-  static_assert(kCount > (kLoads ? 1 : 0), "room to load ahead");
+  static_assert(!kLoads || (kSent == 1 && kCount > 1), "room to load ahead");
 
  public:
   // `wave`: of those that multiply.
