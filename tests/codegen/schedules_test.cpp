@@ -73,6 +73,8 @@ TEST(Schedules, EveryHeadFindsTilesThatFit) {
             EXPECT_LE(tiles->shared_bytes, architecture.shared_bytes);
           if (const auto tiles = hopper_attention_gradient_tiles(request, architecture))
             EXPECT_LE(tiles->shared_bytes, architecture.shared_bytes);
+          if (const auto tiles = hopper_attention_joint_tiles(request, architecture))
+            EXPECT_LE(tiles->shared_bytes, architecture.shared_bytes);
         }
 }
 
@@ -81,10 +83,13 @@ TEST(Schedules, SharedMemoryOfAttentionIsWhatKernelsDeclare) {
   std::string text =
       "#include \"causeway/kernels/attention_block_map.h\"\n#include \"causeway/kernels/gpu/attention_hopper.h\"\n"
       "#include \"causeway/kernels/gpu/attention_hopper_gradient.h\"\n"
+      "#include \"causeway/kernels/gpu/attention_hopper_joint_gradient.h\"\n"
       "#include \"causeway/kernels/gpu/attention_tile_layout.h\"\n"
-      "template <int dim, int groups, int stages, int gradient_stages> struct Problem {\nusing Operand = bf16;\n"
+      "template <int dim, int groups, int stages, int gradient_stages, int sums = 1> struct Problem {\nusing Operand = "
+      "bf16;\n"
       "static constexpr int kHeadDim = dim, kGroups = groups, kQueryStages = 2, kQueryTile = 64 * groups, kKeyTile = "
-      "128;\nstatic constexpr int kStages = stages, kGradientStages = gradient_stages, kGradientTile = 64;\n};\n";
+      "128;\nstatic constexpr int kStages = stages, kGradientStages = gradient_stages, kGradientTile = 64;\n"
+      "static constexpr int kOwnStages = stages, kSumStages = sums;\n};\n";
   for (const HopperAttentionSchedule& schedule : hopper_attention_schedules())
     for (const int groups : {schedule.groups, schedule.groups_with_more}) {
       const std::string problem =
@@ -95,6 +100,11 @@ TEST(Schedules, SharedMemoryOfAttentionIsWhatKernelsDeclare) {
           fmt::format("static_assert(sizeof(attention_hopper::GradientShared<{}>) == {});\n", problem,
                       hopper_attention_gradient_shared_bytes(schedule.head_dim, groups, 64, schedule.gradient_stages));
     }
+  const auto joint = hopper_attention_joint_tiles({.head_dim = 128}, gpu_architecture("sm_90a"));
+  ASSERT_TRUE(joint.has_value());
+  text +=
+      fmt::format("static_assert(sizeof(attention_hopper::JointGradientShared<Problem<128, 2, {}, {}, {}>>) == {});\n",
+                  joint->own_stages, joint->stages, joint->sum_stages, joint->shared_bytes);
   EXPECT_NO_THROW(compile_module(text + "CAUSEWAY_KERNEL(kernel, 32, 1, 0, 0, 0) {}\n", gpu_target("sm_90a")));
 
   const std::string portable =

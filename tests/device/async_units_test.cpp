@@ -265,6 +265,43 @@ TEST(TensorCopies, RefusesWhatTheEngineRefuses) {
   EXPECT_EQ(encode_error(map_2d(64, 64, 64, 4, 8, 0)), "a row of the box has 8 bytes, not a multiple of 16");
 }
 
+TEST(TensorCopies, BulkStoresAndSumsArriveWithTheirWait) {
+  for (const uint32_t seed : {1u, 2u, 3u}) {
+    alignas(16) std::array<float, 12> memory{};
+    Units units(1, seed);
+    const auto fill = [&](float first) {
+      for (int i = 0; i < 8; ++i) {
+        const float value = first + static_cast<float>(i);
+        std::memcpy(units.shared(64 + 4 * i), &value, 4);
+      }
+      units.view.publish();
+    };
+    fill(1);
+    units.tensors.store(memory.data() + 4, units.shared(64), 32, false);
+    units.tensors.store_commit();
+    units.tensors.store_wait(0);
+    fill(100);  // what was read may be written to, whether it has arrived or not
+    units.tensors.store(memory.data() + 4, units.shared(64), 32, true);
+    units.tensors.store_commit();
+    units.tensors.write_wait(1);
+    if (memory[4] != 101.0f) {
+      EXPECT_EQ(memory[4], 1.0f);
+    }
+    units.tensors.write_wait(0);
+    for (size_t i = 0; i < memory.size(); ++i)
+      EXPECT_EQ(memory[i], i < 4 ? 0.0f : 101.0f + 2 * static_cast<float>(i - 4)) << i;
+    EXPECT_EQ(failure([&] { units.tensors.thread_ended(); }), "no failure");
+
+    const auto refusal = [&](float* to, int offset, int bytes) {
+      return failure([&] { units.tensors.store(to, units.shared(offset), bytes, true); });
+    };
+    EXPECT_NE(refusal(memory.data() + 1, 64, 16).find("have to be multiples of 16"), std::string::npos);
+    EXPECT_NE(refusal(memory.data(), 72, 16).find("have to be multiples of 16"), std::string::npos);
+    EXPECT_NE(refusal(memory.data(), 64, 24).find("have to be multiples of 16"), std::string::npos);
+    EXPECT_NE(refusal(memory.data(), 64 * 1024 - 16, 32).find("of 65536 bytes"), std::string::npos);
+  }
+}
+
 TEST(AsyncView, StoresNeedAFenceBeforeTheEngineReadsThem) {
   alignas(16) static std::array<uint16_t, 64 * 64> tensor;
   alignas(64) const EmulatedTensorMap map = encode_tensor_map(map_2d(64, 64, 64, 64, 8, 128), tensor.data());

@@ -167,6 +167,31 @@ CAUSEWAY_KERNEL(tasks, 128, 1, 2, 3, 0) {
     }
   }
 }
+
+// Blocks double four sums and add a task's number to them, in the order of the tasks: what is left of one that came too
+// early or too late is another number. sizes: tasks.
+CAUSEWAY_KERNEL(turns, 128, 1, 3, 1, 0) {
+  if (thread_index() != 0) return;
+  float* shared = reinterpret_cast<float*>(shared_memory());
+  float* sums = global_pointer<float>(buffers[0]);
+  auto* turn = global_pointer<uint32_t>(buffers[1]);
+  const int count = static_cast<int>(sizes[0]);
+  for (;;) {
+    const int task = take_task(static_cast<uint32_t*>(buffers[2]), count, 1, true);
+    if (task >= count) return;
+    if (task > 0) wait_for_turn(turn, static_cast<uint32_t>(task));
+    for (int i = 0; i < 4; ++i) shared[i] = (task > 0 ? sums[i] : 0.0f) + static_cast<float>(task + 1 + i);
+    fence_async_shared();
+    if (task == 0) {
+      bulk_store(sums, shared, 16);
+    } else {
+      bulk_add(sums, shared, 16);
+    }
+    tensor_store_commit();
+    bulk_wait<0>();
+    pass_turn(turn, static_cast<uint32_t>(task) + 1);
+  }
+}
 )";
 
 // On kernels whose accesses to memory are checked, and on others.
@@ -440,6 +465,33 @@ TEST_P(EmulatedHopper, TasksLeftOrAskedForTooOftenAreFound) {
   const std::string asked = take_tasks(5, 2, 1, 2).second;
   EXPECT_NE(asked.find("takes another task after being told 1 times that none is left"), std::string::npos) << asked;
   EXPECT_EQ(take_tasks(5, 2).second, "");
+}
+
+TEST_P(EmulatedHopper, BlocksAddInTurn) {
+  for (const uint64_t seed : {1, 2, 3}) {
+    open(seed);
+    constexpr int kTasks = 12;
+    const DeviceBuffer sums = upload(std::vector<float>(4, -1.0f)), turn = upload(std::vector<uint32_t>(1)),
+                       counter = upload(std::vector<uint32_t>(1));
+    void* const buffers[] = {sums.data(), turn.data(), counter.data()};
+    const int64_t sizes[] = {kTasks};
+    DeviceLaunch launch;
+    launch.kernel = module_->kernel("turns");
+    launch.buffers = buffers;
+    launch.sizes = sizes;
+    launch.task_count = 5;
+    launch.threads = 128;
+    launch.shared_bytes = 128;
+    device_->launch(launch);
+    device_->synchronize();
+    const std::vector<float> result = download<float>(sums);
+    for (int i = 0; i < 4; ++i) {
+      float expected = 0;
+      for (int task = 0; task < kTasks; ++task) expected = 2 * expected + static_cast<float>(task + 1 + i);
+      EXPECT_EQ(result[static_cast<size_t>(i)], expected) << seed << ' ' << i;
+    }
+    EXPECT_EQ(download<uint32_t>(turn), std::vector<uint32_t>(1, kTasks));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, EmulatedHopper, testing::Bool(),

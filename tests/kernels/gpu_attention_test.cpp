@@ -430,23 +430,34 @@ TEST_P(WideHeads, FullAndCausal) {
 
 // More tiles than there is room for at once.
 TEST_P(WideHeads, ManyTiles) {
-  AttentionCase c = wide(64);
-  c.heads = c.kv_heads = 1;
-  c.queries = 70;
-  c.keys = 900;
-  expect_reference(c);
-  c.queries = c.keys = 700;
-  c.mask = causal_mask();
-  expect_reference(c);
+  for (const int64_t dim : {64, 128}) {
+    AttentionCase c = wide(dim);
+    c.heads = c.kv_heads = 1;
+    c.queries = 70;
+    c.keys = 900;
+    expect_reference(c);
+    c.queries = c.keys = 700;
+    c.mask = causal_mask();
+    expect_reference(c);
+  }
 }
 
 TEST_P(WideHeads, MasksAndTheirMaps) {
-  AttentionCase c = wide(64);
   for (const int64_t block : {24, 32, 64, 128, 256}) {
+    AttentionCase c = wide(64);
     c.block = block;
     c.mask = window_mask_by_head(20);
     expect_reference(c);
   }
+  // Gradients of queries that several tiles of keys see, two, one, or none.
+  AttentionCase apart = wide(128);
+  apart.queries = apart.keys = 500;
+  apart.mask = window_mask_by_head(90);
+  expect_reference(apart);
+  apart.mask = window_mask_by_head(0);
+  apart.sees_nothing = true;
+  expect_reference(apart);
+  AttentionCase c = wide(64);
   c.mask = window_mask_by_head(0);
   c.sees_nothing = true;
   expect_reference(c);
@@ -470,15 +481,17 @@ TEST_P(WideHeads, ScoresLayoutsAndLengths) {
     c.layout = layout;
     expect_reference(c);
   }
-  AttentionCase grouped = wide(64);
-  grouped.heads = 6;
-  grouped.queries = 1;
-  grouped.keys = 130;
-  expect_reference(grouped);
-  grouped.queries = 129;
-  grouped.keys = 1;
-  grouped.sees_one_key = true;
-  expect_reference(grouped);
+  for (const int64_t dim : {64, 128}) {
+    AttentionCase grouped = wide(dim);
+    grouped.heads = 6;
+    grouped.queries = 1;
+    grouped.keys = 130;
+    expect_reference(grouped);
+    grouped.queries = 129;
+    grouped.keys = 1;
+    grouped.sees_one_key = true;
+    expect_reference(grouped);
+  }
 }
 
 TEST_P(WideHeads, ScoresFarFromZero) {

@@ -13,6 +13,7 @@ constexpr std::string_view kAttention = "causeway/kernels/gpu/attention.h";
 constexpr std::string_view kGradient = "causeway/kernels/gpu/attention_gradient.h";
 constexpr std::string_view kHopperAttention = "causeway/kernels/gpu/attention_hopper.h";
 constexpr std::string_view kHopperGradient = "causeway/kernels/gpu/attention_hopper_gradient.h";
+constexpr std::string_view kHopperJoint = "causeway/kernels/gpu/attention_hopper_joint_gradient.h";
 constexpr std::string_view kHopperOrder = "causeway/kernels/gpu/attention_hopper_order.h";
 constexpr std::string_view kHopperTile = "causeway/kernels/gpu/attention_hopper_tile.h";
 constexpr std::string_view kMatmul = "causeway/kernels/gpu/matmul.h";
@@ -100,8 +101,8 @@ constexpr PlantedFault kFaults[] = {
      "Devices/AttentionOnDevices.ScoresWithTheirGradients/emulator_gfx942"},
     // Attention on Hopper.
     {"hopper_attention_skipped_keys", "Hopper attention: a tile of keys is skipped", kHopperTile,
-     "kinds_ = other < limit ? kinds(other) : 0;", "kinds_ = other < limit && other != kOthers ? kinds(other) : 0;",
-     "kernels_tests", "Devices/WideHeads.FullAndCausal/emulator_sm_90a"},
+     "kinds_ = inside ? kinds(first) : 0;", "kinds_ = inside && first != kOthers ? kinds(first) : 0;", "kernels_tests",
+     "Devices/WideHeads.FullAndCausal/emulator_sm_90a"},
     {"hopper_attention_stale_stage", "Hopper attention: values are read from the first stage alone", kHopperAttention,
      "        multiply_weights<P, P::kKeyTile>(output, weights, shared_.values[values_.stage]);",
      "        multiply_weights<P, P::kKeyTile>(output, weights, shared_.values[0]);", "kernels_tests",
@@ -134,11 +135,28 @@ constexpr PlantedFault kFaults[] = {
      "store_lines<P, kLines>(dk, {0.0f, 0.0f},", "kernels_tests", "Devices/WideHeads.FullAndCausal/emulator_sm_90a"},
     {"hopper_attention_zero_dv", "Hopper attention: dv is zero", kHopperGradient, "store_lines<P, kLines>(dv, factors,",
      "store_lines<P, kLines>(dv, {0.0f, 0.0f},", "kernels_tests", "Devices/WideHeads.FullAndCausal/emulator_sm_90a"},
+    {"hopper_joint_zero_dq", "Hopper attention, in one pass: dq is zero", kHopperJoint,
+     "store_lines<P, 64>(sums, factors,", "store_lines<P, 64>(sums, {0.0f, 0.0f},", "kernels_tests",
+     "Devices/WideHeads.FullAndCausal/emulator_sm_90a"},
+    {"hopper_joint_zero_dk", "Hopper attention, in one pass: dk is zero", kHopperJoint,
+     "store_lines<P, kLines>(dk, scales,", "store_lines<P, kLines>(dk, {0.0f, 0.0f},", "kernels_tests",
+     "Devices/WideHeads.FullAndCausal/emulator_sm_90a"},
+    {"hopper_joint_zero_dv", "Hopper attention, in one pass: dv is zero", kHopperJoint,
+     "store_lines<P, kLines>(dv, ones,", "store_lines<P, kLines>(dv, {0.0f, 0.0f},", "kernels_tests",
+     "Devices/WideHeads.FullAndCausal/emulator_sm_90a"},
+    {"hopper_joint_lost_sums", "Hopper attention, in one pass: dq is what the last tile of keys adds", kHopperJoint,
+     "bulk_add(to, shared_.sums[place_], kBytes);", "bulk_store(to, shared_.sums[place_], kBytes);", "kernels_tests",
+     "Devices/WideHeads.ManyTiles/emulator_sm_90a"},
+    {"hopper_joint_stale_gradients",
+     "Hopper attention, in one pass: scores' gradients of every second tile are passed on late", kHopperJoint,
+     "multiply_joint(dq, passed_on, own[0]);", "multiply_joint(dq, shared_.score_gradients[0], own[0]);",
+     "kernels_tests", "Devices/WideHeads.ManyTiles/emulator_sm_90a"},
     {"hopper_attention_lost_task", "Hopper attention: every second tile of a head is left out", kHopperOrder,
      "tile = rest / together;", "tile = rest / together / 2 * 2;", "kernels_tests",
      "Devices/WideHeads.ManyTiles/emulator_sm_90a"},
     {"hopper_attention_lost_heads", "Hopper attention: dk and dv sum over the first head of a group alone", kHopperTile,
-     "if (h_ + 1 >= end_) return;", "return;", "kernels_tests", "Devices/WideHeads.FullAndCausal/emulator_sm_90a"},
+     "h_ = task.kv_head * group - 1;", "h_ = task.kv_head * group - 1, group_ = 1;", "kernels_tests",
+     "Devices/WideHeads.FullAndCausal/emulator_sm_90a"},
     // Products on GPUs, for every architecture.
     {"matmul_lost_slice", "GPU product: the last slice of k is dropped", kMatmul,
      "for (int slice = 0; slice < slices; ++slice) {\n    copy_async_wait",

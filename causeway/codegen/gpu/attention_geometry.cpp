@@ -74,6 +74,17 @@ std::optional<HopperAttentionGradientTiles> hopper_attention_gradient_tiles(cons
   return tiles;
 }
 
+std::optional<HopperAttentionJointTiles> hopper_attention_joint_tiles(const GpuAttentionRequest& request,
+                                                                      const GpuArchitecture& architecture) {
+  // Heads of 64 take as long in two launches: each block's warpgroups then need not wait for each other.
+  const bool fits = hopper_schedule(request, architecture) != nullptr && request.head_dim == 128;
+  if (!fits || request.computes_operands) return std::nullopt;
+  HopperAttentionJointTiles tiles;
+  tiles.shared_bytes =
+      hopper_attention_joint_gradient_shared_bytes(request.head_dim, tiles.own_stages, tiles.stages, tiles.sum_stages);
+  return tiles;
+}
+
 GpuAttentionTiles gpu_attention_forward_tiles(const GpuAttentionRequest& request, const GpuArchitecture& architecture) {
   const AttentionSchedule& schedule = schedule_for(attention_schedules(), request, architecture);
   const int blocks = request.block_q % 32 == 0 ? schedule.query_blocks : 1;

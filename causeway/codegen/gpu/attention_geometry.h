@@ -54,6 +54,18 @@ struct HopperAttentionGradientTiles {
   int shared_bytes = 0;
 };
 
+// Of attention_hopper_joint_gradient.h: two warpgroups of 64 keys, 64 queries at a time.
+struct HopperAttentionJointTiles {
+  int own_stages = 1;  // tasks whose keys and values are in shared memory at once
+  int stages = 2;      // of queries
+  int sum_stages = 2;  // places where what is added to queries waits to be sent
+  int shared_bytes = 0;
+};
+
+// Where all three gradients are computed in one pass; otherwise hopper_attention_gradient_tiles() says how.
+std::optional<HopperAttentionJointTiles> hopper_attention_joint_tiles(const GpuAttentionRequest& request,
+                                                                      const GpuArchitecture& architecture);
+
 std::optional<HopperAttentionGradientTiles> hopper_attention_gradient_tiles(const GpuAttentionRequest& request,
                                                                             const GpuArchitecture& architecture);
 

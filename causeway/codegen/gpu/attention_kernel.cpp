@@ -258,9 +258,54 @@ class GpuAttentionWriter : public AttentionWriter {
         .gradients_together = tiles.gradients_together};
   }
 
+  // All three gradients in one pass.
+  GeneratedKernel write_joint_backward(const Operands& operands, const HopperAttentionJointTiles& tiles) {
+    std::string rows;
+    const std::string constants =
+        fmt::format(
+            "static constexpr int kGroups = 2;\nstatic constexpr int kGradientTile = 64;\n"
+            "static constexpr int kOwnStages = {};\nstatic constexpr int kGradientStages = {};\n"
+            "static constexpr int kSumStages = {};\n",
+            tiles.own_stages, tiles.stages, tiles.sum_stages) +
+        operand_access(operands, true, rows);
+    const size_t workspace = arguments_.size();
+    arguments_.push_back({KernelArgument::Kind::kWorkspace, {}, true});
+    const int64_t head_dim = geometry_request().head_dim;
+    const auto query_tiles = [batch = batch_, heads = query_heads_, length = query_length_](const SymbolBindings& b) {
+      return batch.evaluate(b) * heads.evaluate(b) * divide_up(length.evaluate(b), 64);
+    };
+    const std::string text = problem(constants, rows, "float* workspace;\n",
+                                     fmt::format("workspace = {};\n", buffer_pointer("float", workspace)));
+    const std::string call = "hopper_attention_joint_gradient" + call_arguments(true);
+    const int maps = operands.direct();
+    std::string source =
+        "#include \"causeway/kernels/attention_block_map.h\"\n"
+        "#include \"causeway/kernels/gpu/attention_hopper_joint_gradient.h\"\nnamespace {\n" +
+        text + "}\n" + entry("kernel_begin", 128, 1, maps, "hopper_attention_begin_turns(problem, task);") +
+        entry("kernel", 384, 1, maps, call) +
+        entry("kernel_queries", 128, 1, maps, "hopper_attention_finish_queries(problem, task);");
+    GeneratedKernel kernel = finish(std::move(source));
+    kernel.phases = {gpu_phase("kernel_begin", 128, 0,
+                               [query_tiles](const SymbolBindings& b) { return divide_up(query_tiles(b), 128); }),
+                     phase("kernel", 384, tiles.shared_bytes, kv_heads_, key_length_, 128, true),
+                     gpu_phase("kernel_queries", 128, static_cast<int>(64 * head_dim * 2), query_tiles)};
+    kernel.workspace_bytes = [query_tiles, head_dim](const SymbolBindings& b) {
+      return query_tiles(b) * (64 * head_dim + 1) * static_cast<int64_t>(sizeof(float));
+    };
+    kernel.tensor_maps = tensor_maps(operands);
+    return kernel;
+  }
+
   GeneratedKernel write_backward() {
     read_inputs();
     const Operands operands = read_operands();
+    const int32_t attention = request_.members.front().node;
+    const bool all =
+        request_.computes({attention, 0}) && request_.computes({attention, 1}) && request_.computes({attention, 2});
+    if (all && !request_.fixed_order)
+      if (const auto tiles =
+              hopper_attention_joint_tiles(geometry_request(!operands.all_direct()), target_.architecture()))
+        return write_joint_backward(operands, *tiles);
     const GradientPlan plan = gradient_plan(operands);
     std::string rows;
     const std::string access = operand_access(operands, plan.copy_engine, rows);

@@ -151,7 +151,7 @@ void TensorCopies::load(void* shared, const void* map_bytes, void* barrier, cons
 
 void TensorCopies::read(Store& store) {
   if (store.read) return;
-  const int bytes = store.map.box_bytes();
+  const int bytes = store.bytes;
   view_.check(store.block_rank, store.offset, bytes, fmt::format("tensor_store() of thread {}", store.thread));
   const std::byte* from = host_.shared(store.block_rank).data() + store.offset;
   store.box.assign(from, from + bytes);
@@ -166,14 +166,25 @@ void TensorCopies::advance(const StorePointer& store) {
     effects_.add([this, store] { advance(store); });
     return;
   }
-  store_box(store->map, store->first, store->box.data(), store->offset);
   store->written = true;
+  if (store->to == nullptr) {
+    store_box(store->map, store->first, store->box.data(), store->offset);
+  } else if (!store->adds) {
+    std::memcpy(store->to, store->box.data(), store->box.size());
+  } else {
+    for (size_t i = 0; i < store->box.size() / sizeof(float); ++i) {
+      float term = 0;
+      std::memcpy(&term, store->box.data() + i * sizeof(float), sizeof(float));
+      store->to[i] += term;
+    }
+  }
 }
 
 void TensorCopies::store(const void* map_bytes, const void* shared, const BoxCoordinates& first, int rank) {
   const EmulatedTensorMap map = decode(map_bytes, "tensor_store()");
   auto store = std::make_shared<Store>();
   store->map = map;
+  store->bytes = map.box_bytes();
   store->first = first;
   store->block_rank = host_.block_rank();
   store->thread = host_.thread();
@@ -182,28 +193,65 @@ void TensorCopies::store(const void* map_bytes, const void* shared, const BoxCoo
   effects_.add([this, store] { advance(store); });
 }
 
+void TensorCopies::store(float* to, const void* shared, int bytes, bool adds) {
+  constexpr int kAlignment = 16;
+  const std::span<const std::byte> memory = host_.shared(host_.block_rank());
+  const auto offset = static_cast<const std::byte*>(shared) - memory.data();
+  if (offset < 0 || offset + bytes > static_cast<ptrdiff_t>(memory.size()) || offset % kAlignment != 0 ||
+      bytes % kAlignment != 0 || reinterpret_cast<uintptr_t>(to) % kAlignment != 0) {
+    host_.fail(
+        fmt::format("a bulk store of {} bytes at shared memory {:#x} of {} bytes: addresses and sizes have to be "
+                    "multiples of {}",
+                    bytes, offset, memory.size(), kAlignment));
+  }
+  auto store = std::make_shared<Store>();
+  store->to = to;
+  store->bytes = bytes;
+  store->adds = adds;
+  store->block_rank = host_.block_rank();
+  store->thread = host_.thread();
+  store->offset = static_cast<int>(offset);
+  threads_[{store->block_rank, store->thread}].open.push_back(store);
+  effects_.add([this, store] { advance(store); });
+}
+
 void TensorCopies::store_commit() {
   Thread& thread = threads_[{host_.block_rank(), host_.thread()}];
+  drop_written(thread);
   thread.groups.push_back(std::move(thread.open));
   thread.open.clear();
 }
 
 void TensorCopies::store_wait(int groups) {
   Thread& thread = threads_[{host_.block_rank(), host_.thread()}];
-  while (thread.groups.size() > static_cast<size_t>(groups)) {
-    for (const StorePointer& store : thread.groups.front()) {
-      // The effect that is still queued then writes.
-      read(*store);
-    }
-    thread.groups.pop_front();
+  for (size_t i = 0; i + static_cast<size_t>(groups) < thread.groups.size(); ++i) {
+    // The effects that are still queued then write.
+    for (const StorePointer& store : thread.groups[i]) read(*store);
   }
+}
+
+void TensorCopies::write_wait(int groups) {
+  Thread& thread = threads_[{host_.block_rank(), host_.thread()}];
+  for (size_t i = 0; i + static_cast<size_t>(groups) < thread.groups.size(); ++i) {
+    for (const StorePointer& store : thread.groups[i]) {
+      read(*store);
+      advance(store);
+    }
+  }
+  drop_written(thread);
+}
+
+void TensorCopies::drop_written(Thread& thread) {
+  const auto written = [](const StorePointer& store) { return store->written; };
+  while (!thread.groups.empty() && std::ranges::all_of(thread.groups.front(), written)) thread.groups.pop_front();
 }
 
 void TensorCopies::thread_ended() {
   const auto found = threads_.find({host_.block_rank(), host_.thread()});
   if (found == threads_.end()) return;
-  const auto has_stores = [](const std::vector<StorePointer>& group) { return !group.empty(); };
-  if (has_stores(found->second.open) || std::ranges::any_of(found->second.groups, has_stores)) {
+  const auto unread = [](const StorePointer& store) { return !store->read; };
+  const auto has_unread = [&](const std::vector<StorePointer>& group) { return std::ranges::any_of(group, unread); };
+  if (!found->second.open.empty() || std::ranges::any_of(found->second.groups, has_unread)) {
     host_.fail("ends before tensor_store_wait<0>() has covered its tensor stores");
   }
 }

@@ -83,8 +83,11 @@ class TensorCopies {
   // With a mask of 0, to the running thread's block only.
   void load(void* shared, const void* map, void* barrier, const BoxCoordinates& first, int rank, uint32_t block_mask);
   void store(const void* map, const void* shared, const BoxCoordinates& first, int rank);
+  // `bytes` of shared memory to `to`, or floats added to those there.
+  void store(float* to, const void* shared, int bytes, bool adds);
   void store_commit();
   void store_wait(int groups);
+  void write_wait(int groups);
   void prefetch(const void* map) { decode(map, "prefetch_tensor_map()"); }
   // The running thread has ended: its stores must no longer need its block's shared memory.
   void thread_ended();
@@ -93,6 +96,9 @@ class TensorCopies {
   struct Store {
     EmulatedTensorMap map;
     BoxCoordinates first;
+    float* to = nullptr;  // without a map
+    int bytes = 0;
+    bool adds = false;
     int block_rank = 0;
     int thread = 0;
     int offset = 0;
@@ -103,9 +109,10 @@ class TensorCopies {
   using StorePointer = std::shared_ptr<Store>;
   struct Thread {
     std::vector<StorePointer> open;
-    std::deque<std::vector<StorePointer>> groups;
+    std::deque<std::vector<StorePointer>> groups;  // from the oldest one with a store that is not written on
   };
 
+  static void drop_written(Thread& thread);
   const EmulatedTensorMap& decode(const void* map, const std::string& by);
   int box_offset(const EmulatedTensorMap& map, const void* shared, int rank, const std::string& by);
   void read(Store& store);

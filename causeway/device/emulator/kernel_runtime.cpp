@@ -315,8 +315,20 @@ void cluster_barrier() {
     cluster.meet_cluster({"cluster_barrier"}, [&](void* const*) { cluster.order_cluster(); });
   });
 }
-int take_task(const void* counter, int tasks, int refusals) {
-  return guarded([&](ThreadCluster& cluster) { return cluster.take_task(counter, tasks, refusals); });
+int take_task(const void* counter, int tasks, int refusals, int in_order) {
+  return guarded([&](ThreadCluster& cluster) { return cluster.take_task(counter, tasks, refusals, in_order != 0); });
+}
+void bulk_store(float* to, const void* shared, int bytes, int adds) {
+  guarded([&](ThreadCluster& cluster) { cluster.bulk_store(to, shared, bytes, adds != 0); });
+}
+void bulk_wait(int groups) {
+  guarded([&](ThreadCluster& cluster) { cluster.units().tensors.write_wait(groups); });
+}
+void wait_for_turn(const uint32_t* turn, uint32_t value) {
+  guarded([&](ThreadCluster& cluster) { cluster.wait_for_turn(turn, value); });
+}
+void pass_turn(uint32_t* turn, uint32_t value) {
+  guarded([&](ThreadCluster& cluster) { cluster.pass_turn(turn, value); });
 }
 
 }  // namespace
@@ -348,6 +360,10 @@ const EmulatorRuntime& emulator_runtime() {
       tensor_store,
       tensor_store_commit,
       tensor_store_wait,
+      bulk_store,
+      bulk_wait,
+      wait_for_turn,
+      pass_turn,
       prefetch_tensor_map,
       fence_async_shared,
       warpgroup_multiply,

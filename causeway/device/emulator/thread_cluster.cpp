@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <boost/context/detail/fcontext.hpp>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <thread>
 #include <utility>
 
 #include "causeway/base/error.h"
@@ -130,6 +133,9 @@ void ThreadCluster::run(const EmulatedLaunch& launch, int64_t index) {
 }
 
 void ThreadCluster::run_threads() {
+  // For what other clusters are to do.
+  constexpr std::chrono::minutes kLongestWait(5);
+  const auto latest = std::chrono::steady_clock::now() + kLongestWait;
   while (ended_ < threads_.size()) {
     if (!units_->effects.empty() && random(kEffectOdds) == 0) {
       current_ = nullptr;
@@ -140,8 +146,14 @@ void ThreadCluster::run_threads() {
       run_one();
     } else if (!wake_ready()) {
       current_ = nullptr;
-      if (units_->effects.empty()) report_deadlock();
-      units_->effects.apply_one(*this);
+      if (!units_->effects.empty()) {
+        units_->effects.apply_one(*this);
+      } else if (waits_for_turns_ > 0 && std::chrono::steady_clock::now() < latest) {
+        std::this_thread::yield();
+        continue;
+      } else {
+        report_deadlock();
+      }
     }
   }
 }
@@ -273,7 +285,7 @@ void ThreadCluster::check_shared_tail() {
   }
 }
 
-int ThreadCluster::take_task(const void* counter, int tasks, int refusals) {
+int ThreadCluster::take_task(const void* counter, int tasks, int refusals, bool in_order) {
   const auto address = reinterpret_cast<uintptr_t>(counter);
   const AllocationTable::Range range = launch_->allocations->find(address);
   if (range.begin == range.end || address % sizeof(uint32_t) != 0 || address + sizeof(uint32_t) > range.end)
@@ -286,12 +298,39 @@ int ThreadCluster::take_task(const void* counter, int tasks, int refusals) {
   if (taken.refusals == 0)
     fail(fmt::format("takes another task after being told {} times that none is left", refusals));
   const auto owner = [&](int task) {
+    if (in_order) return static_cast<int>(int64_t{task} * launch_->blocks / tasks);
     return static_cast<int>(mix(launch_->seed ^ mix(static_cast<uint64_t>(task))) %
                             static_cast<uint64_t>(launch_->blocks));
   };
   while (taken.next < tasks && owner(taken.next) != block()) ++taken.next;
   if (taken.next >= tasks) --taken.refusals;
   return taken.next++;
+}
+
+void ThreadCluster::bulk_store(float* to, const void* shared, int bytes, bool adds) {
+  const auto address = reinterpret_cast<uintptr_t>(to);
+  const AllocationTable::Range range = launch_->allocations->find(address);
+  if (range.begin == range.end || address + static_cast<uintptr_t>(bytes) > range.end)
+    fail(fmt::format("a bulk store of {} bytes to {:#x}, which have to be of one buffer of the device: {}", bytes,
+                     address, launch_->allocations->describe(address)));
+  units_->tensors.store(to, shared, bytes, adds);
+}
+
+void ThreadCluster::wait_for_turn(const uint32_t* turn, uint32_t value) {
+  const auto address = reinterpret_cast<uintptr_t>(turn);
+  const AllocationTable::Range range = launch_->allocations->find(address);
+  if (range.begin == range.end || address % sizeof(uint32_t) != 0 || address + sizeof(uint32_t) > range.end)
+    fail(fmt::format("waits for its turn by a number at {:#x}, which has to be four bytes of the device's memory: {}",
+                     address, launch_->allocations->describe(address)));
+  const auto now = [turn] { return std::atomic_ref(*const_cast<uint32_t*>(turn)).load(std::memory_order_acquire); };
+  ++waits_for_turns_;
+  wait_until([&] { return now() == value; },
+             [&] { return fmt::format("wait_for_turn() for {}, where {} is", value, now()); });
+  --waits_for_turns_;
+}
+
+void ThreadCluster::pass_turn(uint32_t* turn, uint32_t value) {
+  std::atomic_ref(*turn).store(value, std::memory_order_release);
 }
 
 void ThreadCluster::check_taken_tasks() {

@@ -114,7 +114,15 @@ class ThreadCluster : public AsyncHost {
   // on the seed alone, whatever the host's threads do: each has tasks of its own, drawn beforehand, and gets them in
   // their order, as from a counter that others take from at any moment. Fails, here or when the cluster ends, where the
   // counter would not be back at 0.
-  int take_task(const void* counter, int tasks, int refusals);
+  // `in_order`: a block with a greater number has later tasks, as all may be waited for by those who have later ones,
+  // and blocks begin in the order of their numbers.
+  int take_task(const void* counter, int tasks, int refusals, bool in_order);
+
+  // From shared memory to the device's: `bytes`, or floats that are added to those there.
+  void bulk_store(float* to, const void* shared, int bytes, bool adds);
+  // Until `turn`, which another block may set, is `value`.
+  void wait_for_turn(const uint32_t* turn, uint32_t value);
+  void pass_turn(uint32_t* turn, uint32_t value);
 
   // Keeps the exception for run() to throw, and leaves the fiber for good.
   [[noreturn]] void abandon(std::exception_ptr failure);
@@ -193,6 +201,7 @@ class ThreadCluster : public AsyncHost {
   std::vector<Thread> threads_;  // by number()
   std::vector<int> runnable_;
   std::vector<int> polling_;
+  int waits_for_turns_ = 0;  // threads whose wait another cluster may end
   Thread* current_ = nullptr;
   void* scheduler_ = nullptr;
   size_t ended_ = 0;

@@ -80,7 +80,7 @@ class ForwardCopier : Copier<P> {
 
  private:
   CAUSEWAY_INLINE void copy_tiles(StageRing<P::kStages>& ring, const TaskNote& task) {
-    TilePlan<P, true, P::kKeyTile> plan(p, task, task.head, task.head + 1);
+    TilePlan<P, true, P::kKeyTile> plan(p, task, 1);
     TileNote note;
 #pragma clang loop unroll(disable)
     do {

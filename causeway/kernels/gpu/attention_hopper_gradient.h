@@ -30,8 +30,9 @@ struct GradientTileNote {
 template <class P>
 struct GradientShared {
   using T = typename P::Operand;
-  static constexpr int kLines = 64 * P::kGroups;
-  T own[2][2][kLines * P::kHeadDim];  // of two tasks
+  static constexpr int kLines = 64 * P::kGroups, kOwn = 2;
+  static constexpr bool kInOrder = false;
+  T own[kOwn][2][kLines * P::kHeadDim];  // of two tasks
   T others[P::kGradientStages][2][P::kGradientTile * P::kHeadDim];
   float statistics[P::kGradientStages][2][P::kGradientTile];  // of queries: shift and delta
   TransferBarrier own_full[2], own_empty[2];
@@ -41,18 +42,18 @@ struct GradientShared {
 };
 
 // Queries and output's gradients, keys and values, into their tiles.
-template <class P, bool kOwnAreQueries>
+template <class P, bool kOwnAreQueries, class Shared = GradientShared<P>>
 class GradientCopier : Copier<P> {
   using Base = Copier<P>;
   using T = typename P::Operand;
-  static constexpr int kLines = GradientShared<P>::kLines, kOthers = P::kGradientTile;
+  static constexpr int kLines = Shared::kLines, kOthers = P::kGradientTile;
 
  public:
   using Base::kThreads;
   // Statistics are written by threads.
   static constexpr int kOwnArrivals = Base::kArrivals, kArrivals = kOwnAreQueries ? Base::kArrivals : 2;
 
-  CAUSEWAY_INLINE GradientCopier(const P& problem, const TensorMapBytes* maps, GradientShared<P>& shared)
+  CAUSEWAY_INLINE GradientCopier(const P& problem, const TensorMapBytes* maps, Shared& shared)
       : Base(maps), p(problem), shared_(shared) {}
 
   CAUSEWAY_INLINE void run(uint32_t* counter) {
@@ -61,15 +62,15 @@ class GradientCopier : Copier<P> {
     const int64_t other_bytes = (kOwnAreQueries ? p.key_length : p.query_length * group) * (4 * P::kHeadDim);
 #pragma clang loop unroll(disable)
     for (int32_t number = 0;; ++number) {
-      const int stage = number % 2;
+      const int stage = number % Shared::kOwn;
       TransferBarrier* full = &shared_.own_full[stage];
       TaskNote& note = shared_.tasks[stage];
-      barrier_wait(&shared_.own_empty[stage], number / 2 % 2 ^ 1);
+      barrier_wait(&shared_.own_empty[stage], number / Shared::kOwn % 2 ^ 1);
       if (this->leads()) {
         const TaskOrder<P> order(block_count(), p.batch * heads, kOwnAreQueries ? group : 1,
                                  kOwnAreQueries ? p.query_length : p.key_length, kLines, other_bytes);
         int32_t head, tile;
-        if (order.locate(take_task(counter, order.count(), 1), head, tile)) {
+        if (order.locate(take_task(counter, order.count(), 1, Shared::kInOrder), head, tile)) {
           const int32_t h = head % heads;
           // Under a causal mask later queries see more keys, and the first keys are seen by the most queries.
           note = {(kOwnAreQueries ? order.tiles - 1 - tile : tile) * kLines, head / heads, h,
@@ -93,9 +94,7 @@ class GradientCopier : Copier<P> {
 
  private:
   CAUSEWAY_INLINE void copy_tiles(const TaskNote& task, int32_t group) {
-    // The queries of all heads that share the keys.
-    const int32_t h = kOwnAreQueries ? task.head : task.kv_head * group;
-    TilePlan<P, kOwnAreQueries, kOthers> plan(p, task, h, kOwnAreQueries ? h + 1 : h + group);
+    TilePlan<P, kOwnAreQueries, kOthers> plan(p, task, group);
     GradientTileNote note;
 #pragma clang loop unroll(disable)
     do {
@@ -164,7 +163,7 @@ class GradientCopier : Copier<P> {
   }
 
   const P& p;
-  GradientShared<P>& shared_;
+  Shared& shared_;
   StageRing<P::kGradientStages> ring_;
 };
 
@@ -359,6 +358,40 @@ class QueryGradient : GradientGroup<P> {
   }
 };
 
+// Scores of 64 keys and a tile of queries to weights, where there is no score function: beside the products that give
+// the gradients of weights. `line`: the thread's first key; `query`: the tile's first.
+template <Modified kModified, class P, int kOthers>
+CAUSEWAY_INLINE void weigh_keys(const P& p, float (&scores)[kOthers / 2], const float (&shift)[kOthers], int32_t b,
+                                int32_t head, int32_t query, int32_t line, bool masked) {
+#pragma clang loop unroll(full)
+  for (int i = 0; i < kOthers / 2; ++i) {
+    const int other = warpgroup_column(0) + i / 4 * 8 + (i & 1);
+    scores[i] = attention_tile::pair_weight<kModified>(p, scores[i], shift[other], b, head, query + other,
+                                                       line + (i & 2) * 4, masked);
+    // What masks load must not be loaded for all columns at first: registers would not suffice.
+    if (kModified != Modified::kNot && i % 4 == 3) asm volatile("" ::: "memory");
+  }
+#pragma clang loop unroll(full)
+  for (int i = 0; i < kOthers / 2; ++i) scores[i] = computed_here(scores[i]);
+}
+// Scores to weights, gradients of weights to those of products.
+template <Modified kModified, class P, int kOthers>
+CAUSEWAY_INLINE void differentiate_keys(const P& p, float (&scores)[kOthers / 2], float (&dweights)[kOthers / 2],
+                                        const float (&statistics)[2][kOthers], int32_t b, int32_t head, int32_t query,
+                                        int32_t line, bool masked) {
+#pragma clang loop unroll(full)
+  for (int i = 0; i < kOthers / 2; ++i) {
+    const int other = warpgroup_column(0) + i / 4 * 8 + (i & 1);
+    const attention_tile::PairGradient pair =
+        attention_tile::pair_gradient<kModified>(p, scores[i], dweights[i], statistics[0][other], statistics[1][other],
+                                                 b, head, query + other, line + (i & 2) * 4, masked);
+    scores[i] = pair.weight;
+    dweights[i] = pair.dproduct;
+    // What masks and scores load must not be loaded for all columns at first: registers would not suffice.
+    if (kModified != Modified::kNot && i % 4 == 3) asm volatile("" ::: "memory");
+  }
+}
+
 // A warpgroup of the keys' launch: 64 keys.
 template <class P, bool kForKeys, bool kForValues>
 class KeyGradient : GradientGroup<P> {
@@ -393,7 +426,7 @@ class KeyGradient : GradientGroup<P> {
       warpgroup_commit();
       multiply_lines<P, kLines, kOthers>(dweights, own[1], 64 * group_, out_gradients);
       warpgroup_commit();
-      const int32_t query = note_.tile.first;
+      const int32_t query = note_.tile.first, line = first_line_ + warpgroup_row(0);
       // Queries past the end have weights of 0, and keys past the end are not stored.
       const bool inside = query + kOthers <= p.query_length && first_line_ + 64 <= p.key_length;
       const bool masked = this->masked();
@@ -401,20 +434,20 @@ class KeyGradient : GradientGroup<P> {
       if constexpr (!kBeside) {
         warpgroup_wait<0>();
         if ((P::kHasScore || masked) && !inside) {
-          differentiate<Modified::kByAll>(scores, dweights, statistics, masked);
+          differentiate_keys<Modified::kByAll>(p, scores, dweights, statistics, b_, note_.head, query, line, masked);
         } else if (masked) {
-          differentiate<kMaskAlone>(scores, dweights, statistics, true);
+          differentiate_keys<kMaskAlone>(p, scores, dweights, statistics, b_, note_.head, query, line, true);
         } else {
-          differentiate<kUnmasked>(scores, dweights, statistics, false);
+          differentiate_keys<kUnmasked>(p, scores, dweights, statistics, b_, note_.head, query, line, false);
         }
       } else {
         warpgroup_wait<1>();
         if (masked && !inside) {
-          weigh<Modified::kByAll>(scores, statistics[0], true);
+          weigh_keys<Modified::kByAll>(p, scores, statistics[0], b_, note_.head, query, line, true);
         } else if (masked) {
-          weigh<kMaskAlone>(scores, statistics[0], true);
+          weigh_keys<kMaskAlone>(p, scores, statistics[0], b_, note_.head, query, line, true);
         } else {
-          weigh<Modified::kNot>(scores, statistics[0], false);
+          weigh_keys<Modified::kNot>(p, scores, statistics[0], b_, note_.head, query, line, false);
         }
         warpgroup_wait<0>();
         if constexpr (kForKeys) {
@@ -452,39 +485,6 @@ class KeyGradient : GradientGroup<P> {
 #pragma clang loop unroll(full)
         for (int e = 0; e < 8; ++e) p.store_dv(b_, head, first_line_ + line, d + e, values[e]);
       });
-    }
-  }
-
-  // Scores to weights, where there is no score function: beside the products that give the gradients of weights.
-  template <Modified kModified>
-  CAUSEWAY_INLINE void weigh(float (&scores)[kOthers / 2], const float (&shift)[kOthers], bool masked) const {
-    const int32_t line = first_line_ + warpgroup_row(0);
-#pragma clang loop unroll(full)
-    for (int i = 0; i < kOthers / 2; ++i) {
-      const int other = warpgroup_column(0) + i / 4 * 8 + (i & 1);
-      scores[i] = attention_tile::pair_weight<kModified>(p, scores[i], shift[other], b_, note_.head,
-                                                         note_.tile.first + other, line + (i & 2) * 4, masked);
-      // What masks load must not be loaded for all columns at first: registers would not suffice.
-      if (kModified != Modified::kNot && i % 4 == 3) asm volatile("" ::: "memory");
-    }
-#pragma clang loop unroll(full)
-    for (int i = 0; i < kOthers / 2; ++i) scores[i] = computed_here(scores[i]);
-  }
-  // Scores to weights, gradients of weights to those of products.
-  template <Modified kModified>
-  CAUSEWAY_INLINE void differentiate(float (&scores)[kOthers / 2], float (&dweights)[kOthers / 2],
-                                     const float (&statistics)[2][kOthers], bool masked) const {
-    const int32_t line = first_line_ + warpgroup_row(0);
-#pragma clang loop unroll(full)
-    for (int i = 0; i < kOthers / 2; ++i) {
-      const int other = warpgroup_column(0) + i / 4 * 8 + (i & 1);
-      const attention_tile::PairGradient pair = attention_tile::pair_gradient<kModified>(
-          p, scores[i], dweights[i], statistics[0][other], statistics[1][other], b_, note_.head,
-          note_.tile.first + other, line + (i & 2) * 4, masked);
-      scores[i] = pair.weight;
-      dweights[i] = pair.dproduct;
-      // What masks and scores load must not be loaded for all columns at first: registers would not suffice.
-      if (kModified != Modified::kNot && i % 4 == 3) asm volatile("" ::: "memory");
     }
   }
 };

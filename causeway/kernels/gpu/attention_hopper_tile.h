@@ -109,13 +109,22 @@ CAUSEWAY_INLINE int tile_kinds(const P& p, int32_t b, int32_t h, int32_t own, in
   return kinds;
 }
 
-// The tiles of others that own lines have to do with, in order: of one head of queries after the other. All lanes of a
-// wave go through them together; each reads the map for one of the next 32.
+// The tiles of others that own lines have to do with, in order: keys from the first one on; queries from the last one
+// on, 32 tiles of each of the `group` heads that share the keys in turn, so that blocks which add to the same queries
+// come to them in the order of their keys, whatever a causal mask leaves of them. All lanes of a wave go through them
+// together; each reads the map for one of the next 32.
 template <class P, bool kOwnAreQueries, int kOthers>
 class TilePlan {
  public:
-  CAUSEWAY_INLINE TilePlan(const P& problem, const TaskNote& task, int32_t h, int32_t end)
-      : p(problem), task_(task), h_(h), end_(end) {
+  CAUSEWAY_INLINE TilePlan(const P& problem, const TaskNote& task, int32_t group)
+      : p(problem), task_(task), group_(group) {
+    if constexpr (kOwnAreQueries) {
+      h_ = task.head;
+      base_ = -32 * kOthers;
+    } else {
+      h_ = task.kv_head * group - 1;
+      base_ = (static_cast<int32_t>(p.query_length) - 1) & -kOthers;
+    }
     find();
   }
 
@@ -126,7 +135,7 @@ class TilePlan {
     TileNote note = kNoTile;
     if (lanes_ != 0) {
       const int lane = __builtin_ctz(lanes_);
-      note = {base_ + lane * kOthers, wave_shuffle(kinds_, lane)};
+      note = {other(lane), wave_shuffle(kinds_, lane)};
       lanes_ &= lanes_ - 1;
       find();
     }
@@ -138,18 +147,26 @@ class TilePlan {
   // Every position, or what the mask says.
   static constexpr int kKindWithoutMap = P::kHasMask ? 0x55 : 0xaa;
 
-  CAUSEWAY_INLINE void find() {
-    const auto limit = static_cast<int32_t>(kOwnAreQueries ? p.key_length : p.query_length);
-#pragma clang loop unroll(disable)
-    while (lanes_ == 0) {
+  CAUSEWAY_INLINE int32_t other(int lane) const { return base_ + (kOwnAreQueries ? lane : -lane) * kOthers; }
+  // The next 32; false when there are none.
+  CAUSEWAY_INLINE bool advance() {
+    if constexpr (kOwnAreQueries) {
       base_ += 32 * kOthers;
-      if (base_ >= limit) {
-        if (h_ + 1 >= end_) return;
-        ++h_;
-        base_ = 0;
+      return base_ < static_cast<int32_t>(p.key_length);
+    } else {
+      if (++h_ == (task_.kv_head + 1) * group_) {
+        h_ -= group_;
+        base_ -= 32 * kOthers;
       }
-      const int32_t other = base_ + lane_index() * kOthers;
-      kinds_ = other < limit ? kinds(other) : 0;
+      return base_ >= 0;
+    }
+  }
+  CAUSEWAY_INLINE void find() {
+#pragma clang loop unroll(disable)
+    while (lanes_ == 0 && advance()) {
+      const int32_t first = other(lane_index());
+      const bool inside = kOwnAreQueries ? first < static_cast<int32_t>(p.key_length) : first >= 0;
+      kinds_ = inside ? kinds(first) : 0;
       lanes_ = static_cast<uint32_t>(wave_ballot(kinds_ != 0));
     }
   }
@@ -166,7 +183,7 @@ class TilePlan {
 
   const P& p;
   const TaskNote& task_;
-  int32_t h_, end_, base_ = -32 * kOthers;
+  int32_t group_, h_ = 0, base_ = 0;
   int kinds_ = 0;       // of this lane's tile
   uint32_t lanes_ = 0;  // whose tiles are still to come
 };

@@ -33,6 +33,15 @@ constexpr int hopper_attention_shared_bytes(int64_t head_dim, int groups, int qu
          query_stages * (2 * kBarrier + kTaskNote) + stages * (4 * kBarrier + kTileNote);
 }
 
+// attention_hopper_joint_gradient.h: own lines of `own` tasks, a ring of others with their statistics, two tiles of
+// gradients of scores, sums of a tile of queries, barriers and notes.
+constexpr int hopper_attention_joint_gradient_shared_bytes(int64_t head_dim, int own, int stages, int sums) {
+  constexpr int kBarrier = 8, kNote = 16, kLines = 128, kTile = 64;
+  return 2 * (own * kLines + stages * kTile) * static_cast<int>(head_dim) * 2 + 2 * kLines * kTile * 2 +
+         sums * kTile * static_cast<int>(head_dim) * 4 + stages * 2 * kTile * 4 + (own + stages + sums) * 2 * kBarrier +
+         (own + stages + sums) * kNote;
+}
+
 // Own lines of two tasks, a ring of others with their statistics, with two barriers for each stage, and notes.
 constexpr int hopper_attention_gradient_shared_bytes(int64_t head_dim, int groups, int tile, int stages) {
   constexpr int kBarrier = 8, kNote = 16;

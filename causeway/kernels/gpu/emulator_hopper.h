@@ -19,8 +19,8 @@ CAUSEWAY_INLINE void store_in_block(float* same_offset, int cluster_rank, float 
   emulator_runtime()->store_in_block(same_offset, cluster_rank, value);
 }
 CAUSEWAY_INLINE void prefetch_global(const void*, int) {}
-CAUSEWAY_INLINE int take_task(uint32_t* counter, int tasks, int refusals) {
-  return emulator_runtime()->take_task(counter, tasks, refusals);
+CAUSEWAY_INLINE int take_task(uint32_t* counter, int tasks, int refusals, bool in_order = false) {
+  return emulator_runtime()->take_task(counter, tasks, refusals, in_order);
 }
 CAUSEWAY_INLINE void barrier_arrive_in_block(TransferBarrier* same_offset, int cluster_rank) {
   emulator_runtime()->barrier_arrive(same_offset, cluster_rank);
@@ -72,6 +72,20 @@ template <int N>
 CAUSEWAY_INLINE void tensor_store_wait() {
   emulator_runtime()->tensor_store_wait(N);
 }
+CAUSEWAY_INLINE void bulk_store(float* to, const void* shared, int bytes) {
+  emulator_runtime()->bulk_store(to, shared, bytes, 0);
+}
+CAUSEWAY_INLINE void bulk_add(float* to, const void* shared, int bytes) {
+  emulator_runtime()->bulk_store(to, shared, bytes, 1);
+}
+template <int N>
+CAUSEWAY_INLINE void bulk_wait() {
+  emulator_runtime()->bulk_wait(N);
+}
+CAUSEWAY_INLINE void wait_for_turn(const uint32_t* turn, uint32_t value) {
+  emulator_runtime()->wait_for_turn(turn, value);
+}
+CAUSEWAY_INLINE void pass_turn(uint32_t* turn, uint32_t value) { emulator_runtime()->pass_turn(turn, value); }
 CAUSEWAY_INLINE void prefetch_tensor_map(const TensorMapBytes* map) { emulator_runtime()->prefetch_tensor_map(map); }
 CAUSEWAY_INLINE void fence_async_shared() { emulator_runtime()->fence_async_shared(); }
 

@@ -34,6 +34,10 @@ struct EmulatorRuntime {
   void (*tensor_store)(const void* map, const void* shared, const int* first, int rank);
   void (*tensor_store_commit)();
   void (*tensor_store_wait)(int groups);
+  void (*bulk_store)(float* to, const void* shared, int bytes, int adds);
+  void (*bulk_wait)(int groups);
+  void (*wait_for_turn)(const uint32_t* turn, uint32_t value);
+  void (*pass_turn)(uint32_t* turn, uint32_t value);
   void (*prefetch_tensor_map)(const void* map);
   void (*fence_async_shared)();
   void (*warpgroup_multiply)(void* lane);  // LaneWarpgroupMultiply
@@ -45,7 +49,7 @@ struct EmulatorRuntime {
   int (*cluster_rank)();
   void (*cluster_barrier)();
   void (*store_in_block)(float* same_offset, int block_rank, float value);
-  int (*take_task)(const void* counter, int tasks, int refusals);
+  int (*take_task)(const void* counter, int tasks, int refusals, int in_order);
 };
 
 // The element types of multiplicands.

@@ -20,6 +20,13 @@
 //   tensor_store(map, shared, c0, c1 [, c2]), tensor_store_commit(), tensor_store_wait<N>()
 //                                         the wait: until all but the newest N groups of this thread have read shared
 //                                         memory
+//   bulk_store(global, shared, bytes), bulk_add(global, shared, bytes)
+//                                         by one thread: to memory, or floats added to those there; in groups as above.
+//                                         bulk_wait<N>(): until all but the newest N groups are in memory
+//   wait_for_turn(turn, value), pass_turn(turn, value)
+//                                         by one thread: until a number in memory is `value`, and gives it one. What
+//                                         the thread that gave it had in memory then is seen, by the copy engine too.
+//                                         Who is waited for must have begun: tasks are taken in order
 //   fence_async_shared()                  makes this thread's writes to shared memory visible to TMA and wgmma
 //   matrix_descriptor(shared, leading_bytes, stride_bytes, swizzle_bytes)    operand in shared memory. Lines along k,
 //                                         128-byte swizzle: stride_bytes from 8 lines to the next 8. Lines side by side
@@ -40,7 +47,8 @@
 //                                         a float, at the same place in that block of the cluster, which has to have
 //                                         begun; seen there after a barrier of the cluster
 //   prefetch_global(address, bytes)       into the second-level cache; both multiples of 16
-//   take_task(counter, tasks, refusals)   by one thread: the next number of a counter in device memory that all blocks
+//   take_task(counter, tasks, refusals [, in_order])
+//                                         by one thread: the next number of a counter in device memory that all blocks
 //   of
 //                                         the launch take from; `tasks` or more when none is left. It was 0 when the
 //                                         launch began, and is 0 again when every block has been told `refusals` times
@@ -146,6 +154,38 @@ CAUSEWAY_INLINE void tensor_store_commit() { asm volatile("cp.async.bulk.commit_
 template <int N>
 CAUSEWAY_INLINE void tensor_store_wait() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
+}
+CAUSEWAY_INLINE void bulk_store(float* to, const void* shared, int bytes) {
+  asm volatile(
+      "cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"((__attribute__((address_space(1))) float*)to),
+      "r"(shared_address(shared)), "r"(bytes)
+      : "memory");
+}
+CAUSEWAY_INLINE void bulk_add(float* to, const void* shared, int bytes) {
+  asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(
+                   (__attribute__((address_space(1))) float*)to),
+               "r"(shared_address(shared)), "r"(bytes)
+               : "memory");
+}
+template <int N>
+CAUSEWAY_INLINE void bulk_wait() {
+  asm volatile("cp.async.bulk.wait_group %0;" ::"n"(N) : "memory");
+}
+CAUSEWAY_INLINE void wait_for_turn(const uint32_t* turn, uint32_t value) {
+  uint32_t now;
+  do {
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
+                 : "=r"(now)
+                 : "l"((__attribute__((address_space(1))) const uint32_t*)turn)
+                 : "memory");
+  } while (now != value);
+  asm volatile("fence.proxy.async;" ::: "memory");
+}
+CAUSEWAY_INLINE void pass_turn(uint32_t* turn, uint32_t value) {
+  asm volatile("fence.proxy.async;\n\tst.release.gpu.global.u32 [%0], %1;" ::"l"(
+                   (__attribute__((address_space(1))) uint32_t*)turn),
+               "r"(value)
+               : "memory");
 }
 CAUSEWAY_INLINE void prefetch_tensor_map(const TensorMapBytes* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
@@ -331,7 +371,7 @@ CAUSEWAY_INLINE void prefetch_global(const void* address, int bytes) {
       "r"(bytes)
       : "memory");
 }
-CAUSEWAY_INLINE int take_task(uint32_t* counter, int tasks, int refusals) {
+CAUSEWAY_INLINE int take_task(uint32_t* counter, int tasks, int refusals, bool = false) {
   uint32_t task;
   asm volatile("atom.relaxed.gpu.global.inc.u32 %0, [%1], %2;"
                : "=r"(task)
@@ -354,6 +394,15 @@ CAUSEWAY_INLINE T computed_here(T value) {
   }
 #endif
   return value;
+}
+
+// Values that products are about to replace: until then they need no registers.
+template <int N>
+CAUSEWAY_INLINE void forget([[maybe_unused]] float (&values)[N]) {
+#if !defined(CAUSEWAY_EMULATOR)
+#pragma clang loop unroll(full)
+  for (int i = 0; i < N; ++i) asm volatile("" : "=f"(values[i]));
+#endif
 }
 
 // The stages in shared memory between those who fill them and those who read them: which one is next, and the parity of
