@@ -469,6 +469,19 @@ TEST_P(WideHeads, MasksAndTheirMaps) {
   expect_reference(c);
 }
 
+// So many blocks of the map that what is seen is looked for before the tiles are.
+TEST_P(WideHeads, LongMaps) {
+  AttentionCase c = wide(128);
+  c.batch = 1;
+  c.heads = 2;
+  c.kv_heads = 1;
+  c.queries = 1060;
+  c.keys = 1070;
+  c.block = 16;
+  c.mask = window_mask_by_head(40);
+  expect_reference(c);
+}
+
 TEST_P(WideHeads, ScoresLayoutsAndLengths) {
   AttentionCase biased = wide(64);
   biased.score = biased_score(biased.heads);

@@ -1,14 +1,15 @@
 // Attention on Hopper (sm_90a), backward, in one pass over the pairs of queries and keys: five products where
-// attention_hopper_gradient.h's two launches multiply seven. Blocks have keys; what a tile of them adds to the gradient of
-// 64 queries is added to sums in memory by the bulk copy engine, in the order of the keys, which a number for each tile of
-// queries keeps: so results are the same in every run. A last launch scales the sums and stores them.
+// attention_hopper_gradient.h's two launches multiply seven. Blocks have keys; what a tile of them adds to the gradient
+// of 64 queries is added to sums in memory by the bulk copy engine, in the order of the keys, which a number for each
+// tile of queries keeps: so results are the same in every run. A last launch scales the sums and stores them.
 //
 // Blocks take tasks in the order of their numbers, and a head's tiles of keys have growing ones: who waits for a turn
 // waits for blocks that have begun, the first of which waits for nobody.
 //
 // The problem P provides what attention_hopper_gradient.h says, with kGroups = 2, kGradientTile = 64, kComputesOperands
 // false, kOwnStages and kSumStages in addition, and
-//   float* workspace    // sums, [B][H][tiles of 64 queries][joint_gradient_sums(D)], then a turn for each of these tiles
+//   float* workspace    // sums, [B][H][tiles of 64 queries][joint_gradient_sums(D)], then a turn for each of these
+//   tiles
 #pragma once
 
 #include "causeway/kernels/gpu/attention_hopper_gradient.h"
@@ -25,8 +26,8 @@ CAUSEWAY_INLINE int32_t query_tiles(const P& p) {
 // A number for each tile of queries: 1 more than that of the tile of keys which has added last, at first 0.
 template <class P>
 CAUSEWAY_INLINE uint32_t* query_turns(const P& p) {
-  return reinterpret_cast<uint32_t*>(p.workspace + p.batch * p.query_heads * query_tiles(p) *
-                                                       joint_gradient_sums(P::kHeadDim));
+  return reinterpret_cast<uint32_t*>(p.workspace +
+                                     p.batch * p.query_heads * query_tiles(p) * joint_gradient_sums(P::kHeadDim));
 }
 
 // What a warpgroup has added up of a tile of queries, for the wave that sends it.
@@ -89,8 +90,7 @@ class SumSender {
       for (int32_t last = own - 1; last >= 0; last -= 32) {
         const int32_t tile = last - lane_index();
         const bool adds =
-            tile >= 0 &&
-            tile_kinds<P, false, P::kGradientTile>(p, note.b, note.head, tile * kLines, note.query) != 0;
+            tile >= 0 && tile_kinds<P, false, P::kGradientTile>(p, note.b, note.head, tile * kLines, note.query) != 0;
         const auto lanes = static_cast<uint32_t>(wave_ballot(adds));
         if (lanes != 0) return last - __builtin_ctz(lanes);
       }
@@ -398,8 +398,8 @@ CAUSEWAY_INLINE void hopper_attention_finish_queries(const P& p, int task) {
     Vector<float, 4> four = {};
     const int part = i / (kHalf / 2), in_part = i % (kHalf / 2);
     if (added)
-      __builtin_memcpy(&four,
-                       __builtin_assume_aligned(from + part * (64 * kHalf) + in_part * 128 + thread_index() * 4, 16), 16);
+      __builtin_memcpy(
+          &four, __builtin_assume_aligned(from + part * (64 * kHalf) + in_part * 128 + thread_index() * 4, 16), 16);
 #pragma clang loop unroll(full)
     for (int e = 0; e < 4; ++e) sums[i + e] = four[e];
   }

@@ -125,6 +125,7 @@ class TilePlan {
       h_ = task.kv_head * group - 1;
       base_ = (static_cast<int32_t>(p.query_length) - 1) & -kOthers;
     }
+    if constexpr (kNarrows) narrow();
     find();
   }
 
@@ -147,18 +148,55 @@ class TilePlan {
   // Every position, or what the mask says.
   static constexpr int kKindWithoutMap = P::kHasMask ? 0x55 : 0xaa;
 
+  // Whether registers suffice to look at long maps' rows once, for the part that tiles are looked for in.
+  static constexpr bool kNarrows = P::kHasBlockMap && P::kGroups == 2;
+
+  // Each lane looks at as many blocks of the map, one after the other.
+  CAUSEWAY_INLINE void narrow() {
+    constexpr int kBlock = kOwnAreQueries ? P::kBlockK : P::kBlockQ,
+                  kOwnBlock = kOwnAreQueries ? P::kBlockQ : P::kBlockK;
+    constexpr int32_t kShort = 2 * 32;
+    const auto length = static_cast<int32_t>(kOwnAreQueries ? p.key_length : p.query_length);
+    const auto own_length = static_cast<int32_t>(kOwnAreQueries ? p.query_length : p.key_length);
+    bound_ = kOwnAreQueries ? length : 0;
+    const int32_t blocks = (length + kBlock - 1) / kBlock, each = (blocks + 31) / 32;
+    if (blocks <= kShort) return;
+    const int32_t own_end = task_.first + 64 * P::kGroups < own_length ? task_.first + 64 * P::kGroups : own_length;
+    uint32_t seen = 0;
+    for (int32_t head = kOwnAreQueries ? h_ : h_ + 1, left = kOwnAreQueries ? 1 : group_; left > 0; ++head, --left) {
+#pragma clang loop unroll(disable)
+      for (int32_t own = task_.first / kOwnBlock; own * kOwnBlock < own_end; ++own) {
+#pragma clang loop unroll_count(4)
+        for (int32_t i = 0; i < each; ++i) {
+          const int32_t block = lane_index() * each + i < blocks ? lane_index() * each + i : blocks - 1;
+          seen |= kOwnAreQueries ? p.block_kind(task_.b, head, own, block) : p.block_kind(task_.b, head, block, own);
+        }
+      }
+    }
+    const auto lanes = static_cast<uint32_t>(wave_ballot(seen != 0));
+    if (lanes == 0) return;  // nobody sees anything: found out by looking at all of it
+    const int32_t first = __builtin_ctz(lanes) * each * kBlock, end = (32 - __builtin_clz(lanes)) * each * kBlock;
+    if constexpr (kOwnAreQueries) {
+      base_ = first / kOthers * kOthers - 32 * kOthers;
+      if (end < length) bound_ = end;
+    } else {
+      bound_ = first;
+      if (end < length) base_ = (end - 1) & -kOthers;
+    }
+  }
+
   CAUSEWAY_INLINE int32_t other(int lane) const { return base_ + (kOwnAreQueries ? lane : -lane) * kOthers; }
   // The next 32; false when there are none.
   CAUSEWAY_INLINE bool advance() {
     if constexpr (kOwnAreQueries) {
       base_ += 32 * kOthers;
-      return base_ < static_cast<int32_t>(p.key_length);
+      return base_ < (kNarrows ? bound_ : static_cast<int32_t>(p.key_length));
     } else {
       if (++h_ == (task_.kv_head + 1) * group_) {
         h_ -= group_;
         base_ -= 32 * kOthers;
       }
-      return base_ >= 0;
+      return base_ + kOthers > (kNarrows ? bound_ : 0);
     }
   }
   CAUSEWAY_INLINE void find() {
@@ -184,6 +222,7 @@ class TilePlan {
   const P& p;
   const TaskNote& task_;
   int32_t group_, h_ = 0, base_ = 0;
+  int32_t bound_ = 0;   // where they end, in their order
   int kinds_ = 0;       // of this lane's tile
   uint32_t lanes_ = 0;  // whose tiles are still to come
 };
