@@ -8,8 +8,7 @@
 //
 // The problem P provides what attention_hopper_gradient.h says, with kGroups = 2, kGradientTile = 64, kComputesOperands
 // false, kOwnStages and kSumStages in addition, and
-//   float* workspace    // sums, [B][H][tiles of 64 queries][joint_gradient_sums(D)], then a turn for each of these
-//   tiles
+//   float* workspace    // sums, [B][H][tiles of 64 queries][joint_gradient_sums(D)], then a turn for each tile
 #pragma once
 
 #include "causeway/kernels/gpu/attention_hopper_gradient.h"

@@ -49,10 +49,10 @@
 //   prefetch_global(address, bytes)       into the second-level cache; both multiples of 16
 //   take_task(counter, tasks, refusals [, in_order])
 //                                         by one thread: the next number of a counter in device memory that all blocks
-//   of
-//                                         the launch take from; `tasks` or more when none is left. It was 0 when the
+//                                         of the launch take from; `tasks` or more when none is left. It was 0 when the
 //                                         launch began, and is 0 again when every block has been told `refusals` times
-//                                         that none is left. No block asks more often.
+//                                         that none is left. No block asks more often. in_order: tasks wait for earlier
+//                                         ones, which the emulator then gives to earlier blocks
 #pragma once
 
 #if defined(CAUSEWAY_EMULATOR)
