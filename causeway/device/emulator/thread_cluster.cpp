@@ -316,12 +316,16 @@ void ThreadCluster::bulk_store(float* to, const void* shared, int bytes, bool ad
   units_->tensors.store(to, shared, bytes, adds);
 }
 
-void ThreadCluster::wait_for_turn(const uint32_t* turn, uint32_t value) {
+void ThreadCluster::check_turn(const uint32_t* turn) {
   const auto address = reinterpret_cast<uintptr_t>(turn);
   const AllocationTable::Range range = launch_->allocations->find(address);
   if (range.begin == range.end || address % sizeof(uint32_t) != 0 || address + sizeof(uint32_t) > range.end)
-    fail(fmt::format("waits for its turn by a number at {:#x}, which has to be four bytes of the device's memory: {}",
-                     address, launch_->allocations->describe(address)));
+    fail(fmt::format("a turn is a number at {:#x}, which has to be four bytes of the device's memory: {}", address,
+                     launch_->allocations->describe(address)));
+}
+
+void ThreadCluster::wait_for_turn(const uint32_t* turn, uint32_t value) {
+  check_turn(turn);
   const auto now = [turn] { return std::atomic_ref(*const_cast<uint32_t*>(turn)).load(std::memory_order_acquire); };
   ++waits_for_turns_;
   wait_until([&] { return now() == value; },
@@ -330,6 +334,7 @@ void ThreadCluster::wait_for_turn(const uint32_t* turn, uint32_t value) {
 }
 
 void ThreadCluster::pass_turn(uint32_t* turn, uint32_t value) {
+  check_turn(turn);
   std::atomic_ref(*turn).store(value, std::memory_order_release);
 }
 

@@ -191,6 +191,7 @@ class ThreadCluster : public AsyncHost {
   [[noreturn]] void report_race(const Race& race, bool writes, uint32_t place, const std::string& memory);
   std::string describe_place(uint32_t place) const;
   std::string describe_thread(const AccessRecord& record) const;
+  void check_turn(const uint32_t* turn);
   void check_shared_tail();
   void check_taken_tasks();
 
