@@ -38,8 +38,13 @@ TEST(Schedules, TilesOfProductsFitSharedMemory) {
                     architecture.shared_bytes)
               << architecture.processor << " " << schedule.tile.m << " x " << schedule.tile.n;
   for (const HopperMatmulSchedule& schedule : hopper_matmul_schedules())
-    EXPECT_LE(hopper_matmul_shared_bytes(schedule.tile), kHopperMatmulMostShared)
-        << schedule.tile.m << " x " << schedule.tile.n;
+    for (const bool b_along_k : {false, true}) {
+      HopperMatmulTile tile = {schedule.m, schedule.n, 0, 1, schedule.in_turns, b_along_k};
+      tile.stages = hopper_matmul_best_stages(tile);
+      EXPECT_GE(tile.stages, 3) << tile.m << " x " << tile.n;
+      EXPECT_GE(hopper_matmul_boxes(tile), kHopperMatmulBoxesOfPiece) << tile.m << " x " << tile.n;
+      EXPECT_LE(hopper_matmul_shared_bytes(tile), kHopperMatmulMostShared) << tile.m << " x " << tile.n;
+    }
 }
 
 TEST(Schedules, EveryProductFindsOne) {

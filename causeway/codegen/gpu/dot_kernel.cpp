@@ -53,7 +53,7 @@ class GpuDotWriter : public ProblemWriter {
     // does.
     const bool any = !request_.fixed_order;
     const bool copy_engine = any && serves_copy_engine(a) && serves_copy_engine(b) && !has_thin_tiles(m, n);
-    Plan plan = copy_engine                              ? hopper_plan(a, batch, m, n, k)
+    Plan plan = copy_engine                              ? hopper_plan(a, b, batch, m, n, k)
                 : any && streams(a, b, operand, m, n, k) ? thin_plan(batch, m, n, k)
                                                          : portable_plan(a, b, operand, batch, m, n, k);
     const int lanes = store_lanes(n);
@@ -479,7 +479,8 @@ class GpuDotWriter : public ProblemWriter {
     return plan;
   }
 
-  Plan hopper_plan(const DirectOperand& a, const Dim& batch, const Dim& m, const Dim& n, const Dim& k) {
+  Plan hopper_plan(const DirectOperand& a, const DirectOperand& b, const Dim& batch, const Dim& m, const Dim& n,
+                   const Dim& k) {
     const Node& node = graph_.node(request_.members.front());
     const bool f8_pairs = a.element != storage_type(graph_.dtype(a.value));
     HopperMatmulSums sums = f8_pairs ? HopperMatmulSums::kTwo : HopperMatmulSums::kOne;
@@ -488,14 +489,10 @@ class GpuDotWriter : public ProblemWriter {
       sums = by_column ? HopperMatmulSums::kOfSlicesByColumn : HopperMatmulSums::kOfSlices;
     }
     const auto stores = may_send(n) && fetched_.empty() ? HopperMatmulStores::kSent : HopperMatmulStores::kOther;
-    const HopperMatmulPlan chosen = choose_hopper_matmul(target_.architecture(), sums, stores, known_size(batch),
-                                                         known_size(m), known_size(n), known_size(k));
-    HopperMatmulTile tile = chosen.tile;
-    // Room for more boxes, where they are loaded ahead.
-    constexpr int kFewestStages = 5;
-    if (may_send(n) && !fetched_.empty() && hopper_matmul_boxes(tile) < kHopperMatmulMostBoxes &&
-        tile.stages > kFewestStages)
-      --tile.stages;
+    const HopperMatmulPlan chosen =
+        choose_hopper_matmul(target_.architecture(), sums, stores, known_size(batch), known_size(m), known_size(n),
+                             known_size(k), {a.contiguous_in_k, b.contiguous_in_k});
+    const HopperMatmulTile tile = chosen.tile;
     hopper_tile_ = tile;
     const auto tiles = [=](const SymbolBindings& bindings) {
       return batch.evaluate(bindings) * divide_up(m.evaluate(bindings), tile.m * tile.cluster) *

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "causeway/base/error.h"
@@ -15,9 +16,6 @@ constexpr int64_t kThin = 16;     // sides up to this have tiles of their own
 constexpr int kMostSplits = 32;
 constexpr int64_t kLeastSplitK = 256;  // less is not worth a part of its own
 constexpr double kLaunch = 3;          // microseconds
-// A last round that leaves most multiprocessors idle takes less than a full one, whose clock is lower: splitting it has
-// to promise this much.
-constexpr double kLeastGainOfSplitEnd = 0.96;
 
 struct Sizes {
   int64_t batch, m, n, k;
@@ -54,32 +52,65 @@ void for_each_split(const Sizes& sizes, int tile_m, int tile_n, int tile_k, int6
   }
 }
 
-// Tiles of whole rounds are computed whole, the others in parts that fill the last round.
-void split_last_round(const Sizes& sizes, HopperMatmulSums sums, int64_t units, HopperMatmulPlan& best,
-                      double& best_time) {
-  const double time_to_beat = best_time * kLeastGainOfSplitEnd;
-  for (const HopperMatmulSchedule& candidate : hopper_matmul_schedules()) {
-    const HopperMatmulTile& tile = candidate.tile;
-    if (tile.in_turns || !candidate.holds(sums)) continue;
-    const int64_t tiles = sizes.batch * matmul_ceil_div(sizes.m, tile.m) * matmul_ceil_div(sizes.n, tile.n);
-    const int64_t whole = tiles / units * units, split_tiles = tiles - whole;
-    if (whole == 0 || split_tiles == 0) continue;
-    const double slice = static_cast<double>(int64_t{tile.m} * tile.n * kHopperMatmulDepth) /
-                         (kHopperMatmulProducts * candidate.efficiency);
-    const int64_t slices = matmul_ceil_div(sizes.k, int64_t{kHopperMatmulDepth});
-    for (int splits = 2; splits <= kMostSplits; ++splits) {
-      const int64_t each = matmul_ceil_div(slices, int64_t{splits});
-      if (each * kHopperMatmulDepth < kLeastSplitK) break;
-      if (each * (splits - 1) >= slices) continue;  // a part would be empty
-      const int64_t rounds = whole / units * slices + matmul_ceil_div(split_tiles * splits, units) * each;
-      const double time = static_cast<double>(rounds) * slice + kLaunch +
-                          8.0 * static_cast<double>(splits * split_tiles * tile.m * tile.n) / kHopperMatmulCombineBytes;
-      if (time >= std::min(best_time, time_to_beat)) continue;
-      best_time = time;
-      best = {tile, splits, whole};
-    }
+// What a product takes by HopperMatmulTimes, with tiles of one kind.
+class HopperMatmulModel {
+ public:
+  HopperMatmulModel(const Sizes& sizes, const HopperMatmulSchedule& schedule, HopperMatmulStores stores,
+                    MatmulOrder order, int64_t units)
+      : times_(hopper_matmul_times(schedule.in_turns)), measured_(schedule.measured), units_(units) {
+    const auto m = static_cast<double>(schedule.m), n = static_cast<double>(schedule.n);
+    const int64_t tiles_m = matmul_ceil_div(sizes.m, int64_t{schedule.m});
+    const int64_t tiles_n = matmul_ceil_div(sizes.n, int64_t{schedule.n});
+    tiles_ = sizes.batch * tiles_m * tiles_n;
+    const double k = std::max(static_cast<double>(sizes.k), schedule.least_k);
+    slices_ = std::ceil(k / kHopperMatmulDepth);
+    const double there = static_cast<double>(sizes.m) / (static_cast<double>(tiles_m) * m) *
+                         static_cast<double>(sizes.n) / (static_cast<double>(tiles_n) * n);
+    // The longer of both, and a little more where they are alike.
+    constexpr double kNorm = 8;
+    const double products = m * n * (schedule.m == 64 ? times_.element_of_64 : times_.element);
+    const HopperMatmulTile tile{schedule.m, schedule.n};
+    const double lines = (m + (order.b_along_k ? n : 64.0 * hopper_matmul_pieces(tile))) * times_.line;
+    slice_ =
+        std::pow(std::pow(products, kNorm) + std::pow(lines, kNorm), 1 / kNorm) * (1 - times_.padding * (1 - there)) +
+        times_.wait;
+    store_ = schedule.n % 32 == 0 ? times_.store : times_.narrow_store;
+    if (!schedule.in_turns && stores != HopperMatmulStores::kSent) store_ += kHopperMatmulOtherStore * m * n;
+    store_ += schedule.store;
+    if (!order.a_along_k) measured_ *= hopper_matmul_transposed(schedule);
+    tile_bytes_ = m * n * static_cast<double>(sizeof(float));
   }
-}
+
+  int64_t tiles() const { return tiles_; }
+  int64_t slices() const { return static_cast<int64_t>(slices_); }
+  double time() const {
+    const double rounds = this->rounds(tiles_);
+    return measured_ * (times_.begin + (part_of_rounds(tiles_) + times_.first_slices / rounds) * slices_ * slice_ +
+                        rounds * store_);
+  }
+  // With the tiles from `whole` on, a multiple of the multiprocessors, in parts of `each` slices.
+  double time_of_parts(int64_t whole, int splits, int64_t each) const {
+    const auto cut = static_cast<double>(tiles_ - whole);
+    const int64_t parts = (tiles_ - whole) * splits;
+    return measured_ *
+               (times_.begin + (rounds(whole) * slices_ + part_of_rounds(parts) * static_cast<double>(each)) * slice_ +
+                (rounds(whole) + rounds(parts)) * store_) +
+           kHopperMatmulCombineLaunch + 2 * cut * splits * tile_bytes_ / kHopperMatmulCombineBytes;
+  }
+
+ private:
+  double rounds(int64_t tiles) const { return static_cast<double>(matmul_ceil_div(tiles, units_)); }
+  // The last one counts for less where it is not full.
+  double part_of_rounds(int64_t tiles) const {
+    const double last = static_cast<double>(tiles) / static_cast<double>(units_) - (rounds(tiles) - 1);
+    return rounds(tiles) - (1 - times_.last_round) * (1 - last);
+  }
+
+  const HopperMatmulTimes& times_;
+  double measured_;
+  int64_t units_, tiles_;
+  double slices_, slice_, store_, tile_bytes_;
+};
 
 }  // namespace
 
@@ -130,43 +161,42 @@ ThinMatmulTile choose_thin_matmul(const GpuArchitecture& architecture, int64_t b
 }
 
 HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, HopperMatmulSums sums,
-                                      HopperMatmulStores stores, int64_t batch, int64_t m, int64_t n, int64_t k) {
+                                      HopperMatmulStores stores, int64_t batch, int64_t m, int64_t n, int64_t k,
+                                      MatmulOrder order) {
   const Sizes sizes(batch, m, n, k);
-  const int units = architecture.parallel_units;
+  const int64_t units = architecture.parallel_units;
   HopperMatmulPlan best;
   double best_time = 0;
   for (const HopperMatmulSchedule& candidate : hopper_matmul_schedules()) {
-    if (candidate.tile.in_turns || !candidate.holds(sums)) continue;
-    for_each_split(sizes, candidate.tile.m, candidate.tile.n, kHopperMatmulDepth, units,
-                   {kHopperMatmulProducts * candidate.efficiency, kHopperMatmulCombineBytes},
-                   [&](int splits, double time) {
-                     if (best_time != 0 && time >= best_time) return;
-                     best_time = time;
-                     best = {candidate.tile, splits, 0};
-                   });
+    if (!candidate.holds(sums)) continue;
+    const HopperMatmulModel model(sizes, candidate, stores, order, units);
+    const auto offer = [&](double time, int splits, int64_t whole) {
+      if (best_time != 0 && time >= best_time) return;
+      best_time = time;
+      best = {{candidate.m, candidate.n, 0, 1, candidate.in_turns}, splits, whole};
+    };
+    if (candidate.in_turns) {
+      // A block that computes a single tile has nothing to do beside it. Long sums hide their stores anyway.
+      if (candidate.stores == stores && sizes.k <= kHopperMatmulLongestInTurns && model.tiles() >= 2 * units)
+        offer(model.time(), 1, 0);
+      continue;
+    }
+    offer(model.time(), 1, 0);
+    if (!sizes.all_known) continue;
+    // All tiles in parts, or those of the last round, which then fill it.
+    const int64_t full = model.tiles() / units * units;
+    for (const int64_t whole : {int64_t{0}, full}) {
+      if (whole == model.tiles()) continue;
+      for (int splits = 2; splits <= kMostSplits; ++splits) {
+        const int64_t each = matmul_ceil_div(model.slices(), int64_t{splits});
+        if (each * kHopperMatmulDepth < kLeastSplitK) break;
+        if (each * (splits - 1) >= model.slices()) continue;  // a part would be empty
+        offer(model.time_of_parts(whole, splits, each), splits, whole);
+      }
+    }
   }
-  const bool may_take_turns = sums == HopperMatmulSums::kOne && sizes.k <= kHopperMatmulLongestInTurns;
-  if (sizes.all_known && !may_take_turns) split_last_round(sizes, sums, units, best, best_time);
-  // Where warpgroups share a tile nothing is multiplied while it is stored; where they take turns, only a tile that is
-  // multiplied faster than the other's is stored waits for it. Long sums hide their stores anyway, and two sums of
-  // 8-bit products leave no registers.
-  if (!may_take_turns || !sizes.all_known || best.splits > 1) return best;
-  const auto k_of_tile = static_cast<double>(sizes.k);
-  const double stored_as_k = stores == HopperMatmulStores::kSent ? kHopperMatmulSentAsK : kHopperMatmulStoredAsK;
-  best_time *= (k_of_tile + stored_as_k) / k_of_tile;
-  for (const HopperMatmulSchedule& candidate : hopper_matmul_schedules()) {
-    if (!candidate.tile.in_turns || candidate.stores != stores) continue;
-    const HopperMatmulTile& tile = candidate.tile;
-    const int64_t tiles = sizes.batch * matmul_ceil_div(sizes.m, tile.m) * matmul_ceil_div(sizes.n, tile.n);
-    // A block that computes a single tile has nothing to do beside it.
-    if (tiles < 2 * units) continue;
-    const double time = static_cast<double>(matmul_ceil_div(tiles, static_cast<int64_t>(units))) * tile.m * tile.n *
-                        (std::max(k_of_tile, candidate.least_k) + candidate.stored_as_k) /
-                        (kHopperMatmulProducts * candidate.efficiency);
-    if (time >= best_time) continue;
-    best_time = time;
-    best.tile = tile;
-  }
+  best.tile.b_along_k = order.b_along_k;
+  best.tile.stages = hopper_matmul_best_stages(best.tile);
   return best;
 }
 
@@ -176,8 +206,8 @@ std::string matmul_tile_text(const GpuMatmulTile& tile) {
 }
 
 std::string matmul_tile_text(const HopperMatmulTile& tile) {
-  return fmt::format("static constexpr HopperMatmulTile kTile = {{{}, {}, {}, {}, {}}};", tile.m, tile.n, tile.stages,
-                     tile.cluster, tile.in_turns);
+  return fmt::format("static constexpr HopperMatmulTile kTile = {{{}, {}, {}, {}, {}, {}}};", tile.m, tile.n,
+                     tile.stages, tile.cluster, tile.in_turns, tile.b_along_k);
 }
 
 }  // namespace causeway::codegen

@@ -31,9 +31,15 @@ struct HopperMatmulPlan {
   int64_t whole_tiles = 0;  // with splits above 1: the first tiles, whose k is not split
 };
 
+// How lines of the operands lie: contiguous along k, or side by side.
+struct MatmulOrder {
+  bool a_along_k = true, b_along_k = true;
+};
+
 // The same for the products that matmul_hopper.h computes. `stores`: kSent or kOther.
 HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, HopperMatmulSums sums,
-                                      HopperMatmulStores stores, int64_t batch, int64_t m, int64_t n, int64_t k);
+                                      HopperMatmulStores stores, int64_t batch, int64_t m, int64_t n, int64_t k,
+                                      MatmulOrder order = {});
 
 // "static constexpr GpuMatmulTile kTile = {...};".
 std::string matmul_tile_text(const GpuMatmulTile& tile);

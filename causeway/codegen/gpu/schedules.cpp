@@ -54,35 +54,47 @@ constexpr Rate kRates[] = {
     {kAmd, kHalf, 2.0e6},    {kAmd, kTf32, 1.0e6},    {kAmd, kFloat, 0.25e6},
 };
 
-// As {m, n, stages, cluster, in_turns}, with as many stages as fit. The first nine share a tile; of those in turns,
-// efficiency, least_k and stored_as_k are fitted to what an H200 did: where results are sent, with fourteen products of
-// bf16, each by itself; otherwise with twelve, in turns with cuBLASLt's
-// (docs/performance.md). Tiles of 160 columns are for sides of 1,600 and the like, not tried with 8-bit operands; the
-// one of 256 x 128 is for 8-bit operands with scales. Clusters of two blocks that share what they load of B are as fast
-// there, and no faster. Tiles of 128 x 192 in turns leave no registers for reading anything where results are stored.
+// Tiles of Hopper's products as {m, n, in_turns, measured, ...}. Fitted, with the times below, to some 5,300 times of
+// 200 products of bf16 that an H200 took (docs/performance.md; tests/kernels/hopper_products_h200.txt has part of
+// them). Those of 8-bit operands, and those in turns whose results are stored otherwise than by the copy engine, are
+// set by hand from fewer runs. Of those in turns, 128 x 192 leaves no registers for reading anything where results are
+// stored. Clusters of two blocks that share what they load of B took 0.9 to 1.07 times as long where none of their
+// tiles was empty, and are not among them.
 constexpr unsigned kOne = 1 << static_cast<int>(HopperMatmulSums::kOne);
 constexpr unsigned kTwo = 1 << static_cast<int>(HopperMatmulSums::kTwo);
 constexpr unsigned kOfSlices = 1 << static_cast<int>(HopperMatmulSums::kOfSlices);
-constexpr unsigned kAllSums = kOne | kTwo | kOfSlices | 1 << static_cast<int>(HopperMatmulSums::kOfSlicesByColumn);
+constexpr unsigned kOfAnySlices = kOfSlices | 1 << static_cast<int>(HopperMatmulSums::kOfSlicesByColumn);
 constexpr auto kSent = HopperMatmulStores::kSent, kOther = HopperMatmulStores::kOther;
 constexpr HopperMatmulSchedule kHopperMatmul[] = {
-    {{128, 256, 4, 1, false}, 1.0, kOne},
-    {{128, 192, 4, 1, false}, 0.95, kOne | kTwo},
-    {{128, 128, 6, 1, false}, 0.85, kAllSums},
-    {{128, 64, 8, 1, false}, 0.55, kAllSums},
-    {{64, 128, 8, 1, false}, 0.55, kAllSums},
-    {{64, 64, 8, 1, false}, 0.35, kAllSums},
-    {{256, 160, 3, 1, false}, 1.0, kOne},
-    {{128, 160, 4, 1, false}, 0.9, kOne},
-    {{256, 128, 4, 1, false}, 0.92, kOfSlices},
-    {{64, 256, 4, 1, true}, 0.92, kOne, kSent, 0, 70},
-    {{128, 128, 6, 1, true}, 0.945, kOne, kSent, 0, 50},
-    {{128, 160, 4, 1, true}, 0.965, kOne, kSent, 0, 20},
-    {{128, 192, 4, 1, true}, 0.98, kOne, kSent, 0, 20},
-    {{64, 256, 4, 1, true}, 0.97, kOne, kOther, 815, 0},
-    {{128, 128, 6, 1, true}, 0.955, kOne, kOther, 930, 0},
-    {{128, 160, 4, 1, true}, 0.955, kOne, kOther, 930, 0},
+    // clang-format off
+    {64, 64, false, 1.041, kOne}, {64, 80, false, 1.032, kOne}, {64, 96, false, 1.058, kOne},
+    {64, 112, false, 1.033, kOne}, {64, 128, false, 1.037, kOne}, {64, 144, false, 1.104, kOne},
+    {64, 160, false, 1.014, kOne}, {64, 176, false, 1.075, kOne}, {64, 192, false, 1.051, kOne},
+    {64, 208, false, 1.029, kOne}, {64, 224, false, 1.068, kOne}, {64, 240, false, 1.061, kOne},
+    {64, 256, false, 1.001, kOne}, {128, 64, false, 1.034, kOne}, {128, 80, false, 1.082, kOne},
+    {128, 96, false, 1.067, kOne}, {128, 112, false, 0.996, kOne}, {128, 128, false, 0.985, kOne},
+    {128, 144, false, 0.994, kOne}, {128, 160, false, 0.996, kOne}, {128, 176, false, 0.996, kOne},
+    {128, 192, false, 0.996, kOne}, {128, 208, false, 1.006, kOne}, {128, 224, false, 1.004, kOne},
+    {128, 240, false, 1.002, kOne}, {128, 256, false, 0.997, kOne}, {256, 64, false, 0.998, kOne},
+    {256, 80, false, 1.058, kOne}, {256, 96, false, 1.036, kOne}, {256, 112, false, 1.016, kOne},
+    {256, 128, false, 1.006, kOne}, {256, 144, false, 1.022, kOne}, {256, 160, false, 0.99, kOne},
+    {64, 96, true, 1.032, kOne, kSent}, {64, 128, true, 1.023, kOne, kSent}, {64, 144, true, 1.033, kOne, kSent},
+    {64, 160, true, 1.003, kOne, kSent}, {64, 176, true, 1.013, kOne, kSent}, {64, 192, true, 1.029, kOne, kSent},
+    {64, 208, true, 1.009, kOne, kSent}, {64, 224, true, 1.075, kOne, kSent}, {64, 240, true, 1.039, kOne, kSent},
+    {64, 256, true, 1.015, kOne, kSent}, {128, 96, true, 1.08, kOne, kSent}, {128, 112, true, 1.031, kOne, kSent},
+    {128, 128, true, 0.992, kOne, kSent}, {128, 144, true, 1.01, kOne, kSent}, {128, 160, true, 1.0, kOne, kSent},
+    {128, 176, true, 1.014, kOne, kSent}, {128, 192, true, 1.008, kOne, kSent},
+    {64, 256, true, 1.05, kOne, kOther, 815}, {128, 128, true, 0.97, kOne, kOther, 930, 1.3},
+    {128, 160, true, 1.10, kOne, kOther, 930, 1.3},
+    {128, 192, false, 1.0, kTwo}, {128, 128, false, 1.12, kTwo | kOfAnySlices},
+    {128, 64, false, 1.44, kTwo | kOfAnySlices}, {64, 128, false, 1.15, kTwo | kOfAnySlices},
+    {64, 64, false, 1.36, kTwo | kOfAnySlices},
+    {256, 128, false, 1.03, kOfSlices},
+    // clang-format on
 };
+// As the fields of HopperMatmulTimes follow one another.
+constexpr HopperMatmulTimes kHopperMatmulShared = {5.34, 2.486e-05, 1.934e-05, 1.253e-03, 0, 0.38, 0.31, 0.12, 0.97, 0};
+constexpr HopperMatmulTimes kHopperMatmulInTurns = {4.29, 2.021e-05, 2.021e-05, 8.540e-04, 0.075, 0.46, 0, 0, 0, 1.15};
 
 // Key tiles and blocks by registers without spilling, as tests/golden/gpu_budgets.txt has them.
 constexpr AttentionSchedule kAttention[] = {
@@ -114,6 +126,16 @@ bool serves(std::string_view processors, const GpuArchitecture& architecture) {
 
 std::span<const MatmulSchedule> matmul_schedules() { return kMatmul; }
 std::span<const HopperMatmulSchedule> hopper_matmul_schedules() { return kHopperMatmul; }
+const HopperMatmulTimes& hopper_matmul_times(bool in_turns) {
+  return in_turns ? kHopperMatmulInTurns : kHopperMatmulShared;
+}
+// From steps of GPT-2 1.5B and 124M, not fitted.
+double hopper_matmul_transposed(const HopperMatmulSchedule& schedule) {
+  if (schedule.m == 64 && !schedule.in_turns) return 1.17;
+  if (schedule.n == 160) return schedule.m == 256 ? 0.98 : schedule.in_turns ? 1.06 : 1.03;
+  if (schedule.m == 128 && schedule.n == 256) return 0.97;
+  return 1;
+}
 std::span<const AttentionSchedule> attention_schedules() { return kAttention; }
 std::span<const AttentionGradientSchedule> attention_gradient_schedules() { return kAttentionGradient; }
 std::span<const HopperAttentionSchedule> hopper_attention_schedules() { return kHopperAttention; }

@@ -48,22 +48,43 @@ enum class HopperMatmulStores { kAny, kSent, kOther };
 
 // matmul_hopper.h, for pairs of bytes.
 struct HopperMatmulSchedule {
-  HopperMatmulTile tile;
-  double efficiency;
-  unsigned sums;  // bits 1 << HopperMatmulSums, of those that there are registers for
-  // Of those in turns: for what they are, the k below which a tile takes no less time, what storing it takes in terms
-  // of k.
+  int m, n;
+  bool in_turns;
+  double measured;  // its time, as a multiple of what the model (HopperMatmulTimes) says
+  unsigned sums;    // bits 1 << HopperMatmulSums, of those that there are registers for
+  // Of those in turns: for what they are, the k below which a tile takes no less time, and microseconds that a tile
+  // takes beside its slices.
   HopperMatmulStores stores = HopperMatmulStores::kAny;
-  double least_k = 0, stored_as_k = 0;
+  double least_k = 0, store = 0;
 
   constexpr bool holds(HopperMatmulSums wanted) const { return (sums >> static_cast<int>(wanted) & 1) != 0; }
 };
 // Those whose warpgroups share a tile, and those that take turns.
 std::span<const HopperMatmulSchedule> hopper_matmul_schedules();
-constexpr double kHopperMatmulProducts = 2.8e6;  // as matmul_products()
-constexpr double kHopperMatmulCombineBytes = 4e6;
-// What storing a shared tile takes, in terms of k, and the k from which it is hidden anyway.
-constexpr double kHopperMatmulSentAsK = 110, kHopperMatmulStoredAsK = 180;
+
+// What a product takes, in microseconds of an H200. Multiprocessors compute its tiles in rounds. A slice of a tile
+// (kHopperMatmulDepth of k) takes as long as the longer of its products and its lines' way from the second-level cache.
+struct HopperMatmulTimes {
+  double begin;          // until the first slice is there, and from the last one to the end
+  double element;        // of a tile's m n
+  double element_of_64;  // where it has 64 rows
+  double line;           // of a tile's m + n
+  double wait;           // between the products of two slices
+  double last_round;     // of a whole round's time: what a last round with few tiles takes
+  double padding;        // part of the time that rows and columns beyond the product's save
+  double store;          // of a tile's results: nothing is multiplied meanwhile
+  double narrow_store;   // where they leave in boxes of 16 columns
+  double first_slices;   // in tiles' time, over the number of rounds: one warpgroup has nothing to do beside the other
+};
+// Of tiles that warpgroups share, and of those that they compute in turns.
+const HopperMatmulTimes& hopper_matmul_times(bool in_turns);
+// Of each element of a tile that warpgroups share, where results are stored otherwise than by the copy engine.
+constexpr double kHopperMatmulOtherStore = 1e-4;
+// Where lines of A lie side by side, what a tile takes as a multiple of what it takes otherwise.
+double hopper_matmul_transposed(const HopperMatmulSchedule& schedule);
+// Of a k that is split: the second launch, and bytes that it moves in a microsecond.
+constexpr double kHopperMatmulCombineLaunch = 3.4, kHopperMatmulCombineBytes = 10e6;
+// The k from which stores are hidden anyway.
 constexpr int64_t kHopperMatmulLongestInTurns = 8192;
 
 // attention.h: for heads of at most so many elements, padded to 16.

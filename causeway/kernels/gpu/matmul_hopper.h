@@ -126,6 +126,8 @@ CAUSEWAY_INLINE void hopper_matmul_load(const Problem& problem, const TensorMapB
   constexpr HopperMatmulTile kTile = Problem::kTile;
   constexpr int kDepth = kHopperMatmulDepth, kABytes = kTile.m * kDepth * 2, kBoxBytes = 64 * kDepth * 2;
   constexpr int kLinesB = kTile.n / kTile.cluster;  // that this block loads
+  constexpr int kLoadedBytes =
+      Problem::B::kContiguousInK ? (kTile.m + kTile.n) * kDepth * 2 : hopper_matmul_stage_bytes(kTile);
   using Notes = HopperMatmulNotes<Problem>;
   const HopperMatmulSchedule<Problem> schedule(problem);
   StageRing<kTile.stages> ring;
@@ -145,7 +147,7 @@ CAUSEWAY_INLINE void hopper_matmul_load(const Problem& problem, const TensorMapB
       barrier_wait(shared.empty + ring.stage, ring.parity ^ 1);
       if (slice + 1 == tile.slices) hopper_matmul_note(shared, schedule, notes.at, taken, before);
       TransferBarrier* barrier = shared.full + ring.stage;
-      barrier_expect_bytes(barrier, hopper_matmul_loaded_bytes(kTile, Problem::B::kContiguousInK));
+      barrier_expect_bytes(barrier, kLoadedBytes);
       char* a = shared.stages + ring.stage * hopper_matmul_stage_bytes(kTile);
       char* b = a + kABytes + rank * (kLinesB * kDepth * 2);
       if constexpr (Problem::A::kContiguousInK) {
@@ -284,7 +286,7 @@ CAUSEWAY_INLINE void hopper_matmul_store_part(const Problem& problem, int64_t ba
                                               const float* sums, float* piece) {
   constexpr int kLanesOut = Problem::kStoreLanes;
   constexpr int kInRow = kColumns / kLanesOut, kRounds = 16 * kInRow / 32;
-  constexpr bool kSameColumns = kInRow <= 32;  // of a lane, in every round
+  constexpr bool kSameColumns = 32 % kInRow == 0;  // of a lane, in every round
   const int m = static_cast<int>(problem.m), n = static_cast<int>(problem.n);
   constexpr bool kFewRegisters = kHopperMatmulFewRegisters<Problem>;
   int lane = lane_index(), first_row = m_first + thread_index() % 128 / 32 * 16;
@@ -407,7 +409,7 @@ class HopperMatmulBoxes {
   static constexpr bool kLoads = Problem::Fetched::kTensors > 0;
   // Pairs that are computed before the first of them is written; more than these registers hold spill.
   static constexpr uint32_t kTogether = kHopperMatmulFewRegisters<Problem> && (kLoads || kSent > 1) ? 4 : kColumns / 4;
-  static_assert(kRowBytes == 128 || (kRowBytes == 64 && kBytes == 2), "a swizzle's width");
+  static_assert(kRowBytes == 128 || kRowBytes == 64 || (kRowBytes == 32 && kBytes == 2), "a swizzle's width");
   static_assert(!kLoads || (kSent == 1 && kCount > 1), "room to load ahead");
 
  public:
@@ -477,9 +479,9 @@ class HopperMatmulBoxes {
     const int stage = ring_.stage, n_first = first_column(tile, part);
     // Pieces of 16 bytes are exchanged by the number of the line of 128 bytes: so are the rows that are 8 further down.
     // Of f32, odd rows take the eight columns that are 16 further on, so that no bank is met twice.
-    constexpr uint32_t kSwap = kBytes == 4 ? 2 : 0;
+    constexpr uint32_t kSwap = kBytes == 4 && kColumns == 32 ? 2 : 0;
     const bool swaps = kSwap != 0 && row % 2 == 1;
-    const uint32_t swizzle = (kRowBytes == 128 ? row : row / 2) * 16;
+    const uint32_t swizzle = row / (128 / kRowBytes) * 16;
     const uint32_t of_lane = row * kRowBytes + ((lane % 4 * 2 * kBytes) ^ swizzle ^ (swaps ? kSwap * 8 * kBytes : 0));
     // As a rule all columns of a part exist, or none: then they are read from one address.
     const int n = static_cast<int>(problem.n);
@@ -875,7 +877,9 @@ template <class Problem>
 CAUSEWAY_INLINE void hopper_matmul_run(const Problem& problem, const TensorMapBytes* maps, uint32_t* counter) {
   constexpr HopperMatmulTile kTile = Problem::kTile;
   constexpr int kGroups = hopper_matmul_warpgroups(kTile);
-  static_assert(kTile.m % 64 == 0 && kTile.n % 32 == 0 && kTile.n <= 256);
+  static_assert(kTile.m % 64 == 0 && kTile.n % 16 == 0 && kTile.n <= 256);
+  static_assert(!kTile.b_along_k || Problem::B::kContiguousInK);
+  static_assert(hopper_matmul_boxes(kTile) >= (kHopperMatmulSends<Problem> ? 1 : kHopperMatmulBoxesOfPiece));
   static_assert(kTile.cluster == 1 || kTile.n / kTile.cluster % 64 == 0);
   static_assert(hopper_matmul_shared_bytes(kTile) <= kHopperMatmulMostShared);
   const HopperMatmulShared<Problem> shared;

@@ -8,10 +8,11 @@
 // while the other multiplies. Operands are of two bytes.
 struct HopperMatmulTile {
   int m = 128;      // 64, 128 or, shared, 256
-  int n = 256;      // a multiple of 32 up to 256
+  int n = 256;      // a multiple of 16 up to 256
   int stages = 4;   // slices of k in shared memory at once
   int cluster = 1;  // 2: neighbouring blocks, one above the other, each load half of the columns of B for both
   bool in_turns = false;
+  bool b_along_k = false;  // where lines of B are contiguous in k, they need not be whole boxes
 
   constexpr bool operator==(const HopperMatmulTile&) const = default;
 };
@@ -32,26 +33,25 @@ constexpr int hopper_matmul_box_lines(const HopperMatmulTile& tile, int lines, b
   return is_b ? lines / tile.cluster : lines;
 }
 
-// Boxes of 64 lines where lines are contiguous, and pieces of 64 columns of results: the last may be 32 wide.
+// Boxes of 64 lines where lines are contiguous, and pieces of 64 columns of results: the last may be narrower.
 constexpr int hopper_matmul_pieces(const HopperMatmulTile& tile) { return (tile.n + 63) / 64; }
 
-// What a slice takes in shared memory: whole boxes, however B lies.
+// What a slice takes in shared memory. Where lines of B lie side by side, the last box is whole too, though part of it
+// may be the next tile's.
 constexpr int hopper_matmul_stage_bytes(const HopperMatmulTile& tile) {
-  return (tile.m + hopper_matmul_pieces(tile) * 64) * kHopperMatmulDepth * 2;
-}
-// What is loaded of a slice: a last box of lines side by side is whole too, though half of it may be the next tile's.
-constexpr int hopper_matmul_loaded_bytes(const HopperMatmulTile& tile, bool b_along_k) {
-  return b_along_k ? (tile.m + tile.n) * kHopperMatmulDepth * 2 : hopper_matmul_stage_bytes(tile);
+  return (tile.m + (tile.b_along_k ? tile.n : hopper_matmul_pieces(tile) * 64)) * kHopperMatmulDepth * 2;
 }
 
 // Results leave through shared memory, up to 16 x 64 floats of each wave at a time.
 constexpr int kHopperMatmulPieceBytes = 16 * 64 * 4;
-// Where the copy engine takes them, boxes of a wave's rows and so many columns: lines of 128 bytes, or of 64.
+// Where the copy engine takes them, boxes of a wave's rows and so many columns: lines of 128 bytes, of 64 or of 32.
 constexpr int kHopperMatmulSentRows = 16;
 constexpr int kHopperMatmulBoxBytes = kHopperMatmulSentRows * 128;
 constexpr int kHopperMatmulMostBoxes = 4;
 constexpr int hopper_matmul_sent_columns(const HopperMatmulTile& tile, int element_bytes) {
-  return tile.n % (128 / element_bytes) == 0 ? 128 / element_bytes : 64 / element_bytes;
+  int columns = 128 / element_bytes;
+  while (tile.n % columns != 0) columns /= 2;
+  return columns;
 }
 
 // Numbers of tiles, from those that warpgroups compute at the moment to those that the loading warpgroup has taken: as
@@ -64,12 +64,25 @@ constexpr int hopper_matmul_unsent_bytes(const HopperMatmulTile& tile) {
   return tile.stages * (hopper_matmul_stage_bytes(tile) + 16) + hopper_matmul_waves(tile) * kHopperMatmulMostBoxes * 8 +
          hopper_matmul_notes(tile) * 4;
 }
-// Boxes of a wave that there is room for, at least those that make up a piece.
+// Boxes of a wave that there is room for. Results that leave otherwise take two, which make up a piece.
+constexpr int kHopperMatmulBoxesOfPiece = kHopperMatmulPieceBytes / kHopperMatmulBoxBytes;
 constexpr int hopper_matmul_boxes(const HopperMatmulTile& tile) {
-  constexpr int kFewest = kHopperMatmulPieceBytes / kHopperMatmulBoxBytes;
   const int boxes = (kHopperMatmulMostShared - hopper_matmul_unsent_bytes(tile)) /
                     (hopper_matmul_waves(tile) * kHopperMatmulBoxBytes);
-  return boxes < kFewest ? kFewest : boxes < kHopperMatmulMostBoxes ? boxes : kHopperMatmulMostBoxes;
+  return boxes < kHopperMatmulMostBoxes ? boxes : kHopperMatmulMostBoxes;
+}
+// As many stages as leave room for so many boxes of each wave, up to 8.
+constexpr int hopper_matmul_most_stages(HopperMatmulTile tile, int boxes) {
+  for (tile.stages = 8; tile.stages > 1; --tile.stages)
+    if (hopper_matmul_boxes(tile) >= boxes) break;
+  return tile.stages;
+}
+// What suits a tile: results that wait for a box hold up more than a fifth stage gains, and a fourth one more than a
+// third box.
+constexpr int hopper_matmul_best_stages(const HopperMatmulTile& tile) {
+  for (int boxes = kHopperMatmulMostBoxes; boxes > kHopperMatmulBoxesOfPiece; --boxes)
+    if (const int stages = hopper_matmul_most_stages(tile, boxes); stages >= 4) return stages;
+  return hopper_matmul_most_stages(tile, kHopperMatmulBoxesOfPiece);
 }
 constexpr int hopper_matmul_wave_bytes(const HopperMatmulTile& tile) {
   return hopper_matmul_boxes(tile) * kHopperMatmulBoxBytes;
