@@ -384,12 +384,12 @@ TEST_P(GpuMatmul, TilesOf160ColumnsWithTheirEpilogue) {
 return %8, %9
 )");
   EXPECT_EQ(kinds_, "dot ");
-  EXPECT_NE(source_.find("kTile = {256, 160, 3, 1, false}"), std::string::npos) << source_;
+  EXPECT_NE(source_.find("kTile = {256, 160, 3, 1, false, "), std::string::npos) << source_;
 }
 
 TEST_P(GpuMatmul, LongSumsAreSplitAndFollowedByTheirEpilogue) {
   for (const char* dtype : {"bf16", "f32"}) {
-    expect_reference(dot(dtype, "", 40, 56, 2072, true, false, "f32") + R"(%3 = input "before" : f32[40, 56]
+    expect_reference(dot(dtype, "", 40, 56, 8216, true, false, "f32") + R"(%3 = input "before" : f32[40, 56]
 %4 = add(%2, %3) : f32[40, 56]
 return %4
 )");
