@@ -879,7 +879,7 @@ CAUSEWAY_INLINE void hopper_matmul_run(const Problem& problem, const TensorMapBy
   constexpr int kGroups = hopper_matmul_warpgroups(kTile);
   static_assert(kTile.m % 64 == 0 && kTile.n % 16 == 0 && kTile.n <= 256);
   static_assert(!kTile.b_along_k || Problem::B::kContiguousInK);
-  static_assert(hopper_matmul_boxes(kTile) >= (kHopperMatmulSends<Problem> ? 1 : kHopperMatmulBoxesOfPiece));
+  static_assert(hopper_matmul_boxes(kTile) >= kHopperMatmulBoxesOfPiece);
   static_assert(kTile.cluster == 1 || kTile.n / kTile.cluster % 64 == 0);
   static_assert(hopper_matmul_shared_bytes(kTile) <= kHopperMatmulMostShared);
   const HopperMatmulShared<Problem> shared;

@@ -64,7 +64,7 @@ constexpr int hopper_matmul_unsent_bytes(const HopperMatmulTile& tile) {
   return tile.stages * (hopper_matmul_stage_bytes(tile) + 16) + hopper_matmul_waves(tile) * kHopperMatmulMostBoxes * 8 +
          hopper_matmul_notes(tile) * 4;
 }
-// Boxes of a wave that there is room for. Results that leave otherwise take two, which make up a piece.
+// Boxes of a wave that there is room for: two at least, which make up a piece.
 constexpr int kHopperMatmulBoxesOfPiece = kHopperMatmulPieceBytes / kHopperMatmulBoxBytes;
 constexpr int hopper_matmul_boxes(const HopperMatmulTile& tile) {
   const int boxes = (kHopperMatmulMostShared - hopper_matmul_unsent_bytes(tile)) /
