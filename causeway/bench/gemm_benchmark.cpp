@@ -7,13 +7,14 @@
 #include <cmath>
 
 #include "causeway/base/error.h"
+#include "causeway/bench/choices.h"
 
 namespace causeway::bench {
 namespace {
 
 constexpr int64_t kChecked = 16;  // rows and columns
 
-// Lines `step` apart, as doubles.
+// Of a matrix's lines, evenly chosen ones, as doubles.
 std::vector<std::vector<double>> read_lines(Device& device, const void* matrix, DType dtype, int64_t lines,
                                             int64_t length) {
   const size_t line_bytes = static_cast<size_t>(length) * size_bytes(dtype);
@@ -30,6 +31,27 @@ std::vector<std::vector<double>> read_lines(Device& device, const void* matrix, 
   return result;
 }
 
+// The same of a matrix whose lines lie across: [length, lines] in memory.
+std::vector<std::vector<double>> read_columns(Device& device, const void* matrix, DType dtype, int64_t lines,
+                                              int64_t length) {
+  constexpr int64_t kMostRows = 256;  // copied at once
+  const size_t row_bytes = static_cast<size_t>(lines) * size_bytes(dtype);
+  std::vector<std::byte> bytes(static_cast<size_t>(std::min(kMostRows, length)) * row_bytes);
+  const int64_t count = std::min(kChecked, lines);
+  std::vector<std::vector<double>> result(static_cast<size_t>(count));
+  for (int64_t first = 0; first < length; first += kMostRows) {
+    const auto rows = static_cast<size_t>(std::min(kMostRows, length - first));
+    device.copy_to_host(bytes.data(), static_cast<const std::byte*>(matrix) + static_cast<size_t>(first) * row_bytes,
+                        rows * row_bytes);
+    for (int64_t i = 0; i < count; ++i) {
+      const auto line = static_cast<size_t>(i * (lines - 1) / std::max<int64_t>(1, count - 1));
+      for (size_t row = 0; row < rows; ++row)
+        result[static_cast<size_t>(i)].push_back(read_element(dtype, bytes.data() + row * row_bytes, line));
+    }
+  }
+  return result;
+}
+
 // The product's elements that are looked at, exact but for the operands' own rounding, with what they may be off.
 struct Reference {
   std::vector<std::vector<double>> a, b;
@@ -39,8 +61,8 @@ struct Reference {
   MatmulScales scales;  // empty without
 
   Reference(Device& device, const MatmulWorkload& w, const void* a_data, const void* b_data)
-      : a(read_lines(device, a_data, w.operands, w.m, w.k)),
-        b(read_lines(device, b_data, w.operands, w.n, w.k)),
+      : a((w.a_along_m ? read_columns : read_lines)(device, a_data, w.operands, w.m, w.k)),
+        b((w.b_along_n ? read_columns : read_lines)(device, b_data, w.operands, w.n, w.k)),
         m(w.m),
         n(w.n),
         operands(w.operands),
@@ -124,6 +146,17 @@ MatmulWorkload parse_matmul_shape(const std::string& text, DType operands, bool 
   return workload;
 }
 
+void set_matmul_order(MatmulWorkload& workload, const std::string& order) {
+  const std::vector<std::string> orders = {"nt", "nn", "tn", "tt"};
+  const size_t chosen = choose("order of a product's operands", order, "--order", orders);
+  if (workload.block_scales && chosen != 0)
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("operands whose blocks have scales do not lie as in '{}'", order), "--order",
+                "Leave it out with f8e4m3_block: both operands lie along k.");
+  workload.a_along_m = order[0] == 't';
+  workload.b_along_n = order[1] == 'n';
+}
+
 std::vector<GemmCase> standard_gemm_cases(bool is_gpu, DType operands, int64_t memory_bytes) {
   std::vector<GemmCase> cases;
   const auto add = [&](const char* group, int64_t m, int64_t n, int64_t k) {
@@ -194,8 +227,11 @@ std::vector<Measurement> run_gemm(Device& device, const GemmCase& gemm,
   const MatmulWorkload& w = gemm.workload;
   Tensor a, b;
   try {
-    a = draw_inputs({w.m, w.k}, w.operands, options.inputs, 1);
-    b = draw_inputs({w.n, w.k}, w.operands, options.inputs, 2);
+    const auto draw = [&](bool along_k, int64_t lines, uint64_t seed) {
+      return draw_inputs(along_k ? std::vector{lines, w.k} : std::vector{w.k, lines}, w.operands, options.inputs, seed);
+    };
+    a = draw(!w.a_along_m, w.m, 1);
+    b = draw(!w.b_along_n, w.n, 2);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kResource) throw;
     skipped.push_back(fmt::format("{} {}: {}", w.name(), w.type(), error.what()));
@@ -237,7 +273,7 @@ std::vector<Measurement> run_gemm(Device& device, const GemmCase& gemm,
       measurement.peak_source = peak->source;
     }
     measurement.details["inputs"] = describe_inputs(options.inputs);
-    measurement.details["layout"] = "C[m, n] = A[m, k] B[n, k]^T";
+    measurement.details["layout"] = w.layout();
     reference.check(device, results.back().data(), measurement);
   }
   std::vector<TimedRounds> timed = time_alternately(device, work, options.timing);

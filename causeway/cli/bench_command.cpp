@@ -40,7 +40,7 @@ struct Options {
   int samples = 100;
   double seconds = 0;  // most time for one case
   std::string inputs = "normal";
-  std::vector<std::string> shapes, dtypes = {"bf16"}, collective_dtypes = {"f32"};
+  std::vector<std::string> shapes, dtypes = {"bf16"}, orders = {"nt"}, collective_dtypes = {"f32"};
   std::vector<std::string> providers, libraries;
   std::vector<std::string> sizes, kernels, collectives, models, precisions;
   AttentionChoice attention;
@@ -102,13 +102,18 @@ void run_gemms(BenchmarkSession& session, const Options& options) {
       one.workload.tf32 = tf32;
       one.workload.block_scales = blocks;
     }
-    if (options.shapes.empty()) cases.insert(cases.end(), standard.begin(), standard.end());
+    std::vector<GemmCase> asked = options.shapes.empty() ? standard : std::vector<GemmCase>();
     for (const std::string& shape : options.shapes) {
-      GemmCase asked = {"other shapes", parse_matmul_shape(shape, dtype, blocks)};
-      asked.workload.tf32 = tf32;
+      GemmCase& one = asked.emplace_back("other shapes", parse_matmul_shape(shape, dtype, blocks));
+      one.workload.tf32 = tf32;
       for (const GemmCase& known : standard)
-        if (known.workload == asked.workload) asked.group = known.group;
-      cases.push_back(asked);
+        if (known.workload == one.workload) one.group = known.group;
+    }
+    for (const std::string& order : options.orders) {
+      for (GemmCase one : asked) {
+        set_matmul_order(one.workload, order);
+        cases.push_back(one);
+      }
     }
   }
   run_gemm_cases(session, options, cases);
@@ -419,6 +424,10 @@ void add_bench_command(CLI::App& program) {
       add("gemm", "Matrix products by shape and type", "gemm --shape 8192x8192x8192 --dtype bf16,f8e4m3", run_gemms);
   gemm->add_option("--shape", options->shapes, "m x n x k, as 8192x8192x8192; several may be given");
   gemm->add_option("--dtype", options->dtypes, "bf16, f16, tf32, f32, f8e4m3, f8e4m3_block, f8e5m2; several by commas")
+      ->delimiter(',');
+  gemm->add_option("--order", options->orders,
+                   "How operands lie, as BLAS names it: nt (A[m, k] B[n, k], a layer's own product), nn (A[m, k] "
+                   "B[k, n], its input's gradient), tn (A[k, m] B[k, n], its weights' gradient), tt; several by commas")
       ->delimiter(',');
   const auto add_inputs = [&](CLI::App* part) {
     part->add_option("--inputs", options->inputs, "normal, uniform, integers or zeros");

@@ -31,7 +31,7 @@ std::string message_of(const std::function<void()>& work) {
   return "nothing was thrown";
 }
 
-// Times two products of every type asked for and expects all of the provider's to be right.
+// Times products in every order of operands and expects all of the provider's to be right.
 void expect_right_products(const std::string& name, DType operands) {
   std::vector<std::string> absent;
   const auto providers = open_matmul_providers(processor(), {"causeway", name}, {}, absent);
@@ -40,8 +40,11 @@ void expect_right_products(const std::string& name, DType operands) {
   options.timing.samples = 2;
   options.timing.rounds = 2;
   options.timing.warm_up_seconds = 0;
-  for (const MatmulWorkload& workload :
-       {MatmulWorkload{96, 160, 224, operands}, MatmulWorkload{33, 17, 129, operands}}) {
+  std::vector<MatmulWorkload> workloads;
+  for (const char* order : {"nt", "nn", "tn", "tt"})
+    for (const MatmulWorkload& sizes : {MatmulWorkload{96, 160, 224, operands}, MatmulWorkload{33, 17, 129, operands}})
+      set_matmul_order(workloads.emplace_back(sizes), order);
+  for (const MatmulWorkload& workload : workloads) {
     std::vector<std::string> skipped;
     const std::vector<Measurement> measurements =
         run_gemm(processor(), {"squares", workload}, providers, options, {}, skipped);
@@ -56,6 +59,7 @@ void expect_right_products(const std::string& name, DType operands) {
     for (const Measurement& measurement : measurements) {
       EXPECT_TRUE(measurement.correct) << measurement.provider << ": " << measurement.check;
       EXPECT_EQ(measurement.workload, workload.name());
+      EXPECT_EQ(measurement.details.at("layout"), workload.layout());
       EXPECT_EQ(measurement.rounds.size(), 2u);
     }
   }
@@ -83,6 +87,48 @@ TEST(MatmulProviders, TwoProvidersAreTwoRightMeasurements) {
     EXPECT_THAT(measurement.check, StartsWith("256 elements against sums in double"));
   }
   EXPECT_THAT(skipped, ElementsAre());
+}
+
+// What the reference reads lies otherwise in each order: a product that took one for another would be found wrong.
+TEST(MatmulProviders, ProductsInOneOrderAreWrongInAnother) {
+  class OtherOrder : public MatmulProvider {
+   public:
+    std::string name() const override { return "other order"; }
+    std::unique_ptr<PreparedMatmul> prepare(const MatmulWorkload& workload, void* a, void* b, void* c) override {
+      MatmulWorkload other = workload;
+      other.b_along_n = !other.b_along_n;
+      return causeway_->prepare(other, a, b, c);
+    }
+
+   private:
+    std::unique_ptr<MatmulProvider> causeway_ = make_causeway_matmul(processor());
+  };
+  std::vector<std::unique_ptr<MatmulProvider>> providers;
+  providers.push_back(std::make_unique<OtherOrder>());
+  GemmOptions options;
+  options.timing = {.samples = 2, .rounds = 2, .warm_up_seconds = 0};
+  for (const char* order : {"nt", "nn", "tn", "tt"}) {
+    MatmulWorkload workload = {64, 48, 32, DType::kF32};
+    set_matmul_order(workload, order);
+    std::vector<std::string> skipped;
+    const std::vector<Measurement> measurements =
+        run_gemm(processor(), {"squares", workload}, providers, options, {}, skipped);
+    ASSERT_EQ(measurements.size(), 1u);
+    EXPECT_FALSE(measurements[0].correct) << order;
+  }
+}
+
+TEST(MatmulProviders, OrdersAreNamed) {
+  MatmulWorkload workload = {64, 48, 32, DType::kF32};
+  EXPECT_EQ(workload.name(), "64x48x32");
+  EXPECT_EQ(workload.layout(), "C[m, n] = A[m, k] B[n, k]^T");
+  set_matmul_order(workload, "tn");
+  EXPECT_EQ(workload.name(), "64x48x32 tn");
+  EXPECT_EQ(workload.layout(), "C[m, n] = A[k, m]^T B[k, n]");
+  EXPECT_THAT(message_of([&] { set_matmul_order(workload, "nm"); }),
+              AllOf(StartsWith("--order: 'nm' is no order of a product's operands"), HasSubstr("nt, nn, tn, tt")));
+  MatmulWorkload blocks = parse_matmul_shape("64x256x384", DType::kF8E4M3, /*block_scales=*/true);
+  EXPECT_THAT(message_of([&] { set_matmul_order(blocks, "nn"); }), HasSubstr("lie along k"));
 }
 
 TEST(MatmulProviders, NamesInTheOrderGivenEachOnce) {

@@ -91,15 +91,25 @@ class PreparedBlasLt : public PreparedMatmul {
     const int compute = w.tf32 ? dialect.compute_tf32 : dialect.compute_f32;
     const int f32 = gpu_library_type(dialect.library, DType::kF32);
     opened_->check(lt.description_create(description_.out(), compute, f32), "describe a product");
-    opened_->check(lt.description_set(description_.get(), dialect.transpose_first, &dialect.transposed, sizeof(int)),
-                   "transpose an operand");
+    const auto transpose = [&](int attribute) {
+      opened_->check(lt.description_set(description_.get(), attribute, &dialect.transposed, sizeof(int)),
+                     "transpose an operand");
+    };
+    if (!w.b_along_n) transpose(dialect.transpose_first);
+    if (w.a_along_m) transpose(dialect.transpose_second);
     if (const int8_t on = 1; fast_accumulation)
       opened_->check(lt.description_set(description_.get(), dialect.fast_accumulation, &on, sizeof(on)),
                      "accumulate fast");
     if (w.block_scales) set_scales(w, fast_accumulation);
     const auto m = static_cast<uint64_t>(w.m), n = static_cast<uint64_t>(w.n), k = static_cast<uint64_t>(w.k);
-    opened_->check(lt.layout_create(b_layout_.out(), operands, k, n, w.k), "describe an operand");
-    opened_->check(lt.layout_create(a_layout_.out(), operands, k, m, w.k), "describe an operand");
+    const auto describe = [&](LibraryHandle& layout, bool along_k, uint64_t lines) {
+      const uint64_t side_by_side = along_k ? k : lines;
+      opened_->check(lt.layout_create(layout.out(), operands, side_by_side, along_k ? lines : k,
+                                      static_cast<int64_t>(side_by_side)),
+                     "describe an operand");
+    };
+    describe(b_layout_, !w.b_along_n, n);
+    describe(a_layout_, !w.a_along_m, m);
     opened_->check(lt.layout_create(c_layout_.out(), result, n, m, w.n), "describe the result");
     LibraryHandle preference(lt.preference_destroy);
     opened_->check(lt.preference_create(preference.out()), "state preferences");

@@ -15,8 +15,9 @@ struct BlasLtDialect {
   // Numbers of the library's enumerations.
   int compute_f32 = 0;  // types of computation
   int compute_tf32 = 0;
-  int transposed = 0;         // an operation on an operand
-  int transpose_first = 0;    // attribute of a product: the operation on its first operand, int32
+  int transposed = 0;  // an operation on an operand; none without it
+  // Attributes of a product: the operation on its first and second operand, int32.
+  int transpose_first = 0, transpose_second = 0;
   int fast_accumulation = 0;  // attribute of a product, int8; 0: there is none
   // Attributes of a product: pointers to the scales of its first and second operand, and what kinds of scales they are,
   // int32, of which there are one for 128 x 128 and one for 128 of k. 0: operands' blocks have no scales.

@@ -41,10 +41,13 @@ class CausewayMatmuls : public MatmulProvider {
       throw Error(ErrorKind::kUnsupported, fmt::format("{} has no instructions that multiply tf32", device_.name()),
                   "causeway");
     Graph graph;
-    const Value left = graph.add_input("a", {w.operands, {Dim(w.m), Dim(w.k)}});
-    const Value right = graph.add_input("b", {w.operands, {Dim(w.n), Dim(w.k)}});
+    const auto matrix = [&](const char* name, bool along_k, int64_t lines) {
+      const Dim across(lines), along(w.k);
+      return graph.add_input(name, {w.operands, along_k ? Shape{across, along} : Shape{along, across}});
+    };
+    const Value left = matrix("a", !w.a_along_m, w.m), right = matrix("b", !w.b_along_n, w.n);
     if (w.block_scales) return prepare_blocks(w, graph, a, b, c);
-    graph.outputs = {Builder(graph).dot(left, right, false, true, w.result(), w.tf32)};
+    graph.outputs = {Builder(graph).dot(left, right, w.a_along_m, !w.b_along_n, w.result(), w.tf32)};
     return std::make_unique<CausewayMatmul>(device_, library_, graph, a, b, c);
   }
 
@@ -71,7 +74,14 @@ class CausewayMatmuls : public MatmulProvider {
 
 }  // namespace
 
-std::string MatmulWorkload::name() const { return fmt::format("{}x{}x{}", m, n, k); }
+std::string MatmulWorkload::order() const { return fmt::format("{}{}", a_along_m ? 't' : 'n', b_along_n ? 'n' : 't'); }
+std::string MatmulWorkload::layout() const {
+  return fmt::format("C[m, n] = {} {}", a_along_m ? "A[k, m]^T" : "A[m, k]", b_along_n ? "B[k, n]" : "B[n, k]^T");
+}
+std::string MatmulWorkload::name() const {
+  const std::string sizes = fmt::format("{}x{}x{}", m, n, k);
+  return order() == "nt" ? sizes : fmt::format("{} {}", sizes, order());
+}
 std::string MatmulWorkload::type() const {
   return tf32 ? "tf32" : fmt::format("{}{}", dtype_name(operands), block_scales ? "_block" : "");
 }

@@ -63,6 +63,10 @@ class PreparedCublas : public PreparedMatmul {
         m_(static_cast<int>(w.m)),
         n_(static_cast<int>(w.n)),
         k_(static_cast<int>(w.k)),
+        a_leading_(w.a_along_m ? m_ : k_),
+        b_leading_(w.b_along_n ? n_ : k_),
+        a_operation_(w.a_along_m ? kTransposed : kAsItIs),
+        b_operation_(w.b_along_n ? kAsItIs : kTransposed),
         operands_(gpu_library_type(cublas(), w.operands)),
         result_(gpu_library_type(cublas(), w.result())),
         compute_(w.tf32 ? kComputeTf32 : kCompute32),
@@ -80,13 +84,13 @@ class PreparedCublas : public PreparedMatmul {
  private:
   void multiply() {
     const float one = 1, zero = 0;
-    check(cublas_->gemm(cublas_->handle->get(), kTransposed, kAsItIs, n_, m_, k_, &one, b_, operands_, k_, a_,
-                        operands_, k_, &zero, c_, result_, n_, compute_, kDefaultAlgorithm),
+    check(cublas_->gemm(cublas_->handle->get(), b_operation_, a_operation_, n_, m_, k_, &one, b_, operands_, b_leading_, a_,
+                        operands_, a_leading_, &zero, c_, result_, n_, compute_, kDefaultAlgorithm),
           "multiply");
   }
 
   std::shared_ptr<const Cublas> cublas_;
-  int m_, n_, k_, operands_, result_, compute_;
+  int m_, n_, k_, a_leading_, b_leading_, a_operation_, b_operation_, operands_, result_, compute_;
   void *a_, *b_, *c_;
 };
 

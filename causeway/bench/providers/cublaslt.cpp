@@ -27,6 +27,7 @@ BlasLtDialect dialect() {
   dialect.compute_tf32 = 77;       // CUBLAS_COMPUTE_32F_FAST_TF32
   dialect.transposed = 1;          // CUBLAS_OP_T
   dialect.transpose_first = 3;     // CUBLASLT_MATMUL_DESC_TRANSA
+  dialect.transpose_second = 4;    // CUBLASLT_MATMUL_DESC_TRANSB
   dialect.fast_accumulation = 25;  // CUBLASLT_MATMUL_DESC_FAST_ACCUM
   dialect.first_scales = 17;       // CUBLASLT_MATMUL_DESC_A_SCALE_POINTER
   dialect.second_scales = 18;      // CUBLASLT_MATMUL_DESC_B_SCALE_POINTER

@@ -23,10 +23,11 @@ BlasLtDialect dialect() {
                      {"torch/lib/libhipblaslt.so"},
                      "Install ROCm's package hipblaslt."};
   dialect.prefix = "hipblasLt";
-  dialect.compute_f32 = 2;      // HIPBLAS_COMPUTE_32F
-  dialect.compute_tf32 = 6;     // HIPBLAS_COMPUTE_32F_FAST_TF32
-  dialect.transposed = 112;     // HIPBLAS_OP_T
-  dialect.transpose_first = 0;  // HIPBLASLT_MATMUL_DESC_TRANSA
+  dialect.compute_f32 = 2;       // HIPBLAS_COMPUTE_32F
+  dialect.compute_tf32 = 6;      // HIPBLAS_COMPUTE_32F_FAST_TF32
+  dialect.transposed = 112;      // HIPBLAS_OP_T
+  dialect.transpose_first = 0;   // HIPBLASLT_MATMUL_DESC_TRANSA
+  dialect.transpose_second = 1;  // HIPBLASLT_MATMUL_DESC_TRANSB
   dialect.has_8_bit = false;
   dialect.why_not_8_bit =
       "8-bit operands are in the Open Compute Project's encodings; what hipBLASLt multiplies on CDNA 3 are the FNUZ "

@@ -10,7 +10,9 @@
 
 namespace causeway::bench {
 
-// C[m, n] = A[m, k] B[n, k]^T: both operands along k, as a linear layer's activations and weights lie.
+// C[m, n] = A B, summed over k. Each operand lies along k, unless it is told otherwise: a linear layer's activations
+// and weights do ("nt" below), its input's gradient reads the weights along n ("nn"), its weights' gradient reads both
+// along the other side ("tn").
 struct MatmulWorkload {
   int64_t m = 0, n = 0, k = 0;
   DType operands = DType::kBF16;
@@ -18,12 +20,16 @@ struct MatmulWorkload {
   // Of 8-bit operands, k and n multiples of 128: each 128 of k has a scale for each row of A, and for 128 rows of B
   // (matmul_scales()).
   bool block_scales = false;
+  bool a_along_m = false;  // A lies as [k, m], otherwise as [m, k]
+  bool b_along_n = false;  // B lies as [k, n], otherwise as [n, k]
   // bf16 for 8-bit operands, otherwise as the operands.
   DType result() const { return size_bytes(operands) == 1 ? DType::kBF16 : operands; }
 
   double flops() const { return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k); }
-  std::string name() const;  // "8192x8192x8192"
-  std::string type() const;  // "bf16", "tf32", "f8e4m3_block"
+  std::string order() const;   // as BLAS names it for rows that lie side by side: "nt", "nn", "tn", "tt"
+  std::string layout() const;  // "C[m, n] = A[m, k] B[n, k]^T"
+  std::string name() const;    // "8192x8192x8192", "8192x8192x8192 tn": the order where it is not nt
+  std::string type() const;    // "bf16", "tf32", "f8e4m3_block"
   bool operator==(const MatmulWorkload&) const = default;
 };
 

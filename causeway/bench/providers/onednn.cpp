@@ -152,8 +152,12 @@ class PreparedOneDnn : public PreparedMatmul {
     if (w.tf32) throw_no_product(onednn(), "oneDNN does not multiply tf32 on processors");
     const OneDnn& dnn = opened_->dnn;
     void* const engine = opened_->engine.get();
-    const Layout a_layout(dnn, w.operands, {w.m, w.k}, {w.k, 1});
-    const Layout b_layout(dnn, w.operands, {w.k, w.n}, {1, w.k});
+    using Pair = std::array<int64_t, 2>;
+    const auto strides = [](bool transposed, int64_t rows, int64_t columns) {
+      return transposed ? Pair{1, rows} : Pair{columns, 1};
+    };
+    const Layout a_layout(dnn, w.operands, {w.m, w.k}, strides(w.a_along_m, w.m, w.k));
+    const Layout b_layout(dnn, w.operands, {w.k, w.n}, strides(!w.b_along_n, w.k, w.n));
     const Layout c_layout(dnn, w.result(), {w.m, w.n}, {w.n, 1});
     LibraryHandle description(dnn.description_destroy);
     if (dnn.describe_matmul != nullptr) {

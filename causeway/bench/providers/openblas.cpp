@@ -49,6 +49,7 @@ struct OpenBlas {
 
 struct Operands {
   int m, n, k;
+  int a_operation, b_operation, a_leading, b_leading;
   void *a, *b, *c;
 };
 
@@ -56,8 +57,8 @@ class F32Product : public PreparedMatmul {
  public:
   F32Product(const OpenBlas& blas, const Operands& operands) : blas_(blas), o_(operands) {}
   void run() override {
-    blas_.sgemm(kRowMajor, kAsItIs, kTransposed, o_.m, o_.n, o_.k, 1, static_cast<const float*>(o_.a), o_.k,
-                static_cast<const float*>(o_.b), o_.k, 0, static_cast<float*>(o_.c), o_.n);
+    blas_.sgemm(kRowMajor, o_.a_operation, o_.b_operation, o_.m, o_.n, o_.k, 1, static_cast<const float*>(o_.a), o_.a_leading,
+                static_cast<const float*>(o_.b), o_.b_leading, 0, static_cast<float*>(o_.c), o_.n);
   }
 
  private:
@@ -75,8 +76,8 @@ class Bf16Product : public PreparedMatmul {
         sums_(device.allocate(static_cast<size_t>(elements_) * sizeof(float))) {}
   void run() override {
     auto* sums = reinterpret_cast<float*>(sums_.data());
-    blas_.sbgemm(kRowMajor, kAsItIs, kTransposed, o_.m, o_.n, o_.k, 1, static_cast<const uint16_t*>(o_.a), o_.k,
-                 static_cast<const uint16_t*>(o_.b), o_.k, 0, sums, o_.n);
+    blas_.sbgemm(kRowMajor, o_.a_operation, o_.b_operation, o_.m, o_.n, o_.k, 1, static_cast<const uint16_t*>(o_.a), o_.a_leading,
+                 static_cast<const uint16_t*>(o_.b), o_.b_leading, 0, sums, o_.n);
     for (int64_t first = 0; first < elements_; first += kMostConverted)
       blas_.to_bf16(static_cast<int>(std::min(kMostConverted, elements_ - first)), sums + first, 1,
                     static_cast<uint16_t*>(o_.c) + first, 1);
@@ -104,7 +105,17 @@ class OpenBlasProvider : public MatmulProvider {
   std::string name() const override { return name_; }
 
   std::unique_ptr<PreparedMatmul> prepare(const MatmulWorkload& w, void* a, void* b, void* c) override {
-    const Operands operands = {static_cast<int>(w.m), static_cast<int>(w.n), static_cast<int>(w.k), a, b, c};
+    const auto m = static_cast<int>(w.m), n = static_cast<int>(w.n), k = static_cast<int>(w.k);
+    const Operands operands = {m,
+                               n,
+                               k,
+                               w.a_along_m ? kTransposed : kAsItIs,
+                               w.b_along_n ? kAsItIs : kTransposed,
+                               w.a_along_m ? m : k,
+                               w.b_along_n ? n : k,
+                               a,
+                               b,
+                               c};
     blas_.set_threads(device_.thread_count());
     if (w.tf32) throw_no_product(openblas(), "OpenBLAS does not multiply tf32");
     if (w.operands == DType::kF32) return std::make_unique<F32Product>(blas_, operands);
