@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include "causeway/base/error.h"
@@ -69,15 +70,14 @@ class HopperMatmulModel {
     // The longer of both, and a little more where they are alike.
     constexpr double kNorm = 8;
     const double products = m * n * (schedule.m == 64 ? times_.element_of_64 : times_.element);
-    const HopperMatmulTile tile{schedule.m, schedule.n};
-    const double lines = (m + (order.b_along_k ? n : 64.0 * hopper_matmul_pieces(tile))) * times_.line;
+    const double lines = (m * (order.a_along_k ? 1 : times_.a_side_by_side) + lines_of_b(schedule, order)) * times_.line;
     slice_ =
         std::pow(std::pow(products, kNorm) + std::pow(lines, kNorm), 1 / kNorm) * (1 - times_.padding * (1 - there)) +
         times_.wait;
     store_ = schedule.n % 32 == 0 ? times_.store : times_.narrow_store;
     if (!schedule.in_turns && stores != HopperMatmulStores::kSent) store_ += kHopperMatmulOtherStore * m * n;
     store_ += schedule.store;
-    if (!order.a_along_k) measured_ *= hopper_matmul_transposed(schedule);
+    if (!order.a_along_k && schedule.m == 64 && !schedule.in_turns) measured_ *= kHopperMatmulFewRowsSideBySide;
     tile_bytes_ = m * n * static_cast<double>(sizeof(float));
   }
 
@@ -99,6 +99,14 @@ class HopperMatmulModel {
   }
 
  private:
+  // In lines along k. Side by side they come as whole boxes of 64, which begin where a tile does: of every 64 columns
+  // that are 128 bytes, at the first one alone where tiles have a multiple of 64.
+  double lines_of_b(const HopperMatmulSchedule& schedule, MatmulOrder order) const {
+    if (order.b_along_k) return schedule.n;
+    const double beginnings = 64.0 / std::gcd(schedule.n, 64);
+    return 64.0 * hopper_matmul_pieces({schedule.m, schedule.n}) * times_.b_side_by_side *
+           (1 + times_.crossing * (1 - 1 / beginnings));
+  }
   double rounds(int64_t tiles) const { return static_cast<double>(matmul_ceil_div(tiles, units_)); }
   // The last one counts for less where it is not full.
   double part_of_rounds(int64_t tiles) const {

@@ -94,8 +94,10 @@ constexpr HopperMatmulSchedule kHopperMatmul[] = {
     // clang-format on
 };
 // As the fields of HopperMatmulTimes follow one another.
-constexpr HopperMatmulTimes kHopperMatmulShared = {5.34, 2.486e-05, 1.934e-05, 1.253e-03, 0, 0.38, 0.31, 0.12, 0.97, 0};
-constexpr HopperMatmulTimes kHopperMatmulInTurns = {4.29, 2.021e-05, 2.021e-05, 8.540e-04, 0.075, 0.46, 0, 0, 0, 1.15};
+constexpr HopperMatmulTimes kHopperMatmulShared = {5.34, 2.486e-05, 1.934e-05, 1.253e-03, 0,    0.38, 0.31,
+                                                   0.12, 0.97,      0,         0.85,      1.10, 0.27};
+constexpr HopperMatmulTimes kHopperMatmulInTurns = {4.29, 2.021e-05, 2.021e-05, 8.540e-04, 0.075, 0.46, 0,
+                                                    0,    0,         1.15,      1.12,      1.16,  1.56};
 
 // Key tiles and blocks by registers without spilling, as tests/golden/gpu_budgets.txt has them.
 constexpr AttentionSchedule kAttention[] = {
@@ -129,13 +131,6 @@ std::span<const MatmulSchedule> matmul_schedules() { return kMatmul; }
 std::span<const HopperMatmulSchedule> hopper_matmul_schedules() { return kHopperMatmul; }
 const HopperMatmulTimes& hopper_matmul_times(bool in_turns) {
   return in_turns ? kHopperMatmulInTurns : kHopperMatmulShared;
-}
-// From steps of GPT-2 1.5B and 124M, not fitted.
-double hopper_matmul_transposed(const HopperMatmulSchedule& schedule) {
-  if (schedule.m == 64 && !schedule.in_turns) return 1.17;
-  if (schedule.n == 160) return schedule.m == 256 ? 0.98 : schedule.in_turns ? 1.06 : 1.03;
-  if (schedule.m == 128 && schedule.n == 256) return 0.97;
-  return 1;
 }
 std::span<const AttentionSchedule> attention_schedules() { return kAttention; }
 std::span<const AttentionGradientSchedule> attention_gradient_schedules() { return kAttentionGradient; }

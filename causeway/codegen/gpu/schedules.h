@@ -75,13 +75,16 @@ struct HopperMatmulTimes {
   double store;          // of a tile's results: nothing is multiplied meanwhile
   double narrow_store;   // where they leave in boxes of 16 columns
   double first_slices;   // in tiles' time, over the number of rounds: one warpgroup has nothing to do beside the other
+  // Where lines of A, or of B, lie side by side, what one takes as a multiple of `line`; and what lines of B take more
+  // where each begins within 128 bytes and ends in the next.
+  double a_side_by_side, b_side_by_side, crossing;
 };
 // Of tiles that warpgroups share, and of those that they compute in turns.
 const HopperMatmulTimes& hopper_matmul_times(bool in_turns);
 // Of each element of a tile that warpgroups share, where results are stored otherwise than by the copy engine.
 constexpr double kHopperMatmulOtherStore = 1e-4;
-// Where lines of A lie side by side, what a tile takes as a multiple of what it takes otherwise.
-double hopper_matmul_transposed(const HopperMatmulSchedule& schedule);
+// Where lines of A lie side by side, what a tile of 64 rows that warpgroups share takes as a multiple.
+constexpr double kHopperMatmulFewRowsSideBySide = 1.17;
 // Of a k that is split: the second launch, and bytes that it moves in a microsecond.
 constexpr double kHopperMatmulCombineLaunch = 3.4, kHopperMatmulCombineBytes = 10e6;
 // The k from which stores are hidden anyway.
