@@ -198,7 +198,18 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
       loads += fmt::format("{}[{}] = {}[{}];\n", name, nest_.register_position(), pointer(value),
                            emitter_->index_text(nest_.full_linear()));
     }
-    return text + column_loop(lane_loop(nest_.lane_name(), nest_.lanes()) + loads + "}\n");
+    return text + column_loop(lane_loop(nest_.lane_name(), nest_.lanes()) + loads + "}\n" + ask_for_next_row());
+  }
+
+  // Of a block's rows, the next one's vector is brought into the second-level cache beside this one's sums.
+  std::string ask_for_next_row() {
+    if (!nest_.has_row_sums() || !request_.rows.is_constant()) return {};
+    const int64_t next = nest_.row_sum_blocks() * nest_.rows_per_block();
+    std::string text;
+    for (const auto& [value, name] : nest_.cached())
+      text += fmt::format("prefetch_line({} + {} + {});\n", pointer(value), first_lane_text(),
+                          next * request_.columns.constant());
+    return fmt::format("if (row + {} < {}) {{\n{}}}\n", next, request_.rows.constant(), text);
   }
 
   // The axes for which `chosen` holds, by name and extent.
