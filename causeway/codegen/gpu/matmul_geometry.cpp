@@ -56,8 +56,8 @@ void for_each_split(const Sizes& sizes, int tile_m, int tile_n, int tile_k, int6
 // What a product takes by HopperMatmulTimes, with tiles of one kind.
 class HopperMatmulModel {
  public:
-  HopperMatmulModel(const Sizes& sizes, const HopperMatmulSchedule& schedule, HopperMatmulStores stores,
-                    MatmulOrder order, int64_t units)
+  HopperMatmulModel(const Sizes& sizes, const HopperMatmulSchedule& schedule, HopperMatmulSums sums,
+                    HopperMatmulStores stores, MatmulOrder order, int64_t units)
       : times_(hopper_matmul_times(schedule.in_turns)), measured_(schedule.measured), units_(units) {
     const auto m = static_cast<double>(schedule.m), n = static_cast<double>(schedule.n);
     const int64_t tiles_m = matmul_ceil_div(sizes.m, int64_t{schedule.m});
@@ -67,45 +67,60 @@ class HopperMatmulModel {
     slices_ = std::ceil(k / kHopperMatmulDepth);
     const double there = static_cast<double>(sizes.m) / (static_cast<double>(tiles_m) * m) *
                          static_cast<double>(sizes.n) / (static_cast<double>(tiles_n) * n);
-    // The longer of both, and a little more where they are alike.
-    constexpr double kNorm = 8;
     const double products = m * n * (schedule.m == 64 ? times_.element_of_64 : times_.element);
-    const double lines = (m * (order.a_along_k ? 1 : times_.a_side_by_side) + lines_of_b(schedule, order)) * times_.line;
-    slice_ =
-        std::pow(std::pow(products, kNorm) + std::pow(lines, kNorm), 1 / kNorm) * (1 - times_.padding * (1 - there)) +
-        times_.wait;
+    const double lines =
+        (m * (order.a_along_k ? 1 : times_.a_side_by_side) +
+         lines_of_b(schedule, order, times_.crossing) * (order.b_along_k ? 1 : times_.b_side_by_side)) *
+        times_.line;
+    slice_ = longer(products, lines) * (1 - times_.padding * (1 - there)) + times_.wait;
     store_ = schedule.n % 32 == 0 ? times_.store : times_.narrow_store;
     if (!schedule.in_turns && stores != HopperMatmulStores::kSent) store_ += kHopperMatmulOtherStore * m * n;
     store_ += schedule.store;
     if (!order.a_along_k && schedule.m == 64 && !schedule.in_turns) measured_ *= kHopperMatmulFewRowsSideBySide;
     tile_bytes_ = m * n * static_cast<double>(sizeof(float));
+    if (sums == HopperMatmulSums::kOne) {
+      constexpr HopperMatmulPower kPower = kHopperMatmulPower;
+      const double each = kPower.product + kPower.line * (m + lines_of_b(schedule, order, kPower.crossing)) / (m * n) +
+                          kPower.operand * (64 + n) / (64 * n);
+      energy_ = static_cast<double>(tiles_) * m * n * static_cast<double>(sizes.k) * 1e-9 * each *
+                (schedule.in_turns ? 1 + kPower.in_turns : 1);
+      if (!schedule.in_turns) energy_ += kPower.store * 1e-6 * static_cast<double>(sizes.batch * sizes.m * sizes.n);
+      energy_of_part_ = kPower.part * 1e-6 * m * n;
+    }
   }
 
   int64_t tiles() const { return tiles_; }
   int64_t slices() const { return static_cast<int64_t>(slices_); }
   double time() const {
     const double rounds = this->rounds(tiles_);
-    return measured_ * (times_.begin + (part_of_rounds(tiles_) + times_.first_slices / rounds) * slices_ * slice_ +
-                        rounds * store_);
+    return longer(measured_ * (times_.begin + (part_of_rounds(tiles_) + times_.first_slices / rounds) * slices_ * slice_ +
+                               rounds * store_),
+                  energy_);
   }
   // With the tiles from `whole` on, a multiple of the multiprocessors, in parts of `each` slices.
   double time_of_parts(int64_t whole, int splits, int64_t each) const {
     const auto cut = static_cast<double>(tiles_ - whole);
     const int64_t parts = (tiles_ - whole) * splits;
-    return measured_ *
-               (times_.begin + (rounds(whole) * slices_ + part_of_rounds(parts) * static_cast<double>(each)) * slice_ +
-                (rounds(whole) + rounds(parts)) * store_) +
-           kHopperMatmulCombineLaunch + 2 * cut * splits * tile_bytes_ / kHopperMatmulCombineBytes;
+    return longer(
+        measured_ *
+                (times_.begin + (rounds(whole) * slices_ + part_of_rounds(parts) * static_cast<double>(each)) * slice_ +
+                 (rounds(whole) + rounds(parts)) * store_) +
+            kHopperMatmulCombineLaunch + 2 * cut * splits * tile_bytes_ / kHopperMatmulCombineBytes,
+        energy_ + energy_of_part_ * static_cast<double>(parts));
   }
 
  private:
-  // In lines along k. Side by side they come as whole boxes of 64, which begin where a tile does: of every 64 columns
-  // that are 128 bytes, at the first one alone where tiles have a multiple of 64.
-  double lines_of_b(const HopperMatmulSchedule& schedule, MatmulOrder order) const {
+  // The longer of what goes on at the same time, and a little more where both take as long.
+  static double longer(double one, double other) {
+    constexpr double kNorm = 8;
+    return std::pow(std::pow(one, kNorm) + std::pow(other, kNorm), 1 / kNorm);
+  }
+  // Side by side they come as whole boxes of 64, which begin where a tile does: of every 64 columns that are 128 bytes,
+  // at the first one alone where tiles have a multiple of 64.
+  static double lines_of_b(const HopperMatmulSchedule& schedule, MatmulOrder order, double crossing) {
     if (order.b_along_k) return schedule.n;
     const double beginnings = 64.0 / std::gcd(schedule.n, 64);
-    return 64.0 * hopper_matmul_pieces({schedule.m, schedule.n}) * times_.b_side_by_side *
-           (1 + times_.crossing * (1 - 1 / beginnings));
+    return 64.0 * hopper_matmul_pieces({schedule.m, schedule.n}) * (1 + crossing * (1 - 1 / beginnings));
   }
   double rounds(int64_t tiles) const { return static_cast<double>(matmul_ceil_div(tiles, units_)); }
   // The last one counts for less where it is not full.
@@ -118,6 +133,7 @@ class HopperMatmulModel {
   double measured_;
   int64_t units_, tiles_;
   double slices_, slice_, store_, tile_bytes_;
+  double energy_ = 0, energy_of_part_ = 0;  // in microseconds at the power limit; 0 where nothing was measured
 };
 
 }  // namespace
@@ -177,7 +193,7 @@ HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, Hoppe
   double best_time = 0;
   for (const HopperMatmulSchedule& candidate : hopper_matmul_schedules()) {
     if (!candidate.holds(sums)) continue;
-    const HopperMatmulModel model(sizes, candidate, stores, order, units);
+    const HopperMatmulModel model(sizes, candidate, sums, stores, order, units);
     const auto offer = [&](double time, int splits, int64_t whole) {
       if (best_time != 0 && time >= best_time) return;
       best_time = time;
