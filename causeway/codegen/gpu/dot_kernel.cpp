@@ -464,8 +464,8 @@ class GpuDotWriter : public ProblemWriter {
     Plan plan;
     plan.tile = matmul_tile_text(tile);
     plan.splits = chosen.splits;
-    plan.include = "causeway/kernels/gpu/matmul.h";
-    plan.call = "matmul_run(problem, task);";
+    plan.include = tile.in_turns ? "causeway/kernels/gpu/matmul_cdna.h" : "causeway/kernels/gpu/matmul.h";
+    plan.call = tile.in_turns ? "cdna_matmul_run(problem, task);" : "matmul_run(problem, task);";
     plan.blocks_per_unit = tile.blocks_per_unit;
     plan.phase =
         phase("kernel_run", gpu_matmul_waves(tile) * architecture.wave_width, [=](const SymbolBindings& bindings) {

@@ -225,8 +225,8 @@ HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, Hoppe
 }
 
 std::string matmul_tile_text(const GpuMatmulTile& tile) {
-  return fmt::format("static constexpr GpuMatmulTile kTile = {{{}, {}, {}, {}, {}, {}, {}}};", tile.m, tile.n, tile.k,
-                     tile.wave_m, tile.wave_n, tile.stages, tile.blocks_per_unit);
+  return fmt::format("static constexpr GpuMatmulTile kTile = {{{}, {}, {}, {}, {}, {}, {}, {}}};", tile.m, tile.n,
+                     tile.k, tile.wave_m, tile.wave_n, tile.stages, tile.blocks_per_unit, tile.in_turns);
 }
 
 std::string matmul_tile_text(const HopperMatmulTile& tile) {

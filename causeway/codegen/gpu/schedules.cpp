@@ -14,8 +14,8 @@ using enum MatmulOperand;
 using enum MatmulSides;
 
 // Tiles by what fits registers and shared memory (tests/golden/gpu_budgets.txt), as {m, n, k, wave_m, wave_n, stages,
-// blocks_per_unit}. AMD's large tiles keep one slice in shared memory, so that it holds several blocks. Efficiencies
-// are set by hand from runs of sm_90a; those of AMD were never measured.
+// blocks_per_unit, in_turns}. AMD's tiles of 128 x 128 keep one slice in shared memory, so that it holds several blocks.
+// Efficiencies are set by hand from runs of sm_90a; those of AMD were never measured.
 constexpr MatmulSchedule kMatmul[] = {
     {kNvidia, kHalf, kLarge, {128, 128, 32, 64, 64, 3, 2}, 1.0},
     {kNvidia, kHalf, kLarge, {64, 64, 32, 32, 32, 4, 2}, 0.55},
@@ -29,8 +29,9 @@ constexpr MatmulSchedule kMatmul[] = {
     {kNvidia, kFloat, kLarge, {64, 64, 16, 32, 32, 4, 2}, 0.55},
     {kNvidia, kFloat, kThinM, {16, 128, 32, 16, 32, 4, 1}, 0.1},
     {kNvidia, kFloat, kThinN, {128, 16, 32, 32, 16, 4, 1}, 0.1},
-    {kAmd, kHalf, kLarge, {128, 128, 32, 64, 64, 1, 2}, 1.0},
-    {kAmd, kHalf, kLarge, {64, 64, 32, 32, 32, 2, 2}, 0.55},
+    {kAmd, kHalf, kLarge, {256, 256, 32, 128, 64, 2, 1, true}, 1.0},
+    {kAmd, kHalf, kLarge, {128, 128, 32, 64, 64, 1, 2}, 0.8},
+    {kAmd, kHalf, kLarge, {64, 64, 32, 32, 32, 2, 2}, 0.45},
     {kAmd, kHalf, kThinM, {16, 128, 64, 16, 32, 2, 1}, 0.1},
     {kAmd, kHalf, kThinN, {128, 16, 64, 32, 16, 2, 1}, 0.1},
     {kAmd, kTf32, kLarge, {128, 128, 16, 64, 64, 1, 2}, 1.0},

@@ -110,3 +110,17 @@
 
 CAUSEWAY_INLINE int lane_index() { return thread_index() % kWaveWidth; }
 CAUSEWAY_INLINE int wave_index() { return thread_index() / kWaveWidth; }
+
+// Chiplets, each with a second-level cache of its own, to which a launch's blocks go in turns ("AMD CDNA 3 Architecture",
+// white paper: 8 of an MI300X).
+#if defined(CAUSEWAY_AMD) && CAUSEWAY_AMD == 0x942
+constexpr int kChiplets = 8;
+#else
+constexpr int kChiplets = 1;
+#endif
+// A block's task, so that each chiplet has a run of neighbouring ones, which share what they read. What is left when
+// all have as many follows in order.
+CAUSEWAY_INLINE int task_of_chiplet(int block, int blocks) {
+  const int each = blocks / kChiplets;
+  return kChiplets == 1 || block >= each * kChiplets ? block : block % kChiplets * each + block / kChiplets;
+}

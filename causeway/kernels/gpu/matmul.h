@@ -117,9 +117,21 @@ constexpr bool kCopiesAsynchronously = true;
 constexpr bool kCopiesAsynchronously = false;
 #endif
 
+// A slice in shared memory, kLines x kDepth: lines along k, or rows of neighbouring lines, padded so that no bank is met
+// twice.
+template <class Operand, int kLines, int kDepth, bool kKMajor>
+struct PaddedSlice {
+  static constexpr int kStride = gpu_matmul_stride(kKMajor ? kDepth : kLines, sizeof(Operand));
+  static constexpr int kBytes = gpu_matmul_slice_bytes(kLines, kDepth, kKMajor, sizeof(Operand));
+  CAUSEWAY_INLINE static int place(int line, int depth) {
+    return kKMajor ? line * kStride + depth : depth * kStride + line;
+  }
+};
+
 // Copies slices of an operand, kLines x kDepth, into shared memory: fetch() begins, put() ends it. Where the copy is
 // asynchronous, fetch() is all of it.
-template <class Source, class Operand, int kLines, int kDepth, int kThreads>
+template <class Source, class Operand, int kLines, int kDepth, int kThreads,
+          template <class, int, int, bool> class Slice = PaddedSlice>
 struct OperandStage {
   static constexpr int kPiece = 16 / sizeof(Operand);
   static constexpr bool kAsynchronous =
@@ -127,8 +139,8 @@ struct OperandStage {
   // AMD's fragments are loaded from lines along k only; others are transposed on their way through registers.
   static constexpr bool kTransposes = !kCopiesAsynchronously && !Source::kContiguousInK;
   static constexpr bool kKMajor = Source::kContiguousInK || kTransposes;
-  static constexpr int kStride = gpu_matmul_stride(kKMajor ? kDepth : kLines, sizeof(Operand));
-  static constexpr int kBytes = gpu_matmul_slice_bytes(kLines, kDepth, kKMajor, sizeof(Operand));
+  using Places = Slice<Operand, kLines, kDepth, kKMajor>;
+  static constexpr int kStride = Places::kStride, kBytes = Places::kBytes;
   static constexpr int kPieces = kLines * kDepth / kPiece;
   static constexpr int kHeld = (kPieces + kThreads - 1) / kThreads;  // pieces of each thread
   // Pieces of neighbouring k that one thread transposes together, so that it writes 4 or 8 bytes at once.
@@ -163,26 +175,34 @@ struct OperandStage {
     return (kPieces % kThreads == 0 && kHeld % kTogether == 0) || (line < kLines && depth < kDepth);
   }
 
-  // k_end: the first k that does not count.
+  // k_end: the first k that does not count. kWholeSlices: it is a slice's end.
+  template <bool kWholeSlices = false>
   CAUSEWAY_INLINE void fetch(Operand* shared, int first_k, int k_end) {
 #pragma clang loop unroll(full)
     for (int i = 0; i < kHeld; ++i) {
       int slice_line, slice_depth;
       position(i, slice_line, slice_depth);
       const int line = first_line + slice_line, depth = first_k + slice_depth;
-      const int64_t offset = Source::kContiguousInK ? line * static_cast<int64_t>(source.stride) + depth
-                                                    : depth * static_cast<int64_t>(source.stride) + line;
-      const bool valid = line < lines && depth < k_end;
+      const auto address = [&](int at) {
+        return matrix + (Source::kContiguousInK ? at * static_cast<int64_t>(source.stride) + depth
+                                                : depth * static_cast<int64_t>(source.stride) + at);
+      };
       if constexpr (kAsynchronous) {
-        if (is_whole(slice_line, slice_depth)) {
-          const int at = kKMajor ? slice_line * kStride + slice_depth : slice_depth * kStride + slice_line;
-          copy_async_16(shared + at, valid ? matrix + offset : source.data, valid);
-        }
+        const bool valid = line < lines && depth < k_end;
+        if (is_whole(slice_line, slice_depth))
+          copy_async_16(shared + Places::place(slice_line, slice_depth), valid ? address(line) : source.data, valid);
       } else if constexpr (Source::kAligned && __is_same(typename Source::Element, Operand)) {
-        held[i] = MatmulPiece(0);
-        if (valid && is_whole(slice_line, slice_depth)) held[i] = load_piece(matrix + offset);
+        // Of lines beyond the operand's nothing is stored: any others do.
+        const int last = lines - (Source::kContiguousInK ? 1 : kPiece);
+        const auto* from = address(line < last ? line : last);
+        if constexpr (kWholeSlices && kPieces % kThreads == 0 && kHeld % kTogether == 0) {
+          held[i] = load_piece(from);
+        } else {
+          held[i] = MatmulPiece(0);
+          if (depth < k_end && is_whole(slice_line, slice_depth)) held[i] = load_piece(from);
+        }
       } else {
-        held[i] = load_elements(matrix + offset, line, depth, k_end);
+        held[i] = load_elements(address(line), line, depth, k_end);
       }
     }
   }
@@ -227,7 +247,7 @@ struct OperandStage {
           Operand along[kTogether];
 #pragma clang loop unroll(full)
           for (int j = 0; j < kTogether; ++j) along[j] = pieces[j][e];
-          void* to = shared + (line + e) * kStride + depth;
+          void* to = shared + Places::place(line + e, depth);
           __builtin_memcpy(__builtin_assume_aligned(to, sizeof(along)), along, sizeof(along));
         }
       }
@@ -236,8 +256,7 @@ struct OperandStage {
       for (int i = 0; i < kHeld; ++i) {
         int line, depth;
         position(i, line, depth);
-        if (is_whole(line, depth))
-          store_piece(shared + (kKMajor ? line * kStride + depth : depth * kStride + line), held[i]);
+        if (is_whole(line, depth)) store_piece(shared + Places::place(line, depth), held[i]);
       }
     }
   }
@@ -361,15 +380,15 @@ struct LaneSums {
 };
 
 // Which part of the product a block computes. Blocks that run at the same time share lines of A and of B: tiles are
-// counted down through groups of kGroup rows of tiles, then along n.
+// counted down through groups of kGroup rows of tiles, then along n; and each chiplet has a run of neighbouring ones.
 struct MatmulPosition {
   int64_t batch;
   int split;
   int m;
   int n;
 
-  CAUSEWAY_INLINE MatmulPosition(int task, int tiles_m, int tiles_n, int splits) {
-    constexpr int kGroup = 8;
+  CAUSEWAY_INLINE MatmulPosition(int task, int tiles_m, int tiles_n, int splits, int batches, int kGroup = 8) {
+    task = task_of_chiplet(task, tiles_m * tiles_n * splits * batches);
     const int in_matrix = task % (tiles_m * tiles_n), matrix = task / (tiles_m * tiles_n);
     split = matrix % splits;
     batch = matrix / splits;
@@ -391,6 +410,39 @@ CAUSEWAY_INLINE void matmul_fetch_and_store(const Problem& problem, int64_t batc
   problem.store(batch_index, m_index, n_index, values, fetched, columns);
 }
 
+// Stores a wave's kWaveM x kWaveN sums, of which (m_first, n_first) are the first of C, or leaves them in the workspace.
+// `strip`: the wave's own shared memory.
+template <int kWaveM, int kWaveN, class Problem, class Sums>
+CAUSEWAY_INLINE void matmul_store_sums(const Problem& problem, const MatmulPosition& tile, int m_first, int n_first,
+                                       const Sums& sums, float* strip) {
+  constexpr int kStripStride = gpu_matmul_strip_stride(kWaveN);
+  constexpr int kLanesOut = Problem::kStoreLanes;
+  constexpr int kPieces = kGpuMatmulStripRows * kWaveN / kLanesOut;
+  const int m = static_cast<int>(problem.m), n = static_cast<int>(problem.n);
+#pragma clang loop unroll(full)
+  for (int row_strip = 0; row_strip < kWaveM / kGpuMatmulStripRows; ++row_strip) {
+    if (row_strip != 0) wave_barrier();
+    sums.template write_strip<kStripStride>(row_strip, strip);
+    wave_barrier();
+#pragma clang loop unroll(disable)
+    for (int piece = lane_index(); piece < kPieces; piece += kWaveWidth) {
+      const int row = piece / (kWaveN / kLanesOut), column = piece % (kWaveN / kLanesOut) * kLanesOut;
+      const int m_index = m_first + row_strip * kGpuMatmulStripRows + row, n_index = n_first + column;
+      if (m_index >= m || n_index >= n) continue;
+      float values[kLanesOut];
+#pragma clang loop unroll(full)
+      for (int e = 0; e < kLanesOut; ++e) values[e] = strip[row * kStripStride + column + e];
+      if constexpr (Problem::kSplits == 1) {
+        matmul_fetch_and_store(problem, tile.batch, m_index, n_index, values);
+      } else {
+        float* to = problem.workspace + ((tile.split * problem.batch + tile.batch) * m + m_index) * problem.n + n_index;
+#pragma clang loop unroll(full)
+        for (int e = 0; e < kLanesOut; ++e) to[e] = values[e];
+      }
+    }
+  }
+}
+
 // One block: a tile of C, or of one split's sums. In one piece, as its registers and shared memory are planned
 // together.
 template <class Problem>
@@ -403,7 +455,8 @@ CAUSEWAY_INLINE void matmul_run(const Problem& problem, int task) {
   static_assert(kTile.stages > 1 || !kCopiesAsynchronously);
 
   const int m = static_cast<int>(problem.m), n = static_cast<int>(problem.n), k = static_cast<int>(problem.k);
-  const MatmulPosition tile(task, (m + kTile.m - 1) / kTile.m, (n + kTile.n - 1) / kTile.n, Problem::kSplits);
+  const MatmulPosition tile(task, (m + kTile.m - 1) / kTile.m, (n + kTile.n - 1) / kTile.n, Problem::kSplits,
+                            static_cast<int>(problem.batch));
   const int split_k = static_cast<int>(gpu_matmul_split_k(k, Problem::kSplits, kTile.k));
   const int k_begin = Problem::kSplits == 1 ? 0 : tile.split * split_k;
   const int k_end = Problem::kSplits == 1 || k_begin + split_k > k ? k : k_begin + split_k;
@@ -466,33 +519,10 @@ CAUSEWAY_INLINE void matmul_run(const Problem& problem, int task) {
   copy_async_wait<0>();
   block_barrier();
 
-  constexpr int kStripStride = gpu_matmul_strip_stride(kTile);
-  float* strip_memory = reinterpret_cast<float*>(shared_memory()) + wave_index() * (kGpuMatmulStripRows * kStripStride);
-  constexpr int kLanesOut = Problem::kStoreLanes;
-  constexpr int kPieces = kGpuMatmulStripRows * kTile.wave_n / kLanesOut;
-#pragma clang loop unroll(full)
-  for (int strip = 0; strip < kTile.wave_m / kGpuMatmulStripRows; ++strip) {
-    if (strip != 0) wave_barrier();
-    sums.template write_strip<kStripStride>(strip, strip_memory);
-    wave_barrier();
-#pragma clang loop unroll(disable)
-    for (int piece = lane_index(); piece < kPieces; piece += kWaveWidth) {
-      const int row = piece / (kTile.wave_n / kLanesOut), column = piece % (kTile.wave_n / kLanesOut) * kLanesOut;
-      const int m_index = tile.m * kTile.m + wave_m + strip * kGpuMatmulStripRows + row;
-      const int n_index = tile.n * kTile.n + wave_n + column;
-      if (m_index >= m || n_index >= n) continue;
-      float values[kLanesOut];
-#pragma clang loop unroll(full)
-      for (int e = 0; e < kLanesOut; ++e) values[e] = strip_memory[row * kStripStride + column + e];
-      if constexpr (Problem::kSplits == 1) {
-        matmul_fetch_and_store(problem, tile.batch, m_index, n_index, values);
-      } else {
-        float* to = problem.workspace + ((tile.split * problem.batch + tile.batch) * m + m_index) * problem.n + n_index;
-#pragma clang loop unroll(full)
-        for (int e = 0; e < kLanesOut; ++e) to[e] = values[e];
-      }
-    }
-  }
+  constexpr int kStripElements = kGpuMatmulStripRows * gpu_matmul_strip_stride(kTile.wave_n);
+  float* strip = reinterpret_cast<float*>(shared_memory()) + wave_index() * kStripElements;
+  matmul_store_sums<kTile.wave_m, kTile.wave_n>(problem, tile, tile.m * kTile.m + wave_m, tile.n * kTile.n + wave_n,
+                                                sums, strip);
 }
 
 // The second launch of a product whose k was split: adds the splits' sums in order. Each thread has kStoreLanes

@@ -12,6 +12,7 @@ struct GpuMatmulTile {
   int wave_n = 64;
   int stages = 3;           // slices of k in shared memory at once; 1: the next slice waits in registers alone
   int blocks_per_unit = 1;  // that a multiprocessor is to hold at once
+  bool in_turns = false;    // of matmul_cdna.h: two rows of waves multiply in turns
 
   constexpr bool operator==(const GpuMatmulTile&) const = default;
 };
@@ -28,14 +29,17 @@ constexpr int gpu_matmul_slice_bytes(int lines, int k, bool k_major, int element
 
 // Results leave through shared memory in strips of this many rows for each wave.
 constexpr int kGpuMatmulStripRows = 16;
-constexpr int gpu_matmul_strip_stride(const GpuMatmulTile& tile) { return tile.wave_n + 8; }
+constexpr int gpu_matmul_strip_stride(int wave_n) { return wave_n + 8; }
 
 constexpr int gpu_matmul_waves(const GpuMatmulTile& tile) { return tile.m / tile.wave_m * (tile.n / tile.wave_n); }
 
 constexpr int gpu_matmul_shared_bytes(const GpuMatmulTile& tile, bool a_k_major, bool b_k_major, int element_bytes) {
-  const int slices = tile.stages * (gpu_matmul_slice_bytes(tile.m, tile.k, a_k_major, element_bytes) +
-                                    gpu_matmul_slice_bytes(tile.n, tile.k, b_k_major, element_bytes));
-  const int strips = gpu_matmul_waves(tile) * kGpuMatmulStripRows * gpu_matmul_strip_stride(tile) * 4;
+  // Lines of tiles in turns are exchanged and not padded.
+  const int slices =
+      tile.stages * (tile.in_turns ? (tile.m + tile.n) * tile.k * element_bytes
+                                   : gpu_matmul_slice_bytes(tile.m, tile.k, a_k_major, element_bytes) +
+                                         gpu_matmul_slice_bytes(tile.n, tile.k, b_k_major, element_bytes));
+  const int strips = gpu_matmul_waves(tile) * kGpuMatmulStripRows * gpu_matmul_strip_stride(tile.wave_n) * 4;
   return slices > strips ? slices : strips;
 }
 
