@@ -40,6 +40,25 @@ int groups(const HopperAttentionSchedule& schedule, const GpuAttentionRequest& r
   return request.has_score || request.computes_operands ? schedule.groups_with_more : schedule.groups;
 }
 
+// Of attention_cdna.h, where heads and lengths are what it is for: a block has 256 queries.
+std::optional<GpuAttentionTiles> tiles_in_turns(const GpuAttentionRequest& request,
+                                                const GpuArchitecture& architecture) {
+  constexpr int64_t kFewQueries = 128;
+  constexpr int kBlocks = 2;  // of 16 queries, in each wave
+  if (architecture.vendor != GpuArchitecture::Vendor::kAmd || request.operand_bytes != 2 || !request.has_key_rows ||
+      (request.head_dim != 64 && request.head_dim != 128) || request.queries.value_or(kFewQueries + 1) <= kFewQueries ||
+      request.block_q % (16 * kBlocks) != 0)
+    return std::nullopt;
+  GpuAttentionTiles tiles;
+  tiles.in_turns = true;
+  tiles.waves = 8;
+  tiles.query_tile = 16 * kBlocks * tiles.waves;
+  tiles.shared_bytes = cdna_attention_shared_bytes(request.head_dim, tiles.waves, tiles.key_tile);
+  tiles.map_is_usable = request.block_k % tiles.key_tile == 0 && whole(request.block_q, tiles.query_tile);
+  if (tiles.shared_bytes > architecture.shared_bytes) return std::nullopt;
+  return tiles;
+}
+
 [[noreturn]] void refuse(const GpuAttentionRequest& request, const GpuArchitecture& architecture) {
   throw Error(
       ErrorKind::kResource,
@@ -86,6 +105,7 @@ std::optional<HopperAttentionJointTiles> hopper_attention_joint_tiles(const GpuA
 }
 
 GpuAttentionTiles gpu_attention_forward_tiles(const GpuAttentionRequest& request, const GpuArchitecture& architecture) {
+  if (const auto tiles = tiles_in_turns(request, architecture)) return *tiles;
   const AttentionSchedule& schedule = schedule_for(attention_schedules(), request, architecture);
   const int blocks = request.block_q % 32 == 0 ? schedule.query_blocks : 1;
   for (int key_tile = schedule.widest_key_tile; key_tile >= 16; key_tile /= 2) {

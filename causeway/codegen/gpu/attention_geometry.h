@@ -17,6 +17,9 @@ struct GpuAttentionRequest {
   int64_t block_k = 64;
   bool has_score = false;          // a score function takes registers
   bool computes_operands = false;  // and so does computing operands; Hopper only
+  // Keys and values lie in memory as rows; and queries, where that is known.
+  bool has_key_rows = false;
+  std::optional<int64_t> queries = std::nullopt;
 };
 
 struct GpuAttentionTiles {
@@ -26,6 +29,7 @@ struct GpuAttentionTiles {
   int stages = 2;       // tiles in flight
   int shared_bytes = 0;
   bool map_is_usable = true;
+  bool in_turns = false;           // forward: attention_cdna.h
   bool gradients_together = true;  // keys' and values' gradients fit in registers at once
   // Thread blocks that a multiprocessor should hold at once: as many as registers allow without spilling. Backward:
   // of the queries' launch and of the keys'.

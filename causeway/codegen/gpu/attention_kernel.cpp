@@ -123,9 +123,13 @@ class GpuAttentionWriter : public AttentionWriter {
           {.query_tile = 64 * tiles->groups, .key_tile = tiles->key_tile, .shared_bytes = tiles->shared_bytes},
           128 * (tiles->groups + 1));
     }
-    const GpuAttentionTiles tiles = gpu_attention_forward_tiles(geometry_request(), target_.architecture());
-    return write_forward(operands, false, "attention.h", "gpu_attention_forward", tile_constants(tiles), tiles,
-                         threads(tiles));
+    GpuAttentionRequest request = geometry_request();
+    request.has_key_rows = operands.list[1].rows.has_value() && operands.list[2].rows.has_value();
+    if (query_length_.is_constant()) request.queries = query_length_.constant();
+    const GpuAttentionTiles tiles = gpu_attention_forward_tiles(request, target_.architecture());
+    return write_forward(operands, false, tiles.in_turns ? "attention_cdna.h" : "attention.h",
+                         tiles.in_turns ? "cdna_attention_forward" : "gpu_attention_forward", tile_constants(tiles),
+                         tiles, threads(tiles));
   }
 
   // Whether attention_one_query.h takes it.

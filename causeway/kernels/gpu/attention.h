@@ -17,10 +17,16 @@ namespace attention_tile {
 template <class P>
 constexpr int kForwardTileElements = P::kKeyTile * row_stride<typename P::Operand>(P::kDimPadded);
 
+// Which of a tile's keys element i of a wave's n-th 16 scores is of.
+struct KeysInOrder {
+  CAUSEWAY_INLINE static int of(int n, int i) { return 16 * n + other_of(i); }
+};
+
 // codegen/gpu/attention_geometry.h says how much shared memory this takes: the tiles of all stages, or a block's rows
 // of queries and later of results in their place; queries that are not kept in registers lie behind the tiles.
-template <class P>
+template <class P, class Keys = KeysInOrder>
 class Forward {
+ protected:
   using T = typename P::Operand;
   static constexpr int kThreads = P::kWaves * kWaveWidth;
   static constexpr int kBlocks = P::kQueryTile / (16 * P::kWaves);  // of 16 queries, in each wave
@@ -34,10 +40,17 @@ class Forward {
   CAUSEWAY_INLINE Forward(const P& problem, int task) : p(problem) {
     const int64_t heads = p.batch * p.query_heads;
     const int64_t tiles = (p.query_length + P::kQueryTile - 1) / P::kQueryTile;
-    // Later queries see more keys under a causal mask: they start first.
-    first_query_ = (tiles - 1 - task / heads) * P::kQueryTile;
-    b_ = task % heads / p.query_heads;
-    h_ = task % heads % p.query_heads;
+    // Later queries see more keys under a causal mask: they start first. A chiplet has runs of heads, whose tiles share
+    // keys in its cache.
+    int64_t head = task % heads, from_last = task / heads;
+    if constexpr (kChiplets > 1) {
+      const int own = task_of_chiplet(task, static_cast<int>(heads * tiles));
+      head = own / tiles;
+      from_last = own % tiles;
+    }
+    first_query_ = (tiles - 1 - from_last) * P::kQueryTile;
+    b_ = head / p.query_heads;
+    h_ = head % p.query_heads;
     kv_head_ = h_ / (p.query_heads / p.kv_heads);
     first_line_ = first_query_ + wave_index() * 16 * kBlocks;
   }
@@ -79,7 +92,7 @@ class Forward {
     finish();
   }
 
- private:
+ protected:
   CAUSEWAY_INLINE T* tile(int stage, int which) const {
     return reinterpret_cast<T*>(shared_memory()) + (2 * stage + which) * kForwardTileElements<P>;
   }
@@ -162,6 +175,24 @@ class Forward {
         }
       }
     }
+    soften_tile(scores, key, masked);
+#pragma clang loop unroll(full)
+    for (int n = 0; n < kOthers; ++n) {
+      WeightFragment<T> weights[kBlocks];
+#pragma clang loop unroll(full)
+      for (int r = 0; r < kBlocks; ++r) set_weights(weights[r], scores[r][n]);
+#pragma clang loop unroll(full)
+      for (int d = 0; d < kInner; ++d) {
+        ValueFragment<T> values;
+        load_fragment_transposed(values, tile(stage, 1) + n * 16 * kStride + 16 * d, kStride);
+#pragma clang loop unroll(full)
+        for (int r = 0; r < kBlocks; ++r) multiply_values<T>(output_[r][d], weights[r], values);
+      }
+    }
+  }
+
+  // Products of the tile from `key` on to weights.
+  CAUSEWAY_INLINE void soften_tile(Accumulator (&scores)[kBlocks][kOthers], int64_t key, bool masked) {
     // Inside and unmasked, which most tiles are, positions matter to the score alone.
     const bool ends = key + P::kKeyTile > p.key_length || (P::kHasScore && first_line_ + 16 * kBlocks > p.query_length);
 #pragma clang loop unroll(full)
@@ -178,19 +209,6 @@ class Forward {
         soften(scores[r], r, p.scale * kLog2E);
       }
     }
-#pragma clang loop unroll(full)
-    for (int n = 0; n < kOthers; ++n) {
-      WeightFragment<T> weights[kBlocks];
-#pragma clang loop unroll(full)
-      for (int r = 0; r < kBlocks; ++r) set_weights(weights[r], scores[r][n]);
-#pragma clang loop unroll(full)
-      for (int d = 0; d < kInner; ++d) {
-        ValueFragment<T> values;
-        load_fragment_transposed(values, tile(stage, 1) + n * 16 * kStride + 16 * d, kStride);
-#pragma clang loop unroll(full)
-        for (int r = 0; r < kBlocks; ++r) multiply_values<T>(output_[r][d], weights[r], values);
-      }
-    }
   }
 
   // modified(product, t, s).
@@ -202,7 +220,7 @@ class Forward {
 #pragma clang loop unroll(full)
       for (int i = 0; i < kAccumulatorElements; ++i) {
         scores[n].v[i] = modified(scores[n].v[i], first_line + line_of_slot(line_slot(i)),
-                                  static_cast<int32_t>(key) + 16 * n + other_of(i));
+                                  static_cast<int32_t>(key) + Keys::of(n, i));
       }
     }
   }
@@ -264,16 +282,17 @@ class Forward {
   }
 
   CAUSEWAY_INLINE void finish() {
-    T* rows = reinterpret_cast<T*>(shared_memory()) + wave_index() * kBlocks * 16 * kStride;
+    T* rows = reinterpret_cast<T*>(shared_memory()) + wave_index() * 16 * kStride;
 #pragma clang loop unroll(full)
     for (int r = 0; r < kBlocks; ++r) {
+      if (r > 0) wave_barrier();
 #pragma clang loop unroll(full)
       for (int slot = 0; slot < kLinesPerLane; ++slot) {
         const float sum = over_line(sum_[r][slot], [](float a, float b) { return a + b; });
         const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
-        const int line = 16 * r + line_of_slot(slot);
-        if (first_line_ + line < p.query_length && other_of(0) == 0)
-          p.store_lse(b_, h_, first_line_ + line, (maximum_[r][slot] + fast_log2(sum)) * kLn2);
+        const int line = line_of_slot(slot);
+        const int64_t t = first_line_ + 16 * r + line;
+        if (t < p.query_length && other_of(0) == 0) p.store_lse(b_, h_, t, (maximum_[r][slot] + fast_log2(sum)) * kLn2);
 #pragma clang loop unroll(full)
         for (int d = 0; d < kInner; ++d) {
 #pragma clang loop unroll(full)
@@ -282,23 +301,26 @@ class Forward {
               rows[line * kStride + 16 * d + other_of(i)] = to_operand<T>(output_[r][d].v[i] * inverse);
         }
       }
+      wave_barrier();
+      store_rows(rows, first_line_ + 16 * r);
     }
-    wave_barrier();
-    constexpr int kPiece = 16 / sizeof(T), kPieces = P::kHeadDim / kPiece;
-    for (int piece = lane_index(); piece < 16 * kBlocks * kPieces; piece += kWaveWidth) {
+  }
+
+  // 16 rows of results, of queries from `first` on.
+  CAUSEWAY_INLINE void store_rows(const T* rows, int64_t first) const {
+    constexpr int kPiece = 16 / sizeof(T), kPieces = P::kHeadDim / kPiece, kRest = P::kHeadDim % kPiece;
+    for (int piece = lane_index(); piece < 16 * kPieces; piece += kWaveWidth) {
       const int line = piece / kPieces, d = piece % kPieces * kPiece;
-      if (first_line_ + line >= p.query_length) continue;
+      if (first + line >= p.query_length) continue;
       float values[kPiece];
 #pragma clang loop unroll(full)
       for (int e = 0; e < kPiece; ++e) values[e] = to_float(rows[line * kStride + d + e]);
 #pragma clang loop unroll(full)
-      for (int e = 0; e < kPiece; ++e) p.store_out(b_, h_, first_line_ + line, d + e, values[e]);
+      for (int e = 0; e < kPiece; ++e) p.store_out(b_, h_, first + line, d + e, values[e]);
     }
-    for (int at = lane_index(); at < 16 * kBlocks * (P::kHeadDim % kPiece); at += kWaveWidth) {
-      const int line = at / (P::kHeadDim % kPiece == 0 ? 1 : P::kHeadDim % kPiece);
-      const int d = P::kHeadDim - 1 - at % (P::kHeadDim % kPiece == 0 ? 1 : P::kHeadDim % kPiece);
-      if (first_line_ + line < p.query_length)
-        p.store_out(b_, h_, first_line_ + line, d, to_float(rows[line * kStride + d]));
+    for (int at = lane_index(); at < 16 * kRest; at += kWaveWidth) {
+      const int line = at / (kRest == 0 ? 1 : kRest), d = P::kHeadDim - 1 - at % (kRest == 0 ? 1 : kRest);
+      if (first + line < p.query_length) p.store_out(b_, h_, first + line, d, to_float(rows[line * kStride + d]));
     }
   }
 

@@ -5,6 +5,7 @@
 //                               n-th of every other. Orders shared memory within the block; loads from device memory
 //                               into registers stay under way. The compiler moves nothing across it
 //   void wave_priority<N>()     0..3: which of a SIMD's waves issues first
+//   void schedule_fence()       the compiler moves no instruction across it
 //   int same_in_wave(int)       the same, of which the compiler knows that all lanes of the wave have it
 #pragma once
 
@@ -15,14 +16,16 @@
 CAUSEWAY_INLINE void turn_barrier() { emulator_runtime()->block_barrier("turn_barrier", 0); }
 template <int kPriority>
 CAUSEWAY_INLINE void wave_priority() {}
+CAUSEWAY_INLINE void schedule_fence() {}
 CAUSEWAY_INLINE int same_in_wave(int value) { return value; }
 
 #else
 
+CAUSEWAY_INLINE void schedule_fence() { __builtin_amdgcn_sched_barrier(0); }
 CAUSEWAY_INLINE void turn_barrier() {
-  __builtin_amdgcn_sched_barrier(0);
+  schedule_fence();
   block_barrier();
-  __builtin_amdgcn_sched_barrier(0);
+  schedule_fence();
 }
 template <int kPriority>
 CAUSEWAY_INLINE void wave_priority() {
