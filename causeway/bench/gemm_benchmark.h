@@ -24,8 +24,8 @@ bool has_blocks(const MatmulWorkload& workload);
 // "16384x8192x1280" (m, n, k). Throws Error(kInvalidArgument) that says what was expected.
 MatmulWorkload parse_matmul_shape(const std::string& text, DType operands, bool block_scales = false);
 
-// How the operands lie: "nt", "nn", "tn" or "tt". Throws Error(kInvalidArgument) for other names, and for operands whose
-// blocks have scales, which lie along k alone.
+// How the operands lie: "nt", "nn", "tn" or "tt". Throws Error(kInvalidArgument) for other names, and for operands
+// whose blocks have scales, which lie along k alone.
 void set_matmul_order(MatmulWorkload& workload, const std::string& order);
 
 // The published training shapes (benchmarks facts: SemiAnalysis, December 2024), those of Llama 8B and GPT 1.5B layers

@@ -83,6 +83,23 @@ TEST(Schedules, EveryHeadFindsTilesThatFit) {
         }
 }
 
+TEST(Schedules, CdnaTakesTheHeadsOfLongSequencesInTurns) {
+  for (const char* processor : {"gfx90a", "gfx942"})
+    for (const int64_t head_dim : {64, 128}) {
+      const GpuArchitecture& architecture = gpu_architecture(processor);
+      GpuAttentionRequest request = {.head_dim = head_dim, .has_key_rows = true};
+      const GpuAttentionTiles tiles = gpu_attention_forward_tiles(request, architecture);
+      EXPECT_TRUE(tiles.in_turns);
+      EXPECT_EQ(tiles.query_tile, 256);
+      EXPECT_TRUE(tiles.map_is_usable);
+      EXPECT_LE(tiles.shared_bytes, architecture.shared_bytes);
+      request.queries = 100;
+      EXPECT_FALSE(gpu_attention_forward_tiles(request, architecture).in_turns);
+      EXPECT_FALSE(gpu_attention_forward_tiles({.head_dim = head_dim}, architecture).in_turns);
+      EXPECT_FALSE(gpu_attention_forward_tiles({.head_dim = 96, .has_key_rows = true}, architecture).in_turns);
+    }
+}
+
 // Kernel text that does not compile when the kernels' structures differ from the layout.
 TEST(Schedules, SharedMemoryOfAttentionIsWhatKernelsDeclare) {
   std::string text =

@@ -539,6 +539,17 @@ TEST(GpuMatmulPlan, TilesFollowTheSizes) {
   EXPECT_EQ(choose_gpu_matmul(a100, MatmulOperand::kHalf, 1, 384, 384, kUnknownSize).splits, 1);
 }
 
+TEST(GpuMatmulPlan, LargeProductsOfCdnaAreMultipliedInTurns) {
+  for (const char* processor : {"gfx90a", "gfx942"}) {
+    const GpuArchitecture& architecture = gpu_architecture(processor);
+    const GpuMatmulTile large = choose_gpu_matmul(architecture, MatmulOperand::kHalf, 1, 16384, 8192, 1024).tile;
+    EXPECT_TRUE(large.in_turns) << processor;
+    EXPECT_EQ(gpu_matmul_shared_bytes(large, false, false, 2), architecture.shared_bytes) << processor;
+    EXPECT_FALSE(choose_gpu_matmul(architecture, MatmulOperand::kHalf, 1, 512, 512, 512).tile.in_turns) << processor;
+    EXPECT_FALSE(choose_gpu_matmul(architecture, MatmulOperand::kFloat, 1, 16384, 8192, 1024).tile.in_turns);
+  }
+}
+
 TEST(GpuMatmulPlan, ThinTilesFollowTheSizes) {
   const GpuArchitecture &a100 = gpu_architecture("sm_80"), &h200 = gpu_architecture("sm_90a");
   EXPECT_EQ(choose_thin_matmul(h200, 1, 1, 4800, 1600), (ThinMatmulTile{16, 8, 1}));

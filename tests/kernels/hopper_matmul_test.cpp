@@ -652,9 +652,9 @@ PlanChoice compare_choice(const std::string& order, const MeasuredPlans& shapes)
   PlanChoice result;
   double logarithms = 0;
   for (const auto& [shape, plans] : shapes) {
-    const HopperMatmulPlan chosen = choose_hopper_matmul(
-        gpu_architecture("sm_90a"), HopperMatmulSums::kOne, HopperMatmulStores::kSent, 1, shape[0], shape[1], shape[2],
-        {.a_along_k = order[0] == 'n', .b_along_k = order[1] == 't'});
+    const HopperMatmulPlan chosen =
+        choose_hopper_matmul(gpu_architecture("sm_90a"), HopperMatmulSums::kOne, HopperMatmulStores::kSent, 1, shape[0],
+                             shape[1], shape[2], {.a_along_k = order[0] == 'n', .b_along_k = order[1] == 't'});
     const auto found = plans.find({chosen.tile.m, chosen.tile.n, chosen.tile.in_turns, chosen.splits,
                                    chosen.splits > 1 ? chosen.whole_tiles : 0});
     if (found == plans.end()) continue;

@@ -17,6 +17,8 @@ constexpr std::string_view kHopperJoint = "causeway/kernels/gpu/attention_hopper
 constexpr std::string_view kHopperOrder = "causeway/kernels/gpu/attention_hopper_order.h";
 constexpr std::string_view kHopperTile = "causeway/kernels/gpu/attention_hopper_tile.h";
 constexpr std::string_view kMatmul = "causeway/kernels/gpu/matmul.h";
+constexpr std::string_view kCdnaMatmul = "causeway/kernels/gpu/matmul_cdna.h";
+constexpr std::string_view kCdnaAttention = "causeway/kernels/gpu/attention_cdna.h";
 constexpr std::string_view kHopperMatmul = "causeway/kernels/gpu/matmul_hopper.h";
 constexpr std::string_view kF8 = "causeway/kernels/gpu/f8_pair.h";
 constexpr std::string_view kTf32 = "causeway/kernels/gpu/tf32.h";
@@ -181,6 +183,21 @@ constexpr PlantedFault kFaults[] = {
      "Devices/GpuMatmul.LongSumsAreSplitAndFollowedByTheirEpilogue/emulator_gfx942"},
     {"tf32_cut", "tf32 product: operands are cut instead of rounded", kTf32, "bits + 0x1000u : bits)", "bits : bits)",
      "kernels_tests", "Devices/GpuMatmul.Tf32RoundsOperandsAndNothingElse/emulator_sm_80"},
+    {"cdna_matmul_one_half", "CDNA's product: the second half of each fragment is the first again", kCdnaMatmul,
+     "return halves[half];", "return halves[0];", "kernels_tests",
+     "Devices/CdnaMatmul.EveryOrientation/emulator_gfx942"},
+    {"cdna_matmul_lost_turn", "CDNA's product: waves multiply before the others have left the turn", kCdnaMatmul,
+     "fetch(slice + 2);\n    turn_barrier();", "fetch(slice + 2);", "kernels_tests",
+     "Devices/CdnaMatmul.NoRacesAndNoAccessOutsideOfMemory/emulator_gfx942"},
+    {"chiplet_lost_task", "the first task after those of all chiplets is another one's", kIntrinsics,
+     "block >= each * kChiplets ? block", "block > each * kChiplets ? block", "kernels_tests",
+     "Devices/CdnaMatmul.TilesOfManyChiplets/emulator_gfx942"},
+    {"cdna_attention_keys_in_order", "CDNA's attention: scores' positions are those of rows in order", kCdnaAttention,
+     "return of_block(n) + lane_index() / 16 * 8 + i;", "return 16 * n + lane_index() / 16 * 4 + i;", "kernels_tests",
+     "Devices/WideHeads.FullAndCausal/emulator_gfx942"},
+    {"cdna_attention_early_values", "CDNA's attention: a row of waves stores a slice where another is still read",
+     kCdnaAttention, "put(stage ^ row ^ 1);", "put(stage ^ 1);", "kernels_tests",
+     "Devices/WideHeads.FullAndCausal/emulator_gfx942"},
     {"f8_lost_factor", "8-bit product on CDNA 3: the factor of its formats is left out", kF8, "kIsF8Pair<T> ? 4 : 1",
      "kIsF8Pair<T> ? 1 : 1", "kernels_tests",
      "Devices/GpuMatmul.EightBitOperandsAreMultipliedAsTheyAre/emulator_gfx942"},

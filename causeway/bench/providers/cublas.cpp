@@ -84,8 +84,8 @@ class PreparedCublas : public PreparedMatmul {
  private:
   void multiply() {
     const float one = 1, zero = 0;
-    check(cublas_->gemm(cublas_->handle->get(), b_operation_, a_operation_, n_, m_, k_, &one, b_, operands_, b_leading_, a_,
-                        operands_, a_leading_, &zero, c_, result_, n_, compute_, kDefaultAlgorithm),
+    check(cublas_->gemm(cublas_->handle->get(), b_operation_, a_operation_, n_, m_, k_, &one, b_, operands_, b_leading_,
+                        a_, operands_, a_leading_, &zero, c_, result_, n_, compute_, kDefaultAlgorithm),
           "multiply");
   }
 

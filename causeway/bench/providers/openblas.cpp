@@ -57,8 +57,8 @@ class F32Product : public PreparedMatmul {
  public:
   F32Product(const OpenBlas& blas, const Operands& operands) : blas_(blas), o_(operands) {}
   void run() override {
-    blas_.sgemm(kRowMajor, o_.a_operation, o_.b_operation, o_.m, o_.n, o_.k, 1, static_cast<const float*>(o_.a), o_.a_leading,
-                static_cast<const float*>(o_.b), o_.b_leading, 0, static_cast<float*>(o_.c), o_.n);
+    blas_.sgemm(kRowMajor, o_.a_operation, o_.b_operation, o_.m, o_.n, o_.k, 1, static_cast<const float*>(o_.a),
+                o_.a_leading, static_cast<const float*>(o_.b), o_.b_leading, 0, static_cast<float*>(o_.c), o_.n);
   }
 
  private:
@@ -76,8 +76,8 @@ class Bf16Product : public PreparedMatmul {
         sums_(device.allocate(static_cast<size_t>(elements_) * sizeof(float))) {}
   void run() override {
     auto* sums = reinterpret_cast<float*>(sums_.data());
-    blas_.sbgemm(kRowMajor, o_.a_operation, o_.b_operation, o_.m, o_.n, o_.k, 1, static_cast<const uint16_t*>(o_.a), o_.a_leading,
-                 static_cast<const uint16_t*>(o_.b), o_.b_leading, 0, sums, o_.n);
+    blas_.sbgemm(kRowMajor, o_.a_operation, o_.b_operation, o_.m, o_.n, o_.k, 1, static_cast<const uint16_t*>(o_.a),
+                 o_.a_leading, static_cast<const uint16_t*>(o_.b), o_.b_leading, 0, sums, o_.n);
     for (int64_t first = 0; first < elements_; first += kMostConverted)
       blas_.to_bf16(static_cast<int>(std::min(kMostConverted, elements_ - first)), sums + first, 1,
                     static_cast<uint16_t*>(o_.c) + first, 1);

@@ -93,20 +93,20 @@ class HopperMatmulModel {
   int64_t slices() const { return static_cast<int64_t>(slices_); }
   double time() const {
     const double rounds = this->rounds(tiles_);
-    return longer(measured_ * (times_.begin + (part_of_rounds(tiles_) + times_.first_slices / rounds) * slices_ * slice_ +
-                               rounds * store_),
-                  energy_);
+    return longer(
+        measured_ * (times_.begin + (part_of_rounds(tiles_) + times_.first_slices / rounds) * slices_ * slice_ +
+                     rounds * store_),
+        energy_);
   }
   // With the tiles from `whole` on, a multiple of the multiprocessors, in parts of `each` slices.
   double time_of_parts(int64_t whole, int splits, int64_t each) const {
     const auto cut = static_cast<double>(tiles_ - whole);
     const int64_t parts = (tiles_ - whole) * splits;
-    return longer(
-        measured_ *
-                (times_.begin + (rounds(whole) * slices_ + part_of_rounds(parts) * static_cast<double>(each)) * slice_ +
-                 (rounds(whole) + rounds(parts)) * store_) +
-            kHopperMatmulCombineLaunch + 2 * cut * splits * tile_bytes_ / kHopperMatmulCombineBytes,
-        energy_ + energy_of_part_ * static_cast<double>(parts));
+    return longer(measured_ * (times_.begin +
+                               (rounds(whole) * slices_ + part_of_rounds(parts) * static_cast<double>(each)) * slice_ +
+                               (rounds(whole) + rounds(parts)) * store_) +
+                      kHopperMatmulCombineLaunch + 2 * cut * splits * tile_bytes_ / kHopperMatmulCombineBytes,
+                  energy_ + energy_of_part_ * static_cast<double>(parts));
   }
 
  private:

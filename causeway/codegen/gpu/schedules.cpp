@@ -14,8 +14,8 @@ using enum MatmulOperand;
 using enum MatmulSides;
 
 // Tiles by what fits registers and shared memory (tests/golden/gpu_budgets.txt), as {m, n, k, wave_m, wave_n, stages,
-// blocks_per_unit, in_turns}. AMD's tiles of 128 x 128 keep one slice in shared memory, so that it holds several blocks.
-// Efficiencies are set by hand from runs of sm_90a; those of AMD were never measured.
+// blocks_per_unit, in_turns}. AMD's tiles of 128 x 128 keep one slice in shared memory, so that it holds several
+// blocks. Efficiencies are set by hand from runs of sm_90a; those of AMD were never measured.
 constexpr MatmulSchedule kMatmul[] = {
     {kNvidia, kHalf, kLarge, {128, 128, 32, 64, 64, 3, 2}, 1.0},
     {kNvidia, kHalf, kLarge, {64, 64, 32, 32, 32, 4, 2}, 0.55},

@@ -84,9 +84,9 @@ const HopperMatmulTimes& hopper_matmul_times(bool in_turns);
 // What products of 16 bits take where one follows another, as in a training step: what their energy takes at the power
 // that an H200 may draw, in microseconds for 10^9 products of two elements.
 struct HopperMatmulPower {
-  double product;   // in any case
-  double line;      // for lines of operands that reach shared memory: times those of a slice for each element of a tile
-  double operand;   // for operands that a warpgroup's instruction reads there: times those of 64 rows for each of theirs
+  double product;  // in any case
+  double line;     // for lines of operands that reach shared memory: times those of a slice for each element of a tile
+  double operand;  // for operands that a warpgroup's instruction reads there: times those of 64 rows for each of theirs
   double in_turns;  // of that, more in tiles that warpgroups compute in turns
   double store;     // beside it, of 10^6 results of tiles that warpgroups share
   double part;      // of 10^6 sums of parts of k

@@ -40,17 +40,11 @@ class Forward {
   CAUSEWAY_INLINE Forward(const P& problem, int task) : p(problem) {
     const int64_t heads = p.batch * p.query_heads;
     const int64_t tiles = (p.query_length + P::kQueryTile - 1) / P::kQueryTile;
-    // Later queries see more keys under a causal mask: they start first. A chiplet has runs of heads, whose tiles share
-    // keys in its cache.
-    int64_t head = task % heads, from_last = task / heads;
-    if constexpr (kChiplets > 1) {
-      const int own = task_of_chiplet(task, static_cast<int>(heads * tiles));
-      head = own / tiles;
-      from_last = own % tiles;
-    }
-    first_query_ = (tiles - 1 - from_last) * P::kQueryTile;
-    b_ = head / p.query_heads;
-    h_ = head % p.query_heads;
+    // Later queries see more keys under a causal mask: they start first.
+    const TileOfHead own(task, heads, tiles);
+    first_query_ = (tiles - 1 - own.tile) * P::kQueryTile;
+    b_ = own.head / p.query_heads;
+    h_ = own.head % p.query_heads;
     kv_head_ = h_ / (p.query_heads / p.kv_heads);
     first_line_ = first_query_ + wave_index() * 16 * kBlocks;
   }

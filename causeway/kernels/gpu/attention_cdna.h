@@ -1,9 +1,9 @@
-// Attention on CDNA 2 and CDNA 3, forward, for the Problem that attention.h describes with heads of 64 or 128 elements of
-// two bytes whose keys and values lie in memory as rows: two rows of four waves, one of each row on every SIMD, are half
-// a turn apart, so that one multiplies while the other takes exponentials, as the products of matmul_cdna.h do. Between
-// those a wave has a tile's scores in registers, so that the products with its values come a turn after those with its
-// keys, together with those with the next tile's keys: slice s in shared memory is the keys of tile s and the values of
-// tile s - 1, and there are two of them.
+// Attention on CDNA 2 and CDNA 3, forward, for the Problem that attention.h describes with heads of 64 or 128 elements
+// of two bytes whose keys and values lie in memory as rows: two rows of four waves, one of each row on every SIMD, are
+// half a turn apart, so that one multiplies while the other takes exponentials, as the products of matmul_cdna.h do.
+// Between those a wave has a tile's scores in registers, so that the products with its values come a turn after those
+// with its keys, together with those with the next tile's keys: slice s in shared memory is the keys of tile s and the
+// values of tile s - 1, and there are two of them.
 //
 //   turn        row 0                                       row 1
 //   2 s         products with values s - 1 and keys s       exponentials of tile s - 1, stores its part of slice s + 1,
@@ -11,8 +11,8 @@
 //   2 s + 1     exponentials of tile s, stores its part     products with values s - 1 and keys s
 //               of slice s + 1, asks for s + 2
 //
-// Fragments are loaded 16 bytes at a time: of keys the elements of both operands are exchanged alike, and of scores rows
-// are so exchanged that a lane's are of eight neighbouring keys, as it reads values, which lie across.
+// Fragments are loaded 16 bytes at a time: of keys the elements of both operands are exchanged alike, and of scores
+// rows are so exchanged that a lane's are of eight neighbouring keys, as it reads values, which lie across.
 #pragma once
 
 #include "causeway/kernels/gpu/attention.h"
@@ -21,7 +21,8 @@
 
 namespace attention_tile {
 
-// Two neighbouring blocks of 16 scores have 32 keys, a lane's rows of the first four of eight and of the second the rest.
+// Two neighbouring blocks of 16 scores have 32 keys, a lane's rows of the first four of eight and of the second the
+// rest.
 struct KeysInPairs {
   CAUSEWAY_INLINE static constexpr int of_block(int n) { return n / 2 * 32 + n % 2 * 4; }
   CAUSEWAY_INLINE static int of(int n, int i) { return of_block(n) + lane_index() / 16 * 8 + i; }
@@ -103,8 +104,8 @@ class ForwardInTurns : Forward<P, KeysInPairs> {
  private:
   // As Base's, by scalar branches.
   CAUSEWAY_INLINE int next_tile(int key) const {
-    const int64_t end = this->first_query_ + P::kQueryTile < p.query_length ? this->first_query_ + P::kQueryTile
-                                                                             : p.query_length;
+    const int64_t end =
+        this->first_query_ + P::kQueryTile < p.query_length ? this->first_query_ + P::kQueryTile : p.query_length;
     if constexpr (P::kHasBlockMap && P::kMapIsUsable)
       for (; key < p.key_length; key += kKeys)
         for (int64_t t = this->first_query_; t < end; t += P::kBlockQ)
@@ -153,7 +154,8 @@ class ForwardInTurns : Forward<P, KeysInPairs> {
 #pragma clang loop unroll(full)
     for (int i = 0; i < kKeyPieces; ++i) {
       const int at = thread_index() + i * kThreads, d = at % (kDim / kPiece) * kPiece;
-      held_keys_[i] = piece_at(next_keys_ + at / (kDim / kPiece), [&](int64_t s) { return p.k_row(b_, kv_head_, s) + d; });
+      held_keys_[i] =
+          piece_at(next_keys_ + at / (kDim / kPiece), [&](int64_t s) { return p.k_row(b_, kv_head_, s) + d; });
     }
     const int at = thread_index() % kValuePairs, d = at % (kDim / kPiece) * kPiece;
 #pragma clang loop unroll(full)
@@ -261,8 +263,8 @@ class ForwardInTurns : Forward<P, KeysInPairs> {
 
   Accumulator scores_[kBlocks][kOthers];
   WeightFragment<T> weights_[kBlocks][kOthers];
-  bool seen_ = false;                 // the tile before has weights
-  int next_keys_, next_values_;       // of the next slice to be fetched: the tiles' first keys
+  bool seen_ = false;            // the tile before has weights
+  int next_keys_, next_values_;  // of the next slice to be fetched: the tiles' first keys
   MatmulPiece held_keys_[kKeyPieces], held_values_[2];
 };
 

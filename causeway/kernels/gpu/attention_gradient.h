@@ -222,11 +222,11 @@ class QueryGradient : GradientBlock<P> {
 
  public:
   CAUSEWAY_INLINE QueryGradient(const P& problem, int task) : Base(problem) {
-    const int64_t heads = p.batch * p.query_heads;
     const int64_t blocks = (p.query_length + kLines - 1) / kLines;
-    first_query_ = (blocks - 1 - task / heads) * kLines;
-    b_ = task % heads / p.query_heads;
-    h_ = task % heads % p.query_heads;
+    const TileOfHead own(task, p.batch * p.query_heads, blocks);
+    first_query_ = (blocks - 1 - own.tile) * kLines;
+    b_ = own.head / p.query_heads;
+    h_ = own.head % p.query_heads;
     kv_head_ = h_ / (p.query_heads / p.kv_heads);
     first_line_ = first_query_ + wave_index() * 16;
   }
@@ -340,10 +340,10 @@ class KeyGradient : GradientBlock<P> {
  public:
   CAUSEWAY_INLINE KeyGradient(const P& problem, int task) : Base(problem) {
     // The first keys are seen by the most queries under a causal mask: they start first.
-    const int64_t heads = p.batch * p.kv_heads;
-    first_key_ = task / heads * kLines;
-    b_ = task % heads / p.kv_heads;
-    kv_head_ = task % heads % p.kv_heads;
+    const TileOfHead own(task, p.batch * p.kv_heads, (p.key_length + kLines - 1) / kLines);
+    first_key_ = own.tile * kLines;
+    b_ = own.head / p.kv_heads;
+    kv_head_ = own.head % p.kv_heads;
     first_line_ = first_key_ + wave_index() * 16;
   }
 

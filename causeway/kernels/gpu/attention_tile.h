@@ -150,6 +150,19 @@ CAUSEWAY_INLINE T to_operand(float value) {
   }
 }
 
+// Which head a block has, and which of its tiles: all heads' first tiles come first. A chiplet has runs of heads, whose
+// tiles share what they read in its cache: there a head's tiles follow one another.
+struct TileOfHead {
+  int64_t head, tile;
+  CAUSEWAY_INLINE TileOfHead(int task, int64_t heads, int64_t tiles) : head(task % heads), tile(task / heads) {
+    if constexpr (kChiplets > 1) {
+      const int own = task_of_chiplet(task, static_cast<int>(heads * tiles));
+      head = own / tiles;
+      tile = own % tiles;
+    }
+  }
+};
+
 // Whether any element of a block of the attention matrix, or all, attend; for problems without a map everything does,
 // or the mask decides.
 template <class P>

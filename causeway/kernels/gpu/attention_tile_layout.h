@@ -20,8 +20,8 @@ constexpr int gpu_attention_shared_bytes(int64_t head_dim, int element_bytes, in
   return element_bytes == 2 ? (staged > queries ? staged : queries) : staged + queries;
 }
 
-// attention_cdna.h: two slices of keys and values, whose pieces are exchanged and not padded; later 16 rows of results of
-// each wave in their place.
+// attention_cdna.h: two slices of keys and values, whose pieces are exchanged and not padded; later 16 rows of results
+// of each wave in their place.
 constexpr int cdna_attention_shared_bytes(int64_t head_dim, int waves, int key_tile) {
   const int staged = 2 * 2 * key_tile * static_cast<int>(head_dim) * 2;
   const int results = waves * 16 * gpu_attention_row_bytes(head_dim, 2);

@@ -111,8 +111,8 @@
 CAUSEWAY_INLINE int lane_index() { return thread_index() % kWaveWidth; }
 CAUSEWAY_INLINE int wave_index() { return thread_index() / kWaveWidth; }
 
-// Chiplets, each with a second-level cache of its own, to which a launch's blocks go in turns ("AMD CDNA 3 Architecture",
-// white paper: 8 of an MI300X).
+// Chiplets, each with a second-level cache of its own, to which a launch's blocks go in turns ("AMD CDNA 3
+// Architecture", white paper: 8 of an MI300X).
 #if defined(CAUSEWAY_AMD) && CAUSEWAY_AMD == 0x942
 constexpr int kChiplets = 8;
 #else

@@ -117,8 +117,8 @@ constexpr bool kCopiesAsynchronously = true;
 constexpr bool kCopiesAsynchronously = false;
 #endif
 
-// A slice in shared memory, kLines x kDepth: lines along k, or rows of neighbouring lines, padded so that no bank is met
-// twice.
+// A slice in shared memory, kLines x kDepth: lines along k, or rows of neighbouring lines, padded so that no bank is
+// met twice.
 template <class Operand, int kLines, int kDepth, bool kKMajor>
 struct PaddedSlice {
   static constexpr int kStride = gpu_matmul_stride(kKMajor ? kDepth : kLines, sizeof(Operand));
@@ -410,8 +410,8 @@ CAUSEWAY_INLINE void matmul_fetch_and_store(const Problem& problem, int64_t batc
   problem.store(batch_index, m_index, n_index, values, fetched, columns);
 }
 
-// Stores a wave's kWaveM x kWaveN sums, of which (m_first, n_first) are the first of C, or leaves them in the workspace.
-// `strip`: the wave's own shared memory.
+// Stores a wave's kWaveM x kWaveN sums, of which (m_first, n_first) are the first of C, or leaves them in the
+// workspace. `strip`: the wave's own shared memory.
 template <int kWaveM, int kWaveN, class Problem, class Sums>
 CAUSEWAY_INLINE void matmul_store_sums(const Problem& problem, const MatmulPosition& tile, int m_first, int n_first,
                                        const Sums& sums, float* strip) {

@@ -1,6 +1,6 @@
-// Matrix products of 16-bit operands on CDNA 2 and CDNA 3, for the Problem that matmul.h describes with a tile in turns:
-// two rows of four waves, one of each row on every SIMD, are half a turn apart, so that one multiplies while the other
-// loads what it multiplies next. After the eight-wave ping-pong schedule that HipKittens describes, with these
+// Matrix products of 16-bit operands on CDNA 2 and CDNA 3, for the Problem that matmul.h describes with a tile in
+// turns: two rows of four waves, one of each row on every SIMD, are half a turn apart, so that one multiplies while the
+// other loads what it multiplies next. After the eight-wave ping-pong schedule that HipKittens describes, with these
 // differences: a slice is 32 of k and not 64, and shared memory holds two of them, so that the slice after is stored
 // beside the loads of this one and no turn passes without products; fragments are loaded 16 bytes at a time, with the k
 // of both operands exchanged alike.
@@ -135,5 +135,6 @@ CAUSEWAY_INLINE void cdna_matmul_run(const Problem& problem, int task) {
 
   constexpr int kStripElements = kGpuMatmulStripRows * gpu_matmul_strip_stride(kTile.wave_n);
   matmul_store_sums<kTile.wave_m, kTile.wave_n>(problem, tile, tile.m * kTile.m + a_line, tile.n * kTile.n + b_line,
-                                                sums, reinterpret_cast<float*>(shared_memory()) + wave * kStripElements);
+                                                sums,
+                                                reinterpret_cast<float*>(shared_memory()) + wave * kStripElements);
 }
