@@ -87,14 +87,20 @@ TEST(Schedules, CdnaTakesTheHeadsOfLongSequencesInTurns) {
   for (const char* processor : {"gfx90a", "gfx942"})
     for (const int64_t head_dim : {64, 128}) {
       const GpuArchitecture& architecture = gpu_architecture(processor);
-      GpuAttentionRequest request = {.head_dim = head_dim, .has_key_rows = true};
+      GpuAttentionRequest request = {.head_dim = head_dim, .has_key_rows = true, .has_rows = true};
       const GpuAttentionTiles tiles = gpu_attention_forward_tiles(request, architecture);
       EXPECT_TRUE(tiles.in_turns);
       EXPECT_EQ(tiles.query_tile, 256);
       EXPECT_TRUE(tiles.map_is_usable);
       EXPECT_LE(tiles.shared_bytes, architecture.shared_bytes);
+      const GpuAttentionTiles backward = gpu_attention_backward_tiles(request, architecture);
+      EXPECT_TRUE(backward.in_turns);
+      EXPECT_EQ(backward.key_lines, head_dim == 64 ? 256 : 128);
+      EXPECT_TRUE(backward.map_is_usable);
+      EXPECT_LE(backward.shared_bytes, architecture.shared_bytes);
       request.queries = 100;
       EXPECT_FALSE(gpu_attention_forward_tiles(request, architecture).in_turns);
+      EXPECT_FALSE(gpu_attention_backward_tiles(request, architecture).in_turns);
       EXPECT_FALSE(gpu_attention_forward_tiles({.head_dim = head_dim}, architecture).in_turns);
       EXPECT_FALSE(gpu_attention_forward_tiles({.head_dim = 96, .has_key_rows = true}, architecture).in_turns);
     }

@@ -18,7 +18,9 @@ constexpr std::string_view kHopperOrder = "causeway/kernels/gpu/attention_hopper
 constexpr std::string_view kHopperTile = "causeway/kernels/gpu/attention_hopper_tile.h";
 constexpr std::string_view kMatmul = "causeway/kernels/gpu/matmul.h";
 constexpr std::string_view kCdnaMatmul = "causeway/kernels/gpu/matmul_cdna.h";
+constexpr std::string_view kCdnaTile = "causeway/kernels/gpu/attention_cdna_tile.h";
 constexpr std::string_view kCdnaAttention = "causeway/kernels/gpu/attention_cdna.h";
+constexpr std::string_view kCdnaGradient = "causeway/kernels/gpu/attention_cdna_gradient.h";
 constexpr std::string_view kHopperMatmul = "causeway/kernels/gpu/matmul_hopper.h";
 constexpr std::string_view kF8 = "causeway/kernels/gpu/f8_pair.h";
 constexpr std::string_view kTf32 = "causeway/kernels/gpu/tf32.h";
@@ -192,12 +194,21 @@ constexpr PlantedFault kFaults[] = {
     {"chiplet_lost_task", "the first task after those of all chiplets is another one's", kIntrinsics,
      "block >= each * kChiplets ? block", "block > each * kChiplets ? block", "kernels_tests",
      "Devices/CdnaMatmul.TilesOfManyChiplets/emulator_gfx942"},
-    {"cdna_attention_keys_in_order", "CDNA's attention: scores' positions are those of rows in order", kCdnaAttention,
+    {"cdna_attention_keys_in_order", "CDNA's attention: scores' positions are those of rows in order", kCdnaTile,
      "return of_block(n) + lane_index() / 16 * 8 + i;", "return 16 * n + lane_index() / 16 * 4 + i;", "kernels_tests",
      "Devices/WideHeads.FullAndCausal/emulator_gfx942"},
     {"cdna_attention_early_values", "CDNA's attention: a row of waves stores a slice where another is still read",
      kCdnaAttention, "put(stage ^ row ^ 1);", "put(stage ^ 1);", "kernels_tests",
      "Devices/WideHeads.FullAndCausal/emulator_gfx942"},
+    {"cdna_gradient_early_slice", "CDNA's attention, backward: a slice is stored where another is still read",
+     kCdnaGradient, "put(stage ^ row ^ 1);", "put(stage ^ 1);", "kernels_tests",
+     "Devices/WideHeads.FullAndCausal/emulator_gfx942"},
+    {"cdna_gradient_weights_for_queries", "CDNA's attention, backward: dq sums weights, not their gradients",
+     kCdnaGradient, ".dproduct;\n        set_weights", ".weight;\n        set_weights", "kernels_tests",
+     "Devices/WideHeads.FullAndCausal/emulator_gfx942"},
+    {"cdna_gradient_one_sum", "CDNA's attention, backward: dv sums gradients of weights", kCdnaGradient,
+     "set_weights(this->weights_[1][r][n], weights);", "set_weights(this->weights_[1][r][n], gradients);",
+     "kernels_tests", "Devices/WideHeads.FullAndCausal/emulator_gfx942"},
     {"f8_lost_factor", "8-bit product on CDNA 3: the factor of its formats is left out", kF8, "kIsF8Pair<T> ? 4 : 1",
      "kIsF8Pair<T> ? 1 : 1", "kernels_tests",
      "Devices/GpuMatmul.EightBitOperandsAreMultipliedAsTheyAre/emulator_gfx942"},

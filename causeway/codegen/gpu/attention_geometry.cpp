@@ -40,21 +40,43 @@ int groups(const HopperAttentionSchedule& schedule, const GpuAttentionRequest& r
   return request.has_score || request.computes_operands ? schedule.groups_with_more : schedule.groups;
 }
 
-// Of attention_cdna.h, where heads and lengths are what it is for: a block has 256 queries.
+// Whether waves in turns are for heads and lengths like these, whichever operands lie as rows.
+bool serves_turns(const GpuAttentionRequest& request, const GpuArchitecture& architecture) {
+  constexpr int64_t kFewQueries = 128;
+  return architecture.vendor == GpuArchitecture::Vendor::kAmd && request.operand_bytes == 2 &&
+         (request.head_dim == 64 || request.head_dim == 128) &&
+         request.queries.value_or(kFewQueries + 1) > kFewQueries && request.block_q % 32 == 0;
+}
+
+// Of attention_cdna.h: a block has 256 queries.
 std::optional<GpuAttentionTiles> tiles_in_turns(const GpuAttentionRequest& request,
                                                 const GpuArchitecture& architecture) {
-  constexpr int64_t kFewQueries = 128;
+  if (!serves_turns(request, architecture) || !request.has_key_rows) return std::nullopt;
   constexpr int kBlocks = 2;  // of 16 queries, in each wave
-  if (architecture.vendor != GpuArchitecture::Vendor::kAmd || request.operand_bytes != 2 || !request.has_key_rows ||
-      (request.head_dim != 64 && request.head_dim != 128) || request.queries.value_or(kFewQueries + 1) <= kFewQueries ||
-      request.block_q % (16 * kBlocks) != 0)
-    return std::nullopt;
   GpuAttentionTiles tiles;
   tiles.in_turns = true;
   tiles.waves = 8;
   tiles.query_tile = 16 * kBlocks * tiles.waves;
   tiles.shared_bytes = cdna_attention_shared_bytes(request.head_dim, tiles.waves, tiles.key_tile);
   tiles.map_is_usable = request.block_k % tiles.key_tile == 0 && whole(request.block_q, tiles.query_tile);
+  if (tiles.shared_bytes > architecture.shared_bytes) return std::nullopt;
+  return tiles;
+}
+
+// Of attention_cdna_gradient.h: a block has 256 queries, or 256 keys, or 128.
+std::optional<GpuAttentionTiles> gradient_tiles_in_turns(const GpuAttentionRequest& request,
+                                                         const GpuArchitecture& architecture) {
+  if (!serves_turns(request, architecture) || !request.has_rows) return std::nullopt;
+  const int key_blocks = cdna_attention_key_blocks(request.head_dim);
+  GpuAttentionTiles tiles;
+  tiles.in_turns = true;
+  tiles.waves = 8;
+  tiles.query_tile = 32 * tiles.waves;
+  tiles.key_lines = 16 * key_blocks * tiles.waves;
+  tiles.key_tile = 32;
+  tiles.shared_bytes = cdna_attention_gradient_shared_bytes(request.head_dim, tiles.waves, tiles.key_tile);
+  tiles.map_is_usable = request.block_k % tiles.key_tile == 0 && request.block_q % tiles.key_tile == 0 &&
+                        whole(request.block_q, tiles.query_tile) && whole(request.block_k, tiles.key_lines);
   if (tiles.shared_bytes > architecture.shared_bytes) return std::nullopt;
   return tiles;
 }
@@ -129,12 +151,13 @@ GpuAttentionTiles gpu_attention_forward_tiles(const GpuAttentionRequest& request
 
 GpuAttentionTiles gpu_attention_backward_tiles(const GpuAttentionRequest& request,
                                                const GpuArchitecture& architecture) {
+  if (const auto tiles = gradient_tiles_in_turns(request, architecture)) return *tiles;
   const AttentionGradientSchedule& schedule = schedule_for(attention_gradient_schedules(), request, architecture);
   for (int tile = schedule.widest_tile; tile >= 16; tile /= 2) {
     for (const int waves : {4, 2, 1}) {
       GpuAttentionTiles tiles;
       tiles.waves = waves;
-      tiles.query_tile = 16 * waves;
+      tiles.query_tile = tiles.key_lines = 16 * waves;
       tiles.key_tile = tile;
       tiles.stages = schedule.stages;
       tiles.shared_bytes = gpu_attention_gradient_shared_bytes(request.head_dim, request.operand_bytes,

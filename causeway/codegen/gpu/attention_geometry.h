@@ -17,19 +17,20 @@ struct GpuAttentionRequest {
   int64_t block_k = 64;
   bool has_score = false;          // a score function takes registers
   bool computes_operands = false;  // and so does computing operands; Hopper only
-  // Keys and values lie in memory as rows; and queries, where that is known.
-  bool has_key_rows = false;
+  // Keys and values lie in memory as rows; all operands of the gradient; and how many queries, where that is known.
+  bool has_key_rows = false, has_rows = false;
   std::optional<int64_t> queries = std::nullopt;
 };
 
 struct GpuAttentionTiles {
   int waves = 4;
-  int query_tile = 64;  // forward: queries of a block, 16 or 32 for each wave
+  int query_tile = 64;  // queries of a block, 16 or 32 for each wave
+  int key_lines = 64;   // backward: keys of a block of their own launch
   int key_tile = 64;    // forward: keys taken at a time; backward: keys or queries
   int stages = 2;       // tiles in flight
   int shared_bytes = 0;
   bool map_is_usable = true;
-  bool in_turns = false;           // forward: attention_cdna.h
+  bool in_turns = false;           // attention_cdna.h, attention_cdna_gradient.h
   bool gradients_together = true;  // keys' and values' gradients fit in registers at once
   // Thread blocks that a multiprocessor should hold at once: as many as registers allow without spilling. Backward:
   // of the queries' launch and of the keys'.

@@ -63,6 +63,15 @@ class GpuAttentionWriter : public AttentionWriter {
             computes_operands};
   }
 
+  // What else matters to kernels that read operands by address.
+  GpuAttentionRequest geometry_request(const Operands& operands) const {
+    GpuAttentionRequest request = geometry_request();
+    request.has_key_rows = operands.list[1].rows.has_value() && operands.list[2].rows.has_value();
+    request.has_rows = operands.all_direct();
+    if (query_length_.is_constant()) request.queries = query_length_.constant();
+    return request;
+  }
+
   // The problem and its constants; more_members adds what depends on the direction.
   std::string problem(const std::string& more_members, const std::string& rows, std::string members = "",
                       std::string initialisation = "") {
@@ -123,10 +132,7 @@ class GpuAttentionWriter : public AttentionWriter {
           {.query_tile = 64 * tiles->groups, .key_tile = tiles->key_tile, .shared_bytes = tiles->shared_bytes},
           128 * (tiles->groups + 1));
     }
-    GpuAttentionRequest request = geometry_request();
-    request.has_key_rows = operands.list[1].rows.has_value() && operands.list[2].rows.has_value();
-    if (query_length_.is_constant()) request.queries = query_length_.constant();
-    const GpuAttentionTiles tiles = gpu_attention_forward_tiles(request, target_.architecture());
+    const GpuAttentionTiles tiles = gpu_attention_forward_tiles(geometry_request(operands), target_.architecture());
     return write_forward(operands, false, tiles.in_turns ? "attention_cdna.h" : "attention.h",
                          tiles.in_turns ? "cdna_attention_forward" : "gpu_attention_forward", tile_constants(tiles),
                          tiles, threads(tiles));
@@ -230,7 +236,7 @@ class GpuAttentionWriter : public AttentionWriter {
     std::string header, functions;  // functions + "query_gradient", "key_gradient"
     std::string constants;
     int threads = 0, shared_bytes = 0;
-    int lines = 0;  // of a block
+    int lines = 0, key_lines = 0;  // of a block
     int blocks_per_unit = 1, key_blocks_per_unit = 1;
     bool gradients_together = true;
     bool copy_engine = false;  // in persistent blocks
@@ -247,16 +253,18 @@ class GpuAttentionWriter : public AttentionWriter {
           .threads = 128 * (tiles->groups + 1),
           .shared_bytes = tiles->shared_bytes,
           .lines = 64 * tiles->groups,
+          .key_lines = 64 * tiles->groups,
           .copy_engine = true};
     }
-    const GpuAttentionTiles tiles = gpu_attention_backward_tiles(geometry_request(), target_.architecture());
+    const GpuAttentionTiles tiles = gpu_attention_backward_tiles(geometry_request(operands), target_.architecture());
     return {
-        .header = "attention_gradient.h",
-        .functions = "gpu_attention_",
+        .header = tiles.in_turns ? "attention_cdna_gradient.h" : "attention_gradient.h",
+        .functions = tiles.in_turns ? "cdna_attention_" : "gpu_attention_",
         .constants = tile_constants(tiles) + fmt::format("static constexpr int kGradientTile = {};\n", tiles.key_tile),
         .threads = threads(tiles),
         .shared_bytes = tiles.shared_bytes,
         .lines = tiles.query_tile,
+        .key_lines = tiles.key_lines,
         .blocks_per_unit = tiles.blocks_per_unit,
         .key_blocks_per_unit = tiles.key_blocks_per_unit,
         .gradients_together = tiles.gradients_together};
@@ -328,7 +336,7 @@ class GpuAttentionWriter : public AttentionWriter {
       source += entry(name, plan.threads, plan.key_blocks_per_unit, maps,
                       fmt::format("{}key_gradient<{}, {}>{}", plan.functions, keys, values, arguments));
       phases.push_back(
-          phase(name, plan.threads, plan.shared_bytes, kv_heads_, key_length_, plan.lines, plan.copy_engine));
+          phase(name, plan.threads, plan.shared_bytes, kv_heads_, key_length_, plan.key_lines, plan.copy_engine));
     };
     if (for_queries) {
       source += entry("kernel_queries", plan.threads, plan.blocks_per_unit, maps,

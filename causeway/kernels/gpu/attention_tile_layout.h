@@ -28,6 +28,15 @@ constexpr int cdna_attention_shared_bytes(int64_t head_dim, int waves, int key_t
   return staged > results ? staged : results;
 }
 
+// attention_cdna_gradient.h: how many blocks of 16 keys a wave has, as far as registers hold the sums of both; and two
+// slices of both operands of the others, along heads' elements and across.
+constexpr int cdna_attention_key_blocks(int64_t head_dim) { return head_dim > 64 ? 1 : 2; }
+constexpr int cdna_attention_gradient_shared_bytes(int64_t head_dim, int waves, int tile) {
+  const int staged = 2 * 4 * tile * static_cast<int>(head_dim) * 2;
+  const int results = waves * 16 * gpu_attention_row_bytes(head_dim, 2);
+  return staged > results ? staged : results;
+}
+
 // Two operands of a block's own lines, two of each stage's tile, and two statistics for each of its lines.
 constexpr int gpu_attention_gradient_shared_bytes(int64_t head_dim, int element_bytes, int lines, int tile,
                                                   int stages) {
