@@ -46,15 +46,7 @@ class ForwardInTurns : Forward<P, OthersInPairs> {
     int key = next_keys_ = next_tile(0), stage = 0;
     next_values_ = end;
     bool seen = false;  // the tile before has weights
-    fetch();
-    put(0);
-    fetch();
-    turn_barrier();
-    if (row == 1) {
-      put(1);
-      fetch();
-      turn_barrier();
-    }
+    begin_turns(row, [&] { fetch(); }, [&](int to) { put(to); });
 #pragma clang loop unroll(disable)
     for (;;) {
       wave_priority<1>();

@@ -1,8 +1,8 @@
-// Attention on CDNA 2 and CDNA 3, backward, for heads of 64 or 128 elements of two bytes whose operands lie in memory as
-// rows: the two launches of attention_gradient.h, each with two rows of four waves in turns as attention_cdna.h has them.
-// A turn of products has those that sum what the turn of exponentials before gave over its tile's others, and those of
-// the lines with the next tile's: slice s in shared memory is tile s along heads' elements, for the latter, and tile s - 1
-// across, for the former.
+// Attention on CDNA 2 and CDNA 3, backward, for heads of 64 or 128 elements of two bytes whose operands lie in memory
+// as rows: the two launches of attention_gradient.h, each with two rows of four waves in turns as attention_cdna.h has
+// them. A turn of products has those that sum what the turn of exponentials before gave over its tile's others, and
+// those of the lines with the next tile's: slice s in shared memory is tile s along heads' elements, for the latter,
+// and tile s - 1 across, for the former.
 #pragma once
 
 #include "causeway/kernels/gpu/attention_cdna_tile.h"
@@ -16,8 +16,8 @@ struct OtherTile {
 };
 
 // What both launches do alike. `Self` says which lines a block owns and over which others it goes:
-//   static constexpr bool kSums[2]                whether gradients of scores are summed with the others' first operand,
-//                                                 and weights with their second
+//   static constexpr bool kSums[2]                which sums there are: of the others' first operand by gradients of
+//                                                 scores, of their second by weights
 //   row(which, line), other_row(which, tile, i)   addresses of rows of both operands, i counted from the first other
 //   lines(), others()                             how many there are
 //   next_tile(tile), is_tile(tile), kind(tile)
@@ -54,15 +54,7 @@ class GradientInTurns {
     crossing_ = end;
     bool seen = false;  // the tile before has weights
     int stage = 0;
-    fetch();
-    put(0);
-    fetch();
-    turn_barrier();
-    if (row == 1) {
-      put(1);
-      fetch();
-      turn_barrier();
-    }
+    begin_turns(row, [&] { fetch(); }, [&](int to) { put(to); });
 #pragma clang loop unroll(disable)
     for (;;) {
       wave_priority<1>();
@@ -146,13 +138,16 @@ class GradientInTurns {
     return self().is_tile(tile) && tile.first + i < self().others() ? load_piece(self().other_row(which, tile, i) + d)
                                                                     : MatmulPiece(0);
   }
-  CAUSEWAY_INLINE static bool crosses(int which) { return (which == 0 && Self::kSums[0]) || (which == 1 && Self::kSums[1]); }
+  CAUSEWAY_INLINE static bool crosses(int which) {
+    return (which == 0 && Self::kSums[0]) || (which == 1 && Self::kSums[1]);
+  }
 
   CAUSEWAY_INLINE void put(int stage) const {
 #pragma clang loop unroll(full)
     for (int i = 0; i < kHeld; ++i) {
       const int at = thread_index() + i * kThreads, piece = at % kPieces;
-      store_piece(image(stage, at / kPieces) + row_place<kDim>(piece / kInRow, piece % kInRow * kPieceElements), held_[i]);
+      store_piece(image(stage, at / kPieces) + row_place<kDim>(piece / kInRow, piece % kInRow * kPieceElements),
+                  held_[i]);
     }
     const int which = thread_index() / kPairs, pair = thread_index() % kPairs;
     if (crosses(which))
@@ -188,22 +183,23 @@ class GradientInTurns {
     for (int which = 0; which < 2; ++which) {
       if (!Self::kSums[which]) continue;
       const CrossReader<kTile, T> across(image(stage, 2 + which));
-      load_ahead<kInner, ValueFragment<T>>(
-          [&](int d) { return across.load(0, d); },
-          [&](int d, const ValueFragment<T>& first, const ValueFragment<T>& second) {
+      load_ahead<kInner, ValueFragment<T>>([&](int d) { return across.load(0, d); },
+                                           [&](int d, const ValueFragment<T>& first, const ValueFragment<T>& second) {
 #pragma clang loop unroll(full)
-            for (int r = 0; r < kBlocks; ++r) multiply_values<T>(sums_[which][r][d], weights_[which][r][0], first);
+                                             for (int r = 0; r < kBlocks; ++r)
+                                               multiply_values<T>(sums_[which][r][d], weights_[which][r][0], first);
 #pragma clang loop unroll(full)
-            for (int r = 0; r < kBlocks; ++r) multiply_values<T>(sums_[which][r][d], weights_[which][r][1], second);
-          });
+                                             for (int r = 0; r < kBlocks; ++r)
+                                               multiply_values<T>(sums_[which][r][d], weights_[which][r][1], second);
+                                           });
     }
   }
 
  protected:
   const P& p;
-  int64_t first_line_ = 0;                             // of the wave
-  Accumulator products_[2][kBlocks][kOthers];          // of both operands
-  WeightFragment<T> weights_[2][kBlocks][kOthers];     // gradients of scores, weights
+  int64_t first_line_ = 0;                          // of the wave
+  Accumulator products_[2][kBlocks][kOthers];       // of both operands
+  WeightFragment<T> weights_[2][kBlocks][kOthers];  // gradients of scores, weights
 
  private:
   LineFragment<T> lines_[2][kBlocks][kInner];
@@ -216,8 +212,8 @@ template <class P>
 class QueryGradientInTurns : GradientInTurns<P, QueryGradientInTurns<P>, 2> {
   using Base = GradientInTurns<P, QueryGradientInTurns<P>, 2>;
   friend Base;
-  using typename Base::T;
   using Base::first_line_, Base::kBlocks, Base::kLines, Base::kOthers, Base::kTile, Base::p;
+  using typename Base::T;
 
  public:
   CAUSEWAY_INLINE QueryGradientInTurns(const P& problem, int task) : Base(problem) {
@@ -227,7 +223,7 @@ class QueryGradientInTurns : GradientInTurns<P, QueryGradientInTurns<P>, 2> {
     b_ = own.head / p.query_heads;
     h_ = own.head % p.query_heads;
     kv_head_ = h_ / (p.query_heads / p.kv_heads);
-    first_line_ = first_query_ + wave_index() * 16 * kBlocks;
+    first_line_ = first_query_ + same_in_wave(wave_index()) * 16 * kBlocks;
   }
 
   CAUSEWAY_INLINE void run() {
@@ -264,8 +260,7 @@ class QueryGradientInTurns : GradientInTurns<P, QueryGradientInTurns<P>, 2> {
 
   CAUSEWAY_INLINE void soften(const OtherTile& tile, bool masked) {
     // Lines past the end are not stored, and their weights are 0.
-    if (masked || tile.first + kTile > p.key_length ||
-        (P::kHasScore && first_line_ + 16 * kBlocks > p.query_length)) {
+    if (masked || tile.first + kTile > p.key_length || (P::kHasScore && first_line_ + 16 * kBlocks > p.query_length)) {
       find_weights<Modified::kByAll>(tile, masked);
     } else {
       find_weights<P::kHasScore ? Modified::kByScore : Modified::kNot>(tile, false);
@@ -299,8 +294,8 @@ class KeyGradientInTurns
     : GradientInTurns<P, KeyGradientInTurns<P, kForKeys, kForValues>, cdna_attention_key_blocks(P::kDimPadded)> {
   using Base = GradientInTurns<P, KeyGradientInTurns, cdna_attention_key_blocks(P::kDimPadded)>;
   friend Base;
-  using typename Base::T;
   using Base::first_line_, Base::kBlocks, Base::kLines, Base::kOthers, Base::kTile, Base::p;
+  using typename Base::T;
 
  public:
   CAUSEWAY_INLINE KeyGradientInTurns(const P& problem, int task) : Base(problem) {
@@ -309,7 +304,7 @@ class KeyGradientInTurns
     first_key_ = own.tile * kLines;
     b_ = own.head / p.kv_heads;
     kv_head_ = own.head % p.kv_heads;
-    first_line_ = first_key_ + wave_index() * 16 * kBlocks;
+    first_line_ = first_key_ + same_in_wave(wave_index()) * 16 * kBlocks;
     end_ = static_cast<int>((kv_head_ + 1) * (p.query_heads / p.kv_heads));
   }
 
@@ -332,7 +327,9 @@ class KeyGradientInTurns
   CAUSEWAY_INLINE int64_t lines() const { return p.key_length; }
   CAUSEWAY_INLINE int64_t others() const { return p.query_length; }
   CAUSEWAY_INLINE bool is_tile(const OtherTile& tile) const { return tile.head < end_; }
-  CAUSEWAY_INLINE int kind(const OtherTile& tile) const { return block_kind(p, b_, tile.head, tile.first, first_line_); }
+  CAUSEWAY_INLINE int kind(const OtherTile& tile) const {
+    return block_kind(p, b_, tile.head, tile.first, first_line_);
+  }
   // Heads of the group follow each other.
   CAUSEWAY_INLINE OtherTile next_tile(OtherTile tile) const {
     while (tile.head < end_) {
@@ -356,7 +353,8 @@ class KeyGradientInTurns
 
   CAUSEWAY_INLINE void soften(const OtherTile& tile, bool masked) {
     // Queries past the end have weights of 0, and keys past the end are not stored.
-    if (masked || (P::kHasScore && (tile.first + kTile > p.query_length || first_line_ + 16 * kBlocks > p.key_length))) {
+    if (masked ||
+        (P::kHasScore && (tile.first + kTile > p.query_length || first_line_ + 16 * kBlocks > p.key_length))) {
       find_weights<Modified::kByAll>(tile, masked);
     } else {
       find_weights<P::kHasScore ? Modified::kByScore : Modified::kNot>(tile, false);

@@ -1,7 +1,7 @@
 // What attention on CDNA (attention_cdna.h, attention_cdna_gradient.h) loads fragments from: rows of operands in shared
-// memory, along a head's elements or across, in pieces of 16 bytes that are exchanged so that eight lanes, which read or
-// write at once, do so in different banks. A lane's 16 bytes are of two instructions: of operands along a head's elements
-// both factors are exchanged alike, and of what lies across, rows of scores are.
+// memory, along a head's elements or across, in pieces of 16 bytes that are exchanged so that eight lanes, which read
+// or write at once, do so in different banks. A lane's 16 bytes are of two instructions: of operands along a head's
+// elements both factors are exchanged alike, and of what lies across, rows of scores are.
 #pragma once
 
 #include "causeway/kernels/gpu/attention_tile.h"
@@ -60,7 +60,8 @@ struct CrossReader {
   CAUSEWAY_INLINE explicit CrossReader(const T* across) {
     const int line = lane_index() % 16, other = lane_index() / 16 * kPieceElements;
 #pragma clang loop unroll(full)
-    for (int i = 0; i < kExchanges; ++i) from[i] = across + cross_place<kOthers>(other, 16 * i + line) - 16 * i * kOthers;
+    for (int i = 0; i < kExchanges; ++i)
+      from[i] = across + cross_place<kOthers>(other, 16 * i + line) - 16 * i * kOthers;
   }
   CAUSEWAY_INLINE MatmulPiece load(int n, int d) const {
     // 32 others further change the same bit of the exchange as 32 elements do.
@@ -88,6 +89,21 @@ CAUSEWAY_INLINE void load_line_fragments(Row row, Fragment (&fragments)[kInner])
   for (int d = 0; d < kInner; d += 2) {
     const MatmulPiece piece = row(16 * d + lane_index() / 16 * kPieceElements);
     __builtin_memcpy(&fragments[d], &piece, sizeof(piece));
+  }
+}
+
+// Before the first turn: slice 0 is stored, and each row of waves is as far as its first turn of products asks, row 1 a
+// turn later. fetch() brings a thread's part of the next slice into registers, put(stage) stores what it brought.
+template <class Fetch, class Put>
+CAUSEWAY_INLINE void begin_turns(int row, Fetch fetch, Put put) {
+  fetch();
+  put(0);
+  fetch();
+  turn_barrier();
+  if (row == 1) {
+    put(1);
+    fetch();
+    turn_barrier();
   }
 }
 
