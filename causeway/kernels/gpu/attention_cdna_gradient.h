@@ -304,7 +304,7 @@ class KeyGradientInTurns
     first_key_ = own.tile * kLines;
     b_ = own.head / p.kv_heads;
     kv_head_ = own.head % p.kv_heads;
-    first_line_ = first_key_ + same_in_wave(wave_index()) * 16 * kBlocks;
+    first_line_ = first_key_ + wave_index() * 16 * kBlocks;
     end_ = static_cast<int>((kv_head_ + 1) * (p.query_heads / p.kv_heads));
   }
 
