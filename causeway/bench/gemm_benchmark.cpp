@@ -14,6 +14,11 @@ namespace {
 
 constexpr int64_t kChecked = 16;  // rows and columns
 
+// The i-th of `count` lines that are evenly chosen.
+int64_t checked_line(int64_t i, int64_t count, int64_t lines) {
+  return i * (lines - 1) / std::max<int64_t>(1, count - 1);
+}
+
 // Of a matrix's lines, evenly chosen ones, as doubles.
 std::vector<std::vector<double>> read_lines(Device& device, const void* matrix, DType dtype, int64_t lines,
                                             int64_t length) {
@@ -22,7 +27,7 @@ std::vector<std::vector<double>> read_lines(Device& device, const void* matrix, 
   std::vector<std::vector<double>> result;
   const int64_t count = std::min(kChecked, lines);
   for (int64_t i = 0; i < count; ++i) {
-    const int64_t line = i * (lines - 1) / std::max<int64_t>(1, count - 1);
+    const int64_t line = checked_line(i, count, lines);
     device.copy_to_host(bytes.data(), static_cast<const std::byte*>(matrix) + static_cast<size_t>(line) * line_bytes,
                         line_bytes);
     std::vector<double>& values = result.emplace_back(static_cast<size_t>(length));
@@ -44,7 +49,7 @@ std::vector<std::vector<double>> read_columns(Device& device, const void* matrix
     device.copy_to_host(bytes.data(), static_cast<const std::byte*>(matrix) + static_cast<size_t>(first) * row_bytes,
                         rows * row_bytes);
     for (int64_t i = 0; i < count; ++i) {
-      const auto line = static_cast<size_t>(i * (lines - 1) / std::max<int64_t>(1, count - 1));
+      const auto line = static_cast<size_t>(checked_line(i, count, lines));
       for (size_t row = 0; row < rows; ++row)
         result[static_cast<size_t>(i)].push_back(read_element(dtype, bytes.data() + row * row_bytes, line));
     }
@@ -76,7 +81,7 @@ struct Reference {
   double result_error() const { return result == DType::kBF16 ? 0x1p-8 : result == DType::kF16 ? 0x1p-10 : 0x1p-22; }
 
   static int64_t line_of(size_t checked, size_t count, int64_t lines) {
-    return static_cast<int64_t>(checked) * (lines - 1) / std::max<int64_t>(1, static_cast<int64_t>(count) - 1);
+    return checked_line(static_cast<int64_t>(checked), static_cast<int64_t>(count), lines);
   }
   double scale(size_t row, size_t column, size_t k) const {
     if (scales.a.empty()) return 1;

@@ -541,16 +541,17 @@ INSTANTIATE_TEST_SUITE_P(Devices, AttentionOnDevices, testing::ValuesIn(device_s
 
 // Planted faults are the emulator's own tests; here none must be found, and the order of threads must not matter.
 TEST(AttentionOnTheEmulator, NoRacesAndTheSameBitsForEverySchedule) {
-  AttentionCase c;
-  c.dtype = DType::kBF16;
-  c.queries = c.keys = 150;
-  c.dim = 64;
-  c.captures_bias = true;
-  c.mask = causal_mask_beside_bias(c);
-  c.score = score_of_captured_bias(c);
-  const Graph graph = attention_graph(c, gradient_of_captured_bias(c));
-  const std::vector<HostTensor> inputs = inputs_of(graph);
-  for (const char* processor : {"sm_80", "sm_90a", "gfx90a"}) {
+  for (const auto& [processor, dim] :
+       {std::pair("sm_80", 64), std::pair("sm_90a", 64), std::pair("gfx90a", 64), std::pair("gfx942", 128)}) {
+    AttentionCase c;
+    c.dtype = DType::kBF16;
+    c.queries = c.keys = 150;
+    c.dim = dim;
+    c.captures_bias = true;
+    c.mask = causal_mask_beside_bias(c);
+    c.score = score_of_captured_bias(c);
+    const Graph graph = attention_graph(c, gradient_of_captured_bias(c));
+    const std::vector<HostTensor> inputs = inputs_of(graph);
     std::vector<std::vector<HostTensor>> results;
     for (const uint64_t seed : {1, 2}) {
       EmulatorOptions options;
