@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -28,12 +29,20 @@ struct RankPosition {
 
 class RankProgress {
  public:
+  // Each step has a phase kStepPhase and, when it has ended, another one or the next step's.
   void enter(int64_t step, std::string_view phase) {
     const std::lock_guard lock(mutex_);
     const auto now = std::chrono::steady_clock::now();
-    // The first one compiles, connects and allocates.
-    if (position_.phase == kStepPhase && steps_++ > 0) longest_step_ = std::max(longest_step_, now - entered_);
-    entered_ = now;
+    // A step that runs while the host is at the next one's data is left and entered again: it ends when another phase
+    // of its own follows, or the next step at once.
+    if (phase == kStepPhase) begun_.try_emplace(step, now);
+    const bool ends = phase == kStepPhase ? step > position_.step : step == position_.step;
+    if (position_.phase == kStepPhase && ends) {
+      // The first one compiles, connects and allocates.
+      const auto begun = begun_.find(position_.step);
+      if (steps_++ > 0 && begun != begun_.end()) longest_step_ = std::max(longest_step_, now - begun->second);
+      begun_.erase(begun_.begin(), begun_.upper_bound(position_.step));
+    }
     position_.step = step;
     position_.phase = phase;
     ++position_.marks;
@@ -67,7 +76,7 @@ class RankProgress {
     const std::lock_guard lock(mutex_);
     return position_;
   }
-  // How many times the phase kStepPhase was left, and what it took at most but for the first time.
+  // How many steps have ended, and what one took at most from its begin to its end, but for the first.
   int64_t steps() const {
     const std::lock_guard lock(mutex_);
     return steps_;
@@ -81,7 +90,7 @@ class RankProgress {
   mutable std::mutex mutex_;
   RankPosition position_;
   FlightRecord flight_;
-  std::chrono::steady_clock::time_point entered_;
+  std::map<int64_t, std::chrono::steady_clock::time_point> begun_;  // of steps that have not ended
   int64_t steps_ = 0;
   std::chrono::steady_clock::duration longest_step_{};
 };

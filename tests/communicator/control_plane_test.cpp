@@ -149,10 +149,12 @@ TEST(ControlPlaneTest, RanksThatWaitForEachOtherAreFound) {
   on_ranks(
       3, outcome,
       [&](int rank, RankProgress& progress, ControlPlane&) {
-        for (int step = 1; step <= 3; ++step) {
+        for (int step = 1; step <= 2; ++step) {
           progress.enter(step, "data");
           progress.enter(step, kStepPhase);
+          progress.enter(step, "after the step");
         }
+        progress.enter(3, kStepPhase);
         progress.begin_collective("all_gather", "fsdp");
         if (rank != 1) progress.begin_collective("reduce_scatter", "fsdp");
         outcome.wait_for_stop(rank);
@@ -256,11 +258,39 @@ TEST(RankProgressTest, MeasuresTheLongestStepButForTheFirst) {
   EXPECT_EQ(progress.longest_step().count(), 0);
   progress.enter(2, kStepPhase);
   std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  progress.enter(3, "data");
+  progress.enter(2, "after the step");
   EXPECT_EQ(progress.steps(), 2);
   EXPECT_GE(progress.longest_step(), std::chrono::milliseconds(2));
-  EXPECT_EQ(progress.position().step, 3);
+  EXPECT_EQ(progress.position().step, 2);
   EXPECT_EQ(progress.position().marks, 4);
+  // Without any phase between them.
+  progress.enter(3, kStepPhase);
+  progress.enter(4, kStepPhase);
+  EXPECT_EQ(progress.steps(), 3);
+}
+
+// A GPU is given the next step before the host waits for this one: going to and fro says nothing of how long a step
+// takes, and a step that takes longer than a standstill's patience is none.
+TEST(RankProgressTest, AStepThatRunsBesideTheNextOnesDataEndsOnce) {
+  RankProgress progress;
+  progress.enter(1, kStepPhase);
+  progress.enter(1, "after the step");
+  progress.enter(2, "data");
+  progress.enter(2, kStepPhase);
+  progress.enter(3, "data");
+  progress.enter(3, kStepPhase);
+  progress.enter(2, kStepPhase);
+  EXPECT_EQ(progress.steps(), 1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  EXPECT_EQ(progress.steps(), 1);
+  progress.enter(2, "after the step");
+  EXPECT_EQ(progress.steps(), 2);
+  EXPECT_GE(progress.longest_step(), std::chrono::milliseconds(30));
+  progress.enter(4, "data");
+  progress.enter(4, kStepPhase);
+  progress.enter(3, kStepPhase);
+  progress.enter(3, "after the step");
+  EXPECT_EQ(progress.steps(), 3);
 }
 
 }  // namespace
