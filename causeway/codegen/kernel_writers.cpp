@@ -61,7 +61,7 @@ constexpr TargetWriters kGpuWriters = {
     .axis = {write_gpu_axis_kernel},
     .scatter_add = {write_gpu_scatter_add_kernel},
     .dot = {write_gpu_dot_kernel, find_gpu_dot_obstacle},
-    .attention = {write_gpu_attention_kernel},
+    .attention = {write_gpu_attention_kernel, find_gpu_attention_obstacle},
     .user = {write_gpu_user_kernel},
     .buffer_pointer = [](const std::string& type,
                          size_t position) { return fmt::format("global_pointer<{}>(buffers[{}])", type, position); },

@@ -49,5 +49,6 @@ std::optional<Obstacle> find_loop_obstacle(const KernelInputs& inputs);
 std::optional<Obstacle> find_gpu_loop_obstacle(const KernelInputs& inputs);
 std::optional<Obstacle> find_dot_obstacle(const KernelInputs& inputs);
 std::optional<Obstacle> find_gpu_dot_obstacle(const KernelInputs& inputs);
+std::optional<Obstacle> find_gpu_attention_obstacle(const KernelInputs& inputs);
 
 }  // namespace causeway::codegen

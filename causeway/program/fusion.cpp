@@ -346,6 +346,10 @@ class Fuser {
             materialized_.insert(node.inputs[i]);
           }
         }
+        // What ranks gathered along positions, of several sequences: a block reads it once for each of its own rows.
+        const Value result{static_cast<int32_t>(&node - graph_.nodes().data()), 0};
+        while (const auto obstacle = find_obstacle(graph_, materialized_, lone_request(node, {result}), target_))
+          materialized_.insert(obstacle->value);
         return;
       }
       case Op::kAttentionBlockMap:

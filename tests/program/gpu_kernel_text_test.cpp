@@ -63,6 +63,33 @@ return %3
   EXPECT_THAT(source("bf16", "1"), Not(HasSubstr("one_plus_erf_f32")));
 }
 
+// Attention reads operands through the copy engine where they lie as rows. Keys that ranks gathered of several
+// sequences do not: they are stored so beforehand, and not computed for every block that reads them.
+TEST(GpuKernelText, AttentionsOperandsAreRows) {
+  const auto sources = [](const std::string& keys) {
+    std::vector<std::string> list;
+    for (const GeneratedKernel& kernel : kernels(R"(%0 = input "q" : bf16[2, 256, 4, 128]
+%1 = input "v" : bf16[2, 256, 2, 128]
+)" + keys + R"(%5:2 = attention(%0, %4, %1) {scale=0.5, block_q=64, block_k=64} : bf16[2, 256, 4, 128], f32[2, 4, 256]
+return %5
+)"))
+      list.push_back(kernel.source);
+    return list;
+  };
+  const std::vector<std::string> gathered = sources(R"(%2 = input "k" : bf16[4, 2, 64, 2, 128]
+%3 = permute(%2) {axes=[1, 0, 2, 3, 4]} : bf16[2, 4, 64, 2, 128]
+%4 = reshape(%3) : bf16[2, 256, 2, 128]
+)");
+  ASSERT_EQ(gathered.size(), 2u);
+  EXPECT_THAT(gathered[1], HasSubstr("kComputesOperands = false"));
+  const std::vector<std::string> by_heads = sources(R"(%2 = input "k" : bf16[2, 2, 256, 128]
+%3 = permute(%2) {axes=[0, 2, 1, 3]} : bf16[2, 256, 2, 128]
+%4 = reshape(%3) : bf16[2, 256, 2, 128]
+)");
+  ASSERT_EQ(by_heads.size(), 1u);
+  EXPECT_THAT(by_heads[0], HasSubstr("kComputesOperands = false"));
+}
+
 size_t occurrences(const std::string& text, const std::string& part) {
   size_t count = 0;
   for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;

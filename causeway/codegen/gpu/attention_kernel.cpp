@@ -27,6 +27,21 @@ class GpuAttentionWriter : public AttentionWriter {
     return backward_ ? write_backward() : write_forward();
   }
 
+  // The first operand that lies in memory, but not as rows, and would if it were stored as it is needed.
+  std::optional<Obstacle> find_scattered_operand() {
+    if (node_.op == Op::kAttentionBlockMap) return std::nullopt;
+    read_inputs();
+    const Operands operands = read_operands();
+    const GpuAttentionRequest request = geometry_request();
+    for (size_t i = 0; i < operands.list.size(); ++i) {
+      const Value value = node_.inputs[i];
+      if (!operands.list[i].rows && !materialized_.contains(value) &&
+          request.head_dim * request.operand_bytes % 16 == 0)
+        return Obstacle{Obstacle::Kind::kScatteredOperand, value};
+    }
+    return std::nullopt;
+  }
+
   void note_load(Value value, const Index& linear) override { loads_.push_back(linear); }
 
  private:
@@ -523,5 +538,9 @@ class GpuAttentionWriter : public AttentionWriter {
 }  // namespace
 
 GeneratedKernel write_gpu_attention_kernel(const KernelInputs& inputs) { return GpuAttentionWriter(inputs).write(); }
+
+std::optional<Obstacle> find_gpu_attention_obstacle(const KernelInputs& inputs) {
+  return GpuAttentionWriter(inputs).find_scattered_operand();
+}
 
 }  // namespace causeway::codegen
