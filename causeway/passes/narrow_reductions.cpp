@@ -55,13 +55,15 @@ Graph narrow_reductions(const Graph& graph, const Mesh& mesh) {
     return std::ranges::all_of(group_axes(mesh, group), [&](size_t axis) { return mesh.axes[axis].gathers_weights; });
   };
   return rebuild_graph(graph, [&](Graph& target, const Node& node, const std::vector<Value>& inputs) {
-    const bool narrows = node.op == Op::kReduceScatter && node.outputs[0].dtype == DType::kF32 &&
-                         rounded[static_cast<size_t>(&node - graph.nodes().data())] &&
-                         gathers_weights(node.attributes.group);
-    if (!narrows) return copy_node(target, node, inputs);
+    if (node.op != Op::kReduceScatter || !gathers_weights(node.attributes.group))
+      return copy_node(target, node, inputs);
+    const DType dtype = node.outputs[0].dtype;
+    const bool narrows = dtype == DType::kF32 && rounded[static_cast<size_t>(&node - graph.nodes().data())];
+    if (!narrows && dtype != DType::kBF16) return copy_node(target, node, inputs);
     const Builder build(target);
-    const Value terms = rounded_before_movements(build, inputs[0]);
-    return std::vector<Value>{sum_of_terms(build, target.add(Op::kAllToAll, {terms}, node.attributes))};
+    const Value terms = narrows ? rounded_before_movements(build, inputs[0]) : inputs[0];
+    const Value sum = sum_of_terms(build, target.add(Op::kAllToAll, {terms}, node.attributes));
+    return std::vector<Value>{narrows ? sum : build.cast(sum, DType::kBF16)};
   });
 }
 

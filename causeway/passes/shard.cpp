@@ -169,6 +169,21 @@ class Sharder {
       for (size_t axis = 0; axis < layout.size(); ++axis) layout[axis] = ways[axis].outputs[o];
       known({index, static_cast<int32_t>(o)}) = {layout, {{layout, outputs[o]}}};
     }
+    if (node.op == Op::kAttentionGradient) add_up_as_operands(index);
+  }
+
+  // Gradients of keys and values that were gathered along positions: each rank's terms go at once to who has the part.
+  // As terms they would be multiplied by a projection's weight on every rank, for all positions, to be added up in the
+  // width of the residual stream.
+  void add_up_as_operands(int32_t index) {
+    const Node& node = source_.node(index);
+    for (int32_t output = 1; output < static_cast<int32_t>(node.outputs.size()); ++output) {
+      Layout layout = known({index, output}).own;
+      const Layout& operand = known(node.inputs[static_cast<size_t>(output)]).own;
+      for (size_t axis = 0; axis < layout.size(); ++axis)
+        if (layout[axis].is_term() && operand[axis].is_cut()) layout[axis] = operand[axis];
+      get({index, output}, layout);
+    }
   }
 
   // Each rank exchanges its part with the rank of the other stage that holds the same one.

@@ -99,6 +99,27 @@ return %5
     if (node.op == Op::kPermute) EXPECT_EQ(node.outputs[0].dtype, DType::kBF16);
 }
 
+// What is exchanged in bf16 anyway moves as it is and is added up in f32, in the order of the ranks.
+TEST(NarrowReductions, TermsOfBf16AreAddedInF32) {
+  const Graph graph = parse_graph(R"(%0 = input "terms" : bf16[4, 3]
+%1 = reduce_scatter(%0) {count=4, group="cp"} : bf16[3]
+%2 = cast(%1) : f32[3]
+return %2
+)");
+  const Mesh mesh = over("cp", 4);
+  const Graph narrow = narrow_reductions(graph, mesh);
+  narrow.verify("narrow_reductions");
+  EXPECT_EQ(count(narrow, Op::kReduceScatter), 0);
+  ASSERT_EQ(count(narrow, Op::kAllToAll), 1);
+  EXPECT_EQ(std::ranges::find(narrow.nodes(), Op::kAllToAll, &Node::op)->outputs[0].text(), "bf16[4, 3]");
+  // 256 + 1 is 256 in bf16: of three ones beside it a sum in bf16 would keep none.
+  std::vector<std::vector<HostTensor>> inputs;
+  for (int rank = 0; rank < 4; ++rank)
+    inputs.push_back({fill_host_tensor(DType::kBF16, {4, 3}, rank == 0 ? 256 : rank == 3 ? 2 : 1)});
+  for (const std::vector<HostTensor>& outputs : interpret_ranks(narrow, mesh, inputs))
+    for (const double value : outputs[0].values) EXPECT_EQ(value, 260);
+}
+
 // Sums along other axes are of activations, which are rounded where the model says.
 TEST(NarrowReductions, LeavesAxesThatGatherNoWeights) {
   const Graph graph = gradient(2, kRounded);

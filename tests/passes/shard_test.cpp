@@ -1,6 +1,7 @@
 // The graph of one rank, on every rank, against the graph of whole values on one: interpreted in f64.
 #include "causeway/passes/shard.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -322,6 +323,44 @@ TEST(Shard, EveryPrimitiveWithItsInputsCutInEveryWay) {
         }
     }
   }
+}
+
+// Gradients of keys that were gathered along positions go at once to who has the part: no product runs on terms of all
+// positions, and what is exchanged is as wide as the keys.
+TEST(Shard, GradientsOfGatheredKeysAreAddedUpBeforeTheyAreMultiplied) {
+  const Graph graph = parse_graph(R"(%0 = input "x" : f32[2, 12, 8]
+%1 = input "w" : f32[2, 4, 8]
+%2 = input "q" : f32[2, 12, 1, 4]
+%3 = input "g" : f32[2, 12, 1, 4]
+%4 = input "lse" : f32[2, 1, 12]
+%5 = input "delta" : f32[2, 1, 12]
+%6 = dot(%0, %1) {transpose_b} : f32[2, 12, 4]
+%7 = reshape(%6) : f32[2, 12, 1, 4]
+%8:3 = attention_gradient(%2, %7, %7, %3, %4, %5) {scale=0.5, block_q=2, block_k=2} : f32[2, 12, 1, 4], f32[2, 12, 1, 4], f32[2, 12, 1, 4]
+%9 = reshape(%8.1) : f32[2, 12, 4]
+%10 = dot(%9, %1) : f32[2, 12, 8]
+return %10
+)");
+  const Mesh mesh = one_axis(3);
+  std::vector<Sharding> shardings;
+  for (const Value input : graph.inputs()) {
+    Sharding sharding;
+    sharding.dims.resize(graph.shape(input).size());
+    // Of `w` nothing.
+    const std::string& name = graph.node(input).attributes.name;
+    if (name != "w") sharding.dims[name == "lse" || name == "delta" ? 2 : 1] = {"a"};
+    shardings.push_back(sharding);
+  }
+  expect_same_values(graph, inputs_of(graph, 7), shardings, mesh, "gathered keys");
+  const Graph local = shard(with_shardings(graph, shardings, mesh), mesh, false);
+  std::vector<std::string> scattered, products;
+  for (const Node& node : local.nodes()) {
+    if (node.op == Op::kReduceScatter) scattered.push_back(node.outputs[0].text());
+    if (node.op == Op::kDot) products.push_back(node.outputs[0].text());
+    EXPECT_NE(node.op, Op::kAllReduce);
+  }
+  EXPECT_THAT(scattered, testing::Contains("f32[2, 4, 1, 4]"));
+  EXPECT_THAT(products, testing::ElementsAre("f32[2, 4, 4]", "f32[2, 4, 8]"));
 }
 
 // Dimension by dimension none, one or both axes, chosen by the seed.
