@@ -42,7 +42,7 @@ std::string figure(double value) {
 
 BenchmarkSession::BenchmarkSession(const SessionOptions& options)
     : options_(options),
-      context_(Context::open(options.device)),
+      context_(options.context != nullptr ? options.context : Context::open(options.device)),
       context_scope_(context_),
       product_(product_name(device())),
       peak_(find_device_peak(product_)),

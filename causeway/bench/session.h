@@ -20,10 +20,11 @@ namespace causeway::bench {
 
 struct SessionOptions {
   std::string device = "auto";
-  std::filesystem::path store;  // empty: default_store_path()
-  std::string command;          // as typed
-  int device_count = 1;         // how many the figures are of
-  int samples = 100;            // wanted of each figure: fewer are a reason for distrust
+  std::shared_ptr<Context> context = nullptr;  // in place of one on `device`
+  std::filesystem::path store;                 // empty: default_store_path()
+  std::string command;                         // as typed
+  int device_count = 1;                        // how many the figures are of
+  int samples = 100;                           // wanted of each figure: fewer are a reason for distrust
 };
 
 class BenchmarkSession {

@@ -3,14 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <random>
 
 #include "causeway/base/error.h"
 #include "causeway/bench/choices.h"
+#include "causeway/bench/gradient_agreement.h"
 #include "causeway/bench/report/shipped_text.h"
 #include "causeway/bench/statistics.h"
+#include "causeway/communicator/rank_progress.h"
 #include "causeway/train/log/progress_line.h"
+#include "causeway/train/observation/replica_check.h"
+#include "causeway/train/ranks.h"
 #include "causeway/train/recipe/recipe.h"
 #include "causeway/train/step/recomputation.h"
 #include "causeway/train/step/training_step.h"
@@ -25,7 +30,8 @@ constexpr int kLeastSteps = 10;
 Recipe recipe_of(const TrainCase& train_case, int64_t micro_batch) {
   std::vector<std::string> overrides = train_case.overrides;
   for (const std::string& key : {std::string("train.batch_size"), std::string("train.micro_batch_size")})
-    overrides.push_back(fmt::format("{}={}", key, micro_batch));
+    overrides.push_back(fmt::format("{}={}", key, micro_batch * train_case.mesh.row_groups()));
+  for (const auto& [axis, size] : train_case.mesh.axes()) overrides.push_back(fmt::format("mesh.{}={}", axis, size));
   overrides.push_back("train.precision=" + train_case.precision);
   return shipped_benchmark_recipe(train_case.recipe, std::move(overrides));
 }
@@ -36,12 +42,14 @@ struct Prepared {
   StepCost cost;
 };
 
-// Weights and two moments in f32, and every layer's input in 16 bits: what a step needs whatever is computed again.
-// Known without compiling one.
+// Of one rank: weights and two moments in f32, and every layer's input in 16 bits: what a step needs whatever is
+// computed again. Known without compiling one.
 double least_bytes(const Recipe& recipe) {
   const auto tokens = static_cast<double>(recipe.train.micro_batch_size * recipe.data.sequence_length);
-  return 12.0 * static_cast<double>(parameter_count(recipe.model)) +
-         2.0 * tokens * static_cast<double>(recipe.model.layers * recipe.model.width);
+  // Not every axis cuts all of it.
+  return (12.0 * static_cast<double>(parameter_count(recipe.model)) +
+          2.0 * tokens * static_cast<double>(recipe.model.layers * recipe.model.width)) /
+         static_cast<double>(recipe.mesh.ranks());
 }
 
 bool lies_in_halves(const LanguageModel& model) {
@@ -49,11 +57,11 @@ bool lies_in_halves(const LanguageModel& model) {
                      [](const Parameter& parameter) { return parameter.tensor.lies_in_halves(); });
 }
 
-// The largest micro-batch that fits, or null with the reason why none does.
-std::unique_ptr<Prepared> prepare(Device& device, const TrainCase& train_case, std::unique_ptr<LanguageModel>& model,
-                                  std::string& reason) {
-  const auto limit =
-      device.memory_limit() > 0 ? static_cast<double>(device.memory_limit()) : std::numeric_limits<double>::infinity();
+// The largest micro-batch that fits every rank, or null with the reason why none does.
+std::unique_ptr<Prepared> prepare(const Ranks& ranks, const TrainCase& train_case,
+                                  std::unique_ptr<LanguageModel>& model, std::string& reason) {
+  const int64_t memory = std::ranges::min(ranks.gather_numbers(Context::current()->device().memory_limit()));
+  const auto limit = memory > 0 ? static_cast<double>(memory) : std::numeric_limits<double>::infinity();
   for (int64_t micro_batch = train_case.micro_batch; micro_batch > 0; micro_batch /= 2) {
     auto prepared = std::make_unique<Prepared>();
     prepared->recipe = recipe_of(train_case, micro_batch);
@@ -63,21 +71,23 @@ std::unique_ptr<Prepared> prepare(Device& device, const TrainCase& train_case, s
       try {
         // Weights that lie as this precision's steps have them.
         const WeightStorage storage = weight_storage(prepared->recipe);
-        if (model == nullptr || !(model->config() == prepared->recipe.model) ||
-            lies_in_halves(*model) != (storage == WeightStorage::kHalves)) {
-          model.reset();
-          model = LanguageModel::create(prepared->recipe.model, uint64_t{1}, storage);
-        }
-        prepared->step = std::make_unique<TrainingStep>(*model, prepared->recipe);
-        prepared->step->fit_memory(device.memory_limit());
-        prepared->cost = prepared->step->cost();
+        ranks.together([&] {
+          if (model == nullptr || !(model->config() == prepared->recipe.model) ||
+              lies_in_halves(*model) != (storage == WeightStorage::kHalves)) {
+            model.reset();
+            model = LanguageModel::create(prepared->recipe.model, uint64_t{1}, storage);
+          }
+          prepared->step = std::make_unique<TrainingStep>(*model, prepared->recipe);
+        });
+        prepared->step->fit_memory(ranks);
+        ranks.together([&] { prepared->cost = prepared->step->cost(); });
       } catch (const Error& error) {
         if (error.kind() != ErrorKind::kResource) throw;
         // Weights and moments alone are too much, whatever the micro-batch.
         reason = error.what();
         return nullptr;
       }
-      needed = static_cast<double>(prepared->cost.total_bytes());
+      needed = static_cast<double>(std::ranges::max(ranks.gather_numbers(prepared->cost.total_bytes())));
       if (needed <= kMostOfMemory * limit) return prepared;
       how = "needs";
     }
@@ -138,6 +148,7 @@ std::vector<TrainCase> choose_train_cases(const TrainChoice& choice, const Devic
 
   std::vector<TrainCase> cases;
   const auto add = [&](TrainCase one) {
+    one.mesh = choice.mesh;
     if (choice.micro_batch) {
       one.micro_batch = *choice.micro_batch;
       one.exact_batch = true;
@@ -168,6 +179,26 @@ std::vector<TrainCase> choose_train_cases(const TrainChoice& choice, const Devic
   return cases;
 }
 
+Recipe::MeshSizes parse_benchmark_mesh(const std::vector<std::string>& axes, int processes) {
+  Recipe::MeshSizes mesh;
+  if (axes.empty()) mesh.dp = processes;
+  for (const std::string& text : axes) {
+    const size_t equals = std::min(text.find('='), text.size());
+    const std::string name = text.substr(0, equals), size_text = text.substr(std::min(equals + 1, text.size()));
+    if (name == "pp")
+      throw Error(ErrorKind::kInvalidArgument, "steps of stages are not timed here", "--mesh",
+                  "Time them with causeway train: metrics.jsonl has tokens_per_second.");
+    choose("axis of a mesh", name, "--mesh", {"dp", "fsdp", "cp", "tp"});
+    int64_t size = 0;
+    const auto [end, error] = std::from_chars(size_text.data(), size_text.data() + size_text.size(), size);
+    if (error != std::errc() || end != size_text.data() + size_text.size() || size < 1)
+      throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' does not say how many ranks", text), "--mesh",
+                  "Write an axis and a number: --mesh fsdp=4.");
+    (name == "dp" ? mesh.dp : name == "fsdp" ? mesh.fsdp : name == "cp" ? mesh.cp : mesh.tp) = size;
+  }
+  return mesh;
+}
+
 Recipe shipped_benchmark_recipe(const std::string& name, std::vector<std::string> overrides) {
   const std::string path = "recipes/" + name + ".yaml";
   // Documents are a property of data; random tokens have none.
@@ -192,7 +223,8 @@ namespace {
 void add_figures(Measurement& m, const Prepared& prepared, const FlopConventions& flops, const std::string& precision,
                  const std::optional<DevicePeak>& peak) {
   const Recipe& recipe = prepared.recipe;
-  const double rate = headline(m);
+  const auto devices = static_cast<double>(recipe.mesh.ranks());
+  const double rate = headline(m) / devices;
   const auto teraflops = [&](double per_token) { return per_token * rate / 1e12; };
   const auto figure = [](double value) {
     return value < 10 ? fmt::format("{:.3g}", value) : fmt::format("{:.1f}", value);
@@ -207,14 +239,30 @@ void add_figures(Measurement& m, const Prepared& prepared, const FlopConventions
   m.details["parameters"] = fmt::format("{}", parameter_count(recipe.model));
   m.details["memory planned"] = format_bytes(static_cast<uint64_t>(prepared.cost.total_bytes()));
   m.details["recompute"] = recomputation_text(prepared.step->recomputation(), recipe);
-  m.details["micro-batch"] = fmt::format("{}", recipe.train.batch_size);
+  m.details["micro-batch"] = fmt::format("{}", recipe.train.batch_size / recipe.mesh.row_groups());
+  if (devices > 1) m.details["devices"] = fmt::format("{}", recipe.mesh.ranks());
   if (const std::optional<double> tflops = peak ? peak->tflops(precision) : std::nullopt) {
-    m.peak = *tflops * 1e12 / flops.causal;
+    m.peak = devices * *tflops * 1e12 / flops.causal;
     m.peak_source = fmt::format("{} TFLOP/s over SemiAnalysis' FLOP per token (MFU). {}", *tflops, peak->source);
     m.details["MFU, SemiAnalysis"] = fmt::format("{:.1f} %", 100 * teraflops(flops.causal) / *tflops);
     m.details["MFU, torchtitan"] = fmt::format("{:.1f} %", 100 * teraflops(flops.full) / *tflops);
   } else {
     m.details["MFU"] = "n/a: the device's peak is not known";
+  }
+}
+
+// That ranks have one gradient, of all rows, and the same weights where they hold the same parts.
+void check_ranks(const Ranks& ranks, const LanguageModel& model, const Prepared& prepared, int64_t step,
+                 Measurement& m) {
+  const GradientAgreement gradients = compare_gradients(*prepared.step, prepared.recipe, ranks, step);
+  m.correct = m.correct && gradients.holds();
+  m.check += "; " + gradients.text();
+  try {
+    compare_replicas(ranks, model, *prepared.step, step);
+    m.check += "; what ranks hold alike is the same bits";
+  } catch (const ReplicasDiffer& error) {
+    m.correct = false;
+    m.check += fmt::format("; {}", error.message());
   }
 }
 
@@ -225,26 +273,26 @@ std::optional<Measurement> run_train(Device& device, const TrainCase& train_case
                                      std::unique_ptr<LanguageModel>& model, std::vector<std::string>& skipped) {
   // Of the case before only the model can be of use.
   Context::current()->release_memory();
+  const Ranks ranks(*Context::current());
   std::string reason;
-  const std::unique_ptr<Prepared> prepared = prepare(device, train_case, model, reason);
+  const std::unique_ptr<Prepared> prepared = prepare(ranks, train_case, model, reason);
   if (prepared == nullptr) {
     skipped.push_back(fmt::format("{}, {}: {}", train_case.group, train_case.precision, reason));
     return std::nullopt;
   }
   const Recipe& recipe = prepared->recipe;
   const int64_t length = recipe.data.sequence_length, batch = recipe.train.batch_size;
-  std::mt19937 random(1);
-  std::vector<int32_t> inputs(static_cast<size_t>(batch * length)), targets(inputs.size());
+  // Ranks that share rows draw the same.
+  RandomRows rows = own_random_rows(*prepared->step, recipe);
+  std::mt19937 random(static_cast<uint32_t>(1 + prepared->step->own_rows().first));
   double first_loss = 0, last_loss = 0;
   bool finite = true;
   int64_t step = 0;
   const auto run_step = [&] {
-    for (std::vector<int32_t>* tokens : {&inputs, &targets})
-      for (int32_t& token : *tokens)
-        token = static_cast<int32_t>(random() % static_cast<uint32_t>(recipe.model.vocabulary_size));
+    rows.draw(random, recipe.model.vocabulary_size);
+    ranks.enter(step + 1, kStepPhase);
     const auto before = device.mark();
-    const StepFigures figures =
-        prepared->step->run({inputs, targets, {}, static_cast<int64_t>(targets.size())}, step, 1e-5);
+    const StepFigures figures = prepared->step->run(rows.batch(recipe.mesh.row_groups()), step, 1e-5);
     const auto after = device.mark();
     if (step++ == 0) first_loss = figures.loss;
     last_loss = figures.loss;
@@ -256,6 +304,7 @@ std::optional<Measurement> run_train(Device& device, const TrainCase& train_case
   int steps = options.steps;
   if (options.limit_seconds > 0)
     steps = std::clamp(static_cast<int>(options.limit_seconds / longest), std::min(kLeastSteps, steps), steps);
+  steps = static_cast<int>(ranks.gather_numbers(steps).front());
 
   Measurement m;
   const std::optional<double> joules_before = telemetry.energy_joules();
@@ -271,12 +320,15 @@ std::optional<Measurement> run_train(Device& device, const TrainCase& train_case
     }
   }
   const std::optional<double> joules_after = telemetry.energy_joules();
+  const bool tells_energy = ranks.all_of(joules_before && joules_after);
+  const double joules = tells_energy ? ranks.sum(*joules_after - *joules_before) / static_cast<double>(steps) : 0;
 
   const auto tokens = static_cast<double>(batch * length);
   const FlopConventions flops = flop_conventions(recipe.model, length, prepared->cost.flops.density());
   m.benchmark = "train";
   m.group = train_case.group;
   m.workload = fmt::format("{} x {} tokens", batch, length);
+  for (const auto& [axis, size] : recipe.mesh.axes()) m.workload += fmt::format(", {} {}", axis, size);
   m.dtype = train_case.precision;
   m.provider = "Causeway";
   m.work = tokens;
@@ -284,9 +336,9 @@ std::optional<Measurement> run_train(Device& device, const TrainCase& train_case
   m.correct = finite;
   m.check = fmt::format("losses are {}: {:.4f} at first, {:.4f} at last, on random tokens",
                         finite ? "finite" : "NOT finite", first_loss, last_loss);
+  if (ranks.count() > 1) check_ranks(ranks, *model, *prepared, step, m);
   add_figures(m, *prepared, flops, train_case.precision, peak);
-  if (joules_before && joules_after) {
-    const double joules = (*joules_after - *joules_before) / static_cast<double>(steps);
+  if (tells_energy) {
     m.details["J per step"] = fmt::format("{:.4g}", joules);
     m.details["J per token"] = fmt::format("{:.4g}", joules / tokens);
   }

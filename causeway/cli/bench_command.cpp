@@ -25,10 +25,13 @@
 #include "causeway/bench/startup_benchmark.h"
 #include "causeway/bench/train_benchmark.h"
 #include "causeway/cli/commands.h"
+#include "causeway/communicator/control_plane.h"
+#include "causeway/communicator/mesh_communicators.h"
 #include "causeway/communicator/mpi_communicator.h"
 #include "causeway/device/cpu/cpu_device.h"
 #include "causeway/device/open_device.h"
 #include "causeway/train/log/progress_line.h"
+#include "causeway/train/ranks.h"
 #include "causeway/train/run_context.h"
 
 namespace causeway::cli {
@@ -42,7 +45,7 @@ struct Options {
   std::string inputs = "normal";
   std::vector<std::string> shapes, dtypes = {"bf16"}, orders = {"nt"}, collective_dtypes = {"f32"};
   std::vector<std::string> providers, libraries;
-  std::vector<std::string> sizes, kernels, collectives, models, precisions;
+  std::vector<std::string> sizes, kernels, collectives, models, precisions, mesh;
   AttentionChoice attention;
   std::optional<int64_t> batch, length;
   std::vector<int64_t> sequences;
@@ -212,18 +215,24 @@ void run_all_collectives(BenchmarkSession& session, const Options& options) {
   run_groups(session, options, groups_of(devices, {options.nccl, !options.no_multicast}));
 }
 
-void run_training(BenchmarkSession& session, const Options& options) {
+TrainOptions train_options(const Options& options) {
   TrainOptions train;
   train.steps = options.samples;
-  train.clock = session.clock();
   train.limit_seconds = options.seconds == 0 ? 20 : options.seconds;
+  return train;
+}
+
+void run_training(BenchmarkSession& session, const Options& options, const Recipe::MeshSizes& mesh) {
+  TrainOptions train = train_options(options);
+  train.clock = session.clock();
   std::unique_ptr<LanguageModel> model;
-  for (const TrainCase& one :
-       choose_train_cases({options.models, options.precisions, options.batch}, session.device(), session.skipped()))
+  for (const TrainCase& one : choose_train_cases({options.models, options.precisions, options.batch, mesh},
+                                                 session.device(), session.skipped()))
     if (std::optional<Measurement> measurement =
             run_train(session.device(), one, train, session.peak(), session.telemetry(), model, session.skipped())) {
       session.record({*measurement});
       output("  {}\n", train_figures(*measurement));
+      if (mesh.ranks() > 1) output("  {}\n", measurement->check);
     }
 }
 
@@ -306,7 +315,7 @@ void run_suite(BenchmarkSession& session, const Options& asked) {
   run_attentions(session, options);
   part("training");
   options.seconds = session.is_gpu() ? 5 : 20;
-  run_training(session, options);
+  run_training(session, options, {});
   options.seconds = each;
   part("start");
   run_startups(session, options);
@@ -330,8 +339,10 @@ void add_common_options(CLI::App& command, const std::shared_ptr<Options>& optio
 
 using Part = std::function<void(BenchmarkSession&, const Options&)>;
 
-void measure(const std::string& command, const Options& options, const Part& part, int device_count) {
+void measure(const std::string& command, const Options& options, const Part& part, int device_count,
+             const std::shared_ptr<Context>& context = nullptr) {
   BenchmarkSession session({.device = options.device,
+                            .context = context,
                             .store = options.store,
                             .command = command,
                             .device_count = device_count,
@@ -380,6 +391,42 @@ void measure_collectives(const std::string& command, const Options& asked) {
   }
   const auto part = [&](BenchmarkSession& session, const Options&) { run_groups(session, options, groups); };
   measure(command, options, part, world->size());
+}
+
+// In one process, or as one of several: then each is a rank of the mesh, and rank 0 prints and stores.
+void measure_training(const std::string& command, const Options& options) {
+  const std::optional<MpiLaunch> launch = find_mpi_launch();
+  Recipe run;  // of which only the device and the mesh are asked for
+  run.device = options.device;
+  try {
+    run.mesh = parse_benchmark_mesh(options.mesh, launch ? launch->size : 1);
+  } catch (const Error&) {
+    // The command line is the same in every process: one tells what is wrong with it.
+    if (launch && launch->rank > 0) throw train::SaidElsewhere();
+    throw;
+  }
+  const auto part = [&](BenchmarkSession& session, const Options& all) { run_training(session, all, run.mesh); };
+  train::StartTimes start;
+  const std::shared_ptr<Context> context = train::open_run_context(run, start);
+  const std::shared_ptr<MeshCommunicators> communicators = context->communicators();
+  if (communicators == nullptr) return measure(command, options, part, 1, context);
+  ControlPlane control(communicators->world(), communicators->progress());
+  try {
+    if (communicators->rank() == 0) return measure(command, options, part, static_cast<int>(run.mesh.ranks()), context);
+    const ContextScope scope(context);
+    std::vector<std::string> told_by_rank_0;
+    const std::unique_ptr<TelemetryReader> telemetry = open_telemetry(context->device().name());
+    std::unique_ptr<LanguageModel> model;
+    for (const TrainCase& one : choose_train_cases({options.models, options.precisions, options.batch, run.mesh},
+                                                   context->device(), told_by_rank_0))
+      run_train(context->device(), one, train_options(options), {}, *telemetry, model, told_by_rank_0);
+  } catch (const train::ErrorOfAllRanks&) {
+    if (communicators->rank() != 0) throw train::SaidElsewhere();
+    throw;
+  } catch (const std::exception& error) {
+    control.fail(error.what(), dynamic_cast<const CollectiveError*>(&error) != nullptr);
+    throw;
+  }
 }
 
 void add_collectives_options(CLI::App& command, const std::shared_ptr<Options>& options) {
@@ -474,12 +521,21 @@ void add_bench_command(CLI::App& program) {
   startup->add_option(
       "--build", options->build,
       "Directory of the sources: builds the program from nothing, without a compiler cache, and times it");
-  CLI::App* train =
-      add("train", "Training steps of whole models on random tokens", "train --model gpt2_124m", run_training);
+  CLI::App* train = add("train", "Training steps of whole models on random tokens",
+                        "train --model gpt2_124m\n"
+                        "On several GPUs: causeway launch -n 4 -- bench train --model llama3_8b --mesh fsdp=4",
+                        {});
+  train->callback([options] { measure_training("causeway bench train", *options); });
   train->add_option("--model", options->models, "Recipes' names, as gpt2_1.5b; several by commas")->delimiter(',');
   train->add_option("--precision", options->precisions, "bf16, fp8, fp8_block, tf32, f32; several by commas")
       ->delimiter(',');
-  train->add_option("--batch", options->batch, "Sequences of a micro-batch; without it as published, or what fits");
+  train->add_option("--batch", options->batch,
+                    "Sequences of a micro-batch, of each group of ranks with rows of its own; without it as published, "
+                    "or what fits");
+  train
+      ->add_option("--mesh", options->mesh,
+                   "Of the processes that were started, as fsdp=4 or fsdp=2,tp=2 (dp, fsdp, cp, tp); dp without it")
+      ->delimiter(',');
   train->add_option("--steps", options->samples, "Steps that are timed; as --samples")->check(CLI::Range(1, 1000000));
   CLI::App* generate = add("generate", "Tokens one after another, with a key-value cache",
                            "generate --model gpt2_124m --sequences 1,16", run_generations);

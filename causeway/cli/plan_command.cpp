@@ -32,17 +32,13 @@ struct Options {
 // "dp 2, fsdp 4", or "one device".
 std::string mesh_text(const Recipe::MeshSizes& mesh) {
   std::string text;
-  for (const auto& [name, size] :
-       {std::pair{"dp", mesh.dp}, {"fsdp", mesh.fsdp}, {"cp", mesh.cp}, {"tp", mesh.tp}, {"pp", mesh.pp}})
-    if (size > 1) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, size);
+  for (const auto& [name, size] : mesh.axes()) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, size);
   return text.empty() ? "one device" : text;
 }
 
 std::string mesh_overrides(const Recipe::MeshSizes& mesh) {
   std::string text;
-  for (const auto& [name, size] :
-       {std::pair{"dp", mesh.dp}, {"fsdp", mesh.fsdp}, {"cp", mesh.cp}, {"tp", mesh.tp}, {"pp", mesh.pp}})
-    if (size > 1) text += fmt::format("mesh.{}={} ", name, size);
+  for (const auto& [name, size] : mesh.axes()) text += fmt::format("mesh.{}={} ", name, size);
   return text;
 }
 

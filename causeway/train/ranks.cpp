@@ -78,6 +78,18 @@ std::vector<std::string> Ranks::gather(const std::string& bytes) const {
   return all;
 }
 
+std::vector<int64_t> Ranks::gather_numbers(int64_t number) const {
+  std::vector<int64_t> numbers;
+  for (const std::string& text : gather(std::to_string(number))) numbers.push_back(std::stoll(text));
+  return numbers;
+}
+
+double Ranks::sum(double number) const {
+  double sum = 0;
+  for (const std::string& text : gather(fmt::format("{}", number))) sum += std::stod(text);
+  return sum;
+}
+
 std::vector<ClockOffset> Ranks::align_clocks() const {
   if (communicators_ == nullptr) return {ClockOffset{}};
   communicators_->progress().begin_collective("alignment of clocks", "all ranks");

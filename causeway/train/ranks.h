@@ -56,6 +56,8 @@ class Ranks {
   std::string of_first(const std::string& bytes) const;
   // What each rank gives, in their order.
   std::vector<std::string> gather(const std::string& bytes) const;
+  std::vector<int64_t> gather_numbers(int64_t number) const;
+  double sum(double number) const;  // in the order of the ranks
   bool all_of(bool here) const;
   // By how much each rank's steady clock is ahead of the first one's.
   std::vector<ClockOffset> align_clocks() const;

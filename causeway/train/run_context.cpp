@@ -19,9 +19,7 @@ void require_one_process_a_rank(const Recipe::MeshSizes& sizes, const std::optio
   const int64_t ranks = sizes.ranks(), processes = launch ? launch->size : 1;
   if (ranks == processes) return;
   std::string axes;
-  for (const auto& [name, size] :
-       {std::pair{"dp", sizes.dp}, {"fsdp", sizes.fsdp}, {"cp", sizes.cp}, {"tp", sizes.tp}, {"pp", sizes.pp}})
-    if (size > 1) axes += fmt::format("{}{} {}", axes.empty() ? "" : " x ", name, size);
+  for (const auto& [name, size] : sizes.axes()) axes += fmt::format("{}{} {}", axes.empty() ? "" : " x ", name, size);
   const std::string started = processes == 1 ? std::string("this process was started alone")
                                              : fmt::format("{} processes were started", processes);
   if (ranks == 1)

@@ -147,7 +147,7 @@ class Trainer {
   TrainResult run() {
     ranks_.enter(0, "compile");
     std::string program;
-    fit_memory();
+    step_->fit_memory(ranks_);
     ranks_.together([&] {
       require_memory_for_step(*parts_);
       if (ranks_.count() > 1) program = step_->program_hash();
@@ -221,24 +221,6 @@ class Trainer {
       if (key.key != "device") keys += fmt::format("{}: {}\n", key.key, key.value);
     ranks_.require_equal(keys, "another recipe",
                          "Give every process the same recipe and the same key=value arguments.");
-  }
-
-  // The same on all ranks, whose programs and memory may differ.
-  void fit_memory() {
-    if (recipe_.train.recompute != "auto") return;
-    const auto of_ranks = [&](int64_t here) {
-      std::vector<int64_t> values;
-      for (const std::string& value : ranks_.gather(std::to_string(here))) values.push_back(std::stoll(value));
-      return values;
-    };
-    // Where nobody knows, 0.
-    const std::vector<int64_t> limits = of_ranks(step_->context().device().memory_limit());
-    step_->fit_memory(*std::min_element(limits.begin(), limits.end()), [&](const TrainingStep::Bytes& bytes) {
-      int64_t here = 0;
-      ranks_.together([&] { here = bytes(); });
-      const std::vector<int64_t> all = of_ranks(here);
-      return *std::max_element(all.begin(), all.end());
-    });
   }
 
   void train_steps() {

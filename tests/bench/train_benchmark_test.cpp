@@ -3,12 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "causeway/base/error.h"
+#include "causeway/bench/gradient_agreement.h"
 #include "causeway/bench/report/shipped_text.h"
 #include "causeway/bench/statistics.h"
 #include "causeway/device/open_device.h"
 #include "causeway/program/context.h"
 #include "causeway/train/recipe/recipe.h"
+#include "tests/train/training_ranks.h"
 
 namespace causeway::bench {
 namespace {
@@ -32,13 +36,16 @@ TEST(TrainBenchmark, EveryCaseHasAShippedRecipe) {
     EXPECT_FALSE(shipped_benchmark_text("recipes/" + one.recipe + ".yaml").empty()) << one.recipe;
 }
 
+TrainCase tiny_model(const std::string& precision) {
+  return {"tiny",
+          "shakespeare",
+          {"model.layers=1", "model.width=32", "model.heads=2", "model.ffn_width=64", "data.sequence_length=16"},
+          2,
+          precision};
+}
+
 TEST(TrainBenchmark, MeasuresASmallModel) {
-  const TrainCase small = {
-      "tiny",
-      "shakespeare",
-      {"model.layers=1", "model.width=32", "model.heads=2", "model.ffn_width=64", "data.sequence_length=16"},
-      2,
-      "bf16"};
+  const TrainCase small = tiny_model("bf16");
   std::vector<std::string> skipped;
   std::unique_ptr<LanguageModel> model;
   const auto telemetry = open_telemetry("cpu");
@@ -72,12 +79,7 @@ class CountingTelemetry : public TelemetryReader {
 };
 
 TEST(TrainBenchmark, EnergyIsToldByTokenAndStep) {
-  const TrainCase small = {
-      "tiny",
-      "shakespeare",
-      {"model.layers=1", "model.width=32", "model.heads=2", "model.ffn_width=64", "data.sequence_length=16"},
-      2,
-      "f32"};
+  const TrainCase small = tiny_model("f32");
   std::vector<std::string> skipped;
   std::unique_ptr<LanguageModel> model;
   CountingTelemetry telemetry;
@@ -88,6 +90,70 @@ TEST(TrainBenchmark, EnergyIsToldByTokenAndStep) {
   EXPECT_EQ(m->details.at("J per token"), "2");
   EXPECT_THAT(train_figures(*m), testing::HasSubstr("energy: 2 J per token, 64 J per step"));
   EXPECT_THAT(train_figures(*m), testing::HasSubstr("MFU: n/a"));
+}
+
+// Each rank's measurement is that of all of them.
+std::vector<Measurement> measure_on_ranks(const Recipe::MeshSizes& mesh) {
+  std::vector<Measurement> measured(static_cast<size_t>(mesh.ranks()));
+  train::on_ranks(mesh, [&] {
+    TrainCase one = tiny_model("bf16");
+    one.mesh = mesh;
+    std::vector<std::string> skipped;
+    std::unique_ptr<LanguageModel> model;
+    CountingTelemetry telemetry;
+    const std::shared_ptr<Context>& context = Context::current();
+    const std::optional<Measurement> m =
+        run_train(context->device(), one, {.steps = 10}, std::nullopt, telemetry, model, skipped);
+    ASSERT_TRUE(m.has_value()) << testing::PrintToString(skipped);
+    measured[static_cast<size_t>(context->rank())] = *m;
+  });
+  return measured;
+}
+
+TEST(TrainBenchmark, RanksMeasureTogetherAndHaveOneGradient) {
+  for (const Measurement& m : measure_on_ranks({.fsdp = 2, .tp = 2})) {
+    EXPECT_TRUE(m.correct) << m.check;
+    EXPECT_EQ(m.workload, "4 x 16 tokens, fsdp 2, tp 2");
+    EXPECT_EQ(m.work, 4 * 16);
+    EXPECT_EQ(m.details.at("devices"), "4");
+    EXPECT_EQ(m.details.at("micro-batch"), "2");
+    EXPECT_EQ(m.details.at("J per step"), "256");  // 64 of each
+    EXPECT_THAT(m.check, testing::HasSubstr("gradients are those of all ranks' rows: 0."));
+    EXPECT_THAT(m.check, testing::HasSubstr("what ranks hold alike is the same bits"));
+  }
+  const std::vector<Measurement> all = measure_on_ranks({.cp = 2});
+  EXPECT_TRUE(all[0].correct) << all[0].check;
+  EXPECT_THAT(all[0].check, testing::HasSubstr("all ranks have the same rows"));
+}
+
+// What ranks that exchange nothing would have is what they are told from.
+TEST(GradientAgreement, HoldsFarFromARanksOwnRows) {
+  EXPECT_TRUE((GradientAgreement{1000, 0.002, 0.9}).holds());
+  EXPECT_FALSE((GradientAgreement{1000, 0.9, 0.9}).holds());
+  EXPECT_FALSE((GradientAgreement{1000, 0.3, 0.9}).holds());
+  EXPECT_FALSE((GradientAgreement{1000, 0, 0}).holds());  // nothing that could differ was compared
+  EXPECT_FALSE((GradientAgreement{1000, std::nan(""), 0.9}).holds());
+  EXPECT_THAT((GradientAgreement{1000, 0.9, 0.9}).text(), testing::HasSubstr("NOT those of all ranks' rows: 90.00 %"));
+}
+
+TEST(TrainBenchmark, AMeshIsChosen) {
+  EXPECT_EQ(parse_benchmark_mesh({}, 4).dp, 4);
+  const Recipe::MeshSizes mesh = parse_benchmark_mesh({"fsdp=2", "tp=4"}, 8);
+  EXPECT_EQ(mesh.fsdp, 2);
+  EXPECT_EQ(mesh.tp, 4);
+  EXPECT_EQ(mesh.ranks(), 8);
+  const auto message = [](const std::string& axis) -> std::string {
+    try {
+      parse_benchmark_mesh({axis}, 2);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(message("pp=2"), testing::HasSubstr("steps of stages are not timed here"));
+  EXPECT_THAT(message("fsd=2"), testing::HasSubstr("Did you mean 'fsdp'?"));
+  for (const char* text : {"dp", "dp=", "dp=0", "dp=-2", "dp=2x"})
+    EXPECT_THAT(message(text), testing::HasSubstr("does not say how many ranks")) << text;
 }
 
 TEST(TrainBenchmark, CasesAreChosen) {

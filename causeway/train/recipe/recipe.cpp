@@ -666,6 +666,13 @@ Recipe parse(const std::string& yaml, const std::string& where, const std::vecto
 
 }  // namespace
 
+std::vector<std::pair<std::string, int64_t>> Recipe::MeshSizes::axes() const {
+  std::vector<std::pair<std::string, int64_t>> above;
+  for (const auto& [name, size] : {std::pair{"dp", dp}, {"fsdp", fsdp}, {"cp", cp}, {"tp", tp}, {"pp", pp}})
+    if (size > 1) above.emplace_back(name, size);
+  return above;
+}
+
 Mesh make_mesh(const Recipe::MeshSizes& sizes) {
   const int64_t tp = 1, cp = tp * sizes.tp, fsdp = cp * sizes.cp, dp = fsdp * sizes.fsdp;
   Mesh mesh;

@@ -80,6 +80,10 @@ struct Recipe {
     int64_t tp = 1;    // heads, the feed-forward layer and the vocabulary
     int64_t pp = 1;    // layers: the stages of a pipeline
     int64_t ranks() const { return dp * fsdp * cp * tp * pp; }
+    // Groups of ranks that have rows of the batch of their own.
+    int64_t row_groups() const { return dp * fsdp; }
+    // Names and sizes of those above 1.
+    std::vector<std::pair<std::string, int64_t>> axes() const;
   } mesh;
 
   struct Evaluation {

@@ -183,6 +183,16 @@ void TrainingStep::fit_memory(int64_t limit, const std::function<int64_t(const B
   make_programs();
 }
 
+void TrainingStep::fit_memory(const Ranks& ranks) {
+  if (recipe_.train.recompute != "auto") return;
+  // Where nobody knows, 0.
+  fit_memory(std::ranges::min(ranks.gather_numbers(context_->device().memory_limit())), [&](const Bytes& bytes) {
+    int64_t here = 0;
+    ranks.together([&] { here = bytes(); });
+    return std::ranges::max(ranks.gather_numbers(here));
+  });
+}
+
 int64_t TrainingStep::planned_bytes(const Recomputation& recomputation) const {
   const bool is_gpu = context_->device().target().is_gpu();
   const auto given = [&](int64_t bytes) {

@@ -88,6 +88,8 @@ class TrainingStep {
   using Bytes = std::function<int64_t()>;
   void fit_memory(
       int64_t limit, const std::function<int64_t(const Bytes&)>& most = [](const Bytes& bytes) { return bytes(); });
+  // The same on all ranks, whose programs and memory may differ: to the memory of the device that has least.
+  void fit_memory(const Ranks& ranks);
   // What a step that computes so much again takes (as cost() will say, on a GPU as its driver gives it), with nothing
   // compiled.
   int64_t planned_bytes(const Recomputation& recomputation) const;
