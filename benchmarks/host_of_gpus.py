@@ -245,7 +245,9 @@ def rate(found):
 
 
 def gib(found):
-    return max(record.get("memory_bytes", 0) for record in found) / 2**30
+    """Of the GPU with the most."""
+    return max(record["ranks"]["memory_bytes"]["max"] if "ranks" in record else record.get("memory_bytes", 0)
+               for record in found) / 2**30
 
 
 def waiting(found):

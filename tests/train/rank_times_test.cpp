@@ -30,13 +30,15 @@ TEST(RankTimes, AreMeansOverStepsAndOverThoseThatWereMeasured) {
 }
 
 TEST(RankTimes, AreSummedUpOverRanks) {
-  const std::vector<RankTimes> times = {{3, 0, 2, 1}, {3.5, 1, 2, 0.25}, {3.25, 0.5, 1, 1.5}, {3, 0, 1.5, 1.25}};
+  const std::vector<RankTimes> times = {
+      {3, 0, 2, 1, 500}, {3.5, 1, 2, 0.25, 600}, {3.25, 0.5, 1, 1.5, 900}, {3, 0, 1.5, 1.25, 400}};
   const nlohmann::json brief = rank_times_json(times, false);
   EXPECT_EQ(brief["count"], 4);
   EXPECT_EQ(brief["slowest"], 1);
   EXPECT_EQ(brief["step_seconds"], nlohmann::json({{"min", 3}, {"median", 3.125}, {"max", 3.5}, {"max_rank", 1}}));
   EXPECT_EQ(brief["compute_seconds"], nlohmann::json({{"min", 1}, {"median", 1.75}, {"max", 2}, {"max_rank", 0}}));
   EXPECT_EQ(brief["exposed_communication_seconds"]["max_rank"], 2);
+  EXPECT_EQ(brief["memory_bytes"], nlohmann::json({{"min", 400}, {"median", 550}, {"max", 900}, {"max_rank", 2}}));
   EXPECT_FALSE(brief.contains("each"));
   EXPECT_EQ(rank_times_json(times, true)["each"]["data_wait_seconds"], nlohmann::json({0, 1, 0.5, 0}));
   // One rank has not measured: nothing is said of all.
@@ -48,13 +50,14 @@ TEST(RankTimes, AreSummedUpOverRanks) {
 TEST(RankTimes, TravelBetweenRanks) {
   on_ranks({.dp = 3}, [&] {
     const Ranks ranks(*Context::current());
-    RankTimes own{1.0 + ranks.rank(), 0.5, {}, {}};
+    RankTimes own{1.0 + ranks.rank(), 0.5, {}, {}, 70u + static_cast<uint64_t>(ranks.rank())};
     if (ranks.rank() == 2) own.compute = 7;
     const std::vector<RankTimes> all = gather_rank_times(ranks, own);
     ASSERT_EQ(all.size(), 3u);
     EXPECT_EQ(all[1].step, 2);
     EXPECT_FALSE(all[1].compute.has_value());
     EXPECT_EQ(all[2].compute, 7);
+    EXPECT_EQ(all[2].memory_bytes, 72);
   });
 }
 

@@ -14,6 +14,7 @@ namespace {
 // As it travels; NaN stands for what was not measured.
 struct Packed {
   double step, data_wait, compute, exposed;
+  uint64_t memory_bytes;
 };
 
 std::optional<double> measured(double value) { return std::isnan(value) ? std::nullopt : std::optional<double>(value); }
@@ -30,15 +31,17 @@ std::optional<std::vector<double>> of_all(std::span<const RankTimes> times, Get&
   return values;
 }
 
-size_t greatest(const std::vector<double>& values) {
+template <typename T>
+size_t greatest(const std::vector<T>& values) {
   return static_cast<size_t>(std::ranges::max_element(values) - values.begin());
 }
 
-nlohmann::ordered_json spread(const std::vector<double>& values) {
-  std::vector<double> sorted = values;
+template <typename T>
+nlohmann::ordered_json spread(const std::vector<T>& values) {
+  std::vector<T> sorted = values;
   std::ranges::sort(sorted);
   const size_t middle = sorted.size() / 2;
-  const double median = sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+  const T median = sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
   return {{"min", sorted.front()}, {"median", median}, {"max", sorted.back()}, {"max_rank", greatest(values)}};
 }
 
@@ -75,13 +78,14 @@ RankTimes RankTimesSum::take() {
 std::vector<RankTimes> gather_rank_times(const Ranks& ranks, const RankTimes& own) {
   constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
   const Packed packed = {own.step, own.data_wait, own.compute.value_or(kNone),
-                         own.exposed_communication.value_or(kNone)};
+                         own.exposed_communication.value_or(kNone), own.memory_bytes};
   std::vector<RankTimes> times;
   for (const std::string& bytes : ranks.gather({reinterpret_cast<const char*>(&packed), sizeof packed})) {
     CAUSEWAY_CHECK(bytes.size() == sizeof packed);
     Packed other;
     std::memcpy(&other, bytes.data(), sizeof other);
-    times.push_back({other.step, other.data_wait, measured(other.compute), measured(other.exposed)});
+    times.push_back(
+        {other.step, other.data_wait, measured(other.compute), measured(other.exposed), other.memory_bytes});
   }
   return times;
 }
@@ -100,6 +104,10 @@ nlohmann::ordered_json rank_times_json(std::span<const RankTimes> times, bool ea
   add("data_wait_seconds", [](const RankTimes& one) { return std::optional(one.data_wait); });
   add("compute_seconds", [](const RankTimes& one) { return one.compute; });
   add("exposed_communication_seconds", [](const RankTimes& one) { return one.exposed_communication; });
+  std::vector<uint64_t> memory;
+  for (const RankTimes& one : times) memory.push_back(one.memory_bytes);
+  json["memory_bytes"] = spread(memory);
+  if (each) json["each"]["memory_bytes"] = memory;
   return json;
 }
 

@@ -1,4 +1,4 @@
-// Where the ranks of a run spend their time, as metrics.jsonl says it.
+// Where the ranks of a run spend their time, and the memory that they take, as metrics.jsonl says it.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,7 @@ struct RankTimes {
   std::optional<double> compute;  // at least one kernel or copy was at work
   // Collectives or messages between stages were at work, waiting for other ranks included, and nothing else was.
   std::optional<double> exposed_communication;
+  uint64_t memory_bytes = 0;  // in use at most; those of stages differ
 
   // What the rank does without waiting for others; nothing where it was not measured.
   std::optional<double> own_work() const;
@@ -40,7 +41,7 @@ class RankTimesSum {
 std::vector<RankTimes> gather_rank_times(const Ranks& ranks, const RankTimes& own);
 
 // For metrics.jsonl: of each time the least, the median and the greatest, and the rank that has the greatest; of those
-// that not all ranks have measured, nothing. "slowest": the rank with the most work of its own. With `each` also every
+// that not all ranks have measured, nothing. The same of their memory. "slowest": the rank with the most work of its own. With `each` also every
 // rank's times, by rank.
 nlohmann::ordered_json rank_times_json(std::span<const RankTimes> times, bool each);
 

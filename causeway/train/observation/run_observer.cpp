@@ -77,7 +77,9 @@ void RunObserver::end_step(StepReport& report) {
   }
   sum_.add(report.seconds, report.data_wait_seconds, work_);
   if (!is_recorded(recipe_, report.step, first_step_)) return;
-  const std::vector<RankTimes> times = gather_rank_times(ranks_, sum_.take());
+  RankTimes own = sum_.take();
+  own.memory_bytes = report.memory_bytes;
+  const std::vector<RankTimes> times = gather_rank_times(ranks_, own);
   if (!ranks_.is_first()) return;
   report.ranks = rank_times_json(times, recipe_.log.each_rank);
   warn_of_slow_rank(times, report.step);
