@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kDp = "dp", kFsdp = "fsdp", kCp = "cp", kTp = "tp";
 
-// The axis that cuts a weight along what a dimension counts, other than fsdp and dp, which take any.
+// The axis that cuts a weight along what a dimension counts, other than fsdp, cp and dp, which take any.
 std::string_view axis_of(LogicalDim dim) {
   switch (dim) {
     case LogicalDim::kVocabulary:
@@ -62,6 +62,7 @@ Sharding weight_sharding(const std::vector<ParameterDim>& dims, const Mesh& mesh
           return;
   };
   cut_first(kFsdp);
+  cut_first(kCp);
   cut_first(kDp);
   return sharding;
 }

@@ -31,8 +31,9 @@ struct ParameterDim {
 };
 
 // Which dimension of a weight each axis cuts: tp the one that the table in the source gives it, where it divides; fsdp
-// the first that divides after that, and dp the first that divides after both. What does not divide stays whole, and
-// so do vectors along fsdp and dp: they are next to nothing to hold, and a collective of its own for each costs time.
+// the first that divides after that, then cp and dp the first that divides after those. What does not divide stays
+// whole, and so do vectors along these three: they are next to nothing to hold, and a collective of its own for each
+// costs time.
 // Moments and sums of gradients lie as their weight.
 Sharding weight_sharding(const std::vector<ParameterDim>& dims, const Mesh& mesh);
 

@@ -47,15 +47,15 @@ TEST(ParameterSharding, CutsWhatTheDimensionsCount) {
   EXPECT_EQ(sharding_of({vocabulary, width}, tp), "");
   EXPECT_EQ(sharding_of({three, width}, tp), "");
   EXPECT_EQ(sharding_of({width}, tp), "");
-  EXPECT_EQ(sharding_of({ffn, width}, all), "tp+fsdp+dp,-");
-  EXPECT_EQ(sharding_of({width, heads}, all), "fsdp+dp,tp");
-  EXPECT_EQ(sharding_of({vocabulary, width}, all), "-,fsdp+dp");
+  EXPECT_EQ(sharding_of({ffn, width}, all), "cp+tp+fsdp+dp,-");
+  EXPECT_EQ(sharding_of({width, heads}, all), "cp+fsdp+dp,tp");
+  EXPECT_EQ(sharding_of({vocabulary, width}, all), "-,cp+fsdp+dp");
   // Vectors are whole but along what they count.
   EXPECT_EQ(sharding_of({width}, all), "");
   EXPECT_EQ(sharding_of({ffn}, all), "tp");
   // What one of them does not divide, the other one may.
-  EXPECT_EQ(sharding_of({{6, LogicalDim::kWidth}, {7, LogicalDim::kWidth}}, all), "dp,-");
-  EXPECT_EQ(sharding_of({{4, LogicalDim::kWidth}, width}, all), "fsdp,dp");
+  EXPECT_EQ(sharding_of({{6, LogicalDim::kWidth}, {7, LogicalDim::kWidth}}, all), "cp,-");
+  EXPECT_EQ(sharding_of({{4, LogicalDim::kWidth}, width}, all), "fsdp,cp+dp");
   EXPECT_EQ(sharding_of({{7, LogicalDim::kWidth}, {9, LogicalDim::kWidth}}, all), "");
   EXPECT_EQ(sharding_of({ffn, width}, {}), "");
 }

@@ -218,20 +218,21 @@ TEST_F(ObservedRun, AFlippedBitIsFoundAndNamed) {
             std::vector<std::string>(4,
                                      "after step 12 ranks that hold the same tensors do not hold the same values: "
                                      "model.norm.weight (whole) on rank 2 differs from that on ranks 0, 1 and 3"));
-  // Cut along tp, whole along cp: rank 3 holds what rank 1 does.
-  EXPECT_EQ(comparison(recipe({"mesh.cp=2", "mesh.tp=2"}),
+  // Cut along tp, whole along cp, which does not divide it: rank 3 holds what ranks 1 and 5 do.
+  EXPECT_EQ(comparison(recipe({"mesh.cp=3", "mesh.tp=2", "data.sequence_length=12"}),
                        [](int rank, LanguageModel& model, TrainingStep&) {
                          if (rank == 3) flip_a_bit(parameter(model, "model.layers.1.mlp.down_proj.weight"));
                        }),
-            std::vector<std::string>(4,
+            std::vector<std::string>(6,
                                      "after step 12 ranks that hold the same tensors do not hold the same values: "
-                                     "model.layers.1.mlp.down_proj.weight (tp 1) on rank 3 differs from that on rank "
-                                     "1"));
+                                     "model.layers.1.mlp.down_proj.weight (tp 1) on rank 3 differs from that on ranks "
+                                     "1 and 5"));
   // A moment, and another tensor.
   const std::vector<std::string> two =
       comparison(recipe({"mesh.cp=2"}), [](int rank, LanguageModel& model, TrainingStep& step) {
         if (rank == 1) flip_a_bit(parameter(model, "model.norm.weight"));
-        if (rank == 1) flip_a_bit(step.optimizer_state()[3].tensor);
+        for (const TrainingStep::StateTensor& state : step.optimizer_state())
+          if (rank == 1 && state.name == "moment2.model.layers.0.input_layernorm.weight") flip_a_bit(state.tensor);
       });
   ASSERT_EQ(two.size(), 2u);
   EXPECT_THAT(two[0], HasSubstr("; others that differ: 1"));

@@ -250,7 +250,7 @@ std::vector<Field> fields(Recipe& r) {
             "ranks that share the batch, the weights and the optimizer's state; gathered weights are kept"),
       field("mesh.fsdp", r.mesh.fsdp,
             "ranks that share the batch, the weights and the optimizer's state; weights are gathered again"),
-      field("mesh.cp", r.mesh.cp, "ranks that share each sequence"),
+      field("mesh.cp", r.mesh.cp, "ranks that share each sequence, weights and the optimizer's state"),
       field("mesh.tp", r.mesh.tp, "ranks that share heads, the feed-forward layer and the vocabulary"),
       field("mesh.pp", r.mesh.pp, "ranks that share the layers: stages of a pipeline"),
       field("evaluation.interval", r.evaluation.interval, "steps between evaluations; 0: only at the end"),

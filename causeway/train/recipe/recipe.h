@@ -76,7 +76,7 @@ struct Recipe {
   struct MeshSizes {
     int64_t dp = 1;    // rows of the batch, weights and the optimizer's state
     int64_t fsdp = 1;  // rows of the batch, weights and the optimizer's state
-    int64_t cp = 1;    // the sequence
+    int64_t cp = 1;    // the sequence, weights and the optimizer's state
     int64_t tp = 1;    // heads, the feed-forward layer and the vocabulary
     int64_t pp = 1;    // layers: the stages of a pipeline
     int64_t ranks() const { return dp * fsdp * cp * tp * pp; }
