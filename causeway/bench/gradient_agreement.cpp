@@ -62,9 +62,10 @@ RandomRows own_random_rows(const TrainingStep& step, const Recipe& recipe) {
 
 std::string GradientAgreement::text() const {
   if (elements == 0) return "all ranks have the same rows";
-  return fmt::format("gradients are {}those of all ranks' rows: {:.2f} % off, those of a rank's own rows {:.1f} % ({} "
-                     "elements)",
-                     holds() ? "" : "NOT ", 100 * difference, 100 * alone, elements);
+  return fmt::format(
+      "gradients are {}those of all ranks' rows: {:.2f} % off, those of a rank's own rows {:.1f} % ({} "
+      "elements)",
+      holds() ? "" : "NOT ", 100 * difference, 100 * alone, elements);
 }
 
 GradientAgreement compare_gradients(TrainingStep& training, const Recipe& recipe, const train::Ranks& ranks,

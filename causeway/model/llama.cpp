@@ -222,11 +222,14 @@ Tensor Llama::attention(const Tensor& x, int64_t layer, const ForwardInputs& inp
     return variant_.query_key_norm == QueryKeyNorm::kHead ? norm(split_heads(product, heads), norm_weight)
                                                           : split_heads(norm(product, norm_weight), heads);
   };
-  const Tensor q = project(block.q, block.q_bias, block.q_norm, config().heads);
-  const Tensor k = project(block.k, block.k_bias, block.k_norm, config().kv_heads);
+  // Over cp keys and values are gathered while queries are computed, and their gradients exchanged beside those of
+  // queries, which the backward pass comes to in the opposite order.
+  const Tensor k =
+      rotary_embedding(project(block.k, block.k_bias, block.k_norm, config().kv_heads), frequencies_, inputs.positions);
   const Tensor v = project(block.v, block.v_bias, {}, config().kv_heads);
-  const Tensor mixed = attend(rotary_embedding(q, frequencies_, inputs.positions),
-                              rotary_embedding(k, frequencies_, inputs.positions), v, inputs, attention_form(layer));
+  const Tensor q =
+      rotary_embedding(project(block.q, block.q_bias, block.q_norm, config().heads), frequencies_, inputs.positions);
+  const Tensor mixed = attend(q, k, v, inputs, attention_form(layer));
   return drop(norm_after(linear(mixed, block.attention_output), block.norm_after_attention), inputs);
 }
 

@@ -12,6 +12,7 @@
 #include "causeway/passes/narrow_reductions.h"
 #include "causeway/passes/regather_weights.h"
 #include "causeway/passes/shard.h"
+#include "causeway/passes/sums_of_products.h"
 #include "causeway/passes/tf32_products.h"
 
 namespace causeway::passes {
@@ -44,10 +45,11 @@ std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& s
     list.push_back({"canonicalize", canonical});
     list.push_back({"eliminate_common_subexpressions", eliminate_common_subexpressions});
   }
+  const bool cuts_products = std::any_of(mesh.axes.begin(), mesh.axes.end(),
+                                         [](const MeshAxis& axis) { return !axis.gathers_weights && axis.size > 1; });
+  if (cuts_products && !options.mesh_independent) list.push_back({"sums_of_products", sums_of_products});
   // A vocabulary that is cut over ranks: sums and maxima over it are theirs together, for all tokens at once.
-  if (options.mesh_independent || std::any_of(mesh.axes.begin(), mesh.axes.end(), [](const MeshAxis& axis) {
-        return !axis.gathers_weights && axis.size > 1;
-      }))
+  if (options.mesh_independent || cuts_products)
     list.push_back({"expand_linear_cross_entropy", [&](const Graph& graph) {
                       return expand_linear_cross_entropy(
                           graph, {.logits_bytes = INT64_MAX, .narrow_logits = options.narrow_logits});

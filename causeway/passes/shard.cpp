@@ -219,6 +219,9 @@ class Sharder {
       terms = terms || placement.is_term();
     }
     if (terms) add(linear_ways(node));
+    // What is rounded is exchanged so: each rank's terms, as products round theirs.
+    if (terms && node.op == Op::kCast && !mesh_.axes[axis].gathers_weights && is_rounding(node))
+      add({{{Placement::term()}, {Placement::term()}}});
     // Gradients of an embedding may be had as its weight lies, if updates are exchanged instead; and so may any
     // gradient whose terms are not to be had.
     const Placement& wished = wishes_[static_cast<size_t>(&node - source_.nodes().data())][axis];
@@ -234,6 +237,11 @@ class Sharder {
       least = cost;
     }
     return *best;
+  }
+
+  bool is_rounding(const Node& node) const {
+    const DType from = source_.dtype(node.inputs[0]), to = node.outputs[0].dtype;
+    return is_float(from) && is_float(to) && size_bytes(to) < size_bytes(from);
   }
 
   static bool has_terms(const Way& way) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 namespace causeway::program {
@@ -12,15 +13,28 @@ constexpr int64_t kLargeExchangeBytes = int64_t{8} << 20;
 // Of kernels before it, about those of a layer's backward pass: what is put off keeps its operands in memory.
 constexpr size_t kKernelsBefore = 24;
 
+// Of kernels behind an exchange, those that are taken to wait for it if they use it.
+constexpr size_t kAwaitedWithin = 8;
+
 // Launches are not moved for less.
 constexpr size_t kWorthMoving = 8;
 
 using AccessLists = std::vector<std::vector<Access>>;  // by kernel
 
+// Without what several kernels write and none reads, each for itself: the counter that they take their tasks from binds
+// none of them to its place.
 AccessLists accesses_of(const std::vector<KernelWork>& kernels) {
   AccessLists accesses;
   for (const KernelWork& kernel : kernels)
     accesses.push_back(std::visit([](const auto& one) { return Instruction{kComputeQueue, one}.accesses(); }, kernel));
+  std::set<int> kept;  // buffers that are read, or written twice with the same content
+  std::set<std::pair<int, int>> written;
+  for (const std::vector<Access>& of_kernel : accesses)
+    for (const Access& access : of_kernel)
+      if (!access.written || !written.emplace(access.holding.buffer, access.holding.content).second)
+        kept.insert(access.holding.buffer);
+  for (std::vector<Access>& of_kernel : accesses)
+    std::erase_if(of_kernel, [&](const Access& access) { return !kept.contains(access.holding.buffer); });
   return accesses;
 }
 
@@ -106,6 +120,67 @@ std::vector<KernelWork> send_early(std::vector<KernelWork> kernels) {
   return result;
 }
 
+// The launch that made what a large exchange sends, where a kernel soon waits for what it brings. Of the others what it
+// brings is used at the end of the step, as gradients are.
+std::optional<size_t> find_producer(const std::vector<KernelWork>& kernels, const AccessLists& accesses, size_t k) {
+  const auto* exchange = std::get_if<Collectives>(&kernels[k]);
+  if (exchange == nullptr || bytes_of(*exchange) < kLargeExchangeBytes) return std::nullopt;
+  const auto writes = [&](size_t kernel, int buffer) {
+    return std::ranges::any_of(accesses[kernel],
+                               [&](const Access& access) { return access.written && access.holding.buffer == buffer; });
+  };
+  const auto reads = [&](size_t kernel, int buffer) {
+    return std::ranges::any_of(
+        accesses[kernel], [&](const Access& access) { return !access.written && access.holding.buffer == buffer; });
+  };
+  bool is_awaited = false;
+  for (size_t i = k + 1; i < std::min(kernels.size(), k + 1 + kAwaitedWithin); ++i)
+    is_awaited = is_awaited || reads(i, exchange->parts.front().to.buffer);
+  if (!is_awaited) return std::nullopt;
+  for (size_t i = k; i-- > 0;)
+    if (writes(i, exchange->parts.front().from.buffer))
+      return std::holds_alternative<Launch>(kernels[i]) ? std::optional(i) : std::nullopt;
+  return std::nullopt;
+}
+
+// What comes shortly before such a launch and is not needed for it, weights' gradients, comes behind it, once.
+std::vector<KernelWork> begin_exchanges_early(std::vector<KernelWork> kernels) {
+  std::vector<bool> is_moved(kernels.size());
+  size_t behind_last = 0;
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    const AccessLists accesses = std::holds_alternative<Collectives>(kernels[k]) ? accesses_of(kernels) : AccessLists();
+    if (accesses.empty()) continue;
+    const std::optional<size_t> producer = find_producer(kernels, accesses, k);
+    if (!producer || *producer < behind_last) continue;
+    const size_t end = *producer + 1;
+    const size_t begin = std::max(behind_last, end > kKernelsBefore ? end - kKernelsBefore : 0);
+    std::vector<size_t> needed = {*producer}, others;  // backwards
+    bool has_message = false;
+    for (size_t i = *producer; i-- > begin;) {
+      has_message = has_message || std::holds_alternative<StageMessage>(kernels[i]);
+      const bool stays = is_moved[i] || !std::holds_alternative<Launch>(kernels[i]) ||
+                         std::ranges::any_of(needed, [&](size_t n) { return are_bound(accesses[i], accesses[n]); });
+      (stays ? needed : others).push_back(i);
+    }
+    behind_last = end;
+    if (has_message || others.empty()) continue;
+    std::vector<size_t> order;
+    for (const std::vector<size_t>& part : {needed, others}) order.insert(order.end(), part.rbegin(), part.rend());
+    std::vector<KernelWork> window;
+    std::vector<bool> moved;
+    for (const size_t i : order) {
+      window.push_back(std::move(kernels[i]));
+      moved.push_back(is_moved[i] || std::ranges::find(others, i) != others.end());
+    }
+    for (size_t i = 0; i < window.size(); ++i) {
+      kernels[begin + i] = std::move(window[i]);
+      is_moved[begin + i] = moved[i];
+    }
+    behind_last = begin + needed.size();
+  }
+  return kernels;
+}
+
 std::vector<KernelWork> begin_last_exchange_early(std::vector<KernelWork> kernels) {
   const AccessLists accesses = accesses_of(kernels);
   const std::optional<ExchangeAtEnd> last = find_last_exchange(kernels, accesses);
@@ -130,7 +205,7 @@ std::vector<KernelWork> begin_last_exchange_early(std::vector<KernelWork> kernel
 }  // namespace
 
 std::vector<KernelWork> exchange_early(std::vector<KernelWork> kernels) {
-  return begin_last_exchange_early(send_early(std::move(kernels)));
+  return begin_exchanges_early(begin_last_exchange_early(send_early(std::move(kernels))));
 }
 
 }  // namespace causeway::program

@@ -157,7 +157,7 @@ TEST(StepPlan, AgreesWithTheDescriptionOfCutWeights) {
 }
 
 // The description multiplies by queries, keys and values together, and by both of the feed-forward layer's matrices
-// together. The program's products are apart, and so are their gradients' sums over ranks: three more in each layer.
+// together. The program's products are apart, and what they send back is added up before ranks exchange it.
 TEST(StepPlan, AgreesWithTheDescriptionOfTensorParallelism) {
   const StepPlan plan = plan_step(recipe(4, {"mesh.tp=2"}), h200(), false);
   TransformerRun run;
@@ -169,10 +169,10 @@ TEST(StepPlan, AgreesWithTheDescriptionOfTensorParallelism) {
   std::map<std::string, double> bytes = bytes_by_collective(plan);
   const double gathered = collective_bytes(work, WorkKind::kAllGather);
   EXPECT_NEAR(bytes["all_gather over tp"], gathered, 2e-3 * gathered);
-  const double apart = collective_bytes(work, WorkKind::kReduceScatter) + 3 * 4 * 8 * 512 * 256 * 2;
-  // The embedding's sum, and in the first layer those that the embedding's gradient takes, are in f32.
-  EXPECT_GE(bytes["reduce_scatter over tp"], apart);
-  EXPECT_LE(bytes["reduce_scatter over tp"], apart * 1.15);
+  const double added_up = collective_bytes(work, WorkKind::kReduceScatter);
+  // The embedding's sum, and in the first layer the two that the embedding's gradient takes, are in f32.
+  EXPECT_GE(bytes["reduce_scatter over tp"], added_up);
+  EXPECT_LE(bytes["reduce_scatter over tp"], added_up + 3 * 8 * 512 * 256 * 4);
 }
 
 // Ranks that share a sequence share its attended pairs, balanced or not; where bits do not depend on the mesh, sums

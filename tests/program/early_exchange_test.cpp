@@ -11,6 +11,7 @@ namespace {
 using testing::ElementsAre;
 
 constexpr int64_t kLarge = 4 << 20, kSmall = 64;
+constexpr int kCounter = 99;  // a buffer of which each kernel makes a content of its own
 
 class Kernels {
  public:
@@ -18,7 +19,10 @@ class Kernels {
     Launch launch;
     launch.kernel = list_.size();
     for (const int buffer : reads) launch.accesses.push_back({{buffer, buffer}, false});
-    for (const int buffer : writes) launch.accesses.push_back({{buffer, buffer}, true});
+    for (const int buffer : writes) {
+      const int content = buffer == kCounter ? kCounter + static_cast<int>(list_.size()) : buffer;
+      launch.accesses.push_back({{buffer, content}, true});
+    }
     list_.emplace_back(std::move(launch));
     return *this;
   }
@@ -72,6 +76,39 @@ TEST(EarlyExchange, WhatIsSentComesBehindWhatMakesIt) {
   EXPECT_THAT(kernels.ordered(), ElementsAre(0, 12, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14));
   kernels.launch({5}, {8});
   EXPECT_TRUE(std::ranges::is_sorted(kernels.ordered()));
+}
+
+// What all of them write and none reads, a counter of tasks, binds nothing.
+TEST(EarlyExchange, WhatNobodyReadsKeepsNothingInItsPlace) {
+  Kernels kernels;
+  kernels.launch({0}, {1, kCounter}).launch({0}, {11, kCounter}).launch({1}, {2, kCounter}).launch({1}, {12, kCounter});
+  kernels.launch({2}, {3, kCounter}).launch({3}, {13, kCounter});
+  kernels.exchange(13, 23, kLarge)
+      .exchange(11, 21, kLarge)
+      .exchange(12, 22, kLarge)
+      .launch({21, 22, 23}, {30, kCounter});
+  EXPECT_THAT(kernels.ordered(), ElementsAre(0, 2, 4, 5, 1, 3, 6, 7, 8, 9));
+}
+
+// Two layers, each an input's gradient that is added up over ranks for the layer before it, with a weight's gradient
+// that comes before what is sent: behind it, and no further back with the second one.
+TEST(EarlyExchange, WeightsGradientsComeBehindWhatIsWaitedFor) {
+  Kernels kernels;
+  kernels.launch({0}, {11}).launch({0}, {1}).exchange(1, 2, kLarge);
+  kernels.launch({2}, {12}).launch({2}, {3}).exchange(3, 4, kLarge);
+  // Far before the step's last exchange, each of the one before it.
+  for (int i = 0; i < 40; ++i) kernels.launch({40 + (i == 0 ? -36 : i - 1)}, {40 + i});
+  kernels.exchange(79, 80, kLarge).launch({80, 11, 12}, {30});
+  std::vector<size_t> order = kernels.ordered();
+  order.resize(6);
+  EXPECT_THAT(order, ElementsAre(1, 0, 2, 4, 3, 5));
+
+  // What nobody waits for moves nothing.
+  Kernels gradients;
+  gradients.launch({0}, {11}).launch({0}, {1}).exchange(1, 2, kLarge);
+  for (int i = 0; i < 40; ++i) gradients.launch({i == 0 ? 0 : 39 + i}, {40 + i});
+  gradients.exchange(79, 80, kLarge).launch({80, 11, 2}, {30});
+  EXPECT_TRUE(std::ranges::is_sorted(gradients.ordered()));
 }
 
 TEST(EarlyExchange, SmallOnesAndMessagesChangeNothing) {

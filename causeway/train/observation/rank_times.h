@@ -41,8 +41,8 @@ class RankTimesSum {
 std::vector<RankTimes> gather_rank_times(const Ranks& ranks, const RankTimes& own);
 
 // For metrics.jsonl: of each time the least, the median and the greatest, and the rank that has the greatest; of those
-// that not all ranks have measured, nothing. The same of their memory. "slowest": the rank with the most work of its own. With `each` also every
-// rank's times, by rank.
+// that not all ranks have measured, nothing. The same of their memory. "slowest": the rank with the most work of its
+// own. With `each` also every rank's times, by rank.
 nlohmann::ordered_json rank_times_json(std::span<const RankTimes> times, bool each);
 
 }  // namespace causeway::train
