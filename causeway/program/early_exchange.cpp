@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <type_traits>
 #include <utility>
 
 namespace causeway::program {
@@ -145,11 +146,10 @@ std::optional<size_t> find_producer(const std::vector<KernelWork>& kernels, cons
 
 // What comes shortly before such a launch and is not needed for it, weights' gradients, comes behind it, once.
 std::vector<KernelWork> begin_exchanges_early(std::vector<KernelWork> kernels) {
-  std::vector<bool> is_moved(kernels.size());
+  AccessLists accesses = accesses_of(kernels);
+  std::vector<char> is_moved(kernels.size());
   size_t behind_last = 0;
   for (size_t k = 0; k < kernels.size(); ++k) {
-    const AccessLists accesses = std::holds_alternative<Collectives>(kernels[k]) ? accesses_of(kernels) : AccessLists();
-    if (accesses.empty()) continue;
     const std::optional<size_t> producer = find_producer(kernels, accesses, k);
     if (!producer || *producer < behind_last) continue;
     const size_t end = *producer + 1;
@@ -158,7 +158,7 @@ std::vector<KernelWork> begin_exchanges_early(std::vector<KernelWork> kernels) {
     bool has_message = false;
     for (size_t i = *producer; i-- > begin;) {
       has_message = has_message || std::holds_alternative<StageMessage>(kernels[i]);
-      const bool stays = is_moved[i] || !std::holds_alternative<Launch>(kernels[i]) ||
+      const bool stays = is_moved[i] != 0 || !std::holds_alternative<Launch>(kernels[i]) ||
                          std::ranges::any_of(needed, [&](size_t n) { return are_bound(accesses[i], accesses[n]); });
       (stays ? needed : others).push_back(i);
     }
@@ -166,16 +166,15 @@ std::vector<KernelWork> begin_exchanges_early(std::vector<KernelWork> kernels) {
     if (has_message || others.empty()) continue;
     std::vector<size_t> order;
     for (const std::vector<size_t>& part : {needed, others}) order.insert(order.end(), part.rbegin(), part.rend());
-    std::vector<KernelWork> window;
-    std::vector<bool> moved;
-    for (const size_t i : order) {
-      window.push_back(std::move(kernels[i]));
-      moved.push_back(is_moved[i] || std::ranges::find(others, i) != others.end());
-    }
-    for (size_t i = 0; i < window.size(); ++i) {
-      kernels[begin + i] = std::move(window[i]);
-      is_moved[begin + i] = moved[i];
-    }
+    for (const size_t i : others) is_moved[i] = 1;
+    const auto reorder = [&](auto& list) {
+      std::remove_cvref_t<decltype(list)> window;
+      for (const size_t i : order) window.push_back(std::move(list[i]));
+      std::ranges::move(window, list.begin() + static_cast<ptrdiff_t>(begin));
+    };
+    reorder(kernels);
+    reorder(accesses);
+    reorder(is_moved);
     behind_last = begin + needed.size();
   }
   return kernels;
