@@ -37,7 +37,9 @@ class Joiner {
     DType dtype = DType::kF32;
   };
 
-  bool is_used_once(Value old) const { return uses_[static_cast<size_t>(old.node)][static_cast<size_t>(old.output)] == 1; }
+  bool is_used_once(Value old) const {
+    return uses_[static_cast<size_t>(old.node)][static_cast<size_t>(old.output)] == 1;
+  }
 
   // What was rounded to get `old`, a value that nobody else reads: a product, or a sum of such, seen through reshapes.
   // `made`: what `old` became.

@@ -58,22 +58,25 @@ int64_t bytes_of(const Collectives& collectives) {
   return bytes;
 }
 
+// The last kernel before `k` that writes the buffer, where it is a launch.
+std::optional<size_t> find_producer(const std::vector<KernelWork>& kernels, const AccessLists& accesses, size_t k,
+                                    int buffer) {
+  for (size_t i = k; i-- > 0;)
+    if (std::ranges::any_of(accesses[i],
+                            [&](const Access& access) { return access.written && access.holding.buffer == buffer; }))
+      return std::holds_alternative<Launch>(kernels[i]) ? std::optional(i) : std::nullopt;
+  return std::nullopt;
+}
+
 // Of exchanges of what kernels have made the one that begins last, and of several such the largest.
 std::optional<ExchangeAtEnd> find_last_exchange(const std::vector<KernelWork>& kernels, const AccessLists& accesses) {
   std::optional<ExchangeAtEnd> last;
   for (size_t k = 0; k < kernels.size(); ++k) {
     const auto* exchange = std::get_if<Collectives>(&kernels[k]);
     if (exchange == nullptr || bytes_of(*exchange) < kLargeExchangeBytes) continue;
-    const int source = exchange->parts.front().from.buffer;
-    for (size_t i = k; i-- > 0;) {
-      const bool writes = std::ranges::any_of(
-          accesses[i], [&](const Access& access) { return access.written && access.holding.buffer == source; });
-      if (!writes) continue;
-      if (std::holds_alternative<Launch>(kernels[i]) &&
-          (!last || std::pair(i, bytes_of(*exchange)) > std::pair(last->producer, last->bytes)))
-        last = {i, bytes_of(*exchange)};
-      break;
-    }
+    const auto producer = find_producer(kernels, accesses, k, exchange->parts.front().from.buffer);
+    if (producer && (!last || std::pair(*producer, bytes_of(*exchange)) > std::pair(last->producer, last->bytes)))
+      last = {*producer, bytes_of(*exchange)};
   }
   return last;
 }
@@ -121,26 +124,18 @@ std::vector<KernelWork> send_early(std::vector<KernelWork> kernels) {
   return result;
 }
 
-// The launch that made what a large exchange sends, where a kernel soon waits for what it brings. Of the others what it
-// brings is used at the end of the step, as gradients are.
-std::optional<size_t> find_producer(const std::vector<KernelWork>& kernels, const AccessLists& accesses, size_t k) {
+// The launch that made what a large exchange sends, where a kernel soon waits for what that brings. What others bring
+// is used at the end of the step, as gradients are.
+std::optional<size_t> find_awaited_producer(const std::vector<KernelWork>& kernels, const AccessLists& accesses,
+                                            size_t k) {
   const auto* exchange = std::get_if<Collectives>(&kernels[k]);
   if (exchange == nullptr || bytes_of(*exchange) < kLargeExchangeBytes) return std::nullopt;
-  const auto writes = [&](size_t kernel, int buffer) {
-    return std::ranges::any_of(accesses[kernel],
-                               [&](const Access& access) { return access.written && access.holding.buffer == buffer; });
-  };
-  const auto reads = [&](size_t kernel, int buffer) {
-    return std::ranges::any_of(
-        accesses[kernel], [&](const Access& access) { return !access.written && access.holding.buffer == buffer; });
-  };
-  bool is_awaited = false;
+  const Collectives::Part& part = exchange->parts.front();
   for (size_t i = k + 1; i < std::min(kernels.size(), k + 1 + kAwaitedWithin); ++i)
-    is_awaited = is_awaited || reads(i, exchange->parts.front().to.buffer);
-  if (!is_awaited) return std::nullopt;
-  for (size_t i = k; i-- > 0;)
-    if (writes(i, exchange->parts.front().from.buffer))
-      return std::holds_alternative<Launch>(kernels[i]) ? std::optional(i) : std::nullopt;
+    if (std::ranges::any_of(accesses[i], [&](const Access& access) {
+          return !access.written && access.holding.buffer == part.to.buffer;
+        }))
+      return find_producer(kernels, accesses, k, part.from.buffer);
   return std::nullopt;
 }
 
@@ -150,7 +145,7 @@ std::vector<KernelWork> begin_exchanges_early(std::vector<KernelWork> kernels) {
   std::vector<char> is_moved(kernels.size());
   size_t behind_last = 0;
   for (size_t k = 0; k < kernels.size(); ++k) {
-    const std::optional<size_t> producer = find_producer(kernels, accesses, k);
+    const std::optional<size_t> producer = find_awaited_producer(kernels, accesses, k);
     if (!producer || *producer < behind_last) continue;
     const size_t end = *producer + 1;
     const size_t begin = std::max(behind_last, end > kKernelsBefore ? end - kKernelsBefore : 0);
