@@ -1,7 +1,7 @@
 #include "causeway/passes/sums_of_products.h"
 
+#include <map>
 #include <optional>
-#include <utility>
 
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/builder.h"
@@ -23,7 +23,7 @@ class Joiner {
                                      b = unrounded(build, node.inputs[1], inputs[1]);
         if (a && b && a->dtype == b->dtype) {
           const Value sum = build.add(a->value, b->value);
-          sums_.emplace_back(old, Rounded{sum, a->dtype});
+          sums_[old] = {sum, a->dtype};
           outputs[0] = build.cast(build.cast(sum, a->dtype), DType::kF32);
         }
       }
@@ -45,8 +45,7 @@ class Joiner {
   // `made`: what `old` became.
   std::optional<Rounded> unrounded(const Builder& build, Value old, Value made) {
     if (!is_used_once(old)) return std::nullopt;
-    for (const auto& [sum, rounded] : sums_)
-      if (sum == old) return rounded;
+    if (const auto sum = sums_.find(old); sum != sums_.end()) return sum->second;
     const Node& node = source_.node(old);
     const Node in_target = build.graph().node(made);
     if (node.op == Op::kReshape) {
@@ -67,7 +66,7 @@ class Joiner {
 
   const Graph& source_;
   std::vector<std::vector<int>> uses_;
-  std::vector<std::pair<Value, Rounded>> sums_;  // by the old graph's value
+  std::map<Value, Rounded> sums_;  // by the old graph's value
 };
 
 }  // namespace

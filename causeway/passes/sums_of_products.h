@@ -9,7 +9,8 @@
 
 namespace causeway::passes {
 
-// Products of f32 sums: each is stored in f32 where it was stored rounded, but for the last. Before ranks have parts.
+// Each product is stored in f32 where it was stored rounded, but for the last, which is added to the others. `graph` is
+// of whole values.
 Graph sums_of_products(const Graph& graph);
 
 }  // namespace causeway::passes

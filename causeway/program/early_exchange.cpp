@@ -139,67 +139,58 @@ std::optional<size_t> find_awaited_producer(const std::vector<KernelWork>& kerne
   return std::nullopt;
 }
 
-// What comes shortly before such a launch and is not needed for it, weights' gradients, comes behind it, once.
-std::vector<KernelWork> begin_exchanges_early(std::vector<KernelWork> kernels) {
-  AccessLists accesses = accesses_of(kernels);
-  std::vector<char> is_moved(kernels.size());
-  size_t behind_last = 0;
-  for (size_t k = 0; k < kernels.size(); ++k) {
-    const std::optional<size_t> producer = find_awaited_producer(kernels, accesses, k);
-    if (!producer || *producer < behind_last) continue;
-    const size_t end = *producer + 1;
-    const size_t begin = std::max(behind_last, end > kKernelsBefore ? end - kKernelsBefore : 0);
-    std::vector<size_t> needed = {*producer}, others;  // backwards
-    bool has_message = false;
-    for (size_t i = *producer; i-- > begin;) {
-      has_message = has_message || std::holds_alternative<StageMessage>(kernels[i]);
-      const bool stays = is_moved[i] != 0 || !std::holds_alternative<Launch>(kernels[i]) ||
-                         std::ranges::any_of(needed, [&](size_t n) { return are_bound(accesses[i], accesses[n]); });
+// What comes shortly before the launch that makes what is sent, and is not needed for it, comes behind it, once.
+class ExchangesFirst {
+ public:
+  explicit ExchangesFirst(std::vector<KernelWork> kernels)
+      : kernels_(std::move(kernels)), accesses_(accesses_of(kernels_)), is_moved_(kernels_.size()) {}
+
+  std::vector<KernelWork> run() {
+    if (const auto last = find_last_exchange(kernels_, accesses_)) put_others_behind(last->producer, 0);
+    size_t begin = 0;
+    for (size_t k = 0; k < kernels_.size(); ++k) {
+      const std::optional<size_t> producer = find_awaited_producer(kernels_, accesses_, k);
+      if (producer && *producer >= begin) begin = put_others_behind(*producer, begin);
+    }
+    return std::move(kernels_);
+  }
+
+ private:
+  // Of those from `begin` on; gives the place behind the producer.
+  size_t put_others_behind(size_t producer, size_t begin) {
+    const size_t end = producer + 1;
+    begin = std::max(begin, end > kKernelsBefore ? end - kKernelsBefore : 0);
+    std::vector<size_t> needed = {producer}, others;  // backwards
+    for (size_t i = producer; i-- > begin;) {
+      // Messages between stages keep their order.
+      if (std::holds_alternative<StageMessage>(kernels_[i])) return end;
+      const bool stays = is_moved_[i] != 0 ||
+                         std::ranges::any_of(needed, [&](size_t n) { return are_bound(accesses_[i], accesses_[n]); });
       (stays ? needed : others).push_back(i);
     }
-    behind_last = end;
-    if (has_message || others.empty()) continue;
+    for (const size_t i : others) is_moved_[i] = 1;
     std::vector<size_t> order;
     for (const std::vector<size_t>& part : {needed, others}) order.insert(order.end(), part.rbegin(), part.rend());
-    for (const size_t i : others) is_moved[i] = 1;
     const auto reorder = [&](auto& list) {
       std::remove_cvref_t<decltype(list)> window;
       for (const size_t i : order) window.push_back(std::move(list[i]));
       std::ranges::move(window, list.begin() + static_cast<ptrdiff_t>(begin));
     };
-    reorder(kernels);
-    reorder(accesses);
-    reorder(is_moved);
-    behind_last = begin + needed.size();
+    reorder(kernels_);
+    reorder(accesses_);
+    reorder(is_moved_);
+    return begin + needed.size();
   }
-  return kernels;
-}
 
-std::vector<KernelWork> begin_last_exchange_early(std::vector<KernelWork> kernels) {
-  const AccessLists accesses = accesses_of(kernels);
-  const std::optional<ExchangeAtEnd> last = find_last_exchange(kernels, accesses);
-  if (!last) return kernels;
-  const size_t end = last->producer + 1, begin = end > kKernelsBefore ? end - kKernelsBefore : 0;
-  std::vector<size_t> needed = {last->producer}, others;  // backwards
-  for (size_t i = last->producer; i-- > begin;) {
-    // Messages between stages keep their order.
-    if (std::holds_alternative<StageMessage>(kernels[i])) return kernels;
-    const bool is_needed = std::ranges::any_of(needed, [&](size_t k) { return are_bound(accesses[i], accesses[k]); });
-    (is_needed ? needed : others).push_back(i);
-  }
-  std::vector<KernelWork> result;
-  result.reserve(kernels.size());
-  for (size_t i = 0; i < begin; ++i) result.push_back(std::move(kernels[i]));
-  for (const std::vector<size_t>& part : {needed, others})
-    for (size_t i = part.size(); i-- > 0;) result.push_back(std::move(kernels[part[i]]));
-  for (size_t i = end; i < kernels.size(); ++i) result.push_back(std::move(kernels[i]));
-  return result;
-}
+  std::vector<KernelWork> kernels_;
+  AccessLists accesses_;
+  std::vector<char> is_moved_;
+};
 
 }  // namespace
 
 std::vector<KernelWork> exchange_early(std::vector<KernelWork> kernels) {
-  return begin_exchanges_early(begin_last_exchange_early(send_early(std::move(kernels))));
+  return ExchangesFirst(send_early(std::move(kernels))).run();
 }
 
 }  // namespace causeway::program

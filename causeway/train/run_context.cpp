@@ -26,7 +26,7 @@ void require_one_process_a_rank(const Recipe::MeshSizes& sizes, const std::optio
     throw Error(ErrorKind::kInvalidArgument, fmt::format("{}, but the recipe has no mesh", started), "mesh",
                 fmt::format("Say what they share: mesh.fsdp={}, for example.", processes));
   throw Error(ErrorKind::kInvalidArgument, fmt::format("the mesh has {} ranks ({}), but {}", ranks, axes, started),
-              "mesh", fmt::format("Start as many processes as ranks: causeway launch -n {} -- train ...", ranks));
+              "mesh", fmt::format("Start as many processes as ranks: causeway launch -n {} -- ...", ranks));
 }
 
 // Processes of one machine that `causeway launch` bound to no processors take each its part of them.
