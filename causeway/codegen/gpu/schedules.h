@@ -79,6 +79,24 @@ struct HopperMatmulTimes {
   // where each begins within 128 bytes and ends in the next.
   double a_side_by_side, b_side_by_side, crossing;
 };
+// Of 16-bit products that each block computes one tile of, or one part of a tile's k: all want their slices at the same
+// time, and results leave from where slices were. A slice takes the longest of four.
+struct HopperMatmulOneTileTimes {
+  double begin;      // as above, with the results' way
+  double element;    // of a tile's m n
+  double clock;      // part of that, more where every multiprocessor has a block
+  double line;       // of a line of B
+  double all_lines;  // the same, of the tiles of all multiprocessors
+  double a_line;     // of a line of A, as a multiple of those
+  double way;        // of a slice to shared memory, over the number of stages: as many slices are under way
+  double b_side_by_side, crossing;  // as above
+  double combine_launch;            // where k is split: the second launch
+  double combine_bytes;             // and bytes that it moves in a microsecond
+};
+inline constexpr HopperMatmulOneTileTimes kHopperMatmulOneTile = {4.98,  1.809e-5, 0.149, 8.98e-4, 1.326e-3, 1.25,
+                                                                  1.414, 0.82,     0.64,  2.34,    4.58e6};
+// The k from which sums of several rounds were faster.
+constexpr int64_t kHopperMatmulLongestOneTile = 32768;
 // Of tiles that warpgroups share, and of those that they compute in turns.
 const HopperMatmulTimes& hopper_matmul_times(bool in_turns);
 // What products of 16 bits take where one follows another, as in a training step: what their energy takes at the power

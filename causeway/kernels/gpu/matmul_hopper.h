@@ -73,11 +73,14 @@ struct HopperMatmulShared {
   static constexpr HopperMatmulTile kTile = Problem::kTile;
   static constexpr int kWaves = hopper_matmul_waves(kTile);
   char* stages = shared_memory();
-  char* pieces = stages + kTile.stages * hopper_matmul_stage_bytes(kTile);
-  TransferBarrier* loaded = reinterpret_cast<TransferBarrier*>(pieces + kWaves * hopper_matmul_wave_bytes(kTile));
+  char* behind_stages = stages + kTile.stages * hopper_matmul_stage_bytes(kTile);
+  char* pieces = kTile.results_in_stages ? stages : behind_stages;
+  TransferBarrier* loaded = reinterpret_cast<TransferBarrier*>(
+      behind_stages + (kTile.results_in_stages ? 0 : kWaves * hopper_matmul_wave_bytes(kTile)));
   TransferBarrier* full = loaded + kWaves * kHopperMatmulMostBoxes;
   TransferBarrier* empty = full + kTile.stages;
-  int32_t* notes = reinterpret_cast<int32_t*>(empty + kTile.stages);
+  TransferBarrier* left = empty + kTile.stages;  // results have, where stages are their room
+  int32_t* notes = reinterpret_cast<int32_t*>(left + 1);
 };
 
 // The block's tiles, as the thread that loads them notes them for those that multiply: a ring without barriers of its
@@ -100,13 +103,15 @@ struct HopperMatmulNotes {
 };
 
 // The block's tile after `before`, its first after -1; schedule.work or more when none is left. One thread. Blocks of a
-// cluster would have to agree: theirs are dealt out.
+// cluster would have to agree: theirs are dealt out. So are tiles that are no more than blocks: a block that begins
+// early would take a second one while another has none, and each would wait for the counter, which lies in memory.
 template <class Problem>
 CAUSEWAY_INLINE int hopper_matmul_take(const HopperMatmulSchedule<Problem>& schedule, uint32_t* counter, int before) {
   constexpr int kCluster = Problem::kTile.cluster;
   if constexpr (kCluster > 1) {
     return before < 0 ? block_index() / kCluster : before + block_count() / kCluster;
   } else {
+    if (schedule.work <= block_count()) return before < 0 ? block_index() : schedule.work;
     return take_task(counter, schedule.work, HopperMatmulNotes<Problem>::kStep);
   }
 }
@@ -134,6 +139,7 @@ CAUSEWAY_INLINE void hopper_matmul_load(const Problem& problem, const TensorMapB
   Notes notes;
   notes.advance(Notes::kStep);
   int taken = kTile.in_turns ? second : index;  // the last one
+  [[maybe_unused]] int tiles_before = 0;
 #pragma clang loop unroll(disable)
   while (index < schedule.work) {
     const HopperMatmulPosition tile(schedule, index, rank);
@@ -175,6 +181,9 @@ CAUSEWAY_INLINE void hopper_matmul_load(const Problem& problem, const TensorMapB
     }
     notes.advance(1);
     index = kTile.in_turns ? before : taken;
+    if constexpr (kTile.results_in_stages) {
+      if (index < schedule.work) barrier_wait(shared.left, tiles_before++ % 2);
+    }
   }
 }
 
@@ -359,8 +368,9 @@ constexpr bool kHopperMatmulSends = requires { typename Problem::Sent; };
 template <class Problem>
 CAUSEWAY_INLINE void hopper_matmul_prefetch(const Problem& problem, const HopperMatmulPosition& tile, int block) {
   constexpr HopperMatmulTile kTile = Problem::kTile;
-  constexpr bool kLittle = kHopperMatmulSends<Problem> ? hopper_matmul_boxes(kTile) < kHopperMatmulMostBoxes
-                                                       : kHopperMatmulFewRegisters<Problem>;
+  constexpr bool kLittle = kHopperMatmulSends<Problem>
+                               ? kTile.results_in_stages || hopper_matmul_boxes(kTile) < kHopperMatmulMostBoxes
+                               : kHopperMatmulFewRegisters<Problem>;
   if constexpr (kLittle && Problem::Fetched::kTensors > 0) {
     static_assert(hopper_matmul_row_blocks(kTile) <= 2, "a lane has a row");
     const int lane = lane_index();
@@ -748,13 +758,14 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, const Tensor
   Notes notes;
   const int lane = lane_index();
   // Every wave hands a stage back to the blocks that load it.
-  const auto release = [&](int stage) {
+  const auto arrive = [&](TransferBarrier* barrier) {
     if constexpr (kTile.cluster == 1) {
-      if (lane == 0) barrier_arrive(shared.empty + stage);
+      if (lane == 0) barrier_arrive(barrier);
     } else {
-      if (lane < kTile.cluster) barrier_arrive_in_block(shared.empty + stage, lane);
+      if (lane < kTile.cluster) barrier_arrive_in_block(barrier, lane);
     }
   };
+  const auto release = [&](int stage) { arrive(shared.empty + stage); };
   // The same for all lanes, as the compiler can see.
   const auto noted = [&] { return wave_shuffle(shared.notes[notes.at], 0); };
   if constexpr (kTile.in_turns) {
@@ -792,8 +803,9 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, const Tensor
         if (tile.split_tile < 0) boxes.begin(tile, first_block);
       }
     };
-    // Scales of columns pass through the same room.
-    constexpr bool kBoxesLast = kHopperMatmulColumnScales<Problem>;
+    // Slices, or scales of columns, pass through the same room.
+    static_assert(!(kTile.results_in_stages && kHopperMatmulColumnScales<Problem>));
+    constexpr bool kBoxesLast = kTile.results_in_stages || kHopperMatmulColumnScales<Problem>;
     if constexpr (!kBoxesLast) begin_boxes();
     constexpr int kSlicesPerSum = kHopperMatmulSlicesPerSum<Operand>;
     static_assert(kSlicesPerSum == 0 || !kTile.in_turns);
@@ -861,11 +873,20 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, const Tensor
     load_scales();
     warpgroup_wait<0>();
     if (before >= 0) release(before);
+    if constexpr (kTile.results_in_stages) named_barrier(3, hopper_matmul_warpgroups(kTile) * 128);
     if constexpr (kBoxesLast) begin_boxes();
     if constexpr (kSlicesPerSum > 0) {
       hopper_matmul_store(problem, schedule, tile, rank, first_block, totals, piece, boxes);
     } else {
       hopper_matmul_store(problem, schedule, tile, rank, first_block, sums, piece, boxes);
+    }
+    if constexpr (kTile.results_in_stages) {
+      if (index >= 0) {
+        if constexpr (kHopperMatmulSends<Problem>) boxes.end();
+        fence_async_shared();
+        wave_barrier();
+        arrive(shared.left);
+      }
     }
   }
   if constexpr (kHopperMatmulSends<Problem>) boxes.end();
@@ -880,8 +901,9 @@ CAUSEWAY_INLINE void hopper_matmul_run(const Problem& problem, const TensorMapBy
   static_assert(kTile.m % 64 == 0 && kTile.n % 16 == 0 && kTile.n <= 256);
   static_assert(!kTile.b_along_k || Problem::B::kContiguousInK);
   static_assert(hopper_matmul_boxes(kTile) >= kHopperMatmulBoxesOfPiece);
-  static_assert(kTile.cluster == 1 || kTile.n / kTile.cluster % 64 == 0);
+  static_assert(kTile.cluster == 1 || kTile.n / kTile.cluster % (Problem::B::kContiguousInK ? 8 : 64) == 0);
   static_assert(hopper_matmul_shared_bytes(kTile) <= kHopperMatmulMostShared);
+  static_assert(!(kTile.results_in_stages && kTile.in_turns));
   const HopperMatmulShared<Problem> shared;
   int first = 0, second = 0;
   if (thread_index() == 0) {
@@ -897,6 +919,7 @@ CAUSEWAY_INLINE void hopper_matmul_run(const Problem& problem, const TensorMapBy
     if constexpr (kHopperMatmulSends<Problem> && Problem::Fetched::kTensors > 0) {
       for (int box = 0; box < shared.kWaves * kHopperMatmulMostBoxes; ++box) barrier_init(shared.loaded + box, 1);
     }
+    if constexpr (kTile.results_in_stages) barrier_init(shared.left, shared.kWaves * kTile.cluster);
     barrier_init_fence();
     hopper_matmul_note(shared, schedule, 0, first, -1);
     if constexpr (kTile.in_turns) hopper_matmul_note(shared, schedule, 1, second, first);

@@ -13,6 +13,9 @@ struct HopperMatmulTile {
   int cluster = 1;  // 2: neighbouring blocks, one above the other, each load half of the columns of B for both
   bool in_turns = false;
   bool b_along_k = false;  // where lines of B are contiguous in k, they need not be whole boxes
+  // Results leave from where the tile's slices were, and the next tile's are loaded after that: more stages fit, which
+  // is what counts where a block computes one tile.
+  bool results_in_stages = false;
 
   constexpr bool operator==(const HopperMatmulTile&) const = default;
 };
@@ -58,17 +61,18 @@ constexpr int hopper_matmul_sent_columns(const HopperMatmulTile& tile, int eleme
 // many as cannot be needed at once, of one slice each at least.
 constexpr int hopper_matmul_notes(const HopperMatmulTile& tile) { return tile.stages + 2; }
 
-// Stages, an mbarrier for each of a wave's boxes and two for each stage, notes.
+// Stages, an mbarrier for each of a wave's boxes, two for each stage and one for results that have left, notes.
 constexpr int hopper_matmul_waves(const HopperMatmulTile& tile) { return hopper_matmul_warpgroups(tile) * 4; }
 constexpr int hopper_matmul_unsent_bytes(const HopperMatmulTile& tile) {
   return tile.stages * (hopper_matmul_stage_bytes(tile) + 16) + hopper_matmul_waves(tile) * kHopperMatmulMostBoxes * 8 +
-         hopper_matmul_notes(tile) * 4;
+         8 + hopper_matmul_notes(tile) * 4;
 }
 // Boxes of a wave that there is room for: two at least, which make up a piece.
 constexpr int kHopperMatmulBoxesOfPiece = kHopperMatmulPieceBytes / kHopperMatmulBoxBytes;
 constexpr int hopper_matmul_boxes(const HopperMatmulTile& tile) {
-  const int boxes = (kHopperMatmulMostShared - hopper_matmul_unsent_bytes(tile)) /
-                    (hopper_matmul_waves(tile) * kHopperMatmulBoxBytes);
+  const int room = tile.results_in_stages ? tile.stages * hopper_matmul_stage_bytes(tile)
+                                          : kHopperMatmulMostShared - hopper_matmul_unsent_bytes(tile);
+  const int boxes = room / (hopper_matmul_waves(tile) * kHopperMatmulBoxBytes);
   return boxes < kHopperMatmulMostBoxes ? boxes : kHopperMatmulMostBoxes;
 }
 // As many stages as leave room for so many boxes of each wave, up to 8.
@@ -77,9 +81,15 @@ constexpr int hopper_matmul_most_stages(HopperMatmulTile tile, int boxes) {
     if (hopper_matmul_boxes(tile) >= boxes) break;
   return tile.stages;
 }
+constexpr int kHopperMatmulMostStages = 12;
 // What suits a tile: results that wait for a box hold up more than a fifth stage gains, and a fourth one more than a
 // third box.
-constexpr int hopper_matmul_best_stages(const HopperMatmulTile& tile) {
+constexpr int hopper_matmul_best_stages(HopperMatmulTile tile) {
+  if (tile.results_in_stages) {
+    tile.stages = kHopperMatmulMostStages;
+    while (hopper_matmul_unsent_bytes(tile) > kHopperMatmulMostShared) --tile.stages;
+    return tile.stages;
+  }
   for (int boxes = kHopperMatmulMostBoxes; boxes > kHopperMatmulBoxesOfPiece; --boxes)
     if (const int stages = hopper_matmul_most_stages(tile, boxes); stages >= 4) return stages;
   return hopper_matmul_most_stages(tile, kHopperMatmulBoxesOfPiece);
@@ -96,5 +106,6 @@ constexpr int hopper_matmul_combine_blocks(const HopperMatmulTile& tile) {
 constexpr int kHopperMatmulCombineShared = kHopperMatmulCombineThreads / 32 * kHopperMatmulPieceBytes;
 
 constexpr int hopper_matmul_shared_bytes(const HopperMatmulTile& tile) {
-  return hopper_matmul_unsent_bytes(tile) + hopper_matmul_waves(tile) * hopper_matmul_wave_bytes(tile);
+  const int results = tile.results_in_stages ? 0 : hopper_matmul_waves(tile) * hopper_matmul_wave_bytes(tile);
+  return hopper_matmul_unsent_bytes(tile) + results;
 }
