@@ -67,10 +67,25 @@ TEST(MatmulGeometry, StreamedBlocksAreEqualShares) {
   }
 }
 
+// With AMX products of bf16 with enough rows and columns, and no others, have tiles of 32 x 32; rows of words are
+// whole.
+TEST(MatmulGeometry, MatrixRegistersAreForPackedPairs) {
+  const MatmulMachine machine = {.level = X86Level::kAmxBf16};
+  const MatmulBlocks blocks = choose_matmul_blocks({true, 1, 320, 480, 290}, machine);
+  EXPECT_TRUE(blocks.matrix_tiles && blocks.pairs);
+  EXPECT_EQ(blocks.tile_rows, 32);
+  EXPECT_EQ(blocks.tile_columns, 32);
+  EXPECT_EQ(matmul_words(blocks, 290), 160);
+  EXPECT_EQ(matmul_workspace_bytes(blocks, 2, 320, 480, 290), 4 * 2 * 320 * 160);
+  EXPECT_FALSE(choose_matmul_blocks({false, 1, 320, 480, 290}, machine).matrix_tiles);
+  EXPECT_FALSE(choose_matmul_blocks({true, 1, 4, 480, 290}, machine).matrix_tiles);
+  EXPECT_FALSE(choose_matmul_blocks({true, 1, 320, 480, 290}, {.level = X86Level::kAvx512Bf16}).matrix_tiles);
+}
+
 TEST(MatmulGeometry, BlocksAreWholeTilesAndTasksSuffice) {
   std::mt19937 random(5);
   for (int i = 0; i < 300; ++i) {
-    auto level = static_cast<X86Level>(random() % 4);
+    auto level = static_cast<X86Level>(random() % 5);
     auto pick = [&](int64_t least, int64_t most) {
       return std::uniform_int_distribution<int64_t>(least, most)(random);
     };
@@ -128,9 +143,9 @@ TEST(MatmulGeometry, ThinBlocksServeOneNumberOfRowsOnly) {
 
 TEST(MatmulGeometry, TextNamesEveryField) {
   EXPECT_EQ(matmul_blocks_text({MatmulPath::kPackA, false, 4, 24, 256, 96, 512}),
-            "static constexpr MatmulBlocks kBlocks = {MatmulPath::kPackA, false, 4, 24, 256, 96, 512};");
+            "static constexpr MatmulBlocks kBlocks = {MatmulPath::kPackA, false, 4, 24, 256, 96, 512, false};");
   EXPECT_EQ(matmul_blocks_text({MatmulPath::kThinSwapped, true, 8, 48, 64, 1, 7}),
-            "static constexpr MatmulBlocks kBlocks = {MatmulPath::kThinSwapped, true, 8, 48, 64, 1, 7};");
+            "static constexpr MatmulBlocks kBlocks = {MatmulPath::kThinSwapped, true, 8, 48, 64, 1, 7, false};");
 }
 
 TEST(MatmulGeometry, TheSameProblemGivesTheSameBlocks) {

@@ -1,12 +1,22 @@
 // The matmul tests, compiled once for each vector level by the matmul_*_test.cpp beside it. Such a file defines
-// CAUSEWAY_X86_LEVEL, MATMUL_TEST_SUITE, a function matmul_level_supported, and turns the machine features on for what
-// follows; the headers below it must have been included before.
+// CAUSEWAY_X86_LEVEL, MATMUL_TEST_SUITE, a function matmul_level_supported, MATMUL_TEST_MATRIX_TILES where products of
+// bf16 are to go through matrix registers, and turns the machine features on for what follows; the headers below it
+// must have been included before.
 #include "causeway/kernels/x86/matmul.h"
 
 namespace {
 
-constexpr int kRows = matmul::kTileRows;
-constexpr int kColumns = matmul::kTileColumns;
+#ifdef MATMUL_TEST_MATRIX_TILES
+template <class T>
+constexpr bool kByMatrixTiles = matmul::kIsBf16<T>;
+#else
+template <class T>
+constexpr bool kByMatrixTiles = false;
+#endif
+template <class T>
+constexpr int kRowsOf = kByMatrixTiles<T> ? 2 * kMatrixTileRows : matmul::kTileRows;
+template <class T>
+constexpr int kColumnsOf = kByMatrixTiles<T> ? 2 * kMatrixTileRows : matmul::kTileColumns;
 
 template <class T>
 CAUSEWAY_INLINE void convert(float value, T& to) {
@@ -89,18 +99,20 @@ struct Prefetching : Plain<T, kTransposedA, kTransposedB, kChosen> {
 };
 
 template <class T>
-constexpr bool kPaired = matmul::kIsBf16<T> && kHasPairDot;
+constexpr bool kPaired = matmul::kIsBf16<T> && (kHasPairDot || kByMatrixTiles<T>);
 
 // Blocks far smaller than the real ones, so that small problems have several of each.
 template <class T>
 constexpr MatmulBlocks small_blocks(MatmulPath path, int64_t row_tiles, int64_t column_tiles, int64_t k) {
-  return {path, kPaired<T>, kRows, kColumns, row_tiles * kRows, column_tiles * kColumns, k};
+  return {path, kPaired<T>,       kRowsOf<T>, kColumnsOf<T>, row_tiles * kRowsOf<T>, column_tiles * kColumnsOf<T>,
+          k,    kByMatrixTiles<T>};
 }
 
 template <class T>
 constexpr MatmulBlocks thin_blocks(MatmulPath path, int64_t rows, int64_t columns, int64_t terms = 64) {
   bool swapped = path == MatmulPath::kThinSwapped;
-  return {path, kPaired<T>, kRows, kColumns, swapped ? columns : rows, swapped ? rows : columns, terms};
+  return {path, kPaired<T>, matmul::kTileRows, matmul::kTileColumns, swapped ? columns : rows, swapped ? rows : columns,
+          terms};
 }
 
 enum class TaskOrder { kForward, kBackward, kShuffled };
@@ -185,7 +197,9 @@ std::vector<float> check_one(int64_t batch, int64_t m, int64_t n, int64_t k, Tas
 }
 
 // Shapes for the packed paths: edges of tiles, blocks and words of k, then random ones.
+template <class T>
 std::vector<std::array<int64_t, 4>> packed_shapes() {
+  constexpr int kRows = kRowsOf<T>, kColumns = kColumnsOf<T>;
   std::vector<std::array<int64_t, 4>> shapes = {
       {1, 1, 1, 1},
       {1, kRows, kColumns, 32},
@@ -209,7 +223,7 @@ std::vector<std::array<int64_t, 4>> packed_shapes() {
 
 template <class T, bool kTransposedA, bool kTransposedB>
 void check_packed() {
-  for (auto [batch, m, n, k] : packed_shapes()) {
+  for (auto [batch, m, n, k] : packed_shapes<T>()) {
     constexpr MatmulBlocks kA = small_blocks<T>(MatmulPath::kPackA, 2, 2, 32);
     constexpr MatmulBlocks kB = small_blocks<T>(MatmulPath::kPackB, 3, 1, 32);
     constexpr MatmulBlocks kOneBlock = small_blocks<T>(MatmulPath::kPackB, 1, 2, 1024);

@@ -21,6 +21,7 @@ int64_t lanes(X86Level level) {
       return 8;
     case X86Level::kAvx512:
     case X86Level::kAvx512Bf16:
+    case X86Level::kAmxBf16:
       return 16;
   }
   return 4;
@@ -100,7 +101,7 @@ void choose_packed(const MatmulProblem& problem, const MatmulMachine& machine, M
 MatmulBlocks choose_matmul_blocks(const MatmulProblem& problem, const MatmulMachine& machine) {
   CAUSEWAY_CHECK(machine.threads >= 1 && machine.l2_bytes > 0, "threads {}, l2 {}", machine.threads, machine.l2_bytes);
   MatmulBlocks blocks = {};
-  blocks.pairs = problem.bf16_operands && machine.level == X86Level::kAvx512Bf16;
+  blocks.pairs = problem.bf16_operands && machine.level >= X86Level::kAvx512Bf16;
   blocks.tile_rows = machine.level >= X86Level::kAvx512 ? 8 : 4;
   blocks.tile_columns = 3 * lanes(machine.level);
   // Thin paths multiply in f32: half as fast as pairs, where memory no longer bounds them.
@@ -115,6 +116,10 @@ MatmulBlocks choose_matmul_blocks(const MatmulProblem& problem, const MatmulMach
     // The smaller operand goes through memory a second time.
     bool smaller_a = problem.m != kUnknownSize && problem.n != kUnknownSize && problem.m < problem.n;
     blocks.path = smaller_a ? MatmulPath::kPackA : MatmulPath::kPackB;
+    if (blocks.pairs && machine.level == X86Level::kAmxBf16) {
+      blocks.matrix_tiles = true;
+      blocks.tile_rows = blocks.tile_columns = 32;
+    }
     choose_packed(problem, machine, blocks);
   }
   return blocks;
@@ -135,8 +140,9 @@ std::string matmul_blocks_text(const MatmulBlocks& blocks) {
                      : blocks.path == MatmulPath::kPackB ? "kPackB"
                      : blocks.path == MatmulPath::kThin  ? "kThin"
                                                          : "kThinSwapped";
-  return fmt::format("static constexpr MatmulBlocks kBlocks = {{MatmulPath::{}, {}, {}, {}, {}, {}, {}}};", path,
-                     blocks.pairs, blocks.tile_rows, blocks.tile_columns, blocks.m, blocks.n, blocks.k);
+  return fmt::format("static constexpr MatmulBlocks kBlocks = {{MatmulPath::{}, {}, {}, {}, {}, {}, {}, {}}};", path,
+                     blocks.pairs, blocks.tile_rows, blocks.tile_columns, blocks.m, blocks.n, blocks.k,
+                     blocks.matrix_tiles);
 }
 
 }  // namespace causeway::codegen

@@ -15,7 +15,8 @@ namespace causeway::codegen {
 
 // How wide the micro-kernels are, as CAUSEWAY_X86_LEVEL in causeway/kernels/x86/simd.h numbers them; the two must
 // agree, which the kernel text checks when it is compiled.
-enum class X86Level { kPortable = 0, kAvx2 = 1, kAvx512 = 2, kAvx512Bf16 = 3 };
+// kAmxBf16: level 3 with the matrix registers of causeway/kernels/x86/matrix_tiles.h.
+enum class X86Level { kPortable = 0, kAvx2 = 1, kAvx512 = 2, kAvx512Bf16 = 3, kAmxBf16 = 4 };
 
 struct MatmulMachine {
   X86Level level = X86Level::kPortable;

@@ -22,12 +22,15 @@
 // them.
 //
 // The packed paths follow Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008), with
-// register tiles of 8 x 48 (AVX-512), 4 x 24 (AVX2) or 4 x 12. A packed operand is a list of panels, each as wide as
-// the tile: for each word of k, the panel's rows (or columns) side by side; a word is a float or two bf16 along k.
+// register tiles of 8 x 48 (AVX-512), 4 x 24 (AVX2) or 4 x 12, and of 32 x 32 with matrix registers. A packed operand
+// is a list of panels, each as wide as the tile: for each word of k, the panel's rows (or columns) side by side; a word
+// is a float or two bf16 along k. For matrix registers the rows of A run along k instead, 16 words of each of them at a
+// time, and zeros fill the last 16.
 #pragma once
 
 #include "causeway/kernels/types.h"
 #include "causeway/kernels/x86/matmul_layout.h"
+#include "causeway/kernels/x86/matrix_tiles.h"
 #include "causeway/kernels/x86/simd.h"
 
 namespace matmul {
@@ -42,7 +45,10 @@ template <>
 inline constexpr bool kIsBf16<bf16> = true;
 
 template <class P>
-inline constexpr bool kPairs = kIsBf16<typename P::Operand> && kHasPairDot;
+inline constexpr bool kMatrixTiles = P::kBlocks.matrix_tiles;
+
+template <class P>
+inline constexpr bool kPairs = kIsBf16<typename P::Operand> && (kHasPairDot || kMatrixTiles<P>);
 
 // Terms of k in a word.
 template <class P>
@@ -70,7 +76,7 @@ struct PackedTerm<true> {
 template <class P, bool kIsA>
 struct Operand {
   static constexpr bool kContiguousInK = kIsA ? P::kAContiguousInK : !P::kBContiguousInN;
-  static constexpr int kWidth = kIsA ? kTileRows : kTileColumns;
+  static constexpr int kWidth = kIsA ? P::kBlocks.tile_rows : P::kBlocks.tile_columns;
 
   const P& p;
   int64_t batch;
@@ -117,7 +123,9 @@ CAUSEWAY_INLINE void pack_across(const Operand<P, kIsA>& operand, int64_t row, i
                                  int64_t step, uint32_t* to) {
   constexpr int kWidth = Operand<P, kIsA>::kWidth;
   int64_t at = k + step * kDepth<P>;
-  if (kPairs<P> && at + 1 == k + terms) {
+  if (kMatrixTiles<P> && at >= k + terms) {
+    for (int64_t i = 0; i < kWidth; ++i) to[i] = 0;
+  } else if (kPairs<P> && at + 1 == k + terms) {
 #pragma clang loop vectorize(disable) unroll(disable)
     for (int64_t i = 0; i < kWidth; ++i) to[i] = i < rows ? bf16_bits(operand.load(row + i, at)) : 0;
   } else if (rows == kWidth) {
@@ -178,13 +186,86 @@ CAUSEWAY_INLINE void pack_along(const Operand<P, kIsA>& operand, int64_t row, in
   }
 }
 
+// One panel of A for matrix registers, whose rows each run along memory.
+template <class P>
+CAUSEWAY_INLINE void pack_rows_along(const Operand<P, true>& operand, int64_t row, int64_t rows, int64_t k,
+                                     int64_t terms, int64_t steps, uint32_t* to) {
+  constexpr int kWidth = Operand<P, true>::kWidth;
+  constexpr int64_t kTerms = kMatrixTileWords * 2;
+  using Term = typename Operand<P, true>::Term;
+  for (int64_t step = 0; step < steps; step += kMatrixTileWords) {
+    const int64_t first_term = step * 2, left = matmul_min(kTerms, terms - first_term);
+#pragma clang loop unroll(disable)
+    for (int64_t i = 0; i < kWidth; ++i) {
+      alignas(64) Term line[kTerms];
+      if (i < rows && left == kTerms) {
+#pragma clang loop vectorize(assume_safety)
+        for (int64_t j = 0; j < kTerms; ++j) line[j] = operand.term(row + i, k + first_term + j);
+      } else {
+        const int64_t count = i < rows ? left : 0;
+#pragma clang loop vectorize(disable) unroll(disable)
+        for (int64_t j = 0; j < kTerms; ++j) line[j] = j < count ? operand.term(row + i, k + first_term + j) : Term();
+      }
+      __builtin_memcpy(to + step * kWidth + i * kMatrixTileWords, line, sizeof(line));
+    }
+  }
+}
+
+// The same where its rows lie side by side in memory: kLanes words of kLanes rows are transposed.
+template <class P>
+CAUSEWAY_INLINE void pack_rows_across(const Operand<P, true>& operand, int64_t row, int64_t rows, int64_t k,
+                                      int64_t terms, int64_t steps, uint32_t* to) {
+  constexpr int kWidth = Operand<P, true>::kWidth;
+  for (int64_t step = 0; step < steps; step += kLanes) {
+    for (int64_t t = 0; t < 2 * kLanes; ++t) {
+      const int64_t ahead = (step + kLanes) * 2 + t;
+      if (ahead < terms) operand.prefetch(row, matmul_min(kWidth, rows), k + ahead);
+    }
+    for (int64_t group = 0; group < kWidth; group += kLanes) {
+      WordLanes words[kLanes];
+#pragma clang loop unroll(disable)
+      for (int64_t s = 0; s < kLanes; ++s) {
+        alignas(64) uint32_t line[kLanes];
+        const int64_t term = (step + s) * 2;
+        if (term + 1 < terms && group + kLanes <= rows) {
+#pragma clang loop vectorize(assume_safety) vectorize_width(kLanes)
+          for (int64_t i = 0; i < kLanes; ++i) line[i] = operand.word(row + group + i, k + term);
+        } else {
+#pragma clang loop vectorize(disable) unroll(disable)
+          for (int64_t i = 0; i < kLanes; ++i) {
+            const bool exists = group + i < rows;
+            const uint32_t low = exists && term < terms ? bf16_bits(operand.load(row + group + i, k + term)) : 0;
+            const uint32_t high =
+                exists && term + 1 < terms ? bf16_bits(operand.load(row + group + i, k + term + 1)) : 0;
+            line[i] = low | high << 16;
+          }
+        }
+        words[s] = load_lanes(line);
+      }
+      transpose_words<kLanes>(words);
+      uint32_t* block = to + step / kMatrixTileWords * kMatrixTileWords * kWidth + step % kMatrixTileWords;
+#pragma clang loop unroll(full)
+      for (int i = 0; i < kLanes; ++i) store_lanes(block + (group + i) * kMatrixTileWords, words[i]);
+    }
+  }
+}
+
 // Packs rows [row, row + rows) and terms [k, k + terms) as panels, one after the other.
 template <class P, bool kIsA>
 CAUSEWAY_INLINE void pack(const Operand<P, kIsA>& operand, int64_t row, int64_t rows, int64_t k, int64_t terms,
                           uint32_t* to) {
   constexpr int kWidth = Operand<P, kIsA>::kWidth;
-  int64_t steps = matmul_ceil_div(terms, kDepth<P>);
-  if constexpr (Operand<P, kIsA>::kContiguousInK) {
+  int64_t steps = matmul_words(P::kBlocks, terms);
+  if constexpr (kIsA && kMatrixTiles<P>) {
+    for (int64_t first = 0; first < rows; first += kWidth) {
+      const int64_t some = matmul_min(kWidth, rows - first);
+      if constexpr (Operand<P, kIsA>::kContiguousInK) {
+        pack_rows_along(operand, row + first, some, k, terms, steps, to + first * steps);
+      } else {
+        pack_rows_across(operand, row + first, some, k, terms, steps, to + first * steps);
+      }
+    }
+  } else if constexpr (Operand<P, kIsA>::kContiguousInK) {
     for (int64_t first = 0; first < rows; first += kWidth) {
       pack_along(operand, row + first, matmul_min(kWidth, rows - first), k, terms, steps, to + first * steps);
     }
@@ -249,15 +330,85 @@ CAUSEWAY_INLINE void multiply_tile(const uint32_t* a, const uint32_t* b, int64_t
   }
 }
 
+#ifdef CAUSEWAY_MATRIX_TILES
+// sums[32][32] (+)= a * b over `steps` words, a multiple of 16, for the first kTiles times 16 columns: in four
+// registers, beside two of each operand.
+template <int kTiles>
+CAUSEWAY_INLINE void multiply_matrix_tile(const uint32_t* a, const uint32_t* b, int64_t steps, bool add, float* sums) {
+  constexpr int kSide = 2 * kMatrixTileRows;
+  constexpr int64_t kStride = kSide * 4;  // of sums, and of B's words of a step
+  float* const lower = sums + kMatrixTileRows * kSide;
+  if (add) {
+    matrix_tile_load<0>(sums, kStride);
+    matrix_tile_load<1>(lower, kStride);
+    if constexpr (kTiles > 1) {
+      matrix_tile_load<2>(sums + kMatrixTileWords, kStride);
+      matrix_tile_load<3>(lower + kMatrixTileWords, kStride);
+    }
+  } else {
+    matrix_tile_zero<0>();
+    matrix_tile_zero<1>();
+    if constexpr (kTiles > 1) {
+      matrix_tile_zero<2>();
+      matrix_tile_zero<3>();
+    }
+  }
+#pragma clang loop unroll(disable)
+  for (int64_t step = 0; step < steps; step += kMatrixTileWords) {
+    const uint32_t* rows = a + step * kSide;
+    matrix_tile_load<4>(rows, kMatrixTileWords * 4);
+    matrix_tile_load<6>(b + step * kSide, kStride);
+    matrix_tile_multiply_pairs<0, 4, 6>();
+    matrix_tile_load<5>(rows + kMatrixTileRows * kMatrixTileWords, kMatrixTileWords * 4);
+    matrix_tile_multiply_pairs<1, 5, 6>();
+    if constexpr (kTiles > 1) {
+      matrix_tile_load<7>(b + step * kSide + kMatrixTileWords, kStride);
+      matrix_tile_multiply_pairs<2, 4, 7>();
+      matrix_tile_multiply_pairs<3, 5, 7>();
+    }
+  }
+  matrix_tile_store<0>(sums, kStride);
+  matrix_tile_store<1>(lower, kStride);
+  if constexpr (kTiles > 1) {
+    matrix_tile_store<2>(sums + kMatrixTileWords, kStride);
+    matrix_tile_store<3>(lower + kMatrixTileWords, kStride);
+  }
+}
+#endif
+
+// The first `columns` columns of a tile's sums of `steps` words.
+template <class P>
+CAUSEWAY_INLINE void multiply_columns(const uint32_t* a, const uint32_t* b, int64_t steps, bool add, int64_t columns,
+                                      float* sums) {
+  if constexpr (kMatrixTiles<P>) {
+#ifdef CAUSEWAY_MATRIX_TILES
+    if (columns > kMatrixTileWords) {
+      multiply_matrix_tile<2>(a, b, steps, add, sums);
+    } else {
+      multiply_matrix_tile<1>(a, b, steps, add, sums);
+    }
+#else
+    static_assert(!kMatrixTiles<P>, "the blocks were chosen for a processor with AMX");
+#endif
+  } else if (columns > 2 * kLanes) {
+    multiply_tile<kPairs<P>, 3>(a, b, steps, add, sums);
+  } else if (columns > kLanes) {
+    multiply_tile<kPairs<P>, 2>(a, b, steps, add, sums);
+  } else {
+    multiply_tile<kPairs<P>, 1>(a, b, steps, add, sums);
+  }
+}
+
 template <class P>
 CAUSEWAY_INLINE void store_tile(const P& p, int64_t batch, int64_t m, int64_t rows, int64_t n, int64_t columns,
                                 const float* sums) {
+  constexpr int64_t kColumns = P::kBlocks.tile_columns;
 #pragma clang loop unroll(disable)
   for (int64_t i = 0; i < rows; ++i) {
-    const float* row = sums + i * kTileColumns;
-    if (columns == kTileColumns) {
+    const float* row = sums + i * kColumns;
+    if (columns == kColumns) {
 #pragma clang loop vectorize(assume_safety) vectorize_width(kLanes)
-      for (int64_t j = 0; j < kTileColumns; ++j) p.store(batch, m + i, n + j, row[j]);
+      for (int64_t j = 0; j < kColumns; ++j) p.store(batch, m + i, n + j, row[j]);
     } else {
 #pragma clang loop vectorize(assume_safety) vectorize_width(kLanes) interleave(disable)
       for (int64_t j = 0; j < columns; ++j) p.store(batch, m + i, n + j, row[j]);
@@ -269,7 +420,10 @@ template <class P>
 CAUSEWAY_INLINE void run_packed(const P& p, int64_t task, void* scratch) {
   constexpr MatmulBlocks kBlocks = P::kBlocks;
   constexpr bool kPackA = kBlocks.path == MatmulPath::kPackA;
-  static_assert(kBlocks.tile_rows == kTileRows && kBlocks.tile_columns == kTileColumns && kBlocks.pairs == kPairs<P>,
+  constexpr int64_t kRows = kBlocks.tile_rows, kColumns = kBlocks.tile_columns;
+  constexpr int64_t kMatrixSide = 2 * kMatrixTileRows;
+  static_assert(kRows == (kBlocks.matrix_tiles ? kMatrixSide : kTileRows) &&
+                    kColumns == (kBlocks.matrix_tiles ? kMatrixSide : kTileColumns) && kBlocks.pairs == kPairs<P>,
                 "the blocks were chosen for another vector level");
   int64_t m_blocks = matmul_ceil_div(p.m, kBlocks.m);
   int64_t n_blocks = matmul_ceil_div(p.n, kBlocks.n);
@@ -284,11 +438,14 @@ CAUSEWAY_INLINE void run_packed(const P& p, int64_t task, void* scratch) {
 
   const uint32_t* packed =
       static_cast<const uint32_t*>(p.workspace) + batch * matmul_packed_words(kBlocks, p.m, p.n, p.k);
-  int64_t padded = kPackA ? matmul_round_up(p.m, kTileRows) : matmul_round_up(p.n, kTileColumns);
+  int64_t padded = kPackA ? matmul_round_up(p.m, kRows) : matmul_round_up(p.n, kColumns);
   uint32_t* fresh = static_cast<uint32_t*>(scratch);
   float* sums = reinterpret_cast<float*>(fresh + matmul_words(kBlocks, kBlocks.k) * (kPackA ? kBlocks.n : kBlocks.m));
-  alignas(64) float one_tile[kTileRows * kTileColumns];
+  alignas(64) float one_tile[kRows * kColumns];
   bool one_block = p.k <= kBlocks.k;
+#ifdef CAUSEWAY_MATRIX_TILES
+  if constexpr (kBlocks.matrix_tiles) begin_matrix_tiles();
+#endif
 
   int64_t k = 0;
   do {
@@ -300,26 +457,23 @@ CAUSEWAY_INLINE void run_packed(const P& p, int64_t task, void* scratch) {
     } else {
       pack(Operand<P, true>{p, batch}, m, rows, k, terms, fresh);
     }
-    for (int64_t j = 0; j < columns; j += kTileColumns) {
-      int64_t tile_columns = matmul_min(kTileColumns, columns - j);
+    for (int64_t j = 0; j < columns; j += kColumns) {
+      int64_t tile_columns = matmul_min(kColumns, columns - j);
       const uint32_t* b = kPackA ? fresh + j * steps : block + (n + j) * steps;
-      for (int64_t i = 0; i < rows; i += kTileRows) {
+      for (int64_t i = 0; i < rows; i += kRows) {
         const uint32_t* a = kPackA ? block + (m + i) * steps : fresh + i * steps;
-        float* tile = one_block ? one_tile : sums + j * kBlocks.m + i * kTileColumns;
-        if (tile_columns > 2 * kLanes) {
-          multiply_tile<kPairs<P>, 3>(a, b, steps, k > 0, tile);
-        } else if (tile_columns > kLanes) {
-          multiply_tile<kPairs<P>, 2>(a, b, steps, k > 0, tile);
-        } else {
-          multiply_tile<kPairs<P>, 1>(a, b, steps, k > 0, tile);
-        }
+        float* tile = one_block ? one_tile : sums + j * kBlocks.m + i * kColumns;
+        multiply_columns<P>(a, b, steps, k > 0, tile_columns, tile);
         if (k + terms == p.k) {
-          store_tile(p, batch, m + i, matmul_min(kTileRows, rows - i), n + j, tile_columns, tile);
+          store_tile(p, batch, m + i, matmul_min(kRows, rows - i), n + j, tile_columns, tile);
         }
       }
     }
     k += terms;
   } while (k < p.k);
+#ifdef CAUSEWAY_MATRIX_TILES
+  if constexpr (kBlocks.matrix_tiles) end_matrix_tiles();
+#endif
 }
 
 // The transposed problem: C^T = B^T A^T.

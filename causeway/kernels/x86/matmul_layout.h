@@ -14,13 +14,14 @@ enum class MatmulPath : int {
 
 struct MatmulBlocks {
   MatmulPath path;
-  bool pairs;            // operands are packed as pairs of bf16 along k, otherwise as float
-  int64_t tile_rows;     // of the micro-kernel
-  int64_t tile_columns;  // of the micro-kernel
-  int64_t m;             // rows of one phase-2 task; packed paths: a multiple of tile_rows
-  int64_t n;             // columns of one phase-2 task; packed paths: a multiple of tile_columns
-  int64_t k;             // packed paths: terms summed in registers before the sum goes to memory; even
-                         // thin paths: terms of the few rows that wait in scratch
+  bool pairs;                 // operands are packed as pairs of bf16 along k, otherwise as float
+  int64_t tile_rows;          // of the micro-kernel
+  int64_t tile_columns;       // of the micro-kernel
+  int64_t m;                  // rows of one phase-2 task; packed paths: a multiple of tile_rows
+  int64_t n;                  // columns of one phase-2 task; packed paths: a multiple of tile_columns
+  int64_t k;                  // packed paths: terms summed in registers before the sum goes to memory; even
+                              // thin paths: terms of the few rows that wait in scratch
+  bool matrix_tiles = false;  // packed paths of pairs: by the registers of matrix_tiles.h
 };
 
 constexpr int64_t matmul_ceil_div(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
@@ -30,9 +31,10 @@ constexpr int64_t matmul_min(int64_t a, int64_t b) { return a < b ? a : b; }
 // Rows (of A) or columns (of B) that one phase-1 task packs: a multiple of every tile's rows and columns.
 constexpr int64_t kMatmulPackGroup = 192;
 
-// 32-bit words that hold `terms` consecutive terms of k.
+// 32-bit words that hold `terms` consecutive terms of k; of matrix registers, whole rows of 16.
 constexpr int64_t matmul_words(const MatmulBlocks& blocks, int64_t terms) {
-  return blocks.pairs ? matmul_ceil_div(terms, 2) : terms;
+  const int64_t words = blocks.pairs ? matmul_ceil_div(terms, 2) : terms;
+  return blocks.matrix_tiles ? matmul_round_up(words, 16) : words;
 }
 
 constexpr bool matmul_is_thin(const MatmulBlocks& blocks) {

@@ -1,0 +1,36 @@
+// The matmul tests for AVX-512 BF16 with AMX.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "causeway/device/cpu/host_target.h"
+
+#define CAUSEWAY_X86_LEVEL 3
+#define CAUSEWAY_AMX
+#define MATMUL_TEST_SUITE MatmulAmx
+#define MATMUL_TEST_MATRIX_TILES
+
+namespace {
+// Asks for the permission to use the registers, too.
+bool matmul_level_supported() {
+  const causeway::device::Target target = causeway::device::host_target();
+  return target.has_amx_bf16() && target.has_avx512_bf16();
+}
+}  // namespace
+
+#pragma clang attribute push(                                                                                  \
+    __attribute__((target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16"))), \
+    apply_to = function)
+#include "tests/kernels/matmul_cases.h"
+
+#pragma clang attribute pop
