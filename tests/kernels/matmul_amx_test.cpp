@@ -28,7 +28,7 @@ bool matmul_level_supported() {
 }
 }  // namespace
 
-#pragma clang attribute push(                                                                                  \
+#pragma clang attribute push(                                                                            \
     __attribute__((target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16"))), \
     apply_to = function)
 #include "tests/kernels/matmul_cases.h"

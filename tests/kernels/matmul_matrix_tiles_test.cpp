@@ -24,7 +24,8 @@ namespace {
 
 bool matmul_level_supported() { return true; }
 
-// As kernels/x86/matrix_tiles.h describes them. Before begin_matrix_tiles() and after end_matrix_tiles() there are none.
+// As kernels/x86/matrix_tiles.h describes them. Before begin_matrix_tiles() and after end_matrix_tiles() there are
+// none.
 struct EmulatedTiles {
   uint32_t words[8][16][16];
   bool configured = false;

@@ -49,7 +49,8 @@ struct EmulatorRuntime {
   int (*cluster_rank)();
   void (*cluster_barrier)();
   void (*store_in_block)(float* same_offset, int block_rank, float value);
-  int (*take_task)(const void* counter, int tasks, int refusals, int in_order);
+  int (*take_task)(const void* counter, int tasks, int refusals, int in_order, int every);
+  void (*send_to_block)(void* same_offset, int block_rank, uint32_t word, void* barrier);
 };
 
 // The element types of multiplicands.
