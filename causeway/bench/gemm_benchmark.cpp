@@ -215,6 +215,13 @@ std::vector<GemmCase> suite_gemm_cases(const Device& device) {
     return cases;
   }
   add(DType::kF8E4M3);
+  if (device.target().architecture().has_warpgroup_matrix) {
+    for (GemmCase one : standard_gemm_cases(is_gpu, DType::kF8E4M3, device.memory_limit())) {
+      if (one.group != "Llama 70B") continue;
+      one.workload.block_scales = true;
+      cases.push_back(one);
+    }
+  }
   add(DType::kF16, {"8192x8192x8192", "16384x8192x7168", "8192x28672x4096"});
   add(DType::kF32, {"8192x8192x8192"});
   if (device.target().architecture().has_tf32_matrix) {

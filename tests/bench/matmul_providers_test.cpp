@@ -212,7 +212,8 @@ TEST(GemmBenchmark, TheSuiteHasEveryTypeThatTheDeviceMultiplies) {
   EXPECT_EQ(on_gpu["f32"], 1);
   EXPECT_EQ(on_gpu["tf32"], 1);
   EXPECT_EQ(on_gpu["bf16"], on_gpu["f8e4m3"]);
-  EXPECT_EQ(on_gpu.size(), 5u);
+  EXPECT_EQ(on_gpu["f8e4m3_block"], 5);
+  EXPECT_EQ(on_gpu.size(), 6u);
 }
 
 TEST(GemmBenchmark, Tf32IsMeasuredWhereItIsMultiplied) {
