@@ -154,32 +154,6 @@ CAUSEWAY_KERNEL(gather, 128, 1, 1, 2, 0) {
   if (sizes[0] == 0) cluster_barrier();
 }
 
-// The first block of each cluster takes tasks and tells the other one, which counts them. sizes: tasks, whether the other
-// waits until it is told, and how far the word's place is from where it reads.
-CAUSEWAY_KERNEL(told_tasks, 128, 1, 2, 3, 0) {
-  TransferBarrier* told = reinterpret_cast<TransferBarrier*>(shared_memory());
-  int32_t* word = reinterpret_cast<int32_t*>(told + 1);
-  int32_t* known = word + 1;  // to the block
-  if (thread_index() == 0) {
-    barrier_init(told, 1);
-    barrier_init_fence();
-  }
-  const int count = static_cast<int>(sizes[0]);
-  for (int parity = 0;; parity ^= 1) {
-    cluster_barrier();
-    if (thread_index() == 0 && cluster_rank() == 0) {
-      *known = take_task(static_cast<uint32_t*>(buffers[1]), count, 1, false, 2);
-      send_to_block(word + sizes[2], 1, *known, told);
-    } else if (thread_index() == 0) {
-      if (sizes[1] != 0) barrier_wait_in_cluster(told, parity);
-      *known = *word;
-      if (*known < count) global_pointer<int>(buffers[0])[*known] += 1 + block_index();
-    }
-    block_barrier();
-    if (*known >= count) return;
-  }
-}
-
 // Blocks count the tasks that they take. sizes: tasks, refusals that are announced, and how many of them are waited for.
 CAUSEWAY_KERNEL(tasks, 128, 1, 2, 3, 0) {
   if (thread_index() != 0) return;
@@ -468,43 +442,6 @@ TEST_P(EmulatedHopper, StoresInAnotherBlockOfTheCluster) {
   if (!GetParam()) return;
   const std::string race = failure(0, 0);
   EXPECT_NE(race.find("by store_in_block()"), std::string::npos) << race;
-}
-
-TEST_P(EmulatedHopper, WordsToldToAnotherBlockOfTheCluster) {
-  constexpr int kTasks = 23;
-  // Which block was told of each task, counted from 1, or what was said.
-  const auto told = [&](int64_t waits, int64_t offset) -> std::pair<std::vector<int>, std::string> {
-    const DeviceBuffer taken = upload(std::vector<int>(kTasks)), counter = upload(std::vector<uint32_t>(1));
-    void* const buffers[] = {taken.data(), counter.data()};
-    const int64_t sizes[] = {kTasks, waits, offset};
-    DeviceLaunch launch;
-    launch.kernel = module_->kernel("told_tasks");
-    launch.buffers = buffers;
-    launch.sizes = sizes;
-    launch.task_count = 6;
-    launch.threads = 128;
-    launch.shared_bytes = 512;
-    launch.cluster = 2;
-    try {
-      device_->launch(launch);
-      device_->synchronize();
-    } catch (const std::exception& error) {
-      return {{}, error.what()};
-    }
-    EXPECT_EQ(download<uint32_t>(counter), std::vector<uint32_t>(1, 0));
-    return {download<int>(taken), ""};
-  };
-  for (const uint64_t seed : {1, 2, 3}) {
-    open(seed);
-    const auto [blocks, failure] = told(1, 0);
-    EXPECT_EQ(failure, "");
-    EXPECT_EQ(blocks.size(), size_t{kTasks});
-    for (const int block : blocks) EXPECT_TRUE(block == 2 || block == 4 || block == 6) << block;
-  }
-  const std::string outside = told(1, 126).second;
-  EXPECT_NE(outside.find("send_to_block() at shared memory 0x200, which is misaligned or outside"), std::string::npos)
-      << outside;
-  if (GetParam()) EXPECT_NE(told(0, 0).second, "") << "read before it is there";
 }
 
 TEST_P(EmulatedHopper, EveryTaskIsTakenOnceByABlockThatTheSeedDraws) {

@@ -525,16 +525,6 @@ TEST(HopperMatmul, ClustersShareB) {
     expect_product({.m = 384, .n = 256, .k = 200, .b_along_k = b_along_k, .tile = {128, 128, 3, 2}, .blocks = 4});
 }
 
-// A cluster's first block takes its tiles and tells the other: of one slice each, of which several are under way, and
-// of many; more tiles than clusters and fewer.
-TEST(HopperMatmul, ClustersTakeWhatIsLeft) {
-  for (const HopperMatmulTile tile : {HopperMatmulTile{64, 128, 4, 2}, HopperMatmulTile{128, 128, 3, 2, true},
-                                      HopperMatmulTile{64, 96, 3, 2, false, true, true}})
-    for (const int64_t k : {64, 328})
-      for (const int blocks : {2, 4, 16}) expect_product({.m = 520, .n = 264, .k = k, .tile = tile, .blocks = blocks});
-  expect_product({.m = 520, .n = 256, .k = 456, .tile = {64, 128, 4, 2}, .blocks = 4, .splits = 2, .whole_tiles = 6});
-}
-
 TEST(HopperMatmul, BatchesAndNarrowStores) {
   expect_product({.batch = 3,
                   .m = 72,

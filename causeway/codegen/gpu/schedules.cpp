@@ -58,11 +58,12 @@ constexpr Rate kRates[] = {
 // Tiles of Hopper's products as {m, n, in_turns, measured, ...}. Fitted, with the times below, to some 5,300 times of
 // 200 products of bf16 that an H200 took, and lines that lie side by side to 3,600 of 300 more (docs/performance.md;
 // tests/kernels/hopper_products_h200.txt has part of them; hopper_products_in_a_row_h200.txt is what the energy,
-// kHopperMatmulPower, was fitted to). None of those of 16-bit operands spills with what five kinds of epilogues keep in
-// registers; 256 x 112 would. Those of 8-bit operands, and those in turns whose results are stored otherwise than by
-// the copy engine, are set by hand from fewer runs. Of those in turns, 128 x 192 leaves no registers for reading
-// anything where results are stored. Clusters of two blocks that share what they load of B took 0.89 to 1.08 times as
-// long where rows of tiles go in pairs, in a row 0.99 to 1.02 where sides are thousands, and are not among them.
+// kHopperMatmulPower, was fitted to, hopper_products_one_tile_h200.txt what kHopperMatmulOneTile was). None of those of
+// 16-bit operands spills with what five kinds of epilogues keep in registers; 256 x 112 would. Those of 8-bit operands,
+// and those in turns whose results are stored otherwise than by the copy engine, are set by hand from fewer runs. Of
+// those in turns, 128 x 192 leaves no registers for reading anything where results are stored. Clusters of two blocks
+// that share what they load of B took 0.89 to 1.08 times as long where rows of tiles go in pairs, in a row 0.99 to 1.02
+// where sides are thousands, and are not among them.
 constexpr unsigned kOne = 1 << static_cast<int>(HopperMatmulSums::kOne);
 constexpr unsigned kTwo = 1 << static_cast<int>(HopperMatmulSums::kTwo);
 constexpr unsigned kOfSlices = 1 << static_cast<int>(HopperMatmulSums::kOfSlices);

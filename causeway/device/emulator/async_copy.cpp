@@ -149,27 +149,6 @@ void TensorCopies::load(void* shared, const void* map_bytes, void* barrier, cons
   }
 }
 
-void TensorCopies::send(void* same_offset, int block_rank, uint32_t word, const void* barrier) {
-  const std::span<const std::byte> memory = host_.shared(host_.block_rank());
-  const auto offset = static_cast<const std::byte*>(same_offset) - memory.data();
-  constexpr int kBytes = sizeof word;
-  if (offset < 0 || offset + kBytes > static_cast<ptrdiff_t>(memory.size()) || offset % kBytes != 0)
-    host_.fail(
-        fmt::format("send_to_block() at shared memory {:#x}, which is misaligned or outside of the block's {} bytes",
-                    offset, memory.size()));
-  if (block_rank < 0 || block_rank >= host_.cluster_size())
-    host_.fail(fmt::format("send_to_block() to block {} of a cluster of {}", block_rank, host_.cluster_size()));
-  const int barrier_offset = barriers_.offset_for_transfer(barrier);
-  const int at = static_cast<int>(offset);
-  std::memset(host_.shared(block_rank).data() + at, std::to_integer<int>(kPoison), kBytes);
-  view_.written(block_rank, at, kBytes);
-  effects_.add([this, block_rank, at, barrier_offset, word] {
-    std::memcpy(host_.shared(block_rank).data() + at, &word, kBytes);
-    view_.written(block_rank, at, kBytes);
-    barriers_.complete_arrival(block_rank, barrier_offset);
-  });
-}
-
 void TensorCopies::read(Store& store) {
   if (store.read) return;
   const int bytes = store.bytes;

@@ -82,8 +82,6 @@ class TensorCopies {
 
   // With a mask of 0, to the running thread's block only.
   void load(void* shared, const void* map, void* barrier, const BoxCoordinates& first, int rank, uint32_t block_mask);
-  // A word to the same place in that block, and an arrival at its barrier.
-  void send(void* same_offset, int block_rank, uint32_t word, const void* barrier);
   void store(const void* map, const void* shared, const BoxCoordinates& first, int rank);
   // `bytes` of shared memory to `to`, or floats added to those there.
   void store(float* to, const void* shared, int bytes, bool adds);

@@ -315,12 +315,8 @@ void cluster_barrier() {
     cluster.meet_cluster({"cluster_barrier"}, [&](void* const*) { cluster.order_cluster(); });
   });
 }
-int take_task(const void* counter, int tasks, int refusals, int in_order, int every) {
-  return guarded(
-      [&](ThreadCluster& cluster) { return cluster.take_task(counter, tasks, refusals, in_order != 0, every); });
-}
-void send_to_block(void* same_offset, int block_rank, uint32_t word, void* barrier) {
-  guarded([&](ThreadCluster& cluster) { cluster.units().tensors.send(same_offset, block_rank, word, barrier); });
+int take_task(const void* counter, int tasks, int refusals, int in_order) {
+  return guarded([&](ThreadCluster& cluster) { return cluster.take_task(counter, tasks, refusals, in_order != 0); });
 }
 void bulk_store(float* to, const void* shared, int bytes, int adds) {
   guarded([&](ThreadCluster& cluster) { cluster.bulk_store(to, shared, bytes, adds != 0); });
@@ -380,7 +376,6 @@ const EmulatorRuntime& emulator_runtime() {
       cluster_barrier,
       store_in_block,
       take_task,
-      send_to_block,
   };
   return table;
 }

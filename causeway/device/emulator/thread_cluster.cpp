@@ -285,7 +285,7 @@ void ThreadCluster::check_shared_tail() {
   }
 }
 
-int ThreadCluster::take_task(const void* counter, int tasks, int refusals, bool in_order, int every) {
+int ThreadCluster::take_task(const void* counter, int tasks, int refusals, bool in_order) {
   const auto address = reinterpret_cast<uintptr_t>(counter);
   const AllocationTable::Range range = launch_->allocations->find(address);
   if (range.begin == range.end || address % sizeof(uint32_t) != 0 || address + sizeof(uint32_t) > range.end)
@@ -293,17 +293,14 @@ int ThreadCluster::take_task(const void* counter, int tasks, int refusals, bool 
                      address, launch_->allocations->describe(address)));
   if (tasks < 0 || refusals < 1)
     fail(fmt::format("takes one of {} tasks, to be told {} times that none is left", tasks, refusals));
-  if (every < 1 || launch_->blocks % every != 0 || block() % every != 0)
-    fail(fmt::format("takes a task in block {} of {}, of which every {} take some", block(), launch_->blocks, every));
   TakenTasks& taken = taken_[static_cast<size_t>(current_->rank)];
   if (!taken.asked) taken = {0, refusals, true};
   if (taken.refusals == 0)
     fail(fmt::format("takes another task after being told {} times that none is left", refusals));
   const auto owner = [&](int task) {
-    const int takers = launch_->blocks / every;
-    if (in_order) return static_cast<int>(int64_t{task} * takers / tasks) * every;
-    return static_cast<int>(mix(launch_->seed ^ mix(static_cast<uint64_t>(task))) % static_cast<uint64_t>(takers)) *
-           every;
+    if (in_order) return static_cast<int>(int64_t{task} * launch_->blocks / tasks);
+    return static_cast<int>(mix(launch_->seed ^ mix(static_cast<uint64_t>(task))) %
+                            static_cast<uint64_t>(launch_->blocks));
   };
   while (taken.next < tasks && owner(taken.next) != block()) ++taken.next;
   if (taken.next >= tasks) --taken.refusals;

@@ -116,8 +116,7 @@ class ThreadCluster : public AsyncHost {
   // counter would not be back at 0.
   // `in_order`: a block with a greater number has later tasks, as all may be waited for by those who have later ones,
   // and blocks begin in the order of their numbers.
-  // `every`: blocks whose numbers are multiples of it take tasks.
-  int take_task(const void* counter, int tasks, int refusals, bool in_order, int every);
+  int take_task(const void* counter, int tasks, int refusals, bool in_order);
 
   // From shared memory to the device's: `bytes`, or floats that are added to those there.
   void bulk_store(float* to, const void* shared, int bytes, bool adds);

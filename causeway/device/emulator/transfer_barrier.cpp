@@ -139,8 +139,6 @@ int TransferBarriers::offset_for_transfer(const void* barrier) {
 
 void TransferBarriers::complete_bytes(int block_rank, int offset, int bytes) { count(block_rank, offset, 0, 0, bytes); }
 
-void TransferBarriers::complete_arrival(int block_rank, int offset) { count(block_rank, offset, 1, 0, 0); }
-
 TransferBarriers::Named& TransferBarriers::arrive_named(int id, int threads) {
   if (id < 1 || id > 15) host_.fail(fmt::format("named barrier {} is not in 1..15; 0 is block_barrier()'s", id));
   if (threads < 32 || threads % 32 != 0) {

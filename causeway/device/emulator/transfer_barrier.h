@@ -29,8 +29,6 @@ class TransferBarriers {
   int offset_for_transfer(const void* barrier);
   // Bytes that the tensor copy engine has written.
   void complete_bytes(int block_rank, int offset, int bytes);
-  // The arrival of a word that was sent.
-  void complete_arrival(int block_rank, int offset);
 
   void named_sync(int id, int threads);
   void named_arrive(int id, int threads);

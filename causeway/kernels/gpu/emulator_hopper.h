@@ -19,11 +19,8 @@ CAUSEWAY_INLINE void store_in_block(float* same_offset, int cluster_rank, float 
   emulator_runtime()->store_in_block(same_offset, cluster_rank, value);
 }
 CAUSEWAY_INLINE void prefetch_global(const void*, int) {}
-CAUSEWAY_INLINE int take_task(uint32_t* counter, int tasks, int refusals, bool in_order = false, int every = 1) {
-  return emulator_runtime()->take_task(counter, tasks, refusals, in_order, every);
-}
-CAUSEWAY_INLINE void send_to_block(int32_t* same_offset, int cluster_rank, int32_t word, TransferBarrier* barrier) {
-  emulator_runtime()->send_to_block(same_offset, cluster_rank, static_cast<uint32_t>(word), barrier);
+CAUSEWAY_INLINE int take_task(uint32_t* counter, int tasks, int refusals, bool in_order = false) {
+  return emulator_runtime()->take_task(counter, tasks, refusals, in_order);
 }
 CAUSEWAY_INLINE void barrier_arrive_in_block(TransferBarrier* same_offset, int cluster_rank) {
   emulator_runtime()->barrier_arrive(same_offset, cluster_rank);
@@ -32,7 +29,6 @@ CAUSEWAY_INLINE void barrier_arrive(TransferBarrier* barrier) { barrier_arrive_i
 CAUSEWAY_INLINE void barrier_wait(TransferBarrier* barrier, int parity) {
   emulator_runtime()->barrier_wait(barrier, parity);
 }
-CAUSEWAY_INLINE void barrier_wait_in_cluster(TransferBarrier* barrier, int parity) { barrier_wait(barrier, parity); }
 
 template <class... Coordinates>
 CAUSEWAY_INLINE void emulator_tensor_load(void* shared, const TensorMapBytes* map, TransferBarrier* barrier,

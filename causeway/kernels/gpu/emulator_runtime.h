@@ -49,8 +49,7 @@ struct EmulatorRuntime {
   int (*cluster_rank)();
   void (*cluster_barrier)();
   void (*store_in_block)(float* same_offset, int block_rank, float value);
-  int (*take_task)(const void* counter, int tasks, int refusals, int in_order, int every);
-  void (*send_to_block)(void* same_offset, int block_rank, uint32_t word, void* barrier);
+  int (*take_task)(const void* counter, int tasks, int refusals, int in_order);
 };
 
 // The element types of multiplicands.

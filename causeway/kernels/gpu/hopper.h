@@ -46,18 +46,13 @@
 //   store_in_block(same_offset, rank, value)
 //                                         a float, at the same place in that block of the cluster, which has to have
 //                                         begun; seen there after a barrier of the cluster
-//   send_to_block(same_offset, rank, word, barrier), barrier_wait_in_cluster(barrier, parity)
-//                                         by one thread: 32 bits, at the same place in that block of the cluster, and
-//                                         an arrival at the barrier there. The wait is barrier_wait(), after which what
-//                                         was sent with the phase's arrivals is seen
 //   prefetch_global(address, bytes)       into the second-level cache; both multiples of 16
-//   take_task(counter, tasks, refusals [, in_order [, every]])
+//   take_task(counter, tasks, refusals [, in_order])
 //                                         by one thread: the next number of a counter in device memory that all blocks
 //                                         of the launch take from; `tasks` or more when none is left. It was 0 when the
 //                                         launch began, and is 0 again when every block has been told `refusals` times
 //                                         that none is left. No block asks more often. in_order: tasks wait for earlier
-//                                         ones, which the emulator then gives to earlier blocks. every: blocks whose
-//                                         numbers are multiples of it ask, in which the launch's number of blocks is
+//                                         ones, which the emulator then gives to earlier blocks
 #pragma once
 
 #if defined(CAUSEWAY_EMULATOR)
@@ -376,27 +371,11 @@ CAUSEWAY_INLINE void prefetch_global(const void* address, int bytes) {
       "r"(bytes)
       : "memory");
 }
-CAUSEWAY_INLINE void send_to_block(int32_t* same_offset, int cluster_rank, int32_t word, TransferBarrier* barrier) {
-  asm volatile(
-      "{\n\t.reg .b32 to, at;\n\tmapa.shared::cluster.u32 to, %0, %2;\n\tmapa.shared::cluster.u32 at, %1, %2;\n\t"
-      "st.shared::cluster.u32 [to], %3;\n\tmbarrier.arrive.release.cluster.shared::cluster.b64 _, [at];\n\t}" ::"r"(
-          shared_address(same_offset)),
-      "r"(shared_address(barrier)), "r"(cluster_rank), "r"(word)
-      : "memory");
-}
-CAUSEWAY_INLINE void barrier_wait_in_cluster(TransferBarrier* barrier, int parity) {
-  asm volatile(
-      "{\n\t.reg .pred done;\n\tWAIT:\n\tmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n\t"
-      "@!done bra WAIT;\n\t}" ::"r"(shared_address(barrier)),
-      "r"(parity)
-      : "memory");
-}
-CAUSEWAY_INLINE int take_task(uint32_t* counter, int tasks, int refusals, bool = false, int every = 1) {
+CAUSEWAY_INLINE int take_task(uint32_t* counter, int tasks, int refusals, bool = false) {
   uint32_t task;
   asm volatile("atom.relaxed.gpu.global.inc.u32 %0, [%1], %2;"
                : "=r"(task)
-               : "l"((__attribute__((address_space(1))) uint32_t*)counter),
-                 "r"(tasks + refusals * (block_count() / every) - 1));
+               : "l"((__attribute__((address_space(1))) uint32_t*)counter), "r"(tasks + refusals * block_count() - 1));
   return static_cast<int>(task);
 }
 

@@ -80,10 +80,7 @@ struct HopperMatmulShared {
   TransferBarrier* full = loaded + kWaves * kHopperMatmulMostBoxes;
   TransferBarrier* empty = full + kTile.stages;
   TransferBarrier* left = empty + kTile.stages;  // results have, where stages are their room
-  // In a cluster: what its first block has taken, as others are told; as many as there are notes.
-  TransferBarrier* told = left + 1;
-  int32_t* notes = reinterpret_cast<int32_t*>(told + (kTile.cluster > 1 ? hopper_matmul_notes(kTile) : 0));
-  int32_t* words = notes + hopper_matmul_notes(kTile);
+  int32_t* notes = reinterpret_cast<int32_t*>(left + 1);
 };
 
 // The block's tiles, as the thread that loads them notes them for those that multiply: a ring without barriers of its
@@ -105,41 +102,19 @@ struct HopperMatmulNotes {
   }
 };
 
-// The block's tiles, one after the other, as one thread of each block takes them: from the counter, in a cluster by its
-// first block, which tells the others. Tiles that are no more than blocks are dealt out: a block that begins early
-// would take a second one while another has none, and each would wait for the counter, which lies in memory.
+// The block's tile after `before`, its first after -1; schedule.work or more when none is left. One thread. Blocks of a
+// cluster would have to agree: theirs are dealt out. So are tiles that are no more than blocks: a block that begins
+// early would take a second one while another has none, and each would wait for the counter, which lies in memory.
 template <class Problem>
-class HopperMatmulTasks {
-  static constexpr int kCluster = Problem::kTile.cluster;
-  // A block can be ahead of another by as many slices as there are stages, and so by fewer tiles than this.
-  StageRing<HopperMatmulNotes<Problem>::kCount> told_;
-
- public:
-  // The tile after `before`, the first after -1; schedule.work or more when none is left. All blocks of a cluster ask
-  // equally often.
-  CAUSEWAY_INLINE int take(const HopperMatmulSchedule<Problem>& schedule, uint32_t* counter,
-                           const HopperMatmulShared<Problem>& shared, int rank, int before) {
-    constexpr int kRefusals = HopperMatmulNotes<Problem>::kStep;
-    if (schedule.work * kCluster <= block_count()) return before < 0 ? block_index() / kCluster : schedule.work;
-    if constexpr (kCluster == 1) {
-      return take_task(counter, schedule.work, kRefusals);
-    } else {
-      int32_t* word = shared.words + told_.stage;
-      TransferBarrier* barrier = shared.told + told_.stage;
-      int task;
-      if (rank == 0) {
-        task = take_task(counter, schedule.work, kRefusals, false, kCluster);
-#pragma clang loop unroll(full)
-        for (int other = 1; other < kCluster; ++other) send_to_block(word, other, task, barrier);
-      } else {
-        barrier_wait_in_cluster(barrier, told_.parity);
-        task = *word;
-      }
-      told_.advance();
-      return task;
-    }
+CAUSEWAY_INLINE int hopper_matmul_take(const HopperMatmulSchedule<Problem>& schedule, uint32_t* counter, int before) {
+  constexpr int kCluster = Problem::kTile.cluster;
+  if constexpr (kCluster > 1) {
+    return before < 0 ? block_index() / kCluster : before + block_count() / kCluster;
+  } else {
+    if (schedule.work <= block_count()) return before < 0 ? block_index() : schedule.work;
+    return take_task(counter, schedule.work, HopperMatmulNotes<Problem>::kStep);
   }
-};
+}
 
 template <class Problem>
 CAUSEWAY_INLINE void hopper_matmul_note(const HopperMatmulShared<Problem>& shared,
@@ -152,8 +127,7 @@ CAUSEWAY_INLINE void hopper_matmul_note(const HopperMatmulShared<Problem>& share
 // thread.
 template <class Problem>
 CAUSEWAY_INLINE void hopper_matmul_load(const Problem& problem, const TensorMapBytes* maps, uint32_t* counter,
-                                        HopperMatmulTasks<Problem>& tasks, int index, int second, int rank,
-                                        const HopperMatmulShared<Problem>& shared) {
+                                        int index, int second, int rank, const HopperMatmulShared<Problem>& shared) {
   constexpr HopperMatmulTile kTile = Problem::kTile;
   constexpr int kDepth = kHopperMatmulDepth, kABytes = kTile.m * kDepth * 2, kBoxBytes = 64 * kDepth * 2;
   constexpr int kLinesB = kTile.n / kTile.cluster;  // that this block loads
@@ -171,11 +145,10 @@ CAUSEWAY_INLINE void hopper_matmul_load(const Problem& problem, const TensorMapB
     const HopperMatmulPosition tile(schedule, index, rank);
     const int before = taken;
     // Early enough to be known with the last slice, late enough to leave the tile to a block that gets there first.
-    const int early = tile.slices > kTile.stages ? tile.slices - kTile.stages : 0;
-    const int asks = kTile.cluster == 1 || rank == 0 ? early : tile.slices - 1;
+    const int asks = tile.slices > kTile.stages ? tile.slices - kTile.stages : 0;
 #pragma clang loop unroll(disable)
     for (int slice = 0; slice < tile.slices; ++slice) {
-      if (slice == asks) taken = tasks.take(schedule, counter, shared, rank, before);
+      if (slice == asks) taken = hopper_matmul_take(schedule, counter, before);
       const int k = (tile.first_slice + slice) * kDepth;
       barrier_wait(shared.empty + ring.stage, ring.parity ^ 1);
       if (slice + 1 == tile.slices) hopper_matmul_note(shared, schedule, notes.at, taken, before);
@@ -932,21 +905,11 @@ CAUSEWAY_INLINE void hopper_matmul_run(const Problem& problem, const TensorMapBy
   static_assert(hopper_matmul_shared_bytes(kTile) <= kHopperMatmulMostShared);
   static_assert(!(kTile.results_in_stages && kTile.in_turns));
   const HopperMatmulShared<Problem> shared;
-  const int rank = kTile.cluster > 1 ? cluster_rank() : 0;
-  HopperMatmulTasks<Problem> tasks;
   int first = 0, second = 0;
-  const auto take_first = [&] {
-    const HopperMatmulSchedule<Problem> schedule(problem);
-    first = tasks.take(schedule, counter, shared, rank, -1);
-    if constexpr (kTile.in_turns) second = tasks.take(schedule, counter, shared, rank, first);
-  };
-  const auto note_first = [&] {
-    const HopperMatmulSchedule<Problem> schedule(problem);
-    hopper_matmul_note(shared, schedule, 0, first, -1);
-    if constexpr (kTile.in_turns) hopper_matmul_note(shared, schedule, 1, second, first);
-  };
   if (thread_index() == 0) {
-    if constexpr (kTile.cluster == 1) take_first();  // it is on its way meanwhile
+    const HopperMatmulSchedule<Problem> schedule(problem);
+    first = hopper_matmul_take(schedule, counter, -1);
+    if constexpr (kTile.in_turns) second = hopper_matmul_take(schedule, counter, first);
     prefetch_tensor_map(&maps[0]);
     prefetch_tensor_map(&maps[1]);
     for (int stage = 0; stage < kTile.stages; ++stage) {
@@ -957,23 +920,21 @@ CAUSEWAY_INLINE void hopper_matmul_run(const Problem& problem, const TensorMapBy
       for (int box = 0; box < shared.kWaves * kHopperMatmulMostBoxes; ++box) barrier_init(shared.loaded + box, 1);
     }
     if constexpr (kTile.results_in_stages) barrier_init(shared.left, shared.kWaves * kTile.cluster);
-    for (int note = 0; kTile.cluster > 1 && note < HopperMatmulNotes<Problem>::kCount; ++note)
-      barrier_init(shared.told + note, 1);
     barrier_init_fence();
-    if constexpr (kTile.cluster == 1) note_first();
+    hopper_matmul_note(shared, schedule, 0, first, -1);
+    if constexpr (kTile.in_turns) hopper_matmul_note(shared, schedule, 1, second, first);
   }
+  int rank = 0;
   if constexpr (kTile.cluster > 1) {
+    rank = cluster_rank();
     cluster_barrier();
-    if (thread_index() == 0) {
-      take_first();
-      note_first();
-    }
+  } else {
+    block_barrier();
   }
-  block_barrier();
   // The registers of the block, 168 for each thread of three warpgroups, go to those that multiply.
   if (thread_index() < 128) {
     if constexpr (kGroups == 2) registers_decrease<40>();
-    if (thread_index() == 0) hopper_matmul_load(problem, maps, counter, tasks, first, second, rank, shared);
+    if (thread_index() == 0) hopper_matmul_load(problem, maps, counter, first, second, rank, shared);
   } else {
     if constexpr (kGroups == 2) registers_increase<232>();
     // The same for all lanes, as the assembler can see: operands' descriptors are in uniform registers then.

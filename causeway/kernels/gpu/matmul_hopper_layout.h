@@ -61,12 +61,11 @@ constexpr int hopper_matmul_sent_columns(const HopperMatmulTile& tile, int eleme
 // many as cannot be needed at once, of one slice each at least.
 constexpr int hopper_matmul_notes(const HopperMatmulTile& tile) { return tile.stages + 2; }
 
-// Stages, an mbarrier for each of a wave's boxes, two for each stage and one for results that have left, notes; in a
-// cluster an mbarrier and a word for each of these.
+// Stages, an mbarrier for each of a wave's boxes, two for each stage and one for results that have left, notes.
 constexpr int hopper_matmul_waves(const HopperMatmulTile& tile) { return hopper_matmul_warpgroups(tile) * 4; }
 constexpr int hopper_matmul_unsent_bytes(const HopperMatmulTile& tile) {
   return tile.stages * (hopper_matmul_stage_bytes(tile) + 16) + hopper_matmul_waves(tile) * kHopperMatmulMostBoxes * 8 +
-         8 + hopper_matmul_notes(tile) * (tile.cluster > 1 ? 16 : 4);
+         8 + hopper_matmul_notes(tile) * 4;
 }
 // Boxes of a wave that there is room for: two at least, which make up a piece.
 constexpr int kHopperMatmulBoxesOfPiece = kHopperMatmulPieceBytes / kHopperMatmulBoxBytes;
