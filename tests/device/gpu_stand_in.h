@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -85,6 +86,20 @@ struct StandInEvent {
   std::set<size_t> frontier;
 };
 
+// What several ranks count, each in a thread of its own.
+class StandInCount {
+ public:
+  StandInCount(int count = 0) : count_(count) {}
+  StandInCount(const StandInCount& other) : count_(other) {}
+  StandInCount& operator=(const StandInCount& other) { return count_ = other, *this; }
+  operator int() const { return count_; }
+  int operator++() { return ++count_; }
+  int operator--() { return --count_; }
+
+ private:
+  std::atomic<int> count_;
+};
+
 struct StandIn {
   // What it pretends.
   int version = 13000;
@@ -109,14 +124,14 @@ struct StandIn {
   size_t memory_used = 0;
   int allocations = 0;
   int frees = 0;
-  int contexts = 0;
+  StandInCount contexts;
   int streams = 0;
-  int events = 0;
-  int pinned = 0;
+  StandInCount events;
+  StandInCount pinned;
   int imported = 0;  // times that other processes' memory was, and is not closed
-  int modules = 0;
-  int graphs = 0;
-  int replays = 0;
+  StandInCount modules;
+  StandInCount graphs;
+  StandInCount replays;
   std::string refused;  // what a real driver would not have borne, e.g. a synchronization while recording
 
   // How it works. Ranks that are threads share it, each with streams of its own: what they have together has a lock,
