@@ -104,8 +104,7 @@ void run(bool as_json) {
   const CacheState cache = examine_kernel_cache();
   const std::string store_problem = examine_results_store();
   const std::optional<MpiLauncher> launcher = find_mpi_launcher();
-  const bool tiles = target.has_amx_bf16() && target.has_avx512_bf16();
-  const std::string matrix = tiles                      ? "AMX (bf16) and AVX-512 BF16"
+  const std::string matrix = target.has_amx_bf16()      ? "AMX (bf16) and AVX-512 BF16"
                              : target.has_avx512_bf16() ? "AVX-512 BF16"
                              : target.has_avx512()      ? "AVX-512 (bf16 widened to f32)"
                              : target.has_avx2()        ? "AVX2 (bf16 widened to f32)"

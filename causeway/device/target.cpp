@@ -24,7 +24,7 @@ bool Target::has_avx512() const { return family == Family::kX86 && processor == 
 
 bool Target::has_avx512_bf16() const { return has_avx512() && has_feature("avx512bf16"); }
 
-bool Target::has_amx_bf16() const { return has_avx512() && has_feature("amx-bf16"); }
+bool Target::has_amx_bf16() const { return has_avx512_bf16() && has_feature("amx-bf16"); }
 
 std::string Target::text() const {
   return fmt::format("{}:{}:{}:{}", target_family_name(family), processor, fmt::join(features, ","), vector_bytes);

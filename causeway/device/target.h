@@ -40,7 +40,7 @@ struct Target {
   bool has_avx2() const;    // x86-64-v3 at least: AVX2, FMA, F16C
   bool has_avx512() const;  // x86-64-v4 at least: AVX-512 F, BW, CD, DQ, VL
   bool has_avx512_bf16() const;
-  bool has_amx_bf16() const;  // and this process may use the tiles
+  bool has_amx_bf16() const;  // besides AVX-512 BF16, and this process may use the tiles
 
   // "x86:x86-64-v4:avx512bf16,gfni:64", equal for equal targets and only for those.
   std::string text() const;

@@ -22,10 +22,7 @@
 
 namespace {
 // Asks for the permission to use the registers, too.
-bool matmul_level_supported() {
-  const causeway::device::Target target = causeway::device::host_target();
-  return target.has_amx_bf16() && target.has_avx512_bf16();
-}
+bool matmul_level_supported() { return causeway::device::host_target().has_amx_bf16(); }
 }  // namespace
 
 #pragma clang attribute push(                                                                            \

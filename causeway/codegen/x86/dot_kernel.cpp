@@ -10,7 +10,7 @@ namespace causeway::codegen {
 namespace {
 
 X86Level x86_level(const Target& target) {
-  if (target.has_amx_bf16() && target.has_avx512_bf16()) return X86Level::kAmxBf16;
+  if (target.has_amx_bf16()) return X86Level::kAmxBf16;
   if (target.has_avx512_bf16()) return X86Level::kAvx512Bf16;
   if (target.has_avx512()) return X86Level::kAvx512;
   return target.has_avx2() ? X86Level::kAvx2 : X86Level::kPortable;

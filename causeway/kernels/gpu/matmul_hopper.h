@@ -758,14 +758,13 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, const Tensor
   Notes notes;
   const int lane = lane_index();
   // Every wave hands a stage back to the blocks that load it.
-  const auto arrive = [&](TransferBarrier* barrier) {
+  const auto release = [&](int stage) {
     if constexpr (kTile.cluster == 1) {
-      if (lane == 0) barrier_arrive(barrier);
+      if (lane == 0) barrier_arrive(shared.empty + stage);
     } else {
-      if (lane < kTile.cluster) barrier_arrive_in_block(barrier, lane);
+      if (lane < kTile.cluster) barrier_arrive_in_block(shared.empty + stage, lane);
     }
   };
-  const auto release = [&](int stage) { arrive(shared.empty + stage); };
   // The same for all lanes, as the compiler can see.
   const auto noted = [&] { return wave_shuffle(shared.notes[notes.at], 0); };
   if constexpr (kTile.in_turns) {
@@ -885,7 +884,7 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, const Tensor
         if constexpr (kHopperMatmulSends<Problem>) boxes.end();
         fence_async_shared();
         wave_barrier();
-        arrive(shared.left);
+        if (lane == 0) barrier_arrive(shared.left);
       }
     }
   }
@@ -901,9 +900,9 @@ CAUSEWAY_INLINE void hopper_matmul_run(const Problem& problem, const TensorMapBy
   static_assert(kTile.m % 64 == 0 && kTile.n % 16 == 0 && kTile.n <= 256);
   static_assert(!kTile.b_along_k || Problem::B::kContiguousInK);
   static_assert(hopper_matmul_boxes(kTile) >= kHopperMatmulBoxesOfPiece);
-  static_assert(kTile.cluster == 1 || kTile.n / kTile.cluster % (Problem::B::kContiguousInK ? 8 : 64) == 0);
+  static_assert(kTile.cluster == 1 || kTile.n / kTile.cluster % 64 == 0);
   static_assert(hopper_matmul_shared_bytes(kTile) <= kHopperMatmulMostShared);
-  static_assert(!(kTile.results_in_stages && kTile.in_turns));
+  static_assert(!kTile.results_in_stages || (kTile.cluster == 1 && !kTile.in_turns));
   const HopperMatmulShared<Problem> shared;
   int first = 0, second = 0;
   if (thread_index() == 0) {
@@ -919,7 +918,7 @@ CAUSEWAY_INLINE void hopper_matmul_run(const Problem& problem, const TensorMapBy
     if constexpr (kHopperMatmulSends<Problem> && Problem::Fetched::kTensors > 0) {
       for (int box = 0; box < shared.kWaves * kHopperMatmulMostBoxes; ++box) barrier_init(shared.loaded + box, 1);
     }
-    if constexpr (kTile.results_in_stages) barrier_init(shared.left, shared.kWaves * kTile.cluster);
+    if constexpr (kTile.results_in_stages) barrier_init(shared.left, shared.kWaves);
     barrier_init_fence();
     hopper_matmul_note(shared, schedule, 0, first, -1);
     if constexpr (kTile.in_turns) hopper_matmul_note(shared, schedule, 1, second, first);

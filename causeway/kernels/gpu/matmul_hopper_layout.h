@@ -81,7 +81,7 @@ constexpr int hopper_matmul_most_stages(HopperMatmulTile tile, int boxes) {
     if (hopper_matmul_boxes(tile) >= boxes) break;
   return tile.stages;
 }
-constexpr int kHopperMatmulMostStages = 12;
+constexpr int kHopperMatmulMostStages = 12;  // where results leave from them
 // What suits a tile: results that wait for a box hold up more than a fifth stage gains, and a fourth one more than a
 // third box.
 constexpr int hopper_matmul_best_stages(HopperMatmulTile tile) {
