@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "causeway/codegen/expressions/loop_nest.h"
+
 namespace causeway::program {
 namespace {
 
@@ -42,6 +44,25 @@ bool reads(const Graph& graph, const MaterializedValues& materialized, const std
   return false;
 }
 
+// Every thread of a row computes the same elements of it in each phase: none of them may be needed again once the
+// result has been stored.
+bool may_overwrite_in_rows(const Graph& graph, const MaterializedValues& materialized, const KernelRequest& request,
+                           Value source, Value result) {
+  if (!(element_count(graph.shape(source)) == request.rows * request.columns)) return false;
+  const std::vector<int> phases = codegen::loop_phases(graph, materialized, request);
+  const auto position = std::find(request.members.begin(), request.members.end(), result) - request.members.begin();
+  for (size_t i = 0; i < request.members.size(); ++i) {
+    const Value member = request.members[i];
+    if (!reads(graph, materialized, {member}, source)) continue;
+    if (phases[i] > phases[static_cast<size_t>(position)]) return false;
+    const Node& node = graph.node(member);
+    const bool reduces = op_info(node.op).kind == OpKind::kReduce;
+    const Value element = reduces ? node.inputs[0] : member;
+    if (element != source && !reads_only_at_own_position(graph, materialized, element, source)) return false;
+  }
+  return true;
+}
+
 // Blocks of one loop may come before those of another or after them.
 bool may_overwrite_beside_others(const Graph& graph, const FusionResult& fusion, const KernelRequest& request,
                                  Value source, Value result) {
@@ -72,8 +93,10 @@ bool may_overwrite(const Graph& graph, const FusionResult& fusion, size_t kernel
                     (!fusion.materialized.contains(operand) && reads(graph, fusion.materialized, {operand}, source));
            });
   }
-  const bool elementwise_loop = request.kind == KernelKind::kLoop && request.rows.is_constant(1);
-  if (!elementwise_loop && request.kind != KernelKind::kDot) return false;
+  const bool is_loop = request.kind == KernelKind::kLoop;
+  if (is_loop && !request.rows.is_constant(1))
+    return may_overwrite_in_rows(graph, fusion.materialized, request, source, result);
+  if (!is_loop && request.kind != KernelKind::kDot) return false;
   // Each block reads all of its own rows, others may have stored by then.
   if (reads(graph, fusion.materialized, request.row_members, source)) return false;
   return std::all_of(request.members.begin(), request.members.end(), [&](Value member) {

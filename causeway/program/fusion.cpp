@@ -739,10 +739,11 @@ class Fuser {
       return false;
     if (std::any_of(reads.begin(), reads.end(), is_member)) return true;
     if (kernel.kind == KernelKind::kDot) return false;
-    // Reading the same large tensor once instead of twice.
+    // Reading the same large tensor once instead of twice; a number for each row takes a launch of its own otherwise.
     const Dim count = lone.rows * lone.columns;
+    const bool is_of_rows = rules_.shares_launches && has_reductions(graph_, kernel) && count == kernel.rows;
     return std::any_of(reads.begin(), reads.end(), [&](Value read) {
-      return reads_[k].contains(read) && element_count(graph_.shape(read)) == count;
+      return reads_[k].contains(read) && (is_of_rows || element_count(graph_.shape(read)) == count);
     });
   }
 

@@ -269,6 +269,59 @@ return %3
   EXPECT_EQ(source.find("b0[", source.find("b0[") + 1), std::string::npos) << "read twice:\n" << source;
 }
 
+// Read once from memory, by copies past registers, where the architecture has them and rows fit.
+TEST(GpuKernelText, LongerRowsStayInSharedMemory) {
+  const auto loop = [](int columns, const std::string& processor) {
+    const std::string whole = fmt::format("bf16[640, {}]\n", columns);
+    std::vector<GeneratedKernel> all =
+        kernels("%0 = input \"x\" : " + whole + "%1 = reduce_max(%0) {axes=[1]} : bf16[640]\n" +
+                    "%2 = broadcast(%1) {axes=[0]} : " + whole + "%3 = sub(%0, %2) : " + whole + "return %3\n",
+                gpu_target(processor));
+    EXPECT_EQ(all.size(), 1u);
+    return all.front();
+  };
+  const GeneratedKernel two_blocks = loop(50304, "sm_90a");
+  const std::string ptx = codegen::compile_module(two_blocks.source, gpu_target("sm_90a"));
+  EXPECT_EQ(occurrences(ptx, "ld.global"), 0u) << ptx;
+  EXPECT_GE(occurrences(ptx, "ld.shared.v4.b32"), 2u) << ptx;
+  EXPECT_EQ(two_blocks.phases[0].threads, 512);
+  EXPECT_EQ(two_blocks.phases[0].shared_bytes, 256 + 50304 * 2);
+  // One block of a multiprocessor has all of its threads.
+  EXPECT_EQ(loop(100000, "sm_90a").phases[0].threads, 1024);
+  EXPECT_EQ(loop(50304, "sm_80").phases[0].threads, 1024);
+  // Too long, short enough for registers, no such copies.
+  EXPECT_THAT(loop(128256, "sm_90a").source, Not(HasSubstr("copy_async_16")));
+  EXPECT_THAT(loop(4096, "sm_90a").source, Not(HasSubstr("copy_async_16")));
+  EXPECT_THAT(loop(20000, "gfx942").source, Not(HasSubstr("copy_async_16")));
+}
+
+// What goes over the same rows without reading one, as a token's share of a loss, takes no launch of its own, so that
+// what reads it and the rows is not held up either.
+TEST(GpuKernelText, ANumberOfEachRowGoesWithTheLoopOverRows) {
+  const std::vector<GeneratedKernel> all = kernels(R"(%0 = input "logits" : bf16[64, 4096]
+%1 = input "all_targets" : i32[128]
+%2 = slice(%1) {start=[0], limit=[64], strides=[1]} : i32[64]
+%3 = reduce_max(%0) {axes=[1]} : bf16[64]
+%4 = broadcast(%2) {axes=[0]} : i32[64, 4096]
+%5 = iota {axes=[1]} : i32[64, 4096]
+%6 = eq(%4, %5) : bool[64, 4096]
+%7 = cast(%6) {dtype=bf16} : bf16[64, 4096]
+%8 = mul(%7, %0) : bf16[64, 4096]
+%9 = reduce_max(%8) {axes=[1]} : bf16[64]
+%10 = add(%3, %9) : bf16[64]
+%11 = reduce_sum(%10) {axes=[0]} : bf16[]
+%12 = cast(%2) {dtype=f32} : f32[64]
+%13 = tanh(%12) : f32[64]
+%14 = cast(%13) {dtype=bf16} : bf16[64]
+%15 = broadcast(%14) {axes=[0]} : bf16[64, 4096]
+%16 = broadcast(%3) {axes=[0]} : bf16[64, 4096]
+%17 = sub(%0, %16) : bf16[64, 4096]
+%18 = mul(%17, %15) : bf16[64, 4096]
+return %11, %18
+)");
+  EXPECT_EQ(all.size(), 2u);
+}
+
 TEST(GpuKernelText, ConditionsOfWholeVectorsAreDecidedOnce) {
   EXPECT_THAT(kernels(R"(%0 = input "q" : bf16[64, 768]
 %1 = input "k" : bf16[64, 768]

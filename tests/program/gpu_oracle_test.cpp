@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "causeway/device/emulator/emulator_device.h"
 #include "causeway/device/open_device.h"
 #include "causeway/graph/parser.h"
 #include "causeway/passes/pipeline.h"
@@ -260,6 +261,37 @@ TEST_P(KernelsOnGpu, RowsOfEveryLength) {
 %5 = add(%0, %4) : f32[300, 1]
 return %5, %3
 )");
+}
+
+// Two tensors whose rows wait in shared memory, a third that is read once and takes more bytes, a number for each row;
+// with checks for races where there is an emulator.
+TEST_P(KernelsOnGpu, RowsInSharedMemory) {
+  for (const auto& [rows, columns] : {std::pair{3, 17000}, {2, 40008}}) {
+    const auto whole = [&](const std::string& type) { return fmt::format("{}[{}, {}]\n", type, rows, columns); };
+    const std::string each = fmt::format("f32[{}]\n", rows);
+    const std::string text =
+        "%0 = input \"x\" : " + whole("bf16") + "%1 = input \"dy\" : " + whole("bf16") +
+        "%2 = input \"residual\" : " + whole("f32") + "%3 = input \"weight\" : " + each +
+        "%4 = cast(%0) : " + whole("f32") + "%5 = cast(%1) : " + whole("f32") +
+        "%6 = reduce_max(%4) {axes=[1]} : " + each + "%7 = broadcast(%6) {axes=[0]} : " + whole("f32") +
+        "%8 = sub(%4, %7) : " + whole("f32") + "%9 = exp2(%8) : " + whole("f32") +
+        "%10 = mul(%9, %5) : " + whole("f32") + "%11 = reduce_sum(%10) {axes=[1]} : " + each +
+        "%12 = mul(%11, %3) : " + each + "%13 = broadcast(%12) {axes=[0]} : " + whole("f32") +
+        "%14 = sub(%5, %13) : " + whole("f32") + "%15 = mul(%14, %9) : " + whole("f32") +
+        "%16 = add(%15, %2) : " + whole("f32") + "%17 = cast(%16) : " + whole("bf16") + "return %6, %17\n";
+    expect_graph(text);
+    EXPECT_THAT(kinds_, testing::ElementsAre("loop"));
+    if (!GetParam().starts_with("emulator:")) continue;
+    EmulatorOptions options;
+    options.checked = true;
+    ProgramRunner checked(std::make_shared<EmulatorDevice>(runner().device().target().processor, options));
+    const Graph graph = parse_graph(text);
+    std::vector<HostTensor> inputs;
+    for (const Value input : graph.inputs())
+      inputs.push_back(
+          random_host_tensor(graph.dtype(input), evaluate(graph.shape(input), {}), inputs.size() + 1, -1, 1));
+    EXPECT_NO_THROW(checked.run(graph, inputs));
+  }
 }
 
 TEST_P(KernelsOnGpu, Softmax) {

@@ -2,6 +2,7 @@
 // are the reference's whichever queue it is.
 #include "causeway/program/lowering.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -144,6 +145,39 @@ return
                                                   kOneQueue);
   // One kernel computes all of it on a processor.
   if (GetParam() == "cpu") EXPECT_EQ(program.instructions.size(), 2u);
+  EXPECT_FALSE(copies(program, kComputeQueue).empty());
+}
+
+// The last pass over a row reads it and stores the result in its place, on a GPU from registers or shared memory too.
+TEST_P(Lowering, ALoopOverRowsOverwritesWhatItsLastPassReads) {
+  for (const int columns : {96, 10000, 20003}) {
+    const std::string whole = fmt::format("f32[5, {}]\n", columns);
+    const LoweredProgram program = expect_reference(
+        "%0 = input \"x\" : " + whole + "%1 = reduce_max(%0) {axes=[1]} : f32[5]\n" +
+            "%2 = broadcast(%1) {axes=[0]} : " + whole + "%3 = sub(%0, %2) : " + whole + "%4 = mul(%3, %3) : " + whole +
+            "%5 = reduce_sum(%4) {axes=[1]} : f32[5]\n" + fmt::format("%6 = constant {} : f32[5]\n", 1.0 / columns) +
+            "%7 = mul(%5, %6) : f32[5]\n%8 = rsqrt(%7) : f32[5]\n" + "%9 = broadcast(%8) {axes=[0]} : " + whole +
+            "%10 = mul(%3, %9) : " + whole + "assign %0 = %10\nreturn %8\n",
+        kOneQueue);
+    EXPECT_EQ(program.instructions.size(), 1u) << columns;
+    EXPECT_EQ(program.arena_bytes, 0) << columns;
+  }
+}
+
+// y is stored by the pass before the last, which reads x once more.
+TEST_P(Lowering, ALoopOverRowsKeepsWhatALaterPassReads) {
+  const LoweredProgram program = expect_reference(R"(%0 = input "x" : f32[7, 3000]
+%1 = reduce_sum(%0) {axes=[1]} : f32[7]
+%2 = broadcast(%1) {axes=[0]} : f32[7, 3000]
+%3 = mul(%0, %2) : f32[7, 3000]
+%4 = reduce_max(%3) {axes=[1]} : f32[7]
+%5 = broadcast(%4) {axes=[0]} : f32[7, 3000]
+%6 = sub(%0, %5) : f32[7, 3000]
+assign %0 = %3
+return %6
+)",
+                                                  kOneQueue);
+  EXPECT_GE(program.instructions.size(), 2u);
   EXPECT_FALSE(copies(program, kComputeQueue).empty());
 }
 

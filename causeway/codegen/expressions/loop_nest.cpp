@@ -9,13 +9,57 @@
 
 namespace causeway::codegen {
 
+namespace {
+
+// The values in memory, and members, that the expansion of `value` reads, not counting `value` itself.
+std::vector<Value> leaves(const Graph& graph, const MaterializedValues& materialized, const KernelRequest& request,
+                          Value value) {
+  std::vector<Value> found;
+  std::set<Value> visited;
+  std::vector<Value> pending = graph.node(value).inputs;
+  while (!pending.empty()) {
+    const Value next = pending.back();
+    pending.pop_back();
+    if (!visited.insert(next).second) continue;
+    if (materialized.contains(next) || request.computes(next)) {
+      found.push_back(next);
+    } else {
+      const std::vector<Value>& inputs = graph.node(next).inputs;
+      pending.insert(pending.end(), inputs.begin(), inputs.end());
+    }
+  }
+  return found;
+}
+
+bool is_sum_over_rows(const Graph& graph, const KernelRequest& request, const Node& node) {
+  return node.attributes.axes.back() + 1 != static_cast<int64_t>(graph.shape(node.inputs[0]).size()) &&
+         !request.columns.is_constant(1);
+}
+
+}  // namespace
+
+std::vector<int> loop_phases(const Graph& graph, const MaterializedValues& materialized, const KernelRequest& request) {
+  std::vector<int> phases;
+  std::map<Value, int> least;  // in which phases what reads a member can be
+  for (const Value member : request.members) {
+    int phase = 0;
+    for (const Value leaf : leaves(graph, materialized, request, member))
+      if (const auto entry = least.find(leaf); entry != least.end()) phase = std::max(phase, entry->second);
+    phases.push_back(phase);
+    const Node& node = graph.node(member);
+    const bool is_reduction = op_info(node.op).kind == OpKind::kReduce && !is_sum_over_rows(graph, request, node);
+    least[member] = phase + (is_reduction ? 1 : 0);
+  }
+  return phases;
+}
+
 LoopNest::LoopNest(const KernelInputs& inputs)
     : graph_(inputs.graph), materialized_(inputs.materialized), request_(inputs.request) {
   has_reductions_ = std::any_of(request_.members.begin(), request_.members.end(),
                                 [&](Value member) { return op_info(graph_.node(member).op).kind == OpKind::kReduce; });
   has_row_sums_ = std::any_of(request_.members.begin(), request_.members.end(),
                               [&](Value member) { return role(member) == Role::kRowSum; });
-  phases_ = assign_phases();
+  phases_ = loop_phases(graph_, materialized_, request_);
   axes_ = {{request_.rows, true}, {request_.columns, false}};
   std::erase_if(axes_, [](const Axis& axis) { return axis.is_row && axis.extent.is_constant(1); });
 }
@@ -54,11 +98,8 @@ bool LoopNest::cut_wanted_axis() {
 
 LoopNest::Role LoopNest::role(Value member) const {
   const Node& node = graph_.node(member);
-  if (op_info(node.op).kind == OpKind::kReduce) {
-    const bool keeps_last_axis =
-        node.attributes.axes.back() + 1 != static_cast<int64_t>(graph_.shape(node.inputs[0]).size());
-    return keeps_last_axis && !request_.columns.is_constant(1) ? Role::kRowSum : Role::kReduction;
-  }
+  if (op_info(node.op).kind == OpKind::kReduce)
+    return is_sum_over_rows(graph_, request_, node) ? Role::kRowSum : Role::kReduction;
   const Dim count = element_count(graph_.shape(member));
   if (has_reductions() && count == request_.rows && !(count == request_.rows * request_.columns)) return Role::kRow;
   CAUSEWAY_CHECK(count == request_.rows * request_.columns, "{} in a kernel of {} x {}", graph_.type(member).text(),
@@ -97,41 +138,6 @@ void LoopNest::reset() {
   }
   // Reductions keep the row axes apart from the columns; otherwise the axes are cut from one row-major range.
   full_linear_ = add(scale(row_linear_, column_stride), column_linear_);
-}
-
-std::vector<int> LoopNest::assign_phases() const {
-  std::vector<int> phases;
-  std::map<Value, size_t> before;
-  for (size_t i = 0; i < request_.members.size(); ++i) {
-    int phase = 0;
-    for (const Value leaf : leaves(request_.members[i])) {
-      const auto entry = before.find(leaf);
-      if (entry == before.end()) continue;
-      phase = std::max(phase, phases[entry->second] + (role(leaf) == Role::kReduction ? 1 : 0));
-    }
-    phases.push_back(phase);
-    before[request_.members[i]] = i;
-  }
-  return phases;
-}
-
-// The values in memory, and members, that the expansion of `value` reads, not counting `value` itself.
-std::vector<Value> LoopNest::leaves(Value value) const {
-  std::vector<Value> found;
-  std::set<Value> visited;
-  std::vector<Value> pending = graph_.node(value).inputs;
-  while (!pending.empty()) {
-    const Value next = pending.back();
-    pending.pop_back();
-    if (!visited.insert(next).second) continue;
-    if (materialized_.contains(next) || request_.computes(next)) {
-      found.push_back(next);
-    } else {
-      const std::vector<Value>& inputs = graph_.node(next).inputs;
-      pending.insert(pending.end(), inputs.begin(), inputs.end());
-    }
-  }
-  return found;
 }
 
 int LoopNest::last_phase() const { return *std::max_element(phases_.begin(), phases_.end()); }

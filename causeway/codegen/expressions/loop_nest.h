@@ -34,6 +34,9 @@ class LoopVisitor {
   virtual void result(size_t position, const std::string& name) {}
 };
 
+// The phase in which each member of a loop is computed, by its position.
+std::vector<int> loop_phases(const Graph& graph, const MaterializedValues& materialized, const KernelRequest& request);
+
 class LoopNest : public ReadContext {
  public:
   static constexpr int kRowDepth = 1;   // loop depth of row variables; columns are deeper
@@ -112,8 +115,6 @@ class LoopNest : public ReadContext {
   std::map<Value, MemberVariable> member_variables_;
 
  private:
-  std::vector<int> assign_phases() const;
-  std::vector<Value> leaves(Value value) const;
   // Where a reduction reads its input.
   ElementPosition reduction_input(ElementWalk& walk, const Node& node) const;
 

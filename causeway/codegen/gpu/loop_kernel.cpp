@@ -10,7 +10,7 @@
 namespace causeway::codegen {
 namespace {
 
-constexpr int kSharedBytes = 256;                                          // for the sums of a block
+constexpr int kSharedBytes = GpuLoopNest::kSumsSharedBytes;
 constexpr GpuPartsLaunch kRowSumParts = {.neighbours = 8, .unrolled = 8};  // there are many parts
 constexpr const char* kIncludes =
     "#include \"causeway/kernels/gpu/lanes.h\"\n#include \"causeway/kernels/gpu/reduce.h\"\n";
@@ -38,7 +38,7 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
     const std::optional<Obstacle> planned = nest_.obstacle();
     nest_.reset();
     if (planned || !nest_.has_reductions() || nest_.has_row_sums() || nest_.parts() > 1 ||
-        !request_.rows.is_constant() || shared_offset < kSharedBytes)
+        !request_.rows.is_constant() || !nest_.in_shared().empty() || shared_offset < kSharedBytes)
       return std::nullopt;
     write_body();
     check_written(planned);
@@ -77,6 +77,7 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
     emitter.set_index_type(index_type_);
     emitter.set_lanes(nest_.lane_variable(), nest_.lanes());
     if (!nest_.cached().empty()) text_ += load_cached();
+    if (!nest_.in_shared().empty()) text_ += copy_to_shared();
     for (const Value member : nest_.kept())
       text_ += fmt::format("{} {}[{}];\n", compute_type(graph_.dtype(member)), nest_.kept_name(member),
                            nest_.kept_elements());
@@ -201,6 +202,21 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
     return text + column_loop(lane_loop(nest_.lane_name(), nest_.lanes()) + loads + "}\n" + ask_for_next_row());
   }
 
+  // No barrier: threads read what they have copied themselves.
+  std::string copy_to_shared() {
+    std::string text, copies;
+    for (const auto& [value, offset] : nest_.in_shared()) {
+      const std::string name = nest_.in_shared_name(value);
+      text += fmt::format("auto* {} = static_cast<{}*>(__builtin_assume_aligned(shared_memory() + {}, 16));\n", name,
+                          storage_type(graph_.dtype(value)), kSharedBytes + offset);
+      const int per_copy = 16 / static_cast<int>(size_bytes(graph_.dtype(value)));
+      for (int lane = 0; lane < nest_.lanes(); lane += per_copy)
+        copies += fmt::format("copy_async_16({0} + vector * {1} + {2}, {3} + ({4}) + {2}, true);\n", name,
+                              nest_.lanes(), lane, pointer(value), first_lane_text());
+    }
+    return text + column_loop(copies) + "copy_async_commit();\ncopy_async_wait<0>();\n";
+  }
+
   // Of a block's rows, the next one's vector is brought into the second-level cache beside this one's sums.
   std::string ask_for_next_row() {
     if (!nest_.has_row_sums() || !request_.rows.is_constant()) return {};
@@ -226,10 +242,12 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
     const auto columns = axis_texts([&](size_t i) { return !nest_.axes()[i].is_row && !nest_.axes()[i].is_lane; });
     const std::string body = gpu_axis_variables(index_type_, "vector", columns) + inside;
     const int team = nest_.team();
+    // 64 registers, of which a block of so many threads has no more, hold one vector's elements.
+    const int unrolled = nest_.threads() > 512 ? 1 : nest_.lanes() >= 4 ? 2 : 4;
     if (nest_.cached().empty() && nest_.kept().empty() && !nest_.has_row_sums())
       return fmt::format(
                  "#pragma clang loop unroll_count({})\nfor ({} vector = first; vector < last; vector += {}) {{\n",
-                 nest_.lanes() >= 4 ? 2 : 4, index_type_, team) +
+                 unrolled, index_type_, team) +
              body + "}\n";
     const int64_t vectors = nest_.row_vectors().constant();
     std::string text = fmt::format(
@@ -463,8 +481,10 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
     const std::string body = row_body();
     GeneratedKernel kernel = finish(source("kernel", nest_.threads(), body));
     const int64_t per_block = nest_.rows_per_block();
+    const int shared_bytes =
+        (nest_.team() > GpuLoopNest::kWaveTeam ? kSharedBytes : 0) + static_cast<int>(nest_.in_shared_bytes());
     kernel.phases = {gpu_phase(
-        "kernel", nest_.threads(), nest_.team() > GpuLoopNest::kWaveTeam ? kSharedBytes : 0,
+        "kernel", nest_.threads(), shared_bytes,
         [rows, per_block](const SymbolBindings& bindings) { return divide_up(rows.evaluate(bindings), per_block); })};
     return kernel;
   }

@@ -16,7 +16,8 @@ constexpr int kShortRow = 128;           // vectors of a row that a team within 
 constexpr int64_t kUnalignedRow = 1024;  // columns from which rows that begin within a vector are worth the trouble
 constexpr int kMostKeptElements = 32;    // of one tensor in a thread's registers
 constexpr size_t kMostCachedTensors = 3;
-constexpr int64_t kLongRow = 65536;  // columns from which a row is cut into parts
+constexpr int64_t kCopiedBytes = 16;  // past registers, at a time
+constexpr int64_t kLongRow = 65536;   // columns from which a row is cut into parts
 constexpr int64_t kPartColumns = 16384;
 constexpr int64_t kMostParts = 1024;      // of all rows
 constexpr int64_t kPartsOfUnknown = 128;  // of all rows, when their length is not known
@@ -46,8 +47,9 @@ void GpuLoopNest::plan() {
   plan_team();
   LoopNest::plan();
   choose_cached();
+  choose_in_shared();
   kept_ = wanted_kept_;
-  if (!cached_.empty() || !kept_.empty()) analyse();
+  if (!cached_.empty() || !in_shared_.empty() || !kept_.empty()) analyse();
   if (!obstacle_ && one_block_for_all()) obstacle_ = Obstacle{Obstacle::Kind::kFewLongRows, request_.members.front()};
   if (!obstacle_ && has_row_sums() && !can_keep())
     obstacle_ = Obstacle{Obstacle::Kind::kLongRowSums, request_.members.back()};
@@ -88,6 +90,10 @@ std::optional<ElementValue> GpuLoopNest::variable(Value value, const Index& line
   const auto entry = cached_.find(value);
   if (entry != cached_.end() && linear == full_linear())
     return ElementValue{from_storage(graph_.dtype(value), fmt::format("{}[{}]", entry->second, register_position())),
+                        kLaneDepth};
+  if (in_shared_.contains(value) && linear == full_linear())
+    return ElementValue{from_storage(graph_.dtype(value),
+                                     fmt::format("{}[vector * {} + {}]", in_shared_name(value), lanes_, lane_name())),
                         kLaneDepth};
   if (request_.computes(value) && linear == full_linear() && !member_variables_.contains(value) && can_keep()) {
     wanted_kept_.insert(value);
@@ -235,6 +241,41 @@ void GpuLoopNest::choose_cached() {
   for (const auto& [value, phases] : loads_)
     if ((phases.size() > 1 || has_row_sums()) && cached_.size() < kMostCachedTensors)
       cached_[value] = fmt::format("k{}", cached_.size());
+}
+
+// Rows that are too long for registers and would be read from memory by each pass. As many threads as two blocks leave
+// to one, or all where a row leaves no room for a second block.
+void GpuLoopNest::choose_in_shared() {
+  if (!architecture_.copies_asynchronously || !has_reductions() || has_row_sums() || request_.fixed_order ||
+      parts_ > 1 || unaligned_columns_ || !row_vectors().is_constant() || kept_elements() <= kMostKeptElements)
+    return;
+  const int64_t most = architecture_.shared_bytes - kSumsSharedBytes;
+  int64_t bytes = 0;
+  for (const auto& [value, phases] : loads_) {
+    if (phases.size() < 2 || lanes_ * size_bytes(graph_.dtype(value)) % kCopiedBytes != 0 ||
+        bytes + row_bytes(value) > most)
+      continue;
+    in_shared_[value] = bytes;
+    bytes += row_bytes(value);
+  }
+  if (in_shared_.empty()) return;
+  const int64_t block = bytes + kSumsSharedBytes + architecture_.occupancy.shared_reserved;
+  const bool two_fit = 2 * block <= architecture_.shared_bytes + architecture_.occupancy.shared_reserved;
+  team_ = threads_ = two_fit ? 512 : 1024;
+}
+
+int64_t GpuLoopNest::row_bytes(Value value) const {
+  return row_vectors().constant() * lanes_ * static_cast<int64_t>(size_bytes(graph_.dtype(value)));
+}
+
+int64_t GpuLoopNest::in_shared_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& [value, offset] : in_shared_) bytes += row_bytes(value);
+  return bytes;
+}
+
+std::string GpuLoopNest::in_shared_name(Value value) const {
+  return fmt::format("row{}", std::distance(in_shared_.begin(), in_shared_.find(value)));
 }
 
 std::string GpuLoopNest::kept_name(Value member) const {

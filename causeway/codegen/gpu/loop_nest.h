@@ -1,8 +1,9 @@
 // The loops of a loop kernel on a GPU, and how threads share them. Without sums, each thread computes a few
 // neighbouring elements. With sums, a row belongs to a team of threads: part of a wave for short rows, a block for
-// longer ones. A few very long rows are cut into parts that a second launch adds up. With sums over rows, a fixed
-// number of blocks share the rows, each thread keeps the sums of its columns in registers, and a second launch adds up
-// what blocks have.
+// longer ones. What several passes over a row read stays in registers or, of a longer row, in shared memory, where the
+// architecture copies past registers. A few very long rows are cut into parts that a second launch adds up. With sums
+// over rows, a fixed number of blocks share the rows, each thread keeps the sums of its columns in registers, and a
+// second launch adds up what blocks have.
 #pragma once
 
 #include <map>
@@ -17,9 +18,10 @@ namespace causeway::codegen {
 
 class GpuLoopNest : public LoopNest {
  public:
-  static constexpr int kWaveTeam = 32;  // the widest team that shares a wave on every architecture
+  static constexpr int kWaveTeam = 32;          // the widest team that shares a wave on every architecture
+  static constexpr int kSumsSharedBytes = 256;  // for the sums of a block's waves
 
-  using LoopNest::LoopNest;
+  explicit GpuLoopNest(const KernelInputs& inputs) : LoopNest(inputs), architecture_(inputs.target.architecture()) {}
 
   // Cuts axes as on CPUs, then lanes from the innermost, and decides on teams, parts and registers. obstacle() is also
   // about rows that are too few and too long.
@@ -65,6 +67,12 @@ class GpuLoopNest : public LoopNest {
   // Where in such an array the element is that the loops are at.
   std::string register_position() const;
 
+  // Tensors whose row the team copies to shared memory before the first pass, each thread the vectors that it takes in
+  // every pass: the bytes from the start of the row's room on.
+  const std::map<Value, int64_t>& in_shared() const { return in_shared_; }
+  int64_t in_shared_bytes() const;
+  std::string in_shared_name(Value value) const;
+
   // A large tensor that is read across the lanes' direction, and the axis along which its elements are neighbours.
   struct Transposed {
     size_t axis = 0;
@@ -85,7 +93,10 @@ class GpuLoopNest : public LoopNest {
   bool one_block_for_all() const;
   bool can_keep() const;
   void choose_cached();
+  void choose_in_shared();
+  int64_t row_bytes(Value value) const;
 
+  const GpuArchitecture& architecture_;
   int lanes_ = 1;
   bool lanes_cut_ = false, ragged_ = false;
   int team_ = 1, threads_ = 1;
@@ -94,6 +105,7 @@ class GpuLoopNest : public LoopNest {
   std::optional<Transposed> transposed_;
   std::map<Value, std::set<int>> loads_;  // phases that read a tensor's element at the loops' own position
   std::map<Value, std::string> cached_;
+  std::map<Value, int64_t> in_shared_;
   std::set<Value> kept_, wanted_kept_;
 };
 
