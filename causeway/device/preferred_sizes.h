@@ -29,8 +29,8 @@ struct PreferredSizes {
 
 // By its bytes and an H200's rates that gradient takes a tenth of the time of a chunk of 2,048, a twentieth of 4,096.
 inline constexpr PreferredSizes kPreferredSizesOfGpus = {.logits_bytes = int64_t{512} << 20,
-                                                         .most_logits_bytes = int64_t{1} << 30,
-                                                         .logits_rows = 4096,
+                                                         .most_logits_bytes = int64_t{2} << 30,
+                                                         .logits_rows = 8192,
                                                          .vocabulary_multiple = 64};
 
 }  // namespace causeway::device
