@@ -24,6 +24,10 @@ struct PreferredSizes {
   // Whether products of 8-bit floats whose blocks have scales (scaled_dot) have kernels.
   bool f8_blocks = false;
 
+  // The most updates of a sum by index that are compared with each other, so that rows without one take no memory
+  // (passes/sparse_gradients.h).
+  int64_t sparse_updates = 0;
+
   bool operator==(const PreferredSizes&) const = default;
 };
 
@@ -31,6 +35,7 @@ struct PreferredSizes {
 inline constexpr PreferredSizes kPreferredSizesOfGpus = {.logits_bytes = int64_t{512} << 20,
                                                          .most_logits_bytes = int64_t{2} << 30,
                                                          .logits_rows = 8192,
-                                                         .vocabulary_multiple = 64};
+                                                         .vocabulary_multiple = 64,
+                                                         .sparse_updates = 16384};
 
 }  // namespace causeway::device

@@ -12,6 +12,7 @@
 #include "causeway/passes/narrow_reductions.h"
 #include "causeway/passes/regather_weights.h"
 #include "causeway/passes/shard.h"
+#include "causeway/passes/sparse_gradients.h"
 #include "causeway/passes/sums_of_products.h"
 #include "causeway/passes/tf32_products.h"
 
@@ -72,6 +73,9 @@ std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& s
                                                                .narrow_logits = options.narrow_logits,
                                                                .vocabulary_multiple = sizes.vocabulary_multiple});
                   }});
+  if (sizes.sparse_updates > 0)
+    list.push_back(
+        {"sparse_gradients", [&](const Graph& graph) { return sparse_gradients(graph, sizes.sparse_updates); }});
   if (options.tf32_products) list.push_back({"tf32_products", tf32_products});
   list.push_back({"canonicalize", canonical});
   return list;

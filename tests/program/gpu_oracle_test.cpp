@@ -10,6 +10,7 @@
 #include "causeway/device/open_device.h"
 #include "causeway/graph/parser.h"
 #include "causeway/passes/pipeline.h"
+#include "causeway/passes/sparse_gradients.h"
 #include "tests/device/device_under_test.h"
 #include "tests/program/primitive_cases.h"
 #include "tests/random_graph/random_graph.h"
@@ -412,6 +413,34 @@ return %3, %6, %9, %12
 }
 
 // Few updates and many, in the base's place and beside it, with repeated indices and with such outside.
+// A gradient whose rows are looked up, in a sum and in an update: as many kernels, no more memory than the rows.
+TEST_P(KernelsOnGpu, SparseGradients) {
+  const Graph dense = parse_graph(R"(%0 = input "table" : f32[1000, 72]
+%1 = input "tokens" : i32[2, 40]
+%2 = input "dy" : f32[2, 40, 72]
+%3 = constant 0 : f32[1000, 72]
+%4 = scatter_add(%3, %1, %2) {axes=[0]} : f32[1000, 72]
+%5 = mul(%4, %4) : f32[1000, 72]
+%6 = reduce_sum(%5) {axes=[0, 1]} : f32[]
+%7 = sub(%0, %4) : f32[1000, 72]
+assign %0 = %7
+return %6
+)");
+  const Graph sparse = passes::sparse_gradients(dense, 100);
+  const std::vector<HostTensor> inputs = {random_host_tensor(DType::kF32, {1000, 72}, 1, -1, 1),
+                                          random_host_tensor(DType::kI32, {2, 40}, 2, 0, 50),
+                                          random_host_tensor(DType::kF32, {2, 40, 72}, 3, -1, 1)};
+  const std::vector<HostTensor> expected = interpret(dense, inputs, {}, Rounding::kRounded);
+  Program program(sparse, runner().device(), runner().library(), runner().arena());
+  const std::vector<HostTensor> actual = runner().run(program, inputs);
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < actual.size(); ++i) {
+    const Comparison comparison = compare(actual[i], expected[i], bounds::of_graph(dense, {}));
+    EXPECT_TRUE(comparison.equal) << comparison.text;
+  }
+  EXPECT_LT(program.lowered().arena_bytes, 1000 * 72 * 4);
+}
+
 TEST_P(KernelsOnGpu, ScatterAddMayReplaceRows) {
   for (const int64_t updates : {15, 700}) {
     SCOPED_TRACE(updates);
