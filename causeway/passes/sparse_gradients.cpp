@@ -46,13 +46,13 @@ Value look_up_rows(const Builder& build, const Shape& whole, Value indices, Valu
   Shape slots = whole;
   slots[0] = count + Dim(1);  // the last one stays zero
   const DType dtype = build.dtype(updates);
-  const Value sums = build.scatter_add(build.constant(dtype, slots, 0), build.reshape(slot, build.shape(indices)),
-                                       updates, 0);
+  const Value sums =
+      build.scatter_add(build.constant(dtype, slots, 0), build.reshape(slot, build.shape(indices)), updates, 0);
   // Of each row, which is that of the last slot but for the one update that changes it.
   const auto last = static_cast<double>(count.constant());
   const Value own = build.iota(DType::kI32, {count}, 0);
-  const Value change = build.select(build.equal(slot, own), build.sub(own, build.constant_like(own, last)),
-                                    build.zeros_like(own));
+  const Value change =
+      build.select(build.equal(slot, own), build.sub(own, build.constant_like(own, last)), build.zeros_like(own));
   const Value slot_of_row = build.scatter_add(build.constant(DType::kI32, {whole[0]}, last), row, change, 0);
   return build.gather(sums, slot_of_row, 0);
 }

@@ -335,6 +335,7 @@ TEST(HopperMatmul, ResultsLeaveThroughTheCopyEngine) {
                                           {128, 256, 4, 1},
                                           {128, 192, 2, 1},
                                           {128, 96, 2, 1, true},
+                                          {128, 192, 4, 1, true},
                                           {128, 208, 4, 1, false, true},
                                           {64, 144, 3, 1},
                                           {128, 80, 3, 1, true, true}})
@@ -611,7 +612,8 @@ TEST(HopperMatmul, AssemblesWithoutSpillsOrNotes) {
 
 TEST(HopperMatmulPlan, TilesFitTheirProduct) {
   const GpuArchitecture& hopper = gpu_architecture("sm_90a");
-  for (const HopperMatmulStores stores : {HopperMatmulStores::kSent, HopperMatmulStores::kOther}) {
+  for (const HopperMatmulStores stores :
+       {HopperMatmulStores::kSent, HopperMatmulStores::kAdded, HopperMatmulStores::kOther}) {
     const auto choose = [&](int64_t m, int64_t n, int64_t k) {
       return choose_hopper_matmul(hopper, HopperMatmulSums::kOne, stores, 1, m, n, k);
     };
@@ -678,13 +680,14 @@ struct PlanChoice {
   double mean = 0, worst = 0;
 };
 
-PlanChoice compare_choice(const std::string& order, const MeasuredPlans& shapes) {
+PlanChoice compare_choice(const std::string& order, const MeasuredPlans& shapes,
+                          HopperMatmulStores stores = HopperMatmulStores::kSent) {
   PlanChoice result;
   double logarithms = 0;
   for (const auto& [shape, plans] : shapes) {
     const HopperMatmulPlan chosen =
-        choose_hopper_matmul(gpu_architecture("sm_90a"), HopperMatmulSums::kOne, HopperMatmulStores::kSent, 1, shape[0],
-                             shape[1], shape[2], {.a_along_k = order[0] == 'n', .b_along_k = order[1] == 't'});
+        choose_hopper_matmul(gpu_architecture("sm_90a"), HopperMatmulSums::kOne, stores, 1, shape[0], shape[1],
+                             shape[2], {.a_along_k = order[0] == 'n', .b_along_k = order[1] == 't'});
     const auto found = plans.find({chosen.tile.m, chosen.tile.n, chosen.tile.in_turns, chosen.splits,
                                    chosen.splits > 1 ? chosen.whole_tiles : 0});
     if (found == plans.end()) continue;
@@ -737,6 +740,16 @@ TEST(HopperMatmulPlan, ChoosesWhatWasFastestInARow) {
     EXPECT_LE(choice.mean, 1.01) << order;
     EXPECT_LE(choice.worst, 1.04) << order;
   }
+}
+
+// Some are chosen with parts of k, which were not measured.
+TEST(HopperMatmulPlan, ChoosesWhatWasFastestWhereResultsAreAdded) {
+  const auto measured = measured_plans("hopper_products_added_h200.txt");
+  ASSERT_EQ(measured.size(), 1u);
+  const PlanChoice choice = compare_choice("nt", measured.at("nt"), HopperMatmulStores::kAdded);
+  EXPECT_GE(choice.known, 6u);
+  EXPECT_LE(choice.mean, 1.01);
+  EXPECT_LE(choice.worst, 1.03);
 }
 
 }  // namespace

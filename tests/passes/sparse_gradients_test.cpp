@@ -18,7 +18,8 @@ std::string table_update(const std::string& base, const std::string& rest) {
   return R"(%0 = input "table" : f32[40, 6]
 %1 = input "tokens" : i32[3, 5]
 %2 = input "dy" : f32[3, 5, 6]
-)" + base + R"(%4 = scatter_add(%3, %1, %2) {axes=[0]} : f32[40, 6]
+)" + base +
+         R"(%4 = scatter_add(%3, %1, %2) {axes=[0]} : f32[40, 6]
 %5 = mul(%4, %4) : f32[40, 6]
 %6 = reduce_sum(%5) {axes=[0, 1]} : f32[]
 %7 = sub(%0, %4) : f32[40, 6]
@@ -40,9 +41,9 @@ TEST(SparseGradients, GiveTheSame) {
   EXPECT_EQ(scatters_of(sparse, {Dim(40), Dim(6)}), 0) << print_graph(sparse);
   EXPECT_EQ(scatters_of(sparse, {Dim(16), Dim(6)}), 1) << print_graph(sparse);
   // All different; one row alone; some more than once, the first and the last row among them.
-  for (const std::vector<double>& tokens : {std::vector<double>{7, 1, 2, 3, 4, 5, 6, 0, 8, 9, 10, 11, 39, 12, 13},
-                                            std::vector<double>(15, 21),
-                                            std::vector<double>{0, 39, 0, 5, 5, 5, 17, 39, 2, 0, 17, 18, 19, 2, 39}}) {
+  for (const std::vector<double>& tokens :
+       {std::vector<double>{7, 1, 2, 3, 4, 5, 6, 0, 8, 9, 10, 11, 39, 12, 13}, std::vector<double>(15, 21),
+        std::vector<double>{0, 39, 0, 5, 5, 5, 17, 39, 2, 0, 17, 18, 19, 2, 39}}) {
     std::vector<HostTensor> inputs = {random_host_tensor(DType::kF32, {40, 6}, 1, -1, 1),
                                       random_host_tensor(DType::kI32, {3, 5}, 2, 0, 40),
                                       random_host_tensor(DType::kF32, {3, 5, 6}, 3, -1, 1)};

@@ -488,7 +488,9 @@ class GpuDotWriter : public ProblemWriter {
       const bool by_column = graph_.shape(node.inputs[3])[1] == n;
       sums = by_column ? HopperMatmulSums::kOfSlicesByColumn : HopperMatmulSums::kOfSlices;
     }
-    const auto stores = may_send(n) && fetched_.empty() ? HopperMatmulStores::kSent : HopperMatmulStores::kOther;
+    const auto stores = !may_send(n)       ? HopperMatmulStores::kOther
+                        : fetched_.empty() ? HopperMatmulStores::kSent
+                                           : HopperMatmulStores::kAdded;
     const HopperMatmulPlan chosen =
         choose_hopper_matmul(target_.architecture(), sums, stores, known_size(batch), known_size(m), known_size(n),
                              known_size(k), {a.contiguous_in_k, b.contiguous_in_k});

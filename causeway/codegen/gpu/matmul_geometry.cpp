@@ -78,7 +78,8 @@ class HopperMatmulModel {
         times_.line;
     slice_ = longer(products, lines) * (1 - times_.padding * (1 - there)) + times_.wait;
     store_ = schedule.n % 32 == 0 ? times_.store : times_.narrow_store;
-    if (!schedule.in_turns && stores != HopperMatmulStores::kSent) other_store_ = kHopperMatmulOtherStore * m * n;
+    if (!schedule.in_turns && stores != HopperMatmulStores::kSent)
+      other_store_ = (stores == HopperMatmulStores::kAdded ? kHopperMatmulAddedStore : kHopperMatmulOtherStore) * m * n;
     store_ += schedule.store + other_store_;
     if (!order.a_along_k && schedule.m == 64 && !schedule.in_turns) measured_ *= kHopperMatmulFewRowsSideBySide;
     tile_bytes_ = m * n * static_cast<double>(sizeof(float));
@@ -214,7 +215,8 @@ HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, Hoppe
   HopperMatmulPlan best;
   double best_time = 0;
   for (const HopperMatmulSchedule& candidate : hopper_matmul_schedules()) {
-    if (!candidate.holds(sums)) continue;
+    if (!candidate.holds(sums) || (candidate.stores != HopperMatmulStores::kAny && candidate.stores != stores))
+      continue;
     const HopperMatmulModel model(sizes, candidate, sums, stores, order, units);
     HopperMatmulTile tile = {candidate.m, candidate.n, 0, 1, candidate.in_turns, order.b_along_k};
     const auto offer = [&](double time, int splits, int64_t whole) {
@@ -232,8 +234,9 @@ HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, Hoppe
                                    sizes.k <= kHopperMatmulLongestOneTile;
     if (candidate.in_turns) {
       // A block that computes a single tile has nothing to do beside it. Long sums hide their stores anyway.
-      if (candidate.stores == stores && sizes.k <= kHopperMatmulLongestInTurns && model.tiles() >= 2 * units)
-        offer(model.time(), 1, 0);
+      const int64_t longest =
+          stores == HopperMatmulStores::kAdded ? kHopperMatmulLongestInTurnsAdded : kHopperMatmulLongestInTurns;
+      if (sizes.k <= longest && model.tiles() >= 2 * units) offer(model.time(), 1, 0);
       continue;
     }
     if (may_have_one_each && model.tiles() <= units) {

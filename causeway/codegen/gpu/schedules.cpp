@@ -61,14 +61,16 @@ constexpr Rate kRates[] = {
 // kHopperMatmulPower, was fitted to, hopper_products_one_tile_h200.txt what kHopperMatmulOneTile was). None of those of
 // 16-bit operands spills with what five kinds of epilogues keep in registers; 256 x 112 would. Those of 8-bit operands,
 // and those in turns whose results are stored otherwise than by the copy engine, are set by hand from fewer runs. Of
-// those in turns, 128 x 192 leaves no registers for reading anything where results are stored. Clusters of two blocks
-// that share what they load of B took 0.89 to 1.08 times as long where rows of tiles go in pairs, in a row 0.99 to 1.02
-// where sides are thousands, and are not among them.
+// those in turns, 128 x 192 leaves few registers where something is read: what the copy engine has loaded, ten of them
+// pass through memory once a tile; otherwise it is not among them. Those that results are added to (kAdded) were fitted
+// to hopper_products_added_h200.txt. Clusters of two blocks that share what they load of B took 0.89 to 1.08 times as
+// long where rows of tiles go in pairs, in a row 0.99 to 1.02 where sides are thousands, and are not among them.
 constexpr unsigned kOne = 1 << static_cast<int>(HopperMatmulSums::kOne);
 constexpr unsigned kTwo = 1 << static_cast<int>(HopperMatmulSums::kTwo);
 constexpr unsigned kOfSlices = 1 << static_cast<int>(HopperMatmulSums::kOfSlices);
 constexpr unsigned kOfAnySlices = kOfSlices | 1 << static_cast<int>(HopperMatmulSums::kOfSlicesByColumn);
-constexpr auto kSent = HopperMatmulStores::kSent, kOther = HopperMatmulStores::kOther;
+constexpr auto kSent = HopperMatmulStores::kSent, kAdded = HopperMatmulStores::kAdded,
+               kOther = HopperMatmulStores::kOther;
 constexpr HopperMatmulSchedule kHopperMatmul[] = {
     // clang-format off
     {64, 64, false, 1.041, kOne}, {64, 80, false, 1.032, kOne}, {64, 96, false, 1.058, kOne},
@@ -88,6 +90,9 @@ constexpr HopperMatmulSchedule kHopperMatmul[] = {
     {64, 256, true, 1.015, kOne, kSent}, {128, 96, true, 1.08, kOne, kSent}, {128, 112, true, 1.031, kOne, kSent},
     {128, 128, true, 0.992, kOne, kSent}, {128, 144, true, 1.01, kOne, kSent}, {128, 160, true, 1.0, kOne, kSent},
     {128, 176, true, 1.014, kOne, kSent}, {128, 192, true, 1.008, kOne, kSent},
+    {256, 160, false, 0.97, kOne, kAdded}, {64, 256, true, 1.30, kOne, kAdded, 815},
+    {128, 128, true, 0.98, kOne, kAdded, 930, 1.3}, {128, 160, true, 1.06, kOne, kAdded, 930, 1.3},
+    {128, 192, true, 1.00, kOne, kAdded, 930, 1.3},
     {64, 256, true, 1.05, kOne, kOther, 815}, {128, 128, true, 0.97, kOne, kOther, 930, 1.3},
     {128, 160, true, 1.10, kOne, kOther, 930, 1.3},
     {128, 192, false, 1.0, kTwo}, {128, 128, false, 1.12, kTwo | kOfAnySlices},

@@ -43,8 +43,9 @@ double matmul_combine_bytes(const GpuArchitecture& architecture);
 // too.
 enum class HopperMatmulSums { kOne, kTwo, kOfSlices, kOfSlicesByColumn };
 
-// How results are stored: by the tensor copy engine, nothing being read at their place, or otherwise.
-enum class HopperMatmulStores { kAny, kSent, kOther };
+// How results are stored: by the tensor copy engine; by it, of what it has loaded from their place or another tensor's
+// (a residual stream, a sum so far); or otherwise.
+enum class HopperMatmulStores { kAny, kSent, kAdded, kOther };
 
 // matmul_hopper.h, for pairs of bytes.
 struct HopperMatmulSchedule {
@@ -52,7 +53,7 @@ struct HopperMatmulSchedule {
   bool in_turns;
   double measured;  // its time, as a multiple of what the model (HopperMatmulTimes) says
   unsigned sums;    // bits 1 << HopperMatmulSums, of those that there are registers for
-  // Of those in turns: for what they are, the k below which a tile takes no less time, and microseconds that a tile
+  // For what they are; and of those in turns the k below which a tile takes no less time, and microseconds that a tile
   // takes beside its slices.
   HopperMatmulStores stores = HopperMatmulStores::kAny;
   double least_k = 0, store = 0;
@@ -111,14 +112,15 @@ struct HopperMatmulPower {
   double crossing;  // of lines, as that of HopperMatmulTimes
 };
 inline constexpr HopperMatmulPower kHopperMatmulPower = {0.504, 75.6, 28.4, 0.22, 1.08, 4.6, 0.34};
-// Of each element of a tile that warpgroups share, where results are stored otherwise than by the copy engine.
-constexpr double kHopperMatmulOtherStore = 1e-4;
+// Of each element of a tile that warpgroups share, where the copy engine loads what results are computed of, and where
+// they are stored otherwise.
+constexpr double kHopperMatmulAddedStore = 1.4e-4, kHopperMatmulOtherStore = 1e-4;
 // Where lines of A lie side by side, what a tile of 64 rows that warpgroups share takes as a multiple.
 constexpr double kHopperMatmulFewRowsSideBySide = 1.17;
 // Of a k that is split: the second launch, and bytes that it moves in a microsecond.
 constexpr double kHopperMatmulCombineLaunch = 3.4, kHopperMatmulCombineBytes = 10e6;
-// The k from which stores are hidden anyway.
-constexpr int64_t kHopperMatmulLongestInTurns = 8192;
+// The longest k whose stores are worth hiding.
+constexpr int64_t kHopperMatmulLongestInTurns = 8192, kHopperMatmulLongestInTurnsAdded = 4096;
 
 // attention.h: for heads of at most so many elements, padded to 16.
 struct AttentionSchedule {

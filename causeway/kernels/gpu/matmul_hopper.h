@@ -418,7 +418,9 @@ class HopperMatmulBoxes {
   static constexpr uint32_t kRowBytes = kColumns * kBytes;
   static constexpr bool kLoads = Problem::Fetched::kTensors > 0;
   // Pairs that are computed before the first of them is written; more than these registers hold spill.
-  static constexpr uint32_t kTogether = kHopperMatmulFewRegisters<Problem> && (kLoads || kSent > 1) ? 4 : kColumns / 4;
+  static constexpr uint32_t kFew = kLoads && kRowBlocks * kTile.n / 2 > 160 ? 2 : 4;
+  static constexpr uint32_t kTogether =
+      kHopperMatmulFewRegisters<Problem> && (kLoads || kSent > 1) ? kFew : kColumns / 4;
   static_assert(kRowBytes == 128 || kRowBytes == 64 || (kRowBytes == 32 && kBytes == 2), "a swizzle's width");
   static_assert(!kLoads || (kSent == 1 && kCount > 1), "room to load ahead");
 
