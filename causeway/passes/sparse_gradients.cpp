@@ -1,6 +1,6 @@
 #include "causeway/passes/sparse_gradients.h"
 
-#include <algorithm>
+#include <limits>
 
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/builder.h"
@@ -30,8 +30,8 @@ bool is_sparse(const Graph& graph, const Node& node, int64_t most_updates) {
       !is_zero(graph, node.inputs[0]))
     return false;
   const Dim rows = graph.shape(node.inputs[0])[0], updates = element_count(graph.shape(node.inputs[1]));
-  return rows.is_constant() && updates.is_constant() && updates.constant() > 0 && updates.constant() <= most_updates &&
-         2 * updates.constant() < rows.constant();
+  return rows.is_constant() && rows.constant() <= std::numeric_limits<int32_t>::max() && updates.is_constant() &&
+         updates.constant() > 0 && updates.constant() <= most_updates && 2 * updates.constant() < rows.constant();
 }
 
 // What gives the same as scatter_add(zeros of `whole`, indices, updates).

@@ -53,8 +53,8 @@ struct HopperMatmulSchedule {
   bool in_turns;
   double measured;  // its time, as a multiple of what the model (HopperMatmulTimes) says
   unsigned sums;    // bits 1 << HopperMatmulSums, of those that there are registers for
-  // For what they are; and of those in turns the k below which a tile takes no less time, and microseconds that a tile
-  // takes beside its slices.
+  // The stores that it is for. Of those in turns, the k below which a tile takes no less time, and microseconds that a
+  // tile takes beside its slices.
   HopperMatmulStores stores = HopperMatmulStores::kAny;
   double least_k = 0, store = 0;
 
