@@ -164,18 +164,25 @@ std::vector<bool> kept_between_blocks(const Graph& graph, const Mesh& mesh) {
   return kept;
 }
 
-// Of the first blocks what is kept between blocks, of the others and of what is in no block what is kept selectively.
-std::vector<bool> kept_by_blocks(const Graph& graph, const Mesh& mesh, int64_t blocks) {
-  const std::vector<bool> between = kept_between_blocks(graph, mesh);
-  std::vector<bool> kept = kept_selectively(graph);
+// Of the first blocks what `of_first` keeps, of the others and of what is in no block what `of_others` does.
+std::vector<bool> kept_by_blocks(const Graph& graph, int64_t blocks, const std::vector<bool>& of_first,
+                                 std::vector<bool> of_others) {
   std::set<std::string_view> first;
-  for (size_t i = 0; i < kept.size(); ++i) {
+  for (size_t i = 0; i < of_others.size(); ++i) {
     const std::string_view block = block_of_scope(graph.nodes()[i].scope);
     if (block.empty()) continue;
     if (std::ssize(first) < blocks) first.insert(block);
-    if (first.contains(block)) kept[i] = between[i];
+    if (first.contains(block)) of_others[i] = of_first[i];
   }
-  return kept;
+  return of_others;
+}
+
+std::vector<bool> kept_nodes(const Graph& graph, const Recomputation& recomputation, const Mesh& mesh) {
+  const bool is_selective = recomputation.policy == RecomputePolicy::kSelective;
+  std::vector<bool> kept = is_selective ? kept_selectively(graph) : kept_between_blocks(graph, mesh);
+  if (recomputation.blocks == 0) return kept;
+  return kept_by_blocks(graph, recomputation.blocks, kept,
+                        is_selective ? std::vector<bool>(kept.size(), true) : kept_selectively(graph));
 }
 
 class Recompute {
@@ -272,11 +279,8 @@ std::string_view block_of_scope(std::string_view scope) {
 }
 
 Graph recompute(const Graph& graph, const Recomputation& recomputation, const Mesh& mesh) {
-  const auto [policy, blocks] = recomputation;
-  if (policy == RecomputePolicy::kNone) return graph;
-  Recompute pass(graph, policy == RecomputePolicy::kSelective ? kept_selectively(graph)
-                        : blocks == 0                         ? kept_between_blocks(graph, mesh)
-                                                              : kept_by_blocks(graph, mesh, blocks));
+  if (recomputation.policy == RecomputePolicy::kNone) return graph;
+  Recompute pass(graph, kept_nodes(graph, recomputation, mesh));
   const Node* first = graph.nodes().data();
   const Graph rebuilt = rebuild_graph(graph, [&](Graph& target, const Node& node, const std::vector<Value>& inputs) {
     return pass.transform(target, node, inputs, static_cast<size_t>(&node - first));

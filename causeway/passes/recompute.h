@@ -23,8 +23,8 @@ enum class RecomputePolicy {
 
 struct Recomputation {
   RecomputePolicy policy = RecomputePolicy::kNone;
-  // Of kBlock: so many blocks, the first ones, whose activations would be kept longest; the others as kSelective has
-  // them. 0: all.
+  // So many blocks, the first ones, whose activations would be kept longest. Of kBlock the others are as kSelective has
+  // them, of kSelective all of what the others and what lies outside compute is kept. 0: all.
   int64_t blocks = 0;
   bool operator==(const Recomputation&) const = default;
 

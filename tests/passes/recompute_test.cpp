@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 
 #include "causeway/graph/parser.h"
 #include "causeway/graph/rewrite.h"
@@ -171,6 +172,30 @@ TEST(Recompute, TheFirstBlocksAreRecomputedWhereSoManyAreAskedFor) {
     std::vector<std::string> first;
     for (int64_t block = 0; block < blocks; ++block) first.push_back(fmt::format("layers.{}", block));
     EXPECT_TRUE(std::equal(found.begin(), found.end(), first.begin(), first.end()));
+    const int64_t peak = peak_bytes(result);
+    EXPECT_LT(peak, last);
+    last = peak;
+  }
+}
+
+// Of the others everything is kept: no attention is computed again, and no elementwise chain of a later block.
+TEST(Recompute, TheFirstBlocksAreRecomputedSelectivelyWhereSoManyAreAskedFor) {
+  const SmallModel model = small_model(6, 8, 64);
+  const Graph graph = simplified(model.graph);
+  int64_t last = peak_bytes(graph);
+  for (const int64_t blocks : {2, 4, 6}) {
+    SCOPED_TRACE(blocks);
+    const Graph result = recompute(graph, {RecomputePolicy::kSelective, blocks});
+    result.verify("recompute");
+    expect_same_values(graph, result, model.inputs, {}, {});
+    std::set<std::string_view> cloned;  // blocks with more backward nodes than before
+    std::map<std::string_view, int> backward;
+    for (const Node& node : graph.nodes()) backward[block_of_scope(node.scope)] -= node.backward;
+    for (const Node& node : result.nodes()) backward[block_of_scope(node.scope)] += node.backward;
+    for (const auto& [block, more] : backward)
+      if (more > 0) cloned.insert(block);
+    EXPECT_EQ(std::ssize(cloned), blocks);
+    for (int64_t block = 0; block < blocks; ++block) EXPECT_TRUE(cloned.contains(fmt::format("layers.{}", block)));
     const int64_t peak = peak_bytes(result);
     EXPECT_LT(peak, last);
     last = peak;

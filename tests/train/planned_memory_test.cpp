@@ -44,7 +44,8 @@ TEST(PlannedMemory, OfOneRank) {
              {},
              {"train.micro_batch_size=2"},
              {"data.packing=documents", "train.recompute=block"},
-             {"model.layers=2", "train.recompute=block", "train.recompute_layers=1"}}) {
+             {"model.layers=2", "train.recompute=block", "train.recompute_layers=1"},
+             {"model.layers=2", "train.recompute=selective", "train.recompute_layers=1"}}) {
       const Recipe recipe = recipe_of(overrides);
       const ContextScope scope(Context::open(device));
       expect_as_planned(recipe);

@@ -69,11 +69,13 @@ TEST(Recomputation, RecipesSayIt) {
   const Recipe recipe = recipe_of({});
   EXPECT_EQ(recipe.train.recompute, "auto");
   EXPECT_EQ(recomputation_of(recipe), kNothing);
-  for (const Recomputation& one : {kNothing, kChains, kAll, Recomputation{RecomputePolicy::kBlock, 7}})
+  for (const Recomputation& one : {kNothing, kChains, kAll, Recomputation{RecomputePolicy::kBlock, 7},
+                                   Recomputation{RecomputePolicy::kSelective, 7}})
     EXPECT_EQ(recomputation_of(with_recomputation(recipe, one)), one);
   EXPECT_EQ(recomputation_text(kChains, recipe), "selective");
   EXPECT_EQ(recomputation_text({RecomputePolicy::kBlock, 7}, recipe),
             "block of the first 7 of 40 layers, selective of the others");
+  EXPECT_EQ(recomputation_text({RecomputePolicy::kSelective, 7}, recipe), "selective of the first 7 of 40 layers");
 }
 
 TEST(Recomputation, AStepFitsTheLimitThatItIsGiven) {

@@ -234,7 +234,7 @@ std::vector<Field> fields(Recipe& r) {
           "none, selective, block or auto: activations computed again; auto: as much as the device's memory asks for",
           kRecomputePolicies),
       field("train.recompute_layers", r.train.recompute_layers,
-            "with recompute=block: of so many layers, the first ones, the others selectively; 0: of all"),
+            "so many layers, the first ones; the others with block selectively, with selective nothing; 0: all"),
       choice("train.on_non_finite", r.train.on_non_finite, "stop or skip a step whose loss or gradient is not finite",
              kNonFinitePolicies),
       field("train.check_replicas", r.train.check_replicas,
@@ -474,9 +474,10 @@ void resolve(Recipe& r, bool refuse_without_effect) {
   require_choice("train.recompute", r.train.recompute, kRecomputePolicies);
   require(r.train.recompute_layers >= 0 && r.train.recompute_layers <= r.model.layers, "train.recompute_layers",
           fmt::format("must be from 0 to the model's layers, {}", r.model.layers));
-  require(r.train.recompute_layers == 0 || r.train.recompute == "block", "train.recompute_layers",
-          fmt::format("{} layers are for train.recompute=block", r.train.recompute_layers),
-          "Leave it out, or set train.recompute=block.");
+  require(r.train.recompute_layers == 0 || r.train.recompute == "block" || r.train.recompute == "selective",
+          "train.recompute_layers",
+          fmt::format("{} layers are for train.recompute=selective or block", r.train.recompute_layers),
+          "Leave it out, or set train.recompute to one of these.");
   require(r.train.recompute_layers == 0 || r.mesh.pp == 1, "train.recompute_layers",
           "with stages (mesh.pp) all layers are computed again or none", "Leave it out.");
   require_choice("train.on_non_finite", r.train.on_non_finite, kNonFinitePolicies);

@@ -63,7 +63,7 @@ struct Recipe {
     std::string precision = "bf16";
     std::string gradients = "auto";  // auto or f32: what gradients of matrices are kept as until the optimizer's turn
     std::string recompute = "auto";  // none, selective, block or auto
-    int64_t recompute_layers = 0;    // of block: so many layers, the first ones, the others selectively; 0: all
+    int64_t recompute_layers = 0;    // so many, the first ones; the others with block selectively; 0: all
     std::string on_non_finite = "stop";      // stop or skip
     int64_t check_replicas = 1000;           // steps between comparisons of what several ranks hold; 0: never
     std::string pipeline_schedule = "1f1b";  // 1f1b, interleaved or zero_bubble

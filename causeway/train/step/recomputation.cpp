@@ -37,8 +37,9 @@ Recomputation choose_recomputation(const Recipe& recipe, int64_t limit,
 
 std::string recomputation_text(const Recomputation& recomputation, const Recipe& recipe) {
   if (recomputation.blocks == 0) return std::string(recompute_policy_name(recomputation.policy));
-  return fmt::format("block of the first {} of {} layers, selective of the others", recomputation.blocks,
-                     recipe.model.layers);
+  return fmt::format("{} of the first {} of {} layers{}", recompute_policy_name(recomputation.policy),
+                     recomputation.blocks, recipe.model.layers,
+                     recomputation.policy == RecomputePolicy::kBlock ? ", selective of the others" : "");
 }
 
 }  // namespace causeway::train
