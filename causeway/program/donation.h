@@ -12,8 +12,8 @@
 namespace causeway::program {
 
 // Whether `result` may be written over `source`: the kernel that writes it reads each element of `source` only to
-// compute the same element of its results, or reads all of it before it writes. Of loops that share a launch, only the
-// one that writes `result` reads `source`.
+// compute the same element of its results, in a loop over rows in no later pass than the one that writes it, or reads
+// all of it before it writes. Of loops that share a launch, only the one that writes `result` reads `source`.
 bool may_overwrite(const Graph& graph, const FusionResult& fusion, size_t kernel, Value source, Value result);
 
 // By value, the input that it is assigned to and whose memory it is written over: where no kernel and no assignment

@@ -566,7 +566,7 @@ TEST(HopperMatmul, TheLastTilesAreSplit) {
 }
 
 // A C75xx note means that the assembler lets matrix instructions run one after the other, or ignores setmaxnreg.
-void expect_no_spills(const Case& c) {
+void expect_few_spills(const Case& c, int64_t most_bytes) {
   SCOPED_TRACE(c.describe());
   const Target target = gpu_target("sm_90a");
   const std::string image = compile_module(kernel_text(c), target);
@@ -575,12 +575,14 @@ void expect_no_spills(const Case& c) {
   const auto resources = kernel_resources(image, target);
   ASSERT_TRUE(resources.has_value());
   for (const KernelResources& kernel : *resources) {
-    EXPECT_EQ(kernel.spill_bytes, 0);
-    EXPECT_EQ(kernel.stack_bytes, 0);
+    EXPECT_LE(kernel.spill_bytes, most_bytes);
+    EXPECT_LE(kernel.stack_bytes, most_bytes);
     EXPECT_TRUE(kernel.notes.empty()) << kernel.notes.front();
     if (c.tile.m >= 128) EXPECT_EQ(kernel.registers, 168);
   }
 }
+
+void expect_no_spills(const Case& c) { expect_few_spills(c, 0); }
 
 TEST(HopperMatmul, AssemblesWithoutSpillsOrNotes) {
   if (find_ptxas().empty()) GTEST_SKIP() << "What ptxas makes of the kernels is not tested. " << how_to_get_ptxas();
@@ -607,6 +609,14 @@ TEST(HopperMatmul, AssemblesWithoutSpillsOrNotes) {
                         .residuals = 0,
                         .sent_bytes = 2,
                         .results = results});
+    // Once a tile.
+    expect_few_spills({.a_along_k = a_along_k,
+                       .b_along_k = !a_along_k,
+                       .tile = {128, 192, 4, 1, true},
+                       .residuals = 1,
+                       .wide_residuals = true,
+                       .sent_bytes = 4},
+                      48);
   }
 }
 

@@ -412,8 +412,7 @@ return %3, %6, %9, %12
                {indices});
 }
 
-// Few updates and many, in the base's place and beside it, with repeated indices and with such outside.
-// A gradient whose rows are looked up, in a sum and in an update: as many kernels, no more memory than the rows.
+// A gradient whose rows are looked up, in a sum and in an update: the whole is never in memory.
 TEST_P(KernelsOnGpu, SparseGradients) {
   const Graph dense = parse_graph(R"(%0 = input "table" : f32[1000, 72]
 %1 = input "tokens" : i32[2, 40]
@@ -441,6 +440,7 @@ return %6
   EXPECT_LT(program.lowered().arena_bytes, 1000 * 72 * 4);
 }
 
+// Few updates and many, in the base's place and beside it, with repeated indices and with such outside.
 TEST_P(KernelsOnGpu, ScatterAddMayReplaceRows) {
   for (const int64_t updates : {15, 700}) {
     SCOPED_TRACE(updates);

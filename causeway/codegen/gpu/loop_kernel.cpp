@@ -209,7 +209,7 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
       const std::string name = nest_.in_shared_name(value);
       text += fmt::format("auto* {} = static_cast<{}*>(__builtin_assume_aligned(shared_memory() + {}, 16));\n", name,
                           storage_type(graph_.dtype(value)), kSharedBytes + offset);
-      const int per_copy = 16 / static_cast<int>(size_bytes(graph_.dtype(value)));
+      const int per_copy = GpuLoopNest::kCopiedBytes / static_cast<int>(size_bytes(graph_.dtype(value)));
       for (int lane = 0; lane < nest_.lanes(); lane += per_copy)
         copies += fmt::format("copy_async_16({0} + vector * {1} + {2}, {3} + ({4}) + {2}, true);\n", name,
                               nest_.lanes(), lane, pointer(value), first_lane_text());
@@ -242,8 +242,8 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
     const auto columns = axis_texts([&](size_t i) { return !nest_.axes()[i].is_row && !nest_.axes()[i].is_lane; });
     const std::string body = gpu_axis_variables(index_type_, "vector", columns) + inside;
     const int team = nest_.team();
-    // 64 registers, of which a block of so many threads has no more, hold one vector's elements.
-    const int unrolled = nest_.threads() > 512 ? 1 : nest_.lanes() >= 4 ? 2 : 4;
+    // The 64 registers that the widest block's threads have hold one vector's elements.
+    const int unrolled = nest_.threads() == GpuLoopNest::kTeamOfOne ? 1 : nest_.lanes() >= 4 ? 2 : 4;
     if (nest_.cached().empty() && nest_.kept().empty() && !nest_.has_row_sums())
       return fmt::format(
                  "#pragma clang loop unroll_count({})\nfor ({} vector = first; vector < last; vector += {}) {{\n",

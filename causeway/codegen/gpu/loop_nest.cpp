@@ -16,8 +16,7 @@ constexpr int kShortRow = 128;           // vectors of a row that a team within 
 constexpr int64_t kUnalignedRow = 1024;  // columns from which rows that begin within a vector are worth the trouble
 constexpr int kMostKeptElements = 32;    // of one tensor in a thread's registers
 constexpr size_t kMostCachedTensors = 3;
-constexpr int64_t kCopiedBytes = 16;  // past registers, at a time
-constexpr int64_t kLongRow = 65536;   // columns from which a row is cut into parts
+constexpr int64_t kLongRow = 65536;  // columns from which a row is cut into parts
 constexpr int64_t kPartColumns = 16384;
 constexpr int64_t kMostParts = 1024;      // of all rows
 constexpr int64_t kPartsOfUnknown = 128;  // of all rows, when their length is not known
@@ -243,8 +242,7 @@ void GpuLoopNest::choose_cached() {
       cached_[value] = fmt::format("k{}", cached_.size());
 }
 
-// Rows that are too long for registers and would be read from memory by each pass. As many threads as two blocks leave
-// to one, or all where a row leaves no room for a second block.
+// Rows that are too long for registers and would be read from memory by each pass.
 void GpuLoopNest::choose_in_shared() {
   if (!architecture_.copies_asynchronously || !has_reductions() || has_row_sums() || request_.fixed_order ||
       parts_ > 1 || unaligned_columns_ || !row_vectors().is_constant() || kept_elements() <= kMostKeptElements)
@@ -261,7 +259,7 @@ void GpuLoopNest::choose_in_shared() {
   if (in_shared_.empty()) return;
   const int64_t block = bytes + kSumsSharedBytes + architecture_.occupancy.shared_reserved;
   const bool two_fit = 2 * block <= architecture_.shared_bytes + architecture_.occupancy.shared_reserved;
-  team_ = threads_ = two_fit ? 512 : 1024;
+  team_ = threads_ = two_fit ? kTeamOfTwo : kTeamOfOne;
 }
 
 int64_t GpuLoopNest::row_bytes(Value value) const {

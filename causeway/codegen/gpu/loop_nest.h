@@ -20,6 +20,9 @@ class GpuLoopNest : public LoopNest {
  public:
   static constexpr int kWaveTeam = 32;          // the widest team that shares a wave on every architecture
   static constexpr int kSumsSharedBytes = 256;  // for the sums of a block's waves
+  static constexpr int kCopiedBytes = 16;       // from memory to shared memory, at a time
+  // Of a row in shared memory, where a multiprocessor has room for two of them, and for one.
+  static constexpr int kTeamOfTwo = 512, kTeamOfOne = 1024;
 
   explicit GpuLoopNest(const KernelInputs& inputs) : LoopNest(inputs), architecture_(inputs.target.architecture()) {}
 
