@@ -29,7 +29,8 @@ struct HopperMatmulSchedule {
     whole = Problem::kSplits == 1 ? tiles : Problem::kWholeTiles;
     split_tiles = tiles - whole;
     work = whole + split_tiles * Problem::kSplits;
-    const int slices = static_cast<int>((problem.k + kHopperMatmulDepth - 1) / kHopperMatmulDepth);
+    constexpr int kSliceK = hopper_matmul_slice_k(sizeof(typename Problem::Operand));
+    const int slices = static_cast<int>((problem.k + kSliceK - 1) / kSliceK);
     k_slices = slices > 0 ? slices : 1;
     split_slices = (k_slices + Problem::kSplits - 1) / Problem::kSplits;
   }
@@ -149,7 +150,7 @@ CAUSEWAY_INLINE void hopper_matmul_load(const Problem& problem, const TensorMapB
 #pragma clang loop unroll(disable)
     for (int slice = 0; slice < tile.slices; ++slice) {
       if (slice == asks) taken = hopper_matmul_take(schedule, counter, before);
-      const int k = (tile.first_slice + slice) * kDepth;
+      const int k = (tile.first_slice + slice) * hopper_matmul_slice_k(sizeof(typename Problem::Operand));
       barrier_wait(shared.empty + ring.stage, ring.parity ^ 1);
       if (slice + 1 == tile.slices) hopper_matmul_note(shared, schedule, notes.at, taken, before);
       TransferBarrier* barrier = shared.full + ring.stage;
@@ -836,7 +837,7 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, const Tensor
         warpgroup_fence();
 #pragma clang loop unroll(full)
         for (int step = 0; step < kDepth / 16; ++step) {
-          // The next 16 of k: 32 bytes along lines, or 16 rows of 128 bytes. Descriptors count 16 bytes.
+          // The next 16 of k, 8 of floats: 32 bytes along lines, or 16 rows of 128 bytes. Descriptors count 16 bytes.
           const uint64_t a_step = static_cast<uint64_t>(step * (kATransposed ? 16 * 128 : 32) / 16);
           const uint64_t b_step = static_cast<uint64_t>(step * (kBTransposed ? 16 * 128 : 32) / 16);
 #pragma clang loop unroll(full)
@@ -900,6 +901,7 @@ CAUSEWAY_INLINE void hopper_matmul_run(const Problem& problem, const TensorMapBy
   constexpr HopperMatmulTile kTile = Problem::kTile;
   constexpr int kGroups = hopper_matmul_warpgroups(kTile);
   static_assert(kTile.m % 64 == 0 && kTile.n % 16 == 0 && kTile.n <= 256);
+  static_assert(sizeof(typename Problem::Operand) == 2 || (Problem::A::kContiguousInK && Problem::B::kContiguousInK));
   static_assert(!kTile.b_along_k || Problem::B::kContiguousInK);
   static_assert(hopper_matmul_boxes(kTile) >= kHopperMatmulBoxesOfPiece);
   static_assert(kTile.cluster == 1 || kTile.n / kTile.cluster % 64 == 0);
