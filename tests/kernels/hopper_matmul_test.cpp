@@ -38,7 +38,7 @@ struct Case {
   int blocks = 4;
   int splits = 1, whole_tiles = 0;
   bool half = false;  // f16 operands
-  bool tf32 = false;  // f32 operands, both along k
+  bool tf32 = false;  // f32 operands, B along k
   int lanes = 8;
   // What is added to the product: so many tensors, of bf16 or f32.
   int residuals = 1;
@@ -185,7 +185,7 @@ TensorMap operand_map(const Case& c, int buffer, int64_t lines, bool along_k, in
   map.element_bytes = bytes;
   map.sizes = {along_k ? c.k : lines, along_k ? lines : c.k, c.batch};
   map.stride_bytes = {bytes, map.sizes[0] * bytes, lines * c.k * bytes};
-  map.box = {hopper_matmul_slice_k(bytes), along_k ? box_lines : kHopperMatmulDepth, 1};
+  map.box = {hopper_matmul_slice_k(bytes), along_k ? box_lines : hopper_matmul_slice_k(bytes), 1};
   map.swizzle_bytes = 128;
   map.rounds_to_tf32 = c.tf32;
   return map;
@@ -542,6 +542,37 @@ TEST(HopperMatmul, RoundsFloatsToTf32) {
                     .tf32 = true});
 }
 
+// Lines of A side by side, which pass through registers.
+TEST(HopperMatmul, TakesFloatsFromRegisters) {
+  for (const int64_t k : {4, 8, 32, 36, 100, 328})
+    expect_product({.m = 152, .n = 136, .k = k, .a_along_k = false, .tf32 = true});
+  for (const HopperMatmulTile tile :
+       {HopperMatmulTile{64, 80, 3, 1}, HopperMatmulTile{128, 208, 4, 1, false, true}, HopperMatmulTile{128, 256, 2, 1},
+        HopperMatmulTile{128, 208, 4, 1, false, true, true}})
+    for (const int residuals : {0, 1})
+      expect_product({.batch = 2,
+                      .m = 204,
+                      .n = 344,
+                      .k = 140,
+                      .a_along_k = false,
+                      .tile = tile,
+                      .blocks = 2,
+                      .tf32 = true,
+                      .lanes = 4,
+                      .residuals = residuals,
+                      .wide_residuals = true,
+                      .sent_bytes = 4});
+  for (const int whole_tiles : {0, 1})
+    expect_product({.m = 200,
+                    .n = 248,
+                    .k = 228,
+                    .a_along_k = false,
+                    .tile = {128, 160, 3, 1},
+                    .splits = 3,
+                    .whole_tiles = whole_tiles,
+                    .tf32 = true});
+}
+
 // What stores add comes through shared memory where it is one tensor, 16 bytes of each lane: of bf16 and eight lanes,
 // as everywhere else here, or of f32 and four. With four stages of 128 x 256 there is no room for it.
 TEST(HopperMatmul, StoresAddTensors) {
@@ -647,6 +678,15 @@ TEST(HopperMatmul, AssemblesWithoutSpillsOrNotes) {
       for (const HopperMatmulTile tile :
            {HopperMatmulTile{128, 256, 4, 1}, HopperMatmulTile{256, 160, 3, 1}, HopperMatmulTile{128, 160, 4, 1, true}})
         expect_no_spills({.tile = tile, .tf32 = true, .wide_residuals = true, .sent_bytes = 4});
+    for (const HopperMatmulTile tile : {HopperMatmulTile{128, 256, 4, 1}, HopperMatmulTile{64, 256, 4, 1},
+                                        HopperMatmulTile{128, 192, 4, 1, false, true, true}})
+      for (const int residuals : {0, 1})
+        expect_no_spills({.a_along_k = false,
+                          .tile = tile,
+                          .tf32 = true,
+                          .residuals = residuals,
+                          .wide_residuals = true,
+                          .sent_bytes = 4});
     for (const int results : {1, 2})
       expect_no_spills({.a_along_k = a_along_k,
                         .b_along_k = !a_along_k,

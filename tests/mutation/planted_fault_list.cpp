@@ -220,6 +220,8 @@ constexpr PlantedFault kFaults[] = {
     {"hopper_matmul_tf32_slices", "Hopper product of tf32: a slice is as much of k as of two bytes each", kHopperMatmul,
      "+ slice) * hopper_matmul_slice_k(sizeof(typename Problem::Operand))", "+ slice) * kDepth", "kernels_tests",
      "HopperMatmul.RoundsFloatsToTf32"},
+    {"hopper_matmul_first_step", "Hopper product of tf32: registers have the first 8 of each slice of k", kHopperMatmul,
+     "(step * 8 + k) * 128", "k * 128", "kernels_tests", "HopperMatmul.TakesFloatsFromRegisters"},
     {"hopper_matmul_stale_stage", "Hopper product: slices are read from the first stage alone", kHopperMatmul,
      "char* stage = shared.stages + ring.stage * hopper_matmul_stage_bytes(kTile);", "char* stage = shared.stages;",
      "kernels_tests", "HopperMatmul.EveryOrientation"},

@@ -52,7 +52,8 @@ class GpuDotWriter : public ProblemWriter {
     // Which of the templates serves a product depends on sizes that its sums do not run over: in a fixed order, one
     // does.
     const bool any = !request_.fixed_order;
-    const bool copy_engine = any && serves_copy_engine(a) && serves_copy_engine(b) && !has_thin_tiles(m, n);
+    const bool copy_engine = any && serves_copy_engine(a) && serves_copy_engine(b) && !has_thin_tiles(m, n) &&
+                             (operand != kRoundedOperand || b.contiguous_in_k);
     Plan plan = copy_engine                              ? hopper_plan(a, b, batch, m, n, k)
                 : any && streams(a, b, operand, m, n, k) ? thin_plan(batch, m, n, k)
                                                          : portable_plan(a, b, operand, batch, m, n, k);
@@ -399,9 +400,8 @@ class GpuDotWriter : public ProblemWriter {
 
   // Whether the tensor copy engine and warpgroup matrices are there and take the operand as it lies.
   bool serves_copy_engine(const DirectOperand& operand) const {
-    const bool has_instructions =
-        operand.element_bytes == 2 || (operand.element == kRoundedOperand && operand.contiguous_in_k);
-    return target_.architecture().has_warpgroup_matrix && has_instructions && operand.fits_copy_engine();
+    return target_.architecture().has_warpgroup_matrix &&
+           (operand.element_bytes == 2 || operand.element == kRoundedOperand) && operand.fits_copy_engine();
   }
 
   // Whether thin_matmul.h takes the operands as they lie.
@@ -494,9 +494,9 @@ class GpuDotWriter : public ProblemWriter {
                                            : HopperMatmulStores::kAdded;
     // Slices count, of so many bytes and products of instructions whatever they hold.
     const int64_t halves_of_k = k.constant() * a.element_bytes / 2;
-    const HopperMatmulPlan chosen =
-        choose_hopper_matmul(target_.architecture(), sums, stores, known_size(batch), known_size(m), known_size(n),
-                             halves_of_k, {a.contiguous_in_k, b.contiguous_in_k});
+    const HopperMatmulPlan chosen = choose_hopper_matmul(
+        target_.architecture(), sums, stores, known_size(batch), known_size(m), known_size(n), halves_of_k,
+        {a.contiguous_in_k, b.contiguous_in_k, a.element_bytes == 4 && !a.contiguous_in_k});
     const HopperMatmulTile tile = chosen.tile;
     hopper_tile_ = tile;
     const auto tiles = [=](const SymbolBindings& bindings) {
@@ -572,7 +572,7 @@ class GpuDotWriter : public ProblemWriter {
       // Of a dimension of one element the stride does not count, but it has to be a valid one.
       result.stride_bytes[1] = std::max<int64_t>(16, operand.stride.evaluate(bindings) * element_bytes);
       result.box[0] = hopper_matmul_slice_k(result.element_bytes);
-      result.box[1] = operand.contiguous_in_k ? box_lines : kHopperMatmulDepth;
+      result.box[1] = operand.contiguous_in_k ? box_lines : hopper_matmul_slice_k(result.element_bytes);
       for (size_t i = operand.batch.size(); i-- > 0;) {
         const auto rank = static_cast<size_t>(result.rank++);
         result.sizes[rank] = size(operand.batch[i].extent);

@@ -48,6 +48,7 @@ class GpuProductNest : public ProductNest {
  private:
   DirectOperand find_operand(Value operand, const Dim& lines, bool k_last);
   bool lies_across_k(const DirectOperand& operand, Value value) const;
+  bool serves_as_it_lies(const DirectOperand& operand) const;
   bool gains_from_copies() const;
 
   const GpuArchitecture& architecture_;

@@ -37,8 +37,9 @@
 //   warpgroup_multiply_add<T, kN, kATransposed, kBTransposed>(c, a, b, accumulate)
 //   warpgroup_multiply_add<T, kN, kBTransposed>(c, a_registers, b, accumulate)
 //                                         c (+)= A B, 64 x kN, 32 bytes of k
-//                                         T: bf16, f16; tf32, F8Pair (lines along k, A not in registers). Of tf32 the
-//                                         lower 13 bits are dropped. kN: a multiple of 16, or 8
+//                                         T: bf16, f16; tf32 (lines along k, A in registers or not), whose lower 13
+//                                         bits are dropped; F8Pair (lines along k, A not in registers). kN: a multiple
+//                                         of 16, or 8
 //   warpgroup_row(i), warpgroup_column(i) which element of the product c[i] is, for this thread
 //   registers_increase<N>(), registers_decrease<N>()    by all threads of a warpgroup; N a multiple of 8
 //   named_barrier(id, threads), named_barrier_arrive(id, threads)     id 1..15; threads a multiple of 32
@@ -289,6 +290,8 @@ struct WarpgroupMultiply;
     CAUSEWAY_INLINE static void add(float (&c)[N / 2], const uint32_t (&a)[4], uint64_t b, bool accumulate) { \
       if constexpr (__is_same(T, bf16)) {                                                                     \
         CAUSEWAY_WGMMA_REGISTERS(N, 16, "bf16.bf16", ", %[tb]", CAUSEWAY_TRANSPOSE_B);                        \
+      } else if constexpr (__is_same(T, tf32)) {                                                              \
+        CAUSEWAY_WGMMA_REGISTERS(N, 8, "tf32.tf32", "");                                                      \
       } else {                                                                                                \
         CAUSEWAY_WGMMA_REGISTERS(N, 16, "f16.f16", ", %[tb]", CAUSEWAY_TRANSPOSE_B);                          \
       }                                                                                                       \
@@ -327,7 +330,7 @@ CAUSEWAY_INLINE void warpgroup_multiply_add(float (&c)[kN / 2], uint64_t a, uint
 }
 template <class T, int kN, bool kBTransposed>
 CAUSEWAY_INLINE void warpgroup_multiply_add(float (&c)[kN / 2], const uint32_t (&a)[4], uint64_t b, bool accumulate) {
-  static_assert(__is_same(T, bf16) || __is_same(T, f16));
+  static_assert(__is_same(T, bf16) || __is_same(T, f16) || (__is_same(T, tf32) && !kBTransposed));
   WarpgroupMultiply<kN>::template add<T, kBTransposed>(c, a, b, accumulate);
 }
 

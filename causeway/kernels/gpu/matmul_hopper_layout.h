@@ -5,7 +5,7 @@
 
 // One block of threads computes m x n elements of the result at a time; one warpgroup loads. Either the others share a
 // tile, 64 x n for each (128 x n of 256), or, in turns, two of them compute tiles of their own: one stores its results
-// while the other multiplies. Operands are of two bytes, or floats along k that are rounded to tf32, of four.
+// while the other multiplies. Operands are of two bytes, or floats that are rounded to tf32, of four, B along k.
 struct HopperMatmulTile {
   int m = 128;      // 64, 128 or, shared, 256
   int n = 256;      // a multiple of 16 up to 256
