@@ -568,6 +568,11 @@ TEST_P(GpuMatmul, NoRacesAndNoAccessOutsideOfMemory) {
       const Graph graph = parse_graph(dot(dtype, "", n + 2, n, k, transpose, !transpose, "f32") + "return %2\n");
       EXPECT_NO_THROW(run(checked, graph, random_inputs(graph))) << source_;
     }
+  for (const bool transpose : {false, true}) {
+    Graph graph = parse_graph(dot("f32", "", 136, 72, 648, transpose, true, "f32") + "return %2\n");
+    graph = passes::tf32_products(graph, false);
+    EXPECT_NO_THROW(run(checked, graph, random_inputs(graph))) << source_;
+  }
   const Graph thin = parse_graph(dot("bf16", "", 5, 40, 4096, false, true, "f32") + "return %2\n");
   EXPECT_NO_THROW(run(checked, thin, random_inputs(thin))) << source_;
 }
