@@ -81,6 +81,7 @@ constexpr GpuArchitecture sm_90a() {
   architecture.waits_for_launches = true;
   architecture.has_f8_matrix = true;
   architecture.preferred_sizes.f8_blocks = true;
+  architecture.preferred_sizes.tf32_along_k = true;
   architecture.product = "H100, H200";
   return architecture;
 }

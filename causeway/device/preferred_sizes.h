@@ -23,6 +23,9 @@ struct PreferredSizes {
   int64_t f8_multiple = 16;
   // Whether products of 8-bit floats whose blocks have scales (scaled_dot) have kernels.
   bool f8_blocks = false;
+  // Whether kernels may copy operands of f32 that are rounded to tf32 to lie along what is summed over, because large
+  // products are so much faster then.
+  bool tf32_along_k = false;
 
   // The most updates of a sum by index that are compared with each other, so that rows without one take no memory
   // (passes/sparse_gradients.h).

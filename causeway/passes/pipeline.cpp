@@ -76,7 +76,10 @@ std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& s
   if (sizes.sparse_updates > 0)
     list.push_back(
         {"sparse_gradients", [&](const Graph& graph) { return sparse_gradients(graph, sizes.sparse_updates); }});
-  if (options.tf32_products) list.push_back({"tf32_products", tf32_products});
+  if (options.tf32_products)
+    list.push_back({"tf32_products", [&](const Graph& graph) {
+                      return tf32_products(graph, sizes.tf32_along_k && !options.mesh_independent);
+                    }});
   list.push_back({"canonicalize", canonical});
   return list;
 }

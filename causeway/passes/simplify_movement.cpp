@@ -182,11 +182,11 @@ Result simplify_dot(const Builder& build, const std::vector<Value>& inputs, cons
   Value a = inputs[0], b = inputs[1];
   bool transpose_a = attributes.transpose_a, transpose_b = attributes.transpose_b;
   bool changed = false;
-  // `across`: the flag's value when x does not lie along what is summed over. Matrix instructions want 8-bit operands
-  // to, so that a permutation that makes them do stays.
+  // `across`: the flag's value when x does not lie along what is summed over. Matrix instructions want operands of 8
+  // bits and of tf32 to, so that a permutation that makes them do stays.
   const auto absorb = [&](Value& x, bool& flag, bool across) {
     while (const Result source = untransposed(build, x)) {
-      if (size_bytes(build.dtype(x)) == 1 && flag != across) return;
+      if ((size_bytes(build.dtype(x)) == 1 || attributes.tf32) && flag != across) return;
       x = *source;
       flag = !flag;
       changed = true;

@@ -1,17 +1,43 @@
 #include "causeway/passes/tf32_products.h"
 
+#include <map>
+#include <numeric>
+#include <utility>
+
 #include "causeway/graph/rewrite.h"
+#include "causeway/passes/builder.h"
 
 namespace causeway::passes {
 
-Graph tf32_products(const Graph& graph) {
-  return rebuild_graph(graph, [](Graph& target, const Node& node, const std::vector<Value>& inputs) {
+Graph tf32_products(const Graph& graph, bool along_k) {
+  std::map<Value, Value> transposed;
+  return rebuild_graph(graph, [&](Graph& target, const Node& node, const std::vector<Value>& inputs) {
     const bool rounds = node.op == Op::kDot && target.type(inputs[0]).dtype == DType::kF32 &&
                         target.type(inputs[1]).dtype == DType::kF32;
     if (!rounds) return copy_node(target, node, inputs);
     Node rounding = node;
     rounding.attributes.tf32 = true;
-    return copy_node(target, rounding, inputs);
+    if (!along_k) return copy_node(target, rounding, inputs);
+    const std::string scope = target.scope();
+    const bool backward = target.backward();
+    target.set_scope(node.scope);
+    target.set_backward(node.backward);
+    std::vector<Value> operands = inputs;
+    const auto transpose = [&](Value& operand) {
+      const auto [entry, is_new] = transposed.try_emplace(operand);
+      if (is_new) {
+        std::vector<int64_t> axes(target.shape(operand).size());
+        std::iota(axes.begin(), axes.end(), 0);
+        std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
+        entry->second = Builder(target).permute(operand, std::move(axes));
+      }
+      operand = entry->second;
+    };
+    if (std::exchange(rounding.attributes.transpose_a, false)) transpose(operands[0]);
+    if (!std::exchange(rounding.attributes.transpose_b, true)) transpose(operands[1]);
+    target.set_scope(scope);
+    target.set_backward(backward);
+    return copy_node(target, rounding, operands);
   });
 }
 

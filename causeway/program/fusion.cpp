@@ -781,7 +781,12 @@ class Fuser {
   // Operands whose index arithmetic cannot be had for free while packing are stored beforehand.
   void make_operands_direct(const Node& node) {
     const Value result{static_cast<int32_t>(&node - graph_.nodes().data()), 0};
-    if (!find_obstacle(graph_, materialized_, lone_request(node, {result}), target_)) return;
+    const KernelRequest request = lone_request(node, {result});
+    auto obstacle = find_obstacle(graph_, materialized_, request, target_);
+    for (; obstacle && obstacle->kind == Obstacle::Kind::kOperandAcrossK;
+         obstacle = find_obstacle(graph_, materialized_, request, target_))
+      materialized_.insert(obstacle->value);
+    if (!obstacle) return;
     for (const Value input : node.inputs) materialized_.insert(input);
   }
 

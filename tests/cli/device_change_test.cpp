@@ -43,6 +43,10 @@ TEST_F(DeviceChangeTest, ToAnEmulatedGpuThatRoundsToTf32AndBack) {
   expect_the_same_curve("emulator:sm_80", "tf32", 1e-3);
 }
 
+TEST_F(DeviceChangeTest, ToAnEmulatedHopperGpuThatRoundsToTf32AndBack) {
+  expect_the_same_curve("emulator:sm_90a", "tf32", 1e-3);
+}
+
 TEST_F(DeviceChangeTest, AnEmulatedRunRepeatsBitForBit) {
   for (const char* name : {"a", "b"}) train_until(name, 3, "emulator:gfx942", "bf16");
   EXPECT_EQ(losses("runs/a"), losses("runs/b"));

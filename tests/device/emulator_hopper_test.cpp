@@ -15,6 +15,7 @@
 #include "causeway/base/error.h"
 #include "causeway/codegen/compile/compiler.h"
 #include "causeway/device/emulator/emulator_device.h"
+#include "causeway/device/emulator/tensor_map.h"
 
 namespace causeway::device {
 
@@ -492,6 +493,28 @@ TEST_P(EmulatedHopper, BlocksAddInTurn) {
     }
     EXPECT_EQ(download<uint32_t>(turn), std::vector<uint32_t>(1, kTasks));
   }
+}
+
+// As an H100 was seen to: to the nearest, ties to even, whatever is not a number to one that is none.
+TEST(EmulatedTensorMap, RoundsToTf32) {
+  alignas(16) std::array<uint32_t, 24> memory = {
+      0x3f801000, 0x3f803000, 0x3f800fff, 0x3f801001, 0x3f803001, 0xbf801000, 0xbf803000, 0x7f7fffff,
+      0x7f7fefff, 0x7f7ff000, 0x7f800000, 0xff800000, 0x7f800001, 0x7fc00000, 0xffffffff, 0x00001000,
+      0x00003000, 0x00000fff, 0x007fffff, 0x00801000, 0x3fffffff, 0x80001000, 0x00000000, 0x80000000};
+  constexpr std::array<uint32_t, 24> kRounded = {
+      0x3f800000, 0x3f804000, 0x3f800000, 0x3f802000, 0x3f804000, 0xbf800000, 0xbf804000, 0x7f800000,
+      0x7f7fe000, 0x7f800000, 0x7f800000, 0xff800000, 0x7fffe000, 0x7fffe000, 0x7fffe000, 0x00000000,
+      0x00004000, 0x00000000, 0x00800000, 0x00800000, 0x40000000, 0x80000000, 0x00000000, 0x80000000};
+  TensorMap map;
+  map.element_bytes = 4;
+  map.rank = 1;
+  map.sizes = {24};
+  map.stride_bytes = {4};
+  map.box = {32};
+  map.rounds_to_tf32 = true;
+  std::array<uint32_t, 32> shared{};
+  load_box(encode_tensor_map(map, memory.data()), {0}, reinterpret_cast<std::byte*>(shared.data()), 0);
+  for (size_t i = 0; i < shared.size(); ++i) EXPECT_EQ(shared[i], i < memory.size() ? kRounded[i] : 0) << i;
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, EmulatedHopper, testing::Bool(),

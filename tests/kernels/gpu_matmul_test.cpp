@@ -22,6 +22,9 @@
 #include "causeway/device/open_device.h"
 #include "causeway/graph/interpreter.h"
 #include "causeway/graph/parser.h"
+#include "causeway/passes/canonicalize.h"
+#include "causeway/passes/gradient.h"
+#include "causeway/passes/tf32_products.h"
 #include "tests/comparison/bounds.h"
 #include "tests/device/device_under_test.h"
 #include "tests/program/program_runner.h"
@@ -160,11 +163,11 @@ TEST_P(GpuMatmul, BlocksOfEightBitsHaveScales) {
   expect_reference(scaled_dot("f8e5m2", "f8e4m3", 136, 256, 512, 1, 128, "bf16") + "return %4\n");
 }
 
-// To the nearest, ties away from zero.
-double rounded_to_tf32(double value) {
+// To the nearest, ties away from zero or to even.
+double rounded_to_tf32(double value, bool to_even) {
   if (value == 0) return value;
-  const double unit = std::ldexp(1.0, std::ilogb(value) - 10);
-  return std::copysign(std::floor(std::abs(value) / unit + 0.5) * unit, value);
+  const double unit = std::ldexp(1.0, std::ilogb(value) - 10), units = std::abs(value) / unit;
+  return std::copysign((to_even ? std::nearbyint(units) : std::floor(units + 0.5)) * unit, value);
 }
 
 TEST_P(GpuMatmul, Tf32RoundsOperandsAndNothingElse) {
@@ -181,13 +184,64 @@ TEST_P(GpuMatmul, Tf32RoundsOperandsAndNothingElse) {
         std::vector<HostTensor> inputs = random_inputs(graph);
         const std::vector<HostTensor> actual = run(device(), graph, inputs);
         EXPECT_EQ(source_.find("Operand = tf32") != std::string::npos, has_instructions) << source_;
+        const bool has_warpgroups = architecture().has_warpgroup_matrix && transpose_b && k == 80;
+        EXPECT_EQ(source_.find("matmul_hopper.h") != std::string::npos, has_warpgroups && m > 16) << source_;
         if (has_instructions)
           for (HostTensor& input : inputs)
-            for (double& value : input.values) value = rounded_to_tf32(value);
+            for (double& value : input.values) value = rounded_to_tf32(value, has_warpgroups && m > 16);
         const HostTensor reference = interpret(graph, inputs)[0];
         const Comparison comparison = compare(actual[0], reference, bounds::of_graph(graph, bindings_));
         EXPECT_TRUE(comparison.equal) << comparison.text << "\n" << flags << source_;
       }
+}
+
+// A layer and its gradients in tf32, beside those of f64. Warpgroup instructions want the second operand along k: of
+// large products it is copied so.
+TEST_P(GpuMatmul, OperandsOfTf32AreCopiedAlongK) {
+  if (!architecture().has_tf32_matrix) return;
+  Graph graph = parse_graph(R"(%0 = input "x" : f32[512, 1024]
+%1 = input "w" : f32[512, 1024]
+%2 = input "residual" : f32[512, 512]
+%3 = dot(%0, %1) {transpose_b} : f32[512, 512]
+%4 = add(%3, %2) : f32[512, 512]
+%5 = mul(%4, %4) : f32[512, 512]
+%6 = reduce_sum(%5) {axes=[0, 1]} : f32[]
+return %6
+)");
+  const std::vector<Value> operands = {graph.inputs()[0], graph.inputs()[1]};
+  const std::vector<Value> gradients = passes::add_gradients(graph, graph.outputs[0], operands);
+  graph.outputs = {Value{4, 0}, gradients[0], gradients[1]};
+  const bool along_k = device()->target().preferred_sizes().tf32_along_k;
+  const std::vector<HostTensor> inputs = random_inputs(graph);
+  const std::vector<HostTensor> reference = interpret(graph, inputs);
+  const std::vector<HostTensor> actual =
+      run(device(), passes::canonicalize(passes::tf32_products(graph, along_k)), inputs);
+  EXPECT_EQ(kinds_, along_k ? "dot loop dot loop dot " : "dot dot dot ");
+  for (size_t i = 0; i < reference.size(); ++i) {
+    double squares = 0, most = 0;
+    for (size_t at = 0; at < reference[i].values.size(); ++at) {
+      squares += reference[i].values[at] * reference[i].values[at];
+      most = std::max(most, std::abs(actual[i].values[at] - reference[i].values[at]));
+    }
+    // 2^-11.5 of it as a root of mean squares, of each operand; the largest of 500,000 is five times that.
+    EXPECT_LE(most, 0x1p-8 * std::sqrt(squares / static_cast<double>(reference[i].values.size()))) << "result " << i;
+  }
+}
+
+// Small products, thin ones and lines that the copy engine does not take are read as they lie.
+TEST_P(GpuMatmul, SmallOperandsOfTf32AreNotCopied) {
+  for (const auto& [m, n, k] : {std::array{200, 264, 96}, std::array{9, 520, 600}, std::array{264, 260, 4099}}) {
+    const Graph graph = parse_graph(dot("f32", "", m, n, k, true, false, "f32") + "return %2\n");
+    std::vector<HostTensor> inputs = random_inputs(graph);
+    for (HostTensor& input : inputs)
+      for (double& value : input.values) value = rounded_to_tf32(value, false);
+    const bool along_k = device()->target().preferred_sizes().tf32_along_k;
+    const std::vector<HostTensor> actual =
+        run(device(), passes::canonicalize(passes::tf32_products(graph, along_k)), inputs);
+    EXPECT_EQ(kinds_, "dot ") << m;
+    const Comparison comparison = compare(actual[0], interpret(graph, inputs)[0], bounds::of_graph(graph, bindings_));
+    EXPECT_TRUE(comparison.equal) << comparison.text << "\n" << source_;
+  }
 }
 
 // Large ones, as compiled for silicon: nothing spills, and Hopper's matrix instructions overlap. NVIDIA's kernels need
@@ -514,6 +568,11 @@ TEST_P(GpuMatmul, NoRacesAndNoAccessOutsideOfMemory) {
       const Graph graph = parse_graph(dot(dtype, "", n + 2, n, k, transpose, !transpose, "f32") + "return %2\n");
       EXPECT_NO_THROW(run(checked, graph, random_inputs(graph))) << source_;
     }
+  for (const bool transpose : {false, true}) {
+    Graph graph = parse_graph(dot("f32", "", 136, 72, 648, transpose, true, "f32") + "return %2\n");
+    graph = passes::tf32_products(graph, false);
+    EXPECT_NO_THROW(run(checked, graph, random_inputs(graph))) << source_;
+  }
   const Graph thin = parse_graph(dot("bf16", "", 5, 40, 4096, false, true, "f32") + "return %2\n");
   EXPECT_NO_THROW(run(checked, thin, random_inputs(thin))) << source_;
 }

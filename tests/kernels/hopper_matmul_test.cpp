@@ -38,6 +38,7 @@ struct Case {
   int blocks = 4;
   int splits = 1, whole_tiles = 0;
   bool half = false;  // f16 operands
+  bool tf32 = false;  // f32 operands, B along k
   int lanes = 8;
   // What is added to the product: so many tensors, of bf16 or f32.
   int residuals = 1;
@@ -46,14 +47,15 @@ struct Case {
   int results = 1;
   bool columns = false;
 
+  int operand_bytes() const { return tf32 ? 4 : 2; }
   int maps() const { return sent_bytes == 0 ? 2 : 2 + results + residuals; }
   std::string describe() const {
     return fmt::format(
         "batch {} {}x{}x{} along k: {} {}, tile {}x{} stages {} cluster {} blocks {} in turns {} results in stages {}, "
         "splits {} "
-        "after {} tiles, f16 {}, lanes {}, residuals {} of {} bytes, sent {} of {} bytes",
+        "after {} tiles, f16 {}, tf32 {}, lanes {}, residuals {} of {} bytes, sent {} of {} bytes",
         batch, m, n, k, a_along_k, b_along_k, tile.m, tile.n, tile.stages, tile.cluster, blocks, tile.in_turns,
-        tile.results_in_stages, splits, whole_tiles, half, lanes, residuals, wide_residuals ? 4 : 2, results,
+        tile.results_in_stages, splits, whole_tiles, half, tf32, lanes, residuals, wide_residuals ? 4 : 2, results,
         sent_bytes);
   }
 };
@@ -77,7 +79,7 @@ std::string side_text(const std::string& type, bool along_k) {
 
 std::string kernel_text(const Case& c) {
   std::string text = "#include \"causeway/kernels/gpu/matmul_hopper.h\"\nnamespace {\nstruct Problem {\n";
-  text += fmt::format("using Operand = {};\n", c.half ? "f16" : "bf16");
+  text += fmt::format("using Operand = {};\n", c.tf32 ? "tf32" : c.half ? "f16" : "bf16");
   text += side_text("A", c.a_along_k) + side_text("B", c.b_along_k) + "A a;\nB b;\n";
   text += matmul_tile_text(c.tile);
   text +=
@@ -179,10 +181,13 @@ TensorMap operand_map(const Case& c, int buffer, int64_t lines, bool along_k, in
   TensorMap map;
   map.buffer = buffer;
   map.rank = 3;
+  const int bytes = c.operand_bytes();
+  map.element_bytes = bytes;
   map.sizes = {along_k ? c.k : lines, along_k ? lines : c.k, c.batch};
-  map.stride_bytes = {2, map.sizes[0] * 2, lines * c.k * 2};
-  map.box = {kHopperMatmulDepth, along_k ? box_lines : kHopperMatmulDepth, 1};
+  map.stride_bytes = {bytes, map.sizes[0] * bytes, lines * c.k * bytes};
+  map.box = {hopper_matmul_slice_k(bytes), along_k ? box_lines : hopper_matmul_slice_k(bytes), 1};
   map.swizzle_bytes = 128;
+  map.rounds_to_tf32 = c.tf32;
   return map;
 }
 
@@ -200,34 +205,41 @@ TensorMap result_map(const Case& c, int buffer, int before = 0) {
   return map;
 }
 
-float operand_value(uint16_t bits, bool half) {
-  return half ? to_float(__builtin_bit_cast(f16, bits)) : to_float(bf16{bits});
+// Numbers of few bits as the operand has them in memory; of f32 others, which are rounded to them and not cut.
+std::vector<char> in_memory(const std::vector<float>& numbers, const Case& c) {
+  std::vector<char> bytes(numbers.size() * static_cast<size_t>(c.operand_bytes()));
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const float other = numbers[i] * (1 + (static_cast<float>(i % 3) - 1) * 0x1.8p-13F);
+    const uint16_t bits = c.half ? __builtin_bit_cast(uint16_t, to_f16(numbers[i])) : to_bf16(numbers[i]).bits;
+    if (c.tf32) {
+      std::memcpy(bytes.data() + i * sizeof other, &other, sizeof other);
+    } else {
+      std::memcpy(bytes.data() + i * sizeof bits, &bits, sizeof bits);
+    }
+  }
+  return bytes;
 }
 
 void expect_product(const Case& c) {
   SCOPED_TRACE(c.describe());
   std::mt19937 random(1);
-  const auto fill = [&](int64_t count, bool half) {
-    std::vector<uint16_t> values(static_cast<size_t>(count));
-    for (uint16_t& value : values) {
-      const float number = static_cast<float>(static_cast<int>(random() % 33) - 16) / 8;  // exact in both types
-      value = half ? __builtin_bit_cast(uint16_t, to_f16(number)) : to_bf16(number).bits;
-    }
-    return values;
+  const auto draw = [&](int64_t count) {
+    std::vector<float> numbers(static_cast<size_t>(count));
+    for (float& number : numbers) number = static_cast<float>(static_cast<int>(random() % 33) - 16) / 8;
+    return numbers;  // exact in every type
   };
-  const std::vector<uint16_t> a = fill(c.batch * c.m * c.k, c.half), b = fill(c.batch * c.n * c.k, c.half);
+  const std::vector<float> a = draw(c.batch * c.m * c.k), b = draw(c.batch * c.n * c.k);
   const auto count = static_cast<size_t>(c.batch * c.m * c.n);
-  const std::vector<uint16_t> residual = fill(c.residuals * c.batch * c.m * c.n, false);
-  std::vector<float> wide;
-  if (c.wide_residuals)
-    for (const uint16_t bits : residual) wide.push_back(to_float(bf16{bits}));
+  const std::vector<float> wide = draw(c.residuals * c.batch * c.m * c.n);
+  std::vector<bf16> residual;
+  for (const float number : wide) residual.push_back(to_bf16(number));
   const auto upload = [](const auto& values) {
     const size_t bytes = values.size() * sizeof(values[0]);
     DeviceBuffer buffer = device().allocate(bytes);
     device().copy_to_device(buffer.data(), values.data(), bytes);
     return buffer;
   };
-  const DeviceBuffer a_buffer = upload(a), b_buffer = upload(b);
+  const DeviceBuffer a_buffer = upload(in_memory(a, c)), b_buffer = upload(in_memory(b, c));
   const DeviceBuffer residual_buffer = c.wide_residuals ? upload(wide) : upload(residual);
   const size_t result_bytes = c.sent_bytes == 4 ? 4 : 2;
   const auto results = static_cast<size_t>(c.results);
@@ -290,8 +302,7 @@ void expect_product(const Case& c) {
         float sum = 0;  // exact: multiples of 1/64 below 2^18
         for (int64_t k = 0; k < c.k; ++k) {
           const int64_t in_a = c.a_along_k ? m * c.k + k : k * c.m + m, in_b = c.b_along_k ? n * c.k + k : k * c.n + n;
-          sum += operand_value(a[static_cast<size_t>(batch * c.m * c.k + in_a)], c.half) *
-                 operand_value(b[static_cast<size_t>(batch * c.n * c.k + in_b)], c.half);
+          sum += a[static_cast<size_t>(batch * c.m * c.k + in_a)] * b[static_cast<size_t>(batch * c.n * c.k + in_b)];
         }
         const auto at = static_cast<size_t>((batch * c.m + m) * c.n + n);
         const auto expect = [&](size_t place, float value) {
@@ -303,7 +314,7 @@ void expect_product(const Case& c) {
         if (c.results > 1) expect(count + at, sum / 4);
         if (c.sent_bytes > 0) sum /= 2;
         if (c.columns) sum += static_cast<float>(n % 5);
-        for (int i = 0; i < c.residuals; ++i) sum += to_float(bf16{residual[i * count + at]});
+        for (int i = 0; i < c.residuals; ++i) sum += wide[i * count + at];
         expect(at, sum);
       }
     }
@@ -501,6 +512,67 @@ TEST(HopperMatmul, TilesOf160ColumnsAreSplit) {
     }
 }
 
+// A slice is 32 of k; k that is no multiple of it, or of an instruction's 8.
+TEST(HopperMatmul, RoundsFloatsToTf32) {
+  for (const int64_t k : {4, 8, 32, 36, 100, 328}) expect_product({.m = 152, .n = 136, .k = k, .tf32 = true});
+  for (const HopperMatmulTile tile :
+       {HopperMatmulTile{64, 80, 3, 1}, HopperMatmulTile{128, 208, 4, 1, false, true}, HopperMatmulTile{256, 160, 3, 1},
+        HopperMatmulTile{128, 192, 4, 1, true}, HopperMatmulTile{128, 208, 4, 1, false, true, true},
+        HopperMatmulTile{128, 128, 3, 2}})
+    for (const int residuals : {0, 1})
+      expect_product({.batch = 2,
+                      .m = 200,
+                      .n = 344,
+                      .k = 140,
+                      .tile = tile,
+                      .blocks = 2,
+                      .tf32 = true,
+                      .lanes = 4,
+                      .residuals = residuals,
+                      .wide_residuals = true,
+                      .sent_bytes = tile.cluster == 1 ? 4 : 0});
+  for (const int whole_tiles : {0, 1})
+    expect_product({.batch = 2,
+                    .m = 200,
+                    .n = 248,
+                    .k = 228,
+                    .tile = {128, 160, 3, 1},
+                    .splits = 3,
+                    .whole_tiles = whole_tiles,
+                    .tf32 = true});
+}
+
+// Lines of A side by side, which pass through registers.
+TEST(HopperMatmul, TakesFloatsFromRegisters) {
+  for (const int64_t k : {4, 8, 32, 36, 100, 328})
+    expect_product({.m = 152, .n = 136, .k = k, .a_along_k = false, .tf32 = true});
+  for (const HopperMatmulTile tile :
+       {HopperMatmulTile{64, 80, 3, 1}, HopperMatmulTile{128, 208, 4, 1, false, true}, HopperMatmulTile{128, 256, 2, 1},
+        HopperMatmulTile{128, 208, 4, 1, false, true, true}})
+    for (const int residuals : {0, 1})
+      expect_product({.batch = 2,
+                      .m = 204,
+                      .n = 344,
+                      .k = 140,
+                      .a_along_k = false,
+                      .tile = tile,
+                      .blocks = 2,
+                      .tf32 = true,
+                      .lanes = 4,
+                      .residuals = residuals,
+                      .wide_residuals = true,
+                      .sent_bytes = 4});
+  for (const int whole_tiles : {0, 1})
+    expect_product({.m = 200,
+                    .n = 248,
+                    .k = 228,
+                    .a_along_k = false,
+                    .tile = {128, 160, 3, 1},
+                    .splits = 3,
+                    .whole_tiles = whole_tiles,
+                    .tf32 = true});
+}
+
 // What stores add comes through shared memory where it is one tensor, 16 bytes of each lane: of bf16 and eight lanes,
 // as everywhere else here, or of f32 and four. With four stages of 128 x 256 there is no room for it.
 TEST(HopperMatmul, StoresAddTensors) {
@@ -602,6 +674,19 @@ TEST(HopperMatmul, AssemblesWithoutSpillsOrNotes) {
                           .wide_residuals = true,
                           .sent_bytes = 4});
     }
+    if (a_along_k)
+      for (const HopperMatmulTile tile :
+           {HopperMatmulTile{128, 256, 4, 1}, HopperMatmulTile{256, 160, 3, 1}, HopperMatmulTile{128, 160, 4, 1, true}})
+        expect_no_spills({.tile = tile, .tf32 = true, .wide_residuals = true, .sent_bytes = 4});
+    for (const HopperMatmulTile tile : {HopperMatmulTile{128, 256, 4, 1}, HopperMatmulTile{64, 256, 4, 1},
+                                        HopperMatmulTile{128, 192, 4, 1, false, true, true}})
+      for (const int residuals : {0, 1})
+        expect_no_spills({.a_along_k = false,
+                          .tile = tile,
+                          .tf32 = true,
+                          .residuals = residuals,
+                          .wide_residuals = true,
+                          .sent_bytes = 4});
     for (const int results : {1, 2})
       expect_no_spills({.a_along_k = a_along_k,
                         .b_along_k = !a_along_k,

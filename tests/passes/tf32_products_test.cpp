@@ -14,7 +14,7 @@ namespace {
 
 TEST(Tf32Products, EveryProductOfF32) {
   const SmallModel model = small_model(2, 32, 16, 64);
-  const Graph graph = tf32_products(model.graph);
+  const Graph graph = tf32_products(model.graph, false);
   graph.verify("tf32_products");
   int dots = 0;
   for (const Node& node : graph.nodes()) {
@@ -26,9 +26,38 @@ TEST(Tf32Products, EveryProductOfF32) {
 
 TEST(Tf32Products, LeavesNarrowOperandsAlone) {
   const SmallModel model = small_model(1, 32, 16, 64);
-  const Graph graph = tf32_products(mixed_precision(model.graph, {DType::kBF16, DType::kF32}));
+  const Graph graph = tf32_products(mixed_precision(model.graph, {DType::kBF16, DType::kF32}), true);
   for (const Node& node : graph.nodes())
     if (node.op == Op::kDot) EXPECT_EQ(node.attributes.tf32, graph.dtype(node.inputs[0]) == DType::kF32);
+}
+
+// Whatever has to be transposed for several products is once, and stays so.
+TEST(Tf32Products, OperandsLieAlongK) {
+  const Graph traced = parse_graph(R"(%0 = input "x" : f32[2, 8, 4]
+%1 = input "y" : f32[2, 8, 6]
+%2 = input "w" : f32[6, 5]
+%3 = dot(%0, %1) {transpose_a} : f32[2, 4, 6]
+%4 = dot(%1, %0) {transpose_a} : f32[2, 6, 4]
+%5 = dot(%0, %0) {transpose_b} : f32[2, 8, 8]
+%6 = reshape(%1) : f32[16, 6]
+%7 = dot(%6, %2) : f32[16, 5]
+return %3, %4, %5, %7
+)");
+  const Graph graph = canonicalize(tf32_products(traced, true));
+  graph.verify("tf32_products");
+  int permutes = 0;
+  for (const Node& node : graph.nodes()) {
+    permutes += node.op == Op::kPermute;
+    if (node.op != Op::kDot) continue;
+    EXPECT_FALSE(node.attributes.transpose_a) << print_graph(graph);
+    EXPECT_TRUE(node.attributes.transpose_b) << print_graph(graph);
+  }
+  EXPECT_EQ(permutes, 3) << print_graph(graph);
+  std::vector<HostTensor> inputs;
+  for (const Value input : graph.inputs())
+    inputs.push_back(random_host_tensor(DType::kF32, evaluate(graph.shape(input), {}), inputs.size() + 1, -1, 1));
+  const std::vector<HostTensor> expected = interpret(traced, inputs), actual = interpret(graph, inputs);
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(actual[i].values, expected[i].values);
 }
 
 TEST(Tf32Products, OtherPassesKeepTheAttribute) {

@@ -174,6 +174,31 @@ std::vector<GateCase> every_recipe_on_every_processor() {
   return cases;
 }
 
+// Every product of a step in tf32 is one of warpgroups on Hopper.
+TEST(GpuGateOfTf32, WarpgroupsMultiplyWithoutSpills) {
+  const Recipe recipe =
+      load_recipe(CAUSEWAY_SOURCE_DIR "/recipes/gpt2_124m.yaml",
+                  {"model.layers=1", "train.batch_size=4", "train.micro_batch_size=4", "train.precision=tf32"});
+  const auto context = std::make_shared<Context>(std::make_shared<OfflineDevice>(gpu_target("sm_90a")),
+                                                 ContextOptions{.cache = std::make_shared<KernelCache>("")});
+  const ContextScope scope(context);
+  const std::unique_ptr<LanguageModel> model = LanguageModel::create(recipe.model, std::nullopt);
+  TrainingStep step(*model, recipe);
+  Program& program = step.main_step().prepare(step.main_arguments());
+  int products = 0;
+  for (const FunctionResources& function : program_resources(program, context->library())) {
+    if (function.kind != "dot") continue;
+    ++products;
+    const std::string& source = program.sources()[function.source];
+    EXPECT_NE(source.find("matmul_hopper.h"), std::string::npos) << source;
+    if (!function.resources.has_value()) continue;
+    EXPECT_EQ(function.resources->spill_bytes, 0) << source;
+    EXPECT_TRUE(function.resources->notes.empty()) << function.resources->notes.front() << "\n" << source;
+  }
+  EXPECT_GT(products, 8);
+  if (find_ptxas().empty()) GTEST_SKIP() << "What ptxas makes of the kernels is not tested. " << how_to_get_ptxas();
+}
+
 INSTANTIATE_TEST_SUITE_P(Recipes, GpuGate, testing::ValuesIn(every_recipe_on_every_processor()), [](const auto& test) {
   std::string name = test.param.recipe + "_" + test.param.processor;
   std::replace(name.begin(), name.end(), '.', '_');

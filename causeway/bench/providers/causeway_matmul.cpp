@@ -6,6 +6,7 @@
 #include "causeway/bench/providers/matmul_provider.h"
 #include "causeway/codegen/compile/kernel_cache.h"
 #include "causeway/passes/builder.h"
+#include "causeway/passes/tf32_products.h"
 #include "causeway/program/arena.h"
 #include "causeway/program/kernel_library.h"
 #include "causeway/program/program.h"
@@ -48,6 +49,8 @@ class CausewayMatmuls : public MatmulProvider {
     const Value left = matrix("a", !w.a_along_m, w.m), right = matrix("b", !w.b_along_n, w.n);
     if (w.block_scales) return prepare_blocks(w, graph, a, b, c);
     graph.outputs = {Builder(graph).dot(left, right, w.a_along_m, !w.b_along_n, w.result(), w.tf32)};
+    // Copies that a training step makes of operands are part of the product.
+    if (w.tf32) graph = tf32_products(graph, target.preferred_sizes().tf32_along_k);
     return std::make_unique<CausewayMatmul>(device_, library_, graph, a, b, c);
   }
 

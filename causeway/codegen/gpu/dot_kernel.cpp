@@ -52,7 +52,8 @@ class GpuDotWriter : public ProblemWriter {
     // Which of the templates serves a product depends on sizes that its sums do not run over: in a fixed order, one
     // does.
     const bool any = !request_.fixed_order;
-    const bool copy_engine = any && serves_copy_engine(a) && serves_copy_engine(b) && !has_thin_tiles(m, n);
+    const bool copy_engine = any && serves_copy_engine(a) && serves_copy_engine(b) && !has_thin_tiles(m, n) &&
+                             (operand != kRoundedOperand || b.contiguous_in_k);
     Plan plan = copy_engine                              ? hopper_plan(a, b, batch, m, n, k)
                 : any && streams(a, b, operand, m, n, k) ? thin_plan(batch, m, n, k)
                                                          : portable_plan(a, b, operand, batch, m, n, k);
@@ -399,8 +400,8 @@ class GpuDotWriter : public ProblemWriter {
 
   // Whether the tensor copy engine and warpgroup matrices are there and take the operand as it lies.
   bool serves_copy_engine(const DirectOperand& operand) const {
-    return target_.architecture().has_warpgroup_matrix && operand.element_bytes == 2 && operand.aligned &&
-           operand.batch.size() + 2 <= TensorMap::kMaxRank && operand.k.is_constant() && operand.k.constant() > 0;
+    return target_.architecture().has_warpgroup_matrix &&
+           (operand.element_bytes == 2 || operand.element == kRoundedOperand) && operand.fits_copy_engine();
   }
 
   // Whether thin_matmul.h takes the operands as they lie.
@@ -482,7 +483,7 @@ class GpuDotWriter : public ProblemWriter {
   Plan hopper_plan(const DirectOperand& a, const DirectOperand& b, const Dim& batch, const Dim& m, const Dim& n,
                    const Dim& k) {
     const Node& node = graph_.node(request_.members.front());
-    const bool f8_pairs = a.element != storage_type(graph_.dtype(a.value));
+    const bool f8_pairs = size_bytes(graph_.dtype(a.value)) == 1;
     HopperMatmulSums sums = f8_pairs ? HopperMatmulSums::kTwo : HopperMatmulSums::kOne;
     if (node.op == Op::kScaledDot) {
       const bool by_column = graph_.shape(node.inputs[3])[1] == n;
@@ -491,9 +492,11 @@ class GpuDotWriter : public ProblemWriter {
     const auto stores = !may_send(n)       ? HopperMatmulStores::kOther
                         : fetched_.empty() ? HopperMatmulStores::kSent
                                            : HopperMatmulStores::kAdded;
-    const HopperMatmulPlan chosen =
-        choose_hopper_matmul(target_.architecture(), sums, stores, known_size(batch), known_size(m), known_size(n),
-                             known_size(k), {a.contiguous_in_k, b.contiguous_in_k});
+    // Slices count, of so many bytes and products of instructions whatever they hold.
+    const int64_t halves_of_k = k.constant() * a.element_bytes / 2;
+    const HopperMatmulPlan chosen = choose_hopper_matmul(
+        target_.architecture(), sums, stores, known_size(batch), known_size(m), known_size(n), halves_of_k,
+        {a.contiguous_in_k, b.contiguous_in_k, a.element_bytes == 4 && !a.contiguous_in_k});
     const HopperMatmulTile tile = chosen.tile;
     hopper_tile_ = tile;
     const auto tiles = [=](const SymbolBindings& bindings) {
@@ -568,8 +571,8 @@ class GpuDotWriter : public ProblemWriter {
       result.stride_bytes[0] = element_bytes;
       // Of a dimension of one element the stride does not count, but it has to be a valid one.
       result.stride_bytes[1] = std::max<int64_t>(16, operand.stride.evaluate(bindings) * element_bytes);
-      result.box[0] = kHopperMatmulDepth;
-      result.box[1] = operand.contiguous_in_k ? box_lines : kHopperMatmulDepth;
+      result.box[0] = hopper_matmul_slice_k(result.element_bytes);
+      result.box[1] = operand.contiguous_in_k ? box_lines : hopper_matmul_slice_k(result.element_bytes);
       for (size_t i = operand.batch.size(); i-- > 0;) {
         const auto rank = static_cast<size_t>(result.rank++);
         result.sizes[rank] = size(operand.batch[i].extent);
@@ -577,6 +580,7 @@ class GpuDotWriter : public ProblemWriter {
         result.box[rank] = 1;
       }
       result.swizzle_bytes = 128;
+      result.rounds_to_tf32 = operand.element == kRoundedOperand;
       return result;
     };
     const int a_argument = argument(a.value), b_argument = argument(b.value);

@@ -217,6 +217,8 @@ HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, Hoppe
   for (const HopperMatmulSchedule& candidate : hopper_matmul_schedules()) {
     if (!candidate.holds(sums) || (candidate.stores != HopperMatmulStores::kAny && candidate.stores != stores))
       continue;
+    // Of more rows for a warpgroup there are too few.
+    if (order.a_in_registers && (candidate.in_turns || candidate.m > 128)) continue;
     const HopperMatmulModel model(sizes, candidate, sums, stores, order, units);
     HopperMatmulTile tile = {candidate.m, candidate.n, 0, 1, candidate.in_turns, order.b_along_k};
     const auto offer = [&](double time, int splits, int64_t whole) {

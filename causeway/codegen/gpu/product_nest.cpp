@@ -18,11 +18,15 @@ bool DirectOperand::is_multiple(int64_t elements) const {
          });
 }
 
+bool DirectOperand::fits_copy_engine() const {
+  return aligned && batch.size() + 2 <= TensorMap::kMaxRank && k.is_constant() && k.constant() > 0;
+}
+
 void GpuProductNest::find_operands() {
   const Node& node = graph_.node(request_.members.front());
   a_ = find_operand(node.inputs[0], sizes_.m, !node.attributes.transpose_a);
   b_ = find_operand(node.inputs[1], sizes_.n, node.attributes.transpose_b || node.op == Op::kScaledDot);
-  // Matrix instructions want 8-bit operands along k: others are copied.
+  // Matrix instructions want 8-bit operands along k, those of warpgroups a second one of f32 too: others are copied.
   if (lies_across_k(a_, node.inputs[0])) find(Obstacle::Kind::kOperandAcrossK, node.inputs[0]);
   if (lies_across_k(b_, node.inputs[1])) find(Obstacle::Kind::kOperandAcrossK, node.inputs[1]);
 }
@@ -98,8 +102,31 @@ DirectOperand GpuProductNest::find_operand(Value operand, const Dim& lines, bool
 }
 
 bool GpuProductNest::lies_across_k(const DirectOperand& operand, Value value) const {
-  return operand.element_bytes == 1 && !operand.contiguous_in_k && operand.value != value &&
-         architecture_.has_f8_matrix && !is_thin(sizes_.m) && !is_thin(sizes_.n) && divisible(operand.k, 16);
+  if (operand.contiguous_in_k || operand.value == value || is_thin(sizes_.m) || is_thin(sizes_.n)) return false;
+  if (operand.element_bytes == 1) return architecture_.has_f8_matrix && divisible(operand.k, 16);
+  return !serves_as_it_lies(operand) && gains_from_copies();
+}
+
+// Whether warpgroup instructions multiply an operand of f32: A may be in registers.
+bool GpuProductNest::serves_as_it_lies(const DirectOperand& operand) const {
+  return (operand.contiguous_in_k || &operand == &a_) && operand.fits_copy_engine();
+}
+
+// Whether operands are rounded to tf32 and warpgroups multiply them once those that they do not take lie along k, so
+// much faster than waves do (five times) that copies are worth their time: of two million elements one takes 5
+// microseconds, of few as long as a launch.
+bool GpuProductNest::gains_from_copies() const {
+  constexpr int64_t kLeastOtherLines = 256, kLeastProducts = int64_t{1} << 28;
+  const Node& node = graph_.node(request_.members.front());
+  if (!node.attributes.tf32 || !architecture_.has_warpgroup_matrix || request_.fixed_order) return false;
+  const auto is_less = [](const Dim& size, int64_t least) { return size.is_constant() && size.constant() < least; };
+  const auto may_be_multiplied = [&](const DirectOperand& operand, Value value, const Dim& other_lines) {
+    return serves_as_it_lies(operand) ||
+           (!operand.contiguous_in_k && operand.value != value && !is_less(other_lines, kLeastOtherLines));
+  };
+  return sizes_.k.is_constant() && divisible(sizes_.k, 4) && may_be_multiplied(a_, node.inputs[0], sizes_.n) &&
+         may_be_multiplied(b_, node.inputs[1], sizes_.m) &&
+         !is_less(sizes_.batch * sizes_.m * sizes_.n * sizes_.k, kLeastProducts);
 }
 
 }  // namespace causeway::codegen

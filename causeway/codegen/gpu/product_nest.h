@@ -28,6 +28,8 @@ struct DirectOperand {
 
   // Whether offset, strides and the contiguous extent are multiples of so many elements.
   bool is_multiple(int64_t elements) const;
+  // Whether Hopper's copy engine brings slices of k from where it lies.
+  bool fits_copy_engine() const;
 };
 
 class GpuProductNest : public ProductNest {
@@ -46,6 +48,8 @@ class GpuProductNest : public ProductNest {
  private:
   DirectOperand find_operand(Value operand, const Dim& lines, bool k_last);
   bool lies_across_k(const DirectOperand& operand, Value value) const;
+  bool serves_as_it_lies(const DirectOperand& operand) const;
+  bool gains_from_copies() const;
 
   const GpuArchitecture& architecture_;
   DirectOperand a_, b_;

@@ -79,7 +79,7 @@ struct CudaDriver {
   enum JitOption : int { kInfoLog = 3, kInfoLogBytes = 4, kErrorLog = 5, kErrorLogBytes = 6, kLogVerbose = 12 };
   enum CaptureMode : int { kCaptureThreadLocal = 1 };
   enum Flags : unsigned { kStreamNonBlocking = 1, kEventDisableTiming = 2 };
-  enum TensorMapType : int { kUint8 = 0, kUint16 = 1, kUint32 = 2 };
+  enum TensorMapType : int { kUint8 = 0, kUint16 = 1, kUint32 = 2, kTfloat32 = 11 };
   enum TensorMapPromotion : int { kPromote256Bytes = 3 };
 
   Result (*init)(unsigned flags) = nullptr;

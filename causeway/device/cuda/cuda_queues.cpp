@@ -328,6 +328,7 @@ GpuKernel CudaQueues::find_kernel(void* image, const std::string& name) {
 TensorMapBytes CudaQueues::encode_tensor_map(const TensorMap& map, void* buffer) {
   const auto type = map.element_bytes == 1   ? CudaDriver::kUint8
                     : map.element_bytes == 2 ? CudaDriver::kUint16
+                    : map.rounds_to_tf32     ? CudaDriver::kTfloat32
                                              : CudaDriver::kUint32;
   const int swizzle = map.swizzle_bytes == 0 ? 0 : map.swizzle_bytes == 32 ? 1 : map.swizzle_bytes == 64 ? 2 : 3;
   std::array<uint64_t, TensorMap::kMaxRank> sizes{}, strides{};

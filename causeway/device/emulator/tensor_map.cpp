@@ -48,6 +48,13 @@ void for_each_piece(const EmulatedTensorMap& map, const BoxCoordinates& first, i
   }
 }
 
+// Of an f32, as an H100 rounds them.
+uint32_t round_to_tf32(uint32_t bits) {
+  constexpr uint32_t kDropped = 0x1fff;
+  if ((bits & 0x7fffffff) > 0x7f800000) return 0x7fffffff & ~kDropped;
+  return (bits + kDropped / 2 + (bits >> 13 & 1)) & ~kDropped;
+}
+
 }  // namespace
 
 bool EmulatedTensorMap::is_valid() const { return mark == kMark; }
@@ -62,6 +69,7 @@ EmulatedTensorMap encode_tensor_map(const TensorMap& map, void* buffer) {
   require(map.rank >= 1 && map.rank <= TensorMap::kMaxRank, fmt::format("rank {} is not in 1..5", map.rank));
   require(map.element_bytes == 1 || map.element_bytes == 2 || map.element_bytes == 4,
           fmt::format("elements of {} bytes are not supported", map.element_bytes));
+  require(map.element_bytes == 4 || !map.rounds_to_tf32, "elements that are rounded to tf32 have 4 bytes");
   EmulatedTensorMap encoded;
   encoded.mark = kMark;
   encoded.base = static_cast<std::byte*>(buffer) + map.offset;
@@ -90,6 +98,7 @@ EmulatedTensorMap encode_tensor_map(const TensorMap& map, void* buffer) {
   require(map.swizzle_bytes == 0 || encoded.row_bytes() == map.swizzle_bytes,
           fmt::format("a row of the box has {} bytes, its swizzle {}", encoded.row_bytes(), map.swizzle_bytes));
   encoded.swizzle_bytes = static_cast<uint8_t>(map.swizzle_bytes);
+  encoded.rounds_to_tf32 = map.rounds_to_tf32;
   return encoded;
 }
 
@@ -97,6 +106,11 @@ void load_box(const EmulatedTensorMap& map, const BoxCoordinates& first, std::by
   for_each_piece(map, first, offset, [&](int to, int64_t from, int low, int high) {
     std::memset(shared + to, 0, kPieceBytes);
     if (high > low) std::memcpy(shared + to + low, map.base + from + low, static_cast<size_t>(high - low));
+    if (!map.rounds_to_tf32) return;
+    std::array<uint32_t, kPieceBytes / 4> elements{};
+    std::memcpy(elements.data(), shared + to, kPieceBytes);
+    std::ranges::transform(elements, elements.begin(), round_to_tf32);
+    std::memcpy(shared + to, elements.data(), kPieceBytes);
   });
 }
 

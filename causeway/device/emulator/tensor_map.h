@@ -20,6 +20,7 @@ struct EmulatedTensorMap {
   uint8_t rank = 0;
   uint8_t element_bytes = 0;
   uint8_t swizzle_bytes = 0;
+  bool rounds_to_tf32 = false;
 
   bool is_valid() const;
   int box_bytes() const;

@@ -101,8 +101,9 @@ template <class T, int kN, bool kATransposed, bool kBTransposed>
 CAUSEWAY_INLINE void emulator_warpgroup_multiply(float* c, const uint32_t* a_registers, uint64_t a, uint64_t b,
                                                  bool accumulate) {
   static_assert(kN % 8 == 0 && kN >= 8 && kN <= 256);
-  static_assert(sizeof(T) == 2);
-  static_assert(!kIsF8Pair<T> || (!kATransposed && !kBTransposed), "8-bit operands have to be K-major");
+  static_assert(sizeof(T) == 2 || __is_same(T, tf32));
+  static_assert((!kIsF8Pair<T> && !__is_same(T, tf32)) || (!kATransposed && !kBTransposed),
+                "operands that are not of 16 bits have to be K-major");
   LaneWarpgroupMultiply operands = {
       c, a_registers, a, b, kMatrixElementA<T>, kMatrixElementB<T>, kN, kATransposed, kBTransposed, accumulate};
   emulator_runtime()->warpgroup_multiply(&operands);

@@ -37,7 +37,8 @@
 //   warpgroup_multiply_add<T, kN, kATransposed, kBTransposed>(c, a, b, accumulate)
 //   warpgroup_multiply_add<T, kN, kBTransposed>(c, a_registers, b, accumulate)
 //                                         c (+)= A B, 64 x kN, 32 bytes of k
-//                                         T: bf16, f16, F8Pair (lines along k, A not in registers); kN: a multiple
+//                                         T: bf16, f16; tf32 (lines along k, A in registers or not), whose lower 13
+//                                         bits are dropped; F8Pair (lines along k, A not in registers). kN: a multiple
 //                                         of 16, or 8
 //   warpgroup_row(i), warpgroup_column(i) which element of the product c[i] is, for this thread
 //   registers_increase<N>(), registers_decrease<N>()    by all threads of a warpgroup; N a multiple of 8
@@ -273,6 +274,8 @@ struct WarpgroupMultiply;
         CAUSEWAY_WGMMA_SHARED(N, 16, "bf16.bf16", ", %[ta], %[tb]", CAUSEWAY_TRANSPOSES);                     \
       } else if constexpr (__is_same(T, f16)) {                                                               \
         CAUSEWAY_WGMMA_SHARED(N, 16, "f16.f16", ", %[ta], %[tb]", CAUSEWAY_TRANSPOSES);                       \
+      } else if constexpr (__is_same(T, tf32)) {                                                              \
+        CAUSEWAY_WGMMA_SHARED(N, 8, "tf32.tf32", "");                                                         \
       } else if constexpr (__is_same(T, F8Pair<f8e4m3, f8e4m3>)) {                                            \
         CAUSEWAY_WGMMA_SHARED(N, 32, "e4m3.e4m3", "");                                                        \
       } else if constexpr (__is_same(T, F8Pair<f8e4m3, f8e5m2>)) {                                            \
@@ -287,6 +290,8 @@ struct WarpgroupMultiply;
     CAUSEWAY_INLINE static void add(float (&c)[N / 2], const uint32_t (&a)[4], uint64_t b, bool accumulate) { \
       if constexpr (__is_same(T, bf16)) {                                                                     \
         CAUSEWAY_WGMMA_REGISTERS(N, 16, "bf16.bf16", ", %[tb]", CAUSEWAY_TRANSPOSE_B);                        \
+      } else if constexpr (__is_same(T, tf32)) {                                                              \
+        CAUSEWAY_WGMMA_REGISTERS(N, 8, "tf32.tf32", "");                                                      \
       } else {                                                                                                \
         CAUSEWAY_WGMMA_REGISTERS(N, 16, "f16.f16", ", %[tb]", CAUSEWAY_TRANSPOSE_B);                          \
       }                                                                                                       \
@@ -318,13 +323,14 @@ CAUSEWAY_WARPGROUP_MULTIPLY(256)
 
 template <class T, int kN, bool kATransposed, bool kBTransposed>
 CAUSEWAY_INLINE void warpgroup_multiply_add(float (&c)[kN / 2], uint64_t a, uint64_t b, bool accumulate) {
-  static_assert(__is_same(T, bf16) || __is_same(T, f16) || kIsF8Pair<T>);
-  static_assert(!kIsF8Pair<T> || (!kATransposed && !kBTransposed), "8-bit operands have to be K-major");
+  static_assert(__is_same(T, bf16) || __is_same(T, f16) || __is_same(T, tf32) || kIsF8Pair<T>);
+  static_assert(__is_same(T, bf16) || __is_same(T, f16) || (!kATransposed && !kBTransposed),
+                "operands that are not of 16 bits have to be K-major");
   WarpgroupMultiply<kN>::template add<T, kATransposed, kBTransposed>(c, a, b, accumulate);
 }
 template <class T, int kN, bool kBTransposed>
 CAUSEWAY_INLINE void warpgroup_multiply_add(float (&c)[kN / 2], const uint32_t (&a)[4], uint64_t b, bool accumulate) {
-  static_assert(__is_same(T, bf16) || __is_same(T, f16));
+  static_assert(__is_same(T, bf16) || __is_same(T, f16) || (__is_same(T, tf32) && !kBTransposed));
   WarpgroupMultiply<kN>::template add<T, kBTransposed>(c, a, b, accumulate);
 }
 

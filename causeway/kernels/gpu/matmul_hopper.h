@@ -29,7 +29,8 @@ struct HopperMatmulSchedule {
     whole = Problem::kSplits == 1 ? tiles : Problem::kWholeTiles;
     split_tiles = tiles - whole;
     work = whole + split_tiles * Problem::kSplits;
-    const int slices = static_cast<int>((problem.k + kHopperMatmulDepth - 1) / kHopperMatmulDepth);
+    constexpr int kSliceK = hopper_matmul_slice_k(sizeof(typename Problem::Operand));
+    const int slices = static_cast<int>((problem.k + kSliceK - 1) / kSliceK);
     k_slices = slices > 0 ? slices : 1;
     split_slices = (k_slices + Problem::kSplits - 1) / Problem::kSplits;
   }
@@ -149,7 +150,7 @@ CAUSEWAY_INLINE void hopper_matmul_load(const Problem& problem, const TensorMapB
 #pragma clang loop unroll(disable)
     for (int slice = 0; slice < tile.slices; ++slice) {
       if (slice == asks) taken = hopper_matmul_take(schedule, counter, before);
-      const int k = (tile.first_slice + slice) * kDepth;
+      const int k = (tile.first_slice + slice) * hopper_matmul_slice_k(sizeof(typename Problem::Operand));
       barrier_wait(shared.empty + ring.stage, ring.parity ^ 1);
       if (slice + 1 == tile.slices) hopper_matmul_note(shared, schedule, notes.at, taken, before);
       TransferBarrier* barrier = shared.full + ring.stage;
@@ -159,9 +160,11 @@ CAUSEWAY_INLINE void hopper_matmul_load(const Problem& problem, const TensorMapB
       if constexpr (Problem::A::kContiguousInK) {
         problem.a.load(a, &maps[0], barrier, k, tile.m, tile.batch);
       } else {
+        // As many lines in 128 bytes as a slice has of k.
+        constexpr int kLines = hopper_matmul_slice_k(sizeof(typename Problem::Operand));
 #pragma clang loop unroll(full)
-        for (int box = 0; box < kTile.m / 64; ++box)
-          problem.a.load(a + box * kBoxBytes, &maps[0], barrier, tile.m + box * 64, k, tile.batch);
+        for (int box = 0; box < kTile.m / kLines; ++box)
+          problem.a.load(a + box * kLines * 128, &maps[0], barrier, tile.m + box * kLines, k, tile.batch);
       }
       const int first = tile.n + rank * kLinesB;
       constexpr int kBoxes = Problem::B::kContiguousInK ? 1 : (kLinesB + 63) / 64;
@@ -732,6 +735,60 @@ CAUSEWAY_INLINE void hopper_matmul_multiply_blocks(
   }
 }
 
+// Whether A has lines of floats side by side, which instructions take from registers alone.
+template <class Problem>
+constexpr bool kHopperMatmulRegisters = sizeof(typename Problem::Operand) == 4 && !Problem::A::kContiguousInK;
+
+// The products of a warpgroup's 64 rows of a tile, the tile's `first_block`'th, with A from registers: those of the
+// next slice are loaded beside them.
+template <class Problem, class Release>
+CAUSEWAY_INLINE void hopper_matmul_multiply_registers(const HopperMatmulShared<Problem>& shared,
+                                                      const HopperMatmulPosition& tile, int first_block,
+                                                      StageRing<Problem::kTile.stages>& ring,
+                                                      float (&sums)[1][Problem::kTile.n / 2], Release&& release) {
+  using Operand = typename Problem::Operand;
+  constexpr HopperMatmulTile kTile = Problem::kTile;
+  constexpr int kSteps = kHopperMatmulDepth / 16, kLines = hopper_matmul_slice_k(sizeof(Operand));
+  const int lane = lane_index(), first_line = first_block * 64 + thread_index() % 128 / 32 * 16 + lane / 4;
+  uint32_t a[kSteps][4], next[kSteps][4];
+  const auto load = [&](uint32_t(&to)[kSteps][4]) {
+    barrier_wait(shared.full + ring.stage, ring.parity);
+    const char* lines = shared.stages + ring.stage * hopper_matmul_stage_bytes(kTile);
+#pragma clang loop unroll(full)
+    for (int step = 0; step < kSteps; ++step)
+#pragma clang loop unroll(full)
+      for (int i = 0; i < 4; ++i) {
+        const int line = first_line + i % 2 * 8, k = lane % 4 + i / 2 * 4;  // of a step's 8
+        const int piece = line % kLines / 4 ^ k;
+        to[step][i] = *reinterpret_cast<const uint32_t*>(lines + line / kLines * (kLines * 128) + (step * 8 + k) * 128 +
+                                                         piece * 16 + line % 4 * 4);
+      }
+  };
+  load(a);
+#pragma clang loop unroll(disable)
+  for (int slice = 0; slice < tile.slices; ++slice) {
+    const int stage = ring.stage;
+    const uint64_t b = matrix_descriptor(
+        shared.stages + stage * hopper_matmul_stage_bytes(kTile) + kTile.m * kHopperMatmulDepth * 2, 0, 1024, 128);
+    warpgroup_fence();
+#pragma clang loop unroll(full)
+    for (int step = 0; step < kSteps; ++step)
+      warpgroup_multiply_add<Operand, kTile.n, false>(sums[0], a[step], b + static_cast<uint64_t>(step * 32 / 16),
+                                                      slice + step > 0);
+    warpgroup_commit();
+    ring.advance();
+    if (slice + 1 < tile.slices) load(next);
+    warpgroup_wait<0>();
+    // What the wave's other lanes have loaded is read, too.
+    wave_barrier();
+    release(stage);
+#pragma clang loop unroll(full)
+    for (int step = 0; step < kSteps; ++step)
+#pragma clang loop unroll(full)
+      for (int i = 0; i < 4; ++i) a[step][i] = next[step][i];
+  }
+}
+
 // Multiplies what hopper_matmul_load loads; one warpgroup, which has its share of the rows of each tile or, in turns,
 // all rows of every second tile. Inlined, with what it calls, to one piece: products under way write the sums'
 // registers, and the waits, releases and turns between them are ordered against one another.
@@ -818,6 +875,9 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, const Tensor
     int before = -1;  // the stage that products under way may still read
     if constexpr (kHopperMatmulScales<Problem>) {
       hopper_matmul_multiply_blocks(problem, shared, tile, group, ring, next_scales, piece, totals, release);
+    } else if constexpr (kHopperMatmulRegisters<Problem>) {
+      static_assert(kRowBlocks == 1 && !kTile.in_turns);
+      hopper_matmul_multiply_registers(shared, tile, first_block, ring, sums, release);
     } else {
 #pragma clang loop unroll(disable)
       for (int slice = 0; slice < tile.slices; ++slice) {
@@ -836,7 +896,7 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, const Tensor
         warpgroup_fence();
 #pragma clang loop unroll(full)
         for (int step = 0; step < kDepth / 16; ++step) {
-          // The next 16 of k: 32 bytes along lines, or 16 rows of 128 bytes. Descriptors count 16 bytes.
+          // The next 16 of k, 8 of floats: 32 bytes along lines, or 16 rows of 128 bytes. Descriptors count 16 bytes.
           const uint64_t a_step = static_cast<uint64_t>(step * (kATransposed ? 16 * 128 : 32) / 16);
           const uint64_t b_step = static_cast<uint64_t>(step * (kBTransposed ? 16 * 128 : 32) / 16);
 #pragma clang loop unroll(full)
@@ -900,6 +960,7 @@ CAUSEWAY_INLINE void hopper_matmul_run(const Problem& problem, const TensorMapBy
   constexpr HopperMatmulTile kTile = Problem::kTile;
   constexpr int kGroups = hopper_matmul_warpgroups(kTile);
   static_assert(kTile.m % 64 == 0 && kTile.n % 16 == 0 && kTile.n <= 256);
+  static_assert(sizeof(typename Problem::Operand) == 2 || Problem::B::kContiguousInK);
   static_assert(!kTile.b_along_k || Problem::B::kContiguousInK);
   static_assert(hopper_matmul_boxes(kTile) >= kHopperMatmulBoxesOfPiece);
   static_assert(kTile.cluster == 1 || kTile.n / kTile.cluster % 64 == 0);

@@ -5,7 +5,7 @@
 
 // One block of threads computes m x n elements of the result at a time; one warpgroup loads. Either the others share a
 // tile, 64 x n for each (128 x n of 256), or, in turns, two of them compute tiles of their own: one stores its results
-// while the other multiplies. Operands are of two bytes.
+// while the other multiplies. Operands are of two bytes, or floats that are rounded to tf32, of four, B along k.
 struct HopperMatmulTile {
   int m = 128;      // 64, 128 or, shared, 256
   int n = 256;      // a multiple of 16 up to 256
@@ -20,8 +20,11 @@ struct HopperMatmulTile {
   constexpr bool operator==(const HopperMatmulTile&) const = default;
 };
 
-constexpr int kHopperMatmulDepth = 64;           // of a slice: 128 bytes, the widest swizzle
+constexpr int kHopperMatmulDepth = 64;           // of a slice, of two bytes each: 128 bytes, the widest swizzle
 constexpr int kHopperMatmulMostShared = 232448;  // bytes that a block can have
+
+// How much of k a slice is.
+constexpr int hopper_matmul_slice_k(int operand_bytes) { return kHopperMatmulDepth * 2 / operand_bytes; }
 
 // Those that multiply, and how many 64 rows of a tile each of them has.
 constexpr int hopper_matmul_warpgroups(const HopperMatmulTile& tile) { return tile.in_turns || tile.m > 64 ? 2 : 1; }
