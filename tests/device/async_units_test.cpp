@@ -104,7 +104,7 @@ TEST(ThreadCopies, AppearAtTheWaitAtTheLatest) {
   std::iota(from.begin(), from.end(), 1);
   Units units;
   for (int i = 0; i < 64; ++i) {
-    units.copies.copy(units.shared(16 * i), from.data() + 4 * i, 16, i % 8 != 7);
+    units.copies.copy_16(units.shared(16 * i), from.data() + 4 * i, i % 8 != 7);
     if (i == 31) units.copies.commit();
   }
   units.copies.commit();
@@ -124,7 +124,7 @@ TEST(ThreadCopies, AppearAtTheWaitAtTheLatest) {
     if (i % 8 != 7) std::copy_n(from.data() + 4 * i, 4, expected.data());
     EXPECT_EQ(std::memcmp(units.shared(16 * i), expected.data(), 16), 0) << i;
   }
-  EXPECT_NE(failure([&] { units.copies.copy(units.shared(8), from.data(), 16, true); }).find("misaligned"),
+  EXPECT_NE(failure([&] { units.copies.copy_16(units.shared(8), from.data(), true); }).find("misaligned"),
             std::string::npos);
 }
 
@@ -339,7 +339,7 @@ TEST(AsyncView, CopiesArePublishedByAFenceAfterTheirEnd) {
   from.fill(7);
   const auto check = [&] { return failure([&] { units.view.check(0, 0, 256, "a reader"); }); };
   units.view.stored(512, 4);  // stores are reported
-  for (int i = 0; i < 16; ++i) units.copies.copy(units.shared(16 * i), from.data() + 4 * i, 16, true);
+  for (int i = 0; i < 16; ++i) units.copies.copy_16(units.shared(16 * i), from.data() + 4 * i, true);
   units.copies.commit();
   units.view.publish();
   units.copies.wait(0);

@@ -76,16 +76,8 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
     emitter_ = &emitter;
     emitter.set_index_type(index_type_);
     emitter.set_lanes(nest_.lane_variable(), nest_.lanes());
-    // What is stored is added up too: rounded by the instruction for a single one, it would take four times as long.
-    if (nest_.has_row_sums()) emitter.set_rounds_alone();
     if (!nest_.cached().empty()) text_ += load_cached();
-    if (nest_.copies_ahead()) {
-      copies_ = copies_to_shared();
-      text_ += rows_in_shared("room");
-    } else if (!nest_.in_shared().empty()) {
-      text_ += rows_in_shared(fmt::format("(shared_memory() + {})", kSharedBytes)) + copies_to_shared() +
-               "copy_async_commit();\ncopy_async_wait<0>();\n";
-    }
+    if (!nest_.in_shared().empty()) text_ += copy_to_shared();
     for (const Value member : nest_.kept())
       text_ += fmt::format("{} {}[{}];\n", compute_type(graph_.dtype(member)), nest_.kept_name(member),
                            nest_.kept_elements());
@@ -210,26 +202,19 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
     return text + column_loop(lane_loop(nest_.lane_name(), nest_.lanes()) + loads + "}\n" + ask_for_next_row());
   }
 
-  // The names of a row's parts in shared memory.
-  std::string rows_in_shared(const std::string& room) {
-    std::string text;
-    for (const auto& [value, offset] : nest_.in_shared())
-      text += fmt::format("auto* {} = static_cast<{}*>(__builtin_assume_aligned({} + {}, 16));\n",
-                          nest_.in_shared_name(value), storage_type(graph_.dtype(value)), room, offset);
-    return text;
-  }
-
   // No barrier: threads read what they have copied themselves.
-  std::string copies_to_shared() {
-    std::string copies;
+  std::string copy_to_shared() {
+    std::string text, copies;
     for (const auto& [value, offset] : nest_.in_shared()) {
-      const int bytes = nest_.copied_bytes(value), per_copy = bytes / static_cast<int>(size_bytes(graph_.dtype(value)));
+      const std::string name = nest_.in_shared_name(value);
+      text += fmt::format("auto* {} = static_cast<{}*>(__builtin_assume_aligned(shared_memory() + {}, 16));\n", name,
+                          storage_type(graph_.dtype(value)), kSharedBytes + offset);
+      const int per_copy = GpuLoopNest::kCopiedBytes / static_cast<int>(size_bytes(graph_.dtype(value)));
       for (int lane = 0; lane < nest_.lanes(); lane += per_copy)
-        copies += fmt::format("copy_async_{}({} + vector * {} + {}, {} + ({}) + {}{});\n", bytes,
-                              nest_.in_shared_name(value), nest_.lanes(), lane, pointer(value), first_lane_text(), lane,
-                              bytes == 16 ? ", true" : "");
+        copies += fmt::format("copy_async_16({0} + vector * {1} + {2}, {3} + ({4}) + {2}, true);\n", name,
+                              nest_.lanes(), lane, pointer(value), first_lane_text());
     }
-    return column_loop(copies);
+    return text + column_loop(copies) + "copy_async_commit();\ncopy_async_wait<0>();\n";
   }
 
   // Of a block's rows, the next one's vector is brought into the second-level cache beside this one's sums.
@@ -533,36 +518,19 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
           elements, nest_.lanes(), nest_.team(), columns, static_cast<int64_t>(i) * blocks, name);
     }
     const std::string rows = symbols_.text(request_.rows);
-    const std::string groups = fmt::format("({} + {}) / {}", rows, per_block - 1, per_block);
-    std::string ahead;
-    if (nest_.copies_ahead()) {
-      // Of this row and the next one, by turns in either half of the room.
-      body += fmt::format(
-          "const auto copy_row = [&]({} copied, char* room) {{\n{}}};\n"
-          "char* room = shared_memory() + {};\nchar* next_room = room + {};\n"
-          "if (task < {}) copy_row(task, room);\ncopy_async_commit();\n",
-          index_type_, row_of_thread("copied") + row_variables("row") + rows_in_shared("room") + copies_,
-          kSharedBytes, nest_.in_shared_bytes(), groups);
-      ahead = fmt::format(
-          "if (group + {} < {}) copy_row(group + {}, next_room);\ncopy_async_commit();\ncopy_async_wait<1>();\n",
-          blocks, groups, blocks);
-    }
     body += fmt::format(
-        "#pragma clang loop unroll(disable)\nfor ({0} group = task; group < {1}; group += {2}) {{\n", index_type_,
-        groups, blocks);
-    body += ahead + row_of_thread("group") + row_variables("row") + text_ + stores_of_row();
-    if (nest_.copies_ahead()) body += "char* other_room = room;\nroom = next_room;\nnext_room = other_room;\n";
-    body += "}\n" + left;
+        "#pragma clang loop unroll(disable)\n"
+        "for ({0} group = task; group < ({1} + {2}) / {3}; group += {4}) {{\n",
+        index_type_, rows, per_block - 1, per_block, blocks);
+    body += row_of_thread("group") + row_variables("row") + text_ + stores_of_row() + "}\n" + left;
     const int blocks_per_unit = arguments_.size() > kManyArguments ? 1 : nest_.row_sum_blocks_per_unit();
     GeneratedKernel kernel =
         finish(source("kernel", nest_.threads(), body, blocks_per_unit) +
                kernel_text("kernel_finish", kLoopThreads,
                            open_workspace + gpu_add_parts(kRowSumParts, index_type_, columns, blocks, sums)));
     constexpr int kBytes = 4;  // of a sum
-    const int64_t shared =
-        nest_.copies_ahead() ? kSharedBytes + 2 * nest_.in_shared_bytes()
-                             : std::max<int64_t>(nest_.team() > GpuLoopNest::kWaveTeam ? kSharedBytes : 0,
-                                                 per_block > 1 ? nest_.threads() * elements * kBytes : 0);
+    const int64_t shared = std::max<int64_t>(nest_.team() > GpuLoopNest::kWaveTeam ? kSharedBytes : 0,
+                                             per_block > 1 ? nest_.threads() * elements * kBytes : 0);
     const int64_t results = request_.columns.constant();
     kernel.phases = {gpu_phase("kernel", nest_.threads(), static_cast<int>(shared),
                                [blocks](const SymbolBindings&) { return blocks; }),
@@ -622,7 +590,6 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
   std::vector<size_t> row_sums_;  // of all phases
   Statements element_, one_by_one_;
   std::string element_stores_;
-  std::string copies_;                   // of a row to shared memory, where it comes ahead
   std::string copied_from_, copied_to_;  // places of a transposed tensor and of the result, in elements
   bool in_finish_ = false;
   size_t finished_sums_ = 0;

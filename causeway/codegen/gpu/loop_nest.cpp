@@ -45,7 +45,6 @@ void GpuLoopNest::plan() {
   cut_lanes();
   plan_team();
   LoopNest::plan();
-  choose_ahead();
   choose_cached();
   choose_in_shared();
   kept_ = wanted_kept_;
@@ -239,7 +238,7 @@ int64_t GpuLoopNest::row_sum_blocks() const {
 void GpuLoopNest::choose_cached() {
   if (!can_keep()) return;
   for (const auto& [value, phases] : loads_)
-    if ((phases.size() > 1 || has_row_sums()) && !in_shared_.contains(value) && cached_.size() < kMostCachedTensors)
+    if ((phases.size() > 1 || has_row_sums()) && cached_.size() < kMostCachedTensors)
       cached_[value] = fmt::format("k{}", cached_.size());
 }
 
@@ -251,7 +250,9 @@ void GpuLoopNest::choose_in_shared() {
   const int64_t most = architecture_.shared_bytes - kSumsSharedBytes;
   int64_t bytes = 0;
   for (const auto& [value, phases] : loads_) {
-    if (phases.size() < 2 || copied_bytes(value) != 16 || bytes + row_bytes(value) > most) continue;
+    if (phases.size() < 2 || lanes_ * size_bytes(graph_.dtype(value)) % kCopiedBytes != 0 ||
+        bytes + row_bytes(value) > most)
+      continue;
     in_shared_[value] = bytes;
     bytes += row_bytes(value);
   }
@@ -261,31 +262,13 @@ void GpuLoopNest::choose_in_shared() {
   team_ = threads_ = two_fit ? kTeamOfTwo : kTeamOfOne;
 }
 
-// Rows that a block takes one after the other: what it reads of the next one comes beside the sums of this one.
-void GpuLoopNest::choose_ahead() {
-  if (!architecture_.copies_asynchronously || !has_row_sums() || rows_per_block() != 1 || !can_keep()) return;
-  const int64_t blocks = row_sum_blocks_per_unit(), reserved = architecture_.occupancy.shared_reserved;
-  const int64_t most = ((architecture_.shared_bytes + reserved) / blocks - reserved - kSumsSharedBytes) / 2;
-  int64_t bytes = 0;
-  for (const auto& [value, phases] : loads_) {
-    if (copied_bytes(value) == 0 || bytes + row_bytes(value) > most) continue;
-    in_shared_[value] = bytes;
-    bytes += divide_up(row_bytes(value), 16) * 16;
-  }
-}
-
-int GpuLoopNest::copied_bytes(Value value) const {
-  const auto bytes = static_cast<int>(lanes_ * size_bytes(graph_.dtype(value)));
-  return bytes % 16 == 0 ? 16 : bytes % 8 == 0 ? 8 : 0;
-}
-
 int64_t GpuLoopNest::row_bytes(Value value) const {
   return row_vectors().constant() * lanes_ * static_cast<int64_t>(size_bytes(graph_.dtype(value)));
 }
 
 int64_t GpuLoopNest::in_shared_bytes() const {
   int64_t bytes = 0;
-  for (const auto& [value, offset] : in_shared_) bytes += divide_up(row_bytes(value), 16) * 16;
+  for (const auto& [value, offset] : in_shared_) bytes += row_bytes(value);
   return bytes;
 }
 

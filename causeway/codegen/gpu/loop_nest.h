@@ -20,6 +20,7 @@ class GpuLoopNest : public LoopNest {
  public:
   static constexpr int kWaveTeam = 32;          // the widest team that shares a wave on every architecture
   static constexpr int kSumsSharedBytes = 256;  // for the sums of a block's waves
+  static constexpr int kCopiedBytes = 16;       // from memory to shared memory, at a time
   // Of a row in shared memory, where a multiprocessor has room for two of them, and for one.
   static constexpr int kTeamOfTwo = 512, kTeamOfOne = 1024;
 
@@ -70,14 +71,10 @@ class GpuLoopNest : public LoopNest {
   std::string register_position() const;
 
   // Tensors whose row the team copies to shared memory before the first pass, each thread the vectors that it takes in
-  // every pass: the bytes from the start of the row's room on. With sums over rows there is room for two rows, of which
-  // one is on its way while the other is computed.
+  // every pass: the bytes from the start of the row's room on.
   const std::map<Value, int64_t>& in_shared() const { return in_shared_; }
   int64_t in_shared_bytes() const;
-  bool copies_ahead() const { return has_row_sums() && !in_shared_.empty(); }
   std::string in_shared_name(Value value) const;
-  // Of a tensor, that a thread copies at a time: 16, 8, or 0 where neither makes up what it takes.
-  int copied_bytes(Value value) const;
 
   // A large tensor that is read across the lanes' direction, and the axis along which its elements are neighbours.
   struct Transposed {
@@ -100,7 +97,6 @@ class GpuLoopNest : public LoopNest {
   bool can_keep() const;
   void choose_cached();
   void choose_in_shared();
-  void choose_ahead();
   int64_t row_bytes(Value value) const;
 
   const GpuArchitecture& architecture_;

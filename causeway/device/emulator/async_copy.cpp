@@ -9,6 +9,7 @@ namespace causeway::device {
 
 namespace {
 
+constexpr size_t kCopyBytes = 16;
 constexpr int kBoxAlignment = 128;
 
 }  // namespace
@@ -58,31 +59,32 @@ void AsyncView::check(int block_rank, int offset, int bytes, const std::string& 
 
 void ThreadCopies::apply(const Copy& copy) {
   if (copy.valid) {
-    std::memcpy(copy.shared, copy.global, static_cast<size_t>(copy.bytes));
+    std::memcpy(copy.shared, copy.global, kCopyBytes);
   } else {
-    std::memset(copy.shared, 0, static_cast<size_t>(copy.bytes));
+    std::memset(copy.shared, 0, kCopyBytes);
   }
   const auto offset = static_cast<const std::byte*>(copy.shared) - host_.shared(host_.block_rank()).data();
-  view_.copied(static_cast<int>(offset), copy.bytes);
+  view_.copied(static_cast<int>(offset), kCopyBytes);
 }
 
-void ThreadCopies::copy(void* shared, const void* global, int bytes, bool valid) {
+void ThreadCopies::copy_16(void* shared, const void* global, bool valid) {
   const std::span<const std::byte> memory = host_.shared(host_.block_rank());
   const auto offset = static_cast<const std::byte*>(shared) - memory.data();
-  if (offset < 0 || offset + bytes > static_cast<ptrdiff_t>(memory.size()) || offset % bytes != 0) {
+  if (offset < 0 || offset + static_cast<ptrdiff_t>(kCopyBytes) > static_cast<ptrdiff_t>(memory.size()) ||
+      offset % static_cast<ptrdiff_t>(kCopyBytes) != 0) {
     host_.fail(
-        fmt::format("copy_async_{}() to shared memory {:#x}, which is misaligned or outside of the block's {} bytes",
-                    bytes, offset, memory.size()));
+        fmt::format("copy_async_16() to shared memory {:#x}, which is misaligned or outside of the block's {} bytes",
+                    offset, memory.size()));
   }
-  if (valid && reinterpret_cast<uintptr_t>(global) % static_cast<uintptr_t>(bytes) != 0) {
-    host_.fail(fmt::format("copy_async_{0}() from an address that is not a multiple of {0}", bytes));
+  if (valid && reinterpret_cast<uintptr_t>(global) % kCopyBytes != 0) {
+    host_.fail("copy_async_16() from an address that is not a multiple of 16");
   }
-  const Copy copy{shared, global, bytes, valid};
+  const Copy copy{shared, global, valid};
   if (host_.random(4) == 0) {
     apply(copy);
     return;
   }
-  std::memset(shared, std::to_integer<int>(kPoison), static_cast<size_t>(bytes));
+  std::memset(shared, std::to_integer<int>(kPoison), kCopyBytes);
   current().open.push_back(copy);
 }
 

@@ -1,4 +1,4 @@
-// Asynchronous copies of the emulated architectures: cp.async of 8 and 16 bytes by every thread, and the tensor copy engine
+// Asynchronous copies of the emulated architectures: cp.async of 16 bytes by every thread, and the tensor copy engine
 // of Hopper (PTX ISA, "Data movement: asynchronous copy"). A destination holds poison from the moment a copy is issued
 // until the moment, chosen at random, at which it is applied.
 #pragma once
@@ -52,8 +52,7 @@ class ThreadCopies {
  public:
   ThreadCopies(AsyncHost& host, AsyncView& view) : host_(host), view_(view) {}
 
-  // 8 or 16 bytes.
-  void copy(void* shared, const void* global, int bytes, bool valid);
+  void copy_16(void* shared, const void* global, bool valid);
   void commit();
   void wait(int groups);
 
@@ -61,7 +60,6 @@ class ThreadCopies {
   struct Copy {
     void* shared;
     const void* global;
-    int bytes;
     bool valid;
   };
   struct Thread {

@@ -124,13 +124,13 @@ void access(const void* address, int64_t bytes, int writes, const void* place) {
       [&](ThreadCluster& cluster) { cluster.text_access(address, static_cast<size_t>(bytes), writes != 0, place); });
 }
 
-void copy_async(void* shared, const void* global, int bytes, int valid) {
+void copy_async_16(void* shared, const void* global, int valid) {
   guarded([&](ThreadCluster& cluster) {
     if (cluster.launch().checked) {
-      if (valid != 0) cluster.access(global, static_cast<size_t>(bytes), false, kCopyAsyncPlace);
-      cluster.access(shared, static_cast<size_t>(bytes), true, kCopyAsyncPlace);
+      if (valid != 0) cluster.access(global, 16, false, kCopyAsyncPlace);
+      cluster.access(shared, 16, true, kCopyAsyncPlace);
     }
-    cluster.units().copies.copy(shared, global, bytes, valid != 0);
+    cluster.units().copies.copy_16(shared, global, valid != 0);
   });
 }
 void copy_async_commit() {
@@ -346,7 +346,7 @@ const EmulatorRuntime& emulator_runtime() {
       wave_shuffle_xor,
       wave_ballot,
       access,
-      copy_async,
+      copy_async_16,
       copy_async_commit,
       copy_async_wait,
       load_matrices,

@@ -426,7 +426,7 @@ std::string ThreadCluster::describe_place(uint32_t place) const {
     case kUnknownPlace:
       return "";
     case kCopyAsyncPlace:
-      return " by copy_async_16() or copy_async_8()";
+      return " by copy_async_16()";
     case kLoadMatricesPlace:
       return " by load_fragment()";
     case kTensorLoadPlace:

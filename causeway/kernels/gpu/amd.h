@@ -50,16 +50,12 @@ CAUSEWAY_INLINE uint64_t wave_ballot(bool value) { return __builtin_amdgcn_ballo
 CAUSEWAY_INLINE bool wave_any(bool value) { return wave_ballot(value) != 0; }
 CAUSEWAY_INLINE bool wave_all(bool value) { return wave_ballot(!value) == 0; }
 
-// There is no asynchronous copy of so many bytes on these architectures: the copy is done when the call returns.
+// There is no asynchronous copy of 16 bytes on these architectures: the copy is done when the call returns.
 CAUSEWAY_INLINE void copy_async_16(void* shared, const void* global, bool valid) {
   typedef Vector<uint32_t, 4> Words;
   const Words zero = {0, 0, 0, 0};
   *(__attribute__((address_space(3))) Words*)shared =
       valid ? *(const __attribute__((address_space(1))) Words*)global : zero;
-}
-CAUSEWAY_INLINE void copy_async_8(void* shared, const void* global) {
-  typedef Vector<uint32_t, 2> Words;
-  *(__attribute__((address_space(3))) Words*)shared = *(const __attribute__((address_space(1))) Words*)global;
 }
 CAUSEWAY_INLINE void copy_async_commit() {}
 template <int kGroups>

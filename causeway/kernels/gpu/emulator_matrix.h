@@ -35,10 +35,7 @@ constexpr int kMatrixElementB<F8Pair<EA, EB>> = kMatrixElement<EB>;
 
 // Until a copy is applied, by the wait at the latest, its destination holds poison; a random part is applied at once.
 CAUSEWAY_INLINE void copy_async_16(void* shared, const void* global, bool valid) {
-  emulator_runtime()->copy_async(shared, global, 16, valid);
-}
-CAUSEWAY_INLINE void copy_async_8(void* shared, const void* global) {
-  emulator_runtime()->copy_async(shared, global, 8, true);
+  emulator_runtime()->copy_async_16(shared, global, valid);
 }
 CAUSEWAY_INLINE void copy_async_commit() { emulator_runtime()->copy_async_commit(); }
 template <int kGroups>

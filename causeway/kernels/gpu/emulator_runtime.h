@@ -19,7 +19,7 @@ struct EmulatorRuntime {
   // Checked text: `bytes` at `address` are about to be read or written; `place` is an address in the image.
   void (*access)(const void* address, int64_t bytes, int writes, const void* place);
 
-  void (*copy_async)(void* shared, const void* global, int bytes, int valid);
+  void (*copy_async_16)(void* shared, const void* global, int valid);
   void (*copy_async_commit)();
   void (*copy_async_wait)(int groups);
   void (*load_matrices)(void* lane, int transposed);                    // LaneMatrixLoad

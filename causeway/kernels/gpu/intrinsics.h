@@ -23,8 +23,6 @@
 //   void copy_async_16(void* shared, const void* global, bool valid)
 //                                             16 bytes, both addresses 16-byte aligned; zeros when not valid. The copy
 //                                             may end as late as the wait that covers it.
-//   void copy_async_8(void* shared, const void* global)
-//                                             8 bytes, both addresses 8-byte aligned
 //   void copy_async_commit()                  closes a group of this thread's copies
 //   void copy_async_wait<N>()                 all but the newest N groups of this thread have ended; others see the
 //   data

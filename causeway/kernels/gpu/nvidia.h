@@ -55,11 +55,6 @@ CAUSEWAY_INLINE void copy_async_16(void* shared, const void* global, bool valid)
                "l"((const __attribute__((address_space(1))) char*)global), "r"(valid ? 16 : 0)
                : "memory");
 }
-CAUSEWAY_INLINE void copy_async_8(void* shared, const void* global) {
-  asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], 8;" ::"r"(shared_address(shared)),
-               "l"((const __attribute__((address_space(1))) char*)global)
-               : "memory");
-}
 CAUSEWAY_INLINE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int kGroups>
 CAUSEWAY_INLINE void copy_async_wait() {
