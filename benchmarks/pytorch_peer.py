@@ -320,7 +320,9 @@ def make_optimizer(a, model):
 
 def parallelise(a, model):
     """The model as it is called, and what autocasts: weights that FSDP gathers are bfloat16 already."""
-    autocast = nullcontext() if a.dtype == "float32" else torch.autocast(a.device, dtype=torch.bfloat16)
+    if a.dtype == "tf32":
+        torch.set_float32_matmul_precision("high")
+    autocast = torch.autocast(a.device, dtype=torch.bfloat16) if a.dtype == "bfloat16" else nullcontext()
     if a.parallel == "ddp":
         wrapped = nn.parallel.DistributedDataParallel(
             model, device_ids=[a.rank] if a.device == "cuda" else None, gradient_as_bucket_view=True
@@ -384,7 +386,8 @@ def parse_arguments():
     p.add_argument("--eps", type=float, default=1e-8)
     p.add_argument("--weight-decay", type=float, default=0.1, help="on tensors of two dimensions")
     p.add_argument("--clip", type=float, default=1.0, help="largest gradient norm; 0: no clipping")
-    p.add_argument("--dtype", choices=["bfloat16", "float32"], default="bfloat16", help="of autocast")
+    p.add_argument("--dtype", choices=["bfloat16", "float32", "tf32"], default="bfloat16",
+                   help="of autocast; tf32: float32, whose products may round to it")
     p.add_argument("--float8", choices=["tensorwise", "rowwise"], help="of the blocks' products, by torchao's recipe")
     p.add_argument("--no-compile", action="store_true")
     p.add_argument("--no-keep-blocks", action="store_true", help="leave the allocator as glibc sets it")
