@@ -173,7 +173,7 @@ struct Attributes {
   DType dtype = DType::kF32;  // constant, iota, cast, bitcast, dot, input
   bool transpose_a = false;
   bool transpose_b = false;
-  bool tf32 = false;      // dot
+  bool tf32 = false;      // dot, attention, attention_gradient
   bool replaces = false;  // scatter_add
   int64_t count = 0;      // topk; collectives, messages: ranks of the group
   int64_t stream = 0;     // random_bits, messages

@@ -66,8 +66,7 @@ class FlopCounter {
 
   void add(const Node& node, bool backward, double flops) {
     (backward ? result_.backward : result_.forward) += flops;
-    const bool tf32 = node.op == Op::kDot && node.attributes.tf32;
-    result_.by_operand[tf32 ? "tf32" : operand_name(graph_.dtype(node.inputs[0]))] += flops;
+    result_.by_operand[node.attributes.tf32 ? "tf32" : operand_name(graph_.dtype(node.inputs[0]))] += flops;
   }
 
   double attended(const Node& node) {

@@ -12,12 +12,13 @@ namespace causeway::passes {
 Graph tf32_products(const Graph& graph, bool along_k) {
   std::map<Value, Value> transposed;
   return rebuild_graph(graph, [&](Graph& target, const Node& node, const std::vector<Value>& inputs) {
-    const bool rounds = node.op == Op::kDot && target.type(inputs[0]).dtype == DType::kF32 &&
+    const bool attention = node.op == Op::kAttention || node.op == Op::kAttentionGradient;
+    const bool rounds = (node.op == Op::kDot || attention) && target.type(inputs[0]).dtype == DType::kF32 &&
                         target.type(inputs[1]).dtype == DType::kF32;
     if (!rounds) return copy_node(target, node, inputs);
     Node rounding = node;
     rounding.attributes.tf32 = true;
-    if (!along_k) return copy_node(target, rounding, inputs);
+    if (!along_k || attention) return copy_node(target, rounding, inputs);
     const std::string scope = target.scope();
     const bool backward = target.backward();
     target.set_scope(node.scope);

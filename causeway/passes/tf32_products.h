@@ -1,5 +1,5 @@
-// Products of f32 values that may round their operands to tf32: the attribute is set on every dot of f32 operands.
-// Attention, which multiplies inside its own kernels, stays in f32. How a device rounds: kernels/gpu/tf32.h.
+// Products of f32 values that may round their operands to tf32: the attribute is set on every dot of f32 operands, and
+// on attention, whose kernels then round what they multiply. How a device rounds: kernels/gpu/tf32.h.
 #pragma once
 
 #include "causeway/graph/graph.h"

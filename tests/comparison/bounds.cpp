@@ -65,6 +65,8 @@ Bound attention(DType operand) {
 
 Bound attention_log_sum() { return of_rms(16 * kUnit, 1); }
 
+Bound attention_in_tf32() { return {.rms = 4 * 0x1p-12, .row = 48 * 0x1p-12, .ulps = 1}; }
+
 Bound derived(double absolute) { return {.absolute = absolute}; }
 
 Bound of_graph(const Graph& graph, const SymbolBindings& bindings) {

@@ -15,6 +15,7 @@
 //   | norms, softmax           | as a sum, doubled |             | 1    | quotients and differences of sums            |
 //   | attention, f32           | 24 u              | 8 x its rms | 1    | exp2 of scores near 10: their last place     |
 //   |   bf16 or f16            | 1.75 h + flips    | 21 h        | 1    | weights, gradients of scores and results are rounded to the operands' type |
+//   |   f32 rounded to tf32    | 4 h + flips       | 48 h        | 1    | operands are rounded as well as what is made of them, h = 2^-12 |
 //   |   logarithms of sums     | 16 u              | 8 x its rms | 1    | in f32 whatever the operands                 |
 // clang-format on
 //
@@ -49,6 +50,8 @@ Bound product(graph::DType operand, int64_t terms);
 // Results and gradients of attention on operands of this type; the logarithm of its sums of exponentials.
 Bound attention(graph::DType operand);
 Bound attention_log_sum();
+// All of these, where f32 operands, too, are rounded to tf32.
+Bound attention_in_tf32();
 
 // For every output of a graph: its longest sum or product, and what is made of it by a few operations on elements.
 Bound of_graph(const graph::Graph& graph, const graph::SymbolBindings& bindings = {});

@@ -34,6 +34,7 @@ std::shared_ptr<Device> device_of(const std::string& spec) {
 
 struct AttentionCase {
   DType dtype = DType::kF32;
+  bool tf32 = false;
   int64_t batch = 2, queries = 37, keys = 37, heads = 2, kv_heads = 2, dim = 32;
   std::shared_ptr<const Graph> mask, score;
   bool captures_slopes = false;
@@ -157,6 +158,7 @@ Graph attention_graph(const AttentionCase& c, const std::shared_ptr<const Graph>
   };
   Attributes forward;
   forward.attention = spec;
+  forward.tf32 = c.tf32;
   const Value out = graph.add(Op::kAttention, inputs({q, k, v}), forward);
   const Value lse{out.node, 1};
   const Value product = build.mul(build.cast(out, DType::kF32), build.cast(dout, DType::kF32));
@@ -165,6 +167,7 @@ Graph attention_graph(const AttentionCase& c, const std::shared_ptr<const Graph>
   backward_spec->score_gradient = score_gradient;
   Attributes backward;
   backward.attention = backward_spec;
+  backward.tf32 = c.tf32;
   const Value dq = graph.add(Op::kAttentionGradient, inputs({q, k, v, dout, lse, delta}), backward);
   graph.outputs = {out, lse, dq, {dq.node, 1}, {dq.node, 2}};
   return graph;
@@ -192,6 +195,7 @@ std::vector<HostTensor> inputs_of(const Graph& graph) {
 // Of output i: out, lse, dq, dk, dv.
 Bound bound_of(const AttentionCase& c, size_t i) {
   if (c.sees_nothing) return bounds::kExact;
+  if (c.tf32) return bounds::attention_in_tf32();
   if (i == 1) return bounds::attention_log_sum();
   // What cancels is of order 1.
   if (c.sees_one_key && (i == 2 || i == 3)) return bounds::derived(bounds::attention(c.dtype).row);
@@ -226,6 +230,29 @@ TEST_P(AttentionOnDevices, FullAndCausalInEveryType) {
     c.queries = c.keys = 100;
     expect_reference(c);
   }
+}
+
+// The order in which weights and values are multiplied is another one there.
+TEST_P(AttentionOnDevices, FloatsMayBeRoundedToTf32) {
+  AttentionCase c;
+  c.tf32 = true;
+  c.kv_heads = 1;
+  c.mask = causal_mask();
+  for (const auto layout : {AttentionCase::Layout::kPlain, AttentionCase::Layout::kPermuted,
+                            AttentionCase::Layout::kSliced, AttentionCase::Layout::kComputed}) {
+    c.layout = layout;
+    expect_reference(c);
+  }
+  c.batch = 1;
+  c.layout = AttentionCase::Layout::kPlain;
+  c.mask = nullptr;
+  c.queries = 50;
+  for (const int64_t dim : {40, 64, 128}) {
+    c.dim = dim;
+    expect_reference(c);
+  }
+  c.score = soft_capped_score(2);
+  expect_reference(c, soft_capped_gradient(2));
 }
 
 TEST_P(AttentionOnDevices, EveryHeadDimension) {

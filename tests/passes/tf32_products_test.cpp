@@ -16,12 +16,15 @@ TEST(Tf32Products, EveryProductOfF32) {
   const SmallModel model = small_model(2, 32, 16, 64);
   const Graph graph = tf32_products(model.graph, false);
   graph.verify("tf32_products");
-  int dots = 0;
+  int dots = 0, attentions = 0;
   for (const Node& node : graph.nodes()) {
-    EXPECT_EQ(node.attributes.tf32, node.op == Op::kDot);
+    const bool attention = node.op == Op::kAttention || node.op == Op::kAttentionGradient;
+    EXPECT_EQ(node.attributes.tf32, node.op == Op::kDot || attention);
     dots += node.op == Op::kDot;
+    attentions += attention;
   }
   EXPECT_GT(dots, 0);
+  EXPECT_GT(attentions, 0);
 }
 
 TEST(Tf32Products, LeavesNarrowOperandsAlone) {

@@ -174,7 +174,7 @@ std::vector<GateCase> every_recipe_on_every_processor() {
   return cases;
 }
 
-// Every product of a step in tf32 is one of warpgroups on Hopper.
+// Every product of a step in tf32 is one of warpgroups on Hopper, and attention multiplies by matrix instructions.
 TEST(GpuGateOfTf32, WarpgroupsMultiplyWithoutSpills) {
   const Recipe recipe =
       load_recipe(CAUSEWAY_SOURCE_DIR "/recipes/gpt2_124m.yaml",
@@ -185,17 +185,19 @@ TEST(GpuGateOfTf32, WarpgroupsMultiplyWithoutSpills) {
   const std::unique_ptr<LanguageModel> model = LanguageModel::create(recipe.model, std::nullopt);
   TrainingStep step(*model, recipe);
   Program& program = step.main_step().prepare(step.main_arguments());
-  int products = 0;
+  int products = 0, attentions = 0;
   for (const FunctionResources& function : program_resources(program, context->library())) {
-    if (function.kind != "dot") continue;
-    ++products;
+    const bool attention = function.kind == "attention" || function.kind == "attention_gradient";
+    if (function.kind != "dot" && !attention) continue;
+    ++(attention ? attentions : products);
     const std::string& source = program.sources()[function.source];
-    EXPECT_NE(source.find("matmul_hopper.h"), std::string::npos) << source;
+    EXPECT_NE(source.find(attention ? "using Operand = tf32;" : "matmul_hopper.h"), std::string::npos) << source;
     if (!function.resources.has_value()) continue;
     EXPECT_EQ(function.resources->spill_bytes, 0) << source;
     EXPECT_TRUE(function.resources->notes.empty()) << function.resources->notes.front() << "\n" << source;
   }
   EXPECT_GT(products, 8);
+  EXPECT_EQ(attentions, 3);
   if (find_ptxas().empty()) GTEST_SKIP() << "What ptxas makes of the kernels is not tested. " << how_to_get_ptxas();
 }
 

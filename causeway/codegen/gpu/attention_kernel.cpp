@@ -67,7 +67,13 @@ class GpuAttentionWriter : public AttentionWriter {
     bool all_direct() const { return direct() == static_cast<int>(list.size()); }
   };
 
-  std::string operand() const { return storage_type(graph_.dtype(node_.inputs[0])); }
+  // f32 operands that matrix instructions multiply, rounded on their way there.
+  bool rounds_to_tf32() const {
+    const GpuArchitecture& architecture = target_.architecture();
+    return node_.attributes.tf32 && !one_query_ && architecture.has_tf32_matrix &&
+           architecture.vendor == GpuArchitecture::Vendor::kNvidia;
+  }
+  std::string operand() const { return rounds_to_tf32() ? "tf32" : storage_type(graph_.dtype(node_.inputs[0])); }
 
   GpuAttentionRequest geometry_request(bool computes_operands = false) const {
     return {graph_.shape(node_.inputs[0])[3].constant(),
@@ -164,6 +170,7 @@ class GpuAttentionWriter : public AttentionWriter {
   }
 
   GeneratedKernel write_one_query(const Operands& operands) {
+    one_query_ = true;
     const int64_t units = target_.architecture().parallel_units;
     // Heads that share keys share a block, as far as registers hold their queries and sums.
     constexpr int64_t kMostHeads = 4;
@@ -469,7 +476,10 @@ class GpuAttentionWriter : public AttentionWriter {
     ExpressionEmitter emitter(graph_, *this, variables_, symbols_);
     return fmt::format(
         "CAUSEWAY_INLINE const Operand* {}(int64_t b, int64_t h, int64_t {}) const {{ return {} + {}; }}\n",
-        operand.row, operand.position, pointer(rows.source), emitter.index_text(linear));
+        operand.row, operand.position,
+        rounds_to_tf32() ? fmt::format("reinterpret_cast<const Operand*>({})", pointer(rows.source))
+                         : pointer(rows.source),
+        emitter.index_text(linear));
   }
 
   // Of the operands whose rows lie in memory, in their order: [D][T][H][B] in boxes of 64 x 64.
@@ -533,6 +543,7 @@ class GpuAttentionWriter : public AttentionWriter {
   }
 
   std::vector<Index> loads_;
+  bool one_query_ = false;  // the kernel multiplies without matrix instructions
 };
 
 }  // namespace

@@ -178,7 +178,7 @@ class Forward {
 #pragma clang loop unroll(full)
       for (int d = 0; d < kInner; ++d) {
         ValueFragment<T> values;
-        load_fragment_transposed(values, tile(stage, 1) + n * 16 * kStride + 16 * d, kStride);
+        load_values(values, tile(stage, 1) + n * 16 * kStride + 16 * d, kStride);
 #pragma clang loop unroll(full)
         for (int r = 0; r < kBlocks; ++r) multiply_values<T>(output_[r][d], weights[r], values);
       }

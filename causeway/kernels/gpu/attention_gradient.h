@@ -180,7 +180,7 @@ class GradientBlock {
 #pragma clang loop unroll(full)
     for (int d = 0; d < kInner; ++d) {
       ValueFragment<T> value;
-      load_fragment_transposed(value, values + 16 * d, kStride);
+      load_values(value, values + 16 * d, kStride);
       multiply_values<T>(sums[d], fragment, value);
     }
   }

@@ -54,6 +54,11 @@ CAUSEWAY_INLINE void set_weights(WeightFragment<f16>& weight, const Accumulator&
 CAUSEWAY_INLINE void set_weights(WeightFragment<float>& weight, const Accumulator& c) {
   for (int i = 0; i < 4; ++i) weight.v[i] = c.v[i];
 }
+// 16 rows of values, in the order in which set_weights() has their weights.
+template <class T>
+CAUSEWAY_INLINE void load_values(ValueFragment<T>& values, const T* shared, int stride) {
+  load_fragment_transposed(values, shared, stride);
+}
 
 #else
 
@@ -98,6 +103,23 @@ CAUSEWAY_INLINE void set_weights(WeightFragment<float>& weight, const Accumulato
       weight.v[half][k] = wave_shuffle(c.v[(k & 1) + 2 * half + (k & 8) / 2], first + (k & 7) / 2);
   }
 }
+// Of the four others that a lane has of each eight, the instruction takes a lane's first as the one numbered lane % 4
+// and its second as the one 4 further, wherever they come from: values are loaded in that order.
+CAUSEWAY_INLINE void set_weights(WeightFragment<tf32>& weight, const Accumulator& c) {
+#pragma clang loop unroll(full)
+  for (int i = 0; i < 8; ++i) weight.v[i] = round_to_tf32(bits_from_float(c.v[(i & 4) + (i & 1) * 2 + (i & 2) / 2]));
+}
+// 16 rows of values, in the order in which set_weights() has their weights.
+template <class T>
+CAUSEWAY_INLINE void load_values(ValueFragment<T>& values, const T* shared, int stride) {
+  load_fragment_transposed(values, shared, stride);
+}
+CAUSEWAY_INLINE void load_values(ValueFragment<tf32>& values, const tf32* shared, int stride) {
+  const tf32* from = shared + lane_index() % 4 * 2 * stride + lane_index() / 4;
+#pragma clang loop unroll(full)
+  for (int i = 0; i < 8; ++i)
+    values.v[i] = round_to_tf32(bits_from_float(from[((i & 1) + (i & 2) * 4) * stride + i / 4 * 8].value));
+}
 
 #endif
 
@@ -123,30 +145,24 @@ CAUSEWAY_INLINE void stage_rows(T* shared, int64_t first, int64_t limit, F row) 
   }
 }
 
+template <class T>
+CAUSEWAY_INLINE T to_operand(float value) {
+  if constexpr (sizeof(T) == 4) {
+    return T{value};
+  } else if constexpr (__is_same(T, bf16)) {
+    return to_bf16(value);
+  } else {
+    return to_f16(value);
+  }
+}
+
 // The same where elements have to be computed: `element(index, d)` gives a float.
 template <class T, int kRows, int kWidth, int kSource, int kThreads, class F>
 CAUSEWAY_INLINE void compute_rows(T* shared, int64_t first, int64_t limit, F element) {
   for (int at = thread_index(); at < kRows * kWidth; at += kThreads) {
     const int line = at / kWidth, d = at % kWidth;
     const float value = first + line < limit && d < kSource ? element(first + line, d) : 0.0f;
-    if constexpr (sizeof(T) == 4) {
-      shared[line * row_stride<T>(kWidth) + d] = value;
-    } else if constexpr (__is_same(T, bf16)) {
-      shared[line * row_stride<T>(kWidth) + d] = to_bf16(value);
-    } else {
-      shared[line * row_stride<T>(kWidth) + d] = to_f16(value);
-    }
-  }
-}
-
-template <class T>
-CAUSEWAY_INLINE T to_operand(float value) {
-  if constexpr (sizeof(T) == 4) {
-    return value;
-  } else if constexpr (__is_same(T, bf16)) {
-    return to_bf16(value);
-  } else {
-    return to_f16(value);
+    shared[line * row_stride<T>(kWidth) + d] = to_operand<T>(value);
   }
 }
 
