@@ -1,0 +1,62 @@
+// Which tiles of a product on Hopper are computed when (matmul_hopper.h), for the Problem that matmul.h describes.
+#pragma once
+
+#include "causeway/kernels/gpu/matmul_hopper_layout.h"
+
+// Which tiles are computed by a cluster at the same time. Clusters that run together share lines of A and of B: tiles
+// are counted down through groups of about 2,048 rows, then along n. Of a product whose k is split the tiles from
+// kWholeTiles on are: first come all of their first parts, then all of the second ones.
+template <class Problem>
+struct HopperMatmulSchedule {
+  static constexpr HopperMatmulTile kTile = Problem::kTile;
+  static constexpr int kRows = kTile.m * kTile.cluster;
+  static constexpr int kGroup = 2048 / kRows;
+  int rows_m, tiles_n;  // a row of tiles is kRows high
+  int whole, split_tiles, work;
+  int k_slices, split_slices;
+
+  CAUSEWAY_INLINE explicit HopperMatmulSchedule(const Problem& problem) {
+    rows_m = (static_cast<int>(problem.m) + kRows - 1) / kRows;
+    tiles_n = (static_cast<int>(problem.n) + kTile.n - 1) / kTile.n;
+    const int tiles = rows_m * tiles_n * static_cast<int>(problem.batch);
+    whole = Problem::kSplits == 1 ? tiles : Problem::kWholeTiles;
+    split_tiles = tiles - whole;
+    work = whole + split_tiles * Problem::kSplits;
+    constexpr int kSliceK = hopper_matmul_slice_k(sizeof(typename Problem::Operand));
+    const int slices = static_cast<int>((problem.k + kSliceK - 1) / kSliceK);
+    k_slices = slices > 0 ? slices : 1;
+    split_slices = (k_slices + Problem::kSplits - 1) / Problem::kSplits;
+  }
+};
+
+struct HopperMatmulPosition {
+  int batch, m, n;        // m, n: the first element
+  int split, split_tile;  // which part of which tile that is split; of a whole tile 0 and -1
+  int first_slice, slices;
+
+  template <class Problem>
+  CAUSEWAY_INLINE HopperMatmulPosition(const HopperMatmulSchedule<Problem>& schedule, int index, int rank) {
+    using Schedule = HopperMatmulSchedule<Problem>;
+    // Known to the compiler, a division by a constant is a product and a shift, and where sizes are fixed none is by a
+    // variable.
+    __builtin_assume(index >= 0);
+    split = 0;
+    split_tile = -1;
+    if (Problem::kSplits > 1 && index >= schedule.whole) {
+      split = (index - schedule.whole) / schedule.split_tiles;
+      split_tile = (index - schedule.whole) % schedule.split_tiles;
+      index = schedule.whole + split_tile;
+    }
+    const int in_matrix = index % (schedule.rows_m * schedule.tiles_n);
+    batch = index / (schedule.rows_m * schedule.tiles_n);
+    const int group = in_matrix / (Schedule::kGroup * schedule.tiles_n);
+    const int in_group = in_matrix % (Schedule::kGroup * schedule.tiles_n);
+    const int rest = schedule.rows_m - group * Schedule::kGroup;
+    const int rows = rest < Schedule::kGroup ? rest : Schedule::kGroup;
+    m = (group * Schedule::kGroup + in_group % rows) * Schedule::kRows + rank * Schedule::kTile.m;
+    n = in_group / rows * Schedule::kTile.n;
+    first_slice = Problem::kSplits == 1 ? 0 : split * schedule.split_slices;
+    const int left = schedule.k_slices - first_slice;
+    slices = split_tile < 0 || left < schedule.split_slices ? left : schedule.split_slices;
+  }
+};
