@@ -320,8 +320,6 @@ def make_optimizer(a, model):
 
 def parallelise(a, model):
     """The model as it is called, and what autocasts: weights that FSDP gathers are bfloat16 already."""
-    if a.dtype == "tf32":
-        torch.set_float32_matmul_precision("high")
     autocast = torch.autocast(a.device, dtype=torch.bfloat16) if a.dtype == "bfloat16" else nullcontext()
     if a.parallel == "ddp":
         wrapped = nn.parallel.DistributedDataParallel(
@@ -439,6 +437,8 @@ def main():
         keep_large_blocks()
     torch.set_num_threads(a.threads)
     torch.manual_seed(a.seed - a.rank)
+    if a.dtype == "tf32":
+        torch.set_float32_matmul_precision("high")
     if a.parallel != "none":
         if a.device == "cuda":
             torch.cuda.set_device(a.rank)

@@ -54,11 +54,6 @@ CAUSEWAY_INLINE void set_weights(WeightFragment<f16>& weight, const Accumulator&
 CAUSEWAY_INLINE void set_weights(WeightFragment<float>& weight, const Accumulator& c) {
   for (int i = 0; i < 4; ++i) weight.v[i] = c.v[i];
 }
-// 16 rows of values, in the order in which set_weights() has their weights.
-template <class T>
-CAUSEWAY_INLINE void load_values(ValueFragment<T>& values, const T* shared, int stride) {
-  load_fragment_transposed(values, shared, stride);
-}
 
 #else
 
@@ -109,11 +104,6 @@ CAUSEWAY_INLINE void set_weights(WeightFragment<tf32>& weight, const Accumulator
 #pragma clang loop unroll(full)
   for (int i = 0; i < 8; ++i) weight.v[i] = round_to_tf32(bits_from_float(c.v[(i & 4) + (i & 1) * 2 + (i & 2) / 2]));
 }
-// 16 rows of values, in the order in which set_weights() has their weights.
-template <class T>
-CAUSEWAY_INLINE void load_values(ValueFragment<T>& values, const T* shared, int stride) {
-  load_fragment_transposed(values, shared, stride);
-}
 CAUSEWAY_INLINE void load_values(ValueFragment<tf32>& values, const tf32* shared, int stride) {
   const tf32* from = shared + lane_index() % 4 * 2 * stride + lane_index() / 4;
 #pragma clang loop unroll(full)
@@ -122,6 +112,12 @@ CAUSEWAY_INLINE void load_values(ValueFragment<tf32>& values, const tf32* shared
 }
 
 #endif
+
+// 16 rows of values, in the order in which set_weights() has their weights.
+template <class T>
+CAUSEWAY_INLINE void load_values(ValueFragment<T>& values, const T* shared, int stride) {
+  load_fragment_transposed(values, shared, stride);
+}
 
 // Elements between rows in shared memory: 16 bytes of padding keep rows on different banks.
 template <class T>
