@@ -332,6 +332,45 @@ return %2
               HasSubstr("if (r1 * 8 < 768)"));
 }
 
+// Of a vector in which no position is the row's, and all come before an end, comparisons cost nothing.
+TEST(GpuKernelText, ComparisonsOfPositionsAreSettledForAVector) {
+  const auto source = [](int columns, const std::string& comparison) {
+    const std::string whole = fmt::format("[640, {}]\n", columns);
+    return kernels("%0 = input \"x\" : bf16" + whole + "%1 = input \"of_row\" : i32[640]\n" +
+                   "%2 = input \"of_each\" : i32" + whole + "%3 = iota {axes=[1]} : i32" + whole +
+                   "%4 = broadcast(%1) {axes=[0]} : i32" + whole + "%5 = " + comparison + " : bool" + whole +
+                   "%6 = neg(%0) : bf16" + whole + "%7 = select(%5, %6, %0) : bf16" + whole +
+                   "%8 = reduce_max(%7) {axes=[1]} : bf16[640]\n%9 = broadcast(%8) {axes=[0]} : bf16" + whole +
+                   "%10 = sub(%0, %9) : bf16" + whole + "return %10\n")[0]
+        .source;
+  };
+  const std::string equal = source(50304, "eq(%3, %4)");
+  EXPECT_EQ(occurrences(equal, "constexpr bool settled = true;"), 1u) << equal;
+  EXPECT_THAT(equal, HasSubstr("c1 * 8 + 7)) {"));
+  EXPECT_THAT(source(50304, "eq(%4, %3)"), HasSubstr("!settled && "));
+  EXPECT_THAT(source(50304, "lt(%3, %4)"), HasSubstr("if (c1 * 8 + 7 < "));
+  EXPECT_THAT(source(50304, "le(%3, %4)"), HasSubstr("if (c1 * 8 + 7 <= "));
+  // Either outcome is frequent; each lane has its own; there is no loop at run time.
+  EXPECT_THAT(source(50304, "lt(%4, %3)"), Not(HasSubstr("settled")));
+  EXPECT_THAT(source(50304, "eq(%3, %2)"), Not(HasSubstr("settled")));
+  EXPECT_THAT(source(4096, "eq(%3, %4)"), Not(HasSubstr("settled")));
+}
+
+// A wave reads whole sectors of f32, whatever narrower type it stores.
+TEST(GpuKernelText, RowsInRegistersAreReadSixteenBytesOfTheWidestTensorAtATime) {
+  const auto norm = [](int columns) {
+    const std::string whole = fmt::format("[640, {}]\n", columns);
+    return kernels("%0 = input \"x\" : f32" + whole + "%1 = reduce_max(%0) {axes=[1]} : f32[640]\n" +
+                   "%2 = broadcast(%1) {axes=[0]} : f32" + whole + "%3 = sub(%0, %2) : f32" + whole +
+                   "%4 = cast(%3) : bf16" + whole + "return %4\n")[0];
+  };
+  EXPECT_THAT(norm(1600).source, HasSubstr("bf16 v1[4];"));
+  EXPECT_EQ(norm(1600).phases[0].threads, 128);
+  // A wave for a row.
+  EXPECT_THAT(norm(1024).source, HasSubstr("team_reduce<32>"));
+  EXPECT_THAT(norm(1028).source, HasSubstr("team_reduce<128>"));
+}
+
 TEST(GpuKernelText, TransposesWorkOnTiles) {
   const GeneratedKernel kernel = kernels(R"(%0 = input "x" : f32[96, 256]
 %1 = permute(%0) {axes=[1, 0]} : f32[256, 96]

@@ -101,6 +101,7 @@ class ElementWalk {
 
   std::string new_name();
   const std::string& lane_name() const { return variables_[static_cast<size_t>(lane_variable_)].name; }
+  int lane_variable() const { return lane_variable_; }
   int lane_depth() const { return variables_[static_cast<size_t>(lane_variable_)].depth; }
   int lanes() const { return lanes_; }
   bool has_lanes() const { return lane_variable_ >= 0; }

@@ -169,6 +169,7 @@ std::string ExpressionEmitter::declare_stored(DType dtype, const std::string& st
 
 void ExpressionEmitter::define_variable(int variable, const std::string& expression) {
   const IndexVariable& defined = variables_[static_cast<size_t>(variable)];
+  defined_variables_.insert(variable);
   place(defined.depth, fmt::format("const {} {} = {};", index_type_, defined.name, expression));
 }
 
@@ -203,7 +204,41 @@ std::string ExpressionEmitter::write_load(Value value, const Index& linear, int 
 std::string ExpressionEmitter::write_iota(const Node& node, const Index& index, int depth) {
   const DType dtype = node.attributes.dtype;
   const std::string text = fmt::format("static_cast<{}>({})", compute_type(dtype), index_text(index));
-  return declare(compute_type(dtype), round(dtype, text), depth);
+  const std::string name = declare(compute_type(dtype), round(dtype, text), depth);
+  if (settles_comparisons_ && (dtype == DType::kI32 || dtype == DType::kI64)) {
+    Index first = index;
+    const size_t lanes = std::erase_if(first.terms, [this](const Index::Term& term) {
+      return term.variable == lane_variable() && term.coefficient.is_constant(1);
+    });
+    const bool of_loops = std::none_of(first.terms.begin(), first.terms.end(), [this](const Index::Term& term) {
+      return term.variable == lane_variable() || defined_variables_.contains(term.variable);
+    });
+    if (lanes == 1 && of_loops) lane_positions_[name] = first;
+  }
+  return name;
+}
+
+// A comparison whose most frequent outcome for all lanes is a constant where `settled` is true.
+std::optional<std::string> ExpressionEmitter::settled_comparison(const Node& node,
+                                                                 const std::vector<ElementValue>& inputs) {
+  if (!settles_comparisons_ || !branches_.empty()) return std::nullopt;
+  const size_t position = lane_positions_.contains(inputs[0].name) ? 0 : 1;
+  const ElementValue& other = inputs[1 - position];
+  if (!lane_positions_.contains(inputs[position].name) || other.depth >= lane_depth() - 1) return std::nullopt;
+  if (node.op != Op::kEq && position != 0) return std::nullopt;
+  const std::string first = index_text(lane_positions_.at(inputs[position].name));
+  const std::string last = fmt::format("{} + {}", first, lanes() - 1);
+  std::string condition, text;
+  if (node.op == Op::kEq) {
+    condition = fmt::format("({0} < {1} || {0} > {2})", other.name, first, last);
+    text = fmt::format("!settled && {} == {}", inputs[0].name, inputs[1].name);
+  } else {
+    const char* symbol = node.op == Op::kLt ? "<" : "<=";
+    condition = fmt::format("{} {} {}", last, symbol, other.name);
+    text = fmt::format("settled || {} {} {}", inputs[0].name, symbol, inputs[1].name);
+  }
+  settled_condition_ += (settled_condition_.empty() ? "" : " && ") + condition;
+  return text;
 }
 
 std::string ExpressionEmitter::write_random_bits(const Node& node, const ElementValue& seed, const ElementValue& step,
@@ -369,13 +404,13 @@ std::string ExpressionEmitter::write_elementwise(const Node& node, const std::ve
       text = call("shift_right");
       break;
     case Op::kLt:
-      text = infix("<");
+      text = settled_comparison(node, inputs).value_or(infix("<"));
       break;
     case Op::kLe:
-      text = infix("<=");
+      text = settled_comparison(node, inputs).value_or(infix("<="));
       break;
     case Op::kEq:
-      text = infix("==");
+      text = settled_comparison(node, inputs).value_or(infix("=="));
       break;
     case Op::kSelect:
       text = fmt::format("{} ? {} : {}", in(0), in(1), in(2));

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "causeway/codegen/expressions/element_walk.h"
@@ -46,6 +47,12 @@ class ExpressionEmitter : public ElementWalk {
   void set_index_type(std::string type) { index_type_ = std::move(type); }
   // Values are rounded as by rounded_alone().
   void set_rounds_alone() { rounds_alone_ = true; }
+  // Where the lanes' positions are compared with a value of the row, or with a constant, most vectors have one outcome
+  // for all lanes: less than it, or unequal to it. From now on such a comparison is written so that the constant
+  // `settled`, which the caller defines before the lanes' loop, stands for that outcome.
+  void set_settles_comparisons() { settles_comparisons_ = true; }
+  // What holds of vectors with that outcome in all comparisons written since the last call; empty if there were none.
+  std::string take_settled_condition() { return std::exchange(settled_condition_, {}); }
 
   // Statements by the loop depth at which they belong, in order, each ending in a newline. The caller takes them out
   // when it writes the loop of that depth.
@@ -85,6 +92,7 @@ class ExpressionEmitter : public ElementWalk {
   std::string declare(const std::string& type, const std::string& expression, int depth);
   // Of what is, or would be, in memory as `stored`.
   std::string declare_stored(DType dtype, const std::string& stored, int depth);
+  std::optional<std::string> settled_comparison(const Node& node, const std::vector<ElementValue>& inputs);
   bool adds_one_to_erf(const Node& node, const std::vector<ElementValue>& inputs, size_t erf) const;
   void define_variable(int variable, const std::string& expression);
   void place(int depth, const std::string& statement);
@@ -99,6 +107,10 @@ class ExpressionEmitter : public ElementWalk {
   std::map<std::string, std::string> erf_arguments_;  // of each erf of f32, by its name
   std::string index_type_ = "int64_t";
   bool rounds_alone_ = false;
+  bool settles_comparisons_ = false;
+  std::map<std::string, Index> lane_positions_;  // of the first lane, by the name of every lane's
+  std::set<int> defined_variables_;              // that are not loops' own
+  std::string settled_condition_;
 };
 
 // C++ type in which an element of `dtype` is computed with: float, int32_t, int64_t, uint8_t or bool.

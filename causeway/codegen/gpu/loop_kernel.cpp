@@ -76,6 +76,7 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
     emitter_ = &emitter;
     emitter.set_index_type(index_type_);
     emitter.set_lanes(nest_.lane_variable(), nest_.lanes());
+    if (rolls_columns() && nest_.lanes() > 1 && !nest_.unaligned_columns()) emitter.set_settles_comparisons();
     if (!nest_.cached().empty()) text_ += load_cached();
     if (!nest_.in_shared().empty()) text_ += copy_to_shared();
     for (const Value member : nest_.kept())
@@ -154,7 +155,7 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
       return;
     }
     text_ += nest_.unaligned_columns() ? unaligned_loop(inside, stores_, one_by_one)
-                                       : column_loop(all_lanes(inside) + stores_);
+                                       : column_loop(settled_or_not(all_lanes(inside) + stores_));
     if (nest_.parts() == 1) return;
     for (size_t i = 0; i < sums_.size(); ++i)
       text_ += fmt::format("{{\nconst {} total = {};\nif (thread_index() == 0) {}[task] = total;\n}}\n",
@@ -237,6 +238,18 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
     return texts;
   }
 
+  // A vector's statements, written once more for vectors in which comparisons of positions are settled.
+  std::string settled_or_not(const std::string& vector) {
+    const std::string condition = emitter_->take_settled_condition();
+    if (condition.empty()) return vector;
+    return fmt::format(
+        "if ({0}) {{\nconstexpr bool settled = true;\n{1}}} else {{\nconstexpr bool settled = false;\n{1}}}\n",
+        condition, vector);
+  }
+
+  // Whether passes over a row are loops at run time: nothing of the row stays in registers.
+  bool rolls_columns() const { return nest_.cached().empty() && nest_.kept().empty() && !nest_.has_row_sums(); }
+
   // One pass of a team over the vectors of its row.
   std::string column_loop(const std::string& inside) {
     const auto columns = axis_texts([&](size_t i) { return !nest_.axes()[i].is_row && !nest_.axes()[i].is_lane; });
@@ -244,7 +257,7 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
     const int team = nest_.team();
     // The 64 registers that the widest block's threads have hold one vector's elements.
     const int unrolled = nest_.threads() == GpuLoopNest::kTeamOfOne ? 1 : nest_.lanes() >= 4 ? 2 : 4;
-    if (nest_.cached().empty() && nest_.kept().empty() && !nest_.has_row_sums())
+    if (rolls_columns())
       return fmt::format(
                  "#pragma clang loop unroll_count({})\nfor ({} vector = first; vector < last; vector += {}) {{\n",
                  unrolled, index_type_, team) +

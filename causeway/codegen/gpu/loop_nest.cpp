@@ -12,9 +12,11 @@
 namespace causeway::codegen {
 namespace {
 
-constexpr int kShortRow = 128;           // vectors of a row that a team within a wave takes
+// Rows that a team within a wave takes: of so many vectors, or of so many elements where each row has its own sums.
+constexpr int kShortRow = 128, kShortRowElements = 1024;
 constexpr int64_t kUnalignedRow = 1024;  // columns from which rows that begin within a vector are worth the trouble
 constexpr int kMostKeptElements = 32;    // of one tensor in a thread's registers
+constexpr int64_t kWidestKeptRow = int64_t{512} * kMostKeptElements;
 constexpr size_t kMostCachedTensors = 3;
 constexpr int64_t kLongRow = 65536;  // columns from which a row is cut into parts
 constexpr int64_t kPartColumns = 16384;
@@ -122,6 +124,9 @@ void GpuLoopNest::cut_lanes() {
   const int best = gpu_lanes(graph_, materialized_, request_, count, Dim(kLoopThreads));
   lanes_ = one_range ? best : gpu_lanes(graph_, materialized_, request_, count, extent);
   if (has_row_sums()) lanes_ = std::min(lanes_, kMostRowSumLanes);
+  // Rows that stay in registers are loaded once: neighbours in a wave read whole sectors of the widest tensor.
+  if (has_reductions() && request_.columns.is_constant() && request_.columns.constant() <= kWidestKeptRow)
+    lanes_ = std::min(lanes_, gpu_lanes(graph_, materialized_, request_, count, extent, LanesBy::kWidest));
   // What else the loop reads would decide which elements a thread adds up.
   const bool one_by_one = request_.fixed_order && has_reductions();
   if (one_by_one) lanes_ = 1;
@@ -183,7 +188,7 @@ void GpuLoopNest::plan_team() {
   team_ = kLoopThreads;
   const Dim vectors = row_vectors();
   if (parts_ > 1 || !vectors.is_constant()) return;
-  if (vectors.constant() <= kShortRow) {
+  if (vectors.constant() <= kShortRow || (!has_row_sums() && vectors.constant() * lanes_ <= kShortRowElements)) {
     team_ = 1;
     while (team_ < kWaveTeam && team_ < vectors.constant()) team_ *= 2;
     return;

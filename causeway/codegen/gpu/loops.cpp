@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -38,7 +39,7 @@ std::string gpu_index_type(const Graph& graph, const MaterializedValues& materia
 }
 
 int gpu_lanes(const Graph& graph, const MaterializedValues& materialized, const KernelRequest& request,
-              const Dim& count, const Dim& extent) {
+              const Dim& count, const Dim& extent, LanesBy by) {
   constexpr int kMostLanes = 8, kMostValues = 64, kLittle = 8;
   int tensors = 0, bytes = 0;  // of an element of all tensors
   std::map<int, int> bytes_by_size;
@@ -57,6 +58,7 @@ int gpu_lanes(const Graph& graph, const MaterializedValues& materialized, const 
   // pieces of the wider ones, and neighbours in a wave half a sector of memory at a time.
   auto decides = bytes_by_size.begin();
   while (decides != bytes_by_size.end() && decides->second * kLittle <= bytes) ++decides;
+  if (by == LanesBy::kWidest && decides != bytes_by_size.end()) decides = std::prev(bytes_by_size.end());
   int lanes = decides == bytes_by_size.end() ? 1 : std::clamp(16 / decides->first, 1, kMostLanes);
   if (tensors == 0) lanes = 4;
   while (lanes > 4 && lanes * tensors > kMostValues) lanes /= 2;
@@ -80,23 +82,32 @@ std::string GpuAccumulator::result(const std::string& value) const { return roun
 
 std::string gpu_add_parts(const GpuPartsLaunch& launch, const std::string& index_type, const std::string& count,
                           int64_t parts, const std::vector<GpuPartsOfSum>& sums) {
+  constexpr int64_t kMostSteps = 16;
   const int width = launch.neighbours, rows = kLoopThreads / width;
   std::string body = fmt::format(
       "const {0} place = static_cast<{0}>(task) * {2} + thread_index() % {2};\n"
       "const {0} result = place < {1} ? place : 0;\n",
       index_type, count, width);
+  // The parts of all sums are under way together.
+  const int64_t steps = (parts + rows - 1) / rows;
+  std::string initial, taken, results;
   for (size_t i = 0; i < sums.size(); ++i) {
     const GpuAccumulator sum(sums[i].op, sums[i].dtype);
-    body += fmt::format(
-        "{{\n{0} sums[1] = {{{1}}};\n#pragma clang loop unroll_count({2})\n"
-        "for (int part = thread_index() / {3}; part < {4}; part += {5}) {{\n"
-        "const {0} partial = partials[({6} + part) * {7} + result];\n{8}}}\n",
-        sum.type, sum.initial, launch.unrolled, width, parts, rows, static_cast<int64_t>(i) * parts, count,
-        sum.take("sums[0]", "partial"));
-    body += fmt::format(
-        "reduce_rows<{}, {}, 1>(sums, {}());\nif (thread_index() < {} && place < {}) {}[place] = {};\n}}\n", width,
-        rows, sum.operation, width, count, sums[i].result, to_storage(sums[i].dtype, sum.result("sums[0]")));
+    const std::string name = fmt::format("sum{}", i);
+    initial += fmt::format("{0} {1}[1] = {{{2}}};\n", sum.type, name, sum.initial);
+    taken +=
+        fmt::format("{{\nconst {0} partial = counts ? partials[({1} + part) * {2} + result] : {3};\n{4}}}\n", sum.type,
+                    static_cast<int64_t>(i) * parts, count, sum.initial, sum.take(name + "[0]", "partial"));
+    results += fmt::format(
+        "reduce_rows<{0}, {1}, 1>({2}, {3}());\nif (thread_index() < {0} && place < {4}) {5}[place] = {6};\n", width,
+        rows, name, sum.operation, count, sums[i].result, to_storage(sums[i].dtype, sum.result(name + "[0]")));
   }
+  body += initial;
+  body += fmt::format(
+      "#pragma clang loop {}\nfor (int step = 0; step < {}; ++step) {{\n"
+      "const int part = thread_index() / {} + step * {};\nconst bool counts = part < {};\n{}}}\n{}",
+      steps <= kMostSteps ? "unroll(full)" : fmt::format("unroll_count({})", launch.unrolled), steps, width, rows,
+      parts, taken, results);
   return body;
 }
 

@@ -18,11 +18,12 @@ constexpr int kLoopThreads = 256;  // of a block
 // is slow on GPUs); "int64_t" otherwise, or when sizes are not known.
 std::string gpu_index_type(const Graph& graph, const MaterializedValues& materialized, const KernelRequest& request);
 
-// How many neighbouring elements a thread computes so that the narrowest of the large tensors is accessed 16 bytes at a
-// time: 8, 4 or 2, or 1 where `extent`, the contiguous range to cut, is no multiple. `count` is the number of elements
-// of a large tensor.
+// How many neighbouring elements a thread computes so that the narrowest, or the widest, of the large tensors is
+// accessed 16 bytes at a time: 8, 4 or 2, or 1 where `extent`, the contiguous range to cut, is no multiple. `count` is
+// the number of elements of a large tensor.
+enum class LanesBy { kNarrowest, kWidest };
 int gpu_lanes(const Graph& graph, const MaterializedValues& materialized, const KernelRequest& request,
-              const Dim& count, const Dim& extent);
+              const Dim& count, const Dim& extent, LanesBy by = LanesBy::kNarrowest);
 
 // `const T name = ...;` for each axis of a running number, the last axis fastest. Axes are names and extents' text.
 std::string gpu_axis_variables(const std::string& type, const std::string& running,
