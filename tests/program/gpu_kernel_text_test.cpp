@@ -354,6 +354,13 @@ TEST(GpuKernelText, ComparisonsOfPositionsAreSettledForAVector) {
   EXPECT_THAT(source(50304, "lt(%4, %3)"), Not(HasSubstr("settled")));
   EXPECT_THAT(source(50304, "eq(%3, %2)"), Not(HasSubstr("settled")));
   EXPECT_THAT(source(4096, "eq(%3, %4)"), Not(HasSubstr("settled")));
+  EXPECT_THAT(kernels(R"(%0 = iota {axes=[1]} : i32[640, 50304]
+%1 = constant 50257 : i32[640, 50304]
+%2 = lt(%0, %1) : bool[640, 50304]
+return %2
+)")[0]
+                  .source,
+              Not(HasSubstr("settled")));
 }
 
 // A wave reads whole sectors of f32, whatever narrower type it stores.

@@ -76,7 +76,8 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
     emitter_ = &emitter;
     emitter.set_index_type(index_type_);
     emitter.set_lanes(nest_.lane_variable(), nest_.lanes());
-    if (rolls_columns() && nest_.lanes() > 1 && !nest_.unaligned_columns()) emitter.set_settles_comparisons();
+    if (nest_.has_reductions() && rolls_columns() && nest_.lanes() > 1 && !nest_.unaligned_columns())
+      emitter.set_settles_comparisons();
     if (!nest_.cached().empty()) text_ += load_cached();
     if (!nest_.in_shared().empty()) text_ += copy_to_shared();
     for (const Value member : nest_.kept())
