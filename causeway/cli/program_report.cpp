@@ -26,13 +26,14 @@ double time_copies(Device& device) {
   constexpr int kCopies = 7;
   try {
     const DeviceBuffer from = device.allocate(kBytes, true), to = device.allocate(kBytes, true);
-    std::vector<double> seconds;
+    // One behind the other, so that none begins with the wait for its launch.
+    std::vector<std::shared_ptr<DeviceMoment>> moments = {device.mark()};
     for (int i = 0; i < kCopies; ++i) {
-      const std::shared_ptr<DeviceMoment> begin = device.mark();
       device.copy_on_device(to.data(), from.data(), kBytes);
-      const std::shared_ptr<DeviceMoment> end = device.mark();
-      seconds.push_back(device.seconds_between(*begin, *end));
+      moments.push_back(device.mark());
     }
+    std::vector<double> seconds;
+    for (size_t i = 0; i < kCopies; ++i) seconds.push_back(device.seconds_between(*moments[i], *moments[i + 1]));
     std::nth_element(seconds.begin(), seconds.begin() + kCopies / 2, seconds.end());
     return 2 * static_cast<double>(kBytes) / seconds[kCopies / 2];
   } catch (const Error& error) {

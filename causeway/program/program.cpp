@@ -1,6 +1,5 @@
 #include "causeway/program/program.h"
 
-#include <chrono>
 #include <cmath>
 #include <unordered_map>
 
@@ -107,30 +106,21 @@ std::vector<double> Program::run_timed(std::span<void* const> inputs, std::span<
                                        const SymbolBindings& bindings) {
   Bound& bound = bind(inputs, outputs, bindings);
   std::vector<double> seconds(kernels_.size());
-  auto start = std::chrono::steady_clock::now();
-  const auto after = [&](const Instruction& instruction) {
-    if (std::holds_alternative<Copy>(instruction.work)) return;
-    device_.synchronize();
-    const auto end = std::chrono::steady_clock::now();
-    const double passed = std::chrono::duration<double>(end - start).count();
-    start = end;
-    if (const auto* launch = std::get_if<Launch>(&instruction.work)) {
-      seconds[launch->kernel] = passed;
-      return;
-    }
-    if (const auto* message = std::get_if<StageMessage>(&instruction.work)) {
-      seconds[message->kernel] = passed;
-      return;
-    }
-    const auto& parts = std::get<Collectives>(instruction.work).parts;
+  for (const InstructionTime& time : time_instructions(bound.program, bound.executor, bound.asked, device_)) {
+    const Instruction& instruction = bound.program.instructions[static_cast<size_t>(time.instruction)];
+    const double passed = time.end - time.start;
+    if (const auto* launch = std::get_if<Launch>(&instruction.work)) seconds[launch->kernel] = passed;
+    if (const auto* message = std::get_if<StageMessage>(&instruction.work)) seconds[message->kernel] = passed;
+    const auto* collectives = std::get_if<Collectives>(&instruction.work);
+    if (collectives == nullptr) continue;
     const auto bytes = [](const Collectives::Part& part) {
       return static_cast<double>(part.collective.count) * static_cast<double>(size_bytes(part.collective.dtype));
     };
     double all = 0;
-    for (const Collectives::Part& part : parts) all += bytes(part);
-    for (const Collectives::Part& part : parts) seconds[part.kernel] = all > 0 ? passed * bytes(part) / all : 0;
-  };
-  bound.executor.run(bound.asked, {.after = after});
+    for (const Collectives::Part& part : collectives->parts) all += bytes(part);
+    for (const Collectives::Part& part : collectives->parts)
+      seconds[part.kernel] = all > 0 ? passed * bytes(part) / all : 0;
+  }
   return seconds;
 }
 

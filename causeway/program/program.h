@@ -46,8 +46,9 @@ class Program {
   std::optional<NonFiniteValue> run_and_find_non_finite(std::span<void* const> inputs, std::span<void* const> outputs,
                                                         const SymbolBindings& bindings = {});
 
-  // Runs as run() does and returns the seconds each kernel took, in the order of kernel_reports(). The time of
-  // collectives, waiting for other ranks included, is shared out by bytes where several go in one.
+  // Runs as run() does and returns the seconds each kernel took, in the order of kernel_reports(): between marks in
+  // its queue, which add a little to short ones. The time of collectives, waiting for other ranks included, is shared
+  // out by bytes where several go in one.
   std::vector<double> run_timed(std::span<void* const> inputs, std::span<void* const> outputs,
                                 const SymbolBindings& bindings = {});
 
