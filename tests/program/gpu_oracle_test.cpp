@@ -302,21 +302,20 @@ TEST_P(KernelsOnGpu, PositionsComparedInLongRows) {
   const std::string whole = fmt::format("[{}, {}]\n", kRows, kColumns), each = fmt::format("[{}]\n", kRows);
   for (const std::string_view less : {"lt", "le"}) {
     // Row r is compared with 1873 r - 1: -1, each place in a vector, 18729.
-    expect_graph("%0 = input \"x\" : bf16" + whole + "%1 = iota {axes=[1]} : i32" + whole +
-                 "%2 = constant 16987 : i32[]\n%3 = broadcast(%2) {axes=[]} : i32" + whole +
-                 fmt::format("%4 = {}(%1, %3) : bool", less) + whole + "%5 = cast(%0) : f32" + whole +
-                 "%6 = constant -4 : f32[]\n%7 = broadcast(%6) {axes=[]} : f32" + whole +
-                 "%8 = select(%4, %5, %7) : f32" + whole + "%9 = reduce_max(%8) {axes=[1]} : f32" + each +
-                 "%10 = iota {axes=[0]} : i32" + each + "%11 = constant 1873 : i32[]\n" +
-                 "%12 = broadcast(%11) {axes=[]} : i32" + each + "%13 = mul(%10, %12) : i32" + each +
-                 "%14 = constant -1 : i32[]\n%15 = broadcast(%14) {axes=[]} : i32" + each +
-                 "%16 = add(%13, %15) : i32" + each + "%17 = broadcast(%16) {axes=[0]} : i32" + whole +
-                 "%18 = eq(%17, %1) : bool" + whole + "%19 = broadcast(%9) {axes=[0]} : f32" + whole +
-                 "%20 = sub(%8, %19) : f32" + whole + "%21 = constant 100 : f32[]\n" +
-                 "%22 = broadcast(%21) {axes=[]} : f32" + whole + "%23 = select(%18, %22, %20) : f32" + whole +
-                 fmt::format("%24 = {}(%17, %1) : bool", less) + whole + "%25 = neg(%23) : f32" + whole +
-                 "%26 = select(%24, %25, %23) : f32" + whole + "%27 = reduce_sum(%26) {axes=[1]} : f32" + each +
-                 "return %9, %26, %27\n");
+    expect_graph(
+        "%0 = input \"x\" : bf16" + whole + "%1 = iota {axes=[1]} : i32" + whole +
+        "%2 = constant 16987 : i32[]\n%3 = broadcast(%2) {axes=[]} : i32" + whole +
+        fmt::format("%4 = {}(%1, %3) : bool", less) + whole + "%5 = cast(%0) : f32" + whole +
+        "%6 = constant -4 : f32[]\n%7 = broadcast(%6) {axes=[]} : f32" + whole + "%8 = select(%4, %5, %7) : f32" +
+        whole + "%9 = reduce_max(%8) {axes=[1]} : f32" + each + "%10 = iota {axes=[0]} : i32" + each +
+        "%11 = constant 1873 : i32[]\n" + "%12 = broadcast(%11) {axes=[]} : i32" + each + "%13 = mul(%10, %12) : i32" +
+        each + "%14 = constant -1 : i32[]\n%15 = broadcast(%14) {axes=[]} : i32" + each + "%16 = add(%13, %15) : i32" +
+        each + "%17 = broadcast(%16) {axes=[0]} : i32" + whole + "%18 = eq(%17, %1) : bool" + whole +
+        "%19 = broadcast(%9) {axes=[0]} : f32" + whole + "%20 = sub(%8, %19) : f32" + whole +
+        "%21 = constant 100 : f32[]\n" + "%22 = broadcast(%21) {axes=[]} : f32" + whole +
+        "%23 = select(%18, %22, %20) : f32" + whole + fmt::format("%24 = {}(%17, %1) : bool", less) + whole +
+        "%25 = neg(%23) : f32" + whole + "%26 = select(%24, %25, %23) : f32" + whole +
+        "%27 = reduce_sum(%26) {axes=[1]} : f32" + each + "return %9, %26, %27\n");
     EXPECT_THAT(kinds_, testing::ElementsAre("loop"));
   }
 }
