@@ -104,10 +104,11 @@ void Program::run_recorded(std::span<void* const> inputs, std::span<void* const>
 
 std::vector<double> Program::run_timed(std::span<void* const> inputs, std::span<void* const> outputs,
                                        const SymbolBindings& bindings) {
-  Bound& bound = bind(inputs, outputs, bindings);
+  const std::vector<InstructionTime> times = run_traced(inputs, outputs, bindings);
+  const std::vector<Instruction>& instructions = lowered(bindings).instructions;
   std::vector<double> seconds(kernels_.size());
-  for (const InstructionTime& time : time_instructions(bound.program, bound.executor, bound.asked, device_)) {
-    const Instruction& instruction = bound.program.instructions[static_cast<size_t>(time.instruction)];
+  for (const InstructionTime& time : times) {
+    const Instruction& instruction = instructions[static_cast<size_t>(time.instruction)];
     const double passed = time.end - time.start;
     if (const auto* launch = std::get_if<Launch>(&instruction.work)) seconds[launch->kernel] = passed;
     if (const auto* message = std::get_if<StageMessage>(&instruction.work)) seconds[message->kernel] = passed;

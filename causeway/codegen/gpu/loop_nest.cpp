@@ -16,7 +16,8 @@ namespace {
 constexpr int kShortRow = 128, kShortRowElements = 1024;
 constexpr int64_t kUnalignedRow = 1024;  // columns from which rows that begin within a vector are worth the trouble
 constexpr int kMostKeptElements = 32;    // of one tensor in a thread's registers
-constexpr int64_t kWidestKeptRow = int64_t{512} * kMostKeptElements;
+constexpr int kWidestTeam = 512;         // of a row that is not in shared memory, where there are many
+constexpr int64_t kWidestKeptRow = int64_t{kWidestTeam} * kMostKeptElements;
 constexpr size_t kMostCachedTensors = 3;
 constexpr int64_t kLongRow = 65536;  // columns from which a row is cut into parts
 constexpr int64_t kPartColumns = 16384;
@@ -197,8 +198,8 @@ void GpuLoopNest::plan_team() {
   // Few rows leave most multiprocessors idle: then as many threads as there are vectors.
   const bool few_rows =
       request_.rows.is_constant() && request_.rows.constant() <= kFewRows && !has_row_sums() && !request_.fixed_order;
-  while (team_ < 512 && team_ * (few_rows ? 1 : 4) < vectors.constant()) team_ *= 2;
-  if (!few_rows && team_ == 512 && vectors.constant() < 8192 && !has_row_sums()) team_ = 256;
+  while (team_ < kWidestTeam && team_ * (few_rows ? 1 : 4) < vectors.constant()) team_ *= 2;
+  if (!few_rows && team_ == kWidestTeam && vectors.constant() < 8192 && !has_row_sums()) team_ = 256;
   // As many steps of all threads together by more of them: each has fewer sums to keep.
   const auto steps = [&](int team) { return divide_up(vectors.constant(), team) * team; };
   if (has_row_sums())

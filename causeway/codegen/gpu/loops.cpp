@@ -8,6 +8,7 @@
 #include <set>
 
 #include "causeway/codegen/expressions/expression_emitter.h"
+#include "causeway/codegen/expressions/kernel_writer.h"
 
 namespace causeway::codegen {
 namespace {
@@ -89,7 +90,7 @@ std::string gpu_add_parts(const GpuPartsLaunch& launch, const std::string& index
       "const {0} result = place < {1} ? place : 0;\n",
       index_type, count, width);
   // The parts of all sums are under way together.
-  const int64_t steps = (parts + rows - 1) / rows;
+  const int64_t steps = divide_up(parts, rows);
   std::string initial, taken, results;
   for (size_t i = 0; i < sums.size(); ++i) {
     const GpuAccumulator sum(sums[i].op, sums[i].dtype);

@@ -54,7 +54,8 @@ struct GpuPartsOfSum {
 };
 // The body of a launch of kLoopThreads threads a block, which needs kLoopThreads accumulators in shared memory: adds
 // up, in order, `partials`, which holds for each of the sums `parts` times `count` results. A block takes `neighbours`
-// results, and each of its rows of as many threads a share of the parts, `unrolled` at a time.
+// results, and each of its rows of as many threads a share of the parts of every sum, all together where they are few
+// and else `unrolled` at a time.
 struct GpuPartsLaunch {
   int neighbours = 32;
   int unrolled = 4;
