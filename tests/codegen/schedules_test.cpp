@@ -113,11 +113,11 @@ TEST(Schedules, SharedMemoryOfAttentionIsWhatKernelsDeclare) {
       "#include \"causeway/kernels/gpu/attention_hopper_gradient.h\"\n"
       "#include \"causeway/kernels/gpu/attention_hopper_joint_gradient.h\"\n"
       "#include \"causeway/kernels/gpu/attention_tile_layout.h\"\n"
-      "template <int dim, int groups, int stages, int gradient_stages, int sums = 1> struct Problem {\nusing Operand = "
+      "template <int dim, int groups, int stages, int gradient_stages> struct Problem {\nusing Operand = "
       "bf16;\n"
       "static constexpr int kHeadDim = dim, kGroups = groups, kQueryStages = 2, kQueryTile = 64 * groups, kKeyTile = "
       "128;\nstatic constexpr int kStages = stages, kGradientStages = gradient_stages, kGradientTile = 64;\n"
-      "static constexpr int kOwnStages = stages, kSumStages = sums;\n};\n";
+      "static constexpr int kOwnStages = stages;\n};\n";
   for (const HopperAttentionSchedule& schedule : hopper_attention_schedules())
     for (const int groups : {schedule.groups, schedule.groups_with_more}) {
       const std::string problem =
@@ -130,9 +130,8 @@ TEST(Schedules, SharedMemoryOfAttentionIsWhatKernelsDeclare) {
     }
   const auto joint = hopper_attention_joint_tiles({.head_dim = 128}, gpu_architecture("sm_90a"));
   ASSERT_TRUE(joint.has_value());
-  text +=
-      fmt::format("static_assert(sizeof(attention_hopper::JointGradientShared<Problem<128, 2, {}, {}, {}>>) == {});\n",
-                  joint->own_stages, joint->stages, joint->sum_stages, joint->shared_bytes);
+  text += fmt::format("static_assert(sizeof(attention_hopper::JointGradientShared<Problem<128, 2, {}, {}>>) == {});\n",
+                      joint->own_stages, joint->stages, joint->shared_bytes);
   EXPECT_NO_THROW(compile_module(text + "CAUSEWAY_KERNEL(kernel, 32, 1, 0, 0, 0) {}\n", gpu_target("sm_90a")));
 
   const std::string portable =

@@ -155,7 +155,7 @@ constexpr PlantedFault kFaults[] = {
      "store_lines<P, kLines>(dv, ones,", "store_lines<P, kLines>(dv, {0.0f, 0.0f},", "kernels_tests",
      "Devices/WideHeads.FullAndCausal/emulator_sm_90a"},
     {"hopper_joint_lost_sums", "Hopper attention, in one pass: dq is what the last tile of keys adds", kHopperJoint,
-     "bulk_add(to, shared_.sums[place_], kBytes);", "bulk_store(to, shared_.sums[place_], kBytes);", "kernels_tests",
+     "bulk_add(to, shared_.sums[group_], kBytes);", "bulk_store(to, shared_.sums[group_], kBytes);", "kernels_tests",
      "Devices/WideHeads.ManyTiles/emulator_sm_90a"},
     {"hopper_joint_stale_gradients",
      "Hopper attention, in one pass: scores' gradients of every second tile are passed on late", kHopperJoint,

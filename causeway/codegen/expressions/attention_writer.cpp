@@ -52,6 +52,11 @@ class FunctionContext : public EmitterContext {
   bool has_score_;
 };
 
+bool is_one(const Graph& function) {
+  const Node& node = function.node(function.outputs[0]);
+  return node.op == Op::kConstant && node.attributes.value == 1;
+}
+
 }  // namespace
 
 void AttentionWriter::read_inputs() {
@@ -71,11 +76,12 @@ void AttentionWriter::read_map_inputs() {
 std::string AttentionWriter::constants(const std::string& operand) const {
   return fmt::format(
       "using Operand = {};\nstatic constexpr int kHeadDim = {};\nstatic constexpr int kBlockQ = {};\n"
-      "static constexpr int kBlockK = {};\nstatic constexpr bool kHasScore = {};\nstatic constexpr bool kHasMask = "
-      "{};\n"
+      "static constexpr int kBlockK = {};\nstatic constexpr bool kHasScore = {};\n"
+      "static constexpr bool kScoreIsShifted = {};\nstatic constexpr bool kHasMask = {};\n"
       "static constexpr bool kHasBlockMap = {};\nstatic constexpr float scale = {};\n",
       operand, graph_.shape(node_.inputs[0])[3].constant(), spec_.block_q, spec_.block_k, spec_.score != nullptr,
-      spec_.mask != nullptr, spec_.has_block_map, literal(DType::kF32, spec_.scale));
+      spec_.score_gradient != nullptr && is_one(*spec_.score_gradient), spec_.mask != nullptr, spec_.has_block_map,
+      literal(DType::kF32, spec_.scale));
 }
 
 std::string AttentionWriter::functions() {

@@ -121,8 +121,7 @@ std::optional<HopperAttentionJointTiles> hopper_attention_joint_tiles(const GpuA
   const bool fits = hopper_schedule(request, architecture) != nullptr && request.head_dim == 128;
   if (!fits || request.computes_operands) return std::nullopt;
   HopperAttentionJointTiles tiles;
-  tiles.shared_bytes =
-      hopper_attention_joint_gradient_shared_bytes(request.head_dim, tiles.own_stages, tiles.stages, tiles.sum_stages);
+  tiles.shared_bytes = hopper_attention_joint_gradient_shared_bytes(request.head_dim, tiles.own_stages, tiles.stages);
   return tiles;
 }
 

@@ -63,7 +63,6 @@ struct HopperAttentionGradientTiles {
 struct HopperAttentionJointTiles {
   int own_stages = 1;  // tasks whose keys and values are in shared memory at once
   int stages = 2;      // of queries
-  int sum_stages = 2;  // places where what is added to queries waits to be sent
   int shared_bytes = 0;
 };
 

@@ -300,9 +300,8 @@ class GpuAttentionWriter : public AttentionWriter {
     const std::string constants =
         fmt::format(
             "static constexpr int kGroups = 2;\nstatic constexpr int kGradientTile = 64;\n"
-            "static constexpr int kOwnStages = {};\nstatic constexpr int kGradientStages = {};\n"
-            "static constexpr int kSumStages = {};\n",
-            tiles.own_stages, tiles.stages, tiles.sum_stages) +
+            "static constexpr int kOwnStages = {};\nstatic constexpr int kGradientStages = {};\n",
+            tiles.own_stages, tiles.stages) +
         operand_access(operands, true, rows);
     const size_t workspace = arguments_.size();
     arguments_.push_back({KernelArgument::Kind::kWorkspace, {}, true});

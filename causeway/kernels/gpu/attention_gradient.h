@@ -5,8 +5,8 @@
 // With x the score in natural units, w = exp(x - lse) and dw = dout . v:
 //   dx = w (dw - delta),   dq = scale sum dx score'(x) k,   dk = scale sum dx score'(x) q,   dv = sum w dout
 // The problem P provides what gpu/attention.h says, and kDirectGradient, out_gradient_row(b, h, t), load_out_gradient,
-// load_lse, load_delta, score_gradient, store_dq, store_dk, store_dv; kWaves 16-line groups make a block of either
-// launch, which goes over the others in tiles of kGradientTile.
+// load_lse, load_delta, score_gradient, kScoreIsShifted (score_gradient is 1), store_dq, store_dk, store_dv; kWaves
+// 16-line groups make a block of either launch, which goes over the others in tiles of kGradientTile.
 #pragma once
 
 #include "causeway/kernels/gpu/attention_tile.h"
@@ -32,16 +32,19 @@ struct PairGradient {
 // What is done to the scores of a tile: nothing, the score function where all is seen and inside, the mask where all is
 // inside and there is no such function, or whatever there is: that function, the mask, the ends.
 enum class Modified { kNot, kByScore, kByMask, kByAll };
-// The gradient of the product of query and key from the weight, where there is no score function.
+// The gradient of the product of query and key from the weight, but for what a score function multiplies it by.
 CAUSEWAY_INLINE float product_gradient(float weight, float dweight, float delta) { return weight * (dweight - delta); }
 
-// The weight alone, where there is no score function.
+// The weight alone, where the gradient of a score does not depend on it: there is no score function, or one that adds
+// something to it.
 template <Modified kModified, class P>
 CAUSEWAY_INLINE float pair_weight(const P& p, float product, float shift, int64_t b, int64_t h, int32_t t, int32_t s,
                                   bool masked) {
   if constexpr (kModified == Modified::kByAll) {
     const float x = modified_score(p, product, b, h, t, s, masked);
     return x == -kInfinity ? 0.0f : fast_exp2(x + shift);
+  } else if constexpr (kModified == Modified::kByScore) {
+    return fast_exp2(__builtin_fmaf(p.score(b, h, t, s, product * p.scale), kLog2E, shift));
   } else {
     const float weight = fast_exp2(__builtin_fmaf(product, p.scale * kLog2E, shift));
     if constexpr (kModified == Modified::kByMask) return p.mask(b, h, t, s) ? weight : 0.0f;

@@ -219,7 +219,7 @@ class GradientGroup {
 
   // Weights alone are computed beside the products that give their gradients, where those take long enough and nothing
   // else needs the scores.
-  static constexpr bool kBeside = P::kHeadDim == 128 && !P::kHasScore;
+  static constexpr bool kBeside = P::kHeadDim == 128 && (!P::kHasScore || P::kScoreIsShifted);
   // What is to be done to the scores of the tile at hand.
   static constexpr Modified kMaskAlone = P::kHasMask && !P::kHasScore ? Modified::kByMask : Modified::kByAll;
   static constexpr Modified kUnmasked = P::kHasScore ? Modified::kByScore : Modified::kNot;
@@ -301,7 +301,7 @@ class QueryGradient : GradientGroup<P> {
         } else if (masked) {
           weigh<kMaskAlone>(scores, shift, key, true);
         } else {
-          weigh<Modified::kNot>(scores, shift, key, false);
+          weigh<kUnmasked>(scores, shift, key, false);
         }
         warpgroup_wait<0>();
 #pragma clang loop unroll(full)
@@ -326,17 +326,19 @@ class QueryGradient : GradientGroup<P> {
     });
   }
 
-  // Scores to weights, where there is no score function: beside the products that give the gradients of weights.
+  // Scores to weights, where the gradients of scores do not depend on these: beside the products that give the
+  // gradients of weights.
   template <Modified kModified>
   CAUSEWAY_INLINE void weigh(float (&scores)[kOthers / 2], const float (&shift)[2], int32_t key, bool masked) const {
-    const int32_t line = first_line_ + warpgroup_row(0), other = key + warpgroup_column(0);
+    const int32_t line = first_line_ + warpgroup_row(0);
+    int32_t other = key + warpgroup_column(0);
 #pragma clang loop unroll(full)
     for (int i = 0; i < kOthers / 2; ++i) {
       const int slot = (i & 2) / 2;
       scores[i] = attention_tile::pair_weight<kModified>(p, scores[i], shift[slot], b_, head_, line + 8 * slot,
                                                          other + i / 4 * 8 + (i & 1), masked);
       // What masks load must not be loaded for all columns at first: registers would not suffice.
-      if (kModified != Modified::kNot && i % 4 == 3) asm volatile("" ::: "memory");
+      if (kModified != Modified::kNot && i % 4 == 3) other = known_after(other, scores[i]);
     }
 #pragma clang loop unroll(full)
     for (int i = 0; i < kOthers / 2; ++i) scores[i] = computed_here(scores[i]);
@@ -345,7 +347,8 @@ class QueryGradient : GradientGroup<P> {
   template <Modified kModified>
   CAUSEWAY_INLINE void differentiate(float (&scores)[kOthers / 2], const float (&dweights)[kOthers / 2],
                                      const float (&shift)[2], const float (&delta)[2], int32_t key, bool masked) const {
-    const int32_t line = first_line_ + warpgroup_row(0), other = key + warpgroup_column(0);
+    const int32_t line = first_line_ + warpgroup_row(0);
+    int32_t other = key + warpgroup_column(0);
 #pragma clang loop unroll(full)
     for (int i = 0; i < kOthers / 2; ++i) {
       const int slot = (i & 2) / 2;
@@ -353,23 +356,24 @@ class QueryGradient : GradientGroup<P> {
                                                            head_, line + 8 * slot, other + i / 4 * 8 + (i & 1), masked)
                       .dproduct;
       // What masks and scores load must not be loaded for all columns at first: registers would not suffice.
-      if (kModified != Modified::kNot && i % 4 == 3) asm volatile("" ::: "memory");
+      if (kModified != Modified::kNot && i % 4 == 3) other = known_after(other, scores[i]);
     }
   }
 };
 
-// Scores of 64 keys and a tile of queries to weights, where there is no score function: beside the products that give
-// the gradients of weights. `line`: the thread's first key; `query`: the tile's first.
+// Scores of 64 keys and a tile of queries to weights, where the gradients of scores do not depend on these: beside the
+// products that give the gradients of weights. `line`: the thread's first key; `query`: the tile's first.
 template <Modified kModified, class P, int kOthers>
 CAUSEWAY_INLINE void weigh_keys(const P& p, float (&scores)[kOthers / 2], const float (&shift)[kOthers], int32_t b,
                                 int32_t head, int32_t query, int32_t line, bool masked) {
+  int32_t column = warpgroup_column(0);
 #pragma clang loop unroll(full)
   for (int i = 0; i < kOthers / 2; ++i) {
-    const int other = warpgroup_column(0) + i / 4 * 8 + (i & 1);
+    const int other = column + i / 4 * 8 + (i & 1);
     scores[i] = attention_tile::pair_weight<kModified>(p, scores[i], shift[other], b, head, query + other,
                                                        line + (i & 2) * 4, masked);
     // What masks load must not be loaded for all columns at first: registers would not suffice.
-    if (kModified != Modified::kNot && i % 4 == 3) asm volatile("" ::: "memory");
+    if (kModified != Modified::kNot && i % 4 == 3) column = known_after(column, scores[i]);
   }
 #pragma clang loop unroll(full)
   for (int i = 0; i < kOthers / 2; ++i) scores[i] = computed_here(scores[i]);
@@ -379,16 +383,17 @@ template <Modified kModified, class P, int kOthers>
 CAUSEWAY_INLINE void differentiate_keys(const P& p, float (&scores)[kOthers / 2], float (&dweights)[kOthers / 2],
                                         const float (&statistics)[2][kOthers], int32_t b, int32_t head, int32_t query,
                                         int32_t line, bool masked) {
+  int32_t column = warpgroup_column(0);
 #pragma clang loop unroll(full)
   for (int i = 0; i < kOthers / 2; ++i) {
-    const int other = warpgroup_column(0) + i / 4 * 8 + (i & 1);
+    const int other = column + i / 4 * 8 + (i & 1);
     const attention_tile::PairGradient pair =
         attention_tile::pair_gradient<kModified>(p, scores[i], dweights[i], statistics[0][other], statistics[1][other],
                                                  b, head, query + other, line + (i & 2) * 4, masked);
     scores[i] = pair.weight;
     dweights[i] = pair.dproduct;
     // What masks and scores load must not be loaded for all columns at first: registers would not suffice.
-    if (kModified != Modified::kNot && i % 4 == 3) asm volatile("" ::: "memory");
+    if (kModified != Modified::kNot && i % 4 == 3) column = known_after(column, scores[i]);
   }
 }
 
@@ -447,7 +452,7 @@ class KeyGradient : GradientGroup<P> {
         } else if (masked) {
           weigh_keys<kMaskAlone>(p, scores, statistics[0], b_, note_.head, query, line, true);
         } else {
-          weigh_keys<Modified::kNot>(p, scores, statistics[0], b_, note_.head, query, line, false);
+          weigh_keys<kUnmasked>(p, scores, statistics[0], b_, note_.head, query, line, false);
         }
         warpgroup_wait<0>();
         if constexpr (kForKeys) {

@@ -7,7 +7,7 @@
 // waits for blocks that have begun, the first of which waits for nobody.
 //
 // The problem P provides what attention_hopper_gradient.h says, with kGroups = 2, kGradientTile = 64, kComputesOperands
-// false, kOwnStages and kSumStages in addition, and
+// false, kOwnStages in addition, and
 //   float* workspace    // sums, [B][H][tiles of 64 queries][joint_gradient_sums(D)], then a turn for each tile
 #pragma once
 
@@ -37,19 +37,19 @@ struct SumNote {
 template <class P>
 struct JointGradientShared {
   using T = typename P::Operand;
-  static constexpr int kLines = 64 * P::kGroups, kOwn = P::kOwnStages, kSums = P::kSumStages;
+  static constexpr int kLines = 64 * P::kGroups, kOwn = P::kOwnStages;
   static constexpr bool kInOrder = true;
   T own[kOwn][2][kLines * P::kHeadDim];
   T others[P::kGradientStages][2][P::kGradientTile * P::kHeadDim];
-  T score_gradients[2][kLines * P::kGradientTile];  // lines of keys, of two tiles
-  float sums[kSums][P::kGroups][joint_gradient_sums(P::kHeadDim) / P::kGroups];
+  T score_gradients[2][kLines * P::kGradientTile];           // lines of keys, of two tiles
+  float sums[P::kGroups][joint_gradient_sums(P::kHeadDim)];  // of tiles that each warpgroup adds up
   float statistics[P::kGradientStages][2][P::kGradientTile];
   TransferBarrier own_full[kOwn], own_empty[kOwn];
   TransferBarrier full[P::kGradientStages], empty[P::kGradientStages];
-  TransferBarrier sums_full[kSums], sums_empty[kSums];
+  TransferBarrier sums_full[P::kGroups], sums_empty[P::kGroups];
   TaskNote tasks[kOwn];
   GradientTileNote notes[P::kGradientStages];
-  SumNote sum_notes[kSums];
+  SumNote sum_notes[P::kGroups];
 };
 
 // A tile of queries among all of them.
@@ -58,19 +58,19 @@ CAUSEWAY_INLINE int64_t query_tile_number(const P& p, int32_t b, int32_t head, i
   return (static_cast<int64_t>(b) * p.query_heads + head) * query_tiles(p) + query / P::kGradientTile;
 }
 
-// A wave for each of the places where sums wait: sends what warpgroups have added up, tile after tile.
+// A wave for each warpgroup: sends what that has added up, tile after tile.
 template <class P>
 class SumSender {
  public:
-  CAUSEWAY_INLINE SumSender(const P& problem, JointGradientShared<P>& shared, int place)
-      : p(problem), shared_(shared), place_(place) {}
+  CAUSEWAY_INLINE SumSender(const P& problem, JointGradientShared<P>& shared, int group)
+      : p(problem), shared_(shared), group_(group) {}
 
   CAUSEWAY_INLINE void run() {
     int parity = 0;
 #pragma clang loop unroll(disable)
     for (;; parity ^= 1) {
-      barrier_wait(&shared_.sums_full[place_], parity);
-      const SumNote note = shared_.sum_notes[place_];
+      barrier_wait(&shared_.sums_full[group_], parity);
+      const SumNote note = shared_.sum_notes[group_];
       if (uniform(note.key) < 0) return;
       const int32_t before = key_tile_before(note);
       if (lane_index() == 0) send(note, before);
@@ -105,34 +105,36 @@ class SumSender {
     uint32_t* turn = query_turns(p) + tile;
     constexpr int kBytes = joint_gradient_sums(P::kHeadDim) * 4;
     if (before < 0) {
-      bulk_store(to, shared_.sums[place_], kBytes);
+      bulk_store(to, shared_.sums[group_], kBytes);
     } else {
       wait_for_turn(turn, static_cast<uint32_t>(before) + 1);
-      bulk_add(to, shared_.sums[place_], kBytes);
+      bulk_add(to, shared_.sums[group_], kBytes);
     }
     tensor_store_commit();
     tensor_store_wait<0>();
-    barrier_arrive(&shared_.sums_empty[place_]);
+    barrier_arrive(&shared_.sums_empty[group_]);
     bulk_wait<0>();
     pass_turn(turn, static_cast<uint32_t>(note.key / kLines) + 1);
   }
 
   const P& p;
   JointGradientShared<P>& shared_;
-  int place_;
+  int group_;
 };
 
-// A warpgroup: 64 keys, and half of the columns of what all of them add to queries.
+// A warpgroup: 64 keys, and what all of the block's add to the queries of every second tile. So while one multiplies
+// that, the other one computes the next tile's weights.
 template <class P>
 class JointGradient {
   using T = typename P::Operand;
   using Shared = JointGradientShared<P>;
-  static constexpr int kLines = Shared::kLines, kOthers = P::kGradientTile, kHalf = P::kHeadDim / P::kGroups;
+  static constexpr int kLines = Shared::kLines, kOthers = P::kGradientTile;
   // Weights alone are computed beside the products that give their gradients, where nothing else needs the scores.
-  static constexpr bool kBeside = !P::kHasScore;
+  static constexpr bool kBeside = !P::kHasScore || P::kScoreIsShifted;
   static constexpr Modified kMaskAlone = P::kHasMask && !P::kHasScore ? Modified::kByMask : Modified::kByAll;
   static constexpr Modified kUnmasked = P::kHasScore ? Modified::kByScore : Modified::kNot;
   static constexpr int kJoin = 1 + P::kGroups;  // a named barrier of all that multiply
+  static constexpr int kPassedOn = kJoin + 1;   // and one for each that adds up what all of them have passed on
 
  public:
   CAUSEWAY_INLINE JointGradient(const P& problem, Shared& shared, int group)
@@ -150,12 +152,9 @@ class JointGradient {
       release(&shared_.own_empty[own_.stage]);
       own_.advance();
     }
-    // The waves that send have nothing more to do.
-#pragma clang loop unroll(disable)
-    for (int place = 0; place < Shared::kSums; ++place) {
-      barrier_wait(&shared_.sums_empty[sums_.stage], sums_.parity ^ 1);
-      announce({0, 0, 0, -1});
-    }
+    // The wave that sends has nothing more to do.
+    barrier_wait(&shared_.sums_empty[group_], sums_parity_ ^ 1);
+    announce({0, 0, 0, -1});
   }
 
  private:
@@ -183,7 +182,7 @@ class JointGradient {
   // Tile after tile.
   CAUSEWAY_INLINE void add_tiles(T (&own)[2][kLines * P::kHeadDim], float (&dk)[P::kHeadDim / 2],
                                  float (&dv)[P::kHeadDim / 2]) {
-    float scores[kOthers / 2], dweights[kOthers / 2], dq[kHalf / 2];
+    float scores[kOthers / 2], dweights[kOthers / 2];
     uint32_t packed[kOthers / 16][4], gradients[kOthers / 16][4];
     bool last = false;
     if (!next_tile(last)) return;  // a task without tiles
@@ -205,7 +204,7 @@ class JointGradient {
         } else if (masked) {
           weigh_keys<kMaskAlone>(p, scores, statistics[0], b_, note_.head, query, line, true);
         } else {
-          weigh_keys<Modified::kNot>(p, scores, statistics[0], b_, note_.head, query, line, false);
+          weigh_keys<kUnmasked>(p, scores, statistics[0], b_, note_.head, query, line, false);
         }
         warpgroup_wait<0>();
 #pragma clang loop unroll(full)
@@ -226,20 +225,22 @@ class JointGradient {
       pack<T, kOthers>(dweights, gradients);
       warpgroup_fence();
       multiply_weights<P, kOthers>(dv, packed, out_gradients);
-      warpgroup_commit();
-      T* passed_on = pass_on(gradients);
-      named_barrier(kJoin, 128 * P::kGroups);
-      forget(dq);
-      warpgroup_fence();
-      multiply_joint(dq, passed_on, own[0]);
-      warpgroup_commit();
       multiply_weights<P, kOthers>(dk, gradients, queries);
       warpgroup_commit();
-      warpgroup_wait<1>();
-      hand_on(dq);
+      T* passed_on = pass_on(gradients);
+      const bool adds_up = tile_parity_ == group_;
+      const int barrier = kPassedOn + tile_parity_;
+      tile_parity_ ^= 1;
+      if (!adds_up) named_barrier_arrive(barrier, 128 * P::kGroups);
       warpgroup_wait<0>();
       release(&shared_.empty[ring_.stage]);
       ring_.advance();
+      if (adds_up) {
+        named_barrier(barrier, 128 * P::kGroups);
+        float dq[P::kHeadDim / 2];
+        multiply_joint(dq, passed_on, own[0]);
+        hand_on(dq);
+      }
       if (last) break;
       next_tile(last);
     }
@@ -277,7 +278,6 @@ class JointGradient {
   // This warpgroup's gradients of scores, for the products of both: lines of keys, neighbours along queries.
   CAUSEWAY_INLINE T* pass_on(const uint32_t (&gradients)[kOthers / 16][4]) {
     T* tile = shared_.score_gradients[tile_parity_];
-    tile_parity_ ^= 1;
     // Addresses are not to be kept from tile to tile: registers would not suffice.
     const uint32_t thread = computed_here(static_cast<uint32_t>(thread_index()) % 128), lane = thread % 32;
     const uint32_t line = static_cast<uint32_t>(group_) * 64 + thread / 32 * 16 + lane / 4;
@@ -293,22 +293,26 @@ class JointGradient {
     return tile;
   }
 
-  // What all keys of the block add to 64 queries, of this warpgroup's columns.
-  CAUSEWAY_INLINE void multiply_joint(float (&dq)[kHalf / 2], T* score_gradients, T* keys) const {
+  // What all keys of the block add to 64 queries.
+  CAUSEWAY_INLINE void multiply_joint(float (&dq)[P::kHeadDim / 2], T* score_gradients, T* keys) const {
+    forget(dq);
+    warpgroup_fence();
     const uint64_t left = tile_descriptor(score_gradients, kLines * 128);
-    const uint64_t right = tile_descriptor(keys + group_ * (kLines * kHalf), kLines * 128);
+    const uint64_t right = tile_descriptor(keys, kLines * 128);
 #pragma clang loop unroll(full)
     for (int step = 0; step < kLines / 16; ++step)
-      warpgroup_multiply_add<T, kHalf, true, true>(dq, left + rows_further(16 * step), right + rows_further(16 * step),
-                                                   step > 0);
+      warpgroup_multiply_add<T, P::kHeadDim, true, true>(dq, left + rows_further(16 * step),
+                                                         right + rows_further(16 * step), step > 0);
+    warpgroup_commit();
+    warpgroup_wait<0>();
   }
 
   // To the wave that sends: a thread's sums of four, 128 threads apart.
-  CAUSEWAY_INLINE void hand_on(const float (&dq)[kHalf / 2]) {
-    barrier_wait(&shared_.sums_empty[sums_.stage], sums_.parity ^ 1);
-    float* to = shared_.sums[sums_.stage][group_] + computed_here(thread_index() % 128) * 4;
+  CAUSEWAY_INLINE void hand_on(const float (&dq)[P::kHeadDim / 2]) {
+    barrier_wait(&shared_.sums_empty[group_], sums_parity_ ^ 1);
+    float* to = shared_.sums[group_] + computed_here(thread_index() % 128) * 4;
 #pragma clang loop unroll(full)
-    for (int i = 0; i < kHalf / 2; i += 4) {
+    for (int i = 0; i < P::kHeadDim / 2; i += 4) {
       const Vector<float, 4> sums = {computed_here(dq[i]), computed_here(dq[i + 1]), computed_here(dq[i + 2]),
                                      computed_here(dq[i + 3])};
       __builtin_memcpy(__builtin_assume_aligned(to + i * 128, 16), &sums, 16);
@@ -317,9 +321,9 @@ class JointGradient {
     announce({b_, note_.head, note_.tile.first, first_key_});
   }
   CAUSEWAY_INLINE void announce(const SumNote& note) {
-    if (thread_index() == 128) shared_.sum_notes[sums_.stage] = note;
-    release(&shared_.sums_full[sums_.stage]);
-    sums_.advance();
+    if (thread_index() % 128 == 0) shared_.sum_notes[group_] = note;
+    release(&shared_.sums_full[group_]);
+    sums_parity_ ^= 1;
   }
 
   const P& p;
@@ -328,8 +332,7 @@ class JointGradient {
   StageRing<P::kOwnStages> own_;
   StageRing<P::kGradientStages> ring_;
   GradientTileNote note_ = {{0, 0}, 0, 0};
-  StageRing<P::kSumStages> sums_;
-  int tile_parity_ = 0;
+  int sums_parity_ = 0, tile_parity_ = 0;
 };
 
 }  // namespace attention_hopper
@@ -345,7 +348,7 @@ CAUSEWAY_INLINE void hopper_attention_begin_turns(const P& p, int task) {
 template <class P>
 CAUSEWAY_INLINE void hopper_attention_joint_gradient(const P& p, const TensorMapBytes* maps, uint32_t* counter) {
   using namespace attention_hopper;
-  static_assert(sizeof(typename P::Operand) == 2 && P::kHeadDim == 128 && P::kGroups == 2 && P::kSumStages <= 3);
+  static_assert(sizeof(typename P::Operand) == 2 && P::kHeadDim == 128 && P::kGroups == 2);
   static_assert(P::kGradientTile == 64 && !P::kComputesOperands);
   using Shared = JointGradientShared<P>;
   using GroupCopier = GradientCopier<P, false, Shared>;
@@ -359,9 +362,9 @@ CAUSEWAY_INLINE void hopper_attention_joint_gradient(const P& p, const TensorMap
       barrier_init(&shared.full[stage], GroupCopier::kArrivals);
       barrier_init(&shared.empty[stage], 4 * P::kGroups);
     }
-    for (int place = 0; place < P::kSumStages; ++place) {
-      barrier_init(&shared.sums_full[place], 4 * P::kGroups);
-      barrier_init(&shared.sums_empty[place], 1);
+    for (int group = 0; group < P::kGroups; ++group) {
+      barrier_init(&shared.sums_full[group], 4);
+      barrier_init(&shared.sums_empty[group], 1);
     }
     barrier_init_fence();
   }
@@ -370,7 +373,7 @@ CAUSEWAY_INLINE void hopper_attention_joint_gradient(const P& p, const TensorMap
     registers_decrease<40>();
     if (thread_index() < 32) {
       GroupCopier(p, maps, shared).run(counter);
-    } else if (thread_index() < 32 * (1 + P::kSumStages)) {
+    } else if (thread_index() < 32 * (1 + P::kGroups)) {
       SumSender<P>(p, shared, uniform(thread_index() / 32) - 1).run();
     }
   } else {
@@ -384,7 +387,6 @@ template <class P>
 CAUSEWAY_INLINE void hopper_attention_finish_queries(const P& p, int task) {
   using namespace attention_hopper;
   using T = typename P::Operand;
-  constexpr int kHalf = P::kHeadDim / P::kGroups;
   const int32_t tiles = query_tiles(p);
   const int32_t tile = task % tiles, head = task / tiles % static_cast<int32_t>(p.query_heads);
   const int32_t b = task / tiles / static_cast<int32_t>(p.query_heads), query = tile * P::kGradientTile;
@@ -395,10 +397,7 @@ CAUSEWAY_INLINE void hopper_attention_finish_queries(const P& p, int task) {
 #pragma clang loop unroll(full)
   for (int i = 0; i < P::kHeadDim / 2; i += 4) {
     Vector<float, 4> four = {};
-    const int part = i / (kHalf / 2), in_part = i % (kHalf / 2);
-    if (added)
-      __builtin_memcpy(
-          &four, __builtin_assume_aligned(from + part * (64 * kHalf) + in_part * 128 + thread_index() * 4, 16), 16);
+    if (added) __builtin_memcpy(&four, __builtin_assume_aligned(from + i * 128 + thread_index() * 4, 16), 16);
 #pragma clang loop unroll(full)
     for (int e = 0; e < 4; ++e) sums[i + e] = four[e];
   }

@@ -51,12 +51,12 @@ constexpr int hopper_attention_shared_bytes(int64_t head_dim, int groups, int qu
 }
 
 // attention_hopper_joint_gradient.h: own lines of `own` tasks, a ring of others with their statistics, two tiles of
-// gradients of scores, sums of a tile of queries, barriers and notes.
-constexpr int hopper_attention_joint_gradient_shared_bytes(int64_t head_dim, int own, int stages, int sums) {
-  constexpr int kBarrier = 8, kNote = 16, kLines = 128, kTile = 64;
+// gradients of scores, for each of two warpgroups sums of a tile of queries, barriers and notes.
+constexpr int hopper_attention_joint_gradient_shared_bytes(int64_t head_dim, int own, int stages) {
+  constexpr int kBarrier = 8, kNote = 16, kLines = 128, kTile = 64, kSums = 2;
   return 2 * (own * kLines + stages * kTile) * static_cast<int>(head_dim) * 2 + 2 * kLines * kTile * 2 +
-         sums * kTile * static_cast<int>(head_dim) * 4 + stages * 2 * kTile * 4 + (own + stages + sums) * 2 * kBarrier +
-         (own + stages + sums) * kNote;
+         kSums * kTile * static_cast<int>(head_dim) * 4 + stages * 2 * kTile * 4 +
+         (own + stages + kSums) * 2 * kBarrier + (own + stages + kSums) * kNote;
 }
 
 // Own lines of two tasks, a ring of others with their statistics, with two barriers for each stage, and notes.

@@ -402,6 +402,14 @@ CAUSEWAY_INLINE T computed_here(T value) {
   return value;
 }
 
+// A position, of which the compiler learns when `value` is known: what is loaded for it is loaded no earlier.
+CAUSEWAY_INLINE int32_t known_after(int32_t position, [[maybe_unused]] float value) {
+#if !defined(CAUSEWAY_EMULATOR)
+  asm("" : "+r"(position) : "f"(value));
+#endif
+  return position;
+}
+
 // Values that products are about to replace: until then they need no registers.
 template <int N>
 CAUSEWAY_INLINE void forget([[maybe_unused]] float (&values)[N]) {
