@@ -113,8 +113,8 @@ TEST(Schedules, SharedMemoryOfAttentionIsWhatKernelsDeclare) {
       "#include \"causeway/kernels/gpu/attention_hopper_gradient.h\"\n"
       "#include \"causeway/kernels/gpu/attention_hopper_joint_gradient.h\"\n"
       "#include \"causeway/kernels/gpu/attention_tile_layout.h\"\n"
-      "template <int dim, int groups, int stages, int gradient_stages> struct Problem {\nusing Operand = "
-      "bf16;\n"
+      "template <int dim, int groups, int stages, int gradient_stages> struct Problem {\n"
+      "using Operand = bf16;\n"
       "static constexpr int kHeadDim = dim, kGroups = groups, kQueryStages = 2, kQueryTile = 64 * groups, kKeyTile = "
       "128;\nstatic constexpr int kStages = stages, kGradientStages = gradient_stages, kGradientTile = 64;\n"
       "static constexpr int kOwnStages = stages;\n};\n";
