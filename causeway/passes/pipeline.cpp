@@ -10,6 +10,7 @@
 #include "causeway/passes/eliminate_dead_code.h"
 #include "causeway/passes/expand_linear_cross_entropy.h"
 #include "causeway/passes/narrow_reductions.h"
+#include "causeway/passes/normalized_values.h"
 #include "causeway/passes/regather_weights.h"
 #include "causeway/passes/shard.h"
 #include "causeway/passes/sparse_gradients.h"
@@ -64,6 +65,7 @@ std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& s
     list.push_back({"regather_weights", [&](const Graph& graph) { return regather_weights(graph, mesh); }});
   }
   // From here on equal nodes may be there on purpose.
+  if (options.mixed_precision.compute != DType::kF32) list.push_back({"normalized_values", normalized_values});
   if (options.recompute.policy != RecomputePolicy::kNone)
     list.push_back({"recompute", [&](const Graph& graph) { return recompute(graph, options.recompute, mesh); }});
   list.push_back({"expand_linear_cross_entropy", [&](const Graph& graph) {

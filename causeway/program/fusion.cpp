@@ -188,21 +188,35 @@ class Fuser {
     return is_float(from) && is_float(to) && size_bytes(from) < size_bytes(to) ? node.inputs[0] : value;
   }
 
-  // All that is read of a product's result, of its sum with something else or of it times a number (8-bit products are
-  // scaled) is what that is rounded to: the product stores it so.
+  // All that is read of a product's result, of its sum with something else or of it times and plus numbers of its lines
+  // and columns (8-bit products are scaled, weights' gradients of norms' results too) is what that is rounded to: the
+  // product stores it so.
   bool rounds_product(Value value) const {
     const Node& node = graph_.node(value);
     if (node.op != Op::kCast || uses(node.inputs[0]) > 1) return false;
     const DType from = graph_.dtype(node.inputs[0]), to = node.outputs[0].dtype;
     if (!is_float(from) || !is_float(to) || size_bytes(to) >= size_bytes(from)) return false;
-    const auto is_product = [&](Value term) { return multiplies_matrices(graph_.node(term).op) && uses(term) == 1; };
-    if (is_product(node.inputs[0])) return true;
+    if (is_scaled_product(node.inputs[0])) return true;
     const Node& source = graph_.node(node.inputs[0]);
-    if (materialized_.contains(node.inputs[0]) || !std::any_of(source.inputs.begin(), source.inputs.end(), is_product))
-      return false;
-    return source.op == Op::kAdd ||
-           (source.op == Op::kMul && std::any_of(source.inputs.begin(), source.inputs.end(),
-                                                 [&](Value factor) { return is_one_number(factor); }));
+    return !materialized_.contains(node.inputs[0]) && source.op == Op::kAdd &&
+           std::any_of(source.inputs.begin(), source.inputs.end(), [&](Value term) { return is_scaled_product(term); });
+  }
+
+  // A product that nothing else uses, or such a one times or plus fewer numbers than it has.
+  bool is_scaled_product(Value value) const {
+    const Node& node = graph_.node(value);
+    if (uses(value) > 1) return false;
+    if (multiplies_matrices(node.op)) return true;
+    if (materialized_.contains(value) || (node.op != Op::kMul && node.op != Op::kAdd)) return false;
+    for (const size_t i : {0, 1})
+      if (is_scaled_product(node.inputs[i]) && is_of_fewer_numbers(node.inputs[1 - i])) return true;
+    return false;
+  }
+
+  bool is_of_fewer_numbers(Value value) const {
+    if (materialized_.contains(value)) return false;
+    const std::vector<Value> reads = leaves(value);
+    return std::all_of(reads.begin(), reads.end(), [&](Value read) { return is_small_beside(read, value); });
   }
 
   // The rounded sum of what one exchange between ranks gave, which is larger and would stay until the last use.
@@ -212,12 +226,6 @@ class Fuser {
     const std::vector<Value> reads = leaves(value);
     return reads.size() == 1 && op_info(graph_.node(reads.front()).op).kind == OpKind::kCollective &&
            !(element_count(graph_.shape(reads.front())) == element_count(node.outputs[0].shape));
-  }
-
-  bool is_one_number(Value value) const {
-    while (graph_.node(value).op == Op::kBroadcast || graph_.node(value).op == Op::kReshape)
-      value = graph_.node(value).inputs[0];
-    return element_count(graph_.shape(value)).is_constant(1);
   }
 
   // Whether computing the value where it is used costs so much, each node once. costs_ counts a node once for each of

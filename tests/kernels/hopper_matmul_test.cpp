@@ -30,7 +30,7 @@ namespace causeway::program {
 namespace {
 
 // C[batch, m, n] = A B + residual, of bf16; what the copy engine stores is A B / 2 + residual, of bf16 or f32, and A B
-// / 4 beside it where there are two results. `columns`: and n % 5 is added.
+// / 4 beside it where there are two results. `lines_add`: and n % 5 and m % 7 are added.
 struct Case {
   int64_t batch = 1, m = 128, n = 128, k = 128;
   bool a_along_k = true, b_along_k = true;
@@ -45,7 +45,7 @@ struct Case {
   bool wide_residuals = false;
   int sent_bytes = 0;  // of an element that the copy engine stores, if it does
   int results = 1;
-  bool columns = false;
+  bool lines_add = false;
 
   int operand_bytes() const { return tf32 ? 4 : 2; }
   int maps() const { return sent_bytes == 0 ? 2 : 2 + results + residuals; }
@@ -85,11 +85,11 @@ std::string kernel_text(const Case& c) {
   text +=
       fmt::format("\nstatic constexpr int kSplits = {};\nstatic constexpr int kStoreLanes = {};\n", c.splits, c.lanes);
   text += fmt::format(
-      "static constexpr int kWholeTiles = {};\nstatic constexpr bool kColumns = {};\n"
+      "static constexpr int kWholeTiles = {};\nstatic constexpr bool kLinesAdd = {};\n"
       "using Residual = {};\nusing Result = {};\n",
-      c.whole_tiles, c.columns, c.wide_residuals ? "float" : "bf16", c.sent_bytes == 4 ? "float" : "bf16");
+      c.whole_tiles, c.lines_add, c.wide_residuals ? "float" : "bf16", c.sent_bytes == 4 ? "float" : "bf16");
   std::string members, fetches, visits, sum = c.sent_bytes > 0 ? "values[e] / 2" : "values[e]";
-  if (c.columns) sum += " + columns.value[e]";
+  if (c.lines_add) sum += " + columns.value[e] + row.value[0]";
   for (int i = 0; i < c.residuals; ++i) {
     members += fmt::format("Residual residual{}[kStoreLanes];\n", i);
     fetches += fmt::format("to.residual{0}[e] = residual[{0} * batch * m * n + at + e];\n", i);
@@ -105,13 +105,19 @@ std::string kernel_text(const Case& c) {
       : batch(sizes[0]), m(sizes[1]), n(sizes[2] * kStoreLanes), k(sizes[3]),
         residual(global_pointer<const Residual>(buffers[2])), result(global_pointer<Result>(buffers[3])),
         workspace(global_pointer<float>(buffers[4])) {}
+  struct FetchedRow {
+    float value[kLinesAdd ? 1 : 0];
+  };
+  CAUSEWAY_INLINE void fetch_row(int64_t m_index, FetchedRow& to) const {
+    if constexpr (kLinesAdd) to.value[0] = static_cast<float>(m_index % 7);
+  }
   struct FetchedColumns {
-    float value[kColumns ? 8 : 0];
+    float value[kLinesAdd ? 8 : 0];
   };
   template <int V>
   CAUSEWAY_INLINE void fetch_columns(int64_t n_index, FetchedColumns& to) const {
 #pragma clang loop unroll(full)
-    for (int e = 0; kColumns && e < V; ++e) to.value[e] = static_cast<float>((n_index + e) % 5);
+    for (int e = 0; kLinesAdd && e < V; ++e) to.value[e] = static_cast<float>((n_index + e) % 5);
   }
 )";
   text += fmt::format(R"(
@@ -136,6 +142,8 @@ std::string kernel_text(const Case& c) {
   CAUSEWAY_INLINE void store(int64_t batch_index, int64_t m_index, int64_t n_index, const float (&values)[V],
                              const Fetched& fetched, const FetchedColumns& columns) const {{
     const int64_t at = (batch_index * m + m_index) * n + n_index;
+    FetchedRow row;
+    fetch_row(m_index, row);
     Result stored[V];
 #pragma clang loop unroll(full)
     for (int e = 0; e < V; ++e) stored[e] = {5}({4});
@@ -149,8 +157,8 @@ std::string kernel_text(const Case& c) {
   using Sent = Result;
   static constexpr int kSent = {};
   template <int V>
-  CAUSEWAY_INLINE void finish(const float (&values)[V], const Fetched& fetched, const FetchedColumns& columns,
-                              float (&results)[kSent][V]) const {{
+  CAUSEWAY_INLINE void finish(const float (&values)[V], const Fetched& fetched, const FetchedRow& row,
+                              const FetchedColumns& columns, float (&results)[kSent][V]) const {{
 #pragma clang loop unroll(full)
     for (int e = 0; e < V; ++e) {{
       results[0][e] = {};
@@ -313,7 +321,7 @@ void expect_product(const Case& c) {
         };
         if (c.results > 1) expect(count + at, sum / 4);
         if (c.sent_bytes > 0) sum /= 2;
-        if (c.columns) sum += static_cast<float>(n % 5);
+        if (c.lines_add) sum += static_cast<float>(n % 5 + m % 7);
         for (int i = 0; i < c.residuals; ++i) sum += wide[i * count + at];
         expect(at, sum);
       }
@@ -337,6 +345,7 @@ TEST(HopperMatmul, ResultsLeaveThroughTheCopyEngine) {
         c.residuals = residuals;
         c.sent_bytes = bytes;
         c.wide_residuals = bytes == 4;
+        c.lines_add = residuals == 0 || c.batch > 1;
         expect_product(c);
       };
       expect_sent({.batch = 2, .m = 152, .n = 136, .k = 88});
@@ -401,7 +410,7 @@ TEST(HopperMatmul, NarrowPieces) {
                             .tile = tile,
                             .blocks = 2,
                             .lanes = lanes,
-                            .columns = true});
+                            .lines_add = true});
   for (const HopperMatmulTile tile : {HopperMatmulTile{256, 112, 3, 1}, HopperMatmulTile{64, 80, 3, 1}})
     expect_product({.m = 200, .n = 248, .k = 328, .tile = tile, .splits = 3, .whole_tiles = 1});
 }

@@ -33,10 +33,10 @@ std::optional<ElementValue> ProductNest::variable(Value value, const Index& line
 
 void ProductNest::begin_result() {
   const int batch_variable = parameter("batch_index", sizes_.batch);
-  const int row = parameter("m_index", sizes_.m);
+  row_variable_ = parameter("m_index", sizes_.m);
   column_variable_ = parameter("n_index", sizes_.n);
   result_linear_ = Index::of(column_variable_);
-  if (!sizes_.m.is_constant(1)) result_linear_ = add(result_linear_, scale(Index::of(row), sizes_.n));
+  if (!sizes_.m.is_constant(1)) result_linear_ = add(result_linear_, scale(Index::of(row_variable_), sizes_.n));
   if (!sizes_.batch.is_constant(1))
     result_linear_ = add(result_linear_, scale(Index::of(batch_variable), sizes_.m * sizes_.n));
 }

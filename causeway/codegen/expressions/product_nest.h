@@ -34,6 +34,7 @@ class ProductNest : public ReadContext {
   // The result's own position in memory; its parameters are batch_index, m_index and n_index.
   void begin_result();
   const Index& result_linear() const { return result_linear_; }
+  int row_variable() const { return row_variable_; }
   int column_variable() const { return column_variable_; }
   // After begin_result(): one element of the result, under the name "result", and of what is computed from it. Calls
   // take(position, value) for each member of the request, in order.
@@ -75,7 +76,7 @@ class ProductNest : public ReadContext {
   std::optional<Obstacle> obstacle_;
   std::map<Value, ElementValue> of_result_;  // the members computed so far, of the element at result_linear_
   Index result_linear_;
-  int column_variable_ = 0;
+  int row_variable_ = 0, column_variable_ = 0;
   std::vector<std::pair<Value, Index>> loads_;
 };
 

@@ -130,13 +130,15 @@ class GpuDotWriter : public ProblemWriter {
   std::optional<ElementValue> variable(Value value, const Index& linear) override {
     if (const std::optional<ElementValue> own = nest_.variable(value, linear)) return own;
     if (!fetches_) return std::nullopt;
-    const bool of_column = linear != nest_.result_linear();
-    if (of_column && !is_column(linear)) return std::nullopt;
-    std::vector<Fetch>& fetches = of_column ? fetched_columns_ : fetched_;
+    const bool of_result = linear == nest_.result_linear();
+    const bool of_row = !of_result && is_line(linear, nest_.row_variable());
+    if (!of_result && !of_row && !is_line(linear, nest_.column_variable())) return std::nullopt;
+    std::vector<Fetch>& fetches = of_result ? fetched_ : of_row ? fetched_row_ : fetched_columns_;
     const auto found = std::find(fetches.begin(), fetches.end(), Fetch{value, linear});
     const auto position = found - fetches.begin();
     if (found == fetches.end()) fetches.push_back({value, linear});
-    const std::string element = fmt::format("{}.value{}[e]", of_column ? "columns" : "fetched", position);
+    const std::string element = of_row ? fmt::format("row.value{}", position)
+                                       : fmt::format("{}.value{}[e]", of_result ? "fetched" : "columns", position);
     return ElementValue{from_storage(graph_.dtype(value), element), kBodyDepth};
   }
 
@@ -290,9 +292,9 @@ class GpuDotWriter : public ProblemWriter {
     return static_cast<int>(lanes);
   }
 
-  // The column that the result's element is in, or one at a fixed distance.
-  bool is_column(const Index& linear) const {
-    return linear.terms.size() == 1 && linear.terms.front().variable == nest_.column_variable() &&
+  // The row or column that the result's element is in, or one at a fixed distance.
+  static bool is_line(const Index& linear, int variable) {
+    return linear.terms.size() == 1 && linear.terms.front().variable == variable &&
            linear.terms.front().coefficient.is_constant(1);
   }
 
@@ -318,6 +320,18 @@ class GpuDotWriter : public ProblemWriter {
         "struct {0} {{\nstatic constexpr int kTensors = {1};\n{2}}};\ntemplate <int kCount>\n"
         "CAUSEWAY_INLINE void {3}{0}& to) const {{\n{4}}}\n",
         type, fetches.size(), members, signature, loads.empty() ? "" : element_loop(loads, true));
+  }
+
+  std::string fetch_row_function(ExpressionEmitter& addresses) {
+    std::string members, loads;
+    for (size_t i = 0; i < fetched_row_.size(); ++i) {
+      members += fmt::format("{} value{};\n", storage_type(graph_.dtype(fetched_row_[i].value)), i);
+      loads += fmt::format("to.value{} = {}[{}];\n", i, pointer(fetched_row_[i].value),
+                           addresses.index_text(fetched_row_[i].linear));
+    }
+    return fmt::format(
+        "struct FetchedRow {{\n{}}};\nCAUSEWAY_INLINE void fetch_row(int64_t m_index, FetchedRow& to) const {{\n{}}}\n",
+        members, loads);
   }
 
   std::string epilogue() {
@@ -365,9 +379,10 @@ class GpuDotWriter : public ProblemWriter {
       const bool is_product_alone = stored.size() == 1 && stored.front().member == request_.members.front();
       finish = fmt::format(
           "template <int kCount>\nCAUSEWAY_INLINE void finish(const float (&values)[kCount], const Fetched& fetched, "
-          "const FetchedColumns& columns, float (&results)[{0}][kCount]) const {{\n{1}}}\n",
+          "const FetchedRow& row, const FetchedColumns& columns, float (&results)[{0}][kCount]) const {{\n{1}}}\n",
           stored.size(), element_loop((is_product_alone ? "" : compute) + results, false));
-      arrays += fmt::format("float results[{}][kCount];\nfinish(values, fetched, columns, results);\n", stored.size());
+      arrays +=
+          fmt::format("float results[{}][kCount];\nfinish(values, fetched, row, columns, results);\n", stored.size());
       compute.clear();
     }
     std::string visits;
@@ -380,7 +395,9 @@ class GpuDotWriter : public ProblemWriter {
     const std::string fetches =
         fetch_function("Fetched", "fetch(int64_t batch_index, int64_t m_index, int64_t n_first, ", fetched_,
                        addresses) +
+        fetch_row_function(addresses) +
         fetch_function("FetchedColumns", "fetch_columns(int64_t n_first, ", fetched_columns_, addresses);
+    if (!fetched_row_.empty() || !finish.empty()) arrays = "FetchedRow row;\nfetch_row(m_index, row);\n" + arrays;
     return fetches + (fetched_.empty() ? "" : for_each_fetched) + finish +
            "template <int kCount>\nCAUSEWAY_INLINE void store(int64_t batch_index, int64_t m_index, int64_t n_first, "
            "const float (&values)[kCount], const Fetched& fetched, const FetchedColumns& columns) const {\n" +
@@ -616,8 +633,8 @@ class GpuDotWriter : public ProblemWriter {
   }
 
   GpuProductNest nest_;
-  // What the epilogue reads at the result's own element and of its column, which the template fetches ahead.
-  std::vector<Fetch> fetched_, fetched_columns_;
+  // What the epilogue reads at the result's own element, of its row and of its column.
+  std::vector<Fetch> fetched_, fetched_row_, fetched_columns_;
   bool fetches_ = false;         // while the epilogue is walked
   std::vector<Value> finished_;  // what is stored, where it is computed in float and not from an element's place
   std::optional<GpuRowFunction> row_function_;  // computes A

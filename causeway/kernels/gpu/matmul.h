@@ -44,10 +44,12 @@
 // Where one tensor is stored, and at most one of as many bytes is read at the result's place, or two of one type are
 // stored and none is read, results leave through the copy engine too:
 //
+//   struct FetchedRow                          // an element of each tensor that has one for a row
+//   void fetch_row(int64_t m_index, FetchedRow& to) const
 //   using Sent                                 // what is stored: bf16, f16 or float
 //   static constexpr int kSent                 // how many tensors
-//   template <int V> void finish(const float (&values)[V], const Fetched& fetched, const FetchedColumns& columns,
-//                                float (&results)[kSent][V]) const
+//   template <int V> void finish(const float (&values)[V], const Fetched& fetched, const FetchedRow& row,
+//                                const FetchedColumns& columns, float (&results)[kSent][V]) const
 //                                              // what follows, of V neighbours; rounded to Sent when it is sent
 //
 // Of 8-bit operands with scales of blocks (graph.h, scaled_dot), also:

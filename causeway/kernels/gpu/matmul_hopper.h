@@ -455,6 +455,12 @@ class HopperMatmulBoxes {
       if (lane == 0) tensor_store_wait<kCount - 1>();
       wave_barrier();
     }
+    typename Problem::FetchedRow rows[2];
+#pragma clang loop unroll(full)
+    for (int down = 0; down < 2; ++down) {
+      const int m_index = first_row(tile, block, part) + static_cast<int>(row) + 8 * down;
+      problem.fetch_row(problem.m % kTile.m == 0 || m_index < problem.m ? m_index : 0, rows[down]);
+    }
     // After the wait for products, though nothing but registers says so.
     float values[kColumns / 2];
 #pragma clang loop unroll(full)
@@ -481,7 +487,7 @@ class HopperMatmulBoxes {
             const float own = values[2 * (i + down) + e], swapped = values[2 * ((i ^ 2 * kSwap) + down) + e];
             pair[e] = swaps ? swapped : own;
           }
-          problem.finish(pair, fetched, columns, finished);
+          problem.finish(pair, fetched, rows[down], columns, finished);
 #pragma clang loop unroll(full)
           for (int tensor = 0; tensor < kSent; ++tensor)
             results[tensor][i - first + down] = packed(finished[tensor][0], finished[tensor][1]);

@@ -1,0 +1,272 @@
+#include "causeway/passes/normalized_values.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "causeway/graph/rewrite.h"
+#include "causeway/passes/builder.h"
+
+namespace causeway::passes {
+namespace {
+
+// Values of the graph that a norm is made of.
+struct Norm {
+  Value centered;    // x, or x - mean, in f32
+  Value deviation;   // r, with dims of 1 where it is repeated
+  Value normalized;  // centered r
+  DType narrow;      // what its result is cast to
+};
+
+// A norm's result in 16 bits: normalized * weight + bias, of which vectors [C] may be missing.
+struct NormResult {
+  Value normalized, weight, bias;
+};
+
+class Norms {
+ public:
+  explicit Norms(const Graph& graph) : graph_(graph), forward_users_(graph.nodes().size()) {
+    for (size_t i = 0; i < graph.nodes().size(); ++i) {
+      const Node& node = graph.nodes()[i];
+      if (!node.backward)
+        for (const Value input : node.inputs)
+          forward_users_[static_cast<size_t>(input.node)].push_back(static_cast<int32_t>(i));
+      if (node.backward && node.op == Op::kReduceSum) note_sum(static_cast<int32_t>(i));
+    }
+    for (size_t i = 0; i < graph.nodes().size(); ++i) find_norm(static_cast<int32_t>(i));
+  }
+
+  // By normalized values, and by what these are computed from.
+  const Norm* by_normalized(Value value) const { return find(by_normalized_, value); }
+  const Norm* by_centered(Value value) const {
+    const auto found = by_centered_.find(value);
+    return found == by_centered_.end() ? nullptr : by_normalized(found->second);
+  }
+  // By the cast to 16 bits.
+  const NormResult* by_result(Value value) const { return find(results_, value); }
+
+  // The sum over tokens of `gradient` [N, O], of its values before they were rounded perhaps, if a node before `node`
+  // computes it; else invalid.
+  Value sum_before(Value gradient, int32_t node) const {
+    const auto found = sums_.find(behind_movement(gradient));
+    return found == sums_.end() || found->second.node >= node ? Value{} : found->second;
+  }
+
+ private:
+  template <class T>
+  static const T* find(const std::map<Value, T>& values, Value value) {
+    const auto found = values.find(value);
+    return found == values.end() ? nullptr : &found->second;
+  }
+
+  Value behind_movement(Value value) const {
+    while (graph_.node(value).op == Op::kCast || graph_.node(value).op == Op::kReshape)
+      value = graph_.node(value).inputs[0];
+    return value;
+  }
+
+  // Sums over all axes but the last.
+  void note_sum(int32_t index) {
+    const Node& node = graph_.nodes()[static_cast<size_t>(index)];
+    if (node.attributes.axes.size() + 1 != graph_.shape(node.inputs[0]).size()) return;
+    if (node.attributes.axes.back() + 1 == std::ssize(graph_.shape(node.inputs[0]))) return;
+    sums_.try_emplace(behind_movement(node.inputs[0]), Value{index, 0});
+  }
+
+  void find_norm(int32_t index) {
+    const Node& node = graph_.nodes()[static_cast<size_t>(index)];
+    if (node.backward || node.op != Op::kMul || node.outputs[0].dtype != DType::kF32) return;
+    for (const bool swapped : {false, true}) {
+      const Value centered = node.inputs[swapped ? 1 : 0], repeated = node.inputs[swapped ? 0 : 1];
+      const Node& broadcast = graph_.node(repeated);
+      if (broadcast.op != Op::kBroadcast || graph_.node(centered).op == Op::kBroadcast) continue;
+      const Value deviation = broadcast.inputs[0];
+      if (graph_.node(deviation).op != Op::kRsqrt || graph_.shape(deviation) == graph_.shape(repeated)) continue;
+      if (!is_wide(centered) || !has_no_other_gradient(centered, index)) continue;
+      const std::optional<DType> narrow = find_results({index, 0});
+      if (!narrow) continue;
+      by_normalized_[{index, 0}] = {centered, deviation, {index, 0}, *narrow};
+      by_centered_[centered] = {index, 0};
+    }
+  }
+
+  // Whether what is behind x or x - mean is in f32 for its own sake.
+  bool is_wide(Value centered) const {
+    Value x = centered;
+    while (true) {
+      const Node& node = graph_.node(x);
+      if (node.op == Op::kCast) return false;
+      if (node.op != Op::kReshape && node.op != Op::kSub) return node.op != Op::kInput && node.op != Op::kConstant;
+      x = node.inputs[0];
+    }
+  }
+
+  // Whether backward nodes that read `centered` are of the norm's gradient: nothing but the norm multiplies it.
+  bool has_no_other_gradient(Value centered, int32_t normalized) const {
+    return std::ranges::all_of(forward_users_[static_cast<size_t>(centered.node)], [&](int32_t user) {
+      const Node& node = graph_.nodes()[static_cast<size_t>(user)];
+      const bool squares = node.op == Op::kMul && node.inputs[0] == node.inputs[1];
+      const bool moves = op_info(node.op).kind == OpKind::kMovement || op_info(node.op).kind == OpKind::kReduce;
+      return user == normalized || squares || moves || node.op == Op::kAdd || node.op == Op::kSub;
+    });
+  }
+
+  // A vector along the last axis, repeated along the others, or none.
+  Value vector_of(Value value) const {
+    const Node& node = graph_.node(value);
+    const bool last = node.op == Op::kBroadcast && graph_.shape(node.inputs[0]).size() == 1 &&
+                      node.attributes.axes[0] + 1 == std::ssize(graph_.shape(value)) &&
+                      graph_.shape(node.inputs[0])[0] == graph_.shape(value).back() && !node.backward;
+    return last ? node.inputs[0] : Value{};
+  }
+
+  // Casts of normalized values, with a weight, or with both: the type of the first, if there is one.
+  std::optional<DType> find_results(Value normalized) {
+    std::optional<DType> narrow;
+    const auto visit = [&](const auto& self, Value value, Value weight, Value bias) -> void {
+      for (const int32_t user : forward_users_[static_cast<size_t>(value.node)]) {
+        const Node& node = graph_.nodes()[static_cast<size_t>(user)];
+        const Value result = {user, 0};
+        if (node.op == Op::kCast && size_bytes(node.outputs[0].dtype) == 2 && is_float(node.outputs[0].dtype)) {
+          results_[result] = {normalized, weight, bias};
+          if (!narrow) narrow = node.outputs[0].dtype;
+        } else if ((node.op == Op::kMul && !weight.valid() && !bias.valid()) ||
+                   (node.op == Op::kAdd && !bias.valid())) {
+          const Value vector = vector_of(node.inputs[node.inputs[0] == value ? 1 : 0]);
+          if (vector.valid())
+            self(self, result, node.op == Op::kMul ? vector : weight, node.op == Op::kAdd ? vector : bias);
+        }
+      }
+    };
+    visit(visit, normalized, {}, {});
+    return narrow;
+  }
+
+  const Graph& graph_;
+  std::vector<std::vector<int32_t>> forward_users_;
+  std::map<Value, Norm> by_normalized_;
+  std::map<Value, Value> by_centered_;
+  std::map<Value, NormResult> results_;
+  std::map<Value, Value> sums_;  // by what is summed, behind casts and reshapes
+};
+
+class NormalizedValues {
+ public:
+  explicit NormalizedValues(const Graph& graph) : graph_(graph), norms_(graph), rebuilt_(graph.nodes().size()) {}
+
+  std::vector<Value> transform(Graph& target, const Node& node, const std::vector<Value>& inputs, int32_t index) {
+    std::vector<Value> results;
+    if (!node.backward) {
+      results = copy_node(target, node, inputs);
+      const Norm* norm = norms_.by_normalized({index, 0});
+      if (norm != nullptr)
+        narrow_[norm->normalized] =
+            in_scope(target, node, [&](const Builder& build) { return build.cast(results[0], norm->narrow); });
+    } else {
+      std::vector<Value> read = inputs;
+      for (size_t i = 0; i < inputs.size(); ++i) read[i] = for_gradient(target, node, node.inputs[i], inputs[i]);
+      results = weight_gradient(target, node, read, index);
+      if (results.empty()) results = copy_node(target, node, read);
+    }
+    rebuilt_[static_cast<size_t>(index)] = results;
+    return results;
+  }
+
+ private:
+  template <class Build>
+  Value in_scope(Graph& target, const Node& like, const Build& emit) const {
+    const std::string scope = target.scope();
+    const bool backward = target.backward();
+    target.set_scope(like.scope);
+    target.set_backward(like.backward);
+    const Value result = emit(Builder(target));
+    target.set_scope(scope);
+    target.set_backward(backward);
+    return result;
+  }
+
+  // The counterpart of a value of the source graph that is no input of it.
+  Value in_target(Value value) const {
+    return rebuilt_[static_cast<size_t>(value.node)].at(static_cast<size_t>(value.output));
+  }
+
+  // What a backward node reads in place of `value`, whose counterpart is `original`.
+  Value for_gradient(Graph& target, const Node& reader, Value value, Value original) {
+    const Norm* norm = norms_.by_normalized(value);
+    const bool is_normalized = norm != nullptr;
+    if (!is_normalized) norm = norms_.by_centered(value);
+    if (norm == nullptr) return original;
+    Value& normalized = wide_[norm->normalized];
+    if (!normalized.valid())
+      normalized = in_scope(
+          target, reader, [&](const Builder& build) { return build.cast(narrow_.at(norm->normalized), DType::kF32); });
+    if (is_normalized) return normalized;
+    Value& centered = wide_[norm->centered];
+    if (!centered.valid())
+      centered = in_scope(target, reader, [&](const Builder& build) {
+        const Value scale = build.recip(in_target(norm->deviation));
+        std::vector<int64_t> axes(build.shape(normalized).size());
+        std::iota(axes.begin(), axes.end(), 0);
+        return build.mul(normalized, build.broadcast(scale, build.shape(normalized), axes));
+      });
+    return centered;
+  }
+
+  // A product over all tokens of a norm's result and of the gradient of what reads it; empty if `node` is none.
+  std::vector<Value> weight_gradient(Graph& target, const Node& node, const std::vector<Value>& inputs, int32_t index) {
+    if (node.op != Op::kDot || !node.attributes.transpose_a || node.attributes.transpose_b ||
+        node.outputs[0].dtype != DType::kF32 || node.outputs[0].shape.size() != 2)
+      return {};
+    for (const size_t side : {0, 1}) {
+      Value operand = node.inputs[side];
+      while (graph_.node(operand).op == Op::kReshape) operand = graph_.node(operand).inputs[0];
+      const NormResult* result = norms_.by_result(operand);
+      if (result == nullptr || graph_.shape(operand).back() != graph_.shape(node.inputs[side]).back()) continue;
+      const Norm* norm = norms_.by_normalized(result->normalized);
+      if (norm == nullptr || norm->narrow != graph_.dtype(operand)) continue;
+      const Value sum = result->bias.valid() ? norms_.sum_before(node.inputs[1 - side], index) : Value{};
+      if (result->bias.valid() && (!sum.valid() || graph_.dtype(sum) != DType::kF32)) continue;
+      return {in_scope(target, node, [&](const Builder& build) {
+        std::vector<Value> operands = inputs;
+        operands[side] = build.reshape(narrow_.at(norm->normalized), build.shape(inputs[side]));
+        Value gradient = build.dot(operands[0], operands[1], true, false, DType::kF32, node.attributes.tf32);
+        const auto along = [&](Value vector, size_t axis) {
+          return build.broadcast(vector, build.shape(gradient), {static_cast<int64_t>(axis)});
+        };
+        if (result->weight.valid()) gradient = build.mul(gradient, along(vector(target, result->weight), side));
+        if (result->bias.valid())
+          gradient = build.add(gradient,
+                               build.mul(along(vector(target, result->bias), side), along(in_target(sum), 1 - side)));
+        return gradient;
+      })};
+    }
+    return {};
+  }
+
+  // A vector of the source graph, an input perhaps.
+  Value vector(const Graph& target, Value value) const {
+    const std::vector<Value>& from = graph_.inputs();
+    const auto input = std::find(from.begin(), from.end(), value);
+    return input == from.end() ? in_target(value) : target.inputs()[static_cast<size_t>(input - from.begin())];
+  }
+
+  const Graph& graph_;
+  const Norms norms_;
+  std::vector<std::vector<Value>> rebuilt_;  // of each node of the source graph but inputs
+  std::map<Value, Value> narrow_;            // normalized values in 16 bits, by the source graph's
+  std::map<Value, Value> wide_;              // what backward nodes read, by the source graph's
+};
+
+}  // namespace
+
+Graph normalized_values(const Graph& graph) {
+  NormalizedValues pass(graph);
+  const Node* first = graph.nodes().data();
+  return rebuild_graph(graph, [&](Graph& target, const Node& node, const std::vector<Value>& inputs) {
+    return pass.transform(target, node, inputs, static_cast<int32_t>(&node - first));
+  });
+}
+
+}  // namespace causeway::passes
