@@ -1,8 +1,8 @@
 #include "causeway/passes/normalized_values.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -14,16 +14,31 @@ namespace {
 
 // Values of the graph that a norm is made of.
 struct Norm {
-  Value centered;    // x, or x - mean, in f32
-  Value deviation;   // r, with dims of 1 where it is repeated
-  Value normalized;  // centered r
-  DType narrow;      // what its result is cast to
+  Value centered;             // x, or x - mean, in f32
+  Value deviation;            // r, repeated
+  Value normalized;           // centered r
+  DType narrow;               // what its result is cast to
+  std::vector<int64_t> axes;  // that r is repeated along
+  bool sums_to_zero;          // along the axes, as x - mean does
 };
 
 // A norm's result in 16 bits: normalized * weight + bias, of which vectors [C] may be missing.
 struct NormResult {
   Value normalized, weight, bias;
 };
+
+// Along which axes a broadcast repeats its input.
+std::vector<int64_t> repeated_axes(const Graph& graph, Value value) {
+  const Node& node = graph.node(value);
+  std::vector<int64_t> axes;
+  for (size_t axis = 0, next = 0; axis < graph.shape(value).size(); ++axis) {
+    const bool maps = next < node.attributes.axes.size() && node.attributes.axes[next] == static_cast<int64_t>(axis);
+    const bool repeats = !maps || graph.shape(node.inputs[0])[next] != graph.shape(value)[axis];
+    if (maps) ++next;
+    if (repeats) axes.push_back(static_cast<int64_t>(axis));
+  }
+  return axes;
+}
 
 class Norms {
  public:
@@ -51,7 +66,8 @@ class Norms {
   // computes it; else invalid.
   Value sum_before(Value gradient, int32_t node) const {
     const auto found = sums_.find(behind_movement(gradient));
-    return found == sums_.end() || found->second.node >= node ? Value{} : found->second;
+    if (found == sums_.end() || found->second.node >= node) return {};
+    return graph_.shape(found->second) == Shape{graph_.shape(gradient).back()} ? found->second : Value{};
   }
 
  private:
@@ -82,14 +98,37 @@ class Norms {
       const Value centered = node.inputs[swapped ? 1 : 0], repeated = node.inputs[swapped ? 0 : 1];
       const Node& broadcast = graph_.node(repeated);
       if (broadcast.op != Op::kBroadcast || graph_.node(centered).op == Op::kBroadcast) continue;
-      const Value deviation = broadcast.inputs[0];
-      if (graph_.node(deviation).op != Op::kRsqrt || graph_.shape(deviation) == graph_.shape(repeated)) continue;
+      if (graph_.node(broadcast.inputs[0]).op != Op::kRsqrt || repeated_axes(graph_, repeated).empty()) continue;
       if (!is_wide(centered) || !has_no_other_gradient(centered, index)) continue;
       const std::optional<DType> narrow = find_results({index, 0});
       if (!narrow) continue;
-      by_normalized_[{index, 0}] = {centered, deviation, {index, 0}, *narrow};
+      std::vector<int64_t> axes = repeated_axes(graph_, repeated);
+      const bool sums_to_zero = subtracts_mean(centered, axes);
+      by_normalized_[{index, 0}] = {centered, repeated, {index, 0}, *narrow, std::move(axes), sums_to_zero};
       by_centered_[centered] = {index, 0};
     }
+  }
+
+  // Whether `value` is x less the sum of x along the axes over their number.
+  bool subtracts_mean(Value value, const std::vector<int64_t>& axes) const {
+    const Node& node = graph_.node(value);
+    if (node.op != Op::kSub) return false;
+    Value mean = node.inputs[1];
+    while (graph_.node(mean).op == Op::kBroadcast || graph_.node(mean).op == Op::kReshape)
+      mean = graph_.node(mean).inputs[0];
+    if (graph_.node(mean).op != Op::kMul) return false;
+    Dim count(1);
+    for (const int64_t axis : axes) count *= graph_.shape(value)[static_cast<size_t>(axis)];
+    for (const size_t i : {0, 1}) {
+      Value sum = graph_.node(mean).inputs[i];
+      while (graph_.node(sum).op == Op::kReshape) sum = graph_.node(sum).inputs[0];
+      const Node &reduction = graph_.node(sum), &share = graph_.node(graph_.node(mean).inputs[1 - i]);
+      if (reduction.op == Op::kReduceSum && reduction.inputs[0] == node.inputs[0] &&
+          reduction.attributes.axes == axes && share.op == Op::kConstant && count.is_constant() &&
+          std::abs(share.attributes.value * static_cast<double>(count.constant()) - 1) < 1e-6)
+        return true;
+    }
+    return false;
   }
 
   // Whether what is behind x or x - mean is in f32 for its own sake.
@@ -168,6 +207,7 @@ class NormalizedValues {
       std::vector<Value> read = inputs;
       for (size_t i = 0; i < inputs.size(); ++i) read[i] = for_gradient(target, node, node.inputs[i], inputs[i]);
       results = weight_gradient(target, node, read, index);
+      if (results.empty()) results = sum_of_rows(target, node);
       if (results.empty()) results = copy_node(target, node, read);
     }
     rebuilt_[static_cast<size_t>(index)] = results;
@@ -187,11 +227,6 @@ class NormalizedValues {
     return result;
   }
 
-  // The counterpart of a value of the source graph that is no input of it.
-  Value in_target(Value value) const {
-    return rebuilt_[static_cast<size_t>(value.node)].at(static_cast<size_t>(value.output));
-  }
-
   // What a backward node reads in place of `value`, whose counterpart is `original`.
   Value for_gradient(Graph& target, const Node& reader, Value value, Value original) {
     const Norm* norm = norms_.by_normalized(value);
@@ -206,10 +241,9 @@ class NormalizedValues {
     Value& centered = wide_[norm->centered];
     if (!centered.valid())
       centered = in_scope(target, reader, [&](const Builder& build) {
-        const Value scale = build.recip(in_target(norm->deviation));
-        std::vector<int64_t> axes(build.shape(normalized).size());
-        std::iota(axes.begin(), axes.end(), 0);
-        return build.mul(normalized, build.broadcast(scale, build.shape(normalized), axes));
+        const Node& repeated = graph_.node(norm->deviation);
+        const Value scale = build.recip(in_target(target, repeated.inputs[0]));
+        return build.mul(normalized, build.broadcast(scale, build.shape(normalized), repeated.attributes.axes));
       });
     return centered;
   }
@@ -235,21 +269,97 @@ class NormalizedValues {
         const auto along = [&](Value vector, size_t axis) {
           return build.broadcast(vector, build.shape(gradient), {static_cast<int64_t>(axis)});
         };
-        if (result->weight.valid()) gradient = build.mul(gradient, along(vector(target, result->weight), side));
+        if (result->weight.valid()) gradient = build.mul(gradient, along(in_target(target, result->weight), side));
         if (result->bias.valid())
-          gradient = build.add(gradient,
-                               build.mul(along(vector(target, result->bias), side), along(in_target(sum), 1 - side)));
+          gradient = build.add(gradient, build.mul(along(in_target(target, result->bias), side),
+                                                   along(in_target(target, sum), 1 - side)));
         return gradient;
       })};
     }
     return {};
   }
 
-  // A vector of the source graph, an input perhaps.
-  Value vector(const Graph& target, Value value) const {
+  // A sum along a norm's axes of terms of which some are x - mean times numbers of their rows: they are zero together.
+  // So the gradient of a mean, a sum of what another sum over the row has been needed for, is one of the values that
+  // come from behind: both sums are added up at once. Empty if `node` is no such sum.
+  std::vector<Value> sum_of_rows(Graph& target, const Node& node) {
+    if (node.op != Op::kReduceSum) return {};
+    Terms terms;
+    count_terms(node.inputs[0], node.attributes.axes, terms);
+    if (terms.zero == 0 || terms.zero > kMostTerms || terms.other > 1) return {};
+    return {in_scope(target, node, [&](const Builder& build) {
+      const Value sum = add_terms(build, node.inputs[0], node.attributes.axes);
+      return sum.valid() ? sum : build.constant(node.outputs[0].dtype, node.outputs[0].shape, 0);
+    })};
+  }
+
+  static constexpr int kMostTerms = 8;  // that are zero
+  struct Terms {
+    int zero = 0, other = 0;
+  };
+
+  bool sums_to_zero(Value value, const std::vector<int64_t>& axes) const {
+    const Norm* norm = norms_.by_normalized(value);
+    if (norm == nullptr) norm = norms_.by_centered(value);
+    return norm != nullptr && norm->sums_to_zero && norm->axes == axes;
+  }
+
+  // What `value` repeats, if that is one number for all elements along the axes.
+  std::optional<Value> number_of_row(Value value, const std::vector<int64_t>& axes) const {
+    const Node& node = graph_.node(value);
+    if (node.op != Op::kBroadcast || repeated_axes(graph_, value) != axes) return std::nullopt;
+    return node.inputs[0];
+  }
+
+  void count_terms(Value value, const std::vector<int64_t>& axes, Terms& terms) const {
+    const Node& node = graph_.node(value);
+    if (terms.other > 1 || terms.zero > kMostTerms) return;
+    if (sums_to_zero(value, axes)) {
+      ++terms.zero;
+    } else if (node.op == Op::kNeg || node.op == Op::kAdd) {
+      for (const Value input : node.inputs) count_terms(input, axes, terms);
+    } else if (const size_t factor = row_factor(node, axes); factor < 2) {
+      count_terms(node.inputs[1 - factor], axes, terms);
+    } else {
+      ++terms.other;
+    }
+  }
+
+  // Which operand of a product is a number of the row; 2 if none is.
+  size_t row_factor(const Node& node, const std::vector<int64_t>& axes) const {
+    if (node.op != Op::kMul) return 2;
+    for (const size_t i : {0, 1})
+      if (number_of_row(node.inputs[i], axes)) return i;
+    return 2;
+  }
+
+  // Invalid: zero.
+  Value add_terms(const Builder& build, Value value, const std::vector<int64_t>& axes) {
+    if (sums_to_zero(value, axes)) return {};
+    const Node& node = graph_.node(value);
+    if (node.op == Op::kNeg) {
+      const Value sum = add_terms(build, node.inputs[0], axes);
+      return sum.valid() ? build.neg(sum) : sum;
+    }
+    if (node.op == Op::kAdd) {
+      const Value first = add_terms(build, node.inputs[0], axes), second = add_terms(build, node.inputs[1], axes);
+      return first.valid() && second.valid() ? build.add(first, second) : first.valid() ? first : second;
+    }
+    if (const size_t factor = row_factor(node, axes); factor < 2) {
+      const Value sum = add_terms(build, node.inputs[1 - factor], axes);
+      if (!sum.valid()) return sum;
+      const Value number = in_target(build.graph(), *number_of_row(node.inputs[factor], axes));
+      return build.mul(build.reshape(number, build.shape(sum)), sum);
+    }
+    return build.reduce_sum(for_gradient(build.graph(), node, value, in_target(build.graph(), value)), axes);
+  }
+
+  // The counterpart of a value of the source graph.
+  Value in_target(const Graph& target, Value value) const {
     const std::vector<Value>& from = graph_.inputs();
     const auto input = std::find(from.begin(), from.end(), value);
-    return input == from.end() ? in_target(value) : target.inputs()[static_cast<size_t>(input - from.begin())];
+    if (input != from.end()) return target.inputs()[static_cast<size_t>(input - from.begin())];
+    return rebuilt_[static_cast<size_t>(value.node)].at(static_cast<size_t>(value.output));
   }
 
   const Graph& graph_;

@@ -5,8 +5,10 @@
 // the norm's result. All three are had from the normalized values s rounded to 16 bits: x - mean is s / r, and of a
 // product that reads s g + b
 //   dW = dy^T (s g + b) = (dy^T s) g + (sum of dy over tokens) b
-// so that only s need be kept, where x in f32 and the result were. What the forward pass computes does not change;
-// gradients change by a rounding of s, as weights' gradients do by that of the result.
+// so that only s need be kept, where x in f32 and the result were. As x - mean is zero in the mean, the gradient of the
+// mean is r times the sum of the normalized values' gradients: it need not wait for the sum that r's gradient is. What
+// the forward pass computes does not change; gradients change by a rounding of s, as weights' gradients do by that of
+// the result.
 #pragma once
 
 #include "causeway/graph/graph.h"

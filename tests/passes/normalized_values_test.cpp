@@ -118,6 +118,21 @@ std::multiset<std::string> kept(const Graph& graph) {
 
 using Kept = std::multiset<std::string>;
 
+// How many sums over rows of the backward pass wait for another one of them.
+int waiting_sums(const Graph& graph) {
+  std::vector<bool> after(graph.nodes().size());
+  int count = 0;
+  for (size_t i = 0; i < after.size(); ++i) {
+    const Node& node = graph.nodes()[i];
+    if (!node.backward) continue;
+    for (const Value input : node.inputs) after[i] = after[i] || after[static_cast<size_t>(input.node)];
+    if (node.op != Op::kReduceSum || node.attributes.axes != std::vector<int64_t>{2}) continue;
+    count += after[i] ? 1 : 0;
+    after[i] = true;
+  }
+  return count;
+}
+
 // With casts that do not round both are the same sums in another order.
 void expect_same_gradients(const NormModel& model, const Graph& after) {
   after.verify("normalized_values");
@@ -137,6 +152,8 @@ TEST(NormalizedValues, GradientsAreTheSameAndNeedNothingElse) {
           const Graph after = normalized_values(model.graph);
           expect_same_gradients(model, after);
           EXPECT_EQ(kept(after), (Kept{"bf16"}));
+          EXPECT_EQ(waiting_sums(model.graph), subtracts_mean ? 1 : 0);
+          EXPECT_EQ(waiting_sums(after), 0);
           for (const Node& node : after.nodes()) EXPECT_TRUE(node.scope.empty() || node.scope == "layers.0");
         }
 }

@@ -1,5 +1,6 @@
 // Loop kernels on GPUs, as gpu_loop_nest.h plans them.
 #include <algorithm>
+#include <set>
 
 #include "causeway/base/error.h"
 #include "causeway/codegen/expressions/loop_writer.h"
@@ -157,7 +158,10 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
     }
     text_ += nest_.unaligned_columns() ? unaligned_loop(inside, stores_, one_by_one)
                                        : column_loop(settled_or_not(all_lanes(inside) + stores_));
-    if (nest_.parts() == 1) return;
+    if (nest_.parts() == 1) {
+      if (nest_.team() > GpuLoopNest::kWaveTeam) reduce_pairs();
+      return;
+    }
     for (size_t i = 0; i < sums_.size(); ++i)
       text_ += fmt::format("{{\nconst {} total = {};\nif (thread_index() == 0) {}[task] = total;\n}}\n",
                            accumulator(sums_[i]).type, reduced(sums_[i]), partials(sums_[i], i));
@@ -306,8 +310,20 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
   // The array of a thread's columns of a sum over rows.
   static std::string row_sum(size_t position) { return fmt::format("sums{}", position); }
 
+  // Sums of the pass that are alike, two at a time: each alone would wait at barriers of its own.
+  void reduce_pairs() {
+    for (size_t i = 0; i + 1 < sums_.size(); i += 2) {
+      const GpuAccumulator first = accumulator(sums_[i]), second = accumulator(sums_[i + 1]);
+      if (first.type != "float" || second.type != "float" || first.operation != second.operation) continue;
+      text_ +=
+          fmt::format("team_reduce_two<{}>(a{}, a{}, {}());\n", nest_.team(), sums_[i], sums_[i + 1], first.operation);
+      reduced_.insert({sums_[i], sums_[i + 1]});
+    }
+  }
+
   // The sum's value over the whole team.
   std::string reduced(size_t position) const {
+    if (reduced_.contains(position)) return fmt::format("a{}", position);
     return fmt::format("team_reduce<{}>(a{}, {}())", nest_.team(), position, accumulator(position).operation);
   }
 
@@ -601,6 +617,7 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
   // the stores of a vector, whole or one by one.
   std::string arrays_, initial_, updates_, stores_, lane_stores_;
   std::vector<size_t> sums_;      // of the phase
+  std::set<size_t> reduced_;      // sums whose variables have the team's value
   std::vector<size_t> row_sums_;  // of all phases
   Statements element_, one_by_one_;
   std::string element_stores_;

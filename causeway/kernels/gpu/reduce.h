@@ -61,6 +61,31 @@ CAUSEWAY_INLINE T team_reduce(T value, Operation operation) {
   return value;
 }
 
+// Two at once, of no more than 4 bytes each, into the same variables: where the team is the block, for the barriers of
+// one and in the same shared memory.
+template <int kTeam, class Operation, class T>
+CAUSEWAY_INLINE void team_reduce_two(T& first, T& second, Operation operation) {
+  static_assert(sizeof(T) <= 4);
+  constexpr int kPart = kTeam < kWaveWidth ? kTeam : kWaveWidth;
+  first = team_reduce<kPart>(first, operation);
+  second = team_reduce<kPart>(second, operation);
+  if constexpr (kTeam == kPart) return;
+  T* partials = reinterpret_cast<T*>(shared_memory());
+  block_barrier();  // the partial results of the reduction before have been read
+  if (lane_index() == 0) {
+    partials[2 * wave_index()] = first;
+    partials[2 * wave_index() + 1] = second;
+  }
+  block_barrier();
+  first = partials[0];
+  second = partials[1];
+#pragma clang loop unroll(full)
+  for (int wave = 1; wave < kTeam / kWaveWidth; ++wave) {
+    first = operation(first, partials[2 * wave]);
+    second = operation(second, partials[2 * wave + 1]);
+  }
+}
+
 // The threads of a block as kRows rows of kColumns, each with kLanes neighbouring columns: reduces over the rows, in
 // their order, into row 0. All threads take part; uses kRows * kColumns * kLanes * sizeof(T) bytes of shared memory.
 template <int kColumns, int kRows, int kLanes, class Operation, class T>
