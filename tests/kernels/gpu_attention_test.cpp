@@ -507,6 +507,13 @@ TEST_P(WideHeads, LongMaps) {
   c.block = 16;
   c.mask = window_mask_by_head(40);
   expect_reference(c);
+  // Rows of whole pieces of 16 blocks, which are read at once.
+  c.keys = 1280;
+  expect_reference(c);
+  c.mask = window_mask(300);
+  expect_reference(c);
+  c.dim = 64;
+  expect_reference(c);
 }
 
 TEST_P(WideHeads, ScoresLayoutsAndLengths) {

@@ -39,6 +39,14 @@ inline std::shared_ptr<const Graph> window_mask_by_head(int64_t window) {
   return finish(f, f.graph.add(Op::kAnd, {near, b.less_equal(f.in[3], f.in[2])}));
 }
 
+// i - j < window, causal.
+inline std::shared_ptr<const Graph> window_mask(int64_t window) {
+  ScalarFunction f = scalar_function(false);
+  const Builder b(f.graph);
+  const Value near = b.less(b.sub(f.in[2], f.in[3]), b.constant(DType::kI32, {}, static_cast<double>(window)));
+  return finish(f, f.graph.add(Op::kAnd, {near, b.less_equal(f.in[3], f.in[2])}));
+}
+
 // cap * tanh(s / cap).
 inline std::shared_ptr<const Graph> soft_capped_score(double cap) {
   ScalarFunction f = scalar_function(true);

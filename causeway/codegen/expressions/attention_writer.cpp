@@ -182,8 +182,20 @@ std::string AttentionWriter::block_kind(Value map) {
     return shape[axis].is_constant(1) ? Index::constant(0) : Index::of(parameter(name, shape[axis]));
   };
   const std::vector<Index> position = {at("b", 0), at("h", 1), at("q_block", 2), at("k_block", 3)};
+  // Of whole pieces of 16 bytes, where that is known.
+  const std::optional<Dim> pieces = shape[3].divide_exactly(16);
+  const auto text = [&](const char* name, size_t axis) {
+    return shape[axis].is_constant(1) ? std::string("0") : std::string(name);
+  };
   return load_function("CAUSEWAY_INLINE uint8_t block_kind(int64_t b, int64_t h, int64_t q_block, int64_t k_block)",
-                       map, {{}, position});
+                       map, {{}, position}) +
+         fmt::format(
+             "CAUSEWAY_INLINE const uint8_t* block_row(int64_t b, int64_t h, int64_t q_block) const {{\n"
+             "return {} + (({} * {} + {}) * {} + q_block) * {};\n}}\n"
+             "static constexpr int kMapRowPieces = {};\nstatic constexpr bool kMapHasHeads = {};\n",
+             pointer(map), text("b", 0), symbols_.text(shape[1]), text("h", 1), symbols_.text(shape[2]),
+             symbols_.text(shape[3]), pieces && pieces->is_constant() ? pieces->constant() : 0,
+             !shape[1].is_constant(1));
 }
 
 std::string AttentionWriter::attention_functions() {

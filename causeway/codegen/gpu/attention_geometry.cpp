@@ -36,9 +36,7 @@ const HopperAttentionSchedule* hopper_schedule(const GpuAttentionRequest& reques
   return nullptr;
 }
 
-int groups(const HopperAttentionSchedule& schedule, const GpuAttentionRequest& request) {
-  return request.has_score || request.computes_operands ? schedule.groups_with_more : schedule.groups;
-}
+bool takes_registers(const GpuAttentionRequest& request) { return request.has_score || request.computes_operands; }
 
 // Whether waves in turns are for heads and lengths like these, whichever operands lie as rows.
 bool serves_turns(const GpuAttentionRequest& request, const GpuArchitecture& architecture) {
@@ -97,8 +95,10 @@ std::optional<HopperAttentionTiles> hopper_attention_forward_tiles(const GpuAtte
   const HopperAttentionSchedule* schedule = hopper_schedule(request, architecture);
   if (schedule == nullptr) return std::nullopt;
   HopperAttentionTiles tiles;
-  tiles.stages = schedule->stages;
-  tiles.groups = groups(*schedule, request);
+  const HopperAttentionForward& forward = takes_registers(request) ? schedule->forward_with_more : schedule->forward;
+  tiles.groups = forward.groups;
+  tiles.key_tile = forward.key_tile;
+  tiles.stages = forward.stages;
   tiles.shared_bytes =
       hopper_attention_shared_bytes(request.head_dim, tiles.groups, tiles.query_stages, tiles.key_tile, tiles.stages);
   return tiles;
@@ -110,7 +110,7 @@ std::optional<HopperAttentionGradientTiles> hopper_attention_gradient_tiles(cons
   if (schedule == nullptr) return std::nullopt;
   HopperAttentionGradientTiles tiles;
   tiles.stages = schedule->gradient_stages;
-  tiles.groups = groups(*schedule, request);
+  tiles.groups = takes_registers(request) ? schedule->gradient_groups_with_more : schedule->gradient_groups;
   tiles.shared_bytes = hopper_attention_gradient_shared_bytes(request.head_dim, tiles.groups, tiles.tile, tiles.stages);
   return tiles;
 }

@@ -123,7 +123,10 @@ constexpr AttentionGradientSchedule kAttentionGradient[] = {
 };
 
 // As many stages as fit. Measured on an H200 (docs/performance.md).
-constexpr HopperAttentionSchedule kHopperAttention[] = {{64, 3, 2, 5, 6}, {128, 2, 2, 2, 3}};
+// Heads of 128 in three warpgroups of 64 keys at a time: as fast as in two of 128 where all is seen, and 5 % to 6 %
+// faster with windows, of which less is multiplied in vain.
+constexpr HopperAttentionSchedule kHopperAttention[] = {{64, {3, 128, 5}, {2, 128, 5}, 3, 2, 6},
+                                                        {128, {3, 64, 3}, {2, 128, 2}, 2, 2, 3}};
 
 }  // namespace
 

@@ -148,11 +148,17 @@ struct AttentionGradientSchedule {
 std::span<const AttentionGradientSchedule> attention_gradient_schedules();
 
 // attention_hopper.h and attention_hopper_gradient.h, for operands of two bytes.
+struct HopperAttentionForward {
+  int groups;    // warpgroups that multiply
+  int key_tile;  // keys taken at a time
+  int stages;    // tiles of keys, and of values
+};
 struct HopperAttentionSchedule {
   int head_dim;
-  int groups;            // warpgroups that multiply
-  int groups_with_more;  // where a score, or computing operands, takes registers
-  int stages, gradient_stages;
+  HopperAttentionForward forward,
+      forward_with_more;                           // the latter where a score, or computing operands, takes registers
+  int gradient_groups, gradient_groups_with_more;  // likewise
+  int gradient_stages;
 };
 std::span<const HopperAttentionSchedule> hopper_attention_schedules();
 

@@ -29,6 +29,10 @@ struct ForwardShared {
   TileNote notes[P::kStages];
 };
 
+// Of three warpgroups that multiply: tiles of 64 keys take fewer registers than those of 128 that heads of 64 have.
+template <class P>
+constexpr bool kFewerRegisters = P::kKeyTile == 64;
+
 template <class P>
 class ForwardCopier : Copier<P> {
   using Base = Copier<P>;
@@ -45,6 +49,12 @@ class ForwardCopier : Copier<P> {
     const auto heads = static_cast<int32_t>(p.query_heads);
     const int32_t group = heads / static_cast<int32_t>(p.kv_heads);
     StageRing<P::kStages> ring;
+    const auto take = [&] {
+      const TaskOrder<P> order(block_count(), p.batch * p.query_heads, group, p.query_length, P::kQueryTile,
+                               p.key_length * (4 * P::kHeadDim));
+      return take_task(counter, order.count(), 1);
+    };
+    int32_t task = this->leads() ? take() : 0;
 #pragma clang loop unroll(disable)
     for (int32_t number = 0;; ++number) {
       const int stage = number % P::kQueryStages;
@@ -55,7 +65,7 @@ class ForwardCopier : Copier<P> {
         const TaskOrder<P> order(block_count(), p.batch * p.query_heads, group, p.query_length, P::kQueryTile,
                                  p.key_length * (4 * P::kHeadDim));
         int32_t head, tile;
-        if (order.locate(take_task(counter, order.count(), 1), head, tile)) {
+        if (order.locate(task, head, tile)) {
           const int32_t h = head % heads;
           note = {(order.tiles - 1 - tile) * P::kQueryTile, head / heads, h, h / group};
           this->template expect<Base::template kLoadedBytes<P::kQueryTile, P::kMapQ>>(full);
@@ -74,17 +84,22 @@ class ForwardCopier : Copier<P> {
           shared_.queries[stage], note.first, p.query_length,
           [&](int64_t t, int d) { return p.load_q(note.b, note.head, t, d); });
       if constexpr (P::kComputesOperands) this->announce(full);
-      copy_tiles(ring, note);
+      // The next task is asked for before the last tile, which waits for room longer than the answer takes.
+      copy_tiles(ring, note, [&] {
+        if (this->leads()) task = take();
+      });
     }
   }
 
  private:
-  CAUSEWAY_INLINE void copy_tiles(StageRing<P::kStages>& ring, const TaskNote& task) {
-    TilePlan<P, true, P::kKeyTile> plan(p, task, 1);
+  template <class BeforeLast>
+  CAUSEWAY_INLINE void copy_tiles(StageRing<P::kStages>& ring, const TaskNote& task, BeforeLast&& before_last) {
+    TilePlan<P, true, P::kKeyTile, kFewerRegisters<P>> plan(p, task, 1);
     TileNote note;
 #pragma clang loop unroll(disable)
     do {
       note = plan.take();
+      if ((note.kinds & kLastTile) != 0) before_last();
       TransferBarrier* full = &shared_.keys_full[ring.stage];
       barrier_wait(&shared_.keys_empty[ring.stage], ring.parity ^ 1);
       if (this->leads()) {
@@ -389,10 +404,10 @@ CAUSEWAY_INLINE void hopper_attention_forward(const P& problem, const TensorMapB
   }
   block_barrier();
   if (thread_index() < 128) {
-    begin_copying<P, false>();
+    begin_copying<P, kFewerRegisters<P>>();
     if (thread_index() < ForwardCopier<P>::kThreads) ForwardCopier<P>(problem, maps, shared).run(counter);
   } else {
-    begin_multiplying<P, false>();
+    begin_multiplying<P, kFewerRegisters<P>>();
     Forward<P>(problem, shared, warpgroup_index() - 1).run();
   }
 }

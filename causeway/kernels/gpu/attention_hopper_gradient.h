@@ -94,7 +94,7 @@ class GradientCopier : Copier<P> {
 
  private:
   CAUSEWAY_INLINE void copy_tiles(const TaskNote& task, int32_t group) {
-    TilePlan<P, kOwnAreQueries, kOthers> plan(p, task, group);
+    TilePlan<P, kOwnAreQueries, kOthers, kOwnAreQueries> plan(p, task, group);
     GradientTileNote note;
 #pragma clang loop unroll(disable)
     do {

@@ -72,9 +72,11 @@ CAUSEWAY_INLINE void release(TransferBarrier* barrier) {
 // Of a block of three or four warpgroups, whose threads begin with 168 or 128 registers: most go to those that
 // multiply. kFewer: of four, those need not have all they can get.
 template <class P, bool kFewer>
+constexpr bool kCopyingHasRegisters = P::kGroups == 2 || kFewer;
+template <class P, bool kFewer>
 CAUSEWAY_INLINE void begin_copying() {
   static_assert(P::kGroups == 2 || P::kGroups == 3);
-  registers_decrease<P::kGroups == 2 || kFewer ? 56 : 32>();
+  registers_decrease<kCopyingHasRegisters<P, kFewer> ? 56 : 32>();
 }
 template <class P, bool kFewer>
 CAUSEWAY_INLINE void begin_multiplying() {
@@ -82,12 +84,40 @@ CAUSEWAY_INLINE void begin_multiplying() {
 }
 
 // The kinds of a tile whose lines [own, own + 64 kGroups) belong to warpgroups and whose others are [other, other +
-// kOthers). kOwnAreQueries: which of the two are queries. Loops are not unrolled: the copying warpgroup has few
-// registers.
+// kOthers). kOwnAreQueries: which of the two are queries. Where blocks of the map are 64 x 64 a warpgroup's part of a
+// tile is one or two of them, which are asked for together; elsewhere loops are not unrolled, as the copying warpgroup
+// has few registers.
 template <class P, bool kOwnAreQueries, int kOthers>
 CAUSEWAY_INLINE int tile_kinds(const P& p, int32_t b, int32_t h, int32_t own, int32_t other) {
   const auto queries = static_cast<int32_t>(p.query_length), keys = static_cast<int32_t>(p.key_length);
   int kinds = 0;
+  if constexpr (P::kBlockQ == 64 && P::kBlockK == 64) {
+    constexpr int kBlocks = kOthers / 64;
+    const int32_t own_blocks = ((kOwnAreQueries ? queries : keys) + 63) / 64;
+    const int32_t other_blocks = ((kOwnAreQueries ? keys : queries) + 63) / 64;
+    uint8_t blocks[P::kGroups][kBlocks];
+#pragma clang loop unroll(full)
+    for (int group = 0; group < P::kGroups; ++group)
+#pragma clang loop unroll(full)
+      for (int i = 0; i < kBlocks; ++i) {
+        // Past an end those before it are read, and do not count.
+        const int32_t line = own / 64 + group < own_blocks ? own / 64 + group : own_blocks - 1;
+        const int32_t at = other / 64 + i < other_blocks ? other / 64 + i : other_blocks - 1;
+        blocks[group][i] = kOwnAreQueries ? p.block_kind(b, h, line, at) : p.block_kind(b, h, at, line);
+      }
+#pragma clang loop unroll(full)
+    for (int group = 0; group < P::kGroups; ++group) {
+      uint32_t seen = 0, left_out = 0;
+#pragma clang loop unroll(full)
+      for (int i = 0; i < kBlocks; ++i) {
+        if (own / 64 + group >= own_blocks || other / 64 + i >= other_blocks) continue;
+        seen |= blocks[group][i];
+        left_out |= blocks[group][i] ^ 2;
+      }
+      kinds |= (seen == 0 ? 0 : left_out == 0 ? 2 : 1) << 2 * group;
+    }
+    return kinds;
+  }
 #pragma clang loop unroll(disable)
   for (int group = 0; group < P::kGroups; ++group) {
     const int32_t line = own + 64 * group;
@@ -113,7 +143,7 @@ CAUSEWAY_INLINE int tile_kinds(const P& p, int32_t b, int32_t h, int32_t own, in
 // on, 32 tiles of each of the `group` heads that share the keys in turn, so that blocks which add to the same queries
 // come to them in the order of their keys, whatever a causal mask leaves of them. All lanes of a wave go through them
 // together; each reads the map for one of the next 32.
-template <class P, bool kOwnAreQueries, int kOthers>
+template <class P, bool kOwnAreQueries, int kOthers, bool kFewer>
 class TilePlan {
  public:
   CAUSEWAY_INLINE TilePlan(const P& problem, const TaskNote& task, int32_t group)
@@ -148,8 +178,37 @@ class TilePlan {
   // Every position, or what the mask says.
   static constexpr int kKindWithoutMap = P::kHasMask ? 0x55 : 0xaa;
 
-  // Whether registers suffice to look at long maps' rows once, for the part that tiles are looked for in.
-  static constexpr bool kNarrows = P::kHasBlockMap && P::kGroups == 2;
+  // Whether long maps' rows are looked at once, for the part that tiles are looked for in.
+  static constexpr bool kNarrows = P::kHasBlockMap && kCopyingHasRegisters<P, kFewer>;
+
+  // A row of the map in pieces of 16 blocks, 32 at a time, each lane one of them: how far apart the first and the last
+  // are that any of the own rows sees something of.
+  CAUSEWAY_INLINE void narrow_by_pieces() {
+    constexpr int32_t kPiece = 16 * P::kBlockK;
+    const int32_t last_row = (static_cast<int32_t>(p.query_length) + P::kBlockQ - 1) / P::kBlockQ - 1;
+    constexpr int kRows = (64 * P::kGroups + P::kBlockQ - 1) / P::kBlockQ;
+    int32_t first = -1, last = -1;
+#pragma clang loop unroll_count(2)
+    for (int32_t round = 0; round < P::kMapRowPieces; round += 32) {
+      const int32_t piece = round + lane_index() < P::kMapRowPieces ? round + lane_index() : P::kMapRowPieces - 1;
+      Vector<uint32_t, 4> seen = {};
+#pragma clang loop unroll(full)
+      for (int i = 0; i < kRows; ++i) {
+        const int32_t row = task_.first / P::kBlockQ + i < last_row ? task_.first / P::kBlockQ + i : last_row;
+        Vector<uint32_t, 4> blocks;
+        __builtin_memcpy(&blocks, __builtin_assume_aligned(p.block_row(task_.b, h_, row) + piece * 16, 16), 16);
+        seen |= blocks;
+      }
+      const auto lanes = static_cast<uint32_t>(wave_ballot((seen[0] | seen[1] | seen[2] | seen[3]) != 0));
+      if (lanes == 0) continue;
+      if (first < 0) first = round + __builtin_ctz(lanes);
+      last = round + 31 - __builtin_clz(lanes);
+    }
+    if (first < 0) return;  // nobody sees anything: found out by looking at all of it
+    base_ = first * kPiece / kOthers * kOthers - 32 * kOthers;
+    const auto length = static_cast<int32_t>(p.key_length);
+    if ((last + 1) * kPiece < length) bound_ = (last + 1) * kPiece;
+  }
 
   // Each lane looks at as many blocks of the map, one after the other.
   CAUSEWAY_INLINE void narrow() {
@@ -161,12 +220,17 @@ class TilePlan {
     bound_ = kOwnAreQueries ? length : 0;
     const int32_t blocks = (length + kBlock - 1) / kBlock, each = (blocks + 31) / 32;
     if (blocks <= kShort) return;
+    if constexpr (kOwnAreQueries && P::kMapRowPieces > 0) {
+      narrow_by_pieces();
+      return;
+    }
+    constexpr bool kHeads = !kOwnAreQueries && P::kMapHasHeads;  // whose parts of the map differ
     const int32_t own_end = task_.first + 64 * P::kGroups < own_length ? task_.first + 64 * P::kGroups : own_length;
     uint32_t seen = 0;
-    for (int32_t head = kOwnAreQueries ? h_ : h_ + 1, left = kOwnAreQueries ? 1 : group_; left > 0; ++head, --left) {
+    for (int32_t head = kOwnAreQueries ? h_ : h_ + 1, left = kHeads ? group_ : 1; left > 0; ++head, --left) {
 #pragma clang loop unroll(disable)
       for (int32_t own = task_.first / kOwnBlock; own * kOwnBlock < own_end; ++own) {
-#pragma clang loop unroll_count(4)
+#pragma clang loop unroll_count(8)
         for (int32_t i = 0; i < each; ++i) {
           const int32_t block = lane_index() * each + i < blocks ? lane_index() * each + i : blocks - 1;
           seen |= kOwnAreQueries ? p.block_kind(task_.b, head, own, block) : p.block_kind(task_.b, head, block, own);
@@ -326,7 +390,7 @@ CAUSEWAY_INLINE void multiply_lines(float (&c)[kLinesB / 2], T* a, int first, T*
 
 // Whether registers suffice to keep queries there; a score function takes them.
 template <class P>
-constexpr bool kLinesInRegisters = P::kHeadDim == 128 && !P::kHasScore;
+constexpr bool kLinesInRegisters = P::kHeadDim == 128 && !P::kHasScore && P::kGroups == 2;
 
 // This warpgroup's 64 lines of `tile`, a tile of kLines lines, from `first` on, as a left operand in registers.
 // Products of 64 x 64 with both operands in shared memory read all that it can give.
