@@ -147,7 +147,7 @@ class Norms {
     return std::ranges::all_of(forward_users_[static_cast<size_t>(centered.node)], [&](int32_t user) {
       const Node& node = graph_.nodes()[static_cast<size_t>(user)];
       const bool squares = node.op == Op::kMul && node.inputs[0] == node.inputs[1];
-      const bool moves = op_info(node.op).kind == OpKind::kMovement || op_info(node.op).kind == OpKind::kReduce;
+      const bool moves = op_info(node.op).kind == OpKind::kMovement || node.op == Op::kReduceSum;
       return user == normalized || squares || moves || node.op == Op::kAdd || node.op == Op::kSub;
     });
   }
@@ -279,9 +279,9 @@ class NormalizedValues {
     return {};
   }
 
-  // A sum along a norm's axes of terms of which some are x - mean times numbers of their rows: they are zero together.
-  // So the gradient of a mean, a sum of what another sum over the row has been needed for, is one of the values that
-  // come from behind: both sums are added up at once. Empty if `node` is no such sum.
+  // A sum along a norm's axes, of which some terms are x - mean times numbers of their rows, whose sums are zero: those
+  // terms are left out. So the gradient of the mean does not wait for the sum that those numbers are computed from.
+  // Empty if `node` is no such sum.
   std::vector<Value> sum_of_rows(Graph& target, const Node& node) {
     if (node.op != Op::kReduceSum) return {};
     Terms terms;

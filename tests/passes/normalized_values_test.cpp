@@ -24,6 +24,7 @@ struct NormCase {
   bool weight_is_in_out = true;   // [in, out], otherwise [out, in]
   bool narrow_input = false;      // x was cast from 16 bits
   bool multiplied_again = false;  // something else that has a gradient multiplies x
+  bool compared = false;          // and something compares it, as the gradient of its maximum does
 };
 
 // x is a sum, of which the next layer takes the sum with what two layers compute of its norm.
@@ -47,6 +48,7 @@ class NormModel {
     }
     Value loss = build_.scale(build_.reduce_sum(sum, {0, 1}), 1.0 / 64);
     if (c.multiplied_again) loss = build_.add(loss, build_.reduce_sum(build_.mul(x, wanted_[0]), {0, 1, 2}));
+    if (c.compared) loss = build_.add(loss, build_.reduce_max(x, {0, 1, 2}));
     graph.set_scope("");
     graph.set_backward(true);
     const std::vector<Value> gradients = add_gradients(graph, loss, wanted_);
@@ -174,9 +176,11 @@ TEST(NormalizedValues, AnInputOf16BitsStays) {
 }
 
 // Its gradient would be of a rounded x.
-TEST(NormalizedValues, WhatSomethingElseMultipliesStays) {
-  const NormModel model({.subtracts_mean = false, .multiplied_again = true});
-  EXPECT_EQ(print_graph(normalized_values(model.graph)), print_graph(rebuild_graph(model.graph, copy_node)));
+TEST(NormalizedValues, WhatSomethingElseReadsStays) {
+  for (const bool compared : {false, true}) {
+    const NormModel model({.subtracts_mean = false, .multiplied_again = !compared, .compared = compared});
+    EXPECT_EQ(print_graph(normalized_values(model.graph)), print_graph(rebuild_graph(model.graph, copy_node)));
+  }
 }
 
 // Rounded for real: gradients change by about half of the last of 8 bits, and do not vanish.

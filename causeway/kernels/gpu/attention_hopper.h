@@ -137,7 +137,6 @@ class Forward {
   static constexpr int kFirstTurn = 2 + P::kGroups;                           // a named barrier for each warpgroup
   // Weights may grow to 2^kGrowth until what was summed before is multiplied, which is seldom.
   static constexpr float kGrowth = 8;
-  static constexpr bool kInRegisters = kLinesInRegisters<P>;
 
  public:
   CAUSEWAY_INLINE Forward(const P& problem, ForwardShared<P>& shared, int group)
@@ -163,8 +162,7 @@ class Forward {
  private:
   CAUSEWAY_INLINE void attend(T* queries, const TaskNote& task) {
     float scores[kScores], output[kOutput], maximum[2], sum[2], rescale[2];
-    uint32_t weights[P::kKeyTile / 16][4], lines[P::kHeadDim / 16][4];
-    if constexpr (kInRegisters) load_lines<P, P::kQueryTile>(lines, queries, 64 * group_);
+    uint32_t weights[P::kKeyTile / 16][4];
 #pragma clang loop unroll(full)
     for (int i = 0; i < kOutput; ++i) output[i] = 0.0f;
 #pragma clang loop unroll(full)
@@ -177,7 +175,7 @@ class Forward {
     while (find_tile()) {
       await_turn();
       warpgroup_fence();
-      multiply_queries(scores, lines, queries);
+      multiply_queries(scores, queries);
       warpgroup_commit();
       pass_turn();
       warpgroup_wait<0>();
@@ -192,7 +190,7 @@ class Forward {
         if (follows == 0) break;
         await_turn();
         warpgroup_fence();
-        multiply_queries(scores, lines, queries);
+        multiply_queries(scores, queries);
         warpgroup_commit();
         multiply_weights<P, P::kKeyTile>(output, weights, shared_.values[values_.stage]);
         warpgroup_commit();
@@ -219,14 +217,8 @@ class Forward {
     finish(output, maximum, sum, queries, task);
   }
 
-  CAUSEWAY_INLINE void multiply_queries(float (&scores)[kScores], const uint32_t (&lines)[P::kHeadDim / 16][4],
-                                        T* queries) const {
-    T* keys = shared_.keys[keys_.stage];
-    if constexpr (kInRegisters) {
-      multiply_lines<P, P::kKeyTile>(scores, lines, keys);
-    } else {
-      multiply_lines<P, P::kQueryTile, P::kKeyTile>(scores, queries, 64 * group_, keys);
-    }
+  CAUSEWAY_INLINE void multiply_queries(float (&scores)[kScores], T* queries) const {
+    multiply_lines<P, P::kQueryTile, P::kKeyTile>(scores, queries, 64 * group_, shared_.keys[keys_.stage]);
   }
   CAUSEWAY_INLINE static void multiply_output(float (&output)[kOutput], const float (&rescale)[2], bool grown) {
     if (!grown) return;

@@ -257,8 +257,7 @@ class QueryGradient : GradientGroup<P> {
  private:
   CAUSEWAY_INLINE void sum_up(T (&own)[2][kLines * P::kHeadDim]) {
     float sums[P::kHeadDim / 2], scores[kOthers / 2], dweights[kOthers / 2], shift[2], delta[2];
-    uint32_t gradients[kOthers / 16][4], lines[P::kHeadDim / 16][4];
-    if constexpr (kLinesInRegisters<P>) load_lines<P, kLines>(lines, own[0], 64 * group_);
+    uint32_t gradients[kOthers / 16][4];
 #pragma clang loop unroll(full)
     for (int i = 0; i < P::kHeadDim / 2; ++i) sums[i] = 0.0f;
 #pragma clang loop unroll(full)
@@ -271,11 +270,7 @@ class QueryGradient : GradientGroup<P> {
     while (this->next_tile()) {
       T* keys = shared_.others[ring_.stage][0];
       warpgroup_fence();
-      if constexpr (kLinesInRegisters<P>) {
-        multiply_lines<P, kOthers>(scores, lines, keys);
-      } else {
-        multiply_lines<P, kLines, kOthers>(scores, own[0], 64 * group_, keys);
-      }
+      multiply_lines<P, kLines, kOthers>(scores, own[0], 64 * group_, keys);
       warpgroup_commit();
       multiply_lines<P, kLines, kOthers>(dweights, own[1], 64 * group_, shared_.others[ring_.stage][1]);
       warpgroup_commit();

@@ -388,35 +388,6 @@ CAUSEWAY_INLINE void multiply_lines(float (&c)[kLinesB / 2], T* a, int first, T*
                                                      right + columns_further<kLinesB>(d), d > 0);
 }
 
-// Whether registers suffice to keep queries there; a score function takes them.
-template <class P>
-constexpr bool kLinesInRegisters = P::kHeadDim == 128 && !P::kHasScore && P::kGroups == 2;
-
-// This warpgroup's 64 lines of `tile`, a tile of kLines lines, from `first` on, as a left operand in registers.
-// Products of 64 x 64 with both operands in shared memory read all that it can give.
-template <class P, int kLines, class T>
-CAUSEWAY_INLINE void load_lines(uint32_t (&lines)[P::kHeadDim / 16][4], T* tile, int first) {
-  const uint32_t thread = static_cast<uint32_t>(thread_index()) % 128;
-  const uint32_t line = static_cast<uint32_t>(first) + thread / 32 * 16 + thread % 32 / 4;
-#pragma clang loop unroll(full)
-  for (uint32_t step = 0; step < P::kHeadDim / 16; ++step) {
-#pragma clang loop unroll(full)
-    for (uint32_t i = 0; i < 4; ++i) {
-      const T* from = tile_piece(tile, kLines, line + i % 2 * 8, 2 * step + i / 2) + thread % 4 * 2;
-      __builtin_memcpy(&lines[step][i], __builtin_assume_aligned(from, 4), 4);
-    }
-  }
-}
-
-// c = A B^T: lines in registers, all kLines lines of `b`.
-template <class P, int kLines, class T>
-CAUSEWAY_INLINE void multiply_lines(float (&c)[kLines / 2], const uint32_t (&a)[P::kHeadDim / 16][4], T* b) {
-  const uint64_t right = tile_descriptor(b, kLines * 128);
-#pragma clang loop unroll(full)
-  for (int step = 0; step < P::kHeadDim / 16; ++step)
-    warpgroup_multiply_add<T, kLines, false>(c, a[step], right + columns_further<kLines>(16 * step), step > 0);
-}
-
 // c += W B: packed weights of kLines columns, all kLines lines of `b`.
 template <class P, int kLines, class T>
 CAUSEWAY_INLINE void multiply_weights(float (&c)[P::kHeadDim / 2], const uint32_t (&weights)[kLines / 16][4], T* b) {
