@@ -155,9 +155,9 @@ struct HopperAttentionForward {
 };
 struct HopperAttentionSchedule {
   int head_dim;
-  HopperAttentionForward forward,
-      forward_with_more;                           // the latter where a score, or computing operands, takes registers
-  int gradient_groups, gradient_groups_with_more;  // likewise
+  HopperAttentionForward forward;
+  HopperAttentionForward forward_with_more;  // where a score, or computing operands, takes registers
+  int gradient_groups, gradient_groups_with_more;
   int gradient_stages;
 };
 std::span<const HopperAttentionSchedule> hopper_attention_schedules();

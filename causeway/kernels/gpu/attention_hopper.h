@@ -49,12 +49,11 @@ class ForwardCopier : Copier<P> {
     const auto heads = static_cast<int32_t>(p.query_heads);
     const int32_t group = heads / static_cast<int32_t>(p.kv_heads);
     StageRing<P::kStages> ring;
-    const auto take = [&] {
-      const TaskOrder<P> order(block_count(), p.batch * p.query_heads, group, p.query_length, P::kQueryTile,
-                               p.key_length * (4 * P::kHeadDim));
-      return take_task(counter, order.count(), 1);
+    const auto order = [&] {
+      return TaskOrder<P>(block_count(), p.batch * p.query_heads, group, p.query_length, P::kQueryTile,
+                          p.key_length * (4 * P::kHeadDim));
     };
-    int32_t task = this->leads() ? take() : 0;
+    int32_t task = this->leads() ? take_task(counter, order().count(), 1) : 0;
 #pragma clang loop unroll(disable)
     for (int32_t number = 0;; ++number) {
       const int stage = number % P::kQueryStages;
@@ -62,12 +61,11 @@ class ForwardCopier : Copier<P> {
       TaskNote& note = shared_.tasks[stage];
       barrier_wait(&shared_.queries_empty[stage], number / P::kQueryStages % 2 ^ 1);
       if (this->leads()) {
-        const TaskOrder<P> order(block_count(), p.batch * p.query_heads, group, p.query_length, P::kQueryTile,
-                                 p.key_length * (4 * P::kHeadDim));
+        const TaskOrder<P> tasks = order();
         int32_t head, tile;
-        if (order.locate(task, head, tile)) {
+        if (tasks.locate(task, head, tile)) {
           const int32_t h = head % heads;
-          note = {(order.tiles - 1 - tile) * P::kQueryTile, head / heads, h, h / group};
+          note = {(tasks.tiles - 1 - tile) * P::kQueryTile, head / heads, h, h / group};
           this->template expect<Base::template kLoadedBytes<P::kQueryTile, P::kMapQ>>(full);
           this->template load<P::kQueryTile, P::kMapQ>(shared_.queries[stage], full, note.b, note.head, note.first);
         } else {
@@ -86,7 +84,7 @@ class ForwardCopier : Copier<P> {
       if constexpr (P::kComputesOperands) this->announce(full);
       // The next task is asked for before the last tile, which waits for room longer than the answer takes.
       copy_tiles(ring, note, [&] {
-        if (this->leads()) task = take();
+        if (this->leads()) task = take_task(counter, order().count(), 1);
       });
     }
   }
