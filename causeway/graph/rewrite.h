@@ -10,8 +10,9 @@ namespace causeway::graph {
 
 // Builds a new graph from `source`. For each node that needed_nodes() names, in order,
 // `transform(target, node, inputs)` gets the node and its inputs in the new graph and returns the values that replace
-// its outputs (one for each output; an invalid Value for one that is never used). Graph inputs are always kept, in
-// order, and are not passed to `transform`. Outputs and assignments are mapped.
+// its outputs (one for each output; an invalid Value for one that is never used). What it adds carries the node's scope
+// and backward mark. Graph inputs are always kept, in order, and are not passed to `transform`. Outputs and assignments
+// are mapped.
 using NodeTransform =
     std::function<std::vector<Value>(Graph& target, const Node& node, const std::vector<Value>& inputs)>;
 Graph rebuild_graph(const Graph& source, const NodeTransform& transform);

@@ -162,16 +162,10 @@ Graph fp8_products(const Graph& graph, Fp8Scales scales, const PreferredSizes& s
     if (node.op != Op::kDot || !is_matrix_of_multiples(target.type(inputs[0]), sizes.f8_multiple) ||
         !is_matrix_of_multiples(target.type(inputs[1]), sizes.f8_multiple))
       return copy_node(target, node, inputs);
-    const std::string scope = target.scope();
-    const bool backward = target.backward();
-    target.set_scope(node.scope);
-    target.set_backward(node.backward);
     const Narrowing narrowing(graph, target, node, inputs);
     const Value product = scales == Fp8Scales::kBlock && narrowing.consists_of_blocks()
                               ? narrowing.product_of_blocks(sizes.f8_blocks && narrowing.has_constant_k())
                               : narrowing.product_of_tensors();
-    target.set_scope(scope);
-    target.set_backward(backward);
     return std::vector<Value>{product};
   });
 }

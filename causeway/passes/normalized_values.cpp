@@ -199,13 +199,11 @@ class NormalizedValues {
     std::vector<Value> results;
     if (!node.backward) {
       results = copy_node(target, node, inputs);
-      const Norm* norm = norms_.by_normalized({index, 0});
-      if (norm != nullptr)
-        narrow_[norm->normalized] =
-            in_scope(target, node, [&](const Builder& build) { return build.cast(results[0], norm->narrow); });
+      if (const Norm* norm = norms_.by_normalized({index, 0}))
+        narrow_[norm->normalized] = Builder(target).cast(results[0], norm->narrow);
     } else {
       std::vector<Value> read = inputs;
-      for (size_t i = 0; i < inputs.size(); ++i) read[i] = for_gradient(target, node, node.inputs[i], inputs[i]);
+      for (size_t i = 0; i < inputs.size(); ++i) read[i] = for_gradient(target, node.inputs[i], inputs[i]);
       results = weight_gradient(target, node, read, index);
       if (results.empty()) results = sum_of_rows(target, node);
       if (results.empty()) results = copy_node(target, node, read);
@@ -215,36 +213,22 @@ class NormalizedValues {
   }
 
  private:
-  template <class Build>
-  Value in_scope(Graph& target, const Node& like, const Build& emit) const {
-    const std::string scope = target.scope();
-    const bool backward = target.backward();
-    target.set_scope(like.scope);
-    target.set_backward(like.backward);
-    const Value result = emit(Builder(target));
-    target.set_scope(scope);
-    target.set_backward(backward);
-    return result;
-  }
-
   // What a backward node reads in place of `value`, whose counterpart is `original`.
-  Value for_gradient(Graph& target, const Node& reader, Value value, Value original) {
+  Value for_gradient(Graph& target, Value value, Value original) {
     const Norm* norm = norms_.by_normalized(value);
     const bool is_normalized = norm != nullptr;
     if (!is_normalized) norm = norms_.by_centered(value);
     if (norm == nullptr) return original;
+    const Builder build(target);
     Value& normalized = wide_[norm->normalized];
-    if (!normalized.valid())
-      normalized = in_scope(
-          target, reader, [&](const Builder& build) { return build.cast(narrow_.at(norm->normalized), DType::kF32); });
+    if (!normalized.valid()) normalized = build.cast(narrow_.at(norm->normalized), DType::kF32);
     if (is_normalized) return normalized;
     Value& centered = wide_[norm->centered];
-    if (!centered.valid())
-      centered = in_scope(target, reader, [&](const Builder& build) {
-        const Node& repeated = graph_.node(norm->deviation);
-        const Value scale = build.recip(in_target(target, repeated.inputs[0]));
-        return build.mul(normalized, build.broadcast(scale, build.shape(normalized), repeated.attributes.axes));
-      });
+    if (!centered.valid()) {
+      const Node& repeated = graph_.node(norm->deviation);
+      const Value scale = build.recip(in_target(target, repeated.inputs[0]));
+      centered = build.mul(normalized, build.broadcast(scale, build.shape(normalized), repeated.attributes.axes));
+    }
     return centered;
   }
 
@@ -262,19 +246,18 @@ class NormalizedValues {
       if (norm == nullptr || norm->narrow != graph_.dtype(operand)) continue;
       const Value sum = result->bias.valid() ? norms_.sum_before(node.inputs[1 - side], index) : Value{};
       if (result->bias.valid() && (!sum.valid() || graph_.dtype(sum) != DType::kF32)) continue;
-      return {in_scope(target, node, [&](const Builder& build) {
-        std::vector<Value> operands = inputs;
-        operands[side] = build.reshape(narrow_.at(norm->normalized), build.shape(inputs[side]));
-        Value gradient = build.dot(operands[0], operands[1], true, false, DType::kF32, node.attributes.tf32);
-        const auto along = [&](Value vector, size_t axis) {
-          return build.broadcast(vector, build.shape(gradient), {static_cast<int64_t>(axis)});
-        };
-        if (result->weight.valid()) gradient = build.mul(gradient, along(in_target(target, result->weight), side));
-        if (result->bias.valid())
-          gradient = build.add(gradient, build.mul(along(in_target(target, result->bias), side),
-                                                   along(in_target(target, sum), 1 - side)));
-        return gradient;
-      })};
+      const Builder build(target);
+      std::vector<Value> operands = inputs;
+      operands[side] = build.reshape(narrow_.at(norm->normalized), build.shape(inputs[side]));
+      Value gradient = build.dot(operands[0], operands[1], true, false, DType::kF32, node.attributes.tf32);
+      const auto along = [&](Value vector, size_t axis) {
+        return build.broadcast(vector, build.shape(gradient), {static_cast<int64_t>(axis)});
+      };
+      if (result->weight.valid()) gradient = build.mul(gradient, along(in_target(target, result->weight), side));
+      if (result->bias.valid())
+        gradient = build.add(
+            gradient, build.mul(along(in_target(target, result->bias), side), along(in_target(target, sum), 1 - side)));
+      return {gradient};
     }
     return {};
   }
@@ -287,10 +270,9 @@ class NormalizedValues {
     Terms terms;
     count_terms(node.inputs[0], node.attributes.axes, terms);
     if (terms.zero == 0 || terms.zero > kMostTerms || terms.other > 1) return {};
-    return {in_scope(target, node, [&](const Builder& build) {
-      const Value sum = add_terms(build, node.inputs[0], node.attributes.axes);
-      return sum.valid() ? sum : build.constant(node.outputs[0].dtype, node.outputs[0].shape, 0);
-    })};
+    const Builder build(target);
+    const Value sum = add_terms(build, node.inputs[0], node.attributes.axes);
+    return {sum.valid() ? sum : build.constant(node.outputs[0].dtype, node.outputs[0].shape, 0)};
   }
 
   static constexpr int kMostTerms = 8;  // that are zero
@@ -351,7 +333,7 @@ class NormalizedValues {
       const Value number = in_target(build.graph(), *number_of_row(node.inputs[factor], axes));
       return build.mul(build.reshape(number, build.shape(sum)), sum);
     }
-    return build.reduce_sum(for_gradient(build.graph(), node, value, in_target(build.graph(), value)), axes);
+    return build.reduce_sum(for_gradient(build.graph(), value, in_target(build.graph(), value)), axes);
   }
 
   // The counterpart of a value of the source graph.

@@ -64,10 +64,10 @@ std::vector<Pass> passes(const PipelineOptions& options, const PreferredSizes& s
       list.push_back({"narrow_reductions", [&](const Graph& graph) { return narrow_reductions(graph, mesh); }});
     list.push_back({"regather_weights", [&](const Graph& graph) { return regather_weights(graph, mesh); }});
   }
-  // From here on equal nodes may be there on purpose.
   // What a product reads of a norm, the result or what ranks have gathered of it, depends on the mesh.
   if (options.mixed_precision.compute != DType::kF32 && !options.mesh_independent)
     list.push_back({"normalized_values", normalized_values});
+  // From here on equal nodes may be there on purpose.
   if (options.recompute.policy != RecomputePolicy::kNone)
     list.push_back({"recompute", [&](const Graph& graph) { return recompute(graph, options.recompute, mesh); }});
   list.push_back({"expand_linear_cross_entropy", [&](const Graph& graph) {

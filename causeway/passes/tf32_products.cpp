@@ -19,10 +19,6 @@ Graph tf32_products(const Graph& graph, bool along_k) {
     Node rounding = node;
     rounding.attributes.tf32 = true;
     if (!along_k || attention) return copy_node(target, rounding, inputs);
-    const std::string scope = target.scope();
-    const bool backward = target.backward();
-    target.set_scope(node.scope);
-    target.set_backward(node.backward);
     std::vector<Value> operands = inputs;
     const auto transpose = [&](Value& operand) {
       const auto [entry, is_new] = transposed.try_emplace(operand);
@@ -36,8 +32,6 @@ Graph tf32_products(const Graph& graph, bool along_k) {
     };
     if (std::exchange(rounding.attributes.transpose_a, false)) transpose(operands[0]);
     if (!std::exchange(rounding.attributes.transpose_b, true)) transpose(operands[1]);
-    target.set_scope(scope);
-    target.set_backward(backward);
     return copy_node(target, rounding, operands);
   });
 }

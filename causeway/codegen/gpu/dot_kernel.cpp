@@ -308,14 +308,23 @@ class GpuDotWriter : public ProblemWriter {
     Index linear;
     bool operator==(const Fetch&) const = default;
   };
+  struct FetchTexts {
+    std::string members, loads;
+  };
+  // `lanes`, `lane`: what makes a member an array, and picks its element.
+  FetchTexts fetch_texts(const std::vector<Fetch>& fetches, const char* lanes, const char* lane,
+                         ExpressionEmitter& addresses) {
+    FetchTexts texts;
+    for (size_t i = 0; i < fetches.size(); ++i) {
+      texts.members += fmt::format("{} value{}{};\n", storage_type(graph_.dtype(fetches[i].value)), i, lanes);
+      texts.loads += fmt::format("to.value{}{} = {}[{}];\n", i, lane, pointer(fetches[i].value),
+                                 addresses.index_text(fetches[i].linear));
+    }
+    return texts;
+  }
   std::string fetch_function(const std::string& type, const std::string& signature, const std::vector<Fetch>& fetches,
                              ExpressionEmitter& addresses) {
-    std::string members, loads;
-    for (size_t i = 0; i < fetches.size(); ++i) {
-      members += fmt::format("{} value{}[kStoreLanes];\n", storage_type(graph_.dtype(fetches[i].value)), i);
-      loads += fmt::format("to.value{}[e] = {}[{}];\n", i, pointer(fetches[i].value),
-                           addresses.index_text(fetches[i].linear));
-    }
+    const auto [members, loads] = fetch_texts(fetches, "[kStoreLanes]", "[e]", addresses);
     return fmt::format(
         "struct {0} {{\nstatic constexpr int kTensors = {1};\n{2}}};\ntemplate <int kCount>\n"
         "CAUSEWAY_INLINE void {3}{0}& to) const {{\n{4}}}\n",
@@ -323,12 +332,7 @@ class GpuDotWriter : public ProblemWriter {
   }
 
   std::string fetch_row_function(ExpressionEmitter& addresses) {
-    std::string members, loads;
-    for (size_t i = 0; i < fetched_row_.size(); ++i) {
-      members += fmt::format("{} value{};\n", storage_type(graph_.dtype(fetched_row_[i].value)), i);
-      loads += fmt::format("to.value{} = {}[{}];\n", i, pointer(fetched_row_[i].value),
-                           addresses.index_text(fetched_row_[i].linear));
-    }
+    const auto [members, loads] = fetch_texts(fetched_row_, "", "", addresses);
     return fmt::format(
         "struct FetchedRow {{\n{}}};\nCAUSEWAY_INLINE void fetch_row(int64_t m_index, FetchedRow& to) const {{\n{}}}\n",
         members, loads);
