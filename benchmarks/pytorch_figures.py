@@ -57,6 +57,7 @@ MODELS = {
     "Mistral 7B": "llama --vocabulary 32000 --layers 32 --width 4096 --heads 32 --kv-heads 8 --ffn 14336 --window 1024",
 }
 DOCUMENT_SIXTEENTHS = (5, 3, 4, 1, 2, 1)
+SCORE_CAP = 2
 
 
 class Stopwatch:
@@ -158,13 +159,16 @@ def prepare_attention(device, workload, dtype):
     def add_slope(score, b, h, query, key):
         return score + slopes[h] * (key - query)
 
+    def cap_score(score, b, h, query, key):
+        return SCORE_CAP * torch.tanh(score / SCORE_CAP)
+
     if pattern in ("causal", "full"):
 
         def forward():
             return F.scaled_dot_product_attention(q, k, v, is_causal=pattern == "causal", enable_gqa=heads != key_heads)
     else:
         mask = create_block_mask(sees, None, None, length, length, device=device)
-        score = add_slope if pattern == "ALiBi" else None
+        score = {"ALiBi": add_slope, "softcap": cap_score}.get(pattern)
         torch.compiler.reset()  # past a number of variants it would give up compiling, silently
         compiled = torch.compile(flex_attention)
 
@@ -185,6 +189,8 @@ def prepare_attention(device, workload, dtype):
             scores = q[0, head][rows].double() @ k[0, key_heads - 1].double().t() / math.sqrt(head_dim)
             if pattern == "ALiBi":
                 scores = scores + slopes[head].double() * (keys[None] - rows[:, None])
+            if pattern == "softcap":
+                scores = cap_score(scores, 0, head, None, None)
             if pattern != "full":
                 scores = scores.masked_fill(~sees(0, head, rows[:, None], keys[None]), -math.inf)
             expected = scores.softmax(-1) @ v[0, key_heads - 1].double()

@@ -22,6 +22,8 @@ using Rows = std::vector<std::vector<double>>;
 
 constexpr std::array<int64_t, 6> kDocumentSixteenths = {5, 3, 4, 1, 2, 1};
 constexpr double kBackward = 2.5;  // times the forward pass
+// Of soft-capped scores: so low that random ones are changed by it, and a check sees whether they were.
+constexpr double kScoreCap = 2;
 
 int64_t document_start(int64_t document, int64_t length) {
   int64_t sixteenths = 0;
@@ -51,13 +53,16 @@ std::string_view pattern_name(AttentionPattern pattern) {
       return "window";
     case AttentionPattern::kDocument:
       return "document";
-    default:
+    case AttentionPattern::kAlibi:
       return "ALiBi";
+    default:
+      return "softcap";
   }
 }
 
 const std::vector<std::string>& pattern_choices() {
-  static const std::vector<std::string> names = {"causal", "full", "window", "document", "alibi"};  // as the enum
+  static const std::vector<std::string> names = {"causal",   "full",  "window",
+                                                 "document", "alibi", "softcap"};  // as the enum
   return names;
 }
 
@@ -109,6 +114,10 @@ AttentionOptions options_of(const AttentionCase& c, const Tensor& extra) {
     case AttentionPattern::kAlibi:
       options.mask = causal_mask();
       options.score = alibi_score(extra);
+      break;
+    case AttentionPattern::kSoftCap:
+      options.mask = causal_mask();
+      options.score = softcap_score(kScoreCap);
       break;
   }
   return options;
@@ -246,7 +255,7 @@ class Reference {
     Row row = {static_cast<size_t>(head), static_cast<size_t>(query), {}, {}, 0};
     const std::vector<double>& q = q_[row.head][row.query];
     const double scale = 1 / std::sqrt(static_cast<double>(case_.head_dim));
-    std::vector<double> share(k_.size(), 0);
+    std::vector<double> share(k_.size(), 0), slopes(k_.size(), 1);  // of scores, by q and k
     double largest = -std::numeric_limits<double>::infinity(), sum = 0;
     for (size_t j = 0; j < k_.size(); ++j) {
       const auto key = static_cast<int64_t>(j);
@@ -257,6 +266,11 @@ class Reference {
       share[j] = scale * dot(q, k_[j]);
       if (case_.pattern == AttentionPattern::kAlibi)
         share[j] += slope(case_, first_head() + head) * static_cast<double>(key - query);
+      if (case_.pattern == AttentionPattern::kSoftCap) {
+        const double capped = std::tanh(share[j] / kScoreCap);
+        share[j] = kScoreCap * capped;
+        slopes[j] = 1 - capped * capped;
+      }
       largest = std::max(largest, share[j]);
     }
     for (double& x : share) sum += x = std::exp(x - largest);
@@ -271,7 +285,7 @@ class Reference {
       row.dq.assign(q.size(), 0);
       for (size_t j = 0; j < share.size(); ++j) {
         if (share[j] == 0) continue;
-        const double ds = share[j] * (dot(dout, v_[j]) - delta);
+        const double ds = slopes[j] * share[j] * (dot(dout, v_[j]) - delta);
         for (size_t d = 0; d < q.size(); ++d) row.dq[d] += scale * ds * k_[j][d];
       }
       // dout . out is taken from dout . v: where one key has nearly all the weight little remains, but the rounding of
@@ -343,7 +357,7 @@ std::vector<AttentionCase> standard_attention_cases(bool is_gpu, DType dtype, in
   for (const int64_t head_dim : {128, 64}) {
     for (const bool backward : {false, true}) {
       for (const auto pattern : {AttentionPattern::kCausal, AttentionPattern::kFull, AttentionPattern::kSlidingWindow,
-                                 AttentionPattern::kDocument, AttentionPattern::kAlibi}) {
+                                 AttentionPattern::kDocument, AttentionPattern::kAlibi, AttentionPattern::kSoftCap}) {
         AttentionCase c;
         c.pattern = pattern;
         c.head_dim = head_dim;

@@ -14,7 +14,7 @@
 
 namespace causeway::bench {
 
-enum class AttentionPattern { kCausal, kFull, kSlidingWindow, kDocument, kAlibi };
+enum class AttentionPattern { kCausal, kFull, kSlidingWindow, kDocument, kAlibi, kSoftCap };
 
 struct AttentionCase {
   AttentionPattern pattern = AttentionPattern::kCausal;
@@ -28,7 +28,8 @@ struct AttentionCase {
 };
 
 // Whether the query sees the key. Causal but for kFull; kDocument also within documents of 5, 3, 4, 1, 2 and 1
-// sixteenths of the length; kAlibi sees as kCausal does and adds slope (key - query) to scores.
+// sixteenths of the length; kAlibi and kSoftCap see as kCausal does; scores are, of the one,
+// score + slope (key - query), of the other 2 tanh(score / 2).
 bool attends(const AttentionCase& attention, int64_t query, int64_t key);
 // Of all pairs of query and key, the share that is seen. Counted by formula, exact.
 double mask_density(const AttentionCase& attention);
@@ -41,7 +42,7 @@ std::vector<AttentionCase> standard_attention_cases(bool is_gpu, DType dtype, in
 
 // What to measure in place of the standard cases; what is left empty is all of a kind.
 struct AttentionChoice {
-  std::vector<std::string> patterns;    // "causal", "full", "window", "document", "alibi"
+  std::vector<std::string> patterns;    // "causal", "full", "window", "document", "alibi", "softcap"
   std::vector<std::string> directions;  // "forward", "backward" (with the forward pass that it needs)
   // "4x32x8x4096x128": batch, query heads, key heads, sequence length, head dimension; empty: the standard ones.
   std::vector<std::string> shapes;

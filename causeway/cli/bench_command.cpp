@@ -502,10 +502,12 @@ void add_bench_command(CLI::App& program) {
                               run_all_collectives);
   collectives->callback([options] { measure_collectives("causeway bench collectives", *options); });
   add_collectives_options(*collectives, options);
-  CLI::App* attention = add("attention", "Causal, full, windowed, by document, ALiBi; forward and backward",
-                            "attention --pattern causal,window --window 1024 --shape 4x32x8x4096x128", run_attentions);
+  CLI::App* attention =
+      add("attention", "Causal, full, windowed, by document, ALiBi, soft-capped; forward and backward",
+          "attention --pattern causal,window --window 1024 --shape 4x32x8x4096x128", run_attentions);
   attention
-      ->add_option("--pattern", options->attention.patterns, "causal, full, window, document, alibi; all without it")
+      ->add_option("--pattern", options->attention.patterns,
+                   "causal, full, window, document, alibi, softcap; all without it")
       ->delimiter(',');
   attention->add_option("--shape", options->attention.shapes,
                         "batch x query heads x key heads x length x head dimension; several may be given");

@@ -13,6 +13,12 @@ constexpr int64_t attention_round_up(int64_t value, int64_t multiple) {
 
 constexpr int64_t attention_block_count(int64_t length, int64_t block) { return (length + block - 1) / block; }
 
+// On GPUs: blocks of keys that a task fills of a row of the block map, and its threads; tasks of a row.
+constexpr int kBlockMapThreads = 128;
+constexpr int64_t attention_block_map_parts(int64_t key_blocks) {
+  return attention_block_count(key_blocks, kBlockMapThreads);
+}
+
 // The query blocks of split `index` of `splits`: [first, first of the next split).
 constexpr int64_t attention_split_begin(int64_t index, int64_t splits, int64_t query_blocks) {
   return index * query_blocks / splits;

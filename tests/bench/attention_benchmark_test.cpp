@@ -16,9 +16,9 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr AttentionPattern kPatterns[] = {AttentionPattern::kCausal, AttentionPattern::kFull,
+constexpr AttentionPattern kPatterns[] = {AttentionPattern::kCausal,        AttentionPattern::kFull,
                                           AttentionPattern::kSlidingWindow, AttentionPattern::kDocument,
-                                          AttentionPattern::kAlibi};
+                                          AttentionPattern::kAlibi,         AttentionPattern::kSoftCap};
 const AttentionSettings kShort = {.timing = {.samples = 2, .rounds = 2, .warm_up_seconds = 0}};
 
 Device& processor() { return Context::current()->device(); }
@@ -94,7 +94,8 @@ TEST(AttentionBenchmark, EveryPatternIsRightForwardAndBackward) {
 
 TEST(AttentionBenchmark, NarrowNumbersAreRightWithinTheirPrecision) {
   std::vector<std::string> skipped;
-  for (const AttentionPattern pattern : {AttentionPattern::kCausal, AttentionPattern::kAlibi}) {
+  for (const AttentionPattern pattern :
+       {AttentionPattern::kCausal, AttentionPattern::kAlibi, AttentionPattern::kSoftCap}) {
     const auto measurements =
         run_attention(processor(), small(pattern, true, DType::kBF16), {causeway_attention()}, kShort, {}, skipped);
     ASSERT_EQ(measurements.size(), 1u);
@@ -133,7 +134,7 @@ TEST(AttentionBenchmark, ProvidersThatCannotAreLeftOut) {
 TEST(AttentionBenchmark, StandardCasesHaveNamesOfTheirOwnAndFit) {
   for (const bool is_gpu : {false, true}) {
     const auto cases = standard_attention_cases(is_gpu, DType::kBF16, 0);
-    EXPECT_EQ(cases.size(), is_gpu ? 40u : 20u);
+    EXPECT_EQ(cases.size(), is_gpu ? 48u : 24u);
     std::set<std::string> names;
     for (const AttentionCase& c : cases) EXPECT_TRUE(names.insert(c.workload()).second) << c.workload();
   }
@@ -166,7 +167,7 @@ TEST(AttentionBenchmark, EveryDistributionOfInputsIsRight) {
 
 TEST(AttentionBenchmark, CasesAreChosen) {
   const AttentionChoice all;
-  EXPECT_EQ(choose_attention_cases(all, false, DType::kBF16, 0).size(), 20u);
+  EXPECT_EQ(choose_attention_cases(all, false, DType::kBF16, 0).size(), 24u);
   AttentionChoice choice = {{"window", "alibi"}, {"backward"}, {}, 300};
   for (const AttentionCase& c : choose_attention_cases(choice, true, DType::kF16, 0)) {
     EXPECT_TRUE(c.pattern == AttentionPattern::kSlidingWindow || c.pattern == AttentionPattern::kAlibi);

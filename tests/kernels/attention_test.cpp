@@ -144,6 +144,7 @@ struct Problem : Function {
   void store_dq(int64_t b, int64_t h, int64_t t, int64_t d, float x) const { dq[query_at(b, h, t, d)] = x; }
   void store_dk(int64_t b, int64_t h, int64_t s, int64_t d, float x) const { dk[key_at(b, h, s, d)] = x; }
   void store_dv(int64_t b, int64_t h, int64_t s, int64_t d, float x) const { dv[key_at(b, h, s, d)] = x; }
+  Range mask_range(int64_t, int64_t, const Range&, const Range&) const { return kAnyTruth; }
   uint8_t block_kind(int64_t b, int64_t h, int64_t i, int64_t j) const { return map[map_at(b, h, i, j)]; }
   void store_block_kind(int64_t b, int64_t h, int64_t i, int64_t j, uint8_t kind) const {
     map[map_at(b, h, i, j)] = kind;

@@ -641,6 +641,9 @@ TEST(GpuMatmulPlan, HopperTilesFollowTheSizes) {
   EXPECT_TRUE(large.tile.in_turns);
   EXPECT_EQ(large.splits, 1);
   EXPECT_EQ(choose(HopperMatmulSums::kTwo, 16384, 4096, 1024).tile.in_turns, false);
+  // Of 1,024 columns six tiles of 192 would have an eighth in vain.
+  EXPECT_EQ(choose(HopperMatmulSums::kTwo, 16384, 1024, 8192).tile.n, 128);
+  EXPECT_EQ(choose(HopperMatmulSums::kTwo, 8192, 8192, 8192).tile.n, 192);
   EXPECT_EQ(choose(HopperMatmulSums::kOne, 16384, 4096, 65536).tile.in_turns, false);
   EXPECT_EQ(choose(HopperMatmulSums::kOne, 64, 64, 1024).tile.m, 64);
   EXPECT_GT(choose(HopperMatmulSums::kOne, 384, 384, 32768).splits, 1);

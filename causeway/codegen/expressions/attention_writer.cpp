@@ -1,6 +1,7 @@
 #include "causeway/codegen/expressions/attention_writer.h"
 
 #include "causeway/base/error.h"
+#include "causeway/codegen/expressions/mask_ranges.h"
 #include "causeway/passes/joined_gradients.h"
 
 namespace causeway::codegen {
@@ -99,7 +100,7 @@ std::string AttentionWriter::functions() {
 std::string AttentionWriter::map_functions() {
   const Value result = request_.members.front();
   const Shape& map = graph_.shape(result);
-  return function(*spec_.mask, "bool mask", false) +
+  return function(*spec_.mask, "bool mask", false) + mask_range_function(*spec_.mask) +
          fmt::format(
              "CAUSEWAY_INLINE void store_block_kind(int64_t b, int64_t h, int64_t q_block, int64_t k_block, uint8_t "
              "kind) "

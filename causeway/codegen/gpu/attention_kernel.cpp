@@ -11,12 +11,11 @@
 #include "causeway/codegen/expressions/attention_writer.h"
 #include "causeway/codegen/gpu/attention_geometry.h"
 #include "causeway/codegen/gpu/loops.h"
+#include "causeway/kernels/attention_layout.h"
 #include "causeway/kernels/gpu/attention_one_query_layout.h"
 
 namespace causeway::codegen {
 namespace {
-
-constexpr int kMapThreads = 128;
 
 class GpuAttentionWriter : public AttentionWriter {
  public:
@@ -528,15 +527,17 @@ class GpuAttentionWriter : public AttentionWriter {
     declare_map_sizes(members, initialisation);
     std::string source = "#include \"causeway/kernels/gpu/attention_block_map.h\"\nnamespace {\nstruct Problem {\n" +
                          problem_members(members, initialisation) + problem_functions + "};\n}\n" +
-                         gpu_kernel("kernel", kMapThreads) +
+                         gpu_kernel("kernel", kBlockMapThreads) +
                          "const Problem problem(buffers, sizes);\ngpu_attention_block_map(problem, task);\n}\n";
     GeneratedKernel kernel = finish(std::move(source));
     KernelPhase phase;
     phase.function = "kernel";
-    phase.tasks = [map](const SymbolBindings& bindings) { return element_count(map).evaluate(bindings); };
+    phase.tasks = [map](const SymbolBindings& bindings) {
+      return map[0].evaluate(bindings) * map[1].evaluate(bindings) * map[2].evaluate(bindings) *
+             attention_block_map_parts(map[3].evaluate(bindings));
+    };
     phase.scratch_bytes = no_scratch();
-    phase.threads = kMapThreads;
-    phase.shared_bytes = 2 * static_cast<int>(sizeof(int));
+    phase.threads = kBlockMapThreads;
     kernel.phases = {std::move(phase)};
     return kernel;
   }

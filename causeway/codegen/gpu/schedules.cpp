@@ -96,7 +96,7 @@ constexpr HopperMatmulSchedule kHopperMatmul[] = {
     {128, 192, true, 1.00, kOne, kAdded, 930, 1.3},
     {64, 256, true, 1.05, kOne, kOther, 815}, {128, 128, true, 0.97, kOne, kOther, 930, 1.3},
     {128, 160, true, 1.10, kOne, kOther, 930, 1.3},
-    {128, 192, false, 1.0, kTwo}, {128, 128, false, 1.12, kTwo | kOfAnySlices},
+    {128, 192, false, 1.0, kTwo}, {128, 128, false, 1.04, kTwo}, {128, 128, false, 1.12, kOfAnySlices},
     {128, 64, false, 1.44, kTwo | kOfAnySlices}, {64, 128, false, 1.15, kTwo | kOfAnySlices},
     {64, 64, false, 1.36, kTwo | kOfAnySlices},
     {256, 128, false, 1.03, kOfSlices},

@@ -68,7 +68,7 @@ class GradientCopier : Copier<P> {
       barrier_wait(&shared_.own_empty[stage], number / Shared::kOwn % 2 ^ 1);
       if (this->leads()) {
         const TaskOrder<P> order(block_count(), p.batch * heads, kOwnAreQueries ? group : 1,
-                                 kOwnAreQueries ? p.query_length : p.key_length, kLines, other_bytes);
+                                 kOwnAreQueries ? p.query_length : p.key_length, kLines, other_bytes, Shared::kInOrder);
         int32_t head, tile;
         if (order.locate(take_task(counter, order.count(), 1, Shared::kInOrder), head, tile)) {
           const int32_t h = head % heads;

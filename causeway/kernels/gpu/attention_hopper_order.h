@@ -9,23 +9,29 @@ namespace attention_hopper {
 // them in this order, each the next one when it has room for it. All blocks go over the others of their heads at about
 // the same time: where those of all heads are more than the cache holds, heads come in sections, of as many as fit
 // where tasks take as long as each other or many heads fit, and otherwise where few blocks would have the same others,
-// of as few as blocks get even shares of.
+// of as few as blocks get even shares of. Blocks that add to what their others get, in the order of their lines, have
+// sections of two rounds: what neighbours add to is in the cache still when it is their turn.
 template <class P>
 struct TaskOrder {
   static constexpr int64_t kCachedBytes = int64_t{24} << 20;
-  static constexpr int32_t kRounds = 3, kManyHeads = 16, kEvenRounds = 6, kFewBlocks = 4;
+  static constexpr int32_t kRounds = 3, kManyHeads = 16, kEvenRounds = 6, kFewBlocks = 4, kOrderedRounds = 2;
   int32_t heads, tiles, section;
 
   // Of a launch of `blocks`. Heads are of all sequences; `shared` of them have the same others, of other_bytes.
+  // in_order: blocks add to what others get, by turns.
   CAUSEWAY_INLINE TaskOrder(int blocks, int64_t all_heads, int64_t shared, int64_t length, int lines,
-                            int64_t other_bytes)
+                            int64_t other_bytes, bool in_order = false)
       : heads(static_cast<int32_t>(all_heads)), tiles(static_cast<int32_t>((length + lines - 1) / lines)) {
     const int64_t groups = all_heads / shared, bytes = groups * other_bytes;
     const int32_t tasks = count();
     int64_t sections = 1;
     if (bytes > 2 * kCachedBytes) {
       const bool many_fit = other_bytes * kManyHeads <= kCachedBytes;
-      if (!P::kHasMask || many_fit) {
+      if (in_order && P::kHasMask) {
+        sections = tasks / (kOrderedRounds * blocks);
+        if (sections > groups) sections = groups;
+        if (sections < 1) sections = 1;
+      } else if (!P::kHasMask || many_fit) {
         const int64_t most = P::kHasMask ? tasks / (kRounds * blocks) : groups;
         sections = (bytes + kCachedBytes - 1) / kCachedBytes;
         if (sections > most) sections = most > 1 ? most : 1;

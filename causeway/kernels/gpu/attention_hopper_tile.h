@@ -141,8 +141,9 @@ CAUSEWAY_INLINE int tile_kinds(const P& p, int32_t b, int32_t h, int32_t own, in
 
 // The tiles of others that own lines have to do with, in order: keys from the first one on; queries from the last one
 // on, 32 tiles of each of the `group` heads that share the keys in turn, so that blocks which add to the same queries
-// come to them in the order of their keys, whatever a causal mask leaves of them. All lanes of a wave go through them
-// together; each reads the map for one of the next 32.
+// come to them in the order of their keys, whatever a causal mask leaves of them; of long maps all of a head where
+// later keys see as much later queries, as in a window, so that what blocks add to stays in the cache until all of them
+// have. All lanes of a wave go through them together; each reads the map for one of the next 32.
 template <class P, bool kOwnAreQueries, int kOthers, bool kFewer>
 class TilePlan {
  public:
@@ -245,7 +246,13 @@ class TilePlan {
       if (end < length) bound_ = end;
     } else {
       bound_ = first;
-      if (end < length) base_ = (end - 1) & -kOthers;
+      if (end >= length) return;
+      base_ = (end - 1) & -kOthers;
+      const int32_t later = task_.first + each * kBlock;
+      if (later >= own_length || p.block_kind(task_.b, h_ + 1, end / kBlock, later / kOwnBlock) == 0) return;
+      top_ = base_;
+      base_ += 32 * kOthers;
+      ++h_;
     }
   }
 
@@ -256,6 +263,12 @@ class TilePlan {
       base_ += 32 * kOthers;
       return base_ < (kNarrows ? bound_ : static_cast<int32_t>(p.key_length));
     } else {
+      if (top_ >= 0) {
+        base_ -= 32 * kOthers;
+        if (base_ + kOthers > bound_) return true;
+        base_ = top_;
+        return ++h_ < (task_.kv_head + 1) * group_;
+      }
       if (++h_ == (task_.kv_head + 1) * group_) {
         h_ -= group_;
         base_ -= 32 * kOthers;
@@ -287,6 +300,7 @@ class TilePlan {
   const TaskNote& task_;
   int32_t group_, h_ = 0, base_ = 0;
   int32_t bound_ = 0;   // where they end, in their order
+  int32_t top_ = -1;    // where they begin, if all of a head come one after the other
   int kinds_ = 0;       // of this lane's tile
   uint32_t lanes_ = 0;  // whose tiles are still to come
 };

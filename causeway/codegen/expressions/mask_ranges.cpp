@@ -1,0 +1,110 @@
+#include "causeway/codegen/expressions/mask_ranges.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <optional>
+
+namespace causeway::codegen {
+namespace {
+
+constexpr size_t kPositions = 4;
+
+std::optional<std::string_view> function_of(const Node& node, bool of_truths) {
+  switch (node.op) {
+    case Op::kNeg:
+      return "range_neg";
+    case Op::kAbs:
+      return "range_abs";
+    case Op::kAdd:
+      return "range_add";
+    case Op::kSub:
+      return "range_sub";
+    case Op::kMul:
+      return "range_mul";
+    case Op::kMax:
+      return "range_max";
+    case Op::kMin:
+      return "range_min";
+    case Op::kLt:
+      return "range_lt";
+    case Op::kLe:
+      return "range_le";
+    case Op::kEq:
+      return "range_eq";
+    case Op::kSelect:
+      return "range_select";
+    case Op::kAnd:
+      return of_truths ? std::optional("range_and") : std::nullopt;
+    case Op::kOr:
+      return of_truths ? std::optional("range_or") : std::nullopt;
+    case Op::kXor:
+      return of_truths ? std::optional("range_xor") : std::nullopt;
+    default:
+      return std::nullopt;
+  }
+}
+
+class RangeText {
+ public:
+  explicit RangeText(const Graph& mask) : mask_(mask) {}
+
+  std::string write() {
+    std::string statements;
+    for (int32_t i = 0; i < static_cast<int32_t>(mask_.nodes().size()); ++i) {
+      const Value value{i, 0};
+      const DType dtype = mask_.dtype(value);
+      if (mask_.node(i).outputs.size() == 1 && mask_.shape(value).empty() &&
+          (dtype == DType::kI32 || dtype == DType::kBool))
+        statements += fmt::format("const Range r{} = {};\n", i, range(value));
+    }
+    return "CAUSEWAY_INLINE Range mask_range(int64_t b, int64_t h, Range t, Range s) const {\n" + statements +
+           "return " + name(mask_.outputs[0]) + ";\n}\n";
+  }
+
+ private:
+  // Of a value that has a statement; anything, of what has none.
+  std::string name(Value value) const {
+    if (mask_.shape(value).empty() && value.output == 0) {
+      if (mask_.dtype(value) == DType::kI32 || mask_.dtype(value) == DType::kBool)
+        return fmt::format("r{}", value.node);
+    }
+    return "kAnyInt32";
+  }
+
+  bool is_integer(Value value) const { return mask_.dtype(value) == DType::kI32 || mask_.dtype(value) == DType::kBool; }
+
+  std::string range(Value value) const {
+    const Node& node = mask_.node(value);
+    const bool truth = mask_.dtype(value) == DType::kBool;
+    const std::string anything = truth ? "kAnyTruth" : "kAnyInt32";
+    if (node.op == Op::kInput) {
+      static constexpr std::string_view kNames[kPositions] = {"{b, b}", "{h, h}", "t", "s"};
+      for (size_t i = 0; i < kPositions; ++i)
+        if (mask_.inputs()[i] == value) return std::string(kNames[i]);
+      return anything;
+    }
+    if (node.op == Op::kConstant) {
+      const auto number = static_cast<int64_t>(node.attributes.value);
+      return fmt::format("{{{}, {}}}", number, number);
+    }
+    for (const Value input : node.inputs)
+      if (!is_integer(input)) return anything;
+    if (node.op == Op::kReshape || node.op == Op::kBroadcast || node.op == Op::kCast)
+      return node.op != Op::kCast || !truth || mask_.dtype(node.inputs[0]) == DType::kBool ? name(node.inputs[0])
+                                                                                           : anything;
+    const std::optional<std::string_view> function = function_of(node, truth);
+    if (!function) return anything;
+    std::string arguments;
+    for (const Value input : node.inputs) arguments += (arguments.empty() ? "" : ", ") + name(input);
+    return fmt::format("{}({})", *function, arguments);
+  }
+
+  const Graph& mask_;
+};
+
+}  // namespace
+
+std::string mask_range_function(const Graph& mask) { return RangeText(mask).write(); }
+
+}  // namespace causeway::codegen
