@@ -161,11 +161,12 @@ TEST_P(BlockMaps, OfRandomMasks) {
   for (const int64_t count : kinds) EXPECT_GT(count, 100);
 }
 
-// More blocks of keys than a task has threads.
+// More blocks of keys than a task has threads. A window of 50: of some blocks of 16 the first query sees the last key
+// alone.
 TEST_P(BlockMaps, OfLongRows) {
   int64_t kinds[3] = {};
   expect_reference(passes::window_mask_by_head(300), 100, 2500, false, kinds);
-  expect_reference(passes::window_mask(40), 2100, 2100, false, kinds);
+  expect_reference(passes::window_mask(50), 2100, 2100, false, kinds);
   for (const int64_t count : kinds) EXPECT_GT(count, 0);
 }
 

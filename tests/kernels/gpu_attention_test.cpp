@@ -517,10 +517,12 @@ TEST_P(WideHeads, LongMaps) {
 }
 
 TEST_P(WideHeads, ScoresLayoutsAndLengths) {
-  AttentionCase biased = wide(64);
-  biased.score = biased_score(biased.heads);
-  biased.captures_slopes = true;
-  expect_reference(biased, one(true, biased.heads));
+  for (const int64_t dim : {64, 128}) {
+    AttentionCase biased = wide(dim);
+    biased.score = biased_score(biased.heads);
+    biased.captures_slopes = true;
+    expect_reference(biased, one(true, biased.heads));
+  }
   AttentionCase c = wide(128);
   c.mask = causal_mask();
   for (const auto layout :

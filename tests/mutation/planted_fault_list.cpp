@@ -16,6 +16,8 @@ constexpr std::string_view kHopperGradient = "causeway/kernels/gpu/attention_hop
 constexpr std::string_view kHopperJoint = "causeway/kernels/gpu/attention_hopper_joint_gradient.h";
 constexpr std::string_view kHopperOrder = "causeway/kernels/gpu/attention_hopper_order.h";
 constexpr std::string_view kHopperTile = "causeway/kernels/gpu/attention_hopper_tile.h";
+constexpr std::string_view kBlockMap = "causeway/kernels/gpu/attention_block_map.h";
+constexpr std::string_view kMaskRanges = "causeway/kernels/mask_ranges.h";
 constexpr std::string_view kMatmul = "causeway/kernels/gpu/matmul.h";
 constexpr std::string_view kCdnaMatmul = "causeway/kernels/gpu/matmul_cdna.h";
 constexpr std::string_view kCdnaTile = "causeway/kernels/gpu/attention_cdna_tile.h";
@@ -197,6 +199,17 @@ constexpr PlantedFault kFaults[] = {
     {"cdna_matmul_lost_turn", "CDNA's product: waves multiply before the others have left the turn", kCdnaMatmul,
      "fetch(slice + 2);\n    turn_barrier();", "fetch(slice + 2);", "kernels_tests",
      "Devices/CdnaMatmul.NoRacesAndNoAccessOutsideOfMemory/emulator_gfx942"},
+    {"block_map_last_key", "block maps: the last key of a block is not asked about", kBlockMap, "s_end(own) - 1}",
+     "s_end(own) - 2}", "kernels_tests", "Devices/BlockMaps.OfLongRows/emulator_sm_90a"},
+    {"mask_range_equal", "block maps: what may be as great counts as less", kMaskRanges,
+     "a.greatest < b.least ? 1 : 0, a.least < b.greatest", "a.greatest <= b.least ? 1 : 0, a.least < b.greatest",
+     "kernels_tests", "Devices/BlockMaps.OfRandomMasks/emulator_gfx942"},
+    {"hopper_attention_one_distance", "Hopper's attention: all keys of a tile are as far away as its first",
+     kHopperAttention, "static_cast<float>(column - row)", "static_cast<float>(-row)", "kernels_tests",
+     "Devices/WideHeads.ScoresLayoutsAndLengths/emulator_sm_90a"},
+    {"hopper_gradient_one_distance", "Hopper's attention, backward: all queries of a tile are as far away as its first",
+     kHopperGradient, "static_cast<float>(8 * slot - further)", "static_cast<float>(8 * slot)", "kernels_tests",
+     "Devices/WideHeads.ScoresLayoutsAndLengths/emulator_sm_90a"},
     {"chiplet_lost_task", "the first task after those of all chiplets is another one's", kIntrinsics,
      "block >= each * kChiplets ? block", "block > each * kChiplets ? block", "kernels_tests",
      "Devices/CdnaMatmul.TilesOfManyChiplets/emulator_gfx942"},

@@ -18,10 +18,11 @@ class FunctionContext : public EmitterContext {
         positions_(std::move(position_variables)),
         has_score_(has_score) {}
 
-  bool is_stored(Value value) override { return function_.node(value).op == Op::kInput; }
+  bool is_stored(Value value) override { return function_.node(value).op == Op::kInput || is_distance(value); }
 
   std::optional<ElementValue> variable(Value value, const Index& linear) override {
     static constexpr const char* kNames[] = {"static_cast<int32_t>(b)", "static_cast<int32_t>(h)", "t", "s", "x"};
+    if (is_distance(value)) return ElementValue{"distance", 1};
     const size_t input = input_number(value);
     if (input < 4 || (has_score_ && input == 4)) return ElementValue{kNames[input], 1};
     return std::nullopt;
@@ -32,13 +33,22 @@ class FunctionContext : public EmitterContext {
   }
 
   std::optional<Index> position_index(Value value) override {
-    if (!is_stored(value)) return std::nullopt;
+    if (function_.node(value).op != Op::kInput) return std::nullopt;
     const size_t input = input_number(value);
     if (input >= 4) return std::nullopt;
     return Index::of(positions_[input]);
   }
 
  private:
+  // How far the key is behind the query, as a float: ALiBi's. Kernels have it for less than it takes to compute it from
+  // the two.
+  bool is_distance(Value value) const {
+    const Node& node = function_.node(value);
+    if (!has_score_ || node.op != Op::kCast || function_.dtype(value) != DType::kF32) return false;
+    const Node& difference = function_.node(node.inputs[0]);
+    return difference.op == Op::kSub && difference.inputs[0] == function_.inputs()[3] &&
+           difference.inputs[1] == function_.inputs()[2];
+  }
   size_t input_number(Value value) const {
     for (size_t i = 0; i < function_.inputs().size(); ++i)
       if (function_.inputs()[i] == value) return i;
@@ -213,10 +223,16 @@ std::string AttentionWriter::function(const Graph& graph, const std::string& dec
   FunctionContext context(graph, *this, captured_, positions, has_score);
   ExpressionEmitter emitter(graph, context, variables_, symbols_);
   const ElementValue result = emitter.compute(graph.outputs[0], {Index::constant(0), {}});
-  return fmt::format(
+  std::string text = fmt::format(
       "CAUSEWAY_INLINE {}(int64_t b, int64_t h, int32_t t, int32_t s{}) const {{\n"
       "const int64_t t_index = t;\nconst int64_t s_index = s;\n{}return {};\n}}\n",
-      declaration, has_score ? ", float x" : "", body(emitter), result.name);
+      declaration, has_score ? ", float x, float distance" : "", body(emitter), result.name);
+  if (has_score)
+    text += fmt::format(
+        "CAUSEWAY_INLINE {}(int64_t b, int64_t h, int32_t t, int32_t s, float x) const {{\n"
+        "return {}(b, h, t, s, x, static_cast<float>(s - t));\n}}\n",
+        declaration, declaration.substr(declaration.find(' ') + 1));
+  return text;
 }
 
 }  // namespace causeway::codegen

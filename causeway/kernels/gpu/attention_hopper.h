@@ -273,18 +273,19 @@ class Forward {
     float factor = p.scale * kLog2E;
     // Inside and unmasked, which most tiles are, positions matter to the score alone.
     if (!keys_inside || (masked && !(kMaskAlone && queries_inside)) || (P::kHasScore && !queries_inside)) {
-      modify(scores, note.first, [&](float product, int32_t t, int32_t s) {
+      modify(scores, note.first, [&](float product, int32_t t, int32_t s, float) {
         return attention_tile::modified_score(p, product, b_, h_, t, s, masked);
       });
       factor = 1.0f;
     } else if constexpr (P::kHasScore) {
-      modify(scores, note.first,
-             [&](float product, int32_t t, int32_t s) { return p.score(b_, h_, t, s, product * p.scale); });
+      modify(scores, note.first, [&](float product, int32_t t, int32_t s, float distance) {
+        return p.score(b_, h_, t, s, product * p.scale, distance);
+      });
       factor = kLog2E;
     } else if constexpr (kMaskAlone) {
       if (masked)
         modify(scores, note.first,
-               [&](float product, int32_t t, int32_t s) { return p.mask(b_, h_, t, s) ? product : -kInfinity; });
+               [&](float product, int32_t t, int32_t s, float) { return p.mask(b_, h_, t, s) ? product : -kInfinity; });
     }
     float shift[2], greatest[2];
     bool grown = false;
@@ -325,13 +326,15 @@ class Forward {
     return grown;
   }
 
-  // modified(product, t, s).
+  // modified(product, t, s, s - t).
   template <class F>
   CAUSEWAY_INLINE void modify(float (&scores)[kScores], int32_t key, F modified) const {
     const int32_t line = first_line_ + warpgroup_row(0), other = key + warpgroup_column(0);
+    const auto distance = static_cast<float>(other - line);
 #pragma clang loop unroll(full)
     for (int i = 0; i < kScores; ++i) {
-      scores[i] = modified(scores[i], line + (i & 2) * 4, other + i / 4 * 8 + (i & 1));
+      const int row = (i & 2) * 4, column = i / 4 * 8 + (i & 1);
+      scores[i] = modified(scores[i], line + row, other + column, distance + static_cast<float>(column - row));
       // What masks and scores load must not be loaded for all columns at first: registers would not suffice. With heads
       // of 64 this takes less time than known_after(), which gradients use.
       if (i % 4 == 3) asm volatile("" ::: "memory");

@@ -327,11 +327,13 @@ class QueryGradient : GradientGroup<P> {
   CAUSEWAY_INLINE void weigh(float (&scores)[kOthers / 2], const float (&shift)[2], int32_t key, bool masked) const {
     const int32_t line = first_line_ + warpgroup_row(0);
     int32_t other = key + warpgroup_column(0);
+    const auto distance = static_cast<float>(other - line);
 #pragma clang loop unroll(full)
     for (int i = 0; i < kOthers / 2; ++i) {
-      const int slot = (i & 2) / 2;
-      scores[i] = attention_tile::pair_weight<kModified>(p, scores[i], shift[slot], b_, head_, line + 8 * slot,
-                                                         other + i / 4 * 8 + (i & 1), masked);
+      const int slot = (i & 2) / 2, column = i / 4 * 8 + (i & 1);
+      scores[i] =
+          attention_tile::pair_weight<kModified>(p, scores[i], shift[slot], b_, head_, line + 8 * slot, other + column,
+                                                 masked, distance + static_cast<float>(column - 8 * slot));
       // What masks load must not be loaded for all columns at first: registers would not suffice.
       if (kModified != Modified::kNot && i % 4 == 3) other = known_after(other, scores[i]);
     }
@@ -362,11 +364,13 @@ template <Modified kModified, class P, int kOthers>
 CAUSEWAY_INLINE void weigh_keys(const P& p, float (&scores)[kOthers / 2], const float (&shift)[kOthers], int32_t b,
                                 int32_t head, int32_t query, int32_t line, bool masked) {
   int32_t column = warpgroup_column(0);
+  const auto distance = static_cast<float>(line - query - column);
 #pragma clang loop unroll(full)
   for (int i = 0; i < kOthers / 2; ++i) {
-    const int other = column + i / 4 * 8 + (i & 1);
-    scores[i] = attention_tile::pair_weight<kModified>(p, scores[i], shift[other], b, head, query + other,
-                                                       line + (i & 2) * 4, masked);
+    const int further = i / 4 * 8 + (i & 1), other = column + further, slot = (i & 2) / 2;
+    scores[i] =
+        attention_tile::pair_weight<kModified>(p, scores[i], shift[other], b, head, query + other, line + 8 * slot,
+                                               masked, distance + static_cast<float>(8 * slot - further));
     // What masks load must not be loaded for all columns at first: registers would not suffice.
     if (kModified != Modified::kNot && i % 4 == 3) column = known_after(column, scores[i]);
   }

@@ -141,8 +141,8 @@ CAUSEWAY_INLINE int tile_kinds(const P& p, int32_t b, int32_t h, int32_t own, in
 
 // The tiles of others that own lines have to do with, in order: keys from the first one on; queries from the last one
 // on, 32 tiles of each of the `group` heads that share the keys in turn, so that blocks which add to the same queries
-// come to them in the order of their keys, whatever a causal mask leaves of them; of long maps all of a head where
-// later keys see as much later queries, as in a window, so that what blocks add to stays in the cache until all of them
+// come to them in the order of their keys, whatever a causal mask leaves of them. Of very long maps all of a head where
+// later keys see as much later queries, as in a window: so what blocks add to stays in the cache until all of them
 // have. All lanes of a wave go through them together; each reads the map for one of the next 32.
 template <class P, bool kOwnAreQueries, int kOthers, bool kFewer>
 class TilePlan {
@@ -215,7 +215,7 @@ class TilePlan {
   CAUSEWAY_INLINE void narrow() {
     constexpr int kBlock = kOwnAreQueries ? P::kBlockK : P::kBlockQ,
                   kOwnBlock = kOwnAreQueries ? P::kBlockQ : P::kBlockK;
-    constexpr int32_t kShort = 2 * 32;
+    constexpr int32_t kShort = 2 * 32, kFar = 2048;  // blocks; positions of a lane's, of sequences of 65,536
     const auto length = static_cast<int32_t>(kOwnAreQueries ? p.key_length : p.query_length);
     const auto own_length = static_cast<int32_t>(kOwnAreQueries ? p.query_length : p.key_length);
     bound_ = kOwnAreQueries ? length : 0;
@@ -249,6 +249,7 @@ class TilePlan {
       if (end >= length) return;
       base_ = (end - 1) & -kOthers;
       const int32_t later = task_.first + each * kBlock;
+      if (each * kBlock < kFar) return;
       if (later >= own_length || p.block_kind(task_.b, h_ + 1, end / kBlock, later / kOwnBlock) == 0) return;
       top_ = base_;
       base_ += 32 * kOthers;
