@@ -10,11 +10,13 @@ namespace attention_hopper {
 // the same time: where those of all heads are more than the cache holds, heads come in sections, of as many as fit
 // where tasks take as long as each other or many heads fit, and otherwise where few blocks would have the same others,
 // of as few as blocks get even shares of. Blocks that add to what their others get, in the order of their lines, have
-// sections of two rounds: what neighbours add to is in the cache still when it is their turn.
+// sections of three rounds where sequences are long: what neighbours add to is in the cache still when it is their
+// turn.
 template <class P>
 struct TaskOrder {
   static constexpr int64_t kCachedBytes = int64_t{24} << 20;
-  static constexpr int32_t kRounds = 3, kManyHeads = 16, kEvenRounds = 6, kFewBlocks = 4, kOrderedRounds = 2;
+  static constexpr int32_t kRounds = 3, kManyHeads = 16, kEvenRounds = 6, kFewBlocks = 4;
+  static constexpr int32_t kManyTiles = 256;
   int32_t heads, tiles, section;
 
   // Of a launch of `blocks`. Heads are of all sequences; `shared` of them have the same others, of other_bytes.
@@ -27,16 +29,13 @@ struct TaskOrder {
     int64_t sections = 1;
     if (bytes > 2 * kCachedBytes) {
       const bool many_fit = other_bytes * kManyHeads <= kCachedBytes;
-      if (in_order && P::kHasMask) {
-        sections = tasks / (kOrderedRounds * blocks);
-        if (sections > groups) sections = groups;
-        if (sections < 1) sections = 1;
-      } else if (!P::kHasMask || many_fit) {
+      const bool ordered = in_order && P::kHasMask && tiles >= kManyTiles;
+      if (!ordered && (!P::kHasMask || many_fit)) {
         const int64_t most = P::kHasMask ? tasks / (kRounds * blocks) : groups;
         sections = (bytes + kCachedBytes - 1) / kCachedBytes;
         if (sections > most) sections = most > 1 ? most : 1;
-      } else if (groups * kFewBlocks > blocks) {
-        sections = tasks / (kEvenRounds * blocks);
+      } else if (ordered || groups * kFewBlocks > blocks) {
+        sections = tasks / ((ordered ? kRounds : kEvenRounds) * blocks);
         if (sections > groups) sections = groups;
         if (sections < 1) sections = 1;
       }

@@ -215,7 +215,7 @@ class TilePlan {
   CAUSEWAY_INLINE void narrow() {
     constexpr int kBlock = kOwnAreQueries ? P::kBlockK : P::kBlockQ,
                   kOwnBlock = kOwnAreQueries ? P::kBlockQ : P::kBlockK;
-    constexpr int32_t kShort = 2 * 32, kFar = 2048;  // blocks; positions of a lane's, of sequences of 65,536
+    constexpr int32_t kShort = 2 * 32, kFar = 1024;  // blocks; positions of a lane's, of sequences of 32,768
     const auto length = static_cast<int32_t>(kOwnAreQueries ? p.key_length : p.query_length);
     const auto own_length = static_cast<int32_t>(kOwnAreQueries ? p.query_length : p.key_length);
     bound_ = kOwnAreQueries ? length : 0;
