@@ -58,6 +58,7 @@ TEST(AttentionOrder, EveryTaskIsDoneOnceAndBlocksHaveAboutTheSameToDo) {
       SCOPED_TRACE(testing::Message() << c.heads << " heads of " << c.length << ", " << blocks << " blocks");
       work_of_blocks<Problem<false>>(c, blocks);
       for (const bool in_order : {false, true}) {
+        if (in_order && c.lines != 128) continue;  // as many keys has a block that adds by turns
         const std::vector<int64_t> work = work_of_blocks<Problem<true>>(c, blocks, in_order);
         if (c.heads * c.length / c.lines < 8 * blocks) continue;
         const double mean = static_cast<double>(std::accumulate(work.begin(), work.end(), int64_t{0})) / blocks;
