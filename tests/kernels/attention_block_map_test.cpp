@@ -167,6 +167,7 @@ TEST_P(BlockMaps, OfLongRows) {
   int64_t kinds[3] = {};
   expect_reference(passes::window_mask_by_head(300), 100, 2500, false, kinds);
   expect_reference(passes::window_mask(50), 2100, 2100, false, kinds);
+  expect_reference(passes::window_mask(50), 1, 2100, false, kinds);
   for (const int64_t count : kinds) EXPECT_GT(count, 0);
 }
 

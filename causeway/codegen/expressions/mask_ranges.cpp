@@ -53,26 +53,18 @@ class RangeText {
     std::string statements;
     for (int32_t i = 0; i < static_cast<int32_t>(mask_.nodes().size()); ++i) {
       const Value value{i, 0};
-      const DType dtype = mask_.dtype(value);
-      if (mask_.node(i).outputs.size() == 1 && mask_.shape(value).empty() &&
-          (dtype == DType::kI32 || dtype == DType::kBool))
-        statements += fmt::format("const Range r{} = {};\n", i, range(value));
+      if (has_range(value)) statements += fmt::format("const Range r{} = {};\n", i, range(value));
     }
     return "CAUSEWAY_INLINE Range mask_range(int64_t b, int64_t h, Range t, Range s) const {\n" + statements +
            "return " + name(mask_.outputs[0]) + ";\n}\n";
   }
 
  private:
-  // Of a value that has a statement; anything, of what has none.
-  std::string name(Value value) const {
-    if (mask_.shape(value).empty() && value.output == 0) {
-      if (mask_.dtype(value) == DType::kI32 || mask_.dtype(value) == DType::kBool)
-        return fmt::format("r{}", value.node);
-    }
-    return "kAnyInt32";
-  }
-
   bool is_integer(Value value) const { return mask_.dtype(value) == DType::kI32 || mask_.dtype(value) == DType::kBool; }
+  bool has_range(Value value) const { return is_integer(value) && mask_.shape(value).empty(); }
+  std::string name(Value value) const {
+    return has_range(value) ? fmt::format("r{}", value.node) : std::string("kAnyInt32");
+  }
 
   std::string range(Value value) const {
     const Node& node = mask_.node(value);
@@ -90,9 +82,9 @@ class RangeText {
     }
     for (const Value input : node.inputs)
       if (!is_integer(input)) return anything;
-    if (node.op == Op::kReshape || node.op == Op::kBroadcast || node.op == Op::kCast)
-      return node.op != Op::kCast || !truth || mask_.dtype(node.inputs[0]) == DType::kBool ? name(node.inputs[0])
-                                                                                           : anything;
+    if (node.op == Op::kReshape || node.op == Op::kBroadcast) return name(node.inputs[0]);
+    if (node.op == Op::kCast)  // the truth of a number is another one
+      return truth && mask_.dtype(node.inputs[0]) != DType::kBool ? anything : name(node.inputs[0]);
     const std::optional<std::string_view> function = function_of(node, truth);
     if (!function) return anything;
     std::string arguments;
