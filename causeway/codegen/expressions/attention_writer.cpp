@@ -40,8 +40,7 @@ class FunctionContext : public EmitterContext {
   }
 
  private:
-  // How far the key is behind the query, as a float: ALiBi's. Kernels have it for less than it takes to compute it from
-  // the two.
+  // Key minus query as a float, which ALiBi multiplies. Kernels have it for less than computing it from the two takes.
   bool is_distance(Value value) const {
     const Node& node = function_.node(value);
     if (!has_score_ || node.op != Op::kCast || function_.dtype(value) != DType::kF32) return false;

@@ -248,8 +248,8 @@ class TilePlan {
       bound_ = first;
       if (end >= length) return;
       base_ = (end - 1) & -kOthers;
-      const int32_t later = task_.first + each * kBlock;
       if (each * kBlock < kFar) return;
+      const int32_t later = task_.first + each * kBlock;
       if (later >= own_length || p.block_kind(task_.b, h_ + 1, end / kBlock, later / kOwnBlock) == 0) return;
       top_ = base_;
       base_ += 32 * kOthers;
