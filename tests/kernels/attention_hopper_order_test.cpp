@@ -94,5 +94,28 @@ TEST(AttentionOrder, TasksOfARoundShareWhatTheyRead) {
   EXPECT_LE(heads_of_rounds(by_turns), 2u);
 }
 
+TEST(AttentionOrder, TilesOfQueriesFollowOneAnotherAndOnlyTheFirstLeaveAWarpgroupIdle) {
+  for (const int groups : {2, 3}) {
+    for (int64_t length = 1; length <= 2000; ++length) {
+      const attention_hopper::QueryTiles tiles(length, groups);
+      const auto count = static_cast<int32_t>((length + 64 * groups - 1) / (64 * groups));
+      ASSERT_EQ(tiles.first_of(0), 0);
+      int shorter = 0;
+      for (int32_t tile = 0; tile + 1 < count; ++tile) {
+        const int32_t first = tiles.first_of(tile), lines = tiles.first_of(tile + 1) - first;
+        ASSERT_EQ(lines, 64 * (tiles.is_shorter(first) ? groups - 1 : groups)) << length << ", tile " << tile;
+        ASSERT_TRUE(tile == shorter || !tiles.is_shorter(first)) << length << ", tile " << tile;
+        if (tiles.is_shorter(first)) ++shorter;
+      }
+      // The last one has the rest, in as many warpgroups as it is said to keep busy.
+      const int32_t last = tiles.first_of(count - 1);
+      const int64_t busy = (length - last + 63) / 64;
+      ASSERT_GT(busy, 0) << length;
+      ASSERT_LE(busy, tiles.is_shorter(last) ? groups - 1 : groups) << length;
+      ASSERT_TRUE(count == 1 || busy >= groups - 1) << length;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace causeway::kernels

@@ -76,6 +76,12 @@ std::shared_ptr<const Graph> causal_mask_beside_bias(const AttentionCase& c) {
   return finish(f, Builder(f.graph).less_equal(f.in[3], f.in[2]));
 }
 
+std::shared_ptr<const Graph> causal_mask_beside_slopes(int64_t heads) {
+  ScalarFunction f = scalar_function(false);
+  f.graph.add_input("slopes", {DType::kF32, {heads}});
+  return finish(f, Builder(f.graph).less_equal(f.in[3], f.in[2]));
+}
+
 // d score / d s, as the gradient pass would make it, for the scores used here.
 std::shared_ptr<const Graph> one(bool captures_slopes, int64_t heads) {
   ScalarFunction f = scalar_function(true);
@@ -143,7 +149,7 @@ Graph attention_graph(const AttentionCase& c, const std::shared_ptr<const Graph>
   spec->score = c.score;
   spec->scale = 1 / std::sqrt(static_cast<double>(c.dim));
   spec->block_q = spec->block_k = c.block;
-  spec->has_block_map = c.mask != nullptr && !c.captures_slopes;
+  spec->has_block_map = c.mask != nullptr;
   std::vector<Value> map;
   if (spec->has_block_map) {
     Attributes attributes;
@@ -564,6 +570,11 @@ TEST_P(WideHeads, ScoresWithMasksAndTheirMaps) {
     expect_reference(c, gradient_of_captured_bias(c));
     c.mask = causal_mask_beside_bias(c);
     expect_reference(c, gradient_of_captured_bias(c));
+    c = wide(dim);
+    c.score = biased_score(c.heads);
+    c.captures_slopes = true;
+    c.mask = causal_mask_beside_slopes(c.heads);
+    expect_reference(c, one(true, c.heads));
     c = wide(dim);
     c.score = soft_capped_score(2);
     c.mask = causal_mask();

@@ -1,11 +1,65 @@
 #include "causeway/codegen/expressions/attention_writer.h"
 
+#include <algorithm>
+
 #include "causeway/base/error.h"
 #include "causeway/codegen/expressions/mask_ranges.h"
 #include "causeway/passes/joined_gradients.h"
 
 namespace causeway::codegen {
 namespace {
+
+constexpr const char* kMask = "bool mask(int64_t b, int64_t h, int32_t t, int32_t s)";
+
+// The places of a score function's inputs; a mask's captured tensors begin where the score would be.
+enum ScoreInput : size_t { kBatch, kHead, kQuery, kKey, kScore };
+
+// Key minus query as a float, which ALiBi multiplies.
+bool is_distance(const Graph& score, Value value) {
+  const Node& node = score.node(value);
+  if (node.op != Op::kCast || score.dtype(value) != DType::kF32) return false;
+  const Node& difference = score.node(node.inputs[0]);
+  return difference.op == Op::kSub && difference.inputs[0] == score.inputs()[kKey] &&
+         difference.inputs[1] == score.inputs()[kQuery];
+}
+
+bool depends_on(const Graph& function, Value value, Value input) {
+  std::vector<bool> depends(function.nodes().size());
+  for (size_t n = 0; n < depends.size(); ++n) {
+    const std::vector<Value>& operands = function.nodes()[n].inputs;
+    depends[n] = static_cast<size_t>(input.node) == n ||
+                 std::any_of(operands.begin(), operands.end(),
+                             [&](Value operand) { return depends[static_cast<size_t>(operand.node)]; });
+  }
+  return depends[static_cast<size_t>(value.node)];
+}
+
+// Whether a mask depends on captured tensors.
+bool reads_memory(const Graph& mask) {
+  for (size_t i = kScore; i < mask.inputs().size(); ++i)
+    if (depends_on(mask, mask.outputs[0], mask.inputs()[i])) return true;
+  return false;
+}
+
+// Of a score to which a multiple of the distance is added, as ALiBi does: what it is multiplied by, where that is the
+// same for all pairs of a head.
+std::optional<Value> find_distance_factor(const Graph& score) {
+  const auto other_operand = [&](const Node& node, const auto& is_one) -> std::optional<Value> {
+    for (size_t i = 0; i < 2; ++i)
+      if (is_one(node.inputs[i])) return node.inputs[1 - i];
+    return std::nullopt;
+  };
+  const Node& sum = score.node(score.outputs[0]);
+  if (sum.op != Op::kAdd) return std::nullopt;
+  const std::optional<Value> added = other_operand(sum, [&](Value value) { return value == score.inputs()[kScore]; });
+  if (!added || score.node(*added).op != Op::kMul) return std::nullopt;
+  const std::optional<Value> factor =
+      other_operand(score.node(*added), [&](Value value) { return is_distance(score, value); });
+  if (!factor) return std::nullopt;
+  for (const ScoreInput input : {kQuery, kKey, kScore})
+    if (depends_on(score, *factor, score.inputs()[input])) return std::nullopt;
+  return factor;
+}
 
 // Emits a score or mask function: its inputs are the kernel's positions, the score, and captured tensors.
 class FunctionContext : public EmitterContext {
@@ -18,11 +72,10 @@ class FunctionContext : public EmitterContext {
         positions_(std::move(position_variables)),
         has_score_(has_score) {}
 
-  bool is_stored(Value value) override { return function_.node(value).op == Op::kInput || is_distance(value); }
+  bool is_stored(Value value) override { return function_.node(value).op == Op::kInput; }
 
   std::optional<ElementValue> variable(Value value, const Index& linear) override {
     static constexpr const char* kNames[] = {"static_cast<int32_t>(b)", "static_cast<int32_t>(h)", "t", "s", "x"};
-    if (is_distance(value)) return ElementValue{"distance", 1};
     const size_t input = input_number(value);
     if (input < 4 || (has_score_ && input == 4)) return ElementValue{kNames[input], 1};
     return std::nullopt;
@@ -40,14 +93,6 @@ class FunctionContext : public EmitterContext {
   }
 
  private:
-  // Key minus query as a float, which ALiBi multiplies. Kernels have it for less than computing it from the two takes.
-  bool is_distance(Value value) const {
-    const Node& node = function_.node(value);
-    if (!has_score_ || node.op != Op::kCast || function_.dtype(value) != DType::kF32) return false;
-    const Node& difference = function_.node(node.inputs[0]);
-    return difference.op == Op::kSub && difference.inputs[0] == function_.inputs()[3] &&
-           difference.inputs[1] == function_.inputs()[2];
-  }
   size_t input_number(Value value) const {
     for (size_t i = 0; i < function_.inputs().size(); ++i)
       if (function_.inputs()[i] == value) return i;
@@ -87,11 +132,13 @@ std::string AttentionWriter::constants(const std::string& operand) const {
   return fmt::format(
       "using Operand = {};\nstatic constexpr int kHeadDim = {};\nstatic constexpr int kBlockQ = {};\n"
       "static constexpr int kBlockK = {};\nstatic constexpr bool kHasScore = {};\n"
-      "static constexpr bool kScoreIsShifted = {};\nstatic constexpr bool kHasMask = {};\n"
+      "static constexpr bool kScoreIsShifted = {};\nstatic constexpr bool kScoreAddsDistance = {};\n"
+      "static constexpr bool kHasMask = {};\nstatic constexpr bool kMaskReadsMemory = {};\n"
       "static constexpr bool kHasBlockMap = {};\nstatic constexpr float scale = {};\n",
       operand, graph_.shape(node_.inputs[0])[3].constant(), spec_.block_q, spec_.block_k, spec_.score != nullptr,
-      spec_.score_gradient != nullptr && is_one(*spec_.score_gradient), spec_.mask != nullptr, spec_.has_block_map,
-      literal(DType::kF32, spec_.scale));
+      spec_.score_gradient != nullptr && is_one(*spec_.score_gradient),
+      spec_.score != nullptr && find_distance_factor(*spec_.score), spec_.mask != nullptr,
+      spec_.mask != nullptr && reads_memory(*spec_.mask), spec_.has_block_map, literal(DType::kF32, spec_.scale));
 }
 
 std::string AttentionWriter::functions() {
@@ -109,7 +156,7 @@ std::string AttentionWriter::functions() {
 std::string AttentionWriter::map_functions() {
   const Value result = request_.members.front();
   const Shape& map = graph_.shape(result);
-  return function(*spec_.mask, "bool mask", false) + mask_range_function(*spec_.mask) +
+  return function(*spec_.mask, spec_.mask->outputs[0], kMask, false) + mask_range_function(*spec_.mask) +
          fmt::format(
              "CAUSEWAY_INLINE void store_block_kind(int64_t b, int64_t h, int64_t q_block, int64_t k_block, uint8_t "
              "kind) "
@@ -209,29 +256,31 @@ std::string AttentionWriter::block_kind(Value map) {
 }
 
 std::string AttentionWriter::attention_functions() {
+  const std::string score_parameters = "(int64_t b, int64_t h, int32_t t, int32_t s, float x)";
   std::string text;
-  if (spec_.score != nullptr) text += function(*spec_.score, "float score", true);
-  if (spec_.score_gradient != nullptr) text += function(*spec_.score_gradient, "float score_gradient", true);
-  if (spec_.mask != nullptr) text += function(*spec_.mask, "bool mask", false);
+  if (spec_.score != nullptr) {
+    text += function(*spec_.score, spec_.score->outputs[0], "float score" + score_parameters, true);
+    if (const std::optional<Value> factor = find_distance_factor(*spec_.score))
+      text += function(*spec_.score, *factor, "float distance_factor(int64_t b, int64_t h)", true);
+  }
+  if (spec_.score_gradient != nullptr)
+    text += function(*spec_.score_gradient, spec_.score_gradient->outputs[0], "float score_gradient" + score_parameters,
+                     true);
+  if (spec_.mask != nullptr) text += function(*spec_.mask, spec_.mask->outputs[0], kMask, false);
   return text;
 }
 
-std::string AttentionWriter::function(const Graph& graph, const std::string& declaration, bool has_score) {
+// A value of a score's or mask's graph.
+std::string AttentionWriter::function(const Graph& graph, Value value, const std::string& declaration, bool has_score) {
   const std::vector<int> positions = {parameter("b", batch_), parameter("h", query_heads_),
                                       parameter("t_index", query_length_), parameter("s_index", key_length_)};
   FunctionContext context(graph, *this, captured_, positions, has_score);
   ExpressionEmitter emitter(graph, context, variables_, symbols_);
-  const ElementValue result = emitter.compute(graph.outputs[0], {Index::constant(0), {}});
-  std::string text = fmt::format(
-      "CAUSEWAY_INLINE {}(int64_t b, int64_t h, int32_t t, int32_t s{}) const {{\n"
-      "const int64_t t_index = t;\nconst int64_t s_index = s;\n{}return {};\n}}\n",
-      declaration, has_score ? ", float x, float distance" : "", body(emitter), result.name);
-  if (has_score)
-    text += fmt::format(
-        "CAUSEWAY_INLINE {}(int64_t b, int64_t h, int32_t t, int32_t s, float x) const {{\n"
-        "return {}(b, h, t, s, x, static_cast<float>(s - t));\n}}\n",
-        declaration, declaration.substr(declaration.find(' ') + 1));
-  return text;
+  const ElementValue result = emitter.compute(value, {Index::constant(0), {}});
+  const bool has_positions = declaration.find("int32_t t, int32_t s") != std::string::npos;
+  return fmt::format("CAUSEWAY_INLINE {} const {{\n{}{}return {};\n}}\n", declaration,
+                     has_positions ? "const int64_t t_index = t;\nconst int64_t s_index = s;\n" : "", body(emitter),
+                     result.name);
 }
 
 }  // namespace causeway::codegen

@@ -39,7 +39,7 @@ class AttentionWriter : public ProblemWriter {
   std::string store_statistics(const std::string& name, Value value);
   std::string block_kind(Value map);
   std::string attention_functions();
-  std::string function(const Graph& graph, const std::string& declaration, bool has_score);
+  std::string function(const Graph& graph, Value value, const std::string& declaration, bool has_score);
   size_t map_input() const { return backward_ ? 6 : 3; }
 
   std::vector<Value> captured_;

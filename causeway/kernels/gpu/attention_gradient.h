@@ -36,15 +36,15 @@ enum class Modified { kNot, kByScore, kByMask, kByAll };
 CAUSEWAY_INLINE float product_gradient(float weight, float dweight, float delta) { return weight * (dweight - delta); }
 
 // The weight alone, where the gradient of a score does not depend on it: there is no score function, or one that adds
-// something to it. `distance`: s - t.
+// something to it.
 template <Modified kModified, class P>
 CAUSEWAY_INLINE float pair_weight(const P& p, float product, float shift, int64_t b, int64_t h, int32_t t, int32_t s,
-                                  bool masked, float distance) {
+                                  bool masked) {
   if constexpr (kModified == Modified::kByAll) {
     const float x = modified_score(p, product, b, h, t, s, masked);
     return x == -kInfinity ? 0.0f : fast_exp2(x + shift);
   } else if constexpr (kModified == Modified::kByScore) {
-    return fast_exp2(__builtin_fmaf(p.score(b, h, t, s, product * p.scale, distance), kLog2E, shift));
+    return fast_exp2(__builtin_fmaf(p.score(b, h, t, s, product * p.scale), kLog2E, shift));
   } else {
     const float weight = fast_exp2(__builtin_fmaf(product, p.scale * kLog2E, shift));
     if constexpr (kModified == Modified::kByMask) return p.mask(b, h, t, s) ? weight : 0.0f;
@@ -58,7 +58,7 @@ CAUSEWAY_INLINE PairGradient pair_gradient(const P& p, float product, float dwei
     const float weight = fast_exp2(__builtin_fmaf(product, p.scale * kLog2E, shift));
     return {weight, weight * (dweight - delta)};
   } else if constexpr (kModified == Modified::kByMask) {
-    const float weight = pair_weight<kModified>(p, product, shift, b, h, t, s, masked, static_cast<float>(s - t));
+    const float weight = pair_weight<kModified>(p, product, shift, b, h, t, s, masked);
     return {weight, product_gradient(weight, dweight, delta)};
   } else if constexpr (kModified == Modified::kByScore) {
     const float x = product * p.scale;

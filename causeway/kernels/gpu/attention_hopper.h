@@ -9,6 +9,8 @@
 //   static constexpr int kQueryStages;             // tasks in shared memory
 //   static constexpr int kMapQ, kMapK, kMapV;    // tensor maps of [D][T][H][B] with boxes of 64 x 64, or -1
 //   static constexpr bool kComputesOperands;    // whether any of them is -1
+//   static constexpr bool kScoreAddsDistance;    // the score function adds distance_factor(b, h) (s - t) and that is
+//   all static constexpr bool kMaskReadsMemory;
 #pragma once
 
 #include "causeway/kernels/gpu/attention_hopper_tile.h"
@@ -65,7 +67,7 @@ class ForwardCopier : Copier<P> {
         int32_t head, tile;
         if (tasks.locate(task, head, tile)) {
           const int32_t h = head % heads;
-          note = {(tasks.tiles - 1 - tile) * P::kQueryTile, head / heads, h, h / group};
+          note = {QueryTiles(p.query_length, P::kGroups).first_of(tasks.tiles - 1 - tile), head / heads, h, h / group};
           this->template expect<Base::template kLoadedBytes<P::kQueryTile, P::kMapQ>>(full);
           this->template load<P::kQueryTile, P::kMapQ>(shared_.queries[stage], full, note.b, note.head, note.first);
         } else {
@@ -149,7 +151,7 @@ class Forward {
       const TaskNote task = shared_.tasks[queries.stage];
       const int32_t first = uniform(task.first);
       if (first < 0) break;
-      b_ = task.b, h_ = task.head, first_line_ = first + 64 * group_;
+      b_ = task.b, h_ = task.head, first_line_ = first_query<P>(p, first, group_);
       attend(shared_.queries[queries.stage], shared_.tasks[queries.stage]);
       release(&shared_.queries_empty[queries.stage]);
       queries.advance();
@@ -267,25 +269,30 @@ class Forward {
     const bool masked = P::kHasMask && kind_of(note.kinds, group_) != 2;
     const bool keys_inside = note.first + P::kKeyTile <= p.key_length;
     const bool queries_inside = first_line_ + 64 <= p.query_length;
-    // Where a mask is all there is, it is all that is applied; a factor below 0 would make the least score the
-    // greatest.
-    constexpr bool kMaskAlone = P::kHasMask && !P::kHasScore && P::scale > 0.0f;
-    float factor = p.scale * kLog2E;
+    // Where a mask is all there is, or all beside a multiple of the distance, it is all that is applied; a factor below
+    // 0 would make the least score the greatest.
+    constexpr bool kMaskAlone = P::kHasMask && (P::kHasScore ? P::kScoreAddsDistance : P::scale > 0.0f);
+    float factor = p.scale * kLog2E, added[2] = {};
     // Inside and unmasked, which most tiles are, positions matter to the score alone.
     if (!keys_inside || (masked && !(kMaskAlone && queries_inside)) || (P::kHasScore && !queries_inside)) {
-      modify(scores, note.first, [&](float product, int32_t t, int32_t s, float) {
+      modify(scores, note.first, [&](float product, int32_t t, int32_t s) {
         return attention_tile::modified_score(p, product, b_, h_, t, s, masked);
       });
       factor = 1.0f;
-    } else if constexpr (P::kHasScore) {
-      modify(scores, note.first, [&](float product, int32_t t, int32_t s, float distance) {
-        return p.score(b_, h_, t, s, product * p.scale, distance);
-      });
-      factor = kLog2E;
-    } else if constexpr (kMaskAlone) {
-      if (masked)
+    } else {
+      if constexpr (P::kScoreAddsDistance) {
+        add_distance(scores, note.first, added);
+        factor = 1.0f;
+      } else if constexpr (P::kHasScore) {
         modify(scores, note.first,
-               [&](float product, int32_t t, int32_t s, float) { return p.mask(b_, h_, t, s) ? product : -kInfinity; });
+               [&](float product, int32_t t, int32_t s) { return p.score(b_, h_, t, s, product * p.scale); });
+        factor = kLog2E;
+      }
+      if constexpr (kMaskAlone) {
+        if (masked)
+          modify(scores, note.first,
+                 [&](float score, int32_t t, int32_t s) { return p.mask(b_, h_, t, s) ? score : -kInfinity; });
+      }
     }
     float shift[2], greatest[2];
     bool grown = false;
@@ -302,6 +309,7 @@ class Forward {
           largest = __builtin_fminf(largest, __builtin_fminf(scores[i], scores[i + 1]));
       }
       largest = attention_tile::over_line(largest * factor, [](float a, float b) { return __builtin_fmaxf(a, b); });
+      if constexpr (P::kScoreAddsDistance) largest += added[slot];
       greatest[slot] = __builtin_fmaxf(largest, maximum[slot]);
       grown |= greatest[slot] - maximum[slot] > kGrowth;
     }
@@ -313,28 +321,42 @@ class Forward {
       rescale[slot] = fast_exp2(maximum[slot] + shift[slot]);
       maximum[slot] = largest;
       sum[slot] *= rescale[slot];
+      if constexpr (P::kScoreAddsDistance) shift[slot] += added[slot];
     }
 #pragma clang loop unroll(full)
     for (int i = 0; i < kScores; ++i) {
       scores[i] = fast_exp2(__builtin_fmaf(scores[i], factor, shift[(i & 2) / 2]));
       sum[(i & 2) / 2] += scores[i];
     }
-    // All of it here, beside the products under way, not after the wait for them.
+    if constexpr (P::kHeadDim == 128 || P::kHasScore) {
+      // All of it here, beside the products under way, not after the wait for them.
 #pragma clang loop unroll(full)
-    for (int i = 0; i < kScores; ++i) scores[i] = computed_here(scores[i]);
-    for (int slot = 0; slot < 2; ++slot) sum[slot] = computed_here(sum[slot]);
+      for (int i = 0; i < kScores; ++i) scores[i] = computed_here(scores[i]);
+      for (int slot = 0; slot < 2; ++slot) sum[slot] = computed_here(sum[slot]);
+    }
     return grown;
   }
 
-  // modified(product, t, s, s - t).
+  // Of products, where the score function adds a multiple of the distance alone: scores in units of log2 but for what
+  // is `added` to all of a row.
+  CAUSEWAY_INLINE void add_distance(float (&scores)[kScores], int32_t key, float (&added)[2]) const {
+    const float factor = p.distance_factor(b_, h_) * kLog2E;
+    const auto distance = static_cast<float>(key + warpgroup_column(0) - first_line_ - warpgroup_row(0));
+    const float first = distance * factor;
+    added[1] = -8.0f * factor;
+#pragma clang loop unroll(full)
+    for (int i = 0; i < kScores; ++i)
+      scores[i] = __builtin_fmaf(scores[i], p.scale * kLog2E,
+                                 __builtin_fmaf(static_cast<float>(i / 4 * 8 + (i & 1)), factor, first));
+  }
+  // modified(product, t, s).
   template <class F>
   CAUSEWAY_INLINE void modify(float (&scores)[kScores], int32_t key, F modified) const {
     const int32_t line = first_line_ + warpgroup_row(0), other = key + warpgroup_column(0);
-    const auto distance = static_cast<float>(other - line);
 #pragma clang loop unroll(full)
     for (int i = 0; i < kScores; ++i) {
       const int row = (i & 2) * 4, column = i / 4 * 8 + (i & 1);
-      scores[i] = modified(scores[i], line + row, other + column, distance + static_cast<float>(column - row));
+      scores[i] = modified(scores[i], line + row, other + column);
       // What masks and scores load must not be loaded for all columns at first: registers would not suffice. With heads
       // of 64 this takes less time than known_after(), which gradients use.
       if (i % 4 == 3) asm volatile("" ::: "memory");

@@ -18,6 +18,19 @@ namespace attention_hopper {
 
 using attention_tile::Modified;
 
+// What is done to the scores of tiles that are seen and inside, but for a multiple of the distance, which is made part
+// of what is subtracted from scores before they become weights.
+template <class P>
+struct ScoreWork {
+  static constexpr bool kShiftsByDistance = P::kScoreAddsDistance && P::kScoreIsShifted;
+  static constexpr bool kNothing = !P::kHasScore || kShiftsByDistance;
+  static constexpr Modified kMasked = P::kHasMask && kNothing ? Modified::kByMask : Modified::kByAll;
+  static constexpr Modified kUnmasked = kNothing ? Modified::kNot : Modified::kByScore;
+  static constexpr bool shifts(Modified modified) {
+    return kShiftsByDistance && (modified == Modified::kNot || modified == Modified::kByMask);
+  }
+};
+
 // A tile of others, as the copying warpgroup describes it.
 struct GradientTileNote {
   TileNote tile;
@@ -73,8 +86,9 @@ class GradientCopier : Copier<P> {
         if (order.locate(take_task(counter, order.count(), 1, Shared::kInOrder), head, tile)) {
           const int32_t h = head % heads;
           // Under a causal mask later queries see more keys, and the first keys are seen by the most queries.
-          note = {(kOwnAreQueries ? order.tiles - 1 - tile : tile) * kLines, head / heads, h,
-                  kOwnAreQueries ? h / group : h};
+          note = {
+              kOwnAreQueries ? QueryTiles(p.query_length, P::kGroups).first_of(order.tiles - 1 - tile) : tile * kLines,
+              head / heads, h, kOwnAreQueries ? h / group : h};
           this->template expect<kBytes<kLines, kOwnAreQueries>>(full);
         } else {
           note.first = -1;
@@ -179,12 +193,14 @@ class GradientGroup {
       : p(problem), shared_(shared), group_(group) {}
 
   // Waits for the next task; false when there are no more.
+  template <bool kOwnAreQueries>
   CAUSEWAY_INLINE bool begin_task() {
     barrier_wait(&shared_.own_full[own_.stage], own_.parity);
     const TaskNote task = shared_.tasks[own_.stage];
     const int32_t first = uniform(task.first);
     if (first < 0) return false;
-    b_ = task.b, head_ = task.head, first_line_ = first + 64 * group_;
+    b_ = task.b, head_ = task.head;
+    first_line_ = kOwnAreQueries ? first_query<P>(p, first, group_) : first + 64 * group_;
     note_.tile.kinds = 0;
     return true;
   }
@@ -217,12 +233,10 @@ class GradientGroup {
     before_ = -1;
   }
 
-  // Weights alone are computed beside the products that give their gradients, where those take long enough and nothing
-  // else needs the scores.
-  static constexpr bool kBeside = P::kHeadDim == 128 && (!P::kHasScore || P::kScoreIsShifted);
+  // Weights alone are computed beside the products that give their gradients, where nothing else needs the scores.
+  static constexpr bool kBeside = !P::kHasScore || P::kScoreIsShifted;
   // What is to be done to the scores of the tile at hand.
-  static constexpr Modified kMaskAlone = P::kHasMask && !P::kHasScore ? Modified::kByMask : Modified::kByAll;
-  static constexpr Modified kUnmasked = P::kHasScore ? Modified::kByScore : Modified::kNot;
+  static constexpr Modified kMasked = ScoreWork<P>::kMasked, kUnmasked = ScoreWork<P>::kUnmasked;
   CAUSEWAY_INLINE bool masked() const { return P::kHasMask && kind_of(note_.tile.kinds, group_) != 2; }
 
   const P& p;
@@ -234,11 +248,51 @@ class GradientGroup {
   int before_ = -1;  // the stage that products under way may still read
 };
 
+// What is added to products of queries in rows and keys in columns before they become weights, in units of log2: the
+// row's shift and, where it shifts by distance, a multiple of that. `distance`: of the thread's first pair.
+template <bool kByDistance>
+class KeyShift {
+ public:
+  template <class P>
+  CAUSEWAY_INLINE KeyShift(const P& p, const float (&shift)[2], float distance, int32_t b, int32_t head) {
+    if constexpr (kByDistance) factor_ = p.distance_factor(b, head) * attention_tile::kLog2E;
+#pragma clang loop unroll(full)
+    for (int slot = 0; slot < 2; ++slot)
+      first_[slot] =
+          kByDistance ? __builtin_fmaf(distance - static_cast<float>(8 * slot), factor_, shift[slot]) : shift[slot];
+  }
+  CAUSEWAY_INLINE float operator()(int slot, int column) const {
+    return kByDistance ? __builtin_fmaf(static_cast<float>(column), factor_, first_[slot]) : first_[slot];
+  }
+
+ private:
+  float factor_ = 0, first_[2];
+};
+// The same of keys in rows and queries, whose shift is given, in columns.
+template <bool kByDistance>
+class QueryShift {
+ public:
+  template <class P>
+  CAUSEWAY_INLINE QueryShift(const P& p, float distance, int32_t b, int32_t head) {
+    if constexpr (kByDistance) {
+      factor_ = p.distance_factor(b, head) * attention_tile::kLog2E;
+#pragma clang loop unroll(full)
+      for (int slot = 0; slot < 2; ++slot) added_[slot] = (distance + static_cast<float>(8 * slot)) * factor_;
+    }
+  }
+  CAUSEWAY_INLINE float operator()(float shift, int slot, int column) const {
+    return kByDistance ? __builtin_fmaf(static_cast<float>(-column), factor_, shift) + added_[slot] : shift;
+  }
+
+ private:
+  float factor_ = 0, added_[2] = {};
+};
+
 // A warpgroup of the queries' launch: 64 queries.
 template <class P>
 class QueryGradient : GradientGroup<P> {
   using Base = GradientGroup<P>;
-  using Base::b_, Base::first_line_, Base::group_, Base::head_, Base::kBeside, Base::kLines, Base::kMaskAlone,
+  using Base::b_, Base::first_line_, Base::group_, Base::head_, Base::kBeside, Base::kLines, Base::kMasked,
       Base::kUnmasked, Base::kOthers, Base::note_, Base::p, Base::ring_, Base::shared_;
   using typename Base::T;
 
@@ -248,7 +302,7 @@ class QueryGradient : GradientGroup<P> {
 
   CAUSEWAY_INLINE void run() {
 #pragma clang loop unroll(disable)
-    while (this->begin_task()) {
+    while (this->template begin_task<true>()) {
       sum_up(shared_.own[this->own_.stage]);
       this->end_task();
     }
@@ -285,7 +339,7 @@ class QueryGradient : GradientGroup<P> {
         if (!keys_inside || ((P::kHasScore || masked) && !queries_inside)) {
           differentiate<Modified::kByAll>(scores, dweights, shift, delta, key, masked);
         } else if (masked) {
-          differentiate<kMaskAlone>(scores, dweights, shift, delta, key, true);
+          differentiate<kMasked>(scores, dweights, shift, delta, key, true);
         } else {
           differentiate<kUnmasked>(scores, dweights, shift, delta, key, false);
         }
@@ -294,7 +348,7 @@ class QueryGradient : GradientGroup<P> {
         if (!keys_inside || (masked && !queries_inside)) {
           weigh<Modified::kByAll>(scores, shift, key, masked);
         } else if (masked) {
-          weigh<kMaskAlone>(scores, shift, key, true);
+          weigh<kMasked>(scores, shift, key, true);
         } else {
           weigh<kUnmasked>(scores, shift, key, false);
         }
@@ -327,13 +381,12 @@ class QueryGradient : GradientGroup<P> {
   CAUSEWAY_INLINE void weigh(float (&scores)[kOthers / 2], const float (&shift)[2], int32_t key, bool masked) const {
     const int32_t line = first_line_ + warpgroup_row(0);
     int32_t other = key + warpgroup_column(0);
-    const auto distance = static_cast<float>(other - line);
+    const KeyShift<ScoreWork<P>::shifts(kModified)> shift_of(p, shift, static_cast<float>(other - line), b_, head_);
 #pragma clang loop unroll(full)
     for (int i = 0; i < kOthers / 2; ++i) {
       const int slot = (i & 2) / 2, column = i / 4 * 8 + (i & 1);
-      scores[i] =
-          attention_tile::pair_weight<kModified>(p, scores[i], shift[slot], b_, head_, line + 8 * slot, other + column,
-                                                 masked, distance + static_cast<float>(column - 8 * slot));
+      scores[i] = attention_tile::pair_weight<kModified>(p, scores[i], shift_of(slot, column), b_, head_,
+                                                         line + 8 * slot, other + column, masked);
       // What masks load must not be loaded for all columns at first: registers would not suffice.
       if (kModified != Modified::kNot && i % 4 == 3) other = known_after(other, scores[i]);
     }
@@ -346,12 +399,14 @@ class QueryGradient : GradientGroup<P> {
                                      const float (&shift)[2], const float (&delta)[2], int32_t key, bool masked) const {
     const int32_t line = first_line_ + warpgroup_row(0);
     int32_t other = key + warpgroup_column(0);
+    const KeyShift<ScoreWork<P>::shifts(kModified)> shift_of(p, shift, static_cast<float>(other - line), b_, head_);
 #pragma clang loop unroll(full)
     for (int i = 0; i < kOthers / 2; ++i) {
-      const int slot = (i & 2) / 2;
-      scores[i] = attention_tile::pair_gradient<kModified>(p, scores[i], dweights[i], shift[slot], delta[slot], b_,
-                                                           head_, line + 8 * slot, other + i / 4 * 8 + (i & 1), masked)
-                      .dproduct;
+      const int slot = (i & 2) / 2, column = i / 4 * 8 + (i & 1);
+      scores[i] =
+          attention_tile::pair_gradient<kModified>(p, scores[i], dweights[i], shift_of(slot, column), delta[slot], b_,
+                                                   head_, line + 8 * slot, other + column, masked)
+              .dproduct;
       // What masks and scores load must not be loaded for all columns at first: registers would not suffice.
       if (kModified != Modified::kNot && i % 4 == 3) other = known_after(other, scores[i]);
     }
@@ -364,13 +419,12 @@ template <Modified kModified, class P, int kOthers>
 CAUSEWAY_INLINE void weigh_keys(const P& p, float (&scores)[kOthers / 2], const float (&shift)[kOthers], int32_t b,
                                 int32_t head, int32_t query, int32_t line, bool masked) {
   int32_t column = warpgroup_column(0);
-  const auto distance = static_cast<float>(line - query - column);
+  const QueryShift<ScoreWork<P>::shifts(kModified)> shift_of(p, static_cast<float>(line - query - column), b, head);
 #pragma clang loop unroll(full)
   for (int i = 0; i < kOthers / 2; ++i) {
     const int further = i / 4 * 8 + (i & 1), other = column + further, slot = (i & 2) / 2;
-    scores[i] =
-        attention_tile::pair_weight<kModified>(p, scores[i], shift[other], b, head, query + other, line + 8 * slot,
-                                               masked, distance + static_cast<float>(8 * slot - further));
+    scores[i] = attention_tile::pair_weight<kModified>(p, scores[i], shift_of(shift[other], slot, further), b, head,
+                                                       query + other, line + 8 * slot, masked);
     // What masks load must not be loaded for all columns at first: registers would not suffice.
     if (kModified != Modified::kNot && i % 4 == 3) column = known_after(column, scores[i]);
   }
@@ -383,12 +437,13 @@ CAUSEWAY_INLINE void differentiate_keys(const P& p, float (&scores)[kOthers / 2]
                                         const float (&statistics)[2][kOthers], int32_t b, int32_t head, int32_t query,
                                         int32_t line, bool masked) {
   int32_t column = warpgroup_column(0);
+  const QueryShift<ScoreWork<P>::shifts(kModified)> shift_of(p, static_cast<float>(line - query - column), b, head);
 #pragma clang loop unroll(full)
   for (int i = 0; i < kOthers / 2; ++i) {
-    const int other = column + i / 4 * 8 + (i & 1);
-    const attention_tile::PairGradient pair =
-        attention_tile::pair_gradient<kModified>(p, scores[i], dweights[i], statistics[0][other], statistics[1][other],
-                                                 b, head, query + other, line + (i & 2) * 4, masked);
+    const int further = i / 4 * 8 + (i & 1), other = column + further, slot = (i & 2) / 2;
+    const attention_tile::PairGradient pair = attention_tile::pair_gradient<kModified>(
+        p, scores[i], dweights[i], shift_of(statistics[0][other], slot, further), statistics[1][other], b, head,
+        query + other, line + 8 * slot, masked);
     scores[i] = pair.weight;
     dweights[i] = pair.dproduct;
     // What masks and scores load must not be loaded for all columns at first: registers would not suffice.
@@ -400,7 +455,7 @@ CAUSEWAY_INLINE void differentiate_keys(const P& p, float (&scores)[kOthers / 2]
 template <class P, bool kForKeys, bool kForValues>
 class KeyGradient : GradientGroup<P> {
   using Base = GradientGroup<P>;
-  using Base::b_, Base::first_line_, Base::group_, Base::kBeside, Base::kLines, Base::kMaskAlone, Base::kUnmasked,
+  using Base::b_, Base::first_line_, Base::group_, Base::kBeside, Base::kLines, Base::kMasked, Base::kUnmasked,
       Base::kOthers, Base::note_, Base::p, Base::ring_, Base::shared_;
   using typename Base::T;
 
@@ -409,7 +464,7 @@ class KeyGradient : GradientGroup<P> {
 
   CAUSEWAY_INLINE void run() {
 #pragma clang loop unroll(disable)
-    while (this->begin_task()) {
+    while (this->template begin_task<false>()) {
       sum_up(shared_.own[this->own_.stage]);
       this->end_task();
     }
@@ -440,7 +495,7 @@ class KeyGradient : GradientGroup<P> {
         if ((P::kHasScore || masked) && !inside) {
           differentiate_keys<Modified::kByAll>(p, scores, dweights, statistics, b_, note_.head, query, line, masked);
         } else if (masked) {
-          differentiate_keys<kMaskAlone>(p, scores, dweights, statistics, b_, note_.head, query, line, true);
+          differentiate_keys<kMasked>(p, scores, dweights, statistics, b_, note_.head, query, line, true);
         } else {
           differentiate_keys<kUnmasked>(p, scores, dweights, statistics, b_, note_.head, query, line, false);
         }
@@ -449,7 +504,7 @@ class KeyGradient : GradientGroup<P> {
         if (masked && !inside) {
           weigh_keys<Modified::kByAll>(p, scores, statistics[0], b_, note_.head, query, line, true);
         } else if (masked) {
-          weigh_keys<kMaskAlone>(p, scores, statistics[0], b_, note_.head, query, line, true);
+          weigh_keys<kMasked>(p, scores, statistics[0], b_, note_.head, query, line, true);
         } else {
           weigh_keys<kUnmasked>(p, scores, statistics[0], b_, note_.head, query, line, false);
         }

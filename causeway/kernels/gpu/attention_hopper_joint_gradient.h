@@ -131,8 +131,7 @@ class JointGradient {
   static constexpr int kLines = Shared::kLines, kOthers = P::kGradientTile;
   // Weights alone are computed beside the products that give their gradients, where nothing else needs the scores.
   static constexpr bool kBeside = !P::kHasScore || P::kScoreIsShifted;
-  static constexpr Modified kMaskAlone = P::kHasMask && !P::kHasScore ? Modified::kByMask : Modified::kByAll;
-  static constexpr Modified kUnmasked = P::kHasScore ? Modified::kByScore : Modified::kNot;
+  static constexpr Modified kMasked = ScoreWork<P>::kMasked, kUnmasked = ScoreWork<P>::kUnmasked;
   static constexpr int kJoin = 1 + P::kGroups;  // a named barrier of all that multiply
   static constexpr int kPassedOn = kJoin + 1;   // and one for each that adds up what all of them have passed on
 
@@ -202,7 +201,7 @@ class JointGradient {
         if (!inside) {
           weigh_keys<Modified::kByAll>(p, scores, statistics[0], b_, note_.head, query, line, masked);
         } else if (masked) {
-          weigh_keys<kMaskAlone>(p, scores, statistics[0], b_, note_.head, query, line, true);
+          weigh_keys<kMasked>(p, scores, statistics[0], b_, note_.head, query, line, true);
         } else {
           weigh_keys<kUnmasked>(p, scores, statistics[0], b_, note_.head, query, line, false);
         }
@@ -216,7 +215,7 @@ class JointGradient {
         if (!inside) {
           differentiate_keys<Modified::kByAll>(p, scores, dweights, statistics, b_, note_.head, query, line, masked);
         } else if (masked) {
-          differentiate_keys<kMaskAlone>(p, scores, dweights, statistics, b_, note_.head, query, line, true);
+          differentiate_keys<kMasked>(p, scores, dweights, statistics, b_, note_.head, query, line, true);
         } else {
           differentiate_keys<kUnmasked>(p, scores, dweights, statistics, b_, note_.head, query, line, false);
         }

@@ -56,4 +56,23 @@ struct TaskOrder {
   }
 };
 
+// Queries shared out among tiles of `groups` warpgroups' 64. Where they do not fill all tiles, the first ones, which
+// see the fewest keys under a causal mask, leave one warpgroup idle: 1,024 queries are 2 x 128 and 4 x 192, not 5 x 192
+// and 64, for which one warpgroup alone would go over all keys.
+class QueryTiles {
+ public:
+  CAUSEWAY_INLINE QueryTiles(int64_t length, int groups) : groups_(groups) {
+    const auto parts = static_cast<int32_t>((length + 63) / 64);
+    shorter_ = (parts + groups - 1) / groups * groups - parts;
+  }
+  CAUSEWAY_INLINE int32_t first_of(int32_t tile) const {
+    return 64 * (groups_ * tile - (tile < shorter_ ? tile : shorter_));
+  }
+  // Whether the tile that begins with query `first` leaves the last warpgroup idle.
+  CAUSEWAY_INLINE bool is_shorter(int32_t first) const { return first < 64 * (groups_ - 1) * shorter_; }
+
+ private:
+  int32_t groups_, shorter_;
+};
+
 }  // namespace attention_hopper

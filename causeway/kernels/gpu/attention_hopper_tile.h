@@ -139,6 +139,13 @@ CAUSEWAY_INLINE int tile_kinds(const P& p, int32_t b, int32_t h, int32_t own, in
   return kinds;
 }
 
+// The first query of a warpgroup in a task's tile; where it is to be idle, past the end of all.
+template <class P>
+CAUSEWAY_INLINE int32_t first_query(const P& p, int32_t first, int group) {
+  const bool idle = group == P::kGroups - 1 && QueryTiles(p.query_length, P::kGroups).is_shorter(first);
+  return idle ? static_cast<int32_t>(p.query_length) : first + 64 * group;
+}
+
 // The tiles of others that own lines have to do with, in order: keys from the first one on; queries from the last one
 // on, 32 tiles of each of the `group` heads that share the keys in turn, so that blocks which add to the same queries
 // come to them in the order of their keys, whatever a causal mask leaves of them. Of very long maps all of a head where
@@ -179,8 +186,18 @@ class TilePlan {
   // Every position, or what the mask says.
   static constexpr int kKindWithoutMap = P::kHasMask ? 0x55 : 0xaa;
 
+  // Pieces of a row, of 16 blocks each, from which on looking at it once is less work for a wave of few registers too.
+  // Beside masks that read memory it has none to spare.
+  static constexpr int kLongRow = 32;
   // Whether long maps' rows are looked at once, for the part that tiles are looked for in.
-  static constexpr bool kNarrows = P::kHasBlockMap && kCopyingHasRegisters<P, kFewer>;
+  static constexpr bool narrows() {
+    if constexpr (!P::kHasBlockMap)
+      return false;
+    else
+      return kCopyingHasRegisters<P, kFewer> ||
+             (kOwnAreQueries && P::kMapRowPieces >= kLongRow && !P::kMaskReadsMemory);
+  }
+  static constexpr bool kNarrows = narrows();
 
   // A row of the map in pieces of 16 blocks, 32 at a time, each lane one of them: how far apart the first and the last
   // are that any of the own rows sees something of.
@@ -189,18 +206,18 @@ class TilePlan {
     const int32_t last_row = (static_cast<int32_t>(p.query_length) + P::kBlockQ - 1) / P::kBlockQ - 1;
     constexpr int kRows = (64 * P::kGroups + P::kBlockQ - 1) / P::kBlockQ;
     int32_t first = -1, last = -1;
-#pragma clang loop unroll_count(2)
+#pragma clang loop unroll_count(kCopyingHasRegisters<P, kFewer> ? 2 : 1)
     for (int32_t round = 0; round < P::kMapRowPieces; round += 32) {
       const int32_t piece = round + lane_index() < P::kMapRowPieces ? round + lane_index() : P::kMapRowPieces - 1;
-      Vector<uint32_t, 4> seen = {};
-#pragma clang loop unroll(full)
+      uint32_t seen = 0;
+#pragma clang loop unroll_count(kCopyingHasRegisters<P, kFewer> ? kRows : 1)
       for (int i = 0; i < kRows; ++i) {
         const int32_t row = task_.first / P::kBlockQ + i < last_row ? task_.first / P::kBlockQ + i : last_row;
         Vector<uint32_t, 4> blocks;
         __builtin_memcpy(&blocks, __builtin_assume_aligned(p.block_row(task_.b, h_, row) + piece * 16, 16), 16);
-        seen |= blocks;
+        seen |= blocks[0] | blocks[1] | blocks[2] | blocks[3];
       }
-      const auto lanes = static_cast<uint32_t>(wave_ballot((seen[0] | seen[1] | seen[2] | seen[3]) != 0));
+      const auto lanes = static_cast<uint32_t>(wave_ballot(seen != 0));
       if (lanes == 0) continue;
       if (first < 0) first = round + __builtin_ctz(lanes);
       last = round + 31 - __builtin_clz(lanes);
@@ -287,6 +304,11 @@ class TilePlan {
     }
   }
   CAUSEWAY_INLINE int kinds(int32_t other) const {
+    const int all = kinds_of_all(other);
+    if (!kOwnAreQueries || !QueryTiles(p.query_length, P::kGroups).is_shorter(task_.first)) return all;
+    return all & ((1 << 2 * (P::kGroups - 1)) - 1);
+  }
+  CAUSEWAY_INLINE int kinds_of_all(int32_t other) const {
     if constexpr (P::kHasBlockMap) {
       return tile_kinds<P, kOwnAreQueries, kOthers>(p, task_.b, h_, task_.first, other);
     } else {
