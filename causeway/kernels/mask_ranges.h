@@ -1,4 +1,5 @@
 // Interval arithmetic over the integers of a mask function: what all pairs of a block of queries and of keys can give.
+// Elements of tensors are read, of which a block has few beside its pairs.
 // Truth is 0 or 1. Results that 32 bits do not hold may be anything.
 #pragma once
 
@@ -61,4 +62,31 @@ CAUSEWAY_INLINE Range range_xor(const Range& a, const Range& b) {
 }
 CAUSEWAY_INLINE Range range_select(const Range& condition, const Range& a, const Range& b) {
   return condition.is_one() ? (condition.least != 0 ? a : b) : range_of_either(a, b);
+}
+
+// Whether it is one index of an axis.
+CAUSEWAY_INLINE bool is_one_index(const Range& index, int64_t size) {
+  return index.is_one() && index.least >= 0 && index.least < size;
+}
+// Of a row's elements at these indices; anything where they are not all the row's, or too many to look at.
+CAUSEWAY_INLINE Range range_of_elements(const int32_t* row, const Range& index, int64_t size) {
+  constexpr int kMost = 256, kTogether = 4;
+  if (index.least < 0 || index.greatest >= size || index.greatest - index.least >= kMost) return kAnyInt32;
+  const int32_t* const first = row + index.least;
+  const int count = static_cast<int>(index.greatest - index.least) + 1;
+  int32_t least = *first, greatest = *first;
+  const auto take = [&](int32_t element) {
+    least = element < least ? element : least;
+    greatest = element > greatest ? element : greatest;
+  };
+  int done = 0;
+  if (reinterpret_cast<uint64_t>(first) % (kTogether * sizeof(int32_t)) == 0) {
+    for (; done + kTogether <= count; done += kTogether) {
+      int32_t elements[kTogether];
+      __builtin_memcpy(elements, __builtin_assume_aligned(first + done, sizeof(elements)), sizeof(elements));
+      for (const int32_t element : elements) take(element);
+    }
+  }
+  for (; done < count; ++done) take(first[done]);
+  return {least, greatest};
 }

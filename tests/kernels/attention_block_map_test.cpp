@@ -84,13 +84,39 @@ TEST(MaskRanges, AConditionThatIsKnownChooses) {
   EXPECT_EQ(unknown.greatest, 7);
 }
 
-// A mask of random arithmetic over the positions, of numbers from a tensor and of comparisons.
+constexpr int64_t kMarks = 180;  // of a sequence; more positions than there are read the last one
+
+TEST(MaskRanges, OfElementsAreThoseOfAllThatAreLookedAt) {
+  std::vector<int32_t> row(300);
+  std::mt19937 random(3);
+  for (int32_t& element : row) element = std::uniform_int_distribution<int32_t>(-50, 50)(random);
+  const auto size = static_cast<int64_t>(row.size());
+  for (int round = 0; round < 300; ++round) {
+    const Range index = random_range(random, 0, size - 1), range = range_of_elements(row.data(), index, size);
+    if (index.greatest - index.least >= 256) {
+      EXPECT_EQ(range.greatest, kAnyInt32.greatest);
+      continue;
+    }
+    const auto [least, greatest] = std::minmax_element(row.begin() + index.least, row.begin() + index.greatest + 1);
+    EXPECT_EQ(range.least, *least) << index.least << " to " << index.greatest;
+    EXPECT_EQ(range.greatest, *greatest) << index.least << " to " << index.greatest;
+  }
+  EXPECT_EQ(range_of_elements(row.data(), {-1, 3}, size).least, kAnyInt32.least);
+  EXPECT_EQ(range_of_elements(row.data(), {size - 1, size}, size).least, kAnyInt32.least);
+  EXPECT_TRUE(is_one_index({2, 2}, 3));
+  for (const Range& index : {Range{3, 3}, Range{-1, -1}, Range{1, 2}}) EXPECT_FALSE(is_one_index(index, 3));
+}
+
+// A mask of random arithmetic over the positions, of numbers from tensors and of comparisons.
 class RandomMask {
  public:
   explicit RandomMask(uint32_t seed) : random_(seed), f_(passes::scalar_function(false)), builder_(f_.graph) {
     numbers_ = f_.in;
     const Value limits = f_.graph.add_input("limits", {DType::kI32, {2}});
     numbers_.push_back(builder_.gather(limits, f_.in[0], 0));
+    const Value marks = builder_.gather(f_.graph.add_input("marks", {DType::kI32, {2, kMarks}}), f_.in[0], 0);
+    for (const Value position : {f_.in[2], f_.in[3], builder_.sub(f_.in[2], f_.in[3])})
+      numbers_.push_back(builder_.gather(marks, position, 0));
     for (const double number : {1.0, 3.0, 70.0}) numbers_.push_back(builder_.constant(DType::kI32, {}, number));
     numbers_.push_back(f_.graph.add(Op::kRem, {f_.in[3], numbers_.back()}));
   }
@@ -130,7 +156,7 @@ class BlockMaps : public testing::TestWithParam<std::string> {
   void SetUp() override { device_ = open_device(GetParam()); }
 
   // Counts, in `kinds`, the blocks of each kind.
-  void expect_reference(const std::shared_ptr<const Graph>& mask, int64_t queries, int64_t keys, bool has_limits,
+  void expect_reference(const std::shared_ptr<const Graph>& mask, int64_t queries, int64_t keys, bool has_tensors,
                         int64_t (&kinds)[3]) {
     auto spec = std::make_shared<AttentionSpec>();
     spec->mask = mask;
@@ -141,10 +167,18 @@ class BlockMaps : public testing::TestWithParam<std::string> {
     attributes.shape = {2, 3, queries, keys};
     Graph graph;
     std::vector<Value> captured;
-    if (has_limits) captured.push_back(graph.add_input("limits", {DType::kI32, {2}}));
+    if (has_tensors) {
+      captured.push_back(graph.add_input("limits", {DType::kI32, {2}}));
+      captured.push_back(graph.add_input("marks", {DType::kI32, {2, kMarks}}));
+    }
     graph.outputs = {graph.add(Op::kAttentionBlockMap, captured, attributes)};
     std::vector<HostTensor> inputs;
-    if (has_limits) inputs.push_back(make_host_tensor(DType::kI32, {2}, {40, 11}));
+    if (has_tensors) {
+      inputs.push_back(make_host_tensor(DType::kI32, {2}, {40, 11}));
+      std::vector<double> marks(2 * kMarks);
+      for (size_t i = 0; i < marks.size(); ++i) marks[i] = static_cast<double>(i % kMarks / (i < kMarks ? 23 : 40));
+      inputs.push_back(make_host_tensor(DType::kI32, {2, kMarks}, marks));
+    }
     const std::vector<double> expected = interpret(graph, inputs)[0].values;
     EXPECT_EQ(ProgramRunner(device_).run(graph, inputs)[0].values, expected) << print_graph(*mask);
     for (const double kind : expected) ++kinds[static_cast<size_t>(kind)];
@@ -155,9 +189,22 @@ class BlockMaps : public testing::TestWithParam<std::string> {
 
 TEST_P(BlockMaps, OfRandomMasks) {
   int64_t kinds[3] = {};
-  for (uint32_t seed = 0; seed < 12; ++seed)
+  for (uint32_t seed = 0; seed < 16; ++seed)
     expect_reference(RandomMask(seed).make(), 40 + seed, 150 - seed, true, kinds);
   for (const int64_t count : kinds) EXPECT_GT(count, 100);
+}
+
+// Causal within documents, of which most blocks hold one or no document of both.
+TEST_P(BlockMaps, OfDocuments) {
+  passes::ScalarFunction f = passes::scalar_function(false);
+  const passes::Builder b(f.graph);
+  f.graph.add_input("limits", {DType::kI32, {2}});
+  const Value marks = b.gather(f.graph.add_input("marks", {DType::kI32, {2, kMarks}}), f.in[0], 0);
+  const Value same = b.equal(b.gather(marks, f.in[2], 0), b.gather(marks, f.in[3], 0));
+  const auto mask = passes::finish(f, f.graph.add(Op::kAnd, {same, b.less_equal(f.in[3], f.in[2])}));
+  int64_t kinds[3] = {};
+  expect_reference(mask, kMarks, kMarks, true, kinds);
+  for (const int64_t count : kinds) EXPECT_GE(count, 5);
 }
 
 // More blocks of keys than a task has threads. A window of 50: of some blocks of 16 the first query sees the last key

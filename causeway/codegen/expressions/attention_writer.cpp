@@ -154,9 +154,16 @@ std::string AttentionWriter::functions() {
 }
 
 std::string AttentionWriter::map_functions() {
+  const auto of_captured = [&](Value input) {
+    const std::vector<Value> inputs = spec_.mask->inputs();
+    return pointer(
+        captured_[static_cast<size_t>(std::find(inputs.begin(), inputs.end(), input) - inputs.begin()) - kScore]);
+  };
+  const auto size = [&](const Dim& dim) { return symbols_.text(dim); };
   const Value result = request_.members.front();
   const Shape& map = graph_.shape(result);
-  return function(*spec_.mask, spec_.mask->outputs[0], kMask, false) + mask_range_function(*spec_.mask) +
+  return function(*spec_.mask, spec_.mask->outputs[0], kMask, false) +
+         mask_range_function(*spec_.mask, of_captured, size) +
          fmt::format(
              "CAUSEWAY_INLINE void store_block_kind(int64_t b, int64_t h, int64_t q_block, int64_t k_block, uint8_t "
              "kind) "

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <vector>
 
 namespace causeway::codegen {
 namespace {
@@ -46,7 +47,9 @@ std::optional<std::string_view> function_of(const Node& node, bool of_truths) {
 
 class RangeText {
  public:
-  explicit RangeText(const Graph& mask) : mask_(mask) {}
+  RangeText(const Graph& mask, const std::function<std::string(Value)>& pointer,
+            const std::function<std::string(const Dim&)>& size)
+      : mask_(mask), pointer_(pointer), size_(size) {}
 
   std::string write() {
     std::string statements;
@@ -81,6 +84,7 @@ class RangeText {
     }
     for (const Value input : node.inputs)
       if (!is_integer(input)) return anything;
+    if (node.op == Op::kGather) return elements(value).value_or(anything);
     if (node.op == Op::kReshape || node.op == Op::kBroadcast) return name(node.inputs[0]);
     if (node.op == Op::kCast)  // the truth of a number is another one
       return truth && mask_.dtype(node.inputs[0]) != DType::kBool ? anything : name(node.inputs[0]);
@@ -91,11 +95,42 @@ class RangeText {
     return fmt::format("{}({})", *function, arguments);
   }
 
+  // Of tensor[index]...[index], where all indices but the last are one.
+  std::optional<std::string> elements(Value value) const {
+    std::vector<Value> indices;
+    Value tensor = value;
+    while (mask_.node(tensor).op == Op::kGather) {
+      const Node& node = mask_.node(tensor);
+      if (node.attributes.axes[0] != 0 || !has_range(node.inputs[1])) return std::nullopt;
+      indices.insert(indices.begin(), node.inputs[1]);
+      tensor = node.inputs[0];
+    }
+    const Shape& shape = mask_.shape(tensor);
+    if (mask_.node(tensor).op != Op::kInput || mask_.dtype(tensor) != DType::kI32 || shape.size() != indices.size())
+      return std::nullopt;
+    std::string conditions, row;
+    for (size_t i = 0; i + 1 < indices.size(); ++i) {
+      conditions += fmt::format("{}is_one_index({}, {})", i == 0 ? "" : " && ", name(indices[i]), size_(shape[i]));
+      row = row.empty() ? name(indices[i]) + ".least"
+                        : fmt::format("({}) * {} + {}.least", row, size_(shape[i]), name(indices[i]));
+    }
+    const std::string start =
+        row.empty() ? pointer_(tensor) : fmt::format("{} + ({}) * {}", pointer_(tensor), row, size_(shape.back()));
+    const std::string found =
+        fmt::format("range_of_elements({}, {}, {})", start, name(indices.back()), size_(shape.back()));
+    return conditions.empty() ? found : fmt::format("{} ? {} : kAnyInt32", conditions, found);
+  }
+
   const Graph& mask_;
+  const std::function<std::string(Value)>& pointer_;
+  const std::function<std::string(const Dim&)>& size_;
 };
 
 }  // namespace
 
-std::string mask_range_function(const Graph& mask) { return RangeText(mask).write(); }
+std::string mask_range_function(const Graph& mask, const std::function<std::string(Value)>& pointer,
+                                const std::function<std::string(const Dim&)>& size) {
+  return RangeText(mask, pointer, size).write();
+}
 
 }  // namespace causeway::codegen
