@@ -155,7 +155,7 @@ std::string AttentionWriter::functions() {
 
 std::string AttentionWriter::map_functions() {
   const auto of_captured = [&](Value input) {
-    const std::vector<Value> inputs = spec_.mask->inputs();
+    const std::vector<Value>& inputs = spec_.mask->inputs();
     return pointer(
         captured_[static_cast<size_t>(std::find(inputs.begin(), inputs.end(), input) - inputs.begin()) - kScore]);
   };

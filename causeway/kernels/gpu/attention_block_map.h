@@ -1,5 +1,6 @@
 // The block map of attention_block_map.h on GPUs. A thread has a block of the attention matrix, of which the ranges of
-// its positions may say all there is to know; the pairs of other blocks are looked at by a wave, until they differ.
+// its positions, and of what the mask reads there, may say all there is to know; the pairs of other blocks are looked
+// at by a wave, until they differ.
 #pragma once
 
 #include "causeway/kernels/attention_block_map.h"
