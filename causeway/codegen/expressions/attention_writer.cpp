@@ -4,6 +4,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/codegen/expressions/mask_ranges.h"
+#include "causeway/graph/rewrite.h"
 #include "causeway/passes/joined_gradients.h"
 
 namespace causeway::codegen {
@@ -34,11 +35,11 @@ bool depends_on(const Graph& function, Value value, Value input) {
   return depends[static_cast<size_t>(value.node)];
 }
 
-// Whether a mask depends on captured tensors.
+// Whether a mask reads captured tensors.
 bool reads_memory(const Graph& mask) {
-  for (size_t i = kScore; i < mask.inputs().size(); ++i)
-    if (depends_on(mask, mask.outputs[0], mask.inputs()[i])) return true;
-  return false;
+  const auto uses = count_uses(mask);
+  return std::any_of(mask.inputs().begin() + kScore, mask.inputs().end(),
+                     [&](Value input) { return uses[static_cast<size_t>(input.node)][0] > 0; });
 }
 
 // Of a score to which a multiple of the distance is added, as ALiBi does: what it is multiplied by, where that is the

@@ -9,8 +9,8 @@
 //   static constexpr int kQueryStages;             // tasks in shared memory
 //   static constexpr int kMapQ, kMapK, kMapV;    // tensor maps of [D][T][H][B] with boxes of 64 x 64, or -1
 //   static constexpr bool kComputesOperands;    // whether any of them is -1
-//   static constexpr bool kScoreAddsDistance;    // the score function adds distance_factor(b, h) (s - t) and that is
-//   all static constexpr bool kMaskReadsMemory;
+//   static constexpr bool kScoreAddsDistance;    // the score is scale q . k + distance_factor(b, h) (s - t)
+//   static constexpr bool kMaskReadsMemory;      // of captured tensors
 #pragma once
 
 #include "causeway/kernels/gpu/attention_hopper_tile.h"
@@ -328,8 +328,9 @@ class Forward {
       scores[i] = fast_exp2(__builtin_fmaf(scores[i], factor, shift[(i & 2) / 2]));
       sum[(i & 2) / 2] += scores[i];
     }
+    // All of it here, beside the products under way, not after the wait for them: but for heads of 64 without a score
+    // function, which take less time as the compiler has it.
     if constexpr (P::kHeadDim == 128 || P::kHasScore) {
-      // All of it here, beside the products under way, not after the wait for them.
 #pragma clang loop unroll(full)
       for (int i = 0; i < kScores; ++i) scores[i] = computed_here(scores[i]);
       for (int slot = 0; slot < 2; ++slot) sum[slot] = computed_here(sum[slot]);
