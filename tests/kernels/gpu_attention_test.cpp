@@ -45,6 +45,7 @@ struct AttentionCase {
   int64_t block = 32;
   bool sees_nothing = false;  // all results are zeros
   bool sees_one_key = false;  // no query more than one: dq and dk are 0 but for rounding
+  bool has_gradient = true;
 };
 
 // A bias for each pair of positions, and pairs that take no part where it is below -0.9: their gradient must not count,
@@ -120,7 +121,7 @@ std::shared_ptr<const Graph> prefix_mask(int64_t prefix) {
   return finish(f, f.graph.add(Op::kOr, {first, b.less_equal(f.in[3], f.in[2])}));
 }
 
-// Outputs: out, lse, dq, dk, dv.
+// Outputs: out, lse and, with the gradient, dq, dk, dv.
 Graph attention_graph(const AttentionCase& c, const std::shared_ptr<const Graph>& score_gradient) {
   Graph graph;
   const Builder build(graph);
@@ -167,6 +168,10 @@ Graph attention_graph(const AttentionCase& c, const std::shared_ptr<const Graph>
   forward.tf32 = c.tf32;
   const Value out = graph.add(Op::kAttention, inputs({q, k, v}), forward);
   const Value lse{out.node, 1};
+  if (!c.has_gradient) {
+    graph.outputs = {out, lse};
+    return graph;
+  }
   const Value product = build.mul(build.cast(out, DType::kF32), build.cast(dout, DType::kF32));
   const Value delta = build.permute(build.reduce_sum(product, {3}), {0, 2, 1});
   auto backward_spec = std::make_shared<AttentionSpec>(*spec);
@@ -309,6 +314,7 @@ TEST_P(AttentionOnDevices, OneQuery) {
       c.heads = 6;
       c.kv_heads = 2;
       c.dim = dim;
+      c.has_gradient = dim == 64;  // in kernels for any number of queries, which other tests cover
       expect_reference(c);
       c.keys = 97;
       c.layout = AttentionCase::Layout::kSliced;
@@ -326,6 +332,7 @@ TEST_P(AttentionOnDevices, OneQuery) {
     c.kv_heads = 2;
     c.dim = 64;
     c.mask = prefix_mask(500);
+    c.has_gradient = keys == 1600;
     expect_reference(c);
     c.mask = {};
     c.score = biased_score(c.heads);
@@ -333,6 +340,7 @@ TEST_P(AttentionOnDevices, OneQuery) {
     expect_reference(c, one(true, c.heads));
   }
   AttentionCase many;
+  many.has_gradient = false;
   many.dtype = DType::kBF16;
   many.batch = 30;
   many.queries = 1;
@@ -513,7 +521,8 @@ TEST_P(WideHeads, LongMaps) {
   c.block = 16;
   c.mask = window_mask_by_head(40);
   expect_reference(c);
-  // Rows of whole pieces of 16 blocks, which are read at once.
+  // Rows of whole pieces of 16 blocks, which Hopper's kernels read at once.
+  if (GetParam() != "emulator:sm_90a") return;
   c.keys = 1280;
   expect_reference(c);
   c.mask = window_mask(300);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -50,9 +51,59 @@ std::array<float, 256> decode_fnuz(int mantissa_bits, int bias) {
   return values;
 }
 
-// Of a register pair of 16-bit elements.
-float half_of(const void* registers, int word, int half, MatrixElement element) {
-  return matrix_element(element, registers, 2 * word + half);
+const std::array<float, 256>& values_of_bytes(MatrixElement element) {
+  static const std::array<float, 256> e4m3 = decode_bytes(DType::kF8E4M3), e5m2 = decode_bytes(DType::kF8E5M2),
+                                      e4m3_fnuz = decode_fnuz(3, 8), e5m2_fnuz = decode_fnuz(2, 16);
+  return element == MatrixElement::kF8E4M3       ? e4m3
+         : element == MatrixElement::kF8E5M2     ? e5m2
+         : element == MatrixElement::kF8E4M3Fnuz ? e4m3_fnuz
+                                                 : e5m2_fnuz;
+}
+
+inline float element_of(MatrixElement element, const void* array, int64_t index) {
+  switch (element) {
+    case MatrixElement::kBF16:
+      return std::bit_cast<float>(static_cast<uint32_t>(read_as<uint16_t>(array, index)) << 16);
+    case MatrixElement::kF16:
+      return static_cast<float>(read_as<_Float16>(array, index));
+    case MatrixElement::kF32:
+      return read_as<float>(array, index);
+    case MatrixElement::kTF32:  // the other bits are not looked at
+      return std::bit_cast<float>(read_as<uint32_t>(array, index) & ~0x1fffu);
+    case MatrixElement::kF8E4M3:
+    case MatrixElement::kF8E5M2:
+    case MatrixElement::kF8E4M3Fnuz:
+    case MatrixElement::kF8E5M2Fnuz:
+      return values_of_bytes(element)[read_as<uint8_t>(array, index)];
+  }
+  CAUSEWAY_CHECK(false, "matrix element {}", static_cast<int>(element));
+}
+
+// What a lane holds of an operand, of at most eight elements.
+class LaneElements {
+ public:
+  LaneElements(MatrixElement element, const void* registers, int count) {
+    for (int i = 0; i < count; ++i) values_[static_cast<size_t>(i)] = element_of(element, registers, i);
+  }
+  float operator[](int index) const { return values_[static_cast<size_t>(index)]; }
+
+ private:
+  std::array<float, 8> values_;
+};
+
+// c += a b, in float; Wide is a type in which products of elements are exact.
+template <class Wide, int kDepth>
+void multiply_tile(float (&c)[kTile][kTile], const float (&a)[kTile][kDepth], const float (&b)[kDepth][kTile],
+                   int depth) {
+  for (int row = 0; row < kTile; ++row) {
+    std::array<float, kTile> sums = std::to_array(c[row]);
+    for (int k = 0; k < depth; ++k) {
+      const auto factor = static_cast<Wide>(a[row][k]);
+      for (size_t column = 0; column < kTile; ++column)
+        sums[column] = static_cast<float>(factor * b[k][column] + sums[column]);
+    }
+    std::copy(sums.begin(), sums.end(), c[row]);
+  }
 }
 
 }  // namespace
@@ -75,28 +126,7 @@ int matrix_element_bytes(MatrixElement element) {
 }
 
 float matrix_element(MatrixElement element, const void* array, int64_t index) {
-  static const std::array<float, 256> e4m3 = decode_bytes(DType::kF8E4M3);
-  static const std::array<float, 256> e5m2 = decode_bytes(DType::kF8E5M2);
-  static const std::array<float, 256> e4m3_fnuz = decode_fnuz(3, 8), e5m2_fnuz = decode_fnuz(2, 16);
-  switch (element) {
-    case MatrixElement::kBF16:
-      return std::bit_cast<float>(static_cast<uint32_t>(read_as<uint16_t>(array, index)) << 16);
-    case MatrixElement::kF16:
-      return static_cast<float>(read_as<_Float16>(array, index));
-    case MatrixElement::kF32:
-      return read_as<float>(array, index);
-    case MatrixElement::kTF32:  // the other bits are not looked at
-      return std::bit_cast<float>(read_as<uint32_t>(array, index) & ~0x1fffu);
-    case MatrixElement::kF8E4M3:
-      return e4m3[read_as<uint8_t>(array, index)];
-    case MatrixElement::kF8E5M2:
-      return e5m2[read_as<uint8_t>(array, index)];
-    case MatrixElement::kF8E4M3Fnuz:
-      return e4m3_fnuz[read_as<uint8_t>(array, index)];
-    case MatrixElement::kF8E5M2Fnuz:
-      return e5m2_fnuz[read_as<uint8_t>(array, index)];
-  }
-  CAUSEWAY_CHECK(false, "matrix element {}", static_cast<int>(element));
+  return element_of(element, array, index);
 }
 
 void load_matrices(void* const* lanes, bool transposed) {
@@ -117,36 +147,32 @@ void load_matrices(void* const* lanes, bool transposed) {
 
 void multiply_matrices_nvidia(void* const* lanes, MatrixElement element) {
   CAUSEWAY_CHECK(matrix_element_bytes(element) == 2 || element == MatrixElement::kTF32);
-  float a[kTile][kTile], b[kTile][kTile];
+  float a[kTile][kTile], b[kTile][kTile], c[kTile][kTile];
   for (int lane = 0; lane < kWaveNvidia; ++lane) {
     const auto& operands = *static_cast<const LaneMatrixMultiply*>(lanes[lane]);
     const int group = lane / 4, pair = lane % 4 * 2;
-    if (element == MatrixElement::kTF32) {
-      for (int word = 0; word < 8; ++word) {
+    const LaneElements of_a(element, operands.a, 8), of_b(element, operands.b, 8);
+    for (int word = 0; word < (element == MatrixElement::kTF32 ? 8 : 4); ++word) {
+      if (element == MatrixElement::kTF32) {
         // A's registers: the lower eight rows, then the upper, of each four k. B's: each four k of the first eight
         // columns, then of the others.
-        a[group + word % 2 * 8][lane % 4 + word / 2 * 4] = matrix_element(element, operands.a, word);
-        b[lane % 4 + word % 4 * 4][group + word / 4 * 8] = matrix_element(element, operands.b, word);
+        a[group + word % 2 * 8][lane % 4 + word / 2 * 4] = of_a[word];
+        b[lane % 4 + word % 4 * 4][group + word / 4 * 8] = of_b[word];
+        continue;
       }
-      continue;
-    }
-    for (int word = 0; word < 4; ++word) {
       for (int half = 0; half < 2; ++half) {
         // A's registers: the lower eight rows, then the upper, of the first eight k, then of the others. B's: the first
         // eight k, then the others, of the first eight columns, then of the others.
-        a[group + word % 2 * 8][pair + half + word / 2 * 8] = half_of(operands.a, word, half, element);
-        b[pair + half + word % 2 * 8][group + word / 2 * 8] = half_of(operands.b, word, half, element);
+        a[group + word % 2 * 8][pair + half + word / 2 * 8] = of_a[2 * word + half];
+        b[pair + half + word % 2 * 8][group + word / 2 * 8] = of_b[2 * word + half];
       }
     }
+    for (int i = 0; i < 8; ++i) c[group + (i & 2) * 4][pair + (i & 1) + (i & 4) * 2] = operands.c[i];
   }
+  multiply_tile<float>(c, a, b, kTile);
   for (int lane = 0; lane < kWaveNvidia; ++lane) {
-    float* c = static_cast<const LaneMatrixMultiply*>(lanes[lane])->c;
-    for (int i = 0; i < 8; ++i) {
-      const int row = lane / 4 + (i & 2) * 4, column = lane % 4 * 2 + (i & 1) + (i & 4) * 2;
-      float sum = c[i];
-      for (int k = 0; k < kTile; ++k) sum += a[row][k] * b[k][column];
-      c[i] = sum;
-    }
+    const auto& operands = *static_cast<const LaneMatrixMultiply*>(lanes[lane]);
+    for (int i = 0; i < 8; ++i) operands.c[i] = c[lane / 4 + (i & 2) * 4][lane % 4 * 2 + (i & 1) + (i & 4) * 2];
   }
 }
 
@@ -154,25 +180,26 @@ void multiply_matrices_amd(void* const* lanes, MatrixElement a_element, MatrixEl
   // Lane l holds line l % 16 and four elements of depth, eight of 8 bits. For float these are operands of four
   // instructions of depth 4, in each of which the lane's k is l / 16; the order of k in the sum follows from that.
   const int of_lane = matrix_element_bytes(a_element) == 1 ? 8 : 4, depth = 4 * of_lane;
-  float a[kTile][2 * kTile], b[2 * kTile][kTile];
+  const bool floats = a_element == MatrixElement::kF32;
+  float a[kTile][2 * kTile], b[2 * kTile][kTile], c[kTile][kTile];
   for (int lane = 0; lane < kWaveAmd; ++lane) {
     const auto& operands = *static_cast<const LaneMatrixMultiply*>(lanes[lane]);
+    const LaneElements of_a(a_element, operands.a, of_lane), of_b(b_element, operands.b, of_lane);
     for (int i = 0; i < of_lane; ++i) {
-      const int k = a_element == MatrixElement::kF32 ? 4 * i + lane / 16 : lane / 16 * of_lane + i;
-      a[lane % 16][k] = matrix_element(a_element, operands.a, i);
-      b[k][lane % 16] = matrix_element(b_element, operands.b, i);
+      const int k = floats ? 4 * i + lane / 16 : lane / 16 * of_lane + i;
+      a[lane % 16][k] = of_a[i];
+      b[k][lane % 16] = of_b[i];
     }
+    for (int i = 0; i < 4; ++i) c[lane / 16 * 4 + i][lane % 16] = operands.c[i];
+  }
+  if (floats) {
+    multiply_tile<double>(c, a, b, depth);
+  } else {
+    multiply_tile<float>(c, a, b, depth);
   }
   for (int lane = 0; lane < kWaveAmd; ++lane) {
-    float* c = static_cast<const LaneMatrixMultiply*>(lanes[lane])->c;
-    for (int i = 0; i < 4; ++i) {
-      const int row = lane / 16 * 4 + i, column = lane % 16;
-      float sum = c[i];
-      for (int k = 0; k < depth; ++k) {
-        sum = static_cast<float>(static_cast<double>(a[row][k]) * b[k][column] + sum);
-      }
-      c[i] = sum;
-    }
+    const auto& operands = *static_cast<const LaneMatrixMultiply*>(lanes[lane]);
+    for (int i = 0; i < 4; ++i) operands.c[i] = c[lane / 16 * 4 + i][lane % 16];
   }
 }
 
