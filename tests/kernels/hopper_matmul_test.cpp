@@ -351,7 +351,7 @@ TEST(HopperMatmul, ResultsLeaveThroughTheCopyEngine) {
       expect_sent({.batch = 2, .m = 152, .n = 136, .k = 88});
       for (const HopperMatmulTile tile : {HopperMatmulTile{64, 64, 3, 1},
                                           {128, 160, 2, 1},
-                                          {256, 160, 3, 1},
+                                          {256, 192, 3, 1},
                                           {128, 256, 4, 1},
                                           {128, 192, 2, 1},
                                           {128, 96, 2, 1, true},
@@ -369,7 +369,7 @@ TEST(HopperMatmul, ResultsLeaveThroughTheCopyEngine) {
 TEST(HopperMatmul, TwoResultsLeaveThroughTheCopyEngine) {
   for (const int bytes : {2, 4})
     for (const HopperMatmulTile tile :
-         {HopperMatmulTile{64, 64, 3, 1}, {128, 160, 2, 1}, {128, 192, 2, 1, true}, {128, 256, 4, 1}})
+         {HopperMatmulTile{64, 64, 3, 1}, {128, 160, 2, 1}, {128, 192, 2, 1, true}, {128, 256, 4, 1}, {256, 192, 3, 1}})
       expect_product({.batch = 2,
                       .m = 200,
                       .n = 360,
@@ -385,6 +385,12 @@ TEST(HopperMatmul, EveryTile) {
   for (const int m : {64, 128})
     for (const int n : {64, 192, 256})
       expect_product({.m = 64, .n = 256, .k = 128, .b_along_k = n != 192, .tile = {m, n, 2, 1}});
+  // The largest, whose sums leave fewest registers.
+  for (const bool a_along_k : {true, false})
+    for (const bool b_along_k : {true, false})
+      expect_product(
+          {.m = 280, .n = 344, .k = 136, .a_along_k = a_along_k, .b_along_k = b_along_k, .tile = {256, 192, 3, 1}});
+  expect_product({.m = 264, .n = 408, .k = 328, .tile = {256, 192, 3, 1}, .splits = 3, .whole_tiles = 1});
 }
 
 TEST(HopperMatmul, SizesThatNoTileDivides) {
@@ -525,7 +531,7 @@ TEST(HopperMatmul, TilesOf160ColumnsAreSplit) {
 TEST(HopperMatmul, RoundsFloatsToTf32) {
   for (const int64_t k : {4, 8, 32, 36, 100, 328}) expect_product({.m = 152, .n = 136, .k = k, .tf32 = true});
   for (const HopperMatmulTile tile :
-       {HopperMatmulTile{64, 80, 3, 1}, HopperMatmulTile{128, 208, 4, 1, false, true}, HopperMatmulTile{256, 160, 3, 1},
+       {HopperMatmulTile{64, 80, 3, 1}, HopperMatmulTile{128, 208, 4, 1, false, true}, HopperMatmulTile{256, 192, 3, 1},
         HopperMatmulTile{128, 192, 4, 1, true}, HopperMatmulTile{128, 208, 4, 1, false, true, true},
         HopperMatmulTile{128, 128, 3, 2}})
     for (const int residuals : {0, 1})
@@ -673,7 +679,8 @@ TEST(HopperMatmul, AssemblesWithoutSpillsOrNotes) {
           HopperMatmulTile{128, 128, 5, 1, true}, HopperMatmulTile{64, 256, 4, 1, true},
           HopperMatmulTile{128, 160, 4, 1, true}, HopperMatmulTile{128, 160, 4, 1}, HopperMatmulTile{256, 160, 3, 1},
           HopperMatmulTile{128, 208, 4, 1}, HopperMatmulTile{128, 224, 4, 1}, HopperMatmulTile{64, 240, 5, 1},
-          HopperMatmulTile{256, 144, 3, 1}, HopperMatmulTile{128, 192, 5, 1, false, false, true}}) {
+          HopperMatmulTile{256, 144, 3, 1}, HopperMatmulTile{256, 192, 3, 1},
+          HopperMatmulTile{128, 192, 5, 1, false, false, true}}) {
       expect_no_spills({.a_along_k = a_along_k, .b_along_k = !a_along_k, .tile = tile});
       for (const int residuals : {0, 1})
         expect_no_spills({.a_along_k = a_along_k,
@@ -685,7 +692,7 @@ TEST(HopperMatmul, AssemblesWithoutSpillsOrNotes) {
     }
     if (a_along_k)
       for (const HopperMatmulTile tile :
-           {HopperMatmulTile{128, 256, 4, 1}, HopperMatmulTile{256, 160, 3, 1}, HopperMatmulTile{128, 160, 4, 1, true}})
+           {HopperMatmulTile{128, 256, 4, 1}, HopperMatmulTile{256, 192, 3, 1}, HopperMatmulTile{128, 160, 4, 1, true}})
         expect_no_spills({.tile = tile, .tf32 = true, .wide_residuals = true, .sent_bytes = 4});
     for (const HopperMatmulTile tile : {HopperMatmulTile{128, 256, 4, 1}, HopperMatmulTile{64, 256, 4, 1},
                                         HopperMatmulTile{128, 192, 4, 1, false, true, true}})
@@ -696,13 +703,14 @@ TEST(HopperMatmul, AssemblesWithoutSpillsOrNotes) {
                           .residuals = residuals,
                           .wide_residuals = true,
                           .sent_bytes = 4});
-    for (const int results : {1, 2})
-      expect_no_spills({.a_along_k = a_along_k,
-                        .b_along_k = !a_along_k,
-                        .tile = {128, 192, 4, 1, true},
-                        .residuals = 0,
-                        .sent_bytes = 2,
-                        .results = results});
+    for (const HopperMatmulTile tile : {HopperMatmulTile{128, 192, 4, 1, true}, HopperMatmulTile{256, 192, 3, 1}})
+      for (const int results : {1, 2})
+        expect_no_spills({.a_along_k = a_along_k,
+                          .b_along_k = !a_along_k,
+                          .tile = tile,
+                          .residuals = 0,
+                          .sent_bytes = 2,
+                          .results = results});
     // Once a tile.
     expect_few_spills({.a_along_k = a_along_k,
                        .b_along_k = !a_along_k,
