@@ -60,30 +60,11 @@ const std::array<float, 256>& values_of_bytes(MatrixElement element) {
                                                  : e5m2_fnuz;
 }
 
-inline float element_of(MatrixElement element, const void* array, int64_t index) {
-  switch (element) {
-    case MatrixElement::kBF16:
-      return std::bit_cast<float>(static_cast<uint32_t>(read_as<uint16_t>(array, index)) << 16);
-    case MatrixElement::kF16:
-      return static_cast<float>(read_as<_Float16>(array, index));
-    case MatrixElement::kF32:
-      return read_as<float>(array, index);
-    case MatrixElement::kTF32:  // the other bits are not looked at
-      return std::bit_cast<float>(read_as<uint32_t>(array, index) & ~0x1fffu);
-    case MatrixElement::kF8E4M3:
-    case MatrixElement::kF8E5M2:
-    case MatrixElement::kF8E4M3Fnuz:
-    case MatrixElement::kF8E5M2Fnuz:
-      return values_of_bytes(element)[read_as<uint8_t>(array, index)];
-  }
-  CAUSEWAY_CHECK(false, "matrix element {}", static_cast<int>(element));
-}
-
 // What a lane holds of an operand, of at most eight elements.
 class LaneElements {
  public:
   LaneElements(MatrixElement element, const void* registers, int count) {
-    for (int i = 0; i < count; ++i) values_[static_cast<size_t>(i)] = element_of(element, registers, i);
+    for (int i = 0; i < count; ++i) values_[static_cast<size_t>(i)] = matrix_element(element, registers, i);
   }
   float operator[](int index) const { return values_[static_cast<size_t>(index)]; }
 
@@ -91,7 +72,7 @@ class LaneElements {
   std::array<float, 8> values_;
 };
 
-// c += a b, in float; Wide is a type in which products of elements are exact.
+// c += a b, in float; Wide is a type in which products of elements are exact where they do not underflow.
 template <class Wide, int kDepth>
 void multiply_tile(float (&c)[kTile][kTile], const float (&a)[kTile][kDepth], const float (&b)[kDepth][kTile],
                    int depth) {
@@ -126,7 +107,22 @@ int matrix_element_bytes(MatrixElement element) {
 }
 
 float matrix_element(MatrixElement element, const void* array, int64_t index) {
-  return element_of(element, array, index);
+  switch (element) {
+    case MatrixElement::kBF16:
+      return std::bit_cast<float>(static_cast<uint32_t>(read_as<uint16_t>(array, index)) << 16);
+    case MatrixElement::kF16:
+      return static_cast<float>(read_as<_Float16>(array, index));
+    case MatrixElement::kF32:
+      return read_as<float>(array, index);
+    case MatrixElement::kTF32:  // the other bits are not looked at
+      return std::bit_cast<float>(read_as<uint32_t>(array, index) & ~0x1fffu);
+    case MatrixElement::kF8E4M3:
+    case MatrixElement::kF8E5M2:
+    case MatrixElement::kF8E4M3Fnuz:
+    case MatrixElement::kF8E5M2Fnuz:
+      return values_of_bytes(element)[read_as<uint8_t>(array, index)];
+  }
+  CAUSEWAY_CHECK(false, "matrix element {}", static_cast<int>(element));
 }
 
 void load_matrices(void* const* lanes, bool transposed) {
