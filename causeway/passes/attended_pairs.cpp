@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -278,28 +281,87 @@ class PairCounter {
   int64_t points_left_ = 0;
 };
 
+// The two masks of a mask, and what is counted by them.
+class EnclosingMasks {
+ public:
+  explicit EnclosingMasks(const Graph& mask) {
+    const MaskEnclosure enclosure(mask);
+    known_ = enclosure.known();
+    possible_ = enclosure.where_possible();
+    certain_ = enclosure.where_certain();
+  }
+
+  // Position `k` of b, h, i, j decides.
+  bool reads(size_t k) const { return possible_.reads[k] || certain_.reads[k]; }
+
+  AttendedPairs count(int64_t batch, int64_t heads, int64_t queries, int64_t keys) const {
+    AttendedPairs result;
+    bool known = known_;
+    const auto count = [&](const PositionMask& mask, bool count_unknown) {
+      PairCounter counter(mask, count_unknown, batch, heads, queries, keys);
+      std::optional<double> pairs = counter.count_exactly();
+      if (!pairs) {
+        result.sampled = true;
+        pairs = counter.estimate();
+      }
+      if (counter.met_unknown()) known = false;
+      return *pairs;
+    };
+    result.at_most = count(possible_, true);
+    result.at_least = known ? result.at_most : count(certain_, false);
+    return result;
+  }
+
+ private:
+  bool known_;
+  PositionMask possible_, certain_;
+};
+
+// Counting takes milliseconds; layers have equal masks, and so have the layouts that a plan compares. Several threads
+// may use it at once.
+class CountedMasks {
+ public:
+  template <class Count>
+  AttendedPairs find_or_count(const std::shared_ptr<const Graph>& mask, const std::array<int64_t, kPositions>& sizes,
+                              Count&& count) {
+    {
+      const std::lock_guard lock(mutex_);
+      for (const Entry& entry : entries_)
+        if (entry.sizes == sizes && (entry.mask == mask || structurally_equal(*entry.mask, *mask))) return entry.pairs;
+    }
+    const AttendedPairs pairs = count();
+    const std::lock_guard lock(mutex_);
+    if (entries_.size() == kMost) entries_.pop_front();
+    entries_.push_back({mask, sizes, pairs});
+    return pairs;
+  }
+
+ private:
+  static constexpr size_t kMost = 64;
+  struct Entry {
+    std::shared_ptr<const Graph> mask;
+    std::array<int64_t, kPositions> sizes;
+    AttendedPairs pairs;
+  };
+  std::mutex mutex_;
+  std::deque<Entry> entries_;  // the oldest first
+};
+
 }  // namespace
 
 AttendedPairs count_attended_pairs(const AttentionSpec& spec, int64_t batch, int64_t heads, int64_t queries,
                                    int64_t keys) {
   const double all = static_cast<double>(batch * heads) * static_cast<double>(queries) * static_cast<double>(keys);
   if (spec.mask == nullptr || all == 0) return {all, all, false};
-  const MaskEnclosure enclosure(*spec.mask);
-  AttendedPairs result;
-  bool known = enclosure.known();
-  const auto count = [&](const PositionMask& mask, bool count_unknown) {
-    PairCounter counter(mask, count_unknown, batch, heads, queries, keys);
-    std::optional<double> pairs = counter.count_exactly();
-    if (!pairs) {
-      result.sampled = true;
-      pairs = counter.estimate();
-    }
-    if (counter.met_unknown()) known = false;
-    return *pairs;
-  };
-  result.at_most = count(enclosure.where_possible(), true);
-  result.at_least = known ? result.at_most : count(enclosure.where_certain(), false);
-  return result;
+  const EnclosingMasks masks(*spec.mask);
+  const int64_t own_batch = masks.reads(0) ? batch : 1, own_heads = masks.reads(1) ? heads : 1;
+  static CountedMasks counted;
+  AttendedPairs pairs = counted.find_or_count(spec.mask, {own_batch, own_heads, queries, keys},
+                                              [&] { return masks.count(own_batch, own_heads, queries, keys); });
+  const double repeats = static_cast<double>(batch * heads) / static_cast<double>(own_batch * own_heads);
+  pairs.at_least *= repeats;
+  pairs.at_most *= repeats;
+  return pairs;
 }
 
 }  // namespace causeway::passes

@@ -28,12 +28,6 @@ class FlopCounter {
   }
 
  private:
-  struct CountedMask {
-    std::shared_ptr<const AttentionSpec> spec;
-    std::array<int64_t, 4> sizes;
-    AttendedPairs pairs;
-  };
-
   double size(const Dim& dim) const { return static_cast<double>(dim.evaluate(bindings_)); }
 
   void count_node(const Node& node, const std::vector<int>& uses) {
@@ -74,7 +68,8 @@ class FlopCounter {
     const std::vector<int64_t> k = evaluate(graph_.shape(node.inputs[1]), bindings_);
     const std::array<int64_t, 4> sizes = {q[0], q[2], q[1], k[1]};
     const double all = static_cast<double>(sizes[0] * sizes[1]) * static_cast<double>(sizes[2] * sizes[3]);
-    const AttendedPairs pairs = count_once(node.attributes.attention, sizes);
+    const AttendedPairs pairs =
+        count_attended_pairs(*node.attributes.attention, sizes[0], sizes[1], sizes[2], sizes[3]);
     if (!pairs.known()) result_.at_most = true;
     if (pairs.sampled) result_.sampled = true;
     if (node.op == Op::kAttention && !node.backward) {
@@ -84,20 +79,9 @@ class FlopCounter {
     return pairs.at_most;
   }
 
-  AttendedPairs count_once(const std::shared_ptr<const AttentionSpec>& spec, const std::array<int64_t, 4>& sizes) {
-    for (const CountedMask& entry : counted_) {
-      if (entry.sizes != sizes) continue;
-      const auto &a = entry.spec->mask, &b = spec->mask;
-      if (a == b || (a != nullptr && b != nullptr && structurally_equal(*a, *b))) return entry.pairs;
-    }
-    counted_.push_back({spec, sizes, count_attended_pairs(*spec, sizes[0], sizes[1], sizes[2], sizes[3])});
-    return counted_.back().pairs;
-  }
-
   const Graph& graph_;
   const SymbolBindings& bindings_;
   FlopCount result_;
-  std::vector<CountedMask> counted_;
 };
 
 }  // namespace

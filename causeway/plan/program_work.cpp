@@ -80,23 +80,12 @@ class WorkOfKernels {
     work.operand = operand_name(graph_, node);
     work.head_dim = real(q[3]);
     work.flops = (node.op == Op::kAttention ? 4 : 10) * work.head_dim *
-                 attended_pairs(node.attributes.attention, {q[0], q[2], q[1], k[1]});
+                 attended_pairs(*node.attributes.attention, {q[0], q[2], q[1], k[1]});
     return work;
   }
 
-  // Counting takes a while, and layers have equal masks.
-  double attended_pairs(const std::shared_ptr<const AttentionSpec>& spec, const std::array<int64_t, 4>& sizes) {
-    for (const Counted& known : counted_) {
-      if (known.sizes != sizes) continue;
-      const auto &a = known.spec->mask, &b = spec->mask;
-      if (a == b || (a != nullptr && b != nullptr && structurally_equal(*a, *b))) return known.pairs;
-    }
-    counted_.push_back({spec, sizes, mean_of_ranks(*spec, sizes)});
-    return counted_.back().pairs;
-  }
-
   // Where ranks share the queries of a sequence, whose keys they all have, the mask depends on which of them it is.
-  static double mean_of_ranks(const AttentionSpec& spec, const std::array<int64_t, 4>& sizes) {
+  static double attended_pairs(const AttentionSpec& spec, const std::array<int64_t, 4>& sizes) {
     const auto [batch, heads, queries, keys] = sizes;
     if (mask_at_query_offset(spec, 0) == nullptr)
       return count_attended_pairs(spec, batch, heads, queries, keys).at_most;
@@ -109,15 +98,8 @@ class WorkOfKernels {
     return sum / real((keys + queries - 1) / queries);
   }
 
-  struct Counted {
-    std::shared_ptr<const AttentionSpec> spec;
-    std::array<int64_t, 4> sizes;
-    double pairs;
-  };
-
   const Graph& graph_;
   SymbolBindings bindings_;
-  std::vector<Counted> counted_;
 };
 
 class WorkOfProgram {
