@@ -31,14 +31,15 @@ void FiberStacks::reserve(size_t count) {
   ::madvise(address, bytes, MADV_NOHUGEPAGE);
   mappings_.push_back({address, bytes});
   for (size_t i = 0; i < missing; ++i) {
-    stacks_.push_back(static_cast<std::byte*>(address) + i * kBytes);
-    std::memcpy(far_end(stacks_.size() - 1), &kCanary, sizeof kCanary);
+    std::byte* stack = static_cast<std::byte*>(address) + i * kBytes;
+    std::memcpy(stack, &kCanary, sizeof kCanary);
+    stacks_.push_back(stack);
   }
 }
 
 bool FiberStacks::overflowed(size_t index) const {
   uint64_t canary = 0;
-  std::memcpy(&canary, far_end(index), sizeof canary);
+  std::memcpy(&canary, stacks_[index], sizeof canary);
   return canary != kCanary;
 }
 

@@ -27,9 +27,6 @@ class FiberStacks {
   bool overflowed(size_t index) const;
 
  private:
-  // It is looked at whenever a fiber stops, and differs from stack to stack, too.
-  std::byte* far_end(size_t index) const { return stacks_[index] + index % 64 * 64; }
-
   struct Mapping {
     void* address;
     size_t bytes;
