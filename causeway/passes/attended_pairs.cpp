@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <deque>
-#include <memory>
+#include <map>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "causeway/graph/printer.h"
 #include "causeway/graph/rewrite.h"
 #include "causeway/passes/constant_folding.h"
 #include "causeway/passes/interval_arithmetic.h"
@@ -317,34 +318,29 @@ class EnclosingMasks {
   PositionMask possible_, certain_;
 };
 
-// Counting takes milliseconds; layers have equal masks, and so have the layouts that a plan compares. Several threads
-// may use it at once.
+// Counting takes milliseconds; layers have equal masks, and so have the layouts that a plan compares. A mask over ranks
+// that share a sequence is as many masks. Several threads may use it at once.
 class CountedMasks {
  public:
+  using Key = std::pair<std::string, std::array<int64_t, kPositions>>;  // the mask's text; sizes
+
   template <class Count>
-  AttendedPairs find_or_count(const std::shared_ptr<const Graph>& mask, const std::array<int64_t, kPositions>& sizes,
-                              Count&& count) {
+  AttendedPairs find_or_count(const Key& key, Count&& count) {
     {
       const std::lock_guard lock(mutex_);
-      for (const Entry& entry : entries_)
-        if (entry.sizes == sizes && (entry.mask == mask || structurally_equal(*entry.mask, *mask))) return entry.pairs;
+      if (const auto found = counted_.find(key); found != counted_.end()) return found->second;
     }
     const AttendedPairs pairs = count();
     const std::lock_guard lock(mutex_);
-    if (entries_.size() == kMost) entries_.pop_front();
-    entries_.push_back({mask, sizes, pairs});
+    if (counted_.size() == kMost) counted_.clear();
+    counted_.emplace(key, pairs);
     return pairs;
   }
 
  private:
-  static constexpr size_t kMost = 64;
-  struct Entry {
-    std::shared_ptr<const Graph> mask;
-    std::array<int64_t, kPositions> sizes;
-    AttendedPairs pairs;
-  };
+  static constexpr size_t kMost = 1 << 14;
   std::mutex mutex_;
-  std::deque<Entry> entries_;  // the oldest first
+  std::map<Key, AttendedPairs> counted_;
 };
 
 }  // namespace
@@ -356,7 +352,7 @@ AttendedPairs count_attended_pairs(const AttentionSpec& spec, int64_t batch, int
   const EnclosingMasks masks(*spec.mask);
   const int64_t own_batch = masks.reads(0) ? batch : 1, own_heads = masks.reads(1) ? heads : 1;
   static CountedMasks counted;
-  AttendedPairs pairs = counted.find_or_count(spec.mask, {own_batch, own_heads, queries, keys},
+  AttendedPairs pairs = counted.find_or_count({print_graph(*spec.mask), {own_batch, own_heads, queries, keys}},
                                               [&] { return masks.count(own_batch, own_heads, queries, keys); });
   const double repeats = static_cast<double>(batch * heads) / static_cast<double>(own_batch * own_heads);
   pairs.at_least *= repeats;

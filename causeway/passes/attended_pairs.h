@@ -25,7 +25,7 @@ struct AttendedPairs {
   bool known() const { return at_least == at_most; }
 };
 
-// What was counted last is remembered, for masks that are structurally equal.
+// What was counted is remembered while the process lives, for masks of equal text.
 AttendedPairs count_attended_pairs(const AttentionSpec& spec, int64_t batch, int64_t heads, int64_t queries,
                                    int64_t keys);
 

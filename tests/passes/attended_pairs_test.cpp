@@ -55,6 +55,22 @@ TEST(AttendedPairs, OfPositionsAloneAreExactAtAnyLength) {
   expect_exactly(count_attended_pairs(spec, 1, 1, 32768, 32768), causal_pairs(window) + (length - window) * window);
 }
 
+// What was counted serves other batches and heads where these do not decide, and equal masks alone.
+TEST(AttendedPairs, AreRememberedByMaskAndSize) {
+  for (int round = 0; round < 2; ++round) {
+    AttentionSpec spec;
+    spec.mask = window_mask_by_head(2);
+    expect_exactly(count_attended_pairs(spec, 1, 1, 4, 4), 7);
+    expect_exactly(count_attended_pairs(spec, 3, 2, 4, 4), 3 * (7 + 10));
+    spec.mask = window_mask_by_head(1);
+    expect_exactly(count_attended_pairs(spec, 3, 2, 4, 4), 3 * (4 + 7));
+    spec.mask = causal_mask();
+    expect_exactly(count_attended_pairs(spec, 1, 1, 4, 4), 10);
+    expect_exactly(count_attended_pairs(spec, 3, 2, 4, 4), 60);
+    expect_exactly(count_attended_pairs(spec, 3, 2, 4, 5), 60);
+  }
+}
+
 TEST(AttendedPairs, AreCountedInASampleWhereTheBoundaryIsTooLong) {
   // Every second key: 4 of 8 at each query.
   const AttentionSpec spec = spec_of([](const Builder& build, const ScalarFunction& f, Value) {
