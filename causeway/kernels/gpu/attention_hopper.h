@@ -135,8 +135,9 @@ class Forward {
   using T = typename P::Operand;
   static constexpr int kScores = P::kKeyTile / 2, kOutput = P::kHeadDim / 2;  // of this thread
   static constexpr int kFirstTurn = 2 + P::kGroups;                           // a named barrier for each warpgroup
-  // Weights may grow to 2^kGrowth until what was summed before is multiplied, which is seldom.
-  static constexpr float kGrowth = 8;
+  // Weights are relative to the greatest one of a row's first tile until they may exceed 2^kGrowth, which is seldom:
+  // then to the greatest so far, and what was summed up before is multiplied. f16 ends at 2^16.
+  static constexpr float kGrowth = __is_same(T, f16) ? 15 : 32;
 
  public:
   CAUSEWAY_INLINE Forward(const P& problem, ForwardShared<P>& shared, int group)
@@ -160,8 +161,14 @@ class Forward {
   }
 
  private:
+  // Of a tile's weights: they are exp2(score * factor + added), added of the row's slot.
+  struct Exponents {
+    float factor, added[2];
+    bool exceed;  // 2^kGrowth, maybe, in any row of the wave
+  };
+
   CAUSEWAY_INLINE void attend(T* queries, const TaskNote& task) {
-    float scores[kScores], output[kOutput], maximum[2], sum[2], rescale[2];
+    float scores[kScores], output[kOutput], maximum[2], sum[2];
     uint32_t weights[P::kKeyTile / 16][4];
 #pragma clang loop unroll(full)
     for (int i = 0; i < kOutput; ++i) output[i] = 0.0f;
@@ -180,10 +187,11 @@ class Forward {
       pass_turn();
       warpgroup_wait<0>();
       leave_keys();
-      bool grown = soften(scores, maximum, sum, rescale);
-      multiply_output(output, rescale, grown);
+      Exponents exponents = find_exponents(scores, maximum);
+      if (exponents.exceed) rebase(exponents, scores, maximum, sum, output);
+      weigh(exponents, scores, sum);
       pack<T, P::kKeyTile>(scores, weights);
-      int follows = tile_follows();
+      int follows = tile_follows(false);
 #pragma clang loop unroll(disable)
       for (;;) {
         barrier_wait(&shared_.values_full[values_.stage], values_.parity);
@@ -197,14 +205,16 @@ class Forward {
         pass_turn();
         warpgroup_wait<1>();
         leave_keys();
-        grown = soften(scores, maximum, sum, rescale);
-        // Between the softmax and the wait for the products it runs beside: the assembler moves waits up to the
+        const bool arrived = test_tile();
+        exponents = find_exponents(scores, maximum);
+        // Before the wait for the products of weights, which are done by then: the assembler moves waits up to the
         // beginning of their piece of code without branches.
-        follows = tile_follows();
+        follows = tile_follows(arrived);
         warpgroup_wait<0>();
         release(&shared_.values_empty[values_.stage]);
         values_.advance();
-        multiply_output(output, rescale, grown);
+        if (exponents.exceed) rebase(exponents, scores, maximum, sum, output);
+        weigh(exponents, scores, sum);
         pack<T, P::kKeyTile>(scores, weights);
       }
       warpgroup_fence();
@@ -219,11 +229,6 @@ class Forward {
 
   CAUSEWAY_INLINE void multiply_queries(float (&scores)[kScores], T* queries) const {
     multiply_lines<P, P::kQueryTile, P::kKeyTile>(scores, queries, 64 * group_, shared_.keys[keys_.stage]);
-  }
-  CAUSEWAY_INLINE static void multiply_output(float (&output)[kOutput], const float (&rescale)[2], bool grown) {
-    if (!grown) return;
-#pragma clang loop unroll(full)
-    for (int i = 0; i < kOutput; ++i) output[i] *= rescale[(i & 2) / 2];
   }
 
   // Warpgroups begin their products of a tile one after the other, so that one's softmax runs beside another's products
@@ -250,10 +255,12 @@ class Forward {
     }
     return false;
   }
-  // Not 0 if these queries attend to the very next tile, whose keys are waited for.
-  CAUSEWAY_INLINE int tile_follows() {
+  // Whether there is a next tile whose keys are there. Asked for early, the answer is not waited for.
+  CAUSEWAY_INLINE bool test_tile() const { return barrier_test(&shared_.keys_full[keys_.stage], keys_.parity); }
+  // Not 0 if these queries attend to the very next tile, whose keys are waited for unless they have `arrived`.
+  CAUSEWAY_INLINE int tile_follows(bool arrived) {
     if ((left_ & kLastTile) != 0) return 0;
-    barrier_wait(&shared_.keys_full[keys_.stage], keys_.parity);
+    if (!arrived) barrier_wait(&shared_.keys_full[keys_.stage], keys_.parity);
     note_ = uniform(shared_.notes[keys_.stage]);
     return kind_of(note_.kinds, group_);
   }
@@ -263,8 +270,8 @@ class Forward {
     keys_.advance();
   }
 
-  // Scores to weights; what was summed before is to be multiplied by `rescale` where this is true.
-  CAUSEWAY_INLINE bool soften(float (&scores)[kScores], float (&maximum)[2], float (&sum)[2], float (&rescale)[2]) {
+  // Applies mask and score function, and finds what makes weights of the scores.
+  CAUSEWAY_INLINE Exponents find_exponents(float (&scores)[kScores], const float (&maximum)[2]) {
     const TileNote note = note_;
     const bool masked = P::kHasMask && kind_of(note.kinds, group_) != 2;
     const bool keys_inside = note.first + P::kKeyTile <= p.key_length;
@@ -272,21 +279,27 @@ class Forward {
     // Where a mask is all there is, or all beside a multiple of the distance, it is all that is applied; a factor below
     // 0 would make the least score the greatest.
     constexpr bool kMaskAlone = P::kHasMask && (P::kHasScore ? P::kScoreAddsDistance : P::scale > 0.0f);
-    float factor = p.scale * kLog2E, added[2] = {};
+    Exponents result = {p.scale * kLog2E, {}, false};
+    float reference[2];
+#pragma clang loop unroll(full)
+    for (int slot = 0; slot < 2; ++slot) {
+      reference[slot] = maximum[slot] == -kInfinity ? 0.0f : maximum[slot];
+      result.added[slot] = -reference[slot];
+    }
     // Inside and unmasked, which most tiles are, positions matter to the score alone.
     if (!keys_inside || (masked && !(kMaskAlone && queries_inside)) || (P::kHasScore && !queries_inside)) {
       modify(scores, note.first, [&](float product, int32_t t, int32_t s) {
         return attention_tile::modified_score(p, product, b_, h_, t, s, masked);
       });
-      factor = 1.0f;
+      result.factor = 1.0f;
     } else {
       if constexpr (P::kScoreAddsDistance) {
-        add_distance(scores, note.first, added);
-        factor = 1.0f;
+        add_distance(scores, note.first, reference, result.added);
+        result.factor = 1.0f;
       } else if constexpr (P::kHasScore) {
         modify(scores, note.first,
                [&](float product, int32_t t, int32_t s) { return p.score(b_, h_, t, s, product * p.scale); });
-        factor = kLog2E;
+        result.factor = kLog2E;
       }
       if constexpr (kMaskAlone) {
         if (masked)
@@ -294,57 +307,74 @@ class Forward {
                  [&](float score, int32_t t, int32_t s) { return p.mask(b_, h_, t, s) ? score : -kInfinity; });
       }
     }
-    float shift[2], greatest[2];
-    bool grown = false;
+    bool exceed = false;
 #pragma clang loop unroll(full)
-    for (int slot = 0; slot < 2; ++slot) {
-      float largest = -kInfinity;
-#pragma clang loop unroll(full)
-      for (int i = 2 * slot; i < kScores; i += 4)
-        largest = __builtin_fmaxf(largest, __builtin_fmaxf(scores[i], scores[i + 1]));
-      if (p.scale < 0.0f && factor < 0.0f) {
-        largest = kInfinity;
-#pragma clang loop unroll(full)
-        for (int i = 2 * slot; i < kScores; i += 4)
-          largest = __builtin_fminf(largest, __builtin_fminf(scores[i], scores[i + 1]));
-      }
-      largest = attention_tile::over_line(largest * factor, [](float a, float b) { return __builtin_fmaxf(a, b); });
-      if constexpr (P::kScoreAddsDistance) largest += added[slot];
-      greatest[slot] = __builtin_fmaxf(largest, maximum[slot]);
-      grown |= greatest[slot] - maximum[slot] > kGrowth;
-    }
-    grown = wave_any(grown);
-#pragma clang loop unroll(full)
-    for (int slot = 0; slot < 2; ++slot) {
-      const float largest = grown ? greatest[slot] : maximum[slot];
-      shift[slot] = largest == -kInfinity ? 0.0f : -largest;
-      rescale[slot] = fast_exp2(maximum[slot] + shift[slot]);
-      maximum[slot] = largest;
-      sum[slot] *= rescale[slot];
-      if constexpr (P::kScoreAddsDistance) shift[slot] += added[slot];
-    }
-#pragma clang loop unroll(full)
-    for (int i = 0; i < kScores; ++i) {
-      scores[i] = fast_exp2(__builtin_fmaf(scores[i], factor, shift[(i & 2) / 2]));
-      sum[(i & 2) / 2] += scores[i];
-    }
-    // All of it here, beside the products under way, not after the wait for them: but for heads of 64 without a score
-    // function, which take less time as the compiler has it.
-    if constexpr (P::kHeadDim == 128 || P::kHasScore) {
-#pragma clang loop unroll(full)
-      for (int i = 0; i < kScores; ++i) scores[i] = computed_here(scores[i]);
-      for (int slot = 0; slot < 2; ++slot) sum[slot] = computed_here(sum[slot]);
-    }
-    return grown;
+    for (int slot = 0; slot < 2; ++slot) exceed |= maximum[slot] == -kInfinity || bound(scores, slot, result) > kGrowth;
+    result.exceed = wave_any(exceed);
+    return result;
   }
 
-  // Of products, where the score function adds a multiple of the distance alone: scores in units of log2 but for what
-  // is `added` to all of a row.
-  CAUSEWAY_INLINE void add_distance(float (&scores)[kScores], int32_t key, float (&added)[2]) const {
+  // What no exponent of this thread's part of a row exceeds. Floats of which one is positive compare as integers, which
+  // there is an instruction for three of; of scores below 0 alone this takes 0.
+  CAUSEWAY_INLINE static float bound(const float (&scores)[kScores], int slot, const Exponents& exponents) {
+    if constexpr (P::scale < 0.0f) return greatest(scores, slot, exponents);
+    int32_t chains[2] = {0, 0};
+#pragma clang loop unroll(full)
+    for (int i = 2 * slot; i < kScores; i += 4)
+      for (int j = 0; j < 2; ++j) {
+        int32_t& chain = chains[i / 4 % 2];  // two, so that none waits for the instruction before
+        chain = __builtin_elementwise_max(chain, __builtin_bit_cast(int32_t, scores[i + j]));
+      }
+    return __builtin_bit_cast(float, __builtin_elementwise_max(chains[0], chains[1])) * exponents.factor +
+           exponents.added[slot];
+  }
+  // The greatest exponent of this thread's part of a row.
+  CAUSEWAY_INLINE static float greatest(const float (&scores)[kScores], int slot, const Exponents& exponents) {
+    float result = -kInfinity;
+#pragma clang loop unroll(full)
+    for (int i = 2 * slot; i < kScores; i += 4)
+      for (int j = 0; j < 2; ++j) result = __builtin_fmaxf(result, scores[i + j] * exponents.factor);
+    return result + exponents.added[slot];
+  }
+
+  // Makes exponents, and what was summed up before, relative to the greatest weight so far.
+  CAUSEWAY_INLINE static void rebase(Exponents& exponents, const float (&scores)[kScores], float (&maximum)[2],
+                                     float (&sum)[2], float (&output)[kOutput]) {
+    float rescale[2];
+#pragma clang loop unroll(full)
+    for (int slot = 0; slot < 2; ++slot) {
+      const float largest = attention_tile::over_line(greatest(scores, slot, exponents),
+                                                      [](float a, float b) { return __builtin_fmaxf(a, b); });
+      const bool first = maximum[slot] == -kInfinity;
+      const float by = first ? largest : __builtin_fmaxf(largest, 0.0f);
+      rescale[slot] = first ? 1.0f : fast_exp2(-by);
+      sum[slot] *= rescale[slot];
+      if (by == -kInfinity) continue;
+      maximum[slot] = first ? by : maximum[slot] + by;
+      exponents.added[slot] -= by;
+    }
+#pragma clang loop unroll(full)
+    for (int i = 0; i < kOutput; ++i) output[i] *= rescale[(i & 2) / 2];
+  }
+
+  // Scores to weights.
+  CAUSEWAY_INLINE static void weigh(const Exponents& exponents, float (&scores)[kScores], float (&sum)[2]) {
+#pragma clang loop unroll(full)
+    for (int i = 0; i < kScores; ++i) {
+      scores[i] = fast_exp2(__builtin_fmaf(scores[i], exponents.factor, exponents.added[(i & 2) / 2]));
+      sum[(i & 2) / 2] += scores[i];
+    }
+  }
+
+  // Of products, where the score function adds a multiple of the distance alone: exponents but for what is `added` to
+  // all of a row.
+  CAUSEWAY_INLINE void add_distance(float (&scores)[kScores], int32_t key, const float (&reference)[2],
+                                    float (&added)[2]) const {
     const float factor = p.distance_factor(b_, h_) * kLog2E;
     const auto distance = static_cast<float>(key + warpgroup_column(0) - first_line_ - warpgroup_row(0));
-    const float first = distance * factor;
-    added[1] = -8.0f * factor;
+    const float first = distance * factor - reference[0];
+    added[0] = 0.0f;
+    added[1] = -8.0f * factor + (reference[0] - reference[1]);
 #pragma clang loop unroll(full)
     for (int i = 0; i < kScores; ++i)
       scores[i] = __builtin_fmaf(scores[i], p.scale * kLog2E,

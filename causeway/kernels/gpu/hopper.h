@@ -12,6 +12,7 @@
 //                                         at the same place in that block of the cluster. What this thread wrote is not
 //                                         ordered for the other block: that would wait until all of it is in memory
 //   barrier_wait(barrier, parity)         until the phase of that parity has completed; of a fresh barrier, 1 has
+//   barrier_test(barrier, parity)         whether it has; false may only mean that it is not known yet
 //   tensor_load(shared, map, barrier, c0, c1 [, c2 [, c3 [, c4]]])
 //                                         by one thread: the box whose first element has these coordinates, dimension 0
 //                                         first; its bytes count on the barrier
@@ -90,6 +91,16 @@ CAUSEWAY_INLINE void barrier_wait(TransferBarrier* barrier, int parity) {
       "@!done bra WAIT;\n\t}" ::"r"(shared_address(barrier)),
       "r"(parity)
       : "memory");
+}
+CAUSEWAY_INLINE bool barrier_test(TransferBarrier* barrier, int parity) {
+  uint32_t done;
+  asm volatile(
+      "{\n\t.reg .pred done;\n\tmbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n\t"
+      "selp.u32 %0, 1, 0, done;\n\t}"
+      : "=r"(done)
+      : "r"(shared_address(barrier)), "r"(parity)
+      : "memory");
+  return done != 0;
 }
 
 CAUSEWAY_INLINE void tensor_load(void* shared, const TensorMapBytes* map, TransferBarrier* barrier, int c0, int c1) {
