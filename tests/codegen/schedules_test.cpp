@@ -119,14 +119,14 @@ TEST(Schedules, SharedMemoryOfAttentionIsWhatKernelsDeclare) {
       "key_tile;\nstatic constexpr int kStages = stages, kGradientStages = gradient_stages, kGradientTile = 64;\n"
       "static constexpr int kOwnStages = stages;\n};\n";
   for (const HopperAttentionSchedule& schedule : hopper_attention_schedules()) {
-    for (const HopperAttentionForward& forward : {schedule.forward, schedule.forward_with_more}) {
+    for (const HopperAttentionForward& forward : {schedule.forward, schedule.forward_computing}) {
       const std::string problem = fmt::format("Problem<{}, {}, {}, {}, 1>", schedule.head_dim, forward.groups,
                                               forward.key_tile, forward.stages);
       text += fmt::format(
           "static_assert(sizeof(attention_hopper::ForwardShared<{}>) == {});\n", problem,
           hopper_attention_shared_bytes(schedule.head_dim, forward.groups, 2, forward.key_tile, forward.stages));
     }
-    for (const int groups : {schedule.gradient_groups, schedule.gradient_groups_with_more}) {
+    for (const int groups : {schedule.gradient_groups, schedule.gradient_groups_computing}) {
       const std::string problem =
           fmt::format("Problem<{}, {}, 128, 2, {}>", schedule.head_dim, groups, schedule.gradient_stages);
       text +=
@@ -136,8 +136,9 @@ TEST(Schedules, SharedMemoryOfAttentionIsWhatKernelsDeclare) {
   }
   const auto joint = hopper_attention_joint_tiles({.head_dim = 128}, gpu_architecture("sm_90a"));
   ASSERT_TRUE(joint.has_value());
-  text += fmt::format("static_assert(sizeof(attention_hopper::JointGradientShared<Problem<128, 2, 128, {}, {}>>) == {});\n",
-                      joint->own_stages, joint->stages, joint->shared_bytes);
+  text +=
+      fmt::format("static_assert(sizeof(attention_hopper::JointGradientShared<Problem<128, 2, 128, {}, {}>>) == {});\n",
+                  joint->own_stages, joint->stages, joint->shared_bytes);
   EXPECT_NO_THROW(compile_module(text + "CAUSEWAY_KERNEL(kernel, 32, 1, 0, 0, 0) {}\n", gpu_target("sm_90a")));
 
   const std::string portable =

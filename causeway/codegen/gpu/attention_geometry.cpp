@@ -36,8 +36,6 @@ const HopperAttentionSchedule* hopper_schedule(const GpuAttentionRequest& reques
   return nullptr;
 }
 
-bool takes_registers(const GpuAttentionRequest& request) { return request.has_score || request.computes_operands; }
-
 // Whether waves in turns are for heads and lengths like these, whichever operands lie as rows.
 bool serves_turns(const GpuAttentionRequest& request, const GpuArchitecture& architecture) {
   constexpr int64_t kFewQueries = 128;
@@ -95,7 +93,7 @@ std::optional<HopperAttentionTiles> hopper_attention_forward_tiles(const GpuAtte
   const HopperAttentionSchedule* schedule = hopper_schedule(request, architecture);
   if (schedule == nullptr) return std::nullopt;
   HopperAttentionTiles tiles;
-  const HopperAttentionForward& forward = takes_registers(request) ? schedule->forward_with_more : schedule->forward;
+  const HopperAttentionForward& forward = request.computes_operands ? schedule->forward_computing : schedule->forward;
   tiles.groups = forward.groups;
   tiles.key_tile = forward.key_tile;
   tiles.stages = forward.stages;
@@ -110,7 +108,7 @@ std::optional<HopperAttentionGradientTiles> hopper_attention_gradient_tiles(cons
   if (schedule == nullptr) return std::nullopt;
   HopperAttentionGradientTiles tiles;
   tiles.stages = schedule->gradient_stages;
-  tiles.groups = takes_registers(request) ? schedule->gradient_groups_with_more : schedule->gradient_groups;
+  tiles.groups = request.computes_operands ? schedule->gradient_groups_computing : schedule->gradient_groups;
   tiles.shared_bytes = hopper_attention_gradient_shared_bytes(request.head_dim, tiles.groups, tiles.tile, tiles.stages);
   return tiles;
 }

@@ -156,8 +156,8 @@ struct HopperAttentionForward {
 struct HopperAttentionSchedule {
   int head_dim;
   HopperAttentionForward forward;
-  HopperAttentionForward forward_with_more;  // where a score, or computing operands, takes registers
-  int gradient_groups, gradient_groups_with_more;
+  HopperAttentionForward forward_computing;  // where computing operands takes registers
+  int gradient_groups, gradient_groups_computing;
   int gradient_stages;
 };
 std::span<const HopperAttentionSchedule> hopper_attention_schedules();

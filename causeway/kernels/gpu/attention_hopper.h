@@ -144,28 +144,36 @@ class Forward {
       : p(problem), shared_(shared), group_(group) {}
 
   CAUSEWAY_INLINE void run() {
-    StageRing<P::kQueryStages> queries;
     if (group_ == P::kGroups - 1) pass_turn();
 #pragma clang loop unroll(disable)
-    for (;;) {
-      barrier_wait(&shared_.queries_full[queries.stage], queries.parity);
-      const TaskNote task = shared_.tasks[queries.stage];
+    for (int32_t number = 0;; ++number) {
+      const int stage = number % P::kQueryStages;
+      barrier_wait(&shared_.queries_full[stage], number / P::kQueryStages % 2);
+      const TaskNote task = shared_.tasks[stage];
       const int32_t first = uniform(task.first);
       if (first < 0) break;
       b_ = task.b, h_ = task.head, first_line_ = first_query<P>(p, first, group_);
-      attend(shared_.queries[queries.stage], shared_.tasks[queries.stage]);
-      release(&shared_.queries_empty[queries.stage]);
-      queries.advance();
+      attend(shared_.queries[stage], shared_.tasks[stage]);
+      release(&shared_.queries_empty[stage]);
     }
     if (group_ == 0) await_turn();
   }
 
  private:
-  // Of a tile's weights: they are exp2(score * factor + added), added of the row's slot.
+  // What makes weights of a tile's scores: they are exp2(score * factor + added(maximum, slot)).
   struct Exponents {
-    float factor, added[2];
-    bool exceed;  // 2^kGrowth, maybe, in any row of the wave
+    float factor;
+    float second;  // with distances, for the second row of each thread
+    bool exceed;   // 2^kGrowth, maybe, in any row of the wave
+
+    // Scores with distances are relative to the maximum.
+    CAUSEWAY_INLINE float added(const float (&maximum)[2], int slot) const {
+      if constexpr (P::kScoreAddsDistance) return slot == 1 ? second : 0.0f;
+      return -reference(maximum[slot]);
+    }
   };
+  // Of a row that has seen nothing, weights are relative to 0.
+  CAUSEWAY_INLINE static float reference(float maximum) { return maximum == -kInfinity ? 0.0f : maximum; }
 
   CAUSEWAY_INLINE void attend(T* queries, const TaskNote& task) {
     float scores[kScores], output[kOutput], maximum[2], sum[2];
@@ -189,7 +197,7 @@ class Forward {
       leave_keys();
       Exponents exponents = find_exponents(scores, maximum);
       if (exponents.exceed) rebase(exponents, scores, maximum, sum, output);
-      weigh(exponents, scores, sum);
+      weigh(exponents, scores, maximum, sum);
       pack<T, P::kKeyTile>(scores, weights);
       int follows = tile_follows(false);
 #pragma clang loop unroll(disable)
@@ -214,7 +222,7 @@ class Forward {
         release(&shared_.values_empty[values_.stage]);
         values_.advance();
         if (exponents.exceed) rebase(exponents, scores, maximum, sum, output);
-        weigh(exponents, scores, sum);
+        weigh(exponents, scores, maximum, sum);
         pack<T, P::kKeyTile>(scores, weights);
       }
       warpgroup_fence();
@@ -279,22 +287,17 @@ class Forward {
     // Where a mask is all there is, or all beside a multiple of the distance, it is all that is applied; a factor below
     // 0 would make the least score the greatest.
     constexpr bool kMaskAlone = P::kHasMask && (P::kHasScore ? P::kScoreAddsDistance : P::scale > 0.0f);
-    Exponents result = {p.scale * kLog2E, {}, false};
-    float reference[2];
-#pragma clang loop unroll(full)
-    for (int slot = 0; slot < 2; ++slot) {
-      reference[slot] = maximum[slot] == -kInfinity ? 0.0f : maximum[slot];
-      result.added[slot] = -reference[slot];
-    }
+    Exponents result = {p.scale * kLog2E, 0.0f, false};
     // Inside and unmasked, which most tiles are, positions matter to the score alone.
     if (!keys_inside || (masked && !(kMaskAlone && queries_inside)) || (P::kHasScore && !queries_inside)) {
       modify(scores, note.first, [&](float product, int32_t t, int32_t s) {
         return attention_tile::modified_score(p, product, b_, h_, t, s, masked);
       });
       result.factor = 1.0f;
+      if constexpr (P::kScoreAddsDistance) add_to_rows(scores, -reference(maximum[0]), -reference(maximum[1]));
     } else {
       if constexpr (P::kScoreAddsDistance) {
-        add_distance(scores, note.first, reference, result.added);
+        result.second = add_distance(scores, note.first, maximum);
         result.factor = 1.0f;
       } else if constexpr (P::kHasScore) {
         modify(scores, note.first,
@@ -307,17 +310,23 @@ class Forward {
                  [&](float score, int32_t t, int32_t s) { return p.mask(b_, h_, t, s) ? score : -kInfinity; });
       }
     }
+    // Without branches between the two rows, so that their instructions take turns.
+    const float bounds[2] = {bound(scores, 0, result, maximum), bound(scores, 1, result, maximum)};
     bool exceed = false;
 #pragma clang loop unroll(full)
-    for (int slot = 0; slot < 2; ++slot) exceed |= maximum[slot] == -kInfinity || bound(scores, slot, result) > kGrowth;
+    for (int slot = 0; slot < 2; ++slot) {
+      exceed |= maximum[slot] == -kInfinity;
+      exceed |= bounds[slot] > kGrowth;
+    }
     result.exceed = wave_any(exceed);
     return result;
   }
 
   // What no exponent of this thread's part of a row exceeds. Floats of which one is positive compare as integers, which
   // there is an instruction for three of; of scores below 0 alone this takes 0.
-  CAUSEWAY_INLINE static float bound(const float (&scores)[kScores], int slot, const Exponents& exponents) {
-    if constexpr (P::scale < 0.0f) return greatest(scores, slot, exponents);
+  CAUSEWAY_INLINE static float bound(const float (&scores)[kScores], int slot, const Exponents& exponents,
+                                     const float (&maximum)[2]) {
+    if constexpr (P::scale < 0.0f) return greatest(scores, slot, exponents, maximum);
     int32_t chains[2] = {0, 0};
 #pragma clang loop unroll(full)
     for (int i = 2 * slot; i < kScores; i += 4)
@@ -326,59 +335,64 @@ class Forward {
         chain = __builtin_elementwise_max(chain, __builtin_bit_cast(int32_t, scores[i + j]));
       }
     return __builtin_bit_cast(float, __builtin_elementwise_max(chains[0], chains[1])) * exponents.factor +
-           exponents.added[slot];
+           exponents.added(maximum, slot);
   }
   // The greatest exponent of this thread's part of a row.
-  CAUSEWAY_INLINE static float greatest(const float (&scores)[kScores], int slot, const Exponents& exponents) {
+  CAUSEWAY_INLINE static float greatest(const float (&scores)[kScores], int slot, const Exponents& exponents,
+                                        const float (&maximum)[2]) {
     float result = -kInfinity;
 #pragma clang loop unroll(full)
     for (int i = 2 * slot; i < kScores; i += 4)
       for (int j = 0; j < 2; ++j) result = __builtin_fmaxf(result, scores[i + j] * exponents.factor);
-    return result + exponents.added[slot];
+    return result + exponents.added(maximum, slot);
   }
 
-  // Makes exponents, and what was summed up before, relative to the greatest weight so far.
-  CAUSEWAY_INLINE static void rebase(Exponents& exponents, const float (&scores)[kScores], float (&maximum)[2],
+  // Makes weights, and what was summed up before, relative to the greatest weight so far.
+  CAUSEWAY_INLINE static void rebase(const Exponents& exponents, float (&scores)[kScores], float (&maximum)[2],
                                      float (&sum)[2], float (&output)[kOutput]) {
-    float rescale[2];
+    float rescale[2], added[2];
 #pragma clang loop unroll(full)
     for (int slot = 0; slot < 2; ++slot) {
-      const float largest = attention_tile::over_line(greatest(scores, slot, exponents),
+      const float largest = attention_tile::over_line(greatest(scores, slot, exponents, maximum),
                                                       [](float a, float b) { return __builtin_fmaxf(a, b); });
       const bool first = maximum[slot] == -kInfinity;
       const float by = first ? largest : __builtin_fmaxf(largest, 0.0f);
+      maximum[slot] = first ? by : maximum[slot] + by;
       rescale[slot] = first ? 1.0f : fast_exp2(-by);
       sum[slot] *= rescale[slot];
-      if (by == -kInfinity) continue;
-      maximum[slot] = first ? by : maximum[slot] + by;
-      exponents.added[slot] -= by;
+      added[slot] = -reference(by);
     }
+    if constexpr (P::kScoreAddsDistance) add_to_rows(scores, added[0], added[1]);
 #pragma clang loop unroll(full)
     for (int i = 0; i < kOutput; ++i) output[i] *= rescale[(i & 2) / 2];
   }
 
   // Scores to weights.
-  CAUSEWAY_INLINE static void weigh(const Exponents& exponents, float (&scores)[kScores], float (&sum)[2]) {
+  CAUSEWAY_INLINE static void weigh(const Exponents& exponents, float (&scores)[kScores], const float (&maximum)[2],
+                                    float (&sum)[2]) {
+    const float added[2] = {exponents.added(maximum, 0), exponents.added(maximum, 1)};
 #pragma clang loop unroll(full)
     for (int i = 0; i < kScores; ++i) {
-      scores[i] = fast_exp2(__builtin_fmaf(scores[i], exponents.factor, exponents.added[(i & 2) / 2]));
+      scores[i] = fast_exp2(__builtin_fmaf(scores[i], exponents.factor, added[(i & 2) / 2]));
       sum[(i & 2) / 2] += scores[i];
     }
   }
 
-  // Of products, where the score function adds a multiple of the distance alone: exponents but for what is `added` to
-  // all of a row.
-  CAUSEWAY_INLINE void add_distance(float (&scores)[kScores], int32_t key, const float (&reference)[2],
-                                    float (&added)[2]) const {
+  // Of products, where the score function adds a multiple of the distance alone: exponents but for what is returned,
+  // which belongs to the second row of each thread.
+  CAUSEWAY_INLINE float add_distance(float (&scores)[kScores], int32_t key, const float (&maximum)[2]) const {
     const float factor = p.distance_factor(b_, h_) * kLog2E;
     const auto distance = static_cast<float>(key + warpgroup_column(0) - first_line_ - warpgroup_row(0));
-    const float first = distance * factor - reference[0];
-    added[0] = 0.0f;
-    added[1] = -8.0f * factor + (reference[0] - reference[1]);
+    const float first = distance * factor - reference(maximum[0]);
 #pragma clang loop unroll(full)
     for (int i = 0; i < kScores; ++i)
       scores[i] = __builtin_fmaf(scores[i], p.scale * kLog2E,
                                  __builtin_fmaf(static_cast<float>(i / 4 * 8 + (i & 1)), factor, first));
+    return -8.0f * factor + (reference(maximum[0]) - reference(maximum[1]));
+  }
+  CAUSEWAY_INLINE static void add_to_rows(float (&scores)[kScores], float first, float second) {
+#pragma clang loop unroll(full)
+    for (int i = 0; i < kScores; ++i) scores[i] += (i & 2) == 0 ? first : second;
   }
   // modified(product, t, s).
   template <class F>

@@ -413,23 +413,35 @@ class QueryGradient : GradientGroup<P> {
   }
 };
 
+// A number for each query of a tile, of those in this thread's columns. Where it is asked for before a wait for
+// products it is there when they are: shared memory answers late while operands are read from it.
+template <int kOthers>
+CAUSEWAY_INLINE void load_columns(const float (&numbers)[kOthers], float (&own)[kOthers / 4]) {
+#pragma clang loop unroll(full)
+  for (int i = 0; i < kOthers / 4; i += 2) {
+    const float* from = numbers + warpgroup_column(0) + i / 2 * 8;
+    __builtin_memcpy(own + i, __builtin_assume_aligned(from, 8), 8);
+  }
+}
+
 // Scores of 64 keys and a tile of queries to weights, where the gradients of scores do not depend on these: beside the
-// products that give the gradients of weights. `line`: the thread's first key; `query`: the tile's first.
-template <Modified kModified, class P, int kOthers>
-CAUSEWAY_INLINE void weigh_keys(const P& p, float (&scores)[kOthers / 2], const float (&shift)[kOthers], int32_t b,
+// products that give the gradients of weights. `shift`: of the thread's columns; `line`: its first key; `query`: the
+// tile's first.
+template <Modified kModified, class P, int kColumns>
+CAUSEWAY_INLINE void weigh_keys(const P& p, float (&scores)[2 * kColumns], const float (&shift)[kColumns], int32_t b,
                                 int32_t head, int32_t query, int32_t line, bool masked) {
   int32_t column = warpgroup_column(0);
   const QueryShift<ScoreWork<P>::shifts(kModified)> shift_of(p, static_cast<float>(line - query - column), b, head);
 #pragma clang loop unroll(full)
-  for (int i = 0; i < kOthers / 2; ++i) {
+  for (int i = 0; i < 2 * kColumns; ++i) {
     const int further = i / 4 * 8 + (i & 1), other = column + further, slot = (i & 2) / 2;
-    scores[i] = attention_tile::pair_weight<kModified>(p, scores[i], shift_of(shift[other], slot, further), b, head,
-                                                       query + other, line + 8 * slot, masked);
+    scores[i] = attention_tile::pair_weight<kModified>(p, scores[i], shift_of(shift[i / 4 * 2 + i % 2], slot, further),
+                                                       b, head, query + other, line + 8 * slot, masked);
     // What masks load must not be loaded for all columns at first: registers would not suffice.
     if (kModified != Modified::kNot && i % 4 == 3) column = known_after(column, scores[i]);
   }
 #pragma clang loop unroll(full)
-  for (int i = 0; i < kOthers / 2; ++i) scores[i] = computed_here(scores[i]);
+  for (int i = 0; i < 2 * kColumns; ++i) scores[i] = computed_here(scores[i]);
 }
 // Scores to weights, gradients of weights to those of products.
 template <Modified kModified, class P, int kOthers>
@@ -500,13 +512,15 @@ class KeyGradient : GradientGroup<P> {
           differentiate_keys<kUnmasked>(p, scores, dweights, statistics, b_, note_.head, query, line, false);
         }
       } else {
+        float shift[kOthers / 4];
+        load_columns(statistics[0], shift);
         warpgroup_wait<1>();
         if (masked && !inside) {
-          weigh_keys<Modified::kByAll>(p, scores, statistics[0], b_, note_.head, query, line, true);
+          weigh_keys<Modified::kByAll>(p, scores, shift, b_, note_.head, query, line, true);
         } else if (masked) {
-          weigh_keys<kMasked>(p, scores, statistics[0], b_, note_.head, query, line, true);
+          weigh_keys<kMasked>(p, scores, shift, b_, note_.head, query, line, true);
         } else {
-          weigh_keys<kUnmasked>(p, scores, statistics[0], b_, note_.head, query, line, false);
+          weigh_keys<kUnmasked>(p, scores, shift, b_, note_.head, query, line, false);
         }
         warpgroup_wait<0>();
         if constexpr (kForKeys) {

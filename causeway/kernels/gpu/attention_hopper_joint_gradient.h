@@ -197,13 +197,15 @@ class JointGradient {
       const bool inside = query + kOthers <= p.query_length && first_line() + 64 <= p.key_length;
       const bool masked = P::kHasMask && kind_of(note_.tile.kinds, group_) != 2;
       if constexpr (kBeside) {
+        float shift[kOthers / 4];
+        load_columns(statistics[0], shift);
         warpgroup_wait<1>();
         if (!inside) {
-          weigh_keys<Modified::kByAll>(p, scores, statistics[0], b_, note_.head, query, line, masked);
+          weigh_keys<Modified::kByAll>(p, scores, shift, b_, note_.head, query, line, masked);
         } else if (masked) {
-          weigh_keys<kMasked>(p, scores, statistics[0], b_, note_.head, query, line, true);
+          weigh_keys<kMasked>(p, scores, shift, b_, note_.head, query, line, true);
         } else {
-          weigh_keys<kUnmasked>(p, scores, statistics[0], b_, note_.head, query, line, false);
+          weigh_keys<kUnmasked>(p, scores, shift, b_, note_.head, query, line, false);
         }
         warpgroup_wait<0>();
 #pragma clang loop unroll(full)
