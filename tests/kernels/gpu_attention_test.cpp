@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <map>
@@ -557,6 +558,34 @@ TEST_P(WideHeads, ScoresLayoutsAndLengths) {
     grouped.keys = 1;
     grouped.sees_one_key = true;
     expect_reference(grouped);
+  }
+}
+
+// Of one key, in the second tile of Hopper's forward pass: queries that see it have results that are none, others are
+// as they were. Maxima are looked for in ways that could lose it.
+TEST_P(WideHeads, NotANumberIsSeen) {
+  for (const int64_t dim : {64, 128}) {
+    AttentionCase c = wide(dim);
+    c.queries = c.keys = 200;
+    c.mask = causal_mask();
+    c.has_gradient = false;
+    const Graph graph = attention_graph(c, nullptr);
+    std::vector<HostTensor> inputs = inputs_of(graph);
+    ProgramRunner runner(device_of(GetParam()));
+    const std::vector<HostTensor> before = runner.run(graph, inputs);
+    constexpr int64_t kKey = 140;
+    inputs[1].values[static_cast<size_t>(kKey * c.heads * dim + 3)] = std::numeric_limits<double>::quiet_NaN();
+    const std::vector<HostTensor> after = runner.run(graph, inputs);
+    for (int64_t query = 0; query < c.queries; ++query) {  // of the first head, whose key it is
+      const auto at = static_cast<size_t>(query * c.heads * dim);
+      const double out = after[0].values[at], lse = after[1].values[static_cast<size_t>(query)];
+      if (query < kKey) {
+        EXPECT_EQ(out, before[0].values[at]) << "query " << query;
+        EXPECT_FALSE(std::isnan(lse)) << "query " << query;
+      } else {
+        EXPECT_TRUE(std::isnan(out) && std::isnan(lse)) << "query " << query << ": " << out << ", " << lse;
+      }
+    }
   }
 }
 
