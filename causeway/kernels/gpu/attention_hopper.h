@@ -1,7 +1,8 @@
 // Attention on Hopper (sm_90a), forward, for the problem that attention.h describes, with operands of 16 bits and heads
 // of 64 or 128 elements: one warpgroup has the copy engine bring tiles of queries, keys and values into rings in shared
-// memory, the others have 64 queries each and multiply by wgmma. While the products of weights and values of one tile
-// run, the softmax of the next one is computed (FlashAttention-3, Shah et al., arXiv 2407.08608). Blocks are
+// memory, the others have 64 queries each and multiply by wgmma. The products of scores of the next tile are asked for
+// before those of this one's weights and values (FlashAttention-3, Shah et al., arXiv 2407.08608), beside which it is
+// found out what makes weights of the scores; exponentials run beside the other warpgroups' products. Blocks are
 // persistent: the tiles of a block's next task are on their way while those of the one before are worked on.
 //
 // The problem P provides, in place of kWaves, kMapIsUsable, kDimPadded, kDirectQ and its like, and q_row and its like,
