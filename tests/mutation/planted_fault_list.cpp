@@ -57,9 +57,10 @@ constexpr PlantedFault kFaults[] = {
      "return p.load_k(b_, kv_head_, first + i, d);", "return p.load_k(b_, 0, first + i, d);", "kernels_tests",
      "Devices/AttentionOnDevices.GroupedQueriesAndOtherLengths/cpu"},
     // Products on processors.
-    {"x86_matmul_lost_k", "x86 product: the last word of each slice of k is dropped", kX86Matmul,
-     "int64_t steps = matmul_words(kBlocks, terms);", "int64_t steps = matmul_words(kBlocks, terms) - 1;",
-     "program_tests", "Kernels.DotInEveryOrientation"},
+    {"x86_matmul_lost_k", "x86 product: the last word, or row of a matrix register, of each slice of k is dropped",
+     kX86Matmul, "int64_t steps = matmul_words(kBlocks, terms);",
+     "int64_t steps = matmul_words(kBlocks, terms) - (kMatrixTiles<P> ? kMatrixTileWords : 1);", "program_tests",
+     "Kernels.DotInEveryOrientation"},
     {"x86_matmul_lost_row", "x86 product: the last row of a ragged panel is zero", kX86Matmul,
      "to[i] = operand.word(row + i, at);\n    for (int64_t i = rows;",
      "to[i] = i + 1 < rows ? operand.word(row + i, at) : 0;\n    for (int64_t i = rows;", "program_tests",
