@@ -76,7 +76,10 @@ TEST(MatmulGeometry, MatrixRegistersAreForPackedPairs) {
   EXPECT_EQ(blocks.tile_rows, 32);
   EXPECT_EQ(blocks.tile_columns, 32);
   EXPECT_EQ(matmul_words(blocks, 290), 160);
-  EXPECT_EQ(matmul_workspace_bytes(blocks, 2, 320, 480, 290), 4 * 2 * 320 * 160);
+  // B is packed once, though it is larger, unless sums of several blocks of k are added up in memory.
+  EXPECT_EQ(matmul_workspace_bytes(blocks, 2, 320, 480, 290), 4 * 2 * 480 * 160);
+  EXPECT_EQ(choose_matmul_blocks({true, 1, 320, 480, 2000}, machine).path, MatmulPath::kPackA);
+  EXPECT_EQ(choose_matmul_blocks({true, 1, 320, 480, 290}, {.level = X86Level::kAvx512Bf16}).path, MatmulPath::kPackA);
   EXPECT_FALSE(choose_matmul_blocks({false, 1, 320, 480, 290}, machine).matrix_tiles);
   EXPECT_FALSE(choose_matmul_blocks({true, 1, 4, 480, 290}, machine).matrix_tiles);
   EXPECT_FALSE(choose_matmul_blocks({true, 1, 320, 480, 290}, {.level = X86Level::kAvx512Bf16}).matrix_tiles);
