@@ -126,7 +126,7 @@ CAUSEWAY_KERNEL(multicast, 128, 1, 2, 0, 1) {
     barrier_init(done, 2);
     barrier_init_fence();
   }
-  cluster_barrier();
+  cluster_begin();
   if (thread_index() == 0) {
     barrier_expect_bytes(full, 2 * 256);
     tensor_load_multicast(tile + cluster_rank() * 64, &maps[0], full, 0, 4 * cluster_rank(), static_cast<uint16_t>(3));

@@ -517,12 +517,13 @@ class GpuDotWriter : public ProblemWriter {
     const int64_t halves_of_k = k.constant() * a.element_bytes / 2;
     const HopperMatmulPlan chosen = choose_hopper_matmul(
         target_.architecture(), sums, stores, known_size(batch), known_size(m), known_size(n), halves_of_k,
-        {a.contiguous_in_k, b.contiguous_in_k, a.element_bytes == 4 && !a.contiguous_in_k});
+        {a.contiguous_in_k, b.contiguous_in_k, a.element_bytes == 4 && !a.contiguous_in_k,
+         a.batch.size() <= 1 && b.batch.size() <= 1});
     const HopperMatmulTile tile = chosen.tile;
     hopper_tile_ = tile;
     const auto tiles = [=](const SymbolBindings& bindings) {
-      return batch.evaluate(bindings) * divide_up(m.evaluate(bindings), tile.m * tile.cluster) *
-             divide_up(n.evaluate(bindings), tile.n);
+      return batch.evaluate(bindings) * divide_up(m.evaluate(bindings), hopper_matmul_cluster_rows(tile)) *
+             divide_up(n.evaluate(bindings), hopper_matmul_cluster_columns(tile));
     };
     Plan plan;
     plan.tile = matmul_tile_text(tile);
@@ -532,11 +533,11 @@ class GpuDotWriter : public ProblemWriter {
     plan.include = "causeway/kernels/gpu/matmul_hopper.h";
     plan.tensor_maps = 2;
     plan.phase = phase("kernel_run", hopper_matmul_threads(tile),
-                       [tiles, cluster = tile.cluster, more = plan.split_tiles * (chosen.splits - 1)](
+                       [tiles, cluster = hopper_matmul_cluster(tile), more = plan.split_tiles * (chosen.splits - 1)](
                            const SymbolBindings& bindings) { return (tiles(bindings) + more) * cluster; });
     plan.phase.persistent = true;
     plan.phase.shared_bytes = hopper_matmul_shared_bytes(tile);
-    plan.phase.cluster = tile.cluster;
+    plan.phase.cluster = hopper_matmul_cluster(tile);
     return plan;
   }
 
@@ -566,7 +567,7 @@ class GpuDotWriter : public ProblemWriter {
       return split_tiles * hopper_matmul_combine_blocks(tile);
     }));
     kernel.phases.back().shared_bytes = kHopperMatmulCombineShared;
-    kernel.workspace_bytes = [bytes = split_tiles * splits * tile.cluster * tile.m * tile.n *
+    kernel.workspace_bytes = [bytes = split_tiles * splits * hopper_matmul_cluster(tile) * tile.m * tile.n *
                                       static_cast<int64_t>(sizeof(float))](const SymbolBindings&) { return bytes; };
   }
 
@@ -605,8 +606,8 @@ class GpuDotWriter : public ProblemWriter {
       return result;
     };
     const int a_argument = argument(a.value), b_argument = argument(b.value);
-    const int a_lines = hopper_matmul_box_lines(hopper_tile_, hopper_tile_.m, false);
-    const int b_lines = hopper_matmul_box_lines(hopper_tile_, hopper_tile_.n, true);
+    const int a_lines = hopper_matmul_loaded_lines(hopper_tile_, false);
+    const int b_lines = hopper_matmul_loaded_lines(hopper_tile_, true);
     // Of the result, and of what is read at its place.
     std::vector<int> at_result;
     int bytes = 0;

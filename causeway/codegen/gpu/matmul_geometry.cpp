@@ -115,20 +115,23 @@ class HopperMatmulModel {
                       kHopperMatmulCombineLaunch + 2 * cut * splits * tile_bytes_ / kHopperMatmulCombineBytes,
                   energy_ + energy_of_part_ * static_cast<double>(parts));
   }
-  // With a tile, or one of so many parts of a tile's k, for each of as many blocks: no more than multiprocessors.
-  double time_of_one_tile_each(const HopperMatmulTile& tile, int splits, int64_t each) const {
+  // With a tile, or one of so many parts of a tile's k, for each of `blocks`, no more than multiprocessors. Those of a
+  // cluster ask memory once for the lines that they share.
+  double time_of_one_tile_each(const HopperMatmulTile& tile, int64_t blocks, int splits, int64_t each) const {
     constexpr HopperMatmulOneTileTimes kTimes = kHopperMatmulOneTile;
-    const auto blocks = static_cast<double>(tiles_ * splits);
-    const double part = blocks / static_cast<double>(units_);
+    const double part = static_cast<double>(blocks) / static_cast<double>(units_);
     const double products = tile.m * tile.n * kTimes.element * (1 + kTimes.clock * part);
-    const double lines = tile.m * kTimes.a_line + lines_of_b(schedule_, order_, kTimes.crossing) *
-                                                      (order_.b_along_k ? 1 : kTimes.b_side_by_side);
+    const double lines_a = tile.m * kTimes.a_line;
+    const double lines_b =
+        lines_of_b(schedule_, order_, kTimes.crossing) * (order_.b_along_k ? 1 : kTimes.b_side_by_side);
+    const double lines = lines_a + lines_b, asked_for = lines_a / tile.cluster_n + lines_b / tile.cluster_m;
     const double slice = longer(longer(products, kTimes.way / tile.stages),
-                                longer(kTimes.line * lines, kTimes.all_lines * lines * part));
+                                longer(kTimes.line * lines, kTimes.all_lines * asked_for * part));
     double time = kTimes.begin + static_cast<double>(each) * slice + other_store_;
     if (splits == 1) return longer(time, energy_);
-    time += kTimes.combine_launch + 2 * blocks * tile_bytes_ / kTimes.combine_bytes;
-    return longer(time, energy_ + energy_of_part_ * blocks);
+    const auto parts = static_cast<double>(blocks);
+    time += kTimes.combine_launch + 2 * parts * tile_bytes_ / kTimes.combine_bytes;
+    return longer(time, energy_ + energy_of_part_ * parts);
   }
 
  private:
@@ -214,6 +217,8 @@ HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, Hoppe
                                       MatmulOrder order) {
   const Sizes sizes(batch, m, n, k);
   const int64_t units = architecture.parallel_units;
+  const bool may_cluster = sizes.all_known && order.a_along_k && order.b_along_k && order.few_batch_dimensions &&
+                           sizes.k >= kHopperMatmulLeastInClusters && units == kHopperMatmulMultiprocessors;
   HopperMatmulPlan best;
   double best_time = 0;
   for (const HopperMatmulSchedule& candidate : hopper_matmul_schedules()) {
@@ -228,14 +233,27 @@ HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, Hoppe
       best_time = time;
       best = {tile, splits, whole};
     };
-    const auto offer_one_tile_each = [&](int splits, int64_t each) {
+    const auto offer_one_tile_each = [&](int64_t blocks, int splits, int64_t each) {
       tile.results_in_stages = true;
       tile.stages = hopper_matmul_best_stages(tile);
-      offer(model.time_of_one_tile_each(tile, splits, each), splits, 0);
+      offer(model.time_of_one_tile_each(tile, blocks, splits, each), splits, 0);
       tile.results_in_stages = false;
     };
     const bool may_have_one_each = sums == HopperMatmulSums::kOne && sizes.all_known && !candidate.in_turns &&
                                    sizes.k <= kHopperMatmulLongestOneTile;
+    if (may_have_one_each && may_cluster && tile.m >= 128 && tile.n >= kHopperMatmulFewestColumnsInClusters) {
+      for (const auto [above, beside] : {std::pair{2, 4}, std::pair{4, 2}}) {
+        tile.cluster_m = above;
+        tile.cluster_n = beside;
+        const int64_t blocks = hopper_matmul_cluster(tile) * sizes.batch *
+                               matmul_ceil_div(sizes.m, hopper_matmul_cluster_rows(tile)) *
+                               matmul_ceil_div(sizes.n, hopper_matmul_cluster_columns(tile));
+        // What a block loads of B is whole lines of a swizzle.
+        if (tile.n % (8 * above) == 0 && blocks <= kHopperMatmulMostInClusters)
+          offer_one_tile_each(blocks, 1, model.slices());
+      }
+      tile.cluster_m = tile.cluster_n = 1;
+    }
     if (candidate.in_turns) {
       // A block that computes a single tile has nothing to do beside it. Long sums hide their stores anyway.
       const int64_t longest =
@@ -244,7 +262,7 @@ HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, Hoppe
       continue;
     }
     if (may_have_one_each && model.tiles() <= units) {
-      offer_one_tile_each(1, model.slices());
+      offer_one_tile_each(model.tiles(), 1, model.slices());
     } else {
       offer(model.time(), 1, 0);
     }
@@ -258,7 +276,7 @@ HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, Hoppe
         if (each * kHopperMatmulDepth < kLeastSplitK) break;
         if (each * (splits - 1) >= model.slices()) continue;  // a part would be empty
         if (may_have_one_each && model.tiles() * splits <= units) {
-          offer_one_tile_each(splits, each);
+          offer_one_tile_each(model.tiles() * splits, splits, each);
         } else {
           offer(model.time_of_parts(whole, splits, each), splits, whole);
         }
@@ -275,8 +293,9 @@ std::string matmul_tile_text(const GpuMatmulTile& tile) {
 }
 
 std::string matmul_tile_text(const HopperMatmulTile& tile) {
-  return fmt::format("static constexpr HopperMatmulTile kTile = {{{}, {}, {}, {}, {}, {}, {}}};", tile.m, tile.n,
-                     tile.stages, tile.cluster, tile.in_turns, tile.b_along_k, tile.results_in_stages);
+  return fmt::format("static constexpr HopperMatmulTile kTile = {{{}, {}, {}, {}, {}, {}, {}, {}}};", tile.m, tile.n,
+                     tile.stages, tile.cluster_m, tile.in_turns, tile.b_along_k, tile.results_in_stages,
+                     tile.cluster_n);
 }
 
 }  // namespace causeway::codegen

@@ -34,7 +34,8 @@ struct HopperMatmulPlan {
 // How lines of the operands lie: contiguous along k, or side by side.
 struct MatmulOrder {
   bool a_along_k = true, b_along_k = true;
-  bool a_in_registers = false;  // floats of A that are not along k
+  bool a_in_registers = false;       // floats of A that are not along k
+  bool few_batch_dimensions = true;  // one at most: such lines can be copied to several blocks at once
 };
 
 // The same for the products that matmul_hopper.h computes. `stores`: kSent or kOther.

@@ -64,9 +64,9 @@ constexpr Rate kRates[] = {
 // and those in turns whose results are stored otherwise than by the copy engine, are set by hand from fewer runs. Of
 // those in turns, 128 x 192 leaves few registers where something is read: what the copy engine has loaded, ten of them
 // pass through memory once a tile; otherwise it is not among them. Those that results are added to (kAdded) were fitted
-// to hopper_products_added_h200.txt and to products on an H100. Clusters of two blocks that share what they load of B
-// took 0.89 to 1.08 times as long where rows of tiles go in pairs, in a row 0.99 to 1.02 where sides are thousands, and
-// are not among them.
+// to hopper_products_added_h200.txt and to products on an H100. Which of them are computed in clusters of eight, where
+// each block has one tile, was fitted to hopper_products_clusters_h100.txt. Clusters of two of larger products took
+// 0.89 to 1.08 times as long, in a row 0.99 to 1.02, and steps as long or longer.
 constexpr unsigned kOne = 1 << static_cast<int>(HopperMatmulSums::kOne);
 constexpr unsigned kTwo = 1 << static_cast<int>(HopperMatmulSums::kTwo);
 constexpr unsigned kOfSlices = 1 << static_cast<int>(HopperMatmulSums::kOfSlices);

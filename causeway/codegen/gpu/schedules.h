@@ -98,6 +98,11 @@ inline constexpr HopperMatmulOneTileTimes kHopperMatmulOneTile = {4.98,  1.809e-
                                                                   1.414, 0.82,     0.64,  2.34,    4.58e6};
 // The k from which sums of several rounds were faster.
 constexpr int64_t kHopperMatmulLongestOneTile = 32768;
+// Such tiles in clusters of eight, whose blocks each load a half and a quarter of what they share, lines along k: from
+// which k, and from how many columns, they were faster, and how many blocks of 132 multiprocessors run at once. (A
+// cluster's are in one group of 16 or 18, of which one at least lacks two: of 128 blocks eight waited for the others.)
+constexpr int64_t kHopperMatmulLeastInClusters = 2560, kHopperMatmulFewestColumnsInClusters = 80;
+constexpr int64_t kHopperMatmulMultiprocessors = 132, kHopperMatmulMostInClusters = 120;
 // Of tiles that warpgroups share, and of those that they compute in turns.
 const HopperMatmulTimes& hopper_matmul_times(bool in_turns);
 // What products of 16 bits take where one follows another, as in a training step: what their energy takes at the power

@@ -15,6 +15,7 @@ CAUSEWAY_INLINE void barrier_expect_bytes(TransferBarrier* barrier, int bytes) {
 }
 CAUSEWAY_INLINE int cluster_rank() { return emulator_runtime()->cluster_rank(); }
 CAUSEWAY_INLINE void cluster_barrier() { emulator_runtime()->cluster_barrier(); }
+CAUSEWAY_INLINE void cluster_begin() { cluster_barrier(); }
 CAUSEWAY_INLINE void store_in_block(float* same_offset, int cluster_rank, float value) {
   emulator_runtime()->store_in_block(same_offset, cluster_rank, value);
 }

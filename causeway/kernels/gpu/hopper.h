@@ -45,6 +45,9 @@
 //   registers_increase<N>(), registers_decrease<N>()    by all threads of a warpgroup; N a multiple of 8
 //   named_barrier(id, threads), named_barrier_arrive(id, threads)     id 1..15; threads a multiple of 32
 //   cluster_rank(), cluster_barrier()     this block's number in its cluster; all threads of its blocks
+//   cluster_begin()                       all threads of its blocks: they have begun, and barriers initialised before
+//                                         barrier_init_fence() can be used; orders nothing else, and does not wait for
+//                                         memory as a barrier does
 //   store_in_block(same_offset, rank, value)
 //                                         a float, at the same place in that block of the cluster, which has to have
 //                                         begun; seen there after a barrier of the cluster
@@ -374,6 +377,9 @@ CAUSEWAY_INLINE int cluster_rank() {
 }
 CAUSEWAY_INLINE void cluster_barrier() {
   asm volatile("barrier.cluster.arrive.release;\n\tbarrier.cluster.wait.acquire;" ::: "memory");
+}
+CAUSEWAY_INLINE void cluster_begin() {
+  asm volatile("barrier.cluster.arrive.relaxed;\n\tbarrier.cluster.wait;" ::: "memory");
 }
 CAUSEWAY_INLINE void store_in_block(float* same_offset, int cluster_rank, float value) {
   asm volatile(

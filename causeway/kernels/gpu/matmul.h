@@ -61,8 +61,8 @@
 // maps[0] is of A, maps[1] of B; those of what is sent follow, then that of what is read at its place. Dimension 0 of
 // an operand is the contiguous one (k or the line), 1 the other; batches follow. Boxes are 64 elements of dimension 0
 // (128 bytes, swizzled alike) by kHopperMatmulDepth of dimension 1 where lines are contiguous, otherwise by
-// hopper_matmul_box_lines(). What is out of range reads as zero. Those of the result are n, m and the batch, in boxes
-// of hopper_matmul_sent_columns() by kHopperMatmulSentRows by 1, swizzled by a row's bytes.
+// hopper_matmul_loaded_lines(). What is out of range reads as zero. Those of the result are n, m and the batch, in
+// boxes of hopper_matmul_sent_columns() by kHopperMatmulSentRows by 1, swizzled by a row's bytes.
 #pragma once
 
 #include "causeway/kernels/gpu/intrinsics.h"

@@ -51,7 +51,7 @@ struct HopperMatmulNotes {
 // early would take a second one while another has none, and each would wait for the counter, which lies in memory.
 template <class Problem>
 CAUSEWAY_INLINE int hopper_matmul_take(const HopperMatmulSchedule<Problem>& schedule, uint32_t* counter, int before) {
-  constexpr int kCluster = Problem::kTile.cluster;
+  constexpr int kCluster = hopper_matmul_cluster(Problem::kTile);
   if constexpr (kCluster > 1) {
     return before < 0 ? block_index() / kCluster : before + block_count() / kCluster;
   } else {
@@ -74,7 +74,11 @@ CAUSEWAY_INLINE void hopper_matmul_load(const Problem& problem, const TensorMapB
                                         int index, int second, int rank, const HopperMatmulShared<Problem>& shared) {
   constexpr HopperMatmulTile kTile = Problem::kTile;
   constexpr int kDepth = kHopperMatmulDepth, kABytes = kTile.m * kDepth * 2, kBoxBytes = 64 * kDepth * 2;
-  constexpr int kLinesB = kTile.n / kTile.cluster;  // that this block loads
+  constexpr int kLinesA = hopper_matmul_loaded_lines(kTile, false), kLinesB = hopper_matmul_loaded_lines(kTile, true);
+  constexpr bool kSharesA = kTile.cluster_n > 1, kSharesB = kTile.cluster_m > 1;
+  const auto sharers_of_a = static_cast<uint16_t>(hopper_matmul_sharers(kTile, false, rank));
+  const auto sharers_of_b = static_cast<uint16_t>(hopper_matmul_sharers(kTile, true, rank));
+  const int first_a = rank / kTile.cluster_m * kLinesA, first_b = rank % kTile.cluster_m * kLinesB;
   constexpr int kLoadedBytes =
       Problem::B::kContiguousInK ? (kTile.m + kTile.n) * kDepth * 2 : hopper_matmul_stage_bytes(kTile);
   using Notes = HopperMatmulNotes<Problem>;
@@ -98,30 +102,37 @@ CAUSEWAY_INLINE void hopper_matmul_load(const Problem& problem, const TensorMapB
       if (slice + 1 == tile.slices) hopper_matmul_note(shared, schedule, notes.at, taken, before);
       TransferBarrier* barrier = shared.full + ring.stage;
       barrier_expect_bytes(barrier, kLoadedBytes);
-      char* a = shared.stages + ring.stage * hopper_matmul_stage_bytes(kTile);
-      char* b = a + kABytes + rank * (kLinesB * kDepth * 2);
+      const auto load_a = [&](char* to, int contiguous, int other) {
+        if constexpr (kSharesA) {
+          problem.a.load_multicast(to, &maps[0], barrier, contiguous, other, tile.batch, sharers_of_a);
+        } else {
+          problem.a.load(to, &maps[0], barrier, contiguous, other, tile.batch);
+        }
+      };
+      const auto load_b = [&](char* to, int contiguous, int other) {
+        if constexpr (kSharesB) {
+          problem.b.load_multicast(to, &maps[1], barrier, contiguous, other, tile.batch, sharers_of_b);
+        } else {
+          problem.b.load(to, &maps[1], barrier, contiguous, other, tile.batch);
+        }
+      };
+      char* lines = shared.stages + ring.stage * hopper_matmul_stage_bytes(kTile);
+      char* a = lines + first_a * (kDepth * 2);
+      char* b = lines + kABytes + first_b * (kDepth * 2);
       if constexpr (Problem::A::kContiguousInK) {
-        problem.a.load(a, &maps[0], barrier, k, tile.m, tile.batch);
+        load_a(a, k, tile.m + first_a);
       } else {
         // As many lines in 128 bytes as a slice has of k.
         constexpr int kLines = hopper_matmul_slice_k(sizeof(typename Problem::Operand));
 #pragma clang loop unroll(full)
-        for (int box = 0; box < kTile.m / kLines; ++box)
-          problem.a.load(a + box * kLines * 128, &maps[0], barrier, tile.m + box * kLines, k, tile.batch);
+        for (int box = 0; box < kLinesA / kLines; ++box)
+          load_a(a + box * kLines * 128, tile.m + first_a + box * kLines, k);
       }
-      const int first = tile.n + rank * kLinesB;
       constexpr int kBoxes = Problem::B::kContiguousInK ? 1 : (kLinesB + 63) / 64;
 #pragma clang loop unroll(full)
       for (int box = 0; box < kBoxes; ++box) {
-        char* to = b + box * kBoxBytes;
-        const int contiguous = Problem::B::kContiguousInK ? k : first + box * 64;
-        const int other = Problem::B::kContiguousInK ? first : k;
-        if constexpr (kTile.cluster > 1) {
-          problem.b.load_multicast(to, &maps[1], barrier, contiguous, other, tile.batch,
-                                   static_cast<uint16_t>((1 << kTile.cluster) - 1));
-        } else {
-          problem.b.load(to, &maps[1], barrier, contiguous, other, tile.batch);
-        }
+        const int line = tile.n + first_b + box * 64;
+        load_b(b + box * kBoxBytes, Problem::B::kContiguousInK ? k : line, Problem::B::kContiguousInK ? line : k);
       }
       ring.advance();
     }
@@ -129,6 +140,14 @@ CAUSEWAY_INLINE void hopper_matmul_load(const Problem& problem, const TensorMapB
     index = kTile.in_turns ? before : taken;
     if constexpr (kTile.results_in_stages) {
       if (index < schedule.work) barrier_wait(shared.left, tiles_before++ % 2);
+    }
+  }
+  // The block may end when no other will load into it or arrive at its barriers: when all have handed back all stages.
+  if constexpr (hopper_matmul_cluster(kTile) > 1) {
+#pragma clang loop unroll(disable)
+    for (int stage = 0; stage < kTile.stages; ++stage) {
+      barrier_wait(shared.empty + ring.stage, ring.parity ^ 1);
+      ring.advance();
     }
   }
 }
@@ -165,7 +184,7 @@ struct HopperMatmulFourScales {
 #pragma clang loop unroll(full)
     for (int i = 0; i < kRowBlocks * 2; ++i) {
       const int row = first_row + i / 2 * 64 + i % 2 * 8;
-      const bool exists = problem.m % (kTile.m * kTile.cluster) == 0 || row < static_cast<int>(problem.m);
+      const bool exists = problem.m % hopper_matmul_cluster_rows(kTile) == 0 || row < static_cast<int>(problem.m);
       rows[i] = *problem.a_scale(exists ? row : 0, k_block);
     }
     if constexpr (kSharedColumns) column = *problem.b_scale(tile.n, k_block);
@@ -322,7 +341,8 @@ CAUSEWAY_INLINE void hopper_matmul_prefetch(const Problem& problem, const Hopper
     const int lane = lane_index();
     const int row = tile.m + (block + lane / 16) * 64 + thread_index() % 128 / 32 * 16 + lane % 16;
     const int left = static_cast<int>(problem.n) - tile.n, columns = left < kTile.n ? left : kTile.n;
-    if (tile.split_tile >= 0 || lane / 16 >= hopper_matmul_row_blocks(kTile) || row >= static_cast<int>(problem.m))
+    if (columns <= 0 || tile.split_tile >= 0 || lane / 16 >= hopper_matmul_row_blocks(kTile) ||
+        row >= static_cast<int>(problem.m))
       return;
     problem.for_each_fetched(tile.batch, row, tile.n, [&](const auto* from) {
       constexpr int kSize = sizeof(*from);
@@ -537,8 +557,9 @@ CAUSEWAY_INLINE void hopper_matmul_store(
     if (tile.split_tile >= 0) {
 #pragma clang loop unroll(full)
       for (int block = 0; block < kRowBlocks; ++block) {
-        float* to = hopper_matmul_partial(problem, tile.split, schedule.split_tiles * kTile.cluster,
-                                          tile.split_tile * kTile.cluster + rank, first_block + block, 0);
+        float* to =
+            hopper_matmul_partial(problem, tile.split, schedule.split_tiles * hopper_matmul_cluster(kTile),
+                                  tile.split_tile * hopper_matmul_cluster(kTile) + rank, first_block + block, 0);
 #pragma clang loop unroll(full)
         for (int part = 0; part < kWhole; ++part)
           hopper_matmul_keep_part<64>(sums[block] + part * 32, to + part * (64 * 64));
@@ -568,12 +589,13 @@ template <int kColumns, class Problem>
 CAUSEWAY_INLINE void hopper_matmul_combine_part(const Problem& problem, const HopperMatmulSchedule<Problem>& schedule,
                                                 int split_tile, int block, int part) {
   constexpr HopperMatmulTile kTile = Problem::kTile;
-  const HopperMatmulPosition tile(schedule, schedule.whole + split_tile / kTile.cluster, split_tile % kTile.cluster);
+  constexpr int kCluster = hopper_matmul_cluster(kTile);
+  const HopperMatmulPosition tile(schedule, schedule.whole + split_tile / kCluster, split_tile % kCluster);
   float sums[kColumns / 2] = {};
 #pragma clang loop unroll_count(2)
   for (int split = 0; split < Problem::kSplits; ++split) {
-    const float* from =
-        hopper_matmul_partial(problem, split, schedule.split_tiles * kTile.cluster, split_tile, block, part);
+    const float* from = hopper_matmul_partial(problem, split, schedule.split_tiles * hopper_matmul_cluster(kTile),
+                                              split_tile, block, part);
 #pragma clang loop unroll(full)
     for (int i = 0; i < kColumns / 2; ++i) sums[i] += from[i / 4 * 512 + i % 4];
   }
@@ -765,14 +787,17 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, const Tensor
   using Notes = HopperMatmulNotes<Problem>;
   Notes notes;
   const int lane = lane_index();
-  // Every wave hands a stage back to the blocks that load it.
-  const auto release = [&](int stage) {
-    if constexpr (kTile.cluster == 1) {
-      if (lane == 0) barrier_arrive(shared.empty + stage);
+  // Whether the block that is the lane's number loads into this one. Every wave hands stages back to those that do.
+  const uint32_t loaders = hopper_matmul_sharers(kTile, false, rank) | hopper_matmul_sharers(kTile, true, rank);
+  const bool loads_here = (loaders >> lane & 1) != 0;
+  const auto arrive = [&](TransferBarrier* barrier) {
+    if constexpr (hopper_matmul_cluster(kTile) == 1) {
+      if (lane == 0) barrier_arrive(barrier);
     } else {
-      if (lane < kTile.cluster) barrier_arrive_in_block(shared.empty + stage, lane);
+      if (loads_here) barrier_arrive_in_block(barrier, lane);
     }
   };
+  const auto release = [&](int stage) { arrive(shared.empty + stage); };
   // The same for all lanes, as the compiler can see.
   const auto noted = [&] { return wave_shuffle(shared.notes[notes.at], 0); };
   if constexpr (kTile.in_turns) {
@@ -895,7 +920,7 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, const Tensor
         if constexpr (kHopperMatmulSends<Problem>) boxes.end();
         fence_async_shared();
         wave_barrier();
-        if (lane == 0) barrier_arrive(shared.left);
+        arrive(shared.left);
       }
     }
   }
@@ -912,9 +937,14 @@ CAUSEWAY_INLINE void hopper_matmul_run(const Problem& problem, const TensorMapBy
   static_assert(sizeof(typename Problem::Operand) == 2 || Problem::B::kContiguousInK);
   static_assert(!kTile.b_along_k || Problem::B::kContiguousInK);
   static_assert(hopper_matmul_boxes(kTile) >= kHopperMatmulBoxesOfPiece);
-  static_assert(kTile.cluster == 1 || kTile.n / kTile.cluster % 64 == 0);
+  // What a block loads is whole lines of a swizzle or, side by side, whole boxes.
+  static_assert(hopper_matmul_cluster(kTile) <= 8);
+  static_assert(kTile.cluster_n == 1 ||
+                hopper_matmul_loaded_lines(kTile, false) % (Problem::A::kContiguousInK ? 8 : 64) == 0);
+  static_assert(kTile.cluster_m == 1 ||
+                hopper_matmul_loaded_lines(kTile, true) % (Problem::B::kContiguousInK ? 8 : 64) == 0);
   static_assert(hopper_matmul_shared_bytes(kTile) <= kHopperMatmulMostShared);
-  static_assert(!kTile.results_in_stages || (kTile.cluster == 1 && !kTile.in_turns));
+  static_assert(!kTile.results_in_stages || !kTile.in_turns);
   const HopperMatmulShared<Problem> shared;
   int first = 0, second = 0;
   if (thread_index() == 0) {
@@ -925,22 +955,21 @@ CAUSEWAY_INLINE void hopper_matmul_run(const Problem& problem, const TensorMapBy
     prefetch_tensor_map(&maps[1]);
     for (int stage = 0; stage < kTile.stages; ++stage) {
       barrier_init(shared.full + stage, 1);
-      barrier_init(shared.empty + stage, (kTile.in_turns ? 1 : kGroups) * 4 * kTile.cluster);
+      barrier_init(shared.empty + stage, (kTile.in_turns ? 1 : kGroups) * 4 * hopper_matmul_loaders(kTile));
     }
     if constexpr (kHopperMatmulSends<Problem> && Problem::Fetched::kTensors > 0) {
       for (int box = 0; box < shared.kWaves * kHopperMatmulMostBoxes; ++box) barrier_init(shared.loaded + box, 1);
     }
-    if constexpr (kTile.results_in_stages) barrier_init(shared.left, shared.kWaves);
+    if constexpr (kTile.results_in_stages) barrier_init(shared.left, shared.kWaves * hopper_matmul_loaders(kTile));
     barrier_init_fence();
     hopper_matmul_note(shared, schedule, 0, first, -1);
     if constexpr (kTile.in_turns) hopper_matmul_note(shared, schedule, 1, second, first);
   }
   int rank = 0;
-  if constexpr (kTile.cluster > 1) {
+  block_barrier();
+  if constexpr (hopper_matmul_cluster(kTile) > 1) {
     rank = cluster_rank();
-    cluster_barrier();
-  } else {
-    block_barrier();
+    cluster_begin();
   }
   // The registers of the block, 168 for each thread of three warpgroups, go to those that multiply.
   if (thread_index() < 128) {
@@ -951,6 +980,4 @@ CAUSEWAY_INLINE void hopper_matmul_run(const Problem& problem, const TensorMapBy
     // The same for all lanes, as the assembler can see: operands' descriptors are in uniform registers then.
     hopper_matmul_multiply(problem, maps, rank, wave_shuffle(thread_index() / 128, 0) - 1, shared);
   }
-  // No block may end while others load into it or arrive at its barriers.
-  if constexpr (kTile.cluster > 1) cluster_barrier();
 }

@@ -7,15 +7,18 @@
 // tile, 64 x n for each (128 x n of 256), or, in turns, two of them compute tiles of their own: one stores its results
 // while the other multiplies. Operands are of two bytes, or floats that are rounded to tf32, of four, B along k.
 struct HopperMatmulTile {
-  int m = 128;      // 64, 128 or, shared, 256
-  int n = 256;      // a multiple of 16 up to 256
-  int stages = 4;   // slices of k in shared memory at once
-  int cluster = 1;  // 2: neighbouring blocks, one above the other, each load half of the columns of B for both
+  int m = 128;     // 64, 128 or, shared, 256
+  int n = 256;     // a multiple of 16 up to 256
+  int stages = 4;  // slices of k in shared memory at once
+  // A cluster's tiles, one above the other and side by side. Blocks whose tiles have the same rows each load a part of
+  // those of A for all of them, blocks whose tiles have the same columns a part of those of B.
+  int cluster_m = 1;
   bool in_turns = false;
   bool b_along_k = false;  // where lines of B are contiguous in k, they need not be whole boxes
   // Results leave from where the tile's slices were, and the next tile's are loaded after that: more stages fit, which
   // is what counts where a block computes one tile.
   bool results_in_stages = false;
+  int cluster_n = 1;
 
   constexpr bool operator==(const HopperMatmulTile&) const = default;
 };
@@ -33,11 +36,24 @@ constexpr int hopper_matmul_row_blocks(const HopperMatmulTile& tile) {
 }
 constexpr int hopper_matmul_threads(const HopperMatmulTile& tile) { return (hopper_matmul_warpgroups(tile) + 1) * 128; }
 
-// Lines of A (m of the tile) or of B (n of the tile) that one transfer loads, where lines run along k: of B, what one
-// block of the cluster loads.
-constexpr int hopper_matmul_box_lines(const HopperMatmulTile& tile, int lines, bool is_b) {
-  return is_b ? lines / tile.cluster : lines;
+// A cluster's blocks, at most 8. Block `rank` has the tile rank % cluster_m from above, rank / cluster_m from the left.
+constexpr int hopper_matmul_cluster(const HopperMatmulTile& tile) { return tile.cluster_m * tile.cluster_n; }
+// Lines of A (m of the tile) or of B (n of the tile) that a block loads: where they run along k, by one transfer.
+constexpr int hopper_matmul_loaded_lines(const HopperMatmulTile& tile, bool is_b) {
+  return is_b ? tile.n / tile.cluster_m : tile.m / tile.cluster_n;
 }
+// The blocks, a bit for each, that a block shares lines of A or of B with, itself among them.
+constexpr uint32_t hopper_matmul_sharers(const HopperMatmulTile& tile, bool is_b, int rank) {
+  if (is_b) return ((1u << tile.cluster_m) - 1) << (rank / tile.cluster_m * tile.cluster_m);
+  uint32_t first = 0;
+  for (int i = 0; i < tile.cluster_n; ++i) first |= 1u << (i * tile.cluster_m);
+  return first << (rank % tile.cluster_m);
+}
+// How many load into a block, itself among them: it has to hand its stages back to each of them.
+constexpr int hopper_matmul_loaders(const HopperMatmulTile& tile) { return tile.cluster_m + tile.cluster_n - 1; }
+// Rows and columns of the tiles of a cluster.
+constexpr int hopper_matmul_cluster_rows(const HopperMatmulTile& tile) { return tile.m * tile.cluster_m; }
+constexpr int hopper_matmul_cluster_columns(const HopperMatmulTile& tile) { return tile.n * tile.cluster_n; }
 
 // Boxes of 64 lines where lines are contiguous, and pieces of 64 columns of results: the last may be narrower.
 constexpr int hopper_matmul_pieces(const HopperMatmulTile& tile) { return (tile.n + 63) / 64; }
@@ -104,7 +120,7 @@ constexpr int hopper_matmul_wave_bytes(const HopperMatmulTile& tile) {
 // The second launch of a product whose k is split: threads of a block, and blocks of each tile that is split.
 constexpr int kHopperMatmulCombineThreads = 128;
 constexpr int hopper_matmul_combine_blocks(const HopperMatmulTile& tile) {
-  return tile.m / 64 * hopper_matmul_pieces(tile) * tile.cluster;
+  return tile.m / 64 * hopper_matmul_pieces(tile) * hopper_matmul_cluster(tile);
 }
 constexpr int kHopperMatmulCombineShared = kHopperMatmulCombineThreads / 32 * kHopperMatmulPieceBytes;
 

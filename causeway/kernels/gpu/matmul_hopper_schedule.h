@@ -9,15 +9,15 @@
 template <class Problem>
 struct HopperMatmulSchedule {
   static constexpr HopperMatmulTile kTile = Problem::kTile;
-  static constexpr int kRows = kTile.m * kTile.cluster;
+  static constexpr int kRows = hopper_matmul_cluster_rows(kTile), kColumns = hopper_matmul_cluster_columns(kTile);
   static constexpr int kGroup = 2048 / kRows;
-  int rows_m, tiles_n;  // a row of tiles is kRows high
+  int rows_m, tiles_n;  // of clusters of tiles
   int whole, split_tiles, work;
   int k_slices, split_slices;
 
   CAUSEWAY_INLINE explicit HopperMatmulSchedule(const Problem& problem) {
     rows_m = (static_cast<int>(problem.m) + kRows - 1) / kRows;
-    tiles_n = (static_cast<int>(problem.n) + kTile.n - 1) / kTile.n;
+    tiles_n = (static_cast<int>(problem.n) + kColumns - 1) / kColumns;
     const int tiles = rows_m * tiles_n * static_cast<int>(problem.batch);
     whole = Problem::kSplits == 1 ? tiles : Problem::kWholeTiles;
     split_tiles = tiles - whole;
@@ -53,8 +53,9 @@ struct HopperMatmulPosition {
     const int in_group = in_matrix % (Schedule::kGroup * schedule.tiles_n);
     const int rest = schedule.rows_m - group * Schedule::kGroup;
     const int rows = rest < Schedule::kGroup ? rest : Schedule::kGroup;
-    m = (group * Schedule::kGroup + in_group % rows) * Schedule::kRows + rank * Schedule::kTile.m;
-    n = in_group / rows * Schedule::kTile.n;
+    constexpr HopperMatmulTile kTile = Schedule::kTile;
+    m = (group * Schedule::kGroup + in_group % rows) * Schedule::kRows + rank % kTile.cluster_m * kTile.m;
+    n = in_group / rows * Schedule::kColumns + rank / kTile.cluster_m * kTile.n;
     first_slice = Problem::kSplits == 1 ? 0 : split * schedule.split_slices;
     const int left = schedule.k_slices - first_slice;
     slices = split_tile < 0 || left < schedule.split_slices ? left : schedule.split_slices;
