@@ -73,16 +73,16 @@ constexpr AttentionForwardLayout attention_forward_layout(int64_t head_dim, int6
 
 // Offsets into the backward kernel's scratch.
 struct AttentionBackwardLayout {
-  int64_t panel;              // size of one packed block of keys (or of values)
-  int64_t keys;               // panels [dim][key]: the right operand of q k^T
-  int64_t values;             // panels [dim][key]: the right operand of dout v^T
-  int64_t key_rows;           // panels [key][dim]: the right operand of dscore k
-  int64_t packed;             // a byte for each key block: whether its panels hold it
-  int64_t key_gradient;       // [keys][lane width] float
-  int64_t value_gradient;     // [keys][lane width] float
-  int64_t queries;            // [rows][operand width] packed: the left operand of q k^T
-  int64_t query_rows;         // [query][dim] packed: the right operand of dscore^T q
-  int64_t out_gradients;      // like queries, for dout
+  int64_t panel;           // size of one packed block of keys (or of values)
+  int64_t keys;            // panels [dim][key]: the right operand of q k^T
+  int64_t values;          // panels [dim][key]: the right operand of dout v^T
+  int64_t key_rows;        // panels [key][dim]: the right operand of dscore k
+  int64_t packed;          // a byte for each key block: whether its panels hold it
+  int64_t key_gradient;    // [keys][lane width] float; of each block [lane width][keys] by matrix registers
+  int64_t value_gradient;  // likewise
+  int64_t queries;         // [rows][operand width] packed: the left operand of q k^T
+  int64_t query_rows;     // [query][dim] packed: the right operand of dscore^T q; transposed the left one of q^T dscore
+  int64_t out_gradients;  // like queries, for dout
   int64_t out_gradient_rows;  // like query_rows, for dout
   int64_t query_gradient;     // [rows][lane width] float
   int64_t weights;            // [query][key] packed along the queries: the left operand of p^T dout

@@ -18,6 +18,9 @@
 // innermost, so a captured array should be contiguous along s. lse is the natural logarithm of the sum of
 // exp(score); a row with no allowed key gives out = 0 and lse = -inf.
 //
+// Products of bf16 go through matrix registers where the machine has them (AMX), heads have a multiple of 32 elements
+// and blocks of keys of 32; not those of heads that are computed together because each has few rows.
+//
 // A task's result depends on nothing but the problem: neither on query_splits nor on the order of the tasks. Keys and
 // values in blocks of kind kAttentionBlockEmpty for all rows of a task are never loaded.
 #pragma once
@@ -67,17 +70,20 @@ class Forward {
     const int64_t key_blocks = attention_block_count(p.key_length, P::kBlockK);
     const int64_t heads_per_tile = attention_heads_per_tile(group(), p.query_length, P::kBlockQ);
     clear(packed_, attention_round_up(key_blocks, 64) / 4);
+    in_tiles_ = kTiles && heads_per_tile == 1;
+    if (in_tiles_) begin_tiles();
     const int64_t q_end = attention_split_begin(split + 1, p.query_splits, query_blocks);
     for (int64_t q_block = attention_split_begin(split, p.query_splits, query_blocks); q_block < q_end; ++q_block) {
       q_block_ = q_block;
       const int64_t left = p.query_length - q_block * P::kBlockQ;
       rows_ = static_cast<int>(left < P::kBlockQ ? left : P::kBlockQ);
-      padded_rows_ = (rows_ + kRows - 1) / kRows * kRows;
+      padded_rows_ = static_cast<int>(attention_round_up(rows_, in_tiles_ ? 16 : kRows));
       for (int64_t first = 0; first < group(); first += heads_per_tile) {
         const int64_t heads = group() - first < heads_per_tile ? group() - first : heads_per_tile;
         tile(kv_head_ * group() + first, static_cast<int>(heads), key_blocks);
       }
     }
+    if (in_tiles_) end_tiles();
   }
 
  private:
@@ -91,6 +97,7 @@ class Forward {
   static constexpr int kPanelWords = kLaneWidth * P::kBlockK / kElements;
   static constexpr int kWeightWords = attention_round_up(P::kBlockK, 32) / kElements;
   static constexpr int kScoreWidth = attention_round_up(P::kBlockK, 32);
+  static constexpr bool kTiles = use_matrix_tiles<Operand>(kLaneWidth, P::kBlockK);
   // The running maximum may lag behind the true one by this power of two.
   static constexpr float kSlack = 8.0f;
   static_assert(P::kBlockQ % 16 == 0 && P::kBlockK % 16 == 0);
@@ -109,7 +116,13 @@ class Forward {
         const uint8_t kind = block_kind(p, b_, head + i, q_block_, k_block);
         if (kind == kAttentionBlockEmpty) continue;
         if (!packed_[k_block]) pack_block(k_block);
-        for (int row = 0; row < rows_; row += kRows) strip(head + i, i * padded_rows_, row, k_block, kind);
+        if constexpr (kTiles) {
+          if (in_tiles_) {
+            for (int row = 0; row < rows_; row += 16) multiply<16>(head + i, i * padded_rows_, row, k_block, kind);
+            continue;
+          }
+        }
+        for (int row = 0; row < rows_; row += kRows) multiply<kRows>(head + i, i * padded_rows_, row, k_block, kind);
       }
     }
     for (int i = 0; i < heads; ++i) {
@@ -160,14 +173,29 @@ class Forward {
     }
   }
 
-  // Four rows of a head against one key block.
-  CAUSEWAY_INLINE void strip(int64_t head, int base, int row, int64_t k_block, uint8_t kind) {
-    alignas(64) float scores[kRows * kScoreWidth];
-    alignas(64) uint32_t weights[kRows * kWeightWords];
+  // kCount rows of a head against one key block.
+  template <int kCount>
+  CAUSEWAY_INLINE void multiply(int64_t head, int base, int row, int64_t k_block, uint8_t kind) {
+    alignas(64) float scores[kCount * kScoreWidth];
+    alignas(64) uint32_t weights[kCount * kWeightWords];
     const int at = base + row;
+    multiply_rows<Operand, kCount, P::kBlockK, kDepth, false>(scores, kScoreWidth, queries_ + at * kQueryWords,
+                                                              kQueryWords, keys_ + slot(k_block) * kPanelWords);
+    for (int i = 0; i < kCount; i += kRows) {
+      if (row + i < rows_) {
+        weigh(head, row + i, at + i, k_block, kind, scores + i * kScoreWidth, weights + i * kWeightWords);
+      } else {
+        clear(weights + i * kWeightWords, kRows * kWeightWords);
+      }
+    }
+    multiply_rows<Operand, kCount, kLaneWidth, P::kBlockK / kElements, true>(
+        output_ + at * kLaneWidth, kLaneWidth, weights, kWeightWords, values_ + slot(k_block) * kPanelWords);
+  }
+
+  // Four rows of a head, of which `at` is the place in the task's rows: from scores to packed weights.
+  CAUSEWAY_INLINE void weigh(int64_t head, int row, int at, int64_t k_block, uint8_t kind, float* scores,
+                             uint32_t* weights) {
     const int keys = key_count(k_block);
-    multiply_strip<Operand, P::kBlockK, kDepth, false>(scores, kScoreWidth, queries_ + at * kQueryWords, kQueryWords, 1,
-                                                       keys_ + slot(k_block) * kPanelWords);
     const int64_t t = q_block_ * P::kBlockQ + row;
     const int64_t first = k_block * P::kBlockK;
     const int rows = rows_ - row < kRows ? rows_ - row : kRows;
@@ -181,8 +209,7 @@ class Forward {
         for (int j = keys; j < P::kBlockK; ++j) scores[r * kScoreWidth + j] = -kInfinity;
       }
     }
-    float* output = output_ + at * kLaneWidth;
-    raise_maximum(scores, output, at);
+    raise_maximum(scores, output_ + at * kLaneWidth, at);
     alignas(64) float shifts[16];
     const Floats maximum = load_floats(maximum_ + at / kRows * 16);
     store_floats(shifts, maximum == -kInfinity ? Floats(0.0f) : -maximum);
@@ -200,8 +227,6 @@ class Forward {
       store_floats(sum_ + (at + r) * 16, sum);
       pack_along<Operand, kScoreWidth>(weights + r * kWeightWords, from);
     }
-    multiply_strip<Operand, kLaneWidth, P::kBlockK / kElements, true>(output, kLaneWidth, weights, kWeightWords, 1,
-                                                                      values_ + slot(k_block) * kPanelWords);
   }
 
   // Raises the running maximum of four rows where theirs exceeds it by more than the slack, and scales what has been
@@ -273,6 +298,7 @@ class Forward {
   int64_t q_block_ = 0;
   int rows_ = 0;
   int padded_rows_ = 0;
+  bool in_tiles_ = false;
 };
 
 }  // namespace attention_tile

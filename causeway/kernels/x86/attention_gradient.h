@@ -9,6 +9,10 @@
 //   void store_dq(b, hq, t, d, float), store_dk(b, hkv, s, d, float), store_dv(b, hkv, s, d, float) const;
 // A gradient of the loss in lse is passed by subtracting it from delta.
 //
+// Products of bf16 go through matrix registers where the machine has them (AMX), heads have a multiple of 32 elements
+// and blocks of 32 rows. Those registers have rows of a left operand along the contraction, so that what is contracted
+// over queries is computed transposed: dv^T += dout^T p and dk^T += q^T dscore.
+//
 // A task covers one (batch, kv head) and all the query heads that read it, so every sum has one fixed order. Each
 // element of dq, dk and dv is stored exactly once, zeros included.
 #pragma once
@@ -54,6 +58,7 @@ class Backward {
     clear(packed_, attention_round_up(key_blocks, 64) / 4);
     clear(key_gradient_, gradient_words);
     clear(value_gradient_, gradient_words);
+    if (kTiles) begin_tiles();
     for (int64_t i = 0; i < group; ++i) {
       head_ = kv_head_ * group + i;
       for (q_block_ = 0; q_block_ < query_blocks; ++q_block_) {
@@ -62,8 +67,13 @@ class Backward {
         query_block(key_blocks);
       }
     }
-    for (int64_t s = 0; s < p.key_length; ++s) {
-      store_key_row(s, key_gradient_ + s * kLaneWidth, value_gradient_ + s * kLaneWidth);
+    if (kTiles) {
+      end_tiles();
+      for (int64_t s = 0; s < p.key_length; s += 16) store_transposed_keys(s);
+    } else {
+      for (int64_t s = 0; s < p.key_length; ++s) {
+        store_key_row(s, key_gradient_ + s * kLaneWidth, value_gradient_ + s * kLaneWidth);
+      }
     }
   }
 
@@ -78,6 +88,10 @@ class Backward {
   static constexpr int kPanelWords = kLaneWidth * P::kBlockK / kElements;
   static constexpr int kScoreWidth = attention_round_up(P::kBlockK, 32);
   static constexpr int kScoreWords = kScoreWidth / kElements;
+  static constexpr bool kTiles =
+      use_matrix_tiles<Operand>(kLaneWidth, P::kBlockK) && use_matrix_tiles<Operand>(kLaneWidth, P::kBlockQ);
+  static constexpr int kTogether = kTiles ? 16 : kRows;  // rows of queries
+  static constexpr int kQueryDepth = P::kBlockQ / kElements;
   static_assert(P::kBlockQ % 16 == 0 && P::kBlockK % 16 == 0);
 
   CAUSEWAY_INLINE void query_block(int64_t key_blocks) {
@@ -87,25 +101,34 @@ class Backward {
       const uint8_t kind = block_kind(p, b_, head_, q_block_, k_block);
       if (kind == kAttentionBlockEmpty) continue;
       if (!packed_[k_block]) pack_block(k_block);
-      for (int row = 0; row < P::kBlockQ; row += kRows) strip(row, k_block, kind);
-      // dv += p^T dout and dk += dscore^T q, contracted over the queries of the block.
-      for (int key = 0; key < P::kBlockK; key += kRows) {
-        const int64_t at = (k_block * P::kBlockK + key) * kLaneWidth;
-        multiply_strip<Operand, kLaneWidth, P::kBlockQ / kElements, true>(
-            value_gradient_ + at, kLaneWidth, weights_ + key, 1, P::kBlockK, out_gradient_rows_);
-      }
-      for (int key = 0; key < P::kBlockK; key += kRows) {
-        const int64_t at = (k_block * P::kBlockK + key) * kLaneWidth;
-        multiply_strip<Operand, kLaneWidth, P::kBlockQ / kElements, true>(
-            key_gradient_ + at, kLaneWidth, score_gradients_ + key, 1, P::kBlockK, query_rows_);
-      }
+      for (int row = 0; row < P::kBlockQ; row += kTogether) multiply(row, k_block, kind);
+      const int64_t block = k_block * P::kBlockK * kLaneWidth;
+      add_over_queries(value_gradient_ + block, weights_, out_gradient_rows_);
+      add_over_queries(key_gradient_ + block, score_gradients_, query_rows_);
     }
     for (int row = 0; row < rows_; ++row) {
       store_query_row(q_block_ * P::kBlockQ + row, query_gradient_ + row * kLaneWidth);
     }
   }
 
-  // Packs the rows of a [query][dim] operand both ways: as a left operand, and for contraction over the queries.
+  // gradient += keys^T queries of a block, contracted over its queries: p^T dout or dscore^T q, [key][dim], or
+  // [dim][key] by matrix registers.
+  CAUSEWAY_INLINE void add_over_queries(float* gradient, const uint32_t* keys, const uint32_t* queries) const {
+    if constexpr (kTiles) {
+      for (int d = 0; d < kLaneWidth; d += 16) {
+        multiply_rows<Operand, 16, P::kBlockK, kQueryDepth, true>(gradient + d * P::kBlockK, P::kBlockK,
+                                                                  queries + d * kQueryDepth, kQueryDepth, keys);
+      }
+    } else {
+      for (int key = 0; key < P::kBlockK; key += kRows) {
+        multiply_strip<Operand, kLaneWidth, kQueryDepth, true>(gradient + key * kLaneWidth, kLaneWidth, keys + key, 1,
+                                                               P::kBlockK, queries);
+      }
+    }
+  }
+
+  // Packs the rows of a [query][dim] operand both ways: as a left operand, and for contraction over the queries, as
+  // [query][dim], or [dim][query] for matrix registers.
   template <class Load>
   CAUSEWAY_INLINE void pack_queries(uint32_t* left, uint32_t* right, Load load) {
     alignas(64) float row[kOperandWidth];
@@ -118,9 +141,14 @@ class Backward {
       }
       pack_along<Operand, kOperandWidth>(left + i * kQueryWords, row);
     }
-    pack_rows<Operand, kLaneWidth, kLaneWidth, P::kBlockQ>(right, rows_, [&](int i, float* to) {
+    const auto fill = [&](int i, float* to) {
       load_row<P::kHeadDim, kLaneWidth>(to, [&](int d) { return load(first + i, d); });
-    });
+    };
+    if constexpr (kTiles) {
+      pack_columns<Operand, kLaneWidth, P::kBlockQ>(right, rows_, fill);
+    } else {
+      pack_rows<Operand, kLaneWidth, kLaneWidth, P::kBlockQ>(right, rows_, fill);
+    }
   }
 
   CAUSEWAY_INLINE void load_queries() {
@@ -195,15 +223,25 @@ class Backward {
     }
   }
 
-  // Weights and their gradients of four query rows against one key block; adds to dq.
-  CAUSEWAY_INLINE void strip(int row, int64_t k_block, uint8_t kind) {
-    alignas(64) float scores[kRows * kScoreWidth];
-    alignas(64) float slopes[kRows * kScoreWidth];
-    alignas(64) uint32_t gradients[kRows * kScoreWords];
-    multiply_strip<Operand, P::kBlockK, kDepth, false>(scores, kScoreWidth, queries_ + row * kQueryWords, kQueryWords,
-                                                       1, keys_ + k_block * kPanelWords);
-    multiply_strip<Operand, P::kBlockK, kDepth, false>(slopes, kScoreWidth, out_gradients_ + row * kQueryWords,
-                                                       kQueryWords, 1, values_ + k_block * kPanelWords);
+  // Weights and their gradients of kTogether query rows against one key block; adds to dq.
+  CAUSEWAY_INLINE void multiply(int row, int64_t k_block, uint8_t kind) {
+    alignas(64) float scores[kTogether * kScoreWidth];
+    alignas(64) float slopes[kTogether * kScoreWidth];
+    alignas(64) uint32_t gradients[kTogether * kScoreWords];
+    multiply_rows<Operand, kTogether, P::kBlockK, kDepth, false>(scores, kScoreWidth, queries_ + row * kQueryWords,
+                                                                 kQueryWords, keys_ + k_block * kPanelWords);
+    multiply_rows<Operand, kTogether, P::kBlockK, kDepth, false>(
+        slopes, kScoreWidth, out_gradients_ + row * kQueryWords, kQueryWords, values_ + k_block * kPanelWords);
+    for (int i = 0; i < kTogether; i += kRows) {
+      weigh(row + i, k_block, kind, scores + i * kScoreWidth, slopes + i * kScoreWidth, gradients + i * kScoreWords);
+    }
+    multiply_rows<Operand, kTogether, kLaneWidth, P::kBlockK / kElements, true>(
+        query_gradient_ + row * kLaneWidth, kLaneWidth, gradients, kScoreWords, key_rows_ + k_block * kPanelWords);
+  }
+
+  // Four query rows, from scores and their slopes to packed weights and gradients.
+  CAUSEWAY_INLINE void weigh(int row, int64_t k_block, uint8_t kind, float* scores, float* slopes,
+                             uint32_t* gradients) {
     const int keys = key_count(k_block);
     const bool masked = P::kHasMask && kind == kAttentionBlockPartial;
     const bool modified = P::kHasScore || masked || keys < P::kBlockK;
@@ -248,8 +286,6 @@ class Backward {
       for (int j = P::kBlockK; j < kScoreWidth; ++j) slopes[r * kScoreWidth + j] = 0.0f;
       pack_along<Operand, kScoreWidth>(gradients + r * kScoreWords, slopes + r * kScoreWidth);
     }
-    multiply_strip<Operand, kLaneWidth, P::kBlockK / kElements, true>(
-        query_gradient_ + row * kLaneWidth, kLaneWidth, gradients, kScoreWords, 1, key_rows_ + k_block * kPanelWords);
   }
 
   // Stores 16 keys of kElements query rows as words packed along the queries.
@@ -269,6 +305,30 @@ class Backward {
   CAUSEWAY_INLINE void store_key_row(int64_t s, const float* __restrict key, const float* __restrict value) const {
     for (int d = 0; d < P::kHeadDim; ++d) p.store_dk(b_, kv_head_, s, d, key[d] * p.scale);
     for (int d = 0; d < P::kHeadDim; ++d) p.store_dv(b_, kv_head_, s, d, value[d]);
+  }
+
+  // 16 keys from `first` on, whose gradients lie [dim][key] in their block.
+  CAUSEWAY_INLINE void store_transposed_keys(int64_t first) const {
+    alignas(64) float keys[16 * kLaneWidth];
+    alignas(64) float values[16 * kLaneWidth];
+    const int64_t at = first / P::kBlockK * P::kBlockK * kLaneWidth + first % P::kBlockK;
+    transpose(keys, key_gradient_ + at);
+    transpose(values, value_gradient_ + at);
+    for (int i = 0; i < 16 && first + i < p.key_length; ++i) {
+      store_key_row(first + i, keys + i * kLaneWidth, values + i * kLaneWidth);
+    }
+  }
+
+  // to[16][kLaneWidth] from 16 columns of rows of kBlockK.
+  CAUSEWAY_INLINE static void transpose(float* to, const float* from) {
+    for (int d = 0; d < kLaneWidth; d += 16) {
+      Words block[16];
+#pragma clang loop unroll(full)
+      for (int i = 0; i < 16; ++i) block[i] = __builtin_bit_cast(Words, load_floats(from + (d + i) * P::kBlockK));
+      transpose_block(block);
+#pragma clang loop unroll(full)
+      for (int i = 0; i < 16; ++i) store_floats(to + i * kLaneWidth + d, __builtin_bit_cast(Floats, block[i]));
+    }
   }
 
   const P p;

@@ -2,11 +2,13 @@
 // multiply held in registers, and base-2 exponential and logarithm.
 //
 // Packed elements live in 32-bit words: two bf16 consecutive along the contraction where the machine multiplies pairs
-// (AVX512_BF16), one float otherwise (a bf16 operand is then rounded to bf16 and kept as a float, so that results
-// agree). Vectors are 16 lanes everywhere; the compiler splits them on narrower machines.
+// (AVX512_BF16, AMX), one float otherwise (a bf16 operand is then rounded to bf16 and kept as a float, so that results
+// agree). Vectors are 16 lanes everywhere; the compiler splits them on narrower machines. Matrix registers take the
+// same words, 16 rows of a left operand at a time.
 #pragma once
 
 #include "causeway/kernels/attention_layout.h"
+#include "causeway/kernels/x86/matrix_tiles.h"
 #include "causeway/kernels/x86/simd.h"
 
 // 16-lane vectors cross only calls that are always inlined, so how a narrower machine would pass them is no matter.
@@ -54,12 +56,17 @@ CAUSEWAY_INLINE Floats multiply_add(Floats a, Floats b, Floats c) {
 // The larger of each lane; where b is NaN, NaN. One instruction.
 CAUSEWAY_INLINE Floats larger(Floats a, Floats b) { return a > b ? a : b; }
 
-// 2^x, exactly 0 far below the smallest float and at -inf; NaN stays NaN. Relative error under 8e-8 (degree 5, for
-// float operands) or 3e-6 (degree 4, for bf16 operands, whose own rounding is 2e-3); minimax polynomials on
-// [-1/2, 1/2]. Without AVX-512, x must be at most 127 and results below 2^-126 are 0.
+// 2^x, exactly 0 where that is below 2^-126 (a subnormal result would cost processors as much as ten others); NaN stays
+// NaN. Relative error under 8e-8 (degree 5, for float operands) or 3e-6 (degree 4, for bf16 operands, whose own
+// rounding is 2e-3); minimax polynomials on [-1/2, 1/2]. Without AVX-512, x must be at most 127.
 template <class Operand>
 CAUSEWAY_INLINE Floats exp2(Floats x) {
-  x = larger(Floats(CAUSEWAY_X86_LEVEL >= 2 ? -200.0f : -127.0f), x);
+#if CAUSEWAY_X86_LEVEL >= 2
+  constexpr auto kAll = static_cast<uint16_t>(-1);
+  constexpr int kNotLess = 5, kAsRounded = 4;
+  const uint16_t is_normal = __builtin_ia32_cmpps512_mask(x, Floats(-126.0f), kNotLess, kAll, kAsRounded);  // or NaN
+#endif
+  x = larger(Floats(-127.0f), x);
   const Floats whole = __builtin_elementwise_roundeven(x);
   const Floats f = x - whole;
   Floats y;
@@ -78,7 +85,7 @@ CAUSEWAY_INLINE Floats exp2(Floats x) {
     y = multiply_add(y, f, Floats(0x1.000002p+0f));
   }
 #if CAUSEWAY_X86_LEVEL >= 2
-  return __builtin_ia32_scalefps512_mask(y, whole, y, static_cast<uint16_t>(-1), 4);
+  return __builtin_ia32_scalefps512_mask(y, whole, Floats(0.0f), is_normal, kAsRounded);
 #else
   using Ints = Vector<int32_t, 16>;
   const Ints exponent = __builtin_convertvector(x == x ? whole : Floats(0.0f), Ints);
@@ -121,13 +128,19 @@ CAUSEWAY_INLINE Floats fold_rows(Floats row0, Floats row1, Floats row2, Floats r
 }
 
 template <class T>
-constexpr bool kIsBf16 = false;
+inline constexpr bool kIsBf16 = false;
 template <>
-constexpr bool kIsBf16<bf16> = true;
+inline constexpr bool kIsBf16<bf16> = true;
 
 // Elements in a packed word.
 template <class Operand>
-constexpr int kPack = kIsBf16<Operand> && kHasPairDot ? 2 : 1;
+constexpr int kPack = kIsBf16<Operand> && (kHasPairDot || kHasMatrixTiles) ? 2 : 1;
+
+// Whether products go through matrix registers: those whose contractions are of whole registers, 32 elements.
+template <class Operand>
+constexpr bool use_matrix_tiles(int lane_width, int block) {
+  return kHasMatrixTiles && kIsBf16<Operand> && lane_width % 32 == 0 && block % 32 == 0;
+}
 
 #if CAUSEWAY_X86_LEVEL >= 3
 using Bf16Vector = Vector<__bf16, 32>;
@@ -154,6 +167,14 @@ CAUSEWAY_INLINE void pack_along(uint32_t* to, const float* from) {
     for (int i = 0; i < kCount; i += 32) {
       store_words(to + i / 2, __builtin_bit_cast(Words, narrow(load_floats(from + i), load_floats(from + i + 16))));
     }
+#else
+    for (int i = 0; i < kCount; i += 32) {
+      const Words low = single_words<bf16>(load_floats(from + i)),
+                  high = single_words<bf16>(load_floats(from + i + 16));
+      const Words even = __builtin_shufflevector(low, high, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+      const Words odd = __builtin_shufflevector(low, high, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+      store_words(to + i / 2, even >> 16 | odd);
+    }
 #endif
   } else {
     for (int i = 0; i < kCount; i += 16) store_words(to + i, single_words<Operand>(load_floats(from + i)));
@@ -168,7 +189,7 @@ CAUSEWAY_INLINE Words pair_words(Floats row0, Floats row1) {
       Words, __builtin_shufflevector(both, both, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8, 24, 9, 25,
                                      10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31));
 #else
-  return single_words<bf16>(row0) | single_words<bf16>(row1) >> 16;
+  return single_words<bf16>(row0) >> 16 | single_words<bf16>(row1);
 #endif
 }
 
@@ -177,6 +198,23 @@ template <int kDim, int kWidth, class Load>
 CAUSEWAY_INLINE void load_row(float* __restrict row, Load load) {
   for (int d = 0; d < kDim; ++d) row[d] = load(d);
   for (int d = kDim; d < kWidth; ++d) row[d] = 0.0f;
+}
+
+// Transposes 16 rows of 16 words in place.
+CAUSEWAY_INLINE void transpose_block(Words (&block)[16]) {
+#pragma clang loop unroll(full)
+  for (int stage = 0; stage < 4; ++stage) {
+    Words mixed[16];
+#pragma clang loop unroll(full)
+    for (int i = 0; i < 8; ++i) {
+      mixed[2 * i] =
+          __builtin_shufflevector(block[i], block[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+      mixed[2 * i + 1] =
+          __builtin_shufflevector(block[i], block[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    }
+#pragma clang loop unroll(full)
+    for (int i = 0; i < 16; ++i) block[i] = mixed[i];
+  }
 }
 
 // Packs rows 0 to count - 1, given by fill(row, float*) with kWidth floats each, for contraction along the row:
@@ -199,19 +237,7 @@ CAUSEWAY_INLINE void pack_transposed(uint32_t* to, int count, Fill fill) {
       Words block[16];
 #pragma clang loop unroll(full)
       for (int i = 0; i < 16; ++i) block[i] = load_words(&words[i][w]);
-#pragma clang loop unroll(full)
-      for (int stage = 0; stage < 4; ++stage) {
-        Words mixed[16];
-#pragma clang loop unroll(full)
-        for (int i = 0; i < 8; ++i) {
-          mixed[2 * i] =
-              __builtin_shufflevector(block[i], block[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-          mixed[2 * i + 1] = __builtin_shufflevector(block[i], block[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13,
-                                                     29, 14, 30, 15, 31);
-        }
-#pragma clang loop unroll(full)
-        for (int i = 0; i < 16; ++i) block[i] = mixed[i];
-      }
+      transpose_block(block);
 #pragma clang loop unroll(full)
       for (int i = 0; i < 16; ++i) {
         if (w + i < kDepth) store_words(to + (w + i) * kRows + group, block[i]);
@@ -250,9 +276,33 @@ CAUSEWAY_INLINE Floats multiply_words(Words a, Words b, Floats sum) {
   if constexpr (kPack<Operand> == 2) {
 #if CAUSEWAY_X86_LEVEL >= 3
     return accumulate_pairs(a, b, sum);
+#else
+    sum = multiply_add(__builtin_bit_cast(Floats, a << 16), __builtin_bit_cast(Floats, b << 16), sum);
+    return multiply_add(__builtin_bit_cast(Floats, a & 0xffff0000u), __builtin_bit_cast(Floats, b & 0xffff0000u), sum);
 #endif
   } else {
     return multiply_add(__builtin_bit_cast(Floats, a), __builtin_bit_cast(Floats, b), sum);
+  }
+}
+
+// As pack_rows, then transposed for a left operand: the words of lane l go to [l][kRows / kPack].
+template <class Operand, int kWidth, int kRows, class Fill>
+CAUSEWAY_INLINE void pack_columns(uint32_t* to, int count, Fill fill) {
+  constexpr int kWords = kRows / kPack<Operand>, kRowsOfGroup = 16 * kPack<Operand>;
+  static_assert(kWords % 16 == 0 && kWidth % 16 == 0);
+  alignas(64) uint32_t words[16 * kWidth];
+  for (int group = 0; group < kWords; group += 16) {
+    const int first = group * kPack<Operand>;
+    pack_rows<Operand, kWidth, kWidth, kRowsOfGroup>(words, count - first,
+                                                     [&](int i, float* row) { fill(first + i, row); });
+    for (int lane = 0; lane < kWidth; lane += 16) {
+      Words block[16];
+#pragma clang loop unroll(full)
+      for (int i = 0; i < 16; ++i) block[i] = load_words(words + i * kWidth + lane);
+      transpose_block(block);
+#pragma clang loop unroll(full)
+      for (int i = 0; i < 16; ++i) store_words(to + (lane + i) * kWords + group, block[i]);
+    }
   }
 }
 
@@ -297,6 +347,61 @@ CAUSEWAY_INLINE void multiply_strip(float* c, int64_t c_stride, const uint32_t* 
     for (int r = 0; r < kRows; ++r) {
 #pragma clang loop unroll(full)
       for (int v = 0; v < kVectors; ++v) store_floats(c + r * c_stride + column + v * 16, sums[r][v]);
+    }
+  }
+}
+
+// Around the use of matrix registers, where there are any.
+CAUSEWAY_INLINE void begin_tiles() {
+#ifdef CAUSEWAY_MATRIX_TILES
+  begin_matrix_tiles();
+#endif
+}
+CAUSEWAY_INLINE void end_tiles() {
+#ifdef CAUSEWAY_MATRIX_TILES
+  end_matrix_tiles();
+#endif
+}
+
+// As multiply_strip by matrix registers, for 16 rows of `a` whose words lie side by side: as many of the next 16
+// columns as `kTile` has numbers. Between begin_matrix_tiles() and end_matrix_tiles().
+template <int kColumns, int kDepth, bool kAccumulate, int... kTile>
+CAUSEWAY_INLINE void multiply_tile_columns(float* c, int64_t c_stride, const uint32_t* a, int64_t row_stride,
+                                           const uint32_t* b, LaneNumbers<int, kTile...>) {
+#ifdef CAUSEWAY_MATRIX_TILES
+  if constexpr (kAccumulate) {
+    (matrix_tile_load<kTile>(c + kTile * 16, c_stride * 4), ...);
+  } else {
+    (matrix_tile_zero<kTile>(), ...);
+  }
+#pragma clang loop unroll(full)
+  for (int k = 0; k < kDepth; k += 16) {
+    matrix_tile_load<4>(a + k, row_stride * 4);
+    // Registers of `b` in turns, so that one is loaded while another is multiplied.
+    ((matrix_tile_load<5 + kTile % 3>(b + k * kColumns + kTile * 16, kColumns * 4),
+      matrix_tile_multiply_pairs<kTile, 4, 5 + kTile % 3>()),
+     ...);
+  }
+  (matrix_tile_store<kTile>(c + kTile * 16, c_stride * 4), ...);
+#endif
+}
+
+// c[kRows][kColumns] as multiply_strip has it, for kRows of kAttentionStripRows or, by matrix registers, 16.
+template <class Operand, int kRows, int kColumns, int kDepth, bool kAccumulate>
+CAUSEWAY_INLINE void multiply_rows(float* c, int64_t c_stride, const uint32_t* a, int64_t row_stride,
+                                   const uint32_t* b) {
+  if constexpr (kRows == kAttentionStripRows) {
+    multiply_strip<Operand, kColumns, kDepth, kAccumulate>(c, c_stride, a, row_stride, 1, b);
+  } else {
+    static_assert(kRows == 16 && kColumns % 16 == 0 && kDepth % 16 == 0);
+    constexpr int kWhole = kColumns / 64 * 64, kRest = kColumns % 64 / 16;
+    for (int column = 0; column < kWhole; column += 64) {
+      multiply_tile_columns<kColumns, kDepth, kAccumulate>(c + column, c_stride, a, row_stride, b + column,
+                                                           __make_integer_seq<LaneNumbers, int, 4>());
+    }
+    if constexpr (kRest > 0) {
+      multiply_tile_columns<kColumns, kDepth, kAccumulate>(c + kWhole, c_stride, a, row_stride, b + kWhole,
+                                                           __make_integer_seq<LaneNumbers, int, kRest>());
     }
   }
 }

@@ -47,3 +47,9 @@ CAUSEWAY_INLINE void matrix_tile_multiply_pairs() {
   __builtin_ia32_tdpbf16ps(kSum, kA, kB);
 }
 #endif
+
+#ifdef CAUSEWAY_MATRIX_TILES
+constexpr bool kHasMatrixTiles = true;
+#else
+constexpr bool kHasMatrixTiles = false;
+#endif
