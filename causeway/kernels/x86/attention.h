@@ -18,8 +18,9 @@
 // innermost, so a captured array should be contiguous along s. lse is the natural logarithm of the sum of
 // exp(score); a row with no allowed key gives out = 0 and lse = -inf.
 //
-// Products of bf16 go through matrix registers where the machine has them (AMX), heads have a multiple of 32 elements
-// and blocks of keys of 32; not those of heads that are computed together because each has few rows.
+// Products of bf16 go through matrix registers where the machine has them (AMX) and blocks of keys and the width of
+// heads, rounded up to 16, are multiples of 32; not those of heads that are computed together because each has few
+// rows.
 //
 // A task's result depends on nothing but the problem: neither on query_splits nor on the order of the tasks. Keys and
 // values in blocks of kind kAttentionBlockEmpty for all rows of a task are never loaded.

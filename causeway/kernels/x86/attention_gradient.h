@@ -9,9 +9,9 @@
 //   void store_dq(b, hq, t, d, float), store_dk(b, hkv, s, d, float), store_dv(b, hkv, s, d, float) const;
 // A gradient of the loss in lse is passed by subtracting it from delta.
 //
-// Products of bf16 go through matrix registers where the machine has them (AMX), heads have a multiple of 32 elements
-// and blocks of 32 rows. Those registers have rows of a left operand along the contraction, so that what is contracted
-// over queries is computed transposed: dv^T += dout^T p and dk^T += q^T dscore.
+// Products of bf16 go through matrix registers where attention.h says so and blocks of queries are multiples of 32,
+// too. Those registers have rows of a left operand along the contraction, so that what is contracted over queries is
+// computed transposed: dv^T += dout^T p and dk^T += q^T dscore.
 //
 // A task covers one (batch, kv head) and all the query heads that read it, so every sum has one fixed order. Each
 // element of dq, dk and dv is stored exactly once, zeros included.
