@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "causeway/base/error.h"
@@ -53,6 +54,51 @@ void for_each_split(const Sizes& sizes, int tile_m, int tile_n, int tile_k, int6
   }
 }
 
+// A product of which every block computes one tile, or one of `parts` of a tile's k: so many tiles above one another
+// and side by side.
+struct HopperMatmulGrid {
+  int64_t batch, rows, columns, parts;
+};
+
+// Lines of both operands that `groups` of multiprocessors ask for at each slice, each line once a group. Blocks that
+// have no cluster run group after group, with tiles in the order of HopperMatmulSchedule (matmul_hopper_schedule.h).
+int64_t lines_of_groups(const HopperMatmulTile& tile, const HopperMatmulGrid& grid, int64_t groups) {
+  const int64_t tiles = grid.rows * grid.columns, matrices = grid.batch * grid.parts, work = matrices * tiles;
+  std::vector<int64_t> row_group(static_cast<size_t>(matrices * grid.rows), -1);  // the last one that asked for a row
+  std::vector<int64_t> column_group(static_cast<size_t>(matrices * grid.columns), -1);
+  int64_t lines = 0;
+  for (int64_t i = 0; i < work; ++i) {
+    const int64_t group = i * groups / work, matrix = i / tiles;
+    const int64_t first_row = i % tiles / (tile.rows_together * grid.columns) * tile.rows_together;
+    const int64_t rows = std::min<int64_t>(tile.rows_together, grid.rows - first_row);
+    const int64_t in_rows = i % tiles - first_row * grid.columns;
+    const int64_t row = first_row + in_rows % rows, column = in_rows / rows;
+    if (std::exchange(row_group[static_cast<size_t>(matrix * grid.rows + row)], group) != group) lines += tile.m;
+    if (std::exchange(column_group[static_cast<size_t>(matrix * grid.columns + column)], group) != group)
+      lines += tile.n;
+  }
+  return lines;
+}
+
+// Sets rows_together for the fewest lines of groups and halves together, and returns those of groups.
+int64_t order_tiles(HopperMatmulTile& tile, const HopperMatmulGrid& grid) {
+  HopperMatmulTile best = tile;
+  int64_t lines = 0;
+  double fewest = 0;
+  for (tile.rows_together = 1; tile.rows_together <= std::min<int64_t>(grid.rows, kHopperMatmulMostTogether);
+       ++tile.rows_together) {
+    const int64_t of_groups = lines_of_groups(tile, grid, kHopperMatmulUnitGroups);
+    const double together =
+        static_cast<double>(of_groups) + kHopperMatmulLineOfHalf * static_cast<double>(lines_of_groups(tile, grid, 2));
+    if (fewest != 0 && together >= fewest) continue;
+    fewest = together;
+    lines = of_groups;
+    best = tile;
+  }
+  tile = best;
+  return lines;
+}
+
 // What a product takes by HopperMatmulTimes, with tiles of one kind.
 class HopperMatmulModel {
  public:
@@ -62,7 +108,8 @@ class HopperMatmulModel {
         order_(order),
         times_(hopper_matmul_times(schedule.in_turns)),
         measured_(schedule.measured),
-        units_(units) {
+        units_(units),
+        whole_lines_(sizes.k % kHopperMatmulDepth == 0 || !(order.a_along_k || order.b_along_k)) {
     const auto m = static_cast<double>(schedule.m), n = static_cast<double>(schedule.n);
     const int64_t tiles_m = matmul_ceil_div(sizes.m, int64_t{schedule.m});
     const int64_t tiles_n = matmul_ceil_div(sizes.n, int64_t{schedule.n});
@@ -116,17 +163,22 @@ class HopperMatmulModel {
                   energy_ + energy_of_part_ * static_cast<double>(parts));
   }
   // With a tile, or one of so many parts of a tile's k, for each of `blocks`, no more than multiprocessors. Those of a
-  // cluster ask memory once for the lines that they share.
-  double time_of_one_tile_each(const HopperMatmulTile& tile, int64_t blocks, int splits, int64_t each) const {
+  // cluster ask for the lines that they share once; groups of multiprocessors for `group_lines`.
+  double time_of_one_tile_each(const HopperMatmulTile& tile, int64_t blocks, int64_t group_lines, int splits,
+                               int64_t each) const {
     constexpr HopperMatmulOneTileTimes kTimes = kHopperMatmulOneTile;
-    const double part = static_cast<double>(blocks) / static_cast<double>(units_);
+    const auto units = static_cast<double>(units_);
+    const double part = static_cast<double>(blocks) / units;
     const double products = tile.m * tile.n * kTimes.element * (1 + kTimes.clock * part);
-    const double lines_a = tile.m * kTimes.a_line;
+    const double lines_a = tile.m * kTimes.a_line * (order_.a_along_k ? 1 : kTimes.a_side_by_side);
     const double lines_b =
         lines_of_b(schedule_, order_, kTimes.crossing) * (order_.b_along_k ? 1 : kTimes.b_side_by_side);
-    const double lines = lines_a + lines_b, asked_for = lines_a / tile.cluster_n + lines_b / tile.cluster_m;
-    const double slice = longer(longer(products, kTimes.way / tile.stages),
-                                longer(kTimes.line * lines, kTimes.all_lines * asked_for * part));
+    const double asked_for = lines_a / tile.cluster_n + lines_b / tile.cluster_m;
+    const double from_cache = kTimes.all_lines *
+                              (asked_for * part + kTimes.line_of_group * static_cast<double>(group_lines) / units) *
+                              (whole_lines_ ? 1 : kTimes.parts_of_lines);
+    const double slice =
+        longer(longer(products, kTimes.way / tile.stages), longer(kTimes.line * (lines_a + lines_b), from_cache));
     double time = kTimes.begin + static_cast<double>(each) * slice + other_store_;
     if (splits == 1) return longer(time, energy_);
     const auto parts = static_cast<double>(blocks);
@@ -159,6 +211,7 @@ class HopperMatmulModel {
   const HopperMatmulTimes& times_;
   double measured_;
   int64_t units_, tiles_;
+  bool whole_lines_;  // where they lie along k, all begin at a multiple of 128 bytes
   double slices_, slice_, store_, tile_bytes_;
   double other_store_ = 0;
   double energy_ = 0, energy_of_part_ = 0;  // in microseconds at the power limit; 0 where nothing was measured
@@ -236,8 +289,14 @@ HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, Hoppe
     const auto offer_one_tile_each = [&](int64_t blocks, int splits, int64_t each) {
       tile.results_in_stages = true;
       tile.stages = hopper_matmul_best_stages(tile);
-      offer(model.time_of_one_tile_each(tile, blocks, splits, each), splits, 0);
+      // Clusters are dealt out to the groups in turns: hardly any of a group's have the same lines.
+      const int64_t lines = hopper_matmul_cluster(tile) > 1
+                                ? blocks * (tile.m / tile.cluster_n + tile.n / tile.cluster_m)
+                                : order_tiles(tile, {sizes.batch, matmul_ceil_div(sizes.m, int64_t{tile.m}),
+                                                     matmul_ceil_div(sizes.n, int64_t{tile.n}), splits});
+      offer(model.time_of_one_tile_each(tile, blocks, lines, splits, each), splits, 0);
       tile.results_in_stages = false;
+      tile.rows_together = 0;
     };
     const bool may_have_one_each = sums == HopperMatmulSums::kOne && sizes.all_known && !candidate.in_turns &&
                                    sizes.k <= kHopperMatmulLongestOneTile;
@@ -293,9 +352,9 @@ std::string matmul_tile_text(const GpuMatmulTile& tile) {
 }
 
 std::string matmul_tile_text(const HopperMatmulTile& tile) {
-  return fmt::format("static constexpr HopperMatmulTile kTile = {{{}, {}, {}, {}, {}, {}, {}, {}}};", tile.m, tile.n,
-                     tile.stages, tile.cluster_m, tile.in_turns, tile.b_along_k, tile.results_in_stages,
-                     tile.cluster_n);
+  return fmt::format("static constexpr HopperMatmulTile kTile = {{{}, {}, {}, {}, {}, {}, {}, {}, {}}};", tile.m,
+                     tile.n, tile.stages, tile.cluster_m, tile.in_turns, tile.b_along_k, tile.results_in_stages,
+                     tile.cluster_n, tile.rows_together);
 }
 
 }  // namespace causeway::codegen

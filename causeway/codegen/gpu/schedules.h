@@ -80,22 +80,32 @@ struct HopperMatmulTimes {
   // where each begins within 128 bytes and ends in the next.
   double a_side_by_side, b_side_by_side, crossing;
 };
-// Of 16-bit products that each block computes one tile of, or one part of a tile's k: all want their slices at the same
-// time, and results leave from where slices were. A slice takes the longest of four.
+// Of 16-bit products that each block computes one tile of, or one part of a tile's k, in microseconds of an H100: all
+// want their slices at the same time, and results leave from where slices were. A slice takes the longest of four. The
+// last is what leaves the second-level cache: a group of multiprocessors asks once for a line that several of it want
+// at about the same time, so that it counts how many lines all multiprocessors want, and how many all groups.
 struct HopperMatmulOneTileTimes {
-  double begin;      // as above, with the results' way
-  double element;    // of a tile's m n
-  double clock;      // part of that, more where every multiprocessor has a block
-  double line;       // of a line of B
-  double all_lines;  // the same, of the tiles of all multiprocessors
-  double a_line;     // of a line of A, as a multiple of those
-  double way;        // of a slice to shared memory, over the number of stages: as many slices are under way
-  double b_side_by_side, crossing;  // as above
-  double combine_launch;            // where k is split: the second launch
-  double combine_bytes;             // and bytes that it moves in a microsecond
+  double begin;           // as above, with the results' way
+  double element;         // of a tile's m n
+  double clock;           // part of that, more where every multiprocessor has a block
+  double line;            // of a line of B
+  double all_lines;       // of one that all multiprocessors want, over their number
+  double line_of_group;   // of one that groups of them want, as a multiple
+  double a_line;          // of a line of A, as a multiple of one of B
+  double parts_of_lines;  // where lines along k do not begin at multiples of 128 bytes, of those from the cache
+  double way;             // of a slice to shared memory, over the number of stages: as many slices are under way
+  double a_side_by_side, b_side_by_side, crossing;  // as above, of one of A, or B, along k as a multiple
+  double combine_launch;                            // where k is split: the second launch
+  double combine_bytes;                             // and bytes that it moves in a microsecond
 };
-inline constexpr HopperMatmulOneTileTimes kHopperMatmulOneTile = {4.98,  1.809e-5, 0.149, 8.98e-4, 1.326e-3, 1.25,
-                                                                  1.414, 0.82,     0.64,  2.34,    4.58e6};
+inline constexpr HopperMatmulOneTileTimes kHopperMatmulOneTile = {
+    6.275, 1.573e-5, 0.244, 5.66e-4, 7.97e-4, 1.843, 1.437, 1.394, 1.514, 0.911, 0.444, 3.52, 2.517, 5.76e6};
+// In the order of their tiles, which counts where each has one, blocks without clusters fill groups of multiprocessors
+// (GPCs) of 16 or 18 one after the other. The cache has two halves, between which lines pass: what counts as much as a
+// line that a group wants is, of a line that half of the groups want, so many of it. And up to how many tiles one above
+// the other are tried as those that come before others.
+constexpr int64_t kHopperMatmulUnitGroups = 8, kHopperMatmulMostTogether = 32;
+constexpr double kHopperMatmulLineOfHalf = 1.125;
 // The k from which sums of several rounds were faster.
 constexpr int64_t kHopperMatmulLongestOneTile = 32768;
 // Such tiles in clusters of eight, whose blocks each load a half and a quarter of what they share, lines along k: from

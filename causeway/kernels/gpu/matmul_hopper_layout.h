@@ -19,6 +19,8 @@ struct HopperMatmulTile {
   // is what counts where a block computes one tile.
   bool results_in_stages = false;
   int cluster_n = 1;
+  // So many clusters' tiles one above the other come before those beside them; 0: as many as have about 2,048 rows.
+  int rows_together = 0;
 
   constexpr bool operator==(const HopperMatmulTile&) const = default;
 };

@@ -4,13 +4,13 @@
 #include "causeway/kernels/gpu/matmul_hopper_layout.h"
 
 // Which tiles are computed by a cluster at the same time. Clusters that run together share lines of A and of B: tiles
-// are counted down through groups of about 2,048 rows, then along n. Of a product whose k is split the tiles from
-// kWholeTiles on are: first come all of their first parts, then all of the second ones.
+// are counted down through groups of rows, then along n. Of a product whose k is split the tiles from kWholeTiles on
+// are: first come all of their first parts, then all of the second ones.
 template <class Problem>
 struct HopperMatmulSchedule {
   static constexpr HopperMatmulTile kTile = Problem::kTile;
   static constexpr int kRows = hopper_matmul_cluster_rows(kTile), kColumns = hopper_matmul_cluster_columns(kTile);
-  static constexpr int kGroup = 2048 / kRows;
+  static constexpr int kGroup = kTile.rows_together > 0 ? kTile.rows_together : 2048 / kRows;
   int rows_m, tiles_n;  // of clusters of tiles
   int whole, split_tiles, work;
   int k_slices, split_slices;
