@@ -15,14 +15,15 @@
 #if defined(__NVPTX__)
 #include "causeway/kernels/gpu/nvidia_math.h"
 #else
-// NaN when either operand is NaN. max(-0, +0) is either zero.
+// NaN when either operand is NaN. max(-0, +0) is either zero. Of a constant, which comes second, one instruction on
+// x86.
 CAUSEWAY_INLINE float max_f32(float a, float b) {
-  const float larger = a > b ? a : b;  // b when either is NaN: one instruction on x86
-  return a != a ? a : larger;
+  const float larger = b > a ? b : a;  // a when either is NaN
+  return b != b ? b : larger;
 }
 CAUSEWAY_INLINE float min_f32(float a, float b) {
-  const float smaller = a < b ? a : b;
-  return a != a ? a : smaller;
+  const float smaller = b < a ? b : a;
+  return b != b ? b : smaller;
 }
 CAUSEWAY_INLINE float reciprocal_f32(float x) { return 1.0f / x; }
 CAUSEWAY_INLINE float rsqrt_f32(float x) { return 1.0f / __builtin_sqrtf(x); }

@@ -64,10 +64,11 @@ CAUSEWAY_INLINE bf16 to_bf16(float value) {
   uint32_t bits = bits_from_float(value);
   uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
   uint32_t quiet = (bits >> 16) | 0x40u;
-  bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
-  return bf16{static_cast<uint16_t>(is_nan ? quiet : rounded)};
+  return bf16{static_cast<uint16_t>(value != value ? quiet : rounded)};
 #endif
 }
+// Of a float that is one.
+CAUSEWAY_INLINE bf16 exact_bf16(float value) { return bf16{static_cast<uint16_t>(bits_from_float(value) >> 16)}; }
 
 // As to_float(to_bf16(value)), in one instruction: of a pair rounded together, here with a zero below, the upper half
 // is the float already. The compiler does not see through it.

@@ -61,6 +61,10 @@ std::string to_storage(DType dtype, const std::string& value) {
   return fmt::format("to_{}({})", dtype_name(dtype), value);
 }
 
+std::string exact_storage(DType dtype, const std::string& value) {
+  return dtype == DType::kBF16 ? fmt::format("exact_bf16({})", value) : to_storage(dtype, value);
+}
+
 std::string rounded(DType dtype, const std::string& value) {
   return is_float(dtype) && dtype != DType::kF32 ? from_storage(dtype, to_storage(dtype, value)) : value;
 }

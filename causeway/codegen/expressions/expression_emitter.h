@@ -120,6 +120,8 @@ std::string storage_type(DType dtype);
 // An expression of the compute type for the element stored in `reference`, and one of the storage type for `value`.
 std::string from_storage(DType dtype, const std::string& reference);
 std::string to_storage(DType dtype, const std::string& value);
+// The same for a value that `dtype` holds exactly.
+std::string exact_storage(DType dtype, const std::string& value);
 // What a float becomes when it is stored as `dtype`; other types as they are.
 std::string rounded(DType dtype, const std::string& value);
 // The same in fewer instructions (round_to_bf16() in kernels/types.h), of which rounding what is rounded already takes

@@ -19,6 +19,11 @@ std::string KernelWriter::store_statement(Value member, const std::string& linea
   return fmt::format("{}[{}] = {};\n", pointer(member), linear, to_storage(graph_.dtype(member), value));
 }
 
+std::string KernelWriter::store_rounded(Value member, const std::string& linear, const std::string& value) {
+  if (!request_.stores(member)) return {};
+  return fmt::format("{}[{}] = {};\n", pointer(member), linear, exact_storage(graph_.dtype(member), value));
+}
+
 std::string KernelWriter::size_argument(const Dim& size) {
   sizes_.push_back(size);
   return fmt::format("sizes[{}]", sizes_.size() - 1);

@@ -24,6 +24,8 @@ class KernelWriter : public EmitterContext {
  protected:
   // A statement that stores `value` as the element `linear` of `member`, or nothing when it is not written.
   std::string store_statement(Value member, const std::string& linear, const std::string& value);
+  // The same of a value that its type holds exactly, as all that an emitter declares are.
+  std::string store_rounded(Value member, const std::string& linear, const std::string& value);
   // Appends `size` to sizes[] and returns its expression in kernel text.
   std::string size_argument(const Dim& size);
   // `const auto* b0 = ...;` lines and `const int64_t d0 = ...;` lines for everything used so far.

@@ -116,7 +116,7 @@ class DotWriter : public ProblemWriter {
     const std::string index = emitter.index_text(nest_.result_linear());
     std::string stores;
     nest_.walk_result(emitter, [&](size_t position, const ElementValue& value) {
-      stores += store_statement(request_.members[position], index, value.name);
+      stores += store_rounded(request_.members[position], index, value.name);
     });
     return "CAUSEWAY_INLINE void store(int64_t batch_index, int64_t m_index, int64_t n_index, float value) const {\n" +
            fmt::format("const float result = {};\n", product) + body(emitter) + stores + "}\n";

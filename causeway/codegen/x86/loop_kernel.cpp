@@ -28,7 +28,7 @@ class CpuLoopWriter : public LoopWriter<LoopNest> {
  private:
   void row_value(Value member, const ElementValue& value) override {
     rows_ += emitter_->take_statements(kRowDepth);
-    rows_ += store_statement(member, emitter_->index_text(nest_.row_linear()), value.name);
+    rows_ += store_rounded(member, emitter_->index_text(nest_.row_linear()), value.name);
   }
 
   void begin_phase() override {
@@ -38,7 +38,7 @@ class CpuLoopWriter : public LoopWriter<LoopNest> {
   }
 
   void element(size_t position, const ElementValue& value) override {
-    innermost_ += store_statement(request_.members[position], emitter_->index_text(nest_.full_linear()), value.name);
+    innermost_ += store_rounded(request_.members[position], emitter_->index_text(nest_.full_linear()), value.name);
   }
 
   void summand(size_t position, const ElementValue& value) override {
@@ -75,7 +75,7 @@ class CpuLoopWriter : public LoopWriter<LoopNest> {
     const DType dtype = graph_.dtype(member);
     const std::string& value = results_.at(position);
     rows_ += fmt::format("const {} {} = {};\n", compute_type(dtype), name, rounded(dtype, value));
-    rows_ += store_statement(member, emitter_->index_text(nest_.row_linear()), name);
+    rows_ += store_rounded(member, emitter_->index_text(nest_.row_linear()), name);
   }
 
   std::string column_loops() {
