@@ -275,6 +275,24 @@ TEST_F(MATMUL_TEST_SUITE, Bf16ProductsOfEveryOrientation) {
   check_packed<bf16, true, true>();
 }
 
+// Blocks of more columns and terms than matrix registers take together, one of k and several.
+TEST_F(MATMUL_TEST_SUITE, WideAndDeepBlocks) {
+  const auto check = []<bool kTransposedA, bool kTransposedB>() {
+    constexpr MatmulBlocks kOneBlock = small_blocks<bf16>(MatmulPath::kPackB, 3, 11, 1024);
+    constexpr MatmulBlocks kSeveral = small_blocks<bf16>(MatmulPath::kPackB, 2, 12, 512);
+    constexpr MatmulBlocks kSeveralOfA = small_blocks<bf16>(MatmulPath::kPackA, 3, 10, 512);
+    for (const int64_t n : {256, 330}) {
+      for (const int64_t k : {256, 257, 650}) {
+        check_one<Plain, bf16, kTransposedA, kTransposedB, kOneBlock>(1, 70, n, k);
+        const auto packed_b = check_one<Plain, bf16, kTransposedA, kTransposedB, kSeveral>(1, 70, n, k);
+        EXPECT_EQ(packed_b, (check_one<Plain, bf16, kTransposedA, kTransposedB, kSeveralOfA>(1, 70, n, k)));
+      }
+    }
+  };
+  check.operator()<false, false>();
+  check.operator()<true, true>();
+}
+
 TEST_F(MATMUL_TEST_SUITE, ThinProducts) {
   check_thin<float, false, false, 1>();
   check_thin<float, false, true, 2>();

@@ -72,7 +72,7 @@ void choose_packed(const MatmulProblem& problem, const MatmulMachine& machine, M
   int64_t n_least;
   if (blocks.path == MatmulPath::kPackB) {
     // The block of A fills half of the second cache level; it is packed again for each block of n.
-    m_limit = std::clamp<int64_t>(machine.l2_bytes / 2 / 4 / words, 64, 192);
+    m_limit = std::clamp<int64_t>(machine.l2_bytes / 2 / 4 / words, 64, blocks.matrix_tiles ? 256 : 192);
     n_limit = one_block ? 4096 : 768;
     m_least = 64;
     n_least = 384;

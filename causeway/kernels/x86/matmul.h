@@ -193,10 +193,10 @@ CAUSEWAY_INLINE void pack_rows_along(const Operand<P, true>& operand, int64_t ro
   constexpr int kWidth = Operand<P, true>::kWidth;
   constexpr int64_t kTerms = kMatrixTileWords * 2;
   using Term = typename Operand<P, true>::Term;
-  for (int64_t step = 0; step < steps; step += kMatrixTileWords) {
-    const int64_t first_term = step * 2, left = matmul_min(kTerms, terms - first_term);
+  for (int64_t i = 0; i < kWidth; ++i) {
 #pragma clang loop unroll(disable)
-    for (int64_t i = 0; i < kWidth; ++i) {
+    for (int64_t step = 0; step < steps; step += kMatrixTileWords) {
+      const int64_t first_term = step * 2, left = matmul_min(kTerms, terms - first_term);
       alignas(64) Term line[kTerms];
       if (i < rows && left == kTerms) {
 #pragma clang loop vectorize(assume_safety)
@@ -416,6 +416,36 @@ CAUSEWAY_INLINE void store_tile(const P& p, int64_t batch, int64_t m, int64_t ro
   }
 }
 
+// A task's panels of a block of k by matrix registers. Slices of two panels that meet stay in the first cache level,
+// that of B while it meets all of A's; sums stay in the second one until `last`, when rows of several panels leave in
+// one run: they lie pages apart.
+template <class P>
+CAUSEWAY_INLINE void multiply_matrix_panels(const P& p, int64_t batch, int64_t m, int64_t rows, int64_t n,
+                                            int64_t columns, const uint32_t* a, const uint32_t* b, int64_t steps,
+                                            bool add, bool last, bool one_block, float* sums) {
+  constexpr MatmulBlocks kBlocks = P::kBlocks;
+  constexpr int64_t kRows = kBlocks.tile_rows, kColumns = kBlocks.tile_columns;
+  constexpr int64_t kSlice = 128;  // words: 16 KiB of a panel
+  for (int64_t first = 0; first < columns; first += kMatmulColumnsTogether) {
+    const int64_t end = matmul_min(first + kMatmulColumnsTogether, columns);
+    float* together = one_block ? sums : sums + first * kBlocks.m;
+    for (int64_t j = first; j < end; j += kColumns) {
+      for (int64_t step = 0; step == 0 || step < steps; step += kSlice) {
+        for (int64_t i = 0; i < rows; i += kRows)
+          multiply_columns<P>(a + i * steps + step * kRows, b + j * steps + step * kColumns,
+                              matmul_min(kSlice, steps - step), add || step > 0, matmul_min(kColumns, columns - j),
+                              together + (j - first) * kBlocks.m + i * kColumns);
+      }
+    }
+    if (!last) continue;
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = first; j < end; j += kColumns)
+        store_tile(p, batch, m + i, 1, n + j, matmul_min(kColumns, columns - j),
+                   together + (j - first) * kBlocks.m + i * kColumns);
+    }
+  }
+}
+
 template <class P>
 CAUSEWAY_INLINE void run_packed(const P& p, int64_t task, void* scratch) {
   constexpr MatmulBlocks kBlocks = P::kBlocks;
@@ -441,7 +471,7 @@ CAUSEWAY_INLINE void run_packed(const P& p, int64_t task, void* scratch) {
   int64_t padded = kPackA ? matmul_round_up(p.m, kRows) : matmul_round_up(p.n, kColumns);
   uint32_t* fresh = static_cast<uint32_t*>(scratch);
   float* sums = reinterpret_cast<float*>(fresh + matmul_words(kBlocks, kBlocks.k) * (kPackA ? kBlocks.n : kBlocks.m));
-  alignas(64) float one_tile[kRows * kColumns];
+  alignas(64) float one_tile[kMatrixTiles<P> ? 1 : kRows * kColumns];
   bool one_block = p.k <= kBlocks.k;
 #ifdef CAUSEWAY_MATRIX_TILES
   if constexpr (kBlocks.matrix_tiles) begin_matrix_tiles();
@@ -457,15 +487,18 @@ CAUSEWAY_INLINE void run_packed(const P& p, int64_t task, void* scratch) {
     } else {
       pack(Operand<P, true>{p, batch}, m, rows, k, terms, fresh);
     }
-    for (int64_t j = 0; j < columns; j += kColumns) {
-      int64_t tile_columns = matmul_min(kColumns, columns - j);
-      const uint32_t* b = kPackA ? fresh + j * steps : block + (n + j) * steps;
-      for (int64_t i = 0; i < rows; i += kRows) {
-        const uint32_t* a = kPackA ? block + (m + i) * steps : fresh + i * steps;
-        float* tile = one_block ? one_tile : sums + j * kBlocks.m + i * kColumns;
-        multiply_columns<P>(a, b, steps, k > 0, tile_columns, tile);
-        if (k + terms == p.k) {
-          store_tile(p, batch, m + i, matmul_min(kRows, rows - i), n + j, tile_columns, tile);
+    const uint32_t* a = kPackA ? block + m * steps : fresh;
+    const uint32_t* b = kPackA ? fresh : block + n * steps;
+    const bool last = k + terms == p.k;
+    if constexpr (kMatrixTiles<P>) {
+      multiply_matrix_panels(p, batch, m, rows, n, columns, a, b, steps, k > 0, last, one_block, sums);
+    } else {
+      for (int64_t j = 0; j < columns; j += kColumns) {
+        int64_t tile_columns = matmul_min(kColumns, columns - j);
+        for (int64_t i = 0; i < rows; i += kRows) {
+          float* tile = one_block ? one_tile : sums + j * kBlocks.m + i * kColumns;
+          multiply_columns<P>(a + i * steps, b + j * steps, steps, k > 0, tile_columns, tile);
+          if (last) store_tile(p, batch, m + i, matmul_min(kRows, rows - i), n + j, tile_columns, tile);
         }
       }
     }

@@ -75,12 +75,17 @@ constexpr int64_t matmul_thin_stride(const MatmulBlocks& blocks, int64_t k) {
   return matmul_round_up(matmul_min(k, blocks.k), 16) + 16;
 }
 
+// Columns whose sums wait for one another with matrix registers.
+constexpr int64_t kMatmulColumnsTogether = 256;
+
 // Scratch of one phase-2 worker. Packed paths: the operand packed on the fly, then the task's sums when k has several
 // blocks. Thin paths: a block of k of the few rows, in f32, then their sums. An unknown k is given as -1.
 constexpr int64_t matmul_scratch_bytes(const MatmulBlocks& blocks, int64_t m, int64_t n, int64_t k) {
   if (blocks.path == MatmulPath::kThin) return 4 * m * (matmul_thin_stride(blocks, k) + blocks.n);
   if (blocks.path == MatmulPath::kThinSwapped) return 4 * n * (matmul_thin_stride(blocks, k) + blocks.m);
   int64_t operand = matmul_words(blocks, blocks.k) * (blocks.path == MatmulPath::kPackB ? blocks.m : blocks.n);
-  int64_t sums = k < 0 || k > blocks.k ? blocks.m * blocks.n : 0;
+  int64_t sums = k < 0 || k > blocks.k ? blocks.m * blocks.n
+                 : blocks.matrix_tiles ? blocks.m * kMatmulColumnsTogether
+                                       : 0;
   return 4 * (operand + sums);
 }
