@@ -44,7 +44,7 @@ class DotWriter : public ProblemWriter {
                          !node.attributes.transpose_a, blocks.path == MatmulPath::kThinSwapped, a_contiguous_in_k);
     functions += operand("b", "n", "int64_t batch_index, int64_t k_index, int64_t n_index", n, node.inputs[1],
                          node.attributes.transpose_b, blocks.path == MatmulPath::kThin, b_contiguous_in_k);
-    functions += epilogue();
+    functions += epilogue(blocks);
     check_no_obstacle(nest_.obstacle());
 
     const KernelArgument workspace{KernelArgument::Kind::kWorkspace, {}, true};
@@ -85,7 +85,10 @@ class DotWriter : public ProblemWriter {
   std::optional<ElementValue> variable(Value value, const Index& linear) override {
     return nest_.variable(value, linear);
   }
-  void note_load(Value value, const Index& linear) override { nest_.note_load(value, linear); }
+  void note_load(Value value, const Index& linear) override {
+    nest_.note_load(value, linear);
+    loads_.emplace_back(value, linear);
+  }
 
  private:
   // Of a streamed operand also where its element lies, to be fetched beforehand.
@@ -108,20 +111,37 @@ class DotWriter : public ProblemWriter {
     return functions;
   }
 
-  std::string epilogue() {
+  // With matrix registers also what fetches the lines of a tile's row that are read where results are stored: as rows
+  // that lie pages apart, where the processor does not look ahead by itself.
+  std::string epilogue(const MatmulBlocks& blocks) {
     const DType dtype = graph_.dtype(request_.members.front());
     const std::string product = rounded(dtype, "value");
     ExpressionEmitter emitter(graph_, *this, nest_.variables(), symbols_);
     nest_.begin_result();
+    loads_.clear();
     const std::string index = emitter.index_text(nest_.result_linear());
-    std::string stores;
+    std::string stores, prefetches;
     nest_.walk_result(emitter, [&](size_t position, const ElementValue& value) {
       stores += store_rounded(request_.members[position], index, value.name);
     });
-    return "CAUSEWAY_INLINE void store(int64_t batch_index, int64_t m_index, int64_t n_index, float value) const {\n" +
-           fmt::format("const float result = {};\n", product) + body(emitter) + stores + "}\n";
+    for (const auto& [value, linear] : loads_) {
+      constexpr int64_t kLine = 64;
+      if (emitter.index_text(linear) != index) continue;
+      const auto columns = kLine / static_cast<int64_t>(size_bytes(graph_.dtype(value)));
+      for (int64_t column = 0; column < blocks.tile_columns; column += columns)
+        prefetches += fmt::format("__builtin_prefetch({} + {} + {}, 0, 3);\n", pointer(value), index, column);
+    }
+    std::string functions =
+        "CAUSEWAY_INLINE void store(int64_t batch_index, int64_t m_index, int64_t n_index, float value) const {\n" +
+        fmt::format("const float result = {};\n", product) + body(emitter) + stores + "}\n";
+    if (blocks.matrix_tiles && !prefetches.empty())
+      functions +=
+          "CAUSEWAY_INLINE void prefetch_epilogue(int64_t batch_index, int64_t m_index, int64_t n_index) const {\n" +
+          prefetches + "}\n";
+    return functions;
   }
 
+  std::vector<std::pair<Value, Index>> loads_;  // of elements
   ProductNest nest_;
 };
 

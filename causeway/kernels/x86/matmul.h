@@ -12,6 +12,7 @@
 // and, for an operand whose elements are each computed from one in memory, optionally:
 //   void prefetch_a(int64_t batch, int64_t m, int64_t k) const;  __builtin_prefetch of the address that load_a reads;
 //   void prefetch_b(int64_t batch, int64_t k, int64_t n) const;  may be asked for a little beyond the operand's end
+//   void prefetch_epilogue(int64_t batch, int64_t m, int64_t n) const;  of what store reads for a tile's columns from n on
 // Thin paths, which stream an operand once, want it in the second cache level: terms of k often lie a multiple of 4 KiB
 // apart, and of those the first level holds as many as are summed at a time.
 // Stores to different elements must not depend on each other, since the loops over them are vectorised along n (along m
@@ -439,6 +440,10 @@ CAUSEWAY_INLINE void multiply_matrix_panels(const P& p, int64_t batch, int64_t m
     }
     if (!last) continue;
     for (int64_t i = 0; i < rows; ++i) {
+      // What the next row's results are computed of.
+      if constexpr (requires { p.prefetch_epilogue(batch, m, n); }) {
+        for (int64_t j = first; i + 1 < rows && j < end; j += kColumns) p.prefetch_epilogue(batch, m + i + 1, n + j);
+      }
       for (int64_t j = first; j < end; j += kColumns)
         store_tile(p, batch, m + i, 1, n + j, matmul_min(kColumns, columns - j),
                    together + (j - first) * kBlocks.m + i * kColumns);

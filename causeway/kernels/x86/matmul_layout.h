@@ -79,7 +79,8 @@ constexpr int64_t matmul_thin_stride(const MatmulBlocks& blocks, int64_t k) {
 constexpr int64_t kMatmulColumnsTogether = 256;
 
 // Scratch of one phase-2 worker. Packed paths: the operand packed on the fly, then the task's sums when k has several
-// blocks. Thin paths: a block of k of the few rows, in f32, then their sums. An unknown k is given as -1.
+// blocks, and with matrix registers those of kMatmulColumnsTogether columns when it has one. Thin paths: a block of k
+// of the few rows, in f32, then their sums. An unknown k is given as -1.
 constexpr int64_t matmul_scratch_bytes(const MatmulBlocks& blocks, int64_t m, int64_t n, int64_t k) {
   if (blocks.path == MatmulPath::kThin) return 4 * m * (matmul_thin_stride(blocks, k) + blocks.n);
   if (blocks.path == MatmulPath::kThinSwapped) return 4 * n * (matmul_thin_stride(blocks, k) + blocks.m);
