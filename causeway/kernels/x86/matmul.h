@@ -12,7 +12,7 @@
 // and, for an operand whose elements are each computed from one in memory, optionally:
 //   void prefetch_a(int64_t batch, int64_t m, int64_t k) const;  __builtin_prefetch of the address that load_a reads;
 //   void prefetch_b(int64_t batch, int64_t k, int64_t n) const;  may be asked for a little beyond the operand's end
-//   void prefetch_epilogue(int64_t batch, int64_t m, int64_t n) const;  of what store reads for a tile's columns from n on
+//   void prefetch_epilogue(int64_t batch, int64_t m, int64_t n) const;  what store reads of a tile's columns
 // Thin paths, which stream an operand once, want it in the second cache level: terms of k often lie a multiple of 4 KiB
 // apart, and of those the first level holds as many as are summed at a time.
 // Stores to different elements must not depend on each other, since the loops over them are vectorised along n (along m
