@@ -909,6 +909,7 @@ TEST(HopperMatmulPlan, ChoosesWhatWasFastestOfOneTileEach) {
     EXPECT_GE(static_cast<double>(choice.known), 0.8 * static_cast<double>(shapes.size())) << order;
     EXPECT_GE(choice.near, 0.8) << order;
     EXPECT_LE(choice.mean, 1.02) << order;
+    // Two plans of 126 blocks took a fifth to a quarter longer than the model says; one of them not always.
     EXPECT_LE(choice.worst, 1.27) << order;
     in_clusters += choice.in_clusters;
   }

@@ -15,13 +15,15 @@ std::string KernelWriter::pointer(Value value) {
 }
 
 std::string KernelWriter::store_statement(Value member, const std::string& linear, const std::string& value) {
-  if (!request_.stores(member)) return {};
-  return fmt::format("{}[{}] = {};\n", pointer(member), linear, to_storage(graph_.dtype(member), value));
+  return assignment(member, linear, to_storage(graph_.dtype(member), value));
 }
 
 std::string KernelWriter::store_rounded(Value member, const std::string& linear, const std::string& value) {
-  if (!request_.stores(member)) return {};
-  return fmt::format("{}[{}] = {};\n", pointer(member), linear, exact_storage(graph_.dtype(member), value));
+  return assignment(member, linear, exact_storage(graph_.dtype(member), value));
+}
+
+std::string KernelWriter::assignment(Value member, const std::string& linear, const std::string& stored) {
+  return request_.stores(member) ? fmt::format("{}[{}] = {};\n", pointer(member), linear, stored) : std::string();
 }
 
 std::string KernelWriter::size_argument(const Dim& size) {

@@ -54,6 +54,9 @@ class KernelWriter : public EmitterContext {
   std::vector<KernelArgument> arguments_;
   std::map<Value, std::string> pointers_;
   std::vector<Dim> sizes_;
+
+ private:
+  std::string assignment(Value member, const std::string& linear, const std::string& stored);
 };
 
 // The integer ceil(value / divisor).

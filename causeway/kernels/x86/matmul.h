@@ -476,7 +476,6 @@ CAUSEWAY_INLINE void run_packed(const P& p, int64_t task, void* scratch) {
   int64_t padded = kPackA ? matmul_round_up(p.m, kRows) : matmul_round_up(p.n, kColumns);
   uint32_t* fresh = static_cast<uint32_t*>(scratch);
   float* sums = reinterpret_cast<float*>(fresh + matmul_words(kBlocks, kBlocks.k) * (kPackA ? kBlocks.n : kBlocks.m));
-  alignas(64) float one_tile[kMatrixTiles<P> ? 1 : kRows * kColumns];
   bool one_block = p.k <= kBlocks.k;
 #ifdef CAUSEWAY_MATRIX_TILES
   if constexpr (kBlocks.matrix_tiles) begin_matrix_tiles();
@@ -498,6 +497,7 @@ CAUSEWAY_INLINE void run_packed(const P& p, int64_t task, void* scratch) {
     if constexpr (kMatrixTiles<P>) {
       multiply_matrix_panels(p, batch, m, rows, n, columns, a, b, steps, k > 0, last, one_block, sums);
     } else {
+      alignas(64) float one_tile[kRows * kColumns];
       for (int64_t j = 0; j < columns; j += kColumns) {
         int64_t tile_columns = matmul_min(kColumns, columns - j);
         for (int64_t i = 0; i < rows; i += kRows) {
