@@ -446,6 +446,38 @@ return %8, %9
   }
 }
 
+// Hopper's products of the transposes: one tile for each block, several and in turns, with columns of C and rows as
+// what is added, one result and two.
+TEST_P(GpuMatmul, TransposedProductsWithTheirEpilogue) {
+  if (!architecture().has_warpgroup_matrix) return;
+  struct Product {
+    int batch, m, n, k;
+    bool transpose_a, transpose_b;
+    const char* tile;
+  };
+  for (const auto& [batch, m, n, k, transpose_a, transpose_b, tile] :
+       {Product{12, 280, 128, 24, false, true, "{64, 96, 11, 1, false, true, true, 1, 2, true}"},
+        Product{12, 328, 136, 24, false, false, "{128, 64, 6, 1, false, true, false, 1, 0, true}"},
+        Product{12, 328, 264, 24, true, false, "{256, 64, 4, 1, false, false, false, 1, 0, true}"},
+        Product{33, 144, 256, 24, false, false, "{64, 96, 8, 1, true, true, false, 1, 0, true}"}})
+    for (const bool two : {false, true}) {
+      expect_reference(dot("bf16", fmt::format("{}, ", batch), m, n, k, transpose_a, transpose_b, "f32") +
+                       fmt::format(R"(%3 = input "bias" : f32[{2}]
+%4 = broadcast(%3) {{axes=[2]}} : f32[{0}, {1}, {2}]
+%5 = add(%2, %4) : f32[{0}, {1}, {2}]
+%6 = input "factor" : f32[{1}]
+%7 = broadcast(%6) {{axes=[1]}} : f32[{0}, {1}, {2}]
+%8 = mul(%5, %7) : f32[{0}, {1}, {2}]
+%9 = cast(%8) : bf16[{0}, {1}, {2}]
+%10 = cast(%5) : bf16[{0}, {1}, {2}]
+return %9{3}
+)",
+                                   batch, m, n, two ? ", %10" : ""));
+      EXPECT_EQ(kinds_, "dot ");
+      EXPECT_NE(source_.find(tile), std::string::npos) << source_;
+    }
+}
+
 TEST_P(GpuMatmul, LongSumsAreSplitAndFollowedByTheirEpilogue) {
   for (const char* dtype : {"bf16", "f32"}) {
     expect_reference(dot(dtype, "", 40, 56, 8216, true, false, "f32") + R"(%3 = input "before" : f32[40, 56]

@@ -52,11 +52,10 @@ struct Case {
   std::string describe() const {
     return fmt::format(
         "batch {} {}x{}x{} along k: {} {}, tile {}x{} stages {} cluster {}x{} blocks {} in turns {} results in stages "
-        "{}, "
-        "splits {} "
+        "{}, transposed {}, splits {} "
         "after {} tiles, f16 {}, tf32 {}, lanes {}, residuals {} of {} bytes, sent {} of {} bytes",
         batch, m, n, k, a_along_k, b_along_k, tile.m, tile.n, tile.stages, tile.cluster_m, tile.cluster_n, blocks,
-        tile.in_turns, tile.results_in_stages, splits, whole_tiles, half, tf32, lanes, residuals,
+        tile.in_turns, tile.results_in_stages, tile.transposed, splits, whole_tiles, half, tf32, lanes, residuals,
         wide_residuals ? 4 : 2, results, sent_bytes);
   }
 };
@@ -81,7 +80,9 @@ std::string side_text(const std::string& type, bool along_k) {
 std::string kernel_text(const Case& c) {
   std::string text = "#include \"causeway/kernels/gpu/matmul_hopper.h\"\nnamespace {\nstruct Problem {\n";
   text += fmt::format("using Operand = {};\n", c.tf32 ? "tf32" : c.half ? "f16" : "bf16");
-  text += side_text("A", c.a_along_k) + side_text("B", c.b_along_k) + "A a;\nB b;\n";
+  const bool swapped = c.tile.transposed;
+  text += side_text("A", swapped ? c.b_along_k : c.a_along_k) + side_text("B", swapped ? c.a_along_k : c.b_along_k) +
+          "A a;\nB b;\n";
   text += matmul_tile_text(c.tile);
   text +=
       fmt::format("\nstatic constexpr int kSplits = {};\nstatic constexpr int kStoreLanes = {};\n", c.splits, c.lanes);
@@ -253,8 +254,9 @@ void expect_product(const Case& c) {
   const size_t result_bytes = c.sent_bytes == 4 ? 4 : 2;
   const auto results = static_cast<size_t>(c.results);
   const DeviceBuffer result_buffer = device().allocate(results * count * result_bytes);
-  const int64_t tiles = c.batch * matmul_ceil_div(c.m, hopper_matmul_cluster_rows(c.tile)) *
-                        matmul_ceil_div(c.n, hopper_matmul_cluster_columns(c.tile));
+  const int64_t rows = c.tile.transposed ? c.n : c.m, columns = c.tile.transposed ? c.m : c.n;
+  const int64_t tiles = c.batch * matmul_ceil_div(rows, hopper_matmul_cluster_rows(c.tile)) *
+                        matmul_ceil_div(columns, hopper_matmul_cluster_columns(c.tile));
   const int64_t split_tiles = c.splits > 1 ? tiles - c.whole_tiles : 0;
   const DeviceBuffer workspace = device().allocate(
       static_cast<size_t>(split_tiles * c.splits * c.tile.m * hopper_matmul_cluster(c.tile) * c.tile.n) *
@@ -262,13 +264,15 @@ void expect_product(const Case& c) {
       16);
   const DeviceBuffer task_counter = device().allocate(sizeof(uint32_t), true);
 
-  std::vector<TensorMap> maps = {operand_map(c, 0, c.m, c.a_along_k, hopper_matmul_loaded_lines(c.tile, false)),
-                                 operand_map(c, 1, c.n, c.b_along_k, hopper_matmul_loaded_lines(c.tile, true))};
+  std::vector<TensorMap> maps = {
+      operand_map(c, 0, c.m, c.a_along_k, hopper_matmul_loaded_lines(c.tile, c.tile.transposed)),
+      operand_map(c, 1, c.n, c.b_along_k, hopper_matmul_loaded_lines(c.tile, !c.tile.transposed))};
+  if (c.tile.transposed) std::swap(maps[0], maps[1]);
   for (int i = 0; c.sent_bytes > 0 && i < c.results; ++i) maps.push_back(result_map(c, 3, i));
   if (c.sent_bytes > 0 && c.residuals > 0) maps.push_back(result_map(c, 2));
   void* const buffers[] = {a_buffer.data(),      b_buffer.data(),  residual_buffer.data(),
                            result_buffer.data(), workspace.data(), task_counter.data()};
-  const int64_t sizes[] = {c.batch, c.m, c.n / c.lanes, c.k};
+  const int64_t sizes[] = {c.batch, rows, columns / c.lanes, c.k};
   const auto module = device().load(compile_module(with_planted_fault(kernel_text(c)), device().target()));
   DeviceLaunch launch;
   launch.kernel = module->kernel("kernel_run");
@@ -383,6 +387,53 @@ TEST(HopperMatmul, TwoResultsLeaveThroughTheCopyEngine) {
                       .residuals = 0,
                       .sent_bytes = bytes,
                       .results = 2});
+}
+
+HopperMatmulTile transposed_tile(HopperMatmulTile tile) {
+  tile.transposed = true;
+  return tile;
+}
+
+// Columns of C by 64, rows by 16: parts of 64 rows of it and the 16 to 48 that are left, for each 64 columns that a
+// warpgroup has; one tile after the other, in turns, from stages, of shared lines, and one result or two.
+TEST(HopperMatmul, TransposedProducts) {
+  for (const bool a_along_k : {true, false})
+    for (const bool b_along_k : {true, false})
+      expect_product({.batch = 2,
+                      .m = 152,
+                      .n = 136,
+                      .k = 88,
+                      .a_along_k = a_along_k,
+                      .b_along_k = b_along_k,
+                      .tile = transposed_tile({128, 64, 3, 1, false, a_along_k}),
+                      .residuals = 0,
+                      .sent_bytes = 2,
+                      .lines_add = a_along_k});
+  for (const int results : {1, 2})
+    for (const HopperMatmulTile tile : {HopperMatmulTile{64, 80, 3, 1, false, true},
+                                        {64, 128, 4, 1, true, true},
+                                        {128, 96, 3, 1, true, true},
+                                        {128, 112, 5, 1, false, true, true},
+                                        {256, 160, 3, 1, false, true},
+                                        {256, 192, 3, 1, false, true}})
+      expect_product({.m = 328,
+                      .n = 360,
+                      .k = 200,
+                      .tile = transposed_tile(tile),
+                      .blocks = tile.results_in_stages ? 12 : 2,
+                      .residuals = 0,
+                      .sent_bytes = 2,
+                      .results = results,
+                      .lines_add = true});
+  HopperMatmulTile cluster{128, 96, 4, 2, false, true, true, 4};
+  expect_product({.m = 328,
+                  .n = 1000,
+                  .k = 200,
+                  .tile = transposed_tile(cluster),
+                  .blocks = 32,
+                  .half = true,
+                  .residuals = 0,
+                  .sent_bytes = 2});
 }
 
 TEST(HopperMatmul, EveryTile) {
@@ -769,6 +820,17 @@ TEST(HopperMatmul, AssemblesWithoutSpillsOrNotes) {
                        .sent_bytes = 4},
                       48);
   }
+}
+
+TEST(HopperMatmul, TransposedProductsAssembleWithoutSpills) {
+  if (find_ptxas().empty()) GTEST_SKIP() << "What ptxas makes of the kernels is not tested. " << how_to_get_ptxas();
+  for (const HopperMatmulTile tile : {HopperMatmulTile{256, 192, 3, 1, false, true},
+                                      {256, 144, 4, 2, false, true, true, 4},
+                                      {128, 256, 4, 1, false, true, true},
+                                      {128, 192, 4, 1, true, true},
+                                      {64, 256, 4, 1, true, true}})
+    for (const int results : {1, 2})
+      expect_no_spills({.tile = transposed_tile(tile), .residuals = 0, .sent_bytes = 2, .results = results});
 }
 
 TEST(HopperMatmulPlan, TilesFitTheirProduct) {

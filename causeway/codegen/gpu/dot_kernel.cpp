@@ -64,10 +64,12 @@ class GpuDotWriter : public ProblemWriter {
                            storage_type(graph_.dtype(finished_.front())), finished_.size());
       plan.tensor_maps = static_cast<int>(2 + finished_.size() + fetched_.size());
     }
+    const bool transposed = copy_engine && hopper_tile_.transposed;
+    if (transposed) std::swap(a, b);
     std::string members, initialisation;
     declare_size("batch", batch, members, initialisation);
-    declare_size("m", m, members, initialisation);
-    declare_size("n", n, members, initialisation);
+    declare_size("m", transposed ? n : m, members, initialisation);
+    declare_size("n", transposed ? m : n, members, initialisation);
     declare_size("k", k, members, initialisation);
     if (node.op == Op::kScaledDot) {
       // Scales of columns are read in pairs.
@@ -518,12 +520,15 @@ class GpuDotWriter : public ProblemWriter {
     const HopperMatmulPlan chosen = choose_hopper_matmul(
         target_.architecture(), sums, stores, known_size(batch), known_size(m), known_size(n), halves_of_k,
         {a.contiguous_in_k, b.contiguous_in_k, a.element_bytes == 4 && !a.contiguous_in_k,
-         a.batch.size() <= 1 && b.batch.size() <= 1});
+         a.batch.size() <= 1 && b.batch.size() <= 1,
+         stores == HopperMatmulStores::kSent && sums == HopperMatmulSums::kOne && a.element_bytes == 2 &&
+             size_bytes(graph_.dtype(finished_.front())) == 2});
     const HopperMatmulTile tile = chosen.tile;
     hopper_tile_ = tile;
+    const Dim &rows = tile.transposed ? n : m, &columns = tile.transposed ? m : n;
     const auto tiles = [=](const SymbolBindings& bindings) {
-      return batch.evaluate(bindings) * divide_up(m.evaluate(bindings), hopper_matmul_cluster_rows(tile)) *
-             divide_up(n.evaluate(bindings), hopper_matmul_cluster_columns(tile));
+      return batch.evaluate(bindings) * divide_up(rows.evaluate(bindings), hopper_matmul_cluster_rows(tile)) *
+             divide_up(columns.evaluate(bindings), hopper_matmul_cluster_columns(tile));
     };
     Plan plan;
     plan.tile = matmul_tile_text(tile);

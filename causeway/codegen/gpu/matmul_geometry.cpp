@@ -102,14 +102,14 @@ int64_t order_tiles(HopperMatmulTile& tile, const HopperMatmulGrid& grid) {
 // What a product takes by HopperMatmulTimes, with tiles of one kind.
 class HopperMatmulModel {
  public:
+  // `order`: of the product that is computed, `transposed` or not.
   HopperMatmulModel(const Sizes& sizes, const HopperMatmulSchedule& schedule, HopperMatmulSums sums,
-                    HopperMatmulStores stores, MatmulOrder order, int64_t units)
+                    HopperMatmulStores stores, MatmulOrder order, bool transposed, int64_t units)
       : schedule_(schedule),
         order_(order),
         times_(hopper_matmul_times(schedule.in_turns)),
         measured_(schedule.measured),
-        units_(units),
-        whole_lines_(sizes.k % kHopperMatmulDepth == 0 || !(order.a_along_k || order.b_along_k)) {
+        units_(units) {
     const auto m = static_cast<double>(schedule.m), n = static_cast<double>(schedule.n);
     const int64_t tiles_m = matmul_ceil_div(sizes.m, int64_t{schedule.m});
     const int64_t tiles_n = matmul_ceil_div(sizes.n, int64_t{schedule.n});
@@ -126,7 +126,7 @@ class HopperMatmulModel {
     // What of a tile is not there saves energy, and time where that is what bounds products: not those of 8 bits.
     const double padding = sums == HopperMatmulSums::kOne ? times_.padding : 0;
     slice_ = longer(products, lines) * (1 - padding * (1 - there)) + times_.wait;
-    store_ = schedule.n % 32 == 0 ? times_.store : times_.narrow_store;
+    store_ = transposed || schedule.n % 32 == 0 ? times_.store : times_.narrow_store;
     if (!schedule.in_turns && stores != HopperMatmulStores::kSent)
       other_store_ = (stores == HopperMatmulStores::kAdded ? kHopperMatmulAddedStore : kHopperMatmulOtherStore) * m * n;
     store_ += schedule.store + other_store_;
@@ -174,9 +174,8 @@ class HopperMatmulModel {
     const double lines_b =
         lines_of_b(schedule_, order_, kTimes.crossing) * (order_.b_along_k ? 1 : kTimes.b_side_by_side);
     const double asked_for = lines_a / tile.cluster_n + lines_b / tile.cluster_m;
-    const double from_cache = kTimes.all_lines *
-                              (asked_for * part + kTimes.line_of_group * static_cast<double>(group_lines) / units) *
-                              (whole_lines_ ? 1 : kTimes.parts_of_lines);
+    const double from_cache =
+        kTimes.all_lines * (asked_for * part + kTimes.line_of_group * static_cast<double>(group_lines) / units);
     const double slice =
         longer(longer(products, kTimes.way / tile.stages), longer(kTimes.line * (lines_a + lines_b), from_cache));
     double time = kTimes.begin + static_cast<double>(each) * slice + other_store_;
@@ -211,10 +210,114 @@ class HopperMatmulModel {
   const HopperMatmulTimes& times_;
   double measured_;
   int64_t units_, tiles_;
-  bool whole_lines_;  // where they lie along k, all begin at a multiple of 128 bytes
   double slices_, slice_, store_, tile_bytes_;
   double other_store_ = 0;
   double energy_ = 0, energy_of_part_ = 0;  // in microseconds at the power limit; 0 where nothing was measured
+};
+
+// The fastest plan of those that were considered.
+class HopperMatmulChoice {
+ public:
+  HopperMatmulChoice(int64_t units, HopperMatmulSums sums, HopperMatmulStores stores)
+      : units_(units), sums_(sums), stores_(stores) {}
+
+  // A product, or that of the transposes, which has these sizes and this order then.
+  void consider(const Sizes& sizes, MatmulOrder order, bool transposed) {
+    const bool may_cluster = sizes.all_known && order.a_along_k && order.b_along_k && order.few_batch_dimensions &&
+                             sizes.k >= kHopperMatmulLeastInClusters && units_ == kHopperMatmulMultiprocessors;
+    for (const HopperMatmulSchedule& candidate : hopper_matmul_schedules()) {
+      if (!candidate.holds(sums_) || (candidate.stores != HopperMatmulStores::kAny && candidate.stores != stores_))
+        continue;
+      // Of more rows for a warpgroup there are too few.
+      if (order.a_in_registers && (candidate.in_turns || candidate.m > 128)) continue;
+      const HopperMatmulModel model(sizes, candidate, sums_, stores_, order, transposed, units_);
+      HopperMatmulTile tile = {candidate.m, candidate.n, 0, 1, candidate.in_turns, order.b_along_k};
+      tile.transposed = transposed;
+      const bool may_have_one_each = sums_ == HopperMatmulSums::kOne && sizes.all_known && !candidate.in_turns &&
+                                     sizes.k <= kHopperMatmulLongestOneTile;
+      // Of transposes, clusters were no faster.
+      if (may_have_one_each && may_cluster && !transposed && tile.m >= 128 &&
+          tile.n >= kHopperMatmulFewestColumnsInClusters)
+        consider_clusters(sizes, model, tile);
+      if (candidate.in_turns) {
+        // A block that computes a single tile has nothing to do beside it. Long sums hide their stores anyway.
+        const int64_t longest =
+            stores_ == HopperMatmulStores::kAdded ? kHopperMatmulLongestInTurnsAdded : kHopperMatmulLongestInTurns;
+        if (sizes.k <= longest && model.tiles() >= 2 * units_) offer(model.time(), {tile});
+        continue;
+      }
+      if (may_have_one_each && model.tiles() <= units_) {
+        offer_one_tile_each(sizes, model, tile, model.tiles(), 1, model.slices());
+      } else {
+        offer(model.time(), {tile});
+      }
+      // Parts of k are added up as C lies.
+      if (sizes.all_known && !transposed) consider_parts(sizes, model, tile, may_have_one_each);
+    }
+  }
+
+  HopperMatmulPlan best() const {
+    HopperMatmulPlan best = best_;
+    best.tile.stages = hopper_matmul_best_stages(best.tile);
+    return best;
+  }
+
+ private:
+  void offer(double time, const HopperMatmulPlan& plan) {
+    if (best_time_ != 0 && time >= best_time_) return;
+    best_time_ = time;
+    best_ = plan;
+  }
+
+  void offer_one_tile_each(const Sizes& sizes, const HopperMatmulModel& model, HopperMatmulTile tile, int64_t blocks,
+                           int splits, int64_t each) {
+    tile.results_in_stages = true;
+    tile.stages = hopper_matmul_best_stages(tile);
+    // Clusters are dealt out to the groups in turns: hardly any of a group's have the same lines.
+    const int64_t lines = hopper_matmul_cluster(tile) > 1
+                              ? blocks * (tile.m / tile.cluster_n + tile.n / tile.cluster_m)
+                              : order_tiles(tile, {sizes.batch, matmul_ceil_div(sizes.m, int64_t{tile.m}),
+                                                   matmul_ceil_div(sizes.n, int64_t{tile.n}), splits});
+    offer(model.time_of_one_tile_each(tile, blocks, lines, splits, each), {tile, splits});
+  }
+
+  void consider_clusters(const Sizes& sizes, const HopperMatmulModel& model, HopperMatmulTile tile) {
+    for (const auto [above, beside] : {std::pair{2, 4}, std::pair{4, 2}}) {
+      tile.cluster_m = above;
+      tile.cluster_n = beside;
+      const int64_t blocks = hopper_matmul_cluster(tile) * sizes.batch *
+                             matmul_ceil_div(sizes.m, hopper_matmul_cluster_rows(tile)) *
+                             matmul_ceil_div(sizes.n, hopper_matmul_cluster_columns(tile));
+      // What a block loads of B is whole lines of a swizzle.
+      if (tile.n % (8 * above) == 0 && blocks <= kHopperMatmulMostInClusters)
+        offer_one_tile_each(sizes, model, tile, blocks, 1, model.slices());
+    }
+  }
+
+  // All tiles in parts, or those of the last round, which then fill it.
+  void consider_parts(const Sizes& sizes, const HopperMatmulModel& model, const HopperMatmulTile& tile,
+                      bool may_have_one_each) {
+    const int64_t full = model.tiles() / units_ * units_;
+    for (const int64_t whole : {int64_t{0}, full}) {
+      if (whole == model.tiles()) continue;
+      for (int splits = 2; splits <= kMostSplits; ++splits) {
+        const int64_t each = matmul_ceil_div(model.slices(), int64_t{splits});
+        if (each * kHopperMatmulDepth < kLeastSplitK) break;
+        if (each * (splits - 1) >= model.slices()) continue;  // a part would be empty
+        if (may_have_one_each && model.tiles() * splits <= units_) {
+          offer_one_tile_each(sizes, model, tile, model.tiles() * splits, splits, each);
+        } else {
+          offer(model.time_of_parts(whole, splits, each), {tile, splits, whole});
+        }
+      }
+    }
+  }
+
+  int64_t units_;
+  HopperMatmulSums sums_;
+  HopperMatmulStores stores_;
+  HopperMatmulPlan best_;
+  double best_time_ = 0;
 };
 
 }  // namespace
@@ -268,82 +371,13 @@ ThinMatmulTile choose_thin_matmul(const GpuArchitecture& architecture, int64_t b
 HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, HopperMatmulSums sums,
                                       HopperMatmulStores stores, int64_t batch, int64_t m, int64_t n, int64_t k,
                                       MatmulOrder order) {
-  const Sizes sizes(batch, m, n, k);
-  const int64_t units = architecture.parallel_units;
-  const bool may_cluster = sizes.all_known && order.a_along_k && order.b_along_k && order.few_batch_dimensions &&
-                           sizes.k >= kHopperMatmulLeastInClusters && units == kHopperMatmulMultiprocessors;
-  HopperMatmulPlan best;
-  double best_time = 0;
-  for (const HopperMatmulSchedule& candidate : hopper_matmul_schedules()) {
-    if (!candidate.holds(sums) || (candidate.stores != HopperMatmulStores::kAny && candidate.stores != stores))
-      continue;
-    // Of more rows for a warpgroup there are too few.
-    if (order.a_in_registers && (candidate.in_turns || candidate.m > 128)) continue;
-    const HopperMatmulModel model(sizes, candidate, sums, stores, order, units);
-    HopperMatmulTile tile = {candidate.m, candidate.n, 0, 1, candidate.in_turns, order.b_along_k};
-    const auto offer = [&](double time, int splits, int64_t whole) {
-      if (best_time != 0 && time >= best_time) return;
-      best_time = time;
-      best = {tile, splits, whole};
-    };
-    const auto offer_one_tile_each = [&](int64_t blocks, int splits, int64_t each) {
-      tile.results_in_stages = true;
-      tile.stages = hopper_matmul_best_stages(tile);
-      // Clusters are dealt out to the groups in turns: hardly any of a group's have the same lines.
-      const int64_t lines = hopper_matmul_cluster(tile) > 1
-                                ? blocks * (tile.m / tile.cluster_n + tile.n / tile.cluster_m)
-                                : order_tiles(tile, {sizes.batch, matmul_ceil_div(sizes.m, int64_t{tile.m}),
-                                                     matmul_ceil_div(sizes.n, int64_t{tile.n}), splits});
-      offer(model.time_of_one_tile_each(tile, blocks, lines, splits, each), splits, 0);
-      tile.results_in_stages = false;
-      tile.rows_together = 0;
-    };
-    const bool may_have_one_each = sums == HopperMatmulSums::kOne && sizes.all_known && !candidate.in_turns &&
-                                   sizes.k <= kHopperMatmulLongestOneTile;
-    if (may_have_one_each && may_cluster && tile.m >= 128 && tile.n >= kHopperMatmulFewestColumnsInClusters) {
-      for (const auto [above, beside] : {std::pair{2, 4}, std::pair{4, 2}}) {
-        tile.cluster_m = above;
-        tile.cluster_n = beside;
-        const int64_t blocks = hopper_matmul_cluster(tile) * sizes.batch *
-                               matmul_ceil_div(sizes.m, hopper_matmul_cluster_rows(tile)) *
-                               matmul_ceil_div(sizes.n, hopper_matmul_cluster_columns(tile));
-        // What a block loads of B is whole lines of a swizzle.
-        if (tile.n % (8 * above) == 0 && blocks <= kHopperMatmulMostInClusters)
-          offer_one_tile_each(blocks, 1, model.slices());
-      }
-      tile.cluster_m = tile.cluster_n = 1;
-    }
-    if (candidate.in_turns) {
-      // A block that computes a single tile has nothing to do beside it. Long sums hide their stores anyway.
-      const int64_t longest =
-          stores == HopperMatmulStores::kAdded ? kHopperMatmulLongestInTurnsAdded : kHopperMatmulLongestInTurns;
-      if (sizes.k <= longest && model.tiles() >= 2 * units) offer(model.time(), 1, 0);
-      continue;
-    }
-    if (may_have_one_each && model.tiles() <= units) {
-      offer_one_tile_each(model.tiles(), 1, model.slices());
-    } else {
-      offer(model.time(), 1, 0);
-    }
-    if (!sizes.all_known) continue;
-    // All tiles in parts, or those of the last round, which then fill it.
-    const int64_t full = model.tiles() / units * units;
-    for (const int64_t whole : {int64_t{0}, full}) {
-      if (whole == model.tiles()) continue;
-      for (int splits = 2; splits <= kMostSplits; ++splits) {
-        const int64_t each = matmul_ceil_div(model.slices(), int64_t{splits});
-        if (each * kHopperMatmulDepth < kLeastSplitK) break;
-        if (each * (splits - 1) >= model.slices()) continue;  // a part would be empty
-        if (may_have_one_each && model.tiles() * splits <= units) {
-          offer_one_tile_each(model.tiles() * splits, splits, each);
-        } else {
-          offer(model.time_of_parts(whole, splits, each), splits, whole);
-        }
-      }
-    }
+  HopperMatmulChoice choice(architecture.parallel_units, sums, stores);
+  choice.consider(Sizes(batch, m, n, k), order, false);
+  if (order.may_transpose) {
+    std::swap(order.a_along_k, order.b_along_k);
+    choice.consider(Sizes(batch, n, m, k), order, true);
   }
-  best.tile.stages = hopper_matmul_best_stages(best.tile);
-  return best;
+  return choice.best();
 }
 
 std::string matmul_tile_text(const GpuMatmulTile& tile) {
@@ -352,9 +386,9 @@ std::string matmul_tile_text(const GpuMatmulTile& tile) {
 }
 
 std::string matmul_tile_text(const HopperMatmulTile& tile) {
-  return fmt::format("static constexpr HopperMatmulTile kTile = {{{}, {}, {}, {}, {}, {}, {}, {}, {}}};", tile.m,
+  return fmt::format("static constexpr HopperMatmulTile kTile = {{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}}};", tile.m,
                      tile.n, tile.stages, tile.cluster_m, tile.in_turns, tile.b_along_k, tile.results_in_stages,
-                     tile.cluster_n, tile.rows_together);
+                     tile.cluster_n, tile.rows_together, tile.transposed);
 }
 
 }  // namespace causeway::codegen

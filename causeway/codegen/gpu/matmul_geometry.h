@@ -36,6 +36,7 @@ struct MatmulOrder {
   bool a_along_k = true, b_along_k = true;
   bool a_in_registers = false;       // floats of A that are not along k
   bool few_batch_dimensions = true;  // one at most: such lines can be copied to several blocks at once
+  bool may_transpose = false;        // what is sent is of two bytes, and nothing is added to it
 };
 
 // The same for the products that matmul_hopper.h computes. `stores`: kSent or kOther.

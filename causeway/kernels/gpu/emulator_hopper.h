@@ -89,6 +89,15 @@ CAUSEWAY_INLINE void wait_for_turn(const uint32_t* turn, uint32_t value) {
 }
 CAUSEWAY_INLINE void pass_turn(uint32_t* turn, uint32_t value) { emulator_runtime()->pass_turn(turn, value); }
 CAUSEWAY_INLINE void prefetch_tensor_map(const TensorMapBytes* map) { emulator_runtime()->prefetch_tensor_map(map); }
+CAUSEWAY_INLINE void store_matrices_transposed(void* row, const uint32_t* registers) {
+  const int own = static_cast<int>(static_cast<char*>(row) - shared_memory()), lane = thread_index() % 32;
+#pragma clang loop unroll(full)
+  for (int i = 0; i < 8; ++i) {
+    const int offset = wave_shuffle(own, i / 2 * 8 + lane % 4 * 2 + i % 2);
+    const auto element = static_cast<uint16_t>(registers[i / 2] >> i % 2 * 16);
+    __builtin_memcpy(shared_memory() + offset + lane / 4 * 2, &element, sizeof element);
+  }
+}
 CAUSEWAY_INLINE void fence_async_shared() { emulator_runtime()->fence_async_shared(); }
 
 // Addresses in a descriptor are offsets in the block's shared memory.

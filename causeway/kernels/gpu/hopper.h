@@ -28,6 +28,10 @@
 //                                         by one thread: until a number in memory is `value`, and gives it one. What
 //                                         the thread that gave it had in memory then is seen, by the copy engine too.
 //                                         Who is waited for must have begun: tasks are taken in order
+//   store_matrices_transposed(row, registers)
+//                                         by a wave: four 8 x 8 matrices of two bytes, to shared memory. A lane has
+//                                         registers[4], of matrix j elements lane % 4 * 2 and the next of row lane / 4;
+//                                         column r of matrix j goes to where lane 8 j + r says, 16 bytes
 //   fence_async_shared()                  makes this thread's writes to shared memory visible to TMA and wgmma
 //   matrix_descriptor(shared, leading_bytes, stride_bytes, swizzle_bytes)    operand in shared memory. Lines along k,
 //                                         128-byte swizzle: stride_bytes from 8 lines to the next 8. Lines side by side
@@ -204,6 +208,11 @@ CAUSEWAY_INLINE void pass_turn(uint32_t* turn, uint32_t value) {
 }
 CAUSEWAY_INLINE void prefetch_tensor_map(const TensorMapBytes* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+CAUSEWAY_INLINE void store_matrices_transposed(void* row, const uint32_t* registers) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(row)),
+               "r"(registers[0]), "r"(registers[1]), "r"(registers[2]), "r"(registers[3])
+               : "memory");
 }
 CAUSEWAY_INLINE void fence_async_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 

@@ -33,6 +33,8 @@
 // Where the tensor copy engine serves, matmul_hopper.h takes the same problem, with these differences:
 //
 //   static constexpr HopperMatmulTile kTile    // in place of GpuMatmulTile (matmul_hopper_layout.h)
+//                                              // where it is transposed, A, B, m and n are those of B^T A^T; what
+//                                              // concerns C is as it lies
 //   static constexpr int kWholeTiles           // with kSplits above 1: how many of the first tiles are not split; the
 //                                              // workspace has the sums of the others, by tiles, and
 //                                              // hopper_matmul_combine adds them

@@ -8,6 +8,7 @@
 
 #include "causeway/kernels/gpu/hopper.h"
 #include "causeway/kernels/gpu/matmul.h"
+#include "causeway/kernels/gpu/matmul_hopper_boxes.h"
 #include "causeway/kernels/gpu/matmul_hopper_layout.h"
 #include "causeway/kernels/gpu/matmul_hopper_schedule.h"
 
@@ -157,9 +158,6 @@ CAUSEWAY_INLINE void hopper_matmul_load(const Problem& problem, const TensorMapB
 template <class Operand>
 constexpr int kHopperMatmulSlicesPerSum = kIsF8Pair<Operand> ? 4 : 0;
 
-// Whether blocks of the operands have scales. A block's 128 of k are a slice.
-template <class Problem>
-constexpr bool kHopperMatmulScales = requires { Problem::kALinesOfScale; };
 // And each column of its own.
 template <class Problem>
 constexpr bool kHopperMatmulColumnScales = requires { requires Problem::kBLinesOfScale == 1; };
@@ -235,11 +233,6 @@ struct HopperMatmulColumnScales {
   // Of sums[i].
   CAUSEWAY_INLINE float of(int i) const { return columns[i / 4 * 2 + i % 2]; }
 };
-
-// Whether a thread's sums leave few registers for anything else.
-template <class Problem>
-constexpr bool kHopperMatmulFewRegisters =
-    (hopper_matmul_row_blocks(Problem::kTile) + kHopperMatmulScales<Problem>)*Problem::kTile.n / 2 > 128;
 
 // How many rounds of a piece fetch what their stores read before the first of them stores. Round by round, each would
 // wait for memory by itself; more than these registers hold spill.
@@ -324,10 +317,6 @@ CAUSEWAY_INLINE void hopper_matmul_store_part(const Problem& problem, int64_t ba
   }
 }
 
-// Whether results leave through the tensor copy engine, and what is read at their place comes through it.
-template <class Problem>
-constexpr bool kHopperMatmulSends = requires { typename Problem::Sent; };
-
 // Where little is fetched together, it is brought into the cache while the tile is multiplied. `block`: the first 64
 // rows of this warpgroup.
 template <class Problem>
@@ -368,181 +357,6 @@ CAUSEWAY_INLINE void hopper_matmul_keep_part(const float* sums, float* to) {
 #pragma clang loop unroll(full)
   for (int i = 0; i < kColumns / 2; ++i) to[i / 4 * 512 + i % 4] = sums[i];
 }
-
-// The boxes of results in which a wave's 16 rows of each 64, a part of the tile, pass through shared memory: a ring of
-// kCount parts, with a box for each tensor. Where a tensor is read at the result's place, its part is loaded into the
-// box, kCount - 1 parts ahead and first beside the products; what is stored is computed where it lies. The engine
-// leaves out what is outside the result. Nothing waits until a box has left, but who needs its room.
-template <class Problem>
-class HopperMatmulBoxes {
-  using Sent = typename Problem::Sent;
-  static constexpr HopperMatmulTile kTile = Problem::kTile;
-  static constexpr uint32_t kBytes = sizeof(Sent);
-  static constexpr int kColumns = hopper_matmul_sent_columns(kTile, kBytes), kParts = kTile.n / kColumns;
-  static constexpr int kSent = Problem::kSent, kCount = hopper_matmul_boxes(kTile) / kSent;
-  static constexpr int kRowBlocks = hopper_matmul_row_blocks(kTile), kOfTile = kRowBlocks * kParts;
-  static constexpr uint32_t kRowBytes = kColumns * kBytes;
-  static constexpr bool kLoads = Problem::Fetched::kTensors > 0;
-  // Pairs that are computed before the first of them is written; more than these registers hold spill.
-  static constexpr uint32_t kFew = kLoads && kRowBlocks * kTile.n / 2 > 160 ? 2 : 4;
-  static constexpr uint32_t kTogether =
-      kHopperMatmulFewRegisters<Problem> && (kLoads || kSent > 1) ? kFew : kColumns / 4;
-  static_assert(kRowBytes == 128 || kRowBytes == 64 || (kRowBytes == 32 && kBytes == 2), "a swizzle's width");
-  static_assert(!kLoads || (kSent == 1 && kCount > 1), "room to load ahead");
-
- public:
-  // `wave`: of those that multiply.
-  CAUSEWAY_INLINE HopperMatmulBoxes(const TensorMapBytes* maps, const HopperMatmulShared<Problem>& shared, int wave)
-      : maps_(maps + 2),
-        boxes_(shared.pieces + wave * hopper_matmul_wave_bytes(kTile)),
-        full_(shared.loaded + wave * kHopperMatmulMostBoxes) {}
-
-  // The first parts of a tile, of whose rows `block` is this warpgroup's first 64.
-  CAUSEWAY_INLINE void begin(const HopperMatmulPosition& tile, int block) {
-    if constexpr (kLoads) {
-      if (lane_index() != 0) return;
-      tensor_store_wait<1>();
-#pragma clang loop unroll(full)
-      for (int part = 0; part < kCount - 1 && part < kOfTile; ++part) load(tile, block, part, part);
-    }
-  }
-
-  // A warpgroup's rows of the tile, of which `block` is the first 64: what is read of columns serves all of them.
-  CAUSEWAY_INLINE void send(const Problem& problem, const HopperMatmulPosition& tile, int block,
-                            const float (&sums)[kRowBlocks][kTile.n / 2]) {
-#pragma clang loop unroll(full)
-    for (int part = 0; part < kOfTile; ++part)
-      send_part(problem, tile, block, part, sums[part % kRowBlocks] + part / kRowBlocks * (kColumns / 2));
-  }
-
-  // Before the block ends: the engine must have read its shared memory.
-  CAUSEWAY_INLINE void end() const {
-    if (lane_index() == 0) tensor_store_wait<0>();
-  }
-
- private:
-  CAUSEWAY_INLINE char* at(int slot, int tensor) const {
-    return boxes_ + (slot * kSent + tensor) * kHopperMatmulBoxBytes;
-  }
-  CAUSEWAY_INLINE static int first_row(const HopperMatmulPosition& tile, int block, int part) {
-    return tile.m + (block + part % kRowBlocks) * 64 + thread_index() % 128 / 32 * kHopperMatmulSentRows;
-  }
-  CAUSEWAY_INLINE static int first_column(const HopperMatmulPosition& tile, int part) {
-    return tile.n + part / kRowBlocks * kColumns;
-  }
-
-  // By one lane: part `part` of the tile, into the slot that many after the next one to be sent.
-  CAUSEWAY_INLINE void load(const HopperMatmulPosition& tile, int block, int part, int ahead) const {
-    int slot = ring_.stage + ahead;
-    if (slot >= kCount) slot -= kCount;
-    barrier_expect_bytes(full_ + slot, kHopperMatmulSentRows * kRowBytes);
-    tensor_load(at(slot, 0), &maps_[kSent], full_ + slot, first_column(tile, part), first_row(tile, block, part),
-                tile.batch);
-  }
-
-  CAUSEWAY_INLINE static auto packed(float first, float second) {
-    if constexpr (kBytes == 4) {
-      return Vector<float, 2>{first, second};
-    } else {
-      return pack_pair<Sent>(first, second);
-    }
-  }
-
-  CAUSEWAY_INLINE void send_part(const Problem& problem, const HopperMatmulPosition& tile, int block, int part,
-                                 const float* sums) {
-    auto lane = static_cast<uint32_t>(lane_index());
-    // So that addresses of other parts are not kept.
-    if constexpr (kTogether < kColumns / 4) lane = computed_here(lane);
-    const uint32_t row = lane / 4;
-    const int stage = ring_.stage, n_first = first_column(tile, part);
-    // Pieces of 16 bytes are exchanged by the number of the line of 128 bytes: so are the rows that are 8 further down.
-    // Of f32, odd rows take the eight columns that are 16 further on, so that no bank is met twice.
-    constexpr uint32_t kSwap = kBytes == 4 && kColumns == 32 ? 2 : 0;
-    const bool swaps = kSwap != 0 && row % 2 == 1;
-    const uint32_t swizzle = row / (128 / kRowBytes) * 16;
-    const uint32_t of_lane = row * kRowBytes + ((lane % 4 * 2 * kBytes) ^ swizzle ^ (swaps ? kSwap * 8 * kBytes : 0));
-    // As a rule all columns of a part exist, or none: then they are read from one address.
-    const int n = static_cast<int>(problem.n);
-    const bool alike = problem.n % kColumns == 0;
-    const int n_read = alike && problem.n % kTile.n != 0 && n_first >= n ? 0 : n_first;
-    // Neighbours 2 i of the sums, in the order in which boxes have them.
-    const auto place = [&](int tensor, uint32_t i) {
-      return at(stage, tensor) + (of_lane ^ (i / 2 * 8 * kBytes)) + i % 2 * 8 * kRowBytes;
-    };
-    if constexpr (kLoads) {
-      barrier_wait(full_ + stage, ring_.parity);
-    } else {
-      if (lane == 0) tensor_store_wait<kCount - 1>();
-      wave_barrier();
-    }
-    typename Problem::FetchedRow rows[2];
-#pragma clang loop unroll(full)
-    for (int down = 0; down < 2; ++down) {
-      const int m_index = first_row(tile, block, part) + static_cast<int>(row) + 8 * down;
-      problem.fetch_row(problem.m % kTile.m == 0 || m_index < problem.m ? m_index : 0, rows[down]);
-    }
-    // After the wait for products, though nothing but registers says so.
-    float values[kColumns / 2];
-#pragma clang loop unroll(full)
-    for (int i = 0; i < kColumns / 2; ++i) values[i] = computed_here(sums[i]);
-#pragma clang loop unroll(full)
-    for (uint32_t first = 0; first < kColumns / 4; first += kTogether) {
-      // What later pairs load must not be loaded at first: registers would not suffice.
-      if constexpr (kTogether < kColumns / 4) asm volatile("" ::: "memory");
-      decltype(packed(0, 0)) results[kSent][kTogether];
-#pragma clang loop unroll(full)
-      for (uint32_t i = first; i < first + kTogether; i += 2) {
-        // Neighbours, and those eight rows further down.
-        typename Problem::FetchedColumns columns;
-        const auto column = n_read + static_cast<int>((swaps ? i / 2 ^ kSwap : i / 2) * 8 + lane % 4 * 2);
-        problem.template fetch_columns<2>(alike || column < n ? column : 0, columns);
-#pragma clang loop unroll(full)
-        for (uint32_t down = 0; down < 2; ++down) {
-          typename Problem::Fetched fetched;
-          if constexpr (kLoads)
-            __builtin_memcpy(&fetched, __builtin_assume_aligned(place(0, i + down), 2 * kBytes), 2 * kBytes);
-          float pair[2], finished[kSent][2];
-#pragma clang loop unroll(full)
-          for (uint32_t e = 0; e < 2; ++e) {
-            const float own = values[2 * (i + down) + e], swapped = values[2 * ((i ^ 2 * kSwap) + down) + e];
-            pair[e] = swaps ? swapped : own;
-          }
-          problem.finish(pair, fetched, rows[down], columns, finished);
-#pragma clang loop unroll(full)
-          for (int tensor = 0; tensor < kSent; ++tensor)
-            results[tensor][i - first + down] = packed(finished[tensor][0], finished[tensor][1]);
-        }
-      }
-#pragma clang loop unroll(full)
-      for (int tensor = 0; tensor < kSent; ++tensor)
-#pragma clang loop unroll(full)
-        for (uint32_t i = 0; i < kTogether; ++i)
-          __builtin_memcpy(__builtin_assume_aligned(place(tensor, first + i), 2 * kBytes), &results[tensor][i],
-                           2 * kBytes);
-    }
-    fence_async_shared();
-    wave_barrier();
-    if (lane == 0) {
-#pragma clang loop unroll(full)
-      for (int tensor = 0; tensor < kSent; ++tensor)
-        tensor_store(&maps_[tensor], at(stage, tensor), n_first, first_row(tile, block, part), tile.batch);
-      tensor_store_commit();
-      if constexpr (kLoads) {
-        if (part + kCount - 1 < kOfTile) {
-          // The part before has left.
-          tensor_store_wait<1>();
-          load(tile, block, part + kCount - 1, kCount - 1);
-        }
-      }
-    }
-    ring_.advance();
-  }
-
-  const TensorMapBytes* maps_;  // of what is sent, then of what is loaded
-  char* boxes_;
-  TransferBarrier* full_;
-  StageRing<kCount> ring_;  // the slot of the next part to be sent
-};
 
 // Stores a warpgroup's sums, from the tile's first_block'th 64 rows on.
 template <class Problem, class Boxes>
@@ -778,7 +592,9 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, const Tensor
   float* piece = reinterpret_cast<float*>(shared.pieces + wave * hopper_matmul_wave_bytes(kTile));
   auto boxes = [&] {
     if constexpr (kHopperMatmulSends<Problem>) {
-      return HopperMatmulBoxes<Problem>(maps, shared, wave);
+      using Boxes =
+          typename ChooseType<kTile.transposed, HopperMatmulTransposedBoxes<Problem>, HopperMatmulBoxes<Problem>>::Type;
+      return Boxes(maps, shared.pieces, shared.loaded, wave);
     } else {
       return 0;
     }
@@ -945,6 +761,7 @@ CAUSEWAY_INLINE void hopper_matmul_run(const Problem& problem, const TensorMapBy
                 hopper_matmul_loaded_lines(kTile, true) % (Problem::B::kContiguousInK ? 8 : 64) == 0);
   static_assert(hopper_matmul_shared_bytes(kTile) <= kHopperMatmulMostShared);
   static_assert(!kTile.results_in_stages || !kTile.in_turns);
+  static_assert(!kTile.transposed || kHopperMatmulSends<Problem>);
   const HopperMatmulShared<Problem> shared;
   int first = 0, second = 0;
   if (thread_index() == 0) {

@@ -21,6 +21,9 @@ struct HopperMatmulTile {
   int cluster_n = 1;
   // So many clusters' tiles one above the other come before those beside them; 0: as many as have about 2,048 rows.
   int rows_together = 0;
+  // The product is that of the transposes, C^T = B^T A^T: m, n, A and B of everything here are that product's, a tile's
+  // rows are columns of C. Rows come by 64, columns by 16: which of C's are which decides how well tiles fit.
+  bool transposed = false;
 
   constexpr bool operator==(const HopperMatmulTile&) const = default;
 };
@@ -68,13 +71,14 @@ constexpr int hopper_matmul_stage_bytes(const HopperMatmulTile& tile) {
 
 // Results leave through shared memory, up to 16 x 64 floats of each wave at a time.
 constexpr int kHopperMatmulPieceBytes = 16 * 64 * 4;
-// Where the copy engine takes them, boxes of a wave's rows and so many columns: lines of 128 bytes, of 64 or of 32.
+// Where the copy engine takes them, boxes of as many rows of C as a wave has of a tile, and so many columns: lines of
+// 128 bytes, of 64 or of 32.
 constexpr int kHopperMatmulSentRows = 16;
 constexpr int kHopperMatmulBoxBytes = kHopperMatmulSentRows * 128;
 constexpr int kHopperMatmulMostBoxes = 4;
 constexpr int hopper_matmul_sent_columns(const HopperMatmulTile& tile, int element_bytes) {
   int columns = 128 / element_bytes;
-  while (tile.n % columns != 0) columns /= 2;
+  while ((tile.transposed ? tile.m : tile.n) % columns != 0) columns /= 2;
   return columns;
 }
 
