@@ -1,22 +1,15 @@
 // The Hopper matmul template: its results on the emulator (or on the device that CAUSEWAY_TEST_DEVICE names, "cuda"),
-// what the assembler makes of it, and the choice of tiles.
+// and what the assembler makes of it.
 #include <fmt/format.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <cstring>
-#include <fstream>
-#include <map>
 #include <memory>
 #include <random>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "causeway/base/error.h"
 #include "causeway/codegen/compile/compiler.h"
 #include "causeway/codegen/compile/kernel_resources.h"
 #include "causeway/codegen/gpu/matmul_geometry.h"
@@ -831,173 +824,6 @@ TEST(HopperMatmul, TransposedProductsAssembleWithoutSpills) {
                                       {64, 256, 4, 1, true, true}})
     for (const int results : {1, 2})
       expect_no_spills({.tile = transposed_tile(tile), .residuals = 0, .sent_bytes = 2, .results = results});
-}
-
-TEST(HopperMatmulPlan, TilesFitTheirProduct) {
-  const GpuArchitecture& hopper = gpu_architecture("sm_90a");
-  for (const HopperMatmulStores stores :
-       {HopperMatmulStores::kSent, HopperMatmulStores::kAdded, HopperMatmulStores::kOther}) {
-    const auto choose = [&](int64_t m, int64_t n, int64_t k) {
-      return choose_hopper_matmul(hopper, HopperMatmulSums::kOne, stores, 1, m, n, k);
-    };
-    EXPECT_GT(choose(768, 768, 65536).splits, 1);
-    EXPECT_EQ(choose(768, 768, kUnknownSize).splits, 1);
-    EXPECT_EQ(choose(kUnknownSize, 768, 65536).splits, 1);
-    // 144 tiles: a round of 132 multiprocessors, then 12 tiles in parts.
-    EXPECT_EQ(choose(768, 3072, 65536).whole_tiles, 132);
-    EXPECT_GT(choose(768, 3072, 65536).splits, 8);
-    for (const int64_t size : {8, 64, 200, 768, 1024, 4096, 50304}) {
-      const HopperMatmulPlan plan = choose(size, 768, size);
-      const int64_t slices = matmul_ceil_div(size, kHopperMatmulDepth);
-      EXPECT_LE(hopper_matmul_shared_bytes(plan.tile), hopper.shared_bytes);
-      EXPECT_GE(plan.tile.stages, 2);
-      EXPECT_LT(matmul_ceil_div(slices, plan.splits) * (plan.splits - 1), slices) << "an empty part of " << size;
-    }
-  }
-}
-
-// Few rows have many small tiles, or large ones in one round; sides of 1,600 tiles that they are multiples of.
-TEST(HopperMatmulPlan, TilesFillTheirRounds) {
-  const auto choose = [&](int64_t m, int64_t n, int64_t k, MatmulOrder order = {}) {
-    const HopperMatmulPlan plan = choose_hopper_matmul(gpu_architecture("sm_90a"), HopperMatmulSums::kOne,
-                                                       HopperMatmulStores::kSent, 1, m, n, k, order);
-    return std::array{plan.tile.m, plan.tile.n};
-  };
-  const auto is = [](int m, int n) { return testing::ElementsAre(m, n); };
-  EXPECT_THAT(choose(800, 1600, 4800), is(64, 160));
-  EXPECT_THAT(choose(2208, 3072, 3072), is(128, 224));
-  EXPECT_THAT(choose(16384, 1600, 1600), is(128, 160));
-  EXPECT_THAT(choose(6400, 1600, 16384), is(256, 160));
-  // A last box of lines side by side is loaded whole, even where it has but 16 columns of the tile's.
-  for (const int64_t n : {1600, 4800, 6400, 8192}) {
-    const auto [rows, columns] = choose(640, n, 4096, {.b_along_k = false});
-    EXPECT_TRUE(rows >= 128 || columns % 32 == 0) << n << ": " << rows << " x " << columns;
-  }
-}
-
-// Sixteen tiles that run side by side, of so many above one another, share most lines: 3 x 5 or 4 x 4 of 128 x 96.
-TEST(HopperMatmulPlan, NeighboursShareLines) {
-  const auto rows_together = [](int64_t m, int64_t n, int64_t k) {
-    return choose_hopper_matmul(gpu_architecture("sm_90a"), HopperMatmulSums::kOne, HopperMatmulStores::kSent, 1, m, n,
-                                k)
-        .tile.rows_together;
-  };
-  EXPECT_THAT(rows_together(2048, 768, 3072), testing::AllOf(testing::Ge(3), testing::Le(5)));
-  EXPECT_THAT(rows_together(1280, 1024, 2048), testing::AllOf(testing::Ge(3), testing::Le(5)));
-  EXPECT_EQ(rows_together(16384, 8192, 1280), 0);
-}
-
-// What an H200, or an H100, took for products by plans that were forced: by order and shape. Of a plan the tile's rows
-// and columns and three fields more, which are in turns, parts of k and whole tiles or, in the file of one tile for
-// each block, tiles of a cluster one above the other and side by side and parts of k.
-using MeasuredPlan = std::array<int64_t, 5>;
-using MeasuredPlans = std::map<std::array<int64_t, 3>, std::map<MeasuredPlan, double>>;
-
-std::map<std::string, MeasuredPlans> measured_plans(const std::string& name) {
-  std::map<std::string, MeasuredPlans> measured;
-  std::ifstream file(std::string(CAUSEWAY_SOURCE_DIR) + "/tests/kernels/" + name);
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("#")) continue;
-    std::istringstream fields(line);
-    std::string order;
-    std::array<int64_t, 3> shape{};
-    MeasuredPlan plan{};
-    fields >> order;
-    for (int64_t& field : shape) fields >> field;
-    for (int64_t& field : plan) fields >> field;
-    fields >> measured[order][shape][plan];
-    if (!fields) throw Error(ErrorKind::kCorrupt, "not a measurement: " + line, name);
-  }
-  return measured;
-}
-
-struct PlanChoice {
-  size_t known = 0;        // of the shapes, those whose choice was measured
-  size_t in_clusters = 0;  // those for which clusters are chosen
-  double near = 0;         // part of those that are within 3 % of the best plan
-  double mean = 0, worst = 0;
-};
-
-PlanChoice compare_choice(const std::string& order, const MeasuredPlans& shapes,
-                          HopperMatmulStores stores = HopperMatmulStores::kSent, bool of_one_tile_each = false) {
-  PlanChoice result;
-  double logarithms = 0;
-  for (const auto& [shape, plans] : shapes) {
-    const HopperMatmulPlan chosen =
-        choose_hopper_matmul(gpu_architecture("sm_90a"), HopperMatmulSums::kOne, stores, 1, shape[0], shape[1],
-                             shape[2], {.a_along_k = order[0] == 'n', .b_along_k = order[1] == 't'});
-    const bool in_clusters = hopper_matmul_cluster(chosen.tile) > 1;
-    result.in_clusters += in_clusters;
-    const MeasuredPlan plan =
-        of_one_tile_each
-            ? MeasuredPlan{chosen.tile.m, chosen.tile.n, chosen.tile.cluster_m, chosen.tile.cluster_n, chosen.splits}
-            : MeasuredPlan{chosen.tile.m, chosen.tile.n, chosen.tile.in_turns, chosen.splits,
-                           chosen.splits > 1 ? chosen.whole_tiles : 0};
-    const auto found = plans.find(plan);
-    if (found == plans.end() || in_clusters > of_one_tile_each) continue;
-    ++result.known;
-    const auto best = std::ranges::min_element(plans, {}, [](const auto& plan) { return plan.second; });
-    const double ratio = found->second / best->second;
-    result.near += ratio <= 1.03;
-    result.worst = std::max(result.worst, ratio);
-    logarithms += std::log(ratio);
-  }
-  const auto known = static_cast<double>(result.known);
-  result.near /= known;
-  result.mean = std::exp(logarithms / known);
-  return result;
-}
-
-// What is chosen is as a rule within 3 % of the best plan that was tried.
-TEST(HopperMatmulPlan, ChoosesWhatWasFastest) {
-  const auto measured = measured_plans("hopper_products_h200.txt");
-  ASSERT_EQ(measured.size(), 3u);
-  for (const auto& [order, shapes] : measured) {
-    ASSERT_GE(shapes.size(), 80u);
-    const PlanChoice choice = compare_choice(order, shapes);
-    EXPECT_GE(static_cast<double>(choice.known), 0.85 * static_cast<double>(shapes.size())) << order;
-    EXPECT_GE(choice.near, 0.8) << order;
-    EXPECT_LE(choice.mean, 1.018) << order;
-    EXPECT_LE(choice.worst, 1.22) << order;
-  }
-}
-
-TEST(HopperMatmulPlan, ChoosesWhatWasFastestOfOneTileEach) {
-  const auto measured = measured_plans("hopper_products_one_tile_h100.txt");
-  ASSERT_EQ(measured.size(), 3u);
-  size_t in_clusters = 0;
-  for (const auto& [order, shapes] : measured) {
-    const PlanChoice choice = compare_choice(order, shapes, HopperMatmulStores::kSent, true);
-    EXPECT_GE(static_cast<double>(choice.known), 0.8 * static_cast<double>(shapes.size())) << order;
-    EXPECT_GE(choice.near, 0.8) << order;
-    EXPECT_LE(choice.mean, 1.02) << order;
-    // Two plans of 126 blocks took a fifth to a quarter longer than the model says; one of them not always.
-    EXPECT_LE(choice.worst, 1.27) << order;
-    in_clusters += choice.in_clusters;
-  }
-  EXPECT_GE(in_clusters, 5u);
-}
-
-// At the power limit what takes less energy is faster: larger tiles.
-TEST(HopperMatmulPlan, ChoosesWhatWasFastestInARow) {
-  const auto measured = measured_plans("hopper_products_in_a_row_h200.txt");
-  ASSERT_EQ(measured.size(), 3u);
-  for (const auto& [order, shapes] : measured) {
-    const PlanChoice choice = compare_choice(order, shapes);
-    EXPECT_GE(choice.known, shapes.size() - 1) << order;
-    EXPECT_LE(choice.mean, 1.01) << order;
-    EXPECT_LE(choice.worst, 1.04) << order;
-  }
-}
-
-// Some are chosen with parts of k, which were not measured.
-TEST(HopperMatmulPlan, ChoosesWhatWasFastestWhereResultsAreAdded) {
-  const auto measured = measured_plans("hopper_products_added_h200.txt");
-  ASSERT_EQ(measured.size(), 1u);
-  const PlanChoice choice = compare_choice("nt", measured.at("nt"), HopperMatmulStores::kAdded);
-  EXPECT_GE(choice.known, 6u);
-  EXPECT_LE(choice.mean, 1.01);
-  EXPECT_LE(choice.worst, 1.03);
 }
 
 }  // namespace

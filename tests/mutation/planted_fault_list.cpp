@@ -25,7 +25,7 @@ constexpr std::string_view kCdnaAttention = "causeway/kernels/gpu/attention_cdna
 constexpr std::string_view kCdnaGradient = "causeway/kernels/gpu/attention_cdna_gradient.h";
 constexpr std::string_view kHopperMatmul = "causeway/kernels/gpu/matmul_hopper.h";
 constexpr std::string_view kHopperMatmulBoxes = "causeway/kernels/gpu/matmul_hopper_boxes.h";
-constexpr std::string_view kHopperMatmulSchedule = "causeway/kernels/gpu/matmul_hopper_schedule.h";
+constexpr std::string_view kHopperMatmulLayout = "causeway/kernels/gpu/matmul_hopper_layout.h";
 constexpr std::string_view kF8 = "causeway/kernels/gpu/f8_pair.h";
 constexpr std::string_view kTf32 = "causeway/kernels/gpu/tf32.h";
 constexpr std::string_view kReduce = "causeway/kernels/gpu/reduce.h";
@@ -273,7 +273,7 @@ constexpr PlantedFault kFaults[] = {
      "index < schedule.work ? index :", "index < schedule.work ? index / 2 * 2 :", "kernels_tests",
      "HopperMatmul.BlocksComputeManyTiles"},
     {"hopper_matmul_last_group", "Hopper product: the last group of rows is taken to be as many as the others",
-     kHopperMatmulSchedule, "rest < Schedule::kGroup ? rest : Schedule::kGroup", "Schedule::kGroup", "kernels_tests",
+     kHopperMatmulLayout, "rest < together ? rest : together", "together", "kernels_tests",
      "HopperMatmul.TilesComeInGroupsOfRows"},
     {"hopper_matmul_lost_part", "Hopper product: of a split k only the last part is kept", kHopperMatmul,
      "sums[i] += from[i / 4 * 512 + i % 4];", "sums[i] = from[i / 4 * 512 + i % 4];", "kernels_tests",

@@ -61,7 +61,7 @@ struct HopperMatmulGrid {
 };
 
 // Lines of both operands that `groups` of multiprocessors ask for at each slice, each line once a group. Blocks that
-// have no cluster run group after group, with tiles in the order of HopperMatmulSchedule (matmul_hopper_schedule.h).
+// have no cluster run group after group.
 int64_t lines_of_groups(const HopperMatmulTile& tile, const HopperMatmulGrid& grid, int64_t groups) {
   const int64_t tiles = grid.rows * grid.columns, matrices = grid.batch * grid.parts, work = matrices * tiles;
   std::vector<int64_t> row_group(static_cast<size_t>(matrices * grid.rows), -1);  // the last one that asked for a row
@@ -69,12 +69,10 @@ int64_t lines_of_groups(const HopperMatmulTile& tile, const HopperMatmulGrid& gr
   int64_t lines = 0;
   for (int64_t i = 0; i < work; ++i) {
     const int64_t group = i * groups / work, matrix = i / tiles;
-    const int64_t first_row = i % tiles / (tile.rows_together * grid.columns) * tile.rows_together;
-    const int64_t rows = std::min<int64_t>(tile.rows_together, grid.rows - first_row);
-    const int64_t in_rows = i % tiles - first_row * grid.columns;
-    const int64_t row = first_row + in_rows % rows, column = in_rows / rows;
-    if (std::exchange(row_group[static_cast<size_t>(matrix * grid.rows + row)], group) != group) lines += tile.m;
-    if (std::exchange(column_group[static_cast<size_t>(matrix * grid.columns + column)], group) != group)
+    const HopperMatmulPlace place = hopper_matmul_place(static_cast<int>(i % tiles), static_cast<int>(grid.rows),
+                                                        static_cast<int>(grid.columns), tile.rows_together);
+    if (std::exchange(row_group[static_cast<size_t>(matrix * grid.rows + place.row)], group) != group) lines += tile.m;
+    if (std::exchange(column_group[static_cast<size_t>(matrix * grid.columns + place.column)], group) != group)
       lines += tile.n;
   }
   return lines;
@@ -109,7 +107,10 @@ class HopperMatmulModel {
         order_(order),
         times_(hopper_matmul_times(schedule.in_turns)),
         measured_(schedule.measured),
-        units_(units) {
+        units_(units),
+        parts_of_lines_(sizes.k % kHopperMatmulDepth != 0 && sizes.k >= kHopperMatmulLongLines
+                            ? 1 + (kHopperMatmulOneTile.parts_of_lines - 1) * (order.a_along_k + order.b_along_k) / 2
+                            : 1) {
     const auto m = static_cast<double>(schedule.m), n = static_cast<double>(schedule.n);
     const int64_t tiles_m = matmul_ceil_div(sizes.m, int64_t{schedule.m});
     const int64_t tiles_n = matmul_ceil_div(sizes.n, int64_t{schedule.n});
@@ -174,8 +175,9 @@ class HopperMatmulModel {
     const double lines_b =
         lines_of_b(schedule_, order_, kTimes.crossing) * (order_.b_along_k ? 1 : kTimes.b_side_by_side);
     const double asked_for = lines_a / tile.cluster_n + lines_b / tile.cluster_m;
-    const double from_cache =
-        kTimes.all_lines * (asked_for * part + kTimes.line_of_group * static_cast<double>(group_lines) / units);
+    const double from_cache = kTimes.all_lines *
+                              (asked_for * part + kTimes.line_of_group * static_cast<double>(group_lines) / units) *
+                              parts_of_lines_;
     const double slice =
         longer(longer(products, kTimes.way / tile.stages), longer(kTimes.line * (lines_a + lines_b), from_cache));
     double time = kTimes.begin + static_cast<double>(each) * slice + other_store_;
@@ -210,6 +212,8 @@ class HopperMatmulModel {
   const HopperMatmulTimes& times_;
   double measured_;
   int64_t units_, tiles_;
+  double
+      parts_of_lines_;  // what lines take that are long and do not all begin at a multiple of 128 bytes, as a multiple
   double slices_, slice_, store_, tile_bytes_;
   double other_store_ = 0;
   double energy_ = 0, energy_of_part_ = 0;  // in microseconds at the power limit; 0 where nothing was measured

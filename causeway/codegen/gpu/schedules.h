@@ -85,20 +85,23 @@ struct HopperMatmulTimes {
 // last is what leaves the second-level cache: a group of multiprocessors asks once for a line that several of it want
 // at about the same time, so that it counts how many lines all multiprocessors want, and how many all groups.
 struct HopperMatmulOneTileTimes {
-  double begin;          // as above, with the results' way
-  double element;        // of a tile's m n
-  double clock;          // part of that, more where every multiprocessor has a block
-  double line;           // of a line of B
-  double all_lines;      // of one that all multiprocessors want, over their number
-  double line_of_group;  // of one that groups of them want, as a multiple
-  double a_line;         // of a line of A, as a multiple of one of B
-  double way;            // of a slice to shared memory, over the number of stages: as many slices are under way
+  double begin;           // as above, with the results' way
+  double element;         // of a tile's m n
+  double clock;           // part of that, more where every multiprocessor has a block
+  double line;            // of a line of B
+  double all_lines;       // of one that all multiprocessors want, over their number
+  double line_of_group;   // of one that groups of them want, as a multiple
+  double a_line;          // of a line of A, as a multiple of one of B
+  double parts_of_lines;  // where long lines along k do not begin at multiples of 128 bytes, of those from the cache
+  double way;             // of a slice to shared memory, over the number of stages: as many slices are under way
   double a_side_by_side, b_side_by_side, crossing;  // as above, of one of A, or B, along k as a multiple
   double combine_launch;                            // where k is split: the second launch
   double combine_bytes;                             // and bytes that it moves in a microsecond
 };
 inline constexpr HopperMatmulOneTileTimes kHopperMatmulOneTile = {
-    6.187, 1.456e-5, 0.328, 3.487e-4, 4.694e-4, 3.873, 1.757, 1.488, 0.671, 0.406, 6.464, 2.891, 6.05e6};
+    6.187, 1.456e-5, 0.328, 3.487e-4, 4.694e-4, 3.873, 1.757, 1.394, 1.488, 0.671, 0.406, 6.464, 2.891, 6.05e6};
+// From which k such lines took longer: those of 5,600 and 7,904 did, of 2,208 they did not.
+constexpr int64_t kHopperMatmulLongLines = 4096;
 // In the order of their tiles, which counts where each has one, blocks without clusters fill groups of multiprocessors
 // (GPCs) of 16 or 18 one after the other. The cache has two halves, between which lines pass: what counts as much as a
 // line that a group wants is, of a line that half of the groups want, so many of it. And up to how many tiles one above

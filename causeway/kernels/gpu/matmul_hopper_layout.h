@@ -60,6 +60,17 @@ constexpr int hopper_matmul_loaders(const HopperMatmulTile& tile) { return tile.
 constexpr int hopper_matmul_cluster_rows(const HopperMatmulTile& tile) { return tile.m * tile.cluster_m; }
 constexpr int hopper_matmul_cluster_columns(const HopperMatmulTile& tile) { return tile.n * tile.cluster_n; }
 
+// Which tiles come when, of `rows` of them above one another and `columns` beside: tile `index` of a matrix. They are
+// counted down through groups of `together` rows, then along the columns.
+struct HopperMatmulPlace {
+  int row, column;
+};
+constexpr HopperMatmulPlace hopper_matmul_place(int index, int rows, int columns, int together) {
+  const int group = index / (together * columns), in_group = index % (together * columns);
+  const int rest = rows - group * together, rows_of_group = rest < together ? rest : together;
+  return {group * together + in_group % rows_of_group, in_group / rows_of_group};
+}
+
 // Boxes of 64 lines where lines are contiguous, and pieces of 64 columns of results: the last may be narrower.
 constexpr int hopper_matmul_pieces(const HopperMatmulTile& tile) { return (tile.n + 63) / 64; }
 

@@ -3,8 +3,8 @@
 
 #include "causeway/kernels/gpu/matmul_hopper_layout.h"
 
-// Which tiles are computed by a cluster at the same time. Clusters that run together share lines of A and of B: tiles
-// are counted down through groups of rows, then along n. Of a product whose k is split the tiles from kWholeTiles on
+// Which tiles are computed by a cluster at the same time. Clusters that run together share lines of A and of B, by the
+// order of hopper_matmul_place(). Of a product whose k is split the tiles from kWholeTiles on
 // are: first come all of their first parts, then all of the second ones.
 template <class Problem>
 struct HopperMatmulSchedule {
@@ -49,13 +49,10 @@ struct HopperMatmulPosition {
     }
     const int in_matrix = index % (schedule.rows_m * schedule.tiles_n);
     batch = index / (schedule.rows_m * schedule.tiles_n);
-    const int group = in_matrix / (Schedule::kGroup * schedule.tiles_n);
-    const int in_group = in_matrix % (Schedule::kGroup * schedule.tiles_n);
-    const int rest = schedule.rows_m - group * Schedule::kGroup;
-    const int rows = rest < Schedule::kGroup ? rest : Schedule::kGroup;
+    const HopperMatmulPlace place = hopper_matmul_place(in_matrix, schedule.rows_m, schedule.tiles_n, Schedule::kGroup);
     constexpr HopperMatmulTile kTile = Schedule::kTile;
-    m = (group * Schedule::kGroup + in_group % rows) * Schedule::kRows + rank % kTile.cluster_m * kTile.m;
-    n = in_group / rows * Schedule::kColumns + rank / kTile.cluster_m * kTile.n;
+    m = place.row * Schedule::kRows + rank % kTile.cluster_m * kTile.m;
+    n = place.column * Schedule::kColumns + rank / kTile.cluster_m * kTile.n;
     first_slice = Problem::kSplits == 1 ? 0 : split * schedule.split_slices;
     const int left = schedule.k_slices - first_slice;
     slices = split_tile < 0 || left < schedule.split_slices ? left : schedule.split_slices;
