@@ -461,18 +461,19 @@ TEST_P(GpuMatmul, TransposedProductsWithTheirEpilogue) {
         Product{12, 328, 264, 24, true, false, "{256, 64, 4, 1, false, false, false, 1, 0, true}"},
         Product{33, 144, 256, 24, false, false, "{64, 96, 8, 1, true, true, false, 1, 0, true}"}})
     for (const bool two : {false, true}) {
-      expect_reference(dot("bf16", fmt::format("{}, ", batch), m, n, k, transpose_a, transpose_b, "f32") +
+      const char* dtype = two ? "f16" : "bf16";
+      expect_reference(dot(dtype, fmt::format("{}, ", batch), m, n, k, transpose_a, transpose_b, "f32") +
                        fmt::format(R"(%3 = input "bias" : f32[{2}]
 %4 = broadcast(%3) {{axes=[2]}} : f32[{0}, {1}, {2}]
 %5 = add(%2, %4) : f32[{0}, {1}, {2}]
 %6 = input "factor" : f32[{1}]
 %7 = broadcast(%6) {{axes=[1]}} : f32[{0}, {1}, {2}]
 %8 = mul(%5, %7) : f32[{0}, {1}, {2}]
-%9 = cast(%8) : bf16[{0}, {1}, {2}]
-%10 = cast(%5) : bf16[{0}, {1}, {2}]
+%9 = cast(%8) : {4}[{0}, {1}, {2}]
+%10 = cast(%5) : {4}[{0}, {1}, {2}]
 return %9{3}
 )",
-                                   batch, m, n, two ? ", %10" : ""));
+                                   batch, m, n, two ? ", %10" : "", dtype));
       EXPECT_EQ(kinds_, "dot ");
       EXPECT_NE(source_.find(tile), std::string::npos) << source_;
     }

@@ -96,21 +96,26 @@ std::string kernel_text(const Case& c) {
   const Residual* residual;
   Result* result;
   float* workspace;
+  uint32_t* outside;  // becomes 1 if what lines add is asked for where C has none
   CAUSEWAY_INLINE Problem(void* const* buffers, const int64_t* sizes)
       : batch(sizes[0]), m(sizes[1]), n(sizes[2] * kStoreLanes), k(sizes[3]),
         residual(global_pointer<const Residual>(buffers[2])), result(global_pointer<Result>(buffers[3])),
-        workspace(global_pointer<float>(buffers[4])) {}
+        workspace(global_pointer<float>(buffers[4])), outside(global_pointer<uint32_t>(buffers[5]) + 1) {}
   struct FetchedRow {
     float value[kLinesAdd ? 1 : 0];
   };
   CAUSEWAY_INLINE void fetch_row(int64_t m_index, FetchedRow& to) const {
-    if constexpr (kLinesAdd) to.value[0] = static_cast<float>(m_index % 7);
+    if constexpr (kLinesAdd) {
+      if (m_index >= (kTile.transposed ? n : m)) *outside = 1;
+      to.value[0] = static_cast<float>(m_index % 7);
+    }
   }
   struct FetchedColumns {
     float value[kLinesAdd ? 8 : 0];
   };
   template <int V>
   CAUSEWAY_INLINE void fetch_columns(int64_t n_index, FetchedColumns& to) const {
+    if (kLinesAdd && n_index + V > (kTile.transposed ? m : n)) *outside = 1;
 #pragma clang loop unroll(full)
     for (int e = 0; kLinesAdd && e < V; ++e) to.value[e] = static_cast<float>((n_index + e) % 5);
   }
@@ -255,7 +260,7 @@ void expect_product(const Case& c) {
       static_cast<size_t>(split_tiles * c.splits * c.tile.m * hopper_matmul_cluster(c.tile) * c.tile.n) *
           sizeof(float) +
       16);
-  const DeviceBuffer task_counter = device().allocate(sizeof(uint32_t), true);
+  const DeviceBuffer task_counter = device().allocate(2 * sizeof(uint32_t), true);
 
   std::vector<TensorMap> maps = {
       operand_map(c, 0, c.m, c.a_along_k, hopper_matmul_loaded_lines(c.tile, c.tile.transposed)),
@@ -288,9 +293,10 @@ void expect_product(const Case& c) {
     launch.cluster = 1;
     device().launch(launch);
   }
-  uint32_t taken = 1;
-  device().copy_to_host(&taken, task_counter.data(), sizeof taken);
-  EXPECT_EQ(taken, 0u) << "not what the next launch needs";
+  uint32_t counters[] = {1, 1};
+  device().copy_to_host(counters, task_counter.data(), sizeof counters);
+  EXPECT_EQ(counters[0], 0u) << "not what the next launch needs";
+  EXPECT_EQ(counters[1], 0u) << "what lines add was read outside of them";
   std::vector<char> result(results * count * result_bytes);
   device().copy_to_host(result.data(), result_buffer.data(), result.size());
   const auto result_at = [&](size_t at) {
@@ -418,6 +424,14 @@ TEST(HopperMatmul, TransposedProducts) {
                       .sent_bytes = 2,
                       .results = results,
                       .lines_add = true});
+  expect_product({.m = 283,
+                  .n = 136,
+                  .k = 72,
+                  .tile = transposed_tile({64, 96, 4, 1, false, true}),
+                  .lanes = 1,
+                  .residuals = 0,
+                  .sent_bytes = 2,
+                  .lines_add = true});
   HopperMatmulTile cluster{128, 96, 4, 2, false, true, true, 4};
   expect_product({.m = 328,
                   .n = 1000,
@@ -426,7 +440,8 @@ TEST(HopperMatmul, TransposedProducts) {
                   .blocks = 32,
                   .half = true,
                   .residuals = 0,
-                  .sent_bytes = 2});
+                  .sent_bytes = 2,
+                  .lines_add = true});
 }
 
 TEST(HopperMatmul, EveryTile) {
@@ -823,7 +838,11 @@ TEST(HopperMatmul, TransposedProductsAssembleWithoutSpills) {
                                       {128, 192, 4, 1, true, true},
                                       {64, 256, 4, 1, true, true}})
     for (const int results : {1, 2})
-      expect_no_spills({.tile = transposed_tile(tile), .residuals = 0, .sent_bytes = 2, .results = results});
+      expect_no_spills({.b_along_k = results == 1,
+                        .tile = transposed_tile(tile),
+                        .residuals = 0,
+                        .sent_bytes = 2,
+                        .results = results});
 }
 
 }  // namespace

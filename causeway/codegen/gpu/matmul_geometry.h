@@ -36,10 +36,10 @@ struct MatmulOrder {
   bool a_along_k = true, b_along_k = true;
   bool a_in_registers = false;       // floats of A that are not along k
   bool few_batch_dimensions = true;  // one at most: such lines can be copied to several blocks at once
-  bool may_transpose = false;        // what is sent is of two bytes, and nothing is added to it
+  bool may_transpose = false;        // operands and what is sent are of two bytes, and nothing is added to it
 };
 
-// The same for the products that matmul_hopper.h computes. `stores`: kSent or kOther.
+// The same for the products that matmul_hopper.h computes. `stores`: how results leave, not kAny.
 HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, HopperMatmulSums sums,
                                       HopperMatmulStores stores, int64_t batch, int64_t m, int64_t n, int64_t k,
                                       MatmulOrder order = {});

@@ -80,7 +80,7 @@ struct HopperMatmulTimes {
   // where each begins within 128 bytes and ends in the next.
   double a_side_by_side, b_side_by_side, crossing;
 };
-// Of 16-bit products that each block computes one tile of, or one part of a tile's k, in microseconds of an H100: all
+// Of 16-bit products that each block computes one tile of, or one part of a tile's k, in microseconds of an H200: all
 // want their slices at the same time, and results leave from where slices were. A slice takes the longest of four. The
 // last is what leaves the second-level cache: a group of multiprocessors asks once for a line that several of it want
 // at about the same time, so that it counts how many lines all multiprocessors want, and how many all groups.

@@ -117,7 +117,7 @@ class HopperMatmulBoxes {
     // As a rule all columns of a part exist, or none: then they are read from one address.
     const int n = static_cast<int>(problem.n);
     const bool alike = problem.n % kColumns == 0;
-    const int n_read = alike && problem.n % kTile.n != 0 && n_first >= n ? 0 : n_first;
+    const int n_read = alike && problem.n % hopper_matmul_cluster_columns(kTile) != 0 && n_first >= n ? 0 : n_first;
     // Neighbours 2 i of the sums, in the order in which boxes have them.
     const auto place = [&](int tensor, uint32_t i) {
       return at(stage, tensor) + (of_lane ^ (i / 2 * 8 * kBytes)) + i % 2 * 8 * kRowBytes;
@@ -132,7 +132,8 @@ class HopperMatmulBoxes {
 #pragma clang loop unroll(full)
     for (int down = 0; down < 2; ++down) {
       const int m_index = first_row(tile, block, part) + static_cast<int>(row) + 8 * down;
-      problem.fetch_row(problem.m % kTile.m == 0 || m_index < problem.m ? m_index : 0, rows[down]);
+      problem.fetch_row(problem.m % hopper_matmul_cluster_rows(kTile) == 0 || m_index < problem.m ? m_index : 0,
+                        rows[down]);
     }
     // After the wait for products, though nothing but registers says so.
     float values[kColumns / 2];
@@ -204,7 +205,7 @@ class HopperMatmulTransposedBoxes {
   using Sent = typename Problem::Sent;
   static constexpr HopperMatmulTile kTile = Problem::kTile;
   static constexpr int kSent = Problem::kSent, kCount = hopper_matmul_boxes(kTile) / kSent;
-  static constexpr int kRowBlocks = hopper_matmul_row_blocks(kTile), kParts = hopper_matmul_pieces(kTile);
+  static constexpr int kRowBlocks = hopper_matmul_row_blocks(kTile);
   static_assert(sizeof(Sent) == 2 && Problem::Fetched::kTensors == 0 && Problem::kSplits == 1);
 
  public:
@@ -223,7 +224,8 @@ class HopperMatmulTransposedBoxes {
 #pragma clang loop unroll(full)
       for (int down = 0; down < 2; ++down) {
         const int n_index = n_first + wave_ * 16 + lane_index() / 4 + 8 * down;
-        problem.template fetch_columns<1>(problem.m % kTile.m == 0 || n_index < problem.m ? n_index : 0, columns[down]);
+        problem.template fetch_columns<1>(
+            problem.m % hopper_matmul_cluster_rows(kTile) == 0 || n_index < problem.m ? n_index : 0, columns[down]);
       }
       constexpr int kWhole = kTile.n / 64, kLast = kTile.n % 64;
 #pragma clang loop unroll(full)
@@ -273,7 +275,8 @@ class HopperMatmulTransposedBoxes {
         for (int e = 0; e < 2; ++e) {
           const int m_index = m_first + box * 16 + i / 2 * 8 + lane % 4 * 2 + e;
           typename Problem::FetchedRow fetched_row;
-          problem.fetch_row(problem.n % kTile.n == 0 || m_index < problem.n ? m_index : 0, fetched_row);
+          problem.fetch_row(problem.n % hopper_matmul_cluster_columns(kTile) == 0 || m_index < problem.n ? m_index : 0,
+                            fetched_row);
           // After the wait for products, though nothing but registers says so.
           const float value[1] = {computed_here(sums[box * 8 + i * 2 + e])};
           problem.finish(value, {}, fetched_row, columns[i % 2], finished[e]);
