@@ -193,6 +193,19 @@ CAUSEWAY_KERNEL(turns, 128, 1, 3, 1, 0) {
     pass_turn(turn, static_cast<uint32_t>(task) + 1);
   }
 }
+
+// What a thread is told of a barrier of one arrival, for both parities: before it, after the first, after the second.
+CAUSEWAY_KERNEL(answers, 128, 1, 1, 0, 0) {
+  if (thread_index() != 0) return;
+  auto* barrier = reinterpret_cast<TransferBarrier*>(shared_memory());
+  int* told = global_pointer<int>(buffers[0]);
+  barrier_init(barrier, 1);
+  barrier_init_fence();
+  for (int arrivals = 0; arrivals < 3; ++arrivals) {
+    if (arrivals > 0) barrier_arrive(barrier);
+    for (int parity = 0; parity < 2; ++parity) told[arrivals * 2 + parity] = barrier_test(barrier, parity) ? 1 : 0;
+  }
+}
 )";
 
 // On kernels whose accesses to memory are checked, and on others.
@@ -466,6 +479,19 @@ TEST_P(EmulatedHopper, TasksLeftOrAskedForTooOftenAreFound) {
   const std::string asked = take_tasks(5, 2, 1, 2).second;
   EXPECT_NE(asked.find("takes another task after being told 1 times that none is left"), std::string::npos) << asked;
   EXPECT_EQ(take_tasks(5, 2).second, "");
+}
+
+TEST_P(EmulatedHopper, BarriersTellWhetherAPhaseIsComplete) {
+  const DeviceBuffer told = upload(std::vector<int>(6, -1));
+  void* const buffers[] = {told.data()};
+  DeviceLaunch launch;
+  launch.kernel = module_->kernel("answers");
+  launch.buffers = {buffers, 1};
+  launch.task_count = 1;
+  launch.threads = 128;
+  launch.shared_bytes = 128;
+  device_->launch(launch);
+  EXPECT_EQ(download<int>(told), (std::vector<int>{0, 1, 1, 0, 0, 1}));
 }
 
 TEST_P(EmulatedHopper, BlocksAddInTurn) {

@@ -185,6 +185,13 @@ void barrier_arrive(void* barrier, int block_rank) {
     cluster.units().barriers.arrive(barrier, block_rank);
   });
 }
+int barrier_test(void* barrier, int parity) {
+  return guarded([&](ThreadCluster& cluster) {
+    const bool done = cluster.units().barriers.test(barrier, parity);
+    if (done) cluster.acquire({cluster.block_rank(), shared_offset(cluster, barrier)});
+    return done ? 1 : 0;
+  });
+}
 void barrier_wait(void* barrier, int parity) {
   guarded([&](ThreadCluster& cluster) {
     cluster.units().barriers.wait(barrier, parity);
@@ -356,6 +363,7 @@ const EmulatorRuntime& emulator_runtime() {
       barrier_expect_bytes,
       barrier_arrive,
       barrier_wait,
+      barrier_test,
       tensor_load,
       tensor_store,
       tensor_store_commit,

@@ -115,6 +115,11 @@ void TransferBarriers::arrive(void* barrier, int block_rank) {
   count(block_rank, offset, 1, 0, 0);
 }
 
+bool TransferBarriers::test(void* barrier, int parity) {
+  if (parity != 0 && parity != 1) host_.fail(fmt::format("barrier_test() for parity {}, which is not 0 or 1", parity));
+  return initialised(host_.block_rank(), offset_of(barrier)).phase != parity;
+}
+
 void TransferBarriers::wait(void* barrier, int parity) {
   const int rank = host_.block_rank();
   const int offset = offset_of(barrier);

@@ -23,6 +23,7 @@ class TransferBarriers {
   void expect_bytes(void* barrier, int bytes);  // and arrives
   void arrive(void* barrier, int block_rank);   // at the barrier of that block with the same offset
   void wait(void* barrier, int parity);
+  bool test(void* barrier, int parity);  // whether wait() would end at once
 
   // Where a barrier of the running thread's block lies. Fails unless it was initialised, and its initialisation made
   // visible to others, there.

@@ -30,7 +30,9 @@ CAUSEWAY_INLINE void barrier_arrive(TransferBarrier* barrier) { barrier_arrive_i
 CAUSEWAY_INLINE void barrier_wait(TransferBarrier* barrier, int parity) {
   emulator_runtime()->barrier_wait(barrier, parity);
 }
-CAUSEWAY_INLINE bool barrier_test(TransferBarrier*, int) { return false; }
+CAUSEWAY_INLINE bool barrier_test(TransferBarrier* barrier, int parity) {
+  return emulator_runtime()->barrier_test(barrier, parity) != 0;
+}
 
 template <class... Coordinates>
 CAUSEWAY_INLINE void emulator_tensor_load(void* shared, const TensorMapBytes* map, TransferBarrier* barrier,

@@ -30,6 +30,7 @@ struct EmulatorRuntime {
   void (*barrier_expect_bytes)(void* barrier, int bytes);
   void (*barrier_arrive)(void* barrier, int block_rank);
   void (*barrier_wait)(void* barrier, int parity);
+  int (*barrier_test)(void* barrier, int parity);
   void (*tensor_load)(void* shared, const void* map, void* barrier, const int* first, int rank, uint32_t block_mask);
   void (*tensor_store)(const void* map, const void* shared, const int* first, int rank);
   void (*tensor_store_commit)();
