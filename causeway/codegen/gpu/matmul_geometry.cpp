@@ -212,8 +212,7 @@ class HopperMatmulModel {
   const HopperMatmulTimes& times_;
   double measured_;
   int64_t units_, tiles_;
-  double
-      parts_of_lines_;  // what lines take that are long and do not all begin at a multiple of 128 bytes, as a multiple
+  double parts_of_lines_;  // as a multiple: what long lines take that do not all begin at a multiple of 128 bytes
   double slices_, slice_, store_, tile_bytes_;
   double other_store_ = 0;
   double energy_ = 0, energy_of_part_ = 0;  // in microseconds at the power limit; 0 where nothing was measured

@@ -19,9 +19,6 @@ constexpr bool kHopperMatmulFewRegisters =
 template <class Problem>
 constexpr bool kHopperMatmulSends = requires { typename Problem::Sent; };
 
-// The named barriers of warpgroups that write boxes together.
-constexpr int kHopperMatmulFirstBoxBarrier = 4;
-
 // The boxes of results in which a wave's 16 rows of each 64, a part of the tile, pass through shared memory: a ring of
 // kCount parts, with a box for each tensor. Where a tensor is read at the result's place, its part is loaded into the
 // box, kCount - 1 parts ahead and first beside the products; what is stored is computed where it lies. The engine
@@ -197,6 +194,9 @@ class HopperMatmulBoxes {
   TransferBarrier* full_;
   StageRing<kCount> ring_;  // the slot of the next part to be sent
 };
+
+// The first of the named barriers of warpgroups whose waves write boxes together.
+constexpr int kHopperMatmulFirstBoxBarrier = 4;
 
 // The same where the product is that of the transposes: a warpgroup's 64 rows are 64 columns of C. 64 columns of them
 // are a part, whose four waves each write 16 columns of all its boxes, which lie in C's order, and each send one.
