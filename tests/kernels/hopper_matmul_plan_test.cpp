@@ -9,6 +9,7 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "causeway/base/error.h"
 #include "causeway/codegen/gpu/matmul_geometry.h"
@@ -83,13 +84,13 @@ TEST(HopperMatmulPlan, NeighboursShareLines) {
   EXPECT_EQ(rows_together(16384, 8192, 1280), 0);
 }
 
-// What an H200, or an H100, took for products by plans that were forced: by order and shape. Of a plan the tile's rows
-// and columns and three fields more, which are in turns, parts of k and whole tiles or, in the file of one tile for
-// each block, tiles of a cluster one above the other and side by side and parts of k.
-using MeasuredPlan = std::array<int64_t, 5>;
+// What an H200 took for products by plans that were forced: by order and shape. Of a plan the tile's rows and columns
+// and three fields more, which are in turns, parts of k and whole tiles, or, in the file of one tile for each block,
+// four: tiles of a cluster one above the other and side by side, parts of k and whether it is of the transposes.
+using MeasuredPlan = std::vector<int64_t>;
 using MeasuredPlans = std::map<std::array<int64_t, 3>, std::map<MeasuredPlan, double>>;
 
-std::map<std::string, MeasuredPlans> measured_plans(const std::string& name) {
+std::map<std::string, MeasuredPlans> measured_plans(const std::string& name, size_t fields_of_plan = 5) {
   std::map<std::string, MeasuredPlans> measured;
   std::ifstream file(std::string(CAUSEWAY_SOURCE_DIR) + "/tests/kernels/" + name);
   for (std::string line; std::getline(file, line);) {
@@ -97,7 +98,7 @@ std::map<std::string, MeasuredPlans> measured_plans(const std::string& name) {
     std::istringstream fields(line);
     std::string order;
     std::array<int64_t, 3> shape{};
-    MeasuredPlan plan{};
+    MeasuredPlan plan(fields_of_plan);
     fields >> order;
     for (int64_t& field : shape) fields >> field;
     for (int64_t& field : plan) fields >> field;
@@ -119,16 +120,16 @@ PlanChoice compare_choice(const std::string& order, const MeasuredPlans& shapes,
   PlanChoice result;
   double logarithms = 0;
   for (const auto& [shape, plans] : shapes) {
-    const HopperMatmulPlan chosen =
-        choose_hopper_matmul(gpu_architecture("sm_90a"), HopperMatmulSums::kOne, stores, 1, shape[0], shape[1],
-                             shape[2], {.a_along_k = order[0] == 'n', .b_along_k = order[1] == 't'});
+    const HopperMatmulPlan chosen = choose_hopper_matmul(
+        gpu_architecture("sm_90a"), HopperMatmulSums::kOne, stores, 1, shape[0], shape[1], shape[2],
+        {.a_along_k = order[0] == 'n', .b_along_k = order[1] == 't', .may_transpose = of_one_tile_each});
     const bool in_clusters = hopper_matmul_cluster(chosen.tile) > 1;
     result.in_clusters += in_clusters;
-    const MeasuredPlan plan =
-        of_one_tile_each
-            ? MeasuredPlan{chosen.tile.m, chosen.tile.n, chosen.tile.cluster_m, chosen.tile.cluster_n, chosen.splits}
-            : MeasuredPlan{chosen.tile.m, chosen.tile.n, chosen.tile.in_turns, chosen.splits,
-                           chosen.splits > 1 ? chosen.whole_tiles : 0};
+    const MeasuredPlan plan = of_one_tile_each
+                                  ? MeasuredPlan{chosen.tile.m,         chosen.tile.n, chosen.tile.cluster_m,
+                                                 chosen.tile.cluster_n, chosen.splits, chosen.tile.transposed}
+                                  : MeasuredPlan{chosen.tile.m, chosen.tile.n, chosen.tile.in_turns, chosen.splits,
+                                                 chosen.splits > 1 ? chosen.whole_tiles : 0};
     const auto found = plans.find(plan);
     if (found == plans.end() || in_clusters > of_one_tile_each) continue;
     ++result.known;
@@ -159,35 +160,22 @@ TEST(HopperMatmulPlan, ChoosesWhatWasFastest) {
 }
 
 TEST(HopperMatmulPlan, ChoosesWhatWasFastestOfOneTileEach) {
-  const auto measured = measured_plans("hopper_products_one_tile_h100.txt");
+  const auto measured = measured_plans("hopper_products_one_tile_h200.txt", 6);
   ASSERT_EQ(measured.size(), 3u);
+  double all = 0, known = 0, near = 0;
   size_t in_clusters = 0;
   for (const auto& [order, shapes] : measured) {
     const PlanChoice choice = compare_choice(order, shapes, HopperMatmulStores::kSent, true);
-    EXPECT_GE(static_cast<double>(choice.known), 0.8 * static_cast<double>(shapes.size())) << order;
-    EXPECT_GE(choice.near, 0.8) << order;
-    EXPECT_LE(choice.mean, 1.02) << order;
-    // Two plans of 126 blocks took a fifth to a quarter longer than the model says; one of them not always.
-    EXPECT_LE(choice.worst, 1.27) << order;
-    in_clusters += choice.in_clusters;
-  }
-  EXPECT_GE(in_clusters, 5u);
-}
-
-// Of what an earlier choice was worst at, and of transposes.
-TEST(HopperMatmulPlan, ChoosesWhatWasFastestOfOneTileEachOnH200) {
-  double shapes = 0, known = 0, near = 0, worst = 0;
-  for (const auto& [order, measured] : measured_plans("hopper_products_one_tile_h200.txt")) {
-    const PlanChoice choice = compare_choice(order, measured, HopperMatmulStores::kSent, true);
-    shapes += static_cast<double>(measured.size());
+    all += static_cast<double>(shapes.size());
     known += static_cast<double>(choice.known);
     near += choice.near * static_cast<double>(choice.known);
-    worst = std::max(worst, choice.worst);
-    EXPECT_LE(choice.mean, 1.03) << order;
+    in_clusters += choice.in_clusters;
+    EXPECT_LE(choice.mean, 1.02) << order;
+    EXPECT_LE(choice.worst, 1.09) << order;
   }
-  EXPECT_GE(known, 0.85 * shapes);
-  EXPECT_GE(near, 0.7 * known);
-  EXPECT_LE(worst, 1.09);
+  EXPECT_GE(known, 0.9 * all);
+  EXPECT_GE(near, 0.75 * known);
+  EXPECT_GE(in_clusters, 4u);
 }
 
 // At the power limit what takes less energy is faster: larger tiles.

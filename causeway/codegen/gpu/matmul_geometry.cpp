@@ -180,11 +180,14 @@ class HopperMatmulModel {
                               parts_of_lines_;
     const double slice =
         longer(longer(products, kTimes.way / tile.stages), longer(kTimes.line * (lines_a + lines_b), from_cache));
-    double time = kTimes.begin + static_cast<double>(each) * slice + other_store_;
-    if (splits == 1) return longer(time, energy_);
-    const auto parts = static_cast<double>(blocks);
-    time += kTimes.combine_launch + 2 * parts * tile_bytes_ / kTimes.combine_bytes;
-    return longer(time, energy_ + energy_of_part_ * parts);
+    const bool in_clusters = hopper_matmul_cluster(tile) > 1;
+    double time = kTimes.begin + static_cast<double>(each) * slice + other_store_ + (in_clusters ? kTimes.cluster : 0);
+    if (splits > 1)
+      time += kTimes.combine_launch + 2 * static_cast<double>(blocks) * tile_bytes_ / kTimes.combine_bytes;
+    if (!in_clusters && blocks > kTimes.few_blocks)
+      time *= 1 + kTimes.out_of_step * static_cast<double>(blocks - kTimes.few_blocks) /
+                      static_cast<double>(units_ - kTimes.few_blocks);
+    return longer(time, energy_ + (splits > 1 ? energy_of_part_ * static_cast<double>(blocks) : 0));
   }
 
  private:
@@ -238,10 +241,7 @@ class HopperMatmulChoice {
       tile.transposed = transposed;
       const bool may_have_one_each = sums_ == HopperMatmulSums::kOne && sizes.all_known && !candidate.in_turns &&
                                      sizes.k <= kHopperMatmulLongestOneTile;
-      // Of transposes, clusters were no faster.
-      if (may_have_one_each && may_cluster && !transposed && tile.m >= 128 &&
-          tile.n >= kHopperMatmulFewestColumnsInClusters)
-        consider_clusters(sizes, model, tile);
+      if (may_have_one_each && may_cluster) consider_clusters(sizes, model, tile);
       if (candidate.in_turns) {
         // A block that computes a single tile has nothing to do beside it. Long sums hide their stores anyway.
         const int64_t longest =

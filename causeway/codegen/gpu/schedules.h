@@ -97,9 +97,15 @@ struct HopperMatmulOneTileTimes {
   double a_side_by_side, b_side_by_side, crossing;  // as above, of one of A, or B, along k as a multiple
   double combine_launch;                            // where k is split: the second launch
   double combine_bytes;                             // and bytes that it moves in a microsecond
+  double cluster;                                   // until the blocks of a cluster have begun
+  // Of all of it, more where every multiprocessor has a block, in proportion from few_blocks on: the more there are,
+  // the more plans are among them whose blocks do not keep step, so that each line is asked for several times.
+  double out_of_step;
+  int64_t few_blocks;
 };
-inline constexpr HopperMatmulOneTileTimes kHopperMatmulOneTile = {
-    6.187, 1.456e-5, 0.328, 3.487e-4, 4.694e-4, 3.873, 1.757, 1.394, 1.488, 0.671, 0.406, 6.464, 2.891, 6.05e6};
+inline constexpr HopperMatmulOneTileTimes kHopperMatmulOneTile = {5.811, 1.464e-5, 0.334, 6.09e-4, 7.016e-4, 0.81,
+                                                                  1.228, 1.45,     1.104, 0.882,   0.427,    3.748,
+                                                                  2.891, 6.05e6,   0.497, 0.0285,  104};
 // From which k such lines took longer: those of 5,600 and 7,904 did, of 2,208 they did not.
 constexpr int64_t kHopperMatmulLongLines = 4096;
 // In the order of their tiles, which counts where each has one, blocks without clusters fill groups of multiprocessors
@@ -111,9 +117,9 @@ constexpr double kHopperMatmulLineOfHalf = 1.125;
 // The k from which sums of several rounds were faster.
 constexpr int64_t kHopperMatmulLongestOneTile = 32768;
 // Such tiles in clusters of eight, whose blocks each load a half and a quarter of what they share, lines along k: from
-// which k, and from how many columns, they were faster, and how many blocks of 132 multiprocessors run at once. (A
-// cluster's are in one group of 16 or 18, of which one at least lacks two: of 128 blocks eight waited for the others.)
-constexpr int64_t kHopperMatmulLeastInClusters = 2560, kHopperMatmulFewestColumnsInClusters = 80;
+// which k they were faster, and how many blocks of 132 multiprocessors run at once. (A cluster's are in one group of 16
+// or 18, of which one at least lacks two: of 128 blocks eight waited for the others.)
+constexpr int64_t kHopperMatmulLeastInClusters = 2048;
 constexpr int64_t kHopperMatmulMultiprocessors = 132, kHopperMatmulMostInClusters = 120;
 // Of tiles that warpgroups share, and of those that they compute in turns.
 const HopperMatmulTimes& hopper_matmul_times(bool in_turns);

@@ -19,6 +19,7 @@ CAUSEWAY_INLINE void cluster_begin() { cluster_barrier(); }
 CAUSEWAY_INLINE void store_in_block(float* same_offset, int cluster_rank, float value) {
   emulator_runtime()->store_in_block(same_offset, cluster_rank, value);
 }
+CAUSEWAY_INLINE bool elects_lane() { return lane_index() == 0; }
 CAUSEWAY_INLINE void prefetch_global(const void*, int) {}
 CAUSEWAY_INLINE int take_task(uint32_t* counter, int tasks, int refusals, bool in_order = false) {
   return emulator_runtime()->take_task(counter, tasks, refusals, in_order);
@@ -108,6 +109,9 @@ CAUSEWAY_INLINE uint64_t matrix_descriptor(const void* shared, int leading_bytes
   const uint64_t mode = swizzle_bytes == 128 ? 1 : swizzle_bytes == 64 ? 2 : swizzle_bytes == 32 ? 3 : 0;
   return (address & 0x3ffff) >> 4 | static_cast<uint64_t>(leading_bytes >> 4 & 0x3fff) << 16 |
          static_cast<uint64_t>(stride_bytes >> 4 & 0x3fff) << 32 | mode << 62;
+}
+CAUSEWAY_INLINE uint64_t matrix_descriptor_at(uint64_t descriptor, int bytes) {
+  return descriptor + static_cast<uint64_t>(bytes >> 4);
 }
 
 template <class T, int kN, bool kATransposed, bool kBTransposed>

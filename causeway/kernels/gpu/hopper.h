@@ -37,6 +37,7 @@
 //                                         128-byte swizzle: stride_bytes from 8 lines to the next 8. Lines side by side
 //                                         (transposed): stride_bytes from 8 of k to the next 8, leading_bytes from 64
 //                                         lines to the next 64
+//   matrix_descriptor_at(descriptor, bytes)    the operand so many bytes after it, a multiple of 16
 //   warpgroup_fence(), warpgroup_commit(), warpgroup_wait<N>()    around products: a fence before the first, then a
 //                                         commit, then a wait before anything touches c
 //   warpgroup_multiply_add<T, kN, kATransposed, kBTransposed>(c, a, b, accumulate)
@@ -55,6 +56,9 @@
 //   store_in_block(same_offset, rank, value)
 //                                         a float, at the same place in that block of the cluster, which has to have
 //                                         begun; seen there after a barrier of the cluster
+//   elects_lane()                         by a wave, all of it: true for one of its lanes, always the same. Unlike an
+//                                         index that is 0, the assembler knows that to be a single lane, and writes no
+//                                         loop over lanes around what is asked of the copy engine
 //   prefetch_global(address, bytes)       into the second-level cache; both multiples of 16
 //   take_task(counter, tasks, refusals [, in_order])
 //                                         by one thread: the next number of a counter in device memory that all blocks
@@ -222,6 +226,11 @@ CAUSEWAY_INLINE uint64_t matrix_descriptor(const void* shared, int leading_bytes
   return static_cast<uint64_t>((shared_address(shared) & 0x3ffff) >> 4) |
          static_cast<uint64_t>(leading_bytes >> 4 & 0x3fff) << 16 |
          static_cast<uint64_t>(stride_bytes >> 4 & 0x3fff) << 32 | mode << 62;
+}
+
+// Addresses, in units of 16 bytes, do not leave their 14 bits: the upper word stays as it is.
+CAUSEWAY_INLINE uint64_t matrix_descriptor_at(uint64_t descriptor, int bytes) {
+  return (descriptor >> 32 << 32) | static_cast<uint32_t>(descriptor) + static_cast<uint32_t>(bytes >> 4);
 }
 
 CAUSEWAY_INLINE void warpgroup_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -396,6 +405,13 @@ CAUSEWAY_INLINE void store_in_block(float* same_offset, int cluster_rank, float 
       "st.shared::cluster.f32 [remote], %2;\n\t}" ::"r"(shared_address(same_offset)),
       "r"(cluster_rank), "f"(value)
       : "memory");
+}
+CAUSEWAY_INLINE bool elects_lane() {
+  uint32_t elected;
+  asm volatile(
+      "{\n\t.reg .pred chosen;\n\telect.sync _|chosen, 0xffffffff;\n\tselp.u32 %0, 1, 0, chosen;\n\t}"
+      : "=r"(elected));
+  return elected != 0;
 }
 CAUSEWAY_INLINE void prefetch_global(const void* address, int bytes) {
   asm volatile(

@@ -26,6 +26,15 @@ struct HopperMatmulShared {
   TransferBarrier* empty = full + kTile.stages;
   TransferBarrier* left = empty + kTile.stages;  // results have, where stages are their room
   int32_t* notes = reinterpret_cast<int32_t*>(left + 1);
+
+  // Operands of the first stage: A from the tile's first_block'th 64 rows on, and B.
+  static constexpr int kBoxBytes = 64 * kHopperMatmulDepth * 2;
+  CAUSEWAY_INLINE uint64_t descriptor_a(int first_block) const {
+    return matrix_descriptor(stages + first_block * kBoxBytes, kBoxBytes, 1024, 128);
+  }
+  CAUSEWAY_INLINE uint64_t descriptor_b() const {
+    return matrix_descriptor(stages + kTile.m * kHopperMatmulDepth * 2, kBoxBytes, 1024, 128);
+  }
 };
 
 // The block's tiles, as the thread that loads them notes them for those that multiply: a ring without barriers of its
@@ -445,15 +454,16 @@ CAUSEWAY_INLINE void hopper_matmul_multiply_blocks(
   using Operand = typename Problem::Operand;
   using FourScales = HopperMatmulFourScales<Problem>;
   constexpr HopperMatmulTile kTile = Problem::kTile;
-  constexpr int kDepth = kHopperMatmulDepth, kABytes = kTile.m * kDepth * 2, kBoxBytes = 64 * kDepth * 2;
+  constexpr int kDepth = kHopperMatmulDepth, kBoxBytes = 64 * kDepth * 2;
   constexpr int kRowBlocks = hopper_matmul_row_blocks(kTile), kTurn = 1;
   constexpr bool kTurns = hopper_matmul_warpgroups(kTile) == 2;
   const int first_block = group * kRowBlocks;
+  const uint64_t first_a = shared.descriptor_a(first_block), first_b = shared.descriptor_b();
   HopperMatmulColumnScales<Problem> columns;
   if constexpr (!FourScales::kSharedColumns) {
     columns.load(problem, tile, 0);
     // The tile before leaves from the same room.
-    if (kHopperMatmulSends<Problem> && lane_index() == 0) tensor_store_wait<0>();
+    if (kHopperMatmulSends<Problem> && elects_lane()) tensor_store_wait<0>();
     wave_barrier();
   }
   barrier_wait(shared.full + ring.stage, ring.parity);
@@ -467,9 +477,8 @@ CAUSEWAY_INLINE void hopper_matmul_multiply_blocks(
 #pragma clang loop unroll(disable)
     for (int slice = 0; slice < count; ++slice) {
       const int stage = ring.stage;
-      char* slices = shared.stages + stage * hopper_matmul_stage_bytes(kTile);
-      const uint64_t a = matrix_descriptor(slices + first_block * kBoxBytes, kBoxBytes, 1024, 128);
-      const uint64_t b = matrix_descriptor(slices + kABytes, kBoxBytes, 1024, 128);
+      const uint64_t a = matrix_descriptor_at(first_a, stage * hopper_matmul_stage_bytes(kTile));
+      const uint64_t b = matrix_descriptor_at(first_b, stage * hopper_matmul_stage_bytes(kTile));
 #pragma clang loop unroll(full)
       for (int block = 0; block < kRowBlocks; ++block) {
         float sums[kTile.n / 2];
@@ -479,9 +488,9 @@ CAUSEWAY_INLINE void hopper_matmul_multiply_blocks(
         warpgroup_fence();
 #pragma clang loop unroll(full)
         for (int step = 0; step < kDepth / 16; ++step) {
-          const uint64_t along_k = static_cast<uint64_t>(step * 32 / 16);
           warpgroup_multiply_add<Operand, kTile.n, false, false>(
-              sums, a + along_k + static_cast<uint64_t>(block * kBoxBytes / 16), b + along_k, step > 0);
+              sums, matrix_descriptor_at(a, block * kBoxBytes + step * 32), matrix_descriptor_at(b, step * 32),
+              step > 0);
         }
         warpgroup_commit();
         if constexpr (kTurns) {
@@ -535,6 +544,7 @@ CAUSEWAY_INLINE void hopper_matmul_multiply_registers(const HopperMatmulShared<P
   constexpr HopperMatmulTile kTile = Problem::kTile;
   constexpr int kSteps = kHopperMatmulDepth / 16, kLines = hopper_matmul_slice_k(sizeof(Operand));
   const int lane = lane_index(), first_line = first_block * 64 + thread_index() % 128 / 32 * 16 + lane / 4;
+  const uint64_t first_b = shared.descriptor_b();
   uint32_t a[kSteps][4], next[kSteps][4];
   const auto load = [&](uint32_t(&to)[kSteps][4]) {
     barrier_wait(shared.full + ring.stage, ring.parity);
@@ -553,12 +563,11 @@ CAUSEWAY_INLINE void hopper_matmul_multiply_registers(const HopperMatmulShared<P
 #pragma clang loop unroll(disable)
   for (int slice = 0; slice < tile.slices; ++slice) {
     const int stage = ring.stage;
-    const uint64_t b = matrix_descriptor(
-        shared.stages + stage * hopper_matmul_stage_bytes(kTile) + kTile.m * kHopperMatmulDepth * 2, 0, 1024, 128);
+    const uint64_t b = matrix_descriptor_at(first_b, stage * hopper_matmul_stage_bytes(kTile));
     warpgroup_fence();
 #pragma clang loop unroll(full)
     for (int step = 0; step < kSteps; ++step)
-      warpgroup_multiply_add<Operand, kTile.n, false>(sums[0], a[step], b + static_cast<uint64_t>(step * 32 / 16),
+      warpgroup_multiply_add<Operand, kTile.n, false>(sums[0], a[step], matrix_descriptor_at(b, step * 32),
                                                       slice + step > 0);
     warpgroup_commit();
     ring.advance();
@@ -582,12 +591,13 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, const Tensor
                                             const HopperMatmulShared<Problem>& shared) {
   using Operand = typename Problem::Operand;
   constexpr HopperMatmulTile kTile = Problem::kTile;
-  constexpr int kDepth = kHopperMatmulDepth, kABytes = kTile.m * kDepth * 2, kBoxBytes = 64 * kDepth * 2;
+  constexpr int kDepth = kHopperMatmulDepth, kBoxBytes = 64 * kDepth * 2;
   constexpr bool kATransposed = !Problem::A::kContiguousInK, kBTransposed = !Problem::B::kContiguousInK;
   static_assert(!kTile.in_turns || Problem::kSplits == 1, "tiles of the other warpgroup have as many slices");
   const HopperMatmulSchedule<Problem> schedule(problem);
   constexpr int kRowBlocks = hopper_matmul_row_blocks(kTile);
   const int first_block = kTile.in_turns ? 0 : group * kRowBlocks;
+  const uint64_t first_a = shared.descriptor_a(first_block), first_b = shared.descriptor_b();
   const int wave = wave_index() - 4;
   float* piece = reinterpret_cast<float*>(shared.pieces + wave * hopper_matmul_wave_bytes(kTile));
   auto boxes = [&] {
@@ -672,9 +682,8 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, const Tensor
 #pragma clang loop unroll(disable)
       for (int slice = 0; slice < tile.slices; ++slice) {
         barrier_wait(shared.full + ring.stage, ring.parity);
-        char* stage = shared.stages + ring.stage * hopper_matmul_stage_bytes(kTile);
-        const uint64_t a = matrix_descriptor(stage + first_block * kBoxBytes, kBoxBytes, 1024, 128);
-        const uint64_t b = matrix_descriptor(stage + kABytes, kBoxBytes, 1024, 128);
+        const uint64_t a = matrix_descriptor_at(first_a, ring.stage * hopper_matmul_stage_bytes(kTile));
+        const uint64_t b = matrix_descriptor_at(first_b, ring.stage * hopper_matmul_stage_bytes(kTile));
         const auto ends_sum = [&](int before) {
           if constexpr (kSlicesPerSum > 0) {
             return (before + lead) % kSlicesPerSum == 0;
@@ -686,13 +695,12 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, const Tensor
         warpgroup_fence();
 #pragma clang loop unroll(full)
         for (int step = 0; step < kDepth / 16; ++step) {
-          // The next 16 of k, 8 of floats: 32 bytes along lines, or 16 rows of 128 bytes. Descriptors count 16 bytes.
-          const uint64_t a_step = static_cast<uint64_t>(step * (kATransposed ? 16 * 128 : 32) / 16);
-          const uint64_t b_step = static_cast<uint64_t>(step * (kBTransposed ? 16 * 128 : 32) / 16);
+          // The next 16 of k, 8 of floats: 32 bytes along lines, or 16 rows of 128 bytes.
+          const int a_step = step * (kATransposed ? 16 * 128 : 32), b_step = step * (kBTransposed ? 16 * 128 : 32);
 #pragma clang loop unroll(full)
           for (int block = 0; block < kRowBlocks; ++block)
             warpgroup_multiply_add<Operand, kTile.n, kATransposed, kBTransposed>(
-                sums[block], a + a_step + static_cast<uint64_t>(block * kBoxBytes / 16), b + b_step,
+                sums[block], matrix_descriptor_at(a, block * kBoxBytes + a_step), matrix_descriptor_at(b, b_step),
                 !begins || step > 0);
         }
         warpgroup_commit();
@@ -763,18 +771,22 @@ CAUSEWAY_INLINE void hopper_matmul_run(const Problem& problem, const TensorMapBy
   static_assert(!kTile.results_in_stages || !kTile.in_turns);
   static_assert(!kTile.transposed || kHopperMatmulSends<Problem>);
   const HopperMatmulShared<Problem> shared;
+  // One lane begins and loads, the same each time.
   int first = 0, second = 0;
-  if (thread_index() == 0) {
+  if (wave_index() == 0 && elects_lane()) {
+    prefetch_tensor_map(&maps[0]);
+    prefetch_tensor_map(&maps[1]);
     const HopperMatmulSchedule<Problem> schedule(problem);
     first = hopper_matmul_take(schedule, counter, -1);
     if constexpr (kTile.in_turns) second = hopper_matmul_take(schedule, counter, first);
-    prefetch_tensor_map(&maps[0]);
-    prefetch_tensor_map(&maps[1]);
+    // Text is not in the cache yet: the less of it, the sooner all of it has come.
+#pragma clang loop unroll(disable)
     for (int stage = 0; stage < kTile.stages; ++stage) {
       barrier_init(shared.full + stage, 1);
       barrier_init(shared.empty + stage, (kTile.in_turns ? 1 : kGroups) * 4 * hopper_matmul_loaders(kTile));
     }
     if constexpr (kHopperMatmulSends<Problem> && Problem::Fetched::kTensors > 0) {
+#pragma clang loop unroll(disable)
       for (int box = 0; box < shared.kWaves * kHopperMatmulMostBoxes; ++box) barrier_init(shared.loaded + box, 1);
     }
     if constexpr (kTile.results_in_stages) barrier_init(shared.left, shared.kWaves * hopper_matmul_loaders(kTile));
@@ -791,7 +803,8 @@ CAUSEWAY_INLINE void hopper_matmul_run(const Problem& problem, const TensorMapBy
   // The registers of the block, 168 for each thread of three warpgroups, go to those that multiply.
   if (thread_index() < 128) {
     if constexpr (kGroups == 2) registers_decrease<40>();
-    if (thread_index() == 0) hopper_matmul_load(problem, maps, counter, first, second, rank, shared);
+    if (wave_index() == 0 && elects_lane())
+      hopper_matmul_load(problem, maps, counter, first, second, rank, shared);
   } else {
     if constexpr (kGroups == 2) registers_increase<232>();
     // The same for all lanes, as the assembler can see: operands' descriptors are in uniform registers then.

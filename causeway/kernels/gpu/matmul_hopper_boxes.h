@@ -50,7 +50,7 @@ class HopperMatmulBoxes {
   // The first parts of a tile, of whose rows `block` is this warpgroup's first 64.
   CAUSEWAY_INLINE void begin(const HopperMatmulPosition& tile, int block) {
     if constexpr (kLoads) {
-      if (lane_index() != 0) return;
+      if (!elects_lane()) return;
       tensor_store_wait<1>();
 #pragma clang loop unroll(full)
       for (int part = 0; part < kCount - 1 && part < kOfTile; ++part) load(tile, block, part, part);
@@ -67,7 +67,7 @@ class HopperMatmulBoxes {
 
   // Before the block ends: the engine must have read its shared memory.
   CAUSEWAY_INLINE void end() const {
-    if (lane_index() == 0) tensor_store_wait<0>();
+    if (elects_lane()) tensor_store_wait<0>();
   }
 
  private:
@@ -81,7 +81,7 @@ class HopperMatmulBoxes {
     return tile.n + part / kRowBlocks * kColumns;
   }
 
-  // By one lane: part `part` of the tile, into the slot that many after the next one to be sent.
+  // By the lane that is elected: part `part` of the tile, into the slot that many after the next one to be sent.
   CAUSEWAY_INLINE void load(const HopperMatmulPosition& tile, int block, int part, int ahead) const {
     int slot = ring_.stage + ahead;
     if (slot >= kCount) slot -= kCount;
@@ -122,7 +122,7 @@ class HopperMatmulBoxes {
     if constexpr (kLoads) {
       barrier_wait(full_ + stage, ring_.parity);
     } else {
-      if (lane == 0) tensor_store_wait<kCount - 1>();
+      if (elects_lane()) tensor_store_wait<kCount - 1>();
       wave_barrier();
     }
     typename Problem::FetchedRow rows[2];
@@ -173,7 +173,7 @@ class HopperMatmulBoxes {
     }
     fence_async_shared();
     wave_barrier();
-    if (lane == 0) {
+    if (elects_lane()) {
 #pragma clang loop unroll(full)
       for (int tensor = 0; tensor < kSent; ++tensor)
         tensor_store(&maps_[tensor], at(stage, tensor), n_first, first_row(tile, block, part), tile.batch);
@@ -237,7 +237,7 @@ class HopperMatmulTransposedBoxes {
   }
 
   CAUSEWAY_INLINE void end() const {
-    if (lane_index() == 0) tensor_store_wait<0>();
+    if (elects_lane()) tensor_store_wait<0>();
   }
 
  private:
@@ -255,7 +255,7 @@ class HopperMatmulTransposedBoxes {
   CAUSEWAY_INLINE void send_part(const Problem& problem, const HopperMatmulPosition& tile, int n_first, int m_first,
                                  const float* sums, const typename Problem::FetchedColumns (&columns)[2]) {
     int lane = lane_index();
-    if (lane == 0) tensor_store_wait<kCount - 1>();
+    if (elects_lane()) tensor_store_wait<kCount - 1>();
     barrier();
 #pragma clang loop unroll(full)
     for (int box = 0; box < kBoxes; ++box) {
@@ -291,7 +291,7 @@ class HopperMatmulTransposedBoxes {
     }
     fence_async_shared();
     barrier();
-    if (lane == 0) {
+    if (elects_lane()) {
       if (wave_ < kBoxes) {
 #pragma clang loop unroll(full)
         for (int tensor = 0; tensor < kSent; ++tensor)
