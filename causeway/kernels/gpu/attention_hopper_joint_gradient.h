@@ -73,7 +73,7 @@ class SumSender {
       const SumNote note = shared_.sum_notes[group_];
       if (uniform(note.key) < 0) return;
       const int32_t before = key_tile_before(note);
-      if (lane_index() == 0) send(note, before);
+      if (elects_lane()) send(note, before);
       wave_barrier();
     }
   }

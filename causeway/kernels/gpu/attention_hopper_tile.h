@@ -343,7 +343,8 @@ class Copier {
 
   CAUSEWAY_INLINE explicit Copier(const TensorMapBytes* maps) : maps_(maps) {}
 
-  CAUSEWAY_INLINE static bool leads() { return thread_index() == 0; }
+  // Asked by whole waves.
+  CAUSEWAY_INLINE static bool leads() { return wave_index() == 0 && elects_lane(); }
 
   // By the thread that leads, before the tile's loads.
   template <int kBytes>
