@@ -432,16 +432,17 @@ TEST(HopperMatmul, TransposedProducts) {
                   .residuals = 0,
                   .sent_bytes = 2,
                   .lines_add = true});
-  HopperMatmulTile cluster{128, 96, 4, 2, false, true, true, 4};
-  expect_product({.m = 328,
-                  .n = 1000,
-                  .k = 200,
-                  .tile = transposed_tile(cluster),
-                  .blocks = 32,
-                  .half = true,
-                  .residuals = 0,
-                  .sent_bytes = 2,
-                  .lines_add = true});
+  for (const HopperMatmulTile& cluster :
+       {HopperMatmulTile{128, 96, 4, 2, false, true, true, 4}, HopperMatmulTile{64, 96, 4, 4, false, true, true, 2}})
+    expect_product({.m = 328,
+                    .n = 1000,
+                    .k = 200,
+                    .tile = transposed_tile(cluster),
+                    .blocks = 32,
+                    .half = true,
+                    .residuals = 0,
+                    .sent_bytes = 2,
+                    .lines_add = true});
 }
 
 TEST(HopperMatmul, EveryTile) {

@@ -60,12 +60,13 @@ constexpr Rate kRates[] = {
 // tests/kernels/hopper_products_h200.txt has part of them; hopper_products_in_a_row_h200.txt is what the energy,
 // kHopperMatmulPower, was fitted to, hopper_products_one_tile_h200.txt what kHopperMatmulOneTile was); 256 x 192,
 // since, to 166 of these products, each beside what had been chosen for it, and to training steps; those in turns were
-// set 1 % lower since. None of those of 16-bit operands spills with what five kinds of epilogues keep in registers; 256
-// x 112 would. Those of 8-bit operands, and those in turns whose results are stored otherwise than by the copy engine,
-// are set by hand from fewer runs. Of those in turns, 128 x 192 leaves few registers where something is read: what the
-// copy engine has loaded, ten of them pass through memory once a tile; otherwise it is not among them. Those that
-// results are added to (kAdded) were fitted to hopper_products_added_h200.txt and to products on an H100. Clusters of
-// two of larger products took 0.89 to 1.08 times as long, in a row 0.99 to 1.02, and steps as long or longer.
+// set 1 % lower since, 256 x 144 too, where 864 x 11,008 x 4,096 showed it. None of those of 16-bit operands spills
+// with what five kinds of epilogues keep in registers; 256 x 112 would. Those of 8-bit operands, and those in turns
+// whose results are stored otherwise than by the copy engine, are set by hand from fewer runs. Of those in turns, 128 x
+// 192 leaves few registers where something is read: what the copy engine has loaded, ten of them pass through memory
+// once a tile; otherwise it is not among them. Those that results are added to (kAdded) were fitted to
+// hopper_products_added_h200.txt and to products on an H100. Clusters of two of larger products took 0.89 to 1.08 times
+// as long, in a row 0.99 to 1.02, and steps as long or longer.
 constexpr unsigned kOne = 1 << static_cast<int>(HopperMatmulSums::kOne);
 constexpr unsigned kTwo = 1 << static_cast<int>(HopperMatmulSums::kTwo);
 constexpr unsigned kOfSlices = 1 << static_cast<int>(HopperMatmulSums::kOfSlices);

@@ -98,8 +98,9 @@ struct HopperMatmulOneTileTimes {
   double combine_launch;                            // where k is split: the second launch
   double combine_bytes;                             // and bytes that it moves in a microsecond
   double cluster;                                   // until the blocks of a cluster have begun
-  // Of all of it, more where every multiprocessor has a block, in proportion from few_blocks on: the more there are,
-  // the more plans are among them whose blocks do not keep step, so that each line is asked for several times.
+  // What all of it takes more, as a part, where every multiprocessor has a block; of few_blocks nothing, between them
+  // in proportion. The more blocks, the more plans whose blocks do not keep step, so that lines are asked for several
+  // times.
   double out_of_step;
   int64_t few_blocks;
 };

@@ -33,7 +33,7 @@ CAUSEWAY_INLINE uint64_t tile_descriptor(const void* tile, int leading_bytes) {
 }
 
 // Descriptors count 16 bytes: the one of a tile's lines moved by `columns` along k, and by `rows` of k where the tile
-// is transposed.
+// is transposed. Added to descriptors whose upper word is in registers (tile_descriptor), as one number.
 template <int kLines>
 constexpr uint64_t columns_further(int columns) {
   return static_cast<uint64_t>((columns / 64 * kLines * 128 + columns % 64 * 2) / 16);

@@ -19,7 +19,8 @@ CAUSEWAY_INLINE void cluster_begin() { cluster_barrier(); }
 CAUSEWAY_INLINE void store_in_block(float* same_offset, int cluster_rank, float value) {
   emulator_runtime()->store_in_block(same_offset, cluster_rank, value);
 }
-CAUSEWAY_INLINE bool elects_lane() { return lane_index() == 0; }
+// Not the first lane: whoever takes them for the same is found out.
+CAUSEWAY_INLINE bool elects_lane() { return lane_index() == wave_shuffle(lane_index(), 31); }
 CAUSEWAY_INLINE void prefetch_global(const void*, int) {}
 CAUSEWAY_INLINE int take_task(uint32_t* counter, int tasks, int refusals, bool in_order = false) {
   return emulator_runtime()->take_task(counter, tasks, refusals, in_order);

@@ -230,7 +230,7 @@ CAUSEWAY_INLINE uint64_t matrix_descriptor(const void* shared, int leading_bytes
 
 // Addresses, in units of 16 bytes, do not leave their 14 bits: the upper word stays as it is.
 CAUSEWAY_INLINE uint64_t matrix_descriptor_at(uint64_t descriptor, int bytes) {
-  return (descriptor >> 32 << 32) | static_cast<uint32_t>(descriptor) + static_cast<uint32_t>(bytes >> 4);
+  return (descriptor >> 32 << 32) | (static_cast<uint32_t>(descriptor) + static_cast<uint32_t>(bytes >> 4));
 }
 
 CAUSEWAY_INLINE void warpgroup_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -408,9 +408,8 @@ CAUSEWAY_INLINE void store_in_block(float* same_offset, int cluster_rank, float 
 }
 CAUSEWAY_INLINE bool elects_lane() {
   uint32_t elected;
-  asm volatile(
-      "{\n\t.reg .pred chosen;\n\telect.sync _|chosen, 0xffffffff;\n\tselp.u32 %0, 1, 0, chosen;\n\t}"
-      : "=r"(elected));
+  asm volatile("{\n\t.reg .pred chosen;\n\telect.sync _|chosen, 0xffffffff;\n\tselp.u32 %0, 1, 0, chosen;\n\t}"
+               : "=r"(elected));
   return elected != 0;
 }
 CAUSEWAY_INLINE void prefetch_global(const void* address, int bytes) {

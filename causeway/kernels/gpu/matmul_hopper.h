@@ -83,7 +83,8 @@ template <class Problem>
 CAUSEWAY_INLINE void hopper_matmul_load(const Problem& problem, const TensorMapBytes* maps, uint32_t* counter,
                                         int index, int second, int rank, const HopperMatmulShared<Problem>& shared) {
   constexpr HopperMatmulTile kTile = Problem::kTile;
-  constexpr int kDepth = kHopperMatmulDepth, kABytes = kTile.m * kDepth * 2, kBoxBytes = 64 * kDepth * 2;
+  constexpr int kDepth = kHopperMatmulDepth, kABytes = kTile.m * kDepth * 2;
+  constexpr int kBoxBytes = HopperMatmulShared<Problem>::kBoxBytes;
   constexpr int kLinesA = hopper_matmul_loaded_lines(kTile, false), kLinesB = hopper_matmul_loaded_lines(kTile, true);
   constexpr bool kSharesA = kTile.cluster_n > 1, kSharesB = kTile.cluster_m > 1;
   const auto sharers_of_a = static_cast<uint16_t>(hopper_matmul_sharers(kTile, false, rank));
@@ -454,11 +455,11 @@ CAUSEWAY_INLINE void hopper_matmul_multiply_blocks(
   using Operand = typename Problem::Operand;
   using FourScales = HopperMatmulFourScales<Problem>;
   constexpr HopperMatmulTile kTile = Problem::kTile;
-  constexpr int kDepth = kHopperMatmulDepth, kBoxBytes = 64 * kDepth * 2;
+  constexpr int kDepth = kHopperMatmulDepth, kBoxBytes = HopperMatmulShared<Problem>::kBoxBytes;
   constexpr int kRowBlocks = hopper_matmul_row_blocks(kTile), kTurn = 1;
   constexpr bool kTurns = hopper_matmul_warpgroups(kTile) == 2;
   const int first_block = group * kRowBlocks;
-  const uint64_t first_a = shared.descriptor_a(first_block), first_b = shared.descriptor_b();
+  const uint64_t stage_0_a = shared.descriptor_a(first_block), stage_0_b = shared.descriptor_b();
   HopperMatmulColumnScales<Problem> columns;
   if constexpr (!FourScales::kSharedColumns) {
     columns.load(problem, tile, 0);
@@ -477,8 +478,8 @@ CAUSEWAY_INLINE void hopper_matmul_multiply_blocks(
 #pragma clang loop unroll(disable)
     for (int slice = 0; slice < count; ++slice) {
       const int stage = ring.stage;
-      const uint64_t a = matrix_descriptor_at(first_a, stage * hopper_matmul_stage_bytes(kTile));
-      const uint64_t b = matrix_descriptor_at(first_b, stage * hopper_matmul_stage_bytes(kTile));
+      const uint64_t a = matrix_descriptor_at(stage_0_a, stage * hopper_matmul_stage_bytes(kTile));
+      const uint64_t b = matrix_descriptor_at(stage_0_b, stage * hopper_matmul_stage_bytes(kTile));
 #pragma clang loop unroll(full)
       for (int block = 0; block < kRowBlocks; ++block) {
         float sums[kTile.n / 2];
@@ -488,9 +489,9 @@ CAUSEWAY_INLINE void hopper_matmul_multiply_blocks(
         warpgroup_fence();
 #pragma clang loop unroll(full)
         for (int step = 0; step < kDepth / 16; ++step) {
-          warpgroup_multiply_add<Operand, kTile.n, false, false>(
-              sums, matrix_descriptor_at(a, block * kBoxBytes + step * 32), matrix_descriptor_at(b, step * 32),
-              step > 0);
+          warpgroup_multiply_add<Operand, kTile.n, false, false>(sums,
+                                                                 matrix_descriptor_at(a, block * kBoxBytes + step * 32),
+                                                                 matrix_descriptor_at(b, step * 32), step > 0);
         }
         warpgroup_commit();
         if constexpr (kTurns) {
@@ -544,7 +545,7 @@ CAUSEWAY_INLINE void hopper_matmul_multiply_registers(const HopperMatmulShared<P
   constexpr HopperMatmulTile kTile = Problem::kTile;
   constexpr int kSteps = kHopperMatmulDepth / 16, kLines = hopper_matmul_slice_k(sizeof(Operand));
   const int lane = lane_index(), first_line = first_block * 64 + thread_index() % 128 / 32 * 16 + lane / 4;
-  const uint64_t first_b = shared.descriptor_b();
+  const uint64_t stage_0_b = shared.descriptor_b();
   uint32_t a[kSteps][4], next[kSteps][4];
   const auto load = [&](uint32_t(&to)[kSteps][4]) {
     barrier_wait(shared.full + ring.stage, ring.parity);
@@ -563,7 +564,7 @@ CAUSEWAY_INLINE void hopper_matmul_multiply_registers(const HopperMatmulShared<P
 #pragma clang loop unroll(disable)
   for (int slice = 0; slice < tile.slices; ++slice) {
     const int stage = ring.stage;
-    const uint64_t b = matrix_descriptor_at(first_b, stage * hopper_matmul_stage_bytes(kTile));
+    const uint64_t b = matrix_descriptor_at(stage_0_b, stage * hopper_matmul_stage_bytes(kTile));
     warpgroup_fence();
 #pragma clang loop unroll(full)
     for (int step = 0; step < kSteps; ++step)
@@ -591,13 +592,13 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, const Tensor
                                             const HopperMatmulShared<Problem>& shared) {
   using Operand = typename Problem::Operand;
   constexpr HopperMatmulTile kTile = Problem::kTile;
-  constexpr int kDepth = kHopperMatmulDepth, kBoxBytes = 64 * kDepth * 2;
+  constexpr int kDepth = kHopperMatmulDepth, kBoxBytes = HopperMatmulShared<Problem>::kBoxBytes;
   constexpr bool kATransposed = !Problem::A::kContiguousInK, kBTransposed = !Problem::B::kContiguousInK;
   static_assert(!kTile.in_turns || Problem::kSplits == 1, "tiles of the other warpgroup have as many slices");
   const HopperMatmulSchedule<Problem> schedule(problem);
   constexpr int kRowBlocks = hopper_matmul_row_blocks(kTile);
   const int first_block = kTile.in_turns ? 0 : group * kRowBlocks;
-  const uint64_t first_a = shared.descriptor_a(first_block), first_b = shared.descriptor_b();
+  const uint64_t stage_0_a = shared.descriptor_a(first_block), stage_0_b = shared.descriptor_b();
   const int wave = wave_index() - 4;
   float* piece = reinterpret_cast<float*>(shared.pieces + wave * hopper_matmul_wave_bytes(kTile));
   auto boxes = [&] {
@@ -682,8 +683,8 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, const Tensor
 #pragma clang loop unroll(disable)
       for (int slice = 0; slice < tile.slices; ++slice) {
         barrier_wait(shared.full + ring.stage, ring.parity);
-        const uint64_t a = matrix_descriptor_at(first_a, ring.stage * hopper_matmul_stage_bytes(kTile));
-        const uint64_t b = matrix_descriptor_at(first_b, ring.stage * hopper_matmul_stage_bytes(kTile));
+        const uint64_t a = matrix_descriptor_at(stage_0_a, ring.stage * hopper_matmul_stage_bytes(kTile));
+        const uint64_t b = matrix_descriptor_at(stage_0_b, ring.stage * hopper_matmul_stage_bytes(kTile));
         const auto ends_sum = [&](int before) {
           if constexpr (kSlicesPerSum > 0) {
             return (before + lead) % kSlicesPerSum == 0;
@@ -803,8 +804,7 @@ CAUSEWAY_INLINE void hopper_matmul_run(const Problem& problem, const TensorMapBy
   // The registers of the block, 168 for each thread of three warpgroups, go to those that multiply.
   if (thread_index() < 128) {
     if constexpr (kGroups == 2) registers_decrease<40>();
-    if (wave_index() == 0 && elects_lane())
-      hopper_matmul_load(problem, maps, counter, first, second, rank, shared);
+    if (wave_index() == 0 && elects_lane()) hopper_matmul_load(problem, maps, counter, first, second, rank, shared);
   } else {
     if constexpr (kGroups == 2) registers_increase<232>();
     // The same for all lanes, as the assembler can see: operands' descriptors are in uniform registers then.
