@@ -516,6 +516,25 @@ TEST(HopperMatmul, BlocksTakeWhatIsLeft) {
   }
 }
 
+// In the orders that the tile can have, whole and in two parts of k; and sent with and without what is added.
+void expect_products(Case c) {
+  for (const bool along_k : {true, false}) {
+    c.a_along_k = along_k || (c.tile.cluster_n > 1 && c.tile.m / c.tile.cluster_n < 64);
+    c.b_along_k = along_k || c.tile.b_along_k;
+    for (const int splits : {1, 2}) {
+      c.splits = splits;
+      expect_product(c);
+    }
+  }
+  c.splits = 1;
+  for (const int residuals : {0, 1}) {
+    c.residuals = residuals;
+    c.sent_bytes = 2 + residuals * 2;
+    c.wide_residuals = residuals > 0;
+    expect_product(c);
+  }
+}
+
 // Results leave from where slices were: of one tile for each block and of several, of fewer slices than stages and of
 // more, with and without what is added to them, and parts of k.
 TEST(HopperMatmul, ResultsLeaveFromStages) {
@@ -524,21 +543,11 @@ TEST(HopperMatmul, ResultsLeaveFromStages) {
         HopperMatmulTile{256, 160, 3, 1, false, false, true}})
     for (const int blocks : {2, 32}) {
       Case c = {.m = 200, .n = 264, .k = blocks == 2 ? 136 : 520, .tile = tile, .blocks = blocks};
-      for (const bool along_k : {true, false}) {
-        c.a_along_k = along_k;
-        c.b_along_k = along_k || tile.b_along_k;
-        expect_product(c);
-        c.splits = 2;
-        expect_product(c);
-        c.splits = 1;
-      }
-      for (const int residuals : {0, 1}) {
-        c.residuals = residuals;
-        c.sent_bytes = 2 + residuals * 2;
-        c.wide_residuals = residuals > 0;
-        expect_product(c);
-      }
+      expect_products(c);
+      c.a_along_k = false;
+      c.b_along_k = tile.b_along_k;
       c.residuals = 0;
+      c.sent_bytes = 4;
       c.results = 2;
       expect_product(c);
     }
@@ -552,23 +561,8 @@ TEST(HopperMatmul, ClustersShareEitherOperand) {
         HopperMatmulTile{64, 208, 5, 2, false, true, true}, HopperMatmulTile{256, 64, 4, 4, false, true, true},
         HopperMatmulTile{128, 128, 3, 1, false, false, false, 2}, HopperMatmulTile{64, 160, 4, 4, false, true, true, 2},
         HopperMatmulTile{128, 96, 3, 2, false, true, false, 2}})
-    for (const int blocks : {8, 32}) {
-      Case c = {.m = 328, .n = 456, .k = blocks == 8 ? 136 : 520, .tile = tile, .blocks = blocks};
-      for (const bool along_k : {true, false}) {
-        c.a_along_k = along_k || (tile.cluster_n > 1 && tile.m / tile.cluster_n < 64);
-        c.b_along_k = along_k || tile.b_along_k;
-        expect_product(c);
-        c.splits = 2;
-        expect_product(c);
-        c.splits = 1;
-      }
-      for (const int residuals : {0, 1}) {
-        c.residuals = residuals;
-        c.sent_bytes = 2 + residuals * 2;
-        c.wide_residuals = residuals > 0;
-        expect_product(c);
-      }
-    }
+    for (const int blocks : {8, 32})
+      expect_products({.m = 328, .n = 456, .k = blocks == 8 ? 136 : 520, .tile = tile, .blocks = blocks});
 }
 
 // Three rows of tiles in groups of two.
