@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <set>
 #include <string>
@@ -192,6 +194,12 @@ CAUSEWAY_KERNEL(turns, 128, 1, 3, 1, 0) {
     bulk_wait<0>();
     pass_turn(turn, static_cast<uint32_t>(task) + 1);
   }
+}
+
+// Which lanes are elected, asked twice.
+CAUSEWAY_KERNEL(elected, 128, 1, 1, 0, 0) {
+  int* told = global_pointer<int>(buffers[0]);
+  for (int i = 0; i < 2; ++i) told[i * 128 + thread_index()] = elects_lane() ? 1 : 0;
 }
 
 // What a thread is told of a barrier of one arrival, for both parities: before it, after the first, after the second.
@@ -479,6 +487,24 @@ TEST_P(EmulatedHopper, TasksLeftOrAskedForTooOftenAreFound) {
   const std::string asked = take_tasks(5, 2, 1, 2).second;
   EXPECT_NE(asked.find("takes another task after being told 1 times that none is left"), std::string::npos) << asked;
   EXPECT_EQ(take_tasks(5, 2).second, "");
+}
+
+TEST_P(EmulatedHopper, OneLaneOfAWaveIsElectedTheSameEachTime) {
+  const DeviceBuffer told = upload(std::vector<int>(256, -1));
+  void* const buffers[] = {told.data()};
+  DeviceLaunch launch;
+  launch.kernel = module_->kernel("elected");
+  launch.buffers = {buffers, 1};
+  launch.task_count = 1;
+  launch.threads = 128;
+  device_->launch(launch);
+  const std::vector<int> lanes = download<int>(told);
+  for (int first = 0; first < 128; first += 32) {
+    EXPECT_EQ(std::accumulate(lanes.begin() + first, lanes.begin() + first + 32, 0), 1) << first;
+    // Not the first, which kernels must not take it for.
+    EXPECT_EQ(lanes[static_cast<size_t>(first)], 0) << first;
+  }
+  EXPECT_TRUE(std::equal(lanes.begin(), lanes.begin() + 128, lanes.begin() + 128));
 }
 
 TEST_P(EmulatedHopper, BarriersTellWhetherAPhaseIsComplete) {
