@@ -274,10 +274,11 @@ void expect_no_spills(const std::string& processor, const std::string& text) {
 
 TEST_P(GpuMatmulResourcesOfEightBits, NothingSpills) {
   for (const char* b : {"f8e4m3", "f8e5m2"})
-    expect_no_spills(GetParam(), fmt::format("%0 = input \"a\" : f8e4m3[4096, 8192]\n"
-                                             "%1 = input \"b\" : {}[4096, 8192]\n"
-                                             "%2 = dot(%0, %1) {{transpose_b}} : bf16[4096, 4096]\nreturn %2\n",
-                                             b));
+    for (const int n : {3584, 4096})  // by tiles of 224 and 192 columns on sm_90a
+      expect_no_spills(GetParam(), fmt::format("%0 = input \"a\" : f8e4m3[16384, 8192]\n"
+                                               "%1 = input \"b\" : {0}[{1}, 8192]\n"
+                                               "%2 = dot(%0, %1) {{transpose_b}} : bf16[16384, {1}]\nreturn %2\n",
+                                               b, n));
 }
 
 TEST(GpuMatmulResourcesOfBlocks, NothingSpills) {
@@ -457,8 +458,8 @@ TEST_P(GpuMatmul, TransposedProductsWithTheirEpilogue) {
   };
   for (const auto& [batch, m, n, k, transpose_a, transpose_b, tile] :
        {Product{12, 280, 128, 24, false, true, "{64, 80, 12, 1, false, true, true, 1, 2, true}"},
-        Product{17, 360, 136, 24, false, false, "{128, 112, 5, 1, false, true, false, 1, 0, true}"},
-        Product{12, 328, 264, 24, true, false, "{256, 64, 4, 1, false, false, false, 1, 0, true}"},
+        Product{17, 360, 136, 24, false, false, "{128, 64, 6, 1, false, true, false, 1, 0, true}"},
+        Product{12, 328, 264, 24, true, false, "{128, 64, 6, 1, false, false, false, 1, 0, true}"},
         Product{33, 144, 256, 24, false, false, "{64, 96, 8, 1, true, true, false, 1, 0, true}"}})
     for (const bool two : {false, true}) {
       const char* dtype = two ? "f16" : "bf16";
@@ -676,6 +677,7 @@ TEST(GpuMatmulPlan, HopperTilesFollowTheSizes) {
   EXPECT_EQ(choose(HopperMatmulSums::kTwo, 16384, 4096, 1024).tile.in_turns, false);
   // Of 1,024 columns six tiles of 192 would have an eighth in vain.
   EXPECT_EQ(choose(HopperMatmulSums::kTwo, 16384, 1024, 8192).tile.n, 128);
+  EXPECT_EQ(choose(HopperMatmulSums::kTwo, 16384, 3584, 8192).tile.n, 224);
   EXPECT_EQ(choose(HopperMatmulSums::kTwo, 8192, 8192, 8192).tile.n, 192);
   EXPECT_EQ(choose(HopperMatmulSums::kOne, 16384, 4096, 65536).tile.in_turns, false);
   EXPECT_EQ(choose(HopperMatmulSums::kOne, 64, 64, 1024).tile.m, 64);

@@ -221,10 +221,14 @@ class HopperMatmulModel {
   double energy_ = 0, energy_of_part_ = 0;  // in microseconds at the power limit; 0 where nothing was measured
 };
 
-// The fastest plan of those that were considered.
-class HopperMatmulChoice {
+HopperMatmulGrid hopper_matmul_grid(const Sizes& sizes, const HopperMatmulTile& tile, int splits) {
+  return {sizes.batch, matmul_ceil_div(sizes.m, int64_t{tile.m}), matmul_ceil_div(sizes.n, int64_t{tile.n}), splits};
+}
+
+// The plans of those that are considered.
+class HopperMatmulCandidates {
  public:
-  HopperMatmulChoice(int64_t units, HopperMatmulSums sums, HopperMatmulStores stores)
+  HopperMatmulCandidates(int64_t units, HopperMatmulSums sums, HopperMatmulStores stores)
       : units_(units), sums_(sums), stores_(stores) {}
 
   // A product, or that of the transposes, which has these sizes and this order then.
@@ -259,28 +263,18 @@ class HopperMatmulChoice {
     }
   }
 
-  HopperMatmulPlan best() const {
-    HopperMatmulPlan best = best_;
-    best.tile.stages = hopper_matmul_best_stages(best.tile);
-    return best;
-  }
+  std::vector<HopperMatmulOffer> take_offers() { return std::move(offers_); }
 
  private:
-  void offer(double time, const HopperMatmulPlan& plan) {
-    if (best_time_ != 0 && time >= best_time_) return;
-    best_time_ = time;
-    best_ = plan;
-  }
+  void offer(double microseconds, const HopperMatmulPlan& plan) { offers_.push_back({plan, microseconds}); }
 
   void offer_one_tile_each(const Sizes& sizes, const HopperMatmulModel& model, HopperMatmulTile tile, int64_t blocks,
                            int splits, int64_t each) {
     tile.results_in_stages = true;
     tile.stages = hopper_matmul_best_stages(tile);
     // Clusters are dealt out to the groups in turns: hardly any of a group's have the same lines.
-    const int64_t lines = hopper_matmul_cluster(tile) > 1
-                              ? blocks * (tile.m / tile.cluster_n + tile.n / tile.cluster_m)
-                              : order_tiles(tile, {sizes.batch, matmul_ceil_div(sizes.m, int64_t{tile.m}),
-                                                   matmul_ceil_div(sizes.n, int64_t{tile.n}), splits});
+    const int64_t lines = hopper_matmul_cluster(tile) > 1 ? blocks * (tile.m / tile.cluster_n + tile.n / tile.cluster_m)
+                                                          : order_tiles(tile, hopper_matmul_grid(sizes, tile, splits));
     offer(model.time_of_one_tile_each(tile, blocks, lines, splits, each), {tile, splits});
   }
 
@@ -319,8 +313,7 @@ class HopperMatmulChoice {
   int64_t units_;
   HopperMatmulSums sums_;
   HopperMatmulStores stores_;
-  HopperMatmulPlan best_;
-  double best_time_ = 0;
+  std::vector<HopperMatmulOffer> offers_;
 };
 
 }  // namespace
@@ -371,16 +364,37 @@ ThinMatmulTile choose_thin_matmul(const GpuArchitecture& architecture, int64_t b
   return tile;
 }
 
+std::vector<HopperMatmulOffer> hopper_matmul_offers(const GpuArchitecture& architecture, HopperMatmulSums sums,
+                                                    HopperMatmulStores stores, int64_t batch, int64_t m, int64_t n,
+                                                    int64_t k, MatmulOrder order) {
+  HopperMatmulCandidates candidates(architecture.parallel_units, sums, stores);
+  candidates.consider(Sizes(batch, m, n, k), order, false);
+  if (order.may_transpose) {
+    std::swap(order.a_along_k, order.b_along_k);
+    candidates.consider(Sizes(batch, n, m, k), order, true);
+  }
+  return candidates.take_offers();
+}
+
 HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, HopperMatmulSums sums,
                                       HopperMatmulStores stores, int64_t batch, int64_t m, int64_t n, int64_t k,
                                       MatmulOrder order) {
-  HopperMatmulChoice choice(architecture.parallel_units, sums, stores);
-  choice.consider(Sizes(batch, m, n, k), order, false);
-  if (order.may_transpose) {
-    std::swap(order.a_along_k, order.b_along_k);
-    choice.consider(Sizes(batch, n, m, k), order, true);
+  const auto offers = hopper_matmul_offers(architecture, sums, stores, batch, m, n, k, order);
+  HopperMatmulPlan plan = std::ranges::min_element(offers, {}, &HopperMatmulOffer::microseconds)->plan;
+  HopperMatmulTile& tile = plan.tile;
+  if (tile.transposed) std::swap(m, n);
+  const Sizes sizes(batch, m, n, k);
+  const HopperMatmulGrid grid = hopper_matmul_grid(sizes, tile, plan.splits);
+  const int64_t whole = plan.splits > 1 ? plan.whole_tiles : 0;
+  const int64_t work = whole + (grid.batch * grid.rows * grid.columns - whole) * plan.splits;
+  // Where no block computes a second tile, results may leave from where its slices were.
+  if (sums == HopperMatmulSums::kOne && sizes.all_known && !tile.in_turns && !tile.results_in_stages &&
+      work <= architecture.parallel_units) {
+    tile.results_in_stages = true;
+    order_tiles(tile, grid);
   }
-  return choice.best();
+  tile.stages = hopper_matmul_best_stages(tile);
+  return plan;
 }
 
 std::string matmul_tile_text(const GpuMatmulTile& tile) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "causeway/codegen/gpu/schedules.h"
 #include "causeway/codegen/x86/matmul_geometry.h"
@@ -38,6 +39,17 @@ struct MatmulOrder {
   bool few_batch_dimensions = true;  // one at most: such lines can be copied to several blocks at once
   bool may_transpose = false;        // operands and what is sent are of two bytes, and nothing is added to it
 };
+
+// A plan, but for its stages, and what the model (HopperMatmulTimes and others) says that it takes.
+struct HopperMatmulOffer {
+  HopperMatmulPlan plan;
+  double microseconds;
+};
+
+// What choose_hopper_matmul takes the fastest of.
+std::vector<HopperMatmulOffer> hopper_matmul_offers(const GpuArchitecture& architecture, HopperMatmulSums sums,
+                                                    HopperMatmulStores stores, int64_t batch, int64_t m, int64_t n,
+                                                    int64_t k, MatmulOrder order = {});
 
 // The same for the products that matmul_hopper.h computes. `stores`: how results leave, not kAny.
 HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, HopperMatmulSums sums,

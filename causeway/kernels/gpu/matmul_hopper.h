@@ -168,6 +168,12 @@ CAUSEWAY_INLINE void hopper_matmul_load(const Problem& problem, const TensorMapB
 template <class Operand>
 constexpr int kHopperMatmulSlicesPerSum = kIsF8Pair<Operand> ? 4 : 0;
 
+// What a thread keeps of a tile: its sums, and those of a few slices.
+template <class Problem>
+constexpr int kHopperMatmulSums =
+    (hopper_matmul_row_blocks(Problem::kTile) + (kHopperMatmulSlicesPerSum<typename Problem::Operand> > 0 ? 1 : 0)) *
+    Problem::kTile.n / 2;
+
 // And each column of its own.
 template <class Problem>
 constexpr bool kHopperMatmulColumnScales = requires { requires Problem::kBLinesOfScale == 1; };
@@ -625,6 +631,8 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, const Tensor
     }
   };
   const auto release = [&](int stage) { arrive(shared.empty + stage); };
+  // Read again where it is needed: sums leave few registers for it.
+  const auto this_group = [] { return computed_here(thread_index()) / 128 - 1; };
   // The same for all lanes, as the compiler can see.
   const auto noted = [&] { return wave_shuffle(shared.notes[notes.at], 0); };
   if constexpr (kTile.in_turns) {
@@ -652,7 +660,7 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, const Tensor
   for (;;) {
     // A stage's parity tells whether it is full only to those whom all stages before it were full for.
     if constexpr (kTile.in_turns) {
-      if (index != Notes::kNoneBefore) named_barrier(1 + group, 256);
+      if (index != Notes::kNoneBefore) named_barrier(1 + this_group(), 256);
     }
     if (index < 0) break;
     const HopperMatmulPosition tile(schedule, index, rank);
@@ -725,7 +733,7 @@ CAUSEWAY_INLINE void hopper_matmul_multiply(const Problem& problem, const Tensor
       }
     }
     if constexpr (kTile.in_turns) {
-      named_barrier_arrive(2 - group, 256);
+      named_barrier_arrive(2 - this_group(), 256);
       ring.skip(schedule.k_slices);
     }
     notes.advance(Notes::kStep);
@@ -801,12 +809,14 @@ CAUSEWAY_INLINE void hopper_matmul_run(const Problem& problem, const TensorMapBy
     rank = cluster_rank();
     cluster_begin();
   }
-  // The registers of the block, 168 for each thread of three warpgroups, go to those that multiply.
+  // The registers of the block, 168 for each thread of three warpgroups, go to those that multiply: all that can be
+  // where they have most sums. What loads lines side by side would not do with so few.
+  constexpr bool kManySums = kHopperMatmulSums<Problem> > 192;
   if (thread_index() < 128) {
-    if constexpr (kGroups == 2) registers_decrease<40>();
+    if constexpr (kGroups == 2) registers_decrease<kManySums ? 24 : 40>();
     if (wave_index() == 0 && elects_lane()) hopper_matmul_load(problem, maps, counter, first, second, rank, shared);
   } else {
-    if constexpr (kGroups == 2) registers_increase<232>();
+    if constexpr (kGroups == 2) registers_increase<kManySums ? 240 : 232>();
     // The same for all lanes, as the assembler can see: operands' descriptors are in uniform registers then.
     hopper_matmul_multiply(problem, maps, rank, wave_shuffle(thread_index() / 128, 0) - 1, shared);
   }

@@ -209,8 +209,8 @@ class HopperMatmulTransposedBoxes {
   static_assert(sizeof(Sent) == 2 && Problem::Fetched::kTensors == 0 && Problem::kSplits == 1);
 
  public:
-  CAUSEWAY_INLINE HopperMatmulTransposedBoxes(const TensorMapBytes* maps, char* pieces, TransferBarrier*, int wave)
-      : maps_(maps + 2), wave_(wave % 4), group_(wave / 4), boxes_(pieces + group_ * 4 * kWaveBytes) {}
+  CAUSEWAY_INLINE HopperMatmulTransposedBoxes(const TensorMapBytes* maps, char* pieces, TransferBarrier*, int)
+      : maps_(maps + 2), pieces_(pieces) {}
 
   CAUSEWAY_INLINE void begin(const HopperMatmulPosition&, int) {}
 
@@ -218,12 +218,13 @@ class HopperMatmulTransposedBoxes {
                             const float (&sums)[kRowBlocks][kTile.n / 2]) {
 #pragma clang loop unroll(full)
     for (int row_block = 0; row_block < kRowBlocks; ++row_block) {
+      const int wave = this_thread() / 32 % 4;
       const int n_first = tile.m + (block + row_block) * 64;
       // The lane's two columns of C.
       typename Problem::FetchedColumns columns[2];
 #pragma clang loop unroll(full)
       for (int down = 0; down < 2; ++down) {
-        const int n_index = n_first + wave_ * 16 + lane_index() / 4 + 8 * down;
+        const int n_index = n_first + wave * 16 + lane_index() / 4 + 8 * down;
         problem.template fetch_columns<1>(
             problem.m % hopper_matmul_cluster_rows(kTile) == 0 || n_index < problem.m ? n_index : 0, columns[down]);
       }
@@ -243,17 +244,21 @@ class HopperMatmulTransposedBoxes {
  private:
   static constexpr int kWaveBytes = hopper_matmul_wave_bytes(kTile);
 
-  // The box that wave `wave` sends.
-  CAUSEWAY_INLINE char* at(int wave, int tensor) const {
-    return boxes_ + wave * kWaveBytes + (ring_.stage * kSent + tensor) * kHopperMatmulBoxBytes;
+  // Read again where it is needed: sums leave few registers for what it tells.
+  CAUSEWAY_INLINE static int this_thread() { return computed_here(thread_index()); }
+  // The box that wave `wave` of the thread's warpgroup sends.
+  CAUSEWAY_INLINE char* at(int thread, int wave, int tensor) const {
+    return pieces_ + ((thread / 128 - 1) * 4 + wave) * kWaveBytes +
+           (ring_.stage * kSent + tensor) * kHopperMatmulBoxBytes;
   }
   // Of the warpgroup.
-  CAUSEWAY_INLINE void barrier() const { named_barrier(kHopperMatmulFirstBoxBarrier + group_, 128); }
+  CAUSEWAY_INLINE static void barrier() { named_barrier(kHopperMatmulFirstBoxBarrier + this_thread() / 128 - 1, 128); }
 
   // kBoxes of 16 rows of C each, from `m_first` on.
   template <int kBoxes>
   CAUSEWAY_INLINE void send_part(const Problem& problem, const HopperMatmulPosition& tile, int n_first, int m_first,
                                  const float* sums, const typename Problem::FetchedColumns (&columns)[2]) {
+    const int thread = this_thread(), wave = thread / 32 % 4;
     int lane = lane_index();
     if (elects_lane()) tensor_store_wait<kCount - 1>();
     barrier();
@@ -266,7 +271,7 @@ class HopperMatmulTransposedBoxes {
       }
       // Where the lane's row of four 8 x 8 matrices of a box begins: of those, two lie beside and two below one
       // another.
-      const int row = lane / 16 * 8 + lane % 8, piece = (wave_ * 2 + lane / 8 % 2) ^ lane % 8;
+      const int row = lane / 16 * 8 + lane % 8, piece = (wave * 2 + lane / 8 % 2) ^ lane % 8;
       uint32_t results[kSent][4];
 #pragma clang loop unroll(full)
       for (int i = 0; i < 4; ++i) {
@@ -287,15 +292,16 @@ class HopperMatmulTransposedBoxes {
       }
 #pragma clang loop unroll(full)
       for (int tensor = 0; tensor < kSent; ++tensor)
-        store_matrices_transposed(at(box, tensor) + row * 128 + piece * 16, results[tensor]);
+        store_matrices_transposed(at(thread, box, tensor) + row * 128 + piece * 16, results[tensor]);
     }
     fence_async_shared();
     barrier();
     if (elects_lane()) {
-      if (wave_ < kBoxes) {
+      if (wave < kBoxes) {
 #pragma clang loop unroll(full)
         for (int tensor = 0; tensor < kSent; ++tensor)
-          tensor_store(&maps_[tensor], at(wave_, tensor), n_first, m_first + wave_ * kHopperMatmulSentRows, tile.batch);
+          tensor_store(&maps_[tensor], at(thread, wave, tensor), n_first, m_first + wave * kHopperMatmulSentRows,
+                       tile.batch);
       }
       // Without a box, too: groups count parts.
       tensor_store_commit();
@@ -304,7 +310,6 @@ class HopperMatmulTransposedBoxes {
   }
 
   const TensorMapBytes* maps_;
-  int wave_, group_;  // of the warpgroup, and which one
-  char* boxes_;       // the warpgroup's
+  char* pieces_;
   StageRing<kCount> ring_;
 };
