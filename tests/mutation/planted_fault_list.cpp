@@ -313,7 +313,7 @@ constexpr PlantedFault kFaults[] = {
      kHopperMatmulBoxes, "problem.fetch_row(problem.m % hopper_matmul_cluster_rows(kTile) == 0",
      "problem.fetch_row(problem.m % kTile.m == 0", "kernels_tests", "HopperMatmul.ResultsLeaveThroughTheCopyEngine"},
     {"hopper_transposed_one_half", "Hopper product of transposes: columns eight further on are the ones before them",
-     kHopperMatmulBoxes, "(wave_ * 2 + lane / 8 % 2) ^ lane % 8", "(wave_ * 2) ^ lane % 8", "kernels_tests",
+     kHopperMatmulBoxes, "(wave * 2 + lane / 8 % 2) ^ lane % 8", "(wave * 2) ^ lane % 8", "kernels_tests",
      "HopperMatmul.TransposedProducts"},
     {"hopper_transposed_bias", "Hopper product of transposes: columns eight further on have the bias of those before",
      kHopperMatmulBoxes, "columns[i % 2], finished[e]", "columns[0], finished[e]", "kernels_tests",

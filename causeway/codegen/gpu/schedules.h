@@ -142,7 +142,7 @@ constexpr double kHopperMatmulAddedStore = 1.4e-4, kHopperMatmulOtherStore = 1e-
 // Where lines of A lie side by side, what a tile of 64 rows that warpgroups share takes as a multiple.
 constexpr double kHopperMatmulFewRowsSideBySide = 1.17;
 // Of a k that is split: the second launch, and bytes that it moves in a microsecond.
-constexpr double kHopperMatmulCombineLaunch = 3.7, kHopperMatmulCombineBytes = 8.7e6;
+constexpr double kHopperMatmulCombineLaunch = 3.9, kHopperMatmulCombineBytes = 7.1e6;
 // The longest k whose stores are worth hiding.
 constexpr int64_t kHopperMatmulLongestInTurns = 8192, kHopperMatmulLongestInTurnsAdded = 4096;
 
