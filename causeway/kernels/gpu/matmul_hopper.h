@@ -810,7 +810,7 @@ CAUSEWAY_INLINE void hopper_matmul_run(const Problem& problem, const TensorMapBy
     cluster_begin();
   }
   // The registers of the block, 168 for each thread of three warpgroups, go to those that multiply: all that can be
-  // where they have most sums. What loads lines side by side would not do with so few.
+  // where they have most sums. In other tiles some of those that load would spill with 24.
   constexpr bool kManySums = kHopperMatmulSums<Problem> > 192;
   if (thread_index() < 128) {
     if constexpr (kGroups == 2) registers_decrease<kManySums ? 24 : 40>();
