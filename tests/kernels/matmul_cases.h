@@ -90,6 +90,7 @@ struct Plain {
 // The same with the addresses of the operands offered for prefetching.
 template <class T, bool kTransposedA, bool kTransposedB, MatmulBlocks kChosen>
 struct Prefetching : Plain<T, kTransposedA, kTransposedB, kChosen> {
+  static constexpr int64_t kALine = 64 / sizeof(T), kBLine = kALine;
   CAUSEWAY_INLINE void prefetch_a(int64_t at_batch, int64_t i, int64_t t) const {
     __builtin_prefetch(this->a + this->a_at(at_batch, i, t));
   }

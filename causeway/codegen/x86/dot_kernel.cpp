@@ -41,9 +41,11 @@ class DotWriter : public ProblemWriter {
     std::string functions;
     bool a_contiguous_in_k = false, b_contiguous_in_k = false;
     functions += operand("a", "m", "int64_t batch_index, int64_t m_index, int64_t k_index", m, node.inputs[0],
-                         !node.attributes.transpose_a, blocks.path == MatmulPath::kThinSwapped, a_contiguous_in_k);
+                         !node.attributes.transpose_a, blocks.path == MatmulPath::kThinSwapped || blocks.matrix_tiles,
+                         a_contiguous_in_k);
     functions += operand("b", "n", "int64_t batch_index, int64_t k_index, int64_t n_index", n, node.inputs[1],
-                         node.attributes.transpose_b, blocks.path == MatmulPath::kThin, b_contiguous_in_k);
+                         node.attributes.transpose_b, blocks.path == MatmulPath::kThin || blocks.matrix_tiles,
+                         b_contiguous_in_k);
     functions += epilogue(blocks);
     check_no_obstacle(nest_.obstacle());
 
@@ -91,14 +93,15 @@ class DotWriter : public ProblemWriter {
   }
 
  private:
-  // Of a streamed operand also where its element lies, to be fetched beforehand.
+  // With `fetched` also where an element lies that is computed from one in memory, to be fetched beforehand, and how
+  // many of them a line of the cache has.
   std::string operand(const std::string& name, const std::string& row_name, const std::string& parameters,
-                      const Dim& rows, Value value, bool k_last, bool streamed, bool& contiguous_in_k) {
+                      const Dim& rows, Value value, bool k_last, bool fetched, bool& contiguous_in_k) {
     ExpressionEmitter emitter(graph_, *this, nest_.variables(), symbols_);
     const ProductNest::OperandElement element = nest_.walk_operand(emitter, value, row_name + "_index", rows, k_last);
     contiguous_in_k = element.contiguous_in_k;
     std::string prefetch;
-    if (streamed && element.only_read)
+    if (fetched && element.only_read)
       prefetch = fmt::format("__builtin_prefetch({} + {}, 0, 2);\n", pointer(element.only_read->first),
                              emitter.index_text(element.only_read->second));
     const std::string statements = body(emitter);
@@ -106,8 +109,10 @@ class DotWriter : public ProblemWriter {
                                         parameters, statements, element.value.name);
     // What the index does not need is left out by the compiler.
     if (!prefetch.empty())
-      functions += fmt::format("CAUSEWAY_INLINE void prefetch_{}({}) const {{\n{}{}}}\n", name, parameters, statements,
-                               prefetch);
+      functions +=
+          fmt::format("static constexpr int64_t k{}Line = {};\nCAUSEWAY_INLINE void prefetch_{}({}) const {{\n{}{}}}\n",
+                      name == "a" ? "A" : "B", 64 / size_bytes(graph_.dtype(element.only_read->first)), name,
+                      parameters, statements, prefetch);
     return functions;
   }
 

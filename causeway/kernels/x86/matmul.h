@@ -12,9 +12,11 @@
 // and, for an operand whose elements are each computed from one in memory, optionally:
 //   void prefetch_a(int64_t batch, int64_t m, int64_t k) const;  __builtin_prefetch of the address that load_a reads;
 //   void prefetch_b(int64_t batch, int64_t k, int64_t n) const;  may be asked for a little beyond the operand's end
+//   static constexpr int64_t kALine, kBLine;                     elements of 64 bytes there
 //   void prefetch_epilogue(int64_t batch, int64_t m, int64_t n) const;  what store reads of a tile's columns
 // Thin paths, which stream an operand once, want it in the second cache level: terms of k often lie a multiple of 4 KiB
-// apart, and of those the first level holds as many as are summed at a time.
+// apart, and of those the first level holds as many as are summed at a time. Packing for matrix registers, which
+// multiply as fast as memory can follow, wants what it reads next: rows that lie pages apart.
 // Stores to different elements must not depend on each other, since the loops over them are vectorised along n (along m
 // for kThinSwapped); a load must not read what a store of the same launch writes.
 //
@@ -107,13 +109,21 @@ struct Operand {
     }
   }
 
-  // Terms lie a whole row of the matrix apart here, further than the processor looks ahead by itself.
+  // Of rows that lie side by side in memory: their terms lie a whole row of the matrix apart, further than the
+  // processor looks ahead by itself. They need not begin where a line does.
   CAUSEWAY_INLINE void prefetch(int64_t row, int64_t rows, int64_t k) const {
-    constexpr int64_t kLine = 64 / sizeof(typename P::Operand);
     if constexpr (kIsA && requires { p.prefetch_a(batch, row, k); }) {
-      for (int64_t i = 0; i < rows; i += kLine) p.prefetch_a(batch, row + i, k);
+      for (int64_t i = 0; i < rows; i += P::kALine) p.prefetch_a(batch, row + i, k);
+      p.prefetch_a(batch, row + rows - 1, k);
     } else if constexpr (!kIsA && requires { p.prefetch_b(batch, k, row); }) {
-      for (int64_t i = 0; i < rows; i += kLine) p.prefetch_b(batch, k, row + i);
+      for (int64_t i = 0; i < rows; i += P::kBLine) p.prefetch_b(batch, k, row + i);
+      p.prefetch_b(batch, k, row + rows - 1);
+    }
+  }
+  // Of a row of A that runs along memory: so many terms.
+  CAUSEWAY_INLINE void prefetch_along(int64_t row, int64_t k, int64_t terms) const {
+    if constexpr (requires { p.prefetch_a(batch, row, k); }) {
+      for (int64_t i = 0; i < terms; i += P::kALine) p.prefetch_a(batch, row, k + i);
     }
   }
 };
@@ -198,6 +208,8 @@ CAUSEWAY_INLINE void pack_rows_along(const Operand<P, true>& operand, int64_t ro
 #pragma clang loop unroll(disable)
     for (int64_t step = 0; step < steps; step += kMatrixTileWords) {
       const int64_t first_term = step * 2, left = matmul_min(kTerms, terms - first_term);
+      // The processor looks ahead within a page, which the next row is beyond.
+      if (i + 1 < rows) operand.prefetch_along(row + i + 1, k + first_term, kTerms);
       alignas(64) Term line[kTerms];
       if (i < rows && left == kTerms) {
 #pragma clang loop vectorize(assume_safety)
