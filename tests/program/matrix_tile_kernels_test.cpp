@@ -32,7 +32,8 @@ TEST(MatrixTileKernels, ProductsOfBf16AreTheProcessorsInstructions) {
   for (const bool transpose_a : {false, true})
     for (const bool transpose_b : {false, true}) {
       const std::string text = product_assembly(target, DType::kBF16, 320, transpose_a, transpose_b);
-      for (const char* instruction : {"ldtilecfg", "tileloadd", "tdpbf16ps", "tilestored", "tilerelease"})
+      // prefetcht1: what packing reads next, of A in every order.
+      for (const char* instruction : {"ldtilecfg", "tileloadd", "tdpbf16ps", "tilestored", "tilerelease", "prefetcht1"})
         EXPECT_THAT(text, testing::HasSubstr(instruction)) << transpose_a << transpose_b;
     }
   const auto has_tiles = testing::HasSubstr("tdpbf16ps");

@@ -56,7 +56,7 @@ constexpr Rate kRates[] = {
 };
 
 // Tiles of Hopper's products as {m, n, in_turns, measured, ...}. Fitted, with the times below, to the times of products
-// of bf16 on H200s in tests/kernels: hopper_products_h200.txt, some 600 more of shapes that had been slow, and what 125
+// of bf16 on H200s in tests/kernels: hopper_products_h200.txt, some 300 more of shapes that had been slow, and what 116
 // others gained or lost, beside cuBLASLt, where their plan changed (docs/performance.md); 128 x 208 in turns is set
 // between what these say and what training steps gained. hopper_products_in_a_row_h200.txt is what the energy,
 // kHopperMatmulPower, was fitted to, hopper_products_one_tile_h200.txt what kHopperMatmulOneTile was. None of those of

@@ -168,7 +168,7 @@ CAUSEWAY_INLINE void hopper_matmul_load(const Problem& problem, const TensorMapB
 template <class Operand>
 constexpr int kHopperMatmulSlicesPerSum = kIsF8Pair<Operand> ? 4 : 0;
 
-// What a thread keeps of a tile: its sums, and those of a few slices.
+// What a thread keeps of a tile while it multiplies: its sums, and those of a few slices.
 template <class Problem>
 constexpr int kHopperMatmulSums =
     (hopper_matmul_row_blocks(Problem::kTile) + (kHopperMatmulSlicesPerSum<typename Problem::Operand> > 0 ? 1 : 0)) *

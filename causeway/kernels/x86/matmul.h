@@ -15,8 +15,8 @@
 //   static constexpr int64_t kALine, kBLine;                     elements of 64 bytes there
 //   void prefetch_epilogue(int64_t batch, int64_t m, int64_t n) const;  what store reads of a tile's columns
 // Thin paths, which stream an operand once, want it in the second cache level: terms of k often lie a multiple of 4 KiB
-// apart, and of those the first level holds as many as are summed at a time. Packing for matrix registers, which
-// multiply as fast as memory can follow, wants what it reads next: rows that lie pages apart.
+// apart, and of those the first level holds as many as are summed at a time. Packing for matrix registers wants
+// what it reads next there, too: rows that lie pages apart.
 // Stores to different elements must not depend on each other, since the loops over them are vectorised along n (along m
 // for kThinSwapped); a load must not read what a store of the same launch writes.
 //
