@@ -27,9 +27,9 @@ TEST(HopperMatmulPlan, TilesFitTheirProduct) {
     EXPECT_GT(choose(768, 768, 65536).splits, 1);
     EXPECT_EQ(choose(768, 768, kUnknownSize).splits, 1);
     EXPECT_EQ(choose(kUnknownSize, 768, 65536).splits, 1);
-    // 144 tiles: a round of 132 multiprocessors, then 12 tiles in parts.
-    EXPECT_EQ(choose(768, 3072, 65536).whole_tiles, 132);
-    EXPECT_GT(choose(768, 3072, 65536).splits, 8);
+    // 142 tiles: a round of 132 multiprocessors, then 10 tiles in parts.
+    EXPECT_EQ(choose(9088, 256, 65536).whole_tiles, 132);
+    EXPECT_GT(choose(9088, 256, 65536).splits, 8);
     for (const int64_t size : {8, 64, 200, 768, 1024, 4096, 50304}) {
       const HopperMatmulPlan plan = choose(size, 768, size);
       const int64_t slices = matmul_ceil_div(size, kHopperMatmulDepth);
@@ -85,12 +85,27 @@ TEST(HopperMatmulPlan, NeighboursShareLines) {
 }
 
 // What an H200 took for products by plans that were forced: by order and shape. Of a plan the tile's rows and columns
-// and three fields more, which are in turns, parts of k and whole tiles, or, in the file of one tile for each block,
-// four: tiles of a cluster one above the other and side by side, parts of k and whether it is of the transposes.
+// and more, as the first lines of a file say.
 using MeasuredPlan = std::vector<int64_t>;
+enum class MeasuredFields { kOfRounds, kOfOneTileEach, kAll };
+
+MeasuredPlan measured_plan(const HopperMatmulPlan& plan, MeasuredFields fields) {
+  const HopperMatmulTile& tile = plan.tile;
+  const int64_t whole = plan.splits > 1 ? plan.whole_tiles : 0;
+  switch (fields) {
+    case MeasuredFields::kOfRounds:
+      return {tile.m, tile.n, tile.in_turns, plan.splits, whole};
+    case MeasuredFields::kOfOneTileEach:
+      return {tile.m, tile.n, tile.cluster_m, tile.cluster_n, plan.splits, tile.transposed};
+    case MeasuredFields::kAll:
+      break;
+  }
+  return {tile.m, tile.n, tile.cluster_m, tile.cluster_n, tile.in_turns, plan.splits, whole, tile.transposed};
+}
 using MeasuredPlans = std::map<std::array<int64_t, 3>, std::map<MeasuredPlan, double>>;
 
-std::map<std::string, MeasuredPlans> measured_plans(const std::string& name, size_t fields_of_plan = 5) {
+std::map<std::string, MeasuredPlans> measured_plans(const std::string& name,
+                                                    MeasuredFields fields_of_plan = MeasuredFields::kOfRounds) {
   std::map<std::string, MeasuredPlans> measured;
   std::ifstream file(std::string(CAUSEWAY_SOURCE_DIR) + "/tests/kernels/" + name);
   for (std::string line; std::getline(file, line);) {
@@ -98,7 +113,7 @@ std::map<std::string, MeasuredPlans> measured_plans(const std::string& name, siz
     std::istringstream fields(line);
     std::string order;
     std::array<int64_t, 3> shape{};
-    MeasuredPlan plan(fields_of_plan);
+    MeasuredPlan plan(measured_plan({}, fields_of_plan).size());
     fields >> order;
     for (int64_t& field : shape) fields >> field;
     for (int64_t& field : plan) fields >> field;
@@ -116,22 +131,23 @@ struct PlanChoice {
 
 // What the model would choose of the plans that were measured, beside the fastest of them.
 PlanChoice compare_choice(const std::string& order, const MeasuredPlans& shapes,
-                          HopperMatmulStores stores = HopperMatmulStores::kSent, bool of_one_tile_each = false) {
+                          HopperMatmulStores stores = HopperMatmulStores::kSent,
+                          MeasuredFields fields = MeasuredFields::kOfRounds) {
+  const bool of_one_tile_each = fields == MeasuredFields::kOfOneTileEach,
+             of_rounds = fields == MeasuredFields::kOfRounds;
   PlanChoice result;
   double logarithms = 0;
   for (const auto& [shape, plans] : shapes) {
     const auto offers = hopper_matmul_offers(
         gpu_architecture("sm_90a"), HopperMatmulSums::kOne, stores, 1, shape[0], shape[1], shape[2],
-        {.a_along_k = order[0] == 'n', .b_along_k = order[1] == 't', .may_transpose = of_one_tile_each});
+        {.a_along_k = order[0] == 'n', .b_along_k = order[1] == 't', .may_transpose = !of_rounds});
     double least = 0, time = 0;
     bool in_clusters = false;
     for (const auto& [plan, microseconds] : offers) {
       const HopperMatmulTile& tile = plan.tile;
-      if (of_one_tile_each ? !tile.results_in_stages : hopper_matmul_cluster(tile) > 1) continue;
-      const auto found = plans.find(
-          of_one_tile_each
-              ? MeasuredPlan{tile.m, tile.n, tile.cluster_m, tile.cluster_n, plan.splits, tile.transposed}
-              : MeasuredPlan{tile.m, tile.n, tile.in_turns, plan.splits, plan.splits > 1 ? plan.whole_tiles : 0});
+      if (of_one_tile_each && !tile.results_in_stages) continue;
+      if (of_rounds && hopper_matmul_cluster(tile) > 1) continue;
+      const auto found = plans.find(measured_plan(plan, fields));
       if (found == plans.end() || (least != 0 && microseconds >= least)) continue;
       least = microseconds;
       time = found->second;
@@ -164,12 +180,12 @@ TEST(HopperMatmulPlan, ChoosesWhatWasFastest) {
 }
 
 TEST(HopperMatmulPlan, ChoosesWhatWasFastestOfOneTileEach) {
-  const auto measured = measured_plans("hopper_products_one_tile_h200.txt", 6);
+  const auto measured = measured_plans("hopper_products_one_tile_h200.txt", MeasuredFields::kOfOneTileEach);
   ASSERT_EQ(measured.size(), 3u);
   double all = 0, near = 0;
   size_t in_clusters = 0;
   for (const auto& [order, shapes] : measured) {
-    const PlanChoice choice = compare_choice(order, shapes, HopperMatmulStores::kSent, true);
+    const PlanChoice choice = compare_choice(order, shapes, HopperMatmulStores::kSent, MeasuredFields::kOfOneTileEach);
     all += static_cast<double>(shapes.size());
     near += choice.near * static_cast<double>(shapes.size());
     in_clusters += choice.in_clusters;
@@ -178,6 +194,18 @@ TEST(HopperMatmulPlan, ChoosesWhatWasFastestOfOneTileEach) {
   }
   EXPECT_GE(near, 0.75 * all);
   EXPECT_GE(in_clusters, 4u);
+}
+
+// Where others leave part of a round, or of a tile, empty.
+TEST(HopperMatmulPlan, ChoosesRowsOfThreeWarpgroupsWhereTheyWereFastest) {
+  const auto measured = measured_plans("hopper_products_192_rows_h200.txt", MeasuredFields::kAll);
+  ASSERT_EQ(measured.size(), 3u);
+  for (const auto& [order, shapes] : measured) {
+    const PlanChoice choice = compare_choice(order, shapes, HopperMatmulStores::kSent, MeasuredFields::kAll);
+    EXPECT_GE(choice.near, 0.9) << order;
+    EXPECT_LE(choice.mean, 1.01) << order;
+    EXPECT_LE(choice.worst, 1.06) << order;
+  }
 }
 
 // At the power limit what takes less energy is faster: larger tiles.

@@ -449,6 +449,18 @@ TEST(HopperMatmul, EveryTile) {
   for (const int m : {64, 128})
     for (const int n : {64, 192, 256})
       expect_product({.m = 64, .n = 256, .k = 128, .b_along_k = n != 192, .tile = {m, n, 2, 1}});
+  for (const int n : {160, 192})
+    for (const bool a_along_k : {true, false})
+      for (const bool b_along_k : {true, false})
+        expect_product({.m = 344,
+                        .n = 280,
+                        .k = 136,
+                        .a_along_k = a_along_k,
+                        .b_along_k = b_along_k,
+                        .tile = {192, n, 3, 1},
+                        .blocks = 2});
+  expect_product({.m = 328, .n = 280, .k = 520, .tile = {192, 112, 5, 1, false, true, true}, .blocks = 4});
+  expect_product({.m = 200, .n = 248, .k = 328, .tile = {192, 96, 3, 1}, .splits = 3, .whole_tiles = 1});
   // The largest, whose sums leave fewest registers.
   for (const bool a_along_k : {true, false})
     for (const bool b_along_k : {true, false})
@@ -763,7 +775,7 @@ void expect_no_spills(const Case& c) {
     EXPECT_EQ(kernel.spill_bytes, 0);
     EXPECT_EQ(kernel.stack_bytes, 0);
     EXPECT_TRUE(kernel.notes.empty()) << kernel.notes.front();
-    if (c.tile.m >= 128) EXPECT_EQ(kernel.registers, 168);
+    if (c.tile.m >= 128) EXPECT_EQ(kernel.registers, c.tile.m == 192 ? 128 : 168);
   }
 }
 
@@ -775,7 +787,8 @@ TEST(HopperMatmul, AssemblesWithoutSpillsOrNotes) {
           HopperMatmulTile{128, 128, 5, 1, true}, HopperMatmulTile{64, 256, 4, 1, true},
           HopperMatmulTile{128, 160, 4, 1, true}, HopperMatmulTile{128, 160, 4, 1}, HopperMatmulTile{256, 160, 3, 1},
           HopperMatmulTile{128, 208, 4, 1}, HopperMatmulTile{128, 224, 4, 1}, HopperMatmulTile{64, 240, 5, 1},
-          HopperMatmulTile{256, 144, 3, 1}, HopperMatmulTile{256, 192, 3, 1},
+          HopperMatmulTile{256, 144, 3, 1}, HopperMatmulTile{256, 192, 3, 1}, HopperMatmulTile{192, 160, 3, 1},
+          HopperMatmulTile{192, 176, 4, 1, false, false, true}, HopperMatmulTile{192, 192, 3, 1},
           HopperMatmulTile{128, 192, 5, 1, false, false, true}}) {
       expect_no_spills({.a_along_k = a_along_k, .b_along_k = !a_along_k, .tile = tile});
       for (const int residuals : {0, 1})
@@ -825,6 +838,8 @@ TEST(HopperMatmul, TransposedProductsAssembleWithoutSpills) {
   if (find_ptxas().empty()) GTEST_SKIP() << "What ptxas makes of the kernels is not tested. " << how_to_get_ptxas();
   for (const HopperMatmulTile tile : {HopperMatmulTile{256, 208, 3, 1, false, true},
                                       {256, 144, 4, 2, false, true, true, 4},
+                                      {192, 192, 3, 1, false, true},
+                                      {192, 160, 5, 1, false, true, true},
                                       {128, 256, 4, 1, false, true, true},
                                       {128, 208, 4, 1, true, true},
                                       {64, 256, 4, 1, true, true}})

@@ -132,6 +132,7 @@ class HopperMatmulModel {
       other_store_ = (stores == HopperMatmulStores::kAdded ? kHopperMatmulAddedStore : kHopperMatmulOtherStore) * m * n;
     store_ += schedule.store + other_store_;
     if (!order.a_along_k && schedule.m == 64 && !schedule.in_turns) measured_ *= kHopperMatmulFewRowsSideBySide;
+    if (!order.b_along_k && schedule.m == 192 && schedule.n % 64 != 0) measured_ *= kHopperMatmulThreeReadCrossing;
     tile_bytes_ = m * n * static_cast<double>(sizeof(float));
     if (sums == HopperMatmulSums::kOne) {
       constexpr HopperMatmulPower kPower = kHopperMatmulPower;
@@ -250,13 +251,13 @@ class HopperMatmulCandidates {
         // A block that computes a single tile has nothing to do beside it. Long sums hide their stores anyway.
         const int64_t longest =
             stores_ == HopperMatmulStores::kAdded ? kHopperMatmulLongestInTurnsAdded : kHopperMatmulLongestInTurns;
-        if (sizes.k <= longest && model.tiles() >= 2 * units_) offer(model.time(), {tile});
+        if (sizes.k <= longest && model.tiles() >= 2 * units_) offer_rounds(model, tile);
         continue;
       }
       if (may_have_one_each && model.tiles() <= units_) {
         offer_one_tile_each(sizes, model, tile, model.tiles(), 1, model.slices());
       } else {
-        offer(model.time(), {tile});
+        offer_rounds(model, tile);
       }
       // Parts of k are added up as C lies.
       if (sizes.all_known && !transposed) consider_parts(sizes, model, tile, may_have_one_each);
@@ -267,6 +268,9 @@ class HopperMatmulCandidates {
 
  private:
   void offer(double microseconds, const HopperMatmulPlan& plan) { offers_.push_back({plan, microseconds}); }
+  void offer_rounds(const HopperMatmulModel& model, const HopperMatmulTile& tile) {
+    offer(model.time() * (tile.transposed ? kHopperMatmulTransposed : 1), {tile});
+  }
 
   void offer_one_tile_each(const Sizes& sizes, const HopperMatmulModel& model, HopperMatmulTile tile, int64_t blocks,
                            int splits, int64_t each) {

@@ -141,6 +141,12 @@ inline constexpr HopperMatmulPower kHopperMatmulPower = {0.504, 75.6, 28.4, 0.22
 constexpr double kHopperMatmulAddedStore = 1.4e-4, kHopperMatmulOtherStore = 1e-4;
 // Where lines of A lie side by side, what a tile of 64 rows that warpgroups share takes as a multiple.
 constexpr double kHopperMatmulFewRowsSideBySide = 1.17;
+// Where lines of B lie side by side and begin within 128 bytes, what a tile of 192 rows takes as a multiple: three
+// warpgroups read each line from shared memory, which is written meanwhile.
+constexpr double kHopperMatmulThreeReadCrossing = 1.1;
+// Of plans that take as long, to the model, those whose results leave as they lie: what transposes take as a multiple
+// where there are more tiles than multiprocessors.
+constexpr double kHopperMatmulTransposed = 1.001;
 // Of a k that is split: the second launch, and bytes that it moves in a microsecond.
 constexpr double kHopperMatmulCombineLaunch = 3.9, kHopperMatmulCombineBytes = 7.1e6;
 // The longest k whose stores are worth hiding.

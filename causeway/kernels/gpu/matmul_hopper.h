@@ -809,14 +809,16 @@ CAUSEWAY_INLINE void hopper_matmul_run(const Problem& problem, const TensorMapBy
     rank = cluster_rank();
     cluster_begin();
   }
-  // The registers of the block, 168 for each thread of three warpgroups, go to those that multiply: all that can be
-  // where they have most sums. In other tiles some of those that load would spill with 24.
+  // The registers of the block, 168 for each thread of three warpgroups, 128 of four, go to those that multiply: all
+  // that can be where they have most sums. In other tiles some of those that load would spill with 24.
   constexpr bool kManySums = kHopperMatmulSums<Problem> > 192;
+  constexpr int kLoading = kGroups == 3 ? 56 : kManySums ? 24 : 40;
+  constexpr int kMultiplying = kGroups == 3 ? 152 : kManySums ? 240 : 232;
   if (thread_index() < 128) {
-    if constexpr (kGroups == 2) registers_decrease<kManySums ? 24 : 40>();
+    if constexpr (kGroups > 1) registers_decrease<kLoading>();
     if (wave_index() == 0 && elects_lane()) hopper_matmul_load(problem, maps, counter, first, second, rank, shared);
   } else {
-    if constexpr (kGroups == 2) registers_increase<kManySums ? 240 : 232>();
+    if constexpr (kGroups > 1) registers_increase<kMultiplying>();
     // The same for all lanes, as the assembler can see: operands' descriptors are in uniform registers then.
     hopper_matmul_multiply(problem, maps, rank, wave_shuffle(thread_index() / 128, 0) - 1, shared);
   }

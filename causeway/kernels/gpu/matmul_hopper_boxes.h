@@ -10,10 +10,12 @@
 template <class Problem>
 constexpr bool kHopperMatmulScales = requires { Problem::kALinesOfScale; };
 
-// Whether a thread's sums leave few registers for anything else.
+// Whether a thread's sums leave few registers for anything else: three warpgroups have fewer each than two.
 template <class Problem>
-constexpr bool kHopperMatmulFewRegisters =
-    (hopper_matmul_row_blocks(Problem::kTile) + kHopperMatmulScales<Problem>)*Problem::kTile.n / 2 > 128;
+constexpr bool kHopperMatmulFewRegisters = [] {
+  constexpr int kSums = (hopper_matmul_row_blocks(Problem::kTile) + kHopperMatmulScales<Problem>)*Problem::kTile.n / 2;
+  return kSums > (hopper_matmul_warpgroups(Problem::kTile) == 3 ? 64 : 128);
+}();
 
 // Whether results leave through the tensor copy engine, and what is read at their place comes through it.
 template <class Problem>

@@ -4,11 +4,12 @@
 #include "causeway/kernels/types.h"
 
 // One block of threads computes m x n elements of the result at a time; one warpgroup loads. Either the others share a
-// tile, 64 x n for each (128 x n of 256), or, in turns, two of them compute tiles of their own: one stores its results
-// while the other multiplies. Operands are of two bytes, or floats that are rounded to tf32, of four, B along k.
+// tile, 64 x n for each (128 x n of 256 rows), or, in turns, two of them compute tiles of their own: one stores its
+// results while the other multiplies. Operands are of two bytes, or floats that are rounded to tf32, of four, B along
+// k.
 struct HopperMatmulTile {
-  int m = 128;     // 64, 128 or, shared, 256
-  int n = 256;     // a multiple of 16 up to 256
+  int m = 128;     // 64, 128 or, shared, 192 or 256: by one warpgroup, two, three or two
+  int n = 256;     // a multiple of 16 up to 256, of 192 rows up to 192
   int stages = 4;  // slices of k in shared memory at once
   // A cluster's tiles, one above the other and side by side. Blocks whose tiles have the same rows each load a part of
   // those of A for all of them, blocks whose tiles have the same columns a part of those of B.
@@ -35,7 +36,9 @@ constexpr int kHopperMatmulMostShared = 232448;  // bytes that a block can have
 constexpr int hopper_matmul_slice_k(int operand_bytes) { return kHopperMatmulDepth * 2 / operand_bytes; }
 
 // Those that multiply, and how many 64 rows of a tile each of them has.
-constexpr int hopper_matmul_warpgroups(const HopperMatmulTile& tile) { return tile.in_turns || tile.m > 64 ? 2 : 1; }
+constexpr int hopper_matmul_warpgroups(const HopperMatmulTile& tile) {
+  return tile.in_turns || tile.m == 256 ? 2 : tile.m / 64;
+}
 constexpr int hopper_matmul_row_blocks(const HopperMatmulTile& tile) {
   return tile.m / 64 / (tile.in_turns ? 1 : hopper_matmul_warpgroups(tile));
 }
