@@ -7,6 +7,13 @@
 
 CAUSEWAY_INLINE int64_t minimum(int64_t a, int64_t b) { return a < b ? a : b; }
 
+// Asks for the lines of `count` elements from `first` on, which may be beyond the last one there is.
+template <class Element>
+CAUSEWAY_INLINE void prefetch_elements(const Element* first, int64_t count) {
+  constexpr int64_t kLine = 64 / sizeof(Element);
+  for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(first + i, 0, 3);
+}
+
 CAUSEWAY_INLINE int64_t clamp_index(int64_t index, int64_t size) {
   const int64_t last = index < size ? index : size - 1;
   return last < 0 ? 0 : last;

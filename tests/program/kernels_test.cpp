@@ -35,11 +35,13 @@ class Kernels : public testing::Test {
       const Comparison comparison = compare(actual[i], reference[i], bounds::of_graph(graph, bindings_));
       EXPECT_TRUE(comparison.equal) << "result " << i << ": " << comparison.text << "\n" << program.sources()[0];
     }
+    source_ = program.sources()[0];
   }
 
   ProgramRunner runner_{2};
   SymbolBindings bindings_;
   std::vector<std::string> kinds_;
+  std::string source_;  // of the first kernel
 };
 
 TEST_F(Kernels, ElementwiseChainIsOneLoop) {
@@ -99,6 +101,48 @@ TEST_F(Kernels, SoftmaxIsOneLoop) {
 return %7
 )");
   EXPECT_THAT(kinds_, testing::ElementsAre("loop"));
+}
+
+// The first pass over a row asks for what the next block reads; the second one finds it in the cache.
+TEST_F(Kernels, LongRowsComeInBlocks) {
+  expect_reference(R"(%0 = input "x" : bf16[3, 4171]
+%1 = cast(%0) : f32[3, 4171]
+%2 = reduce_max(%1) {axes=[1]} : f32[3]
+%3 = broadcast(%2) {axes=[0]} : f32[3, 4171]
+%4 = sub(%1, %3) : f32[3, 4171]
+%5 = exp2(%4) : f32[3, 4171]
+%6 = reduce_sum(%5) {axes=[1]} : f32[3]
+%7 = broadcast(%6) {axes=[0]} : f32[3, 4171]
+%8 = div(%5, %7) : f32[3, 4171]
+return %8
+)");
+  EXPECT_THAT(kinds_, testing::ElementsAre("loop"));
+  EXPECT_THAT(source_, testing::HasSubstr("prefetch_elements(b0 + r0 * 4171 + c1_block + 512, 512);"));
+  EXPECT_EQ(source_.find("prefetch_elements"), source_.rfind("prefetch_elements"));
+  // Without rows, all operands.
+  expect_reference(R"(%0 = input "x" : f32[9001]
+%1 = input "y" : bf16[9001]
+%2 = cast(%1) : f32[9001]
+%3 = mul(%0, %2) : f32[9001]
+return %3
+)");
+  for (const char* read :
+       {"prefetch_elements(b0 + c0_block + 512, 512);", "prefetch_elements(b1 + c0_block + 512, 512);"})
+    EXPECT_THAT(source_, testing::HasSubstr(read));
+}
+
+TEST_F(Kernels, ColumnsOfLaterRowsAreAskedFor) {
+  expect_reference(R"(%0 = input "x" : f32[5, 24, 136]
+%1 = input "y" : bf16[5, 24, 136]
+%2 = cast(%1) : f32[5, 24, 136]
+%3 = mul(%0, %2) : f32[5, 24, 136]
+%4 = reduce_sum(%3) {axes=[0, 1]} : f32[136]
+return %4
+)");
+  EXPECT_THAT(kinds_, testing::ElementsAre("column_reduce"));
+  for (const char* buffer : {"b0", "b1"})
+    EXPECT_THAT(source_, testing::HasSubstr(std::string("prefetch_elements(") + buffer +
+                                            " + k0 * 3264 + k1 * 136 + 1088 + begin, end - begin);"));
 }
 
 TEST_F(Kernels, ReductionsOverAnyAxes) {

@@ -1,6 +1,7 @@
 // A reduction whose input's last axis is kept: the columns of a block are summed side by side, in the order of the
 // reduced axes.
 #include <algorithm>
+#include <set>
 
 #include "causeway/base/error.h"
 #include "causeway/codegen/expressions/kernel_writer.h"
@@ -10,10 +11,14 @@ namespace {
 
 constexpr int64_t kBlock = 128;  // columns of one task
 constexpr int kTaskDepth = 1;
+// Rows lie far from one another: so many ahead, a block's columns are asked for.
+constexpr int64_t kRowsAhead = 8;
 
 class ColumnReduceWriter : public KernelWriter {
  public:
   using KernelWriter::KernelWriter;
+
+  void note_load(Value value, const Index& linear) override { loads_.emplace(value, linear); }
 
   // In one piece: the kernel's text in its order, each part next to what it is made of.
   GeneratedKernel write() {
@@ -52,7 +57,7 @@ class ColumnReduceWriter : public KernelWriter {
       reduce_headers.push_back(
           fmt::format("for (int64_t {0} = 0; {0} < {1}; ++{0}) {{\n", name, symbols_.text(shape[i])));
     }
-    const int column_variable = add_loop_variable("c", inner, ++depth);
+    const int column_variable = add_loop_variable("c", inner, ++depth), row_variable = column_variable - 1;
     const Shape inner_shape(shape.begin() + static_cast<ptrdiff_t>(trailing), shape.end());
     const std::vector<Index> inner_at = emitter.delinearize(Index::of(column_variable), inner_shape);
     for (size_t i = trailing; i < shape.size(); ++i) at[i] = inner_at[i - trailing];
@@ -78,6 +83,7 @@ class ColumnReduceWriter : public KernelWriter {
     loops += emitter.take_statements(kTaskDepth);
     for (size_t i = 0; i < reduce_headers.size(); ++i)
       loops += reduce_headers[i] + emitter.take_statements(kTaskDepth + 1 + static_cast<int>(i));
+    if (!reduce_headers.empty()) loops += prefetches(emitter, row_variable, column_variable);
     loops += "#pragma clang loop vectorize(assume_safety)\nfor (int64_t c = begin; c < end; ++c) {\n" +
              emitter.take_statements(depth) + update + "}\n";
     for (size_t i = 0; i < reduce_headers.size(); ++i) loops += "}\n";
@@ -104,10 +110,32 @@ class ColumnReduceWriter : public KernelWriter {
   }
 
  private:
+  // Of later rows, what is read side by side along the columns.
+  std::string prefetches(ExpressionEmitter& emitter, int row_variable, int column_variable) {
+    std::string text;
+    for (const auto& [value, linear] : loads_) {
+      Index first = linear;
+      const size_t along = std::erase_if(first.terms, [&](const Index::Term& term) {
+        return term.variable == column_variable && term.coefficient.is_constant(1);
+      });
+      const auto row = std::ranges::find(first.terms, row_variable, &Index::Term::variable);
+      // Variables after the columns' are computed from others, where they are needed.
+      const bool of_loops =
+          std::ranges::all_of(first.terms, [&](const Index::Term& term) { return term.variable < column_variable; });
+      if (along == 0 || row == first.terms.end() || !of_loops) continue;
+      first.offset += row->coefficient * kRowsAhead;
+      text +=
+          fmt::format("prefetch_elements({} + {} + begin, end - begin);\n", pointer(value), emitter.index_text(first));
+    }
+    return text;
+  }
+
   int add_loop_variable(const std::string& name, const Dim& extent, int depth) {
     variables_.push_back({name, extent, depth});
     return static_cast<int>(variables_.size()) - 1;
   }
+
+  std::set<std::pair<Value, Index>> loads_;
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Loop kernels on CPUs: a task is a range of rows, or of the elements when there are no rows.
 #include <algorithm>
+#include <set>
 
 #include "causeway/base/error.h"
 #include "causeway/codegen/expressions/loop_writer.h"
@@ -8,10 +9,18 @@ namespace causeway::codegen {
 namespace {
 
 constexpr int64_t kElementsPerTask = 32768;
+// Rows from so many elements on, and loops without rows, come in blocks of kBlock elements: while one is computed, the
+// next one's operands are on their way. Loops that compute much reach too little ahead by themselves.
+constexpr int64_t kLongRow = 4096, kBlock = 512;
 
 class CpuLoopWriter : public LoopWriter<LoopNest> {
  public:
   using LoopWriter::LoopWriter;
+
+  void note_load(Value value, const Index& linear) override {
+    LoopWriter::note_load(value, linear);
+    loads_.emplace(value, linear);
+  }
 
   GeneratedKernel write() {
     nest_.plan();
@@ -35,6 +44,7 @@ class CpuLoopWriter : public LoopWriter<LoopNest> {
     initial_.clear();
     innermost_.clear();
     results_.clear();
+    loads_.clear();
   }
 
   void element(size_t position, const ElementValue& value) override {
@@ -85,21 +95,53 @@ class CpuLoopWriter : public LoopWriter<LoopNest> {
     std::string text, closing;
     for (size_t i = 0; i < columns.size(); ++i) {
       const std::string& name = nest_.axis_name(columns[i]);
+      const Dim& extent = nest_.axes()[columns[i]].extent;
       const bool last = i + 1 == columns.size();
+      // A kernel without rows is cut into tasks along its only loop.
+      std::string begin = is_flat() ? "begin" : "0", end = is_flat() ? "end" : symbols_.text(extent);
+      if (last && (is_flat() || (extent.is_constant() && extent.constant() >= kLongRow))) {
+        const std::string fetched = prefetches(nest_.axis_variable(columns[i]), name + "_block");
+        if (!fetched.empty()) {
+          text += fmt::format(
+              "for (int64_t {0}_block = {1}; {0}_block < {2}; {0}_block += {3}) {{\n"
+              "{4}const int64_t {0}_end = minimum({0}_block + {3}, {2});\n",
+              name, begin, end, kBlock, fetched);
+          closing += "}\n";
+          begin = name + "_block";
+          end = name + "_end";
+        }
+      }
       // Asked to vectorize, the compiler would reorder sums too.
       if (last && !(request_.fixed_order && nest_.has_reductions()))
         text += "#pragma clang loop vectorize(assume_safety)\n";
-      // A kernel without rows is cut into tasks along its only loop.
-      if (is_flat()) {
-        text += fmt::format("for (int64_t {0} = begin; {0} < end; ++{0}) {{\n", name);
-      } else {
-        text += fmt::format("for (int64_t {0} = 0; {0} < {1}; ++{0}) {{\n", name,
-                            symbols_.text(nest_.axes()[columns[i]].extent));
-      }
+      text += fmt::format("for (int64_t {0} = {1}; {0} < {2}; ++{0}) {{\n", name, begin, end);
       text += emitter_->take_statements(kRowDepth + 1 + static_cast<int>(i));
       closing += "}\n";
     }
     return text + innermost_ + closing;
+  }
+
+  // Of the block after the one that begins at `block`: what this pass is the first to read, side by side along the
+  // variable.
+  std::string prefetches(int variable, const std::string& block) {
+    std::string text;
+    for (const auto& [value, linear] : loads_) {
+      Index rest = linear;
+      const size_t along = std::erase_if(rest.terms, [&](const Index::Term& term) {
+        return term.variable == variable && term.coefficient.is_constant(1);
+      });
+      const bool of_axes = std::ranges::all_of(
+          rest.terms, [&](const Index::Term& term) { return term.variable != variable && is_axis(term.variable); });
+      if (along == 0 || !of_axes || !prefetched_.emplace(value, linear).second) continue;
+      std::string at = rest == Index::constant(0) ? block : emitter_->index_text(rest) + " + " + block;
+      text += fmt::format("prefetch_elements({} + {} + {}, {});\n", pointer(value), at, kBlock, kBlock);
+    }
+    return text;
+  }
+  bool is_axis(int variable) const {
+    for (size_t axis = 0; axis < nest_.axes().size(); ++axis)
+      if (nest_.axis_variable(axis) == variable) return true;
+    return false;
   }
 
   bool is_flat() const { return !nest_.has_reductions() && nest_.axes().size() == 1; }
@@ -158,10 +200,12 @@ class CpuLoopWriter : public LoopWriter<LoopNest> {
     return text;
   }
 
-  ExpressionEmitter* emitter_ = nullptr;   // while the nest is walked
-  std::string top_, rows_;                 // statements of the kernel, and of a row
-  std::string initial_, innermost_;        // of a phase: what comes before its loops, and inside the innermost
-  std::map<size_t, std::string> results_;  // its sums, by the member's position
+  ExpressionEmitter* emitter_ = nullptr;          // while the nest is walked
+  std::string top_, rows_;                        // statements of the kernel, and of a row
+  std::string initial_, innermost_;               // of a phase: what comes before its loops, and inside the innermost
+  std::map<size_t, std::string> results_;         // its sums, by the member's position
+  std::set<std::pair<Value, Index>> loads_;       // what it reads
+  std::set<std::pair<Value, Index>> prefetched_;  // by it and those before
 };
 
 }  // namespace
