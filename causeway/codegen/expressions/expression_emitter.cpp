@@ -210,14 +210,12 @@ std::string ExpressionEmitter::write_iota(const Node& node, const Index& index, 
   const std::string text = fmt::format("static_cast<{}>({})", compute_type(dtype), index_text(index));
   const std::string name = declare(compute_type(dtype), round(dtype, text), depth);
   if (settles_comparisons_ && (dtype == DType::kI32 || dtype == DType::kI64)) {
-    Index first = index;
-    const size_t lanes = std::erase_if(first.terms, [this](const Index::Term& term) {
-      return term.variable == lane_variable() && term.coefficient.is_constant(1);
-    });
-    const bool of_loops = std::none_of(first.terms.begin(), first.terms.end(), [this](const Index::Term& term) {
-      return term.variable == lane_variable() || defined_variables_.contains(term.variable);
-    });
-    if (lanes == 1 && of_loops) lane_positions_[name] = first;
+    const std::optional<Index> first = where_it_begins(index, lane_variable());
+    const auto of_loops = [&] {
+      return std::ranges::none_of(first->terms,
+                                  [&](const Index::Term& term) { return defined_variables_.contains(term.variable); });
+    };
+    if (first && of_loops()) lane_positions_[name] = *first;
   }
   return name;
 }

@@ -60,6 +60,15 @@ bool is_within(const Index& index, const Dim& bound, const IndexVariables& varia
   return coefficients_non_negative(index) && known_non_negative(bound - maximum(index, variables) - Dim(1));
 }
 
+std::optional<Index> where_it_begins(const Index& index, int variable) {
+  Index first = index;
+  const size_t by_one = std::erase_if(first.terms, [&](const Index::Term& term) {
+    return term.variable == variable && term.coefficient.is_constant(1);
+  });
+  if (by_one == 0) return std::nullopt;
+  return first;
+}
+
 std::optional<QuotientRemainder> divide(const Index& index, const Dim& divisor, const IndexVariables& variables) {
   QuotientRemainder result;
   for (const Index::Term& term : index.terms) {

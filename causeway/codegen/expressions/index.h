@@ -48,6 +48,9 @@ inline Index shift(Index a, const Dim& by) {
   return a;
 }
 
+// The index where the variable is 0, if it goes up by one with the variable.
+std::optional<Index> where_it_begins(const Index& index, int variable);
+
 struct QuotientRemainder {
   Index quotient;
   Index remainder;

@@ -114,18 +114,16 @@ class ColumnReduceWriter : public KernelWriter {
   std::string prefetches(ExpressionEmitter& emitter, int row_variable, int column_variable) {
     std::string text;
     for (const auto& [value, linear] : loads_) {
-      Index first = linear;
-      const size_t along = std::erase_if(first.terms, [&](const Index::Term& term) {
-        return term.variable == column_variable && term.coefficient.is_constant(1);
-      });
-      const auto row = std::ranges::find(first.terms, row_variable, &Index::Term::variable);
+      std::optional<Index> first = where_it_begins(linear, column_variable);
+      if (!first) continue;
+      const auto row = std::ranges::find(first->terms, row_variable, &Index::Term::variable);
       // Variables after the columns' are computed from others, where they are needed.
       const bool of_loops =
-          std::ranges::all_of(first.terms, [&](const Index::Term& term) { return term.variable < column_variable; });
-      if (along == 0 || row == first.terms.end() || !of_loops) continue;
-      first.offset += row->coefficient * kRowsAhead;
+          std::ranges::all_of(first->terms, [&](const Index::Term& term) { return term.variable < column_variable; });
+      if (row == first->terms.end() || !of_loops) continue;
+      first->offset += row->coefficient * kRowsAhead;
       text +=
-          fmt::format("prefetch_elements({} + {} + begin, end - begin);\n", pointer(value), emitter.index_text(first));
+          fmt::format("prefetch_elements({} + {} + begin, end - begin);\n", pointer(value), emitter.index_text(*first));
     }
     return text;
   }

@@ -126,22 +126,20 @@ class CpuLoopWriter : public LoopWriter<LoopNest> {
   std::string prefetches(int variable, const std::string& block) {
     std::string text;
     for (const auto& [value, linear] : loads_) {
-      Index rest = linear;
-      const size_t along = std::erase_if(rest.terms, [&](const Index::Term& term) {
-        return term.variable == variable && term.coefficient.is_constant(1);
-      });
-      const bool of_axes = std::ranges::all_of(
-          rest.terms, [&](const Index::Term& term) { return term.variable != variable && is_axis(term.variable); });
-      if (along == 0 || !of_axes || !prefetched_.emplace(value, linear).second) continue;
-      std::string at = rest == Index::constant(0) ? block : emitter_->index_text(rest) + " + " + block;
+      const std::optional<Index> first = where_it_begins(linear, variable);
+      if (!first || !of_axes(*first) || !prefetched_.emplace(value, linear).second) continue;
+      const std::string at = *first == Index::constant(0) ? block : emitter_->index_text(*first) + " + " + block;
       text += fmt::format("prefetch_elements({} + {} + {}, {});\n", pointer(value), at, kBlock, kBlock);
     }
     return text;
   }
-  bool is_axis(int variable) const {
-    for (size_t axis = 0; axis < nest_.axes().size(); ++axis)
-      if (nest_.axis_variable(axis) == variable) return true;
-    return false;
+  // Whether the index has no variables that are computed where they are needed.
+  bool of_axes(const Index& index) const {
+    return std::ranges::all_of(index.terms, [&](const Index::Term& term) {
+      for (size_t axis = 0; axis < nest_.axes().size(); ++axis)
+        if (nest_.axis_variable(axis) == term.variable) return true;
+      return false;
+    });
   }
 
   bool is_flat() const { return !nest_.has_reductions() && nest_.axes().size() == 1; }
