@@ -19,7 +19,7 @@ TEST(Pipeline, KeepsATrainingStep) {
       PipelineOptions options;
       options.recompute.policy = policy;
       options.mixed_precision.compute = compute;
-      const Graph graph = run_pipeline(model.graph, options, {.logits_bytes = 11 * 4 * 5});
+      const Graph graph = run_pipeline(model.graph, options, {.logits_bytes = 11 * 4 * 5, .logits_rows = 1});
       // Folded constants are rounded to f32; nothing else may change.
       expect_same_values(model.graph, graph, model.inputs, {}, bounds::sum(1));
       EXPECT_TRUE(std::none_of(graph.nodes().begin(), graph.nodes().end(),
@@ -89,7 +89,8 @@ TEST(Pipeline, TakesTheSizesThatTheDevicePrefers) {
   const PreferredSizes plain;
   EXPECT_TRUE(has(dots({}, plain), "f32[48, 32]"));
   EXPECT_TRUE(has(dots({}, {.vocabulary_multiple = 40}), "f32[80, 32]")) << "48 rows of the vocabulary, padded";
-  EXPECT_GT(dots({}, {.logits_bytes = 48 * 4 * 3}).size(), dots({}, plain).size()) << "three tokens a chunk";
+  EXPECT_GT(dots({}, {.logits_bytes = 48 * 4 * 3, .logits_rows = 1}).size(), dots({}, plain).size())
+      << "three tokens a chunk";
   PipelineOptions fp8;
   fp8.mixed_precision.compute = DType::kBF16;
   fp8.fp8_products = Fp8Scales::kTensor;
