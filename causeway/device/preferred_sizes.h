@@ -10,8 +10,9 @@ namespace causeway::device {
 
 struct PreferredSizes {
   // The logits of a whole batch are never held at once: what those of one chunk of tokens may take, and what they may
-  // where the chunk has fewer tokens than `logits_rows` otherwise. Every chunk reads the output layer's weight twice and
-  // writes its gradient, and all but the first read that: with two processors of a Xeon about the time of 270 tokens.
+  // where the chunk has fewer tokens than `logits_rows` otherwise. Every chunk reads the output layer's weight twice
+  // and writes its gradient, and all but the first read that: with two processors of a Xeon about the time of 270
+  // tokens.
   int64_t logits_bytes = int64_t{128} << 20;
   int64_t most_logits_bytes = int64_t{256} << 20;
   int64_t logits_rows = 2048;
