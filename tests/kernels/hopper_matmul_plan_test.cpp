@@ -84,6 +84,18 @@ TEST(HopperMatmulPlan, NeighboursShareLines) {
   EXPECT_EQ(rows_together(16384, 8192, 1280), 0);
 }
 
+// What is sent in few rounds by tiles with room for four stages and results has five.
+TEST(HopperMatmulPlan, FewRoundsHaveAFifthStage) {
+  const auto stages = [](int64_t m, int64_t n, int64_t k, HopperMatmulStores stores = HopperMatmulStores::kSent) {
+    const HopperMatmulTile tile =
+        choose_hopper_matmul(gpu_architecture("sm_90a"), HopperMatmulSums::kOne, stores, 1, m, n, k).tile;
+    return std::array{tile.m, tile.n, tile.stages};
+  };
+  EXPECT_THAT(stages(8256, 960, 768), testing::ElementsAre(128, 160, 5));
+  EXPECT_THAT(stages(65536, 960, 768), testing::ElementsAre(testing::_, testing::_, 4));
+  EXPECT_THAT(stages(8256, 960, 768, HopperMatmulStores::kOther), testing::ElementsAre(testing::_, testing::_, 4));
+}
+
 // What an H200 took for products by plans that were forced: by order and shape. Of a plan the tile's rows and columns
 // and more, as the first lines of a file say.
 using MeasuredPlan = std::vector<int64_t>;
@@ -205,6 +217,18 @@ TEST(HopperMatmulPlan, ChoosesRowsOfThreeWarpgroupsWhereTheyWereFastest) {
     EXPECT_GE(choice.near, 0.9) << order;
     EXPECT_LE(choice.mean, 1.01) << order;
     EXPECT_LE(choice.worst, 1.06) << order;
+  }
+}
+
+// Two models are compared there.
+TEST(HopperMatmulPlan, ChoosesBetweenFewRoundsAndOneTileEach) {
+  const auto measured = measured_plans("hopper_products_few_rounds_h200.txt", MeasuredFields::kAll);
+  ASSERT_EQ(measured.size(), 3u);
+  for (const auto& [order, shapes] : measured) {
+    const PlanChoice choice = compare_choice(order, shapes, HopperMatmulStores::kSent, MeasuredFields::kAll);
+    EXPECT_GE(choice.near, 0.9) << order;
+    EXPECT_LE(choice.mean, 1.01) << order;
+    EXPECT_LE(choice.worst, 1.05) << order;
   }
 }
 

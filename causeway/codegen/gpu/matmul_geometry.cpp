@@ -97,6 +97,18 @@ int64_t order_tiles(HopperMatmulTile& tile, const HopperMatmulGrid& grid) {
   return lines;
 }
 
+// Whether tiles that have room for four stages and results are better off with a fifth and less room for results: where
+// few rounds of them are sent. `work`: how many tiles.
+bool fifth_stage_pays(HopperMatmulTile tile, HopperMatmulSums sums, HopperMatmulStores stores, int64_t work, int64_t k,
+                      int64_t units) {
+  if (sums != HopperMatmulSums::kOne || stores != HopperMatmulStores::kSent || tile.results_in_stages ||
+      work > kHopperMatmulFewRounds * units || k > kHopperMatmulLongestFewRounds ||
+      hopper_matmul_best_stages(tile) != 4)
+    return false;
+  tile.stages = 5;
+  return hopper_matmul_boxes(tile) >= kHopperMatmulBoxesOfPiece;
+}
+
 // What a product takes by HopperMatmulTimes, with tiles of one kind.
 class HopperMatmulModel {
  public:
@@ -146,23 +158,25 @@ class HopperMatmulModel {
   }
 
   int64_t tiles() const { return tiles_; }
+  int64_t k() const { return slices() * kHopperMatmulDepth; }
   int64_t slices() const { return static_cast<int64_t>(slices_); }
   double time() const {
     const double rounds = this->rounds(tiles_);
-    return longer(
-        measured_ * (times_.begin + (part_of_rounds(tiles_) + times_.first_slices / rounds) * slices_ * slice_ +
-                     rounds * store_),
-        energy_);
+    return beside_one_tile_each(
+        longer(measured_ * (times_.begin + (part_of_rounds(tiles_) + times_.first_slices / rounds) * slices_ * slice_ +
+                            rounds * store_),
+               energy_));
   }
   // With the tiles from `whole` on, a multiple of the multiprocessors, in parts of `each` slices.
   double time_of_parts(int64_t whole, int splits, int64_t each) const {
     const auto cut = static_cast<double>(tiles_ - whole);
     const int64_t parts = (tiles_ - whole) * splits;
-    return longer(measured_ * (times_.begin +
-                               (rounds(whole) * slices_ + part_of_rounds(parts) * static_cast<double>(each)) * slice_ +
-                               (rounds(whole) + rounds(parts)) * store_) +
-                      kHopperMatmulCombineLaunch + 2 * cut * splits * tile_bytes_ / kHopperMatmulCombineBytes,
-                  energy_ + energy_of_part_ * static_cast<double>(parts));
+    return beside_one_tile_each(longer(
+        measured_ *
+                (times_.begin + (rounds(whole) * slices_ + part_of_rounds(parts) * static_cast<double>(each)) * slice_ +
+                 (rounds(whole) + rounds(parts)) * store_) +
+            kHopperMatmulCombineLaunch + 2 * cut * splits * tile_bytes_ / kHopperMatmulCombineBytes,
+        energy_ + energy_of_part_ * static_cast<double>(parts)));
   }
   // With a tile, or one of so many parts of a tile's k, for each of `blocks`, no more than multiprocessors. Those of a
   // cluster ask for the lines that they share once; groups of multiprocessors for `group_lines`.
@@ -182,7 +196,8 @@ class HopperMatmulModel {
     const double slice =
         longer(longer(products, kTimes.way / tile.stages), longer(kTimes.line * (lines_a + lines_b), from_cache));
     const bool in_clusters = hopper_matmul_cluster(tile) > 1;
-    double time = kTimes.begin + static_cast<double>(each) * slice + other_store_ + (in_clusters ? kTimes.cluster : 0);
+    double time = kTimes.begin + std::max(0.0, tile.m * tile.n - kTimes.few_results) * kTimes.result +
+                  static_cast<double>(each) * slice + other_store_ + (in_clusters ? kTimes.cluster : 0);
     if (splits > 1)
       time += kTimes.combine_launch + 2 * static_cast<double>(blocks) * tile_bytes_ / kTimes.combine_bytes;
     if (!in_clusters && blocks > kTimes.few_blocks)
@@ -196,6 +211,12 @@ class HopperMatmulModel {
   static double longer(double one, double other) {
     constexpr double kNorm = 8;
     return std::pow(std::pow(one, kNorm) + std::pow(other, kNorm), 1 / kNorm);
+  }
+  // What HopperMatmulTimes say, as it compares with HopperMatmulOneTileTimes.
+  double beside_one_tile_each(double time) const {
+    constexpr HopperMatmulRounds kRounds = kHopperMatmulRounds;
+    const double part = order_.a_along_k || order_.b_along_k ? kRounds.part : kRounds.part_side_by_side;
+    return kRounds.begin + part * time + kRounds.long_part * std::max(0.0, time - kRounds.long_time);
   }
   // Side by side they come as whole boxes of 64, which begin where a tile does: of every 64 columns that are 128 bytes,
   // at the first one alone where tiles have a multiple of 64.
@@ -269,7 +290,9 @@ class HopperMatmulCandidates {
  private:
   void offer(double microseconds, const HopperMatmulPlan& plan) { offers_.push_back({plan, microseconds}); }
   void offer_rounds(const HopperMatmulModel& model, const HopperMatmulTile& tile) {
-    offer(model.time() * (tile.transposed ? kHopperMatmulTransposed : 1), {tile});
+    const bool fifth_stage = fifth_stage_pays(tile, sums_, stores_, model.tiles(), model.k(), units_);
+    offer(model.time() * (tile.transposed ? kHopperMatmulTransposed : 1) * (fifth_stage ? kHopperMatmulFifthStage : 1),
+          {tile});
   }
 
   void offer_one_tile_each(const Sizes& sizes, const HopperMatmulModel& model, HopperMatmulTile tile, int64_t blocks,
@@ -397,7 +420,9 @@ HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, Hoppe
     tile.results_in_stages = true;
     order_tiles(tile, grid);
   }
-  tile.stages = hopper_matmul_best_stages(tile);
+  tile.stages = sizes.all_known && fifth_stage_pays(tile, sums, stores, work, k, architecture.parallel_units)
+                    ? 5
+                    : hopper_matmul_best_stages(tile);
   return plan;
 }
 

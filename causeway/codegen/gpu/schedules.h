@@ -85,7 +85,9 @@ struct HopperMatmulTimes {
 // last is what leaves the second-level cache: a group of multiprocessors asks once for a line that several of it want
 // at about the same time, so that it counts how many lines all multiprocessors want, and how many all groups.
 struct HopperMatmulOneTileTimes {
-  double begin;           // as above, with the results' way
+  double begin;   // as above, with the results' way
+  double result;  // of each of a tile's m n beyond so many: the first slice's way, and the results', is longer
+  double few_results;
   double element;         // of a tile's m n
   double clock;           // part of that, more where every multiprocessor has a block
   double line;            // of a line of B
@@ -104,9 +106,18 @@ struct HopperMatmulOneTileTimes {
   double out_of_step;
   int64_t few_blocks;
 };
-inline constexpr HopperMatmulOneTileTimes kHopperMatmulOneTile = {5.811, 1.464e-5, 0.334, 6.09e-4, 7.016e-4, 0.81,
-                                                                  1.228, 1.45,     1.104, 0.882,   0.427,    3.748,
-                                                                  2.891, 6.05e6,   0.497, 0.0285,  104};
+inline constexpr HopperMatmulOneTileTimes kHopperMatmulOneTile = {
+    5.811, 6.67e-5, 10600, 1.38e-5, 0.334, 6.09e-4, 7.016e-4, 0.81,   1.228, 1.45,
+    1.104, 0.882,   0.427, 3.748,   2.891, 6.05e6,  0.497,    0.0285, 104};
+// What rounds take beside one tile each, in microseconds: the two models were fitted to different runs, and the
+// former's rounds begin later than it says and are faster then. Measured for 121 plans of two to six rounds, up to
+// long_time (hopper_products_few_rounds_h200.txt has some of them), and beyond that for what was chosen.
+struct HopperMatmulRounds {
+  double begin, part;
+  double part_side_by_side;  // where neither operand's lines are along k
+  double long_part, long_time;
+};
+inline constexpr HopperMatmulRounds kHopperMatmulRounds = {2.8, 0.805, 0.85, 0.095, 100};
 // From which k such lines took longer: those of 5,600 and 7,904 did, of 2,208 they did not.
 constexpr int64_t kHopperMatmulLongLines = 4096;
 // In the order of their tiles, which counts where each has one, blocks without clusters fill groups of multiprocessors
@@ -147,6 +158,10 @@ constexpr double kHopperMatmulThreeReadCrossing = 1.1;
 // Of plans that take as long, to the model, those whose results leave as they lie: what transposes take as a multiple
 // where there are more tiles than multiprocessors.
 constexpr double kHopperMatmulTransposed = 1.001;
+// A fifth stage in place of some of the room for results: up to how many rounds and which k, and what it takes as a
+// multiple. Where there are more of them results wait for room longer than slices would.
+constexpr int64_t kHopperMatmulFewRounds = 6, kHopperMatmulLongestFewRounds = 4096;
+constexpr double kHopperMatmulFifthStage = 0.985;
 // Of a k that is split: the second launch, and bytes that it moves in a microsecond.
 constexpr double kHopperMatmulCombineLaunch = 3.9, kHopperMatmulCombineBytes = 7.1e6;
 // The longest k whose stores are worth hiding.
