@@ -57,7 +57,7 @@ constexpr Rate kRates[] = {
 
 // Tiles of Hopper's products as {m, n, in_turns, measured, ...}. Fitted, with the times below, to the times of products
 // of bf16 on H200s in tests/kernels: hopper_products_h200.txt, some 300 more of shapes that had been slow, and what 116
-// others gained or lost, beside cuBLASLt, where their plan changed (docs/performance.md); 128 x 208 in turns is set
+// others gained or lost, beside cuBLASLt, where their plan changed (docs/performance_log.md); 128 x 208 in turns is set
 // between what these say and what training steps gained. hopper_products_in_a_row_h200.txt is what the energy,
 // kHopperMatmulPower, was fitted to, hopper_products_one_tile_h200.txt what kHopperMatmulOneTile was; tiles of 192 rows
 // are set by hand from hopper_products_192_rows_h200.txt. None of those of 16-bit operands spills with what the
@@ -126,7 +126,7 @@ constexpr AttentionGradientSchedule kAttentionGradient[] = {
     {kAmd, 2, kAnyHead, 32, 1, true, 1, 1},     {kAmd, 4, kAnyHead, 32, 1, true, 1, 1},
 };
 
-// As many stages as fit. Measured on an H200 (docs/performance.md).
+// As many stages as fit. Measured on an H200 (docs/performance_log.md).
 // Heads of 128 in three warpgroups of 64 keys at a time: 1 % to 3 % faster than in two of 128 where all is seen, 5 % to
 // 6 % with windows, of which less is multiplied in vain, and 1 % slower under long causal masks.
 constexpr HopperAttentionSchedule kHopperAttention[] = {{64, {3, 128, 5}, {2, 128, 5}, 3, 2, 6},
