@@ -86,14 +86,20 @@ TEST(HopperMatmulPlan, NeighboursShareLines) {
 
 // What is sent in few rounds by tiles with room for four stages and results has five.
 TEST(HopperMatmulPlan, FewRoundsHaveAFifthStage) {
-  const auto stages = [](int64_t m, int64_t n, int64_t k, HopperMatmulStores stores = HopperMatmulStores::kSent) {
+  const auto choose = [](int64_t m, int64_t n, int64_t k, HopperMatmulStores stores = HopperMatmulStores::kSent,
+                         MatmulOrder order = {.may_transpose = true}) {
     const HopperMatmulTile tile =
-        choose_hopper_matmul(gpu_architecture("sm_90a"), HopperMatmulSums::kOne, stores, 1, m, n, k).tile;
+        choose_hopper_matmul(gpu_architecture("sm_90a"), HopperMatmulSums::kOne, stores, 1, m, n, k, order).tile;
     return std::array{tile.m, tile.n, tile.stages};
   };
-  EXPECT_THAT(stages(8256, 960, 768), testing::ElementsAre(128, 160, 5));
-  EXPECT_THAT(stages(65536, 960, 768), testing::ElementsAre(testing::_, testing::_, 4));
-  EXPECT_THAT(stages(8256, 960, 768, HopperMatmulStores::kOther), testing::ElementsAre(testing::_, testing::_, 4));
+  const auto is = [](int m, int n, int stages) { return testing::ElementsAre(m, n, stages); };
+  EXPECT_THAT(choose(2176, 2304, 768), is(128, 160, 5));
+  EXPECT_THAT(choose(2176, 2304, 768, HopperMatmulStores::kOther, {}), is(128, 160, 4));
+  EXPECT_THAT(choose(2176, 2304, 768, HopperMatmulStores::kSent, {.may_transpose = true, .one_result = false}),
+              is(128, 160, 4));
+  // More rounds, and a longer k.
+  EXPECT_THAT(choose(16384, 1600, 1600), is(128, 160, 4));
+  EXPECT_THAT(choose(8192, 1600, 5120), is(128, 160, 4));
 }
 
 // What an H200 took for products by plans that were forced: by order and shape. Of a plan the tile's rows and columns
@@ -220,7 +226,7 @@ TEST(HopperMatmulPlan, ChoosesRowsOfThreeWarpgroupsWhereTheyWereFastest) {
   }
 }
 
-// Two models are compared there.
+// There the models of rounds and of one tile each are compared.
 TEST(HopperMatmulPlan, ChoosesBetweenFewRoundsAndOneTileEach) {
   const auto measured = measured_plans("hopper_products_few_rounds_h200.txt", MeasuredFields::kAll);
   ASSERT_EQ(measured.size(), 3u);

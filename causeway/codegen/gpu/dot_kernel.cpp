@@ -522,7 +522,8 @@ class GpuDotWriter : public ProblemWriter {
         {a.contiguous_in_k, b.contiguous_in_k, a.element_bytes == 4 && !a.contiguous_in_k,
          a.batch.size() <= 1 && b.batch.size() <= 1,
          stores == HopperMatmulStores::kSent && sums == HopperMatmulSums::kOne && a.element_bytes == 2 &&
-             size_bytes(graph_.dtype(finished_.front())) == 2});
+             size_bytes(graph_.dtype(finished_.front())) == 2,
+         finished_.size() == 1});
     const HopperMatmulTile tile = chosen.tile;
     hopper_tile_ = tile;
     const Dim &rows = tile.transposed ? n : m, &columns = tile.transposed ? m : n;

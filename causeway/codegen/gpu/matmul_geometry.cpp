@@ -97,12 +97,13 @@ int64_t order_tiles(HopperMatmulTile& tile, const HopperMatmulGrid& grid) {
   return lines;
 }
 
-// Whether tiles that have room for four stages and results are better off with a fifth and less room for results: where
-// few rounds of them are sent. `work`: how many tiles.
-bool fifth_stage_pays(HopperMatmulTile tile, HopperMatmulSums sums, HopperMatmulStores stores, int64_t work, int64_t k,
-                      int64_t units) {
-  if (sums != HopperMatmulSums::kOne || stores != HopperMatmulStores::kSent || tile.results_in_stages ||
-      work > kHopperMatmulFewRounds * units || k > kHopperMatmulLongestFewRounds ||
+// Whether tiles that have room for four stages and results are better off with a fifth and less room for results: few
+// rounds of them, of one result of two bytes that is sent. `tiles`: how many there are.
+bool fifth_stage_pays(HopperMatmulTile tile, HopperMatmulSums sums, HopperMatmulStores stores, MatmulOrder order,
+                      const Sizes& sizes, int64_t tiles, int64_t units) {
+  const bool sends_one = stores == HopperMatmulStores::kSent && order.may_transpose && order.one_result;
+  if (!sizes.all_known || sums != HopperMatmulSums::kOne || !sends_one || tile.results_in_stages ||
+      tiles > kHopperMatmulFewRounds * units || sizes.k > kHopperMatmulLongestFewRounds ||
       hopper_matmul_best_stages(tile) != 4)
     return false;
   tile.stages = 5;
@@ -158,7 +159,6 @@ class HopperMatmulModel {
   }
 
   int64_t tiles() const { return tiles_; }
-  int64_t k() const { return slices() * kHopperMatmulDepth; }
   int64_t slices() const { return static_cast<int64_t>(slices_); }
   double time() const {
     const double rounds = this->rounds(tiles_);
@@ -212,7 +212,8 @@ class HopperMatmulModel {
     constexpr double kNorm = 8;
     return std::pow(std::pow(one, kNorm) + std::pow(other, kNorm), 1 / kNorm);
   }
-  // What HopperMatmulTimes say, as it compares with HopperMatmulOneTileTimes.
+  // What HopperMatmulTimes say, or HopperMatmulPower does, as it compares with HopperMatmulOneTileTimes: short runs,
+  // which both are compared by, meet the power limit late.
   double beside_one_tile_each(double time) const {
     constexpr HopperMatmulRounds kRounds = kHopperMatmulRounds;
     const double part = order_.a_along_k || order_.b_along_k ? kRounds.part : kRounds.part_side_by_side;
@@ -272,13 +273,13 @@ class HopperMatmulCandidates {
         // A block that computes a single tile has nothing to do beside it. Long sums hide their stores anyway.
         const int64_t longest =
             stores_ == HopperMatmulStores::kAdded ? kHopperMatmulLongestInTurnsAdded : kHopperMatmulLongestInTurns;
-        if (sizes.k <= longest && model.tiles() >= 2 * units_) offer_rounds(model, tile);
+        if (sizes.k <= longest && model.tiles() >= 2 * units_) offer_rounds(sizes, order, model, tile);
         continue;
       }
       if (may_have_one_each && model.tiles() <= units_) {
         offer_one_tile_each(sizes, model, tile, model.tiles(), 1, model.slices());
       } else {
-        offer_rounds(model, tile);
+        offer_rounds(sizes, order, model, tile);
       }
       // Parts of k are added up as C lies.
       if (sizes.all_known && !transposed) consider_parts(sizes, model, tile, may_have_one_each);
@@ -289,10 +290,12 @@ class HopperMatmulCandidates {
 
  private:
   void offer(double microseconds, const HopperMatmulPlan& plan) { offers_.push_back({plan, microseconds}); }
-  void offer_rounds(const HopperMatmulModel& model, const HopperMatmulTile& tile) {
-    const bool fifth_stage = fifth_stage_pays(tile, sums_, stores_, model.tiles(), model.k(), units_);
-    offer(model.time() * (tile.transposed ? kHopperMatmulTransposed : 1) * (fifth_stage ? kHopperMatmulFifthStage : 1),
-          {tile});
+  void offer_rounds(const Sizes& sizes, MatmulOrder order, const HopperMatmulModel& model,
+                    const HopperMatmulTile& tile) {
+    double time = model.time();
+    if (tile.transposed) time *= kHopperMatmulTransposed;
+    if (fifth_stage_pays(tile, sums_, stores_, order, sizes, model.tiles(), units_)) time *= kHopperMatmulFifthStage;
+    offer(time, {tile});
   }
 
   void offer_one_tile_each(const Sizes& sizes, const HopperMatmulModel& model, HopperMatmulTile tile, int64_t blocks,
@@ -420,9 +423,9 @@ HopperMatmulPlan choose_hopper_matmul(const GpuArchitecture& architecture, Hoppe
     tile.results_in_stages = true;
     order_tiles(tile, grid);
   }
-  tile.stages = sizes.all_known && fifth_stage_pays(tile, sums, stores, work, k, architecture.parallel_units)
-                    ? 5
-                    : hopper_matmul_best_stages(tile);
+  const bool has_fifth_stage =
+      plan.splits == 1 && fifth_stage_pays(tile, sums, stores, order, sizes, work, architecture.parallel_units);
+  tile.stages = has_fifth_stage ? 5 : hopper_matmul_best_stages(tile);
   return plan;
 }
 

@@ -59,13 +59,14 @@ constexpr Rate kRates[] = {
 // of bf16 on H200s in tests/kernels: hopper_products_h200.txt, some 300 more of shapes that had been slow, and what 116
 // others gained or lost, beside cuBLASLt, where their plan changed (docs/performance_log.md); 128 x 208 in turns is set
 // between what these say and what training steps gained. hopper_products_in_a_row_h200.txt is what the energy,
-// kHopperMatmulPower, was fitted to, hopper_products_one_tile_h200.txt what kHopperMatmulOneTile was; tiles of 192 rows
-// are set by hand from hopper_products_192_rows_h200.txt. None of those of 16-bit operands spills with what the
-// epilogues that it is for keep in registers: 256 x 208 would with others. Those of 8-bit operands, and those in turns
-// whose results are stored otherwise than by the copy engine, are set by hand from fewer runs; 128 x 192 in turns is
-// not among the latter. Those that results are added to (kAdded) were fitted to hopper_products_added_h200.txt and to
-// products on an H100. Clusters of two of larger products took 0.89 to 1.08 times as long, in a row 0.99 to 1.02, and
-// steps as long or longer.
+// kHopperMatmulPower, was fitted to, hopper_products_one_tile_h200.txt what kHopperMatmulOneTile was, but for what
+// results take and an element, which 271 plans of large tiles were, those of 200 shapes drawn at random among them
+// (docs/performance_log.md); tiles of 192 rows are set by hand from hopper_products_192_rows_h200.txt. None of those of
+// 16-bit operands spills with what the epilogues that it is for keep in registers: 256 x 208 would with others. Those
+// of 8-bit operands, and those in turns whose results are stored otherwise than by the copy engine, are set by hand
+// from fewer runs; 128 x 192 in turns is not among the latter. Those that results are added to (kAdded) were fitted to
+// hopper_products_added_h200.txt and to products on an H100. Clusters of two of larger products took 0.89 to 1.08 times
+// as long, in a row 0.99 to 1.02, and steps as long or longer.
 constexpr unsigned kOne = 1 << static_cast<int>(HopperMatmulSums::kOne);
 constexpr unsigned kTwo = 1 << static_cast<int>(HopperMatmulSums::kTwo);
 constexpr unsigned kOfSlices = 1 << static_cast<int>(HopperMatmulSums::kOfSlices);

@@ -85,15 +85,14 @@ struct HopperMatmulTimes {
 // last is what leaves the second-level cache: a group of multiprocessors asks once for a line that several of it want
 // at about the same time, so that it counts how many lines all multiprocessors want, and how many all groups.
 struct HopperMatmulOneTileTimes {
-  double begin;   // as above, with the results' way
-  double result;  // of each of a tile's m n beyond so many: the first slice's way, and the results', is longer
-  double few_results;
-  double element;         // of a tile's m n
-  double clock;           // part of that, more where every multiprocessor has a block
-  double line;            // of a line of B
-  double all_lines;       // of one that all multiprocessors want, over their number
-  double line_of_group;   // of one that groups of them want, as a multiple
-  double a_line;          // of a line of A, as a multiple of one of B
+  double begin;                // as above, with the results' way
+  double result, few_results;  // of each of a tile's m n beyond so many, whose ways are longer
+  double element;              // of a tile's m n
+  double clock;                // part of that, more where every multiprocessor has a block
+  double line;                 // of a line of B
+  double all_lines;            // of one that all multiprocessors want, over their number
+  double line_of_group;        // of one that groups of them want, as a multiple
+  double a_line;               // of a line of A, as a multiple of one of B
   double parts_of_lines;  // where long lines along k do not begin at multiples of 128 bytes, of those from the cache
   double way;             // of a slice to shared memory, over the number of stages: as many slices are under way
   double a_side_by_side, b_side_by_side, crossing;  // as above, of one of A, or B, along k as a multiple
@@ -109,9 +108,9 @@ struct HopperMatmulOneTileTimes {
 inline constexpr HopperMatmulOneTileTimes kHopperMatmulOneTile = {
     5.811, 6.67e-5, 10600, 1.38e-5, 0.334, 6.09e-4, 7.016e-4, 0.81,   1.228, 1.45,
     1.104, 0.882,   0.427, 3.748,   2.891, 6.05e6,  0.497,    0.0285, 104};
-// What rounds take beside one tile each, in microseconds: the two models were fitted to different runs, and the
-// former's rounds begin later than it says and are faster then. Measured for 121 plans of two to six rounds, up to
-// long_time (hopper_products_few_rounds_h200.txt has some of them), and beyond that for what was chosen.
+// What several rounds take beside one tile each, in microseconds of an H200. The models of both were fitted to
+// different runs: rounds begin later than theirs says, and are faster then. Of 121 plans of two to four rounds
+// (hopper_products_few_rounds_h200.txt has some of them), up to long_time; beyond that of what was chosen.
 struct HopperMatmulRounds {
   double begin, part;
   double part_side_by_side;  // where neither operand's lines are along k
@@ -158,9 +157,9 @@ constexpr double kHopperMatmulThreeReadCrossing = 1.1;
 // Of plans that take as long, to the model, those whose results leave as they lie: what transposes take as a multiple
 // where there are more tiles than multiprocessors.
 constexpr double kHopperMatmulTransposed = 1.001;
-// A fifth stage in place of some of the room for results: up to how many rounds and which k, and what it takes as a
-// multiple. Where there are more of them results wait for room longer than slices would.
-constexpr int64_t kHopperMatmulFewRounds = 6, kHopperMatmulLongestFewRounds = 4096;
+// A fifth stage in place of some of the room for results: up to how many rounds and which k it was measured (41 plans
+// of an H200), and what it takes as a multiple. With many rounds results wait for room longer than slices would.
+constexpr int64_t kHopperMatmulFewRounds = 4, kHopperMatmulLongestFewRounds = 4096;
 constexpr double kHopperMatmulFifthStage = 0.985;
 // Of a k that is split: the second launch, and bytes that it moves in a microsecond.
 constexpr double kHopperMatmulCombineLaunch = 3.9, kHopperMatmulCombineBytes = 7.1e6;

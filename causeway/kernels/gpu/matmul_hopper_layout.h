@@ -121,8 +121,8 @@ constexpr int hopper_matmul_most_stages(HopperMatmulTile tile, int boxes) {
   return tile.stages;
 }
 constexpr int kHopperMatmulMostStages = 12;  // where results leave from them
-// What suits a tile: results that wait for a box hold up more than a fifth stage gains, and a fourth one more than a
-// third box.
+// What suits a tile, but in few rounds: results that wait for a box hold up more than a fifth stage gains, and a fourth
+// one more than a third box.
 constexpr int hopper_matmul_best_stages(HopperMatmulTile tile) {
   if (tile.results_in_stages) {
     tile.stages = kHopperMatmulMostStages;
