@@ -214,28 +214,26 @@ TEST(HopperMatmulPlan, ChoosesWhatWasFastestOfOneTileEach) {
   EXPECT_GE(in_clusters, 4u);
 }
 
-// Where others leave part of a round, or of a tile, empty.
-TEST(HopperMatmulPlan, ChoosesRowsOfThreeWarpgroupsWhereTheyWereFastest) {
-  const auto measured = measured_plans("hopper_products_192_rows_h200.txt", MeasuredFields::kAll);
+// Of plans of every kind, in each order of operands.
+void expect_near_fastest(const std::string& name, double worst) {
+  const auto measured = measured_plans(name, MeasuredFields::kAll);
   ASSERT_EQ(measured.size(), 3u);
   for (const auto& [order, shapes] : measured) {
     const PlanChoice choice = compare_choice(order, shapes, HopperMatmulStores::kSent, MeasuredFields::kAll);
     EXPECT_GE(choice.near, 0.9) << order;
     EXPECT_LE(choice.mean, 1.01) << order;
-    EXPECT_LE(choice.worst, 1.06) << order;
+    EXPECT_LE(choice.worst, worst) << order;
   }
 }
 
-// There the models of rounds and of one tile each are compared.
+// Where others leave part of a round, or of a tile, empty.
+TEST(HopperMatmulPlan, ChoosesRowsOfThreeWarpgroupsWhereTheyWereFastest) {
+  expect_near_fastest("hopper_products_192_rows_h200.txt", 1.06);
+}
+
+// Which the models of both decide together.
 TEST(HopperMatmulPlan, ChoosesBetweenFewRoundsAndOneTileEach) {
-  const auto measured = measured_plans("hopper_products_few_rounds_h200.txt", MeasuredFields::kAll);
-  ASSERT_EQ(measured.size(), 3u);
-  for (const auto& [order, shapes] : measured) {
-    const PlanChoice choice = compare_choice(order, shapes, HopperMatmulStores::kSent, MeasuredFields::kAll);
-    EXPECT_GE(choice.near, 0.9) << order;
-    EXPECT_LE(choice.mean, 1.01) << order;
-    EXPECT_LE(choice.worst, 1.05) << order;
-  }
+  expect_near_fastest("hopper_products_few_rounds_h200.txt", 1.05);
 }
 
 // At the power limit what takes less energy is faster: larger tiles.

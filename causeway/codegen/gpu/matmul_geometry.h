@@ -38,7 +38,7 @@ struct MatmulOrder {
   bool a_in_registers = false;       // floats of A that are not along k
   bool few_batch_dimensions = true;  // one at most: such lines can be copied to several blocks at once
   bool may_transpose = false;        // operands and what is sent are of two bytes, and nothing is added to it
-  bool one_result = true;            // is sent
+  bool one_result = true;            // and not two
 };
 
 // A plan, but for its stages, and what the model (HopperMatmulTimes and others) says that it takes.

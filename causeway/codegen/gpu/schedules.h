@@ -109,8 +109,8 @@ inline constexpr HopperMatmulOneTileTimes kHopperMatmulOneTile = {
     5.811, 6.67e-5, 10600, 1.38e-5, 0.334, 6.09e-4, 7.016e-4, 0.81,   1.228, 1.45,
     1.104, 0.882,   0.427, 3.748,   2.891, 6.05e6,  0.497,    0.0285, 104};
 // What several rounds take beside one tile each, in microseconds of an H200. The models of both were fitted to
-// different runs: rounds begin later than theirs says, and are faster then. Of 121 plans of two to four rounds
-// (hopper_products_few_rounds_h200.txt has some of them), up to long_time; beyond that of what was chosen.
+// different runs: rounds begin later than theirs says, and are faster then. Fitted to 102 plans of two to four rounds,
+// 5 % from them (rms; hopper_products_few_rounds_h200.txt has most), and beyond long_time to what was chosen.
 struct HopperMatmulRounds {
   double begin, part;
   double part_side_by_side;  // where neither operand's lines are along k
@@ -157,7 +157,7 @@ constexpr double kHopperMatmulThreeReadCrossing = 1.1;
 // Of plans that take as long, to the model, those whose results leave as they lie: what transposes take as a multiple
 // where there are more tiles than multiprocessors.
 constexpr double kHopperMatmulTransposed = 1.001;
-// A fifth stage in place of some of the room for results: up to how many rounds and which k it was measured (41 plans
+// A fifth stage in place of some of the room for results: up to how many rounds and which k it was measured (31 plans
 // of an H200), and what it takes as a multiple. With many rounds results wait for room longer than slices would.
 constexpr int64_t kHopperMatmulFewRounds = 4, kHopperMatmulLongestFewRounds = 4096;
 constexpr double kHopperMatmulFifthStage = 0.985;
