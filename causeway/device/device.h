@@ -68,7 +68,8 @@ struct TensorMap {
   std::array<int64_t, kMaxRank> sizes{};         // elements
   std::array<int64_t, kMaxRank> stride_bytes{};  // [0] is element_bytes; the others are multiples of 16
   std::array<int, kMaxRank> box{};               // elements, at most 256 each
-  int swizzle_bytes = 0;  // 0, 32, 64 or 128: pattern in which 16-byte pieces of the box lie in shared memory
+  // 0, 32, 64 or 128: pattern in which 16-byte pieces of the box lie in shared memory, whose rows are that far apart.
+  int swizzle_bytes = 0;
   // Elements are f32 and are rounded to tf32 when they are loaded: to the nearest, ties to even.
   bool rounds_to_tf32 = false;
 

@@ -156,8 +156,11 @@ TEST(TensorCopies, BoxesLieInThePatternsOfTheSwizzle) {
   constexpr int kColumns = 100, kRows = 40, kStride = 104;
   alignas(16) static std::array<uint16_t, kRows * kStride> tensor;
   std::iota(tensor.begin(), tensor.end(), uint16_t{1});
-  for (const int swizzle : {0, 32, 64, 128}) {
-    const int box_columns = swizzle == 0 ? 24 : swizzle / 2, box_rows = 16;
+  constexpr int box_rows = 16;
+  // Rows that are shorter than the swizzle are as far apart as it is wide.
+  for (const auto& [swizzle, box_columns] :
+       {std::pair{0, 24}, {32, 16}, {64, 32}, {128, 64}, {64, 16}, {128, 16}, {128, 48}}) {
+    const int row_bytes = swizzle == 0 ? box_columns * 2 : swizzle;
     for (const auto& [c0, c1] : {std::pair{0, 0}, {-8, 30}, {90, -3}, {37, 5}}) {
       Units units;
       alignas(64) const EmulatedTensorMap map =
@@ -172,7 +175,7 @@ TEST(TensorCopies, BoxesLieInThePatternsOfTheSwizzle) {
       for (int row = 0; row < box_rows; ++row) {
         for (int column = 0; column < box_columns; ++column) {
           // By hand: 16-byte pieces; the piece's bits are combined with address bits 7 and up.
-          const int address = at + row * box_columns * 2 + column * 2;
+          const int address = at + row * row_bytes + column * 2;
           const int bits = swizzle == 0 ? 0 : swizzle / 16 - 1;
           const int place = (address & ~(bits << 4)) | (((address >> 4) ^ (address >> 7)) & bits) << 4;
           const int y = c1 + row, x = c0 + column;
@@ -180,7 +183,7 @@ TEST(TensorCopies, BoxesLieInThePatternsOfTheSwizzle) {
           uint16_t value = 0;
           std::memcpy(&value, units.shared(place), 2);
           ASSERT_EQ(value, inside ? tensor[static_cast<size_t>(y * kStride + x)] : 0)
-              << "swizzle " << swizzle << " row " << row << " column " << column;
+              << "swizzle " << swizzle << " of rows of " << box_columns << ", row " << row << " column " << column;
         }
       }
       // Back into another tensor: only what lies inside is written.
@@ -192,7 +195,7 @@ TEST(TensorCopies, BoxesLieInThePatternsOfTheSwizzle) {
       EXPECT_EQ(failure([&] { units.tensors.thread_ended(); }),
                 "ends before tensor_store_wait<0>() has covered its tensor stores");
       units.tensors.store_wait(0);
-      std::memset(units.shared(at), 0, static_cast<size_t>(box_columns * box_rows * 2));
+      std::memset(units.shared(at), 0, static_cast<size_t>(row_bytes * box_rows));
       units.host.effects.apply_all(units.host);
       units.tensors.thread_ended();
       for (int y = 0; y < kRows; ++y) {
@@ -261,7 +264,7 @@ TEST(TensorCopies, RefusesWhatTheEngineRefuses) {
   EXPECT_EQ(encode_error(map_2d(64, 64, 63, 64, 8, 128)),
             "stride 126 of dimension 1 is not a positive multiple of 16 below 2^40");
   EXPECT_EQ(encode_error(map_2d(64, 64, 64, 64, 300, 128)), "box 300 of dimension 1 is not in 1..256");
-  EXPECT_EQ(encode_error(map_2d(64, 64, 64, 32, 8, 128)), "a row of the box has 64 bytes, its swizzle 128");
+  EXPECT_EQ(encode_error(map_2d(64, 64, 64, 64, 8, 64)), "a row of the box has 128 bytes, its swizzle 64");
   EXPECT_EQ(encode_error(map_2d(64, 64, 64, 4, 8, 0)), "a row of the box has 8 bytes, not a multiple of 16");
 }
 

@@ -49,9 +49,9 @@ TEST(HopperMatmulPlan, TilesFillTheirRounds) {
   };
   const auto is = [](int m, int n) { return testing::ElementsAre(m, n); };
   EXPECT_THAT(choose(800, 1600, 4800), is(64, 160));
-  EXPECT_THAT(choose(2208, 3072, 3072), is(128, 224));
+  EXPECT_THAT(choose(2208, 3072, 3072), is(192, 144));
   EXPECT_THAT(choose(16384, 1600, 1600), is(128, 160));
-  EXPECT_THAT(choose(6400, 1600, 16384), is(256, 160));
+  EXPECT_THAT(choose(16384, 1600, 6400), is(128, 160));
   // A last box of lines side by side is loaded whole, even where it has but 16 columns of the tile's.
   for (const int64_t n : {1600, 4800, 6400, 8192}) {
     const auto [rows, columns] = choose(640, n, 4096, {.b_along_k = false});
@@ -234,6 +234,15 @@ TEST(HopperMatmulPlan, ChoosesRowsOfThreeWarpgroupsWhereTheyWereFastest) {
 // Which the models of both decide together.
 TEST(HopperMatmulPlan, ChoosesBetweenFewRoundsAndOneTileEach) {
   expect_near_fastest("hopper_products_few_rounds_h200.txt", 1.05);
+}
+
+// Tiles that load few lines for their elements, where lines begin within 128 bytes.
+TEST(HopperMatmulPlan, ChoosesFewLinesWhereTheyBeginWithin128Bytes) {
+  const auto measured = measured_plans("hopper_products_parts_of_lines_h200.txt", MeasuredFields::kAll);
+  ASSERT_EQ(measured.size(), 1u);
+  const PlanChoice choice = compare_choice("nt", measured.at("nt"), HopperMatmulStores::kSent, MeasuredFields::kAll);
+  EXPECT_LE(choice.mean, 1.03);
+  EXPECT_LE(choice.worst, 1.06);
 }
 
 // At the power limit what takes less energy is faster: larger tiles.

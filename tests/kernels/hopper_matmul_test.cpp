@@ -41,7 +41,14 @@ struct Case {
   bool lines_add = false;
 
   int operand_bytes() const { return tf32 ? 4 : 2; }
-  int maps() const { return sent_bytes == 0 ? 2 : 2 + results + residuals; }
+  // Of the boxes in which results leave.
+  std::vector<int> sent_columns() const {
+    if (sent_bytes == 0) return {};
+    std::vector<int> columns = {hopper_matmul_sent_columns(sent_bytes)};
+    if (const int last = hopper_matmul_last_sent_columns(tile, sent_bytes); last > 0) columns.push_back(last);
+    return columns;
+  }
+  size_t maps() const { return 2 + sent_columns().size() * static_cast<size_t>(results + residuals); }
   std::string describe() const {
     return fmt::format(
         "batch {} {}x{}x{} along k: {} {}, tile {}x{} stages {} cluster {}x{} blocks {} in turns {} results in stages "
@@ -200,7 +207,7 @@ TensorMap operand_map(const Case& c, int buffer, int64_t lines, bool along_k, in
 }
 
 // Of a result, or of what is added to it. `before`: results in the buffer that come first.
-TensorMap result_map(const Case& c, int buffer, int before = 0) {
+TensorMap result_map(const Case& c, int columns, int buffer, int before = 0) {
   TensorMap map;
   map.buffer = buffer;
   map.offset = before * c.batch * c.m * c.n * c.sent_bytes;
@@ -208,8 +215,8 @@ TensorMap result_map(const Case& c, int buffer, int before = 0) {
   map.rank = 3;
   map.sizes = {c.n, c.m, c.batch};
   map.stride_bytes = {c.sent_bytes, c.n * c.sent_bytes, c.m * c.n * c.sent_bytes};
-  map.box = {hopper_matmul_sent_columns(c.tile, c.sent_bytes), kHopperMatmulSentRows, 1};
-  map.swizzle_bytes = map.box[0] * c.sent_bytes;
+  map.box = {columns, kHopperMatmulSentRows, 1};
+  map.swizzle_bytes = kHopperMatmulBoxLine;
   return map;
 }
 
@@ -266,8 +273,10 @@ void expect_product(const Case& c) {
       operand_map(c, 0, c.m, c.a_along_k, hopper_matmul_loaded_lines(c.tile, c.tile.transposed)),
       operand_map(c, 1, c.n, c.b_along_k, hopper_matmul_loaded_lines(c.tile, !c.tile.transposed))};
   if (c.tile.transposed) std::swap(maps[0], maps[1]);
-  for (int i = 0; c.sent_bytes > 0 && i < c.results; ++i) maps.push_back(result_map(c, 3, i));
-  if (c.sent_bytes > 0 && c.residuals > 0) maps.push_back(result_map(c, 2));
+  for (const int columns : c.sent_columns()) {
+    for (int i = 0; i < c.results; ++i) maps.push_back(result_map(c, columns, 3, i));
+    if (c.residuals > 0) maps.push_back(result_map(c, columns, 2));
+  }
   void* const buffers[] = {a_buffer.data(),      b_buffer.data(),  residual_buffer.data(),
                            result_buffer.data(), workspace.data(), task_counter.data()};
   const int64_t sizes[] = {c.batch, rows, columns / c.lanes, c.k};

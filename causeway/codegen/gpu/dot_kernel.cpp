@@ -62,7 +62,8 @@ class GpuDotWriter : public ProblemWriter {
     if (sends) {
       store += fmt::format("using Sent = {};\nstatic constexpr int kSent = {};\n",
                            storage_type(graph_.dtype(finished_.front())), finished_.size());
-      plan.tensor_maps = static_cast<int>(2 + finished_.size() + fetched_.size());
+      plan.tensor_maps = static_cast<int>(2 + (finished_.size() + fetched_.size()) *
+                                                  sent_columns(graph_.dtype(finished_.front())).size());
     }
     const bool transposed = copy_engine && hopper_tile_.transposed;
     if (transposed) std::swap(a, b);
@@ -577,6 +578,14 @@ class GpuDotWriter : public ProblemWriter {
                                       static_cast<int64_t>(sizeof(float))](const SymbolBindings&) { return bytes; };
   }
 
+  // Of the boxes in which results leave: of whole ones, and of a tile's last ones where they have fewer.
+  std::vector<int> sent_columns(DType sent) const {
+    const auto bytes = static_cast<int>(size_bytes(sent));
+    std::vector<int> columns = {hopper_matmul_sent_columns(bytes)};
+    if (const int last = hopper_matmul_last_sent_columns(hopper_tile_, bytes); last > 0) columns.push_back(last);
+    return columns;
+  }
+
   // As matmul.h asks for them.
   TensorMapFunction tensor_maps(const DirectOperand& a, const DirectOperand& b, bool sends) const {
     const auto argument = [&](Value value) {
@@ -615,15 +624,15 @@ class GpuDotWriter : public ProblemWriter {
     const int a_lines = hopper_matmul_loaded_lines(hopper_tile_, false);
     const int b_lines = hopper_matmul_loaded_lines(hopper_tile_, true);
     // Of the result, and of what is read at its place.
-    std::vector<int> at_result;
+    std::vector<int> at_result, of_boxes;
     int bytes = 0;
     if (sends) {
       for (const Value value : finished_) at_result.push_back(argument(value));
       for (const Fetch& fetch : fetched_) at_result.push_back(argument(fetch.value));
       bytes = static_cast<int>(size_bytes(graph_.dtype(finished_.front())));
+      of_boxes = sent_columns(graph_.dtype(finished_.front()));
     }
-    const auto result_map = [bytes, sizes = nest_.sizes(), tile = hopper_tile_](int buffer,
-                                                                                const SymbolBindings& bindings) {
+    const auto result_map = [bytes, sizes = nest_.sizes()](int buffer, int columns, const SymbolBindings& bindings) {
       const auto size = [&](const Dim& dim) { return std::max<int64_t>(1, dim.evaluate(bindings)); };
       TensorMap result;
       result.buffer = buffer;
@@ -632,13 +641,14 @@ class GpuDotWriter : public ProblemWriter {
       result.sizes = {size(sizes.n), size(sizes.m), size(sizes.batch)};
       const int64_t row = std::max<int64_t>(16, result.sizes[0] * bytes);
       result.stride_bytes = {bytes, row, row * result.sizes[1]};
-      result.box = {hopper_matmul_sent_columns(tile, bytes), kHopperMatmulSentRows, 1};
-      result.swizzle_bytes = result.box[0] * bytes;
+      result.box = {columns, kHopperMatmulSentRows, 1};
+      result.swizzle_bytes = kHopperMatmulBoxLine;
       return result;
     };
     return [=](const SymbolBindings& bindings) {
       std::vector<TensorMap> maps = {map(a, a_argument, a_lines, bindings), map(b, b_argument, b_lines, bindings)};
-      for (const int buffer : at_result) maps.push_back(result_map(buffer, bindings));
+      for (const int columns : of_boxes)
+        for (const int buffer : at_result) maps.push_back(result_map(buffer, columns, bindings));
       return maps;
     };
   }

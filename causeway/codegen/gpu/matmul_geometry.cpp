@@ -139,11 +139,10 @@ class HopperMatmulModel {
         times_.line;
     // What of a tile is not there saves energy, and time where that is what bounds products: not those of 8 bits.
     const double padding = sums == HopperMatmulSums::kOne ? times_.padding : 0;
-    slice_ = longer(products, lines) * (1 - padding * (1 - there)) + times_.wait;
-    store_ = transposed || schedule.n % 32 == 0 ? times_.store : times_.narrow_store;
+    slice_ = longer(products, lines) * parts_of_lines_of_rounds(sizes) * (1 - padding * (1 - there)) + times_.wait;
     if (!schedule.in_turns && stores != HopperMatmulStores::kSent)
       other_store_ = (stores == HopperMatmulStores::kAdded ? kHopperMatmulAddedStore : kHopperMatmulOtherStore) * m * n;
-    store_ += schedule.store + other_store_;
+    store_ = times_.store + schedule.store + other_store_;
     if (!order.a_along_k && schedule.m == 64 && !schedule.in_turns) measured_ *= kHopperMatmulFewRowsSideBySide;
     if (!order.b_along_k && schedule.m == 192 && schedule.n % 64 != 0) measured_ *= kHopperMatmulThreeReadCrossing;
     tile_bytes_ = m * n * static_cast<double>(sizeof(float));
@@ -211,6 +210,14 @@ class HopperMatmulModel {
   static double longer(double one, double other) {
     constexpr double kNorm = 8;
     return std::pow(std::pow(one, kNorm) + std::pow(other, kNorm), 1 / kNorm);
+  }
+  // Where neither operand's lines begin at a multiple of 128 bytes, what a slice takes as a multiple.
+  double parts_of_lines_of_rounds(const Sizes& sizes) const {
+    constexpr HopperMatmulPartsOfLines kParts = kHopperMatmulPartsOfLines;
+    if (sizes.k % kHopperMatmulDepth == 0 || !order_.a_along_k || !order_.b_along_k) return 1;
+    const double lines = static_cast<double>(schedule_.m + schedule_.n) / (schedule_.m * schedule_.n);
+    return 1 + (schedule_.in_turns ? kParts.most_in_turns : kParts.most) *
+                   std::clamp((lines - kParts.few) / (kParts.many - kParts.few), 0.0, 1.0);
   }
   // What HopperMatmulTimes say, or HopperMatmulPower does, as it compares with HopperMatmulOneTileTimes: short runs,
   // which both are compared by, meet the power limit late.

@@ -74,7 +74,6 @@ struct HopperMatmulTimes {
   double last_round;     // of a whole round's time: what a last round with few tiles takes
   double padding;        // part of the time that rows and columns beyond the product's save
   double store;          // of a tile's results: nothing is multiplied meanwhile
-  double narrow_store;   // where they leave in boxes of 16 columns
   double first_slices;   // in tiles' time, over the number of rounds: one warpgroup has nothing to do beside the other
   // Where lines of A, or of B, lie side by side, what one takes as a multiple of `line`; and what lines of B take more
   // where each begins within 128 bytes and ends in the next.
@@ -117,7 +116,15 @@ struct HopperMatmulRounds {
   double long_part, long_time;
 };
 inline constexpr HopperMatmulRounds kHopperMatmulRounds = {2.8, 0.805, 0.85, 0.095, 100};
-// From which k such lines took longer: those of 5,600 and 7,904 did, of 2,208 they did not.
+// Where lines of both operands are along k and do not all begin at multiples of 128 bytes, what a slice of several
+// rounds takes longer, as a part: nothing of tiles with few lines, over their elements, most of those with many. Fitted
+// to the 9 such shapes of hopper_products_h200.txt (within a shape 2.6 % rms, without it 3.9 %) and to
+// hopper_products_parts_of_lines_h200.txt, where k is short.
+struct HopperMatmulPartsOfLines {
+  double most, most_in_turns, few, many;
+};
+inline constexpr HopperMatmulPartsOfLines kHopperMatmulPartsOfLines = {0.1, 0.2, 0.0125, 0.0156};
+// From which k such lines took longer with one tile each: those of 5,600 and 7,904 did, of 2,208 they did not.
 constexpr int64_t kHopperMatmulLongLines = 4096;
 // In the order of their tiles, which counts where each has one, blocks without clusters fill groups of multiprocessors
 // (GPCs) of 16 or 18 one after the other. The cache has two halves, between which lines pass: what counts as much as a

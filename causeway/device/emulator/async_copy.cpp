@@ -116,8 +116,8 @@ int TensorCopies::box_offset(const EmulatedTensorMap& map, const void* shared, i
   }
   const std::span<const std::byte> memory = host_.shared(host_.block_rank());
   const auto offset = static_cast<const std::byte*>(shared) - memory.data();
-  if (offset < 0 || offset + map.box_bytes() > static_cast<ptrdiff_t>(memory.size())) {
-    host_.fail(fmt::format("{} of {} bytes at shared memory {:#x} leaves the block's {} bytes", by, map.box_bytes(),
+  if (offset < 0 || offset + map.shared_bytes() > static_cast<ptrdiff_t>(memory.size())) {
+    host_.fail(fmt::format("{} of {} bytes at shared memory {:#x} leaves the block's {} bytes", by, map.shared_bytes(),
                            offset, memory.size()));
   }
   if (offset % kBoxAlignment != 0) {
@@ -139,11 +139,11 @@ void TensorCopies::load(void* shared, const void* map_bytes, void* barrier, cons
   for (int block = 0; block < host_.cluster_size(); ++block) {
     if ((blocks >> block & 1) == 0) continue;
     std::memset(host_.shared(block).data() + offset, std::to_integer<int>(kPoison),
-                static_cast<size_t>(map.box_bytes()));
-    view_.written(block, offset, map.box_bytes());
+                static_cast<size_t>(map.shared_bytes()));
+    view_.written(block, offset, map.shared_bytes());
     effects_.add([this, map, first, block, offset, barrier_offset] {
       load_box(map, first, host_.shared(block).data(), offset);
-      view_.written(block, offset, map.box_bytes());
+      view_.written(block, offset, map.shared_bytes());
       barriers_.complete_bytes(block, barrier_offset, map.box_bytes());
     });
   }
@@ -184,7 +184,7 @@ void TensorCopies::store(const void* map_bytes, const void* shared, const BoxCoo
   const EmulatedTensorMap map = decode(map_bytes, "tensor_store()");
   auto store = std::make_shared<Store>();
   store->map = map;
-  store->bytes = map.box_bytes();
+  store->bytes = map.shared_bytes();
   store->first = first;
   store->block_rank = host_.block_rank();
   store->thread = host_.thread();

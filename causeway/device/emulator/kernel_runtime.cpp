@@ -210,7 +210,7 @@ void access_box(ThreadCluster& cluster, const EmulatedTensorMap& map, const BoxC
   const int64_t begin = std::max<int64_t>(first[0], 0);
   const int64_t end = std::min<int64_t>(int64_t{first[0]} + map.box[0], map.sizes[0]);
   if (begin >= end) return;
-  for (int row = 0; row < map.box_bytes() / map.row_bytes(); ++row) {
+  for (int row = 0; row < map.box_rows(); ++row) {
     int64_t offset = begin * map.element_bytes;
     bool inside = true;
     int rest = row;
@@ -234,7 +234,7 @@ void tensor_load(void* shared, const void* map, void* barrier, const int* first,
     const auto& decoded = *static_cast<const EmulatedTensorMap*>(map);
     access_box(cluster, decoded, coordinates(first, rank), false);
     const int own = cluster.block_rank();
-    const auto bytes = static_cast<size_t>(decoded.box_bytes());
+    const auto bytes = static_cast<size_t>(decoded.shared_bytes());
     for (int block = 0; block < cluster.cluster_size(); ++block) {
       if (block_mask == 0 ? block != own : (block_mask >> block & 1) == 0) continue;
       cluster.shared_access(block, static_cast<size_t>(shared_offset(cluster, shared)), bytes, true, kTensorLoadPlace);
@@ -249,7 +249,7 @@ void tensor_store(const void* map, const void* shared, const int* first, int ran
     const auto& decoded = *static_cast<const EmulatedTensorMap*>(map);
     access_box(cluster, decoded, coordinates(first, rank), true);
     cluster.shared_access(cluster.block_rank(), static_cast<size_t>(shared_offset(cluster, shared)),
-                          static_cast<size_t>(decoded.box_bytes()), false, kTensorStorePlace);
+                          static_cast<size_t>(decoded.shared_bytes()), false, kTensorStorePlace);
   });
 }
 void tensor_store_commit() {

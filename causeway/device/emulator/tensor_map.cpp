@@ -24,8 +24,7 @@ void require(bool condition, std::string what) {
 template <class Visit>
 void for_each_piece(const EmulatedTensorMap& map, const BoxCoordinates& first, int offset, const Visit& visit) {
   std::array<int, TensorMap::kMaxRank> at{};
-  const int rows = map.box_bytes() / map.row_bytes();
-  for (int row = 0; row < rows; ++row) {
+  for (int row = 0; row < map.box_rows(); ++row) {
     int rest = row;
     bool inside = true;
     int64_t address = 0;
@@ -42,7 +41,7 @@ void for_each_piece(const EmulatedTensorMap& map, const BoxCoordinates& first, i
       const int64_t limit = int64_t{map.sizes[0]} * map.element_bytes;
       const auto low = static_cast<int>(std::clamp<int64_t>(-begin, 0, kPieceBytes));
       const auto high = static_cast<int>(std::clamp<int64_t>(limit - begin, 0, kPieceBytes));
-      visit(swizzle_offset(offset + row * map.row_bytes() + byte, map.swizzle_bytes), address + begin, low,
+      visit(swizzle_offset(offset + row * map.shared_row_bytes() + byte, map.swizzle_bytes), address + begin, low,
             inside ? std::max(low, high) : low);
     }
   }
@@ -59,10 +58,10 @@ uint32_t round_to_tf32(uint32_t bits) {
 
 bool EmulatedTensorMap::is_valid() const { return mark == kMark; }
 
-int EmulatedTensorMap::box_bytes() const {
-  int bytes = element_bytes;
-  for (size_t d = 0; d < rank; ++d) bytes *= box[d];
-  return bytes;
+int EmulatedTensorMap::box_rows() const {
+  int rows = 1;
+  for (size_t d = 1; d < rank; ++d) rows *= box[d];
+  return rows;
 }
 
 EmulatedTensorMap encode_tensor_map(const TensorMap& map, void* buffer) {
@@ -95,7 +94,7 @@ EmulatedTensorMap encode_tensor_map(const TensorMap& map, void* buffer) {
           fmt::format("a row of the box has {} bytes, not a multiple of 16", encoded.row_bytes()));
   require(map.swizzle_bytes == 0 || map.swizzle_bytes == 32 || map.swizzle_bytes == 64 || map.swizzle_bytes == 128,
           fmt::format("swizzle of {} bytes is not 0, 32, 64 or 128", map.swizzle_bytes));
-  require(map.swizzle_bytes == 0 || encoded.row_bytes() == map.swizzle_bytes,
+  require(map.swizzle_bytes == 0 || encoded.row_bytes() <= map.swizzle_bytes,
           fmt::format("a row of the box has {} bytes, its swizzle {}", encoded.row_bytes(), map.swizzle_bytes));
   encoded.swizzle_bytes = static_cast<uint8_t>(map.swizzle_bytes);
   encoded.rounds_to_tf32 = map.rounds_to_tf32;

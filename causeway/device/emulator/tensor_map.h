@@ -23,8 +23,12 @@ struct EmulatedTensorMap {
   bool rounds_to_tf32 = false;
 
   bool is_valid() const;
-  int box_bytes() const;
+  int box_rows() const;
   int row_bytes() const { return box[0] * element_bytes; }
+  int box_bytes() const { return box_rows() * row_bytes(); }
+  // What its rows take in shared memory: as much as the swizzle is wide, where they are shorter.
+  int shared_row_bytes() const { return swizzle_bytes > 0 ? swizzle_bytes : row_bytes(); }
+  int shared_bytes() const { return box_rows() * shared_row_bytes(); }
 };
 inline constexpr size_t kTensorMapBytes = 128;
 static_assert(sizeof(EmulatedTensorMap) <= kTensorMapBytes);

@@ -60,11 +60,12 @@
 //   const float* a_scale(int64_t line, int64_t block) const   // of 128 of k each, and where each line has one those of
 //                                                             // the next lines; the same of b
 //
-// maps[0] is of A, maps[1] of B; those of what is sent follow, then that of what is read at its place. Dimension 0 of
+// maps[0] is of A, maps[1] of B; those of what is sent follow, then that of what is read at its place, then these once
+// more if hopper_matmul_last_sent_columns() is not 0, in boxes of so many columns. Dimension 0 of
 // an operand is the contiguous one (k or the line), 1 the other; batches follow. Boxes are 64 elements of dimension 0
 // (128 bytes, swizzled alike) by kHopperMatmulDepth of dimension 1 where lines are contiguous, otherwise by
 // hopper_matmul_loaded_lines(). What is out of range reads as zero. Those of the result are n, m and the batch, in
-// boxes of hopper_matmul_sent_columns() by kHopperMatmulSentRows by 1, swizzled by a row's bytes.
+// boxes of hopper_matmul_sent_columns() by kHopperMatmulSentRows by 1, swizzled by 128 bytes.
 #pragma once
 
 #include "causeway/kernels/gpu/intrinsics.h"

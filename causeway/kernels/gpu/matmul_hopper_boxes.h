@@ -30,16 +30,16 @@ class HopperMatmulBoxes {
   using Sent = typename Problem::Sent;
   static constexpr HopperMatmulTile kTile = Problem::kTile;
   static constexpr uint32_t kBytes = sizeof(Sent);
-  static constexpr int kColumns = hopper_matmul_sent_columns(kTile, kBytes), kParts = kTile.n / kColumns;
+  static constexpr int kColumns = hopper_matmul_sent_columns(kBytes);
+  static constexpr int kLast = hopper_matmul_last_sent_columns(kTile, kBytes), kWhole = kTile.n / kColumns;
   static constexpr int kSent = Problem::kSent, kCount = hopper_matmul_boxes(kTile) / kSent;
-  static constexpr int kRowBlocks = hopper_matmul_row_blocks(kTile), kOfTile = kRowBlocks * kParts;
-  static constexpr uint32_t kRowBytes = kColumns * kBytes;
+  static constexpr int kRowBlocks = hopper_matmul_row_blocks(kTile);
+  static constexpr int kOfTile = kRowBlocks * (kWhole + (kLast > 0));
   static constexpr bool kLoads = Problem::Fetched::kTensors > 0;
   // Pairs that are computed before the first of them is written; more than these registers hold spill.
   static constexpr uint32_t kFew = kLoads && kRowBlocks * kTile.n / 2 > 160 ? 2 : 4;
-  static constexpr uint32_t kTogether =
-      kHopperMatmulFewRegisters<Problem> && (kLoads || kSent > 1) ? kFew : kColumns / 4;
-  static_assert(kRowBytes == 128 || kRowBytes == 64 || (kRowBytes == 32 && kBytes == 2), "a swizzle's width");
+  static constexpr bool kNeedsRegisters = kHopperMatmulFewRegisters<Problem> && (kLoads || kSent > 1);
+  static_assert(kBytes == 2 || kBytes == 4);
   static_assert(!kLoads || (kSent == 1 && kCount > 1), "room to load ahead");
 
  public:
@@ -63,8 +63,14 @@ class HopperMatmulBoxes {
   CAUSEWAY_INLINE void send(const Problem& problem, const HopperMatmulPosition& tile, int block,
                             const float (&sums)[kRowBlocks][kTile.n / 2]) {
 #pragma clang loop unroll(full)
-    for (int part = 0; part < kOfTile; ++part)
-      send_part(problem, tile, block, part, sums[part % kRowBlocks] + part / kRowBlocks * (kColumns / 2));
+    for (int part = 0; part < kRowBlocks * kWhole; ++part)
+      send_part<kColumns>(problem, tile, block, part, sums[part % kRowBlocks] + part / kRowBlocks * (kColumns / 2));
+    if constexpr (kLast > 0) {
+#pragma clang loop unroll(full)
+      for (int row_block = 0; row_block < kRowBlocks; ++row_block)
+        send_part<kLast>(problem, tile, block, kRowBlocks * kWhole + row_block,
+                         sums[row_block] + kWhole * (kColumns / 2));
+    }
   }
 
   // Before the block ends: the engine must have read its shared memory.
@@ -82,13 +88,18 @@ class HopperMatmulBoxes {
   CAUSEWAY_INLINE static int first_column(const HopperMatmulPosition& tile, int part) {
     return tile.n + part / kRowBlocks * kColumns;
   }
+  // Of the tensor that is sent or, by the number kSent, loaded: in boxes of a line, or of the last columns.
+  CAUSEWAY_INLINE const TensorMapBytes* map(int tensor, bool last) const {
+    return &maps_[tensor + (last ? kSent + kLoads : 0)];
+  }
 
   // By the lane that is elected: part `part` of the tile, into the slot that many after the next one to be sent.
   CAUSEWAY_INLINE void load(const HopperMatmulPosition& tile, int block, int part, int ahead) const {
     int slot = ring_.stage + ahead;
     if (slot >= kCount) slot -= kCount;
-    barrier_expect_bytes(full_ + slot, kHopperMatmulSentRows * kRowBytes);
-    tensor_load(at(slot, 0), &maps_[kSent], full_ + slot, first_column(tile, part), first_row(tile, block, part),
+    const bool last = part >= kRowBlocks * kWhole;
+    barrier_expect_bytes(full_ + slot, kHopperMatmulSentRows * (last ? kLast : kColumns) * kBytes);
+    tensor_load(at(slot, 0), map(kSent, last), full_ + slot, first_column(tile, part), first_row(tile, block, part),
                 tile.batch);
   }
 
@@ -100,26 +111,29 @@ class HopperMatmulBoxes {
     }
   }
 
+  // Of so many columns.
+  template <int kOfPart>
   CAUSEWAY_INLINE void send_part(const Problem& problem, const HopperMatmulPosition& tile, int block, int part,
                                  const float* sums) {
+    constexpr uint32_t kTogether = kNeedsRegisters ? kFew : kOfPart / 4;
     auto lane = static_cast<uint32_t>(lane_index());
     // So that addresses of other parts are not kept.
-    if constexpr (kTogether < kColumns / 4) lane = computed_here(lane);
+    if constexpr (kTogether < kOfPart / 4) lane = computed_here(lane);
     const uint32_t row = lane / 4;
     const int stage = ring_.stage, n_first = first_column(tile, part);
-    // Pieces of 16 bytes are exchanged by the number of the line of 128 bytes: so are the rows that are 8 further down.
+    // Pieces of 16 bytes are exchanged by the number of the line: so are the rows that are 8 further down.
     // Of f32, odd rows take the eight columns that are 16 further on, so that no bank is met twice.
-    constexpr uint32_t kSwap = kBytes == 4 && kColumns == 32 ? 2 : 0;
+    constexpr uint32_t kSwap = kBytes == 4 && kOfPart == kColumns ? 2 : 0;
     const bool swaps = kSwap != 0 && row % 2 == 1;
-    const uint32_t swizzle = row / (128 / kRowBytes) * 16;
-    const uint32_t of_lane = row * kRowBytes + ((lane % 4 * 2 * kBytes) ^ swizzle ^ (swaps ? kSwap * 8 * kBytes : 0));
+    const uint32_t of_lane =
+        row * kHopperMatmulBoxLine + ((lane % 4 * 2 * kBytes) ^ (row * 16) ^ (swaps ? kSwap * 8 * kBytes : 0));
     // As a rule all columns of a part exist, or none: then they are read from one address.
     const int n = static_cast<int>(problem.n);
-    const bool alike = problem.n % kColumns == 0;
+    const bool alike = problem.n % kOfPart == 0;
     const int n_read = alike && problem.n % hopper_matmul_cluster_columns(kTile) != 0 && n_first >= n ? 0 : n_first;
     // Neighbours 2 i of the sums, in the order in which boxes have them.
     const auto place = [&](int tensor, uint32_t i) {
-      return at(stage, tensor) + (of_lane ^ (i / 2 * 8 * kBytes)) + i % 2 * 8 * kRowBytes;
+      return at(stage, tensor) + (of_lane ^ (i / 2 * 8 * kBytes)) + i % 2 * 8 * kHopperMatmulBoxLine;
     };
     if constexpr (kLoads) {
       barrier_wait(full_ + stage, ring_.parity);
@@ -135,13 +149,13 @@ class HopperMatmulBoxes {
                         rows[down]);
     }
     // After the wait for products, though nothing but registers says so.
-    float values[kColumns / 2];
+    float values[kOfPart / 2];
 #pragma clang loop unroll(full)
-    for (int i = 0; i < kColumns / 2; ++i) values[i] = computed_here(sums[i]);
+    for (int i = 0; i < kOfPart / 2; ++i) values[i] = computed_here(sums[i]);
 #pragma clang loop unroll(full)
-    for (uint32_t first = 0; first < kColumns / 4; first += kTogether) {
+    for (uint32_t first = 0; first < kOfPart / 4; first += kTogether) {
       // What later pairs load must not be loaded at first: registers would not suffice.
-      if constexpr (kTogether < kColumns / 4) asm volatile("" ::: "memory");
+      if constexpr (kTogether < kOfPart / 4) asm volatile("" ::: "memory");
       decltype(packed(0, 0)) results[kSent][kTogether];
 #pragma clang loop unroll(full)
       for (uint32_t i = first; i < first + kTogether; i += 2) {
@@ -178,7 +192,8 @@ class HopperMatmulBoxes {
     if (elects_lane()) {
 #pragma clang loop unroll(full)
       for (int tensor = 0; tensor < kSent; ++tensor)
-        tensor_store(&maps_[tensor], at(stage, tensor), n_first, first_row(tile, block, part), tile.batch);
+        tensor_store(map(tensor, kOfPart != kColumns), at(stage, tensor), n_first, first_row(tile, block, part),
+                     tile.batch);
       tensor_store_commit();
       if constexpr (kLoads) {
         if (part + kCount - 1 < kOfTile) {

@@ -85,15 +85,17 @@ constexpr int hopper_matmul_stage_bytes(const HopperMatmulTile& tile) {
 
 // Results leave through shared memory, up to 16 x 64 floats of each wave at a time.
 constexpr int kHopperMatmulPieceBytes = 16 * 64 * 4;
-// Where the copy engine takes them, boxes of as many rows of C as a wave has of a tile, and so many columns: lines of
-// 128 bytes, of 64 or of 32.
+// Where the copy engine takes them, boxes of as many rows of C as a wave has of a tile, and of 128 bytes of columns;
+// the last of a tile's columns make a box of their own, of fewer, where they do not fill one. Boxes of 32 bytes alone
+// took up to a quarter longer (docs/performance_log.md).
 constexpr int kHopperMatmulSentRows = 16;
-constexpr int kHopperMatmulBoxBytes = kHopperMatmulSentRows * 128;
+constexpr int kHopperMatmulBoxLine = 128;
+constexpr int kHopperMatmulBoxBytes = kHopperMatmulSentRows * kHopperMatmulBoxLine;
 constexpr int kHopperMatmulMostBoxes = 4;
-constexpr int hopper_matmul_sent_columns(const HopperMatmulTile& tile, int element_bytes) {
-  int columns = 128 / element_bytes;
-  while ((tile.transposed ? tile.m : tile.n) % columns != 0) columns /= 2;
-  return columns;
+constexpr int hopper_matmul_sent_columns(int element_bytes) { return kHopperMatmulBoxLine / element_bytes; }
+// 0 where all boxes are whole.
+constexpr int hopper_matmul_last_sent_columns(const HopperMatmulTile& tile, int element_bytes) {
+  return (tile.transposed ? tile.m : tile.n) % hopper_matmul_sent_columns(element_bytes);
 }
 
 // Numbers of tiles, from those that warpgroups compute at the moment to those that the loading warpgroup has taken: as
