@@ -215,25 +215,25 @@ TEST(HopperMatmulPlan, ChoosesWhatWasFastestOfOneTileEach) {
 }
 
 // Of plans of every kind, in each order of operands.
-void expect_near_fastest(const std::string& name, double worst) {
+void expect_near_fastest(const std::string& name, double mean, double worst) {
   const auto measured = measured_plans(name, MeasuredFields::kAll);
   ASSERT_EQ(measured.size(), 3u);
   for (const auto& [order, shapes] : measured) {
     const PlanChoice choice = compare_choice(order, shapes, HopperMatmulStores::kSent, MeasuredFields::kAll);
     EXPECT_GE(choice.near, 0.9) << order;
-    EXPECT_LE(choice.mean, 1.01) << order;
+    EXPECT_LE(choice.mean, mean) << order;
     EXPECT_LE(choice.worst, worst) << order;
   }
 }
 
 // Where others leave part of a round, or of a tile, empty.
 TEST(HopperMatmulPlan, ChoosesRowsOfThreeWarpgroupsWhereTheyWereFastest) {
-  expect_near_fastest("hopper_products_192_rows_h200.txt", 1.06);
+  expect_near_fastest("hopper_products_192_rows_h200.txt", 1.01, 1.06);
 }
 
 // Which the models of both decide together.
 TEST(HopperMatmulPlan, ChoosesBetweenFewRoundsAndOneTileEach) {
-  expect_near_fastest("hopper_products_few_rounds_h200.txt", 1.05);
+  expect_near_fastest("hopper_products_few_rounds_h200.txt", 1.02, 1.05);
 }
 
 // Tiles that load few lines for their elements, where lines begin within 128 bytes.

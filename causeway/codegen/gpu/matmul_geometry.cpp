@@ -142,7 +142,8 @@ class HopperMatmulModel {
     slice_ = longer(products, lines) * parts_of_lines_of_rounds(sizes) * (1 - padding * (1 - there)) + times_.wait;
     if (!schedule.in_turns && stores != HopperMatmulStores::kSent)
       other_store_ = (stores == HopperMatmulStores::kAdded ? kHopperMatmulAddedStore : kHopperMatmulOtherStore) * m * n;
-    store_ = times_.store + schedule.store + other_store_;
+    const bool narrow = stores == HopperMatmulStores::kOther && schedule.n % 32 != 0;
+    store_ = (narrow ? times_.narrow_store : times_.store) + schedule.store + other_store_;
     if (!order.a_along_k && schedule.m == 64 && !schedule.in_turns) measured_ *= kHopperMatmulFewRowsSideBySide;
     if (!order.b_along_k && schedule.m == 192 && schedule.n % 64 != 0) measured_ *= kHopperMatmulThreeReadCrossing;
     tile_bytes_ = m * n * static_cast<double>(sizeof(float));
@@ -301,6 +302,9 @@ class HopperMatmulCandidates {
                     const HopperMatmulTile& tile) {
     double time = model.time();
     if (tile.transposed) time *= kHopperMatmulTransposed;
+    if (sums_ == HopperMatmulSums::kOne && !tile.in_turns && tile.m * tile.n <= kHopperMatmulSmallTile &&
+        model.tiles() <= 2 * units_)
+      time *= kHopperMatmulTwoOfSmallTiles;
     if (fifth_stage_pays(tile, sums_, stores_, order, sizes, model.tiles(), units_)) time *= kHopperMatmulFifthStage;
     offer(time, {tile});
   }
