@@ -1,6 +1,11 @@
 // Kernels of every kind against the reference interpreter, on graphs written out by hand.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "causeway/graph/interpreter.h"
 #include "causeway/graph/parser.h"
@@ -219,12 +224,24 @@ return %8
   EXPECT_THAT(kinds_, testing::ElementsAre("dot"));
 }
 
+// Sizes that processors stream on thin paths (but for pairs of bf16), and those that every processor packs.
 TEST_F(Kernels, DotInEveryOrientation) {
-  for (const char* flags : {"", " {transpose_a}", " {transpose_b}", " {transpose_a, transpose_b}"}) {
-    const std::string a = std::string(flags).find("_a") != std::string::npos ? "[3, 17, 21]" : "[3, 21, 17]";
-    const std::string b = std::string(flags).find("_b") != std::string::npos ? "[3, 30, 17]" : "[3, 17, 30]";
-    expect_reference("%0 = input \"a\" : bf16" + a + "\n%1 = input \"b\" : bf16" + b + "\n%2 = dot(%0, %1)" + flags +
-                     " : f32[3, 21, 30]\nreturn %2\n");
+  for (const auto& [m, n] : {std::pair(21, 30), std::pair(45, 70)}) {
+    for (const bool transpose_a : {false, true}) {
+      for (const bool transpose_b : {false, true}) {
+        std::vector<std::string> flags;
+        if (transpose_a) flags.push_back("transpose_a");
+        if (transpose_b) flags.push_back("transpose_b");
+        expect_reference(fmt::format(R"(%0 = input "a" : bf16[{}]
+%1 = input "b" : bf16[{}]
+%2 = dot(%0, %1){} : f32[3, {}, {}]
+return %2
+)",
+                                     transpose_a ? fmt::format("3, 17, {}", m) : fmt::format("3, {}, 17", m),
+                                     transpose_b ? fmt::format("3, {}, 17", n) : fmt::format("3, 17, {}", n),
+                                     flags.empty() ? "" : fmt::format(" {{{}}}", fmt::join(flags, ", ")), m, n));
+      }
+    }
   }
 }
 
