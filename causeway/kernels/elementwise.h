@@ -7,10 +7,12 @@
 
 CAUSEWAY_INLINE int64_t minimum(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// Asks for the lines of `count` elements from `first` on, which may be beyond the last one there is.
+// Asks for the lines of `count` elements from `first` on, which may be beyond the last one there is. Not unrolled: a
+// kernel of many tensors would have thousands of prefetches in a row, over which LLVM's schedulers take seconds.
 template <class Element>
 CAUSEWAY_INLINE void prefetch_elements(const Element* first, int64_t count) {
   constexpr int64_t kLine = 64 / sizeof(Element);
+#pragma clang loop unroll(disable)
   for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(first + i, 0, 3);
 }
 

@@ -397,6 +397,13 @@ TEST_P(AttentionOnDevices, ScoresWithTheirGradients) {
   biased.score = biased_score(biased.heads);
   biased.captures_slopes = true;
   expect_reference(biased, one(true, biased.heads));
+  AttentionCase captured;
+  captured.dtype = DType::kBF16;
+  captured.captures_bias = true;
+  captured.score = score_of_captured_bias(captured);
+  expect_reference(captured, gradient_of_captured_bias(captured));
+  captured.mask = causal_mask_beside_bias(captured);
+  expect_reference(captured, gradient_of_captured_bias(captured));
 }
 
 TEST_P(AttentionOnDevices, ScoresFarFromZero) {
@@ -624,7 +631,10 @@ TEST_P(WideHeads, ScoresWithMasksAndTheirMaps) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, WideHeads, testing::ValuesIn(device_specs()), named_by_device);
+// Processors have tests of these head dimensions of their own, without a program around them (attention_cases.h).
+INSTANTIATE_TEST_SUITE_P(Devices, WideHeads,
+                         testing::ValuesIn(devices_under_test({"emulator:sm_90a", "emulator:gfx942"})),
+                         named_by_device);
 
 INSTANTIATE_TEST_SUITE_P(Devices, AttentionOnDevices, testing::ValuesIn(device_specs()), named_by_device);
 

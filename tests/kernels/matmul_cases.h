@@ -1,7 +1,8 @@
 // The matmul tests, compiled once for each vector level by the matmul_*_test.cpp beside it. Such a file defines
 // CAUSEWAY_X86_LEVEL, MATMUL_TEST_SUITE, a function matmul_level_supported, MATMUL_TEST_MATRIX_TILES where products of
 // bf16 are to go through matrix registers, and turns the machine features on for what follows; the headers below it
-// must have been included before.
+// must have been included before. What has nothing to do with matrix registers, floats and thin paths, is left to the
+// files without them: it takes most of a minute to compile.
 #include "causeway/kernels/x86/matmul.h"
 
 namespace {
@@ -237,24 +238,6 @@ void check_packed() {
   }
 }
 
-template <class T, bool kTransposedA, bool kTransposedB, int kThin>
-void check_thin() {
-  std::mt19937 random(30);
-  std::vector<std::array<int64_t, 2>> shapes = {{1, 1}, {64, 16}, {65, 17}, {3, 0}, {130, 8}, {70, 64}, {66, 137}};
-  for (int i = 0; i < 5; ++i) {
-    shapes.push_back({static_cast<int64_t>(1 + random() % 300), static_cast<int64_t>(1 + random() % 100)});
-  }
-  constexpr MatmulBlocks kFewRows = thin_blocks<T>(MatmulPath::kThin, kThin, 64);
-  constexpr MatmulBlocks kFewColumns = thin_blocks<T>(MatmulPath::kThinSwapped, kThin, 64);
-  for (auto [wide, k] : shapes) {
-    auto forward = check_one<Plain, T, kTransposedA, kTransposedB, kFewRows>(2, kThin, wide, k);
-    auto shuffled =
-        check_one<Prefetching, T, kTransposedA, kTransposedB, kFewRows>(2, kThin, wide, k, TaskOrder::kShuffled);
-    EXPECT_EQ(forward, shuffled);
-    check_one<Plain, T, kTransposedA, kTransposedB, kFewColumns>(2, wide, kThin, k);
-  }
-}
-
 class MATMUL_TEST_SUITE : public testing::Test {
  protected:
   void SetUp() override {
@@ -262,12 +245,14 @@ class MATMUL_TEST_SUITE : public testing::Test {
   }
 };
 
+#ifndef MATMUL_TEST_MATRIX_TILES
 TEST_F(MATMUL_TEST_SUITE, FloatProductsOfEveryOrientation) {
   check_packed<float, false, false>();
   check_packed<float, false, true>();
   check_packed<float, true, false>();
   check_packed<float, true, true>();
 }
+#endif
 
 TEST_F(MATMUL_TEST_SUITE, Bf16ProductsOfEveryOrientation) {
   check_packed<bf16, false, false>();
@@ -292,6 +277,25 @@ TEST_F(MATMUL_TEST_SUITE, WideAndDeepBlocks) {
   };
   check.operator()<false, false>();
   check.operator()<true, true>();
+}
+
+#ifndef MATMUL_TEST_MATRIX_TILES
+template <class T, bool kTransposedA, bool kTransposedB, int kThin>
+void check_thin() {
+  std::mt19937 random(30);
+  std::vector<std::array<int64_t, 2>> shapes = {{1, 1}, {64, 16}, {65, 17}, {3, 0}, {130, 8}, {70, 64}, {66, 137}};
+  for (int i = 0; i < 5; ++i) {
+    shapes.push_back({static_cast<int64_t>(1 + random() % 300), static_cast<int64_t>(1 + random() % 100)});
+  }
+  constexpr MatmulBlocks kFewRows = thin_blocks<T>(MatmulPath::kThin, kThin, 64);
+  constexpr MatmulBlocks kFewColumns = thin_blocks<T>(MatmulPath::kThinSwapped, kThin, 64);
+  for (auto [wide, k] : shapes) {
+    auto forward = check_one<Plain, T, kTransposedA, kTransposedB, kFewRows>(2, kThin, wide, k);
+    auto shuffled =
+        check_one<Prefetching, T, kTransposedA, kTransposedB, kFewRows>(2, kThin, wide, k, TaskOrder::kShuffled);
+    EXPECT_EQ(forward, shuffled);
+    check_one<Plain, T, kTransposedA, kTransposedB, kFewColumns>(2, wide, kThin, k);
+  }
 }
 
 TEST_F(MATMUL_TEST_SUITE, ThinProducts) {
@@ -363,6 +367,7 @@ TEST_F(MATMUL_TEST_SUITE, ThinProductsOfManyRowsAndTerms) {
   check_thin_blocks<bf16, false, 7>();
   check_thin_blocks<bf16, true, 16>();
 }
+#endif
 
 // Operands computed while they are packed, sizes known when it is compiled, an epilogue with two outputs of which one
 // accumulates.
@@ -452,8 +457,10 @@ void check_fused() {
 }
 
 TEST_F(MATMUL_TEST_SUITE, ProloguesAndEpilogues) {
+#ifndef MATMUL_TEST_MATRIX_TILES
   check_fused<float, small_blocks<float>(MatmulPath::kPackA, 3, 1, 32)>();
   check_fused<float, small_blocks<float>(MatmulPath::kPackB, 2, 2, 1024)>();
+#endif
   check_fused<bf16, small_blocks<bf16>(MatmulPath::kPackA, 1, 2, 1024)>();
   check_fused<bf16, small_blocks<bf16>(MatmulPath::kPackB, 2, 1, 32)>();
 }
