@@ -2,7 +2,7 @@
 // CAUSEWAY_X86_LEVEL, MATMUL_TEST_SUITE, a function matmul_level_supported, MATMUL_TEST_MATRIX_TILES where products of
 // bf16 are to go through matrix registers, and turns the machine features on for what follows; the headers below it
 // must have been included before. What has nothing to do with matrix registers, floats and thin paths, is left to the
-// files without them: it takes most of a minute to compile.
+// files without them: it is three quarters of what a file takes to compile.
 #include "causeway/kernels/x86/matmul.h"
 
 namespace {
