@@ -1,7 +1,7 @@
 #include "causeway/base/json_document.h"
 
 #include <algorithm>
-#include <set>
+#include <utility>
 #include <vector>
 
 #include "causeway/base/file.h"
@@ -54,26 +54,77 @@ std::string complaint(const std::exception& error) {
   return printable(text);
 }
 
+using Json = nlohmann::json;
+
+// Makes the document of the parser's events. The library's own parser with a callback looks again at all members of an
+// object or list after each of them that is one itself, which takes quadratic time.
+class DocumentBuilder {
+ public:
+  DocumentBuilder(Json& document, const JsonSubject& subject) : subject_(subject), value_(&document) {}
+
+  bool null() { return add(nullptr); }
+  bool boolean(bool value) { return add(value); }
+  bool number_integer(Json::number_integer_t value) { return add(value); }
+  bool number_unsigned(Json::number_unsigned_t value) { return add(value); }
+  bool number_float(Json::number_float_t value, const std::string&) { return add(value); }
+  bool string(std::string& value) { return add(std::move(value)); }
+  bool binary(Json::binary_t& value) { return add(std::move(value)); }
+  bool start_object(size_t) { return open(Json::object()); }
+  bool start_array(size_t) { return open(Json::array()); }
+  bool end_object() { return close(); }
+  bool end_array() { return close(); }
+
+  bool key(std::string& name) {
+    auto& members = open_.back()->get_ref<Json::object_t&>();
+    const auto [place, is_new] = members.try_emplace(std::move(name));
+    if (!is_new && !subject_.keys_may_repeat)
+      throw Error(subject_.kind, fmt::format("{} has the key '{}' twice", subject_.name, printable(place->first)),
+                  subject_.where, subject_.hint);
+    value_ = &place->second;
+    return true;
+  }
+
+  template <typename Exception>
+  bool parse_error(size_t, const std::string&, const Exception& error) {
+    throw error;
+  }
+
+ private:
+  // Where the next value goes: the document itself, the member whose key was read, or a new element.
+  Json& place() {
+    if (open_.empty() || open_.back()->is_object()) return *value_;
+    return open_.back()->get_ref<Json::array_t&>().emplace_back();
+  }
+  template <typename Value>
+  bool add(Value&& value) {
+    place() = std::forward<Value>(value);
+    return true;
+  }
+  bool open(Json&& empty) {
+    Json& container = place();
+    container = std::move(empty);
+    open_.push_back(&container);
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  const JsonSubject& subject_;
+  Json* value_;
+  std::vector<Json*> open_;  // a list does not grow while one of its elements is open
+};
+
 }  // namespace
 
 nlohmann::json parse_json(std::string_view text, const JsonSubject& subject) {
-  using Json = nlohmann::json;
   check_depth(text, subject);
-  std::vector<std::set<std::string>> keys;
-  const auto watch = [&](int, Json::parse_event_t event, Json& parsed) {
-    using Event = Json::parse_event_t;
-    if (event == Event::object_start) keys.emplace_back();
-    if (event == Event::object_end) keys.pop_back();
-    if (event == Event::key) {
-      const auto& key = parsed.get_ref<const std::string&>();
-      if (!keys.back().insert(key).second)
-        throw Error(subject.kind, fmt::format("{} has the key '{}' twice", subject.name, printable(key)), subject.where,
-                    subject.hint);
-    }
-    return true;
-  };
   try {
-    return subject.keys_may_repeat ? Json::parse(text) : Json::parse(text, watch);
+    Json document;
+    DocumentBuilder builder(document, subject);
+    Json::sax_parse(text, &builder);
+    return document;
   } catch (const Json::parse_error& error) {
     // The parser counts from 1, and the byte it stumbled over is read.
     fail_at(text, error.byte == 0 ? 0 : error.byte - 1, "is not valid JSON: " + complaint(error), subject);

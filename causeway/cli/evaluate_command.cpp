@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -8,6 +9,7 @@
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
 #include "causeway/base/hash.h"
+#include "causeway/base/log.h"
 #include "causeway/base/text_table.h"
 #include "causeway/cli/commands.h"
 #include "causeway/cli/json_output.h"
@@ -27,7 +29,7 @@ struct Options {
   PromptOptions prompt;
   int64_t max_length = 0;
   int64_t batch_tokens = 3072;
-  bool json = false;
+  bool strict = false, json = false;
 };
 
 // What --documents writes: a line for each document, with every request and what the model made of it.
@@ -39,25 +41,30 @@ class DocumentLog {
 
   void add(const Task& task, const TaskResult& result) {
     if (!file_) return;
-    for (size_t i = 0; i < result.requests.size(); ++i) {
-      const Judgement judgement = judge(*task.format, task.questions[i], result.likelihoods[i]);
-      Json json = {{"task", task.name}, {"document", i}, {"right", judgement.is_right}};
+    const EncodedTask& encoded = result.encoded;
+    for (size_t i = 0; i < encoded.documents.size(); ++i) {
+      const Judgement& judgement = result.judgements[i];
+      Json json = {{"task", task.name}, {"document", encoded.documents[i]}, {"right", judgement.is_right}};
       if (task.format->kind != TaskKind::kCloze) {
-        json["gold"] = task.questions[i].gold;
+        json["gold"] = task.questions[encoded.documents[i]].gold;
         json["chosen"] = judgement.chosen;
       }
       if (task.format->has_acc_norm) json["chosen_norm"] = judgement.chosen_norm;
       json["requests"] = Json::array();
-      for (size_t k = 0; k < result.requests[i].size(); ++k)
-        json["requests"].push_back({{"context", result.requests[i][k].context},
-                                    {"continuation", result.requests[i][k].continuation},
+      for (size_t k = 0; k < encoded.requests[i].size(); ++k)
+        json["requests"].push_back({{"context", encoded.requests[i][k].context},
+                                    {"continuation", encoded.requests[i][k].continuation},
                                     {"log_likelihood", result.likelihoods[i][k].log},
                                     {"greedy", result.likelihoods[i][k].is_greedy}});
-      file_->write(json.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n");
+      write(json);
     }
+    for (const LeftOutDocument& document : encoded.left_out)
+      write({{"task", task.name}, {"document", document.document}, {"left_out", document.why}});
   }
 
  private:
+  void write(const Json& json) { file_->write(json.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n"); }
+
   std::optional<FileWriter> file_;
 };
 
@@ -71,8 +78,9 @@ Json describe(const Task& task, const TaskResult& result) {
                {"format", fmt::format("{} {}", task.format->names.front(), task.format->version)},
                {"file", task.file.string()},
                {"hash", task.hash},
-               {"documents", result.requests.size()},
-               {"requests", result.request_count},
+               {"documents", result.encoded.documents.size()},
+               {"left_out", result.encoded.left_out.size()},
+               {"requests", result.encoded.tokens.size()},
                {"truncated", result.cut_requests}};
   add_score(json, "acc", result.scores.acc);
   if (result.scores.acc_norm) add_score(json, "acc_norm", *result.scores.acc_norm);
@@ -101,14 +109,24 @@ std::string with_error(const std::optional<Score>& score) {
 // The rows of both tables, for people.
 struct Tables {
   std::vector<std::vector<std::string>> tasks = {
-      {"task", "documents", "acc", "acc_norm", "perplexity", "truncated", "hash"}};
+      {"task", "documents", "left out", "acc", "acc_norm", "perplexity", "truncated", "hash"}};
   std::vector<std::vector<std::string>> texts = {{"text", "bytes", "tokens", "perplexity", "bits per byte"}};
 
   void print() const {
-    if (tasks.size() > 1) write_output(format_table(tasks, {1, 5}));
+    if (tasks.size() > 1) write_output(format_table(tasks, {1, 2, 6}));
     if (texts.size() > 1) write_output(format_table(texts, {1, 2, 3, 4}));
   }
 };
+
+// Who compares figures must know that they are of fewer documents.
+void say_what_is_left_out(const Task& task, const std::vector<LeftOutDocument>& left_out) {
+  constexpr size_t kMostNamed = 5;
+  for (size_t i = 0; i < std::min(left_out.size(), kMostNamed); ++i)
+    log_warning("{}; the document is left out", left_out[i].why);
+  if (left_out.empty()) return;
+  log_warning("{}: {} of {} documents are left out{}; --strict makes an error of it", task.name, left_out.size(),
+              task.documents.size(), left_out.size() > kMostNamed ? " (--documents names them all)" : "");
+}
 
 class Evaluation {
  public:
@@ -144,15 +162,17 @@ class Evaluation {
 
  private:
   void run_task(const Task& task, const Task& examples) {
-    const TaskResult result =
-        evaluate_task(*likelihoods_, *encoder_, task, examples, options_.prompt, progress_of(task.name));
+    EncodedTask encoded = encode_task(*encoder_, task, examples, options_.prompt, options_.strict);
+    say_what_is_left_out(task, encoded.left_out);
+    const TaskResult result = evaluate_task(*likelihoods_, task, std::move(encoded), progress_of(task.name));
     log_.add(task, result);
     Json json = describe(task, result);
     if (options_.prompt.shots > 0) json["examples_hash"] = examples.hash;
     result_["tasks"].push_back(std::move(json));
-    tables_.tasks.push_back({task.name, fmt::format("{}", result.requests.size()), with_error(result.scores.acc),
+    tables_.tasks.push_back({task.name, fmt::format("{}", result.encoded.documents.size()),
+                             fmt::format("{}", result.encoded.left_out.size()), with_error(result.scores.acc),
                              with_error(result.scores.acc_norm), with_error(result.scores.perplexity),
-                             fmt::format("{} of {}", result.cut_requests, result.request_count), task.hash});
+                             fmt::format("{} of {}", result.cut_requests, result.encoded.tokens.size()), task.hash});
   }
 
   void run_text(const std::string& path) {
@@ -230,6 +250,8 @@ void add_evaluate_command(CLI::App& program) {
       ->capture_default_str();
   command->add_option("--tokenizer", options->tokenizer,
                       "bytes, or a directory with tokenizer.json or a GPT-2 vocabulary; default: the model's own");
+  command->add_flag("--strict", options->strict,
+                    "End where a document cannot be judged, as one whose answer is longer than the model reads");
   command->add_flag("--json", options->json, "Print the results as JSON");
   command->footer("Example: causeway evaluate runs/shakespeare --tasks arc_easy,piqa --data data/eval");
   command->callback([options] { run(*options); });

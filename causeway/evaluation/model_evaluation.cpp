@@ -1,7 +1,10 @@
 #include "causeway/evaluation/model_evaluation.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <optional>
+#include <utility>
 
 #include "causeway/base/error.h"
 
@@ -17,25 +20,46 @@ std::vector<Likelihood> likelihoods_of(LikelihoodModel& model, const std::vector
 
 }  // namespace
 
-TaskResult evaluate_task(LikelihoodModel& model, const RequestEncoder& encoder, const Task& task, const Task& examples,
-                         const PromptOptions& options, const EvaluationProgress& progress) {
-  TaskResult result;
-  result.requests = task_requests(task, examples, options);
-  std::vector<TokenRequest> requests;
-  for (size_t i = 0; i < result.requests.size(); ++i)
-    for (const TextRequest& request : result.requests[i]) {
-      requests.push_back(encoder.encode(request, task.places[i]));
-      if (requests.back().cut_tokens > 0) ++result.cut_requests;
+EncodedTask encode_task(const RequestEncoder& encoder, const Task& task, const Task& examples,
+                        const PromptOptions& options, bool strict) {
+  EncodedTask encoded;
+  std::vector<std::vector<TextRequest>> requests = task_requests(task, examples, options);
+  std::optional<Error> refusal;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    std::vector<TokenRequest> of_document;
+    try {
+      for (const TextRequest& request : requests[i]) of_document.push_back(encoder.encode(request, task.places[i]));
+    } catch (const Error& error) {
+      if (strict || error.kind() != ErrorKind::kInvalidArgument) throw;
+      if (!refusal) refusal = error;
+      encoded.left_out.push_back({i, fmt::format("{}: {}", error.where(), error.message())});
+      continue;
     }
-  result.request_count = requests.size();
-  const std::vector<Likelihood> likelihoods = likelihoods_of(model, requests, progress);
+    encoded.documents.push_back(i);
+    encoded.requests.push_back(std::move(requests[i]));
+    for (TokenRequest& request : of_document) encoded.tokens.push_back(std::move(request));
+  }
+  if (encoded.documents.empty() && refusal) throw Error(*refusal);
+  return encoded;
+}
+
+TaskResult evaluate_task(LikelihoodModel& model, const Task& task, EncodedTask encoded,
+                         const EvaluationProgress& progress) {
+  TaskResult result;
+  const std::vector<Likelihood> likelihoods = likelihoods_of(model, encoded.tokens, progress);
   auto next = likelihoods.begin();
-  for (const std::vector<TextRequest>& of_document : result.requests) {
-    const auto end = next + static_cast<ptrdiff_t>(of_document.size());
+  std::vector<Question> questions;
+  for (size_t i = 0; i < encoded.documents.size(); ++i) {
+    const auto end = next + static_cast<ptrdiff_t>(encoded.requests[i].size());
     result.likelihoods.emplace_back(next, end);
     next = end;
+    questions.push_back(task.questions[encoded.documents[i]]);
+    result.judgements.push_back(judge(*task.format, questions.back(), result.likelihoods.back()));
   }
-  result.scores = task_scores(*task.format, task.questions, result.likelihoods);
+  result.scores = task_scores(*task.format, questions, result.likelihoods);
+  result.cut_requests = static_cast<size_t>(
+      std::ranges::count_if(encoded.tokens, [](const TokenRequest& request) { return request.cut_tokens > 0; }));
+  result.encoded = std::move(encoded);
   return result;
 }
 

@@ -18,17 +18,36 @@ namespace causeway::evaluation {
 // Called with how many of all requests are done.
 using EvaluationProgress = std::function<void(size_t done, size_t all)>;
 
-struct TaskResult {
-  TaskScores scores;
-  std::vector<std::vector<TextRequest>> requests;    // of each document that was judged
-  std::vector<std::vector<Likelihood>> likelihoods;  // of each of them
-  size_t request_count = 0;
-  size_t cut_requests = 0;  // whose text did not fit, and lost its beginning
+// A document that the model cannot be judged by, for no token of an answer is left or one is longer than it reads.
+struct LeftOutDocument {
+  size_t document = 0;  // its place in the task, from 0
+  std::string why;      // "FILE, line N: the answer has 20 tokens, ..."
 };
 
-// Throws Error as task_requests(), RequestEncoder and LikelihoodModel do.
-TaskResult evaluate_task(LikelihoodModel& model, const RequestEncoder& encoder, const Task& task, const Task& examples,
-                         const PromptOptions& options, const EvaluationProgress& progress = {});
+// A task's requests as a model is given them.
+struct EncodedTask {
+  std::vector<size_t> documents;                   // that are judged: their places in the task, from 0
+  std::vector<std::vector<TextRequest>> requests;  // of each of them
+  std::vector<TokenRequest> tokens;                // of all these requests, in order
+  std::vector<LeftOutDocument> left_out;
+};
+
+// Throws Error as task_requests() and RequestEncoder do. A document that RequestEncoder refuses is left out; with
+// `strict` it is an error, and so it is where no other is there.
+EncodedTask encode_task(const RequestEncoder& encoder, const Task& task, const Task& examples,
+                        const PromptOptions& options, bool strict = false);
+
+struct TaskResult {
+  EncodedTask encoded;
+  std::vector<std::vector<Likelihood>> likelihoods;  // of each document's requests
+  std::vector<Judgement> judgements;                 // of each document
+  TaskScores scores;                                 // of these documents
+  size_t cut_requests = 0;                           // whose text did not fit, and lost its beginning
+};
+
+// Throws Error as LikelihoodModel does.
+TaskResult evaluate_task(LikelihoodModel& model, const Task& task, EncodedTask encoded,
+                         const EvaluationProgress& progress = {});
 
 struct TextResult {
   uint64_t bytes = 0;   // of the text whose tokens are scored

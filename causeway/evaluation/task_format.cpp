@@ -57,17 +57,7 @@ Question piqa(const Fields& fields) {
 
 // What is in brackets came with the texts of WikiHow.
 std::string clean_hellaswag(std::string_view raw) {
-  const std::string text = replace(strip(raw), " [title]", ". ");
-  std::string cleaned;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = text[at] == '[' ? text.find_first_of("]\n", at) : std::string::npos;
-    if (end != std::string::npos && text[end] == ']') {
-      at = end + 1;
-    } else {
-      cleaned += text[at++];
-    }
-  }
-  return replace(cleaned, "  ", " ");
+  return replace(without_brackets(replace(strip(raw), " [title]", ". ")), "  ", " ");
 }
 
 Question hellaswag(const Fields& fields) {
@@ -111,23 +101,28 @@ Question boolq_query(const Fields& fields) {
 }
 
 // Between question and answer stand two spaces: the task's own and the harness's.
-std::string copa_answer(const std::string& choice) { return " " + with_lower_first(choice); }
+std::string copa_answer(const Fields& fields, const char* field, const std::string& choice) {
+  if (choice.empty()) fields.refuse(field, "is empty");
+  return " " + with_lower_first(choice);
+}
 
 Question copa(const Fields& fields) {
   const std::string asked = fields.text("question");
   if (asked != "cause" && asked != "effect") fields.refuse("question", "is neither \"cause\" nor \"effect\"");
-  std::string premise(strip(fields.text("premise")));
-  if (premise.empty()) fields.refuse("premise", "is empty");
-  // The full stop.
-  premise.pop_back();
-  return {{fmt::format("{} {}", premise, asked == "cause" ? "because" : "therefore")},
-          {copa_answer(fields.text("choice1")), copa_answer(fields.text("choice2"))},
-          fields.index("label", 2)};
+  // The last character of the premise is its full stop, in whatever writing.
+  return {
+      {fmt::format("{} {}", without_last(strip(fields.text("premise"))), asked == "cause" ? "because" : "therefore")},
+      {copa_answer(fields, "choice1", fields.text("choice1")), copa_answer(fields, "choice2", fields.text("choice2"))},
+      fields.index("label", 2)};
 }
 
+// LLM Foundry puts a comma where the full stop was.
 Question copa_query(const Fields& fields) {
-  Question question = choices_after(fields, fields.text("query"));
-  for (std::string& answer : question.answers) answer = copa_answer(answer);
+  std::string query = fields.text("query");
+  for (const std::string_view connector : {" because", " therefore"})
+    if (query.ends_with("," + std::string(connector))) query.erase(query.size() - connector.size() - 1, 1);
+  Question question = choices_after(fields, std::move(query));
+  for (std::string& answer : question.answers) answer = copa_answer(fields, "choices", answer);
   return question;
 }
 
@@ -135,14 +130,11 @@ Question copa_query(const Fields& fields) {
 std::string wsc_option(std::string option, const std::string& pronoun, bool starts_sentence) {
   static const Texts possessives = {"my", "his", "her", "our", "their"};
   static const Texts capitals = {"A", "An", "The", "She", "He", "It", "They", "My", "His", "Her", "Their"};
-  std::string small = pronoun;
-  for (char& letter : small)
-    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
-  if (std::ranges::find(possessives, small) != possessives.end()) option += "'s";
-  const std::string first(strip(option).substr(0, strip(option).find(' ')));
+  if (std::ranges::find(possessives, lower(pronoun)) != possessives.end()) option += "'s";
+  const std::string first(first_word(option));
   if (starts_sentence || std::ranges::find(capitals, first) == capitals.end()) return option;
   // Wherever it stands, as the harness does it.
-  return replace(option, first, with_lower_first(first));
+  return replace(option, first, lower(first));
 }
 
 // The answer keeps the space that it begins with, so that there are two.
@@ -150,13 +142,18 @@ Question wsc273(const Fields& fields) {
   const std::string text = replace(fields.text("text"), "  ", " ");
   const std::string pronoun = fields.text("pronoun");
   Texts options = fields.texts("options");
-  const size_t at = byte_of_character(text, fields.index("pronoun_loc", character_count(text)));
-  if (text.size() < 2 || at + pronoun.size() > text.size()) fields.refuse("pronoun_loc", "is no place of the pronoun");
+  const size_t count = character_count(text), length = character_count(pronoun);
+  const size_t at = fields.index("pronoun_loc", count);
+  if (count < 2 || at + length > count) fields.refuse("pronoun_loc", "is no place of the pronoun");
+  const std::string before = text.substr(0, byte_of_character(text, at));
   // Two places before it, counted from the end where the text begins with it.
-  const bool starts_sentence = text[at >= 2 ? at - 2 : text.size() - 2 + at] == '.';
-  for (std::string& option : options) option = text.substr(0, at) + wsc_option(option, pronoun, starts_sentence);
+  const bool starts_sentence = text[byte_of_character(text, at >= 2 ? at - 2 : count - 2 + at)] == '.';
+  for (std::string& option : options) {
+    if (strip(option).empty()) fields.refuse("options", "has one without a word");
+    option = before + wsc_option(option, pronoun, starts_sentence);
+  }
   const size_t gold = fields.index("label", options.size());
-  return {std::move(options), {text.substr(at + pronoun.size())}, gold};
+  return {std::move(options), {text.substr(byte_of_character(text, at + length))}, gold};
 }
 
 Question wsc273_continuation(const Fields& fields) {
@@ -198,6 +195,7 @@ const std::vector<TaskFormat>& task_formats() {
        .has_no_test_split = true,
        .forms = {{{"goal", "sol1", "sol2", "label"}, piqa}, query_answer_form}},
       {.names = {"hellaswag"},
+       .version = 2,
        .has_acc_norm = true,
        .has_no_test_split = true,
        .forms = {{{"activity_label", "ctx_a", "ctx_b", "endings", "label"}, hellaswag}, kQueryForm}},
@@ -205,6 +203,7 @@ const std::vector<TaskFormat>& task_formats() {
        .has_no_test_split = true,
        .forms = {{{"passage", "question", "label"}, boolq}, {{"query", "choices", "gold"}, boolq_query}}},
       {.names = {"copa"},
+       .version = 2,
        .has_no_test_split = true,
        .forms = {{{"premise", "choice1", "choice2", "question", "label"}, copa},
                  {{"query", "choices", "gold"}, copa_query}}},
@@ -214,6 +213,7 @@ const std::vector<TaskFormat>& task_formats() {
        .forms = {{{"sentence", "option1", "option2", "answer"}, winogrande},
                  {{"context_options", "continuation", "gold"}, stripped_continuation}}},
       {.names = {"wsc273", "winograd_wsc", "winograd"},
+       .version = 2,
        .kind = kSchema,
        .forms = {{{"text", "pronoun", "pronoun_loc", "options", "label"}, wsc273},
                  {{"context_options", "continuation", "gold"}, wsc273_continuation}}},

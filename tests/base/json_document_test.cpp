@@ -26,6 +26,25 @@ TEST(JsonDocument, ReadsWhatIsJson) {
   EXPECT_EQ(parse_json(R"({"a": 1, "a": 2})", {})["a"], 2);
 }
 
+// Whatever is repeated and nested, as the library reads it.
+TEST(JsonDocument, ReadsAsTheLibraryDoes) {
+  for (const char* text :
+       {"null", "-1", "18446744073709551615", "18446744073709551616", "1.5e-3", "[]", "{}", "[[],{},[{}]]",
+        R"({"a": {"b": [1, {"c": true}]}, "b": [[1, 2], [3, [4, "x"]]], "a": [false]})",
+        R"({"a": {"b": 1}, "a": {"c": 2}})", R"({"": {"": ""}, "\u00e9": "\ud83d\ude00"})", "\xEF\xBB\xBF[1]", " [1] "})
+    EXPECT_EQ(parse_json(text, {}), nlohmann::json::parse(text)) << text;
+}
+
+// What took the square of its size: 300,000 members would take minutes.
+TEST(JsonDocument, ReadsManyMembers) {
+  std::string text = "{";
+  for (int i = 0; i < 300'000; ++i) text += fmt::format("\"{}\": [{{}}],", i);
+  const nlohmann::json json = parse_json(text + "\"last\": 0}", {.keys_may_repeat = false});
+  EXPECT_EQ(json.size(), 300'001u);
+  EXPECT_EQ(json["299999"][0], nlohmann::json::object());
+  EXPECT_EQ(error_of(text + "\"7\": 0}", {.keys_may_repeat = false}).message(), "the file has the key '7' twice");
+}
+
 TEST(JsonDocument, NamesLineAndColumn) {
   const Error error = error_of("{\n  \"a\": 1,\n  b\n}", {.name = "the index", .where = "x.json", .hint = "Fetch it."});
   EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);

@@ -95,6 +95,28 @@ TEST_F(EvaluateCommandTest, JudgesByTextsAndSaysItInTables) {
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part << "\n" << outcome.out;
 }
 
+TEST_F(EvaluateCommandTest, LeavesOutAnAnswerThatIsLongerThanTheModelReads) {
+  train_tiny();
+  write_tasks();
+  const std::vector<std::string> arguments = {"evaluate", "runs/tiny",    "--tasks", "piqa",        "--data",
+                                              "eval",     "--max-length", "4",       "--documents", "documents.jsonl"};
+  const Outcome outcome = run(arguments);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("eval/piqa.jsonl, line 2: the answer has 6 tokens, and the model takes 4 at once; the "
+                             "document is left out"),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_NE(outcome.err.find("piqa: 1 of 3 documents are left out; --strict makes an error of it"), std::string::npos)
+      << outcome.err;
+  EXPECT_NE(outcome.out.find("piqa          2         1"), std::string::npos) << outcome.out;
+  const std::vector<nlohmann::json> log = documents("documents.jsonl");
+  ASSERT_EQ(log.size(), 3u);
+  EXPECT_EQ(log[1]["document"], 2);  // its place in the file
+  EXPECT_TRUE(log[1].contains("right"));
+  EXPECT_EQ(log[2]["document"], 1);
+  EXPECT_TRUE(log[2].contains("left_out"));
+}
+
 // The same weights, as a run and as a Hugging Face directory.
 TEST_F(EvaluateCommandTest, AnExportIsJudgedAsItsRun) {
   train_tiny();
@@ -131,7 +153,7 @@ TEST_F(EvaluateCommandTest, SaysWhatIsWrong) {
   expect_failure({"evaluate", "runs/tiny", "--text", "a.txt", "--max-length", "33"}, 1,
                  {"--max-length: the model takes 32 tokens at once"});
   write_tasks();
-  expect_failure({"evaluate", "runs/tiny", "--tasks", "piqa", "--data", "eval", "--max-length", "4"}, 1,
+  expect_failure({"evaluate", "runs/tiny", "--tasks", "piqa", "--data", "eval", "--max-length", "4", "--strict"}, 1,
                  {"eval/piqa.jsonl, line 2: the answer has 6 tokens, and the model takes 4 at once"});
   expect_failure({"evaluate", "runs/tiny", "--tasks", "piqa", "--data", "eval", "--shots", "3"}, 1,
                  {"eval/piqa.jsonl: 3 examples are to be drawn from 3 documents", "at most 2"});

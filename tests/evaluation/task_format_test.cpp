@@ -83,7 +83,36 @@ TEST(TaskFormat, CopaHasTwoSpaces) {
   EXPECT_EQ(requests[2][1].continuation, "  évora is a town.");
   EXPECT_EQ(requests_of("copa", R"({"query": "The jug fell, therefore", "choices": ["It broke.", "he ran."],
                                     "gold": 0})"),
-            (Requests{{"The jug fell, therefore", "  it broke."}, {"The jug fell, therefore", "  he ran."}}));
+            (Requests{{"The jug fell therefore", "  it broke."}, {"The jug fell therefore", "  he ran."}}));
+  EXPECT_EQ(requests_of("copa", R"({"query": "So, because", "choices": ["A", "B"], "gold": 0})")[0].context,
+            "So because");
+}
+
+// A full stop may be a mark of several bytes, and a premise is of characters.
+TEST(TaskFormat, CopaTakesAwayTheLastCharacter) {
+  const auto context = [](const std::string& premise) {
+    return requests_of("copa", R"({"premise": ")" + premise +
+                                   R"(", "choice1": "ΑΣ", "choice2": "İz", "question": "effect", "label": 0})")
+        .front()
+        .context;
+  };
+  EXPECT_EQ(context("我的眼睛变得又红又肿。"), "我的眼睛变得又红又肿 therefore");
+  EXPECT_EQ(context("He said \u201cno.\u201d\u3000"), "He said “no. therefore");
+  EXPECT_EQ(context("e\u0301"), "e therefore");
+  EXPECT_EQ(context(""), " therefore");
+}
+
+TEST(TaskFormat, WinogradCountsCharacters) {
+  const auto first = [](const std::string& text, int place, const std::string& option) {
+    return requests_of("wsc273", R"({"text": ")" + text + R"(", "pronoun": "he", "pronoun_loc": )" +
+                                     std::to_string(place) + R"(, "options": [")" + option + R"(", "B"], "label": 0})")
+        .front();
+  };
+  // The word is the first of any space, and the place two before is a character's.
+  EXPECT_EQ(first("Zoë fell.\u3000he ran", 10, "The\u00a0boy"), (TextRequest{"Zoë fell.\u3000The\u00a0boy", "  ran"}));
+  EXPECT_EQ(first("Zoë fell,\u3000he ran", 10, "The\u00a0boy"), (TextRequest{"Zoë fell,\u3000the\u00a0boy", "  ran"}));
+  // Two spaces became one, and what stands there is not the pronoun: as many characters are passed over.
+  EXPECT_EQ(first("a  b ☃é ran", 4, "A man"), (TextRequest{"a b a man", "  ran"}));
 }
 
 TEST(TaskFormat, Winogrande) {
@@ -180,6 +209,11 @@ TEST(TaskFormat, SaysWhatIsWrongWithADocument) {
               HasSubstr("\"answer\" is neither \"1\" nor \"2\""));
   EXPECT_THAT(refusal("copa", R"({"premise": "a.", "choice1": "b", "choice2": "c", "question": "why", "label": 0})"),
               HasSubstr("\"question\" is neither \"cause\" nor \"effect\""));
+  EXPECT_THAT(refusal("copa", R"({"premise": "a.", "choice1": "", "choice2": "c", "question": "cause", "label": 0})"),
+              HasSubstr("\"choice1\" is empty"));
+  EXPECT_THAT(refusal("wsc273", R"({"text": "a it", "pronoun": "it", "pronoun_loc": 2, "options": [" ", "c"],
+                                    "label": 0})"),
+              HasSubstr("\"options\" has one without a word"));
   EXPECT_THAT(refusal("wsc273", R"({"text": "a it", "pronoun": "it is", "pronoun_loc": 2, "options": ["b", "c"],
                                     "label": 0})"),
               HasSubstr("\"pronoun_loc\" is no place of the pronoun"));
