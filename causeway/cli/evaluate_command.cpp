@@ -119,13 +119,15 @@ struct Tables {
 };
 
 // Who compares figures must know that they are of fewer documents.
-void say_what_is_left_out(const Task& task, const std::vector<LeftOutDocument>& left_out) {
+void say_what_is_left_out(const Task& task, const EncodedTask& encoded) {
+  const std::vector<LeftOutDocument>& left_out = encoded.left_out;
   constexpr size_t kMostNamed = 5;
   for (size_t i = 0; i < std::min(left_out.size(), kMostNamed); ++i)
     log_warning("{}; the document is left out", left_out[i].why);
   if (left_out.empty()) return;
   log_warning("{}: {} of {} documents are left out{}; --strict makes an error of it", task.name, left_out.size(),
-              task.documents.size(), left_out.size() > kMostNamed ? " (--documents names them all)" : "");
+              encoded.documents.size() + left_out.size(),
+              left_out.size() > kMostNamed ? " (--documents names them all)" : "");
 }
 
 class Evaluation {
@@ -163,7 +165,7 @@ class Evaluation {
  private:
   void run_task(const Task& task, const Task& examples) {
     EncodedTask encoded = encode_task(*encoder_, task, examples, options_.prompt, options_.strict);
-    say_what_is_left_out(task, encoded.left_out);
+    say_what_is_left_out(task, encoded);
     const TaskResult result = evaluate_task(*likelihoods_, task, std::move(encoded), progress_of(task.name));
     log_.add(task, result);
     Json json = describe(task, result);
