@@ -3,6 +3,7 @@
 # as it is. `make fuzz` builds and runs it.
 
 set(parsers
+  causeway/base/enclosed_path.cpp
   causeway/base/file.cpp
   causeway/base/json_document.cpp
   causeway/base/positioned_file.cpp
@@ -70,6 +71,8 @@ set(parsers
   causeway/plan/published_points.cpp
   causeway/plan/transformer_work.cpp
   causeway/train/checkpoint/checkpoint_manifest.cpp
+  causeway/train/log/append_log.cpp
+  causeway/train/log/metrics_log.cpp
   causeway/train/recipe/recipe.cpp
   causeway/train/recipe/schedule.cpp)
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "causeway/base/error.h"
+#include "causeway/base/file_descriptor.h"
 
 namespace causeway {
 namespace {
@@ -26,24 +27,14 @@ namespace {
   throw Error(kind, fmt::format("cannot {}: {}", action, std::strerror(code)), path.string(), hint);
 }
 
-class Descriptor {
- public:
-  Descriptor(const std::filesystem::path& path, int flags, const char* action) {
-    do {
-      value_ = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
-    } while (value_ < 0 && errno == EINTR);
-    if (value_ < 0) fail_io(path, action);
-  }
-  // A regular file, for reading.
-  explicit Descriptor(const std::filesystem::path& path) : value_(open_regular_file(path)) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() { ::close(value_); }
-  int get() const { return value_; }
-
- private:
-  int value_;
-};
+FileDescriptor open_retrying(const std::filesystem::path& path, int flags, const char* action) {
+  int descriptor = -1;
+  do {
+    descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
+  } while (descriptor < 0 && errno == EINTR);
+  if (descriptor < 0) fail_io(path, action);
+  return FileDescriptor(descriptor);
+}
 
 // A dataset may have more files than a shell lets a process open by default; up to the hard limit more may be had.
 bool raise_limit_of_open_files() {
@@ -105,7 +96,7 @@ int open_regular_file(const std::filesystem::path& path) {
 }
 
 std::string read_text_file(const std::filesystem::path& path, uint64_t most_bytes) {
-  const Descriptor file(path);
+  const FileDescriptor file(open_regular_file(path));
   if (const uint64_t bytes = size_of(file.get(), path); bytes > most_bytes) fail_too_large(path, bytes, most_bytes);
   std::string text;
   char buffer[1 << 16];
@@ -148,12 +139,14 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view t
 }
 
 void sync_directory(const std::filesystem::path& path) {
-  const Descriptor directory(path, O_RDONLY | O_DIRECTORY, "open directory");
+  const FileDescriptor directory = open_retrying(path, O_RDONLY | O_DIRECTORY, "open directory");
   if (::fsync(directory.get()) != 0 && errno != EINVAL) fail_io(path, "flush directory");
 }
 
-MappedFile::MappedFile(const std::filesystem::path& path) {
-  const Descriptor file(path);
+MappedFile::MappedFile(const std::filesystem::path& path) : MappedFile(path, open_regular_file(path)) {}
+
+MappedFile::MappedFile(const std::filesystem::path& path, int descriptor) {
+  const FileDescriptor file(descriptor);
   size_ = size_of(file.get(), path);
   if (size_ == 0) return;
   void* address = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.get(), 0);
@@ -176,10 +169,7 @@ MappedFile::~MappedFile() {
 
 FileWriter::FileWriter(const std::filesystem::path& path, Existing existing) : path_(path) {
   const int how = existing == Existing::kRefuse ? O_EXCL | O_NOFOLLOW : O_TRUNC;
-  do {
-    descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0644);
-  } while (descriptor_ < 0 && errno == EINTR);
-  if (descriptor_ < 0) fail_io(path, "create");
+  descriptor_ = open_retrying(path, O_WRONLY | O_CREAT | how, "create").release();
 }
 
 FileWriter::~FileWriter() {

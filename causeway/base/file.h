@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace causeway {
 
@@ -37,6 +38,8 @@ class MappedFile {
  public:
   MappedFile() = default;
   explicit MappedFile(const std::filesystem::path& path);
+  // Of a regular file that is open for reading: takes the descriptor over. Messages name `path`.
+  MappedFile(const std::filesystem::path& path, int descriptor);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
   MappedFile(const MappedFile&) = delete;
@@ -56,6 +59,8 @@ class FileWriter {
   // Empties a file that is there, or with kRefuse fails: a link counts too.
   enum class Existing { kEmpty, kRefuse };
   explicit FileWriter(const std::filesystem::path& path, Existing existing = Existing::kEmpty);
+  // Writes to what is open: takes the descriptor over. Messages name `path`.
+  FileWriter(std::filesystem::path path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
   FileWriter(const FileWriter&) = delete;
   FileWriter& operator=(const FileWriter&) = delete;
   ~FileWriter();

@@ -18,33 +18,14 @@
 #include <random>
 #include <utility>
 
+#include "causeway/base/file_descriptor.h"
+
 namespace causeway {
 namespace {
 
 namespace fs = std::filesystem;
 
 constexpr int kMostLinks = 40;  // as many as the system follows
-
-class Descriptor {
- public:
-  explicit Descriptor(int value = -1) : value_(value) {}
-  Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(value_, other.value_);
-    return *this;
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (value_ >= 0) ::close(value_);
-  }
-  int get() const { return value_; }
-  int release() { return std::exchange(value_, -1); }
-  explicit operator bool() const { return value_ >= 0; }
-
- private:
-  int value_;
-};
 
 // `path`: what could not be acted on, on the way to `asked`.
 [[noreturn]] void fail(int code, const std::string& action, const fs::path& path, const fs::path& asked = {}) {
@@ -139,14 +120,14 @@ std::string target_of_link(int link, const fs::path& path) {
 }
 
 // Down from the root, every directory looked at; the descriptor returned serves as a place, not for reading.
-Descriptor walk_to(const fs::path& asked, bool create) {
-  const auto open_root = [] { return Descriptor(::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)); };
-  const auto open_below = [](const Descriptor& above, const std::string& name) {
-    return Descriptor(::openat(above.get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+FileDescriptor walk_to(const fs::path& asked, bool create) {
+  const auto open_root = [] { return FileDescriptor(::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)); };
+  const auto open_below = [](const FileDescriptor& above, const std::string& name) {
+    return FileDescriptor(::openat(above.get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   };
   std::deque<std::string> left;
   put_in_front(left, fs::absolute(asked));
-  Descriptor at = open_root();
+  FileDescriptor at = open_root();
   fs::path reached = "/";
   if (!at) fail(errno, "open", reached);
   check_above(status_of(at.get(), reached), at.get(), reached, asked);
@@ -154,7 +135,7 @@ Descriptor walk_to(const fs::path& asked, bool create) {
     const std::string name = left.front();
     left.pop_front();
     const fs::path path = reached / name;
-    Descriptor next = open_below(at, name);
+    FileDescriptor next = open_below(at, name);
     if (!next && errno == ENOENT && create) {
       // Another program may make it at the same time.
       if (::mkdirat(at.get(), name.c_str(), 0700) != 0 && errno != EEXIST)
@@ -184,10 +165,10 @@ Descriptor walk_to(const fs::path& asked, bool create) {
 
 // A descriptor for use of a directory that is the user's own.
 int open_own(const fs::path& asked, bool create) {
-  const Descriptor place = walk_to(asked, create);
+  const FileDescriptor place = walk_to(asked, create);
   const struct stat status = status_of(place.get(), asked);
   check_own(status, place.get(), asked, asked);
-  Descriptor directory(::openat(place.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  FileDescriptor directory(::openat(place.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory) fail(errno, "open", asked);
   if ((status.st_mode & 077) != 0) ::fchmod(directory.get(), status.st_mode & 0700);
   return directory.release();
@@ -230,7 +211,7 @@ void for_each_entry(int directory, const fs::path& path, const Visit& visit) {
 template <typename Visit>
 void walk_below(int directory, const fs::path& path, const Visit& visit) {
   for_each_entry(directory, path, [&](const std::string& name) {
-    const Descriptor entry(::openat(directory, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    const FileDescriptor entry(::openat(directory, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     if (!entry && errno == ENOENT) return;
     if (!entry) fail(errno, "open", path / name);
     const struct stat status = status_of(entry.get(), path / name);
@@ -258,7 +239,7 @@ void remove_tree(int directory, const fs::path& path) {
   for_each_entry(directory, path, [&](const std::string& name) {
     if (::unlinkat(directory, name.c_str(), 0) == 0 || errno == ENOENT) return;
     if (errno != EISDIR && errno != EPERM) fail(errno, "remove", path / name);
-    const Descriptor entry(::openat(directory, name.c_str(), O_PATH | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC));
+    const FileDescriptor entry(::openat(directory, name.c_str(), O_PATH | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC));
     if (!entry) fail(errno, "open", path / name);
     remove_tree(entry.get(), path / name);
     if (::unlinkat(directory, name.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT) fail(errno, "remove", path / name);
@@ -286,7 +267,8 @@ PrivateDirectory::~PrivateDirectory() {
 
 std::optional<std::string> PrivateDirectory::read_file(const std::string& name) const {
   // Without waiting for a writer of what is a pipe.
-  const Descriptor file(::openat(descriptor_, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  const FileDescriptor file(
+      ::openat(descriptor_, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (!file && errno == ENOENT) return std::nullopt;
   if (!file && errno == ELOOP)
     throw UntrustedPathError("it is no regular file", (path_ / name).string(), "Move it out of the directory.");
@@ -313,7 +295,7 @@ void PrivateDirectory::write_file(const std::string& name, std::string_view cont
     fail(code, "write", path_ / name);
   };
   {
-    const Descriptor file(
+    const FileDescriptor file(
         ::openat(descriptor_, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!file) fail(errno, "write", path_ / name);
     while (!content.empty()) {
@@ -327,13 +309,13 @@ void PrivateDirectory::write_file(const std::string& name, std::string_view cont
 }
 
 void PrivateDirectory::create_file(const std::string& name) const {
-  const Descriptor file(
+  const FileDescriptor file(
       ::openat(descriptor_, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file && errno != EEXIST) fail(errno, "create", path_ / name);
 }
 
 bool PrivateDirectory::check_file(const std::string& name) const {
-  const Descriptor file(::openat(descriptor_, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  const FileDescriptor file(::openat(descriptor_, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   if (!file && errno == ENOENT) return false;
   if (!file) fail(errno, "look at", path_ / name);
   check_own_file(status_of(file.get(), path_ / name), file.get(), path_ / name);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "causeway/base/console.h"
+#include "causeway/base/enclosed_path.h"
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
 #include "causeway/base/log.h"
@@ -419,6 +420,9 @@ class Trainer {
     if (code)
       throw Error(ErrorKind::kIo, fmt::format("cannot create the run directory: {}", code.message()),
                   directory_.string(), "Give another run_directory.");
+    // Now, not where a log would be missing or the first checkpoint could not be saved.
+    for (const char* written : {"checkpoints", "metrics.jsonl", "tensorboard", "trace.json"})
+      require_enclosed(directory_, written);
     lock_.emplace(directory_);
   }
 

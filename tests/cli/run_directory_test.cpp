@@ -47,6 +47,24 @@ TEST_F(RunDirectoryTest, HasOneOwner) {
       step + 1);
 }
 
+// As in an archive of somebody else's run.
+TEST_F(RunDirectoryTest, LinksOutOfItAreNotFollowed) {
+  for (const char* name : {"metrics.jsonl", "trace.json", "tensorboard", "checkpoints"}) {
+    const std::filesystem::path run = path("runs/tiny"), mine = path("mine");
+    std::filesystem::remove_all(run);
+    std::filesystem::create_directories(run);
+    std::filesystem::create_directories(mine / "step-00000001");
+    write("mine/step-00000001/notes", "{\"step\":9}\n");
+    const bool is_file = std::string(name).find('.') != std::string::npos;
+    std::filesystem::create_symlink(is_file ? mine / "step-00000001/notes" : mine, run / name);
+    expect_failure({"train", "tiny.yaml", "log.tensorboard=true"}, 1,
+                   {std::string("runs/tiny/") + name + ": a link here leads out of runs/tiny, to ",
+                    "nothing is written or deleted through it", "Remove the link."});
+    EXPECT_EQ(read_text_file(mine / "step-00000001/notes"), "{\"step\":9}\n") << name;
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(mine), std::filesystem::directory_iterator()), 1);
+  }
+}
+
 TEST_F(RunDirectoryTest, AnInterruptIsAnsweredAndHasAStatusOfItsOwn) {
   const pid_t child = start({"train", "tiny.yaml", "train.steps=1000000", "--json"});
   wait_for_metrics("runs/tiny", 5);

@@ -1,5 +1,6 @@
 #include "tests/fuzz/targets.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,7 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "causeway/base/enclosed_path.h"
 #include "causeway/base/error.h"
+#include "causeway/base/file.h"
 #include "causeway/base/hash.h"
 #include "causeway/base/json_document.h"
 #include "causeway/bench/report/cost_table.h"
@@ -32,6 +35,7 @@
 #include "causeway/plan/machines.h"
 #include "causeway/plan/published_points.h"
 #include "causeway/train/checkpoint/checkpoint_manifest.h"
+#include "causeway/train/log/metrics_log.h"
 #include "causeway/train/recipe/recipe.h"
 
 namespace causeway::fuzz {
@@ -85,10 +89,14 @@ class ProcessDirectory {
   std::filesystem::path path_;
 };
 
+const std::filesystem::path& own_directory() {
+  static const ProcessDirectory directory;
+  return directory.path();
+}
+
 // A file with the input's bytes, the same one each time.
 std::filesystem::path file_of(std::string_view input, const std::string& name) {
-  static const ProcessDirectory directory;
-  const std::filesystem::path path = directory.path() / name;
+  const std::filesystem::path path = own_directory() / name;
   std::ofstream(path, std::ios::binary).write(input.data(), static_cast<std::streamsize>(input.size()));
   return path;
 }
@@ -321,6 +329,52 @@ bool graph_text(std::string_view input) {
   return true;
 }
 
+// As the library reads it, which takes quadratic time for some of it.
+bool json(std::string_view input) {
+  const nlohmann::json read = parse_json(input, {});
+  require(read == nlohmann::json::parse(input), "JSON is read otherwise than the library does");
+  return true;
+}
+
+// What is left of a log is its beginning.
+bool metrics_log(std::string_view input) {
+  const std::filesystem::path path = file_of(input, "metrics.jsonl");
+  bool taken = true;
+  {
+    const MetricsLog log(path, 1, [&](const std::string&) { taken = false; });
+  }
+  const std::string left = read_text_file(path);
+  require(input.starts_with(left), "a log changed when it was cut");
+  require(taken || left == input, "what is no log was cut");
+  return taken;
+}
+
+// A path, then links in a directory: name, target, name, target.
+bool links(std::string_view input) {
+  namespace fs = std::filesystem;
+  const std::vector<std::string> texts = split(input, 13);
+  const fs::path around = own_directory() / "links", run = around / "run";
+  std::error_code ignored;
+  fs::remove_all(around, ignored);
+  fs::create_directories(run / "sub");
+  fs::create_directories(around / "outside");
+  for (const char* file : {"run/file", "run/sub/file", "outside/file"}) std::ofstream(around / file) << file;
+  for (size_t i = 1; i + 1 < texts.size(); i += 2) {
+    const fs::path name = fs::path(texts[i]).filename();
+    // What is absolute stays in this directory, too.
+    const fs::path target = texts[i + 1].starts_with('/') ? around.string() + texts[i + 1] : texts[i + 1];
+    if (!texts[i].empty() && !texts[i + 1].empty()) fs::create_symlink(target, run / name, ignored);
+  }
+  const fs::path below = fs::path(texts[0]).relative_path();
+  const int descriptor = open_enclosed(run, below, O_PATH);
+  const fs::path reached = fs::read_symlink(fmt::format("/proc/self/fd/{}", descriptor), ignored);
+  ::close(descriptor);
+  const fs::path from_run = reached.lexically_relative(fs::canonical(run));
+  require(!ignored && !from_run.empty() && *from_run.begin() != "..", "a link out of the directory was followed");
+  require(reached == fs::canonical(run / below), "a link was followed to something else");
+  return true;
+}
+
 template <bool (*kParse)(std::string_view)>
 bool run(std::string_view input) {
   try {
@@ -349,6 +403,9 @@ constexpr FuzzTarget kTargets[] = {
     {"results", &run<results>},
     {"task_file", &run<task_file>},
     {"graph_text", &run<graph_text>},
+    {"json", &run<json>},
+    {"metrics_log", &run<metrics_log>},
+    {"links", &run<links>},
 };
 
 }  // namespace

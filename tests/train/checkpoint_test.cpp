@@ -106,6 +106,24 @@ void flip_byte(const fs::path& path, size_t position) {
   ASSERT_TRUE(file.flush().good());
 }
 
+// As in an archive of somebody else's run.
+TEST(Checkpoint, IsNotSavedThroughALinkOutOfTheRun) {
+  const TemporaryDirectory directory;
+  for (const int64_t step : {1, 2}) save_small(directory / "mine", step);
+  fs::create_directories(directory / "run");
+  fs::create_symlink("../mine/checkpoints", directory / "run/checkpoints");
+  EXPECT_THAT(message_of([&] { save_small(directory / "run", 3, 1); }),
+              HasSubstr("checkpoints: the checkpoint of step 3 "
+                        "was not saved: a link here leads out"));
+  EXPECT_EQ(list_checkpoints(directory / "mine").size(), 2u);
+  EXPECT_EQ(std::distance(fs::directory_iterator(directory / "mine/checkpoints"), fs::directory_iterator()), 2);
+  // Elsewhere in the run is fine.
+  fs::remove(directory / "run/checkpoints");
+  fs::create_directories(directory / "run/kept");
+  fs::create_symlink("kept", directory / "run/checkpoints");
+  read_everything(save_small(directory / "run", 3));
+}
+
 TEST(Checkpoint, RoundTrip) {
   const TemporaryDirectory run;
   const auto weight = sequence(24, 1);

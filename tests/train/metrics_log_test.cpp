@@ -78,7 +78,7 @@ TEST(MetricsLog, FailingDiskWarnsOnceAndDisables) {
   MetricsLog absent("/proc/no/such/metrics.jsonl", 0, warn);
   absent.write(1, {{"loss", 1}});
   EXPECT_FALSE(absent.enabled());
-  EXPECT_THAT(warnings, ElementsAre(HasSubstr("cannot write /proc/no/such/metrics.jsonl: No such file")));
+  EXPECT_THAT(warnings, ElementsAre(HasSubstr("cannot write /proc/no/such/metrics.jsonl: cannot open: No such file")));
 
   const TemporaryDirectory directory;
   warnings.clear();
@@ -89,6 +89,29 @@ TEST(MetricsLog, FailingDiskWarnsOnceAndDisables) {
 
   MetricsLog throwing(directory.path(), 0, [](const std::string&) { throw 1; });
   EXPECT_FALSE(throwing.enabled());
+}
+
+// In a directory that somebody else made.
+TEST(MetricsLog, LeavesAloneWhatIsNoLogOfItsOwn) {
+  const TemporaryDirectory directory;
+  std::vector<std::string> warnings;
+  const auto warn = [&](const std::string& warning) { warnings.push_back(warning); };
+  for (const char* text : {"export PATH=/bin\n", "{\"loss\": 1, \"step\": 1}\n", "{}", "\n\nx"}) {
+    warnings.clear();
+    directory.write("m", text);
+    MetricsLog log(directory / "m", 0, warn);
+    log.write(1, {{"loss", 1}});
+    EXPECT_EQ(read_text_file(directory / "m"), text);
+    EXPECT_THAT(warnings, ElementsAre(HasSubstr("it is no log of a run's metrics: move it away")));
+  }
+  warnings.clear();
+  directory.write("mine", "{\"step\":1}\n");
+  std::filesystem::create_directories(directory / "run");
+  std::filesystem::create_symlink("../mine", directory / "run/metrics.jsonl");
+  MetricsLog log(directory / "run/metrics.jsonl", 0, warn);
+  EXPECT_FALSE(log.enabled());
+  EXPECT_EQ(read_text_file(directory / "mine"), "{\"step\":1}\n");
+  EXPECT_THAT(warnings, ElementsAre(HasSubstr("a link here leads out of")));
 }
 
 TEST(MetricsLog, FieldsThatAreNoObjectDisableIt) {

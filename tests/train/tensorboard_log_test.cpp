@@ -190,6 +190,19 @@ TEST(TensorboardLog, ResumeTellsWhereTheRunStartsAgain) {
   EXPECT_EQ(field_of(decode(field_of(event, 7).bytes), 1).number, 1u);
 }
 
+TEST(TensorboardLog, FollowsNoLinkOutOfTheRun) {
+  const TemporaryDirectory directory;
+  std::filesystem::create_directories(directory / "run");
+  std::filesystem::create_directories(directory / "elsewhere");
+  std::filesystem::create_symlink("../elsewhere", directory / "run/tensorboard");
+  std::vector<std::string> warnings;
+  const TensorboardLog log(directory / "run/tensorboard", 0,
+                           [&](const std::string& warning) { warnings.push_back(warning); });
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("a link here leads out of"), std::string::npos) << warnings[0];
+  EXPECT_TRUE(std::filesystem::is_empty(directory / "elsewhere"));
+}
+
 TEST(TensorboardLog, NeverThrows) {
   std::vector<std::string> warnings;
   TensorboardLog log("/proc/no/such", 5, [&](const std::string& warning) { warnings.push_back(warning); });

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "causeway/base/enclosed_path.h"
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
 #include "causeway/communicator/communicator.h"
@@ -23,7 +24,9 @@ constexpr std::string_view kStepPrefix = "step-";
 constexpr std::string_view kSavingPrefix = ".saving-";
 constexpr std::string_view kDeletingPrefix = ".deleting-";
 
-fs::path checkpoints_of(const fs::path& run_directory) { return run_directory / "checkpoints"; }
+constexpr const char* kCheckpoints = "checkpoints";
+
+fs::path checkpoints_of(const fs::path& run_directory) { return run_directory / kCheckpoints; }
 
 std::string step_name(int64_t step) { return fmt::format("{}{:08}", kStepPrefix, step); }
 
@@ -262,6 +265,7 @@ void CheckpointWriter::write_part(const Part& part, SafetensorsWriter& file, siz
 
 CheckpointManifest CheckpointWriter::write_files(const std::stop_token& stop) const {
   const fs::path directory = saving();
+  require_enclosed(run_directory_, kCheckpoints);
   CheckpointManifest manifest;
   manifest.state = state_;
   std::vector<NamedTensorSpec> stored;
@@ -333,16 +337,20 @@ fs::path CheckpointWriter::saving() const {
 void CheckpointWriter::prepare() const {
   const fs::path checkpoints = checkpoints_of(run_directory_);
   std::error_code failure;
-  fs::create_directories(checkpoints, failure);
+  fs::create_directories(run_directory_, failure);
   if (failure) {
-    throw Error(ErrorKind::kIo, "cannot create the directory: " + failure.message(), checkpoints.string(),
+    throw Error(ErrorKind::kIo, "cannot create the directory: " + failure.message(), run_directory_.string(),
                 "Check the permissions of the run's directory and the space on its disk.");
   }
+  create_enclosed_directories(run_directory_, kCheckpoints);
   remove_leftovers(checkpoints);
   // Here too, because a job that is killed after each save, before it deletes, would fill the disk.
   delete_old_checkpoints(checkpoints, previous_step(), options_.keep_last);
-  fs::create_directory(saving(), failure);
-  if (failure) throw Error(ErrorKind::kIo, "cannot create the directory: " + failure.message(), saving().string());
+  // A new one: what is in one that could not be removed is not known.
+  if (!fs::create_directory(saving(), failure))
+    throw Error(ErrorKind::kIo,
+                "cannot create the directory: " + (failure ? failure.message() : "it is there and cannot be removed"),
+                saving().string());
 }
 
 void CheckpointWriter::complete(const CheckpointManifest& manifest) const {
@@ -364,6 +372,7 @@ void CheckpointWriter::complete(const CheckpointManifest& manifest) const {
 
 void CheckpointWriter::tidy() const {
   const fs::path checkpoints = checkpoints_of(run_directory_);
+  require_enclosed(run_directory_, kCheckpoints);
   // The names of a run's first checkpoint must last as well as the checkpoint itself.
   sync_directory(run_directory_);
   if (run_directory_.has_parent_path()) sync_directory(run_directory_.parent_path());
@@ -374,6 +383,7 @@ void CheckpointWriter::tidy() const {
 void CheckpointWriter::discard() const noexcept {
   try {
     std::error_code ignored;
+    require_enclosed(run_directory_, kCheckpoints);
     fs::remove_all(saving(), ignored);
   } catch (const std::exception&) {
     // The next save removes it.

@@ -6,20 +6,25 @@
 #include <cerrno>
 #include <cstring>
 
+#include "causeway/base/enclosed_path.h"
+#include "causeway/base/error.h"
 #include "causeway/base/log.h"
 
 namespace causeway::train {
 
 void warn_in_log(const std::string& message) { log_warning("{}", message); }
 
-AppendLog::AppendLog(std::filesystem::path path, WarningSink warn) : path_(std::move(path)), warn_(std::move(warn)) {
-  std::error_code failure;
-  if (path_.has_parent_path()) std::filesystem::create_directories(path_.parent_path(), failure);
-  do {
+AppendLog::AppendLog(const std::filesystem::path& directory, const std::filesystem::path& below, WarningSink warn)
+    : path_(directory / below), warn_(std::move(warn)) {
+  try {
+    std::error_code failure;
+    if (!directory.empty()) std::filesystem::create_directories(directory, failure);
+    if (below.has_parent_path()) create_enclosed_directories(directory, below.parent_path());
     // Not blocking: a FIFO without a reader would hold training up.
-    descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC, 0644);
-  } while (descriptor_ < 0 && errno == EINTR);
-  if (descriptor_ < 0) disable(std::strerror(errno));
+    descriptor_ = open_enclosed(directory, below, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK);
+  } catch (const Error& error) {
+    disable(error.message());
+  }
 }
 
 AppendLog::~AppendLog() {
@@ -39,6 +44,10 @@ void AppendLog::append(std::span<const std::byte> record) noexcept {
     }
     record = record.subspan(static_cast<size_t>(count));
   }
+}
+
+void AppendLog::cut(size_t bytes) noexcept {
+  if (enabled() && ::ftruncate(descriptor_, static_cast<off_t>(bytes)) != 0) disable(std::strerror(errno));
 }
 
 void AppendLog::disable(const std::string& reason) noexcept {

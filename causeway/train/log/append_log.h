@@ -21,8 +21,9 @@ class AppendLog {
  public:
   // A log that is disabled from the start.
   AppendLog() = default;
-  // Opens the file for appending, creating it and its directory when absent.
-  AppendLog(std::filesystem::path path, WarningSink warn);
+  // Opens directory/below for appending, creating it and its directories when absent. A link out of `directory` is not
+  // followed (base/enclosed_path.h).
+  AppendLog(const std::filesystem::path& directory, const std::filesystem::path& below, WarningSink warn);
   AppendLog(const AppendLog&) = delete;
   AppendLog& operator=(const AppendLog&) = delete;
   ~AppendLog();
@@ -31,6 +32,8 @@ class AppendLog {
   const std::filesystem::path& path() const { return path_; }
   // Hands the whole record to the operating system before returning. A record that does not fit is taken back.
   void append(std::span<const std::byte> record) noexcept;
+  // Keeps the first `bytes` of the file.
+  void cut(size_t bytes) noexcept;
   // Gives `reason` as the one warning and stops logging.
   void disable(const std::string& reason) noexcept;
 

@@ -1,10 +1,16 @@
 #include "causeway/train/log/metrics_log.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
 #include <optional>
 #include <string_view>
 
+#include "causeway/base/enclosed_path.h"
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
+#include "causeway/base/file_descriptor.h"
 #include "causeway/base/json_document.h"
 
 namespace causeway::train {
@@ -37,30 +43,33 @@ size_t kept_bytes(std::string_view text, int64_t resumed_step) {
   return end;
 }
 
-// Why the file could not be cut, or nothing.
-std::optional<std::string> cut_after(const std::filesystem::path& path, int64_t resumed_step) {
-  try {
-    if (!std::filesystem::is_regular_file(path)) return std::nullopt;  // /dev/null has no records to cut
-    size_t keep = 0;
-    {
-      const MappedFile file(path);
-      const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
-      keep = kept_bytes(text, resumed_step);
-      if (keep == text.size()) return std::nullopt;
-    }
-    std::filesystem::resize_file(path, keep);
-    return std::nullopt;
-  } catch (const std::exception& error) {
-    return error.what();
-  }
+// As write() begins records; a file may end within its first.
+bool is_log(std::string_view text) {
+  constexpr std::string_view kBeginning = "{\"step\":";
+  const size_t begin = std::min(text.find_first_not_of('\n'), text.size());
+  return kBeginning.starts_with(text.substr(begin, kBeginning.size()));
 }
 
 }  // namespace
 
 MetricsLog::MetricsLog(const std::filesystem::path& path, int64_t resumed_step, WarningSink warn)
-    : log_(path, std::move(warn)) {
+    : log_(path.parent_path(), path.filename(), std::move(warn)) {
   if (!log_.enabled()) return;
-  if (const auto problem = cut_after(path, resumed_step)) log_.disable(*problem);
+  try {
+    // Of the place that was opened for writing: what has no records (/dev/null) has none to cut.
+    FileDescriptor descriptor(open_enclosed(path.parent_path(), path.filename(), O_RDONLY | O_NONBLOCK));
+    struct stat status{};
+    if (::fstat(descriptor.get(), &status) != 0 || !S_ISREG(status.st_mode)) return;
+    const MappedFile file(path, descriptor.release());
+    const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+    if (!is_log(text)) {
+      log_.disable("it is no log of a run's metrics: move it away");
+    } else if (const size_t keep = kept_bytes(text, resumed_step); keep != text.size()) {
+      log_.cut(keep);
+    }
+  } catch (const std::exception& error) {
+    log_.disable(error.what());
+  }
 }
 
 void MetricsLog::write(int64_t step, const nlohmann::ordered_json& fields) noexcept {

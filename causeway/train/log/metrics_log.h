@@ -13,7 +13,8 @@ namespace causeway::train {
 class MetricsLog {
  public:
   // Continues the file of a run resumed after `resumed_step` completed steps (0: a new run): a torn last line and
-  // records of later steps are cut off, for they are written again. Never throws; see AppendLog.
+  // records of later steps are cut off, for they are written again. A file that does not begin as such a log does is
+  // left as it is. A link out of the directory is not followed. Never throws; see AppendLog.
   MetricsLog(const std::filesystem::path& path, int64_t resumed_step, WarningSink warn = warn_in_log);
 
   bool enabled() const { return log_.enabled(); }

@@ -108,12 +108,11 @@ void append_record(AppendLog& log, const Message& event) {
 }
 
 // TensorBoard reads the files of a directory in the order of their names, which therefore start with the time.
-std::filesystem::path event_file(const std::filesystem::path& directory) {
+std::string event_file_name() {
   static std::atomic<int> files{0};
   const auto now =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch());
-  return directory /
-         fmt::format("events.out.tfevents.{:010}.{}.{}.{}", now.count(), host_name(), ::getpid(), files.fetch_add(1));
+  return fmt::format("events.out.tfevents.{:010}.{}.{}.{}", now.count(), host_name(), ::getpid(), files.fetch_add(1));
 }
 
 }  // namespace
@@ -127,7 +126,7 @@ uint32_t crc32c(std::span<const std::byte> bytes) {
 uint32_t masked_crc32c(std::span<const std::byte> bytes) { return std::rotr(crc32c(bytes), 15) + 0xA282EAD8u; }
 
 TensorboardLog::TensorboardLog(const std::filesystem::path& directory, int64_t resumed_step, WarningSink warn)
-    : log_(event_file(directory), std::move(warn)) {
+    : log_(directory.parent_path(), directory.filename() / event_file_name(), std::move(warn)) {
   append_record(log_, event_at(0).bytes(kFileVersion, "brain.Event:2"));
   if (resumed_step > 0) {
     append_record(log_,

@@ -1,5 +1,6 @@
 #include "causeway/train/observation/run_trace.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "causeway/base/enclosed_path.h"
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
 #include "causeway/base/host_name.h"
@@ -161,7 +163,7 @@ std::filesystem::path RunTrace::write() {
   ranks_.on_first([&] {
     ordered_json uncertainties = ordered_json::array();
     for (const ClockOffset& clock : clocks) uncertainties.push_back(clock.uncertainty * 1e6);
-    FileWriter file(path);
+    FileWriter file(path, open_enclosed(run_directory_, path.filename(), O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK));
     file.write(R"({"displayTimeUnit":"ms","otherData":{"clock_uncertainty_microseconds":)" + dump(uncertainties) +
                "},\"traceEvents\":[\n");
     for (int rank = 0; rank < ranks_.count(); ++rank) {
