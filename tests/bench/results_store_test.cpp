@@ -373,6 +373,45 @@ TEST_F(ResultsStoreTest, FilesThatAreNoStoreAreRefusedAndLeftAlone) {
   EXPECT_THAT(no_folder.what(), HasSubstr("the folder of the store of benchmark results cannot be made"));
 }
 
+// Each would run what the file's writer wrote, the first for ever.
+TEST_F(ResultsStoreTest, AStoreWhoseTablesAreNoneIsRefused) {
+  const std::pair<const char*, const char*> stores[] = {
+      {"CREATE VIEW runs AS WITH RECURSIVE endless(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM endless) SELECT i AS "
+       "id, "
+       "'' AS started, '' AS command, '' AS program_commit, '' AS device, 1 AS device_count FROM endless",
+       "runs is a view"},
+      {"CREATE VIRTUAL TABLE runs USING fts5(id, started)", "runs is a virtual table"},
+      {"CREATE TABLE runs (id INTEGER PRIMARY KEY, started TEXT AS (hex(zeroblob(400000000))))",
+       "runs has computed columns"},
+      {"CREATE INDEX runs ON old(started)", "runs is an index"},
+      {"SELECT 1", "runs is missing"}};
+  for (const auto& [sql, message] : stores) {
+    fs::remove_all(folder_);
+    {
+      ResultsStore results(store());
+    }
+    const SqliteDatabase database(store());
+    database.execute("ALTER TABLE runs RENAME TO old");
+    try {
+      database.execute(sql);
+    } catch (const Error&) {
+      continue;  // not every SQLite has that kind of virtual table
+    }
+    const Error error = error_of([&] { ResultsStore(store()).list(); });
+    EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
+    EXPECT_THAT(error.what(), HasSubstr(message));
+  }
+}
+
+TEST_F(ResultsStoreTest, AStatementThatDoesNotEndIsEnded) {
+  fs::create_directories(folder_);
+  const SqliteDatabase database(folder_ / "any.sqlite");
+  const char* endless = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT count(*) FROM c";
+  EXPECT_THAT(error_of([&] { database.query_integer(endless); }).what(),
+              HasSubstr("more steps than a file of its size"));
+  EXPECT_EQ(database.query_integer("SELECT 7"), 7);
+}
+
 TEST_F(ResultsStoreTest, DamageIsFound) {
   ResultsStore results(store());
   results.begin_run(full_run());

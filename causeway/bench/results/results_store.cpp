@@ -114,6 +114,27 @@ void create_layout(const SqliteDatabase& database) {
   transaction.commit();
 }
 
+// A view or a virtual table of the name would be a program of whoever wrote the file, which need not end.
+void check_tables(const SqliteDatabase& database) {
+  const auto refuse_table = [&](const char* table, const std::string& what) {
+    throw Error(ErrorKind::kCorrupt,
+                fmt::format("the store of benchmark results is not one that causeway wrote: {} {}", table, what),
+                database.path(), "Give another file with --store, or move this one away.");
+  };
+  SqliteStatement kind = database.prepare("SELECT type, rootpage FROM sqlite_master WHERE name = ? COLLATE NOCASE");
+  SqliteStatement computed = database.prepare("SELECT count(*) FROM pragma_table_xinfo(?) WHERE hidden <> 0");
+  for (const char* table : {"runs", "telemetry", "measurements", "rounds"}) {
+    if (!kind.bind(std::string_view(table)).step()) refuse_table(table, "is missing");
+    if (const std::string type = kind.text(0); type != "table")
+      refuse_table(table, fmt::format("is {} {}", type == "index" ? "an" : "a", type));
+    if (kind.integer(1) == 0) refuse_table(table, "is a virtual table");
+    if (computed.bind(std::string_view(table)).step() && computed.integer(0) != 0)
+      refuse_table(table, "has computed columns");
+    computed.bind();  // starts over: what is not at its end holds a lock
+    kind.bind();
+  }
+}
+
 void check_layout(const SqliteDatabase& database) {
   if (database.query_integer("PRAGMA application_id") != kApplicationId)
     throw Error(ErrorKind::kCorrupt, "the file is some other program's database, not a store of benchmark results",
@@ -129,6 +150,7 @@ void check_layout(const SqliteDatabase& database) {
                             "version {}, and this program knows {}",
                             version, kResultsStoreVersion),
                 database.path(), "Update causeway, or use another store with --store FILE.");
+  check_tables(database);
 }
 
 // Of a store that an older program wrote.

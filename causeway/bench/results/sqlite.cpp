@@ -22,9 +22,35 @@ class BusyError : public Error {
               "Wait for it, or give another file with --store.") {}
 };
 
+constexpr int kStepsBetweenCounts = 1'000'000;
+// A row takes tens of bytes at least, and some tens of steps. Pages that refer to each other in a ring take any number.
+constexpr uint64_t kStepsOfAnyFile = 20'000'000, kStepsByByte = 16;
+
 }  // namespace
 
-SqliteDatabase::SqliteDatabase(const std::filesystem::path& path) : path_(path), handle_(nullptr, sqlite3_close) {
+struct SqliteDatabase::StepCount {
+  std::filesystem::path path;
+  uint64_t steps = 0;
+
+  // Called by SQLite; what is not 0 ends the statement.
+  static int count(void* self) {
+    auto& counted = *static_cast<StepCount*>(self);
+    counted.steps += kStepsBetweenCounts;
+    if (counted.steps <= kStepsOfAnyFile) return 0;
+    uint64_t bytes = 0;
+    for (const char* ending : {"", "-wal"}) {
+      std::error_code failure;
+      const uintmax_t size = std::filesystem::file_size(counted.path.string() + ending, failure);
+      if (!failure) bytes += size;
+    }
+    return counted.steps - kStepsOfAnyFile > bytes * kStepsByByte ? 1 : 0;
+  }
+};
+
+SqliteDatabase::~SqliteDatabase() = default;
+
+SqliteDatabase::SqliteDatabase(const std::filesystem::path& path)
+    : path_(path), steps_(std::make_unique<StepCount>(StepCount{path})), handle_(nullptr, sqlite3_close) {
   sqlite3* handle = nullptr;
   const int code = sqlite3_open_v2(path.c_str(), &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);
   handle_.reset(handle);
@@ -33,6 +59,8 @@ SqliteDatabase::SqliteDatabase(const std::filesystem::path& path) : path_(path),
   sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   sqlite3_db_config(handle, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_ENABLE_VIEW, 0, nullptr);
+  sqlite3_progress_handler(handle, kStepsBetweenCounts, StepCount::count, steps_.get());
 }
 
 void SqliteDatabase::fail(int code) const {
@@ -43,6 +71,11 @@ void SqliteDatabase::fail(int code) const {
       throw Error(ErrorKind::kCorrupt, "the file is not a store of benchmark results", path_, another);
     case SQLITE_CORRUPT:
       throw Error(ErrorKind::kCorrupt, "the store of benchmark results is damaged: " + reason, path_, another);
+    case SQLITE_INTERRUPT:
+      throw Error(ErrorKind::kCorrupt,
+                  "the store of benchmark results is damaged: to read it takes more steps than a file of its size can "
+                  "need",
+                  path_, another);
     case SQLITE_FULL:
       throw Error(ErrorKind::kResource, "no room is left for benchmark results", path_,
                   "Free some disk space, or give a file on another disk with --store.");
@@ -70,12 +103,14 @@ void SqliteDatabase::retry_while_busy(const std::function<void()>& action) const
 
 SqliteStatement SqliteDatabase::prepare(std::string_view sql) const {
   sqlite3_stmt* statement = nullptr;
+  steps_->steps = 0;
   const int code = sqlite3_prepare_v2(handle_.get(), sql.data(), static_cast<int>(sql.size()), &statement, nullptr);
   if (code != SQLITE_OK) fail(code);
   return SqliteStatement(*this, statement);
 }
 
 void SqliteDatabase::execute(const std::string& sql) const {
+  steps_->steps = 0;
   const int code = sqlite3_exec(handle_.get(), sql.c_str(), nullptr, nullptr, nullptr);
   if (code != SQLITE_OK) fail(code);
 }

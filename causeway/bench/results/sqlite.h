@@ -67,8 +67,10 @@ class SqliteStatement {
 class SqliteDatabase {
  public:
   // Opens the file, or creates it. Statements wait up to a minute for other programs that use it. A file's own
-  // functions and triggers are not trusted, whoever wrote it.
+  // functions, triggers and views are not used, whoever wrote it, and a statement that takes more steps than a file of
+  // its size can need is ended with Error(kCorrupt).
   explicit SqliteDatabase(const std::filesystem::path& path);
+  ~SqliteDatabase();
 
   SqliteStatement prepare(std::string_view sql) const;
   // One or more statements without parameters whose rows are of no interest.
@@ -87,7 +89,11 @@ class SqliteDatabase {
   [[noreturn]] void fail(int code) const;
 
  private:
+  // How many of SQLite's steps the statement prepared last, and those with it, have taken.
+  struct StepCount;
+
   std::filesystem::path path_;
+  std::unique_ptr<StepCount> steps_;  // outlives the connection, which calls it
   std::unique_ptr<sqlite3, int (*)(sqlite3*)> handle_;
 };
 
