@@ -10,7 +10,8 @@ set(CAUSEWAY_CLANG_LIBRARIES clangFrontend clangCodeGen clangDriver clangSeriali
   clangAPINotes clangAnalysis clangEdit clangSupport clangASTMatchers clangAST clangLex clangBasic)
 
 # The only sources that include LLVM's headers; LLVM is built without RTTI and they must match.
-set(CAUSEWAY_LLVM_SOURCES causeway/codegen/compile/embedded_clang.cpp causeway/codegen/compile/gpu_module.cpp)
+set(CAUSEWAY_LLVM_SOURCES causeway/codegen/checks/gcn_disassembly.cpp causeway/codegen/compile/embedded_clang.cpp
+  causeway/codegen/compile/gpu_module.cpp)
 
 function(causeway_link_embedded_compiler target)
   execute_process(COMMAND ${CAUSEWAY_LLVM_CONFIG} --includedir OUTPUT_VARIABLE include_directory

@@ -66,9 +66,15 @@ void print_resources(const Program& program, KernelLibrary& library) {
              function.resources ? std::to_string(resident_blocks(*function.resources, function.threads,
                                                                  function.dynamic_shared_bytes, architecture))
                                 : "-");
-      if (!function.resources) continue;
-      for (const std::string& note : function.resources->notes) output("         {}\n", note);
+      if (function.resources)
+        for (const std::string& note : function.resources->notes) output("         {}\n", note);
+      if (function.code)
+        for (const CodeFinding& finding : function.code->findings)
+          output("         wrong: {}\n", finding_text(finding, library.target()));
     }
+    if (const CodeCheckTotals totals = code_check_totals(findings.functions); totals.functions > 0)
+      output("  machine code checked: {} functions, {} with barriers, {} instructions; {} findings\n", totals.functions,
+             totals.functions_with_barriers, totals.instructions, totals.findings);
   }
   if (!findings.note.empty()) output("\n{}\n", findings.note);
 }
@@ -95,6 +101,14 @@ void add_resources(const Program& program, KernelLibrary& library, nlohmann::ord
       entry["resident_blocks"] =
           resident_blocks(resources, function.threads, function.dynamic_shared_bytes, architecture);
       entry["notes"] = resources.notes;
+    }
+    if (function.code) {
+      nlohmann::ordered_json found = nlohmann::ordered_json::array();
+      for (const CodeFinding& finding : function.code->findings)
+        found.push_back(finding_text(finding, library.target()));
+      entry["code_check"] = {{"instructions", function.code->instructions},
+                             {"barriers", function.code->barriers},
+                             {"findings", std::move(found)}};
     }
     json["resources"].push_back(std::move(entry));
   }

@@ -1,4 +1,5 @@
-// `causeway explain --resources`: what the kernels take of a GPU's multiprocessors.
+// `causeway explain --resources`: what the kernels take of a GPU's multiprocessors, and what the
+// static checks of their code find.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -15,7 +15,8 @@ std::vector<FunctionResources> program_resources(const Program& program, KernelL
     for (const KernelPhase& phase : report.phases) {
       auto found = std::ranges::find(functions, phase.function, &FunctionResources::function);
       if (found == functions.end()) {
-        functions.push_back({*report.source, report.kind, phase.function, 0, phase.threads, phase.shared_bytes, {}});
+        functions.push_back(
+            {*report.source, report.kind, phase.function, 0, phase.threads, phase.shared_bytes, {}, {}});
         found = functions.end() - 1;
       }
       ++found->launches;
@@ -28,11 +29,18 @@ std::vector<FunctionResources> program_resources(const Program& program, KernelL
   pool.run(static_cast<int64_t>(images.size()), [&](int64_t i, int) {
     const auto source = static_cast<size_t>(i);
     const std::optional<std::vector<KernelResources>> kernels = kernel_resources(*images[source], target);
-    if (!kernels) return;
+    const std::optional<std::vector<FunctionCheck>> checks = check_code(*images[source], target);
     for (FunctionResources& function : by_source[source]) {
-      const auto found = std::ranges::find(*kernels, function.function, &KernelResources::kernel);
-      CAUSEWAY_CHECK(found != kernels->end());
-      function.resources = *found;
+      if (kernels) {
+        const auto found = std::ranges::find(*kernels, function.function, &KernelResources::kernel);
+        CAUSEWAY_CHECK(found != kernels->end());
+        function.resources = *found;
+      }
+      if (checks) {
+        const auto found = std::ranges::find(*checks, function.function, &FunctionCheck::function);
+        CAUSEWAY_CHECK(found != checks->end());
+        function.code = *found;
+      }
     }
   });
 
@@ -40,6 +48,18 @@ std::vector<FunctionResources> program_resources(const Program& program, KernelL
   for (const std::vector<FunctionResources>& functions : by_source)
     all.insert(all.end(), functions.begin(), functions.end());
   return all;
+}
+
+CodeCheckTotals code_check_totals(const std::vector<FunctionResources>& functions) {
+  CodeCheckTotals totals;
+  for (const FunctionResources& function : functions) {
+    if (!function.code) continue;
+    ++totals.functions;
+    totals.functions_with_barriers += function.code->barriers > 0;
+    totals.instructions += function.code->instructions;
+    totals.findings += static_cast<int>(function.code->findings.size());
+  }
+  return totals;
 }
 
 }  // namespace causeway::program

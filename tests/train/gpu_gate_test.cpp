@@ -1,5 +1,6 @@
 // What no emulator sees: the kernels of training steps, compiled for GPUs that are not here, use no more registers than
-// there are, and as many as tests/golden/gpu_budgets.txt says: a change shows as a difference there. To accept one:
+// there are, and as many as tests/golden/gpu_budgets.txt says (a change shows as a difference there), and the static
+// checks of their code find nothing. To accept other figures:
 // CAUSEWAY_UPDATE_GOLDEN=1 build/tests/train_tests --gtest_filter='*GpuGate*'. Layers are cut to one, all other sizes
 // are the recipes'. AMD's figures are in the code objects; NVIDIA's need ptxas, and where that is not installed its
 // kernels are only compiled to PTX. Another release of ptxas gives other figures, which are then not compared. What was
@@ -130,7 +131,11 @@ TEST_P(GpuGate, NoKernelSpillsAndBudgetsHold) {
   for (const FunctionResources& function : program_resources(program, context->library())) {
     const std::string& source = program.sources()[function.source];
     EXPECT_LE(function.shared_bytes(), target.architecture().shared_bytes) << source;
+    if (function.code)
+      for (const CodeFinding& finding : function.code->findings)
+        ADD_FAILURE() << function.function << " " << finding_text(finding, target) << "\n" << source;
     ASSERT_EQ(function.resources.has_value(), has_figures) << source;
+    if (target.family == Target::Family::kAmdgpu) ASSERT_TRUE(function.code.has_value()) << source;
     if (!has_figures) continue;
     const KernelResources& kernel = *function.resources;
     Budget& budget = budgets[function.kind + " " + function.function];

@@ -1,6 +1,5 @@
 #include "causeway/codegen/compile/kernel_resources.h"
 
-#include <elf.h>
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -18,83 +17,12 @@
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
 #include "causeway/base/python_packages.h"
+#include "causeway/codegen/compile/elf_reader.h"
 
 namespace causeway::codegen {
 namespace {
 
 namespace fs = std::filesystem;
-
-[[noreturn]] void throw_damaged() {
-  throw Error(ErrorKind::kCorrupt, "the AMD code object is damaged", "", "Compile the kernel again.");
-}
-
-// A 64-bit little-endian ELF file in memory.
-class ElfReader {
- public:
-  explicit ElfReader(const std::string& bytes) : bytes_(bytes), header_(read<Elf64_Ehdr>(0)) {
-    if (std::memcmp(header_.e_ident, ELFMAG, SELFMAG) != 0 || header_.e_ident[EI_CLASS] != ELFCLASS64) throw_damaged();
-  }
-
-  template <class T>
-  T read(uint64_t offset) const {
-    if (offset > bytes_.size() || bytes_.size() - offset < sizeof(T)) throw_damaged();
-    T value;
-    std::memcpy(&value, bytes_.data() + offset, sizeof value);
-    return value;
-  }
-
-  std::string_view view(uint64_t offset, uint64_t size) const {
-    if (offset > bytes_.size() || bytes_.size() - offset < size) throw_damaged();
-    return std::string_view(bytes_).substr(offset, size);
-  }
-
-  Elf64_Shdr section(uint64_t index) const {
-    if (index >= header_.e_shnum) throw_damaged();
-    return read<Elf64_Shdr>(header_.e_shoff + index * sizeof(Elf64_Shdr));
-  }
-
-  std::vector<Elf64_Shdr> sections(uint32_t type) const {
-    std::vector<Elf64_Shdr> found;
-    for (uint64_t index = 0; index < header_.e_shnum; ++index)
-      if (section(index).sh_type == type) found.push_back(section(index));
-    return found;
-  }
-
-  // Names in .dynsym: what a runtime finds.
-  std::vector<std::string> exported_symbols() const {
-    std::vector<std::string> names;
-    for (const Elf64_Shdr& table : sections(SHT_DYNSYM)) {
-      const Elf64_Shdr strings = section(table.sh_link);
-      const std::string_view text = view(strings.sh_offset, strings.sh_size);
-      for (uint64_t at = 0; at + sizeof(Elf64_Sym) <= table.sh_size; at += sizeof(Elf64_Sym)) {
-        const auto symbol = read<Elf64_Sym>(table.sh_offset + at);
-        if (symbol.st_name >= text.size()) throw_damaged();
-        names.emplace_back(text.substr(symbol.st_name, text.find('\0', symbol.st_name) - symbol.st_name));
-      }
-    }
-    return names;
-  }
-
-  // The content of the first note of this owner and type; empty when there is none.
-  std::string_view note(std::string_view owner, uint32_t type) const {
-    const auto padded = [](uint64_t size) { return (size + 3) / 4 * 4; };
-    for (const Elf64_Shdr& table : sections(SHT_NOTE)) {
-      for (uint64_t at = table.sh_offset; at + sizeof(Elf64_Nhdr) <= table.sh_offset + table.sh_size;) {
-        const auto head = read<Elf64_Nhdr>(at);
-        const uint64_t name_at = at + sizeof head;
-        const uint64_t content_at = name_at + padded(head.n_namesz);
-        if (head.n_type == type && head.n_namesz == owner.size() + 1 && view(name_at, owner.size()) == owner)
-          return view(content_at, head.n_descsz);
-        at = content_at + padded(head.n_descsz);
-      }
-    }
-    return {};
-  }
-
- private:
-  const std::string& bytes_;
-  Elf64_Ehdr header_;
-};
 
 // LLVM, "User Guide for AMDGPU Backend", Code Object V3 Metadata.
 std::vector<KernelResources> amd_resources(const std::string& image) {
@@ -103,7 +31,7 @@ std::vector<KernelResources> amd_resources(const std::string& image) {
   const std::string_view note = elf.note("AMDGPU", kMetadataNote);
   const std::vector<std::string> exported = elf.exported_symbols();
   const nlohmann::json metadata = nlohmann::json::from_msgpack(note.begin(), note.end(), true, false);
-  if (!metadata.is_object() || !metadata.contains("amdhsa.kernels")) throw_damaged();
+  if (!metadata.is_object() || !metadata.contains("amdhsa.kernels")) throw_damaged_code_object();
   std::vector<KernelResources> kernels;
   for (const nlohmann::json& entry : metadata["amdhsa.kernels"]) {
     const auto number = [&](const char* key) { return entry.value(key, 0); };
