@@ -30,6 +30,7 @@ constexpr std::string_view kF8 = "causeway/kernels/gpu/f8_pair.h";
 constexpr std::string_view kTf32 = "causeway/kernels/gpu/tf32.h";
 constexpr std::string_view kReduce = "causeway/kernels/gpu/reduce.h";
 constexpr std::string_view kIntrinsics = "causeway/kernels/gpu/intrinsics.h";
+constexpr std::string_view kAmd = "causeway/kernels/gpu/amd.h";
 constexpr std::string_view kGenerated = "";
 
 constexpr PlantedFault kFaults[] = {
@@ -371,6 +372,9 @@ constexpr PlantedFault kFaults[] = {
     {"alike_lost_block", "GPU loops of one launch: each does its first block over and over", kIntrinsics,
      "block_index() / (kernel_count)", "block_index() / (kernel_count) * 0", "program_tests",
      "Devices/HorizontalFusion.UpdatesOfManyTensors/emulator_gfx942"},
+    // What only the machine code shows.
+    {"amd_barrier_wait", "AMD: a barrier leaves the wait for shared memory to the compiler", kAmd,
+     "  __builtin_amdgcn_s_waitcnt(0xc07f);\n", "", "kernels_tests", "AmdBarrier.NoAccessOfSharedMemoryIsUnderWay"},
     {"bf16_cut", "every store of bf16 is cut instead of rounded", kTypes,
      "uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;", "uint32_t rounded = bits >> 16;",
      "program_tests", "Devices/KernelsOnGpu.VectorsWithAndWithoutATail/emulator_gfx942"},
