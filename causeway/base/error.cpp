@@ -63,8 +63,13 @@ void throw_check_failure(const char* expression, const char* file, int line, con
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
   std::string best;
+  // Distances take the product of two lengths: a file may hold a name of a megabyte, and a hundred thousand of them.
+  constexpr size_t kLongestName = 256;
+  if (name.size() > kLongestName) return best;
   size_t best_distance = std::max<size_t>(2, name.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
+    const size_t longer = std::max(name.size(), candidate.size()), shorter = std::min(name.size(), candidate.size());
+    if (longer - shorter >= best_distance) continue;
     const size_t distance = edit_distance(name, candidate);
     if (distance < best_distance) {
       best_distance = distance;
