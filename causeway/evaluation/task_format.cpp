@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 
 #include "causeway/base/error.h"
 #include "causeway/evaluation/python_text.h"
@@ -127,11 +128,13 @@ Question copa_query(const Fields& fields) {
 }
 
 // "'s" behind what stands for a possessive, and a small first letter within a sentence.
-std::string wsc_option(std::string option, const std::string& pronoun, bool starts_sentence) {
+// Nothing where there is no word.
+std::optional<std::string> wsc_option(std::string option, const std::string& pronoun, bool starts_sentence) {
   static const Texts possessives = {"my", "his", "her", "our", "their"};
   static const Texts capitals = {"A", "An", "The", "She", "He", "It", "They", "My", "His", "Her", "Their"};
   if (std::ranges::find(possessives, lower(pronoun)) != possessives.end()) option += "'s";
   const std::string first(first_word(option));
+  if (first.empty()) return std::nullopt;
   if (starts_sentence || std::ranges::find(capitals, first) == capitals.end()) return option;
   // Wherever it stands, as the harness does it.
   return replace(option, first, lower(first));
@@ -143,14 +146,16 @@ Question wsc273(const Fields& fields) {
   const std::string pronoun = fields.text("pronoun");
   Texts options = fields.texts("options");
   const size_t count = character_count(text), length = character_count(pronoun);
-  const size_t at = fields.index("pronoun_loc", count);
-  if (count < 2 || at + length > count) fields.refuse("pronoun_loc", "is no place of the pronoun");
+  // It counts before spaces were joined, so that it may be a little beyond the end: then nothing follows.
+  const size_t at = fields.index("pronoun_loc", count + 2);
+  if (at + count < 2) fields.refuse("pronoun_loc", "is no place of the pronoun");
   const std::string before = text.substr(0, byte_of_character(text, at));
   // Two places before it, counted from the end where the text begins with it.
-  const bool starts_sentence = text[byte_of_character(text, at >= 2 ? at - 2 : count - 2 + at)] == '.';
+  const bool starts_sentence = text[byte_of_character(text, at >= 2 ? at - 2 : count + at - 2)] == '.';
   for (std::string& option : options) {
-    if (strip(option).empty()) fields.refuse("options", "has one without a word");
-    option = before + wsc_option(option, pronoun, starts_sentence);
+    const std::optional<std::string> written = wsc_option(option, pronoun, starts_sentence);
+    if (!written) fields.refuse("options", "has one without a word");
+    option = before + *written;
   }
   const size_t gold = fields.index("label", options.size());
   return {std::move(options), {text.substr(byte_of_character(text, at + length))}, gold};

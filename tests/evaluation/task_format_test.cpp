@@ -113,6 +113,7 @@ TEST(TaskFormat, WinogradCountsCharacters) {
   EXPECT_EQ(first("Zoë fell,\u3000he ran", 10, "The\u00a0boy"), (TextRequest{"Zoë fell,\u3000the\u00a0boy", "  ran"}));
   // Two spaces became one, and what stands there is not the pronoun: as many characters are passed over.
   EXPECT_EQ(first("a  b ☃é ran", 4, "A man"), (TextRequest{"a b a man", "  ran"}));
+  EXPECT_EQ(first("Zoë ran and  he", 13, "The man"), (TextRequest{"Zoë ran and hthe man", " "}));
 }
 
 TEST(TaskFormat, Winogrande) {
@@ -214,7 +215,10 @@ TEST(TaskFormat, SaysWhatIsWrongWithADocument) {
   EXPECT_THAT(refusal("wsc273", R"({"text": "a it", "pronoun": "it", "pronoun_loc": 2, "options": [" ", "c"],
                                     "label": 0})"),
               HasSubstr("\"options\" has one without a word"));
-  EXPECT_THAT(refusal("wsc273", R"({"text": "a it", "pronoun": "it is", "pronoun_loc": 2, "options": ["b", "c"],
+  EXPECT_THAT(refusal("wsc273", R"({"text": "a it", "pronoun": "it", "pronoun_loc": 6, "options": ["b", "c"],
+                                    "label": 0})"),
+              HasSubstr("\"pronoun_loc\" is no whole number from 0 to 5"));
+  EXPECT_THAT(refusal("wsc273", R"({"text": "", "pronoun": "it", "pronoun_loc": 1, "options": ["b", "c"],
                                     "label": 0})"),
               HasSubstr("\"pronoun_loc\" is no place of the pronoun"));
 }
