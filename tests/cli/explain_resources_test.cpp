@@ -17,7 +17,7 @@ TEST_F(ExplainResourcesTest, AmdFiguresAreInTheKernelsThemselves) {
   EXPECT_FALSE(json.contains("resources_note"));
   std::set<std::string> kinds;
   std::set<int> kernels;
-  int launches = 0;
+  int launches = 0, barriers = 0;
   for (const nlohmann::json& entry : json["resources"]) {
     kinds.insert(entry["kind"]);
     kernels.insert(entry["kernel"].get<int>());
@@ -30,12 +30,16 @@ TEST_F(ExplainResourcesTest, AmdFiguresAreInTheKernelsThemselves) {
     EXPECT_EQ(entry["spill_bytes"], 0) << entry;
     EXPECT_GE(entry["resident_blocks"], 1) << entry;
     EXPECT_EQ(entry["threads"].get<int>() % 64, 0) << entry;
+    EXPECT_GT(entry["code_check"]["instructions"], 10) << entry;
+    EXPECT_EQ(entry["code_check"]["findings"], nlohmann::json::array()) << entry;
+    barriers += entry["code_check"]["barriers"].get<int>();
     // Tiles of both operands are in shared memory.
     if (entry["kind"] == "dot" && entry["function"] != "kernel_combine")
       EXPECT_GT(entry["dynamic_shared_bytes"], 4096) << entry;
   }
   EXPECT_THAT(kinds, testing::IsSupersetOf({"loop", "dot", "attention", "attention_gradient"}));
   EXPECT_EQ(kernels.size(), json["kernels"].get<size_t>());
+  EXPECT_GT(barriers, 10);
   // A kernel may be several launches, one after the other.
   EXPECT_GT(launches, json["launches"].get<int>());
 
@@ -44,6 +48,8 @@ TEST_F(ExplainResourcesTest, AmdFiguresAreInTheKernelsThemselves) {
   EXPECT_THAT(text.out, HasSubstr("resources on gfx942 (MI300A, MI300X, MI325X)"));
   EXPECT_THAT(text.out, ContainsRegex("kernel kind +function +launches threads +vector +accum. +scalar"));
   EXPECT_THAT(text.out, ContainsRegex("attention_gradient +kernel_keys_values +2 +256 +[0-9]+"));
+  EXPECT_THAT(text.out, ContainsRegex("machine code checked: [0-9]+ functions, [0-9]+ with barriers, [0-9]+ "
+                                      "instructions; 0 findings"));
 }
 
 TEST_F(ExplainResourcesTest, NvidiaFiguresNeedPtxas) {

@@ -16,13 +16,16 @@ CAUSEWAY_INLINE int block_count() {
   const auto* words = (const __attribute__((address_space(4))) uint32_t*)__builtin_amdgcn_dispatch_ptr();
   return static_cast<int>(words[3] / (words[1] & 0xffff));
 }
-// lgkmcnt(0): accesses of shared memory are over. The fence asks for that too, but at the head of some loops clang 19
-// leaves its wait out; of the two that are elsewhere it makes one.
-CAUSEWAY_INLINE void block_barrier() {
-  __builtin_amdgcn_s_waitcnt(0xc07f);
+// The barrier as the compiler makes it: at the head of some loops clang 19 leaves the fence's wait out.
+CAUSEWAY_INLINE void fenced_barrier() {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
   __builtin_amdgcn_s_barrier();
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+// lgkmcnt(0): accesses of shared memory are over. Where the fence waits too, the compiler makes one wait of both.
+CAUSEWAY_INLINE void block_barrier() {
+  __builtin_amdgcn_s_waitcnt(0xc07f);
+  fenced_barrier();
 }
 // The lanes of a wave run in lockstep: only the compiler must not move accesses across.
 CAUSEWAY_INLINE void wave_barrier() {

@@ -57,7 +57,7 @@ class ForwardInTurns : Forward<P, OthersInPairs> {
         if (kind != 0) find_scores(stage);
       }
       wave_priority<0>();
-      turn_barrier();
+      turn_barrier_after_products();
       if (key >= end) break;
       seen = kind != 0;
       if (seen) {

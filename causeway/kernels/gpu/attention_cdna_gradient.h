@@ -69,7 +69,7 @@ class GradientInTurns {
         }
       }
       wave_priority<0>();
-      turn_barrier();
+      turn_barrier_after_products();
       if (!more) break;
       seen = kind != 0;
       if (seen) self().soften(tile, P::kHasMask && kind == 1);

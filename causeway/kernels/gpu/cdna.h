@@ -4,6 +4,9 @@
 //   void turn_barrier()         all threads of the block, each wherever in the text it is: a wave's n-th call meets the
 //                               n-th of every other. Orders shared memory within the block; loads from device memory
 //                               into registers stay under way. The compiler moves nothing across it
+//   void turn_barrier_after_products()
+//                               the same, for a turn in which products have taken all that was loaded from shared memory
+//                               and nothing was stored there: there is nothing to wait for
 //   void wave_priority<N>()     0..3: which of a SIMD's waves issues first
 //   void schedule_fence()       the compiler moves no instruction across it
 //   int same_in_wave(int)       the same, of which the compiler knows that all lanes of the wave have it
@@ -14,6 +17,7 @@
 #if defined(CAUSEWAY_EMULATOR)
 
 CAUSEWAY_INLINE void turn_barrier() { emulator_runtime()->block_barrier("turn_barrier", 0); }
+CAUSEWAY_INLINE void turn_barrier_after_products() { turn_barrier(); }
 template <int kPriority>
 CAUSEWAY_INLINE void wave_priority() {}
 CAUSEWAY_INLINE void schedule_fence() {}
@@ -25,6 +29,11 @@ CAUSEWAY_INLINE void schedule_fence() { __builtin_amdgcn_sched_barrier(0); }
 CAUSEWAY_INLINE void turn_barrier() {
   schedule_fence();
   block_barrier();
+  schedule_fence();
+}
+CAUSEWAY_INLINE void turn_barrier_after_products() {
+  schedule_fence();
+  fenced_barrier();
   schedule_fence();
 }
 template <int kPriority>

@@ -129,7 +129,7 @@ CAUSEWAY_INLINE void cdna_matmul_run(const Problem& problem, int task) {
     wave_priority<1>();
     sums.add();
     wave_priority<0>();
-    turn_barrier();
+    turn_barrier_after_products();
   }
   if (row == 0) turn_barrier();
 
