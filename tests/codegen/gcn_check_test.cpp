@@ -119,6 +119,9 @@ TEST(GcnCheck, VectorLoadsEndInOrder) {
   EXPECT_THAT(findings(many + "s_waitcnt vmcnt(20)\nv_mov_b32 v3, v2"), IsEmpty());
   EXPECT_THAT(findings(many + "s_waitcnt vmcnt(21)\nv_mov_b32 v3, v2"), ElementsAre(HasSubstr("v_mov_b32")));
   EXPECT_THAT(findings(many + "s_waitcnt vmcnt(19)\nv_mov_b32 v3, v29"), ElementsAre(HasSubstr("v29")));
+  for (int i = 0; i < 60; ++i) many += "global_store_dword v[0:1], v9, off\n";
+  EXPECT_THAT(findings(many + "v_mov_b32 v3, v2"), ElementsAre(HasSubstr("v_mov_b32")));
+  EXPECT_THAT(findings(many + "s_waitcnt vmcnt(62)\nv_mov_b32 v3, v2"), IsEmpty());
   // The wait is on one path only, and the load comes round again.
   const std::string loop =
       "again:\nv_mov_b32 v4, v2\n{}global_load_dword v2, v[0:1], off\ns_sub_u32 s0, s0, 1\ns_cbranch_scc0 again";

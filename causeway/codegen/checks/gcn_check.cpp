@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "causeway/codegen/checks/gcn_disassembly.h"
 #include "causeway/codegen/checks/gcn_wait_states.h"
@@ -14,7 +15,8 @@
 namespace causeway::codegen {
 namespace {
 
-constexpr int kMostVector = 63, kMostShared = 15;  // what the counters hold: more accesses than that wait to be issued
+// The largest counts that s_waitcnt waits for; one more stands for no wait.
+constexpr int kMostVector = 62, kMostShared = 14;
 
 // The accesses that are counted together and end in order, and those that end in any.
 enum Kind { kVector, kShared, kScalar, kFlatVector, kFlatShared, kRecent, kKinds };
@@ -30,12 +32,15 @@ class Track {
   };
 
   const std::vector<Entry>& entries() const { return entries_; }
-  bool empty() const { return entries_.empty(); }
   void clear() { entries_.clear(); }
 
-  void advance(int by, int most) {
-    for (Entry& entry : entries_) entry.behind += by;
-    keep_below(most);
+  // An access follows; however many do, `most` is the largest count to wait for.
+  void count_access(int most) {
+    for (Entry& entry : entries_) entry.behind = std::min(entry.behind + 1, most);
+  }
+  void pass_wait_states(int states) {
+    for (Entry& entry : entries_) entry.behind += states;
+    keep_below(kMostWaitStates);
   }
   void keep_below(int most) {
     std::erase_if(entries_, [&](const Entry& entry) { return entry.behind >= most; });
@@ -177,20 +182,16 @@ class FunctionChecker {
     for (const Facts& facts : facts_)
       if (facts.target) states[*facts.target];
     for (uint32_t i = 0; i + 1 < count(); ++i)
-      if ((facts_[i].target || !facts_[i].falls_through)) states[i + 1];
-    std::map<uint32_t, bool> waiting;
-    waiting[0] = true;
-    std::map<uint32_t, bool> reached;
-    reached[0] = true;
+      if (facts_[i].target || !facts_[i].falls_through) states[i + 1];
+    std::set<uint32_t> waiting = {0}, reached = {0};
     const auto pass_on = [&](uint32_t to, const State& state) {
-      bool grows = !reached[to];
-      reached[to] = true;
+      bool grows = reached.insert(to).second;
       State& known = states[to];
       for (int kind = 0; kind < kKinds; ++kind) grows |= known[kind].merge(state[kind]);
-      if (grows) waiting[to] = true;
+      if (grows) waiting.insert(to);
     };
     while (!waiting.empty()) {
-      const uint32_t first = waiting.begin()->first;
+      const uint32_t first = *waiting.begin();
       waiting.erase(waiting.begin());
       State state = states[first];
       for (uint32_t i = first;; ++i) {
@@ -204,7 +205,7 @@ class FunctionChecker {
       }
     }
     for (const auto& [first, known] : states) {
-      if (!reached[first]) continue;
+      if (!reached.contains(first)) continue;
       State state = known;
       for (uint32_t i = first;; ++i) {
         look_at(i, state);
@@ -230,11 +231,11 @@ class FunctionChecker {
       case Memory::kNone:
         break;
       case Memory::kVector:
-        state[kVector].advance(1, kMostVector);
+        state[kVector].count_access(kMostVector);
         if (leaves_something) state[kVector].add(index);
         break;
       case Memory::kShared:
-        state[kShared].advance(1, kMostShared);
+        state[kShared].count_access(kMostShared);
         if (leaves_something) state[kShared].add(index);
         break;
       case Memory::kScalar:
@@ -245,7 +246,7 @@ class FunctionChecker {
         state[kFlatShared].add(index);
         break;
     }
-    state[kRecent].advance(facts.wait_states, kMostWaitStates);
+    state[kRecent].pass_wait_states(facts.wait_states);
     if (facts.reach > 0) state[kRecent].add(index);
   }
 
