@@ -421,7 +421,7 @@ class Trainer {
       throw Error(ErrorKind::kIo, fmt::format("cannot create the run directory: {}", code.message()),
                   directory_.string(), "Give another run_directory.");
     // Now, not where a log would be missing or the first checkpoint could not be saved.
-    for (const char* written : {"checkpoints", "metrics.jsonl", "tensorboard", "trace.json"})
+    for (const char* written : {kRunLockName, "checkpoints", "metrics.jsonl", "tensorboard", "trace.json"})
       require_enclosed(directory_, written);
     lock_.emplace(directory_);
   }

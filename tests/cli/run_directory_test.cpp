@@ -49,7 +49,7 @@ TEST_F(RunDirectoryTest, HasOneOwner) {
 
 // As in an archive of somebody else's run.
 TEST_F(RunDirectoryTest, LinksOutOfItAreNotFollowed) {
-  for (const char* name : {"metrics.jsonl", "trace.json", "tensorboard", "checkpoints"}) {
+  for (const char* name : {"metrics.jsonl", "trace.json", "run.lock", "tensorboard", "checkpoints"}) {
     const std::filesystem::path run = path("runs/tiny"), mine = path("mine");
     std::filesystem::remove_all(run);
     std::filesystem::create_directories(run);
