@@ -16,6 +16,8 @@ set(parsers
   causeway/bench/results/results_file.cpp
   causeway/communicator/control_message.cpp
   causeway/data/input_stream.cpp
+  causeway/data/json_line.cpp
+  causeway/data/split_name.cpp
   causeway/data/text_source.cpp
   causeway/data/token_dataset.cpp
   causeway/data/utf8_checker.cpp

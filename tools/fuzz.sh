@@ -13,9 +13,10 @@ if [ ${#targets[@]} = 0 ]; then targets=($(ls "$seeds")); fi
 mkdir -p "$work/failures" "$work/logs"
 status=0
 # -timeout is of the wall clock: beside other work an input may wait for many seconds.
+# -malloc_limit_mb: the window of zstd that is read may have 2 GiB, of which what is not written takes no memory.
 for target in "${targets[@]}"; do
   mkdir -p "$work/corpus/$target"
-  "$program" "--target=$target" "-max_total_time=$seconds" -max_len=65536 -timeout=120 -rss_limit_mb=2048 \
+  "$program" "--target=$target" "-max_total_time=$seconds" -max_len=65536 -timeout=120 -rss_limit_mb=2048 -malloc_limit_mb=4096 \
     -print_final_stats=1 "-artifact_prefix=$work/failures/$target-" "$work/corpus/$target" "$seeds/$target" \
     > "$work/logs/$target" 2>&1
   outcome=$?

@@ -1,6 +1,7 @@
 #include "causeway/base/positioned_file.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -46,9 +47,21 @@ PositionedFile PositionedFile::create(const std::filesystem::path& path) {
   return PositionedFile(path, descriptor);
 }
 
+PositionedFile PositionedFile::create_unnamed(const std::filesystem::path& directory) {
+  int descriptor = open_retrying(directory, O_TMPFILE | O_RDWR | O_EXCL);
+  // Not every file system can: there the name goes at once. Kernels before 3.11 take it for the opening of a directory.
+  if (descriptor < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
+    std::string name = (directory / "causeway-XXXXXX").string();
+    descriptor = ::mkostemp(name.data(), O_CLOEXEC);
+    if (descriptor >= 0) ::unlink(name.c_str());
+  }
+  if (descriptor < 0) fail(directory, "create a file in it", errno);
+  return PositionedFile(directory, descriptor);
+}
+
 PositionedFile PositionedFile::open(const std::filesystem::path& path, Content content) {
   PositionedFile file(path, open_regular_file(path));
-  if (content == Content::kMustStay) file.opened_ = file.state();
+  if (content == Content::kMustStay) file.keep();
   return file;
 }
 

@@ -20,6 +20,9 @@ class PositionedFile {
  public:
   // Creates the file, or empties the one that exists, for writing.
   static PositionedFile create(const std::filesystem::path& path);
+  // A new file without a name in a directory, for writing and reading: its space is free again when it is closed, also
+  // by the end of the process, however it comes. Its path is that of the directory.
+  static PositionedFile create_unnamed(const std::filesystem::path& directory);
   // Whether a file may be written by others while it is read from here. What must stay is looked at after every read:
   // read_at() throws Error(kCorrupt) once size or time of modification are not those at its opening.
   enum class Content { kMayChange, kMustStay };
@@ -43,6 +46,8 @@ class PositionedFile {
   void write_at(uint64_t offset, std::span<const std::byte> bytes);
   // From any thread.
   void read_at(uint64_t offset, std::span<std::byte> bytes) const;
+  // The content must stay from now on.
+  void keep() { opened_ = state(); }
   // Returns when the content is on the disk.
   void sync();
 

@@ -10,6 +10,7 @@
 #include "causeway/cli/commands.h"
 #include "causeway/cli/json_output.h"
 #include "causeway/cli/progress_report.h"
+#include "causeway/cli/skipped_lines_output.h"
 #include "causeway/data/document_packing.h"
 #include "causeway/data/inspect.h"
 #include "causeway/data/prepare.h"
@@ -76,6 +77,9 @@ void prepare(PrepareCommand& command) {
                                    {"text_bytes", summary.text_bytes},
                                    {"empty_documents", summary.empty_documents},
                                    {"null_documents", summary.null_documents},
+                                   {"skipped_lines", summary.skipped_lines},
+                                   {"skipped_named", summary.skipped_named},
+                                   {"replaced_surrogates", summary.replaced_surrogates},
                                    {"files_left_out", summary.files_left_out},
                                    {"unverified_shards", summary.unverified_shards},
                                    {"seconds", summary.seconds}};
@@ -90,6 +94,9 @@ void prepare(PrepareCommand& command) {
     output("left out    {} documents without text{}\n", summary.empty_documents,
            summary.null_documents > 0 ? fmt::format(", {} of them null", summary.null_documents) : "");
   }
+  show_skipped_lines(summary.skipped_lines, summary.skipped_named);
+  if (summary.replaced_surrogates > 0)
+    output("replaced    escaped halves of surrogate pairs in {} documents by U+FFFD\n", summary.replaced_surrogates);
   if (!summary.files_left_out.empty()) {
     output("not read    {}: name files of other kinds than .txt, .jsonl, .ndjson and .csv to have them read\n",
            files_by_kind(summary.files_left_out));
@@ -194,8 +201,8 @@ void add_data_command(CLI::App& program) {
   prepare_command
       ->add_option("inputs", command->inputs,
                    "Files of text, JSON Lines or CSV, also .gz and .zst; directories, of which all .txt, .jsonl, "
-                   ".ndjson and .csv are read, or the shards of an MDS dataset (StreamingDataset); or - for standard "
-                   "input")
+                   ".ndjson, .csv and .json with an object a line are read, or the shards of an MDS dataset "
+                   "(StreamingDataset); or - for standard input")
       ->required();
   prepare_command->add_option("--output,-o", command->output, "Directory for the dataset")->required();
   prepare_command
@@ -217,7 +224,7 @@ void add_data_command(CLI::App& program) {
   prepare_command->add_flag("--overwrite", command->options.overwrite,
                             "Replace the dataset that is there, when the new one is whole");
   prepare_command->add_flag("--strict", command->options.strict,
-                            "Documents without text (empty files, empty or null texts) are an error");
+                            "Lines that are no document, and documents without text, are an error");
   prepare_command->add_flag("--any-bytes", command->options.any_bytes,
                             "Take plain text that is not UTF-8, byte for byte");
   prepare_command->add_flag("--allow-shared-documents", command->options.allow_shared_documents,

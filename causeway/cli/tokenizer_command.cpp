@@ -10,6 +10,7 @@
 #include "causeway/base/error.h"
 #include "causeway/cli/commands.h"
 #include "causeway/cli/json_output.h"
+#include "causeway/cli/skipped_lines_output.h"
 #include "causeway/data/input_stream.h"
 #include "causeway/data/text_source.h"
 #include "causeway/data/tokenizer_training.h"
@@ -73,7 +74,7 @@ void encode(const EncodeCommand& command) {
   data::TextReader reader({std::filesystem::path(data::kStandardInput), data::TextFormat::kJsonLines}, {});
   while (const std::optional<data::TextBlock> block = reader.next()) {
     for (const data::JsonLine& line : block->lines())
-      show(data::parse_json_line(line, "text", "standard input").value_or(""));
+      show(data::parse_json_line(line, "text", "standard input", "the key").text.value_or(""));
   }
 }
 
@@ -119,11 +120,14 @@ void train(TrainTokenizerCommand& command) {
                  {"text_bytes", summary.text_bytes},
                  {"words", summary.words},
                  {"different_words", summary.different_words},
+                 {"skipped_lines", summary.skipped_lines},
+                 {"skipped_named", summary.skipped_named},
                  {"seconds", summary.seconds}});
     return;
   }
   output("{} tokens from {} different words of {} in {:.1f} MB of text\n", summary.vocabulary, summary.different_words,
          summary.words, static_cast<double>(summary.text_bytes) * 1e-6);
+  show_skipped_lines(summary.skipped_lines, summary.skipped_named);
   output("wrote {}\n", (command.options.output / "tokenizer.json").string());
 }
 

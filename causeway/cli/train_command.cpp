@@ -56,12 +56,12 @@ void run(const Options& options) {
   if (result.interrupted) {
     std::string again = "causeway train " + shell_quoted(options.recipe);
     for (const std::string& text : options.overrides) again += " " + shell_quoted(text);
-    output("stopped at step {} of {}; saved {}\nContinue with: {} --resume auto\n", result.step, recipe.train.steps,
+    output("stopped at step {} of {}; saved {}\nContinue with: {} --resume auto\n", result.step, result.total_steps,
            result.checkpoint.string(), again);
     return;
   }
   if (result.checkpoint.empty()) {
-    output("nothing to do: the run is at step {} of {}\n", result.step, recipe.train.steps);
+    output("nothing to do: the run is at step {} of {}\n", result.step, result.total_steps);
     return;
   }
   output("finished {} steps; saved {}\n", result.step, result.checkpoint.string());

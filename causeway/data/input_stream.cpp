@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -67,8 +68,10 @@ struct GzipDecoder final : InputStream::Decoder {
   ~GzipDecoder() override { inflateEnd(&stream); }
 
   void decode(std::span<const char>& stored, std::span<char>& text) override {
-    if (at_end && stored.empty()) return;
     if (at_end) {
+      // What was on tapes and in archives is filled up with zeros, which begin no gzip stream.
+      while (!stored.empty() && stored.front() == 0) stored = stored.subspan(1);
+      if (stored.empty()) return;
       // A file may be several gzip streams one after the other.
       inflateReset(&stream);
       at_end = false;
@@ -96,6 +99,8 @@ struct GzipDecoder final : InputStream::Decoder {
 struct ZstdDecoder final : InputStream::Decoder {
   explicit ZstdDecoder(const std::string& input) : name(input), context(ZSTD_createDCtx()) {
     if (context == nullptr) throw Error(ErrorKind::kResource, "cannot start to decompress", name);
+    // What "zstd --long=31" writes. The window is memory that fills with what is decompressed, as far as that goes.
+    ZSTD_DCtx_setParameter(context, ZSTD_d_windowLogMax, kMostWindowLog);
   }
   ~ZstdDecoder() override { ZSTD_freeDCtx(context); }
 
@@ -104,7 +109,7 @@ struct ZstdDecoder final : InputStream::Decoder {
     ZSTD_inBuffer in{stored.data(), stored.size(), 0};
     ZSTD_outBuffer out{text.data(), text.size(), 0};
     const size_t status = ZSTD_decompressStream(context, &out, &in);
-    if (ZSTD_isError(status) != 0) fail_damaged(name, format(), fmt::format("damaged ({})", ZSTD_getErrorName(status)));
+    if (ZSTD_isError(status) != 0) fail_with(status);
     at_end = status == 0;
     stored = stored.subspan(in.pos);
     text = text.subspan(out.pos);
@@ -112,6 +117,24 @@ struct ZstdDecoder final : InputStream::Decoder {
   bool is_complete() const override { return at_end; }
   std::string_view format() const override { return "zstd"; }
 
+  [[noreturn]] void fail_with(size_t status) const {
+    const ZSTD_ErrorCode code = ZSTD_getErrorCode(status);
+    if (code == ZSTD_error_memory_allocation) {
+      throw Error(
+          ErrorKind::kResource, "there is no memory for the window that the zstd data was compressed with", name,
+          "Give the process up to 2 GiB more, or compress the file again without --long: zstd -dc --long=31 FILE "
+          "| zstd -o NEW.");
+    }
+    if (code == ZSTD_error_frameParameter_windowTooLarge) {
+      throw Error(ErrorKind::kUnsupported,
+                  fmt::format("the zstd data was compressed with a window of more than {} GiB, the most that is read",
+                              (uint64_t{1} << kMostWindowLog) >> 30),
+                  name, "Compress it again with a smaller window.");
+    }
+    fail_damaged(name, format(), fmt::format("damaged ({})", ZSTD_getErrorName(status)));
+  }
+
+  static constexpr int kMostWindowLog = 31;
   std::string name;
   ZSTD_DCtx* context;
   bool at_end = false;

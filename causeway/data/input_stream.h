@@ -1,5 +1,7 @@
 // The bytes of an input, from front to back and once: of a file, a FIFO or standard input, decompressed where they are
-// gzip or zstd, which their first bytes tell.
+// gzip or zstd, which their first bytes tell. Memory is bounded by the window of the compression: 32 KiB of gzip, of
+// zstd what it was compressed with (8 MiB and less unless --long was said) and at most 2 GiB, as far as there is text
+// to fill it.
 #pragma once
 
 #include <cstdint>

@@ -13,6 +13,7 @@ namespace causeway::data {
 namespace {
 
 constexpr const char* kCopyHint = "Copy the shard again from its source.";
+constexpr const char* kTextColumnHint = "Say with --text-key COLUMN which column holds the text.";
 
 // "zstd:9" is zstd.
 std::string_view compressor(std::string_view compression) { return compression.substr(0, compression.find(':')); }
@@ -28,6 +29,14 @@ void require_size(const std::filesystem::path& path, uint64_t bytes) {
                 fmt::format("the shard is {}: it has {} bytes, and {} by its index",
                             found < bytes ? "cut short" : "not the one of the index", found, bytes),
                 path.string(), kCopyHint);
+  }
+}
+
+size_t find_column(const MdsShard& shard, const std::string& name, const std::string& where) {
+  try {
+    return shard.column(name, where);
+  } catch (const Error& error) {
+    throw Error(error.kind(), error.message(), error.where(), fmt::format("{} {}", error.hint(), kTextColumnHint));
   }
 }
 
@@ -72,7 +81,7 @@ std::filesystem::path find_mds_file(const std::filesystem::path& directory, cons
 
 MdsReader::MdsReader(const std::filesystem::path& file, MdsShard shard, const std::string& column, std::stop_token stop)
     : shard_(std::move(shard)),
-      column_(shard_.column(column, file.string())),
+      column_(find_column(shard_, column, file.string())),
       // A shard as it is may begin as a compressed file does: with the number of its samples.
       stream_(file, stop,
               shard_.compressed && file.filename() == std::filesystem::path(shard_.compressed->basename).filename()
@@ -149,18 +158,22 @@ std::optional<std::string> MdsReader::next_text() {
   const std::string where = fmt::format("{}, sample {}", stream_.name(), next_sample_);
   const MdsColumn& column = shard_.columns[column_];
   if (column.encoding == "json") {
-    const nlohmann::json json = parse_json(bytes, {.name = "the column", .where = where, .is_one_line = true});
+    const nlohmann::json json = parse_json(bytes, {.name = "the column",
+                                                   .where = where,
+                                                   .hint = kTextColumnHint,
+                                                   .kind = ErrorKind::kInvalidArgument,
+                                                   .is_one_line = true});
     if (!json.is_string()) {
       throw Error(ErrorKind::kInvalidArgument,
                   fmt::format("\"{}\" is a JSON {}, not a string", printable(column.name), json.type_name()), where,
-                  "Name the column that holds the text.");
+                  kTextColumnHint);
     }
     return json.get<std::string>();
   }
   Utf8Checker checker;
   if (checker.add(bytes) < bytes.size() || !checker.is_complete())
     throw Error(ErrorKind::kInvalidArgument, fmt::format("\"{}\" is not UTF-8", printable(column.name)), where,
-                "Name the column that holds the text.");
+                kTextColumnHint);
   return std::string(bytes);
 }
 

@@ -40,7 +40,8 @@ class MdsReader {
   std::optional<std::span<const std::string_view>> next();
   // Whether the column holds token ids: arrays of integers (ndarray), and no text.
   bool holds_tokens() const { return array_.has_value(); }
-  // The text of the next sample's column; nothing at the end.
+  // The text of the next sample's column; nothing at the end. Throws Error(kInvalidArgument) naming file and sample for
+  // one that is no text: reading goes on behind it.
   std::optional<std::string> next_text();
   // Appends the ids of the next sample's column; false at the end. Throws Error(kCorrupt) naming file and sample for
   // what is no such array, kInvalidArgument for one of other numbers than ids of up to 31 bits.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "causeway/base/error.h"
@@ -16,6 +17,7 @@
 #include "causeway/data/mds_reader.h"
 #include "causeway/data/ordered_pipeline.h"
 #include "causeway/data/shared_documents.h"
+#include "causeway/data/skipped_lines.h"
 #include "causeway/data/split_writer.h"
 #include "causeway/data/token_dataset.h"
 
@@ -52,6 +54,8 @@ struct EncodedBlock {
   std::vector<int32_t> ids;
   std::vector<EncodedDocument> documents;
   uint64_t text_bytes = 0;
+  std::vector<Error> skipped;  // what is no document
+  uint64_t replaced_surrogates = 0;
   // Of the last block of a source, which holds no text.
   std::optional<SourceFile> finished;
 };
@@ -164,6 +168,7 @@ class Preparation {
     reader.cut_position = [this](std::string_view text, size_t from) { return tokenizer_.cut_position(text, from); };
     reader.second_document_at = second_part_at_;
     reader.column = options_.text_key;
+    reader.skip_records = !options_.strict;
     return reader;
   }
 
@@ -235,15 +240,22 @@ class Preparation {
       if (!mds_reader_->next_tokens(block.ids)) break;
       block.text.documents.push_back({block.ids.size(), mds_reader_->samples_read()});
     }
-    while (!block.holds_tokens && block.text.text.size() < kTextBlockBytes) {
-      const std::optional<std::string> text = mds_reader_->next_text();
-      if (!text) break;
-      block.text.text += *text;
-      block.text.documents.push_back({block.text.text.size(), mds_reader_->samples_read()});
+    while (!block.holds_tokens && block.text.text.size() < kTextBlockBytes &&
+           block.text.skipped.size() < SkippedLines::kMostBeforeADocument) {
+      try {
+        const std::optional<std::string> text = mds_reader_->next_text();
+        if (!text) break;
+        block.text.text += *text;
+        block.text.documents.push_back({block.text.text.size(), mds_reader_->samples_read()});
+      } catch (const Error& error) {
+        // Anything else is wrong with the shard.
+        if (options_.strict || error.kind() != ErrorKind::kInvalidArgument) throw;
+        block.text.skipped.push_back(error);
+      }
     }
     if (stop.stop_requested()) return std::nullopt;
     const InputStream& stream = mds_reader_->stream();
-    if (!block.text.documents.empty()) {
+    if (!block.text.documents.empty() || !block.text.skipped.empty()) {
       block.text.stored_bytes = stream.stored_bytes() - stored_bytes_read_;
       stored_bytes_read_ = stream.stored_bytes();
       return block;
@@ -277,14 +289,32 @@ class Preparation {
         begin = document.end;
       }
     } else {
-      for (const JsonLine& line : block.text.lines()) {
-        const std::optional<std::string> text =
-            parse_json_line(line, options_.text_key, input_name(files_[block.source].path));
-        encode_document(block, text, line.number);
-      }
+      for (const JsonLine& line : block.text.lines()) encode_line(block, line);
     }
+    std::ranges::move(block.text.skipped, std::back_inserter(block.skipped));
     // Not needed any more, and it may be long before the block is written.
     std::string().swap(block.text.text);
+  }
+
+  void encode_line(EncodedBlock& block, const JsonLine& line) const {
+    const std::string input = input_name(files_[block.source].path);
+    std::optional<JsonText> text;
+    try {
+      text = parse_json_line(line, options_.text_key, input);
+    } catch (const Error& error) {
+      if (options_.strict) throw;
+      block.skipped.push_back(error);
+      return;
+    }
+    if (text->replaced_surrogates && options_.strict) {
+      throw Error(ErrorKind::kInvalidArgument,
+                  fmt::format("the text under \"{}\" has an escaped half of a surrogate pair, which is no character",
+                              options_.text_key),
+                  fmt::format("{}, line {}", input, line.number),
+                  "Without --strict, U+FFFD takes the place of each, and such documents are counted.");
+    }
+    block.replaced_surrogates += text->replaced_surrogates;
+    encode_document(block, text->text, line.number);
   }
 
   // They are as they were tokenized, with or without an end-of-text token. Their text is not known here: they are held
@@ -349,9 +379,13 @@ class Preparation {
       }
       source_has_text_ = true;
     }
+    if (!block.documents.empty()) skipped_.add_document();
+    for (const Error& error : block.skipped) skipped_.add(error);
+    replaced_surrogates_ += block.replaced_surrogates;
     progress_.bytes_done += block.text.stored_bytes;
     text_bytes_ += block.text_bytes;
     if (!block.finished) return;
+    skipped_.end_file();
     if (!source_has_text_) note_empty_document(block.source, {});
     sources_.back() = *block.finished;
   }
@@ -392,22 +426,26 @@ class Preparation {
     if (train_->entry().tokens + validation_->entry().tokens == 0) {
       throw Error(ErrorKind::kInvalidArgument,
                   fmt::format("the inputs hold no text ({} empty documents)", empty_documents_), first_input,
-                  "Check the inputs, and the key or column of the text.");
+                  "Check the inputs, and say with --text-key under which key or column the text is.");
     }
     if (train_->entry().tokens == 0 || (wants_validation() && validation_->entry().tokens == 0)) {
-      throw Error(ErrorKind::kInvalidArgument,
-                  fmt::format("the split \"{}\" is empty: {} documents at a validation fraction of {}",
-                              train_->entry().tokens == 0 ? kTrainSplit : kValidationSplit,
-                              train_->entry().documents + validation_->entry().documents, options_.validation_fraction),
-                  first_input,
-                  "Which documents are held out follows from their texts: choose another fraction, or name validation "
-                  "files.");
+      throw Error(
+          ErrorKind::kInvalidArgument,
+          fmt::format("the split \"{}\" is empty: {} documents at a validation fraction of {}",
+                      train_->entry().tokens == 0 ? kTrainSplit : kValidationSplit,
+                      train_->entry().documents + validation_->entry().documents, options_.validation_fraction),
+          first_input,
+          "Which documents are held out follows from their texts: choose another --validation-fraction, or name "
+          "files with --validation.");
     }
     refuse_shared_documents();
     PrepareSummary summary;
     summary.text_bytes = text_bytes_;
     summary.empty_documents = empty_documents_;
     summary.null_documents = null_documents_;
+    summary.skipped_lines = skipped_.count();
+    summary.skipped_named = skipped_.named();
+    summary.replaced_surrogates = replaced_surrogates_;
     summary.files_left_out = files_left_out_;
     summary.unverified_shards = unverified_shards_;
     summary.manifest.tokenizer = identity_;
@@ -461,6 +499,8 @@ class Preparation {
   bool in_validation_ = false;
   uint64_t empty_documents_ = 0;
   uint64_t null_documents_ = 0;
+  SkippedLines skipped_;
+  uint64_t replaced_surrogates_ = 0;
   uint64_t text_bytes_ = 0;
   PrepareProgress progress_;
 };
@@ -485,7 +525,8 @@ void check_options(const PrepareOptions& options) {
            "It must be at least 0 and less than 1.");
   }
   if (options.validation_fraction > 0 && !options.validation_inputs.empty()) {
-    refuse("both a validation fraction and validation files are given", "validation", "Give one of them.");
+    refuse("both a validation fraction and validation files are given", "validation",
+           "Give either --validation-fraction or --validation.");
   }
   if (options.tokens_per_shard == 0) refuse("shards of 0 tokens are asked for", "tokens per shard", "Use at least 1.");
   for (const std::vector<std::filesystem::path>* inputs : {&options.inputs, &options.validation_inputs}) {

@@ -44,7 +44,9 @@ struct PrepareOptions {
   // The key of the text in JSON Lines, its column in CSV and MDS; that of MDS that may also hold token ids, which are
   // taken as they are.
   std::string text_key = "text";
-  // Documents without text (empty files, "", null) are an error; otherwise they are counted and left out.
+  // What is no document or has no text is an error: lines that are not JSON objects with a string under the key,
+  // records of another number of fields than the header, samples that are not text, empty files, "", null. Otherwise
+  // all of it is counted and left out (skipped_lines.h), and escaped halves of surrogate pairs are taken (json_line.h).
   bool strict = false;
   // Takes plain text that is not UTF-8, and even no text, byte for byte.
   bool any_bytes = false;
@@ -65,6 +67,9 @@ struct PrepareSummary {
   uint64_t text_bytes = 0;                         // encoded; for JSON Lines, of the texts alone
   uint64_t empty_documents = 0;                    // left out: empty files, and documents whose text is "" or null
   uint64_t null_documents = 0;                     // of these, those whose text is null
+  uint64_t skipped_lines = 0;                      // that are no document
+  std::vector<std::string> skipped_named;          // the first of them, each as "PATH, line N: what is wrong"
+  uint64_t replaced_surrogates = 0;                // documents in which U+FFFD stands for halves of surrogate pairs
   uint64_t shared_documents = 0;                   // of training that are held out, too
   std::map<std::string, uint64_t> files_left_out;  // in directories, by extension
   uint64_t unverified_shards = 0;                  // of MDS, whose hashes are all of kinds that are not computed here
@@ -73,9 +78,9 @@ struct PrepareSummary {
 
 // Writes `output`/train-00000.tokens, ..., validation-00000.tokens, ..., the tokenizer's files under tokenizer/, and
 // dataset.json. All of it is written beside `output` and takes its place when it is whole (directory_replacement.h):
-// until then, and after any error, `output` is as it was. Throws Error for inputs that are missing, not text or lack
-// the key (naming input and line), for options that contradict each other, when a split would be empty, when a document
-// is in both splits, when another process prepares the same output, and when the disk is full.
+// until then, and after any error, `output` is as it was. Throws Error for inputs that are missing, not text or hold no
+// document under the key (naming input and line), for options that contradict each other, when a split would be empty,
+// when a document is in both splits, when another process prepares the same output, and when the disk is full.
 PrepareSummary prepare_dataset(const PrepareOptions& options, const Tokenizer& tokenizer);
 
 }  // namespace causeway::data

@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "causeway/base/error.h"
-#include "causeway/base/json_document.h"
 #include "causeway/base/positioned_file.h"
 #include "causeway/base/printable.h"
 #include "causeway/data/mds_reader.h"
@@ -15,10 +13,12 @@
 namespace causeway::data {
 namespace {
 
-constexpr std::array<std::string_view, 24> kNotText = {
-    ".xz",    ".bz2",     ".zip", ".tar",  ".tgz", ".json", ".parquet",     ".pq",
-    ".arrow", ".feather", ".orc", ".avro", ".mds", ".npy",  ".npz",         ".bin",
-    ".idx",   ".tokens",  ".pdf", ".docx", ".h5",  ".pkl",  ".safetensors", ".epub"};
+constexpr std::array<std::string_view, 23> kNotText = {
+    ".xz",      ".bz2", ".zip",  ".tar", ".tgz", ".parquet",     ".pq",  ".arrow",
+    ".feather", ".orc", ".avro", ".mds", ".npy", ".npz",         ".bin", ".idx",
+    ".tokens",  ".pdf", ".docx", ".h5",  ".pkl", ".safetensors", ".epub"};
+
+constexpr std::string_view kTakenOfDirectories = ".txt, .jsonl, .ndjson, .json (with an object a line) or .csv";
 
 // As binary_format() names it.
 constexpr std::string_view kParquet = "a Parquet table";
@@ -38,11 +38,15 @@ std::string parquet_hint(const std::string& path) {
       quoted);
 }
 
-// Without .gz or .zst.
+constexpr std::array<std::string_view, 4> kCompressed = {".gz", ".gzip", ".zst", ".zstd"};
+
+// Without .gz, .zst and the like.
 std::filesystem::path name_of_content(const std::filesystem::path& path) {
-  const std::string extension = path.extension().string();
-  return extension == ".gz" || extension == ".zst" ? path.stem() : path.filename();
+  return std::ranges::find(kCompressed, path.extension().string()) != kCompressed.end() ? path.stem() : path.filename();
 }
+
+// Either JSON Lines or one value over many lines.
+bool is_called_json(const std::filesystem::path& path) { return name_of_content(path).extension() == ".json"; }
 
 std::optional<TextFormat> format_of_name(const std::filesystem::path& path) {
   const std::string extension = name_of_content(path).extension().string();
@@ -58,9 +62,7 @@ TextFile text_file(const std::filesystem::path& path, std::optional<TextFormat> 
   if (std::find(kNotText.begin(), kNotText.end(), extension) != kNotText.end()) {
     throw Error(ErrorKind::kUnsupported, fmt::format("a {} file is not an input that can be tokenized", extension),
                 path.string(),
-                extension == ".json"
-                    ? "If it holds one JSON object a line, say --format jsonl; else convert it to such a file."
-                : extension == ".parquet" || extension == ".pq" ? parquet_hint(path.string())
+                extension == ".parquet" || extension == ".pq" ? parquet_hint(path.string())
                 : extension == ".mds"
                     ? "Give the directory that its index.json is in."
                     : "Convert it to plain text (.txt) or to JSON Lines (.jsonl, one object with a text a line).");
@@ -73,6 +75,43 @@ void add_mds_directory(const std::filesystem::path& directory, FoundText& found)
     found.files.push_back({find_mds_file(directory, shard), TextFormat::kMds, std::make_shared<const MdsShard>(shard)});
 }
 
+// JSON Lines where the first line is a JSON object.
+TextFormat format_of_content(std::string_view head) {
+  const size_t begin = head.find_first_not_of(" \t\r\n");
+  if (begin == std::string_view::npos || head[begin] != '{') return TextFormat::kPlainText;
+  const size_t end = head.find('\n', begin);
+  const std::string_view line = head.substr(begin, end - begin);
+  if (is_json(line)) return TextFormat::kJsonLines;
+  // A first line longer than what is at hand.
+  const bool begins_an_object = line.size() > 1 && line.find_first_not_of(" \t", 1) != std::string_view::npos &&
+                                line[line.find_first_not_of(" \t", 1)] == '"';
+  return end == std::string_view::npos && head.size() >= kFormatHeadBytes && begins_an_object ? TextFormat::kJsonLines
+                                                                                              : TextFormat::kPlainText;
+}
+
+// Of a file called .json in a directory, beside which there may be others that describe the data: a second object
+// follows the first one. What is compressed describes nothing; what cannot be read is named when it is to be.
+bool holds_json_lines(const std::filesystem::path& path) {
+  try {
+    InputStream stream(path);
+    std::string head(kFormatHeadBytes, '\0');
+    head.resize(stream.read(head));
+    if (format_of_content(head) != TextFormat::kJsonLines) return false;
+    if (stream.compression() != Compression::kNone) return true;
+    const size_t end = head.find('\n', head.find('{'));
+    if (end == std::string::npos) return head.size() >= kFormatHeadBytes;
+    const size_t second = head.find_first_not_of(" \t\r\n", end);
+    return second != std::string::npos && head[second] == '{';
+  } catch (const Error&) {
+    return true;
+  }
+}
+
+bool is_taken_of_directory(const std::filesystem::path& path, std::optional<TextFormat> format) {
+  if (is_called_json(path)) return format ? format == TextFormat::kJsonLines : holds_json_lines(path);
+  return format_of_name(path) && name_of_content(path).extension() != ".md";
+}
+
 void add_directory(const std::filesystem::path& directory, std::optional<TextFormat> format, FoundText& found) {
   std::vector<std::filesystem::path> paths;
   std::error_code code;
@@ -81,7 +120,7 @@ void add_directory(const std::filesystem::path& directory, std::optional<TextFor
     std::error_code ignored;
     if (entry->is_directory(ignored) && !entry->is_symlink(ignored)) continue;
     const std::string extension = name_of_content(entry->path()).extension().string();
-    if (extension != ".md" && format_of_name(entry->path()) && entry->is_regular_file(ignored)) {
+    if (entry->is_regular_file(ignored) && is_taken_of_directory(entry->path(), format)) {
       paths.push_back(entry->path());
     } else {
       ++found.left_out[entry->is_directory(ignored) ? "linked directory"
@@ -92,8 +131,8 @@ void add_directory(const std::filesystem::path& directory, std::optional<TextFor
   if (code)
     throw Error(ErrorKind::kIo, fmt::format("cannot list the directory: {}", code.message()), directory.string());
   if (paths.empty()) {
-    throw Error(ErrorKind::kNotFound, "the directory holds no .txt, .jsonl, .ndjson or .csv file", directory.string(),
-                "Name the text files themselves if they have other extensions.");
+    throw Error(ErrorKind::kNotFound, fmt::format("the directory holds no file of {}", kTakenOfDirectories),
+                directory.string(), "Name the text files themselves if they have other extensions.");
   }
   std::sort(paths.begin(), paths.end());
   for (const std::filesystem::path& path : paths) found.files.push_back(text_file(path, format));
@@ -109,20 +148,6 @@ std::string nearest_sibling(const std::filesystem::path& path) {
   std::sort(names.begin(), names.end());
   const std::string nearest = nearest_name(path.filename().string(), names);
   return nearest.empty() ? "" : (path.parent_path() / nearest).string();
-}
-
-// JSON Lines where the first line is a JSON object.
-TextFormat format_of_content(std::string_view head) {
-  const size_t begin = head.find_first_not_of(" \t\r\n");
-  if (begin == std::string_view::npos || head[begin] != '{') return TextFormat::kPlainText;
-  const size_t end = head.find('\n', begin);
-  const std::string_view line = head.substr(begin, end - begin);
-  if (nlohmann::json::accept(line)) return TextFormat::kJsonLines;
-  // A first line longer than what is at hand.
-  const bool begins_an_object = line.size() > 1 && line.find_first_not_of(" \t", 1) != std::string_view::npos &&
-                                line[line.find_first_not_of(" \t", 1)] == '"';
-  return end == std::string_view::npos && head.size() >= kFormatHeadBytes && begins_an_object ? TextFormat::kJsonLines
-                                                                                              : TextFormat::kPlainText;
 }
 
 uint64_t count_lines(std::string_view text) {
@@ -230,6 +255,11 @@ TextReader::TextReader(const TextFile& file, TextReaderOptions options, std::sto
     if (buffer_.starts_with(kUtf8ByteOrderMark)) buffer_.erase(0, kUtf8ByteOrderMark.size());
   }
   format_ = file.format ? *file.format : format_of_content(buffer_);
+  if (!file.format && is_called_json(file.path) && format_ != TextFormat::kJsonLines) {
+    throw Error(ErrorKind::kUnsupported, "the file is JSON, but not an object a line (JSON Lines)", stream_.name(),
+                "Convert it and prepare what comes of it; where it is a list of objects: jq -c '.[]' FILE > NEW.jsonl. "
+                "To take it as plain text, say --format text.");
+  }
   check(buffer_);
 }
 
@@ -387,10 +417,10 @@ void TextReader::read_header(const CsvRecord& record) {
     there += fmt::format("{}\"{}\"", i == 0 ? "" : ", ", printable(names[i]));
   throw Error(
       ErrorKind::kInvalidArgument, fmt::format("the header has no column \"{}\"", name), where,
-      !nearest.empty() ? fmt::format("Did you mean the column \"{}\"?", printable(nearest))
+      !nearest.empty() ? fmt::format("Did you mean --text-key {}?", printable(nearest))
       : names.size() == 1 && names[0].find_first_of(";\t|") != std::string::npos
           ? fmt::format("It has one column, {}: fields are divided by commas, not by what divides them here.", there)
-          : fmt::format("It has: {}{}. Name the column that holds the text.", there,
+          : fmt::format("It has: {}{}. Say with --text-key COLUMN which of them holds the text.", there,
                         names.size() > kMostNames ? ", ..." : ""));
 }
 
@@ -404,10 +434,12 @@ std::optional<TextBlock> TextReader::next_records() {
     } else if (columns_ == 0) {
       read_header(*record);
     } else if (record->fields.size() != columns_) {
-      throw Error(ErrorKind::kCorrupt,
+      Error error(ErrorKind::kCorrupt,
                   fmt::format("the record has {} fields, and the header {}", record->fields.size(), columns_),
                   fmt::format("{}, line {}", stream_.name(), line_),
                   "Put fields with commas, quotes or line breaks in double quotes.");
+      if (!options_.skip_records) throw std::move(error);
+      block.skipped.push_back(std::move(error));
     } else {
       append_csv_value(record->fields[column_], block.text);
       block.documents.push_back({block.text.size(), line_});
@@ -461,37 +493,6 @@ uint64_t second_part_position(const TextFile& file, double fraction, const TextR
                 "Use a larger fraction, more text, or validation files.");
   }
   return second;
-}
-
-std::optional<std::string> parse_json_line(const JsonLine& line, const std::string& key, const std::string& input) {
-  const std::string where = fmt::format("{}, line {}", input, line.number);
-  nlohmann::json json = parse_json(
-      line.bytes,
-      {.name = "the line", .where = where, .hint = "Each line must be one JSON object.", .is_one_line = true});
-  if (!json.is_object()) {
-    throw Error(ErrorKind::kCorrupt, fmt::format("the line is a JSON {}, not an object", json.type_name()), where,
-                fmt::format("Each line must be one JSON object with the text under \"{}\".", key));
-  }
-  const auto found = json.find(key);
-  if (found == json.end()) {
-    std::vector<std::string> keys;
-    std::string names;
-    for (const auto& [name, value] : json.items()) {
-      keys.push_back(name);
-      names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", name);
-    }
-    const std::string nearest = nearest_name(key, keys);
-    throw Error(ErrorKind::kInvalidArgument, fmt::format("the object has no text under \"{}\"", key), where,
-                !nearest.empty() ? fmt::format("Did you mean the key \"{}\"?", nearest)
-                : !names.empty() ? fmt::format("It has: {}. Name the key that holds the text.", names)
-                                 : "The object is empty.");
-  }
-  if (found->is_null()) return std::nullopt;
-  if (!found->is_string()) {
-    throw Error(ErrorKind::kInvalidArgument, fmt::format("\"{}\" is a JSON {}, not a string", key, found->type_name()),
-                where, "Name the key that holds the text.");
-  }
-  return std::move(found->get_ref<std::string&>());
 }
 
 }  // namespace causeway::data

@@ -15,7 +15,9 @@
 #include <vector>
 
 #include "causeway/base/content_hasher.h"
+#include "causeway/base/error.h"
 #include "causeway/data/input_stream.h"
+#include "causeway/data/json_line.h"
 #include "causeway/data/utf8_checker.h"
 #include "causeway/formats/csv_record.h"
 #include "causeway/formats/mds_index.h"
@@ -42,9 +44,10 @@ struct FoundText {
 // The files that `inputs` name, "-" for standard input. A file that is named is taken, whatever it is called: .jsonl
 // and .ndjson are JSON Lines, .csv is CSV, .txt and .md plain text; of others the first line decides between the first
 // and the last of these, unless `format` does. Of a directory, all .txt, .jsonl, .ndjson and .csv files beneath it are
-// taken, in order of name; or, where it holds the index of an MDS dataset (mds_index.h), the shards of that. Either may
-// have .gz or .zst after its name. Throws Error when an input does not exist, is a directory that holds no such file,
-// or has the name of a format that is not text (.parquet, .zip, ...).
+// taken, and .json files that are JSON Lines by their first two lines (the first one alone of a compressed file), in
+// order of name; or, where it holds the index of an MDS dataset (mds_index.h), the shards of that. Any may have .gz,
+// .gzip, .zst or .zstd after its name. Throws Error when an input does not exist, is a directory that holds no such
+// file, or has the name of a format that is not text (.parquet, .zip, ...).
 FoundText find_text_files(const std::vector<std::filesystem::path>& inputs, std::optional<TextFormat> format = {});
 
 // No line of JSON and no run of text that the tokenizer cannot cut may be longer: it has to be in memory at once.
@@ -61,13 +64,9 @@ struct TextReaderOptions {
   std::optional<uint64_t> second_document_at;
   // CSV: the column of the text.
   std::string column = "text";
+  // CSV: records of another number of fields than the header are put aside (TextBlock::skipped); otherwise an error.
+  bool skip_records = false;
   size_t most_bytes_at_once = kMostBytesAtOnce;
-};
-
-// A document where it lies in its block.
-struct JsonLine {
-  std::string_view bytes;
-  uint64_t number = 0;  // of the line, from 1
 };
 
 // Where a document ends in its block's text, which begins where the one before it ends; `number` is that of its first
@@ -87,6 +86,7 @@ struct TextBlock {
   uint64_t first_line = 1;               // JSON Lines: the number of the text's first line
   uint64_t stored_bytes = 0;             // of the input, read for this block
   std::vector<BlockDocument> documents;  // CSV and MDS
+  std::vector<Error> skipped;            // CSV and MDS: what is no document, each with its place
 
   // JSON Lines: those that are not blank.
   std::vector<JsonLine> lines() const;
@@ -94,14 +94,15 @@ struct TextBlock {
 
 class TextReader {
  public:
-  // Throws Error naming the input when it cannot be read or is not text, by its first bytes.
+  // Throws Error naming the input when it cannot be read or is not text, by its first bytes; or not JSON Lines, where
+  // it is called .json and `file` has no format.
   TextReader(const TextFile& file, TextReaderOptions options, std::stop_token stop = {});
 
   TextFormat format() const { return format_; }
   const InputStream& stream() const { return stream_; }
   // The next block; nothing at the end, and when `stop` was requested. Throws Error naming the input and the line where
   // it is not text or a line or record is too long, where CSV is malformed (csv_record.h), has records of other numbers
-  // of fields than its header, or a header without the column or with two of its name.
+  // of fields than its header (unless they are skipped), or a header without the column or with two of its name.
   std::optional<TextBlock> next();
 
  private:
@@ -139,9 +140,5 @@ class TextReader {
 // text may be cut, if no line ends there. A compressed file is read twice for it. Throws Error when either part would
 // be empty, and for an input that can be read only once.
 uint64_t second_part_position(const TextFile& file, double fraction, const TextReaderOptions& options);
-
-// The value of `key` in one line of JSON; nothing where it is null. Throws Error naming input and line when the line is
-// not a JSON object, lacks the key (naming the nearest key it has), or the value is not a string.
-std::optional<std::string> parse_json_line(const JsonLine& line, const std::string& key, const std::string& input);
 
 }  // namespace causeway::data

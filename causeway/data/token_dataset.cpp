@@ -33,18 +33,28 @@ std::string joined_names(const std::map<std::string, SplitEntry>& splits) {
   return names;
 }
 
-std::vector<std::filesystem::path> find_bin_files(const std::filesystem::path& directory, std::string_view split) {
-  const std::string_view mark = split == kValidationSplit ? "val" : split;
+std::string quoted_words(std::string_view split) {
+  std::string text;
+  for (const std::string_view word : split_words(split))
+    text += fmt::format("{}\"{}\"", text.empty() ? "" : " or ", word);
+  return text;
+}
+
+// Those of a split; `left_out` are those of none.
+std::vector<std::filesystem::path> find_bin_files(const std::filesystem::path& directory, std::string_view split,
+                                                  std::vector<std::string>& left_out) {
   std::vector<std::filesystem::path> found;
   bool any_bin = false;
   for (const std::filesystem::path& file : list_files(directory)) {
     if (file.extension() != ".bin") continue;
     any_bin = true;
-    if (file.filename().string().find(mark) != std::string::npos) found.push_back(file);
+    const std::optional<std::string_view> named = split_of_name(file);
+    if (!named) left_out.push_back(fmt::format("{}: its name tells no split", file.string()));
+    if (named == split) found.push_back(file);
   }
   if (!found.empty()) return found;
   throw Error(ErrorKind::kNotFound,
-              any_bin ? fmt::format("the directory has no .bin file with \"{}\" in its name", mark)
+              any_bin ? fmt::format("the directory has no .bin file with the word {} in its name", quoted_words(split))
                       : fmt::format("the directory holds neither {} nor .bin files", kManifestFileName),
               directory.string(),
               any_bin ? "Name the file itself, or a pattern that it matches."
@@ -54,14 +64,24 @@ std::vector<std::filesystem::path> find_bin_files(const std::filesystem::path& d
 
 // Of a split of an MDS dataset; nothing where the directory is of another kind.
 std::optional<std::filesystem::path> find_mds_directory(const std::filesystem::path& path, std::string_view split) {
-  const std::vector<std::string_view> names =
-      split == kValidationSplit ? std::vector<std::string_view>{"val", "validation"} : std::vector{split};
-  for (const std::string_view name : names)
-    if (is_mds_directory(path / name)) return path / name;
-  if (!is_mds_directory(path) && !is_mds_directory(path / kTrainSplit)) return std::nullopt;
+  std::optional<std::filesystem::path> found;
+  for (const std::string_view word : split_words(split)) {
+    if (!is_mds_directory(path / word)) continue;
+    if (found) {
+      throw Error(ErrorKind::kInvalidArgument,
+                  fmt::format("the MDS dataset has two directories for the split \"{}\": {} and {}", split,
+                              found->filename().string(), word),
+                  path.string(), "Keep one of them there.");
+    }
+    found = path / word;
+  }
+  if (found) return found;
+  const bool holds_train = std::ranges::any_of(split_words(kTrainSplit),
+                                               [&](std::string_view word) { return is_mds_directory(path / word); });
+  if (!is_mds_directory(path) && !holds_train) return std::nullopt;
   if (split != kValidationSplit && is_mds_directory(path)) return path;
   throw Error(ErrorKind::kNotFound, fmt::format("the MDS dataset has no split \"{}\"", split), path.string(),
-              fmt::format("It is looked for in {}.", (path / names.front()).string()));
+              fmt::format("It is looked for in {}.", (path / split_words(split).front()).string()));
 }
 
 std::vector<std::filesystem::path> find_named_files(const std::filesystem::path& path) {
@@ -155,7 +175,8 @@ TokenDataset TokenDataset::open_shards(const std::filesystem::path& path, std::s
       return dataset;
     }
   }
-  for (const std::filesystem::path& file : is_directory ? find_bin_files(path, split) : find_named_files(path)) {
+  for (const std::filesystem::path& file :
+       is_directory ? find_bin_files(path, split, dataset.left_out_) : find_named_files(path)) {
     dataset.add_shard(TokenShard::open(file, options.token_bytes), options);
   }
   if (const ShardMetadata* metadata = dataset.shards_.front().metadata())
@@ -344,6 +365,20 @@ std::unique_ptr<Tokenizer> TokenDataset::load_tokenizer() const {
                 path_.string(), "Prepare the dataset again, or put back the vocabulary files it was prepared with.");
   }
   return tokenizer;
+}
+
+std::optional<TokenizerIdentity> recorded_tokenizer(const std::filesystem::path& path) {
+  try {
+    const std::filesystem::path manifest = path / kManifestFileName;
+    if (std::error_code code; std::filesystem::is_regular_file(manifest, code))
+      return parse_manifest(read_text_file(manifest), manifest.string()).tokenizer;
+    if (path.extension() != ".tokens") return std::nullopt;
+    const TokenShard shard = TokenShard::open(path);
+    if (shard.metadata() != nullptr) return shard.metadata()->tokenizer;
+  } catch (const Error&) {
+    // Whoever opens the data is told.
+  }
+  return std::nullopt;
 }
 
 }  // namespace causeway::data

@@ -12,14 +12,11 @@
 #include <utility>
 #include <vector>
 
+#include "causeway/data/split_name.h"
 #include "causeway/formats/token_shard.h"
 #include "causeway/formats/tokenizer/tokenizer.h"
 
 namespace causeway::data {
-
-// The names of the splits of a dataset.
-constexpr std::string_view kTrainSplit = "train";
-constexpr std::string_view kValidationSplit = "validation";
 
 struct TokenDatasetOptions {
   // How wide the ids of files without a header are (TokenShard::open), and those in bytes of MDS.
@@ -35,16 +32,16 @@ class TokenDataset {
  public:
   // `path` is one of
   //  - a directory that "causeway data prepare" wrote (it holds dataset.json): the split of that name;
-  //  - a directory of .bin files by llm.c or nanoGPT: those with "train" in their names for the split "train", with
-  //    "val" for "validation", in order of name;
+  //  - a directory of .bin files by llm.c, nanoGPT or Megatron: those of the split by the words of their names
+  //    (split_name.h), in order of name; those of no split are left out;
   //  - a directory of MosaicML's StreamingDataset (MDS, mds_index.h) whose samples have a column of token ids, which is
-  //    the split "train"; or one that holds such a directory for each split, "train" and "val" or "validation".
+  //    the split "train"; or one that holds such a directory for each split, named by one of its words.
   //    Compressed shards are decompressed first (mds_decoding.h), others are read where they are;
   //  - a token file (token_shard.h), or a pattern for the last part of the path such as fineweb_train_*.bin: all that
   //  match, in
   //    order of name, whatever `split` says: a file that is named is what the caller wants.
-  // Throws Error when nothing is there, when the split is not (naming those that are), and when a shard is damaged or
-  // differs from what dataset.json or index.json says of it.
+  // Throws Error when nothing is there, when the split is not (naming those that are), when a name is of several
+  // splits, and when a shard is damaged or differs from what dataset.json or index.json says of it.
   static TokenDataset open(const std::filesystem::path& path, std::string_view split = kTrainSplit,
                            const TokenDatasetOptions& options = {});
 
@@ -54,7 +51,7 @@ class TokenDataset {
 
   uint64_t token_count() const { return token_count_; }
   const std::vector<TokenShard>& shards() const { return shards_; }
-  // The damaged shards that were left out, each as "PATH: what is wrong".
+  // What was left out, each as "PATH: why": damaged shards, and files of a directory whose names tell no split.
   const std::vector<std::string>& left_out() const { return left_out_; }
   // Where the dataset was opened, or the first of its sources, for messages.
   const std::filesystem::path& path() const { return path_; }
@@ -115,5 +112,9 @@ class TokenDataset {
   std::vector<std::string> left_out_;
   std::optional<TokenizerIdentity> tokenizer_identity_;
 };
+
+// The tokenizer that the dataset at `path` says it was made with, from its description alone: of a prepared directory
+// or a native token file. Nothing where there is none, it says none or it cannot be read.
+std::optional<TokenizerIdentity> recorded_tokenizer(const std::filesystem::path& path);
 
 }  // namespace causeway::data

@@ -8,6 +8,7 @@
 #include "causeway/base/file.h"
 #include "causeway/base/thread_pool.h"
 #include "causeway/data/ordered_pipeline.h"
+#include "causeway/data/skipped_lines.h"
 #include "causeway/formats/tokenizer/byte_pair_training.h"
 #include "causeway/formats/tokenizer/gpt2_scanner.h"
 #include "causeway/formats/tokenizer/json_tokenizer.h"
@@ -24,6 +25,8 @@ struct CountedBlock {
   TextBlock text;
   std::unordered_map<std::string, int64_t> words;
   uint64_t bytes = 0;
+  bool has_document = false;
+  bool ends_file = false;
 };
 
 class WordCount {
@@ -40,6 +43,9 @@ class WordCount {
     pipeline.work = [this](CountedBlock& block) { count(block); };
     pipeline.take = [this](CountedBlock& block) {
       bytes_ += block.bytes;
+      if (block.has_document) skipped_.add_document();
+      for (const Error& error : block.text.skipped) skipped_.add(error);
+      if (block.ends_file) skipped_.end_file();
       for (const auto& [word, count] : block.words) words_[word] += count;
     };
     pipeline.tick = [] {};
@@ -48,6 +54,7 @@ class WordCount {
 
   const std::map<std::string, int64_t>& words() const { return words_; }
   uint64_t bytes() const { return bytes_; }
+  const SkippedLines& skipped() const { return skipped_; }
 
  private:
   std::optional<CountedBlock> read_block(const std::stop_token& stop) {
@@ -56,6 +63,7 @@ class WordCount {
         TextReaderOptions reader;
         reader.cut_position = &formats::gpt2_cut_position;
         reader.column = options_.text_key;
+        reader.skip_records = true;
         reader_.emplace(files_[next_file_], std::move(reader), stop);
       }
       CountedBlock block;
@@ -67,12 +75,15 @@ class WordCount {
       }
       reader_.reset();
       ++next_file_;
+      block.ends_file = true;
+      return block;
     }
     return std::nullopt;
   }
 
   void count(CountedBlock& block) const {
     const auto count_words = [&](std::string_view text) {
+      block.has_document = true;
       block.bytes += text.size();
       for (size_t position = 0; position < text.size();) {
         const size_t size = formats::gpt2_piece_size(text, position);
@@ -89,8 +100,13 @@ class WordCount {
         begin = document.end;
       }
     } else {
-      for (const JsonLine& line : block.text.lines())
-        count_words(parse_json_line(line, options_.text_key, files_[block.source].path.string()).value_or(""));
+      for (const JsonLine& line : block.text.lines()) {
+        try {
+          count_words(parse_json_line(line, options_.text_key, files_[block.source].path.string()).text.value_or(""));
+        } catch (const Error& error) {
+          block.text.skipped.push_back(error);
+        }
+      }
     }
     std::string().swap(block.text.text);
   }
@@ -101,6 +117,7 @@ class WordCount {
   std::optional<TextReader> reader_;
   std::map<std::string, int64_t> words_;
   uint64_t bytes_ = 0;
+  SkippedLines skipped_;
 };
 
 }  // namespace
@@ -130,7 +147,11 @@ TokenizerTrainingSummary train_tokenizer(const TokenizerTrainingOptions& options
   }
   std::filesystem::create_directories(options.output);
   write_file_atomically(path, formats::byte_pair_tokenizer_json(trained));
-  TokenizerTrainingSummary summary{options.vocabulary, words.bytes(), 0, words.words().size(), 0};
+  TokenizerTrainingSummary summary{.vocabulary = options.vocabulary,
+                                   .text_bytes = words.bytes(),
+                                   .different_words = words.words().size(),
+                                   .skipped_lines = words.skipped().count(),
+                                   .skipped_named = words.skipped().named()};
   for (const auto& [word, count] : words.words()) summary.words += count;
   summary.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return summary;

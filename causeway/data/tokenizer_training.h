@@ -31,13 +31,17 @@ struct TokenizerTrainingSummary {
   int64_t words = 0;
   uint64_t different_words = 0;
   double seconds = 0;
+  // What is no document, as PrepareSummary has it.
+  uint64_t skipped_lines = 0;
+  std::vector<std::string> skipped_named;
 };
 
 inline constexpr int64_t kLeastVocabulary = 257, kMostVocabulary = int64_t{1} << 20;
 
-// Trains byte-level BPE on words as GPT-2 splits them (gpt2_scanner.h). Throws Error for inputs that are missing or not
-// text, a vocabulary outside kLeastVocabulary to kMostVocabulary, text in which too few pairs occur twice to make so
-// many tokens, and a tokenizer.json that is there, unless `overwrite`.
+// Trains byte-level BPE on words as GPT-2 splits them (gpt2_scanner.h). Lines and records that
+// are no document are left out (skipped_lines.h). Throws Error for inputs that are missing or not text, a vocabulary
+// outside kLeastVocabulary to kMostVocabulary, text in which too few pairs occur twice to make so many tokens, and a
+// tokenizer.json that is there, unless `overwrite`.
 TokenizerTrainingSummary train_tokenizer(const TokenizerTrainingOptions& options);
 
 }  // namespace causeway::data

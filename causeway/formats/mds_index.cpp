@@ -118,7 +118,7 @@ size_t MdsShard::column(const std::string& name, const std::string& where) const
   }
   const std::string nearest = nearest_name(name, names);
   throw Error(ErrorKind::kInvalidArgument, fmt::format("the samples have no column \"{}\"", name), where,
-              nearest.empty() ? fmt::format("They have: {}. Name the one that holds the text.", text)
+              nearest.empty() ? fmt::format("They have: {}.", text)
                               : fmt::format("Did you mean the column \"{}\"?", printable(nearest)));
 }
 

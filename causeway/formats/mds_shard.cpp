@@ -15,7 +15,9 @@ constexpr const char* kCopyHint = "Copy the shard again from its source.";
 constexpr const char* kPrepareHint =
     "Text is prepared first: causeway data prepare DIRECTORY --output DATASET --text-key COLUMN. A column of token ids "
     "(ndarray, bytes) is named with data.column.";
-constexpr const char* kColumnHint = "Name the column of token ids.";
+constexpr const char* kColumnHint =
+    "Say which column has the token ids: --text-key of causeway data prepare, --column of causeway data inspect, "
+    "data.column of a recipe.";
 // The columns as JSON; a shard's offsets have at most 4 GiB.
 constexpr uint64_t kMostDescriptionBytes = uint64_t{1} << 20;
 

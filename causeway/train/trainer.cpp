@@ -28,6 +28,7 @@
 #include "causeway/train/initial_weights.h"
 #include "causeway/train/log/announcement.h"
 #include "causeway/train/log/run_log.h"
+#include "causeway/train/model_tokenizer.h"
 #include "causeway/train/observation/flight_file.h"
 #include "causeway/train/observation/replica_check.h"
 #include "causeway/train/observation/run_observer.h"
@@ -112,10 +113,13 @@ class Trainer {
         recipe_(recipe),
         options_(options),
         speaks_(ranks_.is_first() && !options.quiet),
-        directory_(recipe.run_directory),
-        schedule_(recipe.schedule) {
+        directory_(recipe.run_directory) {
     require_same_run();
-    ranks_.together([&] { data_.emplace(open_training_data(recipe)); });
+    ranks_.together([&] {
+      data_.emplace(open_training_data(recipe_));
+      resolve_steps(recipe_, *data_);
+    });
+    schedule_.emplace(recipe_.schedule);
     ranks_.require_equal(data_->dataset.fingerprint(), "other data",
                          "Give every machine the same files; see whether each one can read all of them.");
     load_tokenizer();
@@ -129,14 +133,20 @@ class Trainer {
       model_ = LanguageModel::create(recipe.model, own_part(recipe), seed, weight_storage(recipe));
     });
     // A run that goes on has the weights of its checkpoint.
-    if (!recipe.model_from.empty() && candidates.empty()) load_initial_weights(ranks_, recipe, *model_);
+    if (!recipe.model_from.empty() && candidates.empty()) {
+      ranks_.together([&] { tokenizer_note_ = compare_with_tokenizer_of_model(recipe_, data_->dataset); });
+      load_initial_weights(ranks_, recipe, *model_);
+    }
     ranks_.together([&] { step_ = std::make_unique<TrainingStep>(*model_, recipe_); });
     start_.end_of("weights");
     parts_.emplace(RunParts{recipe_, data_->dataset, tokenizer_.get(), *model_, *step_});
     ranks_.enter(0, "resume");
     resumed_ = resume_run(candidates, *parts_);
     start_.end_of("resume");
-    if (resumed_) position_ = resumed_->position;
+    if (resumed_) {
+      ranks_.together([&] { require_batches_of_epochs(); });
+      position_ = resumed_->position;
+    }
     saver_.emplace(*parts_, lock_ ? &*lock_ : nullptr, position_.step);
     // Not earlier: a recipe that the run's checkpoint refuses must not replace the run's own.
     ranks_.on_first([&] {
@@ -163,6 +173,7 @@ class Trainer {
     observer_.emplace(ranks_, recipe_, *model_, *step_, position_.step, options_.quiet);
     if (speaks_) {
       announce_run(*parts_, *utilization_, resumed_, *saver_);
+      if (!tokenizer_note_.empty()) notice("{}\n", tokenizer_note_);
       for (const std::string& line : describe_sources(*data_, recipe_)) notice("{}\n", line);
       for (const std::string& shard : data_->dataset.left_out()) notice("data: left out {}\n", shard);
       for (const std::string& line : describe_packing(*data_, recipe_)) notice("{}\n", line);
@@ -206,6 +217,7 @@ class Trainer {
     result_.rank = ranks_.rank();
     result_.step = position_.step;
     result_.skipped_steps = position_.skipped_steps;
+    result_.total_steps = recipe_.train.steps;
     return result_;
   }
 
@@ -222,6 +234,17 @@ class Trainer {
       if (key.key != "device") keys += fmt::format("{}: {}\n", key.key, key.value);
     ranks_.require_equal(keys, "another recipe",
                          "Give every process the same recipe and the same key=value arguments.");
+  }
+
+  // How many steps epochs are is counted with one size of batches.
+  void require_batches_of_epochs() const {
+    const int64_t before = resumed_->recipe.train.batch_size, now = recipe_.train.batch_size;
+    if (recipe_.train.epochs == 0 || before == now) return;
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("is {} in the checkpoint and {} in this run, and how many steps train.epochs comes to is "
+                            "counted with batches of one size",
+                            before, now),
+                "train.batch_size", "Say with train.steps after which step the run ends.");
   }
 
   void train_steps() {
@@ -260,7 +283,7 @@ class Trainer {
     step.report.step = number;
     step.report.step_tokens = step.loaded->global_tokens;
     step.report.data_wait_seconds = loader.data_wait_seconds() - waited_before;
-    step.report.learning_rate = recipe_.optimizer.learning_rate * schedule_.factor(number - 1);
+    step.report.learning_rate = recipe_.optimizer.learning_rate * schedule_->factor(number - 1);
     step.data_cursor = loader.cursor();
     step.last = number == recipe_.train.steps;
     observer_->enter(number, kStepPhase);
@@ -540,12 +563,13 @@ class Trainer {
 
   StartTimes start_;
   const Ranks ranks_;
-  const Recipe& recipe_;
+  Recipe recipe_;  // with the steps that its epochs are
   const TrainOptions& options_;
   bool speaks_;
   std::filesystem::path directory_;
   std::optional<TrainingData> data_;
-  Schedule schedule_;
+  std::optional<Schedule> schedule_;
+  std::string tokenizer_note_;  // where the data may not be of the model's tokenizer
   std::unique_ptr<Tokenizer> tokenizer_;
   std::optional<RunLock> lock_;
   std::unique_ptr<LanguageModel> model_;

@@ -24,7 +24,8 @@ struct TrainResult {
   std::filesystem::path checkpoint;       // the last one committed
   bool interrupted = false;               // a signal ended the run early
   int64_t skipped_steps = 0;
-  int rank = 0;  // of this process; all ranks have the same result
+  int64_t total_steps = 0;  // of the whole run: train.steps, or what train.epochs comes to
+  int rank = 0;             // of this process; all ranks have the same result
 };
 
 // Trains until train.steps, or until a signal asks to stop, and commits a checkpoint either way. Writes to the run

@@ -1,6 +1,7 @@
 #include "causeway/train/training_data.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "causeway/base/error.h"
 #include "causeway/train/initial_weights.h"
@@ -72,6 +73,28 @@ TrainingData open_training_data(const Recipe& recipe) {
   return {std::move(dataset), std::move(validation), std::move(order)};
 }
 
+void resolve_steps(Recipe& recipe, const TrainingData& data) {
+  if (recipe.train.epochs == 0) return;
+  const double samples = recipe.train.epochs * static_cast<double>(data.order.samples_per_epoch());
+  // What rounding adds is no step.
+  const double exact = samples / static_cast<double>(recipe.train.batch_size) * (1 - 1e-12);
+  constexpr double kMostSteps = 1e12;
+  if (exact > kMostSteps)
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("{} passes over the data are {:.3g} steps", recipe.train.epochs, exact), "train.epochs",
+                "Give fewer.");
+  const auto steps = std::max<int64_t>(1, static_cast<int64_t>(std::ceil(exact)));
+  if (recipe.train.steps != 0 && recipe.train.steps != steps) {
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("{} passes over this data are {} steps of {} sequences, and train.steps is {}",
+                            recipe.train.epochs, steps, recipe.train.batch_size, recipe.train.steps),
+                "train.epochs", "Give train.epochs or train.steps, not both.");
+  }
+  recipe.train.steps = steps;
+  recipe.schedule.total_steps = steps;
+  const Schedule check(recipe.schedule);
+}
+
 std::vector<std::pair<std::string, double>> source_epochs(const TrainingData& data, uint64_t samples) {
   const std::vector<TokenDataset::Source>& sources = data.dataset.sources();
   if (sources.size() == 1) return {};
@@ -101,10 +124,14 @@ std::vector<std::string> describe_sources(const TrainingData& data, const Recipe
   const auto samples = static_cast<uint64_t>(recipe.train.steps) * static_cast<uint64_t>(recipe.train.batch_size);
   const std::vector<uint64_t> counts = data.order.shares().counts(samples);
   std::vector<std::string> lines;
+  if (recipe.train.epochs > 0)
+    lines.push_back(fmt::format("data: {} epochs of {} sequences are {} steps of {}", recipe.train.epochs,
+                                data.order.samples_per_epoch(), recipe.train.steps, recipe.train.batch_size));
+  size_t number = 0;
   for (const auto& [path, epochs] : source_epochs(data, samples)) {
-    const TokenDataset::Source& source = data.dataset.sources()[lines.size()];
+    const TokenDataset::Source& source = data.dataset.sources()[number];
     lines.push_back(fmt::format("data: {:5.2f} % of {}, {} tokens: {:.2f} epochs in {} steps",
-                                100 * static_cast<double>(counts[lines.size()]) / static_cast<double>(samples), path,
+                                100 * static_cast<double>(counts[number++]) / static_cast<double>(samples), path,
                                 source.token_count, epochs, recipe.train.steps));
   }
   return lines;

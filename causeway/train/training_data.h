@@ -25,7 +25,11 @@ struct TrainingData {
 // does not fill a sequence, and where the tokenizer has more tokens than the model of model.from.
 TrainingData open_training_data(const Recipe& recipe);
 
-// What the whole run reads of each source of a mixture, a line each; nothing of a single dataset.
+// As many steps as the recipe's train.epochs are over this data, rounded up: passes over the samples of all sources
+// together. Throws Error(kInvalidArgument) where train.steps says another number beside it, and as Schedule does.
+void resolve_steps(Recipe& recipe, const TrainingData& data);
+
+// What the whole run reads: how many steps its epochs are, where it has them, and of a mixture a line for each source.
 std::vector<std::string> describe_sources(const TrainingData& data, const Recipe& recipe);
 
 // How documents are packed into samples, a line for each source; nothing where they are not.

@@ -58,6 +58,22 @@ TEST_F(PositionedFileTest, WritesAndReadsAtOffsets) {
   EXPECT_EQ(std::string(read.data(), 4), std::string("\0xyz", 4));
 }
 
+TEST_F(PositionedFileTest, OneWithoutANameIsInNoDirectory) {
+  const std::filesystem::path directory = path_.string() + "-directory";
+  std::filesystem::create_directory(directory);
+  PositionedFile file = PositionedFile::create_unnamed(directory);
+  file.write_at(0, bytes_of("abcd"));
+  file.keep();
+  EXPECT_TRUE(std::filesystem::is_empty(directory));
+  std::array<char, 2> read{};
+  file.read_at(1, std::as_writable_bytes(std::span(read)));
+  EXPECT_EQ(std::string(read.data(), 2), "bc");
+  EXPECT_EQ(file.size(), 4u);
+  std::filesystem::remove(directory);
+  EXPECT_THAT(message_of([&] { PositionedFile::create_unnamed(directory); }, ErrorKind::kNotFound),
+              HasSubstr(directory.string() + ": cannot create a file in it"));
+}
+
 TEST_F(PositionedFileTest, ErrorsNameThePathAndTheReason) {
   EXPECT_THAT(message_of([&] { PositionedFile::open(path_); }, ErrorKind::kNotFound),
               HasSubstr(path_.string() + ": cannot open: No such file or directory"));

@@ -126,7 +126,7 @@ TEST_F(BadInputTest, Text) {
   expect_failure({"data", "prepare", "empty.txt", "-o", "data"}, 1, {"empty.txt: the inputs hold no text"});
   write("lines.jsonl", "{\"txt\": \"a\"}\n");
   expect_failure({"data", "prepare", "lines.jsonl", "-o", "data"}, 1,
-                 {"lines.jsonl", "no text under \"text\"", "\"txt\""});
+                 {"lines.jsonl", "no text under \"text\"", "Did you mean --text-key txt?"});
   EXPECT_FALSE(std::filesystem::exists(path("data/dataset.json")));
   prepare_data();
   expect_failure({"data", "prepare", "text.txt", "-o", "data"}, 1,

@@ -41,6 +41,16 @@ TEST_F(DataCommandTest, ReadsStandardInput) {
   EXPECT_NE(lines.out.find("left out    1 documents without text, 1 of them null"), std::string::npos) << lines.out;
   EXPECT_NE(run_on("lines", {"data", "prepare", "-", "-o", "as_text", "--format", "text"}).out.find(" in 1 documents"),
             std::string::npos);
+  write("odd", "{\"text\":\"Once\",\"score\":NaN}\nnothing\n{\"text\":\"\\ud800\"}\n");
+  const Outcome odd = run_on("odd", {"data", "prepare", "-", "-o", "odd.data"});
+  EXPECT_NE(odd.out.find("7 tokens in 2 documents"), std::string::npos) << odd.out << odd.err;
+  EXPECT_NE(
+      odd.out.find("skipped     1 line that is no document:\n            standard input, line 2: the line is not "),
+      std::string::npos)
+      << odd.out;
+  EXPECT_NE(odd.out.find("replaced    escaped halves of surrogate pairs in 1 documents by U+FFFD\n"), std::string::npos)
+      << odd.out;
+  EXPECT_EQ(run_on("odd", {"data", "prepare", "-", "-o", "odd.strict", "--strict"}).status, 1);
   write("table", "id,body\n1,\"Once\nmore\"\n2,\n3,upon\n");
   const Outcome table =
       run_on("table", {"data", "prepare", "-", "-o", "table.data", "--format", "csv", "--text-key", "body"});

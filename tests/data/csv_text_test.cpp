@@ -70,10 +70,10 @@ TEST(CsvText, NamesWhatIsWrong) {
     EXPECT_TRUE(error.where().starts_with(path)) << error.where();
     return error.where().substr(path.size()) + ": " + error.message() + " | " + error.hint();
   };
-  EXPECT_EQ(error_of("id,txet\n"), ", line 1: the header has no column \"text\" | Did you mean the column \"txet\"?");
-  EXPECT_EQ(
-      error_of("\nid,body\n"),
-      ", line 2: the header has no column \"text\" | It has: \"id\", \"body\". Name the column that holds the text.");
+  EXPECT_EQ(error_of("id,txet\n"), ", line 1: the header has no column \"text\" | Did you mean --text-key txet?");
+  EXPECT_EQ(error_of("\nid,body\n"),
+            ", line 2: the header has no column \"text\" | It has: \"id\", \"body\". Say with --text-key COLUMN which "
+            "of them holds the text.");
   EXPECT_EQ(
       error_of("id;title;lines\n1;a;b\n"),
       ", line 1: the header has no column \"text\" | It has one column, \"id;title;lines\": fields are divided by "
@@ -90,6 +90,22 @@ TEST(CsvText, NamesWhatIsWrong) {
                        ", line 2: the record is longer than 1048576 bytes, the most that is read"));
   EXPECT_TRUE(contains(error_of("text\n\"open" + std::string(100'000, 'x')),
                        ", line 2, column 1: the quoted field that begins here does not end"));
+}
+
+TEST(CsvText, RecordsOfOtherFieldsAreLeftOut) {
+  const TemporaryDirectory directory;
+  PrepareOptions options;
+  options.inputs = {directory.write("a.csv", "id,text\n1,one\n2,two,too many\n3\n4,four\n")};
+  options.output = directory / "out";
+  const PrepareSummary summary = prepare_dataset(options, ByteTokenizer());
+  EXPECT_EQ(summary.manifest.splits.at("train").documents, 2u);
+  const std::string path = (directory / "a.csv").string();
+  EXPECT_EQ(summary.skipped_named,
+            (std::vector<std::string>{path + ", line 3: the record has 3 fields, and the header 2",
+                                      path + ", line 4: the record has 1 fields, and the header 2"}));
+  options.overwrite = true;
+  options.strict = true;
+  EXPECT_EQ(caught([&] { prepare_dataset(options, ByteTokenizer()); }).where(), path + ", line 3");
 }
 
 TEST(CsvText, IsPreparedAsItsDocuments) {

@@ -1,4 +1,8 @@
 // MDS datasets of token ids that are trained on where they are.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -6,6 +10,7 @@
 
 #include "causeway/data/document_packing.h"
 #include "causeway/data/inspect.h"
+#include "causeway/data/mds_decoding.h"
 #include "causeway/data/token_dataset.h"
 #include "causeway/formats/message_digest.h"
 #include "tests/fixtures/data_test_support.h"
@@ -159,7 +164,34 @@ TEST_F(MdsDatasetTest, CompressedShardsAreDecompressedAndLeaveNothingBehind) {
   const Error error = caught([&] { TokenDataset::open(directory_ / "mixed-zstd"); });
   ::unsetenv("TMPDIR");
   EXPECT_EQ(error.kind(), ErrorKind::kIo);
-  EXPECT_TRUE(contains(error.message(), "no temporary file can be made")) << error.message();
+  EXPECT_TRUE(contains(error.message(), "no temporary file of ")) << error.message();
+}
+
+// Of a process that is killed while it decompresses, nothing stays either.
+TEST_F(MdsDatasetTest, AKilledProcessLeavesNoTemporaryFile) {
+  const std::filesystem::path temporary = directory_ / "temporary";
+  std::filesystem::create_directories(temporary);
+  MdsShard shard;
+  shard.raw.basename = "shard.mds";
+  shard.raw.bytes = uint64_t{64} << 20;
+  const std::filesystem::path file = directory_.write("shard.mds.zstd", zstd(std::string(shard.raw.bytes, 'x')));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::setenv("TMPDIR", temporary.c_str(), 1);
+    const PositionedFile decoded = open_mds_shard(file, shard);
+    while (true) ::pause();
+  }
+  const std::filesystem::path descriptors = "/proc/" + std::to_string(child) + "/fd";
+  for (bool seen = false; !seen;) {
+    ASSERT_EQ(::waitpid(child, nullptr, WNOHANG), 0);
+    std::error_code code;
+    for (std::filesystem::directory_iterator entry(descriptors, code), end; !code && entry != end;
+         entry.increment(code))
+      seen = seen || std::filesystem::read_symlink(entry->path(), code).string().starts_with(temporary.string());
+  }
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_TRUE(std::filesystem::is_empty(temporary));
 }
 
 TEST_F(MdsDatasetTest, DamagedShardsAreNamedOrLeftOut) {
@@ -273,6 +305,10 @@ TEST_F(MdsDatasetTest, SplitsAreDirectories) {
   EXPECT_EQ(none.kind(), ErrorKind::kNotFound);
   EXPECT_EQ(none.message(), "the MDS dataset has no split \"validation\"");
   EXPECT_EQ(inspect_dataset(directory_ / "both").splits.size(), 2u);
+  copy("blocks", "both/valid");
+  const Error two = caught([&] { TokenDataset::open(directory_ / "both", kValidationSplit); });
+  EXPECT_EQ(two.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_EQ(two.message(), "the MDS dataset has two directories for the split \"validation\": val and valid");
   EXPECT_EQ(inspect_dataset(fixture("tokens")).splits.size(), 1u);
 }
 

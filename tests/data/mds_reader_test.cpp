@@ -176,11 +176,12 @@ TEST_F(MdsReaderTest, ColumnsWithoutTextAreRefusedByNameAndLeftAloneElsewhere) {
   EXPECT_EQ(error_of(fixture("mixed")).message(),
             "the column \"u8\" is encoded as uint8, which is neither text nor token ids");
   options_.text_key = "meta";
-  EXPECT_EQ(error_of(fixture("mixed")).message(), "\"meta\" is a JSON object, not a string");
+  EXPECT_EQ(error_of(fixture("mixed")).message(),
+            "\"meta\" is a JSON object, not a string; none of the first 13 here is a document");
   options_.text_key = "txet";
   const Error absent = error_of(fixture("mixed"));
   EXPECT_EQ(absent.message(), "the samples have no column \"txet\"");
-  EXPECT_EQ(absent.hint(), "Did you mean the column \"text\"?");
+  EXPECT_EQ(absent.hint(), "Did you mean the column \"text\"? Say with --text-key COLUMN which column holds the text.");
   options_.text_key = "nothing_of_the_kind";
   EXPECT_TRUE(
       contains(error_of(fixture("text")).hint(), "They have: \"id\" (int), \"score\" (float32), \"text\" (str)."));
@@ -229,6 +230,9 @@ TEST_F(MdsReaderTest, AShardThatIsNotTheOneOfItsIndexIsNamed) {
   std::string other = shard;
   other.replace(other.find("text"), 4, "body");
   EXPECT_EQ(error_of(write(other, 3)).message(), "the shard has other columns than its index says");
+  // One that is no text is left out.
+  EXPECT_EQ(prepare(write(Written().shard({"fine", "\xFF", "too"}), 3)), (std::vector<std::string>{"fine", "too"}));
+  options_.strict = true;
   EXPECT_EQ(error_of(write(Written().shard({"fine", "\xFF"}), 2)).where(),
             (directory_ / "mds/shard.mds").string() + ", sample 2");
 }

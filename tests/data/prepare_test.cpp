@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "causeway/data/inspect.h"
+#include "causeway/data/skipped_lines.h"
 #include "causeway/data/text_source.h"
 #include "causeway/data/token_dataset.h"
 #include "causeway/formats/tokenizer/gpt2_tokenizer.h"
@@ -257,12 +258,14 @@ TEST(Prepare, AFailedPreparationLeavesTheOldDataset) {
   options.overwrite = true;
   options.tokens_per_shard = 300'000;
   // A bad line after many good ones, of which shards were written.
+  options.strict = true;
   std::string lines;
   for (int i = 0; i < 100'000; ++i) lines += "{\"text\":\"new text\"}\n";
   options.inputs = {directory.write("bad.jsonl", lines + "{")};
   EXPECT_EQ(caught([&] { prepare_dataset(options, ByteTokenizer()); }).where(),
             (directory / "bad.jsonl").string() + ", line 100001");
   require_old();
+  options.strict = false;
   // Somebody who does not want to wait.
   options.inputs = {directory.write("good.jsonl", lines)};
   options.progress = [](const PrepareProgress&) { throw Error(ErrorKind::kInterrupted, "stop"); };
@@ -340,6 +343,105 @@ TEST(Prepare, CountsDocumentsWithoutTextUnlessStrict) {
   const Error empty = error_of(directory / "b.txt");
   EXPECT_EQ(empty.message(), "the text is empty");
   EXPECT_EQ(empty.where(), (directory / "b.txt").string());
+}
+
+TEST(Prepare, LinesThatAreNoDocumentAreCountedAndNamed) {
+  const TemporaryDirectory directory;
+  const std::string odd =
+      "{\"text\":\"one\",\"score\":NaN}\n"
+      "{\"text\":\"two\",\"a\":[-Infinity,Infinity , NaN],\"b\":\"NaN \\\" NaN\"}\n"
+      "{\"text\":\"\xFF\"}\n"
+      "{\"txt\":\"x\"}\n"
+      "{\"text\":7}\n"
+      "{\"text\":NaN}\n"
+      "not JSON\n"
+      "{\"text\":\"three\"\n"
+      "{\"text\":xNaN}\n"
+      "[1]\n"
+      "{\"text\":\"four\"}\n";
+  PrepareOptions options;
+  options.inputs = {directory.write("a.jsonl", odd), directory.write("b.jsonl", "{\"text\":\"five\"}\n{")};
+  options.output = directory / "out";
+  const std::string a = (directory / "a.jsonl").string();
+  for (const int threads : {1, 3}) {
+    options.threads = threads;
+    const PrepareSummary summary = prepare_dataset(options, ByteTokenizer());
+    EXPECT_EQ(ByteTokenizer().decode(all_tokens(TokenDataset::open(directory / "out"))), "onetwofourfive");
+    EXPECT_EQ(summary.skipped_lines, 9u);
+    ASSERT_EQ(summary.skipped_named.size(), SkippedLines::kNamed);
+    EXPECT_TRUE(summary.skipped_named[0].starts_with(a + ", line 3: the line is not valid JSON"))
+        << summary.skipped_named[0];
+    EXPECT_EQ(summary.skipped_named[1], a + ", line 4: the object has no text under \"text\"");
+    EXPECT_EQ(summary.skipped_named[2], a + ", line 5: \"text\" is a JSON number, not a string");
+    EXPECT_EQ(summary.skipped_named[3], a + ", line 6: \"text\" is a JSON number, not a string");
+    EXPECT_TRUE(summary.skipped_named[4].starts_with(a + ", line 7: ")) << summary.skipped_named[4];
+    options.overwrite = true;
+  }
+  options.strict = true;
+  EXPECT_EQ(caught([&] { prepare_dataset(options, ByteTokenizer()); }).where(), a + ", line 3");
+}
+
+TEST(Prepare, HalvesOfSurrogatePairsAreReplaced) {
+  const TemporaryDirectory directory;
+  PrepareOptions options;
+  options.inputs = {directory.write("a.jsonl",
+                                    "{\"text\":\"a\\ud800b\"}\n{\"text\":\"\\uDC00\\ud83d\\ude00\\ud83d\"}\n"
+                                    "{\"text\":\"plain \\\\ud800\",\"title\":\"\\udfff\"}\n")};
+  options.output = directory / "out";
+  const PrepareSummary summary = prepare_dataset(options, ByteTokenizer());
+  EXPECT_EQ(ByteTokenizer().decode(all_tokens(TokenDataset::open(directory / "out"))),
+            "a\uFFFDb\uFFFD\xF0\x9F\x98\x80\uFFFDplain \\ud800");
+  EXPECT_EQ(summary.replaced_surrogates, 2u);
+  EXPECT_EQ(summary.skipped_lines, 0u);
+  options.strict = true;
+  options.overwrite = true;
+  const Error error = caught([&] { prepare_dataset(options, ByteTokenizer()); });
+  EXPECT_EQ(error.message(), "the text under \"text\" has an escaped half of a surrogate pair, which is no character");
+  EXPECT_EQ(error.where(), (directory / "a.jsonl").string() + ", line 1");
+}
+
+TEST(Prepare, AFileOfWhichNoLineIsADocumentIsRefused) {
+  const TemporaryDirectory directory;
+  PrepareOptions options;
+  options.output = directory / "out";
+  const auto error_of = [&](const std::string& content) {
+    options.inputs = {directory.write("good.jsonl", "{\"text\":\"x\"}\n"), directory.write("a.jsonl", content)};
+    return caught([&] { prepare_dataset(options, ByteTokenizer()); });
+  };
+  const Error three = error_of("{\"body\":\"x\"}\n{\"body\":\"y\"}\n{\n");
+  EXPECT_EQ(three.message(), "the object has no text under \"text\"; none of the first 3 here is a document");
+  EXPECT_EQ(three.where(), (directory / "a.jsonl").string() + ", line 1");
+  EXPECT_TRUE(contains(three.hint(), "--text-key")) << three.hint();
+  // It is not read to its end for that.
+  std::string lines;
+  for (int i = 0; i < 30'000; ++i) lines += "{\"body\":\"some words of a line\"}\n";
+  EXPECT_TRUE(contains(error_of(lines + "{\"text\":\"z\"}\n").message(), "none of the first 1000 here"))
+      << lines.size();
+}
+
+TEST(Prepare, TakesJsonLinesThatAreCalledJson) {
+  const TemporaryDirectory directory;
+  const std::string two = "{\"text\":\"a\"}\n{\"text\":\"b\"}\n";
+  directory.write("in/c4.json.gz", gzip(two));
+  directory.write("in/c5.json.zst", zstd(two));
+  directory.write("in/c6.jsonl.gzip", gzip("{\"text\":\"c\",\"score\":NaN}\n"));
+  directory.write("in/c7.json", two);
+  directory.write("in/dataset_info.json", "{\n  \"text\": \"no document\"\n}\n");
+  directory.write("in/state.json", "{\"text\": \"no document\"}\n");
+  PrepareOptions options;
+  options.inputs = {directory / "in"};
+  options.output = directory / "out";
+  const PrepareSummary summary = prepare_dataset(options, ByteTokenizer());
+  EXPECT_EQ(ByteTokenizer().decode(all_tokens(TokenDataset::open(directory / "out"))), "ababcab");
+  EXPECT_EQ(summary.files_left_out, (std::map<std::string, uint64_t>{{".json", 2}}));
+  // Named, they are taken or refused.
+  options.overwrite = true;
+  options.inputs = {directory / "in/state.json"};
+  EXPECT_EQ(prepare_dataset(options, ByteTokenizer()).manifest.splits.at("train").documents, 1u);
+  options.inputs = {directory / "in/dataset_info.json"};
+  const Error error = caught([&] { prepare_dataset(options, ByteTokenizer()); });
+  EXPECT_EQ(error.message(), "the file is JSON, but not an object a line (JSON Lines)");
+  EXPECT_TRUE(contains(error.hint(), "jq -c")) << error.hint();
 }
 
 TEST(Prepare, RefusesTheSameTextInBothSplits) {
@@ -466,12 +568,12 @@ TEST(Prepare, NamesBadInput) {
                         table));
   EXPECT_TRUE(contains(error_of("it's", "PAR1\x15\x04\x15").hint(), "it'\\''s'"));
   EXPECT_EQ(error_of("a.jsonl", "{\"text\":\"\"}\n").message(), "the inputs hold no text (1 empty documents)");
-  const Error key = error_of("a.jsonl", "{\"text\":\"x\"}\n\n{\"test\":\"x\"}\n");
+  const Error key = error_of("a.jsonl", "\n\n{\"test\":\"x\"}\n");
   EXPECT_EQ(key.message(), "the object has no text under \"text\"");
   EXPECT_EQ(key.where(), (directory / "a.jsonl").string() + ", line 3");
-  EXPECT_EQ(key.hint(), "Did you mean the key \"test\"?");
+  EXPECT_EQ(key.hint(), "Did you mean --text-key test?");
   EXPECT_EQ(error_of("a.jsonl", "{\"content\":\"x\"}").hint(),
-            "It has: \"content\". Name the key that holds the text.");
+            "It has: \"content\". Say with --text-key KEY which of them holds the text.");
   EXPECT_EQ(error_of("a.jsonl", "{\"text\":7}").message(), "\"text\" is a JSON number, not a string");
   EXPECT_EQ(error_of("a.jsonl", "[1]").message(), "the line is a JSON array, not an object");
   EXPECT_TRUE(contains(error_of("a.jsonl", "{\"text\":\"\xFF\"}").message(), "the line is not valid JSON"));
@@ -489,7 +591,7 @@ TEST(Prepare, NamesBadInput) {
   std::filesystem::create_directories(directory / "nothing");
   options.inputs = {directory / "nothing"};
   EXPECT_EQ(caught([&] { prepare_dataset(options, ByteTokenizer()); }).message(),
-            "the directory holds no .txt, .jsonl, .ndjson or .csv file");
+            "the directory holds no file of .txt, .jsonl, .ndjson, .json (with an object a line) or .csv");
 }
 
 TEST(Prepare, NamesBadOptions) {
@@ -595,6 +697,46 @@ TEST(Inspect, TakesForeignFilesAndDirectories) {
   EXPECT_FALSE(report.splits[0].shards[0].hash_checked);
   EXPECT_EQ(inspect_dataset(directory / "train.bin").splits[0].tokens, 3u);
   EXPECT_EQ(caught([&] { inspect_dataset(directory / "absent"); }).kind(), ErrorKind::kNotFound);
+}
+
+TEST(TokenDataset, SplitsOfADirectoryAreWholeWordsOfItsNames) {
+  const std::vector<uint16_t> train = {1, 2, 3}, held_out = {4, 5};
+  const auto tokens_of = [](const std::filesystem::path& path, std::string_view split) {
+    return all_tokens(TokenDataset::open(path, split, {.token_bytes = 2}));
+  };
+  for (const std::string name : {"web", "pretrain", "retrieval", "trainee_evaluate", "VAL2x"}) {
+    const TemporaryDirectory directory;
+    const std::string prefix = name == "VAL2x" ? "" : name + "_";
+    directory.write(prefix + "train_000001.bin", as_text(std::span(train)));
+    directory.write(prefix + (name == "VAL2x" ? "VAL2.bin"
+                              : name == "web" ? "valid-0.bin"
+                                              : "val_000000.bin"),
+                    as_text(std::span(held_out)));
+    EXPECT_EQ(tokens_of(directory.path(), kTrainSplit), (std::vector<int32_t>{1, 2, 3})) << name;
+    EXPECT_EQ(tokens_of(directory.path(), kValidationSplit), (std::vector<int32_t>{4, 5})) << name;
+    EXPECT_EQ(inspect_dataset(directory.path(), {}, {.token_bytes = 2}).splits.size(), 2u);
+  }
+  const TemporaryDirectory directory;
+  directory.write("train.bin", as_text(std::span(train)));
+  directory.write("test.bin", as_text(std::span(held_out)));
+  directory.write("extra.bin", as_text(std::span(held_out)));
+  EXPECT_EQ(tokens_of(directory.path(), kTrainSplit), (std::vector<int32_t>{1, 2, 3}));
+  EXPECT_EQ(TokenDataset::open(directory.path(), kTrainSplit, {.token_bytes = 2}).left_out(),
+            std::vector<std::string>{(directory / "extra.bin").string() + ": its name tells no split"});
+  EXPECT_EQ(caught([&] { tokens_of(directory.path(), kValidationSplit); }).message(),
+            "the directory has no .bin file with the word \"val\" or \"validation\" or \"valid\" in its name");
+  for (const std::string both : {"train_val_000.bin", "val-train.bin", "test_train_1.bin", "training.validation.bin"}) {
+    const std::filesystem::path path = directory.write(both, as_text(std::span(held_out)));
+    for (const std::string_view split : {kTrainSplit, kValidationSplit}) {
+      const Error error = caught([&] { tokens_of(directory.path(), split); });
+      EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+      EXPECT_EQ(error.where(), path.string());
+      EXPECT_TRUE(contains(error.message(), "which split the file is of cannot be told")) << error.message();
+    }
+    // Named, it is what the caller wants.
+    EXPECT_EQ(tokens_of(path, kTrainSplit).size(), 2u);
+    std::filesystem::remove(path);
+  }
 }
 
 TEST(TokenDataset, NoticesAShardThatIsNotTheManifestsOwn) {

@@ -58,6 +58,24 @@ TEST(Recipe, LaterOverridesWin) {
   EXPECT_EQ(parse(kSmall, {"sampling.prompt=a=b"}).sampling.prompt, "a=b");
 }
 
+TEST(Recipe, EpochsStandInPlaceOfSteps) {
+  EXPECT_EQ(parse("train: {epochs: 1.5}").train.epochs, 1.5);
+  EXPECT_EQ(parse("train: {epochs: 1.5}").train.steps, 0);  // follows from the data
+  const Recipe written = parse("train: {epochs: 2}");
+  EXPECT_EQ(recipe_text(parse(recipe_text(written))), recipe_text(written));
+  // The command line replaces either.
+  EXPECT_EQ(parse("train: {steps: 5}", {"train.epochs=2"}).train.steps, 0);
+  EXPECT_EQ(parse("train: {epochs: 2}", {"train.steps=5"}).train.epochs, 0);
+  EXPECT_EQ(parse("train: {epochs: 2, steps: 7}", {"train.epochs=0"}).train.steps, 7);
+  for (const std::string epochs : {"-1", "1e300"})
+    EXPECT_TRUE(error_of("train: {epochs: " + epochs + "}").starts_with("file.yaml: train.epochs: ")) << epochs;
+  EXPECT_EQ(error_of("train: {steps: 0}"), "file.yaml: train.steps: must be at least 1 | ");
+  EXPECT_EQ(
+      error_of("data: {allow_other_tokenizer: true}"),
+      "file.yaml: data.allow_other_tokenizer: has no effect without model.from | Delete the key, or choose what it "
+      "belongs to.");
+}
+
 TEST(Recipe, PrintedItReadsBackTheSame) {
   Recipe recipe = parse(kSmall, {"sampling.prompt=\"two\nlines: {}\"", "optimizer.learning_rate=0.1",
                                  "optimizer.epsilon=1.2345678901234567e-9", "schedule.kind=wsd",

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numbers>
 
 #include "causeway/base/error.h"
 
@@ -56,6 +57,18 @@ TEST(Schedule, Cosine) {
   EXPECT_EQ(schedule.factor(110), 0.1);
   EXPECT_EQ(schedule.factor(500), 0.1);
   for (int64_t step = 10; step < 110; ++step) EXPECT_GT(schedule.factor(step), schedule.factor(step + 1));
+}
+
+// As docs/recipes.md says it: the last of n steps of decay is one n-th short of the end, as with the schedules of
+// PyTorch and transformers.
+TEST(Schedule, TheLastStepIsOneShortOfTheFinalFactor) {
+  const double final_factor = 0.2;
+  EXPECT_DOUBLE_EQ(Schedule({ScheduleKind::kLinear, 10, 110, 0, final_factor}).factor(109), 0.2 + 0.8 / 100);
+  EXPECT_DOUBLE_EQ(Schedule({ScheduleKind::kWsd, 10, 110, 20, final_factor}).factor(109), 0.2 + 0.8 / 20);
+  EXPECT_DOUBLE_EQ(Schedule({ScheduleKind::kCosine, 10, 110, 0, final_factor}).factor(109),
+                   0.2 + 0.8 * 0.5 * (1 + std::cos(std::numbers::pi * 0.99)));
+  // A run of one step takes it at the peak.
+  EXPECT_EQ(Schedule({ScheduleKind::kCosine, 0, 1, 0, 0}).factor(0), 1);
 }
 
 TEST(Schedule, WarmUpStableDecay) {

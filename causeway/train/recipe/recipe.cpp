@@ -14,6 +14,7 @@
 #include "causeway/base/file.h"
 #include "causeway/base/printable.h"
 #include "causeway/base/yaml_document.h"
+#include "causeway/data/token_dataset.h"
 #include "causeway/model/family.h"
 #include "causeway/model/hugging_face.h"
 
@@ -179,7 +180,8 @@ std::vector<Field> fields(Recipe& r) {
             "a Hugging Face directory: its config.json says what the model is, its weights are the first ones; empty: "
             "random weights"),
       family_name(r.model.family),
-      field("model.vocabulary_size", r.model.vocabulary_size, "tokens the model knows"),
+      field("model.vocabulary_size", r.model.vocabulary_size,
+            "tokens the model knows; left out: those of the dataset's tokenizer, where it says them"),
       field("model.layers", r.model.layers, "transformer blocks"),
       field("model.width", r.model.width, "size of the residual stream"),
       field("model.heads", r.model.heads, "query heads"),
@@ -204,6 +206,8 @@ std::vector<Field> fields(Recipe& r) {
       choice("data.on_damaged_shard", r.data.on_damaged_shard,
              "stop, or skip a shard of MDS that is missing or damaged", kDamagePolicies),
       field("data.check_hashes", r.data.check_hashes, "read all data before the first step and check its hashes"),
+      field("data.allow_other_tokenizer", r.data.allow_other_tokenizer,
+            "train the model of model.from on tokens of another tokenizer than its own"),
       field("data.sequence_length", r.data.sequence_length, "tokens of one training sequence"),
       choice("data.packing", r.data.packing,
              "windows: the text cut every sequence_length tokens; documents: whole documents, and padding", kPackings),
@@ -219,8 +223,10 @@ std::vector<Field> fields(Recipe& r) {
              &schedule_kind_name, {"constant", "linear", "cosine", "wsd"}),
       field("schedule.warmup_steps", r.schedule.warmup_steps, "steps of linear warm-up"),
       field("schedule.decay_steps", r.schedule.decay_steps, "steps of the final decay (wsd)"),
-      field("schedule.final_factor", r.schedule.final_factor, "last learning rate as a fraction of the peak"),
+      field("schedule.final_factor", r.schedule.final_factor,
+            "fraction of the peak that the learning rate falls to; a step after the last one would have it"),
       field("train.steps", r.train.steps, "optimizer steps"),
+      field("train.epochs", r.train.epochs, "passes over the training data, instead of train.steps; 0: train.steps"),
       field("train.batch_size", r.train.batch_size, "sequences of one optimizer step"),
       field("train.micro_batch_size", r.train.micro_batch_size, "sequences of one forward and backward; 0: batch_size"),
       field("train.seed", r.train.seed, "seed of weights, sample order and dropout"),
@@ -347,6 +353,7 @@ void check_name(const std::string& name) {
 }
 
 constexpr int64_t kMostSteps = int64_t{1} << 40;
+constexpr double kMostEpochs = 1e6;
 constexpr int64_t kMostTokensOfAStep = (int64_t{1} << 31) - 1;
 
 // What every layer keeps of every token for the backward pass, about. Twenty times as much still fits into 64 bits, and
@@ -453,7 +460,10 @@ void resolve(Recipe& r, bool refuse_without_effect) {
   require(r.optimizer.epsilon > 0, "optimizer.epsilon", "must be above 0");
   require(r.optimizer.weight_decay >= 0, "optimizer.weight_decay", "must not be negative");
   require(r.optimizer.gradient_clip >= 0, "optimizer.gradient_clip", "must not be negative");
-  require(r.train.steps >= 1, "train.steps", "must be at least 1");
+  require(r.train.epochs >= 0 && r.train.epochs <= kMostEpochs, "train.epochs",
+          fmt::format("{} passes over the data cannot be taken", r.train.epochs),
+          fmt::format("Give a number above 0, up to {}; a part of a pass may be one.", kMostEpochs));
+  require(r.train.steps >= (r.train.epochs > 0 ? 0 : 1), "train.steps", "must be at least 1");
   require(r.train.steps <= kMostSteps, "train.steps",
           fmt::format("{} is more than {}, the most that can be taken", r.train.steps, kMostSteps));
   require(r.train.batch_size >= 1, "train.batch_size", "must be at least 1");
@@ -497,7 +507,8 @@ void resolve(Recipe& r, bool refuse_without_effect) {
   require(r.log.interval >= 1, "log.interval", "must be at least 1");
   require(r.log.trace_steps >= 1, "log.trace_steps", "must be at least 1");
   r.schedule.total_steps = r.train.steps;
-  const Schedule check(r.schedule);
+  // What does not follow yet is checked once it does.
+  if (r.train.steps > 0) const Schedule check(r.schedule);
   if (r.run_directory.empty()) r.run_directory = "runs/" + r.name;
 }
 
@@ -516,6 +527,8 @@ void refuse_settings_without_effect(const Recipe& r, const std::vector<Setting>&
             fmt::format("the embeddings of {} are always tied: false has no effect", r.model.family), hint);
   require(r.schedule.kind != ScheduleKind::kConstant || r.schedule.final_factor == Recipe().schedule.final_factor,
           "schedule.final_factor", "has no effect on the constant schedule", hint);
+  require(!r.data.allow_other_tokenizer || !r.model_from.empty(), "data.allow_other_tokenizer",
+          "has no effect without model.from", hint);
   require(r.log.trace_from > 0 || r.log.trace_steps == Recipe().log.trace_steps, "log.trace_steps",
           "has no effect without log.trace_from", "Say with log.trace_from which step is the first.");
   require(r.mesh.pp > 1 || r.train.pipeline_schedule == Recipe().train.pipeline_schedule, "train.pipeline_schedule",
@@ -527,6 +540,7 @@ void refuse_settings_without_effect(const Recipe& r, const std::vector<Setting>&
 constexpr const char* kCommandLine = "command line";
 
 constexpr char kModelFrom[] = "model.from";
+constexpr char kSteps[] = "train.steps", kEpochs[] = "train.epochs";
 
 ModelConfig config_of_directory(const std::string& directory) {
   std::error_code code;
@@ -571,12 +585,29 @@ void take_model_of_directory(Recipe& r, const std::vector<Setting>& settings) {
   if (has_dropout) r.model.dropout = dropout;
 }
 
+bool is_set(const std::vector<Setting>& settings, std::string_view key) {
+  return std::ranges::any_of(settings, [&](const Setting& setting) { return setting.key == key; });
+}
+
+// What follows from the data: the vocabulary, where a dataset tells it, and the number of steps, once it is opened.
+void leave_to_data(Recipe& r, const std::vector<Setting>& settings) {
+  if (r.train.epochs > 0 && !is_set(settings, kSteps)) r.train.steps = 0;
+  if (!r.model_from.empty() || is_set(settings, "model.vocabulary_size")) return;
+  for (const DataSource& source : r.data.sources()) {
+    if (const std::optional<TokenizerIdentity> tokenizer = data::recorded_tokenizer(source.path)) {
+      r.model.vocabulary_size = tokenizer->vocabulary_size;
+      return;
+    }
+  }
+}
+
 Recipe recipe_of(const std::vector<Setting>& settings, const std::string& where, bool refuse_without_effect) {
   Recipe recipe;
   std::vector<Field> all = fields(recipe);
   for (const Setting& setting : settings)
     set(all, setting.is_override ? kCommandLine : where, setting.key, setting.value);
   if (refuse_without_effect && !recipe.model_from.empty()) take_model_of_directory(recipe, settings);
+  if (refuse_without_effect) leave_to_data(recipe, settings);
   resolve(recipe, refuse_without_effect);
   if (refuse_without_effect) refuse_settings_without_effect(recipe, settings);
   return recipe;
@@ -652,6 +683,14 @@ Recipe parse(const std::string& yaml, const std::string& where, const std::vecto
                   [&](const Setting& other) { return other.is_override && other.key == text.substr(0, equals); });
     settings.push_back({text.substr(0, equals), text.substr(equals + 1), true});
   }
+  // How long a run is can be said in two ways: what the command line says replaces either.
+  const auto is_override = [&](const char* key) {
+    return std::ranges::any_of(settings, [&](const Setting& s) {
+      return s.is_override && s.key == key && (s.key != kEpochs || s.value != "0");
+    });
+  };
+  if (is_override(kSteps) != is_override(kEpochs))
+    std::erase_if(settings, [&](const Setting& s) { return !s.is_override && (s.key == kSteps || s.key == kEpochs); });
   // What set() refuses it has placed itself.
   Recipe recipe;
   std::vector<Field> all = fields(recipe);

@@ -32,6 +32,7 @@ struct Recipe {
     std::string column = "tokens";          // of MDS, with the token ids
     std::string on_damaged_shard = "stop";  // stop or skip: of MDS
     bool check_hashes = false;              // of all shards, before the first step
+    bool allow_other_tokenizer = false;     // than that of model.from
     int64_t sequence_length = 256;          // tokens of one training sequence
     // windows: documents one after another, cut every sequence_length tokens; documents: whole documents and padding.
     std::string packing = "windows";
@@ -55,7 +56,8 @@ struct Recipe {
   ScheduleConfig schedule;  // total_steps follows train.steps
 
   struct Train {
-    int64_t steps = 1000;
+    int64_t steps = 1000;          // 0 with epochs: as many as they are, once the data is opened (resolve_steps)
+    double epochs = 0;             // passes over the training data, instead of steps; 0: steps says
     int64_t batch_size = 16;       // sequences of one optimizer step
     int64_t micro_batch_size = 0;  // sequences of one forward and backward; 0: batch_size
     int64_t seed = 1;
@@ -127,8 +129,10 @@ struct Recipe {
 Mesh make_mesh(const Recipe::MeshSizes& sizes);
 
 // Reads a recipe and applies overrides of the form "optimizer.learning_rate=1e-3", then resolves and checks everything.
-// Where it has model.from, the model is that of the directory's config.json, which is read; a key under model that says
-// otherwise is refused, but for model.dropout. Throws Error(kNotFound, kInvalidArgument, kUnsupported).
+// Without model.from and model.vocabulary_size, the latter is that of the first dataset's tokenizer, where the data is
+// there and says it. Of train.steps and train.epochs an override takes the place of either. Where it has model.from,
+// the model is that of the directory's config.json, which is read; a key under model that says otherwise is refused,
+// but for model.dropout. Throws Error(kNotFound, kInvalidArgument, kUnsupported).
 Recipe load_recipe(const std::filesystem::path& path, const std::vector<std::string>& overrides);
 Recipe parse_recipe(const std::string& yaml, const std::string& where, const std::vector<std::string>& overrides);
 // A recipe that a run saved. It may hold values without effect, which a user's recipe may not, and says all of the

@@ -1,0 +1,145 @@
+#include "causeway/data/json_line.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "causeway/base/error.h"
+#include "causeway/base/json_document.h"
+#include "causeway/base/printable.h"
+
+namespace causeway::data {
+namespace {
+
+constexpr size_t kEscapeBytes = 6;  // of "\ud800"
+
+// What "\uXXXX" at `position` says; nothing where none is there.
+std::optional<uint32_t> escaped_unit(std::string_view text, size_t position) {
+  if (text.size() - position < kEscapeBytes || text[position] != '\\' || text[position + 1] != 'u') return std::nullopt;
+  uint32_t unit = 0;
+  for (const char c : text.substr(position + 2, 4)) {
+    const int digit = c >= '0' && c <= '9'   ? c - '0'
+                      : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                      : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                             : -1;
+    if (digit < 0) return std::nullopt;
+    unit = unit * 16 + static_cast<uint32_t>(digit);
+  }
+  return unit;
+}
+
+bool is_high(uint32_t unit) { return unit >= 0xD800 && unit < 0xDC00; }
+bool is_low(uint32_t unit) { return unit >= 0xDC00 && unit < 0xE000; }
+
+struct Replacement {
+  std::string text;  // as long as what it replaces: columns stay
+  bool has_surrogates = false;
+};
+
+// The text with what JSON does not have replaced: a number for one that is none, U+FFFD for half a pair. Nothing where
+// there is neither.
+std::optional<Replacement> replace_what_python_writes(std::string_view text) {
+  struct Number {
+    std::string_view name, instead;
+  };
+  constexpr Number kNumbers[] = {{"NaN", "0.0"}, {"Infinity", "10000000"}, {"-Infinity", "-10000000"}};
+  constexpr std::string_view kBefore = ":,[ \t\r\n", kAfter = ",]} \t\r\n";
+  std::optional<Replacement> replaced;
+  const auto put = [&](size_t position, std::string_view instead) {
+    if (!replaced) replaced = Replacement{std::string(text)};
+    replaced->text.replace(position, instead.size(), instead);
+  };
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '"') {
+      in_string = !in_string;
+    } else if (in_string && text[i] == '\\') {
+      const std::optional<uint32_t> unit = escaped_unit(text, i);
+      const std::optional<uint32_t> next = unit && is_high(*unit) && text.size() - i > kEscapeBytes
+                                               ? escaped_unit(text, i + kEscapeBytes)
+                                               : std::nullopt;
+      if (next && is_low(*next)) {
+        i += 2 * kEscapeBytes - 1;
+      } else if (unit) {
+        if (is_high(*unit) || is_low(*unit)) {
+          put(i, "\\ufffd");
+          replaced->has_surrogates = true;
+        }
+        i += kEscapeBytes - 1;
+      } else {
+        ++i;
+      }
+    } else if (!in_string && (text[i] == 'N' || text[i] == 'I' || text[i] == '-')) {
+      if (i > 0 && kBefore.find(text[i - 1]) == std::string_view::npos) continue;
+      for (const auto& [name, instead] : kNumbers) {
+        const size_t end = i + name.size();
+        if (text.substr(i, name.size()) != name) continue;
+        if (end < text.size() && kAfter.find(text[end]) == std::string_view::npos) continue;
+        put(i, instead);
+      }
+    }
+  }
+  return replaced;
+}
+
+// At most so many keys of a line are listed.
+constexpr size_t kMostNames = 20;
+
+std::string hint_of_keys(const std::string& key, const nlohmann::json& object, std::string_view key_option) {
+  std::vector<std::string> keys;
+  for (const auto& [name, value] : object.items()) keys.push_back(name);
+  const std::string nearest = nearest_name(key, keys);
+  if (!nearest.empty()) return fmt::format("Did you mean {} {}?", key_option, printable(nearest));
+  if (keys.empty()) return "The object is empty.";
+  std::string names;
+  for (size_t i = 0; i < std::min(keys.size(), kMostNames); ++i)
+    names += fmt::format("{}\"{}\"", i == 0 ? "" : ", ", printable(keys[i]));
+  return fmt::format("It has: {}{}. Say with {} KEY which of them holds the text.", names,
+                     keys.size() > kMostNames ? ", ..." : "", key_option);
+}
+
+}  // namespace
+
+JsonText parse_json_line(const JsonLine& line, const std::string& key, const std::string& input,
+                         std::string_view key_option) {
+  const std::string where = fmt::format("{}, line {}", input, line.number);
+  const JsonSubject subject = {
+      .name = "the line", .where = where, .hint = "Each line must be one JSON object.", .is_one_line = true};
+  nlohmann::json json;
+  bool has_surrogates = false;
+  try {
+    json = parse_json(line.bytes, subject);
+  } catch (const Error&) {
+    const std::optional<Replacement> replaced = replace_what_python_writes(line.bytes);
+    if (!replaced) throw;
+    json = parse_json(replaced->text, subject);
+    has_surrogates = replaced->has_surrogates;
+  }
+  if (!json.is_object()) {
+    throw Error(ErrorKind::kCorrupt, fmt::format("the line is a JSON {}, not an object", json.type_name()), where,
+                fmt::format("Each line must be one JSON object with the text under \"{}\".", key));
+  }
+  const auto found = json.find(key);
+  if (found == json.end()) {
+    throw Error(ErrorKind::kInvalidArgument, fmt::format("the object has no text under \"{}\"", key), where,
+                hint_of_keys(key, json, key_option));
+  }
+  if (found->is_null()) return {};
+  if (!found->is_string()) {
+    throw Error(ErrorKind::kInvalidArgument, fmt::format("\"{}\" is a JSON {}, not a string", key, found->type_name()),
+                where, fmt::format("Say with {} KEY which key holds the text.", key_option));
+  }
+  JsonText result{std::move(found->get_ref<std::string&>())};
+  // They may have been in another value.
+  result.replaced_surrogates = has_surrogates && result.text->find("\uFFFD") != std::string::npos;
+  return result;
+}
+
+bool is_json(std::string_view text) {
+  if (nlohmann::json::accept(text)) return true;
+  const std::optional<Replacement> replaced = replace_what_python_writes(text);
+  return replaced && nlohmann::json::accept(replaced->text);
+}
+
+}  // namespace causeway::data

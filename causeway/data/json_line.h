@@ -1,0 +1,35 @@
+// A document as a line of JSON: the text under one of its keys. Beside JSON (RFC 8259) it takes what Python's json
+// writes and reads: NaN, Infinity and -Infinity as values, and in strings escaped halves of a surrogate pair
+// ("\ud800"), which are no characters; of these each becomes U+FFFD.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "causeway/namespaces.h"
+
+namespace causeway::data {
+
+// A document where it lies in its block.
+struct JsonLine {
+  std::string_view bytes;
+  uint64_t number = 0;  // of the line, from 1
+};
+
+struct JsonText {
+  std::optional<std::string> text;   // nothing where it is null
+  bool replaced_surrogates = false;  // U+FFFD stands in it for halves of surrogate pairs
+  bool operator==(const JsonText&) const = default;
+};
+
+// The value of `key` in one line. Throws Error naming input and line when the line is not a JSON object in UTF-8, lacks
+// the key (naming the nearest key it has), or the value is not a string. `key_option`: how its user names the key.
+JsonText parse_json_line(const JsonLine& line, const std::string& key, const std::string& input,
+                         std::string_view key_option = "--text-key");
+
+// Whether the text is one JSON value, of those that parse_json_line() takes.
+bool is_json(std::string_view text);
+
+}  // namespace causeway::data
