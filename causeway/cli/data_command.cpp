@@ -152,6 +152,7 @@ void inspect(const InspectCommand& command) {
     if (inspection.tokenizer)
       json["tokenizer"] = {{"name", inspection.tokenizer->name}, {"fingerprint", inspection.tokenizer->fingerprint}};
     for (const SourceFile& source : inspection.sources) json["sources"].push_back(source.path);
+    if (!inspection.left_out.empty()) json["left_out"] = inspection.left_out;
     for (const SplitInspection& split : inspection.splits) {
       nlohmann::ordered_json& entry = json["splits"][split.name];
       entry = {{"tokens", split.tokens}, {"documents", split.documents}};
@@ -175,6 +176,7 @@ void inspect(const InspectCommand& command) {
   }
   if (inspection.tokenizer) output("tokenizer   {}\n", inspection.tokenizer->name);
   for (const SourceFile& source : inspection.sources) output("source      {}\n", source.path);
+  for (const std::string& file : inspection.left_out) output("not read    {}\n", file);
   for (const SplitInspection& split : inspection.splits) {
     output("{:<12}{} tokens in {} documents\n", split.name.empty() ? "tokens" : split.name, split.tokens,
            split.documents);

@@ -100,6 +100,7 @@ DatasetInspection inspect_dataset(const std::filesystem::path& path,
   for (const std::string& name : split_names(path, options)) {
     const TokenDataset dataset = TokenDataset::open(path, name, options);
     result.tokenizer = dataset.tokenizer_identity();
+    result.left_out = dataset.left_out();
     SplitInspection split;
     split.name = name;
     for (const TokenShard& shard : dataset.shards()) {

@@ -36,6 +36,7 @@ struct DatasetInspection {
   std::optional<TokenizerIdentity> tokenizer;
   std::vector<SourceFile> sources;
   std::vector<SplitInspection> splits;
+  std::vector<std::string> left_out;  // files of a directory that are of no split, each as "PATH: why"
 };
 
 // Some tokens of a dataset as text.

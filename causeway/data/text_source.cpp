@@ -279,7 +279,7 @@ bool TextReader::read_more() {
 }
 
 void TextReader::check(std::string_view bytes) {
-  if (format_ == TextFormat::kJsonLines || options_.any_bytes) return;
+  if (format_ == TextFormat::kJsonLines || checks_records() || options_.any_bytes) return;
   if (const void* zero = std::memchr(bytes.data(), 0, bytes.size()); zero != nullptr)
     refuse_bytes(bytes, static_cast<size_t>(static_cast<const char*>(zero) - bytes.data()),
                  "the file is binary, not text: it holds a zero byte", kFormatsHint);
@@ -424,6 +424,22 @@ void TextReader::read_header(const CsvRecord& record) {
                         names.size() > kMostNames ? ", ..." : ""));
 }
 
+std::optional<Error> TextReader::problem_of(const CsvRecord& record, std::string_view bytes) const {
+  const std::string where = fmt::format("{}, line {}", stream_.name(), line_);
+  if (record.fields.size() != columns_) {
+    return Error(ErrorKind::kCorrupt,
+                 fmt::format("the record has {} fields, and the header {}", record.fields.size(), columns_), where,
+                 "Put fields with commas, quotes or line breaks in double quotes.");
+  }
+  // Otherwise all of the text has been looked at.
+  if (!checks_records() || options_.any_bytes) return std::nullopt;
+  Utf8Checker checker;
+  if (checker.add(bytes) == bytes.size() && checker.is_complete() && bytes.find('\0') == std::string_view::npos)
+    return std::nullopt;
+  return Error(ErrorKind::kInvalidArgument, "the record is not UTF-8, or holds a zero byte", where,
+               std::string(kConvertHint) + ", or say --any-bytes to take its bytes as they are.");
+}
+
 std::optional<TextBlock> TextReader::next_records() {
   TextBlock block;
   size_t begin = 0;
@@ -433,13 +449,10 @@ std::optional<TextBlock> TextReader::next_records() {
     if (record->is_blank()) {
     } else if (columns_ == 0) {
       read_header(*record);
-    } else if (record->fields.size() != columns_) {
-      Error error(ErrorKind::kCorrupt,
-                  fmt::format("the record has {} fields, and the header {}", record->fields.size(), columns_),
-                  fmt::format("{}, line {}", stream_.name(), line_),
-                  "Put fields with commas, quotes or line breaks in double quotes.");
-      if (!options_.skip_records) throw std::move(error);
-      block.skipped.push_back(std::move(error));
+    } else if (std::optional<Error> problem =
+                   problem_of(*record, std::string_view(buffer_).substr(begin, record->size))) {
+      if (!options_.skip_records) throw *std::move(problem);
+      block.skipped.push_back(*std::move(problem));
     } else {
       append_csv_value(record->fields[column_], block.text);
       block.documents.push_back({block.text.size(), line_});

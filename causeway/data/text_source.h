@@ -64,7 +64,8 @@ struct TextReaderOptions {
   std::optional<uint64_t> second_document_at;
   // CSV: the column of the text.
   std::string column = "text";
-  // CSV: records of another number of fields than the header are put aside (TextBlock::skipped); otherwise an error.
+  // CSV: records of another number of fields than the header, or that are not UTF-8, are put aside
+  // (TextBlock::skipped); otherwise an error.
   bool skip_records = false;
   size_t most_bytes_at_once = kMostBytesAtOnce;
 };
@@ -102,10 +103,12 @@ class TextReader {
   const InputStream& stream() const { return stream_; }
   // The next block; nothing at the end, and when `stop` was requested. Throws Error naming the input and the line where
   // it is not text or a line or record is too long, where CSV is malformed (csv_record.h), has records of other numbers
-  // of fields than its header (unless they are skipped), or a header without the column or with two of its name.
+  // of fields than its header (unless such are skipped), or a header without the column or with two of its name.
   std::optional<TextBlock> next();
 
  private:
+  // Each record by itself, in place of all of the text.
+  bool checks_records() const { return format_ == TextFormat::kCsv && options_.skip_records; }
   bool read_more();
   void check(std::string_view bytes);
   [[noreturn]] void refuse_bytes(std::string_view bytes, size_t position, const std::string& what,
@@ -113,6 +116,8 @@ class TextReader {
   std::optional<TextBlock> next_plain();
   std::optional<TextBlock> next_lines();
   std::optional<TextBlock> next_records();
+  // What a record of these bytes is wrong with.
+  std::optional<Error> problem_of(const CsvRecord& record, std::string_view bytes) const;
   // The record that the buffer goes on with after `begin`, once enough of it has been read; nothing at the end.
   std::optional<CsvRecord> read_record(size_t begin);
   void read_header(const CsvRecord& record);

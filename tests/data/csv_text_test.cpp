@@ -95,16 +95,18 @@ TEST(CsvText, NamesWhatIsWrong) {
 TEST(CsvText, RecordsOfOtherFieldsAreLeftOut) {
   const TemporaryDirectory directory;
   PrepareOptions options;
-  options.inputs = {directory.write("a.csv", "id,text\n1,one\n2,two,too many\n3\n4,four\n")};
+  options.inputs = {directory.write("a.csv", "id,text\n1,one\n2,two,too many\n3\n4,four\n5,\"\xFF\"\n6,six\n")};
   options.output = directory / "out";
   const PrepareSummary summary = prepare_dataset(options, ByteTokenizer());
-  EXPECT_EQ(summary.manifest.splits.at("train").documents, 2u);
+  EXPECT_EQ(summary.manifest.splits.at("train").documents, 3u);
   const std::string path = (directory / "a.csv").string();
   EXPECT_EQ(summary.skipped_named,
             (std::vector<std::string>{path + ", line 3: the record has 3 fields, and the header 2",
-                                      path + ", line 4: the record has 1 fields, and the header 2"}));
+                                      path + ", line 4: the record has 1 fields, and the header 2",
+                                      path + ", line 6: the record is not UTF-8, or holds a zero byte"}));
   options.overwrite = true;
   options.strict = true;
+  options.inputs = {directory.write("a.csv", "id,text\n1,one\n2,two,too many\n")};
   EXPECT_EQ(caught([&] { prepare_dataset(options, ByteTokenizer()); }).where(), path + ", line 3");
 }
 

@@ -723,6 +723,7 @@ TEST(TokenDataset, SplitsOfADirectoryAreWholeWordsOfItsNames) {
   EXPECT_EQ(tokens_of(directory.path(), kTrainSplit), (std::vector<int32_t>{1, 2, 3}));
   EXPECT_EQ(TokenDataset::open(directory.path(), kTrainSplit, {.token_bytes = 2}).left_out(),
             std::vector<std::string>{(directory / "extra.bin").string() + ": its name tells no split"});
+  EXPECT_EQ(inspect_dataset(directory.path(), {}, {.token_bytes = 2}).left_out.size(), 1u);
   EXPECT_EQ(caught([&] { tokens_of(directory.path(), kValidationSplit); }).message(),
             "the directory has no .bin file with the word \"val\" or \"validation\" or \"valid\" in its name");
   for (const std::string both : {"train_val_000.bin", "val-train.bin", "test_train_1.bin", "training.validation.bin"}) {
