@@ -109,7 +109,7 @@ TEST_F(TrainingDataTest, EvaluationKeepsTheWeights) {
 }
 
 TEST_F(TrainingDataTest, EpochsAreSteps) {
-  const std::string a = prepared("a", 'a', 1001, 0);  // 100 samples
+  const std::string a = prepared("a", 'a', 1011, 0);  // 100 samples
   const auto steps_of = [&](const std::vector<std::string>& overrides) {
     std::vector<std::string> all = {"data.path=" + a, "schedule.warmup_steps=2"};
     all.insert(all.end(), overrides.begin(), overrides.end());
