@@ -117,6 +117,15 @@ TEST(Checkpoint, IsNotSavedThroughALinkOutOfTheRun) {
                         "was not saved: a link here leads out"));
   EXPECT_EQ(list_checkpoints(directory / "mine").size(), 2u);
   EXPECT_EQ(std::distance(fs::directory_iterator(directory / "mine/checkpoints"), fs::directory_iterator()), 2);
+  // A checkpoint that is a link, and what a save left that is one, are removed as links.
+  const fs::path run = directory / "linked", kept = directory / "mine/checkpoints/step-00000001";
+  fs::create_directories(run / "checkpoints");
+  for (const char* name : {"step-00000001", ".saving-step-00000003", ".deleting-step-00000000"})
+    fs::create_symlink(kept, run / "checkpoints" / name);
+  fs::create_symlink("../../mine", run / "checkpoints/.saving-step-00000002");
+  save_small(run, 3, 1);
+  EXPECT_EQ(std::distance(fs::directory_iterator(run / "checkpoints"), fs::directory_iterator()), 1);
+  read_everything(kept);
   // Elsewhere in the run is fine.
   fs::remove(directory / "run/checkpoints");
   fs::create_directories(directory / "run/kept");
