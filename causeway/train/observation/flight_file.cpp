@@ -1,11 +1,9 @@
 #include "causeway/train/observation/flight_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <exception>
 
-#include "causeway/base/enclosed_path.h"
 #include "causeway/base/file.h"
 #include "causeway/communicator/flight_record.h"
 
@@ -17,9 +15,11 @@ std::string write_flight_file(const std::filesystem::path& run_directory, MeshCo
                               const Device& device) noexcept {
   try {
     // Nothing that waits for a disk: the process may be ended any moment.
-    const std::string name = flight_file_name(communicators.rank());
-    FileWriter file(run_directory / name,
-                    open_enclosed(run_directory, name, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK));
+    const std::filesystem::path path = run_directory / flight_file_name(communicators.rank());
+    // A new file: if a link of the name is there, nothing is written through it.
+    std::error_code failure;
+    std::filesystem::remove(path, failure);
+    FileWriter file(path, FileWriter::Existing::kRefuse);
     const RankPosition position = communicators.progress().position();
     file.write(flight_text(communicators.progress().flight(),
                            {communicators.rank(), static_cast<int>(communicators.mesh().ranks()), position.step,

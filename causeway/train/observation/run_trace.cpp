@@ -1,6 +1,5 @@
 #include "causeway/train/observation/run_trace.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +10,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "causeway/base/enclosed_path.h"
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
 #include "causeway/base/host_name.h"
@@ -163,16 +161,24 @@ std::filesystem::path RunTrace::write() {
   ranks_.on_first([&] {
     ordered_json uncertainties = ordered_json::array();
     for (const ClockOffset& clock : clocks) uncertainties.push_back(clock.uncertainty * 1e6);
-    FileWriter file(path, open_enclosed(run_directory_, path.filename(), O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK));
-    file.write(R"({"displayTimeUnit":"ms","otherData":{"clock_uncertainty_microseconds":)" + dump(uncertainties) +
-               "},\"traceEvents\":[\n");
-    for (int rank = 0; rank < ranks_.count(); ++rank) {
-      std::string events = read_text_file(part(rank));
-      if (rank + 1 == ranks_.count()) events.resize(events.rfind(','));
-      file.write(events);
-      std::filesystem::remove(part(rank));
+    // A new file in its place: if a link of the name is there, nothing is written through it.
+    const std::filesystem::path whole = run_directory_ / "trace.json.part";
+    std::error_code failure;
+    std::filesystem::remove(whole, failure);
+    {
+      FileWriter file(whole, FileWriter::Existing::kRefuse);
+      file.write(R"({"displayTimeUnit":"ms","otherData":{"clock_uncertainty_microseconds":)" + dump(uncertainties) +
+                 "},\"traceEvents\":[\n");
+      for (int rank = 0; rank < ranks_.count(); ++rank) {
+        std::string events = read_text_file(part(rank));
+        if (rank + 1 == ranks_.count()) events.resize(events.rfind(','));
+        file.write(events);
+        std::filesystem::remove(part(rank));
+      }
+      file.write("\n]}\n");
     }
-    file.write("\n]}\n");
+    std::filesystem::rename(whole, path, failure);
+    if (failure) throw Error(ErrorKind::kIo, "cannot write: " + failure.message(), path.string());
   });
   return path;
 }
