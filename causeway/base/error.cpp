@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <numeric>
 
+#include "causeway/base/printable.h"
+
 namespace causeway {
 namespace {
 
+// Any of the three may hold somebody else's text. As printable() gives it a zero byte does not end what what() says.
 std::string compose(const std::string& what, const std::string& where, const std::string& hint) {
   std::string text = where.empty() ? what : where + ": " + what;
   if (!hint.empty()) text += "\n  " + hint;
-  return text;
+  return printable(text, Whitespace::kLinesAndTabs);
 }
 
 size_t edit_distance(std::string_view a, std::string_view b) {
@@ -57,8 +60,9 @@ Error::Error(ErrorKind kind, std::string what, std::string where, std::string hi
       hint_(std::move(hint)) {}
 
 void throw_check_failure(const char* expression, const char* file, int line, const std::string& context) {
-  throw InternalError(fmt::format("internal check failed: {} ({}:{}){}{}", expression, file, line,
-                                  context.empty() ? "" : ": ", context));
+  const std::string text = fmt::format("internal check failed: {} ({}:{}){}{}", expression, file, line,
+                                       context.empty() ? "" : ": ", context);
+  throw InternalError(printable(text, Whitespace::kLinesAndTabs));
 }
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {

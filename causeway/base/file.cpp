@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/file_descriptor.h"
+#include "causeway/base/open_file_limit.h"
 
 namespace causeway {
 namespace {
@@ -34,16 +34,6 @@ FileDescriptor open_retrying(const std::filesystem::path& path, int flags, const
   } while (descriptor < 0 && errno == EINTR);
   if (descriptor < 0) fail_io(path, action);
   return FileDescriptor(descriptor);
-}
-
-// A dataset may have more files than a shell lets a process open by default; up to the hard limit more may be had.
-bool raise_limit_of_open_files() {
-  rlimit limit{};
-  const bool can_be_raised = ::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max;
-  limit.rlim_cur = limit.rlim_max;
-  if (can_be_raised && ::setrlimit(RLIMIT_NOFILE, &limit) == 0) return true;
-  errno = EMFILE;
-  return false;
 }
 
 const char* kind_of_file(mode_t mode) {
@@ -69,9 +59,13 @@ uint64_t size_of(int descriptor, const std::filesystem::path& path) {
 }  // namespace
 
 int open_regular_file(const std::filesystem::path& path) {
+  // The operating system would open what the name begins with.
+  if (path.native().find('\0') != std::string::npos)
+    throw Error(ErrorKind::kNotFound, "there is no file whose name holds a zero byte", path.string());
   int descriptor = -1;
   do {
-    // Opening a FIFO would wait for its writer, and a terminal could become this process's own.
+    // Opening a FIFO would wait for its writer, and a terminal could become this process's own. A dataset may have more
+    // files than a shell lets a process open by default.
     descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   } while (descriptor < 0 && (errno == EINTR || (errno == EMFILE && raise_limit_of_open_files())));
   struct stat status{};

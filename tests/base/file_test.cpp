@@ -33,6 +33,14 @@ Error error_of(const std::function<void()>& work) {
   return Error(ErrorKind::kNotFound, "");
 }
 
+TEST(ReadFile, AZeroByteInANameDoesNotMakeItAnotherName) {
+  const TemporaryDirectory directory;
+  write_file_atomically(directory / "a", "precious");
+  const fs::path path = (directory / "a").string() + std::string("\0b", 2);
+  EXPECT_EQ(error_of([&] { read_text_file(path); }).kind(), ErrorKind::kNotFound);
+  EXPECT_EQ(error_of([&] { PositionedFile::open(path); }).kind(), ErrorKind::kNotFound);
+}
+
 // A FIFO without a writer would hold a reader up for good.
 TEST(ReadFile, WhatIsNoRegularFileIsRefusedAtOnce) {
   std::string directory = (std::filesystem::temp_directory_path() / "causeway-test-XXXXXX").string();

@@ -92,16 +92,19 @@ TEST(RunLock, TheTextOfTheFileIsNoLock) {
 TEST(RunLock, WhereTheFileSystemHasNoLocksTheTextDecides) {
   const TemporaryDirectory run;
   const auto no_locks = [](int) { return ENOLCK; };
-  const auto owned_by = [&](int64_t process, const std::string& host) {
+  const auto owned_by = [&](const std::string& process, const std::string& host) {
     std::ofstream(run / kRunLockName) << "{\"process\": " << process << ", \"host\": \"" << host
                                       << "\", \"since\": \"then\", \"process_started\": 0}";
     return message_of([&] { RunLock(run.path(), no_locks); });
   };
-  EXPECT_THAT(owned_by(::getppid(), host_name()), HasSubstr("another run owns this run directory"));
-  EXPECT_THAT(owned_by(1, "elsewhere"),
+  EXPECT_THAT(owned_by(std::to_string(::getppid()), host_name()), HasSubstr("another run owns this run directory"));
+  EXPECT_THAT(owned_by("1", "elsewhere"),
               AllOf(HasSubstr("process 1 on elsewhere, since then"), HasSubstr("has no locks"),
                     HasSubstr("delete " + (run / kRunLockName).string())));
-  EXPECT_EQ(owned_by(0x7FFFFFFF, host_name()), "no error");
+  EXPECT_EQ(owned_by("2147483647", host_name()), "no error");
+  // Taken for a process's number these are those of groups: -1 is everybody.
+  for (const char* process : {"9223372036854775807", "18446744073709551615", "4294967295", "-1", "0", "1e300", "1.5"})
+    EXPECT_EQ(owned_by(process, host_name()), "no error") << process;
   EXPECT_FALSE(read_run_owner(run.path()).has_value());
 }
 

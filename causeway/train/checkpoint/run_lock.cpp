@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstring>
 #include <ctime>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
@@ -57,7 +58,8 @@ std::string utc_now() {
 bool RunOwner::is_on_this_machine() const { return host == host_name(); }
 
 bool RunOwner::is_alive() const {
-  if (process <= 0 || (::kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH)) return false;
+  if (process <= 0 || process > std::numeric_limits<pid_t>::max()) return false;
+  if (::kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH) return false;
   return process_started == 0 || start_ticks(process) == process_started;
 }
 
@@ -66,6 +68,10 @@ std::string RunOwner::describe() const { return fmt::format("process {} on {}, s
 std::optional<RunOwner> read_run_owner(const fs::path& run_directory) {
   try {
     const nlohmann::json json = read_json_file(run_directory / kRunLockName, {}, kLongestText);
+    for (const char* number : {"process", "process_started"})
+      if (!json.at(number).is_number_unsigned()) return std::nullopt;
+    // A number beyond those of processes would become another one, or that of a group.
+    if (json.at("process").get<uint64_t>() > uint64_t{std::numeric_limits<pid_t>::max()}) return std::nullopt;
     return RunOwner{json.at("process").get<int64_t>(), json.at("host").get<std::string>(),
                     json.at("since").get<std::string>(), json.at("process_started").get<uint64_t>()};
   } catch (const Error&) {

@@ -50,6 +50,7 @@ struct RunOwner {
   bool is_alive() const;         // of an owner on this machine
   std::string describe() const;  // "process 4711 on node3, since 2026-11-22 08:54:01 UTC"
 };
+// Nothing where the file says nothing, or what no run writes: another number than a process can have.
 std::optional<RunOwner> read_run_owner(const std::filesystem::path& run_directory);
 
 }  // namespace causeway::train
