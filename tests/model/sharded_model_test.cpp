@@ -7,6 +7,7 @@
 #include "causeway/base/error.h"
 #include "causeway/formats/box.h"
 #include "causeway/model/family.h"
+#include "causeway/model/weight_pieces.h"
 #include "causeway/passes/pipeline.h"
 #include "causeway/program/context.h"
 #include "tests/model/model_test_support.h"
@@ -69,6 +70,13 @@ TEST(ParameterSharding, CutsWeightsOverDpAlone) {
   EXPECT_EQ(sharding_of({vocabulary, width}, mesh), "-,dp");
   EXPECT_EQ(sharding_of({lookup, width}, mesh), "tp,dp");
   EXPECT_EQ(sharding_of({vocabulary, {3, LogicalDim::kWidth}}, mesh), "");
+}
+
+TEST(ParameterSharding, PiecesAreThoseOfAWeightThatDivides) {
+  EXPECT_EQ(weight_pieces({}), 1);
+  EXPECT_EQ(weight_pieces(mesh_of(2, 1, 1, 1)), 2);
+  EXPECT_EQ(weight_pieces(mesh_of(1, 1, 4, 1)), 4);
+  EXPECT_EQ(weight_pieces(mesh_of(2, 4, 2, 2)), 32);
 }
 
 TEST(ParameterSharding, CutsBatchesAndTheResidualStream) {

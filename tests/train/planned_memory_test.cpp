@@ -1,6 +1,8 @@
 // What a step is planned to take of its device is what the device has handed out, to the byte.
 #include <gtest/gtest.h>
 
+#include "causeway/base/error.h"
+#include "causeway/device/cpu/cpu_device.h"
 #include "causeway/train/step/training_step.h"
 #include "tests/train/training_ranks.h"
 
@@ -61,6 +63,35 @@ TEST(PlannedMemory, OfEveryAxis) {
                                              {"mesh.fsdp=2", "mesh.tp=2", "train.micro_batch_size=2"}}) {
     const Recipe recipe = recipe_of(overrides);
     on_ranks(recipe.mesh, [&] { expect_as_planned(recipe); });
+  }
+}
+
+// A processor of that little memory.
+class SmallDevice : public CpuDevice {
+ public:
+  explicit SmallDevice(int64_t limit) : CpuDevice(1), limit_(limit) {}
+  int64_t memory_limit() const override { return limit_; }
+
+ private:
+  int64_t limit_;
+};
+
+// Whatever axis cuts weights, those of two ranks fit where half of them do.
+TEST(PlannedMemory, ARankHoldsItsShareAlongEveryAxis) {
+  for (const char* axis : {"mesh.dp=2", "mesh.fsdp=2", "mesh.cp=2", "mesh.tp=2", "mesh.pp=2"}) {
+    SCOPED_TRACE(axis);
+    const Recipe recipe = recipe_of({axis, "model.layers=2", "train.micro_batch_size=2"});
+    const int64_t weights = parameter_count(recipe.model) * static_cast<int64_t>(sizeof(float)), state = 4 * weights;
+    EXPECT_NO_THROW(require_memory_for_weights(SmallDevice(state / 2 + 64), recipe));
+    EXPECT_THROW(require_memory_for_weights(SmallDevice(state / 2 - 64), recipe), Error);
+    const auto create = [&](int64_t limit) {
+      ContextOptions options;
+      options.mesh = make_mesh(recipe.mesh);
+      const ContextScope scope(std::make_shared<Context>(std::make_shared<SmallDevice>(limit), options));
+      LanguageModel::create(recipe.model, own_part(recipe), std::nullopt);
+    };
+    EXPECT_NO_THROW(create(weights / 2 + 64));
+    EXPECT_THROW(create(weights / 2 - 64), Error);
   }
 }
 

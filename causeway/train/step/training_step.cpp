@@ -8,6 +8,7 @@
 #include "causeway/base/error.h"
 #include "causeway/device/cpu/cpu_device.h"
 #include "causeway/device/gpu_memory_pool.h"
+#include "causeway/model/weight_pieces.h"
 #include "causeway/passes/eliminate_common_subexpressions.h"
 #include "causeway/passes/recompute.h"
 #include "causeway/program/arena.h"
@@ -124,8 +125,7 @@ double pipeline_bubble(const Recipe& recipe) {
 void require_memory_for_weights(const Device& device, const Recipe& recipe) {
   const int64_t optimizer = recipe.micro_batches() > 1 ? 3 : 2;  // two moments, sums over micro-batches
   const int64_t all = parameter_count(recipe.model) * static_cast<int64_t>(sizeof(float));
-  const Recipe::MeshSizes& mesh = recipe.mesh;
-  const int64_t bytes = all / (mesh.dp * mesh.fsdp * mesh.tp * mesh.pp) * (1 + optimizer);
+  const int64_t bytes = all / (weight_pieces(make_mesh(recipe.mesh)) * recipe.mesh.pp) * (1 + optimizer);
   if (device.memory_limit() == 0 || bytes <= device.memory_limit()) return;
   throw Error(ErrorKind::kResource,
               fmt::format("weights and optimizer need {}, and {} has {}", format_bytes(static_cast<uint64_t>(bytes)),
