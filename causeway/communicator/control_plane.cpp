@@ -21,6 +21,7 @@
 #include "causeway/base/console.h"
 #include "causeway/base/error.h"
 #include "causeway/base/host_name.h"
+#include "causeway/base/open_file_limit.h"
 #include "causeway/communicator/control_message.h"
 
 namespace causeway::communicator {
@@ -32,8 +33,14 @@ using Clock = std::chrono::steady_clock;
 using Failure = boost::system::error_code;
 using nlohmann::json;
 
-constexpr auto kRank0Waits = std::chrono::seconds(25), kOneAttempt = std::chrono::seconds(3);
+// Rank 0 may have strangers to turn away before it answers.
+constexpr auto kRank0Waits = std::chrono::seconds(25), kOneAttempt = std::chrono::seconds(3),
+               kAnswer = std::chrono::seconds(8);
 constexpr auto kOwnPause = std::chrono::milliseconds(3000);
+// What somebody who connects has to say that it belongs to the run, and how soon the port is tried again where no more
+// connections could be taken.
+constexpr auto kHello = std::chrono::seconds(1);
+constexpr auto kAcceptAgain = std::chrono::milliseconds(20);
 constexpr auto kFarewell = std::chrono::seconds(5), kVerdict = std::chrono::seconds(3);
 // Better causes than consequences arrive meanwhile.
 constexpr auto kAfterConsequence = std::chrono::seconds(1);
@@ -248,21 +255,43 @@ class ControlPlane::Watch {
     acceptor_->close(ignored);
   }
 
+  // Anybody may connect. No failure of one connection ends the others: where there is no file left for one, strangers
+  // are about to give some back.
   void accept() {
     acceptor_->async_accept([this](const Failure& failure, tcp::socket socket) {
-      if (failure) return;
-      const auto link = std::make_shared<Link>(std::move(socket));
-      // Who does not know the token is a stranger.
-      link->read(
-          [this, link](const ControlMessage& hello) {
-            const int rank = hello.rank.value_or(0);
-            if (hello.token != token_ || rank == 0 || rank >= static_cast<int>(peers_.size())) return link->close();
-            link->send({.welcome = rank});
-            peers_[static_cast<size_t>(rank)].link = link;
-          },
-          [link](const std::string&) { link->close(); });
-      accept();
+      if (!acceptor_->is_open()) return;
+      if (!failure) {
+        meet(std::move(socket));
+        return accept();
+      }
+      if (raise_limit_of_open_files()) return accept();
+      timer_.expires_after(kAcceptAgain);
+      timer_.async_wait([this](const Failure& cancelled) {
+        if (!cancelled && acceptor_->is_open()) accept();
+      });
     });
+  }
+
+  // Who does not know the token, or says nothing for a second, is a stranger.
+  void meet(tcp::socket socket) {
+    const auto link = std::make_shared<Link>(std::move(socket));
+    const auto patience = std::make_shared<asio::steady_timer>(io_, kHello);
+    patience->async_wait([this, link](const Failure& cancelled) {
+      const bool belongs = std::ranges::any_of(peers_, [&](const Peer& peer) { return peer.link == link; });
+      if (!cancelled && !belongs) link->close();
+    });
+    link->read(
+        [this, link, patience](const ControlMessage& hello) {
+          patience->cancel();
+          const int rank = hello.rank.value_or(0);
+          if (hello.token != token_ || rank == 0 || rank >= static_cast<int>(peers_.size())) return link->close();
+          link->send({.welcome = rank});
+          peers_[static_cast<size_t>(rank)].link = link;
+        },
+        [link, patience](const std::string&) {
+          patience->cancel();
+          link->close();
+        });
   }
 
   void connect(const json& offer) {
@@ -295,7 +324,9 @@ class ControlPlane::Watch {
                    outcome = nonsense.empty() ? "the connection was closed" : "somebody else answers";
                  });
     });
-    run_until(Clock::now() + kOneAttempt, [&] { return outcome.has_value(); });
+    const Clock::time_point start = Clock::now();
+    run_until(start + kOneAttempt, [&] { return outcome.has_value() || link != nullptr; });
+    if (link != nullptr) run_until(start + kAnswer, [&] { return outcome.has_value(); });
     if (outcome == "") {
       peers_.front().link = link;
       return "";

@@ -5,7 +5,10 @@
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <barrier>
@@ -186,7 +189,9 @@ TEST(ControlPlaneTest, NothingIsSaidOfRanksThatEndOrWaitForOneThatReads) {
 // A connection to rank 0 by hand, over the loopback.
 class RawConnection {
  public:
-  explicit RawConnection(uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  RawConnection() : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {}
+  explicit RawConnection(uint16_t port) : RawConnection() { connect(port); }
+  void connect(uint16_t port) {
     sockaddr_in at{};
     at.sin_family = AF_INET;
     at.sin_port = htons(port);
@@ -211,6 +216,13 @@ class RawConnection {
   int socket_;
 };
 
+// What rank 0 tells the others, to rank 1, which is played by hand.
+nlohmann::json hear_offer(Communicator& world) {
+  world.gather(nlohmann::json({host_name(), ::getpid(), "of its own"}).dump());
+  world.together([] {});
+  return nlohmann::json::parse(world.of_first(std::string()));
+}
+
 // Rank 1 is played by hand: what it and strangers send comes from outside the program.
 TEST(ControlPlaneTest, StrangersAreTurnedAwayAndNonsenseOfARankIsNamed) {
   Outcome outcome;
@@ -221,9 +233,7 @@ TEST(ControlPlaneTest, StrangersAreTurnedAwayAndNonsenseOfARankIsNamed) {
                        const ControlPlane control(*world, progress, outcome.options(0));
                        return outcome.wait_for_stop(0);
                      }
-                     world->gather(nlohmann::json({host_name(), ::getpid(), "of its own"}).dump());
-                     world->together([] {});
-                     const nlohmann::json offer = nlohmann::json::parse(world->of_first(std::string()));
+                     const nlohmann::json offer = hear_offer(*world);
                      const auto port = offer["port"].get<uint16_t>();
                      const nlohmann::json token = offer["token"];
                      for (const std::string& hello :
@@ -246,6 +256,73 @@ TEST(ControlPlaneTest, StrangersAreTurnedAwayAndNonsenseOfARankIsNamed) {
   EXPECT_THAT(outcome.said().at(0),
               AllOf(HasSubstr("rank 1 of 2"),
                     HasSubstr("it sent what makes no sense: 'at' of a rank's message is not a position")));
+}
+
+// A process of its own that, once it is told the port, holds `count` connections to it.
+class Strangers {
+ public:
+  explicit Strangers(int count) {
+    if (::pipe(port_) != 0 || ::pipe(ready_) != 0) ::_exit(3);
+    process_ = ::fork();
+    if (process_ != 0) return;
+    uint16_t port = 0;
+    if (::read(port_[0], &port, sizeof port) != sizeof port) ::_exit(1);
+    std::vector<std::unique_ptr<RawConnection>> held;
+    for (int i = 0; i < count; ++i) held.push_back(std::make_unique<RawConnection>(port));
+    if (::write(ready_[1], "x", 1) != 1) ::_exit(1);
+    while (true) ::pause();
+  }
+  Strangers(const Strangers&) = delete;
+  Strangers& operator=(const Strangers&) = delete;
+  ~Strangers() {
+    ::kill(process_, SIGKILL);
+    ::waitpid(process_, nullptr, 0);
+  }
+  void connect(uint16_t port) const {
+    char byte = 0;
+    if (::write(port_[1], &port, sizeof port) != sizeof port || ::read(ready_[0], &byte, 1) != 1) ::_exit(4);
+  }
+
+ private:
+  int port_[2], ready_[2];
+  pid_t process_;
+};
+
+// Ends with 0 where rank 1 is met although strangers hold more connections than this process may have files.
+int meet_rank_1_among_strangers() {
+  const rlimit few{100, 100};
+  if (::setrlimit(RLIMIT_NOFILE, &few) != 0) return 2;
+  const Strangers some(60), more(60);
+  Outcome outcome;
+  RawConnection rank;
+  run_thread_ranks({std::make_shared<CpuDevice>(1), std::make_shared<CpuDevice>(1)},
+                   [&](const std::shared_ptr<Communicator>& world) {
+                     if (world->first_local() == 0) {
+                       RankProgress progress;
+                       const ControlPlane control(*world, progress, outcome.options(0));
+                       return outcome.wait_for_stop(0);
+                     }
+                     const nlohmann::json offer = hear_offer(*world);
+                     some.connect(offer["port"]);
+                     more.connect(offer["port"]);
+                     rank.connect(offer["port"]);
+                     rank.send(nlohmann::json({{"token", offer["token"]}, {"rank", 1}}).dump() + "\n");
+                     if (rank.receive() != "{\"welcome\":1}\n") ::_exit(5);
+                     world->together([] {});
+                     rank.send("[]\n");
+                     outcome.wait_for_stop(0);
+                   });
+  return 0;
+}
+
+// In a process of its own, which keeps its limit.
+TEST(ControlPlaneTest, StrangersWhoHoldThePortAreDropped) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(meet_rank_1_among_strangers());
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(RankProgressTest, MeasuresTheLongestStepButForTheFirst) {
