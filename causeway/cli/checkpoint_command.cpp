@@ -1,10 +1,15 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
 
 #include "causeway/base/console.h"
 #include "causeway/base/error.h"
+#include "causeway/cli/checkpoint_argument.h"
 #include "causeway/cli/commands.h"
 #include "causeway/cli/json_output.h"
 #include "causeway/train/checkpoint/checkpoint.h"
@@ -13,21 +18,11 @@
 namespace causeway::cli {
 namespace {
 
-// The checkpoints meant by a path: itself, or all of a run.
-std::vector<std::filesystem::path> checkpoints_at(const std::filesystem::path& path) {
-  if (std::filesystem::exists(path / kManifestName)) return {path};
-  std::vector<std::filesystem::path> found;
-  for (const CheckpointEntry& entry : list_checkpoints(path)) found.push_back(entry.directory);
-  if (found.empty())
-    throw Error(ErrorKind::kNotFound, "holds no checkpoint", path.string(),
-                "Give a run directory (runs/NAME) or a checkpoint in it.");
-  return found;
-}
+constexpr int kMostListings = 100;
 
 std::string shape_text(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
-void inspect(const std::string& path, bool as_json, bool tensors) {
-  const CheckpointReader checkpoint(checkpoints_at(path).back());
+void print_checkpoint(const CheckpointReader& checkpoint, bool as_json, bool tensors) {
   const CheckpointState& state = checkpoint.state();
   uint64_t bytes = 0;
   for (const CheckpointFile& file : checkpoint.manifest().files) bytes += file.bytes;
@@ -56,20 +51,66 @@ void inspect(const std::string& path, bool as_json, bool tensors) {
   }
 }
 
+void inspect(const std::string& path, bool as_json, bool tensors) {
+  std::optional<CheckpointReader> opened;
+  read_checkpoint(path, [&](const std::filesystem::path& checkpoint) { opened.emplace(checkpoint); });
+  print_checkpoint(*opened, as_json, tensors);
+}
+
+// Nothing where the run that it belongs to deleted it meanwhile.
+std::optional<std::vector<CheckpointProblem>> problems_of(const std::filesystem::path& checkpoint) {
+  const DirectoryIdentity directory(checkpoint);
+  std::vector<CheckpointProblem> problems = verify_checkpoint(checkpoint);
+  if (!problems.empty() && !directory.is_in_place()) return {};
+  return problems;
+}
+
+struct Verified {
+  std::filesystem::path directory;
+  std::optional<std::vector<CheckpointProblem>> problems;  // none: it was pruned meanwhile
+  bool is_read() const { return problems.has_value(); }
+};
+
+// The checkpoint at the path, or all of a run. Where a run prunes them all meanwhile, those that it has by then.
+std::vector<Verified> verify_all(const std::filesystem::path& path) {
+  if (std::filesystem::exists(path / kManifestName)) return {{path, problems_of(path)}};
+  std::vector<Verified> verified;
+  for (int tries = 0; tries < kMostListings; ++tries) {
+    if (tries > 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    verified.clear();
+    for (const CheckpointEntry& entry : list_checkpoints(path))
+      verified.push_back({entry.directory, problems_of(entry.directory)});
+    if (std::ranges::any_of(verified, &Verified::is_read)) return verified;
+    if (verified.empty()) break;
+  }
+  if (verified.empty()) throw no_checkpoint_in(path);
+  return verified;
+}
+
 void verify(const std::string& path, bool as_json) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
-  for (const std::filesystem::path& directory : checkpoints_at(path)) {
-    const std::vector<CheckpointProblem> problems = verify_checkpoint(directory);
-    nlohmann::ordered_json entry = {
-        {"directory", directory.string()}, {"intact", problems.empty()}, {"problems", nlohmann::json::array()}};
-    for (const CheckpointProblem& problem : problems) entry["problems"].push_back(problem.describe());
+  const std::vector<Verified> all = verify_all(path);
+  for (const auto& [directory, problems] : all) {
+    nlohmann::ordered_json entry = {{"directory", directory.string()},
+                                    {"intact", nullptr},
+                                    {"pruned", !problems},
+                                    {"problems", nlohmann::json::array()}};
+    if (problems) entry["intact"] = problems->empty();
+    if (problems)
+      for (const CheckpointProblem& problem : *problems) entry["problems"].push_back(problem.describe());
     json.push_back(entry);
-    if (!problems.empty()) command_status = 1;
+    if (problems && !problems->empty()) command_status = 1;
     if (as_json) continue;
-    output("{}: {}\n", directory.string(), problems.empty() ? "intact" : "damaged");
-    for (const CheckpointProblem& problem : problems) output("  {}\n", problem.describe());
+    output("{}: {}\n", directory.string(),
+           !problems           ? "pruned meanwhile by the run it belonged to"
+           : problems->empty() ? "intact"
+                               : "damaged");
+    if (problems)
+      for (const CheckpointProblem& problem : *problems) output("  {}\n", problem.describe());
   }
   if (as_json) output_json(json);
+  // Nobody knows whether what was asked for is whole.
+  if (std::ranges::none_of(all, &Verified::is_read)) command_status = 1;
 }
 
 }  // namespace

@@ -23,14 +23,17 @@ struct Options {
 
 void run(const Options& options) {
   ExportOptions settings;
-  settings.checkpoint = find_checkpoint(options.run);
   settings.output = options.output;
   settings.overwrite = options.weights.overwrite;
   settings.dtype = options.weights.parsed_dtype().value_or(DType::kF32);
   settings.max_file_bytes = options.weights.max_file_bytes();
   settings.tokenizer_directory = options.tokenizer;
   const ContextScope context(Context::open(options.device));
-  const ExportResult result = export_checkpoint(settings);
+  ExportResult result;
+  read_checkpoint(options.run, [&](const std::filesystem::path& checkpoint) {
+    settings.checkpoint = checkpoint;
+    result = export_checkpoint(settings);
+  });
   if (options.json) {
     const nlohmann::ordered_json json = {{"checkpoint", settings.checkpoint.string()},
                                          {"output", options.output},

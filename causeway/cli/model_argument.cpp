@@ -58,8 +58,10 @@ OpenedModel open_model(const fs::path& path, const std::string& tokenizer, const
     opened.directory = path;
     open_hugging_face(opened, tokenizer, recipe);
   } else {
-    opened.directory = find_checkpoint(path);
-    open_checkpoint(opened, tokenizer, recipe);
+    read_checkpoint(path, [&](const fs::path& checkpoint) {
+      opened.directory = checkpoint;
+      open_checkpoint(opened, tokenizer, recipe);
+    });
   }
   if (!precision.empty()) recipe.train.precision = precision;
   opened.precision = recipe.train.precision;

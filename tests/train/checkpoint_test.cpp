@@ -530,6 +530,40 @@ TEST(Checkpoint, KilledAtAnyInstant) {
   }
 }
 
+// A run that keeps one checkpoint deletes it under whoever reads it.
+TEST(Checkpoint, TheNewestIsReadAgainWhereItWasPruned) {
+  const TemporaryDirectory run;
+  const std::vector<int64_t> values(10, 7);
+  const auto save = [&](int64_t step) {
+    CheckpointWriter writer(run.path(), state_at(step), {.keep_last = 1});
+    writer.add({"a", DType::kI64, {10}}, bytes_of(values));
+    writer.commit();
+  };
+  EXPECT_FALSE(read_newest_checkpoint(run.path(), [](const CheckpointEntry&) {}));
+  save(1);
+  std::vector<int64_t> steps;
+  std::vector<bool> in_place;
+  EXPECT_TRUE(read_newest_checkpoint(run.path(), [&](const CheckpointEntry& entry) {
+    steps.push_back(entry.step);
+    const DirectoryIdentity directory(entry.directory);
+    if (entry.step < 3) save(entry.step + 1);
+    if (steps.size() == 3) save(3);  // of the same name, and another one
+    in_place.push_back(directory.is_in_place());
+    if (!in_place.back()) throw Error(ErrorKind::kCorrupt, "a file is missing");
+  }));
+  EXPECT_EQ(steps, (std::vector<int64_t>{1, 2, 3, 3}));
+  EXPECT_EQ(in_place, (std::vector<bool>{false, false, false, true}));
+  // What is damaged and still there is damaged.
+  int readings = 0;
+  EXPECT_THROW(read_newest_checkpoint(run.path(),
+                                      [&](const CheckpointEntry&) {
+                                        ++readings;
+                                        throw Error(ErrorKind::kCorrupt, "a file is damaged");
+                                      }),
+               Error);
+  EXPECT_EQ(readings, 1);
+}
+
 // As a job leaves them that was killed after each save, before it deleted the oldest.
 TEST(Checkpoint, OldOnesAreDeletedBeforeASaveToo) {
   const TemporaryDirectory run;

@@ -1,7 +1,10 @@
 // Runs that begin with the weights of a Hugging Face directory, on ranks that are threads.
+#include "causeway/train/initial_weights.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -10,6 +13,7 @@
 #include "causeway/base/file.h"
 #include "causeway/formats/safetensors.h"
 #include "causeway/train/checkpoint/checkpoint.h"
+#include "causeway/train/ranks.h"
 #include "causeway/train/trainer.h"
 #include "tests/fixtures/temporary_directory.h"
 #include "tests/train/training_ranks.h"
@@ -115,6 +119,31 @@ log: {tensorboard: false}
   TemporaryDirectory directory_;
   int copies_ = 0;
 };
+
+// Machines with other files under one name: half of each would be trained.
+TEST_F(InitialWeights, RanksThatFindOtherOnesAreNamed) {
+  const std::filesystem::path one = stored_as("llama", DType::kF32, 1 << 30), other = directory_ / "other";
+  std::filesystem::copy(one, other);
+  {
+    std::fstream file(other / "model.safetensors", std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(-1, std::ios::end);
+    file.put(1);
+  }
+  const Recipe recipes[] = {recipe("apart", one, {"mesh.fsdp=2"}), recipe("apart", other, {"mesh.fsdp=2"})};
+  std::atomic<int> refused = 0;
+  on_ranks(recipes[0].mesh, [&] {
+    const Ranks ranks(*Context::current());
+    const auto model = LanguageModel::create(recipes[0].model, std::nullopt);
+    try {
+      load_initial_weights(ranks, recipes[ranks.rank()], *model);
+    } catch (const ErrorOfAllRanks& error) {
+      EXPECT_THAT(error.message(), HasSubstr("rank 1 has other weights in "));
+      EXPECT_THAT(error.message(), HasSubstr(" than rank 0: "));
+      ++refused;
+    }
+  });
+  EXPECT_EQ(refused, 2);
+}
 
 TEST_F(InitialWeights, AreThoseOfTheDirectoryOnAnyMesh) {
   const std::filesystem::path sharded = stored_as("llama", DType::kBF16, 20'000);

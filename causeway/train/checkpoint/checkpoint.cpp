@@ -1,13 +1,16 @@
 #include "causeway/train/checkpoint/checkpoint.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <thread>
 
 #include "causeway/base/enclosed_path.h"
 #include "causeway/base/error.h"
@@ -20,6 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr int kMostReadings = 100, kMostListings = 4;
 constexpr std::string_view kStepPrefix = "step-";
 constexpr std::string_view kSavingPrefix = ".saving-";
 constexpr std::string_view kDeletingPrefix = ".deleting-";
@@ -167,6 +171,18 @@ void delete_old_checkpoints(const fs::path& checkpoints, int64_t step, int64_t k
       ++kept;
     }
   }
+}
+
+// While a listing goes on a new checkpoint may appear behind its back and the last one disappear before its eyes.
+std::vector<CheckpointEntry> list_of_running_run(const fs::path& run_directory) {
+  std::vector<CheckpointEntry> entries;
+  std::error_code ignored;
+  for (int tries = 0; entries.empty() && tries < kMostListings; ++tries) {
+    if (tries > 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    entries = list_directory(checkpoints_of(run_directory));
+    if (!fs::exists(checkpoints_of(run_directory), ignored)) break;
+  }
+  return entries;
 }
 
 // What to do about a damaged checkpoint.
@@ -528,19 +544,49 @@ void CheckpointReader::read_box(const std::string& name, const Box& box, std::sp
 }
 
 std::vector<CheckpointEntry> list_checkpoints(const fs::path& run_directory) {
-  return list_directory(checkpoints_of(run_directory));
+  return list_of_running_run(run_directory);
+}
+
+void require_step_of_its_name(const CheckpointReader& checkpoint, const CheckpointEntry& entry) {
+  if (checkpoint.state().step == entry.step) return;
+  throw Error(ErrorKind::kCorrupt,
+              fmt::format("the checkpoint is of step {}, not of the step in its name", checkpoint.state().step),
+              entry.directory.string(), "Give the directory its right name.");
+}
+
+DirectoryIdentity::DirectoryIdentity(fs::path path) : path_(std::move(path)) {
+  struct stat status{};
+  if (::stat(path_.c_str(), &status) != 0) return;
+  device_ = status.st_dev;
+  number_ = status.st_ino;
+}
+
+bool DirectoryIdentity::is_in_place() const {
+  const DirectoryIdentity now(path_);
+  return number_ != 0 && now.device_ == device_ && now.number_ == number_;
+}
+
+bool read_newest_checkpoint(const fs::path& run_directory, const std::function<void(const CheckpointEntry&)>& read) {
+  for (int tries = 0;; ++tries) {
+    const auto entries = list_checkpoints(run_directory);
+    if (entries.empty()) return false;
+    const DirectoryIdentity directory(entries.back().directory);
+    try {
+      read(entries.back());
+      return true;
+    } catch (const Error&) {
+      if (directory.is_in_place() || tries >= kMostReadings) throw;
+    }
+  }
 }
 
 std::optional<CheckpointEntry> find_latest(const fs::path& run_directory) {
-  const auto entries = list_checkpoints(run_directory);
-  if (entries.empty()) return std::nullopt;
-  const CheckpointReader newest(entries.back().directory);
-  if (newest.state().step != entries.back().step) {
-    throw Error(ErrorKind::kCorrupt,
-                fmt::format("the checkpoint is of step {}, not of the step in its name", newest.state().step),
-                newest.directory().string(), "Give the directory its right name.");
-  }
-  return entries.back();
+  std::optional<CheckpointEntry> latest;
+  read_newest_checkpoint(run_directory, [&](const CheckpointEntry& entry) {
+    require_step_of_its_name(CheckpointReader(entry.directory), entry);
+    latest = entry;
+  });
+  return latest;
 }
 
 std::string CheckpointProblem::describe() const {

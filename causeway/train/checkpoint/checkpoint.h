@@ -154,6 +154,28 @@ struct CheckpointEntry {
 // The committed checkpoints of a run, by rising step; empty when the run has none. Their content is not looked at.
 std::vector<CheckpointEntry> list_checkpoints(const std::filesystem::path& run_directory);
 
+// Calls `read` with the newest committed checkpoint of a run. The run may go on meanwhile and prune it: where `read`
+// throws Error and the checkpoint is no longer there, or another one of its name, it is called again with the newest by
+// then. False where the run has none.
+bool read_newest_checkpoint(const std::filesystem::path& run_directory,
+                            const std::function<void(const CheckpointEntry&)>& read);
+
+// Throws Error(kCorrupt) where the entry's name says another step: a directory that was renamed by hand must not move a
+// run.
+void require_step_of_its_name(const CheckpointReader& checkpoint, const CheckpointEntry& entry);
+
+// Which directory a path is, to see later whether it is still the same.
+class DirectoryIdentity {
+ public:
+  explicit DirectoryIdentity(std::filesystem::path path);
+  // Neither deleted nor replaced.
+  bool is_in_place() const;
+
+ private:
+  std::filesystem::path path_;
+  uint64_t device_ = 0, number_ = 0;
+};
+
 // The newest committed checkpoint of a run, after the checks that opening it makes; nothing when there is none. When
 // the newest is damaged, throws Error naming what is damaged and offering the newest intact one before it.
 std::optional<CheckpointEntry> find_latest(const std::filesystem::path& run_directory);

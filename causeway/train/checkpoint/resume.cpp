@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "causeway/base/error.h"
+#include "causeway/base/hash.h"
 #include "causeway/base/log.h"
 #include "causeway/train/ranks.h"
 
@@ -23,12 +24,14 @@ bool is_damage(ErrorKind kind) {
   return kind == ErrorKind::kCorrupt || kind == ErrorKind::kNotFound || kind == ErrorKind::kIo;
 }
 
-// The run's own files, not tensors, name the step: a directory renamed by hand must not move the run.
-void require_step_of_its_name(const CheckpointReader& checkpoint, const CheckpointEntry& entry) {
-  if (checkpoint.state().step == entry.step) return;
-  throw Error(ErrorKind::kCorrupt,
-              fmt::format("the checkpoint is of step {}, not of the step in its name", checkpoint.state().step),
-              entry.directory.string(), "Give the directory its right name.");
+// Ranks whose directories are each a machine's own may hold checkpoints of one step and of two runs.
+void require_same_checkpoint(const Ranks& ranks, const CheckpointReader& checkpoint) {
+  if (ranks.count() == 1) return;
+  ranks.require_equal(
+      fmt::format("manifest {}", hash_text(format_manifest(checkpoint.manifest())).hex()),
+      fmt::format("another checkpoint in {}", checkpoint.directory().string()),
+      "Every rank must read the same files: put the run directory where all machines see it, and copy the "
+      "checkpoint that is meant there.");
 }
 
 std::vector<CheckpointEntry> of_path(const fs::path& path) {
@@ -95,12 +98,16 @@ std::optional<Resumed> resume_run(const std::vector<CheckpointEntry>& candidates
   const Ranks ranks(run.step.context());
   for (const CheckpointEntry& entry : candidates) {
     try {
+      std::optional<CheckpointReader> checkpoint;
       std::optional<Resumed> resumed;
       ranks.together([&] {
-        const CheckpointReader checkpoint(entry.directory);
-        require_step_of_its_name(checkpoint, entry);
-        Recipe recipe = checkpoint_recipe(checkpoint);
-        resumed = Resumed{restore_run(checkpoint, run), entry.directory, std::move(recipe)};
+        checkpoint.emplace(entry.directory);
+        require_step_of_its_name(*checkpoint, entry);
+      });
+      require_same_checkpoint(ranks, *checkpoint);
+      ranks.together([&] {
+        Recipe recipe = checkpoint_recipe(*checkpoint);
+        resumed = Resumed{restore_run(*checkpoint, run), entry.directory, std::move(recipe)};
       });
       return resumed;
     } catch (const Error& error) {
