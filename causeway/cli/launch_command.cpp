@@ -2,14 +2,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 
-#include "causeway/base/console.h"
 #include "causeway/base/error.h"
 #include "causeway/cli/commands.h"
+#include "causeway/cli/launched_processes.h"
 #include "causeway/cli/mpi_launcher.h"
 #include "causeway/communicator/mpi_launch.h"
 
@@ -20,17 +18,6 @@ struct Options {
   int processes = 0;
   std::vector<std::string> words;
 };
-
-// Only returns by an error: the launcher takes this process's place, so that signals and its exit status pass through.
-[[noreturn]] void become(const std::vector<std::string>& words) {
-  std::vector<char*> arguments;
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  flush_output();
-  ::execvp(arguments.front(), arguments.data());
-  throw Error(ErrorKind::kIo, fmt::format("cannot start it: {}", std::strerror(errno)), words.front(),
-              "Start the processes by hand: mpirun -n 4 causeway train ...");
-}
 
 void run(const Options& options, const CLI::App& program) {
   std::vector<std::string> names;
@@ -58,7 +45,9 @@ void run(const Options& options, const CLI::App& program) {
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", code);
   if (code)
     throw Error(ErrorKind::kIo, fmt::format("cannot find the program's own file: {}", code.message()), "launch");
-  become(launch_arguments(*launcher, options.processes, ::geteuid() == 0, self.string(), options.words));
+  const std::vector<std::string> words =
+      launch_arguments(*launcher, options.processes, ::geteuid() == 0, self.string(), options.words);
+  command_status = run_launched_processes(*launcher, words, heeds_signals(options.words));
 }
 
 }  // namespace
@@ -75,7 +64,9 @@ void add_launch_command(CLI::App& program) {
   command->footer(
       "The launcher is mpirun or mpiexec as PATH finds it; within an allocation of a scheduler it starts the "
       "processes\n"
-      "there. Exit status: the launcher's, which is that of the first process that failed.\n"
+      "there. Signals to this command reach the run as they reach one process: see causeway train --help; a second\n"
+      "one stops everything at once. Exit status: the run's (4: stopped by a signal, and saved), or that of the first\n"
+      "process that failed.\n"
       "Example: causeway launch -n 2 -- train shakespeare data.path=data/book mesh.fsdp=2");
   command->callback([options, command, &program] {
     // Options of the command to be launched, where they are not after a --.

@@ -17,6 +17,7 @@
 #include "causeway/cli/json_output.h"
 #include "causeway/communicator/mpi_launch.h"
 #include "causeway/train/ranks.h"
+#include "causeway/train/signals.h"
 
 namespace causeway::cli {
 
@@ -138,6 +139,8 @@ int run(int argc, char** argv) {
 }  // namespace causeway::cli
 
 int main(int argc, char** argv) {
+  // Means something to a training run alone, and ends no other command.
+  causeway::train::SignalWatch::remember_save_requests();
   causeway::prepare_standard_streams();
   causeway::report_crashes(
       fmt::format("causeway {} ({})", causeway::bench::program_version(), causeway::bench::program_commit()));

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "causeway/communicator/launch_link.h"
+
 namespace causeway::cli {
 namespace {
 
@@ -41,19 +43,23 @@ std::optional<MpiLauncher> find_mpi_launcher() {
   return {};
 }
 
+bool heeds_signals(const std::vector<std::string>& words) { return !words.empty() && words.front() == "train"; }
+
 std::vector<std::string> launch_arguments(const MpiLauncher& launcher, int processes, bool as_root,
                                           const std::string& program, const std::vector<std::string>& words) {
   const std::string count = fmt::to_string(processes);
   // The ranks of a run end each other; a launcher that kills them first loses what they say.
-  const bool ends_itself = !words.empty() && words.front() == "train";
+  const bool ends_itself = heeds_signals(words);
+  const std::string link(kLinkIsStandardInput);
   std::vector<std::string> arguments = {launcher.command};
   const auto add = [&](std::initializer_list<std::string> more) { arguments.insert(arguments.end(), more); };
   if (launcher.family == MpiFamily::kOpenMpi) {
     if (as_root) add({"--allow-run-as-root"});
     add({"--oversubscribe", "--bind-to", "none", "-x", fmt::format("{}={}", kProcessesVariable, count)});
+    if (ends_itself) add({"-x", fmt::format("{}={}", kLaunchLinkVariable, link)});
   } else if (launcher.family == MpiFamily::kMpich) {
     add({"-genv", kProcessesVariable, count});
-    if (ends_itself) add({"-disable-auto-cleanup"});
+    if (ends_itself) add({"-genv", kLaunchLinkVariable, link, "-disable-auto-cleanup"});
   }
   add({"-n", count});
   if (launcher.family == MpiFamily::kMpich && ends_itself) add({"/bin/sh", "-c", std::string(kOutlivingShell)});

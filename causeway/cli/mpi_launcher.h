@@ -19,9 +19,12 @@ struct MpiLauncher {
 // version. Nothing where there is none.
 std::optional<MpiLauncher> find_mpi_launcher();
 
+// Whether processes of this program with these words save and stop when they are asked to by a signal.
+bool heeds_signals(const std::vector<std::string>& words);
+
 // The command line that starts `program` with `words` as so many processes, each of which is told the number
-// (kProcessesVariable). More processes than processors are allowed, and none is bound to processors: those of one
-// machine share them out (train/run_context.h).
+// (kProcessesVariable), and where it heeds signals that they come by a LaunchLink. More processes than processors are
+// allowed, and none is bound to processors: those of one machine share them out (train/run_context.h).
 std::vector<std::string> launch_arguments(const MpiLauncher& launcher, int processes, bool as_root,
                                           const std::string& program, const std::vector<std::string>& words);
 

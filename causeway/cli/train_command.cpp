@@ -39,8 +39,9 @@ void run(const Options& options) {
   train_options.resume = parse_resume(options.resume);
   const Recipe recipe = load_recipe_argument(options.recipe, options.overrides);
   const TrainResult result = train::train(recipe, train_options);
-  if (result.interrupted) command_status = kInterruptedStatus;
+  // A launcher that sees another rank end by a status that is not 0 may end this one while it still speaks.
   if (result.rank != 0) return;
+  if (result.interrupted) command_status = kInterruptedStatus;
   if (options.json) {
     nlohmann::ordered_json json = {{"step", result.step},
                                    {"loss", result.last_loss},
@@ -56,8 +57,10 @@ void run(const Options& options) {
   if (result.interrupted) {
     std::string again = "causeway train " + shell_quoted(options.recipe);
     for (const std::string& text : options.overrides) again += " " + shell_quoted(text);
-    output("stopped at step {} of {}; saved {}\nContinue with: {} --resume auto\n", result.step, result.total_steps,
-           result.checkpoint.string(), again);
+    const std::string saved =
+        result.checkpoint.empty() ? ", where there is nothing to save" : "; saved " + result.checkpoint.string();
+    output("stopped at step {} of {}{}\nContinue with: {} --resume auto\n", result.step, result.total_steps, saved,
+           again);
     return;
   }
   if (result.checkpoint.empty()) {

@@ -16,7 +16,9 @@
 #include "causeway/base/file.h"
 #include "causeway/base/log.h"
 #include "causeway/communicator/control_plane.h"
+#include "causeway/communicator/launch_link.h"
 #include "causeway/communicator/mesh_communicators.h"
+#include "causeway/communicator/mpi_launch.h"
 #include "causeway/data/batch_loader.h"
 #include "causeway/generate/text_generation.h"
 #include "causeway/program/context.h"
@@ -24,6 +26,7 @@
 #include "causeway/train/checkpoint/run_checkpoint.h"
 #include "causeway/train/checkpoint/run_lock.h"
 #include "causeway/train/checkpoint/run_saver.h"
+#include "causeway/train/checkpoint/shared_run_directory.h"
 #include "causeway/train/evaluation.h"
 #include "causeway/train/initial_weights.h"
 #include "causeway/train/log/announcement.h"
@@ -106,9 +109,10 @@ class Onlooker {
 
 class Trainer {
  public:
-  // `start`: what has been done before.
-  Trainer(const Recipe& recipe, const TrainOptions& options, StartTimes start)
-      : start_(std::move(start)),
+  // `start`: what has been done before. `signals`: null where nobody watches for them.
+  Trainer(const Recipe& recipe, const TrainOptions& options, StartTimes start, SignalWatch* signals)
+      : signals_(signals),
+        start_(std::move(start)),
         ranks_(*Context::current()),
         recipe_(recipe),
         options_(options),
@@ -124,6 +128,7 @@ class Trainer {
                          "Give every machine the same files; see whether each one can read all of them.");
     load_tokenizer();
     ranks_.on_first([&] { own_run_directory(); });
+    require_shared_run_directory(ranks_, directory_);
     const std::vector<CheckpointEntry> candidates = resume_candidates_of_first(ranks_, directory_, options.resume);
     start_.end_of("data");
     ranks_.together([&] {
@@ -156,6 +161,7 @@ class Trainer {
   }
 
   TrainResult run() {
+    if (is_stopped_before_a_step()) return result();
     ranks_.enter(0, "compile");
     std::string program;
     step_->fit_memory(ranks_);
@@ -179,7 +185,6 @@ class Trainer {
       for (const std::string& line : describe_packing(*data_, recipe_)) notice("{}\n", line);
       for (const std::string& line : observer_->describe()) notice("{}\n", line);
     }
-    if (options_.watch_signals) signals_.emplace(ranks_.is_first());
     if (ranks_.is_first()) {
       log_.emplace(recipe_, directory_, step_->context().device().name(), *utilization_, position_.step,
                    options_.quiet);
@@ -214,6 +219,11 @@ class Trainer {
       throw;
     }
     finish_progress();
+    return result();
+  }
+
+ private:
+  const TrainResult& result() {
     result_.rank = ranks_.rank();
     result_.step = position_.step;
     result_.skipped_steps = position_.skipped_steps;
@@ -221,7 +231,15 @@ class Trainer {
     return result_;
   }
 
- private:
+  // Whether a signal to any rank asks for it; what there is to save is the checkpoint that the run goes on from.
+  bool is_stopped_before_a_step() {
+    const bool goes_on = signals_ == nullptr || signals_->stop_signal() == 0;
+    if (position_.step >= recipe_.train.steps || ranks_.all_of(goes_on)) return false;
+    result_.interrupted = true;
+    if (resumed_) result_.checkpoint = resumed_->checkpoint;
+    return true;
+  }
+
   void finish_progress() {
     if (log_) log_->finish_progress();
   }
@@ -252,6 +270,8 @@ class Trainer {
     ranks_.together([&] { opened.emplace(data_->dataset, data_->order, batch_options()); });
     BatchLoader& loader = *opened;
     if (position_.step >= recipe_.train.steps) return;
+    if (signals_ != nullptr) signals_->begin_steps();
+    if (is_stopped_before_a_step()) return;
     while (true) {
       if (under_way_.empty()) begin_step(loader);
       agree(under_way_.front());
@@ -293,7 +313,7 @@ class Trainer {
 
   // A signal reaches ranks at different steps, or one of them alone: the strongest request of any is that of all.
   void agree(StepOutcome& step) {
-    const SignalRequest here = signals_ ? signals_->poll() : SignalRequest::kNone;
+    const SignalRequest here = signals_ != nullptr ? signals_->poll() : SignalRequest::kNone;
     for (const std::string& request : ranks_.gather(std::string(1, static_cast<char>(here))))
       step.request = std::max(step.request, static_cast<SignalRequest>(request.at(0)));
     step.save_is_due = step.goes_on() && (step.request == SignalRequest::kSave || saver_->is_due(step.report.step));
@@ -561,6 +581,7 @@ class Trainer {
     }
   }
 
+  SignalWatch* const signals_;
   StartTimes start_;
   const Ranks ranks_;
   Recipe recipe_;  // with the steps that its epochs are
@@ -581,7 +602,6 @@ class Trainer {
   std::optional<FlopsUtilization> utilization_;
   std::optional<RunLog> log_;
   std::optional<RunObserver> observer_;
-  std::optional<SignalWatch> signals_;
   std::unique_ptr<Evaluator> evaluator_;
   std::unique_ptr<TextGenerator> generator_;
   Onlooker evaluation_{"the evaluation", ranks_.is_first()}, sample_{"the sample", ranks_.is_first()};
@@ -593,6 +613,13 @@ class Trainer {
   TrainResult result_;
 };
 
+// The first of several processes speaks.
+std::unique_ptr<SignalWatch> watch_signals(const TrainOptions& options) {
+  if (!options.watch_signals) return nullptr;
+  const std::optional<MpiLaunch> launch = find_mpi_launch();
+  return std::make_unique<SignalWatch>(!launch || launch->rank == 0);
+}
+
 }  // namespace
 
 TrainResult train(const Recipe& recipe, const TrainOptions& options) {
@@ -600,9 +627,13 @@ TrainResult train(const Recipe& recipe, const TrainOptions& options) {
     throw Error(ErrorKind::kInvalidArgument, "names no data to train on", "data.path",
                 "Make a dataset with \"causeway data prepare TEXT --output DIRECTORY\", and set data.path=DIRECTORY.");
   StartTimes start;
+  // Before anything that takes its time.
+  const std::unique_ptr<SignalWatch> signals = watch_signals(options);
+  const std::unique_ptr<LaunchLink> link = signals != nullptr ? open_launch_link() : nullptr;
   const ContextScope context(open_run_context(recipe, start));
+  if (signals != nullptr) signals->take_hold();
   const std::shared_ptr<MeshCommunicators> communicators = Context::current()->communicators();
-  if (communicators == nullptr) return Trainer(recipe, options, std::move(start)).run();
+  if (communicators == nullptr) return Trainer(recipe, options, std::move(start), signals.get()).run();
   ControlPlaneOptions watching;
   watching.advice = "What was committed is intact: go on with --resume auto.";
   watching.record = [&communicators, &recipe, device = Context::current()->shared_device()] {
@@ -612,7 +643,7 @@ TrainResult train(const Recipe& recipe, const TrainOptions& options) {
   // Is still there when its failure is told: what it destroys may wait for ever for other ranks.
   std::optional<Trainer> trainer;
   try {
-    trainer.emplace(recipe, options, std::move(start));
+    trainer.emplace(recipe, options, std::move(start), signals.get());
     return trainer->run();
   } catch (const ErrorOfAllRanks& error) {
     if (communicators->rank() != 0) throw SaidElsewhere();
@@ -628,7 +659,8 @@ TrainResult train(const Recipe& recipe, const TrainOptions& options) {
 
 TrainResult train_in_context(const Recipe& recipe, const TrainOptions& options) {
   CAUSEWAY_CHECK(Context::current()->mesh() == make_mesh(recipe.mesh));
-  return Trainer(recipe, options, {}).run();
+  const std::unique_ptr<SignalWatch> signals = watch_signals(options);
+  return Trainer(recipe, options, {}, signals.get()).run();
 }
 
 }  // namespace causeway::train

@@ -21,14 +21,15 @@ struct TrainResult {
   int64_t step = 0;                       // steps completed, over all resumed parts
   double last_loss = 0;                   // of the last step
   std::optional<double> validation_loss;  // nats per token
-  std::filesystem::path checkpoint;       // the last one committed
+  std::filesystem::path checkpoint;       // the last one committed, or that the run went on from; empty: none
   bool interrupted = false;               // a signal ended the run early
   int64_t skipped_steps = 0;
   int64_t total_steps = 0;  // of the whole run: train.steps, or what train.epochs comes to
   int rank = 0;             // of this process; all ranks have the same result
 };
 
-// Trains until train.steps, or until a signal asks to stop, and commits a checkpoint either way. Writes to the run
+// Trains until train.steps, or until a signal asks to stop, and commits a checkpoint either way, but where the signal
+// comes before the first step. Writes to the run
 // directory, which it owns meanwhile (RunLock): recipe.yaml (resolved), metrics.jsonl, TensorBoard events, checkpoints.
 // Logs, samples and evaluations that fail are said once and end nothing.
 // Throws Error for bad recipes, data and checkpoints, for a run directory that another run owns, for a loss that is not

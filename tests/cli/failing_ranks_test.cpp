@@ -1,5 +1,5 @@
 // Runs of several processes of which one is killed or stopped: all end, one message says why, and nothing that was
-// committed is lost.
+// committed is lost. And those whose `causeway launch` is sent a signal, or killed.
 #include <dirent.h>
 #include <gmock/gmock.h>
 
@@ -85,11 +85,27 @@ class FailingRanksTest : public CliTest, public testing::WithParamInterface<cons
     }
   }
 
-  pid_t start_run(int ranks) const {
-    return start({"launch", "-n", std::to_string(ranks), "--", "train", "tiny.yaml",
-                  ranks == 2 ? "mesh.fsdp=2" : "mesh.dp=4", "train.steps=4000", "checkpoint.interval=5",
-                  "checkpoint.interval_minutes=0", "evaluation.interval=0", "log.tensorboard=false", "--resume", "auto",
-                  "--quiet"});
+  pid_t start_run(int ranks, const std::vector<std::string>& overrides = {"checkpoint.interval=5"}) const {
+    std::vector<std::string> words = {"launch",
+                                      "-n",
+                                      std::to_string(ranks),
+                                      "--",
+                                      "train",
+                                      "tiny.yaml",
+                                      ranks == 2 ? "mesh.fsdp=2" : "mesh.dp=4",
+                                      "train.steps=4000000",
+                                      "checkpoint.interval_minutes=0",
+                                      "evaluation.interval=0",
+                                      "log.tensorboard=false",
+                                      "--resume",
+                                      "auto",
+                                      "--quiet"};
+    words.insert(words.end(), overrides.begin(), overrides.end());
+    return start(words);
+  }
+
+  void expect_nobody_is_left() const {
+    for (int rank = 0; rank < 2; ++rank) EXPECT_THAT(processes_of_rank(rank), testing::IsEmpty()) << rank;
   }
 
   void wait_for_step(int64_t step) const {
@@ -143,6 +159,56 @@ TEST_P(FailingRanksTest, ARankThatIsStoppedEndsTheRun) {
   expect_flight_file(0, 2);
   EXPECT_THAT(processes_of_rank(0), testing::IsEmpty());
   EXPECT_THAT(processes_of_rank(1), testing::IsEmpty());
+}
+
+// No launcher sees them: it would end the ranks before a long step is over, and with a status of its own.
+TEST_P(FailingRanksTest, SignalsToTheLaunchReachTheRun) {
+  for (const int signal : {SIGTERM, SIGHUP}) {
+    std::filesystem::remove_all(path("runs"));
+    const pid_t launch = start_run(2, {"checkpoint.interval=0"});
+    wait_for_metrics("runs/tiny", 5);
+    if (signal == SIGTERM) {
+      ASSERT_EQ(::kill(launch, SIGUSR1), 0);
+      wait_for_step(1);  // saved, and training goes on
+    }
+    const int64_t saved = newest_step();
+    ASSERT_EQ(::kill(launch, signal), 0);
+    const Outcome outcome = wait_for(launch);
+    EXPECT_EQ(outcome.status, 4) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(signal == SIGTERM ? "SIGTERM: finishing this step, then saving and stopping"
+                                                         : "SIGHUP: finishing this step, then saving and stopping"));
+    EXPECT_GT(newest_step(), saved);
+    expect_nobody_is_left();
+  }
+}
+
+// However long a step takes: these ranks never end theirs.
+TEST_P(FailingRanksTest, ASecondSignalToTheLaunchEndsAllAtOnce) {
+  const pid_t launch = start_run(2, {"checkpoint.interval=0"});
+  wait_for_metrics("runs/tiny", 5);
+  for (int rank = 0; rank < 2; ++rank)
+    for (const pid_t process : processes_of_rank(rank)) ::kill(process, SIGSTOP);
+  // A request that comes twice within a moment is one.
+  ASSERT_EQ(::kill(launch, SIGTERM), 0);
+  ASSERT_EQ(::kill(launch, SIGTERM), 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  EXPECT_THAT(processes_of_rank(1), testing::Not(testing::IsEmpty()));
+  ASSERT_EQ(::kill(launch, SIGINT), 0);
+  const Outcome outcome = wait_for(launch);
+  EXPECT_EQ(outcome.status, 130) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("stopped at once; the newest checkpoint is as it was"));
+  expect_nobody_is_left();
+}
+
+TEST_P(FailingRanksTest, AKilledLaunchLeavesNobodyBehind) {
+  const pid_t launch = start_run(2, {"checkpoint.interval=0"});
+  wait_for_metrics("runs/tiny", 5);
+  ASSERT_EQ(::kill(launch, SIGKILL), 0);
+  EXPECT_EQ(wait_for(launch).status, 128 + SIGKILL);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (std::chrono::steady_clock::now() < deadline && !(processes_of_rank(0).empty() && processes_of_rank(1).empty()))
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  expect_nobody_is_left();
 }
 
 INSTANTIATE_TEST_SUITE_P(Installed, FailingRanksTest, testing::Values("Open MPI", "MPICH"),

@@ -118,6 +118,20 @@ TEST_P(LaunchTest, RanksWithDifferentRecipesAreNamed) {
                       "rank 1 has another recipe than rank 0: train.seed: ");
 }
 
+// As on two machines that share no files: it is found before the first step, not at the first save.
+TEST_P(LaunchTest, RanksWithRunDirectoriesOfTheirOwnAreNamed) {
+  prepare_data();
+  for (const char* machine : {"a", "b"}) std::filesystem::create_directory(path(machine));
+  const std::string train = " $causeway train $PWD/tiny.yaml mesh.dp=2 data.path=$PWD/data";
+  const Outcome outcome =
+      shell("timeout 100 " + launcher_->command + " -n 1 -wdir $PWD/a" + train + " : -n 1 -wdir $PWD/b" + train);
+  EXPECT_EQ(outcome.status, 1) << outcome.err;
+  EXPECT_EQ(count_of(outcome.err, "error: "), 1u) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("does not see the run directory of rank 0"));
+  EXPECT_THAT(outcome.err, HasSubstr("rank 1 (on "));
+  EXPECT_FALSE(std::filesystem::exists(path("a/runs/tiny/metrics.jsonl")));
+}
+
 TEST_P(LaunchTest, AProcessThatFailsBeforeItMeetsTheOthersIsHeard) {
   if (is_mpich()) GTEST_SKIP() << "MPICH's launcher does not end processes that wait for one which has not begun MPI.";
   prepare_data();

@@ -10,32 +10,46 @@ class RunDirectoryTest : public CliTest {
     CliTest::SetUp();
     prepare_data();
   }
+  // start() sends the output of every program to the same files, so what else runs goes through a shell here.
+  int run_beside(const std::string& arguments) const {
+    return WEXITSTATUS(
+        std::system(("cd " + directory_.path().string() +
+                     " && XDG_CACHE_HOME=" CAUSEWAY_BINARY_DIR "/test_cache " CAUSEWAY_BINARY_DIR "/causeway " +
+                     arguments + " >other.out 2>other.err")
+                        .c_str()));
+  }
+  // Until the child, which this program has become, has a handler for the signal; false where it ends before.
+  static bool wait_until_caught(pid_t child, int signal) {
+    while (true) {
+      std::ifstream status("/proc/" + std::to_string(child) + "/status");
+      bool is_there = false;
+      for (std::string line; std::getline(status, line);) {
+        is_there = is_there || (line.starts_with("State:\t") && line[7] != 'Z');
+        if (line.starts_with("SigCgt:") && (std::stoull(line.substr(8), nullptr, 16) >> (signal - 1) & 1) != 0)
+          return true;
+      }
+      if (!is_there) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
   void expect_parts(const std::string& text, const std::vector<std::string>& parts) const {
     for (const std::string& part : parts)
       EXPECT_NE(text.find(part), std::string::npos) << part << "\n--- not in ---\n" << text;
   }
 };
 
-// start() sends the output of every program to the same files, so what else runs goes through a shell here.
 TEST_F(RunDirectoryTest, HasOneOwner) {
-  const auto beside = [&](const std::string& arguments) {
-    return WEXITSTATUS(
-        std::system(("cd " + directory_.path().string() +
-                     " && XDG_CACHE_HOME=" CAUSEWAY_BINARY_DIR "/test_cache " CAUSEWAY_BINARY_DIR "/causeway " +
-                     arguments + " >other.out 2>other.err")
-                        .c_str()));
-  };
   const pid_t owner = start({"train", "tiny.yaml", "train.steps=1000000", "checkpoint.interval=5", "--quiet"});
   wait_for_metrics("runs/tiny", 20);
   for (const char* resume : {"", " --resume auto"}) {
-    EXPECT_EQ(beside(std::string("train tiny.yaml --quiet") + resume), 1);
+    EXPECT_EQ(run_beside(std::string("train tiny.yaml --quiet") + resume), 1);
     expect_parts(
         read_text_file(path("other.err")),
         {"runs/tiny: another run owns this run directory: process " + std::to_string(owner) + " on ", "Stop it first"});
   }
   // Reading needs no owner.
-  EXPECT_EQ(beside("generate runs/tiny --tokens 3"), 0) << read_text_file(path("other.err"));
-  EXPECT_EQ(beside("checkpoint inspect runs/tiny"), 0) << read_text_file(path("other.err"));
+  EXPECT_EQ(run_beside("generate runs/tiny --tokens 3"), 0) << read_text_file(path("other.err"));
+  EXPECT_EQ(run_beside("checkpoint inspect runs/tiny"), 0) << read_text_file(path("other.err"));
   ASSERT_EQ(::kill(owner, SIGHUP), 0);
   const Outcome stopped = wait_for(owner);
   EXPECT_EQ(stopped.status, 4) << stopped.err;
@@ -63,6 +77,51 @@ TEST_F(RunDirectoryTest, LinksOutOfItAreNotFollowed) {
     EXPECT_EQ(read_text_file(mine / "step-00000001/notes"), "{\"step\":9}\n") << name;
     EXPECT_EQ(std::distance(std::filesystem::directory_iterator(mine), std::filesystem::directory_iterator()), 1);
   }
+}
+
+// Every step replaces the one checkpoint that is kept.
+TEST_F(RunDirectoryTest, IsReadWhileItsRunPrunes) {
+  write("other.txt", sample_text(200));
+  const pid_t owner = start({"train", "tiny.yaml", "train.steps=1000000", "checkpoint.interval=1", "checkpoint.keep=1",
+                             "evaluation.interval=0", "--quiet"});
+  wait_for_metrics("runs/tiny", 10);
+  for (int i = 0; i < 4; ++i)
+    for (const char* command :
+         {"generate runs/tiny --tokens 2", "evaluate runs/tiny --text other.txt", "checkpoint inspect runs/tiny",
+          "checkpoint verify runs/tiny", "export runs/tiny --output exported --overwrite"}) {
+      EXPECT_EQ(run_beside(command), 0) << command << "\n" << read_text_file(path("other.err"));
+      EXPECT_EQ(read_text_file(path("other.out")).find("damaged"), std::string::npos) << command;
+    }
+  ASSERT_EQ(::kill(owner, SIGTERM), 0);
+  EXPECT_EQ(wait_for(owner).status, 4);
+}
+
+// Not even before there is a run.
+TEST_F(RunDirectoryTest, ARequestToSaveEndsNoCommand) {
+  const pid_t child = start({"train", "tiny.yaml", "train.steps=200", "checkpoint.interval=0"});
+  ASSERT_TRUE(wait_until_caught(child, SIGUSR1));
+  ASSERT_EQ(::kill(child, SIGUSR1), 0);
+  const Outcome outcome = wait_for(child);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  expect_parts(outcome.err, {"saved runs/tiny/checkpoints/step-0000000", "; training stood still for"});
+  const pid_t sampled = start({"generate", "runs/tiny", "--tokens", "20"});
+  ASSERT_TRUE(wait_until_caught(sampled, SIGUSR1));
+  ::kill(sampled, SIGUSR1);
+  EXPECT_EQ(wait_for(sampled).status, 0);
+}
+
+TEST_F(RunDirectoryTest, AStopBeforeTheFirstStepHasNothingToSave) {
+  const pid_t child = start({"train", "tiny.yaml", "model.layers=12", "--json"});
+  ASSERT_TRUE(wait_until_caught(child, SIGTERM));
+  ASSERT_EQ(::kill(child, SIGTERM), 0);
+  const Outcome stopped = wait_for(child);
+  EXPECT_EQ(stopped.status, 4) << stopped.err;
+  const nlohmann::json json = nlohmann::json::parse(stopped.out);
+  EXPECT_EQ(json["interrupted"], true);
+  EXPECT_EQ(json["step"], 0);
+  EXPECT_EQ(json["checkpoint"], "");
+  expect_parts(stopped.err, {"SIGTERM: stopping before the first step"});
+  EXPECT_EQ(run({"train", "tiny.yaml", "model.layers=12", "train.steps=1", "--resume", "auto"}).status, 0);
 }
 
 TEST_F(RunDirectoryTest, AnInterruptIsAnsweredAndHasAStatusOfItsOwn) {

@@ -73,10 +73,22 @@ TEST_F(Signals, AClosedTerminalStopsTheRun) {
   EXPECT_EQ(watch.stop_signal(), SIGHUP);
 }
 
+TEST_F(Signals, AreTakenBackFromALibrary) {
+  EXPECT_EQ(status_of_child([] {
+              SignalWatch watch;
+              std::signal(SIGHUP, [](int) { ::_exit(1); });
+              watch.take_hold();
+              std::raise(SIGHUP);
+              if (watch.stop_signal() != SIGHUP) ::_exit(2);
+            }),
+            0);
+}
+
 TEST_F(Signals, WhatTheProcessWasStartedToIgnoreStaysIgnored) {
   EXPECT_EQ(status_of_child([] {
               for (const int signal : {SIGHUP, SIGINT}) std::signal(signal, SIG_IGN);
               SignalWatch watch;
+              watch.take_hold();
               std::raise(SIGHUP);
               std::raise(SIGINT);
               std::raise(SIGINT);
@@ -88,12 +100,31 @@ TEST_F(Signals, WhatTheProcessWasStartedToIgnoreStaysIgnored) {
 TEST_F(Signals, TheFirstIsAnsweredAtOnce) {
   ::testing::internal::CaptureStderr();
   {
-    const SignalWatch watch;
+    SignalWatch watch;
+    watch.begin_steps();
     std::raise(SIGINT);
   }
-  EXPECT_EQ(
-      ::testing::internal::GetCapturedStderr(),
-      "\ninterrupted: finishing this step, then saving and stopping; Ctrl-C again stops at once, without saving\n");
+  {
+    const SignalWatch watch;
+    std::raise(SIGTERM);
+  }
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "\ninterrupted: finishing this step, then saving and stopping; Ctrl-C again stops at once, without saving\n"
+            "\nSIGTERM: stopping before the first step\n");
+}
+
+TEST_F(Signals, ARequestToSaveIsRememberedFromTheProgramsFirstLineOn) {
+  EXPECT_EQ(status_of_child([] {
+              SignalWatch::remember_save_requests();
+              std::raise(SIGUSR1);
+              {
+                SignalWatch watch;
+                if (watch.poll() != SignalRequest::kSave || watch.poll() != SignalRequest::kNone) ::_exit(1);
+              }
+              std::raise(SIGUSR1);  // after the run, too, it ends nothing
+              if (!SignalWatch::take_early_save_request() || SignalWatch::take_early_save_request()) ::_exit(2);
+            }),
+            0);
 }
 
 TEST_F(Signals, OnlyOneWatch) {
