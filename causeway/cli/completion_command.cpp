@@ -7,6 +7,7 @@
 #include "causeway/base/error.h"
 #include "causeway/cli/commands.h"
 #include "causeway/cli/recipe_argument.h"
+#include "causeway/device/gpu_architecture.h"
 
 namespace causeway::cli {
 namespace {
@@ -38,6 +39,8 @@ std::string value_cases() {
   for (const RecipeKey& key : recipe_keys()) {
     std::vector<std::string> values = key.choices;
     if (key.key == "device") values = {"auto", "cpu", "cuda", "hip", "emulator:sm_90a", "emulator:gfx942"};
+    if (key.key == "device_architecture")
+      for (const GpuArchitecture& architecture : gpu_architectures()) values.emplace_back(architecture.processor);
     if (!values.empty()) text += fmt::format("      {}) words='{}' ;;\n", key.key, fmt::join(values, " "));
   }
   return text;

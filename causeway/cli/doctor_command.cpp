@@ -82,6 +82,15 @@ std::vector<DeviceDescription> examine_devices() {
   return devices;
 }
 
+// What kernels are compiled for there, and what else they may be.
+std::string kernels_of(const DeviceDescription& device) {
+  const std::vector<std::string>& own = device.kernel_architectures;
+  std::string text = device.architecture;
+  for (size_t i = 0; i < own.size(); ++i)
+    text += i == 0 ? fmt::format(": {}", own[i]) : fmt::format("; {} with device_architecture={}", own[i], own[i]);
+  return text;
+}
+
 void print_device(const DeviceDescription& device) {
   output("\n{:<14}{}\n", device.spec,
          device.usable  ? "usable"
@@ -92,7 +101,7 @@ void print_device(const DeviceDescription& device) {
   output("  product     {}, {} {}, {} memory ({} free)\n", device.product, device.parallel_units,
          device.spec == "cpu" ? "threads" : "multiprocessors", format_bytes(static_cast<uint64_t>(device.memory_total)),
          format_bytes(static_cast<uint64_t>(device.memory_free)));
-  output("  kernels for {}\n", device.architecture);
+  output("  kernels for {}\n", kernels_of(device));
   if (!device.software.empty()) output("  software    {}\n", device.software);
   if (device.spec.starts_with("hip"))
     output("  note        HIP support was never run on an AMD GPU: its kernels are tested on the emulator\n");
@@ -115,6 +124,7 @@ void run(bool as_json) {
       json["devices"].push_back({{"name", device.spec},
                                  {"product", device.product},
                                  {"architecture", device.architecture},
+                                 {"kernel_architectures", device.kernel_architectures},
                                  {"software", device.software},
                                  {"units", device.parallel_units},
                                  {"memory_bytes", device.memory_total},

@@ -24,7 +24,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct Options {
-  std::string model, data = "data/eval", examples, tokenizer, precision, documents, device = "auto";
+  std::string model, data = "data/eval", examples, tokenizer, precision, documents, device = "auto",
+                     device_architecture;
   std::vector<std::string> tasks, texts;
   PromptOptions prompt;
   int64_t max_length = 0;
@@ -208,7 +209,7 @@ void run(const Options& options) {
   if (options.tasks.empty() && options.texts.empty())
     throw Error(ErrorKind::kInvalidArgument, "nothing to judge the model by", "evaluate",
                 "Name tasks with --tasks, as arc_easy,piqa, or a text with --text.");
-  const ContextScope context(Context::open(options.device));
+  const ContextScope context(Context::open(options.device, {}, options.device_architecture));
   Evaluation(options).run();
 }
 
@@ -241,6 +242,8 @@ void add_evaluate_command(CLI::App& program) {
                       "A file for each document's requests and log-likelihoods, as JSON Lines");
   command->add_option("--device", options->device, "auto, cpu, cuda, hip or emulator:ARCHITECTURE")
       ->capture_default_str();
+  command->add_option("--device-architecture", options->device_architecture,
+                      "What kernels are compiled for, where not for the best that the device has: sm_80");
   command
       ->add_option("--precision", options->precision,
                    "bf16, fp8, fp8_block, tf32 or f32; default: as trained, and f32 for a Hugging Face directory")

@@ -51,16 +51,20 @@ std::vector<double> step_seconds(TrainingStep& step, const Recipe& recipe) {
 // A device that compiles and plans and has no memory, so that a recipe of any size can be explained: an architecture in
 // place of a device's number ("cuda:sm_90a"), or the likeness of a device that is here. It is the first rank's of the
 // mesh's stage. `memory_limit` becomes what memory that has; 0 where nobody knows.
-std::shared_ptr<Context> open_likeness(const std::string& specification, const Mesh& mesh, int64_t stage,
-                                       int64_t& memory_limit) {
+std::shared_ptr<Context> open_likeness(const std::string& specification, const std::string& architecture,
+                                       const Mesh& mesh, int64_t stage, int64_t& memory_limit) {
   ContextOptions options{.mesh = mesh};
   if (mesh.stages() > 1) options.rank = static_cast<int>(stage * mesh.stage_axis()->stride);
   const size_t colon = specification.find(':');
   const bool here =
       colon == std::string::npos || specification.find_first_not_of("0123456789", colon + 1) == std::string::npos;
   memory_limit = 0;
-  if (!here) return std::make_shared<Context>(std::make_shared<OfflineDevice>(parse_target(specification)), options);
-  const std::shared_ptr<Device> device = open_device(specification);
+  if (!here) {
+    const Target target = parse_target(specification);
+    require_architecture(target, architecture, specification);
+    return std::make_shared<Context>(std::make_shared<OfflineDevice>(target), options);
+  }
+  const std::shared_ptr<Device> device = open_device(specification, {}, architecture);
   memory_limit = device->memory_limit();
   return std::make_shared<Context>(std::make_shared<OfflineDevice>(device->target()), options);
 }
@@ -191,7 +195,7 @@ void run(const Options& options) {
     if (!make_mesh(recipe.mesh).empty())
       throw Error(ErrorKind::kUnsupported, "kernels are timed on one device, and the recipe has several ranks", "mesh",
                   "Leave out --time, or set the mesh's axes to 1.");
-    context = Context::open(recipe.device);
+    context = Context::open(recipe.device, {}, recipe.device_architecture);
     memory_limit = context->device().memory_limit();
     require_memory_for_weights(context->device(), recipe);
     seed = static_cast<uint64_t>(recipe.train.seed);
@@ -200,7 +204,8 @@ void run(const Options& options) {
       throw Error(ErrorKind::kInvalidArgument,
                   fmt::format("there is no stage {}: the recipe has {}", options.stage, recipe.mesh.pp), "--stage",
                   "Stages count from 0; mesh.pp says how many there are.");
-    context = open_likeness(recipe.device, make_mesh(recipe.mesh), options.stage, memory_limit);
+    context =
+        open_likeness(recipe.device, recipe.device_architecture, make_mesh(recipe.mesh), options.stage, memory_limit);
   }
   const ContextScope scope(context);
   if (options.generate > 0 && !context->mesh().empty())

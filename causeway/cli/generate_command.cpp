@@ -28,7 +28,7 @@ struct Options {
   std::string run;
   std::string prompt = "\n";
   std::string tokenizer;
-  std::string device = "auto";
+  std::string device = "auto", device_architecture;
   SamplingOptions sampling;
   std::string prompts;  // a file of them
   int64_t batch_size = 16;
@@ -173,7 +173,7 @@ class Generation {
 
 void run(const Options& options) {
   check_sampling(options.sampling);
-  const ContextScope context(Context::open(options.device));
+  const ContextScope context(Context::open(options.device, {}, options.device_architecture));
   Generation(options).run();
 }
 
@@ -207,6 +207,8 @@ void add_generate_command(CLI::App& program) {
       ->capture_default_str();
   command->add_option("--device", options->device, "auto, cpu, cuda, hip or emulator:ARCHITECTURE")
       ->capture_default_str();
+  command->add_option("--device-architecture", options->device_architecture,
+                      "What kernels are compiled for, where not for the best that the device has: sm_80");
   command->add_option("--tokens", options->sampling.tokens, "Tokens to write")
       ->check(not_negative)
       ->capture_default_str();

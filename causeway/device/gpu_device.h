@@ -24,6 +24,8 @@ struct GpuInfo {
   int shared_bytes = 0;     // most shared memory of one thread block
   int64_t memory_free = 0;  // when asked
   int64_t memory_total = 0;
+  // Those that kernels may be compiled for (GpuArchitecture::processor), the best first.
+  std::vector<std::string> architectures = {};
 };
 
 // One thread at a time, but for load() and the release of buffers. Buffers, modules and recordings may outlive

@@ -62,6 +62,22 @@ int gpu_index(const Spec& spec) {
   return index;
 }
 
+// Which devices run kernels of it.
+std::string devices_of(const std::string& architecture) {
+  const std::string_view driver = gpu_architecture(architecture).driver;
+  return fmt::format("Leave it out, or set device to {0} or emulator:{1}; {0}:{1} where nothing is to run.", driver,
+                     architecture);
+}
+
+// `own`: what the device does run; empty where that is not known.
+[[noreturn]] void refuse_architecture(const std::string& spec, const std::string& architecture,
+                                      const std::string& own = {}) {
+  throw Error(ErrorKind::kInvalidArgument,
+              fmt::format("{} does not run kernels of {}{}", spec, architecture,
+                          own.empty() ? "" : fmt::format(": its own are {}, and no others run there", own)),
+              "device_architecture", devices_of(architecture));
+}
+
 std::shared_ptr<Device> open_emulator(const std::string& processor) {
   gpu_architecture(processor);  // names the known ones where this is none
   return std::make_shared<EmulatorDevice>(processor, EmulatorOptions());
@@ -89,14 +105,24 @@ std::shared_ptr<Device> first_usable(const std::function<int()>& count,
   return nullptr;
 }
 
-std::shared_ptr<Device> open_best(const DeviceLibraries& libraries) {
-  std::shared_ptr<Device> device =
-      first_usable([&] { return CudaDevice::count(libraries.cuda); },
-                   [&](int index) { return std::make_shared<CudaDevice>(CudaOptions{index, libraries.cuda}); });
-  if (device == nullptr) {
+std::shared_ptr<Device> open_best(const DeviceLibraries& libraries, const std::string& architecture) {
+  const std::string_view driver = architecture.empty() ? "" : gpu_architecture(architecture).driver;
+  std::shared_ptr<Device> device;
+  if (driver != "hip")
+    device = first_usable(
+        [&] { return CudaDevice::count(libraries.cuda); },
+        [&](int index) { return std::make_shared<CudaDevice>(CudaOptions{index, libraries.cuda, architecture}); });
+  if (device == nullptr && driver != "cuda") {
     device = first_usable([&] { return HipDevice::count(libraries.hip); },
-                          [&](int index) { return std::make_shared<HipDevice>(HipOptions{index, libraries.hip}); });
+                          [&](int index) {
+                            auto gpu = std::make_shared<HipDevice>(HipOptions{index, libraries.hip});
+                            require_architecture(gpu->target(), architecture, gpu->name());
+                            return gpu;
+                          });
   }
+  if (device == nullptr && !architecture.empty())
+    throw Error(ErrorKind::kNotFound, fmt::format("no GPU here runs kernels of {}", architecture),
+                "device_architecture", "Leave it out, or see with `causeway doctor` what is here and why not.");
   if (device == nullptr) device = std::make_shared<CpuDevice>();
   log_debug("device: {} ({})", device->name(), device->target().text());
   return device;
@@ -139,8 +165,8 @@ void describe_vendor(const std::string& name, const std::function<int()>& count,
     const std::string spec = fmt::format("{}:{}", name, index);
     try {
       const GpuInfo info = open(index);
-      descriptions.push_back({spec, info.product, info.processor, info.software, info.parallel_units, info.memory_total,
-                              info.memory_free, true, true, "", ""});
+      descriptions.push_back({spec, info.product, info.processor, info.architectures, info.software,
+                              info.parallel_units, info.memory_total, info.memory_free, true, true, "", ""});
     } catch (const std::exception& problem) {
       descriptions.push_back(unusable(spec, problem));
     }
@@ -149,13 +175,35 @@ void describe_vendor(const std::string& name, const std::function<int()>& count,
 
 }  // namespace
 
-std::shared_ptr<Device> open_device(const std::string& text, const DeviceLibraries& libraries) {
+std::shared_ptr<Device> open_device(const std::string& text, const DeviceLibraries& libraries,
+                                    const std::string& architecture) {
   const Spec spec = split(text);
-  if (spec.name == "auto") return open_best(libraries);
-  if (spec.name == "cpu") return std::make_shared<CpuDevice>();
-  if (spec.name == "cuda") return std::make_shared<CudaDevice>(CudaOptions{gpu_index(spec), libraries.cuda});
-  if (spec.name == "hip") return std::make_shared<HipDevice>(HipOptions{gpu_index(spec), libraries.hip});
-  return open_emulator(spec.detail);
+  if (!architecture.empty()) gpu_architecture(architecture);  // names the known ones where this is none
+  if (spec.name == "auto") return open_best(libraries, architecture);
+  if (spec.name == "cuda") {
+    if (!architecture.empty() && gpu_architecture(architecture).driver != spec.name)
+      refuse_architecture(text, architecture);
+    return std::make_shared<CudaDevice>(CudaOptions{gpu_index(spec), libraries.cuda, architecture});
+  }
+  std::shared_ptr<Device> device;
+  if (spec.name == "cpu") device = std::make_shared<CpuDevice>();
+  if (spec.name == "hip") device = std::make_shared<HipDevice>(HipOptions{gpu_index(spec), libraries.hip});
+  if (spec.name == "emulator") device = open_emulator(spec.detail);
+  require_architecture(device->target(), architecture, text);
+  return device;
+}
+
+void require_architecture(const Target& target, const std::string& architecture, const std::string& spec) {
+  if (architecture.empty()) return;
+  if (gpu_architecture(architecture); target.is_gpu() && target.processor == architecture) return;
+  if (!target.is_gpu())
+    throw Error(ErrorKind::kInvalidArgument, fmt::format("the processor does not run kernels of {}", architecture),
+                "device_architecture", devices_of(architecture));
+  if (target.family == Target::Family::kEmulator)
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("{} imitates {} and does not run kernels of {}", spec, target.processor, architecture),
+                "device_architecture", devices_of(architecture));
+  refuse_architecture(spec, architecture, target.processor);
 }
 
 std::string product_name(Device& device) {

@@ -24,8 +24,14 @@ struct DeviceLibraries {
 // "cuda", "cuda:1"   an NVIDIA GPU: the first, or the one of that number as its driver counts
 // "hip", "hip:1"     an AMD GPU, likewise
 // "emulator:sm_90a"  a GPU of that architecture, imitated on the processor: exact and very slow
-// Throws Error(kInvalidArgument) for other names, with the nearest one; and as the devices' constructors do.
-std::shared_ptr<Device> open_device(const std::string& spec, const DeviceLibraries& libraries = {});
+// `architecture`: what kernels are compiled for, "sm_80", "sm_90a", "gfx942"; empty: the best that the device has.
+// "auto" then takes the first GPU that runs it. Throws Error(kInvalidArgument) for other names, with the nearest one,
+// and for an architecture that is not the device's; and as the devices' constructors do.
+std::shared_ptr<Device> open_device(const std::string& spec, const DeviceLibraries& libraries = {},
+                                    const std::string& architecture = {});
+// Throws Error(kInvalidArgument) when kernels of the target are not of this architecture, if it is not empty. `spec` is
+// the device's name.
+void require_architecture(const Target& target, const std::string& architecture, const std::string& spec);
 
 // What kernels are compiled for on a device that need not be here: "cuda:sm_90a", "hip:gfx942", "emulator:gfx942",
 // "cpu". Throws Error(kInvalidArgument) for other names.
@@ -35,12 +41,13 @@ Target parse_target(const std::string& spec);
 std::string product_name(Device& device);
 
 struct DeviceDescription {
-  std::string spec;          // what open_device() takes
-  std::string product;       // "NVIDIA H200"; empty when there is none
-  std::string architecture;  // as the vendor names it: "sm_90", "gfx942:sramecc+:xnack-"
-  std::string software;      // "driver for CUDA 13.0"
-  int parallel_units = 0;    // threads, multiprocessors or compute units
-  int64_t memory_total = 0;  // bytes
+  std::string spec;                               // what open_device() takes
+  std::string product;                            // "NVIDIA H200"; empty when there is none
+  std::string architecture;                       // as the vendor names it: "sm_90", "gfx942:sramecc+:xnack-"
+  std::vector<std::string> kernel_architectures;  // of a GPU: what kernels may be compiled for, the best first
+  std::string software;                           // "driver for CUDA 13.0"
+  int parallel_units = 0;                         // threads, multiprocessors or compute units
+  int64_t memory_total = 0;                       // bytes
   int64_t memory_free = 0;
   bool found = false;  // there is a driver and a device; it may still not be usable
   bool usable = false;

@@ -45,8 +45,9 @@ Context::Context(std::shared_ptr<Device> device, ContextOptions options)
 
 Context::~Context() = default;
 
-std::shared_ptr<Context> Context::open(const std::string& specification, ContextOptions options) {
-  return std::make_shared<Context>(open_device(specification), std::move(options));
+std::shared_ptr<Context> Context::open(const std::string& specification, ContextOptions options,
+                                       const std::string& architecture) {
+  return std::make_shared<Context>(open_device(specification, {}, architecture), std::move(options));
 }
 
 const std::shared_ptr<Context>& Context::current() {

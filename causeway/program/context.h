@@ -50,8 +50,9 @@ class Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  // On the device that open_device() opens for this specification. Throws as it does.
-  static std::shared_ptr<Context> open(const std::string& specification, ContextOptions options = {});
+  // On the device that open_device() opens for this specification and architecture. Throws as it does.
+  static std::shared_ptr<Context> open(const std::string& specification, ContextOptions options = {},
+                                       const std::string& architecture = {});
   // That of the thread's innermost ContextScope. Throws Error(kInvalidArgument) outside of any.
   static const std::shared_ptr<Context>& current();
 

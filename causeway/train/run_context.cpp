@@ -78,12 +78,13 @@ std::shared_ptr<Context> open_run_context(const Recipe& recipe, StartTimes& star
   ContextOptions options;
   options.mesh = make_mesh(recipe.mesh);
   if (options.mesh.empty()) {
-    std::shared_ptr<Context> context = Context::open(recipe.device);
+    std::shared_ptr<Context> context = Context::open(recipe.device, {}, recipe.device_architecture);
     start.end_of("device");
     return context;
   }
   take_share_of_processors(launch);
-  std::shared_ptr<Device> device = open_device(device_of_process(recipe.device, launch));
+  std::shared_ptr<Device> device =
+      open_device(device_of_process(recipe.device, launch), {}, recipe.device_architecture);
   start.end_of("device");
   std::unique_ptr<Communicator> processes = open_mpi(device);
   start.end_of("processes");

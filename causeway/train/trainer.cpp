@@ -188,7 +188,8 @@ class Trainer {
     if (ranks_.is_first()) {
       log_.emplace(recipe_, directory_, step_->context().device().name(), *utilization_, position_.step,
                    options_.quiet);
-      log_->basis(position_.step, parameter_count(recipe_.model), step_->cost(), start_);
+      log_->basis(position_.step, parameter_count(recipe_.model), step_->cost(), start_,
+                  step_->context().device().target().text());
     }
     try {
       train_steps();
@@ -249,7 +250,7 @@ class Trainer {
     ranks_.require_equal(options_.version, "another version of the program", "Install the same one on every machine.");
     std::string keys;
     for (const RecipeValue& key : recipe_values(recipe_))
-      if (key.key != "device") keys += fmt::format("{}: {}\n", key.key, key.value);
+      if (key.key != "device" && key.key != "device_architecture") keys += fmt::format("{}: {}\n", key.key, key.value);
     ranks_.require_equal(keys, "another recipe",
                          "Give every process the same recipe and the same key=value arguments.");
   }

@@ -89,6 +89,9 @@ TEST_F(ExplainResourcesTest, DevicesThatCannotBe) {
                  {"unknown GPU architecture 'sm_55'", "Known: sm_80 (A100), sm_90a (H100, H200), gfx90a", "gfx942"});
   expect_failure({"explain", "tiny.yaml", "device=hip:sm_80"}, 1,
                  {"hip has no architecture sm_80", "Did you mean cuda:sm_80?"});
+  expect_failure(
+      {"explain", "tiny.yaml", "device=cuda:sm_90a", "device_architecture=sm_80"}, 1,
+      {"device_architecture: cuda:sm_90a does not run kernels of sm_80", "cuda:sm_80 where nothing is to run"});
   expect_failure({"train", "tiny.yaml", "device=cude"}, 1, {"there is no device 'cude'", "Did you mean cuda?"});
 }
 

@@ -67,6 +67,8 @@ TEST_F(TrainingRunTest, UtilizationOfADeviceWhosePeakIsOnRecord) {
   for (size_t i = 1; i <= 3; ++i)
     EXPECT_DOUBLE_EQ(records[i]["mfu"].get<double>(), flop / (records[i]["step_seconds"].get<double>() * peak * 1e12));
 
+  EXPECT_EQ(records[0]["device_target"], "nvptx:sm_90a::16");
+
   const auto [fp8_text, fp8] = train("fp8", {"train.precision=fp8", "data.document_mask=true"});
   EXPECT_NE(fp8_text.find("attention to at most 0.5156 of all pairs (data decides)"), std::string::npos) << fp8_text;
   EXPECT_GT(fp8[0]["mfu_basis"]["peak_tflops"].get<double>(), 989.5);

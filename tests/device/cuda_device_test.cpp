@@ -61,6 +61,38 @@ TEST_F(CudaDeviceTest, TakesTheBestArchitectureForTheGpu) {
   }
 }
 
+// PTX of sm_80 runs on all newer GPUs, that of sm_90a on 9.0 alone.
+TEST_F(CudaDeviceTest, TakesAnOlderArchitectureThatIsAskedFor) {
+  const auto target = [&](int major, int minor, const std::string& architecture) -> std::string {
+    driver_.major = major;
+    driver_.minor = minor;
+    try {
+      CudaDevice device(CudaOptions{0, CAUSEWAY_CUDA_STAND_IN, architecture});
+      return device.target().text();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
+      return error.message() + " | " + error.hint();
+    }
+  };
+  EXPECT_EQ(target(9, 0, "sm_80"), "nvptx:sm_80::16");
+  EXPECT_EQ(target(9, 0, "sm_90a"), "nvptx:sm_90a::16");
+  EXPECT_EQ(target(8, 6, "sm_80"), "nvptx:sm_80::16");
+  EXPECT_EQ(target(12, 0, "sm_80"), "nvptx:sm_80::16");
+  EXPECT_EQ(
+      target(8, 0, "sm_90a"),
+      "Stand-in has compute capability 8.0 and does not run kernels of sm_90a | Set device_architecture to sm_80, or "
+      "leave it out.");
+  EXPECT_EQ(
+      target(10, 0, "sm_90a"),
+      "Stand-in has compute capability 10.0 and does not run kernels of sm_90a | Set device_architecture to sm_80.");
+  EXPECT_EQ(
+      target(7, 5, "sm_80"),
+      "Stand-in has compute capability 7.5 and does not run kernels of sm_80 | Kernels need compute capability 8.0 or "
+      "newer.");
+  // Nothing is compiled for a GPU that is not known unless it is asked for.
+  EXPECT_THAT(target(10, 0, ""), HasSubstr("run here with device_architecture=sm_80"));
+}
+
 TEST_F(CudaDeviceTest, WithoutADriverSaysWhatToInstall) {
   const Error error = open_error("/nowhere/libcuda.so.1");
   EXPECT_EQ(error.kind(), ErrorKind::kNotFound);

@@ -12,7 +12,6 @@
 #include "causeway/codegen/compile/compiler.h"
 #include "causeway/device/cuda/cuda_device.h"
 #include "causeway/device/hip/hip_device.h"
-#include "causeway/device/open_device.h"
 #include "tests/device/device_under_test.h"
 #include "tests/device/gpu_stand_in_library.h"
 
@@ -40,7 +39,7 @@ class DeviceQueues : public testing::TestWithParam<std::string> {
       open_stand_in(CAUSEWAY_HIP_STAND_IN) = StandIn();
       device_ = std::make_shared<HipDevice>(HipOptions{0, {CAUSEWAY_HIP_STAND_IN}});
     } else {
-      device_ = open_device(GetParam());
+      device_ = open_device_under_test(GetParam());
     }
     // Long enough on a GPU that what is queued next could overtake it.
     if (GetParam() == device_of_environment()) words_ = size_t{64} << 20;

@@ -1,5 +1,6 @@
 // The devices that tests of kernels run on: those that a test names, most of them emulated, or the one that the
-// environment variable CAUSEWAY_TEST_DEVICE names ("cuda", "hip").
+// environment variable CAUSEWAY_TEST_DEVICE names ("cuda", "hip"); with CAUSEWAY_TEST_ARCHITECTURE ("sm_80") its
+// kernels are compiled for that.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -7,10 +8,12 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "causeway/device/open_device.h"
 #include "causeway/namespaces.h"
 
 namespace causeway::device {
@@ -18,6 +21,12 @@ namespace causeway::device {
 inline std::optional<std::string> device_of_environment() {
   const char* spec = std::getenv("CAUSEWAY_TEST_DEVICE");
   return spec != nullptr ? std::optional<std::string>(spec) : std::nullopt;
+}
+
+// The architecture applies to the environment's device alone.
+inline std::shared_ptr<Device> open_device_under_test(const std::string& spec) {
+  const char* architecture = std::getenv("CAUSEWAY_TEST_ARCHITECTURE");
+  return open_device(spec, {}, architecture != nullptr && spec == device_of_environment() ? architecture : "");
 }
 
 inline std::vector<std::string> devices_under_test(std::vector<std::string> otherwise) {

@@ -130,6 +130,7 @@ struct StandIn {
   StandInCount pinned;
   int imported = 0;  // times that other processes' memory was, and is not closed
   StandInCount modules;
+  std::set<std::string> module_targets;  // of those that are PTX
   StandInCount graphs;
   StandInCount replays;
   std::string refused;  // what a real driver would not have borne, e.g. a synchronization while recording
@@ -294,6 +295,7 @@ struct StandIn {
 
   StandInModule* load(const std::string& image, const std::string& first_word) {
     std::vector<std::string> words(1);
+    std::string module_target;
     for (const char c : image) {
       if (c == ' ' || c == '\n') {
         words.emplace_back();
@@ -313,6 +315,8 @@ struct StandIn {
       }
       words.resize(1);
     }
+    std::smatch target;
+    if (std::regex_search(image, target, std::regex(R"(\.target (\w+))"))) module_target = target[1];
     for (size_t i = 1; i < words.size(); ++i) {
       StandInKernel kernel;
       kernel.name = words[i];
@@ -324,6 +328,7 @@ struct StandIn {
     static std::mutex mutex;  // modules are loaded from several threads
     const std::lock_guard lock(mutex);
     ++modules;
+    if (!module_target.empty()) module_targets.insert(module_target);
     return module;
   }
 

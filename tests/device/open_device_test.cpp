@@ -26,9 +26,10 @@ class OpenDevice : public testing::Test {
   StandIn& hip_ = open_stand_in(CAUSEWAY_HIP_STAND_IN);
 };
 
-Error open_error(const std::string& spec, const DeviceLibraries& libraries = kNone) {
+Error open_error(const std::string& spec, const DeviceLibraries& libraries = kNone,
+                 const std::string& architecture = {}) {
   try {
-    open_device(spec, libraries);
+    open_device(spec, libraries, architecture);
   } catch (const Error& error) {
     return error;
   }
@@ -61,6 +62,40 @@ TEST_F(OpenDevice, AutoTakesTheFirstUsable) {
   hip_.device_count = 0;
   EXPECT_EQ(open_device("auto", kBoth)->name(), "cpu");
   EXPECT_EQ(open_device("auto", kNone)->name(), "cpu");
+}
+
+TEST_F(OpenDevice, KernelsOfAnotherArchitectureWhereTheyRun) {
+  const auto processor = [](const std::string& spec, const std::string& architecture) {
+    return open_device(spec, kBoth, architecture)->target().processor;
+  };
+  EXPECT_EQ(processor("cuda:1", "sm_80"), "sm_80");
+  EXPECT_EQ(processor("auto", "sm_80"), "sm_80");
+  EXPECT_EQ(processor("auto", "gfx942"), "gfx942");
+  EXPECT_EQ(processor("hip", "gfx942"), "gfx942");
+  EXPECT_EQ(processor("emulator:sm_80", "sm_80"), "sm_80");
+}
+
+TEST_F(OpenDevice, KernelsOfAnotherArchitectureAreRefusedWithWhatRunsThem) {
+  const auto refused = [](const std::string& spec, const std::string& architecture) {
+    const Error error = open_error(spec, kBoth, architecture);
+    return error.where() + ": " + error.message() + " | " + error.hint();
+  };
+  EXPECT_EQ(refused("cpu", "sm_80"),
+            "device_architecture: the processor does not run kernels of sm_80 | Leave it out, or set device to cuda or "
+            "emulator:sm_80; cuda:sm_80 where nothing is to run.");
+  EXPECT_THAT(refused("hip:1", "gfx90a"),
+              HasSubstr("hip:1 does not run kernels of gfx90a: its own are gfx942, and no"));
+  EXPECT_THAT(refused("hip", "sm_80"), HasSubstr("set device to cuda or emulator:sm_80"));
+  EXPECT_THAT(refused("cuda", "gfx942"),
+              HasSubstr("cuda does not run kernels of gfx942 | Leave it out, or set device to "
+                        "hip or emulator:gfx942"));
+  EXPECT_THAT(refused("emulator:sm_90a", "sm_80"),
+              HasSubstr("emulator:sm_90a imitates sm_90a and does not run kernels"));
+  EXPECT_THAT(refused("cuda", "sm_81"), HasSubstr("unknown GPU architecture 'sm_81'"));
+  // Not the processor in its place.
+  EXPECT_EQ(open_error("auto", kNone, "sm_80").message(), "no GPU here runs kernels of sm_80");
+  cuda_.major = 7;
+  EXPECT_EQ(open_error("auto", kBoth, "sm_80").kind(), ErrorKind::kNotFound);
 }
 
 TEST_F(OpenDevice, BadNamesNameTheNearest) {
@@ -99,6 +134,7 @@ TEST_F(OpenDevice, DescribesWhatIsHereAndWhatIsWrongWithIt) {
   EXPECT_TRUE(devices[1].usable);
   EXPECT_EQ(devices[1].product, "Stand-in");
   EXPECT_EQ(devices[1].architecture, "sm_90");
+  EXPECT_EQ(devices[1].kernel_architectures, (std::vector<std::string>{"sm_90a", "sm_80"}));
   EXPECT_EQ(devices[1].software, "driver for CUDA 13.0");
   EXPECT_EQ(devices[1].parallel_units, 7);
   EXPECT_EQ(devices[1].memory_total, 64 << 20);

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "causeway/device/open_device.h"
 #include "causeway/graph/interpreter.h"
 #include "causeway/graph/printer.h"
 #include "causeway/kernels/mask_ranges.h"
@@ -153,7 +152,7 @@ class RandomMask {
 
 class BlockMaps : public testing::TestWithParam<std::string> {
  protected:
-  void SetUp() override { device_ = open_device(GetParam()); }
+  void SetUp() override { device_ = open_device_under_test(GetParam()); }
 
   // Counts, in `kinds`, the blocks of each kind.
   void expect_reference(const std::shared_ptr<const Graph>& mask, int64_t queries, int64_t keys, bool has_tensors,

@@ -16,7 +16,6 @@
 #include "causeway/codegen/compile/kernel_resources.h"
 #include "causeway/codegen/gpu/matmul_geometry.h"
 #include "causeway/device/emulator/emulator_device.h"
-#include "causeway/device/open_device.h"
 #include "causeway/kernels/gpu/matmul_layout.h"
 #include "causeway/kernels/types.h"
 #include "tests/device/device_under_test.h"
@@ -186,7 +185,7 @@ class CdnaMatmul : public testing::TestWithParam<std::string> {
   static Device& device() {
     static std::map<std::string, std::shared_ptr<Device>> devices;
     std::shared_ptr<Device>& device = devices[GetParam()];
-    if (device == nullptr) device = open_device(GetParam());
+    if (device == nullptr) device = open_device_under_test(GetParam());
     return *device;
   }
 };

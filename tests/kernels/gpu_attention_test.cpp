@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "causeway/device/emulator/emulator_device.h"
-#include "causeway/device/open_device.h"
 #include "causeway/graph/interpreter.h"
 #include "tests/comparison/bounds.h"
 #include "tests/device/device_under_test.h"
@@ -29,7 +28,7 @@ std::vector<std::string> device_specs() { return devices_under_test({"cpu", "emu
 std::shared_ptr<Device> device_of(const std::string& spec) {
   static std::map<std::string, std::shared_ptr<Device>> devices;
   std::shared_ptr<Device>& device = devices[spec];
-  if (device == nullptr) device = open_device(spec);
+  if (device == nullptr) device = open_device_under_test(spec);
   return device;
 }
 

@@ -88,7 +88,7 @@ class GpuMatmul : public testing::TestWithParam<std::string> {
   std::shared_ptr<Device> device() const {
     static std::map<std::string, std::shared_ptr<Device>> devices;
     std::shared_ptr<Device>& device = devices[GetParam()];
-    if (device == nullptr) device = open_device(GetParam());
+    if (device == nullptr) device = open_device_under_test(GetParam());
     return device;
   }
   const GpuArchitecture& architecture() const { return device()->target().architecture(); }

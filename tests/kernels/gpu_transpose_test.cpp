@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "causeway/device/emulator/emulator_device.h"
-#include "causeway/device/open_device.h"
 #include "causeway/graph/parser.h"
 #include "tests/device/device_under_test.h"
 #include "tests/program/program_runner.h"
@@ -44,7 +43,7 @@ class GpuTranspose : public testing::TestWithParam<std::string> {
     const std::optional<std::string> spec = device_of_environment();
     EmulatorOptions options;
     options.checked = true;
-    device_ = spec ? open_device(*spec) : std::shared_ptr<Device>(make_emulator_device(GetParam(), options));
+    device_ = spec ? open_device_under_test(*spec) : std::shared_ptr<Device>(make_emulator_device(GetParam(), options));
   }
   std::shared_ptr<Device> device_;
 };

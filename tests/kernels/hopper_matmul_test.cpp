@@ -13,7 +13,6 @@
 #include "causeway/codegen/compile/compiler.h"
 #include "causeway/codegen/compile/kernel_resources.h"
 #include "causeway/codegen/gpu/matmul_geometry.h"
-#include "causeway/device/open_device.h"
 #include "causeway/kernels/gpu/matmul_layout.h"
 #include "causeway/kernels/types.h"
 #include "tests/device/device_under_test.h"
@@ -187,7 +186,7 @@ std::string kernel_text(const Case& c) {
 
 Device& device() {
   static const std::shared_ptr<Device> device = [] {
-    return open_device(device_of_environment().value_or("emulator:sm_90a"));
+    return open_device_under_test(device_of_environment().value_or("emulator:sm_90a"));
   }();
   return *device;
 }

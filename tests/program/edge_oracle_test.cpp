@@ -9,7 +9,6 @@
 #include <memory>
 
 #include "causeway/base/error.h"
-#include "causeway/device/open_device.h"
 #include "causeway/graph/interpreter.h"
 #include "causeway/graph/parser.h"
 #include "tests/comparison/bounds.h"
@@ -76,7 +75,7 @@ class EdgesOnDevice : public testing::TestWithParam<std::string> {
   static ProgramRunner& runner() {
     static std::map<std::string, std::unique_ptr<ProgramRunner>> runners;
     std::unique_ptr<ProgramRunner>& runner = runners[GetParam()];
-    if (runner == nullptr) runner = std::make_unique<ProgramRunner>(open_device(GetParam()));
+    if (runner == nullptr) runner = std::make_unique<ProgramRunner>(open_device_under_test(GetParam()));
     return *runner;
   }
 

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "causeway/device/open_device.h"
 #include "causeway/graph/parser.h"
 #include "causeway/passes/gradient.h"
 #include "tests/device/device_under_test.h"
@@ -217,7 +216,7 @@ class FixedOrder : public testing::TestWithParam<std::tuple<std::string, CutCase
 
 TEST_P(FixedOrder, PartsHaveTheBitsOfTheWhole) {
   const auto& [device, one] = GetParam();
-  ProgramRunner runner(open_device(device));
+  ProgramRunner runner(open_device_under_test(device));
   const Graph whole = graph_of(one, one.whole);
   std::vector<HostTensor> inputs;
   for (const Value input : whole.inputs()) {

@@ -7,7 +7,6 @@
 #include <map>
 
 #include "causeway/device/emulator/emulator_device.h"
-#include "causeway/device/open_device.h"
 #include "causeway/graph/parser.h"
 #include "causeway/passes/pipeline.h"
 #include "causeway/passes/sparse_gradients.h"
@@ -23,7 +22,7 @@ std::vector<std::string> device_specs() { return devices_under_test({"emulator:s
 ProgramRunner& runner_on(const std::string& spec) {
   static std::map<std::string, std::unique_ptr<ProgramRunner>> runners;
   std::unique_ptr<ProgramRunner>& runner = runners[spec];
-  if (runner == nullptr) runner = std::make_unique<ProgramRunner>(open_device(spec));
+  if (runner == nullptr) runner = std::make_unique<ProgramRunner>(open_device_under_test(spec));
   return *runner;
 }
 

@@ -1,16 +1,16 @@
 // Small loops that are alike share launches: how many there are, what they give against the reference interpreter, and
-// what keeps loops apart.
+// what keeps loops apart. On emulated GPUs, or on the device that the environment variable CAUSEWAY_TEST_DEVICE names.
 #include "causeway/program/horizontal_fusion.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "causeway/device/open_device.h"
 #include "causeway/graph/interpreter.h"
 #include "causeway/graph/parser.h"
 #include "tests/comparison/bounds.h"
 #include "tests/comparison/comparison.h"
+#include "tests/device/device_under_test.h"
 #include "tests/program/program_runner.h"
 #include "tests/random_graph/random_graph.h"
 
@@ -78,17 +78,14 @@ class HorizontalFusion : public testing::TestWithParam<std::string> {
                       [](const Instruction& instruction) { return std::holds_alternative<Work>(instruction.work); }));
   }
 
-  ProgramRunner runner_{open_device(GetParam())};
+  ProgramRunner runner_{open_device_under_test(GetParam())};
   std::unique_ptr<Program> program_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Devices, HorizontalFusion,
-                         testing::Values("emulator:sm_80", "emulator:sm_90a", "emulator:gfx90a", "emulator:gfx942"),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           std::replace(name.begin(), name.end(), ':', '_');
-                           return name;
-                         });
+                         testing::ValuesIn(devices_under_test({"emulator:sm_80", "emulator:sm_90a", "emulator:gfx90a",
+                                                               "emulator:gfx942"})),
+                         named_by_device);
 
 // An optimizer's: parameters and moments are written over the old ones. Lengths of less than a vector, of no whole
 // vectors, of no whole blocks, and of whole blocks; more tensors than the arguments of one launch point to.

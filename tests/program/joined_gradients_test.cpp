@@ -8,7 +8,6 @@
 
 #include <array>
 
-#include "causeway/device/open_device.h"
 #include "causeway/graph/interpreter.h"
 #include "causeway/graph/parser.h"
 #include "tests/comparison/bounds.h"
@@ -83,7 +82,7 @@ class JoinedGradientsTest : public testing::TestWithParam<std::string> {
     }
   }
 
-  ProgramRunner runner_{open_device(GetParam())};
+  ProgramRunner runner_{open_device_under_test(GetParam())};
 };
 
 INSTANTIATE_TEST_SUITE_P(Devices, JoinedGradientsTest,

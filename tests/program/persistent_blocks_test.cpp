@@ -48,7 +48,7 @@ return %9, %6
   return graph;
 }
 
-std::shared_ptr<Device> device() { return open_device(device_of_environment().value_or("emulator:sm_90a")); }
+std::shared_ptr<Device> device() { return open_device_under_test(device_of_environment().value_or("emulator:sm_90a")); }
 
 // The blocks of each launch of a persistent kernel.
 std::vector<int64_t> persistent_launches(Program& program) {

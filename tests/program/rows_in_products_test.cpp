@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "causeway/device/emulator/emulator_device.h"
-#include "causeway/device/open_device.h"
 #include "causeway/graph/interpreter.h"
 #include "causeway/graph/parser.h"
 #include "tests/comparison/bounds.h"
@@ -72,7 +71,7 @@ class RowsInProducts : public testing::TestWithParam<std::string> {
     }
   }
 
-  ProgramRunner runner_{open_device(GetParam())};
+  ProgramRunner runner_{open_device_under_test(GetParam())};
 };
 
 std::vector<std::string> device_specs() {

@@ -279,6 +279,7 @@ TEST(Recipe, SourcesAreAListOfPathsAndWeights) {
 TEST(Recipe, BoundsAreChecked) {
   const std::pair<const char*, const char*> cases[] = {
       {"name=a/b", "must be a plain name without '/'"},
+      {"device_architecture=sm_90", "must be one of sm_80, sm_90a, gfx90a, gfx942"},
       {"optimizer.learning_rate=0", "must be above 0"},
       {"optimizer.beta1=1", "must be at least 0 and below 1"},
       {"optimizer.weight_decay=-1", "must not be negative"},

@@ -1,7 +1,9 @@
 #include "causeway/device/cuda/cuda_device.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "causeway/base/error.h"
 
@@ -26,13 +28,36 @@ int attribute(const CudaDriver& driver, CudaDriver::DeviceAttribute attribute, i
   return value;
 }
 
-// The architecture whose kernels run on a GPU of this compute capability.
-std::string target_for(int major, int minor, const std::string& product, const std::string& where) {
-  if (major == 9 && minor == 0) return "sm_90a";
-  if (major == 8) return "sm_80";
+// The architectures whose kernels run on a GPU of this compute capability, the best first. PTX of sm_80 is compiled for
+// what came later by the driver; that of sm_90a is for 9.0 alone (PTX ISA, ".target").
+std::vector<std::string> architectures_for(int major, int minor) {
+  std::vector<std::string> architectures;
+  if (major == 9 && minor == 0) architectures.push_back("sm_90a");
+  if (major >= 8) architectures.push_back("sm_80");
+  return architectures;
+}
+
+// The one that kernels are compiled for. Of GPUs that are not known nothing is compiled that was not asked for.
+std::string target_for(int major, int minor, const std::string& product, const std::string& where,
+                       const std::string& architecture) {
+  const std::vector<std::string> architectures = architectures_for(major, minor);
+  const bool known = major == 8 || (major == 9 && minor == 0);
+  if (architecture.empty()) {
+    if (known) return architectures.front();
+    throw Error(
+        ErrorKind::kUnsupported,
+        fmt::format("{} has compute capability {}.{}, which kernels are not made for", product, major, minor), where,
+        fmt::format("Supported: 9.0 (H100, H200) and 8.x (A100 and its generation).{}",
+                    architectures.empty() ? "" : " The A100's kernels run here with device_architecture=sm_80."));
+  }
+  if (std::ranges::find(architectures, architecture) != architectures.end()) return architecture;
   throw Error(ErrorKind::kUnsupported,
-              fmt::format("{} has compute capability {}.{}, which kernels are not made for", product, major, minor),
-              where, "Supported: 9.0 (H100, H200) and 8.x (A100 and its generation).");
+              fmt::format("{} has compute capability {}.{} and does not run kernels of {}", product, major, minor,
+                          architecture),
+              where,
+              architectures.empty() ? std::string("Kernels need compute capability 8.0 or newer.")
+                                    : fmt::format("Set device_architecture to {}{}.", fmt::join(architectures, " or "),
+                                                  known ? ", or leave it out" : ""));
 }
 
 }  // namespace
@@ -56,7 +81,8 @@ CudaDevice::Opened CudaDevice::open(const CudaOptions& options) {
   const int major = attribute(*driver, CudaDriver::kComputeCapabilityMajor, device);
   const int minor = attribute(*driver, CudaDriver::kComputeCapabilityMinor, device);
   Opened opened;
-  opened.target = target_for(major, minor, product.data(), name);
+  opened.target = target_for(major, minor, product.data(), name, options.architecture);
+  opened.info.architectures = architectures_for(major, minor);
   opened.info.product = product.data();
   opened.info.processor = fmt::format("sm_{}{}", major, minor);
   opened.info.software = fmt::format("driver for CUDA {}", driver->version_text());

@@ -12,12 +12,16 @@ namespace causeway::device {
 struct CudaOptions {
   int index = 0;  // as the driver counts: CUDA_VISIBLE_DEVICES applies
   std::string library = "libcuda.so.1";
+  // What kernels are compiled for; empty: the best that the GPU runs. "sm_80" runs on every newer GPU too, whose driver
+  // compiles its PTX, without what newer architectures have; "sm_90a" on 9.0 alone.
+  std::string architecture = {};
 };
 
 class CudaDevice : public GpuDevice {
  public:
-  // Throws Error: kNotFound without a driver or such a GPU, kUnsupported for an old driver or an architecture that
-  // kernels are not made for, kResource when the GPU is taken or full. The hint says what to do.
+  // Throws Error: kNotFound without a driver or such a GPU, kUnsupported for an old driver, for a GPU that
+  // kernels are not made for and for one that does not run those of `architecture`, kResource when the GPU is taken or
+  // full. The hint says what to do.
   explicit CudaDevice(const CudaOptions& options = {});
 
   // How many GPUs the driver shows. Throws as the constructor does where there is no usable driver.

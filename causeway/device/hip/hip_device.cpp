@@ -58,6 +58,7 @@ HipDevice::Opened HipDevice::open(const HipOptions& options) {
   opened.info.parallel_units = properties.multiprocessors;
   opened.info.shared_bytes = static_cast<int>(properties.shared_bytes_per_block);
   opened.target = target_for(opened.info.processor, opened.info.product, name);
+  opened.info.architectures = {opened.target};
   opened.queues = std::make_shared<HipQueues>(runtime, name, options.index);
   return opened;
 }

@@ -134,8 +134,11 @@ void announce_run(const RunParts& run, const FlopsUtilization& utilization, cons
 }
 
 std::string device_comment(const Recipe& recipe, const Device& device) {
-  if (recipe.device != "auto") return {};
-  return fmt::format("# device: auto chose {}\n", device.name());
+  std::string text;
+  if (recipe.device == "auto") text = fmt::format("# device: auto chose {}\n", device.name());
+  if (device.target().is_gpu() && recipe.device_architecture.empty())
+    text += fmt::format("# device_architecture: kernels are compiled for {}\n", device.target().processor);
+  return text;
 }
 
 }  // namespace causeway::train

@@ -20,8 +20,8 @@ void require_memory_for_step(const RunParts& run);
 void announce_run(const RunParts& run, const FlopsUtilization& utilization, const std::optional<Resumed>& resumed,
                   const RunSaver& saver);
 
-// A comment for a saved recipe: the device that "auto" chose. Not the key's value, so that the recipe still runs
-// elsewhere.
+// A comment for a saved recipe: the device that "auto" chose, and what architecture a GPU's kernels are compiled for
+// where the recipe does not say. Not the key's value, so that the recipe still runs elsewhere.
 std::string device_comment(const Recipe& recipe, const Device& device);
 
 }  // namespace causeway::train

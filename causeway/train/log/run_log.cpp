@@ -38,11 +38,13 @@ RunLog::RunLog(const Recipe& recipe, const std::filesystem::path& directory, std
   if (!quiet) progress_.emplace(STDERR_FILENO);
 }
 
-void RunLog::basis(int64_t step, int64_t parameters, const StepCost& cost, const StartTimes& start) {
+void RunLog::basis(int64_t step, int64_t parameters, const StepCost& cost, const StartTimes& start,
+                   const std::string& target) {
   nlohmann::ordered_json phases = nlohmann::ordered_json::object();
   for (const auto& [phase, seconds] : start.phases()) phases[phase] = seconds;
   metrics_.write(step, {{"time", wall_time()},
                         {"device", device_},
+                        {"device_target", target},
                         {"mfu_basis", utilization_.basis(parameters)},
                         {"planned_memory_bytes", cost.total_bytes()},
                         {"planned_reserved_bytes", cost.reserved_bytes},

@@ -15,6 +15,7 @@
 #include "causeway/base/printable.h"
 #include "causeway/base/yaml_document.h"
 #include "causeway/data/token_dataset.h"
+#include "causeway/device/gpu_architecture.h"
 #include "causeway/model/family.h"
 #include "causeway/model/hugging_face.h"
 
@@ -176,6 +177,8 @@ std::vector<Field> fields(Recipe& r) {
       field("name", r.name, "the run's name"),
       field("run_directory", r.run_directory, "where checkpoints and logs go; empty: runs/NAME"),
       field("device", r.device, "auto, cpu, cuda, cuda:N, hip, hip:N or emulator:ARCHITECTURE"),
+      field("device_architecture", r.device_architecture,
+            "what kernels are compiled for, where not for the best that the device has: sm_80 on newer NVIDIA GPUs"),
       field("model.from", r.model_from,
             "a Hugging Face directory: its config.json says what the model is, its weights are the first ones; empty: "
             "random weights"),
@@ -439,6 +442,11 @@ void check_pipeline(const Recipe& r) {
 void resolve(Recipe& r, bool refuse_without_effect) {
   r.model = (refuse_without_effect ? r.model : r.model.without_foreign_keys()).resolved();
   check_name(r.name);
+  std::vector<std::string_view> architectures;
+  for (const GpuArchitecture& architecture : gpu_architectures()) architectures.push_back(architecture.processor);
+  require(
+      r.device_architecture.empty() || std::ranges::find(architectures, r.device_architecture) != architectures.end(),
+      "device_architecture", fmt::format("must be one of {}", fmt::join(architectures, ", ")));
   require(is_printable(r.run_directory), "run_directory",
           fmt::format("'{}' holds characters that cannot be seen, or bytes that are not UTF-8",
                       printable(r.run_directory)));

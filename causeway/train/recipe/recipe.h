@@ -119,6 +119,7 @@ struct Recipe {
 
   std::string run_directory;  // "": runs/NAME
   std::string device = "auto";
+  std::string device_architecture;  // empty: the best that the device has
 
   int64_t micro_batches() const { return train.batch_size / train.micro_batch_size; }
 };
