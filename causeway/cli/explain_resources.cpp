@@ -73,8 +73,10 @@ void print_resources(const Program& program, KernelLibrary& library) {
           output("         wrong: {}\n", finding_text(finding, library.target()));
     }
     if (const CodeCheckTotals totals = code_check_totals(findings.functions); totals.functions > 0)
-      output("  machine code checked: {} functions, {} with barriers, {} instructions; {} findings\n", totals.functions,
-             totals.functions_with_barriers, totals.instructions, totals.findings);
+      output("  {} checked: {} functions, {} with barriers, {} instructions{}; {} findings\n",
+             architecture.vendor == GpuArchitecture::Vendor::kNvidia ? "PTX" : "machine code", totals.functions,
+             totals.functions_with_barriers, totals.instructions,
+             totals.waits > 0 ? fmt::format(", {} waits", totals.waits) : "", totals.findings);
   }
   if (!findings.note.empty()) output("\n{}\n", findings.note);
 }
@@ -108,6 +110,7 @@ void add_resources(const Program& program, KernelLibrary& library, nlohmann::ord
         found.push_back(finding_text(finding, library.target()));
       entry["code_check"] = {{"instructions", function.code->instructions},
                              {"barriers", function.code->barriers},
+                             {"waits", function.code->waits},
                              {"findings", std::move(found)}};
     }
     json["resources"].push_back(std::move(entry));

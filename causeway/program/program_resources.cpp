@@ -56,6 +56,7 @@ CodeCheckTotals code_check_totals(const std::vector<FunctionResources>& function
     if (!function.code) continue;
     ++totals.functions;
     totals.functions_with_barriers += function.code->barriers > 0;
+    totals.waits += function.code->waits;
     totals.instructions += function.code->instructions;
     totals.findings += static_cast<int>(function.code->findings.size());
   }

@@ -36,7 +36,7 @@ std::vector<FunctionResources> program_resources(const Program& program, KernelL
 
 // Of functions whose code was checked.
 struct CodeCheckTotals {
-  int functions = 0, functions_with_barriers = 0, findings = 0;
+  int functions = 0, functions_with_barriers = 0, waits = 0, findings = 0;
   int64_t instructions = 0;
 };
 CodeCheckTotals code_check_totals(const std::vector<FunctionResources>& functions);
