@@ -20,6 +20,7 @@
 #include "causeway/bench/report/cost_table.h"
 #include "causeway/bench/results/results_file.h"
 #include "causeway/communicator/control_message.h"
+#include "causeway/data/input_stream.h"
 #include "causeway/data/mds_reader.h"
 #include "causeway/data/text_source.h"
 #include "causeway/data/token_dataset.h"
@@ -249,6 +250,27 @@ bool json_lines(std::string_view input) {
   return any;
 }
 
+// What is decompressed, in bounds of time and memory, however it is read.
+bool compressed(std::string_view input) {
+  constexpr size_t kMost = size_t{1} << 20;
+  const auto read = [&](size_t at_once) {
+    data::InputStream stream(file_of(input, "input"));
+    std::string text(kMost, '\0');
+    size_t size = 0;
+    while (size < kMost) {
+      const size_t wanted = std::min(at_once, kMost - size);
+      const size_t count = stream.read(std::span(text).subspan(size, wanted));
+      size += count;
+      if (count < wanted) break;
+    }
+    text.resize(size);
+    return std::pair{text, stream.compression()};
+  };
+  const auto whole = read(kMost);
+  require(read(777) == whole, "a text depends on the pieces it is read in");
+  return whole.second != formats::Compression::kNone;
+}
+
 // What is read is the same after it was written in quotes.
 bool csv(std::string_view input) {
   const auto texts = [](std::string_view content) {
@@ -398,6 +420,7 @@ constexpr FuzzTarget kTargets[] = {
     {"tokenizer", &run<tokenizer>},
     {"tokenizer_json", &run<tokenizer_json>},
     {"json_lines", &run<json_lines>},
+    {"compressed", &run<compressed>},
     {"csv", &run<csv>},
     {"token_file", &run<token_file>},
     {"results", &run<results>},
