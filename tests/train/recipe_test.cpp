@@ -8,6 +8,7 @@
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
 #include "causeway/base/printable.h"
+#include "tests/fixtures/temporary_directory.h"
 
 namespace causeway::train {
 namespace {
@@ -461,6 +462,12 @@ TEST(Recipe, TheModelOfADirectory) {
   EXPECT_NE(error_of("model:\n  from: " CAUSEWAY_SOURCE_DIR "/tests\n")
                 .find("model.from: " CAUSEWAY_SOURCE_DIR "/tests/config.json: "),
             std::string::npos);
+  TemporaryDirectory checkpoint;
+  checkpoint.write("manifest.json", "{}");
+  EXPECT_EQ(error_of("model:\n  from: " + checkpoint.path().string() + "\n"),
+            fmt::format("file.yaml: model.from: {0} is a run of this program or a checkpoint of one, no Hugging Face "
+                        "directory | Write its model as one, and name that: causeway export {0} --output MODEL.",
+                        checkpoint.path().string()));
   // A recipe that a run saved stands without it.
   std::string saved = recipe_text(recipe);
   saved.replace(saved.find(directory), directory.size(), "nowhere");

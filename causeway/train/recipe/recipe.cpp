@@ -18,6 +18,7 @@
 #include "causeway/device/gpu_architecture.h"
 #include "causeway/model/family.h"
 #include "causeway/model/hugging_face.h"
+#include "causeway/train/checkpoint/checkpoint.h"
 
 namespace causeway::train {
 namespace {
@@ -557,6 +558,15 @@ ModelConfig config_of_directory(const std::string& directory) {
         ErrorKind::kNotFound, fmt::format("there is no directory {}", directory), kModelFrom,
         "Give the directory of a downloaded model, with config.json and safetensors files. A run that has begun "
         "needs it no more: causeway train RUN/recipe.yaml model.from= --resume auto.");
+  const std::filesystem::path path = directory;
+  const bool is_checkpoint = std::filesystem::exists(path / kManifestName, code) &&
+                             !std::filesystem::exists(path / "model.safetensors", code) &&
+                             !std::filesystem::exists(path / "model.safetensors.index.json", code);
+  if (is_checkpoint || !list_checkpoints(path).empty())
+    throw Error(ErrorKind::kUnsupported,
+                fmt::format("{} is a run of this program or a checkpoint of one, no Hugging Face directory", directory),
+                kModelFrom,
+                fmt::format("Write its model as one, and name that: causeway export {} --output MODEL.", directory));
   try {
     return read_hugging_face_config(directory);
   } catch (const Error& error) {
