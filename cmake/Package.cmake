@@ -1,5 +1,5 @@
-# The installed package: `cmake --install build --prefix DIR` gives the program, the recipes, the public headers,
-# libcauseway.a and causewayConfig.cmake. examples/ is a project that uses it.
+# The installed package: `cmake --install build --prefix DIR` gives the program, the recipes, the documents, the
+# public headers, libcauseway.a and causewayConfig.cmake. examples/ is a project that uses it.
 #
 # The archives that libcauseway.a needs (LLVM, clang, lld, yaml-cpp, ...) are the distribution's and are not copied: the
 # exported target names them by their absolute paths, so a project that uses the package needs the same packages
@@ -35,5 +35,12 @@ function(causeway_install_package library program)
 
   install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(DIRECTORY ${CMAKE_SOURCE_DIR}/recipes DESTINATION ${CMAKE_INSTALL_DATADIR}/causeway)
-  install(FILES ${CMAKE_SOURCE_DIR}/LICENSE ${CMAKE_SOURCE_DIR}/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+  # As they lie in the source, so that they find one another; tools/bundle.sh packs the same.
+  foreach(document LICENSE README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md docs)
+    if(IS_DIRECTORY ${CMAKE_SOURCE_DIR}/${document})
+      install(DIRECTORY ${CMAKE_SOURCE_DIR}/${document} DESTINATION ${CMAKE_INSTALL_DOCDIR})
+    else()
+      install(FILES ${CMAKE_SOURCE_DIR}/${document} DESTINATION ${CMAKE_INSTALL_DOCDIR})
+    endif()
+  endforeach()
 endfunction()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # tools/bundle.sh <build directory>
-# Packs the stripped program, with the recipes, into causeway-linux-x86_64.tar.xz. The machine that runs it needs glibc
+# Packs the stripped program, with the recipes and the documents, into causeway-linux-x86_64.tar.xz. The machine that runs it needs glibc
 # and nothing else, so a program that needs more is an error here.
 set -euo pipefail
 
@@ -22,7 +22,7 @@ if [ -n "$others" ]; then
   exit 1
 fi
 [ ! -d recipes ] || cp -R recipes "$stage/recipes"
-cp LICENSE CHANGELOG.md "$stage"
+cp -R LICENSE README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md docs "$stage"
 
 tar -C "$build/bundle" --sort=name --owner=0 --group=0 --numeric-owner -cf - "$name" | xz -9 -T0 > "$build/$name.tar.xz"
 echo "program:  $(stat -c %s "$stage/bin/causeway") bytes stripped"
