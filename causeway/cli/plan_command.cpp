@@ -9,11 +9,13 @@
 #include "causeway/bench/report/cost_table.h"
 #include "causeway/cli/commands.h"
 #include "causeway/cli/json_output.h"
+#include "causeway/cli/progress_report.h"
 #include "causeway/cli/recipe_argument.h"
 #include "causeway/plan/machines.h"
 #include "causeway/plan/step_plan.h"
 #include "causeway/train/log/progress_line.h"
 #include "causeway/train/step/recomputation.h"
+#include "causeway/train/step/uncut_weights.h"
 
 namespace causeway::cli {
 namespace {
@@ -96,7 +98,8 @@ class PlanPrinter {
         {"flops", plan.flops.total()},
         {"flops_utilization", plan.flops_utilization},
         {"dollars_per_billion_tokens", nullptr},
-        {"collectives", nlohmann::ordered_json::array()}};
+        {"collectives", nlohmann::ordered_json::array()},
+        {"uncut", nlohmann::ordered_json::array()}};
     if (mesh.pp > 1) json["pipeline_schedule"] = recipe.train.pipeline_schedule;
     if (const auto price = dollars(plan)) json["dollars_per_billion_tokens"] = *price;
     for (const CollectiveTotal& one : plan.collectives)
@@ -106,6 +109,8 @@ class PlanPrinter {
                                      {"number", one.number},
                                      {"bytes", one.bytes},
                                      {"seconds", one.seconds}});
+    for (const train::UncutWeights& uncut : train::uncut_weights(recipe))
+      json["uncut"].push_back({{"axis", uncut.axis}, {"bytes", uncut.bytes}, {"tensors", uncut.tensors}});
     return json;
   }
 
@@ -177,6 +182,15 @@ void print_search(const std::vector<StepPlan>& plans, const PlanPrinter& printer
   printer.print(plans.front());
 }
 
+std::vector<StepPlan> searched(const Recipe& recipe, const Machine& machine, int64_t devices) {
+  ProgressReport progress;
+  return search_plans(recipe, machine, devices, [&](size_t tried, size_t meshes) {
+    progress.show([&](double seconds) {
+      return fmt::format("{} of {} meshes tried, {}", tried, meshes, train::format_duration(seconds));
+    });
+  });
+}
+
 void run(const Options& options) {
   const Machine& machine = find_machine(options.hardware);
   const Recipe recipe = load_recipe_argument(options.recipe, options.overrides);
@@ -190,11 +204,14 @@ void run(const Options& options) {
                   "Give mesh sizes whose product it is, or --search for them.");
     const StepPlan plan = plan_step(recipe, machine, true);
     if (options.json) return output_json(printer.json(plan));
-    return printer.print(plan);
+    printer.print(plan);
+    for (const train::UncutWeights& uncut : train::uncut_weights(plan.recipe))
+      output("\n{}\n", train::uncut_weights_text(uncut));
+    return;
   }
   if (options.devices < 1)
     throw Error(ErrorKind::kInvalidArgument, "--search is for a number of devices", "-n", "Add -n 8.");
-  std::vector<StepPlan> plans = search_plans(recipe, machine, options.devices);
+  std::vector<StepPlan> plans = searched(recipe, machine, options.devices);
   if (!options.json) return print_search(plans, printer, options);
   nlohmann::ordered_json json = {{"plans", nlohmann::ordered_json::array()}};
   plans.resize(std::min(plans.size(), static_cast<size_t>(options.show)));

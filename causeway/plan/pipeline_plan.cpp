@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -12,10 +13,13 @@
 #include "causeway/passes/eliminate_common_subexpressions.h"
 #include "causeway/plan/program_work.h"
 #include "causeway/program/context.h"
+#include "causeway/train/step/stage_schedule.h"
 #include "causeway/train/step/training_step.h"
 
 namespace causeway::plan {
 namespace {
+
+using train::StagePlace;
 
 struct TracedStage {
   MemoryPlan memory;
@@ -41,7 +45,8 @@ std::vector<CollectiveTotal> totals_of(const std::vector<Work>& list, const Mach
   return result;
 }
 
-TracedStage trace_stage(const Recipe& recipe, const Machine& machine, int64_t stage, const ModelPart& part) {
+TracedStage trace_stage(const Recipe& recipe, const Machine& machine, int64_t stage, const ModelPart& part,
+                        const StagePlace& place) {
   const Mesh mesh = make_mesh(recipe.mesh);
   const auto device = std::make_shared<OfflineDevice>(parse_target(machine.target));
   ContextOptions options{.mesh = mesh};
@@ -50,7 +55,7 @@ TracedStage trace_stage(const Recipe& recipe, const Machine& machine, int64_t st
   const ContextScope scope(context);
   const std::unique_ptr<LanguageModel> model =
       LanguageModel::create(recipe.model, part, std::nullopt, train::weight_storage(recipe));
-  const TrainingStep step(*model, recipe);
+  const TrainingStep step(*model, recipe, place);
   TracedStage traced;
   for (const Parameter& parameter : model->parameters()) traced.memory.weights += parameter.tensor.local_bytes();
   for (const auto& state : step.optimizer_state()) traced.memory.optimizer += state.tensor.local_bytes();
@@ -68,7 +73,7 @@ TracedStage trace_stage(const Recipe& recipe, const Machine& machine, int64_t st
   return traced;
 }
 
-// --- Estimates: sums of traced stages, each times a factor that may be negative.
+// --- Sums of traced stages, each times a factor that may be negative.
 
 void add(FlopCount& sum, const FlopCount& more, double times) {
   const FlopCount scaled = more.scaled(times);
@@ -102,6 +107,148 @@ void add(TracedStage& sum, const TracedStage& more, double times) {
   }
 }
 
+int64_t layers_of(const Recipe& recipe, int64_t stage) {
+  const ModelPart part = train::part_of_stage(recipe, stage);
+  int64_t layers = 0;
+  for (const int64_t piece : part.held()) layers += part.first_layer(piece + 1) - part.first_layer(piece);
+  return layers;
+}
+
+// --- A stage of a long pipeline and of many micro-batches, continued from short ones.
+
+// How many stages come before and after it, and what it works through.
+struct StageSize {
+  StagePlace place;
+  int64_t micro_batches = 1;
+};
+
+double slope(double first, double second, double steps) { return (second - first) / steps; }
+
+// Whether the middle one of three, as far apart as one another, lies between the others: then further ones lie on the
+// same line. Memory to the byte; seconds as far as they are rounded.
+bool on_a_line(const TracedStage& first, const TracedStage& second, const TracedStage& third) {
+  for (int64_t MemoryPlan::* bytes :
+       {&MemoryPlan::weights, &MemoryPlan::optimizer, &MemoryPlan::activations, &MemoryPlan::batch})
+    if (second.memory.*bytes - first.memory.*bytes != third.memory.*bytes - second.memory.*bytes) return false;
+  constexpr double kRounding = 1e-9;
+  for (double StepTime::* seconds : {&StepTime::seconds, &StepTime::compute_seconds, &StepTime::collective_seconds})
+    if (std::abs(slope(first.time.*seconds, second.time.*seconds, 1) -
+                 slope(second.time.*seconds, third.time.*seconds, 1)) > kRounding * third.time.*seconds)
+      return false;
+  return true;
+}
+
+class ContinuedStage {
+ public:
+  ContinuedStage(const Recipe& recipe, const Machine& machine, int64_t stage, const ModelPart& part)
+      : recipe_(recipe),
+        machine_(machine),
+        stage_(stage),
+        part_(part),
+        whole_{{stage, recipe.mesh.pp - 1 - stage}, recipe.micro_batches()} {}
+
+  // Everything that further stages and micro-batches add was the same twice before it is taken to be so from there on;
+  // where it is not, more is traced.
+  TracedStage run(bool whole) {
+    if (whole) return at(whole_);
+    for (int64_t few = kFewest; few <= kMostOfFew; few += few)
+      for (const int64_t step : {int64_t{1}, kGroup}) {
+        if (const std::optional<TracedStage> stage = continued_from(few, step)) return *stage;
+        if (interleaves()) break;
+      }
+    return at(whole_);
+  }
+
+ private:
+  // Sums of gradients are fused in groups, of up to so many micro-batches.
+  static constexpr int64_t kGroup = 8, kFewest = 1, kMostOfFew = 32;
+
+  bool interleaves() const { return recipe_.train.pipeline_chunks > 1; }
+
+  TracedStage at(const StageSize& size) const {
+    Recipe recipe = recipe_;
+    recipe.train.batch_size = size.micro_batches * recipe.train.micro_batch_size;
+    return trace_stage(recipe, machine_, stage_, part_, size.place);
+  }
+
+  // A number of stages or micro-batches of at least `few` from which whole steps lead to all.
+  static int64_t start(int64_t all, int64_t few, int64_t step) {
+    return all <= few + 2 * step ? all : few + (all - few) % step;
+  }
+
+  // Micro-batches of an interleaved schedule come in groups of as many as there are stages.
+  int64_t batches_for(const StagePlace& place, int64_t few, int64_t step) const {
+    const int64_t stages = place.before + place.after + 1;
+    if (interleaves()) return (2 + few) * stages;
+    return start(whole_.micro_batches, stages + few, step);
+  }
+
+  std::optional<TracedStage> continued_from(int64_t few, int64_t step) const {
+    StageSize small = whole_;
+    small.place.before = start(whole_.place.before, few, 1);
+    small.place.after = start(whole_.place.after, few, 1);
+    // Of the longest pipeline that is traced.
+    StagePlace longest = small.place;
+    if (small.place.before < whole_.place.before) longest.before += 2;
+    if (small.place.after < whole_.place.after) longest.after += 2;
+    small.micro_batches = batches_for(interleaves() ? small.place : longest, few, step);
+    const int64_t batches_step = interleaves() ? small.place.before + small.place.after + 1 : step;
+    const bool continues_batches = small.micro_batches + 2 * batches_step < whole_.micro_batches;
+    // With fewer a stage never has as many under way as its place gives it.
+    const int64_t stages = whole_.place.before + whole_.place.after + 1;
+    if (whole_.micro_batches < (interleaves() ? 2 * stages : stages + few)) return at(whole_);
+    if (!continues_batches) {
+      if (longest == small.place || interleaves()) return at(whole_);
+      small.micro_batches = whole_.micro_batches;
+    }
+    const TracedStage first = at(small);
+    TracedStage sum = first;
+    std::optional<TracedStage> of_batches;  // what a step of them adds
+    if (continues_batches) {
+      StageSize next = small, last = small;
+      next.micro_batches += batches_step;
+      last.micro_batches += 2 * batches_step;
+      const TracedStage second = at(next), third = at(last);
+      if (!on_a_line(first, second, third)) return std::nullopt;
+      of_batches = difference(first, second);
+      add(sum, *of_batches, steps_between(small, whole_, batches_step));
+    }
+    for (int64_t StagePlace::* side : {&StagePlace::before, &StagePlace::after}) {
+      const int64_t further = whole_.place.*side - small.place.*side;
+      if (further == 0) continue;
+      const auto longer = [&](int64_t more) {
+        StageSize size = small;
+        size.place.*side += more;
+        if (interleaves()) size.micro_batches = batches_for(size.place, few, step);
+        TracedStage stage = at(size);
+        if (of_batches) add(stage, *of_batches, steps_between(size, small, batches_step));
+        return stage;
+      };
+      const TracedStage second = longer(1), third = longer(2);
+      if (!on_a_line(first, second, third)) return std::nullopt;
+      add(sum, difference(first, second), static_cast<double>(further));
+    }
+    return sum;
+  }
+
+  static TracedStage difference(const TracedStage& first, const TracedStage& second) {
+    TracedStage sum = second;
+    add(sum, first, -1);
+    return sum;
+  }
+  static double steps_between(const StageSize& first, const StageSize& second, int64_t step) {
+    return static_cast<double>(second.micro_batches - first.micro_batches) / static_cast<double>(step);
+  }
+
+  const Recipe& recipe_;
+  const Machine& machine_;
+  int64_t stage_;
+  const ModelPart& part_;
+  StageSize whole_;
+};
+
+// --- Estimates
+
 // A size that is traced as it is, or continued from two smaller ones: sizes and their factors.
 std::vector<std::pair<int64_t, double>> continued(double size, int64_t small, int64_t more) {
   const auto whole = static_cast<int64_t>(size);
@@ -110,33 +257,22 @@ std::vector<std::pair<int64_t, double>> continued(double size, int64_t small, in
   return {{small, 1 - along}, {more, along}};
 }
 
-int64_t layers_of(const Recipe& recipe, int64_t stage) {
-  const ModelPart part = train::part_of_stage(recipe, stage);
-  int64_t layers = 0;
-  for (const int64_t piece : part.held()) layers += part.first_layer(piece + 1) - part.first_layer(piece);
-  return layers;
-}
-
-TracedStage estimate_stage(const Recipe& recipe, const Machine& machine, int64_t stage) {
+TracedStage estimate_stage(const Recipe& recipe, const Machine& machine, int64_t stage, bool whole) {
   const int64_t stages = recipe.mesh.pp, chunks = recipe.train.pipeline_chunks;
-  // From then on what a stage holds for micro-batches under way grows no more.
-  const int64_t few = chunks > 1 ? 2 * stages : stages + 2, more = chunks > 1 ? 3 * stages : stages + 3;
   TracedStage sum;
   const double of_piece = static_cast<double>(layers_of(recipe, stage)) / static_cast<double>(chunks);
-  for (const auto& [layers_of_piece, by_layers] : continued(of_piece, 2, 3))
-    for (const auto& [batches, by_batches] : continued(static_cast<double>(recipe.micro_batches()), few, more)) {
-      Recipe small = recipe;
-      small.model.layers = layers_of_piece * stages * chunks;
-      small.train.batch_size = batches * recipe.train.micro_batch_size;
-      const ModelPart equal(small.model.layers, stages, chunks, stage);
-      add(sum, trace_stage(small, machine, stage, equal), by_layers * by_batches);
-    }
+  for (const auto& [layers_of_piece, by_layers] : continued(of_piece, 2, 3)) {
+    Recipe small = recipe;
+    small.model.layers = layers_of_piece * stages * chunks;
+    const ModelPart equal(small.model.layers, stages, chunks, stage);
+    add(sum, ContinuedStage(small, machine, stage, equal).run(whole), by_layers);
+  }
   return sum;
 }
 
 }  // namespace
 
-StepPlan plan_pipelined_step(const Recipe& recipe, const Machine& machine, bool exact_memory) {
+StepPlan plan_pipelined_step(const Recipe& recipe, const Machine& machine, bool exact_memory, bool whole) {
   StepPlan plan;
   plan.recipe = recipe;
   plan.bubble = train::pipeline_bubble(recipe);
@@ -148,8 +284,9 @@ StepPlan plan_pipelined_step(const Recipe& recipe, const Machine& machine, bool 
   for (int64_t stage = 0; stage < stages; ++stage) alike[{end_of(stage), layers_of(recipe, stage)}].push_back(stage);
   for (const auto& [kind, those] : alike) {
     const int64_t stage = those.front();
-    const TracedStage traced = exact_memory ? trace_stage(recipe, machine, stage, train::part_of_stage(recipe, stage))
-                                            : estimate_stage(recipe, machine, stage);
+    const TracedStage traced =
+        exact_memory ? ContinuedStage(recipe, machine, stage, train::part_of_stage(recipe, stage)).run(whole)
+                     : estimate_stage(recipe, machine, stage, whole);
     add(plan.flops, traced.flops, static_cast<double>(those.size()));
     if (traced.memory.total() > plan.memory.total()) plan.memory = traced.memory;
     if (traced.time.seconds <= plan.time.seconds) continue;

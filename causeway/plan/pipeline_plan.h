@@ -7,9 +7,12 @@ namespace causeway::plan {
 
 // As plan_step(), stage by stage; those between the first and the last count as the second one, in an estimate as the
 // first. Memory is that of the stage that needs most. The time is that of the stage that works longest, and what stages
-// wait for one another by the schedule (train::bubble_share()). With `exact_memory` all layers and micro-batches of a
-// stage are traced; otherwise two layers and three, a few more micro-batches than there are stages and one more, and
-// figures grow on in both as they do there.
-StepPlan plan_pipelined_step(const Recipe& recipe, const Machine& machine, bool exact_memory);
+// wait for one another by the schedule (train::bubble_share()). With `exact_memory` all layers of a stage are traced;
+// otherwise two and three, and figures grow on as they do there.
+//
+// A schedule repeats, so that not all of it is traced: a stage is traced at places of a shorter pipeline and with few
+// micro-batches, and with one and two further stages and micro-batches. Where the second adds to every figure what the
+// first did, to the byte, all others do. Otherwise more is traced, at last all. `whole`: all at once.
+StepPlan plan_pipelined_step(const Recipe& recipe, const Machine& machine, bool exact_memory, bool whole = false);
 
 }  // namespace causeway::plan

@@ -199,6 +199,21 @@ std::vector<Recipe::MeshSizes> candidate_meshes(const Recipe& recipe, const Mach
   return meshes;
 }
 
+// Of the first rank of the mesh: weights and two moments. What does not fit by these alone need not be traced.
+int64_t state_bytes(Recipe recipe, const Machine& machine, const Recipe::MeshSizes& sizes) {
+  recipe.mesh = sizes;
+  if (sizes.pp == 1) recipe.train.pipeline_chunks = 1;
+  const Mesh mesh = make_mesh(sizes);
+  const auto device = std::make_shared<OfflineDevice>(parse_target(machine.target));
+  const auto context = std::make_shared<Context>(device, ContextOptions{.mesh = mesh});
+  const ContextScope scope(context);
+  int64_t bytes = 0;
+  for (const Parameter& parameter :
+       LanguageModel::create(recipe.model, train::part_of_stage(recipe, 0), std::nullopt)->parameters())
+    bytes += 3 * parameter.tensor.local_bytes();
+  return bytes;
+}
+
 }  // namespace
 
 StepWork trace_step_work(const Recipe& recipe, const Machine& machine) { return Continuation(recipe, machine).work(); }
@@ -239,7 +254,7 @@ StepPlan plan_step(const Recipe& recipe, const Machine& machine, bool exact_memo
 }
 
 std::vector<StepPlan> search_plans(const Recipe& recipe, const Machine& machine, int64_t devices,
-                                   PlanObserver progress) {
+                                   const SearchObserver& progress) {
   const std::vector<Recipe::MeshSizes> meshes = candidate_meshes(recipe, machine, devices);
   if (meshes.empty())
     throw Error(ErrorKind::kInvalidArgument,
@@ -249,8 +264,22 @@ std::vector<StepPlan> search_plans(const Recipe& recipe, const Machine& machine,
                             recipe.train.batch_size),
                 "-n", "Choose a number of devices that divides train.batch_size.");
   std::vector<StepPlan> plans;
-  std::optional<StepPlan> least;
+  // The least that any needs; where none was traced, of weights and moments.
+  struct Least {
+    int64_t bytes = 0;
+    Recipe::MeshSizes mesh;
+  };
+  std::optional<Least> least, least_state;
+  const auto remember = [](std::optional<Least>& so_far, const Least& one) {
+    if (!so_far || one.bytes < so_far->bytes) so_far = one;
+  };
   for (const Recipe::MeshSizes& mesh : meshes) {
+    if (progress != nullptr) progress(static_cast<size_t>(&mesh - meshes.data()), meshes.size());
+    const int64_t state = state_bytes(recipe, machine, mesh);
+    if (static_cast<double>(state) > machine.memory_bytes) {
+      remember(least_state, {state, mesh});
+      continue;
+    }
     bool fits = true;
     const int64_t ranks_of_rows = mesh.dp * mesh.fsdp;
     // Every stage has a micro-batch to work on; few sequences each, so that the ends of the pipeline are short.
@@ -267,8 +296,7 @@ std::vector<StepPlan> search_plans(const Recipe& recipe, const Machine& machine,
         if (mesh.pp == 1) candidate.train.pipeline_schedule = Recipe().train.pipeline_schedule;
         if (mesh.pp == 1) candidate.train.pipeline_chunks = 1;
         StepPlan plan = plan_step(candidate, machine, false);
-        if (progress != nullptr) progress(plan);
-        if (!least || plan.memory.total() < least->memory.total()) least = plan;
+        remember(least, {plan.memory.total(), mesh});
         if (!plan.fits(machine)) continue;
         plans.push_back(std::move(plan));
         fits = true;
@@ -276,15 +304,17 @@ std::vector<StepPlan> search_plans(const Recipe& recipe, const Machine& machine,
       }
     }
   }
-  if (plans.empty())
+  if (plans.empty()) {
+    const Least& one = least ? *least : *least_state;
     throw Error(
         ErrorKind::kResource,
-        fmt::format("no mesh of size {} has memory for the step: the least is {} a device, on dp {}, fsdp {}, "
-                    "cp {}, tp {}, pp {}, and {} has {}",
-                    devices, format_bytes(static_cast<uint64_t>(least->memory.total())), least->recipe.mesh.dp,
-                    least->recipe.mesh.fsdp, least->recipe.mesh.cp, least->recipe.mesh.tp, least->recipe.mesh.pp,
-                    machine.product, format_bytes(static_cast<uint64_t>(machine.memory_bytes))),
+        fmt::format("no mesh of size {} has memory for the step: the least is {} a device{}, on dp {}, fsdp "
+                    "{}, cp {}, tp {}, pp {}, and {} has {}",
+                    devices, format_bytes(static_cast<uint64_t>(one.bytes)),
+                    least ? "" : " for weights and moments alone", one.mesh.dp, one.mesh.fsdp, one.mesh.cp, one.mesh.tp,
+                    one.mesh.pp, machine.product, format_bytes(static_cast<uint64_t>(machine.memory_bytes))),
         "-n", "Use more devices, or a shorter data.sequence_length.");
+  }
   std::sort(plans.begin(), plans.end(),
             [](const StepPlan& a, const StepPlan& b) { return a.time.seconds < b.time.seconds; });
   return plans;

@@ -22,6 +22,8 @@ constexpr int kHiddenEpilogue = 30;      // what a product computes beside the n
 constexpr int kLargestExpression = 200;
 constexpr size_t kRecentKernels = 12;  // how far back a value may join a kernel
 constexpr size_t kMostMembers = 12;
+// More nodes than lie between the terms of one sum, fewer than between those of two micro-batches.
+constexpr std::ptrdiff_t kOtherWork = 64;
 constexpr size_t kMostLeaves = 24;
 constexpr size_t kMostColumnMembers = 4;  // of a kernel that reduces columns: each has registers for every lane
 constexpr size_t kMostRowSums = 4;        // of a loop: each has registers for all of a thread's columns
@@ -124,7 +126,9 @@ class Fuser {
         rules_(target.is_gpu() ? (fixed_order ? kGpuRulesOfFixedOrder : kGpuRules) : kProcessorRules),
         needed_(needed_nodes(graph)),
         uses_(count_uses(graph)),
-        materialized_(graph) {}
+        materialized_(graph),
+        is_stage_(std::ranges::any_of(
+            graph.nodes(), [](const Node& node) { return node.op == Op::kSend || node.op == Op::kReceive; })) {}
 
   FusionResult run() {
     choose_materialized();
@@ -246,9 +250,14 @@ class Fuser {
   }
 
   // Of a sum of several products, each partial sum is stored by the kernel of its last product; otherwise every product
-  // would be kept until the end. The same of what ranks exchange and of sums by index: gradients of micro-batches.
+  // would be kept until the end. The same of what ranks exchange and of sums by index: gradients of micro-batches. And
+  // of whatever a stage of a pipeline adds up again after other work: the next micro-batch's.
   void store_partial_sums(const Node& node) {
     if (node.op != Op::kAdd) return;
+    for (const Value partial : node.inputs)
+      if (is_stage_ && !materialized_.contains(partial) && graph_.node(partial).op == Op::kAdd &&
+          &node - &graph_.node(partial) > kOtherWork)
+        materialized_.insert(partial);
     const Dim count = element_count(node.outputs[0].shape);
     const auto is_product = [&](Value value) {
       while (!materialized_.contains(value) && graph_.node(value).op == Op::kReshape)
@@ -870,6 +879,7 @@ class Fuser {
   std::vector<bool> needed_;
   std::vector<std::vector<int>> uses_;
   MaterializedValues materialized_;
+  bool is_stage_;
   std::vector<int> costs_;
   std::vector<bool> feeds_reduction_;
   std::vector<KernelRequest> kernels_;

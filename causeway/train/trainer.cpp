@@ -40,6 +40,7 @@
 #include "causeway/train/signals.h"
 #include "causeway/train/step/flops_utilization.h"
 #include "causeway/train/step/training_step.h"
+#include "causeway/train/step/uncut_weights.h"
 #include "causeway/train/training_data.h"
 
 namespace causeway::train {
@@ -180,6 +181,8 @@ class Trainer {
     if (speaks_) {
       announce_run(*parts_, *utilization_, resumed_, *saver_);
       if (!tokenizer_note_.empty()) notice("{}\n", tokenizer_note_);
+      for (const UncutWeights& uncut : uncut_weights(model_->parameters(), step_->context().mesh(), recipe_))
+        notice("memory: {}\n", uncut_weights_text(uncut));
       for (const std::string& line : describe_sources(*data_, recipe_)) notice("{}\n", line);
       for (const std::string& shard : data_->dataset.left_out()) notice("data: left out {}\n", shard);
       for (const std::string& line : describe_packing(*data_, recipe_)) notice("{}\n", line);

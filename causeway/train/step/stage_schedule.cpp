@@ -107,6 +107,16 @@ std::vector<StageAction> stage_schedule(PipelineSchedule schedule, const Pipelin
   return list;
 }
 
+std::vector<StageAction> stage_schedule_at(PipelineSchedule schedule, const PipelineShape& shape, int64_t stage,
+                                           const StagePlace& place) {
+  CAUSEWAY_CHECK((place.before > 0) == (stage > 0) && (place.after > 0) == (stage < shape.stages - 1));
+  PipelineShape other = shape;
+  other.stages = place.before + place.after + 1;
+  std::vector<StageAction> list = stage_schedule(schedule, other, place.before);
+  for (StageAction& action : list) action.piece = action.piece / other.stages * shape.stages + stage;
+  return list;
+}
+
 double bubble_share(PipelineSchedule schedule, const PipelineShape& shape) {
   std::vector<Order> orders;
   for (int64_t stage = 0; stage < shape.stages; ++stage) orders.push_back(order_of(schedule, shape, stage));

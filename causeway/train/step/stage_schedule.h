@@ -52,6 +52,18 @@ struct PipelineShape {
 // micro-batches, and with kOneForwardOneBackward of at most stages - stage.
 std::vector<StageAction> stage_schedule(PipelineSchedule schedule, const PipelineShape& shape, int64_t stage);
 
+// A stage by how many there are before it and after it.
+struct StagePlace {
+  int64_t before = 0, after = 0;
+  bool operator==(const StagePlace&) const = default;
+};
+
+// The schedule of a stage at this place, of as many stages as that makes; pieces are numbered as those of `stage` of
+// shape.stages. It is that of a pipeline which may be shorter: what a stage of a long one does is continued from it
+// (plan/pipeline_plan.h).
+std::vector<StageAction> stage_schedule_at(PipelineSchedule schedule, const PipelineShape& shape, int64_t stage,
+                                           const StagePlace& place);
+
 // The share of its time that a stage waits, where every forward pass, input gradient and weight gradient of a piece
 // takes the same time and messages take none.
 double bubble_share(PipelineSchedule schedule, const PipelineShape& shape);

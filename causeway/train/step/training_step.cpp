@@ -156,6 +156,11 @@ TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe)
   make_programs();
 }
 
+TrainingStep::TrainingStep(LanguageModel& model, const Recipe& recipe, const StagePlace& place)
+    : TrainingStep(model, recipe) {
+  place_ = place;
+}
+
 void TrainingStep::make_programs() {
   main_ = std::make_unique<Step>(
       [this](const std::vector<Tensor>& arguments) {
@@ -400,9 +405,10 @@ std::vector<Tensor> TrainingStep::staged(const std::vector<Tensor>& arguments) {
   for (size_t at = 0; at + 2 < arguments.size(); at += 4)
     batches.push_back(
         micro_batch({arguments[at], arguments[at + 1], arguments[at + 2], arguments[at + 3]}, target_weight));
-  const std::vector<StageAction> schedule =
-      stage_schedule(*parse_pipeline_schedule(recipe_.train.pipeline_schedule), pipeline_shape(recipe_),
-                     context_->mesh().stage(context_->rank()));
+  const PipelineSchedule kind = *parse_pipeline_schedule(recipe_.train.pipeline_schedule);
+  const int64_t stage = context_->mesh().stage(context_->rank());
+  const std::vector<StageAction> schedule = place_ ? stage_schedule_at(kind, pipeline_shape(recipe_), stage, *place_)
+                                                   : stage_schedule(kind, pipeline_shape(recipe_), stage);
   const StageResults results = trace_stage(model_, schedule, batches);
   return update(results.loss, results.gradients, hyper);
 }

@@ -24,6 +24,7 @@
 #include "causeway/tensor/step.h"
 #include "causeway/train/recipe/recipe.h"
 #include "causeway/train/step/batch_tensor.h"
+#include "causeway/train/step/stage_schedule.h"
 #include "causeway/train/step/stage_trace.h"
 
 namespace causeway::train {
@@ -79,6 +80,8 @@ class TrainingStep {
  public:
   // Both outlive the step, which belongs to the model's context. Optimizer state starts at zero.
   TrainingStep(LanguageModel& model, const Recipe& recipe);
+  // A stage that works as one at another place of a pipeline would, to be traced and not to be run.
+  TrainingStep(LanguageModel& model, const Recipe& recipe, const StagePlace& place);
 
   Context& context() const { return *context_; }
 
@@ -215,6 +218,7 @@ class TrainingStep {
   std::array<Landing, kMostBegun> landings_;
   int64_t begun_ = 0, finished_ = 0;
   std::shared_ptr<DeviceMoment> last_end_;
+  std::optional<StagePlace> place_;  // of a stage that is traced as one elsewhere
 };
 
 // What a stage holds of the recipe's model, the output layer weighed by its FLOPs; and what this context's rank holds.
