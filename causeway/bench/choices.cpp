@@ -6,15 +6,16 @@
 #include <algorithm>
 
 #include "causeway/base/error.h"
+#include "causeway/base/field_words.h"
 
 namespace causeway::bench {
 
 void throw_unknown_choice(const std::string& what, const std::string& name, const std::string& option,
                           const std::vector<std::string>& known) {
-  const std::string nearest = nearest_name(name, known);
+  const bool of_precisions = option == "--precision" || option == "--dtype";
+  const std::string hint = name_hint(of_precisions ? NameOf::kPrecision : NameOf::kOther, name, known);
   throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' is no {}", name, what), option,
-              nearest.empty() ? fmt::format("Known: {}.", fmt::join(known, ", "))
-                              : fmt::format("Did you mean '{}'? Known: {}.", nearest, fmt::join(known, ", ")));
+              fmt::format("{}{}Known: {}.", hint, hint.empty() ? "" : " ", fmt::join(known, ", ")));
 }
 
 size_t choose(const std::string& what, const std::string& name, const std::string& option,

@@ -24,7 +24,9 @@ void add_bench_command(CLI::App& program);
 // list, compare, report, export and import, below `bench`.
 void add_bench_results_commands(CLI::App& bench);
 void add_launch_command(CLI::App& program);
+void add_recipe_command(CLI::App& program);
 void add_completion_command(CLI::App& program);
+void add_help_command(CLI::App& program);
 
 // The status that the program exits with when a command has run and has something to say by it (a damaged checkpoint);
 // 0 otherwise.

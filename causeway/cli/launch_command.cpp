@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "causeway/base/error.h"
+#include "causeway/base/field_words.h"
 #include "causeway/cli/commands.h"
 #include "causeway/cli/launched_processes.h"
 #include "causeway/cli/mpi_launcher.h"
@@ -25,12 +26,11 @@ void run(const Options& options, const CLI::App& program) {
   std::erase(names, "launch");
   const std::string& name = options.words.front();
   if (std::find(names.begin(), names.end(), name) == names.end()) {
-    const std::string nearest = nearest_name(name, names);
     throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' is no command of causeway that can be launched", name),
                 "launch",
-                nearest.empty() ? "What follows the number is a command of this program: causeway launch -n 2 -- train "
-                                  "recipe.yaml mesh.fsdp=2."
-                                : fmt::format("Did you mean {}?", nearest));
+                name_hint(NameOf::kCommand, name, names,
+                          "What follows the number is a command of this program: causeway launch -n 2 -- train "
+                          "recipe.yaml mesh.fsdp=2."));
   }
   if (const auto launch = find_mpi_launch())
     throw Error(ErrorKind::kInvalidArgument,

@@ -13,6 +13,7 @@
 #include "causeway/base/crash_report.h"
 #include "causeway/base/error.h"
 #include "causeway/bench/environment.h"
+#include "causeway/cli/command_line.h"
 #include "causeway/cli/commands.h"
 #include "causeway/cli/json_output.h"
 #include "causeway/communicator/mpi_launch.h"
@@ -24,36 +25,6 @@ namespace causeway::cli {
 int command_status = 0;
 
 namespace {
-
-std::string suggestion(const std::string& name, const std::vector<std::string>& names) {
-  const std::string nearest = nearest_name(name, names);
-  return nearest.empty() ? "" : fmt::format(" Did you mean {}?", nearest);
-}
-
-// What is wrong with a command line that could not be parsed, with the nearest name where a command or option is
-// unknown.
-Error usage_error(const CLI::App& program, const std::vector<std::string>& words, const CLI::ParseError& error) {
-  const CLI::App* command = &program;
-  std::string path = program.get_name(), what;
-  for (const std::string& word : words) {
-    std::vector<std::string> commands, options;
-    for (const CLI::App* sub : command->get_subcommands({})) commands.push_back(sub->get_name());
-    for (const CLI::Option* option : command->get_options())
-      for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
-    const std::string option = word.substr(0, word.find('='));
-    if (word.starts_with("--")) {
-      if (what.empty() && std::find(options.begin(), options.end(), option) == options.end())
-        what = fmt::format("{} has no option {}.{}", path, option, suggestion(option, options));
-    } else if (std::find(commands.begin(), commands.end(), word) != commands.end()) {
-      command = command->get_subcommand(word);
-      path += " " + word;
-    } else if (!commands.empty() && what.empty() && !word.starts_with("-")) {
-      what = fmt::format("'{}' is not a command of {}.{}", word, path, suggestion(word, commands));
-    }
-  }
-  return Error(ErrorKind::kInvalidArgument, what.empty() ? error.what() : what, "",
-               fmt::format("See {} --help.", path));
-}
 
 constexpr int kFailure = 1, kUsage = 2, kFault = 3;
 
@@ -106,11 +77,13 @@ int run(int argc, char** argv) {
   add_explain_command(program);
   add_plan_command(program);
   add_bench_command(program);
+  add_recipe_command(program);
   add_completion_command(program);
-  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  add_help_command(program);
+  const std::vector<std::string> words = arranged_words(program, {argv + std::min(argc, 1), argv + argc});
   const bool as_json = std::find(words.begin(), words.end(), "--json") != words.end();
   try {
-    program.parse(argc, argv);
+    program.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {  // --help and --version
       std::ostringstream text;

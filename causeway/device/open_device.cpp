@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "causeway/base/error.h"
+#include "causeway/base/field_words.h"
 #include "causeway/base/log.h"
 #include "causeway/base/thread_pool.h"
 #include "causeway/device/cpu/cpu_device.h"
@@ -33,9 +34,9 @@ Spec split(const std::string& text) {
             colon != std::string::npos};
   const std::vector<std::string> names = {"auto", "cpu", "cuda", "hip", "emulator"};
   if (std::find(names.begin(), names.end(), spec.name) == names.end()) {
-    const std::string nearest = nearest_name(spec.name, names);
+    const std::string hint = name_hint(NameOf::kDevice, spec.name, names);
     throw Error(ErrorKind::kInvalidArgument, fmt::format("there is no device '{}'", text), "device",
-                (nearest.empty() ? "" : fmt::format("Did you mean {}? ", nearest)) + kNames);
+                hint + (hint.empty() ? "" : " ") + kNames);
   }
   if (spec.has_detail && (spec.name == "auto" || spec.name == "cpu")) {
     throw Error(ErrorKind::kInvalidArgument, fmt::format("there is no device '{}': there is one {}", text, spec.name),

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "causeway/base/error.h"
+#include "causeway/base/field_words.h"
 #include "causeway/model/families.h"
 
 namespace causeway::model {
@@ -65,10 +66,12 @@ const ModelFamily& model_family(std::string_view name) {
   for (const auto& family : families())
     if (family->name == name) return *family;
   const std::vector<std::string> names = model_family_names();
-  const std::string nearest = nearest_name(name, names);
-  throw Error(
-      ErrorKind::kInvalidArgument, fmt::format("unknown model family '{}'", name), "model.family",
-      nearest.empty() ? fmt::format("Families are {}.", list_names(names)) : fmt::format("Did you mean {}?", nearest));
+  const std::string all = fmt::format("Families are {}.", list_names(names));
+  const std::string hint = name_hint(NameOf::kModelFamily, name, names);
+  throw Error(ErrorKind::kInvalidArgument, fmt::format("unknown model family '{}'", name), "model.family",
+              hint.empty()              ? all
+              : hint.starts_with("Did") ? hint
+                                        : fmt::format("{} {}", hint, all));
 }
 
 std::vector<const ModelFamily*> model_families() {

@@ -154,13 +154,13 @@ TEST(MatmulProviders, UnknownNamesBringTheNearest) {
   std::vector<std::string> skipped;
   EXPECT_THAT(message_of([&] { open_matmul_providers(processor(), {"openblass"}, {}, skipped); }),
               AllOf(StartsWith("--provider: 'openblass' is no provider of matrix products"),
-                    HasSubstr("Did you mean 'openblas'?"), HasSubstr("cublaslt-fast")));
+                    HasSubstr("Did you mean openblas?"), HasSubstr("cublaslt-fast")));
   EXPECT_THAT(message_of([&] { open_matmul_providers(processor(), {"xxxxxxxx"}, {}, skipped); }),
               AllOf(HasSubstr("Known: causeway, cublaslt, cublas, cublaslt-fast, hipblaslt, openblas, onednn."),
                     Not(HasSubstr("Did you mean"))));
   EXPECT_THAT(
       message_of([&] { open_matmul_providers(processor(), {}, {{"onedn", "/x.so"}}, skipped); }),
-      AllOf(StartsWith("--library: 'onedn' is no library that is opened"), HasSubstr("Did you mean 'onednn'?")));
+      AllOf(StartsWith("--library: 'onedn' is no library that is opened"), HasSubstr("Did you mean onednn?")));
   // Causeway's kernels are in no library's file.
   EXPECT_THAT(message_of([&] { open_matmul_providers(processor(), {}, {{"causeway", "/x.so"}}, skipped); }),
               HasSubstr("'causeway' is no library that is opened"));
@@ -274,7 +274,7 @@ TEST(GemmBenchmark, EveryDistributionOfInputsIsRightAndNamed) {
       EXPECT_EQ(measurements[0].details.at("inputs"), describe_inputs(options.inputs));
     }
   }
-  EXPECT_THAT(message_of([] { parse_inputs("nromal"); }), HasSubstr("Did you mean 'normal'?"));
+  EXPECT_THAT(message_of([] { parse_inputs("nromal"); }), HasSubstr("Did you mean normal?"));
 }
 
 TEST(GemmBenchmark, WhatDoesNotFitIsLeftOut) {

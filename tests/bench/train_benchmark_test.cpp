@@ -151,7 +151,7 @@ TEST(TrainBenchmark, AMeshIsChosen) {
     return "no error";
   };
   EXPECT_THAT(message("pp=2"), testing::HasSubstr("steps of stages are not timed here"));
-  EXPECT_THAT(message("fsd=2"), testing::HasSubstr("Did you mean 'fsdp'?"));
+  EXPECT_THAT(message("fsd=2"), testing::HasSubstr("Did you mean fsdp?"));
   for (const char* text : {"dp", "dp=", "dp=0", "dp=-2", "dp=2x"})
     EXPECT_THAT(message(text), testing::HasSubstr("does not say how many ranks")) << text;
 }
@@ -182,8 +182,8 @@ TEST(TrainBenchmark, CasesAreChosen) {
     }
     return "no error";
   };
-  EXPECT_THAT(message({{"gpt2_124"}, {}, {}}), testing::HasSubstr("Did you mean 'gpt2_124m'?"));
-  EXPECT_THAT(message({{}, {"fp16"}, {}}), testing::HasSubstr("Did you mean 'bf16'?"));
+  EXPECT_THAT(message({{"gpt2_124"}, {}, {}}), testing::HasSubstr("Did you mean gpt2_124m?"));
+  EXPECT_THAT(message({{}, {"fp16"}, {}}), testing::HasSubstr("Here that is bf16. There is no fp16"));
   EXPECT_THAT(message({{}, {}, 0}), testing::HasSubstr("a micro-batch of 0"));
 }
 

@@ -231,7 +231,7 @@ TEST_F(BenchCommandTest, PartsAreChosen) {
 TEST_F(BenchCommandTest, ModelsAreNamed) {
   const Outcome outcome = bench({"train", "--device", "cpu", "--model", "gpt2_124"});
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_NE(outcome.err.find("Did you mean 'gpt2_124m'?"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("Did you mean gpt2_124m?"), std::string::npos) << outcome.err;
 }
 
 TEST_F(BenchCommandTest, BadInput) {
@@ -241,13 +241,13 @@ TEST_F(BenchCommandTest, BadInput) {
   };
   expect(gemm("12x"), "'12x' is not a shape");
   expect(gemm("12x12x12x12"), "is not a shape");
-  expect(bench({"gemm", "--device", "cpu", "--dtype", "bf61"}), "Did you mean 'bf16'?");
+  expect(bench({"gemm", "--device", "cpu", "--dtype", "bf61"}), "Did you mean bf16?");
   expect(bench({"gemm", "--device", "cpu", "--inputs", "gamma"}), "'gamma' is no distribution of inputs");
-  expect(bench({"attention", "--device", "cpu", "--pattern", "casual"}), "Did you mean 'causal'?");
+  expect(bench({"attention", "--device", "cpu", "--pattern", "casual"}), "Did you mean causal?");
   expect(bench({"attention", "--device", "cpu", "--shape", "4x4"}), "'4x4' is not a shape of attention");
   expect(bench({"attention", "--device", "cpu", "--pattern", "window", "--window", "0"}),
          "--window: a window of 0 keys shows nothing");
-  expect(bench({"copy", "--device", "cpu", "--kernel", "traid"}), "Did you mean 'triad'?");
+  expect(bench({"copy", "--device", "cpu", "--kernel", "traid"}), "Did you mean triad?");
   expect(bench({"copy", "--device", "cpu", "--kernel", "triad", "--size", "100M"}), "Give a power of two");
   // Said before anything is measured.
   for (const char* sizes : {"3", "4M,3"}) {
@@ -255,7 +255,7 @@ TEST_F(BenchCommandTest, BadInput) {
     expect(outcome, "3 bytes cannot be copied as whole f32 elements");
     EXPECT_EQ(outcome.out.find("GB/s"), std::string::npos) << outcome.out;
   }
-  expect(bench({"train", "--device", "cpu", "--precision", "bf61"}), "Did you mean 'bf16'?");
+  expect(bench({"train", "--device", "cpu", "--precision", "bf61"}), "Did you mean bf16?");
   expect(bench({"report"}), "there are no results yet");
   expect(bench({"compare"}), "there is nothing to compare with");
   expect(bench({"compare", "1", "7"}), "there is no run 7 in the store of benchmark results");

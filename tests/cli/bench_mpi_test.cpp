@@ -112,7 +112,7 @@ TEST_F(BenchBackendTest, MpiSaysHowToStartIt) {
   expect_failure({"bench", "collectives", "--backend", "mpi"}, 1,
                  {"this process was not started by mpirun, mpiexec or srun",
                   "mpirun -n 4 causeway bench collectives --backend mpi"});
-  expect_failure({"bench", "collectives", "--backend", "mpl"}, 1, {"'mpl' is no backend", "Did you mean 'mpi'?"});
+  expect_failure({"bench", "collectives", "--backend", "mip"}, 1, {"'mip' is no backend", "Did you mean mpi?"});
   expect_failure({"bench", "collectives", "--backend", "nccl", "--device", "cpu"}, 1,
                  {"nccl exchanges between NVIDIA's GPUs here, and cpu is none"});
 }

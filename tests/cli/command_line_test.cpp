@@ -28,7 +28,7 @@ TEST_F(CommandLineTest, HelpOfEveryCommandShowsAnExample) {
   const std::vector<std::string> commands = commands_in(top.out);
   EXPECT_EQ(commands, (std::vector<std::string>{"train", "launch", "generate", "evaluate", "import", "export", "data",
                                                 "tokenizer", "checkpoint", "doctor", "cache", "explain", "plan",
-                                                "bench", "completion"}));
+                                                "bench", "recipe", "completion", "help"}));
   for (const std::string& command : commands) {
     const std::string help = run({command, "--help"}).out;
     const std::vector<std::string> inner = commands_in(help);

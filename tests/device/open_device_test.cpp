@@ -169,7 +169,7 @@ TEST(ParseTarget, BadOnesSayWhatToWrite) {
   EXPECT_EQ(target_error("hip:sm_80").message(), "hip has no architecture sm_80");
   EXPECT_THAT(target_error("cuda").hint(), HasSubstr("cuda:sm_90a"));
   EXPECT_THAT(target_error("auto").message(), HasSubstr("'auto' does not say which architecture"));
-  EXPECT_THAT(target_error("hop:gfx942").hint(), HasSubstr("Did you mean hip?"));
+  EXPECT_THAT(target_error("hpi:gfx942").hint(), HasSubstr("Did you mean hip?"));
 }
 
 }  // namespace

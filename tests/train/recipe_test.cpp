@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <regex>
+#include <set>
+#include <sstream>
 
 #include "causeway/base/error.h"
+#include "causeway/base/field_words.h"
 #include "causeway/base/file.h"
 #include "causeway/base/printable.h"
 #include "tests/fixtures/temporary_directory.h"
@@ -223,8 +226,32 @@ TEST(Recipe, UnknownKeysAreAnsweredWithTheNearest) {
   EXPECT_EQ(error_of("modle:\n  heads: 2\n"), "file.yaml: modle.heads: unknown key | Did you mean model.heads?");
   EXPECT_EQ(error_of("heads: 2\n"), "file.yaml: heads: unknown key | Did you mean model.heads?");
   EXPECT_EQ(error_of("nothing_of_the_kind: 2\n"),
-            "file.yaml: nothing_of_the_kind: unknown key | docs/recipes.md lists all keys.");
+            "file.yaml: nothing_of_the_kind: unknown key | `causeway recipe keys` lists all keys.");
   EXPECT_EQ(error_of(kSmall, {"train.stesp=3"}), "command line: train.stesp: unknown key | Did you mean train.steps?");
+}
+
+// What other trainers call it. Names in the table are keys that there are.
+TEST(Recipe, WordsOfTheFieldLeadToTheKey) {
+  EXPECT_EQ(error_of(kSmall, {"lr=1e-3"}), "command line: lr: unknown key | Here that is optimizer.learning_rate.");
+  EXPECT_EQ(error_of(kSmall, {"train.fp16=true"}),
+            "command line: train.fp16: unknown key | Here that is train.precision. There is no fp16: "
+            "train.precision=bf16 has its speed and needs no loss scale.");
+  EXPECT_EQ(error_of("lora:\n  rank: 8\n"),
+            "file.yaml: lora.rank: unknown key | There are no adapters: all weights are trained (model.from begins "
+            "with a model's).");
+  EXPECT_NE(error_of(kSmall, {"train.precision=fp16"}).find("Here that is bf16."), std::string::npos);
+  EXPECT_NE(error_of(kSmall, {"train.recompute=full"}).find("Here that is block."), std::string::npos);
+  EXPECT_NE(error_of(kSmall, {"model.family=mixtral"}).find("It is not here: its layers have experts"),
+            std::string::npos);
+  std::set<std::string> keys;
+  for (const RecipeKey& key : recipe_keys()) keys.insert(key.key);
+  for (const FieldWord& entry : field_words()) {
+    if (entry.what != NameOf::kRecipeKey || entry.names.empty()) continue;
+    std::istringstream names{std::string(entry.names)};
+    bool any = false;
+    for (std::string name; names >> name;) any = any || keys.contains(name);
+    EXPECT_TRUE(any) << entry.names;
+  }
 }
 
 TEST(Recipe, ValuesOfAnotherKindAreErrors) {
@@ -232,7 +259,7 @@ TEST(Recipe, ValuesOfAnotherKindAreErrors) {
   EXPECT_EQ(error_of("train:\n  steps: 99999999999999999999\n"),
             "file.yaml: train.steps: '99999999999999999999' is not an integer | ");
   EXPECT_EQ(error_of("train:\n  steps: [1, 2]\n"), "file.yaml: train.steps: must be a single value | ");
-  EXPECT_EQ(error_of("train: 3\n"), "file.yaml: train: unknown key | docs/recipes.md lists all keys.");
+  EXPECT_EQ(error_of("train: 3\n"), "file.yaml: train: unknown key | `causeway recipe keys` lists all keys.");
   EXPECT_EQ(error_of("optimizer:\n  beta1: fast\n"), "file.yaml: optimizer.beta1: 'fast' is not a number | ");
   EXPECT_EQ(error_of("data:\n  document_mask: 1\n"), "file.yaml: data.document_mask: '1' is not true or false | ");
 }
@@ -337,7 +364,8 @@ TEST(Recipe, TheMeshMustDivideWhatItCuts) {
             "command line: data.sequence_length: 254 is not divisible by 2 x mesh.cp x "
             "mesh.tp = 4 | The nearest that are: 252 and 256.");
   EXPECT_EQ(error({"mesh.cp=2", "data.sequence_length=254", "train.mesh_independent=true"}), "no error");
-  EXPECT_EQ(error({"mesh.ddp=2"}), "command line: mesh.ddp: unknown key | Did you mean mesh.dp?");
+  EXPECT_EQ(error({"mesh.ddp=2"}),
+            "command line: mesh.ddp: unknown key | Here that is mesh.dp. causeway launch -n N starts the processes.");
 }
 
 TEST(Recipe, WhatStagesAddUpOtherwiseIsNotMeshIndependent) {

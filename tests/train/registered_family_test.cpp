@@ -123,7 +123,7 @@ TEST(RegisteredFamily, IsKnownToRecipesWhileItIsRegistered) {
             "file.yaml: model.family: unknown model family 'pointwise' | Families are gemma2, gpt2, llama, mistral, "
             "mpt, olmo2, qwen2 and qwen3.");
   EXPECT_EQ(error_of("model: {residual_scale: 2}"),
-            "file.yaml: model.residual_scale: unknown key | docs/recipes.md lists all keys.");
+            "file.yaml: model.residual_scale: unknown key | `causeway recipe keys` lists all keys.");
 }
 
 TEST(RegisteredFamily, SurvivesHuggingFacesFormat) {

@@ -110,7 +110,7 @@ TEST(Schedule, Names) {
     parse_schedule_kind("cosin");
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()), "schedule.kind: there is no schedule 'cosin'\n  Did you mean 'cosine'?");
+    EXPECT_EQ(std::string(error.what()), "schedule.kind: there is no schedule 'cosin'\n  Did you mean cosine?");
   }
 }
 

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "causeway/base/error.h"
+#include "causeway/base/field_words.h"
 #include "causeway/base/file.h"
 #include "causeway/base/printable.h"
 #include "causeway/base/yaml_document.h"
@@ -32,7 +33,7 @@ namespace {
 struct Field {
   std::string key;
   std::string meaning;
-  std::string kind;  // "an integer", for messages
+  std::string kind;  // "an integer", for messages and lists
   std::function<bool(const std::string&)> set;
   std::function<std::string()> get;
   std::vector<std::string> choices = {};
@@ -322,13 +323,7 @@ void set(std::vector<Field>& all, const std::string& where, const std::string& k
     }
     names.push_back(candidate.key);
   }
-  std::string nearest = nearest_name(key, names);
-  // A right name in the wrong place.
-  const std::string last = key.substr(key.rfind('.') == std::string::npos ? 0 : key.rfind('.') + 1);
-  for (const std::string& name : names)
-    if (nearest.empty() && name.ends_with("." + last)) nearest = name;
-  fail(where, key, "unknown key",
-       nearest.empty() ? "docs/recipes.md lists all keys." : fmt::format("Did you mean {}?", nearest));
+  fail(where, key, "unknown key", name_hint(NameOf::kRecipeKey, key, names, "`causeway recipe keys` lists all keys."));
 }
 
 // What resolve() complains of; `where` is the key alone, for who wrote it is found out afterwards.
@@ -338,9 +333,13 @@ void require(bool condition, const std::string& key, const std::string& what, co
 
 void require_choice(const char* key, const std::string& value, const std::vector<std::string>& choices) {
   if (std::find(choices.begin(), choices.end(), value) != choices.end()) return;
-  const std::string nearest = nearest_name(value, choices);
+  const std::string_view name = key;
+  const NameOf what = name == "train.precision"           ? NameOf::kPrecision
+                      : name == "train.recompute"         ? NameOf::kRecompute
+                      : name == "train.pipeline_schedule" ? NameOf::kPipelineSchedule
+                                                          : NameOf::kOther;
   require(false, key, fmt::format("'{}' is not one of {}", value, fmt::join(choices, ", ")),
-          nearest.empty() ? "" : fmt::format("Did you mean {}?", nearest));
+          name_hint(what, value, choices));
 }
 
 // The name becomes that of a directory, and is printed.
@@ -792,7 +791,8 @@ std::vector<RecipeDifference> recipe_differences(const Recipe& was, const Recipe
 std::vector<RecipeKey> recipe_keys() {
   Recipe defaults;
   std::vector<RecipeKey> keys;
-  for (const Field& entry : fields(defaults)) keys.push_back({entry.key, entry.get(), entry.meaning, entry.choices});
+  for (const Field& entry : fields(defaults))
+    keys.push_back({entry.key, entry.get(), entry.meaning, entry.kind, entry.choices});
   return keys;
 }
 

@@ -163,6 +163,7 @@ struct RecipeKey {
   std::string key;
   std::string default_value;
   std::string meaning;
+  std::string type;                  // what its value is: "an integer"
   std::vector<std::string> choices;  // the values there are, where they can be listed
 };
 std::vector<RecipeKey> recipe_keys();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "causeway/base/error.h"
+#include "causeway/base/field_words.h"
 
 namespace causeway::train {
 namespace {
@@ -49,10 +50,8 @@ ScheduleKind parse_schedule_kind(std::string_view name) {
     if (schedule_kind_name(kind) == name) return kind;
     names.emplace_back(schedule_kind_name(kind));
   }
-  const std::string near = nearest_name(name, names);
   fail("kind", fmt::format("there is no schedule '{}'", name),
-       near.empty() ? fmt::format("Choose one of {}.", fmt::join(names, ", "))
-                    : fmt::format("Did you mean '{}'?", near));
+       name_hint(NameOf::kSchedule, name, names, fmt::format("Choose one of {}.", fmt::join(names, ", "))));
 }
 
 Schedule::Schedule(const ScheduleConfig& config) : config_(config) {
