@@ -62,6 +62,7 @@ set(parsers
   causeway/graph/parser.cpp
   causeway/graph/printer.cpp
   causeway/graph/type_inference.cpp
+  causeway/model/base_entries.cpp
   causeway/model/config.cpp
   causeway/model/family.cpp
   causeway/model/gpt2.cpp

@@ -8,6 +8,7 @@
 #include "causeway/cli/commands.h"
 #include "causeway/cli/json_output.h"
 #include "causeway/cli/weight_options.h"
+#include "causeway/model/hugging_face.h"
 #include "causeway/program/context.h"
 #include "causeway/train/hugging_face/export_checkpoint.h"
 #include "causeway/train/log/progress_line.h"
@@ -45,12 +46,14 @@ void run(const Options& options) {
                                          {"tokenizer", result.tokenizer},
                                          {"probe_tokens", result.probe.tokens.size()},
                                          {"largest_difference", result.difference.largest},
-                                         {"relative_difference", result.difference.relative}};
+                                         {"relative_difference", result.difference.relative},
+                                         {"unknown_keys", result.other_entries.unknown}};
     return output_json(json);
   }
   output("exported {} (step {}) to {}: {}, {} parameters in {}, {}\ntokenizer: {}\n", settings.checkpoint.string(),
          result.step, options.output, result.family, result.parameters, dtype_name(settings.dtype),
          format_bytes(result.bytes), result.tokenizer);
+  for (const std::string& note : notes_on({result.other_entries.unknown, {}})) output("note: {}\n", note);
   if (result.difference.largest == 0)
     output("checked: {} tokens give the logits of the checkpoint, bit for bit\n", result.probe.tokens.size());
   else

@@ -8,6 +8,7 @@
 #include "causeway/cli/commands.h"
 #include "causeway/cli/json_output.h"
 #include "causeway/cli/weight_options.h"
+#include "causeway/model/hugging_face.h"
 #include "causeway/train/hugging_face/import_model.h"
 #include "causeway/train/log/progress_line.h"
 
@@ -23,7 +24,7 @@ struct Options {
 std::string types_text(const ImportResult& result) {
   std::string text;
   for (const auto& [dtype, elements] : result.elements) {
-    text += fmt::format("{}{}", text.empty() ? "" : " and ", dtype_name(dtype));
+    text += fmt::format("{}{}", text.empty() ? "" : " and ", dtype);
     if (result.elements.size() > 1) text += fmt::format(" ({})", elements);
   }
   return text;
@@ -45,8 +46,10 @@ void run(const Options& options) {
                                    {"dtypes", nlohmann::ordered_json::object()},
                                    {"bytes", result.bytes},
                                    {"tokenizer_files", result.tokenizer_files},
-                                   {"left_out", result.left_out}};
-    for (const auto& [dtype, elements] : result.elements) json["dtypes"][std::string(dtype_name(dtype))] = elements;
+                                   {"left_out", result.left_out},
+                                   {"unknown_keys", result.other_entries.unknown},
+                                   {"only_in_training", result.other_entries.only_in_training}};
+    for (const auto& [dtype, elements] : result.elements) json["dtypes"][dtype] = elements;
     return output_json(json);
   }
   output("imported {} to {}: {}, {} parameters, {}; {} written\n", options.source, options.output, result.family,
@@ -56,6 +59,7 @@ void run(const Options& options) {
                                 : fmt::format("{}", fmt::join(result.tokenizer_files, ", ")));
   if (!result.left_out.empty())
     output("left out, for it follows from the rest: {}\n", fmt::join(result.left_out, ", "));
+  for (const std::string& note : notes_on(result.other_entries)) output("note: {}\n", note);
   output("Train it with: model.from={}\n", options.output);
 }
 

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "causeway/base/console.h"
 #include "causeway/base/error.h"
 #include "causeway/cli/checkpoint_argument.h"
 #include "causeway/model/hugging_face.h"
@@ -35,6 +36,9 @@ void open_hugging_face(OpenedModel& opened, const std::string& tokenizer, Recipe
   } catch (const Error& error) {
     throw naming_directory_of(error, opened.directory.string());
   }
+  // What training alone would do makes no difference to what is computed with it here.
+  const OtherEntries entries = other_entries_of(opened.model->config());
+  for (const std::string& note : notes_on({entries.unknown, {}})) notice("note: {}\n", note);
 }
 
 void open_checkpoint(OpenedModel& opened, const std::string& tokenizer, Recipe& recipe) {

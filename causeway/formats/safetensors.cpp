@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "causeway/base/error.h"
 #include "causeway/base/json_document.h"
@@ -18,6 +19,9 @@ constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
 constexpr const char* kMetadataKey = "__metadata__";
 constexpr const char* kDamagedHint =
     "The file is damaged, incomplete or not a safetensors file: fetch or write it again.";
+
+constexpr const char* kIndexName = "model.safetensors.index.json";
+constexpr const char* kIndexHint = "Fetch or write the index again.";
 
 struct StoredType {
   std::string_view name;
@@ -101,6 +105,40 @@ SafetensorsEntry parse_entry(const std::string& name, const nlohmann::json& valu
   throw Error(
       ErrorKind::kNotFound, fmt::format("there is no tensor '{}'", name), path.string(),
       near.empty() ? fmt::format("The file holds {} tensors.", names.size()) : fmt::format("Did you mean '{}'?", near));
+}
+
+// Whether a file's name in an index is one in the index's directory, or in a folder of it that is no way out. A link in
+// a folder must lead to a place within too, or to where the hub's cache keeps what its directories link to.
+bool is_path_within(const std::filesystem::path& directory, const std::string& name) {
+  const std::filesystem::path path(name);
+  if (name.empty() || name.find('\0') != std::string::npos || path.is_absolute()) return false;
+  for (const std::filesystem::path& part : path)
+    if (part.empty() || part == "." || part == "..") return false;
+  if (!path.has_parent_path()) return true;
+  std::error_code failure;
+  const auto is_within = [&](const std::filesystem::path& folder) {
+    const std::filesystem::path root = std::filesystem::canonical(folder, failure);
+    if (failure) return false;
+    const std::filesystem::path target = std::filesystem::weakly_canonical(directory / path, failure);
+    return !failure && std::mismatch(root.begin(), root.end(), target.begin(), target.end()).first == root.end();
+  };
+  const std::filesystem::path here = directory.empty() ? "." : directory;
+  return is_within(here) || (std::filesystem::is_symlink(directory / path, failure) && is_within(here / "../../blobs"));
+}
+
+// What a directory has in place of safetensors files, for who must do something about it.
+std::string hint_of_other_weights(const std::filesystem::path& directory) {
+  std::vector<std::string> others;
+  std::error_code failure;
+  for (const auto& item : std::filesystem::directory_iterator(directory, failure)) {
+    const std::string extension = item.path().extension().string();
+    for (const char* weights : {".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack"})
+      if (extension == weights) others.push_back(item.path().filename().string());
+  }
+  if (others.empty()) return "Give the directory or the file of a model in safetensors format.";
+  std::ranges::sort(others);
+  return fmt::format("There is {}, which is not read: save the model again with transformers, as safetensors.",
+                     others.front());
 }
 
 uint64_t spec_bytes(const NamedTensorSpec& spec) {
@@ -207,40 +245,57 @@ std::span<const std::byte> SafetensorsFile::data(const std::string& name) const 
 
 SafetensorsModel::SafetensorsModel(const std::filesystem::path& path) : path_(path) {
   if (std::filesystem::is_directory(path)) {
-    path_ = path / "model.safetensors.index.json";
-    if (!std::filesystem::exists(path_)) path_ = path / "model.safetensors";
-    if (!std::filesystem::exists(path_)) {
+    path_ = path / "model.safetensors";
+    if (!std::filesystem::exists(path_)) path_ = path / kIndexName;
+    if (!std::filesystem::exists(path_))
       throw Error(ErrorKind::kNotFound, "there is no model.safetensors and no model.safetensors.index.json",
-                  path.string(), "Give the directory or the file of a model in safetensors format.");
-    }
+                  path.string(), hint_of_other_weights(path));
   }
-  if (path_.extension() != ".json") {
-    files_.emplace_back(path_);
-    for (const std::string& name : files_[0].names()) file_index_.emplace(name, 0);
-    return;
-  }
+  if (path_.extension() == ".json")
+    open_index();
+  else
+    add_file(path_);
+}
 
-  const nlohmann::json index = read_json_file(path_, {.name = "the index", .hint = "Fetch or write the index again."});
+void SafetensorsModel::add_file(const std::filesystem::path& path) {
+  const SafetensorsFile& file = files_.emplace_back(path);
+  for (const std::string& name : file.names()) {
+    const auto [place, is_new] = file_index_.emplace(name, files_.size() - 1);
+    if (is_new) continue;
+    const SafetensorsFile& other = files_[place->second];
+    if (file.entry(name).dtype_name != other.entry(name).dtype_name ||
+        file.entry(name).shape != other.entry(name).shape || !std::ranges::equal(file.data(name), other.data(name)))
+      throw Error(ErrorKind::kCorrupt,
+                  fmt::format("the files {} and {} hold tensor '{}', and not the same",
+                              other.path().filename().string(), path.filename().string(), name),
+                  path_.string(), kIndexHint);
+  }
+}
+
+void SafetensorsModel::open_index() {
+  const nlohmann::json index = read_json_file(path_, {.name = "the index", .hint = kIndexHint});
   const auto fail = [&](const std::string& what) {
-    throw Error(ErrorKind::kCorrupt, what, path_.string(), "Fetch or write the index again.");
+    throw Error(ErrorKind::kCorrupt, what, path_.string(), kIndexHint);
   };
   if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object())
     fail("the index has no weight_map");
-  std::map<std::string, size_t> opened;
+  std::set<std::string> opened;
   for (const auto& [name, value] : index["weight_map"].items()) {
     if (!value.is_string()) fail(fmt::format("the index gives no file name for tensor '{}'", name));
     const auto& file_name = value.get_ref<const std::string&>();
-    if (file_name.empty() || file_name == ".." || file_name == "." || file_name.find('/') != std::string::npos ||
-        file_name.find('\0') != std::string::npos) {
-      fail(fmt::format("the index gives tensor '{}' the file '{}', which is not a name in its directory", name,
-                       file_name));
-    }
-    const auto [position, is_new] = opened.emplace(file_name, files_.size());
-    if (is_new) files_.emplace_back(path_.parent_path() / file_name);
-    if (!files_[position->second].contains(name))
-      fail(fmt::format("the index places tensor '{}' in {}, which does not hold it", name, file_name));
-    file_index_.emplace(name, position->second);
+    if (!is_path_within(path_.parent_path(), file_name))
+      fail(
+          fmt::format("the index gives tensor '{}' the file '{}', which is not within its directory", name, file_name));
+    if (opened.insert(file_name).second) add_file(path_.parent_path() / file_name);
   }
+  for (const auto& [name, value] : index["weight_map"].items())
+    if (!file_index_.contains(name)) without_data_.emplace(name, value.get<std::string>());
+}
+
+std::vector<std::string> SafetensorsModel::names_without_data() const {
+  std::vector<std::string> names;
+  for (const auto& [name, unused] : without_data_) names.push_back(name);
+  return names;
 }
 
 std::vector<std::string> SafetensorsModel::names() const {
@@ -253,8 +308,12 @@ bool SafetensorsModel::contains(std::string_view name) const { return file_index
 
 const SafetensorsFile& SafetensorsModel::file_of(const std::string& name) const {
   const auto found = file_index_.find(name);
-  if (found == file_index_.end()) fail_unknown_name(name, names(), path_);
-  return files_[found->second];
+  if (found != file_index_.end()) return files_[found->second];
+  if (const auto listed = without_data_.find(name); listed != without_data_.end())
+    throw Error(ErrorKind::kCorrupt,
+                fmt::format("the index places tensor '{}' in {}, which does not hold it", name, listed->second),
+                path_.string(), kIndexHint);
+  fail_unknown_name(name, names(), path_);
 }
 
 const SafetensorsEntry& SafetensorsModel::entry(const std::string& name) const { return file_of(name).entry(name); }
@@ -390,7 +449,7 @@ void SafetensorsModelWriter::finish() {
     nlohmann::ordered_json index;
     index["metadata"] = {{"total_size", total_bytes_}};
     for (const auto& [name, file] : file_index_) index["weight_map"][name] = file_names_[file];
-    write_file_atomically(directory_ / "model.safetensors.index.json", index.dump(2) + "\n");
+    write_file_atomically(directory_ / kIndexName, index.dump(2) + "\n");
   }
   sync_directory(directory_);
 }

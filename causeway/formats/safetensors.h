@@ -71,24 +71,33 @@ class SafetensorsFile {
   SafetensorsHeader header_;
 };
 
-// A model in one file or in several with an index (model.safetensors.index.json).
+// A model in one file or in several with an index (model.safetensors.index.json): of the latter all tensors that the
+// files hold which it names.
 class SafetensorsModel {
  public:
-  // `path` is a .safetensors file, an index file, or a directory holding model.safetensors or its index.
+  // `path` is a .safetensors file, an index file, or a directory: with model.safetensors, or else with an index, as
+  // transformers chooses. An index may name files in folders of its directory, and none outside of it. Throws Error
+  // naming what does not hold together.
   explicit SafetensorsModel(const std::filesystem::path& path);
 
   std::vector<std::string> names() const;
   bool contains(std::string_view name) const;
+  // Tensors that the index names and no file holds, as of tied weights stored once. Asked for, each is an
+  // Error(kCorrupt).
+  std::vector<std::string> names_without_data() const;
   const SafetensorsEntry& entry(const std::string& name) const;
   DType dtype(const std::string& name) const;
   std::span<const std::byte> data(const std::string& name) const;
 
  private:
+  void open_index();
+  void add_file(const std::filesystem::path& path);
   const SafetensorsFile& file_of(const std::string& name) const;
 
   std::filesystem::path path_;
   std::vector<SafetensorsFile> files_;
   std::map<std::string, size_t, std::less<>> file_index_;
+  std::map<std::string, std::string> without_data_;  // to the files that the index names
 };
 
 using SafetensorsMetadata = std::map<std::string, std::string>;

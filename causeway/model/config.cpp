@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "causeway/base/error.h"
+#include "causeway/base/json_document.h"
 #include "causeway/formats/hugging_face_config.h"
 #include "causeway/model/family.h"
 
@@ -85,13 +86,62 @@ void list_entries(HuggingFaceConfig& file, const ModelFamily& family, ModelConfi
   file.written("architectures", {family.hugging_face.architecture});
   file.written("model_type", family.hugging_face.model_type);
   file.written("torch_dtype", "float32");
-  file.required("vocab_size", c.vocabulary_size);
+  list_base_entries(file);
+  if (family.hugging_face.usual_vocabulary == 0)
+    file.required("vocab_size", c.vocabulary_size);
+  else
+    file.optional("vocab_size", c.vocabulary_size, family.hugging_face.usual_vocabulary);
   file.optional("initializer_range", c.initializer_range, 0.02);
   if (family.always_tied)
     file.fixed("tie_word_embeddings", true);
   else
     file.optional("tie_word_embeddings", c.tie_embeddings, false);
   family.hugging_face.entries(file, c);
+}
+
+// It goes with a run's recipe, which is read whole and with a bound far above this.
+constexpr size_t kMostOtherBytes = size_t{1} << 20;
+
+Json parse_other_entries(const std::string& text) {
+  const char* const hint = "Give a JSON object, or delete the key.";
+  require(text.size() <= kMostOtherBytes, "other_entries", fmt::format("has more than {} bytes", kMostOtherBytes),
+          hint);
+  try {
+    Json entries = parse_json(text, {.name = "the text", .kind = ErrorKind::kInvalidArgument});
+    require(entries.is_object(), "other_entries", "is no JSON object", hint);
+    return entries;
+  } catch (const Error& error) {
+    throw Error(ErrorKind::kInvalidArgument, error.message(), "model.other_entries", hint);
+  }
+}
+
+Json config_json(const ModelConfig& config) {
+  ModelConfig c = config;
+  HuggingFaceConfig file;
+  list_entries(file, model_family(config.family), c);
+  if (!config.other_entries.empty()) file.merge(parse_other_entries(config.other_entries));
+  return file.json();
+}
+
+// Entries that this program writes itself would contradict it, or be lost.
+void check_other_entries(const ModelConfig& config) {
+  if (config.other_entries.empty()) return;
+  const Json given = parse_other_entries(config.other_entries);
+  Json carried;
+  try {
+    HuggingFaceConfig file(config_json(config));
+    ModelConfig read = config;
+    list_entries(file, model_family(config.family), read);
+    carried = file.carried();
+  } catch (const Error& error) {
+    require(false, "other_entries", error.message(), error.hint());
+  }
+  const Json own = config_json(config.without_other_entries());
+  for (const auto& [key, value] : given.items()) {
+    const auto has = [&](const Json& entries) { return entries.contains(key) && entries[key] == value; };
+    require(has(carried) || has(own), "other_entries", fmt::format("{} is no entry to carry along", key),
+            "Delete it: other keys of the recipe say it.");
+  }
 }
 
 }  // namespace
@@ -104,6 +154,12 @@ ModelConfig ModelConfig::without_foreign_keys() const {
   ModelConfig c = *this;
   const ModelFamily& described = model_family(family);
   std::erase_if(c.own, [&](const auto& entry) { return described.find_key(entry.first) == nullptr; });
+  return c;
+}
+
+ModelConfig ModelConfig::without_other_entries() const {
+  ModelConfig c = *this;
+  c.other_entries.clear();
   return c;
 }
 
@@ -136,15 +192,11 @@ ModelConfig ModelConfig::resolved() const {
   if (c.ffn_width == 0) c.ffn_width = described.usual_ffn_width(c.width);
   if (described.always_tied) c.tie_embeddings = true;
   if (described.check) described.check(c);
+  check_other_entries(c);
   return c;
 }
 
-Json to_hugging_face(const ModelConfig& config) {
-  ModelConfig c = config;
-  HuggingFaceConfig file;
-  list_entries(file, model_family(config.family), c);
-  return file.json();
-}
+Json to_hugging_face(const ModelConfig& config) { return config_json(config); }
 
 ModelConfig from_hugging_face(const Json& json) {
   HuggingFaceConfig file(json);
@@ -155,12 +207,20 @@ ModelConfig from_hugging_face(const Json& json) {
     ModelConfig c;
     c.family = family->name;
     list_entries(file, *family, c);
+    if (const Json carried = file.carried(); !carried.empty()) c.other_entries = carried.dump();
     return c.resolved();
   }
   std::vector<std::string> types;
   for (const ModelFamily* family : model_families()) types.push_back(family->hugging_face.model_type);
   throw Error(ErrorKind::kUnsupported, fmt::format("model_type '{}'", type), "config.json",
               fmt::format("Implemented are {}.", list_names(types)));
+}
+
+OtherEntries other_entries_of(const ModelConfig& config) {
+  HuggingFaceConfig file(config_json(config));
+  ModelConfig read = config;
+  list_entries(file, model_family(config.family), read);
+  return {file.unknown(), file.only_in_training()};
 }
 
 int64_t parameter_count(const ModelConfig& config) { return model_family(config.family).parameter_count(config); }

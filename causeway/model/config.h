@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "causeway/namespaces.h"
 
@@ -31,6 +32,9 @@ struct ModelConfig {
   double initializer_range = 0.02;  // standard deviation of initial weights
   // Of the keys that the family adds, by name; what is not here has the key's default.
   std::map<std::string, ModelValue> own;
+  // Entries of the config.json that the model came with which change nothing here, or are not known here at all: a JSON
+  // object, or empty. They are written again with the model.
+  std::string other_entries;
 
   // The value of a key of the family's own.
   int64_t own_integer(const std::string& key) const;
@@ -45,6 +49,7 @@ struct ModelConfig {
   ModelConfig resolved() const;
   // Without the values of keys that other families add.
   ModelConfig without_foreign_keys() const;
+  ModelConfig without_other_entries() const;
 
   int64_t group_size() const { return heads / kv_heads; }
 
@@ -55,6 +60,13 @@ struct ModelConfig {
 // or an option that this program does not implement, naming it.
 nlohmann::json to_hugging_face(const ModelConfig& config);
 ModelConfig from_hugging_face(const nlohmann::json& json);
+
+// What somebody should know of `other_entries`.
+struct OtherEntries {
+  std::vector<std::string> unknown;           // names of keys that no configuration class of the family has
+  std::vector<std::string> only_in_training;  // "attn_pdrop = 0.1": what training here does not have
+};
+OtherEntries other_entries_of(const ModelConfig& config);
 
 // Parameters of a resolved configuration; tied embeddings count once.
 int64_t parameter_count(const ModelConfig& config);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,17 +58,29 @@ struct ModelFamily {
   struct HuggingFace {
     std::string model_type;    // "gpt2"
     std::string architecture;  // "GPT2LMHeadModel"
-    // The entries of config.json, but for model type, vocabulary size, initial range and tied embeddings, which all
-    // families have.
+    // Every key of the family's configuration class, of transformers 4 and 5, with what its absence means there: which
+    // are honoured, which must have one value, which change nothing. But for those that all families have:
+    // list_base_entries(), vocabulary size, initial range and tied embeddings.
     std::function<void(HuggingFaceConfig&, ModelConfig&)> entries;
-    // What tensors' names may lack at their beginning.
+    int64_t usual_vocabulary = 0;  // where config.json does not say; 0: it must
+    // What tensors' names may lack at their beginning: those of a base model, without its output layer, do.
     std::string optional_prefix = {};
+    // The embedding's name. Where the output layer is the embedding, files may have it as lm_head.weight.
+    std::string embedding = {};
     // Ends of the names of tensors that follow from the configuration (masks, tables): passed over when reading.
     std::vector<std::string> constants = {};
   } hugging_face;
 
   const ModelKey* find_key(std::string_view key) const;
 };
+
+// Keys of transformers' configuration classes that none of the families computes with.
+void list_base_entries(HuggingFaceConfig& file);
+// The kinds of attention of the layers, where config.json lists them. Throws Error(kInvalidArgument) unless there are
+// as many.
+std::optional<std::vector<std::string>> list_layer_types(HuggingFaceConfig& file, const ModelConfig& config);
+// Of a family whose layers all attend to everything: refuses windows.
+void list_full_attention(HuggingFaceConfig& file, const ModelConfig& config);
 
 // Throws Error(kInvalidArgument) with the nearest name, at "model.family".
 const ModelFamily& model_family(std::string_view name);

@@ -65,46 +65,50 @@ ModelKey softcap_key(std::string name, double default_value, std::string meaning
 
 // Which layers have the window. transformers takes a list of them, or, in its older versions, every other layer.
 void list_windows(HuggingFaceConfig& file, ModelConfig& c) {
-  constexpr char kTypes[] = "layer_types";
   const auto type_of = [](bool sliding) { return sliding ? "sliding_attention" : "full_attention"; };
   int64_t window = c.own_integer(kSlidingWindow);
   if (!file.is_reading()) {
     nlohmann::json types = nlohmann::json::array();
     for (int64_t i = 0; i < c.layers; ++i) types.push_back(type_of(window > 0 && has_window(i)));
-    file.written(kTypes, types);
+    file.written("layer_types", types);
     // It wants a window even where no layer has one: one that leaves nothing out.
     file.written(kSlidingWindow, window > 0 ? window : c.max_sequence_length);
     return;
   }
-  file.optional(kSlidingWindow, window, 4096);
-  const auto types = file.json().find(kTypes);
-  if (types != file.json().end() && !types->is_null()) {
-    if (!types->is_array() || static_cast<int64_t>(types->size()) != c.layers)
-      throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' is no list of {} layers", kTypes, c.layers),
-                  "config.json");
-    bool in_turn = true, full = true;
+  file.optional(kSlidingWindow, window, 4096, 0);
+  bool in_turn = true, full = false;
+  if (const std::optional<std::vector<std::string>> types = list_layer_types(file, c)) {
+    full = true;
     for (size_t i = 0; i < types->size(); ++i) {
       in_turn = in_turn && (*types)[i] == type_of(has_window(static_cast<int64_t>(i)));
       full = full && (*types)[i] == type_of(false);
     }
-    if (!in_turn && !full)
-      throw Error(ErrorKind::kUnsupported, fmt::format("{} in another order than in turn", kTypes), "config.json",
-                  fmt::format("Implemented are {} and {} in turn, and {} in all layers.", type_of(true), type_of(false),
-                              type_of(false)));
-    if (full) window = 0;
   }
+  if (!in_turn && !full)
+    throw Error(ErrorKind::kUnsupported, "layer_types in another order than in turn", "config.json",
+                fmt::format("Implemented are {} and {} in turn, and {} in all layers.", type_of(true), type_of(false),
+                            type_of(false)));
+  if (full) window = 0;
+  if (!full && window <= 0)
+    throw Error(ErrorKind::kUnsupported, fmt::format("{} in some layers without a sliding_window", type_of(true)),
+                "config.json", fmt::format("Give the window, or layer_types that are all {}.", type_of(false)));
   c.own[kSlidingWindow] = window;
 }
 
+// Defaults are Gemma2Config's.
 void list_entries(HuggingFaceConfig& file, ModelConfig& c) {
-  file.fixed("hidden_activation", "gelu_pytorch_tanh");
+  file.fixed("hidden_activation", {"gelu_pytorch_tanh", "gelu_new", "gelu_fast"});
+  file.without_effect({{"hidden_act", "gelu_pytorch_tanh"}});  // Gemma's, which Gemma 2 does not look at
   file.fixed("attention_bias", false);
   file.expected("use_bidirectional_attention", false);
-  list_llama_sizes(file, c);
-  // What transformers takes where a file does not say it is not Llama's.
-  file.optional("num_key_value_heads", c.kv_heads, 4);
-  file.optional("head_dim", c.head_dim, 256);
-  file.optional("max_position_embeddings", c.max_sequence_length, 8192);
+  list_llama_sizes(file, c,
+                   {.width = 2304,
+                    .ffn_width = 9216,
+                    .layers = 26,
+                    .heads = 8,
+                    .kv_heads = 4,
+                    .head_dim = 256,
+                    .max_sequence_length = 8192});
   list_windows(file, c);
   const int64_t written = c.own_integer(kQueryScalar);
   int64_t scalar = written == 0 ? c.head_dim : written;
@@ -142,6 +146,7 @@ ModelFamily gemma2_family() {
   family.hugging_face.model_type = "gemma2";
   family.hugging_face.architecture = "Gemma2ForCausalLM";
   family.hugging_face.entries = list_entries;
+  family.hugging_face.usual_vocabulary = 256000;
   return family;
 }
 

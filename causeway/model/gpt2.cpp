@@ -1,4 +1,5 @@
 // GPT-2 (Radford et al., 2019). Linear weights are [in, out], as its checkpoints have them.
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "causeway/base/error.h"
@@ -9,6 +10,9 @@
 
 namespace causeway::model {
 namespace {
+
+constexpr char kScaleAttention[] = "scale_attention";
+constexpr char kScaleAttentionByLayer[] = "scale_attention_by_layer";
 
 struct Affine {
   Tensor weight, bias;
@@ -79,18 +83,26 @@ class Gpt2 final : public LanguageModel {
 
   Tensor run_layer(int64_t layer, const Tensor& x, const ForwardInputs& inputs) const override {
     const Block& block = blocks_[static_cast<size_t>(layer)];
-    const Tensor mixed = residual_stream(x + attention(x, block, inputs));
+    const Tensor mixed = residual_stream(x + attention(x, layer, inputs));
     return residual_stream(mixed + mlp(mixed, block, inputs));
   }
 
   Tensor last_norm(const Tensor& x) const override { return norm(x, final_norm_); }
 
-  Tensor attention(const Tensor& x, const Block& block, const ForwardInputs& inputs) const {
+  AttentionForm attention_form(int64_t layer) const {
+    const bool scales = config().own_truth(kScaleAttention), by_layer = config().own_truth(kScaleAttentionByLayer);
+    if (scales && !by_layer) return {};
+    const double of_heads = scales ? 1 / std::sqrt(static_cast<double>(config().head_dim)) : 1;
+    return {.scale = by_layer ? of_heads / static_cast<double>(layer + 1) : of_heads};
+  }
+
+  Tensor attention(const Tensor& x, int64_t layer, const ForwardInputs& inputs) const {
     const Scope scope("attention");
+    const Block& block = blocks_[static_cast<size_t>(layer)];
     const std::vector<Tensor> qkv = split(project(norm(x, block.attention_norm), block.qkv), config().width, -1);
     const int64_t heads = config().heads;
-    const Tensor mixed =
-        attend(split_heads(qkv[0], heads), split_heads(qkv[1], heads), split_heads(qkv[2], heads), inputs, {});
+    const Tensor mixed = attend(split_heads(qkv[0], heads), split_heads(qkv[1], heads), split_heads(qkv[2], heads),
+                                inputs, attention_form(layer));
     return drop(project(mixed, block.attention_output), inputs);
   }
 
@@ -113,18 +125,52 @@ int64_t count_parameters(const ModelConfig& c) {
   return embeddings + c.layers * (matrices + biases + norms) + 2 * c.width;
 }
 
+// One probability is that of embeddings and of what is added to the residual stream; attention's weights have none.
+void list_other_dropouts(HuggingFaceConfig& file, const ModelConfig& c) {
+  for (const char* key : {"embd_pdrop", "attn_pdrop"}) file.written(key, c.dropout);
+  if (!file.is_reading()) return;
+  const auto embeddings = file.json().find("embd_pdrop");
+  if (embeddings == file.json().end() || *embeddings == c.dropout)
+    file.without_effect({{"embd_pdrop", c.dropout}});
+  else
+    file.training_only({{"embd_pdrop", c.dropout}});
+  file.training_only({{"attn_pdrop", c.dropout}});
+}
+
+// Defaults are GPT2Config's.
 void list_entries(HuggingFaceConfig& file, ModelConfig& c) {
-  file.fixed("activation_function", "gelu_new");
-  file.expected("scale_attn_by_inverse_layer_idx", false);
-  file.required("n_embd", c.width);
-  file.required("n_layer", c.layers);
-  file.required("n_head", c.heads);
-  file.optional("n_inner", c.ffn_width, 0);
+  file.alias("hidden_size", "n_embd");
+  file.alias("max_position_embeddings", "n_positions");
+  file.alias("num_attention_heads", "n_head");
+  file.alias("num_hidden_layers", "n_layer");
+  file.fixed("activation_function", {"gelu_new", "gelu_pytorch_tanh", "gelu_fast"});
+  file.optional("n_embd", c.width, 768);
+  file.optional("n_layer", c.layers, 12);
+  file.optional("n_head", c.heads, 12);
+  file.optional("n_inner", c.ffn_width, 0, 0);
   file.optional("n_positions", c.max_sequence_length, 1024);
   file.written("n_ctx", c.max_sequence_length);
   file.optional("layer_norm_epsilon", c.norm_epsilon, 1e-5);
-  file.optional("resid_pdrop", c.dropout, 0.0);
-  for (const char* key : {"embd_pdrop", "attn_pdrop"}) file.written(key, c.dropout);
+  // Written where they say something: older checkpoints do not have them.
+  const auto truth = [&](const char* entry, const char* key, bool absent) {
+    bool value = c.own_truth(key);
+    if (!file.is_reading() && value == absent) return file.not_carried({entry});
+    file.optional(entry, value, absent);
+    c.own[key] = value;
+  };
+  truth("scale_attn_weights", kScaleAttention, true);
+  truth("scale_attn_by_inverse_layer_idx", kScaleAttentionByLayer, false);
+  file.optional("resid_pdrop", c.dropout, 0.1);
+  list_full_attention(file, c);
+  list_other_dropouts(file, c);
+  // How products are rounded below f32; what cross-attention, other heads and caches do.
+  file.without_effect({{"reorder_and_upcast_attn", false},
+                       {"use_cache", true},
+                       {"summary_type", "cls_index"},
+                       {"summary_use_proj", true},
+                       {"summary_activation", nullptr},
+                       {"summary_proj_to_labels", true},
+                       {"summary_first_dropout", 0.1}});
 }
 
 }  // namespace
@@ -132,6 +178,8 @@ void list_entries(HuggingFaceConfig& file, ModelConfig& c) {
 ModelFamily gpt2_family() {
   ModelFamily family;
   family.name = "gpt2";
+  family.keys = {{kScaleAttention, true, "attention scores are divided by the root of the size of a head", {}},
+                 {kScaleAttentionByLayer, false, "attention scores of layer i, the first is 1, are divided by i", {}}};
   family.always_tied = true;
   family.usual_ffn_width = [](int64_t width) { return 4 * width; };
   family.parameter_count = count_parameters;
@@ -142,8 +190,9 @@ ModelFamily gpt2_family() {
   family.hugging_face = {.model_type = "gpt2",
                          .architecture = "GPT2LMHeadModel",
                          .entries = list_entries,
-                         // As in its first checkpoints.
+                         .usual_vocabulary = 50257,
                          .optional_prefix = "transformer.",
+                         .embedding = "transformer.wte.weight",
                          .constants = {".attn.bias", ".attn.masked_bias"}};
   return family;
 }

@@ -17,16 +17,37 @@ namespace causeway::model {
 namespace {
 
 constexpr std::string_view kOutputLayer = "lm_head.weight";
+constexpr std::string_view kF64 = "F64";  // as the format has it
 
 std::vector<int64_t> sizes_of(const Parameter& parameter) { return evaluate(parameter.tensor.shape(), {}); }
 
-// The name under which the file has a parameter; empty when it has not.
-std::string stored_name(const SafetensorsModel& weights, const ModelFamily& family, const std::string& name) {
-  if (weights.contains(name)) return name;
+// The names under which files have a tensor: its own, and that of a base model saved by itself.
+std::vector<std::string> names_in_files(const ModelFamily& family, const std::string& name) {
   const std::string& prefix = family.hugging_face.optional_prefix;
-  if (!prefix.empty() && name.starts_with(prefix) && weights.contains(name.substr(prefix.size())))
-    return name.substr(prefix.size());
-  return {};
+  if (prefix.empty() || !name.starts_with(prefix)) return {name};
+  return {name, name.substr(prefix.size())};
+}
+
+// The name under which the file has a parameter; empty when it has not. A tied embedding may be there as the output
+// layer.
+std::string stored_name(const SafetensorsModel& weights, const ModelConfig& config, const std::string& name) {
+  const ModelFamily& family = model_family(config.family);
+  for (const std::string& candidate : names_in_files(family, name))
+    if (weights.contains(candidate)) return candidate;
+  const bool is_tied = config.tie_embeddings && name == family.hugging_face.embedding;
+  return is_tied && weights.contains(kOutputLayer) ? std::string(kOutputLayer) : std::string();
+}
+
+[[noreturn]] void fail_missing(const SafetensorsModel& weights, const ModelFamily& family, const std::string& name) {
+  const std::vector<std::string> listed = weights.names_without_data();
+  for (const std::string& candidate : names_in_files(family, name))
+    if (std::ranges::find(listed, candidate) != listed.end()) weights.entry(candidate);  // which throws
+  const std::string nearest = nearest_name(name, weights.names());
+  throw Error(ErrorKind::kInvalidArgument, "is missing from the weights", name,
+              name == kOutputLayer ? "A base model saved by itself has none: save the whole model, or set "
+                                     "tie_word_embeddings to true if its output layer is the embedding."
+              : nearest.empty()    ? "Check that config.json and the weights belong together."
+                                   : fmt::format("There is a tensor {}.", nearest));
 }
 
 void check_shape(const SafetensorsModel& weights, const std::string& stored, const std::vector<int64_t>& expected) {
@@ -38,46 +59,62 @@ void check_shape(const SafetensorsModel& weights, const std::string& stored, con
         stored, "Check that config.json and the weights belong together.");
 }
 
-void require_weight_type(const SafetensorsModel& weights, const std::string& stored) {
-  const DType dtype = weights.dtype(stored);
-  if (dtype != DType::kF32 && dtype != DType::kBF16 && dtype != DType::kF16)
-    throw Error(ErrorKind::kUnsupported, fmt::format("weights of type {}", dtype_name(dtype)), stored,
-                "Weights are read from f32, bf16 and f16.");
+// As messages have it. Throws for what is no type of weights.
+std::string weight_type(const SafetensorsModel& weights, const std::string& stored) {
+  const SafetensorsEntry& entry = weights.entry(stored);
+  if (entry.dtype_name == kF64) return "f64";
+  if (entry.dtype && is_float(*entry.dtype) && size_bytes(*entry.dtype) > 1)
+    return std::string(dtype_name(*entry.dtype));
+  throw Error(ErrorKind::kUnsupported,
+              fmt::format("weights of type {}", entry.dtype ? dtype_name(*entry.dtype) : entry.dtype_name), stored,
+              "Weights are read from f64, f32, bf16 and f16.");
 }
 
-std::vector<float> as_f32(DType dtype, std::span<const std::byte> bytes) {
-  std::vector<float> values(bytes.size() / size_bytes(dtype));
-  if (dtype == DType::kF32) {
-    std::memcpy(values.data(), bytes.data(), bytes.size());
-  } else if (dtype == DType::kBF16) {  // most weights there are: the upper half of an f32
-    for (size_t i = 0; i < values.size(); ++i) {
+// `type_name` is the format's.
+void convert(const std::string& type_name, std::span<const std::byte> bytes, std::span<float> values) {
+  const std::optional<DType> dtype = parse_safetensors_dtype(type_name);
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!dtype) {
+      double value = 0;
+      std::memcpy(&value, bytes.data() + sizeof value * i, sizeof value);
+      values[i] = static_cast<float>(value);
+    } else if (dtype == DType::kBF16) {  // most weights there are: the upper half of an f32
       uint16_t upper = 0;
       std::memcpy(&upper, bytes.data() + 2 * i, sizeof upper);
       values[i] = std::bit_cast<float>(uint32_t{upper} << 16);
+    } else {
+      values[i] = static_cast<float>(read_element(*dtype, bytes.data(), i));
     }
-  } else {
-    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(read_element(dtype, bytes.data(), i));
   }
+}
+
+size_t element_bytes(const SafetensorsEntry& entry) { return entry.dtype ? size_bytes(*entry.dtype) : sizeof(double); }
+
+std::vector<float> as_f32(const SafetensorsEntry& entry, std::span<const std::byte> bytes) {
+  std::vector<float> values(bytes.size() / element_bytes(entry));
+  convert(entry.dtype_name, bytes, values);
   return values;
 }
 
 bool equal_values(const SafetensorsModel& weights, const std::string& a, const std::string& b) {
-  if (weights.dtype(a) == weights.dtype(b)) return std::ranges::equal(weights.data(a), weights.data(b));
-  return as_f32(weights.dtype(a), weights.data(a)) == as_f32(weights.dtype(b), weights.data(b));
+  if (weights.entry(a).dtype_name == weights.entry(b).dtype_name)
+    return std::ranges::equal(weights.data(a), weights.data(b));
+  return as_f32(weights.entry(a), weights.data(a)) == as_f32(weights.entry(b), weights.data(b));
 }
 
 // Of a tensor that is cut over the mesh only this rank's part is touched: the file is mapped, not read.
 void load_parameter(Tensor tensor, const SafetensorsModel& weights, const StoredWeight& stored) {
+  const SafetensorsEntry& entry = weights.entry(stored.stored_name);
   std::span<const std::byte> bytes = weights.data(stored.stored_name);
   std::vector<std::byte> part;
   if (tensor.is_cut()) {
-    part.resize(static_cast<size_t>(tensor.local_bytes()) / sizeof(float) * size_bytes(stored.dtype));
+    part.resize(static_cast<size_t>(tensor.local_bytes()) / sizeof(float) * element_bytes(entry));
     copy_common_box(bytes, whole_box(stored.shape), part, {tensor.local_start(), tensor.local_shape()},
-                    size_bytes(stored.dtype));
+                    element_bytes(entry));
     bytes = part;
   }
-  if (stored.dtype == DType::kF32) return tensor.write_bytes(bytes);
-  tensor.write_bytes(std::as_bytes(std::span<const float>(as_f32(stored.dtype, bytes))));
+  if (entry.dtype == DType::kF32) return tensor.write_bytes(bytes);
+  tensor.write_bytes(std::as_bytes(std::span<const float>(as_f32(entry, bytes))));
 }
 
 void require_writable_values(const NamedTensorSpec& tensor, std::span<const float> values) {
@@ -116,22 +153,33 @@ ModelConfig read_hugging_face_config(const std::filesystem::path& directory) {
   }
 }
 
+std::vector<std::string> notes_on(const OtherEntries& entries) {
+  std::vector<std::string> notes;
+  if (!entries.unknown.empty())
+    notes.push_back(fmt::format("config.json has keys that are not known here and are carried along: {}",
+                                fmt::join(entries.unknown, ", ")));
+  if (!entries.only_in_training.empty())
+    notes.push_back(fmt::format("config.json asks in training for what there is not here: {}",
+                                fmt::join(entries.only_in_training, ", ")));
+  return notes;
+}
+
 std::vector<StoredWeight> find_weights(const LanguageModel& model, const SafetensorsModel& weights) {
-  const ModelFamily& family = model_family(model.config().family);
   std::vector<StoredWeight> found;
   for (const Parameter& parameter : model.parameters()) {
-    const std::string stored = stored_name(weights, family, parameter.name);
-    if (stored.empty()) {
-      const std::string nearest = nearest_name(parameter.name, weights.names());
-      throw Error(ErrorKind::kInvalidArgument, "is missing from the weights", parameter.name,
-                  nearest.empty() ? "Check that config.json and the weights belong together."
-                                  : fmt::format("There is a tensor {}.", nearest));
-    }
+    const std::string stored = stored_name(weights, model.config(), parameter.name);
+    if (stored.empty()) fail_missing(weights, model_family(model.config().family), parameter.name);
     check_shape(weights, stored, sizes_of(parameter));
-    require_weight_type(weights, stored);
-    found.push_back({parameter.name, stored, weights.dtype(stored), sizes_of(parameter)});
+    const std::string type = weight_type(weights, stored);
+    found.push_back(
+        {parameter.name, stored, type, weights.entry(stored).dtype.value_or(DType::kF32), sizes_of(parameter)});
   }
   return found;
+}
+
+void read_weight(const SafetensorsModel& weights, const StoredWeight& weight, uint64_t first, std::span<float> values) {
+  const SafetensorsEntry& entry = weights.entry(weight.stored_name);
+  convert(entry.dtype_name, weights.data(weight.stored_name).subspan(first * element_bytes(entry)), values);
 }
 
 std::vector<StoredWeight> load_parameters(LanguageModel& model, const SafetensorsModel& weights) {
@@ -143,22 +191,30 @@ std::vector<StoredWeight> load_parameters(LanguageModel& model, const Safetensor
 void require_no_other_tensors(const ModelConfig& config, const SafetensorsModel& weights,
                               const std::vector<std::string>& read) {
   const ModelFamily& family = model_family(config.family);
+  const auto is_constant = [&](const std::string& name) {
+    return std::ranges::any_of(family.hugging_face.constants,
+                               [&](const std::string& end) { return name.ends_with(end); });
+  };
   const std::set<std::string> of_parameters(read.begin(), read.end());
   for (const std::string& name : weights.names()) {
-    if (of_parameters.contains(name)) continue;
-    if (std::ranges::any_of(family.hugging_face.constants, [&](const std::string& end) { return name.ends_with(end); }))
-      continue;
+    if (of_parameters.contains(name) || is_constant(name)) continue;
     if (name != kOutputLayer || !config.tie_embeddings)
       throw Error(ErrorKind::kInvalidArgument,
                   fmt::format("the {} model of config.json has no such tensor", family.name), name,
                   "Check that config.json and the weights belong together.");
     const std::string& embedding = read.front();
     check_shape(weights, name, weights.entry(embedding).shape);
-    require_weight_type(weights, name);
+    weight_type(weights, name);
     if (!equal_values(weights, name, embedding))
       throw Error(ErrorKind::kInvalidArgument,
                   fmt::format("differs from {}, but config.json says that they are one", embedding), name,
                   "Set tie_word_embeddings to false where the family allows it.");
+  }
+  std::vector<std::string> tied = names_in_files(family, family.hugging_face.embedding);
+  tied.emplace_back(kOutputLayer);
+  for (const std::string& name : weights.names_without_data()) {
+    const bool is_tied = config.tie_embeddings && std::ranges::find(tied, name) != tied.end();
+    if (!is_tied && !is_constant(name)) weights.entry(name);  // which throws
   }
 }
 

@@ -18,20 +18,29 @@ namespace causeway::model {
 // The configuration in a directory's config.json. Throws Error as from_hugging_face() does, naming the file.
 ModelConfig read_hugging_face_config(const std::filesystem::path& directory);
 
+// What people should know of a config.json, a sentence each; none where all of it is honoured.
+std::vector<std::string> notes_on(const OtherEntries& entries);
+
 // A parameter, and what the files have for it.
 struct StoredWeight {
   std::string name;
-  std::string stored_name;  // may lack its beginning where the family says so (ModelFamily::HuggingFace)
-  DType dtype = DType::kF32;
+  // May lack its beginning where the family says so (ModelFamily::HuggingFace); of a tied embedding it may be the
+  // output layer's.
+  std::string stored_name;
+  std::string stored_type;    // "f64", "f32", "bf16" or "f16"
+  DType dtype = DType::kF32;  // that holds it, of f64 f32
   std::vector<int64_t> shape;
 };
 
 // Of every parameter that the model or its part has, in their order; no values are read. Throws Error(kInvalidArgument)
-// naming a tensor that is missing or has another shape, and Error(kUnsupported) for one whose type is not f32, bf16 or
-// f16.
+// naming a tensor that is missing or has another shape, and Error(kUnsupported) for one whose type is not f64, f32,
+// bf16 or f16.
 std::vector<StoredWeight> find_weights(const LanguageModel& model, const SafetensorsModel& weights);
 
-// Overwrites every parameter that the model or its part has, or what the rank holds of it; bf16 and f16 are converted.
+// The elements of a weight from `first` on, as f32: f64 is rounded to nearest even.
+void read_weight(const SafetensorsModel& weights, const StoredWeight& weight, uint64_t first, std::span<float> values);
+
+// Overwrites every parameter that the model or its part has, or what the rank holds of it; other types are converted.
 // Reads nothing else. Returns and throws as find_weights().
 std::vector<StoredWeight> load_parameters(LanguageModel& model, const SafetensorsModel& weights);
 

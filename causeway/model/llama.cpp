@@ -62,16 +62,29 @@ void check_positions(const ModelConfig& c) {
                   "model." + key.name, "Delete the key, or give model.rope_factor.");
 }
 
-// What kind of scaling there is, if any: Llama 3's alone.
-void list_scaling(HuggingFaceConfig& rope, RotaryScaling& scaling) {
+// The kind of scaling, under its name of today or that before transformers 4.43.
+std::string read_rope_kind(HuggingFaceConfig& rope) {
+  std::string older, kind;
+  rope.optional("type", older, "");
+  rope.optional("rope_type", kind, "");
+  if (!older.empty() && !kind.empty() && older != kind)
+    throw Error(ErrorKind::kInvalidArgument, fmt::format("rope_type = \"{}\" and type = \"{}\"", kind, older),
+                "config.json", "They are two names of one thing: delete one of them.");
+  return !kind.empty() ? kind : !older.empty() ? older : "default";
+}
+
+// What kind of scaling there is, if any: Llama 3's alone. `original_length`: where the object does not say.
+void list_scaling(HuggingFaceConfig& rope, RotaryScaling& scaling, int64_t original_length) {
   constexpr char kKind[] = "llama3", kNone[] = "default";
   if (!rope.is_reading() && scaling.factor == 1) return rope.written("rope_type", kNone);
   rope.expected("partial_rotary_factor", 1.0);
+  // What other kinds have.
+  rope.not_carried({"attention_factor", "beta_fast", "beta_slow", "long_factor", "mrope_section", "mscale",
+                    "mscale_all_dim", "short_factor", "truncate"});
   if (rope.is_reading()) {
-    std::string kind;
-    rope.optional("type", kind, kNone);  // its name before transformers 4.43
-    rope.optional("rope_type", kind, std::string(kind));
-    if (kind == kNone) return;
+    const std::string kind = read_rope_kind(rope);
+    if (kind == kNone)
+      return rope.not_carried({"factor", "high_freq_factor", "low_freq_factor", "original_max_position_embeddings"});
     if (kind != kKind)
       throw Error(ErrorKind::kUnsupported, fmt::format("rope_type = \"{}\"", kind), "config.json",
                   fmt::format("Only \"{}\" and \"{}\" are implemented.", kNone, kKind));
@@ -81,31 +94,50 @@ void list_scaling(HuggingFaceConfig& rope, RotaryScaling& scaling) {
   rope.required("low_freq_factor", scaling.low_frequency_factor);
   rope.required("high_freq_factor", scaling.high_frequency_factor);
   auto length = static_cast<int64_t>(scaling.original_context);
-  rope.required("original_max_position_embeddings", length);
+  rope.optional("original_max_position_embeddings", length, original_length);
   scaling.original_context = static_cast<double>(length);
+}
+
+// The length before the stretching, where transformers 5 finds it outside of the object: there it counts more than
+// within, which transformers 4 does not do.
+int64_t list_original_length(HuggingFaceConfig& file, const ModelConfig& c, const char* rope_key) {
+  constexpr char kKey[] = "original_max_position_embeddings";
+  file.without_effect({{kKey, nullptr}});
+  int64_t length = c.max_sequence_length;
+  const auto outside = file.json().find(kKey);
+  if (!file.is_reading() || outside == file.json().end() || outside->is_null()) return length;
+  file.optional(kKey, length, length);
+  const auto rope = file.json().find(rope_key);
+  if (rope != file.json().end() && rope->is_object() && rope->contains(kKey) && (*rope)[kKey] != length)
+    throw Error(ErrorKind::kUnsupported, fmt::format("{} = {} beside another in {}", kKey, length, rope_key),
+                "config.json", "Give one of them: versions of transformers differ in which they take.");
+  return length;
 }
 
 // What rotary positions are, where transformers 4 has it and where transformers 5 does. Where a file has both, it is
 // the former that counts, in either version.
 void list_rope(HuggingFaceConfig& file, ModelConfig& c) {
+  constexpr char kOlder[] = "rope_scaling", kNewer[] = "rope_parameters";
   double theta = c.own_number(kRopeTheta);
   file.optional("rope_theta", theta, 10000.0);
   file.expected("partial_rotary_factor", 1.0);
   RotaryScaling scaling = scaling_of(c);
-  const auto older = file.json().find("rope_scaling");
-  const bool is_older = older != file.json().end() && older->is_object() && !older->empty();
+  const auto older = file.json().find(kOlder);
+  const bool is_older = file.is_reading() && older != file.json().end() && older->is_object() && !older->empty();
+  const int64_t original_length = list_original_length(file, c, is_older ? kOlder : kNewer);
+  const auto list_object = [&](const char* key, bool with_theta) {
+    file.object(key, [&](HuggingFaceConfig& rope) {
+      list_scaling(rope, scaling, original_length);
+      if (with_theta) rope.optional("rope_theta", theta, theta);
+      rope.refuse_unknown(key);
+    });
+  };
   if (file.is_reading() ? is_older : scaling.factor != 1)
-    file.object("rope_scaling", [&](HuggingFaceConfig& rope) {
-      list_scaling(rope, scaling);
-      if (rope.is_reading()) rope.optional("rope_theta", theta, theta);
-    });
-  else
-    file.expected("rope_scaling", nullptr);
-  if (!is_older)
-    file.object("rope_parameters", [&](HuggingFaceConfig& rope) {
-      list_scaling(rope, scaling);
-      rope.optional("rope_theta", theta, theta);
-    });
+    list_object(kOlder, file.is_reading());
+  else if (file.is_reading() && older != file.json().end() && !older->is_object())
+    file.expected(kOlder, nullptr);
+  if (!is_older) list_object(kNewer, true);
+  file.not_carried({kOlder, kNewer});
   if (scaling.factor == 1) scaling = {.factor = 1};
   c.own[kRopeTheta] = theta;
   c.own[kRopeFactor] = scaling.factor;
@@ -117,7 +149,9 @@ void list_rope(HuggingFaceConfig& file, ModelConfig& c) {
 void list_entries(HuggingFaceConfig& file, ModelConfig& c) {
   file.expected("attention_bias", false);
   file.expected("mlp_bias", false);
-  list_llama_entries(file, c);
+  file.without_effect({{"pretraining_tp", 1}});  // in how many pieces products are computed
+  list_llama_entries(file, c, {});
+  list_full_attention(file, c);
 }
 
 }  // namespace
@@ -244,21 +278,48 @@ ModelKey sliding_window_key() {
   return size_key(kSlidingWindow, 0, 0, int64_t{1} << 24, "positions a query sees, itself included; 0: all");
 }
 
-void list_llama_entries(HuggingFaceConfig& file, ModelConfig& c) {
-  file.fixed("hidden_act", "silu");
-  list_llama_sizes(file, c);
+void list_llama_entries(HuggingFaceConfig& file, ModelConfig& c, const LlamaDefaults& defaults) {
+  file.fixed("hidden_act", {"silu", "swish"});
+  list_llama_sizes(file, c, defaults);
 }
 
-void list_llama_sizes(HuggingFaceConfig& file, ModelConfig& c) {
-  file.required("hidden_size", c.width);
-  file.required("num_hidden_layers", c.layers);
-  file.required("num_attention_heads", c.heads);
-  file.optional("num_key_value_heads", c.kv_heads, c.heads);
-  file.optional("head_dim", c.head_dim, 0);
-  file.required("intermediate_size", c.ffn_width);
-  file.optional("max_position_embeddings", c.max_sequence_length, 2048);
-  file.optional("rms_norm_eps", c.norm_epsilon, 1e-6);
+void list_llama_sizes(HuggingFaceConfig& file, ModelConfig& c, const LlamaDefaults& defaults) {
+  file.optional("hidden_size", c.width, defaults.width);
+  file.optional("num_hidden_layers", c.layers, defaults.layers);
+  file.optional("num_attention_heads", c.heads, defaults.heads);
+  file.optional("num_key_value_heads", c.kv_heads, defaults.kv_heads, 0);
+  file.optional("head_dim", c.head_dim, defaults.head_dim, 0);
+  file.optional("intermediate_size", c.ffn_width, defaults.ffn_width);
+  file.optional("max_position_embeddings", c.max_sequence_length, defaults.max_sequence_length);
+  file.optional("rms_norm_eps", c.norm_epsilon, defaults.norm_epsilon);
   list_rope(file, c);
+  file.training_only({{"attention_dropout", 0.0}});
+  file.without_effect({{"use_cache", true}});
+}
+
+void list_qwen_windows(HuggingFaceConfig& file, ModelConfig& c) {
+  constexpr char kUses[] = "use_sliding_window", kTypes[] = "layer_types";
+  if (!file.is_reading()) return file.written(kUses, false);
+  bool uses = false;
+  file.optional(kUses, uses, false);
+  int64_t window = 0, from_layer = 0;
+  constexpr int64_t kNone = -1;
+  file.optional(kSlidingWindow, window, 4096, kNone);
+  file.optional("max_window_layers", from_layer, 28);
+  file.without_effect({{kSlidingWindow, 4096}, {"max_window_layers", 28}});
+  const std::optional<std::vector<std::string>> types = list_layer_types(file, c);
+  const auto refuse = [](const std::string& what) {
+    throw Error(ErrorKind::kUnsupported, what, "config.json", "Only full attention in all layers is implemented.");
+  };
+  for (int64_t layer = 0; layer < c.layers; ++layer) {
+    if (!types) {
+      if (uses && window != kNone && layer >= from_layer)
+        refuse(fmt::format("{} = true with a window in the layers from {} on", kUses, from_layer));
+    } else if (const std::string& type = (*types)[static_cast<size_t>(layer)]; type != "full_attention") {
+      refuse(fmt::format("{} has {}{}", kTypes, nlohmann::json(type).dump(),
+                         uses ? "" : fmt::format(", though {} is false", kUses)));
+    }
+  }
 }
 
 ModelFamily llama_family() {
@@ -278,7 +339,10 @@ ModelFamily llama_family() {
   family.hugging_face = {.model_type = "llama",
                          .architecture = "LlamaForCausalLM",
                          .entries = list_entries,
-                         .constants = {".rotary_emb.inv_freq"}};
+                         .usual_vocabulary = 32000,
+                         .optional_prefix = "model.",
+                         .embedding = "model.embed_tokens.weight",
+                         .constants = {"rotary_emb.inv_freq"}};
   return family;
 }
 

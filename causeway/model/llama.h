@@ -80,8 +80,20 @@ class Llama : public LanguageModel {
 inline constexpr char kSlidingWindow[] = "sliding_window";
 ModelKey sliding_window_key();
 
+// What a family's configuration class of transformers has where config.json says nothing; versions 4 and 5 agree.
+struct LlamaDefaults {
+  int64_t width = 4096, ffn_width = 11008, layers = 32, heads = 32;
+  int64_t kv_heads = 0;  // 0: as many as heads
+  int64_t head_dim = 0;  // 0: width / heads
+  int64_t max_sequence_length = 2048;
+  double norm_epsilon = 1e-6;
+};
+
 // The entries of config.json that all of them have; and without the activation, which is not SiLU in all.
-void list_llama_entries(HuggingFaceConfig& file, ModelConfig& c);
-void list_llama_sizes(HuggingFaceConfig& file, ModelConfig& c);
+void list_llama_entries(HuggingFaceConfig& file, ModelConfig& c, const LlamaDefaults& defaults);
+void list_llama_sizes(HuggingFaceConfig& file, ModelConfig& c, const LlamaDefaults& defaults);
+// Of Qwen 2 and 3: windows in the layers from max_window_layers on, or as layer_types has it. Refuses a file in which
+// any layer has one.
+void list_qwen_windows(HuggingFaceConfig& file, ModelConfig& c);
 
 }  // namespace causeway::model

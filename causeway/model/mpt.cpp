@@ -108,22 +108,52 @@ void list_expansion_ratio(HuggingFaceConfig& file, ModelConfig& c) {
   c.ffn_width = std::llround(exact);
 }
 
+constexpr double kMostInteger = 9007199254740992;  // 2^53: beyond it a double stands for several
+
+// Those of MptAttentionConfig, and of LLM Foundry's, which transformers reads past.
+void list_attention(HuggingFaceConfig& file, ModelConfig& c) {
+  list_base_entries(file);
+  file.fixed("alibi", true);
+  file.expected("attn_type", "multihead_attention");
+  file.expected("clip_qkv", nullptr);
+  file.expected("qk_ln", false);
+  file.expected("qk_gn", false);
+  file.expected("prefix_lm", false);
+  file.expected("rope", false);
+  file.expected("sliding_window_size", -1);
+  file.expected("softmax_scale", nullptr);
+  double most = c.own_number(kAlibiBiasMax);
+  // Transformers 5 takes an integer alone.
+  if (file.is_reading() || most != std::trunc(most) || most > kMostInteger)
+    file.optional(kAlibiBiasMax, most, 8.0);
+  else
+    file.written(kAlibiBiasMax, static_cast<int64_t>(most));
+  c.own[kAlibiBiasMax] = most;
+  file.training_only({{"attn_pdrop", 0}});
+  // A document by itself has one sequence id.
+  file.without_effect({{"attn_impl", "torch"}, {"attn_uses_sequence_id", false}, {"tie_word_embeddings", true}});
+}
+
+// Defaults are MptConfig's.
 void list_entries(HuggingFaceConfig& file, ModelConfig& c) {
+  file.alias("hidden_size", "d_model");
+  file.alias("num_attention_heads", "n_heads");
+  file.alias("num_hidden_layers", "n_layers");
   file.fixed("no_bias", true);
-  file.required("d_model", c.width);
-  file.required("n_layers", c.layers);
-  file.required("n_heads", c.heads);
+  file.expected("logit_scale", nullptr);
+  file.expected("embedding_fraction", 1.0);
+  if (file.is_reading()) file.fixed("norm_type", {"low_precision_layernorm", "layernorm"});
+  file.optional("d_model", c.width, 2048);
+  file.optional("n_layers", c.layers, 24);
+  file.optional("n_heads", c.heads, 16);
   list_expansion_ratio(file, c);
   file.optional("max_seq_len", c.max_sequence_length, 2048);
   file.optional("layer_norm_epsilon", c.norm_epsilon, 1e-5);
-  file.object("attn_config", [&](HuggingFaceConfig& attention) {
-    attention.fixed("alibi", true);
-    attention.expected("clip_qkv", nullptr);
-    attention.expected("qk_ln", false);
-    double most = c.own_number(kAlibiBiasMax);
-    attention.optional("alibi_bias_max", most, 8.0);
-    c.own[kAlibiBiasMax] = most;
-  });
+  file.object("attn_config", [&](HuggingFaceConfig& attention) { list_attention(attention, c); });
+  list_full_attention(file, c);
+  file.training_only({{"resid_pdrop", 0.0}, {"emb_pdrop", 0.0}});
+  // With ALiBi there are no learned positions.
+  file.without_effect({{"learned_pos_emb", true}, {"init_device", "cpu"}, {"verbose", 0}, {"use_cache", false}});
 }
 
 }  // namespace
@@ -139,7 +169,12 @@ ModelFamily mpt_family() {
                     const NewWeights& weights) -> std::unique_ptr<LanguageModel> {
     return std::make_unique<Mpt>(config, part, weights);
   };
-  family.hugging_face = {.model_type = "mpt", .architecture = "MptForCausalLM", .entries = list_entries};
+  family.hugging_face = {.model_type = "mpt",
+                         .architecture = "MptForCausalLM",
+                         .entries = list_entries,
+                         .usual_vocabulary = 50368,
+                         .optional_prefix = "transformer.",
+                         .embedding = "transformer.wte.weight"};
   return family;
 }
 

@@ -17,9 +17,8 @@ const LlamaVariant kVariant = {.query_key_norm = QueryKeyNorm::kProjection,
 
 void list_entries(HuggingFaceConfig& file, ModelConfig& c) {
   file.fixed("attention_bias", false);
-  list_llama_entries(file, c);
-  // What transformers takes where a file does not say it is not Llama's.
-  file.optional("rms_norm_eps", c.norm_epsilon, 1e-5);
+  list_llama_entries(file, c, {.norm_epsilon = 1e-5});
+  list_full_attention(file, c);
 }
 
 }  // namespace
@@ -37,6 +36,7 @@ ModelFamily olmo2_family() {
   family.hugging_face.model_type = "olmo2";
   family.hugging_face.architecture = "Olmo2ForCausalLM";
   family.hugging_face.entries = list_entries;
+  family.hugging_face.usual_vocabulary = 50304;
   return family;
 }
 

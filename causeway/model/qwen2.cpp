@@ -20,9 +20,10 @@ ModelFamily qwen2_family() {
   family.hugging_face.model_type = "qwen2";
   family.hugging_face.architecture = "Qwen2ForCausalLM";
   family.hugging_face.entries = [](HuggingFaceConfig& file, ModelConfig& c) {
-    file.fixed("use_sliding_window", false);
-    list_llama_entries(file, c);
+    list_llama_entries(file, c, {.ffn_width = 22016, .kv_heads = 32, .max_sequence_length = 32768});
+    list_qwen_windows(file, c);
   };
+  family.hugging_face.usual_vocabulary = 151936;
   return family;
 }
 

@@ -9,12 +9,9 @@ namespace causeway::model {
 namespace {
 
 void list_entries(HuggingFaceConfig& file, ModelConfig& c) {
-  file.fixed("use_sliding_window", false);
   file.fixed("attention_bias", false);
-  list_llama_entries(file, c);
-  // What transformers takes where a file does not say it is not Llama's.
-  file.optional("head_dim", c.head_dim, 128);
-  file.optional("max_position_embeddings", c.max_sequence_length, 32768);
+  list_llama_entries(file, c, {.ffn_width = 22016, .kv_heads = 32, .head_dim = 128, .max_sequence_length = 32768});
+  list_qwen_windows(file, c);
 }
 
 }  // namespace
@@ -32,6 +29,7 @@ ModelFamily qwen3_family() {
   family.hugging_face.model_type = "qwen3";
   family.hugging_face.architecture = "Qwen3ForCausalLM";
   family.hugging_face.entries = list_entries;
+  family.hugging_face.usual_vocabulary = 151936;
   return family;
 }
 

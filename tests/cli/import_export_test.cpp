@@ -59,11 +59,18 @@ TEST_F(ImportExportTest, AnExportIsTheModelThatATrainingBeginsFrom) {
   EXPECT_EQ(probe["tokens"].size(), 32u);
   EXPECT_EQ(probe["text"], "The bridge was built in 1894, an");
   EXPECT_EQ(probe["likeliest_next"].size(), 5u);
-  // There and back: the same bits.
+  // There and back: the same bits, and what the configuration said besides.
+  change_config("out", [](nlohmann::json& json) { json["some_key"] = {{"a", "\"b\""}}; });
   const Outcome tuned = run({"train", "tune.yaml", "model.from=out"});
   ASSERT_EQ(tuned.status, 0) << tuned.err;
-  EXPECT_NE(tuned.err.find("weights: those of out\n"), std::string::npos) << tuned.err;
-  ASSERT_EQ(run({"export", "runs/tuned", "--output", "again"}).status, 0);
+  EXPECT_NE(tuned.err.find("weights: those of out\nnote: config.json has keys that are not known here and are carried "
+                           "along: some_key\n"),
+            std::string::npos)
+      << tuned.err;
+  const Outcome exported = run({"export", "runs/tuned", "--output", "again"});
+  ASSERT_EQ(exported.status, 0) << exported.err;
+  EXPECT_NE(exported.out.find("carried along: some_key\n"), std::string::npos) << exported.out;
+  EXPECT_EQ(json_in("again/config.json"), json_in("out/config.json"));
   EXPECT_EQ(read_text_file(path("again/model.safetensors")), read_text_file(path("out/model.safetensors")));
   EXPECT_EQ(json_in("again/causeway_probe.json")["logits_hash"], probe["logits_hash"]);
   // In files of 20 KiB, put together again by an import.
@@ -171,6 +178,12 @@ TEST_F(ImportExportTest, ImportsOfEveryFamilyAreTheModel) {
     const nlohmann::json result = run_json({"import", fixture(family), "--output", family, "--json"});
     EXPECT_EQ(std::string(family).substr(0, 4), result["family"].get<std::string>().substr(0, 4));
     EXPECT_EQ(result["dtypes"]["f32"], result["parameters"]);
+    EXPECT_TRUE(result["unknown_keys"].empty());
+    // What is absent means the family's token, and null none.
+    const nlohmann::json written = json_in(std::string(family) + "/config.json");
+    const nlohmann::json source = nlohmann::json::parse(read_text_file(fixture(family) + "/config.json"));
+    for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"})
+      EXPECT_EQ(written.value(key, nlohmann::json("absent")), source.value(key, nlohmann::json("absent"))) << key;
     // Of an import nothing is left to be changed.
     const std::string again = std::string(family) + "2";
     ASSERT_EQ(run({"import", family, "--output", again}).status, 0);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -103,6 +104,93 @@ TEST(HuggingFace, ReadsNarrowFloatsOldNamesAndTiedCopies) {
   }
 }
 
+// The name without the beginning that a base model's lacks.
+std::string base_name(const std::string& name) {
+  for (const std::string prefix : {"transformer.", "model."})
+    if (name.starts_with(prefix)) return name.substr(prefix.size());
+  return name;
+}
+
+TEST(HuggingFace, ReadsBaseModelsAndTiedEmbeddingsUnderTheOtherName) {
+  for (const char* family : {"gemma2", "gpt2", "llama", "mistral", "mpt", "olmo2", "qwen2", "qwen3"}) {
+    SCOPED_TRACE(family);
+    ModelConfig config = small(family);
+    config.tie_embeddings = true;
+    const TemporaryDirectory directory;
+    const auto model = LanguageModel::create(config, 3);
+    const auto loaded = LanguageModel::create(config, std::nullopt);
+    std::vector<Stored> tensors = stored(*model);
+    for (Stored& tensor : tensors) tensor.name = base_name(tensor.name);
+    load_weights(*loaded, write(directory / "base.safetensors", tensors));
+    expect_same_weights(*loaded, *model);
+    tensors = stored(*model);
+    tensors.front().name = "lm_head.weight";
+    const auto again = LanguageModel::create(config, std::nullopt);
+    load_weights(*again, write(directory / "tied.safetensors", tensors));
+    expect_same_weights(*again, *model);
+    // An index that names both, and a file that holds one.
+    nlohmann::json map;
+    for (const Stored& tensor : tensors) map[tensor.name] = "tied.safetensors";
+    map[model->parameters().front().name] = "tied.safetensors";
+    write_file_atomically(directory / "model.safetensors.index.json", nlohmann::json{{"weight_map", map}}.dump());
+    load_weights(*again, SafetensorsModel(directory.path()));
+    map["some.weight"] = "tied.safetensors";
+    write_file_atomically(directory / "model.safetensors.index.json", nlohmann::json{{"weight_map", map}}.dump());
+    expect_error([&] { load_weights(*again, SafetensorsModel(directory.path())); }, ErrorKind::kCorrupt,
+                 (directory / "model.safetensors.index.json").string(),
+                 "the index places tensor 'some.weight' in tied.safetensors, which does not hold it",
+                 "Fetch or write the index again.");
+  }
+}
+
+TEST(HuggingFace, ABaseModelHasNoOutputLayerOfItsOwn) {
+  const TemporaryDirectory directory;
+  const auto model = LanguageModel::create(small("llama"), 3);
+  std::vector<Stored> tensors = stored(*model);
+  for (Stored& tensor : tensors) tensor.name = base_name(tensor.name);
+  tensors.pop_back();
+  const SafetensorsModel weights = write(directory / "model.safetensors", tensors);
+  expect_error([&] { load_weights(*model, weights); }, ErrorKind::kInvalidArgument, "lm_head.weight",
+               "is missing from the weights",
+               "A base model saved by itself has none: save the whole model, or set tie_word_embeddings to true if its "
+               "output layer is the embedding.");
+}
+
+TEST(HuggingFace, RoundsF64ToNearestEven) {
+  const TemporaryDirectory directory;
+  const auto model = LanguageModel::create(small("mpt"), 3), loaded = LanguageModel::create(small("mpt"), std::nullopt);
+  // By hand: the writer has none of this type.
+  nlohmann::json header;
+  std::string data;
+  std::vector<std::vector<double>> expected;
+  for (const Stored& tensor : stored(*model)) {
+    const size_t begin = data.size();
+    std::vector<double>& rounded = expected.emplace_back();
+    for (size_t i = 0; i < tensor.values.size(); ++i) {
+      const double value = tensor.values[i] * (1 + std::ldexp(static_cast<double>(i % 7) - 3, -26));
+      rounded.push_back(static_cast<float>(value));
+      data.append(reinterpret_cast<const char*>(&value), sizeof value);
+    }
+    header[tensor.name] = {{"dtype", "F64"}, {"shape", tensor.shape}, {"data_offsets", {begin, data.size()}}};
+  }
+  const std::string text = header.dump();
+  const uint64_t length = text.size();
+  const std::string file = std::string(reinterpret_cast<const char*>(&length), sizeof length) + text + data;
+  write_file_atomically(directory / "model.safetensors", std::string_view(file));
+  const SafetensorsModel weights(directory.path());
+  load_weights(*loaded, weights);
+  const std::vector<StoredWeight> found = find_weights(*model, weights);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(loaded->parameters()[i].tensor.values(), expected[i]) << loaded->parameters()[i].name;
+    EXPECT_EQ(found[i].stored_type, "f64");
+    EXPECT_EQ(found[i].dtype, DType::kF32);
+    std::vector<float> piece(3);
+    read_weight(weights, found[i], 2, piece);
+    EXPECT_EQ(std::vector<double>(piece.begin(), piece.end()),
+              std::vector<double>(expected[i].begin() + 2, expected[i].begin() + 5));
+  }
+}
+
 TEST(HuggingFace, NamesTheTensorThatDoesNotFit) {
   const TemporaryDirectory directory;
   const auto model = LanguageModel::create(small("mpt"), 3);
@@ -136,7 +224,7 @@ TEST(HuggingFace, NamesTheTensorThatDoesNotFit) {
       "lm_head.weight", "differs from transformer.wte.weight, but config.json says that they are one",
       "Set tie_word_embeddings to false where the family allows it.");
   expect([](auto& all) { all[0].dtype = DType::kI32; }, "transformer.wte.weight", "weights of type i32",
-         "Weights are read from f32, bf16 and f16.", ErrorKind::kUnsupported);
+         "Weights are read from f64, f32, bf16 and f16.", ErrorKind::kUnsupported);
 }
 
 TEST(HuggingFace, NamesAConfigurationThatCannotBeRead) {

@@ -339,5 +339,37 @@ TEST(Gpt2, RefusesSequencesLongerThanItsPositionTable) {
   }
 }
 
+// Multiplies what makes queries in a layer of GPT-2.
+void scale_queries(const LanguageModel& model, int64_t layer, float factor) {
+  Tensor weight = model.parameter(fmt::format("transformer.h.{}.attn.c_attn.weight", layer)).tensor;
+  const std::vector<double> given = weight.values();
+  std::vector<float> values(given.begin(), given.end());
+  const auto width = static_cast<size_t>(model.config().width);
+  for (size_t i = 0; i < values.size(); ++i)
+    if (i % (3 * width) < width) values[i] *= factor;
+  weight.write_bytes(std::as_bytes(std::span<const float>(values)));
+}
+
+TEST(Gpt2, ScalesAttentionAsItsConfigurationSays) {
+  ModelConfig config = small("gpt2");
+  config.width = 64;  // heads of 16: their root is a power of 2, so that all factors are exact
+  config.head_dim = 0;
+  config.ffn_width = 0;
+  const auto same = [&](bool scales, bool by_layer, float first, float second) {
+    ModelConfig other = config;
+    other.own["scale_attention"] = scales;
+    other.own["scale_attention_by_layer"] = by_layer;
+    const auto plain = LanguageModel::create(config.resolved(), 3), model = LanguageModel::create(other.resolved(), 3);
+    scale_queries(*plain, 0, first);
+    scale_queries(*plain, 1, second);
+    const Tensor tokens = integers(some_tokens(12, 1), {1, 12});
+    return logits(*plain, tokens).values == logits(*model, tokens).values;
+  };
+  EXPECT_TRUE(same(false, false, 4, 4));
+  EXPECT_TRUE(same(true, true, 1, 0.5));
+  EXPECT_TRUE(same(false, true, 4, 2));
+  EXPECT_FALSE(same(false, false, 1, 1));
+}
+
 }  // namespace
 }  // namespace causeway::model

@@ -119,6 +119,9 @@ void require_same_samples(const CheckpointReader& checkpoint, const RunParts& ru
         checkpoint.directory().string(), "Give the same weights, or start a new run with another name.");
 }
 
+// What a model must be for the checkpoint's weights: what else its config.json said makes it no other.
+nlohmann::json shape_of(const LanguageModel& model) { return to_hugging_face(model.config().without_other_entries()); }
+
 }  // namespace
 
 std::vector<Tensor> tensors_to_write(const RunParts& run) {
@@ -139,7 +142,7 @@ CheckpointWriter checkpoint_of_run(const RunParts& run, const RunPosition& posit
                                    const Ranks& ranks, const StateSnapshot* snapshot) {
   CheckpointState state;
   state.step = position.step;
-  state.model = to_hugging_face(run.model.config());
+  state.model = shape_of(run.model);
   state.optimizer = "adamw";
   if (run.dataset.tokenizer_identity()) state.tokenizer_fingerprint = run.dataset.tokenizer_identity()->fingerprint;
   state.rng_seed = static_cast<uint64_t>(run.recipe.train.seed);
@@ -152,7 +155,7 @@ CheckpointWriter checkpoint_of_run(const RunParts& run, const RunPosition& posit
                    {"recipe", recipe_text(run.recipe)},
                    {"device", run.step.context().device().name()}};
   CheckpointWriter writer(run.recipe.run_directory, state, options, &ranks);
-  writer.attach("config.json", state.model.dump(2) + "\n");
+  writer.attach("config.json", to_hugging_face(run.model.config()).dump(2) + "\n");
   if (run.tokenizer != nullptr)
     for (auto& [name, content] : run.tokenizer->files()) writer.attach(name, std::move(content));
   for (const Parameter& parameter : run.model.parameters())
@@ -176,7 +179,7 @@ bool run_state_is_finite(const RunParts& run) {
 }
 
 RunPosition restore_run(const CheckpointReader& checkpoint, const RunParts& run) {
-  checkpoint.require_model(to_hugging_face(run.model.config()));
+  checkpoint.require_model(shape_of(run.model));
   std::vector<NamedTensorSpec> specs;
   for (const Parameter& parameter : run.model.parameters()) specs.push_back(spec_of(parameter.name, parameter.tensor));
   for (const TrainingStep::StateTensor& tensor : run.step.optimizer_state())
@@ -202,7 +205,7 @@ Recipe checkpoint_recipe(const CheckpointReader& checkpoint) {
 }
 
 void restore_weights(const CheckpointReader& checkpoint, LanguageModel& model) {
-  checkpoint.require_model(to_hugging_face(model.config()));
+  checkpoint.require_model(shape_of(model));
   for (const Parameter& parameter : model.parameters()) read_tensor(checkpoint, parameter.name, parameter.tensor);
 }
 

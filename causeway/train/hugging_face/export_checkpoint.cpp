@@ -51,6 +51,7 @@ bool is_tokenizer_in(const std::string& directory, const Tokenizer& tokenizer) {
 FoundCompanions find_companions(const ExportOptions& options, const Recipe& recipe, const Tokenizer* tokenizer) {
   if (!options.tokenizer_directory.empty()) {
     ModelCompanions companions = companions_in(options.tokenizer_directory);
+    companions.others_are_usual = false;  // to another model, perhaps
     if (companions.tokenizer_files.empty())
       throw Error(ErrorKind::kNotFound, "holds no file of a tokenizer", options.tokenizer_directory,
                   "Give a directory with tokenizer.json, tokenizer.model, or vocab.json and merges.txt.");
@@ -91,6 +92,7 @@ class Export {
     result_.step = checkpoint_.state().step;
     result_.family = recipe_.model.family;
     result_.parameters = parameter_count(recipe_.model);
+    result_.other_entries = other_entries_of(recipe_.model);
     result_.tokenizer = std::move(found.source);
     result_.probe = probe.tokens();
     write_probe(probe.logits());

@@ -28,6 +28,7 @@ struct ExportResult {
   uint64_t bytes = 0;     // of the tensors
   std::string tokenizer;  // where it comes from, for people
   ProbeTokens probe;
+  OtherEntries other_entries;  // of config.json
   ProbeDifference difference;  // of the directory's logits to the checkpoint's
 };
 

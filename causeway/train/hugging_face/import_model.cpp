@@ -16,15 +16,14 @@ namespace causeway::train {
 namespace {
 
 // The type of most elements.
-DType main_type(const std::map<DType, int64_t>& elements) {
+DType main_type(const std::vector<NamedTensorSpec>& tensors) {
+  std::map<DType, uint64_t> elements;
+  for (const NamedTensorSpec& tensor : tensors) elements[tensor.dtype] += checked_volume(tensor.shape).value();
   return std::ranges::max_element(elements, {}, [](const auto& entry) { return entry.second; })->first;
 }
 
 void read_values(const SafetensorsModel& weights, const StoredWeight& weight, const Box& box, std::span<float> values) {
-  const uint64_t first = contiguous_position(whole_box(weight.shape), box).value();
-  const std::byte* bytes = weights.data(weight.stored_name).data();
-  for (size_t i = 0; i < values.size(); ++i)
-    values[i] = static_cast<float>(read_element(weight.dtype, bytes, first + i));
+  read_weight(weights, weight, contiguous_position(whole_box(weight.shape), box).value(), values);
 }
 
 // What was written, read as model.from reads it: the same names, and where the type stayed the same bits.
@@ -34,7 +33,7 @@ void require_same(const ModelConfig& config, const LanguageModel& model, const S
   const std::vector<StoredWeight> again = find_weights(model, copy);
   bool same = to_hugging_face(read_hugging_face_config(written)) == to_hugging_face(config);
   for (size_t i = 0; i < found.size(); ++i)
-    same = same && (found[i].dtype != again[i].dtype ||
+    same = same && (found[i].stored_type != again[i].stored_type ||
                     std::ranges::equal(source.data(found[i].stored_name), copy.data(again[i].stored_name)));
   if (!same)
     throw Error(ErrorKind::kCorrupt, "what was written reads back otherwise: nothing was imported", written.string(),
@@ -56,7 +55,7 @@ ImportResult import_checked(const ImportOptions& options) {
     by_name[weight.name] = &weight;
     read.push_back(weight.stored_name);
     tensors.push_back({weight.name, options.dtype.value_or(weight.dtype), weight.shape});
-    result.elements[weight.dtype] += static_cast<int64_t>(checked_volume(weight.shape).value());
+    result.elements[weight.stored_type] += static_cast<int64_t>(checked_volume(weight.shape).value());
     result.bytes += checked_volume(weight.shape, size_bytes(tensors.back().dtype)).value();
   }
   require_no_other_tensors(config, weights, read);
@@ -65,6 +64,7 @@ ImportResult import_checked(const ImportOptions& options) {
     if (!taken.contains(name)) result.left_out.push_back(name);
   result.family = config.family;
   result.parameters = parameter_count(config);
+  result.other_entries = other_entries_of(config);
   const ModelCompanions companions = companions_in(options.source);
   for (const auto& [name, content] : companions.tokenizer_files) result.tokenizer_files.push_back(name);
 
@@ -73,7 +73,7 @@ ImportResult import_checked(const ImportOptions& options) {
     read_values(weights, *by_name.at(name), box, values);
   };
   write_weights(directory.directory(), tensors, source, options.max_file_bytes);
-  directory.write(config, options.dtype.value_or(main_type(result.elements)), companions);
+  directory.write(config, options.dtype.value_or(main_type(tensors)), companions);
   require_same(config, *model, weights, found, directory.directory());
   directory.commit();
   return result;

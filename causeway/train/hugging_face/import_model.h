@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "causeway/graph/dtype.h"
+#include "causeway/model/config.h"
 
 namespace causeway::train {
 
@@ -23,10 +24,11 @@ struct ImportOptions {
 struct ImportResult {
   std::string family;
   int64_t parameters = 0;
-  std::map<DType, int64_t> elements;  // by the types that they have in the source
-  uint64_t bytes = 0;                 // of the tensors that were written
+  std::map<std::string, int64_t> elements;  // by the types that they have in the source: "f64", "bf16"
+  uint64_t bytes = 0;                       // of the tensors that were written
   std::vector<std::string> tokenizer_files;
   std::vector<std::string> left_out;  // tensors that follow from others
+  OtherEntries other_entries;         // of config.json
 };
 
 // Reads every tensor of a directory that model.from would take, and writes the model by the names that the family has

@@ -68,6 +68,7 @@ ModelCompanions companions_of(const Tokenizer& tokenizer, const ModelConfig& con
 
 ModelCompanions companions_in(const fs::path& directory) {
   ModelCompanions companions;
+  companions.others_are_usual = fs::exists(directory / "config.json");
   for (const std::string& name : kTokenizerFiles)
     if (fs::exists(directory / name)) companions.tokenizer_files[name] = read_text_file(directory / name);
   // The second says more, where it is there: all the tokens that end a text.
@@ -77,7 +78,8 @@ ModelCompanions companions_in(const fs::path& directory) {
         directory / file,
         {.name = "the configuration", .hint = "Fetch the directory again.", .kind = ErrorKind::kInvalidArgument});
     for (const char* key : kTokenIds)
-      if (json.is_object() && json.contains(key) && !json[key].is_null()) companions.token_ids[key] = json[key];
+      if (json.is_object() && json.contains(key) && (!json[key].is_null() || !companions.token_ids.contains(key)))
+        companions.token_ids[key] = json[key];
   }
   return companions;
 }
@@ -113,12 +115,13 @@ void ModelDirectory::write(const ModelConfig& config, DType dtype, const ModelCo
   // Under its old name and its new one: transformers 5 writes the second.
   for (const char* key : {"torch_dtype", "dtype"}) json[key] = torch_name(dtype);
   for (const char* key : kTokenIds) {
+    if (companions.others_are_usual && !companions.token_ids.contains(key)) continue;
     json[key] = companions.token_ids.value(key, Json());
     if (!json[key].is_null()) generation[key] = json[key];
   }
   // A model's own configuration has one end at most in older readers' eyes; the others are for generation.
-  if (json["eos_token_id"].is_array() && !json["eos_token_id"].empty())
-    json["eos_token_id"] = json["eos_token_id"].front();
+  if (const auto ends = json.find("eos_token_id"); ends != json.end() && ends->is_array() && !ends->empty())
+    *ends = Json(ends->front());
   write_file_atomically(directory() / "config.json", json.dump(2) + "\n");
   if (generation.contains("eos_token_id"))
     write_file_atomically(directory() / "generation_config.json", generation.dump(2) + "\n");

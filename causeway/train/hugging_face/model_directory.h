@@ -17,9 +17,10 @@ namespace causeway::train {
 
 // What a directory says beside the model itself.
 struct ModelCompanions {
-  // "bos_token_id", "eos_token_id" and "pad_token_id" as config.json has them: numbers, lists of them, or null. All are
-  // written: what is absent would be read as the family's usual token.
+  // "bos_token_id", "eos_token_id" and "pad_token_id" as config.json has them: numbers, lists of them, or null.
   nlohmann::json token_ids = nlohmann::json::object();
+  // What is absent among them is read as the family's usual token, so null is written for it, unless that is meant.
+  bool others_are_usual = false;
   std::map<std::string, std::string> tokenizer_files;  // content by name
 };
 

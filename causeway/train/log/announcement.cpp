@@ -10,6 +10,7 @@
 #include "causeway/base/console.h"
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
+#include "causeway/model/hugging_face.h"
 #include "causeway/train/log/progress_line.h"
 #include "causeway/train/step/recomputation.h"
 
@@ -130,7 +131,9 @@ void announce_run(const RunParts& run, const FlopsUtilization& utilization, cons
     notice("{}\n", line);
   announce_checkpoints(run, saver);
   if (resumed) announce_changes(run, *resumed);
-  if (!resumed && !run.recipe.model_from.empty()) notice("weights: those of {}\n", run.recipe.model_from);
+  if (resumed || run.recipe.model_from.empty()) return;
+  notice("weights: those of {}\n", run.recipe.model_from);
+  for (const std::string& note : notes_on(other_entries_of(run.recipe.model))) notice("note: {}\n", note);
 }
 
 std::string device_comment(const Recipe& recipe, const Device& device) {

@@ -201,6 +201,8 @@ std::vector<Field> fields(Recipe& r) {
       field("model.tie_embeddings", r.model.tie_embeddings, "output layer shares the embedding"),
       field("model.dropout", r.model.dropout, "probability of dropping an activation in training"),
       field("model.initializer_range", r.model.initializer_range, "standard deviation of initial weights"),
+      field("model.other_entries", r.model.other_entries,
+            "what else the config.json of model.from says, as JSON: it changes nothing here, and is exported"),
       field("data.path", r.data.path,
             "a prepared dataset directory, one of MDS with token ids, or a .bin of llm.c, nanoGPT or Megatron"),
       source_list(r.data.mixture),
