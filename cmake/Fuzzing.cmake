@@ -57,6 +57,7 @@ set(parsers
   causeway/formats/tokenizer/unigram_model.cpp
   causeway/graph/attributes.cpp
   causeway/graph/dim.cpp
+  causeway/device/gpu_architecture.cpp
   causeway/graph/dtype.cpp
   causeway/graph/graph.cpp
   causeway/graph/parser.cpp
