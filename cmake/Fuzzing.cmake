@@ -40,6 +40,7 @@ set(parsers
   causeway/formats/tokenizer/byte_fallback.cpp
   causeway/formats/tokenizer/byte_pair_merges.cpp
   causeway/formats/tokenizer/byte_trie.cpp
+  causeway/formats/tokenizer/encoding_budget.cpp
   causeway/formats/tokenizer/expression_translation.cpp
   causeway/formats/tokenizer/gpt2_scanner.cpp
   causeway/formats/tokenizer/gpt2_tokenizer.cpp
@@ -52,6 +53,7 @@ set(parsers
   causeway/formats/tokenizer/token_decoder.cpp
   causeway/formats/tokenizer/tokenizer.cpp
   causeway/formats/tokenizer/tokenizer_part.cpp
+  causeway/formats/tokenizer/tokenizer_settings.cpp
   causeway/formats/tokenizer/unicode_classes.cpp
   causeway/formats/tokenizer/unicode_text.cpp
   causeway/formats/tokenizer/unigram_model.cpp

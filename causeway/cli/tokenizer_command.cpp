@@ -11,6 +11,7 @@
 #include "causeway/cli/commands.h"
 #include "causeway/cli/json_output.h"
 #include "causeway/cli/skipped_lines_output.h"
+#include "causeway/cli/standard_input.h"
 #include "causeway/data/input_stream.h"
 #include "causeway/data/text_source.h"
 #include "causeway/data/tokenizer_training.h"
@@ -40,21 +41,8 @@ struct TrainTokenizerCommand {
   bool json = false;
 };
 
-constexpr size_t kMostStandardInput = size_t{1} << 30;
-
 std::string standard_input() {
-  data::InputStream stream{std::filesystem::path(data::kStandardInput)};
-  std::string text;
-  for (std::string part(size_t{1} << 16, '\0');;) {
-    const size_t size = stream.read(part);
-    if (size == 0) return text;
-    text.append(part, 0, size);
-    if (text.size() > kMostStandardInput) {
-      throw Error(ErrorKind::kResource, fmt::format("more than {} bytes in one text", kMostStandardInput),
-                  "standard input",
-                  "Give it line by line with --format jsonl, or prepare it with causeway data prepare.");
-    }
-  }
+  return read_standard_input("Give it line by line with --format jsonl, or prepare it with causeway data prepare.");
 }
 
 void show_ids(const std::vector<int32_t>& ids, bool json) {

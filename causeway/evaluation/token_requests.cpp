@@ -3,41 +3,21 @@
 #include <algorithm>
 
 #include "causeway/base/error.h"
-#include "causeway/base/json_document.h"
 #include "causeway/evaluation/python_text.h"
 
 namespace causeway::evaluation {
-namespace {
 
-// What tokenizer_config.json names as the token that begins a text: a string, or an object around it.
-std::string begin_of_text_name(const Tokenizer& tokenizer) {
-  const std::map<std::string, std::string> files = tokenizer.files();
-  const auto file = files.find("tokenizer_config.json");
-  if (file == files.end()) return "";
-  const nlohmann::json config = parse_json(file->second, {.name = "tokenizer_config.json"});
-  if (!config.is_object() || !config.contains("bos_token")) return "";
-  const nlohmann::json& token = config["bos_token"];
-  const nlohmann::json& name = token.is_object() && token.contains("content") ? token["content"] : token;
-  return name.is_string() ? name.get<std::string>() : "";
-}
-
-}  // namespace
-
-RequestEncoder::RequestEncoder(const Tokenizer& tokenizer, size_t most_tokens)
-    : tokenizer_(tokenizer), most_tokens_(most_tokens), has_special_tokens_(tokenizer.name() == "tokenizer.json") {
-  prefix_ = tokenizer.end_of_text();
-  if (!has_special_tokens_) return;
-  const std::string name = begin_of_text_name(tokenizer);
-  if (name.empty()) return;
-  const std::vector<int32_t> ids = tokenizer.encode(name, {.read_special_tokens = true, .add_special_tokens = false});
-  if (ids.size() == 1) prefix_ = ids.front();
+RequestEncoder::RequestEncoder(const Tokenizer& tokenizer, size_t most_tokens, bool adds_special_tokens)
+    : tokenizer_(tokenizer), most_tokens_(most_tokens), adds_special_tokens_(adds_special_tokens) {
+  prefix_ = tokenizer.begin_of_text();
+  if (!prefix_) prefix_ = tokenizer.end_of_text();
 }
 
 std::vector<int32_t> RequestEncoder::encode_part(std::string_view text, bool add_special_tokens) const {
-  if (!has_special_tokens_) return tokenizer_.encode(text);
   // A text that begins with the prefix's name has it already.
   if (prefix_ && text.starts_with(tokenizer_.decode(std::vector<int32_t>{*prefix_}))) add_special_tokens = false;
-  return tokenizer_.encode(text, {.read_special_tokens = true, .add_special_tokens = add_special_tokens});
+  return tokenizer_.encode(
+      text, {.read_special_tokens = true, .add_special_tokens = add_special_tokens && adds_special_tokens_});
 }
 
 TokenRequest RequestEncoder::encode(const TextRequest& request, const std::string& where) const {

@@ -23,8 +23,9 @@ struct TokenRequest {
 // tokenizer's files say so.
 class RequestEncoder {
  public:
-  // `most_tokens`: that the model reads at once. The tokenizer outlives it.
-  RequestEncoder(const Tokenizer& tokenizer, size_t most_tokens);
+  // `most_tokens`: that the model reads at once. `adds_special_tokens`: around texts, where the tokenizer's files say
+  // so; not for a model that was trained without. The tokenizer outlives it.
+  RequestEncoder(const Tokenizer& tokenizer, size_t most_tokens, bool adds_special_tokens = true);
 
   // Spaces at the context's end count to the continuation, and the texts are encoded together; what does not fit is cut
   // from the front. An empty context is the prefix token, or, where there is none, the continuation's first token.
@@ -35,7 +36,7 @@ class RequestEncoder {
   // last one sees as many of those before it as fit. Without a prefix token the first token is not scored.
   std::vector<TokenRequest> encode_text(std::string_view text) const;
 
-  // What a text begins with: the token that tokenizer_config.json calls bos_token, or else the end of a text.
+  // What a text begins with: the token that the tokenizer's files call bos_token, or else the end of a text.
   const std::optional<int32_t>& prefix_token() const { return prefix_; }
 
  private:
@@ -43,7 +44,7 @@ class RequestEncoder {
 
   const Tokenizer& tokenizer_;
   size_t most_tokens_;
-  bool has_special_tokens_;
+  bool adds_special_tokens_;
   std::optional<int32_t> prefix_;
 };
 

@@ -22,7 +22,8 @@ const Tokenizer& gpt2() {
 // Its template puts <|begin_of_text|> before a text.
 JsonTokenizer llama3(const std::string& config) {
   return JsonTokenizer::parse(
-      read_text_file(CAUSEWAY_SOURCE_DIR "/tests/fixtures/tokenizer_json/llama3/tokenizer.json"), config);
+      read_text_file(CAUSEWAY_SOURCE_DIR "/tests/fixtures/tokenizer_json/llama3/tokenizer.json"),
+      {{"tokenizer_config.json", config}});
 }
 
 Ids joined(Ids left, const Ids& right) {

@@ -83,15 +83,14 @@ TEST(JsonTokenizer, ReadsAGpt2VocabularyAlike) {
 
 TEST(JsonTokenizer, SavesAndLoadsWithItsConfiguration) {
   const TemporaryDirectory directory;
-  const JsonTokenizer tokenizer = JsonTokenizer::parse(small_bpe({"a b"}).dump(), R"({"eos_token": {"content": "d"}})");
+  const JsonTokenizer tokenizer = JsonTokenizer::parse(
+      small_bpe({"a b"}).dump(), {{"tokenizer_config.json", R"({"eos_token": {"content": "d"}})"}});
   EXPECT_EQ(tokenizer.end_of_text(), 3);
   tokenizer.save(directory.path());
   const std::unique_ptr<Tokenizer> loaded = load_tokenizer(directory.path().string());
   EXPECT_EQ(loaded->fingerprint(), tokenizer.fingerprint());
   EXPECT_EQ(loaded->end_of_text(), 3);
   EXPECT_NE(JsonTokenizer::parse(small_bpe({"a b"}).dump()).fingerprint(), tokenizer.fingerprint());
-  EXPECT_EQ(caught([] { JsonTokenizer::parse(small_bpe().dump(), R"({"eos_token": "</s>"})"); }).message(),
-            "eos_token is \"</s>\", which is no token of the vocabulary");
 }
 
 TEST(JsonTokenizer, CutsChangeNoToken) {
@@ -196,8 +195,6 @@ TEST(JsonTokenizer, RefusesByTheNameOfThePart) {
        "the behavior \"Gone\" is not interpreted", "pre_tokenizer"},
       {"decoder", R"({"type": "CTC"})", "the decoder \"CTC\" is not interpreted", "decoder"},
       {"post_processor", R"({"type": "Other"})", "the post-processor \"Other\" is not interpreted", "post_processor"},
-      {"truncation", R"({"max_length": 5})", "the truncation is not interpreted: it would change what texts become",
-       "truncation"},
       {"extra", "1", "the key \"extra\" is not interpreted", ""},
   };
   for (const Case& one : cases) {
@@ -270,6 +267,63 @@ TEST(JsonTokenizer, RefusesTemplatesOutsideTheVocabulary) {
   EXPECT_EQ(error_of(description).message(), "the id 77 is outside the vocabulary of 5 tokens");
   description["post_processor"]["special_tokens"] = json::object();
   EXPECT_EQ(error_of(description).message(), "\"<s>\" is not among the special_tokens");
+}
+
+// transformers writes there what it was trained with, and encodes texts whole all the same.
+TEST(JsonTokenizer, TruncationAndPaddingChangeNothing) {
+  json description = small_bpe({"a b"});
+  const std::string fingerprint = JsonTokenizer::parse(description.dump()).fingerprint();
+  EXPECT_EQ(encode(description, "abcd"), (Ids{5, 2, 3}));
+  description["truncation"] = description["padding"] = nullptr;
+  EXPECT_NE(JsonTokenizer::parse(description.dump()).fingerprint(), "");
+  const std::string with_nulls = JsonTokenizer::parse(description.dump()).fingerprint();
+  description["truncation"] = {{"max_length", 2}, {"strategy", "LongestFirst"}};
+  description["padding"] = {{"strategy", {{"Fixed", 8}}}, {"pad_id", 0}};
+  EXPECT_EQ(encode(description, "abcd"), (Ids{5, 2, 3}));
+  EXPECT_EQ(JsonTokenizer::parse(description.dump()).fingerprint(), with_nulls);
+  description["padding"] = 1;
+  EXPECT_EQ(error_of(description).message(), "\"padding\" is not an object");
+}
+
+TEST(JsonTokenizer, ManyWaysToReadATextAreAnError) {
+  // A token that begins at every character and ends nowhere, as an added token and as one of the model.
+  json description = small_bpe();
+  description["added_tokens"] = json::array({{{"id", 5}, {"content", std::string(4000, 'a') + "x"}}});
+  const std::string text(50'000, 'a');
+  const Error error = caught([&] { encode(description, text); });
+  EXPECT_EQ(error.kind(), ErrorKind::kResource);
+  EXPECT_EQ(error.message(), "a text of 50000 bytes takes more than 29577216 steps");
+  EXPECT_EQ(error.where(), "tokenizer.json: added_tokens");
+  json unigram = {{"model", {{"type", "Unigram"}, {"unk_id", 0}}}};
+  unigram["model"]["vocab"] =
+      json::array({json::array({"a", -1.0}), json::array({std::string(4000, 'a') + "x", -2.0})});
+  EXPECT_EQ(caught([&] { encode(unigram, text); }).where(), "tokenizer.json: model");
+  EXPECT_EQ(encode(unigram, std::string(2'000, 'a')).size(), 2'000u);
+}
+
+TEST(JsonTokenizer, TokensThatAreNoTextAreRefused) {
+  json description = small_bpe();
+  description["model"]["vocab"][std::string(5'000, 'a')] = 5;
+  EXPECT_EQ(error_of(description).message(), "the token with the id 5 has 5000 bytes; at most 4096 are read");
+  description = {{"model", {{"type", "Unigram"}, {"unk_id", 0}}}};
+  description["model"]["vocab"] = json::array({json::array({std::string(5'000, 'a'), -1.0})});
+  EXPECT_EQ(error_of(description).message(), "the token with the id 0 has 5000 bytes; at most 4096 are read");
+  description = small_bpe();
+  description["model"]["end_of_word_suffix"] = std::string(5'000, 'a');
+  EXPECT_EQ(error_of(description).message(), "a prefix or suffix of 5000 bytes; at most 4096 are read");
+}
+
+// In time that grows with what is decoded, whatever stands how often in it.
+TEST(JsonTokenizer, SuffixesBecomeSpaces) {
+  json description = small_bpe();
+  description["decoder"] = {{"type", "BPEDecoder"}, {"suffix", "ab"}};
+  description["model"]["vocab"]["aabbab"] = 5;
+  description["model"]["vocab"]["abab"] = 6;
+  EXPECT_EQ(JsonTokenizer::parse(description.dump()).decode(Ids{5, 6, 2, 5}), "a b   cab");
+  description["decoder"] = {{"type", "Sequence"},
+                            {"decoders", {{{"type", "Fuse"}}, {{"type", "BPEDecoder"}, {"suffix", "a"}}}}};
+  const Ids ids(2'000'000, 0);
+  EXPECT_EQ(JsonTokenizer::parse(description.dump()).decode(ids), "");
 }
 
 TEST(JsonTokenizer, DeepNestingIsAnError) {

@@ -1,5 +1,6 @@
 #include "causeway/formats/tokenizer/regular_expression.h"
 
+#include "causeway/formats/tokenizer/encoding_budget.h"
 #include "tests/fixtures/data_test_support.h"
 
 namespace causeway::formats {
@@ -64,14 +65,40 @@ TEST(RegularExpression, NamesWhatItDoesNotInterpret) {
   EXPECT_TRUE(contains(refusal(std::string(20000, 'a')), "a regular expression of 20000 bytes"));
 }
 
+// By the work for a whole text: at each place of it little may be enough.
 TEST(RegularExpression, ThoseThatBlowUpAreRefused) {
   const std::string text = std::string(60, 'a') + "b";
   for (const char* pattern : {"(a+)+[cd]", "(a|a)+[cd]", "(a*a*)*[cd]", "([a-z]+)*?[cd]"}) {
     const Error error = caught([&] { matches(pattern, text); });
     EXPECT_EQ(error.kind(), ErrorKind::kResource) << pattern;
-    EXPECT_TRUE(contains(error.message(), "takes too long at byte 0 of a text of 61 bytes")) << error.message();
   }
-  EXPECT_EQ(matches(R"(\s+(?!\S)|\s+)", std::string(3'000'000, ' ') + "x").size(), 2u) << "long runs are no fault";
+  // Cubic, quadratic in steps, quadratic in what a step reads.
+  for (const auto& [pattern, bytes] : {std::pair{"a*a*b|a", 4'000}, {"a*b|a", 100'000}, {"a*+b|a", 100'000}}) {
+    const Error error = caught([&] {
+      const EncodingBudget::Scope budget(static_cast<size_t>(bytes));
+      matches(pattern, std::string(static_cast<size_t>(bytes), 'a'));
+    });
+    EXPECT_EQ(error.kind(), ErrorKind::kResource) << pattern;
+    EXPECT_TRUE(contains(error.message(), fmt::format("a text of {} bytes takes more than", bytes))) << error.message();
+    EXPECT_EQ(error.where(), "here");
+  }
+}
+
+TEST(RegularExpression, LongMatchesAreNoFault) {
+  const size_t size = 300'000;
+  EXPECT_EQ(matches(R"(\s+(?!\S)|\s+)", std::string(10 * size, ' ') + "x").size(), 2u);
+  // Steps for each letter, and one piece.
+  EXPECT_EQ(matches(R"([A-Z]*[a-z]+|[A-Z]+)", std::string(size, 'A')).size(), 1u);
+  EXPECT_EQ(matches(R"((?:ab)+)", std::string(1000, 'a') + "b").size(), 1u);
+  // What is beyond a match, near and far: the end of the text, characters of several bytes, nothing.
+  for (const size_t before : {0, 1, 253, 254, 255, 256, 257, 1023, 1024}) {
+    const std::string text = std::string(before, 'x') + "\u00e9\u00e9 y";
+    const Matches expected = {"\u00e9\u00e9"};
+    EXPECT_EQ(matches("\u00e9+", text), expected) << before;
+    EXPECT_EQ(matches("\u00e9+(?= y$)", text), expected) << before;
+    EXPECT_EQ(matches("(?<!z)\u00e9\u00e9(?! z)", text), expected) << before;
+    EXPECT_EQ(matches("z", text).size(), 0u);
+  }
 }
 
 }  // namespace

@@ -238,6 +238,25 @@ bool tokenizer_json(std::string_view input) {
   return true;
 }
 
+// What stands beside a tokenizer.json, here that of bytes, and a text to encode.
+bool tokenizer_settings(std::string_view input) {
+  const std::vector<std::string> texts = split(input, 4);
+  const TokenizerSettingsFiles files = {
+      {"tokenizer_config.json", texts[0]}, {"special_tokens_map.json", texts[1]}, {"added_tokens.json", texts[2]}};
+  const JsonTokenizer tokenizer = JsonTokenizer::parse(byte_tokenizer_json(), files);
+  const std::string text = texts[3].substr(0, 1000);
+  for (const bool special : {false, true}) {
+    const std::vector<int32_t> ids = tokenizer.encode(text, {special, special});
+    for (const int32_t id : ids) require(id >= 0 && id < tokenizer.vocabulary_size(), "an id outside the vocabulary");
+    tokenizer.decode(ids);
+    const size_t cut = tokenizer.cut_position(text, text.size() / 2, special);
+    std::vector<int32_t> both = tokenizer.encode(text.substr(0, cut), {.read_special_tokens = special});
+    tokenizer.encode_to(text.substr(cut), special, both);
+    require(both == tokenizer.encode(text, {.read_special_tokens = special}), "a cut changed the tokens");
+  }
+  return true;
+}
+
 bool json_lines(std::string_view input) {
   TextReader reader({file_of(input, "input.jsonl"), TextFormat::kJsonLines}, {});
   bool any = false;
@@ -419,6 +438,7 @@ constexpr FuzzTarget kTargets[] = {
     {"model_config", &run<model_config>},
     {"tokenizer", &run<tokenizer>},
     {"tokenizer_json", &run<tokenizer_json>},
+    {"tokenizer_settings", &run<tokenizer_settings>},
     {"json_lines", &run<json_lines>},
     {"compressed", &run<compressed>},
     {"csv", &run<csv>},

@@ -5,18 +5,21 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/utf8.h"
+#include "causeway/formats/tokenizer/encoding_budget.h"
 #include "causeway/formats/tokenizer/unicode_classes.h"
 #include "causeway/formats/tokenizer/unicode_text.h"
 
 namespace causeway::formats {
 namespace {
 
+constexpr std::string_view kWhere = "tokenizer.json: added_tokens";
 constexpr const char* kHint = "Fetch the tokenizer again, or write it with the program that made it.";
 
 size_t last_character(std::string_view text) {
   size_t start = text.size() - 1;
-  while (start > 0 && (static_cast<unsigned char>(text[start]) & 0xC0) == 0x80) --start;
-  return start;
+  while (start > 0 && text.size() - start < 4 && (static_cast<unsigned char>(text[start]) & 0xC0) == 0x80) --start;
+  // Bytes that are not UTF-8 are characters by themselves.
+  return start + decode_utf8(text, start).size == text.size() ? start : text.size() - 1;
 }
 
 bool ends_with_word(std::string_view text) {
@@ -46,20 +49,24 @@ size_t spaces_at_start(std::string_view text) {
 }
 
 // The longest text in the trie that begins at `begin`: its value and end.
-std::pair<int32_t, size_t> longest_at(const ByteTrie& trie, std::string_view text, size_t begin) {
+std::pair<int32_t, size_t> longest_at(const ByteTrie& trie, std::string_view text, size_t begin,
+                                      EncodingBudget& budget) {
   std::pair<int32_t, size_t> longest{ByteTrie::kNone, begin};
   int32_t node = ByteTrie::kRoot;
-  for (size_t end = begin; end < text.size();) {
+  size_t end = begin;
+  while (end < text.size()) {
     node = trie.next(node, static_cast<unsigned char>(text[end++]));
     if (node == ByteTrie::kNone) break;
     if (const int32_t value = trie.value(node); value != ByteTrie::kNone) longest = {value, end};
   }
+  budget.spend(end - begin, kWhere);
   return longest;
 }
 
+// Where tokenizers cut text.
 bool has_space_behind_other(std::string_view text) {
   for (size_t i = 1; i < text.size(); ++i)
-    if (text[i] == ' ' && text[i - 1] != ' ') return true;
+    if ((text[i] == ' ' || text[i] == '\n') && spaces_at_start(text.substr(i - 1, 1)) == 0) return true;
   return false;
 }
 
@@ -91,20 +98,30 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TextNormalizer* n
     if (sought.empty()) fail("is nothing once it is normalized");
     if ((token.normalized ? normalized : written).insert(sought).second)
       (token.normalized ? normalized_ : as_written_).insert(sought, static_cast<int32_t>(i));
-    (token.normalized ? has_normalized_ : has_written_) = true;
+    Kinds& kinds = token.normalized ? normalized_kinds_ : written_kinds_;
+    kinds.any = true;
+    kinds.any_text = kinds.any_text || !token.special;
     // A special token that is read as text still hides others that begin within it.
-    if (has_space_behind_other(sought) || has_space_behind_other(token.content) ||
-        (!token.special && (token.single_word || token.lstrip || token.rstrip)))
-      cross_spaces_ = true;
+    const bool crosses = has_space_behind_other(sought) || has_space_behind_other(token.content);
+    const bool takes_along = token.single_word || token.lstrip || token.rstrip;
+    cross_spaces_ = cross_spaces_ || crosses || (!token.special && takes_along);
+    special_cross_spaces_ = special_cross_spaces_ || crosses || takes_along;
   }
 }
 
 std::vector<AddedTokens::Span> AddedTokens::find(std::string_view text, bool normalized, bool special) const {
+  if (text.empty()) return {};
+  const Kinds& kinds = normalized ? normalized_kinds_ : written_kinds_;
+  // Those that are passed over hide one another alone.
+  if (!(special ? kinds.any : kinds.any_text)) return {{0, text.size(), std::nullopt}};
   std::vector<Span> spans;
+  EncodingBudget& budget = EncodingBudget::current();
   size_t done = 0;
+  // Spaces that were looked through: tokens that take the same ones along follow one another.
+  Span spaces;
   const ByteTrie& trie = normalized ? normalized_ : as_written_;
-  for (size_t at = 0; (normalized ? has_normalized_ : has_written_) && at < text.size();) {
-    const auto [index, match_end] = longest_at(trie, text, at);
+  for (size_t at = 0; at < text.size();) {
+    const auto [index, match_end] = longest_at(trie, text, at, budget);
     if (index == ByteTrie::kNone) {
       ++at;
       continue;
@@ -114,8 +131,14 @@ std::vector<AddedTokens::Span> AddedTokens::find(std::string_view text, bool nor
     const AddedToken& token = tokens_[static_cast<size_t>(index)];
     if (token.special && !special) continue;
     if (token.single_word && (ends_with_word(text.substr(0, begin)) || starts_with_word(text.substr(end)))) continue;
-    if (token.lstrip) begin = std::max(spaces_at_end(text.substr(0, begin)), done);
-    if (token.rstrip) end += spaces_at_start(text.substr(end));
+    if (token.lstrip) {
+      begin = begin <= done ? done : done + spaces_at_end(text.substr(done, begin - done));
+      if (begin < end) budget.spend(end - begin, kWhere);
+    }
+    if (token.rstrip) {
+      if (end < spaces.begin || end > spaces.end) spaces = {end, end + spaces_at_start(text.substr(end)), {}};
+      end = spaces.end;
+    }
     if (done < begin) spans.push_back({done, begin, std::nullopt});
     spans.push_back({begin, end, token.id});
     done = end;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "causeway/formats/tokenizer/byte_trie.h"
+#include "causeway/formats/tokenizer/encoding_budget.h"
 #include "causeway/formats/tokenizer/text_normalizer.h"
 
 namespace causeway::formats {
@@ -39,11 +40,38 @@ class AddedTokens {
   const std::vector<AddedToken>& tokens() const { return tokens_; }
 
   // Covers `text`, in order: of the tokens of that kind the leftmost, and of those the longest. Special tokens are
-  // passed over, with what lies under them, unless `special`.
+  // passed over, with what lies under them, unless `special`. Throws Error(kResource) as EncodingBudget does.
   std::vector<Span> find(std::string_view text, bool normalized, bool special) const;
 
-  // Whether one that is not special could be found across a cut in front of a space between two letters.
-  bool cross_spaces() const { return cross_spaces_; }
+  // Whether one could be found across a cut in front of a space between two letters, where special tokens are read or
+  // are not.
+  bool cross_spaces(bool special) const { return special ? special_cross_spaces_ : cross_spaces_; }
+
+  // Calls take(span) for what is found in `text` as it is, and, in what lies between, in what the normalizer (which may
+  // be null) makes of that; take(text, begins) for the rest, in order: `begins` where the text's beginning is its.
+  template <class Take, class TakeText>
+  void for_each_segment(std::string_view text, const TextNormalizer* normalizer, bool special, const Take& take,
+                        const TakeText& take_text) const {
+    for (const Span& span : find(text, false, special)) {
+      if (span.id) {
+        take(*span.id);
+        continue;
+      }
+      std::string_view segment = text.substr(span.begin, span.end - span.begin);
+      std::string normalized;
+      if (normalizer != nullptr) {
+        segment = normalized = normalizer->apply(std::string(segment));
+        EncodingBudget::current().spend(normalized.size(), "tokenizer.json: normalizer");
+      }
+      for (const Span& inner : find(segment, true, special)) {
+        if (inner.id) {
+          take(*inner.id);
+        } else {
+          take_text(segment.substr(inner.begin, inner.end - inner.begin), span.begin == 0 && inner.begin == 0);
+        }
+      }
+    }
+  }
 
   static constexpr size_t kLongestToken = 4096;
 
@@ -51,9 +79,14 @@ class AddedTokens {
   std::vector<AddedToken> tokens_;
   ByteTrie as_written_;  // values are indices into tokens_
   ByteTrie normalized_;
-  bool has_written_ = false;
-  bool has_normalized_ = false;
+  // Whether there are any of each kind, and any that are not special.
+  struct Kinds {
+    bool any = false;
+    bool any_text = false;
+  };
+  Kinds written_kinds_, normalized_kinds_;
   bool cross_spaces_ = false;
+  bool special_cross_spaces_ = false;
 };
 
 }  // namespace causeway::formats

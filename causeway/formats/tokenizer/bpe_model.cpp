@@ -7,6 +7,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/utf8.h"
+#include "causeway/formats/tokenizer/added_tokens.h"
 #include "causeway/formats/tokenizer/byte_fallback.h"
 #include "causeway/formats/tokenizer/byte_pair_merges.h"
 #include "causeway/formats/tokenizer/token_model.h"
@@ -28,6 +29,10 @@ class BpeModel final : public TokenModel {
         whole_pieces_first_(part.flag("ignore_merges", false)) {
     ids_.reserve(tokens().size());
     for (size_t id = 0; id < tokens().size(); ++id) ids_.emplace(tokens()[id], static_cast<int32_t>(id));
+    for (const std::string* affix : {&prefix_, &suffix_})
+      if (affix->size() > AddedTokens::kLongestToken)
+        part.fail(fmt::format("a prefix or suffix of {} bytes; at most {} are read", affix->size(),
+                              AddedTokens::kLongestToken));
     if (unknown_) unknown_id_ = find(*unknown_);
     character_ids_.assign(kDirectCharacters, kNoToken);
     for (const auto& [token, id] : ids_) {
@@ -180,6 +185,7 @@ std::vector<std::string> read_vocabulary(const TokenizerPart& part) {
     const auto id = value.get<size_t>();
     if (seen[id]) part.fail(fmt::format("two tokens have the id {}, one of them \"{}\"", id, token));
     seen[id] = true;
+    require_token_size(part, token, id);
     tokens[id] = token;
   }
   return tokens;
@@ -192,6 +198,12 @@ std::unique_ptr<TokenModel> read_bpe_model(const TokenizerPart& part) {
                            "fuse_unk", "byte_fallback", "ignore_merges", "vocab", "merges"});
   if (part.has("dropout") && part.value("dropout") != 0) part.refuse("dropout of merges");
   return std::make_unique<BpeModel>(part, read_vocabulary(part));
+}
+
+void require_token_size(const TokenizerPart& part, std::string_view token, size_t id) {
+  if (token.size() <= AddedTokens::kLongestToken) return;
+  part.fail(fmt::format("the token with the id {} has {} bytes; at most {} are read", id, token.size(),
+                        AddedTokens::kLongestToken));
 }
 
 std::unique_ptr<TokenModel> read_token_model(const TokenizerPart& part) {

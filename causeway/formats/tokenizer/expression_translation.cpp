@@ -32,17 +32,24 @@ class Translator {
  public:
   Translator(std::string_view pattern, const std::string& where) : pattern_(pattern), where_(where) {}
 
-  std::string run() {
+  TranslatedExpression run() {
     if (take("(?i)")) {
       out_ += "(?i)";
       caseless_ = true;
     }
-    alternatives(0);
+    const Ways all = alternatives(0);
     if (position_ < pattern_.size()) fail("a closing parenthesis without an opening one");
-    return std::move(out_);
+    return {std::move(out_), !repeats_ways_ && all.unbounded <= 2 && all.choices <= 3};
   }
 
  private:
+  // What a match may try in turn.
+  struct Ways {
+    int unbounded = 0;  // how often something is there
+    int choices = 0;
+    bool any() const { return unbounded > 0 || choices > 0; }
+  };
+
   // What is in the expression that is not interpreted, and where.
   [[noreturn]] void refuse(std::string_view what) const {
     throw Error(
@@ -71,24 +78,38 @@ class Translator {
   }
   void write(uint32_t code_point) { out_ += fmt::format("\\x{{{:x}}}", code_point); }
 
-  void alternatives(int depth) {
+  Ways alternatives(int depth) {
     if (depth > kMostDepth) refuse(fmt::format("more than {} groups within one another", kMostDepth));
+    Ways most, here;
+    bool is_choice = false;
+    const auto end_alternative = [&] {
+      most = {std::max(most.unbounded, here.unbounded), std::max(most.choices, here.choices)};
+      here = {};
+    };
     while (!ended() && peek() != ')') {
       if (take("|")) {
         out_ += '|';
         last_ = '\0';
+        is_choice = true;
+        end_alternative();
         continue;
       }
-      if (atom(depth)) quantifier();
+      Ways ways;
+      if (atom(depth, ways)) quantifier(ways);
+      here = {here.unbounded + ways.unbounded, here.choices + ways.choices};
     }
+    end_alternative();
+    // At the top every alternative is tried once.
+    if (depth > 0 && is_choice) ++most.choices;
     last_ = '\0';
+    return most;
   }
 
-  // Whether what was read may be repeated.
-  bool atom(int depth) {
+  // Whether what was read may be repeated. `ways`: those that are in it.
+  bool atom(int depth, Ways& ways) {
     switch (peek()) {
       case '(':
-        return group(depth);
+        return group(depth, ways);
       case '[':
         set();
         return true;
@@ -135,7 +156,7 @@ class Translator {
     write(code_point);
   }
 
-  bool group(int depth) {
+  bool group(int depth, Ways& ways) {
     struct Opening {
       std::string_view written;
       std::string_view meant;
@@ -154,17 +175,27 @@ class Translator {
     last_ = '\0';
     if (found != std::end(kOpenings) && found->caseless) caseless_ = *found->caseless;
     out_ += found == std::end(kOpenings) ? "(?:" : found->meant;
-    alternatives(depth + 1);
+    ways = alternatives(depth + 1);
     if (!take(")")) fail("a group without its end");
     out_ += ')';
     caseless_ = before;
     return found == std::end(kOpenings) || found->may_repeat;
   }
 
-  void quantifier() {
+  void repeat_without_bound(Ways& ways) {
+    repeats_ways_ = repeats_ways_ || ways.any();
+    ++ways.unbounded;
+  }
+
+  void quantifier(Ways& ways) {
     const char sign = peek();
-    if (sign == '{') return count();
+    if (sign == '{') return count(ways);
     if (sign != '?' && sign != '*' && sign != '+') return;
+    if (sign == '?') {
+      ++ways.choices;
+    } else {
+      repeat_without_bound(ways);
+    }
     last_ = '\0';
     out_ += sign;
     ++position_;
@@ -172,7 +203,7 @@ class Translator {
     if (peek() == '?' || peek() == '*' || peek() == '+' || peek() == '{') refuse("a quantifier of a quantifier");
   }
 
-  void count() {
+  void count(Ways& ways) {
     last_ = '\0';
     const size_t end = pattern_.find('}', position_);
     const std::string_view inside =
@@ -185,6 +216,14 @@ class Translator {
     const std::string_view last = comma == std::string_view::npos ? "" : inside.substr(comma + 1);
     if (!is_number(inside.substr(0, comma)) || !(last.empty() || is_number(last)))
       refuse("a brace that is no quantifier");
+    // Up to three of something without a choice are one choice.
+    const bool is_open = comma != std::string_view::npos && last.empty();
+    const std::string_view highest = comma == std::string_view::npos ? inside : last;
+    if (is_open || ways.any() || highest.size() > 1 || highest > "3") {
+      repeat_without_bound(ways);
+    } else {
+      ++ways.choices;
+    }
     out_ += pattern_.substr(position_, end + 1 - position_);
     position_ = end + 1;
     if (peek() == '?' || peek() == '*' || peek() == '+' || peek() == '{') refuse("a quantifier of a quantifier");
@@ -341,12 +380,13 @@ class Translator {
   size_t position_ = 0;
   std::string out_;
   bool caseless_ = false;
+  bool repeats_ways_ = false;
   char last_ = '\0';  // the letter before, where the next one might fold with it
 };
 
 }  // namespace
 
-std::string translate_expression(std::string_view pattern, const std::string& where) {
+TranslatedExpression translate_expression(std::string_view pattern, const std::string& where) {
   return Translator(pattern, where).run();
 }
 

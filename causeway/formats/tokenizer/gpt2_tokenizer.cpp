@@ -9,8 +9,10 @@
 #include "causeway/base/file.h"
 #include "causeway/base/hash.h"
 #include "causeway/base/json_document.h"
+#include "causeway/formats/tokenizer/added_tokens.h"
 #include "causeway/formats/tokenizer/byte_characters.h"
 #include "causeway/formats/tokenizer/byte_pair_merges.h"
+#include "causeway/formats/tokenizer/encoding_budget.h"
 #include "causeway/formats/tokenizer/gpt2_scanner.h"
 #include "causeway/formats/tokenizer/piece_cache.h"
 
@@ -40,15 +42,23 @@ std::filesystem::path find_file(const std::filesystem::path& directory, std::str
 struct Gpt2Tokenizer::State {
   std::string vocabulary_json;
   std::string merges_text;
-  std::vector<std::string> tokens;  // bytes, by id
+  TokenizerSettingsFiles settings_files;
+  std::vector<std::string> tokens;                      // bytes, by id
+  std::unordered_map<std::string, int32_t> id_of_name;  // as the vocabulary writes them
   std::array<int32_t, 256> byte_ids{};
   MergeTable merges{0};
-  std::optional<int32_t> end_of_text;
+  AddedTokens added;
+  std::vector<bool> special;  // by id
+  bool adds_prefix_space = false;
+  AroundText around;
+  std::optional<int32_t> begin_of_text, end_of_text;
   std::string fingerprint;
   PieceCachePool caches;
 
   void read_vocabulary(const std::string& where);
   void read_merges(const std::string& where);
+  void read_settings(const std::string& directory);
+  void encode_segment(std::string_view text, PieceCache& cache, std::vector<int32_t>& ids) const;
   void encode_piece(std::string_view piece, std::vector<int32_t>& ids) const;
 };
 
@@ -72,7 +82,7 @@ void Gpt2Tokenizer::State::read_vocabulary(const std::string& where) {
       fail_vocabulary(fmt::format("token \"{}\" (id {}) is not in GPT-2's writing of bytes", written, id), where);
     }
     tokens[id] = std::move(*bytes);
-    if (written == kEndOfText) end_of_text = static_cast<int32_t>(id);
+    id_of_name.emplace(written, static_cast<int32_t>(id));
   }
 }
 
@@ -141,6 +151,70 @@ void Gpt2Tokenizer::State::read_merges(const std::string& where) {
   fingerprint = hash_text(identity).hex();
 }
 
+void Gpt2Tokenizer::State::read_settings(const std::string& directory) {
+  TokenizerSettings settings = read_tokenizer_settings(settings_files, directory);
+  const std::string config = (std::filesystem::path(directory) / kTokenizerConfigName).string();
+  if (const std::string& name = settings.tokenizer_class;
+      !name.empty() && name != "GPT2Tokenizer" && name != "GPT2TokenizerFast") {
+    throw Error(ErrorKind::kUnsupported,
+                fmt::format("tokenizer_class is \"{}\": of a vocabulary and its merges, GPT2Tokenizer's splitting of "
+                            "text alone is known",
+                            name),
+                config,
+                "Write the tokenizer as a tokenizer.json: save_pretrained of transformers' fast tokenizers does.");
+  }
+  adds_prefix_space = settings.add_prefix_space.value_or(false);
+  const auto id_of = [&](const std::string& name) -> std::optional<int32_t> {
+    const auto found = id_of_name.find(name);
+    return found == id_of_name.end() ? std::nullopt : std::optional(found->second);
+  };
+  const std::string end_name(kEndOfText);
+  // Where the files name no other, it is the token that begins, ends and is unknown.
+  bool is_named = false;
+  if (id_of(end_name))
+    for (std::optional<std::string>* name : {&settings.begin_of_text, &settings.end_of_text, &settings.unknown}) {
+      if (!*name) *name = end_name;
+      is_named = is_named || *name == end_name;
+    }
+  if (is_named) {
+    AddedToken end;
+    end.content = end_name;
+    end.normalized = false;
+    end.special = true;
+    settings.tokens.push_back({end, std::nullopt, ""});
+  }
+  std::vector<AddedToken> list;
+  const std::string changes = add_settings_tokens(settings, static_cast<int32_t>(tokens.size()), id_of, list);
+  for (const AddedToken& token : list) {
+    if (static_cast<size_t>(token.id) < tokens.size()) continue;
+    tokens.push_back(token.content);
+    id_of_name.emplace(token.content, token.id);
+  }
+  special.assign(tokens.size(), false);
+  for (const AddedToken& token : list)
+    if (token.special) special[static_cast<size_t>(token.id)] = true;
+  if (settings.begin_of_text) begin_of_text = id_of(*settings.begin_of_text);
+  if (settings.end_of_text) end_of_text = id_of(*settings.end_of_text);
+  if (settings.add_bos_token && begin_of_text) around.before = {*begin_of_text};
+  if (settings.add_eos_token && end_of_text) around.after = {*end_of_text};
+  added = AddedTokens(std::move(list), nullptr, directory);
+  // What was there before there were settings keeps its fingerprint.
+  std::string further = changes;
+  if (adds_prefix_space) further += " add_prefix_space";
+  if (end_of_text != id_of(end_name)) further += fmt::format(" ends with {}", end_of_text.value_or(-1));
+  if (!further.empty()) fingerprint = hash_text(fingerprint + further).hex();
+}
+
+void Gpt2Tokenizer::State::encode_segment(std::string_view text, PieceCache& cache, std::vector<int32_t>& ids) const {
+  std::string with_space;
+  if (adds_prefix_space && !text.starts_with(' ')) text = with_space = " " + std::string(text);
+  for (size_t position = 0; position < text.size();) {
+    const std::string_view piece = text.substr(position, gpt2_piece_size(text, position));
+    position += piece.size();
+    cache.encode(piece, ids, [&](std::string_view one, std::vector<int32_t>& to) { encode_piece(one, to); });
+  }
+}
+
 void Gpt2Tokenizer::State::encode_piece(std::string_view piece, std::vector<int32_t>& ids) const {
   if (piece.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
     throw Error(ErrorKind::kUnsupported,
@@ -161,26 +235,34 @@ Gpt2Tokenizer Gpt2Tokenizer::load(const std::filesystem::path& directory) {
   const std::filesystem::path vocabulary = find_file(directory, "vocab.json", "encoder.json");
   const std::filesystem::path merges = find_file(directory, "merges.txt", "vocab.bpe");
   return parse(read_text_file(vocabulary, kMostJsonBytes), read_text_file(merges, kMostJsonBytes), vocabulary.string(),
-               merges.string());
+               merges.string(), read_tokenizer_settings_files(directory.string()));
 }
 
 Gpt2Tokenizer Gpt2Tokenizer::parse(std::string vocabulary_json, std::string merges_text,
-                                   const std::string& vocabulary_name, const std::string& merges_name) {
+                                   const std::string& vocabulary_name, const std::string& merges_name,
+                                   TokenizerSettingsFiles settings) {
   auto state = std::make_unique<State>();
   state->vocabulary_json = std::move(vocabulary_json);
   state->merges_text = std::move(merges_text);
+  state->settings_files = std::move(settings);
   state->read_vocabulary(vocabulary_name);
   state->read_merges(merges_name);
+  state->read_settings(std::filesystem::path(vocabulary_name).parent_path().string());
   return Gpt2Tokenizer(std::move(state));
 }
 
-void Gpt2Tokenizer::encode_to(std::string_view text, std::vector<int32_t>& ids) const {
+void Gpt2Tokenizer::encode_to(std::string_view text, bool read_special_tokens, std::vector<int32_t>& ids) const {
+  const EncodingBudget::Scope budget(text.size());
   const PieceCachePool::Lease cache(state_->caches);
-  for (size_t position = 0; position < text.size();) {
-    const std::string_view piece = text.substr(position, gpt2_piece_size(text, position));
-    position += piece.size();
-    (*cache).encode(piece, ids, [&](std::string_view one, std::vector<int32_t>& to) { state_->encode_piece(one, to); });
-  }
+  state_->added.for_each_segment(
+      text, nullptr, read_special_tokens, [&](int32_t id) { ids.push_back(id); },
+      [&](std::string_view segment, bool /*starts_input*/) { state_->encode_segment(segment, *cache, ids); });
+}
+
+AroundText Gpt2Tokenizer::around_text() const { return state_->around; }
+
+bool Gpt2Tokenizer::is_special(int32_t id) const {
+  return id >= 0 && static_cast<size_t>(id) < state_->special.size() && state_->special[static_cast<size_t>(id)];
 }
 
 std::string Gpt2Tokenizer::decode(std::span<const int32_t> ids) const {
@@ -196,16 +278,27 @@ std::string Gpt2Tokenizer::decode(std::span<const int32_t> ids) const {
   return text;
 }
 
-size_t Gpt2Tokenizer::cut_position(std::string_view text, size_t from) const { return gpt2_cut_position(text, from); }
+size_t Gpt2Tokenizer::cut_position(std::string_view text, size_t from, bool read_special_tokens) const {
+  if (state_->added.cross_spaces(read_special_tokens)) return text.size();
+  size_t position = gpt2_cut_position(text, from);
+  // Behind a cut in front of a line break a space would be put.
+  while (state_->adds_prefix_space && position < text.size() && text[position] != ' ')
+    position = gpt2_cut_position(text, position + 1);
+  return position;
+}
 
 int64_t Gpt2Tokenizer::vocabulary_size() const { return static_cast<int64_t>(state_->tokens.size()); }
 
 std::optional<int32_t> Gpt2Tokenizer::end_of_text() const { return state_->end_of_text; }
+std::optional<int32_t> Gpt2Tokenizer::begin_of_text() const { return state_->begin_of_text; }
 
 std::string Gpt2Tokenizer::fingerprint() const { return state_->fingerprint; }
 
 std::map<std::string, std::string> Gpt2Tokenizer::files() const {
-  return {{"vocab.json", state_->vocabulary_json}, {"merges.txt", state_->merges_text}};
+  std::map<std::string, std::string> files = state_->settings_files;
+  files["vocab.json"] = state_->vocabulary_json;
+  files["merges.txt"] = state_->merges_text;
+  return files;
 }
 
 }  // namespace causeway::formats

@@ -1,6 +1,7 @@
 #include "causeway/formats/tokenizer/json_tokenizer.h"
 
 #include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
@@ -9,6 +10,7 @@
 #include "causeway/base/hash.h"
 #include "causeway/base/json_document.h"
 #include "causeway/formats/tokenizer/added_tokens.h"
+#include "causeway/formats/tokenizer/encoding_budget.h"
 #include "causeway/formats/tokenizer/gpt2_scanner.h"
 #include "causeway/formats/tokenizer/piece_cache.h"
 #include "causeway/formats/tokenizer/post_processor.h"
@@ -25,52 +27,86 @@ namespace {
 constexpr const char* kHint = "Fetch the tokenizer again, or write it with the program that made it.";
 constexpr std::string_view kEndings[] = {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>"};
 
-// What eos_token says: a text, or an object with its content.
-std::optional<std::string> ending_in_config(const std::string& config, const std::string& name) {
-  const nlohmann::json json =
-      parse_json(config, {.name = "the tokenizer's configuration", .where = name, .hint = kHint});
-  const TokenizerPart part(json, "", name);
-  if (!part.has("eos_token")) return std::nullopt;
-  if (part.value("eos_token").is_object()) return part.part("eos_token").text("content");
-  return part.text("eos_token");
+// Classes of transformers that take everything from tokenizer.json; others build their own from its vocabulary, with
+// or without a space in front.
+constexpr std::string_view kClassesOfTheFile[] = {"PreTrainedTokenizerFast", "TokenizersBackend"};
+
+bool is_of_type(const nlohmann::json& part, std::string_view type) {
+  return part.is_object() && part.contains("type") && part["type"] == type;
+}
+
+// Calls visit(part) for a normalizer or pre-tokenizer and the steps of a sequence.
+void visit_steps(nlohmann::json& part, const char* steps, const std::function<void(nlohmann::json&)>& visit) {
+  visit(part);
+  if (part.is_object() && part.contains(steps) && part[steps].is_array())
+    for (nlohmann::json& one : part[steps]) visit_steps(one, steps, visit);
+}
+
+// What tokenizer_config.json says of a space in front of a text, put into tokenizer.json's own words.
+void set_prefix_space(nlohmann::json& root, const TokenizerSettings& settings, const std::string& config) {
+  const std::string& name = settings.tokenizer_class;
+  if (!root.is_object() || std::ranges::find(kClassesOfTheFile, name) != std::end(kClassesOfTheFile)) return;
+  std::optional<bool> wanted = settings.add_prefix_space;
+  if (!wanted && name.starts_with("GPT2Tokenizer")) wanted = false;
+  if (!wanted) return;
+  bool has_byte_level = false, adds_space = false;
+  if (root.contains("pre_tokenizer"))
+    visit_steps(root["pre_tokenizer"], "pretokenizers", [&](nlohmann::json& step) {
+      if (is_of_type(step, "ByteLevel")) {
+        has_byte_level = true;
+        step["add_prefix_space"] = *wanted;
+      } else if (is_of_type(step, "Metaspace")) {
+        adds_space = adds_space || (step.value("prepend_scheme", nlohmann::json("always")) != "never" &&
+                                    step.value("add_prefix_space", nlohmann::json(true)) != false);
+      }
+    });
+  if (has_byte_level || !settings.add_prefix_space) return;
+  if (root.contains("normalizer"))
+    visit_steps(root["normalizer"], "normalizers",
+                [&](nlohmann::json& step) { adds_space = adds_space || is_of_type(step, "Prepend"); });
+  if (adds_space == *wanted) return;
+  throw Error(ErrorKind::kUnsupported,
+              fmt::format("add_prefix_space is {}, and tokenizer.json {} a space in front of a text", *wanted,
+                          adds_space ? "puts" : "does not put"),
+              config, "Write the tokenizer again with the program that made it, or take add_prefix_space out.");
 }
 
 }  // namespace
 
 struct JsonTokenizer::State {
-  std::string json, config, name;
+  std::string json, name;
+  TokenizerSettingsFiles settings_files;
   std::unique_ptr<TextNormalizer> normalizer;   // may be null
   std::unique_ptr<PreTokenizer> pre_tokenizer;  // may be null
   std::unique_ptr<TokenModel> model;
-  std::unique_ptr<PostProcessor> post_processor;  // may be null
-  std::unique_ptr<TokenDecoder> decoder;          // may be null
+  std::unique_ptr<TokenDecoder> decoder;  // may be null
+  AroundText around;
   AddedTokens added;
-  std::vector<std::string> tokens;  // by id, as they are decoded
-  std::vector<bool> special;        // by id
-  bool may_cut = false;
-  std::optional<int32_t> end_of_text;
+  std::vector<std::string> tokens;                // by id, as they are decoded
+  std::vector<bool> special;                      // by id
+  bool may_cut = false, may_cut_special = false;  // where special tokens are text, and where they are read
+  std::optional<int32_t> begin_of_text, end_of_text;
   std::string fingerprint;
   PieceCachePool caches;
 
-  void read(const TokenizerPart& root);
-  void read_added_tokens(const TokenizerPart& root);
-  void read_end_of_text(const std::string& config_name);
+  // Returns what the settings change, as add_settings_tokens() does.
+  std::string read(const TokenizerPart& root, const TokenizerSettings& settings);
+  std::string read_added_tokens(const TokenizerPart& root, const TokenizerSettings& settings);
+  std::optional<int32_t> id_of(const std::string& content) const;
+  void read_end_of_text(const TokenizerSettings& settings);
   void encode(std::string_view text, bool special_tokens, std::vector<int32_t>& ids);
   void encode_segment(std::string_view text, bool starts_input, PieceCache& cache, std::vector<int32_t>& ids) const;
 };
 
-void JsonTokenizer::State::read(const TokenizerPart& root) {
+std::string JsonTokenizer::State::read(const TokenizerPart& root, const TokenizerSettings& settings) {
   root.require_known_keys({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
                            "post_processor", "decoder", "model"});
   if (root.has("version") && root.value("version") != "1.0")
     root.refuse(fmt::format("the version {}",
                             root.value("version").dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)));
-  for (const char* key : {"truncation", "padding"}) {
-    if (!root.has(key)) continue;
-    throw Error(ErrorKind::kUnsupported,
-                fmt::format("the {} is not interpreted: it would change what texts become", key), root.where(key),
-                fmt::format("Set \"{}\" to null.", key));
-  }
+  // What training left there; a text is encoded whole, as transformers does unless it is told otherwise.
+  for (const char* key : {"truncation", "padding"})
+    if (root.has(key) && !root.value(key).is_object()) root.fail(fmt::format("\"{}\" is not an object", key));
   if (root.has("normalizer")) normalizer = read_normalizer(root.part("normalizer"));
   if (root.has("pre_tokenizer")) pre_tokenizer = read_pre_tokenizer(root.part("pre_tokenizer"));
   if (pre_tokenizer != nullptr && pre_tokenizer->marks_first_piece() && normalizer != nullptr &&
@@ -79,16 +115,19 @@ void JsonTokenizer::State::read(const TokenizerPart& root) {
         .refuse("prepend_scheme \"first\" behind a normalizer that may change where a text begins");
   model = read_token_model(root.part("model"));
   tokens = model->tokens();
-  read_added_tokens(root);
+  std::string changes = read_added_tokens(root, settings);
   if (root.has("post_processor"))
-    post_processor = read_post_processor(root.part("post_processor"), static_cast<int64_t>(tokens.size()));
+    around = read_post_processor(root.part("post_processor"), static_cast<int64_t>(tokens.size()));
   if (root.has("decoder")) decoder = read_decoder(root.part("decoder"));
   // Of the normalizers only none is known to change nothing across a cut.
-  may_cut = normalizer == nullptr && pre_tokenizer != nullptr && pre_tokenizer->may_cut_before_spaces() &&
-            !added.cross_spaces();
+  const bool may = normalizer == nullptr && pre_tokenizer != nullptr && pre_tokenizer->may_cut_before_spaces();
+  may_cut = may && !added.cross_spaces(false);
+  may_cut_special = may && !added.cross_spaces(true);
+  read_end_of_text(settings);
+  return changes;
 }
 
-void JsonTokenizer::State::read_added_tokens(const TokenizerPart& root) {
+std::string JsonTokenizer::State::read_added_tokens(const TokenizerPart& root, const TokenizerSettings& settings) {
   std::unordered_map<std::string, size_t> ids;
   for (size_t id = 0; id < tokens.size(); ++id) ids.emplace(tokens[id], id);
   std::vector<AddedToken> list;
@@ -112,6 +151,15 @@ void JsonTokenizer::State::read_added_tokens(const TokenizerPart& root) {
       list.push_back(std::move(token));
     }
   }
+  std::string changes = add_settings_tokens(
+      settings, static_cast<int32_t>(tokens.size()),
+      [&](const std::string& content) -> std::optional<int32_t> {
+        const auto known = ids.find(content);
+        return known == ids.end() ? std::nullopt : std::optional(static_cast<int32_t>(known->second));
+      },
+      list);
+  for (const AddedToken& token : list)
+    if (static_cast<size_t>(token.id) >= tokens.size()) tokens.push_back(token.content);
   special.assign(tokens.size(), false);
   for (const AddedToken& token : list)
     if (token.special) special[static_cast<size_t>(token.id)] = true;
@@ -120,29 +168,27 @@ void JsonTokenizer::State::read_added_tokens(const TokenizerPart& root) {
     if (token.normalized && normalizer != nullptr)
       tokens[static_cast<size_t>(token.id)] = normalizer->apply(token.content);
   added = AddedTokens(std::move(list), normalizer.get(), root.where("added_tokens"));
+  return changes;
 }
 
-void JsonTokenizer::State::read_end_of_text(const std::string& config_name) {
-  const std::optional<std::string> said = config.empty() ? std::nullopt : ending_in_config(config, config_name);
-  if (!said) {
-    for (const std::string_view ending : kEndings) {
-      const auto found = std::ranges::find_if(
-          added.tokens(), [&](const AddedToken& token) { return token.special && token.content == ending; });
-      if (found == added.tokens().end()) continue;
-      end_of_text = found->id;
-      return;
-    }
+// Named tokens are among the added ones.
+std::optional<int32_t> JsonTokenizer::State::id_of(const std::string& content) const {
+  const auto found = std::ranges::find(added.tokens(), content, &AddedToken::content);
+  return found == added.tokens().end() ? std::nullopt : std::optional(found->id);
+}
+
+void JsonTokenizer::State::read_end_of_text(const TokenizerSettings& settings) {
+  if (settings.begin_of_text) begin_of_text = id_of(*settings.begin_of_text);
+  if (settings.end_of_text) {
+    end_of_text = id_of(*settings.end_of_text);
     return;
   }
-  const auto in_added = std::ranges::find(added.tokens(), *said, &AddedToken::content);
-  const auto in_model = std::ranges::find(model->tokens(), *said);
-  if (in_added != added.tokens().end()) {
-    end_of_text = in_added->id;
-  } else if (in_model != model->tokens().end()) {
-    end_of_text = static_cast<int32_t>(in_model - model->tokens().begin());
-  } else {
-    throw Error(ErrorKind::kCorrupt, fmt::format("eos_token is \"{}\", which is no token of the vocabulary", *said),
-                config_name, kHint);
+  for (const std::string_view ending : kEndings) {
+    const auto found = std::ranges::find_if(
+        added.tokens(), [&](const AddedToken& token) { return token.special && token.content == ending; });
+    if (found == added.tokens().end()) continue;
+    end_of_text = found->id;
+    return;
   }
 }
 
@@ -151,24 +197,11 @@ void JsonTokenizer::State::encode(std::string_view text, bool special_tokens, st
     throw Error(ErrorKind::kInvalidArgument, fmt::format("the text is not UTF-8 (byte {} of it)", invalid), name,
                 "Give text in UTF-8, or use the tokenizer \"bytes\".");
   }
+  const EncodingBudget::Scope budget(text.size());
   const PieceCachePool::Lease cache(caches);
-  for (const AddedTokens::Span& span : added.find(text, false, special_tokens)) {
-    if (span.id) {
-      ids.push_back(*span.id);
-      continue;
-    }
-    std::string_view segment = text.substr(span.begin, span.end - span.begin);
-    std::string normalized;
-    if (normalizer != nullptr) segment = normalized = normalizer->apply(std::string(segment));
-    for (const AddedTokens::Span& inner : added.find(segment, true, special_tokens)) {
-      if (inner.id) {
-        ids.push_back(*inner.id);
-      } else {
-        encode_segment(segment.substr(inner.begin, inner.end - inner.begin), span.begin == 0 && inner.begin == 0,
-                       *cache, ids);
-      }
-    }
-  }
+  added.for_each_segment(
+      text, normalizer.get(), special_tokens, [&](int32_t id) { ids.push_back(id); },
+      [&](std::string_view segment, bool starts_input) { encode_segment(segment, starts_input, *cache, ids); });
 }
 
 void JsonTokenizer::State::encode_segment(std::string_view text, bool starts_input, PieceCache& cache,
@@ -187,43 +220,41 @@ JsonTokenizer::JsonTokenizer(JsonTokenizer&&) noexcept = default;
 JsonTokenizer::~JsonTokenizer() = default;
 
 JsonTokenizer JsonTokenizer::load(const std::filesystem::path& directory) {
-  const std::filesystem::path config = directory / kTokenizerConfigName;
-  std::error_code code;
   return parse(read_text_file(directory / kTokenizerJsonName, kMostJsonBytes),
-               std::filesystem::exists(config, code) ? read_text_file(config, kMostJsonBytes) : "",
-               (directory / kTokenizerJsonName).string());
+               read_tokenizer_settings_files(directory.string()), (directory / kTokenizerJsonName).string());
 }
 
-JsonTokenizer JsonTokenizer::parse(std::string json, std::string config, const std::string& name) {
+JsonTokenizer JsonTokenizer::parse(std::string json, TokenizerSettingsFiles settings_files, const std::string& name) {
   auto state = std::make_unique<State>();
-  const nlohmann::json root =
+  nlohmann::json root =
       parse_json(json, {.name = "the tokenizer", .where = name, .hint = kHint, .keys_may_repeat = false});
+  const std::filesystem::path directory = std::filesystem::path(name).parent_path();
+  const TokenizerSettings settings = read_tokenizer_settings(settings_files, directory.string());
   state->json = std::move(json);
-  state->config = std::move(config);
+  state->settings_files = std::move(settings_files);
   state->name = name;
-  state->read(TokenizerPart(root, "", name));
-  state->read_end_of_text((std::filesystem::path(name).parent_path() / kTokenizerConfigName).string());
+  set_prefix_space(root, settings, (directory / kTokenizerConfigName).string());
+  const std::string changes = state->read(TokenizerPart(root, "", name), settings);
+  // Neither says anything of the ids.
+  for (const char* key : {"truncation", "padding"})
+    if (root.contains(key)) root[key] = nullptr;
   state->fingerprint =
-      hash_text(fmt::format("{} {}", root.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
-                            state->end_of_text.value_or(-1)))
+      hash_text(fmt::format("{} {}{}", root.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
+                            state->end_of_text.value_or(-1), changes))
           .hex();
   return JsonTokenizer(std::move(state));
 }
 
-void JsonTokenizer::encode_to(std::string_view text, std::vector<int32_t>& ids) const {
-  state_->encode(text, false, ids);
+void JsonTokenizer::encode_to(std::string_view text, bool read_special_tokens, std::vector<int32_t>& ids) const {
+  state_->encode(text, read_special_tokens, ids);
 }
 
-std::vector<int32_t> JsonTokenizer::encode(std::string_view text, const EncodeOptions& options) const {
-  std::vector<int32_t> ids;
-  state_->encode(text, options.read_special_tokens, ids);
-  if (!options.add_special_tokens || state_->post_processor == nullptr) return ids;
-  return state_->post_processor->apply(std::move(ids));
-}
+AroundText JsonTokenizer::around_text() const { return state_->around; }
 
 std::string JsonTokenizer::decode(std::span<const int32_t> ids) const {
   std::vector<std::string> tokens;
   tokens.reserve(ids.size());
+  size_t bytes = 0;
   for (const int32_t id : ids) {
     if (id < 0 || static_cast<size_t>(id) >= state_->tokens.size()) {
       throw Error(ErrorKind::kInvalidArgument,
@@ -231,7 +262,9 @@ std::string JsonTokenizer::decode(std::span<const int32_t> ids) const {
                   state_->name, "Decode with the tokenizer that made the ids.");
     }
     tokens.push_back(state_->tokens[static_cast<size_t>(id)]);
+    bytes += tokens.back().size();
   }
+  const EncodingBudget::Scope budget(bytes);
   if (state_->decoder == nullptr) return fmt::format("{}", fmt::join(tokens, " "));
   return fmt::format("{}", fmt::join(state_->decoder->apply(std::move(tokens)), ""));
 }
@@ -240,8 +273,8 @@ bool JsonTokenizer::is_special(int32_t id) const {
   return id >= 0 && static_cast<size_t>(id) < state_->special.size() && state_->special[static_cast<size_t>(id)];
 }
 
-size_t JsonTokenizer::cut_position(std::string_view text, size_t from) const {
-  if (!state_->may_cut) return text.size();
+size_t JsonTokenizer::cut_position(std::string_view text, size_t from, bool read_special_tokens) const {
+  if (!(read_special_tokens ? state_->may_cut_special : state_->may_cut)) return text.size();
   // Between two letters of ASCII, so that whichever Unicode the expressions know makes no difference.
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
   for (size_t position = std::max<size_t>(from, 1); position + 1 < text.size(); ++position) {
@@ -252,11 +285,12 @@ size_t JsonTokenizer::cut_position(std::string_view text, size_t from) const {
 
 int64_t JsonTokenizer::vocabulary_size() const { return static_cast<int64_t>(state_->tokens.size()); }
 std::optional<int32_t> JsonTokenizer::end_of_text() const { return state_->end_of_text; }
+std::optional<int32_t> JsonTokenizer::begin_of_text() const { return state_->begin_of_text; }
 std::string JsonTokenizer::fingerprint() const { return state_->fingerprint; }
 
 std::map<std::string, std::string> JsonTokenizer::files() const {
-  std::map<std::string, std::string> files{{std::string(kTokenizerJsonName), state_->json}};
-  if (!state_->config.empty()) files[std::string(kTokenizerConfigName)] = state_->config;
+  std::map<std::string, std::string> files = state_->settings_files;
+  files[std::string(kTokenizerJsonName)] = state_->json;
   return files;
 }
 

@@ -34,11 +34,9 @@ class RegularExpression {
 
   // Calls take(begin, end) for every match in `text`, from left to right, none within another. Where `text` is not
   // UTF-8, as what is decoded may be, no match has bytes that are not.
-  // Throws Error(kResource) when matching takes more steps than kMostSteps at one place. May be called from many
-  // threads at once.
+  // Throws Error(kResource) when that takes more than the current EncodingBudget has. May be called from many threads
+  // at once.
   void for_each_match(std::string_view text, const std::function<void(size_t, size_t)>& take) const;
-
-  static constexpr unsigned kMostSteps = 20'000'000;
 
  private:
   struct Compiled;
@@ -48,7 +46,13 @@ class RegularExpression {
   std::string where_;
 };
 
-// The same expression in PCRE2's syntax; for the constructor and its tests.
-std::string translate_expression(std::string_view pattern, const std::string& where);
+// The same expression in PCRE2's syntax, for the constructor.
+struct TranslatedExpression {
+  std::string written;
+  // Whether a match has few ways to go: in each alternative at most two quantifiers without a bound and three other
+  // choices, and nothing with a choice in it is repeated. Of n bytes it then takes some 4 n^2 steps at most.
+  bool has_few_ways = false;
+};
+TranslatedExpression translate_expression(std::string_view pattern, const std::string& where);
 
 }  // namespace causeway::formats

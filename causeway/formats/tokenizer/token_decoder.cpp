@@ -1,9 +1,11 @@
 #include "causeway/formats/tokenizer/token_decoder.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "causeway/base/error.h"
 #include "causeway/base/utf8.h"
+#include "causeway/formats/tokenizer/added_tokens.h"
 #include "causeway/formats/tokenizer/byte_characters.h"
 #include "causeway/formats/tokenizer/byte_fallback.h"
 #include "causeway/formats/tokenizer/pattern.h"
@@ -96,12 +98,18 @@ std::unique_ptr<TokenDecoder> read_suffix_decoder(const TokenizerPart& part) {
   part.require_known_keys({"type", "suffix"});
   const std::string suffix = part.text("suffix");
   if (suffix.empty()) part.refuse("an empty suffix");
+  if (suffix.size() > AddedTokens::kLongestToken)
+    part.fail(fmt::format("a suffix of {} bytes; at most {} are read", suffix.size(), AddedTokens::kLongestToken));
   return make_decoder([suffix](Texts tokens) {
     for (size_t i = 0; i < tokens.size(); ++i) {
-      const char* space = i + 1 == tokens.size() ? "" : " ";
-      for (size_t at = tokens[i].find(suffix); at != std::string::npos;
-           at = tokens[i].find(suffix, at + std::char_traits<char>::length(space)))
-        tokens[i].replace(at, suffix.size(), space);
+      const std::string token = std::exchange(tokens[i], {});
+      size_t begin = 0;
+      for (size_t at = token.find(suffix); at != std::string::npos; at = token.find(suffix, begin)) {
+        tokens[i].append(token, begin, at - begin);
+        if (i + 1 < tokens.size()) tokens[i] += ' ';
+        begin = at + suffix.size();
+      }
+      tokens[i].append(token, begin);
     }
     return tokens;
   });

@@ -33,4 +33,7 @@ std::unique_ptr<TokenModel> read_token_model(const TokenizerPart& part);
 std::unique_ptr<TokenModel> read_bpe_model(const TokenizerPart& part);
 std::unique_ptr<TokenModel> read_unigram_model(const TokenizerPart& part);
 
+// Throws Error(kCorrupt) for a token that is longer than any that is text (AddedTokens::kLongestToken).
+void require_token_size(const TokenizerPart& part, std::string_view token, size_t id);
+
 }  // namespace causeway::formats

@@ -1,35 +1,30 @@
 #include "causeway/formats/tokenizer/tokenizer.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
 #include "causeway/base/hash.h"
+#include "causeway/formats/tokenizer/byte_characters.h"
 #include "causeway/formats/tokenizer/gpt2_tokenizer.h"
 #include "causeway/formats/tokenizer/json_tokenizer.h"
 
 namespace causeway::formats {
 
-std::vector<int32_t> Tokenizer::encode(std::string_view text) const {
-  std::vector<int32_t> ids;
-  encode_to(text, ids);
-  return ids;
-}
-
 std::vector<int32_t> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
-  if (options.read_special_tokens || options.add_special_tokens) {
-    throw Error(ErrorKind::kUnsupported, "special tokens are read in text and put around it by a tokenizer.json only",
-                fmt::format("{} tokenizer", name()),
-                "Use the tokenizer.json of this vocabulary, or leave the option out.");
-  }
-  return encode(text);
+  const AroundText around = options.add_special_tokens ? around_text() : AroundText();
+  std::vector<int32_t> ids = around.before;
+  encode_to(text, options.read_special_tokens, ids);
+  ids.insert(ids.end(), around.after.begin(), around.after.end());
+  return ids;
 }
 
 void Tokenizer::save(const std::filesystem::path& directory) const {
   for (const auto& [name, content] : files()) write_file_atomically(directory / name, content);
 }
 
-void ByteTokenizer::encode_to(std::string_view text, std::vector<int32_t>& ids) const {
+void ByteTokenizer::encode_to(std::string_view text, bool /*read_special_tokens*/, std::vector<int32_t>& ids) const {
   ids.reserve(ids.size() + text.size());
   for (const char byte : text) ids.push_back(static_cast<unsigned char>(byte));
 }
@@ -47,16 +42,58 @@ std::string ByteTokenizer::decode(std::span<const int32_t> ids) const {
   return text;
 }
 
-size_t ByteTokenizer::cut_position(std::string_view text, size_t from) const { return std::min(from, text.size()); }
+size_t ByteTokenizer::cut_position(std::string_view text, size_t from, bool /*read_special_tokens*/) const {
+  return std::min(from, text.size());
+}
 
 std::string ByteTokenizer::fingerprint() const { return hash_text("bytes").hex(); }
+
+std::string byte_tokenizer_json() {
+  nlohmann::ordered_json vocabulary = nlohmann::ordered_json::object();
+  for (int byte = 0; byte < 256; ++byte)
+    vocabulary[std::string(byte_character(static_cast<unsigned char>(byte)))] = byte;
+  const nlohmann::ordered_json byte_level = {
+      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}};
+  const nlohmann::ordered_json json = {{"version", "1.0"},
+                                       {"truncation", nullptr},
+                                       {"padding", nullptr},
+                                       {"added_tokens", nlohmann::ordered_json::array()},
+                                       {"normalizer", nullptr},
+                                       {"pre_tokenizer", byte_level},
+                                       {"post_processor", nullptr},
+                                       {"decoder", byte_level},
+                                       {"model",
+                                        {{"type", "BPE"},
+                                         {"dropout", nullptr},
+                                         {"unk_token", nullptr},
+                                         {"continuing_subword_prefix", nullptr},
+                                         {"end_of_word_suffix", nullptr},
+                                         {"fuse_unk", false},
+                                         {"byte_fallback", false},
+                                         {"ignore_merges", false},
+                                         {"vocab", vocabulary},
+                                         {"merges", nlohmann::ordered_json::array()}}}};
+  return json.dump(2) + "\n";
+}
+
+namespace {
+
+// Whatever wrote it: transformers writes a tokenizer.json that it has read in its own layout.
+std::unique_ptr<Tokenizer> load_json_tokenizer(const std::string& directory) {
+  auto tokenizer = std::make_unique<JsonTokenizer>(JsonTokenizer::load(directory));
+  static const std::string bytes = JsonTokenizer::parse(byte_tokenizer_json()).fingerprint();
+  if (tokenizer->fingerprint() == bytes) return std::make_unique<ByteTokenizer>();
+  return tokenizer;
+}
+
+}  // namespace
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& name_or_directory) {
   if (name_or_directory == "bytes") return std::make_unique<ByteTokenizer>();
   std::error_code code;
   if (std::filesystem::is_directory(name_or_directory, code)) {
     if (std::filesystem::exists(std::filesystem::path(name_or_directory) / kTokenizerJsonName, code))
-      return std::make_unique<JsonTokenizer>(JsonTokenizer::load(name_or_directory));
+      return load_json_tokenizer(name_or_directory);
     return std::make_unique<Gpt2Tokenizer>(Gpt2Tokenizer::load(name_or_directory));
   }
   const std::string nearest = nearest_name(name_or_directory, {"bytes"});

@@ -9,6 +9,7 @@
 #include "causeway/base/utf8.h"
 #include "causeway/formats/tokenizer/byte_fallback.h"
 #include "causeway/formats/tokenizer/byte_trie.h"
+#include "causeway/formats/tokenizer/encoding_budget.h"
 #include "causeway/formats/tokenizer/token_model.h"
 
 namespace causeway::formats {
@@ -73,6 +74,7 @@ class UnigramModel final : public TokenModel {
   // For every end of a token, the best path there. Of equal paths the one whose last token is longer stays.
   void find_best(std::string_view piece, std::vector<Node>& best) const {
     best.assign(piece.size() + 1, Node{});
+    EncodingBudget& budget = EncodingBudget::current();
     for (size_t begin = 0; begin < piece.size();) {
       const double score_here = best[begin].score;
       const size_t character_size = decode_utf8(piece, begin).size;
@@ -81,7 +83,8 @@ class UnigramModel final : public TokenModel {
       };
       bool character_has_token = false;
       int32_t node = ByteTrie::kRoot;
-      for (size_t end = begin; end < piece.size();) {
+      size_t end = begin;
+      while (end < piece.size()) {
         node = trie_.next(node, static_cast<unsigned char>(piece[end++]));
         if (node == ByteTrie::kNone) break;
         const int32_t id = trie_.value(node);
@@ -89,6 +92,7 @@ class UnigramModel final : public TokenModel {
         offer(end, scores_[static_cast<size_t>(id)] + score_here, id);
         character_has_token = character_has_token || end - begin == character_size;
       }
+      budget.spend(end - begin, where_);
       if (!character_has_token) {
         if (unknown_ == kNoToken) {
           throw Error(ErrorKind::kCorrupt, "the text has a character without a token, and unk_id names none for it",
@@ -133,6 +137,7 @@ std::unique_ptr<TokenModel> read_unigram_model(const TokenizerPart& part) {
     if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_number())
       part.fail(fmt::format("vocab[{}] is not a token and its score", tokens.size()));
     tokens.push_back(entry[0].get<std::string>());
+    require_token_size(part, tokens.back(), tokens.size() - 1);
     scores.push_back(entry[1].get<double>());
     if (const auto [first, is_new] = ids.emplace(tokens.back(), tokens.size() - 1); !is_new)
       part.fail(fmt::format("vocab[{}] is \"{}\", as vocab[{}] is", tokens.size() - 1, tokens.back(), first->second));
