@@ -22,7 +22,7 @@ struct PrepareCommand {
   std::vector<std::string> inputs, validation_inputs;
   std::string output, tokenizer = "bytes", format;
   PrepareOptions options;
-  bool no_end_of_text = false;
+  bool no_end_of_text = false, no_special_tokens = false;
   bool json = false;
 };
 
@@ -57,6 +57,7 @@ PrepareSummary run_preparation(PrepareCommand& command) {
   options.validation_inputs.assign(command.validation_inputs.begin(), command.validation_inputs.end());
   options.output = command.output;
   options.append_end_of_text = !command.no_end_of_text;
+  options.add_special_tokens = !command.no_special_tokens;
   if (!command.format.empty()) options.format = parse_text_format(command.format);
   ProgressReport report;
   end_on_signals();
@@ -68,6 +69,11 @@ PrepareSummary run_preparation(PrepareCommand& command) {
     if (!command.json) report.show([&](double seconds) { return progress_line(progress, seconds); });
   };
   return prepare_dataset(options, *load_tokenizer(command.tokenizer));
+}
+
+nlohmann::ordered_json as_json(const DocumentTokens& documents) {
+  return {
+      {"before", documents.before}, {"after", documents.after}, {"read_special_tokens", documents.read_special_tokens}};
 }
 
 void prepare(PrepareCommand& command) {
@@ -83,6 +89,7 @@ void prepare(PrepareCommand& command) {
                                    {"files_left_out", summary.files_left_out},
                                    {"unverified_shards", summary.unverified_shards},
                                    {"seconds", summary.seconds}};
+    if (summary.manifest.documents) json["documents"] = as_json(*summary.manifest.documents);
     for (const auto& [name, split] : summary.manifest.splits)
       json["splits"][name] = {{"tokens", split.tokens}, {"documents", split.documents}};
     output_json(json);
@@ -143,6 +150,14 @@ std::vector<SplitDetails> details_of_splits(const InspectCommand& command, const
   return all;
 }
 
+std::string text_of(const DocumentTokens& documents) {
+  const auto list = [](const std::vector<int32_t>& ids) {
+    return ids.empty() ? std::string("nothing") : fmt::format("{}", fmt::join(ids, " "));
+  };
+  return fmt::format("{} before each, {} behind{}", list(documents.before), list(documents.after),
+                     documents.read_special_tokens ? ", special tokens read in text" : "");
+}
+
 void inspect(const InspectCommand& command) {
   const DatasetInspection inspection = inspect_dataset(command.path, {}, command.dataset);
   const std::vector<SplitDetails> details = details_of_splits(command, inspection);
@@ -151,6 +166,7 @@ void inspect(const InspectCommand& command) {
     nlohmann::ordered_json json;
     if (inspection.tokenizer)
       json["tokenizer"] = {{"name", inspection.tokenizer->name}, {"fingerprint", inspection.tokenizer->fingerprint}};
+    if (inspection.documents) json["documents"] = as_json(*inspection.documents);
     for (const SourceFile& source : inspection.sources) json["sources"].push_back(source.path);
     if (!inspection.left_out.empty()) json["left_out"] = inspection.left_out;
     for (const SplitInspection& split : inspection.splits) {
@@ -175,6 +191,7 @@ void inspect(const InspectCommand& command) {
     return;
   }
   if (inspection.tokenizer) output("tokenizer   {}\n", inspection.tokenizer->name);
+  if (inspection.documents) output("documents   {}\n", text_of(*inspection.documents));
   for (const SourceFile& source : inspection.sources) output("source      {}\n", source.path);
   for (const std::string& file : inspection.left_out) output("not read    {}\n", file);
   for (const SplitInspection& split : inspection.splits) {
@@ -223,6 +240,10 @@ void add_data_command(CLI::App& program) {
       ->capture_default_str();
   prepare_command->add_flag("--no-end-of-text", command->no_end_of_text,
                             "Do not end documents with the end-of-text token");
+  prepare_command->add_flag("--no-special-tokens", command->no_special_tokens,
+                            "Do not put around documents what the tokenizer's files put around a text");
+  prepare_command->add_flag("--read-special-tokens", command->options.read_special_tokens,
+                            "Text that spells a special token becomes that token: for documents in a chat's format");
   prepare_command->add_flag("--overwrite", command->options.overwrite,
                             "Replace the dataset that is there, when the new one is whole");
   prepare_command->add_flag("--strict", command->options.strict,

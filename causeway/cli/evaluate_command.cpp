@@ -145,7 +145,7 @@ class Evaluation {
       throw Error(ErrorKind::kInvalidArgument, fmt::format("the model takes {} tokens at once", longest),
                   "--max-length", "Choose no more than that.");
     max_length_ = options.max_length > 0 ? options.max_length : longest;
-    encoder_.emplace(*opened_.tokenizer, static_cast<size_t>(max_length_));
+    encoder_.emplace(*opened_.tokenizer, static_cast<size_t>(max_length_), opened_.adds_special_tokens);
     likelihoods_ = std::make_unique<LikelihoodModel>(
         *opened_.model, LikelihoodOptions{.pipeline = opened_.pipeline, .batch_tokens = options.batch_tokens});
   }

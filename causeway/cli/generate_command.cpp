@@ -9,14 +9,15 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
-#include <sstream>
+#include <string>
+#include <vector>
 
 #include "causeway/base/console.h"
 #include "causeway/base/error.h"
-#include "causeway/base/file.h"
 #include "causeway/cli/commands.h"
 #include "causeway/cli/json_output.h"
 #include "causeway/cli/model_argument.h"
+#include "causeway/cli/prompts.h"
 #include "causeway/generate/generated_text.h"
 #include "causeway/generate/text_generation.h"
 #include "causeway/program/context.h"
@@ -30,7 +31,11 @@ struct Options {
   std::string tokenizer;
   std::string device = "auto", device_architecture;
   SamplingOptions sampling;
+  std::string prompt_tokens;
   std::string prompts;  // a file of them
+  std::string format;   // of the file, whatever it is called
+  bool no_special_tokens = false;
+  bool read_special_tokens = false;
   int64_t batch_size = 16;
   std::vector<std::string> stops;
   bool no_cache = false;
@@ -73,36 +78,6 @@ class TextOutput {
   std::string waiting_;
 };
 
-nlohmann::ordered_json as_json(const std::string& prompt, const std::string& text, const std::vector<int32_t>& tokens) {
-  // The end-of-text token is what the model said, but no text.
-  return {{"prompt", prompt}, {"text", text}, {"tokens", tokens}};
-}
-
-// A prompt a line: of a .jsonl file the "prompt" of its objects, of any other the line itself. Empty lines are none.
-std::vector<std::string> read_prompts(const std::string& path) {
-  const bool are_objects = std::filesystem::path(path).extension() == ".jsonl";
-  std::istringstream lines(read_text_file(path));
-  std::vector<std::string> prompts;
-  size_t number = 0;
-  for (std::string line; std::getline(lines, line);) {
-    ++number;
-    if (line.empty()) continue;
-    if (!are_objects) {
-      prompts.push_back(line);
-      continue;
-    }
-    const nlohmann::json object = nlohmann::json::parse(line, nullptr, false);
-    const auto prompt = object.is_object() ? object.find("prompt") : object.end();
-    if (!object.is_object() || prompt == object.end() || !prompt->is_string() || prompt->get<std::string>().empty())
-      throw Error(ErrorKind::kInvalidArgument, fmt::format("line {} is no object with a text \"prompt\"", number), path,
-                  "Each line reads like {\"prompt\": \"Once\"}.");
-    prompts.push_back(prompt->get<std::string>());
-  }
-  if (prompts.empty())
-    throw Error(ErrorKind::kInvalidArgument, "the file has no prompts", path, "Write one prompt on each line.");
-  return prompts;
-}
-
 class Generation {
  public:
   explicit Generation(const Options& options)
@@ -112,50 +87,70 @@ class Generation {
                    options.no_cache ? TextGenerator::Attention::kRecomputed : TextGenerator::Attention::kCached,
                    TextGenerator::Weights::kStay),
         sampling_(options.sampling) {
-    sampling_.stop_token = opened_.tokenizer->end_of_text().value_or(-1);
+    sampling_.stop_tokens = opened_.end_tokens;
     sampling_.vocabulary_size = opened_.tokenizer->vocabulary_size();
+    encoding_.read_special_tokens = options.read_special_tokens;
+    encoding_.add_special_tokens = !options.no_special_tokens && opened_.adds_special_tokens;
   }
 
-  void run() {
-    if (options_.prompts.empty()) return run_one();
-    const std::vector<std::string> prompts = read_prompts(options_.prompts);
+  void run(const std::vector<Prompt>& prompts) {
+    if (options_.prompts.empty()) return run_one(prompts.front());
     const auto side_by_side = static_cast<size_t>(options_.batch_size);
     for (size_t first = 0; first < prompts.size(); first += side_by_side) {
       const std::span some = std::span(prompts).subspan(first, std::min(side_by_side, prompts.size() - first));
-      for (const nlohmann::ordered_json& line : generate(some, {}))
-        write_output(line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+      for (const nlohmann::ordered_json& line : generate(some, first, {})) output_json(line);
       flush_output();
     }
   }
 
  private:
-  void run_one() {
+  void run_one(const Prompt& prompt) {
     TextOutput output;
-    if (!options_.json) output.write(options_.prompt);
-    const nlohmann::ordered_json one = generate(std::span(&options_.prompt, 1), [&](const std::string& text) {
+    if (!options_.json) output.write(prompt.is_tokens ? opened_.tokenizer->decode(prompt.tokens) : prompt.text);
+    const nlohmann::ordered_json one = generate(std::span(&prompt, 1), 0, [&](const std::string& text) {
                                          if (!options_.json) output.write(text);
                                        }).front();
     if (options_.json) return output_json(one);
     output.finish();
   }
 
-  // `show` gets the text of a single prompt as it comes.
-  std::vector<nlohmann::ordered_json> generate(std::span<const std::string> prompts,
+  std::vector<int32_t> encode(const Prompt& prompt) const {
+    std::vector<int32_t> tokens = prompt.is_tokens ? prompt.tokens : opened_.tokenizer->encode(prompt.text, encoding_);
+    if (tokens.empty())
+      throw Error(ErrorKind::kInvalidArgument, "the prompt is empty", prompt.where, "Give at least one character.");
+    return tokens;
+  }
+
+  static nlohmann::ordered_json as_json(const Prompt& prompt, const std::string& text,
+                                        const std::vector<int32_t>& tokens) {
+    nlohmann::ordered_json json;
+    if (prompt.is_tokens) {
+      json["prompt_tokens"] = prompt.tokens;
+    } else {
+      json["prompt"] = prompt.text;
+    }
+    json["text"] = text;
+    // The token that ends a text is what the model said, but no text.
+    json["tokens"] = tokens;
+    return json;
+  }
+
+  // `first`: the place of the first one among all prompts. `show` gets the text of a single prompt as it comes.
+  std::vector<nlohmann::ordered_json> generate(std::span<const Prompt> prompts, size_t first,
                                                const std::function<void(const std::string&)>& show) {
-    const Tokenizer& tokenizer = *opened_.tokenizer;
     std::vector<std::vector<int32_t>> encoded;
     std::vector<GeneratedText> texts;
-    for (const std::string& prompt : prompts) {
-      encoded.push_back(tokenizer.encode(prompt));
-      texts.emplace_back(tokenizer, encoded.back(), options_.stops);
+    for (const Prompt& prompt : prompts) {
+      encoded.push_back(encode(prompt));
+      texts.emplace_back(*opened_.tokenizer, encoded.back(), options_.stops);
     }
-    const std::vector<std::vector<int32_t>> tokens =
-        generator_.generate(encoded, sampling_, [&](size_t prompt, int32_t token) {
-          if (token == sampling_.stop_token) return false;
-          const std::string more = texts[prompt].add(token);
-          if (show && !more.empty()) show(more);
-          return !texts[prompt].has_stopped();
-        });
+    const auto emit = [&](size_t prompt, int32_t token) {
+      if (sampling_.stops_at(token)) return false;
+      const std::string more = texts[prompt].add(token);
+      if (show && !more.empty()) show(more);
+      return !texts[prompt].has_stopped();
+    };
+    const std::vector<std::vector<int32_t>> tokens = generator_.generate(encoded, sampling_, emit, first);
     std::vector<nlohmann::ordered_json> results;
     for (size_t i = 0; i < prompts.size(); ++i) {
       const std::string rest = texts[i].finish();
@@ -169,12 +164,23 @@ class Generation {
   OpenedModel opened_;
   TextGenerator generator_;
   SamplingOptions sampling_;
+  EncodeOptions encoding_;
 };
+
+// Before the model: what is wrong with them shows at once.
+std::vector<Prompt> prompts_of(const Options& options) {
+  if (!options.prompt_tokens.empty()) return {parse_prompt_tokens(options.prompt_tokens)};
+  if (options.prompts.empty()) return {{options.prompt, {}, false, "--prompt"}};
+  const bool are_objects = options.format.empty() ? std::filesystem::path(options.prompts).extension() == ".jsonl"
+                                                  : options.format == "jsonl";
+  return read_prompts(options.prompts, are_objects ? PromptFormat::kJsonLines : PromptFormat::kText);
+}
 
 void run(const Options& options) {
   check_sampling(options.sampling);
+  const std::vector<Prompt> prompts = prompts_of(options);
   const ContextScope context(Context::open(options.device, {}, options.device_architecture));
-  Generation(options).run();
+  Generation(options).run(prompts);
 }
 
 }  // namespace
@@ -197,11 +203,23 @@ void add_generate_command(CLI::App& program) {
                    "A run directory (its newest checkpoint), a checkpoint, or a Hugging Face directory")
       ->required();
   CLI::Option* const prompt = command->add_option("--prompt", options->prompt, "How the text begins");
-  command
-      ->add_option(
-          "--prompts", options->prompts,
-          "A file with a prompt on each line (.jsonl: objects with \"prompt\"); the texts are JSON, one a line")
-      ->excludes(prompt);
+  CLI::Option* const prompt_tokens =
+      command->add_option("--prompt-tokens", options->prompt_tokens, "The same as token ids, such as 15,3,27")
+          ->excludes(prompt);
+  CLI::Option* const prompts =
+      command
+          ->add_option("--prompts", options->prompts,
+                       "A file with a prompt on each line (.jsonl: objects with \"prompt\", or with token ids under "
+                       "\"tokens\"), or - for standard input; the texts are JSON, one a line")
+          ->excludes(prompt)
+          ->excludes(prompt_tokens);
+  command->add_option("--format", options->format, "text or jsonl: what the prompts are, whatever the file is called")
+      ->needs(prompts)
+      ->check(CLI::IsMember({"text", "jsonl"}));
+  command->add_flag("--no-special-tokens", options->no_special_tokens,
+                    "Do not put around a prompt what the tokenizer's files put around a text");
+  command->add_flag("--read-special-tokens", options->read_special_tokens,
+                    "Text in a prompt that spells a special token becomes that token: for a chat's format");
   command->add_option("--batch-size", options->batch_size, "Prompts of a file that are continued side by side")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();

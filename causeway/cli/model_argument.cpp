@@ -1,5 +1,7 @@
 #include "causeway/cli/model_argument.h"
 
+#include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "causeway/base/console.h"
@@ -7,6 +9,7 @@
 #include "causeway/cli/checkpoint_argument.h"
 #include "causeway/model/hugging_face.h"
 #include "causeway/train/checkpoint/run_checkpoint.h"
+#include "causeway/train/hugging_face/model_directory.h"
 
 namespace causeway::cli {
 namespace {
@@ -28,8 +31,30 @@ std::unique_ptr<Tokenizer> tokenizer_beside(const fs::path& directory) {
   }
 }
 
+std::vector<int32_t> end_tokens(const Tokenizer& tokenizer) {
+  if (const std::optional<int32_t> end = tokenizer.end_of_text()) return {*end};
+  return {};
+}
+
+// eos_token_id is a number or a list of them.
+std::vector<int32_t> end_tokens_in(const fs::path& directory, const Tokenizer& tokenizer) {
+  const nlohmann::json ids = train::token_ids_in(directory);
+  if (!ids.contains("eos_token_id") || ids["eos_token_id"].is_null()) return end_tokens(tokenizer);
+  const nlohmann::json& said = ids["eos_token_id"];
+  const nlohmann::json list = said.is_array() ? said : nlohmann::json::array({said});
+  std::vector<int32_t> tokens;
+  for (const nlohmann::json& id : list) {
+    if (!id.is_number_unsigned() || id.get<uint64_t>() > static_cast<uint64_t>(INT32_MAX))
+      throw Error(ErrorKind::kInvalidArgument, "eos_token_id is neither the id of a token nor a list of ids",
+                  directory.string(), "Correct it in generation_config.json, or in config.json.");
+    tokens.push_back(id.get<int32_t>());
+  }
+  return tokens;
+}
+
 void open_hugging_face(OpenedModel& opened, const std::string& tokenizer, Recipe& recipe) {
   opened.tokenizer = tokenizer.empty() ? tokenizer_beside(opened.directory) : load_tokenizer(tokenizer);
+  opened.end_tokens = end_tokens_in(opened.directory, *opened.tokenizer);
   recipe.train.precision = "f32";
   try {
     opened.model = load_hugging_face_model(opened.directory);
@@ -41,6 +66,15 @@ void open_hugging_face(OpenedModel& opened, const std::string& tokenizer, Recipe
   for (const std::string& note : notes_on({entries.unknown, {}})) notice("note: {}\n", note);
 }
 
+// Data that was prepared before that was recorded has nothing before its documents; what stands in token files that
+// others made is not known.
+bool stood_around_documents(const CheckpointReader& checkpoint, const Tokenizer& tokenizer) {
+  if (checkpoint.state().tokenizer_fingerprint.empty()) return true;
+  const nlohmann::json& data = checkpoint.state().data;
+  const nlohmann::json before = data.is_object() ? data.value("before_documents", nlohmann::json()) : nlohmann::json();
+  return (before.is_null() ? nlohmann::json::array() : before) == nlohmann::json(tokenizer.around_text().before);
+}
+
 void open_checkpoint(OpenedModel& opened, const std::string& tokenizer, Recipe& recipe) {
   const CheckpointReader checkpoint(opened.directory);
   recipe = checkpoint_recipe(checkpoint);
@@ -49,6 +83,8 @@ void open_checkpoint(OpenedModel& opened, const std::string& tokenizer, Recipe& 
       !expected.empty() && expected != opened.tokenizer->fingerprint())
     throw Error(ErrorKind::kInvalidArgument, "the tokenizer is not the one the model was trained with",
                 tokenizer.empty() ? opened.directory.string() : tokenizer, "Give the right one with --tokenizer.");
+  opened.end_tokens = end_tokens(*opened.tokenizer);
+  opened.adds_special_tokens = stood_around_documents(checkpoint, *opened.tokenizer);
   opened.model = LanguageModel::create(recipe.model, std::nullopt);
   restore_weights(checkpoint, *opened.model);
 }

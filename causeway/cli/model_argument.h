@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "causeway/formats/tokenizer/tokenizer.h"
 #include "causeway/model/language_model.h"
@@ -15,6 +16,12 @@ struct OpenedModel {
   std::filesystem::path directory;  // the checkpoint, or the Hugging Face directory
   std::unique_ptr<LanguageModel> model;
   std::unique_ptr<Tokenizer> tokenizer;
+  // Whether what the tokenizer's files put around a text stands around its texts: always for a Hugging Face directory;
+  // of a run, where it stood before the documents that the model was trained on.
+  bool adds_special_tokens = true;
+  // Those that end a text: of a Hugging Face directory what generation_config.json says, or else config.json, or else
+  // the tokenizer; of a run what the tokenizer says.
+  std::vector<int32_t> end_tokens;
   std::string precision;  // of matrix products
   PipelineOptions pipeline;
 };

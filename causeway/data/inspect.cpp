@@ -101,6 +101,7 @@ DatasetInspection inspect_dataset(const std::filesystem::path& path,
     const TokenDataset dataset = TokenDataset::open(path, name, options);
     result.tokenizer = dataset.tokenizer_identity();
     result.left_out = dataset.left_out();
+    result.documents = dataset.documents();
     SplitInspection split;
     split.name = name;
     for (const TokenShard& shard : dataset.shards()) {

@@ -34,6 +34,7 @@ struct SplitInspection {
 
 struct DatasetInspection {
   std::optional<TokenizerIdentity> tokenizer;
+  std::optional<DocumentTokens> documents;
   std::vector<SourceFile> sources;
   std::vector<SplitInspection> splits;
   std::vector<std::string> left_out;  // files of a directory that are of no split, each as "PATH: why"

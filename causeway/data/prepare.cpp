@@ -65,7 +65,18 @@ class Preparation {
   Preparation(const PrepareOptions& options, const Tokenizer& tokenizer)
       : options_(options),
         tokenizer_(tokenizer),
-        identity_{tokenizer.name(), tokenizer.fingerprint(), tokenizer.vocabulary_size(), tokenizer.end_of_text()} {}
+        identity_{tokenizer.name(), tokenizer.fingerprint(), tokenizer.vocabulary_size(), tokenizer.end_of_text()} {
+    if (options.add_special_tokens) {
+      AroundText around = tokenizer.around_text();
+      around_.before = std::move(around.before);
+      around_.after = std::move(around.after);
+    }
+    const std::optional<int32_t>& end = identity_.end_of_text;
+    if (options.append_end_of_text && end && (around_.after.empty() || around_.after.back() != *end))
+      around_.after.push_back(*end);
+    around_.read_special_tokens = options.read_special_tokens;
+    documents_ = around_;
+  }
 
   PrepareSummary run() {
     const auto start = std::chrono::steady_clock::now();
@@ -76,8 +87,9 @@ class Preparation {
     // A fraction of the documents has none of the rest in it.
     if (!options_.validation_inputs.empty() && !options_.allow_shared_documents)
       shared_.emplace(replacement.work_directory() / "documents");
-    train_.emplace(directory_, std::string(kTrainSplit), options_.tokens_per_shard, identity_, sources_);
-    validation_.emplace(directory_, std::string(kValidationSplit), options_.tokens_per_shard, identity_, sources_);
+    train_.emplace(directory_, std::string(kTrainSplit), options_.tokens_per_shard, identity_, documents_, sources_);
+    validation_.emplace(directory_, std::string(kValidationSplit), options_.tokens_per_shard, identity_, documents_,
+                        sources_);
 
     OrderedPipeline<EncodedBlock> pipeline;
     pipeline.workers = static_cast<size_t>(options_.threads > 0 ? options_.threads : available_processors());
@@ -165,7 +177,9 @@ class Preparation {
   TextReaderOptions reader_options() const {
     TextReaderOptions reader;
     reader.any_bytes = options_.any_bytes;
-    reader.cut_position = [this](std::string_view text, size_t from) { return tokenizer_.cut_position(text, from); };
+    reader.cut_position = [this](std::string_view text, size_t from) {
+      return tokenizer_.cut_position(text, from, options_.read_special_tokens);
+    };
     reader.second_document_at = second_part_at_;
     reader.column = options_.text_key;
     reader.skip_records = !options_.strict;
@@ -180,7 +194,8 @@ class Preparation {
     for (const std::filesystem::directory_entry& entry : std::filesystem::directory_iterator(options_.output)) {
       if (entry.path().filename() == kTokenizerDirectoryName && entry.is_directory(code)) {
         for (const std::filesystem::directory_entry& file : std::filesystem::directory_iterator(entry.path()))
-          require_part_of_dataset(file.path(), {"vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json"});
+          require_part_of_dataset(file.path(), {"vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json",
+                                                "special_tokens_map.json", "added_tokens.json"});
         continue;
       }
       require_part_of_dataset(entry.path(), {std::string(kManifestFileName), fmt::format("{}-*.tokens", kTrainSplit),
@@ -275,11 +290,10 @@ class Preparation {
   // In one of the encoders' threads.
   void encode(EncodedBlock& block) const {
     if (block.format == TextFormat::kPlainText) {
-      tokenizer_.encode_to(block.text.text, block.ids);
+      encode_text(block, block.text.text, block.text.starts_document, block.text.ends_document);
       block.text_bytes = block.text.text.size();
       if (!block.text.text.empty())
-        end_document(block, 0, block.text.ends_document,
-                     {0, 0, false, block.text.document_hash, takes_for_validation(block.text.text)});
+        end_document(block, {0, 0, false, block.text.document_hash, takes_for_validation(block.text.text)});
     } else if (block.holds_tokens) {
       end_token_samples(block);
     } else if (block.format == TextFormat::kMds || block.format == TextFormat::kCsv) {
@@ -340,17 +354,27 @@ class Preparation {
 
   // Nothing where its text is null.
   void encode_document(EncodedBlock& block, std::optional<std::string_view> text, uint64_t number) const {
-    const size_t before = block.ids.size();
-    if (text) tokenizer_.encode_to(*text, block.ids);
+    if (text) encode_text(block, *text, true, true);
     block.text_bytes += text ? text->size() : 0;
     end_document(
-        block, before, true,
-        {0, number, !text, text && shared_ ? hash_text(*text) : Hash128{}, text && takes_for_validation(*text)});
+        block, {0, number, !text, text && shared_ ? hash_text(*text) : Hash128{}, text && takes_for_validation(*text)});
   }
 
-  void end_document(EncodedBlock& block, size_t begin, bool ends, EncodedDocument document) const {
-    if (ends && block.ids.size() > begin && options_.append_end_of_text && identity_.end_of_text)
-      block.ids.push_back(*identity_.end_of_text);
+  // A document's text, or a part of it. Nothing stands around a document of which no token is left.
+  void encode_text(EncodedBlock& block, std::string_view text, bool starts, bool ends) const {
+    if (text.empty()) return;
+    const size_t before = block.ids.size();
+    if (starts) block.ids.insert(block.ids.end(), around_.before.begin(), around_.before.end());
+    const size_t begin = block.ids.size();
+    tokenizer_.encode_to(text, options_.read_special_tokens, block.ids);
+    if (starts && ends && block.ids.size() == begin) {
+      block.ids.resize(before);
+    } else if (ends) {
+      block.ids.insert(block.ids.end(), around_.after.begin(), around_.after.end());
+    }
+  }
+
+  void end_document(EncodedBlock& block, EncodedDocument document) const {
     document.end = block.ids.size();
     block.documents.push_back(document);
   }
@@ -361,6 +385,7 @@ class Preparation {
 
   // In the calling thread, in the order of the inputs.
   void write(const EncodedBlock& block) {
+    if (block.holds_tokens) documents_.reset();
     if (block.source == sources_.size()) {
       sources_.push_back({input_name(files_[block.source].path), 0, {}});
       source_has_text_ = false;
@@ -449,6 +474,7 @@ class Preparation {
     summary.files_left_out = files_left_out_;
     summary.unverified_shards = unverified_shards_;
     summary.manifest.tokenizer = identity_;
+    summary.manifest.documents = documents_;
     summary.manifest.sources = sources_;
     summary.manifest.splits[std::string(kTrainSplit)] = train_->entry();
     if (wants_validation()) summary.manifest.splits[std::string(kValidationSplit)] = validation_->entry();
@@ -477,7 +503,9 @@ class Preparation {
   const PrepareOptions& options_;
   const Tokenizer& tokenizer_;
   TokenizerIdentity identity_;
-  std::vector<TextFile> files_;  // for training, then those to hold out
+  DocumentTokens around_;
+  std::optional<DocumentTokens> documents_;  // what is recorded: around_, but where ids come from elsewhere
+  std::vector<TextFile> files_;              // for training, then those to hold out
   size_t training_files_ = 0;
   std::map<std::string, uint64_t> files_left_out_;
   std::optional<uint64_t> second_part_at_;  // where one plain text is cut in two

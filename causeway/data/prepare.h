@@ -52,8 +52,13 @@ struct PrepareOptions {
   bool any_bytes = false;
   // A document may be in both splits; otherwise that is an error.
   bool allow_shared_documents = false;
-  // Ends every document with the tokenizer's end-of-text token, where it has one.
+  // Puts around every document what the tokenizer's files say (Tokenizer::around_text).
+  bool add_special_tokens = true;
+  // Ends every document with the tokenizer's end-of-text token, where it has one and the document has not ended with
+  // it.
   bool append_end_of_text = true;
+  // Text that spells a special token becomes that token.
+  bool read_special_tokens = false;
   uint64_t tokens_per_shard = uint64_t{1} << 26;
   // That encode; 0: as many as the process may use processors. The result does not depend on it.
   int threads = 0;
@@ -76,11 +81,13 @@ struct PrepareSummary {
   double seconds = 0;
 };
 
-// Writes `output`/train-00000.tokens, ..., validation-00000.tokens, ..., the tokenizer's files under tokenizer/, and
-// dataset.json. All of it is written beside `output` and takes its place when it is whole (directory_replacement.h):
-// until then, and after any error, `output` is as it was. Throws Error for inputs that are missing, not text or hold no
-// document under the key (naming input and line), for options that contradict each other, when a split would be empty,
-// when a document is in both splits, when another process prepares the same output, and when the disk is full.
+// What stands around each document is recorded in dataset.json; of MDS's token ids, which are as they are, it is not
+// known. Writes `output`/train-00000.tokens, ..., validation-00000.tokens, ..., the tokenizer's files under tokenizer/,
+// and dataset.json. All of it is written beside `output` and takes its place when it is whole
+// (directory_replacement.h): until then, and after any error, `output` is as it was. Throws Error for inputs that are
+// missing, not text or hold no document under the key (naming input and line), for options that contradict each other,
+// when a split would be empty, when a document is in both splits, when another process prepares the same output, and
+// when the disk is full.
 PrepareSummary prepare_dataset(const PrepareOptions& options, const Tokenizer& tokenizer);
 
 }  // namespace causeway::data

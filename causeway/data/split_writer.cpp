@@ -8,11 +8,13 @@
 namespace causeway::data {
 
 SplitWriter::SplitWriter(std::filesystem::path directory, std::string name, uint64_t tokens_per_shard,
-                         TokenizerIdentity tokenizer, const std::vector<SourceFile>& sources)
+                         TokenizerIdentity tokenizer, const std::optional<DocumentTokens>& documents,
+                         const std::vector<SourceFile>& sources)
     : directory_(std::move(directory)),
       name_(std::move(name)),
       tokens_per_shard_(tokens_per_shard),
       tokenizer_(std::move(tokenizer)),
+      documents_(documents),
       sources_(sources) {}
 
 void SplitWriter::append(std::span<const int32_t> ids, bool starts_document, size_t source) {
@@ -38,7 +40,7 @@ void SplitWriter::append(std::span<const int32_t> ids, bool starts_document, siz
 void SplitWriter::flush() {
   if (!builder_) return;
   // A source's size and hash are known when it has been read to its end; the dataset's description has them.
-  ShardMetadata metadata{tokenizer_, {}};
+  ShardMetadata metadata{tokenizer_, {}, documents_};
   for (const size_t source : shard_sources_) metadata.sources.push_back({sources_[source].path, 0, {}});
   const std::string file = fmt::format("{}-{:05}.tokens", name_, entry_.shards.size());
   const Hash128 hash = builder_->write(directory_ / file, metadata);

@@ -15,9 +15,10 @@ namespace causeway::data {
 
 class SplitWriter {
  public:
-  // Writes `directory`/`name`-00000.tokens and so on. `sources` are those that append() counts; it may grow.
+  // Writes `directory`/`name`-00000.tokens and so on. `sources` are those that append() counts; it may grow, and
+  // `documents` change.
   SplitWriter(std::filesystem::path directory, std::string name, uint64_t tokens_per_shard, TokenizerIdentity tokenizer,
-              const std::vector<SourceFile>& sources);
+              const std::optional<DocumentTokens>& documents, const std::vector<SourceFile>& sources);
 
   const SplitEntry& entry() const { return entry_; }
 
@@ -31,6 +32,7 @@ class SplitWriter {
   std::string name_;
   uint64_t tokens_per_shard_;
   TokenizerIdentity tokenizer_;
+  const std::optional<DocumentTokens>& documents_;
   const std::vector<SourceFile>& sources_;
   SplitEntry entry_;
   std::optional<TokenShardBuilder> builder_;

@@ -179,8 +179,10 @@ TokenDataset TokenDataset::open_shards(const std::filesystem::path& path, std::s
        is_directory ? find_bin_files(path, split, dataset.left_out_) : find_named_files(path)) {
     dataset.add_shard(TokenShard::open(file, options.token_bytes), options);
   }
-  if (const ShardMetadata* metadata = dataset.shards_.front().metadata())
+  if (const ShardMetadata* metadata = dataset.shards_.front().metadata()) {
     dataset.tokenizer_identity_ = metadata->tokenizer;
+    dataset.documents_ = metadata->documents;
+  }
   for (const TokenShard& shard : dataset.shards_) {
     if (shard.format() != dataset.shards_.front().format() ||
         shard.token_bytes() != dataset.shards_.front().token_bytes() ||
@@ -237,6 +239,7 @@ void TokenDataset::open_prepared(std::string_view split, const TokenDatasetOptio
                     joined_names(manifest.splits)));
   }
   tokenizer_identity_ = manifest.tokenizer;
+  documents_ = manifest.documents;
   for (const ShardEntry& entry : found->second.shards) {
     const std::filesystem::path file = path_ / entry.file;
     add_shard(TokenShard::open(file, options.token_bytes), options);

@@ -78,6 +78,8 @@ class TokenDataset {
 
   // The tokenizer that made the tokens, when the files say so (Causeway's own do).
   const std::optional<TokenizerIdentity>& tokenizer_identity() const { return tokenizer_identity_; }
+  // What stands around each document, when the files say so; of several sources, the first one's.
+  const std::optional<DocumentTokens>& documents() const { return documents_; }
   // Whether every shard tells where its documents start.
   bool knows_documents() const;
   // The same of those of one source.
@@ -111,6 +113,7 @@ class TokenDataset {
   std::vector<Source> sources_;
   std::vector<std::string> left_out_;
   std::optional<TokenizerIdentity> tokenizer_identity_;
+  std::optional<DocumentTokens> documents_;
 };
 
 // The tokenizer that the dataset at `path` says it was made with, from its description alone: of a prepared directory

@@ -87,6 +87,31 @@ TokenizerIdentity tokenizer_from_json(const Json& json, const std::string& where
   return tokenizer;
 }
 
+void add_documents(OrderedJson& json, const std::optional<DocumentTokens>& documents) {
+  if (!documents) return;
+  json["documents"] = {{"before", documents->before},
+                       {"after", documents->after},
+                       {"read_special_tokens", documents->read_special_tokens}};
+}
+
+std::optional<DocumentTokens> documents_from_json(const Fields& parent, const Json& json, int64_t vocabulary_size,
+                                                  const std::string& where) {
+  if (!json.contains("documents")) return std::nullopt;
+  const Fields fields(parent.at("documents"), "\"documents\"", where);
+  const auto ids = [&](const char* key) {
+    std::vector<int32_t> list;
+    for (const Json& id : fields.list(key)) {
+      if (!id.is_number_unsigned() || id.get<uint64_t>() >= static_cast<uint64_t>(vocabulary_size))
+        fail(fmt::format("\"{}\" of \"documents\" holds something that is no token", key), where);
+      list.push_back(id.get<int32_t>());
+    }
+    return list;
+  };
+  const Json& reads = fields.at("read_special_tokens");
+  if (!reads.is_boolean()) fail("\"read_special_tokens\" of \"documents\" is neither true nor false", where);
+  return DocumentTokens{ids("before"), ids("after"), reads.get<bool>()};
+}
+
 OrderedJson sources_to_json(const std::vector<SourceFile>& sources) {
   OrderedJson list = OrderedJson::array();
   for (const SourceFile& source : sources) {
@@ -134,19 +159,24 @@ SplitEntry split_from_json(const std::string& name, const Json& json, const std:
 }  // namespace
 
 std::string print_shard_metadata(const ShardMetadata& metadata) {
-  return dump({{"tokenizer", tokenizer_to_json(metadata.tokenizer)}, {"sources", sources_to_json(metadata.sources)}},
-              -1);
+  OrderedJson json = {{"tokenizer", tokenizer_to_json(metadata.tokenizer)}};
+  add_documents(json, metadata.documents);
+  json["sources"] = sources_to_json(metadata.sources);
+  return dump(json, -1);
 }
 
 ShardMetadata parse_shard_metadata(std::string_view text, const std::string& where) {
   const Json json = parse_json(text, {.name = "the description", .where = where, .hint = kPrepareHint});
   const Fields fields(json, "the shard's description", where);
-  return {tokenizer_from_json(fields.at("tokenizer"), where), sources_from_json(fields.list("sources"), where)};
+  const TokenizerIdentity tokenizer = tokenizer_from_json(fields.at("tokenizer"), where);
+  return {tokenizer, sources_from_json(fields.list("sources"), where),
+          documents_from_json(fields, json, tokenizer.vocabulary_size, where)};
 }
 
 std::string print_manifest(const DatasetManifest& manifest) {
   OrderedJson json = {{"format", kFormatName}, {"version", kFormatVersion}};
   json["tokenizer"] = tokenizer_to_json(manifest.tokenizer);
+  add_documents(json, manifest.documents);
   json["splits"] = OrderedJson::object();
   for (const auto& [name, split] : manifest.splits) {
     OrderedJson shards = OrderedJson::array();
@@ -172,6 +202,7 @@ DatasetManifest parse_manifest(std::string_view text, const std::string& where) 
   }
   DatasetManifest manifest;
   manifest.tokenizer = tokenizer_from_json(fields.at("tokenizer"), where);
+  manifest.documents = documents_from_json(fields, json, manifest.tokenizer.vocabulary_size, where);
   manifest.sources = sources_from_json(fields.list("sources"), where);
   const Json& splits = fields.at("splits");
   if (!splits.is_object() || splits.empty()) fail("\"splits\" names no split", where);

@@ -21,6 +21,13 @@ struct TokenizerIdentity {
   bool operator==(const TokenizerIdentity&) const = default;
 };
 
+// What stands around the text of each document, ids in order, and how the text was read.
+struct DocumentTokens {
+  std::vector<int32_t> before, after;  // `after` ends with the end of a text, where there is one
+  bool read_special_tokens = false;
+  bool operator==(const DocumentTokens&) const = default;
+};
+
 // A file that text was read from; `hash` is hash_bytes of its content, compressed as it lies. A shard names its files
 // only, without size and hash: it may be written before they have been read to the end.
 struct SourceFile {
@@ -33,6 +40,9 @@ struct SourceFile {
 struct ShardMetadata {
   TokenizerIdentity tokenizer;
   std::vector<SourceFile> sources;
+  // Not known of ids that somebody else's program made. Of text that was prepared before it was recorded, nothing
+  // stands before each document.
+  std::optional<DocumentTokens> documents = std::nullopt;
 };
 
 struct ShardEntry {
@@ -51,6 +61,7 @@ struct DatasetManifest {
   TokenizerIdentity tokenizer;
   std::vector<SourceFile> sources;
   std::map<std::string, SplitEntry> splits;  // "train", "validation"
+  std::optional<DocumentTokens> documents = std::nullopt;
 };
 
 constexpr std::string_view kManifestFileName = "dataset.json";

@@ -1,8 +1,10 @@
 // Which token follows, drawn from what a model finds likely.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "causeway/namespaces.h"
 
@@ -17,7 +19,9 @@ struct SamplingOptions {
   double top_p = 1;               // among the likeliest whose probabilities reach this together
   double min_p = 0;               // among those of at least this share of the likeliest one's probability
   uint64_t seed = 1;              // the same seed and model give the same text
-  int64_t stop_token = -1;        // generation ends after this token; -1: never
+  // Generation ends after any of these tokens.
+  std::vector<int32_t> stop_tokens = {};
+  bool stops_at(int32_t token) const { return std::ranges::find(stop_tokens, token) != stop_tokens.end(); }
   // Ids from this one on are never drawn: a model's vocabulary may be larger than its tokenizer's. 0: the model's own.
   int64_t vocabulary_size = 0;
 };

@@ -32,6 +32,7 @@ struct TextGenerator::Text {
   std::vector<int32_t> tokens;  // the prompt and what was drawn
   size_t prompt_length = 0;
   bool ended = false;
+  uint64_t place = 0;
 
   size_t drawn() const { return tokens.size() - prompt_length; }
 };
@@ -95,10 +96,11 @@ std::vector<float> TextGenerator::recomputed_logits(const Text& text) {
 }
 
 // The numbers of one prompt's draws are those of its place among the prompts. Nothing where a logit is not finite.
-std::optional<int32_t> TextGenerator::draw(const Text& text, size_t prompt, std::span<const float> logits,
+std::optional<int32_t> TextGenerator::draw(const Text& text, std::span<const float> logits,
                                            const SamplingOptions& options) {
   const uint32_t bits =
-      philox_4x32_10({static_cast<uint32_t>(text.drawn()), static_cast<uint32_t>(prompt), 0, 0},
+      philox_4x32_10({static_cast<uint32_t>(text.drawn()), static_cast<uint32_t>(text.place),
+                      static_cast<uint32_t>(text.place >> 32), 0},
                      {static_cast<uint32_t>(options.seed), static_cast<uint32_t>(options.seed >> 32)})[0];
   if (options.vocabulary_size > 0)
     logits = logits.first(std::min(logits.size(), static_cast<size_t>(options.vocabulary_size)));
@@ -120,19 +122,20 @@ std::vector<std::optional<int32_t>> TextGenerator::next_tokens(const std::vector
     for (size_t i = 0; i < texts.size(); ++i) {
       if (!is_cached(texts[i])) continue;
       if (!is_greedy) {
-        drawn[i] = draw(texts[i], i, std::span(logits).subspan(i * width, width), options);
+        drawn[i] = draw(texts[i], std::span(logits).subspan(i * width, width), options);
       } else if (likeliest[i] >= 0) {
         drawn[i] = likeliest[i];
       }
     }
   }
   for (size_t i = 0; i < texts.size(); ++i)
-    if (!texts[i].ended && !fits_cache(texts[i])) drawn[i] = draw(texts[i], i, recomputed_logits(texts[i]), options);
+    if (!texts[i].ended && !fits_cache(texts[i])) drawn[i] = draw(texts[i], recomputed_logits(texts[i]), options);
   return drawn;
 }
 
 std::vector<std::vector<int32_t>> TextGenerator::generate(std::span<const std::vector<int32_t>> prompts,
-                                                          const SamplingOptions& options, const Emit& emit) {
+                                                          const SamplingOptions& options, const Emit& emit,
+                                                          uint64_t first_place) {
   check_sampling(options);
   std::vector<Text> texts;
   for (const std::vector<int32_t>& prompt : prompts) {
@@ -144,7 +147,7 @@ std::vector<std::vector<int32_t>> TextGenerator::generate(std::span<const std::v
                     fmt::format("the prompt has token {}, but the model knows {} tokens", token,
                                 model_.config().vocabulary_size),
                     "generate", "Use the tokenizer that the model was trained with.");
-    texts.push_back({prompt, prompt.size(), options.tokens <= 0});
+    texts.push_back({prompt, prompt.size(), options.tokens <= 0, first_place + texts.size()});
   }
   const ContextScope scope(next_logits_.context());
   if (std::any_of(texts.begin(), texts.end(), [&](const Text& text) { return !text.ended && fits_cache(text); }))
@@ -161,7 +164,7 @@ std::vector<std::vector<int32_t>> TextGenerator::generate(std::span<const std::v
         throw Error(ErrorKind::kCorrupt, fmt::format("the model's logits are not finite at token {}", text.drawn() + 1),
                     "generate", "Use a checkpoint from before the training diverged.");
       text.tokens.push_back(*drawn[i]);
-      text.ended = (emit && !emit(i, *drawn[i])) || *drawn[i] == options.stop_token ||
+      text.ended = (emit && !emit(i, *drawn[i])) || options.stops_at(*drawn[i]) ||
                    static_cast<int64_t>(text.drawn()) >= options.tokens;
     }
   }

@@ -39,8 +39,11 @@ class TextGenerator {
   // every token costs the forward pass of a whole sequence. Throws Error(kInvalidArgument) for an empty prompt, a token
   // that the model does not have or an option out of its range, Error(kCorrupt) when the model's logits are not finite,
   // Error(kResource) when the device has no room for the cache.
+  // The random numbers of a prompt are those of its place, counted from `first_place`: prompts that come in several
+  // calls have the numbers that they would have in one.
   std::vector<std::vector<int32_t>> generate(std::span<const std::vector<int32_t>> prompts,
-                                             const SamplingOptions& options, const Emit& emit = {});
+                                             const SamplingOptions& options, const Emit& emit = {},
+                                             uint64_t first_place = 0);
   // Of one.
   std::vector<int32_t> generate(const std::vector<int32_t>& prompt, const SamplingOptions& options);
 
@@ -53,8 +56,7 @@ class TextGenerator {
   NextTokens first_tokens(const std::vector<Text>& texts);
   NextTokens continued_tokens(const std::vector<Text>& texts);
   std::vector<float> recomputed_logits(const Text& text);
-  static std::optional<int32_t> draw(const Text& text, size_t prompt, std::span<const float> logits,
-                                     const SamplingOptions& options);
+  static std::optional<int32_t> draw(const Text& text, std::span<const float> logits, const SamplingOptions& options);
   // Of every text that has not ended; nothing where a logit is not finite.
   std::vector<std::optional<int32_t>> next_tokens(const std::vector<Text>& texts, bool are_first,
                                                   const SamplingOptions& options);

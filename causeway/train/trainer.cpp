@@ -507,7 +507,9 @@ class Trainer {
     if (!tokenizer_ || (options_.quiet && !recipe_.log.tensorboard)) return;
     observer_->enter(position_.step, "sample");
     sample_.look(position_.step, [&] {
-      const std::vector<int32_t> prompt = tokenizer_->encode(recipe_.sampling.prompt);
+      // As the documents that the model learns from.
+      std::vector<int32_t> prompt = data_->dataset.documents().value_or(DocumentTokens()).before;
+      tokenizer_->encode_to(recipe_.sampling.prompt, prompt);
       if (prompt.empty()) return;
       if (!generator_)
         generator_ = std::make_unique<TextGenerator>(
@@ -518,9 +520,9 @@ class Trainer {
       sampling.top_k = recipe_.sampling.top_k;
       sampling.seed = static_cast<uint64_t>(recipe_.train.seed);
       sampling.vocabulary_size = tokenizer_->vocabulary_size();
-      sampling.stop_token = tokenizer_->end_of_text().value_or(-1);
+      if (const auto end = tokenizer_->end_of_text()) sampling.stop_tokens = {*end};
       std::vector<int32_t> tokens = generator_->generate(prompt, sampling);
-      if (!tokens.empty() && tokens.back() == sampling.stop_token) tokens.pop_back();
+      if (!tokens.empty() && sampling.stops_at(tokens.back())) tokens.pop_back();
       const std::string text = recipe_.sampling.prompt + tokenizer_->decode(tokens);
       if (log_) log_->sample(position_.step, text);
       if (speaks_) notice("--- sample at step {} ---\n{}\n---\n", position_.step, text);

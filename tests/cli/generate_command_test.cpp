@@ -59,6 +59,64 @@ TEST_F(GenerateCommand, PromptsOfAFileGiveAnObjectALine) {
   EXPECT_EQ(run(command({"--prompts", "prompts.jsonl", "--temperature", "0"})).out, outcome.out);
 }
 
+TEST_F(GenerateCommand, PromptsComeAsTokensAndFromStandardInput) {
+  const nlohmann::json text = run_json(command({"--prompt", "the ", "--temperature", "0", "--json"}));
+  nlohmann::json tokens = run_json(command({"--prompt-tokens", "116,104, 101 32", "--temperature", "0", "--json"}));
+  EXPECT_EQ(tokens["prompt_tokens"], nlohmann::json({116, 104, 101, 32}));
+  EXPECT_EQ(tokens["tokens"], text["tokens"]);
+  EXPECT_EQ(run(command({"--prompt-tokens", "116,104,101,32", "--temperature", "0"})).out,
+            run(command({"--prompt", "the ", "--temperature", "0"})).out);
+  // Characters that JSON readers do not take as they are come as escapes.
+  const Outcome outcome =
+      run_shell(R"(printf '{"prompt": "the "}\n{"tokens": [116, 104, 101, 32]}\n{"prompt": "a\\u007f\\u0085b"}\n' |)"
+                R"( $causeway generate runs/tiny --tokens 20 --temperature 0 --prompts - --format jsonl)");
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  std::istringstream lines(outcome.out);
+  std::vector<nlohmann::json> objects;
+  for (std::string line; std::getline(lines, line);) objects.push_back(nlohmann::json::parse(line));
+  ASSERT_EQ(objects.size(), 3u);
+  EXPECT_EQ(objects[0], text);
+  EXPECT_EQ(objects[1], tokens);
+  EXPECT_EQ(objects[2]["prompt"], "a\x7f\u0085b");
+}
+
+TEST_F(GenerateCommand, ADirectorysConfigurationSaysWhatEndsATextAndItsTokenizerWhatBeginsIt) {
+  ASSERT_EQ(run({"export", "runs/tiny", "--output", "hf"}).status, 0);
+  const std::vector<std::string> words = {"generate",      "hf", "--prompt", "the ", "--tokens", "20",
+                                          "--temperature", "0",  "--json"};
+  const nlohmann::json whole = run_json(words)["tokens"];
+  EXPECT_EQ(whole, run_json(command({"--prompt", "the ", "--temperature", "0", "--json"}))["tokens"]);
+  const int end = whole[5];
+  size_t length = 1;
+  while (whole[length - 1] != end) ++length;
+  // Over config.json.
+  nlohmann::json config = nlohmann::json::parse(read_text_file(path("hf/config.json")));
+  config["eos_token_id"] = whole[0];
+  write("hf/config.json", config.dump());
+  write("hf/generation_config.json", nlohmann::json{{"eos_token_id", {0, end}}}.dump());
+  EXPECT_EQ(run_json(words)["tokens"].size(), length);
+  write("hf/generation_config.json", "{}");
+  EXPECT_EQ(run_json(words)["tokens"].size(), 1u);
+  write("hf/generation_config.json", R"({"eos_token_id": "x"})");
+  expect_failure(words, 1, {"eos_token_id is neither the id of a token nor a list of ids"});
+  write("hf/generation_config.json", R"({"eos_token_id": [0]})");
+  // A tokenizer that begins every text with the byte 1: unlike it, the prompt as it is has been seen above.
+  nlohmann::json tokenizer = nlohmann::json::parse(read_text_file(path("hf/tokenizer.json")));
+  tokenizer["added_tokens"] = {{{"id", 1}, {"content", "\u0101"}, {"special", true}, {"normalized", false}}};
+  tokenizer["post_processor"] =
+      nlohmann::json::parse(R"({"type": "BertProcessing", "cls": ["x", 1], "sep": ["x", 32]})");
+  write("hf/tokenizer.json", tokenizer.dump());
+  std::vector<std::string> plain = words, given = words;
+  plain.push_back("--no-special-tokens");
+  EXPECT_EQ(run_json(plain)["tokens"], whole);
+  given[2] = "--prompt-tokens", given[3] = "1,116,104,101,32,32";
+  EXPECT_EQ(run_json(words)["tokens"], run_json(given)["tokens"]);
+  std::vector<std::string> marked = plain;
+  marked[3] = "\u0101the ", marked.emplace_back("--read-special-tokens");
+  given[3] = "1,116,104,101,32";
+  EXPECT_EQ(run_json(marked)["tokens"], run_json(given)["tokens"]);
+}
+
 TEST_F(GenerateCommand, ATextEndsBeforeAStop) {
   const nlohmann::json whole = run_json(command({"--prompt", "the ", "--temperature", "0", "--json"}));
   const std::string text = whole["text"], stop = text.substr(7, 2);
@@ -76,6 +134,9 @@ TEST_F(GenerateCommand, OptionsChangeWhatIsDrawn) {
 }
 
 TEST_F(GenerateCommand, BadInputIsNamed) {
+  expect_failure(command({"--prompt-tokens", "1,x"}), 1, {"\"x\" is not a token id", "--prompt-tokens"});
+  write("bad.jsonl", "{\"prompt\": \"a\"}\n{\"tokens\": [1, -2]}\n");
+  expect_failure(command({"--prompts", "bad.jsonl"}), 1, {"bad.jsonl, line 2", "holds something that is no token id"});
   expect_failure(command({"--top-p", "2"}), 1, {"top_p", "2 is not above 0 and at most 1"});
   expect_failure(command({"--min-p", "nan"}), 2, {"--min-p", "must be a finite number"});
   expect_failure(command({"--prompts", "nowhere.txt"}), 1, {"nowhere.txt"});

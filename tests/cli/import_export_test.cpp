@@ -52,7 +52,8 @@ TEST_F(ImportExportTest, AnExportIsTheModelThatATrainingBeginsFrom) {
   const nlohmann::json result = run_json({"export", "runs/tiny", "--output", "out", "--json"});
   EXPECT_EQ(result["step"], 3);
   EXPECT_EQ(result["largest_difference"], 0);
-  EXPECT_EQ(names_in("out"), (std::vector<std::string>{"causeway_probe.json", "config.json", "model.safetensors"}));
+  EXPECT_EQ(names_in("out"), (std::vector<std::string>{"causeway_probe.json", "config.json", "model.safetensors",
+                                                       "tokenizer.json", "tokenizer_config.json"}));
   EXPECT_EQ(json_in("out/config.json")["dtype"], "float32");
   EXPECT_TRUE(json_in("out/config.json")["eos_token_id"].is_null());  // bytes end no text
   const nlohmann::json probe = json_in("out/causeway_probe.json");

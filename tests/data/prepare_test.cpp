@@ -15,6 +15,7 @@
 #include "causeway/data/text_source.h"
 #include "causeway/data/token_dataset.h"
 #include "causeway/formats/tokenizer/gpt2_tokenizer.h"
+#include "causeway/formats/tokenizer/json_tokenizer.h"
 #include "tests/fixtures/data_test_support.h"
 
 namespace causeway::data {
@@ -119,6 +120,79 @@ TEST(Prepare, EndOfTextEndsEveryDocumentUnlessUnwanted) {
   options.overwrite = true;
   prepare_dataset(options, gpt2());
   EXPECT_EQ(all_tokens(TokenDataset::open(directory / "out")), (std::vector<int32_t>{15496, 6894}));
+}
+
+// Bytes, and <s> (256) put before a text and </s> (257) behind it.
+JsonTokenizer with_begin_and_end() {
+  nlohmann::json json = nlohmann::json::parse(byte_tokenizer_json());
+  const auto token = [](int id, const char* content) {
+    return nlohmann::json{{"id", id}, {"content", content}, {"special", true}, {"normalized", false}};
+  };
+  json["added_tokens"] = {token(256, "<s>"), token(257, "</s>")};
+  json["post_processor"] = nlohmann::json::parse(R"({"type": "TemplateProcessing", "pair": [], "single": [
+      {"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},
+      {"SpecialToken": {"id": "</s>", "type_id": 0}}], "special_tokens": {
+      "<s>": {"id": "<s>", "ids": [256], "tokens": ["<s>"]}, "</s>": {"id": "</s>", "ids": [257], "tokens": ["</s>"]}}})");
+  return JsonTokenizer::parse(json.dump());
+}
+
+TEST(Prepare, DocumentsHaveAroundThemWhatTheTokenizerSays) {
+  const TemporaryDirectory directory;
+  const JsonTokenizer tokenizer = with_begin_and_end();
+  PrepareOptions options;
+  options.inputs = {directory.write("a.jsonl", "{\"text\":\"ab\"}\n{\"text\":\"\"}\n{\"text\":\"<s>\"}\n")};
+  options.output = directory / "out";
+  options.overwrite = true;
+  const auto prepared = [&] {
+    prepare_dataset(options, tokenizer);
+    return TokenDataset::open(directory / "out");
+  };
+  // The end of a text comes once; nothing is around a document without text.
+  TokenDataset dataset = prepared();
+  EXPECT_EQ(all_tokens(dataset), (std::vector<int32_t>{256, 'a', 'b', 257, 256, '<', 's', '>', 257}));
+  EXPECT_EQ(dataset.documents(), (DocumentTokens{{256}, {257}, false}));
+  EXPECT_EQ(dataset.shards()[0].metadata()->documents, dataset.documents());
+  EXPECT_EQ(inspect_dataset(directory / "out").documents, dataset.documents());
+  options.read_special_tokens = true;
+  dataset = prepared();
+  EXPECT_EQ(all_tokens(dataset), (std::vector<int32_t>{256, 'a', 'b', 257, 256, 256, 257}));
+  EXPECT_TRUE(dataset.documents()->read_special_tokens);
+  options.add_special_tokens = false;
+  dataset = prepared();
+  EXPECT_EQ(all_tokens(dataset), (std::vector<int32_t>{'a', 'b', 257, 256, 257}));
+  EXPECT_EQ(dataset.documents(), (DocumentTokens{{}, {257}, true}));
+  options.append_end_of_text = false;
+  EXPECT_EQ(all_tokens(prepared()), (std::vector<int32_t>{'a', 'b', 256}));
+}
+
+TEST(Prepare, ALongTextIsBegunOnce) {
+  const TemporaryDirectory directory;
+  nlohmann::json json = nlohmann::json::parse(with_begin_and_end().files().at("tokenizer.json"));
+  json["pre_tokenizer"]["use_regex"] = true;  // so that it may be cut
+  const JsonTokenizer tokenizer = JsonTokenizer::parse(json.dump());
+  const std::string text = some_text(3 * kTextBlockBytes);
+  PrepareOptions options;
+  options.inputs = {directory.write("in.txt", text)};
+  options.output = directory / "out";
+  options.threads = 2;
+  prepare_dataset(options, tokenizer);
+  EXPECT_EQ(all_tokens(TokenDataset::open(directory / "out")), tokenizer.encode(text, {.add_special_tokens = true}));
+}
+
+TEST(TokenDataset, ReadsWhatWasPreparedBeforeTokensAroundDocumentsWereRecorded) {
+  const TemporaryDirectory directory;
+  PrepareOptions options;
+  options.inputs = {directory.write("a.txt", "ab")};
+  options.output = directory / "out";
+  prepare_dataset(options, with_begin_and_end());
+  nlohmann::json manifest = nlohmann::json::parse(read_text_file(directory / "out" / "dataset.json"));
+  EXPECT_EQ(manifest["documents"]["before"], nlohmann::json::array({256}));
+  manifest.erase("documents");
+  write_file_atomically(directory / "out" / "dataset.json", manifest.dump());
+  EXPECT_EQ(TokenDataset::open(directory / "out").documents(), std::nullopt);
+  manifest["documents"] = {{"before", {300}}, {"after", {}}, {"read_special_tokens", false}};
+  write_file_atomically(directory / "out" / "dataset.json", manifest.dump());
+  EXPECT_NE(caught([&] { TokenDataset::open(directory / "out"); }).message().find("no token"), std::string::npos);
 }
 
 TEST(Prepare, ValidationIsTheEndOfOneText) {

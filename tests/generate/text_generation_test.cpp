@@ -117,19 +117,32 @@ TEST_P(TextGenerationTest, BeyondTheLongestSequenceTheOldestTokensAreForgotten) 
   EXPECT_EQ(cached.generate(prompts, options), recomputed.generate(prompts, options));
 }
 
-TEST_P(TextGenerationTest, ATextEndsAtTheStopTokenOrWhereItIsToldTo) {
+TEST_P(TextGenerationTest, APromptsNumbersAreThoseOfItsPlace) {
+  TextGenerator generator(*model_, {}, kCached, kStay);
+  const SamplingOptions options{.tokens = 12, .temperature = 1.5, .seed = 5};
+  const Texts equal(prompts_.size(), prompts_[0]);
+  const Texts whole = generator.generate(equal, options);
+  EXPECT_NE(whole[0], whole[1]);
+  // In a call of its own, the second one has the numbers of the second place.
+  Texts apart;
+  for (size_t i = 0; i < equal.size(); ++i)
+    apart.push_back(generator.generate(std::span(&equal[i], 1), options, {}, i).front());
+  EXPECT_EQ(apart, whole);
+}
+
+TEST_P(TextGenerationTest, ATextEndsAtAStopTokenOrWhereItIsToldTo) {
   TextGenerator generator(*model_, {}, kCached, kStay);
   SamplingOptions options{.tokens = 20, .temperature = 1.5, .seed = 5};
   const Texts whole = generator.generate(prompts_, options);
-  options.stop_token = whole[0][4];
+  options.stop_tokens = {whole[0][4], whole[1][9]};
   Texts expected = whole;
   for (std::vector<int32_t>& text : expected) {
-    const auto stop = std::find(text.begin(), text.end(), options.stop_token);
+    const auto stop = std::find_if(text.begin(), text.end(), [&](int32_t token) { return options.stops_at(token); });
     if (stop != text.end()) text.erase(stop + 1, text.end());
   }
   EXPECT_LE(expected[0].size(), 5u);
   EXPECT_EQ(generator.generate(prompts_, options), expected);
-  options.stop_token = -1;
+  options.stop_tokens.clear();
   Texts heard(prompts_.size());
   const Texts ended = generator.generate(prompts_, options, [&](size_t prompt, int32_t token) {
     heard[prompt].push_back(token);

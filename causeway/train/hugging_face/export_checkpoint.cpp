@@ -58,7 +58,7 @@ FoundCompanions find_companions(const ExportOptions& options, const Recipe& reci
     return {std::move(companions), options.tokenizer_directory};
   }
   if (tokenizer != nullptr && tokenizer->files().empty())
-    return {companions_of(*tokenizer, recipe.model), "a token is a byte: no files"};
+    return {companions_of(*tokenizer, recipe.model), "a token is a byte: its tokenizer.json"};
   // What the model came with says more than a tokenizer does: which tokens begin, end and fill texts, templates of
   // chats.
   std::error_code code;

@@ -7,6 +7,7 @@
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
 #include "causeway/base/json_document.h"
+#include "causeway/formats/tokenizer/json_tokenizer.h"
 
 namespace causeway::train {
 namespace {
@@ -51,26 +52,19 @@ nlohmann::ordered_json tokenizer_configuration(const Tokenizer& tokenizer, const
 ModelCompanions companions_of(const Tokenizer& tokenizer, const ModelConfig& config) {
   ModelCompanions companions;
   companions.tokenizer_files = tokenizer.files();
-  if (const std::optional<int32_t> end = tokenizer.end_of_text()) {
-    // GPT-2 has one token for both; what begins a text of others is not known here.
-    if (tokenizer.name() == "gpt2") companions.token_ids["bos_token_id"] = *end;
-    companions.token_ids["eos_token_id"] = *end;
-  }
+  // Bytes need no files here; other software does.
+  if (companions.tokenizer_files.empty())
+    companions.tokenizer_files[std::string(kTokenizerJsonName)] = byte_tokenizer_json();
+  if (const std::optional<int32_t> begin = tokenizer.begin_of_text()) companions.token_ids["bos_token_id"] = *begin;
+  if (const std::optional<int32_t> end = tokenizer.end_of_text()) companions.token_ids["eos_token_id"] = *end;
   // One that came with its configuration keeps it.
   std::string& settings = companions.tokenizer_files["tokenizer_config.json"];
-  if (companions.tokenizer_files.size() == 1) {  // no files at all
-    companions.tokenizer_files.clear();
-  } else if (settings.empty()) {
-    settings = tokenizer_configuration(tokenizer, config).dump(2) + "\n";
-  }
+  if (settings.empty()) settings = tokenizer_configuration(tokenizer, config).dump(2) + "\n";
   return companions;
 }
 
-ModelCompanions companions_in(const fs::path& directory) {
-  ModelCompanions companions;
-  companions.others_are_usual = fs::exists(directory / "config.json");
-  for (const std::string& name : kTokenizerFiles)
-    if (fs::exists(directory / name)) companions.tokenizer_files[name] = read_text_file(directory / name);
+nlohmann::json token_ids_in(const fs::path& directory) {
+  Json ids = Json::object();
   // The second says more, where it is there: all the tokens that end a text.
   for (const char* file : {"config.json", "generation_config.json"}) {
     if (!fs::exists(directory / file)) continue;
@@ -78,9 +72,17 @@ ModelCompanions companions_in(const fs::path& directory) {
         directory / file,
         {.name = "the configuration", .hint = "Fetch the directory again.", .kind = ErrorKind::kInvalidArgument});
     for (const char* key : kTokenIds)
-      if (json.is_object() && json.contains(key) && (!json[key].is_null() || !companions.token_ids.contains(key)))
-        companions.token_ids[key] = json[key];
+      if (json.is_object() && json.contains(key) && (!json[key].is_null() || !ids.contains(key))) ids[key] = json[key];
   }
+  return ids;
+}
+
+ModelCompanions companions_in(const fs::path& directory) {
+  ModelCompanions companions;
+  companions.others_are_usual = fs::exists(directory / "config.json");
+  for (const std::string& name : kTokenizerFiles)
+    if (fs::exists(directory / name)) companions.tokenizer_files[name] = read_text_file(directory / name);
+  companions.token_ids = token_ids_in(directory);
   return companions;
 }
 

@@ -24,11 +24,15 @@ struct ModelCompanions {
   std::map<std::string, std::string> tokenizer_files;  // content by name
 };
 
-// Of a tokenizer of our own: its files, with what tells transformers how to read them, and its end of text. None for
-// bytes.
+// Of a tokenizer of our own: its files, with what tells transformers how to read them, and the tokens that begin and
+// end its texts. Of bytes the tokenizer.json that stands for them.
 ModelCompanions companions_of(const Tokenizer& tokenizer, const ModelConfig& config);
 // What stands in a Hugging Face directory, byte for byte.
 ModelCompanions companions_in(const std::filesystem::path& directory);
+
+// "bos_token_id" and so on as a Hugging Face directory says them, null where that is all that is said: those of
+// generation_config.json over those of config.json, as transformers generates.
+nlohmann::json token_ids_in(const std::filesystem::path& directory);
 
 class ModelDirectory {
  public:

@@ -1,0 +1,30 @@
+// The prompts that "causeway generate" continues, from its arguments or a file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "causeway/namespaces.h"
+
+namespace causeway::cli {
+
+// A text, or token ids that stand as they are.
+struct Prompt {
+  std::string text;
+  std::vector<int32_t> tokens;
+  bool is_tokens = false;
+  std::string where;  // for errors: the file and its line
+};
+
+enum class PromptFormat { kText, kJsonLines };
+
+// A prompt a line: of JSON Lines the "prompt" (a text) or "tokens" (a list of ids) of its objects, of text the line
+// itself; empty lines are none. `path` may be "-" for standard input. Throws Error naming the line that is neither, and
+// where there is no prompt.
+std::vector<Prompt> read_prompts(const std::string& path, PromptFormat format);
+
+// "1, 2 3": ids with commas or spaces between them. Throws Error(kInvalidArgument) naming what is no id.
+Prompt parse_prompt_tokens(const std::string& ids);
+
+}  // namespace causeway::cli
