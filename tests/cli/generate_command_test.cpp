@@ -98,7 +98,7 @@ TEST_F(GenerateCommand, ADirectorysConfigurationSaysWhatEndsATextAndItsTokenizer
   write("hf/generation_config.json", "{}");
   EXPECT_EQ(run_json(words)["tokens"].size(), 1u);
   write("hf/generation_config.json", R"({"eos_token_id": "x"})");
-  expect_failure(words, 1, {"eos_token_id is neither the id of a token nor a list of ids"});
+  expect_failure({"generate", "hf"}, 1, {"eos_token_id is neither the id of a token nor a list of ids"});
   write("hf/generation_config.json", R"({"eos_token_id": [0]})");
   // A tokenizer that begins every text with the byte 1: unlike it, the prompt as it is has been seen above.
   nlohmann::json tokenizer = nlohmann::json::parse(read_text_file(path("hf/tokenizer.json")));

@@ -295,8 +295,8 @@ TEST(JsonTokenizer, ManyWaysToReadATextAreAnError) {
   EXPECT_EQ(error.message(), "a text of 50000 bytes takes more than 29577216 steps");
   EXPECT_EQ(error.where(), "tokenizer.json: added_tokens");
   json unigram = {{"model", {{"type", "Unigram"}, {"unk_id", 0}}}};
-  unigram["model"]["vocab"] =
-      json::array({json::array({"a", -1.0}), json::array({std::string(4000, 'a') + "x", -2.0})});
+  unigram["model"]["vocab"] = json::array(
+      {json::array({"?", -9.0}), json::array({"a", -1.0}), json::array({std::string(4000, 'a') + "x", -2.0})});
   EXPECT_EQ(caught([&] { encode(unigram, text); }).where(), "tokenizer.json: model");
   EXPECT_EQ(encode(unigram, std::string(2'000, 'a')).size(), 2'000u);
 }

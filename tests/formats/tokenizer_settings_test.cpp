@@ -89,6 +89,10 @@ TEST(TokenizerSettings, NamedTokensAreAddedInTheirOrder) {
         R"({"additional_special_tokens": ["<a>", "<b>"], "image_token": "<image>", "pad_token": "[PAD]", "eos_token": "a"})"}});
   EXPECT_EQ(tokenizer.encode("[PAD]<image><a><b>", kAll), (Ids{258, 259, 260, 261}));
   EXPECT_EQ(tokenizer.end_of_text(), 'a');
+  const JsonTokenizer twice =
+      with({{"tokenizer_config.json", R"({"bos_token": "<e>"})"},
+            {"special_tokens_map.json", R"({"eos_token": {"content": "<e>", "lstrip": true}})"}});
+  EXPECT_EQ(twice.encode("a <e>", kAll), (Ids{'a', 258}));
   EXPECT_EQ(refusal({{"tokenizer_config.json", R"({"image_token": "<i>", "audio_token": "<o>"})"}}),
             "\"<i>\" is not the only token without an id: which one each gets depends on the order of keys");
   // What names tokens that are there changes no id.

@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "causeway/base/error.h"
@@ -195,6 +196,7 @@ std::string add_settings_tokens(const TokenizerSettings& settings, int32_t next_
   std::unordered_map<std::string, size_t> places;
   for (size_t i = 0; i < added.size(); ++i) places.emplace(added[i].content, i);
   std::string changes;
+  std::unordered_set<std::string> named;
   bool has_unordered = false;
   for (const TokenizerSettings::Token& one : settings.tokens) {
     const auto [place, is_new] = places.emplace(one.token.content, added.size());
@@ -207,7 +209,10 @@ std::string add_settings_tokens(const TokenizerSettings& settings, int32_t next_
                               known ? "is its id in the vocabulary" : "is the next one that is free"),
                   one.file, "Give every token an id of its own, without holes, in all files of the tokenizer.");
     }
-    if (!is_new && (!one.sets_flags || same_flags(one.token, added[place->second]))) continue;
+    // Of several names for a token that was not there the last one's flags count.
+    if (is_new && !one.id) named.insert(one.token.content);
+    const bool counts = is_new || one.sets_flags || (!one.id && named.contains(one.token.content));
+    if (!counts || (!is_new && same_flags(one.token, added[place->second]))) continue;
     if (!known && one.lacks_order && std::exchange(has_unordered, true)) {
       throw Error(ErrorKind::kUnsupported,
                   fmt::format("\"{}\" is not the only token without an id: which one each gets depends on the order of "
