@@ -208,9 +208,9 @@ int64_t state_bytes(Recipe recipe, const Machine& machine, const Recipe::MeshSiz
   const auto context = std::make_shared<Context>(device, ContextOptions{.mesh = mesh});
   const ContextScope scope(context);
   int64_t bytes = 0;
-  for (const Parameter& parameter :
-       LanguageModel::create(recipe.model, train::part_of_stage(recipe, 0), std::nullopt)->parameters())
-    bytes += 3 * parameter.tensor.local_bytes();
+  const std::unique_ptr<LanguageModel> model =
+      LanguageModel::create(recipe.model, train::part_of_stage(recipe, 0), std::nullopt);
+  for (const Parameter& parameter : model->parameters()) bytes += 3 * parameter.tensor.local_bytes();
   return bytes;
 }
 
