@@ -307,7 +307,7 @@ constexpr auto kWords = std::to_array<FieldWord>({
     {NameOf::kCommand, "tokenize preprocess prepare dataset prepare_data", "data tokenizer",
      "`causeway data prepare` makes a dataset of text."},
     {NameOf::kCommand, "info diagnose env devices system check status", "doctor", ""},
-    {NameOf::kCommand, "version", "--version", ""},
+    {NameOf::kCommand, "version", "", "causeway --version prints it."},
     {NameOf::kCommand, "estimate memory simulate cost search", "plan", ""},
     {NameOf::kCommand, "mpirun torchrun accelerate distributed deepspeed srun", "launch", ""},
     {NameOf::kCommand, "recipes config configs keys", "recipe", ""},
@@ -365,8 +365,7 @@ std::string text_of(const FieldWord& entry, const std::vector<std::string>& cand
   std::erase_if(names, is_unknown);
   if (!names.empty()) return fmt::format("Did you mean {}?", fmt::join(names, " or "));
   names = split(entry.names, ' ');
-  // Commands may be named that are not beside those that were looked among.
-  if (entry.what != NameOf::kCommand) std::erase_if(names, is_unknown);
+  std::erase_if(names, is_unknown);
   if (names.empty()) return entry.names.empty() ? std::string(entry.sentence) : "";
   if (entry.what == NameOf::kOption)
     for (std::string& name : names) name = (name.size() > 1 ? "--" : "-") + name;

@@ -72,10 +72,21 @@ std::vector<std::string> arranged_words(const CLI::App& program, std::vector<std
   if (!words.empty() && words.front() == "help" && (words.size() == 1 || !is_option(words[1]))) {
     words.erase(words.begin());
     const CLI::App* asked = &program;
-    for (const std::string& word : words)
-      if (asked != nullptr) asked = find_subcommand(*asked, word);
-    // An unknown command is an error, not the help of the command above it.
-    if (asked != nullptr) words.emplace_back("--help");
+    size_t known = 0;
+    while (known < words.size()) {
+      const CLI::App* sub = find_subcommand(*asked, words[known]);
+      if (sub == nullptr) break;
+      asked = sub;
+      ++known;
+    }
+    // An unknown command is an error, not the help of the command above it. What follows a command is not for it now:
+    // nothing is run.
+    if (known < words.size() && !words[known].starts_with('-') && asked->get_require_subcommand_min() > 0) {
+      words.resize(known + 1);
+    } else {
+      words.resize(known);
+      words.emplace_back("--help");
+    }
   }
   const CLI::App* command = &program;
   std::vector<std::string> arranged, waiting;  // options that came before the command they may belong to

@@ -94,6 +94,7 @@ TEST(FieldWords, OfDevicesFamiliesPrecisionsCommandsAndOptions) {
   EXPECT_EQ(name_hint(NameOf::kPrecision, "fp16", {"bf16", "f16"}), "Did you mean f16?");
   EXPECT_EQ(name_hint(NameOf::kPrecision, "float32", {"bf16", "f32"}), "Here that is f32.");
   EXPECT_EQ(name_hint(NameOf::kCommand, "finetune", {"train", "data"}).find("Here that is train."), 0u);
+  EXPECT_EQ(name_hint(NameOf::kCommand, "validate", {"verify", "list"}), "");
   EXPECT_EQ(name_hint(NameOf::kOption, "max-new-tokens", {"tokens", "n"}), "Here that is --tokens.");
   EXPECT_EQ(name_hint(NameOf::kOption, "max-new-tokens", {"seed"}), "");
   EXPECT_EQ(name_hint(NameOf::kOption, "nproc", {"n"}), "Here that is -n.");

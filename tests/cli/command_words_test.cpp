@@ -21,6 +21,10 @@ TEST_F(CommandWordsTest, HelpIsACommandToo) {
     EXPECT_EQ(outcome.out, run(given).out);
   }
   expect_failure({"help", "trian"}, 2, {"'trian' is not a command of causeway. Did you mean train?"});
+  expect_failure({"help", "data", "none", "more"}, 2, {"'none' is not a command of causeway data."});
+  // Nothing is run.
+  EXPECT_EQ(run({"help", "tokenizer", "encode", "bytes", "hi"}).out, run({"tokenizer", "encode", "--help"}).out);
+  EXPECT_EQ(run({"help", "bench", "attention"}).out, run({"bench", "--help"}).out);
 }
 
 TEST_F(CommandWordsTest, EveryKeyOfARecipeIsListed) {
@@ -48,6 +52,11 @@ TEST_F(CommandWordsTest, OptionsMayStandBeforeTheSubcommand) {
 
 TEST_F(CommandWordsTest, WordsOfOtherProgramsLeadToOurs) {
   expect_failure({"finetune"}, 2, {"'finetune' is not a command of causeway. Here that is train."});
+  expect_failure({"version"}, 2, {"'version' is not a command of causeway. causeway --version prints it."});
+  // Commands of another level are not led to.
+  const Outcome below = run({"checkpoint", "validate", "x"});
+  EXPECT_THAT(below.err, HasSubstr("'validate' is not a command of causeway checkpoint."));
+  EXPECT_EQ(below.err.find("Here that is"), std::string::npos) << below.err;
   expect_failure({"train", "tiny.yaml", "--lr", "1e-3"}, 2,
                  {"causeway train has no option --lr. Here that is optimizer.learning_rate. A recipe's keys are given "
                   "as key=value, after the recipe."});
