@@ -20,6 +20,7 @@
 #include "causeway/data/skipped_lines.h"
 #include "causeway/data/split_writer.h"
 #include "causeway/data/token_dataset.h"
+#include "causeway/formats/tokenizer/tokenizer_settings.h"
 
 namespace causeway::data {
 namespace {
@@ -193,9 +194,10 @@ class Preparation {
     bool holds_dataset = false;
     for (const std::filesystem::directory_entry& entry : std::filesystem::directory_iterator(options_.output)) {
       if (entry.path().filename() == kTokenizerDirectoryName && entry.is_directory(code)) {
+        std::vector<std::string> names = {"vocab.json", "merges.txt", "tokenizer.json"};
+        names.insert(names.end(), formats::kTokenizerSettingsNames.begin(), formats::kTokenizerSettingsNames.end());
         for (const std::filesystem::directory_entry& file : std::filesystem::directory_iterator(entry.path()))
-          require_part_of_dataset(file.path(), {"vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json",
-                                                "special_tokens_map.json", "added_tokens.json"});
+          require_part_of_dataset(file.path(), names);
         continue;
       }
       require_part_of_dataset(entry.path(), {std::string(kManifestFileName), fmt::format("{}-*.tokens", kTrainSplit),

@@ -8,6 +8,7 @@
 #include "causeway/base/file.h"
 #include "causeway/base/json_document.h"
 #include "causeway/formats/tokenizer/json_tokenizer.h"
+#include "causeway/formats/tokenizer/tokenizer_settings.h"
 
 namespace causeway::train {
 namespace {
@@ -15,9 +16,12 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-const std::vector<std::string> kTokenizerFiles = {"tokenizer.json",    "tokenizer.model",    "tokenizer_config.json",
-                                                  "vocab.json",        "merges.txt",         "special_tokens_map.json",
-                                                  "added_tokens.json", "chat_template.jinja"};
+const std::vector<std::string> kTokenizerFiles = [] {
+  std::vector<std::string> names = {"tokenizer.json", "tokenizer.model", "vocab.json", "merges.txt",
+                                    "chat_template.jinja"};
+  names.insert(names.end(), formats::kTokenizerSettingsNames.begin(), formats::kTokenizerSettingsNames.end());
+  return names;
+}();
 const std::vector<std::string> kModelFiles = {"config.json", "generation_config.json", "model.safetensors",
                                               "model-*-of-*.safetensors", "model.safetensors.index.json"};
 constexpr const char* kTokenIds[] = {"bos_token_id", "eos_token_id", "pad_token_id"};
@@ -39,10 +43,13 @@ nlohmann::ordered_json tokenizer_configuration(const Tokenizer& tokenizer, const
                                      {"model_max_length", config.max_sequence_length}};
   if (is_gpt2) settings["add_prefix_space"] = false;
   if (const std::optional<int32_t> end = tokenizer.end_of_text()) {
-    const std::string text = is_gpt2 ? "<|endoftext|>" : tokenizer.decode(std::vector<int32_t>{*end});
+    const std::string text = tokenizer.decode(std::vector<int32_t>{*end});
     settings["eos_token"] = text;
-    if (is_gpt2)
-      for (const char* key : {"bos_token", "unk_token"}) settings[key] = text;
+    if (is_gpt2) {
+      const std::optional<int32_t> begin = tokenizer.begin_of_text();
+      settings["bos_token"] = begin ? tokenizer.decode(std::vector<int32_t>{*begin}) : text;
+      settings["unk_token"] = text;
+    }
   }
   return settings;
 }
