@@ -70,7 +70,8 @@ TEST(Recipe, EpochsStandInPlaceOfSteps) {
   // The command line replaces either.
   EXPECT_EQ(parse("train: {steps: 5}", {"train.epochs=2"}).train.steps, 0);
   EXPECT_EQ(parse("train: {epochs: 2}", {"train.steps=5"}).train.epochs, 0);
-  EXPECT_EQ(parse("train: {epochs: 2, steps: 7}", {"train.epochs=0"}).train.steps, 7);
+  for (const std::string zero : {"0", "0.0", "0e3"})
+    EXPECT_EQ(parse("train: {epochs: 2, steps: 7}", {"train.epochs=" + zero}).train.steps, 7) << zero;
   for (const std::string epochs : {"-1", "1e300"})
     EXPECT_TRUE(error_of("train: {epochs: " + epochs + "}").starts_with("file.yaml: train.epochs: ")) << epochs;
   EXPECT_EQ(error_of("train: {steps: 0}"), "file.yaml: train.steps: must be at least 1 | ");

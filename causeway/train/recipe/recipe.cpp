@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <functional>
 #include <optional>
 #include <set>
@@ -703,9 +704,13 @@ Recipe parse(const std::string& yaml, const std::string& where, const std::vecto
     settings.push_back({text.substr(0, equals), text.substr(equals + 1), true});
   }
   // How long a run is can be said in two ways: what the command line says replaces either.
+  const auto is_zero = [](const std::string& value) {
+    char* end = nullptr;
+    return std::strtod(value.c_str(), &end) == 0 && end != value.c_str() && *end == '\0';
+  };
   const auto is_override = [&](const char* key) {
     return std::ranges::any_of(settings, [&](const Setting& s) {
-      return s.is_override && s.key == key && (s.key != kEpochs || s.value != "0");
+      return s.is_override && s.key == key && (s.key != kEpochs || !is_zero(s.value));
     });
   };
   if (is_override(kSteps) != is_override(kEpochs))
