@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,9 +32,10 @@ struct Options {
   std::string tokenizer;
   std::string device = "auto", device_architecture;
   SamplingOptions sampling;
-  std::string prompt_tokens;
-  std::string prompts;  // a file of them
-  std::string format;   // of the file, whatever it is called
+  // Where they are given, were it as nothing.
+  std::optional<std::string> prompt_tokens;
+  std::optional<std::string> prompts;  // a file of them
+  std::string format;                  // of the file, whatever it is called
   bool no_special_tokens = false;
   bool read_special_tokens = false;
   int64_t batch_size = 16;
@@ -94,7 +96,7 @@ class Generation {
   }
 
   void run(const std::vector<Prompt>& prompts) {
-    if (options_.prompts.empty()) return run_one(prompts.front());
+    if (!options_.prompts) return run_one(prompts.front());
     const auto side_by_side = static_cast<size_t>(options_.batch_size);
     for (size_t first = 0; first < prompts.size(); first += side_by_side) {
       const std::span some = std::span(prompts).subspan(first, std::min(side_by_side, prompts.size() - first));
@@ -169,11 +171,14 @@ class Generation {
 
 // Before the model: what is wrong with them shows at once.
 std::vector<Prompt> prompts_of(const Options& options) {
-  if (!options.prompt_tokens.empty()) return {parse_prompt_tokens(options.prompt_tokens)};
-  if (options.prompts.empty()) return {{options.prompt, {}, false, "--prompt"}};
-  const bool are_objects = options.format.empty() ? std::filesystem::path(options.prompts).extension() == ".jsonl"
+  if (options.prompt_tokens) return {parse_prompt_tokens(*options.prompt_tokens)};
+  if (!options.prompts) return {{options.prompt, {}, false, "--prompt"}};
+  if (options.prompts->empty())
+    throw Error(ErrorKind::kInvalidArgument, "the name of the file is empty", "--prompts",
+                "Name a file, or - for standard input.");
+  const bool are_objects = options.format.empty() ? std::filesystem::path(*options.prompts).extension() == ".jsonl"
                                                   : options.format == "jsonl";
-  return read_prompts(options.prompts, are_objects ? PromptFormat::kJsonLines : PromptFormat::kText);
+  return read_prompts(*options.prompts, are_objects ? PromptFormat::kJsonLines : PromptFormat::kText);
 }
 
 void run(const Options& options) {

@@ -55,6 +55,7 @@ std::vector<Prompt> read_prompts(const std::string& path, PromptFormat format) {
   size_t number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
+    if (line.ends_with('\r')) line.pop_back();
     if (line.empty()) continue;
     const std::string where = fmt::format("{}, line {}", name, number);
     if (format == PromptFormat::kJsonLines) {
@@ -71,6 +72,7 @@ std::vector<Prompt> read_prompts(const std::string& path, PromptFormat format) {
 
 Prompt parse_prompt_tokens(const std::string& ids) {
   constexpr std::string_view kBetween = " \t\r\n,";
+  constexpr const char* kHint = "Give ids as numbers with commas between them, such as 15,3,27.";
   Prompt prompt;
   prompt.is_tokens = true;
   prompt.where = "--prompt-tokens";
@@ -80,10 +82,11 @@ Prompt parse_prompt_tokens(const std::string& ids) {
     const auto [stop, code] = std::from_chars(ids.data() + begin, ids.data() + end, id);
     if (code != std::errc() || stop != ids.data() + end || id < 0)
       throw Error(ErrorKind::kInvalidArgument, fmt::format("\"{}\" is not a token id", ids.substr(begin, end - begin)),
-                  prompt.where, "Give ids as numbers with commas between them, such as 15,3,27.");
+                  prompt.where, kHint);
     prompt.tokens.push_back(id);
     begin = ids.find_first_not_of(kBetween, end);
   }
+  if (prompt.tokens.empty()) throw Error(ErrorKind::kInvalidArgument, "the prompt is empty", prompt.where, kHint);
   return prompt;
 }
 

@@ -20,11 +20,12 @@ struct Prompt {
 enum class PromptFormat { kText, kJsonLines };
 
 // A prompt a line: of JSON Lines the "prompt" (a text) or "tokens" (a list of ids) of its objects, of text the line
-// itself; empty lines are none. `path` may be "-" for standard input. Throws Error naming the line that is neither, and
-// where there is no prompt.
+// itself without the carriage return that may end it; empty lines are none. `path` may be "-" for standard input.
+// Throws Error naming the line that is neither, and where there is no prompt.
 std::vector<Prompt> read_prompts(const std::string& path, PromptFormat format);
 
-// "1, 2 3": ids with commas or spaces between them. Throws Error(kInvalidArgument) naming what is no id.
+// "1, 2 3": ids with commas or spaces between them. Throws Error(kInvalidArgument) naming what is no id, and where
+// there is none.
 Prompt parse_prompt_tokens(const std::string& ids);
 
 }  // namespace causeway::cli

@@ -43,7 +43,7 @@ TEST_F(GenerateCommand, WithAndWithoutTheCacheTheTextIsOne) {
 }
 
 TEST_F(GenerateCommand, PromptsOfAFileGiveAnObjectALine) {
-  write("prompts.txt", "the river \n\nstones\nunder \"a\"\n");
+  write("prompts.txt", "the river \r\n\r\nstones\nunder \"a\"\n");
   const Outcome outcome = run(command({"--prompts", "prompts.txt", "--batch-size", "2", "--temperature", "0"}));
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   std::istringstream lines(outcome.out);
@@ -134,6 +134,8 @@ TEST_F(GenerateCommand, OptionsChangeWhatIsDrawn) {
 }
 
 TEST_F(GenerateCommand, BadInputIsNamed) {
+  expect_failure(command({"--prompt-tokens", ""}), 1, {"--prompt-tokens", "the prompt is empty"});
+  expect_failure(command({"--prompts", ""}), 1, {"--prompts", "the name of the file is empty"});
   expect_failure(command({"--prompt-tokens", "1,x"}), 1, {"\"x\" is not a token id", "--prompt-tokens"});
   write("bad.jsonl", "{\"prompt\": \"a\"}\n{\"tokens\": [1, -2]}\n");
   expect_failure(command({"--prompts", "bad.jsonl"}), 1, {"bad.jsonl, line 2", "holds something that is no token id"});
