@@ -105,8 +105,10 @@ void prepare(PrepareCommand& command) {
   if (summary.replaced_surrogates > 0)
     output("replaced    escaped halves of surrogate pairs in {} documents by U+FFFD\n", summary.replaced_surrogates);
   if (!summary.files_left_out.empty()) {
-    output("not read    {}: name files of other kinds than .txt, .jsonl, .ndjson and .csv to have them read\n",
-           files_by_kind(summary.files_left_out));
+    output(
+        "not read    {}: name them to have them read; .txt, .jsonl, .ndjson, .csv, and .json with an object a line are "
+        "read by themselves\n",
+        files_by_kind(summary.files_left_out));
   }
   if (summary.unverified_shards > 0)
     output(

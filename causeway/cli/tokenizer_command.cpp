@@ -62,7 +62,7 @@ void encode(const EncodeCommand& command) {
   data::TextReader reader({std::filesystem::path(data::kStandardInput), data::TextFormat::kJsonLines}, {});
   while (const std::optional<data::TextBlock> block = reader.next()) {
     for (const data::JsonLine& line : block->lines())
-      show(data::parse_json_line(line, "text", "standard input", "the key").text.value_or(""));
+      show(data::parse_json_line(line, "text", "standard input", "").text.value_or(""));
   }
 }
 

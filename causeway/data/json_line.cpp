@@ -37,9 +37,10 @@ struct Replacement {
   bool has_surrogates = false;
 };
 
-// The text with what JSON does not have replaced: a number for one that is none, U+FFFD for half a pair. Nothing where
-// there is neither.
-std::optional<Replacement> replace_what_python_writes(std::string_view text) {
+// The text with what JSON does not have replaced: a number for one that is none, `half_instead` (an escaped character)
+// for half a pair. Nothing where there is neither.
+std::optional<Replacement> replace_what_python_writes(std::string_view text,
+                                                      std::string_view half_instead = "\\ufffd") {
   struct Number {
     std::string_view name, instead;
   };
@@ -63,7 +64,7 @@ std::optional<Replacement> replace_what_python_writes(std::string_view text) {
         i += 2 * kEscapeBytes - 1;
       } else if (unit) {
         if (is_high(*unit) || is_low(*unit)) {
-          put(i, "\\ufffd");
+          put(i, half_instead);
           replaced->has_surrogates = true;
         }
         i += kEscapeBytes - 1;
@@ -86,7 +87,12 @@ std::optional<Replacement> replace_what_python_writes(std::string_view text) {
 // At most so many keys of a line are listed.
 constexpr size_t kMostNames = 20;
 
+std::string hint_of_fixed_key(const std::string& key) {
+  return fmt::format("Each line must have the text under \"{}\".", key);
+}
+
 std::string hint_of_keys(const std::string& key, const nlohmann::json& object, std::string_view key_option) {
+  if (key_option.empty()) return hint_of_fixed_key(key);
   std::vector<std::string> keys;
   for (const auto& [name, value] : object.items()) keys.push_back(name);
   const std::string nearest = nearest_name(key, keys);
@@ -128,11 +134,16 @@ JsonText parse_json_line(const JsonLine& line, const std::string& key, const std
   if (found->is_null()) return {};
   if (!found->is_string()) {
     throw Error(ErrorKind::kInvalidArgument, fmt::format("\"{}\" is a JSON {}, not a string", key, found->type_name()),
-                where, fmt::format("Say with {} KEY which key holds the text.", key_option));
+                where,
+                key_option.empty() ? hint_of_fixed_key(key)
+                                   : fmt::format("Say with {} KEY which key holds the text.", key_option));
   }
   JsonText result{std::move(found->get_ref<std::string&>())};
-  // They may have been in another value.
-  result.replaced_surrogates = has_surrogates && result.text->find("\uFFFD") != std::string::npos;
+  if (!has_surrogates) return result;
+  // They may be in another value: then another character in their place changes nothing here.
+  const nlohmann::json other = parse_json(replace_what_python_writes(line.bytes, "\\ufffe")->text, subject);
+  const auto same_key = other.find(key);
+  result.replaced_surrogates = same_key == other.end() || *same_key != *result.text;
   return result;
 }
 

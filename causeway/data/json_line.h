@@ -25,7 +25,8 @@ struct JsonText {
 };
 
 // The value of `key` in one line. Throws Error naming input and line when the line is not a JSON object in UTF-8, lacks
-// the key (naming the nearest key it has), or the value is not a string. `key_option`: how its user names the key.
+// the key (naming the nearest key it has), or the value is not a string. `key_option`: how its user names the key;
+// empty where nobody can.
 JsonText parse_json_line(const JsonLine& line, const std::string& key, const std::string& input,
                          std::string_view key_option = "--text-key");
 

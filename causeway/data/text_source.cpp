@@ -38,6 +38,13 @@ std::string parquet_hint(const std::string& path) {
       quoted);
 }
 
+// A mark comes on top of the head.
+constexpr size_t kHeadBytesWithMark = kFormatHeadBytes + kUtf8ByteOrderMark.size();
+
+void drop_byte_order_mark(std::string& head) {
+  if (head.starts_with(kUtf8ByteOrderMark)) head.erase(0, kUtf8ByteOrderMark.size());
+}
+
 constexpr std::array<std::string_view, 4> kCompressed = {".gz", ".gzip", ".zst", ".zstd"};
 
 // Without .gz, .zst and the like.
@@ -94,8 +101,9 @@ TextFormat format_of_content(std::string_view head) {
 bool holds_json_lines(const std::filesystem::path& path) {
   try {
     InputStream stream(path);
-    std::string head(kFormatHeadBytes, '\0');
+    std::string head(kHeadBytesWithMark, '\0');
     head.resize(stream.read(head));
+    drop_byte_order_mark(head);
     if (format_of_content(head) != TextFormat::kJsonLines) return false;
     if (stream.compression() != Compression::kNone) return true;
     const size_t end = head.find('\n', head.find('{'));
@@ -234,7 +242,7 @@ std::vector<JsonLine> TextBlock::lines() const {
 
 TextReader::TextReader(const TextFile& file, TextReaderOptions options, std::stop_token stop)
     : stream_(file.path, stop), options_(std::move(options)), stop_(std::move(stop)) {
-  buffer_.resize(kFormatHeadBytes);
+  buffer_.resize(kHeadBytesWithMark);
   buffer_.resize(stream_.read(buffer_));
   std::error_code code;
   const bool size_is_known =
@@ -252,7 +260,7 @@ TextReader::TextReader(const TextFile& file, TextReaderOptions options, std::sto
       throw Error(ErrorKind::kUnsupported, fmt::format("the text is {}, not UTF-8", encoding), stream_.name(),
                   fmt::format("Convert it: iconv -f {} -t UTF-8.", encoding));
     }
-    if (buffer_.starts_with(kUtf8ByteOrderMark)) buffer_.erase(0, kUtf8ByteOrderMark.size());
+    drop_byte_order_mark(buffer_);
   }
   format_ = file.format ? *file.format : format_of_content(buffer_);
   if (!file.format && is_called_json(file.path) && format_ != TextFormat::kJsonLines) {

@@ -137,6 +137,9 @@ std::string hint_of_other_weights(const std::filesystem::path& directory) {
   }
   if (others.empty()) return "Give the directory or the file of a model in safetensors format.";
   std::ranges::sort(others);
+  for (const std::string& name : others)
+    if (name.ends_with(".safetensors"))
+      return fmt::format("There is {}: name that file, or fetch {} beside it.", name, kIndexName);
   return fmt::format("There is {}, which is not read: save the model again with transformers, as safetensors.",
                      others.front());
 }

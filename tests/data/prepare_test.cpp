@@ -500,13 +500,14 @@ TEST(Prepare, TakesJsonLinesThatAreCalledJson) {
   directory.write("in/c5.json.zst", zstd(two));
   directory.write("in/c6.jsonl.gzip", gzip("{\"text\":\"c\",\"score\":NaN}\n"));
   directory.write("in/c7.json", two);
+  directory.write("in/c8.json", "\xEF\xBB\xBF" + two);
   directory.write("in/dataset_info.json", "{\n  \"text\": \"no document\"\n}\n");
   directory.write("in/state.json", "{\"text\": \"no document\"}\n");
   PrepareOptions options;
   options.inputs = {directory / "in"};
   options.output = directory / "out";
   const PrepareSummary summary = prepare_dataset(options, ByteTokenizer());
-  EXPECT_EQ(ByteTokenizer().decode(all_tokens(TokenDataset::open(directory / "out"))), "ababcab");
+  EXPECT_EQ(ByteTokenizer().decode(all_tokens(TokenDataset::open(directory / "out"))), "ababcabab");
   EXPECT_EQ(summary.files_left_out, (std::map<std::string, uint64_t>{{".json", 2}}));
   // Named, they are taken or refused.
   options.overwrite = true;
@@ -701,6 +702,15 @@ TEST(Prepare, NamesBadOptions) {
               o.validation_fraction = 0.1;
             }),
             "the split \"validation\" is empty: 2 documents at a validation fraction of 0.1");
+}
+
+TEST(Prepare, HalvesOfPairsCountWhereTheyAre) {
+  const auto parse = [](std::string_view line) { return parse_json_line({line, 1}, "text", "x.jsonl"); };
+  EXPECT_EQ(parse(R"({"text":"\ufffd","x":"\ud800"})"), (JsonText{"\uFFFD", false}));
+  EXPECT_EQ(parse(R"({"text":"\ufffd\ud800","x":NaN})"), (JsonText{"\uFFFD\uFFFD", true}));
+  for (const char* line : {R"({"texts":"a"})", R"({"text":1})"})
+    EXPECT_EQ(caught([&] { parse_json_line({line, 1}, "text", "x.jsonl", ""); }).hint(),
+              "Each line must have the text under \"text\".");
 }
 
 TEST(Prepare, SurvivesRandomJsonLines) {

@@ -286,6 +286,10 @@ TEST(SafetensorsModel, NamesWhatADirectoryHasInstead) {
   FileWriter(directory / "pytorch_model.bin").write(std::string_view("x"));
   EXPECT_THAT(message_of([&] { SafetensorsModel(directory.path()); }), HasSubstr("There is pytorch_model.bin, which is "
                                                                                  "not read: save the model again"));
+  FileWriter(directory / "model-00001-of-00002.safetensors").write(std::string_view("x"));
+  EXPECT_THAT(message_of([&] { SafetensorsModel(directory.path()); }),
+              HasSubstr("There is model-00001-of-00002.safetensors: name that file, or fetch "
+                        "model.safetensors.index.json beside it."));
 }
 
 TEST(SafetensorsModel, BadIndexes) {
