@@ -132,7 +132,7 @@ void require_same_tokenizer(const TokenDataset& first, const TokenDataset& other
 TokenDataset TokenDataset::open(const std::filesystem::path& path, std::string_view split,
                                 const TokenDatasetOptions& options) {
   TokenDataset dataset = open_shards(path, split, options);
-  dataset.sources_ = {{path, 0, dataset.token_count_}};
+  dataset.sources_ = {{path, 0, dataset.token_count_, dataset.documents_}};
   return dataset;
 }
 
@@ -148,7 +148,7 @@ TokenDataset TokenDataset::join(std::vector<TokenDataset> datasets) {
                               dataset.shards_.front().token_bytes(), joined.path_.string(), token_bytes),
                   dataset.path_.string(), kOneTokenizerHint);
     }
-    joined.sources_.push_back({dataset.path_, joined.token_count_, dataset.token_count_});
+    joined.sources_.push_back({dataset.path_, joined.token_count_, dataset.token_count_, dataset.documents_});
     for (size_t i = 0; i < dataset.shards_.size(); ++i) {
       joined.shard_offsets_.push_back(joined.token_count_ + dataset.shard_offsets_[i]);
       joined.shards_.push_back(std::move(dataset.shards_[i]));

@@ -60,6 +60,7 @@ class TokenDataset {
     std::filesystem::path path;
     uint64_t offset = 0;  // of its first token
     uint64_t token_count = 0;
+    std::optional<DocumentTokens> documents = std::nullopt;  // what stands around each of its own, where files say so
   };
   const std::vector<Source>& sources() const { return sources_; }
   // A hash of the shards' formats, sizes and stored hashes: a resumed run compares it to be sure that a data cursor

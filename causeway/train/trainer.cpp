@@ -184,6 +184,7 @@ class Trainer {
       for (const UncutWeights& uncut : uncut_weights(model_->parameters(), step_->context().mesh(), recipe_))
         notice("memory: {}\n", uncut_weights_text(uncut));
       for (const std::string& line : describe_sources(*data_, recipe_)) notice("{}\n", line);
+      if (const std::optional<std::string> warning = warning_of_documents(*data_)) log_warning("{}", *warning);
       for (const std::string& shard : data_->dataset.left_out()) notice("data: left out {}\n", shard);
       for (const std::string& line : describe_packing(*data_, recipe_)) notice("{}\n", line);
       for (const std::string& line : observer_->describe()) notice("{}\n", line);

@@ -120,6 +120,17 @@ std::vector<std::string> describe_packing(const TrainingData& data, const Recipe
   return lines;
 }
 
+std::optional<std::string> warning_of_documents(const TrainingData& data) {
+  const std::vector<TokenDataset::Source>& sources = data.dataset.sources();
+  const auto other = std::ranges::find_if(
+      sources, [&](const TokenDataset::Source& source) { return source.documents != sources.front().documents; });
+  if (other == sources.end()) return std::nullopt;
+  return fmt::format(
+      "the documents of {0} and {1} were prepared differently: what stands around them, or how special tokens in them "
+      "are read, is not the same (causeway data inspect shows it); text is generated as it suits {0}",
+      sources.front().path.string(), other->path.string());
+}
+
 std::vector<std::string> describe_sources(const TrainingData& data, const Recipe& recipe) {
   const auto samples = static_cast<uint64_t>(recipe.train.steps) * static_cast<uint64_t>(recipe.train.batch_size);
   const std::vector<uint64_t> counts = data.order.shares().counts(samples);

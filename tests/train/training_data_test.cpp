@@ -19,13 +19,15 @@ namespace {
 class TrainingDataTest : public testing::Test {
  protected:
   // A dataset of so many bytes of one letter for training and for validation.
-  std::string prepared(const std::string& name, char letter, size_t training, size_t validation) {
+  std::string prepared(const std::string& name, char letter, size_t training, size_t validation,
+                       bool read_special_tokens = false) {
     data::PrepareOptions options;
     options.inputs = {directory_.write(name + ".txt", std::string(training, letter))};
     if (validation > 0)
       options.validation_inputs = {directory_.write(name + "-v.txt", std::string(validation, letter))};
     options.output = directory_ / name;
     options.allow_shared_documents = true;
+    options.read_special_tokens = read_special_tokens;
     prepare_dataset(options, ByteTokenizer());
     return options.output.string();
   }
@@ -48,6 +50,15 @@ TEST_F(TrainingDataTest, SourcesAreReadByTheirWeightsAndSayIt) {
             (std::vector<std::string>{fmt::format("data: 75.00 % of {}, 1000 tokens: 0.92 epochs in 30 steps", a),
                                       fmt::format("data: 25.00 % of {}, 101 tokens: 3.00 epochs in 30 steps", b)}));
   EXPECT_EQ(source_epochs(data, 80).at(1), (std::pair<std::string, double>{b, 2}));
+}
+
+TEST_F(TrainingDataTest, SourcesWithOtherTokensAroundDocumentsAreNamed) {
+  const std::string a = prepared("a", 'a', 1000, 0), b = prepared("b", 'b', 101, 0),
+                    c = prepared("c", 'c', 101, 0, true);
+  EXPECT_EQ(warning_of_documents(open_training_data(recipe({{a, 1}, {b, 1}}))), std::nullopt);
+  const std::optional<std::string> warning = warning_of_documents(open_training_data(recipe({{a, 1}, {b, 1}, {c, 1}})));
+  ASSERT_TRUE(warning);
+  EXPECT_THAT(*warning, testing::HasSubstr(fmt::format("the documents of {} and {} were prepared differently", a, c)));
 }
 
 TEST_F(TrainingDataTest, PackedDocumentsSayTheirPadding) {
