@@ -13,7 +13,7 @@ namespace causeway::data {
 
 class SkippedLines {
  public:
-  // So many before the first document of a file, and the file is refused.
+  // So many in the blocks (kTextBlockBytes) before that of a file's first document, and the file is refused.
   static constexpr uint64_t kMostBeforeADocument = 1000;
   // So many are named.
   static constexpr size_t kNamed = 5;
