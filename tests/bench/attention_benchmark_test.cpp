@@ -195,8 +195,7 @@ TEST(AttentionBenchmark, WrongChoicesSayWhatIsMeant) {
     return "no error";
   };
   EXPECT_THAT(message({{"casual"}, {}, {}, {}}), AllOf(HasSubstr("--pattern"), HasSubstr("Did you mean causal?")));
-  EXPECT_THAT(message({{}, {"foreward"}, {}, {}}),
-              AllOf(HasSubstr("--direction"), HasSubstr("Did you mean forward?")));
+  EXPECT_THAT(message({{}, {"foreward"}, {}, {}}), AllOf(HasSubstr("--direction"), HasSubstr("Did you mean forward?")));
   for (const char* shape : {"", "4x32x8x4096", "4x32x8x4096x128x1", "4x32x8x4096x0", "4x32x8xmanyx64", "-1x4x4x16x64"})
     EXPECT_THAT(message({{}, {}, {shape}, {}}), HasSubstr("is not a shape of attention")) << shape;
   EXPECT_THAT(message({{}, {}, {"4x32x5x4096x128"}, {}}), HasSubstr("32 query heads cannot share 5 key heads"));

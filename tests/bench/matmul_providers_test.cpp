@@ -158,9 +158,8 @@ TEST(MatmulProviders, UnknownNamesBringTheNearest) {
   EXPECT_THAT(message_of([&] { open_matmul_providers(processor(), {"xxxxxxxx"}, {}, skipped); }),
               AllOf(HasSubstr("Known: causeway, cublaslt, cublas, cublaslt-fast, hipblaslt, openblas, onednn."),
                     Not(HasSubstr("Did you mean"))));
-  EXPECT_THAT(
-      message_of([&] { open_matmul_providers(processor(), {}, {{"onedn", "/x.so"}}, skipped); }),
-      AllOf(StartsWith("--library: 'onedn' is no library that is opened"), HasSubstr("Did you mean onednn?")));
+  EXPECT_THAT(message_of([&] { open_matmul_providers(processor(), {}, {{"onedn", "/x.so"}}, skipped); }),
+              AllOf(StartsWith("--library: 'onedn' is no library that is opened"), HasSubstr("Did you mean onednn?")));
   // Causeway's kernels are in no library's file.
   EXPECT_THAT(message_of([&] { open_matmul_providers(processor(), {}, {{"causeway", "/x.so"}}, skipped); }),
               HasSubstr("'causeway' is no library that is opened"));

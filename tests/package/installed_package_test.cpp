@@ -25,10 +25,10 @@ class InstalledPackageTest : public ::testing::Test {
 TEST_F(InstalledPackageTest, ExamplesBuildAndLearn) {
   const std::string prefix = (directory_ / "install").string(), build = (directory_ / "build").string();
   run("cmake --install " CAUSEWAY_BINARY_DIR " --prefix " + prefix);
-  for (const char* file : {"bin/causeway", "include/causeway/tensor/ops.h", "include/causeway/graph/ops.def",
-                           "share/causeway/recipes/shakespeare.yaml", "share/doc/causeway/README.md",
-                           "share/doc/causeway/LICENSE", "share/doc/causeway/docs/recipes.md",
-                           "share/doc/causeway/docs/planning.md"})
+  for (const char* file :
+       {"bin/causeway", "include/causeway/tensor/ops.h", "include/causeway/graph/ops.def",
+        "share/causeway/recipes/shakespeare.yaml", "share/doc/causeway/README.md", "share/doc/causeway/LICENSE",
+        "share/doc/causeway/docs/recipes.md", "share/doc/causeway/docs/planning.md"})
     EXPECT_TRUE(std::filesystem::exists(directory_ / "install" / file)) << file;
   EXPECT_FALSE(std::filesystem::exists(directory_ / "install/include/causeway/cli"));
   EXPECT_FALSE(std::filesystem::exists(directory_ / "install/include/causeway/codegen"));

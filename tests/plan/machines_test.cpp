@@ -38,7 +38,8 @@ std::string message_of(const std::function<void()>& work) {
 }
 
 TEST(Machines, UnknownNamesGetTheNearestOne) {
-  EXPECT_EQ(message_of([] { find_machine("h20"); }).substr(0, 49), "--hardware: no hardware is called 'h20'\n  There a");
+  EXPECT_EQ(message_of([] { find_machine("h20"); }).substr(0, 49),
+            "--hardware: no hardware is called 'h20'\n  There a");
   EXPECT_NE(message_of([] { find_machine("abacus of wood"); }).find("There are: h200, h100, a100_80gb"),
             std::string::npos);
 }

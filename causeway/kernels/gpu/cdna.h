@@ -5,8 +5,8 @@
 //                               n-th of every other. Orders shared memory within the block; loads from device memory
 //                               into registers stay under way. The compiler moves nothing across it
 //   void turn_barrier_after_products()
-//                               the same, for a turn in which products have taken all that was loaded from shared memory
-//                               and nothing was stored there: there is nothing to wait for
+//                               the same, for a turn in which products have taken all that was loaded from shared
+//                               memory and nothing was stored there: there is nothing to wait for
 //   void wave_priority<N>()     0..3: which of a SIMD's waves issues first
 //   void schedule_fence()       the compiler moves no instruction across it
 //   int same_in_wave(int)       the same, of which the compiler knows that all lanes of the wave have it
