@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "causeway/base/error.h"
+#include "causeway/codegen/checks/ptx_text.h"
+#include "causeway/codegen/checks/ptx_values.h"
 
 namespace causeway::codegen {
 namespace {
@@ -87,6 +89,7 @@ TEST(PtxCopies, ARingLeavesGroupsInFlight) {
   EXPECT_THAT(first_finding(with(kRing, "wait_group 1;", "wait_group 2;")), HasSubstr(early));
   EXPECT_THAT(first_finding(with(kRing, "cp.async.wait_group 1;", "")), HasSubstr(early));
   EXPECT_THAT(first_finding(with(kRing, "bar.sync 0;", "")), HasSubstr("with no barrier of the block"));
+  EXPECT_THAT(first_finding(with(kRing, "bar.sync 0;", "bar.sync 1, 32;")), HasSubstr("with no barrier of the block"));
   EXPECT_THAT(first_finding(with(kRing, "cp.async.commit_group;  // in the loop", "")), HasSubstr("is read before"));
   EXPECT_THAT(first_finding(with(kRing, "cp.async.commit_group;  // the second", "")), HasSubstr("is read before"));
   // A wait that may not be executed is none.
@@ -282,6 +285,21 @@ TEST(PtxBulkCopies, EachWaitFenceAndBarrierIsNeeded) {
       {"\tcp.async.bulk.commit_group;\n", "before a cp.async.bulk.wait_group that covers it"},
       {"\tcp.async.bulk.wait_group.read 0;  // at the end\n", "the thread ends before"},
   };
+  // A barrier of some threads is none of the block, and a fence of global memory none of shared memory.
+  EXPECT_THAT(first_finding(with(kPipeline, "bar.sync 0;", "bar.sync 2, 32;"), 256),
+              HasSubstr("with no barrier of the block after it was initialised"));
+  EXPECT_THAT(first_finding(with(kPipeline, "fence.proxy.async.shared::cta;", "fence.proxy.async.global;"), 256),
+              HasSubstr("was written with no fence.proxy.async after it"));
+  EXPECT_THAT(first_finding(with(kPipeline, "fence.proxy.async.shared::cta;", "fence.proxy.async;"), 256), IsEmpty());
+  // The third of four warpgroups.
+  const std::string third = with(kPipeline, "setp.gt.u32 %p2, %r1, 127;",
+                                 "setp.gt.u32 %p2, %r1, 127;\n\tshr.u32 %r16, %r1, 7;\n\tsetp.eq.s32 %p5, %r16, 2;\n"
+                                 "\tsetp.eq.s32 %p6, %r16, 3;\n\t@%p6 bra END;");
+  EXPECT_THAT(first_finding(third, 512), IsEmpty());
+  EXPECT_THAT(first_finding(with(third, "\tcp.async.bulk.wait_group.read 0;  // at the end\n",
+                                 "\t@%p5 bra END;\n\tcp.async.bulk.wait_group.read 0;\n"),
+                            512),
+              HasSubstr("the thread ends before"));
   for (const auto& [text, fault] : left_out)
     EXPECT_THAT(first_finding(with(kPipeline, text, ""), 256), HasSubstr(fault)) << text;
   EXPECT_THAT(first_finding(with(kPipeline, wait + "[%r5], %r30;  // for room\n\t@!done bra WAIT;\n", "\n"), 256),
@@ -295,6 +313,32 @@ TEST(PtxBulkCopies, EachWaitFenceAndBarrierIsNeeded) {
       HasSubstr("read with no wait for its mbarrier"));
 }
 
+TEST(PtxCheck, APathThatCannotBeFollowedIsSaid) {
+  const std::string products = with(kPipeline, "\tbra END;\n", "\tcall.uni other, (%r1);\n\tbra END;\n");
+  EXPECT_THAT(first_finding(products, 256), HasSubstr("the path cannot be followed"));
+  EXPECT_THAT(first_finding("\tmov.b32 %r1, 0;\n\tbrx.idx %r1, targets;\n\tret;\n"),
+              HasSubstr("what comes after is not checked"));
+}
+
+// Thread 128 is its wave's first: what it computed from its number, other lanes have not.
+TEST(PtxValues, LanesDifferInWhatIsComputedFromTheirNumbers) {
+  const std::string wave_of = "shfl.sync.idx.b32 %r31, %r30, 0, 31, -1;";
+  for (const auto& [computed, known] : {std::pair("and.b32 %r30, %r1, 96", true),
+                                        {"shr.u32 %r30, %r1, 5", true},
+                                        {"and.b32 %r30, %r1, 127", false},
+                                        {"mul.lo.s32 %r30, %r1, 8", false},
+                                        {"add.s32 %r30, %r1, 1", false},
+                                        {"rem.u32 %r30, %r1, 128", false}}) {
+    const std::string body = std::string("\tmov.u32 %r1, %tid.x;\n\t") + computed + ";\n\t" + wave_of + "\n";
+    const PtxModule module = parse_ptx(module_of(body + "\tret;\n", 256));
+    const PtxValues values(module, module.functions[0], {128, 256, true});
+    const std::vector<std::string>& names = module.functions[0].register_names;
+    const auto found = std::ranges::find(names, "%r31");
+    ASSERT_NE(found, names.end());
+    EXPECT_EQ(values.value(static_cast<int>(found - names.begin()), {}).exact(), known) << computed;
+  }
+}
+
 TEST(PtxText, CountsAndNames) {
   const std::vector<FunctionCheck> checks = check_ptx(module_of(kPipeline, 256));
   EXPECT_EQ(checks[0].function, "kernel");
@@ -305,7 +349,8 @@ TEST(PtxText, CountsAndNames) {
 
 TEST(PtxText, WhatIsNoPtxIsSaid) {
   for (const char* text : {".visible .entry kernel(", ".visible .entry kernel()\n{\n\tbra NOWHERE;\n}\n",
-                           ".visible .entry kernel()\n{\n\t@ ret;\n}\n", ".visible .entry kernel()\n{\n\tret\n"})
+                           ".visible .entry kernel()\n{\n\t@ ret;\n}\n", ".visible .entry kernel()\n{\n\tret\n",
+                           ".visible .entry kernel()\n{\n\t.reg .pred;\n\tret;\n}\n"})
     EXPECT_THROW(check_ptx(text), Error) << text;
   EXPECT_THAT(check_ptx(""), IsEmpty());
 }

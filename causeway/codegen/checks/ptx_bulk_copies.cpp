@@ -128,15 +128,21 @@ class BulkCopies {
   static bool is_store(const PtxInstruction& one) {
     return (one.is("cp.async.bulk.") || one.is("cp.reduce.async.bulk.")) && one.has(".bulk_group");
   }
-  static bool is_access(const PtxInstruction& one) {
-    return one.has(".shared") && (one.is("ld.") || one.is("st.") || one.is("ldmatrix") || one.is("stmatrix"));
+  static bool is_whole_barrier(const PtxInstruction& one) {
+    return one.is_block_barrier() || one.is("barrier.cluster.wait");
   }
+  // One of some threads, too.
   static bool is_barrier(const PtxInstruction& one) {
-    return one.is("bar.sync") || one.is("barrier.sync") || one.is("bar.warp.sync") || one.is("barrier.cluster.wait");
+    return is_whole_barrier(one) || one.is("bar.sync") || one.is("barrier.sync") || one.is("barrier.cta.sync") ||
+           one.is("bar.warp.sync");
+  }
+  // Of the accesses that a thread made of shared memory.
+  static bool is_proxy_fence(const PtxInstruction& one) {
+    return one.opcode == "fence.proxy.async" || one.is("fence.proxy.async.shared");
   }
   static bool forks(const PtxInstruction& one) { return one.is("mbarrier.try_wait") || one.is("mbarrier.test_wait"); }
   bool is_event(const PtxInstruction& one) const {
-    return is_load(one) || is_store(one) || is_access(one) || is_barrier(one) || one.is("mbarrier.") ||
+    return is_load(one) || is_store(one) || one.is_shared_access() || is_barrier(one) || one.is("mbarrier.") ||
            one.is("cp.async.bulk.commit_group") || one.is("cp.async.bulk.wait_group") || one.is("fence.") ||
            one.is("wgmma.");
   }
@@ -166,7 +172,7 @@ class BulkCopies {
       state.synchronised = false;
     } else if (one.is("fence.mbarrier_init")) {
       if (state.initialised == 1) state.initialised = 2;
-    } else if (one.is("fence.proxy.async")) {
+    } else if (is_proxy_fence(one)) {
       state.fenced.add(state.written);
       state.written.clear();
     } else if (one.is("mbarrier.arrive.expect_tx")) {
@@ -195,7 +201,7 @@ class BulkCopies {
     } else if (is_barrier(one)) {
       state.drained.clear();
       state.fenced.clear();
-      if (!one.is("bar.warp.sync")) {
+      if (is_whole_barrier(one)) {
         if (state.initialised == 1) report(i, "an mbarrier was initialised with no fence.mbarrier_init after it");
         state.synchronised = true;
       }
@@ -209,7 +215,7 @@ class BulkCopies {
     } else if (one.is("wgmma.wait_group")) {
       const auto kept = static_cast<size_t>(one.operands.empty() ? 0 : one.operands[0].value);
       while (state.product_groups.size() > kept) state.product_groups.erase(state.product_groups.begin());
-    } else if (is_access(one)) {
+    } else if (one.is_shared_access()) {
       access(i, state, values);
     }
   }
@@ -220,8 +226,6 @@ class BulkCopies {
              "the thread ends before a cp.async.bulk.wait_group that covers its stores: they may read shared memory "
              "that is another block's");
   }
-
-  int barriers() const { return barriers_; }
 
  private:
   const PtxInstruction& at(int i) const { return function_.instructions[static_cast<size_t>(i)]; }
@@ -367,10 +371,9 @@ class BulkCopies {
     if (!where || check_ == nullptr) return;
     const std::optional<int64_t> place = places_.of(*where);
     if (!place || places_.barriers.contains(*place)) return;
-    if (at(i).is("ld.") || at(i).is("ldmatrix")) {
-      if (places_.loads.contains(*place)) reads_load(i, *where, state);
-      return;
-    }
+    const PtxInstruction& one = at(i);
+    if (!one.is("st") && !one.is("red.") && places_.loads.contains(*place)) reads_load(i, *where, state);
+    if (one.is("ld")) return;
     if (is_leaving(state, *place))
       report(i, "what a store reads is written before a cp.async.bulk.wait_group that covers it");
     else if (state.drained.has(*place))
@@ -386,15 +389,13 @@ class BulkCopies {
   Places& places_;
   FunctionCheck* check_;
   std::set<int> said_;
-  int barriers_ = 0;
 };
 
-// Of the first two warpgroups and of the last the first thread, elected in its wave; and a neighbour, which is not.
+// Of each warpgroup the first thread, elected in its wave; and a neighbour, which is not.
 std::vector<PtxRole> roles_of(const PtxFunction& function) {
   const int threads = function.threads > 0 ? function.threads : 384;
   std::vector<PtxRole> roles;
-  for (const int thread : {0, 128, (threads - 1) / 128 * 128})
-    if (thread < threads && (roles.empty() || roles.back().thread < thread)) roles.push_back({thread, threads, true});
+  for (int thread = 0; thread < threads; thread += 128) roles.push_back({thread, threads, true});
   roles.push_back({1, threads, false});
   return roles;
 }
@@ -406,7 +407,7 @@ void check_ptx_bulk_copies(const PtxModule& module, const PtxFunction& function,
   std::vector<bool> sinks(static_cast<size_t>(function.registers));
   for (const PtxInstruction& one : function.instructions) {
     const bool copies =
-        BulkCopies::is_load(one) || BulkCopies::is_store(one) || BulkCopies::is_access(one) || one.is("mbarrier.");
+        BulkCopies::is_load(one) || BulkCopies::is_store(one) || one.is_shared_access() || one.is("mbarrier.");
     for (const PtxOperand& operand : one.operands)
       if ((copies && operand.kind == PtxOperand::Kind::kAddress) ||
           (one.is("wgmma.mma_async") && operand.kind == PtxOperand::Kind::kRegister))
@@ -414,19 +415,20 @@ void check_ptx_bulk_copies(const PtxModule& module, const PtxFunction& function,
   }
   const std::vector<PtxRole> roles = roles_of(function);
   FunctionCheck own;
+  const auto follow = [&](const PtxRole& role, bool reports) {
+    PtxValues values(module, function, role);
+    values.follow(sinks);
+    BulkCopies client(function, values, places, reports ? &own : nullptr);
+    return PtxPaths<BulkCopies>(function, values, client).run({});
+  };
+  bool followed = true;
   for (const bool reports : {false, true}) {
     places.measure();
-    for (const PtxRole& role : roles) {
-      PtxValues values(module, function, role);
-      values.follow(sinks);
-      BulkCopies client(function, values, places, reports ? &own : nullptr);
-      PtxPaths<BulkCopies> paths(function, values, client);
-      if (!paths.run({})) {
-        check.findings.push_back({0, function.name, "its copies have more states than are followed"});
-        return;
-      }
-    }
+    for (const PtxRole& role : roles)
+      if (followed) followed = follow(role, reports);
   }
+  // What was found until then holds.
+  if (!followed) own.findings.push_back({0, function.name, "its copies have more states than are followed"});
   for (CodeFinding& finding : own.findings)
     if (std::ranges::none_of(check.findings, [&](const CodeFinding& other) {
           return other.place == finding.place && other.fault == finding.fault;

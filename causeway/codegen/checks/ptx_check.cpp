@@ -20,6 +20,9 @@ std::vector<FunctionCheck> check_ptx(std::string_view text) {
       check.barriers += one.is("bar.") || one.is("barrier.");
       check.waits += one.has("wait_group") || one.is("cp.async.wait_all") || one.is("mbarrier.try_wait") ||
                      one.is("mbarrier.test_wait");
+      if (one.is("call") || one.is("brx"))
+        check.findings.push_back({static_cast<uint64_t>(one.line), one.text.substr(0, 100),
+                                  "the path cannot be followed: what comes after is not checked"});
     }
     check_ptx_products(function, check);
     check_ptx_copies(module, function, check);

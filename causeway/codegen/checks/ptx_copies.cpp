@@ -81,8 +81,6 @@ int bytes_of(const PtxInstruction& one) {
   return bytes * (one.has(".v2") ? 2 : one.has(".v4") ? 4 : 1);
 }
 
-bool is_shared(const PtxInstruction& one) { return one.has(".shared"); }
-
 // cp.async, of any thread.
 class AsyncCopies {
  public:
@@ -133,18 +131,11 @@ class AsyncCopies {
   }
 
   static bool is_copy(const PtxInstruction& one) { return one.is("cp.async.ca") || one.is("cp.async.cg"); }
-  static bool is_access(const PtxInstruction& one) {
-    return is_shared(one) && (one.is("ld.") || one.is("st.") || one.is("ldmatrix") || one.is("stmatrix") ||
-                              one.is("atom.") || one.is("red."));
-  }
-  static bool is_block_barrier(const PtxInstruction& one) {
-    return one.is("bar.sync") || one.is("barrier.sync") || one.is("barrier.cta.sync") || one.is("bar.red");
-  }
   static bool forks(const PtxInstruction&) { return false; }
   void resolve(int, bool, State&, const PtxValues::State&) {}
   bool is_event(const PtxInstruction& one) const {
-    return is_copy(one) || one.is("cp.async.commit_group") || one.is("cp.async.wait") || is_access(one) ||
-           is_block_barrier(one) || one.is("call");
+    return is_copy(one) || one.is("cp.async.commit_group") || one.is("cp.async.wait") || one.is_shared_access() ||
+           one.is_block_barrier();
   }
 
   void step(int i, State& state, const PtxValues::State& values) {
@@ -180,11 +171,9 @@ class AsyncCopies {
       for (const Piece& piece : state.open) add(state.arrived, piece);
       state.groups.clear();
       state.open.clear();
-    } else if (is_block_barrier(one)) {
+    } else if (one.is_block_barrier()) {
       state.arrived.clear();
       state.read.clear();
-    } else if (one.is("call")) {
-      report(i, "what is called is not followed");
     } else {
       access(i, one, state, values);
     }
@@ -255,7 +244,7 @@ void check_async_copies(const PtxModule& module, const PtxFunction& function, Fu
   PtxValues values(module, function, role);
   std::vector<bool> sinks(static_cast<size_t>(function.registers));
   for (const PtxInstruction& one : function.instructions)
-    if (AsyncCopies::is_copy(one) || AsyncCopies::is_access(one))
+    if (AsyncCopies::is_copy(one) || one.is_shared_access())
       for (const PtxOperand& operand : one.operands)
         if (operand.kind == PtxOperand::Kind::kAddress)
           for (const int reg : operand.registers) sinks[static_cast<size_t>(reg)] = true;

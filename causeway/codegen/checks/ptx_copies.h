@@ -4,8 +4,7 @@
 //
 // cp.async (PTX ISA, "cp.async", "cp.async.wait_group"), of any thread of a block:
 // - What a copy writes is read or written only after a wait that covers its group and, if another thread may have
-// copied
-//   it, a barrier of the block. What was read is copied over only after such a barrier.
+//   copied it, a barrier of the block. What was read is copied over only after such a barrier.
 // - What was not committed is covered by no wait_group.
 // Bulk copies, mbarriers and the async proxy ("Asynchronous copy", "Async proxy"), of the first thread of each
 // warpgroup and, as those that are not elected, of a neighbour:
@@ -13,11 +12,14 @@
 // - A load is announced by mbarrier.arrive.expect_tx before, and not again before its room has been handed back: a wait
 //   for the mbarrier that the loading thread waits for, or for a store that left from there.
 // - What a load brings is read, by ld.shared, ldmatrix or wgmma, after a wait for its mbarrier, and not after the
-// thread
-//   has handed it back; and not handed back before a wait for the products that read it.
+//   thread has handed it back; and not handed back before a wait for the products that read it.
 // - What stores read, and what products read in shared memory, is written before a fence.proxy.async that a barrier
 //   follows; and not written again before a wait that covers the store or the product and, for stores, a barrier.
 // - A thread does not end before the stores that it asked for have read shared memory.
+//
+// A barrier of the block has no number of threads (bar.sync 0; bar.red): bar.sync 1, 128 is one of some threads. It
+// counts for stores and products alone, before which those who share a place meet, as bar.warp.sync and a wait for an
+// mbarrier do: who they are is not looked at.
 //
 // What is not looked at: parities of mbarriers, their counts, other threads' order, addresses that depend on memory.
 // What reads or writes at a place that is not known is not looked at beside bulk copies, and beside cp.async counts as

@@ -127,8 +127,12 @@ class PtxPaths {
       if (value.kind == PtxValue::Kind::kUnknown) continue;
       value = forms_[number][at].kept(value, values_.thresholds(i));
       if (value.kind == PtxValue::Kind::kUnknown) continue;
-      const int64_t numbers[] = {
-          i | int64_t{value.bits} << 32, value.low, value.high, value.base, value.scale, value.offset};
+      const int64_t numbers[] = {i | int64_t{value.bits} << 32 | int64_t{value.by_lane} << 40,
+                                 value.low,
+                                 value.high,
+                                 value.base,
+                                 value.scale,
+                                 value.offset};
       key.append(reinterpret_cast<const char*>(numbers), value.base >= 0 ? sizeof numbers : 3 * sizeof(int64_t));
       kept[static_cast<size_t>(i)] = value;
     }

@@ -244,7 +244,10 @@ class Parser {
   }
 
   void declare(int scope, std::string_view text) {
-    text = trimmed(text.substr(text.find(' ', text.find('.', 1))));
+    const size_t type = text.find('.', 1);
+    const size_t names = type == std::string_view::npos ? type : text.find(' ', type);
+    if (names == std::string_view::npos) fail("a declaration names no registers");
+    text = trimmed(text.substr(names));
     for (const std::string_view name : split_operands(text)) {
       if (name.ends_with('>')) continue;  // a range: numbered as they are met
       scopes_[static_cast<size_t>(scope)].registers[std::string(name)] = add_register(name);
@@ -399,6 +402,15 @@ bool PtxInstruction::ends_block() const {
 }
 
 bool PtxInstruction::falls_through() const { return !ends_block() || (predicate >= 0 && !is("brx")); }
+
+bool PtxInstruction::is_shared_access() const {
+  return has(".shared") && (is("ld.") || is("st.") || is("ldmatrix") || is("stmatrix") || is("atom.") || is("red."));
+}
+
+bool PtxInstruction::is_block_barrier() const {
+  return is("bar.red") || is("barrier.red") || is("barrier.cta.red") ||
+         ((is("bar.sync") || is("barrier.sync") || is("barrier.cta.sync")) && operands.size() < 2);
+}
 
 PtxModule parse_ptx(std::string_view text) { return Parser(text).parse(); }
 

@@ -45,6 +45,10 @@ struct PtxInstruction {
   bool ends_block() const;
   // Whether it may go on with the next one.
   bool falls_through() const;
+  // Reads or writes shared memory by an address, as a thread itself.
+  bool is_shared_access() const;
+  // Of all threads of the block: a barrier with a number of threads is one of some of them.
+  bool is_block_barrier() const;
 };
 
 // Instructions [begin, end); what comes next.

@@ -9,7 +9,8 @@ namespace {
 using Kind = PtxValue::Kind;
 constexpr int64_t kFar = int64_t{1} << 40;  // no address in shared memory, and no sum of such, is further
 
-PtxValue exactly(int64_t number) { return {Kind::kRange, 0, false, -1, number, number, 0, 0}; }
+// One thread's number may be known and another's be another one: `by_lane`.
+PtxValue exactly(int64_t number, bool by_lane = false) { return {Kind::kRange, 0, by_lane, -1, number, number, 0, 0}; }
 PtxValue between(int64_t low, int64_t high, bool by_lane) { return {Kind::kRange, 0, by_lane, -1, low, high, 0, 0}; }
 
 // As the signed number of so many bits.
@@ -66,8 +67,9 @@ bool fits(const PtxValue& a) { return a.low > -kFar && a.high < kFar; }
 PtxValue sum(const PtxValue& a, const PtxValue& b, int64_t sign) {
   const bool by_lane = a.by_lane || b.by_lane;
   if (a.exact() && b.exact())
-    return exactly(static_cast<int64_t>(static_cast<uint64_t>(a.low) +
-                                        static_cast<uint64_t>(sign) * static_cast<uint64_t>(b.low)));
+    return exactly(
+        static_cast<int64_t>(static_cast<uint64_t>(a.low) + static_cast<uint64_t>(sign) * static_cast<uint64_t>(b.low)),
+        by_lane);
   if (a.known() && b.known() && fits(a) && fits(b)) {
     PtxValue result =
         sign > 0 ? between(a.low + b.low, a.high + b.high, by_lane) : between(a.low - b.high, a.high - b.low, by_lane);
@@ -86,7 +88,7 @@ PtxValue sum(const PtxValue& a, const PtxValue& b, int64_t sign) {
 PtxValue product(const PtxValue& a, const PtxValue& b) {
   const bool by_lane = a.by_lane || b.by_lane;
   if (a.exact() && b.exact())
-    return exactly(static_cast<int64_t>(static_cast<uint64_t>(a.low) * static_cast<uint64_t>(b.low)));
+    return exactly(static_cast<int64_t>(static_cast<uint64_t>(a.low) * static_cast<uint64_t>(b.low)), by_lane);
   if (a.known() && b.known() && fits(a) && fits(b)) {
     __extension__ typedef __int128 Wide;
     const Wide corners[] = {Wide{a.low} * b.low, Wide{a.low} * b.high, Wide{a.high} * b.low, Wide{a.high} * b.high};
@@ -106,14 +108,18 @@ PtxValue product(const PtxValue& a, const PtxValue& b) {
 PtxValue bitwise(const PtxValue& a, const PtxValue& b, char operation) {
   const bool by_lane = a.by_lane || b.by_lane;
   const auto apply = [&](int64_t x, int64_t y) { return operation == '&' ? x & y : operation == '|' ? x | y : x ^ y; };
-  if (a.exact() && b.exact()) return exactly(apply(a.low, b.low));
+  // Lanes differ in the lowest five bits of a thread's number.
+  const auto varies_under = [](const PtxValue& mask, const PtxValue& other) {
+    return mask.by_lane || (other.by_lane && mask.low % 32 != 0);
+  };
+  if (a.exact() && b.exact())
+    return exactly(apply(a.low, b.low), operation == '&' ? varies_under(a, b) && varies_under(b, a) : by_lane);
   if (operation == '&') {
     for (const auto& [mask, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
       if (!mask->exact() || mask->low < 0) continue;
-      // Lanes differ in the lowest five bits of a thread's number.
-      const bool varies = other->by_lane && mask->low % 32 != 0;
+      const bool varies = varies_under(*mask, *other);
       const int bits = known_bits(*other);
-      if (mask->low <= low_mask(bits)) return exactly(mask->low & other->low);
+      if (mask->low <= low_mask(bits)) return exactly(mask->low & other->low, varies);
       if (other->known() && other->low >= 0) {
         if (other->high <= mask->low && std::has_single_bit(static_cast<uint64_t>(mask->low) + 1)) return *other;
         return between(0, std::min(mask->low, other->high), varies);
@@ -123,7 +129,7 @@ PtxValue bitwise(const PtxValue& a, const PtxValue& b, char operation) {
     // Alignment downwards.
     for (const auto& [mask, other] : {std::pair(&a, &b), std::pair(&b, &a)})
       if (mask->exact() && other->known() && other->low >= 0 && std::has_single_bit(static_cast<uint64_t>(-mask->low)))
-        return between(other->low & mask->low, other->high & mask->low, other->by_lane && -mask->low % 32 != 0);
+        return between(other->low & mask->low, other->high & mask->low, varies_under(*mask, *other));
   }
   // No bit in common: as added.
   for (const auto& [bits, other] : {std::pair(&a, &b), std::pair(&b, &a)})
@@ -228,15 +234,13 @@ PtxValue PtxValues::evaluate(const PtxInstruction& one, Get&& get) const {
   const auto ua = [&] { return as_unsigned(a(), width); };
   const auto ub = [&] { return as_unsigned(b(), width); };
   const std::string& opcode = one.opcode;
-  if (opcode == "elect.sync") return role_.thread < 0 ? PtxValue() : exactly(role_.elected ? 1 : 0);
+  if (opcode == "elect.sync") return role_.thread < 0 ? PtxValue() : exactly(role_.elected ? 1 : 0, true);
   if (count < 2) return {};
   const bool number = !one.has(".f16") && !one.has(".bf16") && !one.has(".f32") && !one.has(".f64");
   if (opcode.starts_with("setp.") && count == 3 && number) {
     const std::string_view how = after_dot(opcode).substr(0, 2);
     const int result = is_unsigned(one) ? compared(ua(), ub(), how) : compared(a(), b(), how);
-    PtxValue value = result < 0 ? PtxValue() : exactly(result);
-    value.by_lane = result >= 0 && (a().by_lane || b().by_lane);
-    return value;
+    return result < 0 ? PtxValue() : exactly(result, a().by_lane || b().by_lane);
   }
   if (!number && !opcode.starts_with("selp")) return {};
   if (opcode.starts_with("mov.") && width > 0 && count == 2) return a();
@@ -283,7 +287,9 @@ PtxValue PtxValues::evaluate(const PtxInstruction& one, Get&& get) const {
     if (opcode.starts_with("and.")) return narrowed(bitwise(a(), b(), '&'), width == 1 ? 64 : width);
     if (opcode.starts_with("or.")) {
       const PtxValue x = a(), y = b();
-      if (width == 1 && ((x.exact() && x.low != 0) || (y.exact() && y.low != 0))) return exactly(1);
+      const bool x_is_true = x.exact() && x.low != 0, y_is_true = y.exact() && y.low != 0;
+      if (width == 1 && (x_is_true || y_is_true))
+        return exactly(1, !(x_is_true && !x.by_lane) && !(y_is_true && !y.by_lane));
       return narrowed(bitwise(x, y, '|'), width == 1 ? 64 : width);
     }
     if (opcode.starts_with("xor.")) return narrowed(bitwise(a(), b(), '^'), width == 1 ? 64 : width);
@@ -297,14 +303,14 @@ PtxValue PtxValues::evaluate(const PtxInstruction& one, Get&& get) const {
     if (opcode.starts_with("rem.u") || opcode.starts_with("div.u")) {
       const PtxValue x = ua(), y = ub();
       if (!x.known() || !y.exact() || y.low == 0) return {};
-      if (opcode.starts_with("div.u")) return between(x.low / y.low, x.high / y.low, x.by_lane);
-      if (x.exact()) return exactly(x.low % y.low);
+      if (opcode.starts_with("div.u")) return between(x.low / y.low, x.high / y.low, x.by_lane || y.by_lane);
+      if (x.exact()) return exactly(x.low % y.low, x.by_lane || y.by_lane);
       return x.high < y.low ? x : between(0, y.low - 1, x.by_lane);
     }
   }
   if (count == 2 && opcode.starts_with("not.") && width == 1) {
     const PtxValue x = a();
-    return x.exact() ? exactly(x.low == 0) : PtxValue();
+    return x.exact() ? exactly(x.low == 0, x.by_lane) : PtxValue();
   }
   if (count == 4) {
     if (opcode.starts_with("mad.lo.")) return narrowed(sum(product(a(), b()), get(operands[3]), 1), width);
