@@ -220,6 +220,10 @@ TEST(GcnCheck, InstructionsStandAsFarApartAsTheHardwareNeeds) {
       {"gfx942", "v_mov_b32_sdwa v0, v1 dst_sel:WORD_1 dst_unused:UNUSED_PRESERVE src0_sel:WORD_0", "v_mov_b32 v2, v0",
        1},
       {"gfx942", "v_dot2_f32_f16 v0, v1, v2, v3", "v_mov_b32 v4, v0", 3},
+      // The same opcode adds to it at once, and does not multiply it.
+      {"gfx942", "v_dot2_f32_f16 v0, v1, v2, v3", "v_dot2_f32_f16 v4, v1, v2, v0", 0},
+      {"gfx942", "v_dot2_f32_f16 v0, v1, v2, v3", "v_dot2_f32_f16 v4, v0, v2, v3", 3},
+      {"gfx942", "v_dot2_f32_f16 v0, v1, v2, v3", "v_dot2_f32_f16 v4, v1, v0, 0", 3},
       // The data of a wide store, M0, the mode.
       {"gfx942", "global_store_dwordx4 v[0:1], v[4:7], off", "v_mov_b32 v6, 0", 2},
       {"gfx90a", "global_store_dwordx3 v[0:1], v[4:6], off", "v_mov_b32 v6, 0", 1},

@@ -1,8 +1,7 @@
 // What holds of a kernel's machine code on gfx90a and gfx942, on every path from its entry:
 //
 // - At an s_barrier no access of LDS is under way: what a wave wrote is there for the waves that it lets go on, and
-// what
-//   it reads was read before they overwrite it. Stores, atomics, loads that write LDS, and loads all count.
+//   what it reads was read before they overwrite it. Stores, atomics, loads that write LDS, and loads all count.
 // - No register is read, or written by another instruction, while a load into it is under way.
 // - Instructions stand as far apart as the hardware needs them to (gcn_wait_states.h).
 //

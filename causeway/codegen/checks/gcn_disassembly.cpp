@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <bitset>
-#include <charconv>
 #include <memory>
-#include <mutex>
 #include <optional>
 
 #include "causeway/base/error.h"

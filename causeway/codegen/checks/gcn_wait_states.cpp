@@ -1,7 +1,6 @@
 #include "causeway/codegen/checks/gcn_wait_states.h"
 
 #include <algorithm>
-#include <charconv>
 
 namespace causeway::codegen {
 namespace {
@@ -24,6 +23,27 @@ bool is_xdl(const GcnInstruction& instruction, const GcnRules& rules) {
 }
 
 bool is_dot(const GcnInstruction& instruction) { return instruction.starts_with("v_dot"); }
+
+// What a dot product adds to, "v3" of "v_dot2_f32_f16 v0, v1, v2, v3": it may be the result of one with the same opcode
+// at once. Null where it adds to a constant.
+const GcnOperand* dot_sum(const GcnInstruction& instruction) {
+  const GcnOperand* last = nullptr;
+  const GcnOperand* result = nullptr;
+  for (const GcnOperand& operand : instruction.operands) {
+    if (operand.position < 0) continue;
+    const GcnOperand*& which = operand.written ? result : last;
+    if (which == nullptr || which->position < operand.position) which = &operand;
+  }
+  if (last == nullptr || result == nullptr) return nullptr;
+  size_t at = 0;
+  for (int comma = 0; comma < 3 && at != std::string::npos; ++comma) at = instruction.text.find(',', at + 1);
+  // Written with three operands, it adds to its result.
+  if (at == std::string::npos) return last->registers == result->registers ? last : nullptr;
+  const size_t name = instruction.text.find_first_not_of(' ', at + 1);
+  return name != std::string::npos && std::string_view("vas").find(instruction.text[name]) != std::string_view::npos
+             ? last
+             : nullptr;
+}
 
 bool is_memory(const GcnInstruction& instruction) {
   return instruction.is_vector_memory() || instruction.is_flat() || instruction.is_shared();
@@ -170,8 +190,9 @@ void after_valu(Distance& distance, const GcnInstruction& first, const GcnInstru
     if (registers.is_vector()) {
       if (second.is_matrix() && !is_dot(first)) distance.at_least(2, "a vector result is read by a matrix instruction");
       if (is_dot(first) && second.mnemonic == first.mnemonic) {
+        const GcnOperand* sum = dot_sum(second);
         for (const GcnOperand& operand : second.operands)
-          if (!operand.written && operand.registers.overlaps(registers) && !(operand.registers == registers))
+          if (!operand.written && &operand != sum && operand.registers.overlaps(registers))
             distance.at_least(3, "a dot product is read");
       } else if (is_dot(first)) {
         distance.at_least(3, "a dot product is read");

@@ -1,6 +1,6 @@
-// How far apart two instructions of an AMD GPU must stand, where the hardware does not see to it: the tables "Manually
-// Inserted Wait States" and "Dependency Resolution: Required Independent Instructions" of AMD's ISA documents of MI200
-// and MI300, with the numbers that LLVM 19's back end goes by.
+// How far apart two instructions of an AMD GPU must stand, where the hardware does not see to it. The distances were
+// taken from LLVM 19's GCNHazardRecognizer, not from the tables of AMD's ISA documents of MI200 and MI300 ("Manually
+// Inserted Wait States", "Dependency Resolution: Required Independent Instructions"), which say what they are about.
 //
 // Included: results of matrix instructions (read as A, B or C, read or overwritten by others, stored), registers that
 // one still reads as C, results of dot products; registers written by a vector instruction and then read by a matrix
@@ -21,7 +21,7 @@ struct GcnRules {
   bool cdna3 = false;  // gfx940 and later; else gfx90a
 };
 
-// The furthest that first_hazard() looks: instructions further apart never meet.
+// The furthest that required_distance() looks: instructions further apart never meet.
 inline constexpr int kMostWaitStates = 19;
 
 // Wait states an instruction takes: s_nop N is N + 1, all others 1.
