@@ -181,11 +181,12 @@ std::shared_ptr<Device> open_device(const std::string& text, const DeviceLibrari
   const Spec spec = split(text);
   if (!architecture.empty()) gpu_architecture(architecture);  // names the known ones where this is none
   if (spec.name == "auto") return open_best(libraries, architecture);
-  if (spec.name == "cuda") {
-    if (!architecture.empty() && gpu_architecture(architecture).driver != spec.name)
-      refuse_architecture(text, architecture);
+  // Whether the other vendor's driver is here does not matter.
+  if ((spec.name == "cuda" || spec.name == "hip") && !architecture.empty() &&
+      gpu_architecture(architecture).driver != spec.name)
+    refuse_architecture(text, architecture);
+  if (spec.name == "cuda")
     return std::make_shared<CudaDevice>(CudaOptions{gpu_index(spec), libraries.cuda, architecture});
-  }
   std::shared_ptr<Device> device;
   if (spec.name == "cpu") device = std::make_shared<CpuDevice>();
   if (spec.name == "hip") device = std::make_shared<HipDevice>(HipOptions{gpu_index(spec), libraries.hip});

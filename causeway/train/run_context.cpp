@@ -10,7 +10,6 @@
 #include "causeway/communicator/mesh_communicators.h"
 #include "causeway/communicator/mpi_communicator.h"
 #include "causeway/communicator/mpi_launch.h"
-#include "causeway/device/open_device.h"
 
 namespace causeway::train {
 namespace {
@@ -48,10 +47,12 @@ void take_share_of_processors(const std::optional<MpiLaunch>& launch) {
 
 }  // namespace
 
-std::string device_of_process(const std::string& device, const std::optional<MpiLaunch>& launch) {
+std::string device_of_process(const std::string& device, const std::optional<MpiLaunch>& launch,
+                              const std::string& architecture, const DeviceLibraries& libraries) {
   if (!launch || !launch->local_rank) return device;
+  const std::string_view driver = architecture.empty() ? "" : gpu_architecture(architecture).driver;
   const auto numbered = [&](const std::string& name, const std::function<int()>& count) -> std::string {
-    if (device != name && device != "auto") return "";
+    if (device != name && (device != "auto" || (!driver.empty() && driver != name))) return "";
     int devices = 0;
     try {
       devices = count();
@@ -65,7 +66,6 @@ std::string device_of_process(const std::string& device, const std::optional<Mpi
           "device", "Start no more processes on a machine than it has GPUs.");
     return fmt::format("{}:{}", name, *launch->local_rank);
   };
-  const DeviceLibraries libraries;
   std::string chosen = numbered("cuda", [&] { return CudaDevice::count(libraries.cuda); });
   if (chosen.empty()) chosen = numbered("hip", [&] { return HipDevice::count(libraries.hip); });
   return chosen.empty() ? device : chosen;
@@ -84,7 +84,7 @@ std::shared_ptr<Context> open_run_context(const Recipe& recipe, StartTimes& star
   }
   take_share_of_processors(launch);
   std::shared_ptr<Device> device =
-      open_device(device_of_process(recipe.device, launch), {}, recipe.device_architecture);
+      open_device(device_of_process(recipe.device, launch, recipe.device_architecture), {}, recipe.device_architecture);
   start.end_of("device");
   std::unique_ptr<Communicator> processes = open_mpi(device);
   start.end_of("processes");

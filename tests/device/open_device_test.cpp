@@ -92,6 +92,8 @@ TEST_F(OpenDevice, KernelsOfAnotherArchitectureAreRefusedWithWhatRunsThem) {
   EXPECT_THAT(refused("emulator:sm_90a", "sm_80"),
               HasSubstr("emulator:sm_90a imitates sm_90a and does not run kernels"));
   EXPECT_THAT(refused("cuda", "sm_81"), HasSubstr("unknown GPU architecture 'sm_81'"));
+  // Of the other vendor, whether this one's driver is here or not.
+  EXPECT_THAT(open_error("hip", kNone, "sm_80").message(), HasSubstr("hip does not run kernels of sm_80"));
   // Not the processor in its place.
   EXPECT_EQ(open_error("auto", kNone, "sm_80").message(), "no GPU here runs kernels of sm_80");
   cuda_.major = 7;

@@ -5,6 +5,7 @@
 #include "causeway/program/context.h"
 #include "causeway/train/log/announcement.h"
 #include "causeway/train/recipe/recipe.h"
+#include "causeway/train/run_context.h"
 #include "causeway/train/step/training_step.h"
 #include "tests/device/gpu_stand_in_library.h"
 
@@ -43,6 +44,22 @@ TEST_F(DeviceArchitecture, TheDriverIsGivenKernelsOfIt) {
   EXPECT_EQ(comment_, "");  // the key says it
   EXPECT_EQ(modules_of(""), std::set<std::string>{"sm_90a"});
   EXPECT_EQ(comment_, "# device_architecture: kernels are compiled for sm_90a\n");
+}
+
+// Two GPUs of each vendor.
+TEST_F(DeviceArchitecture, ProcessesShareTheGpusOfTheVendorThatHasIt) {
+  driver_ = StandIn();
+  MpiLaunch launch;
+  launch.local_rank = 1;
+  const DeviceLibraries libraries = {CAUSEWAY_CUDA_STAND_IN, {CAUSEWAY_HIP_STAND_IN}};
+  const auto device = [&](const std::string& name, const std::string& architecture) {
+    return device_of_process(name, launch, architecture, libraries);
+  };
+  EXPECT_EQ(device("auto", ""), "cuda:1");
+  EXPECT_EQ(device("auto", "sm_80"), "cuda:1");
+  EXPECT_EQ(device("auto", "gfx942"), "hip:1");
+  EXPECT_EQ(device("cuda", "gfx942"), "cuda:1");  // whoever opens it says why not
+  EXPECT_EQ(device("cpu", "sm_80"), "cpu");
 }
 
 }  // namespace
