@@ -45,6 +45,8 @@ TEST(DirectoriesOfRanks, OneThatIsNotSharedIsFoundBeforeAnythingIsDone) {
                                    std::chrono::milliseconds(0));
     });
   };
+  // Of a start that ended meanwhile.
+  std::ofstream(first / ".seen-by-all-0123456789abcdef");
   EXPECT_THAT(look(first.path()), AllOf(SizeIs(3), Each("")));
   for (const auto& unlike : {other.path(), other / "absent"})
     EXPECT_THAT(

@@ -18,6 +18,16 @@ namespace fs = std::filesystem;
 
 constexpr auto kLook = std::chrono::milliseconds(50);
 constexpr size_t kMostNamed = 8;
+constexpr std::string_view kMarker = ".seen-by-all-";
+
+// Those of starts that ended meanwhile. One that cannot be removed is left.
+void remove_markers(const fs::path& run_directory) {
+  std::error_code ignored;
+  std::vector<fs::path> markers;
+  for (fs::directory_iterator at(run_directory, ignored), end; !ignored && at != end; at.increment(ignored))
+    if (at->path().filename().string().starts_with(kMarker)) markers.push_back(at->path());
+  for (const fs::path& marker : markers) ::unlink(marker.c_str());
+}
 
 void write_marker(const fs::path& marker) {
   const int file = ::open(marker.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
@@ -42,9 +52,12 @@ void require_shared_run_directory(const Ranks& ranks, const fs::path& run_direct
   if (ranks.count() == 1) return;
   // A name that nobody has looked for, so that no cache knows of its absence.
   std::random_device random;
-  const std::string name = ranks.of_first(fmt::format(".seen-by-all-{:08x}{:08x}", random(), random()));
+  const std::string name = ranks.of_first(fmt::format("{}{:08x}{:08x}", kMarker, random(), random()));
   const fs::path marker = run_directory / name;
-  ranks.on_first([&] { write_marker(marker); });
+  ranks.on_first([&] {
+    remove_markers(run_directory);
+    write_marker(marker);
+  });
   const std::vector<std::string> seen = ranks.gather(is_seen(marker, patience) ? "" : host_name());
   if (ranks.is_first()) ::unlink(marker.c_str());
   std::string others;
