@@ -11,8 +11,8 @@ namespace causeway::plan {
 // otherwise two and three, and figures grow on as they do there.
 //
 // A schedule repeats, so that not all of it is traced: a stage is traced at places of a shorter pipeline and with few
-// micro-batches, and with one and two further stages and micro-batches. Where the second adds to every figure what the
-// first did, to the byte, all others do. Otherwise more is traced, at last all. `whole`: all at once.
+// micro-batches, and with one and two further stages and micro-batches. Where the second adds the same to every size in
+// memory, to the byte, and to the seconds, all others do. Otherwise more is traced, at last all. `whole`: all at once.
 StepPlan plan_pipelined_step(const Recipe& recipe, const Machine& machine, bool exact_memory, bool whole = false);
 
 }  // namespace causeway::plan

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "causeway/base/error.h"
 #include "causeway/base/yaml_document.h"

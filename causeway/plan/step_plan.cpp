@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "causeway/base/error.h"
 #include "causeway/device/offline/offline_device.h"

@@ -29,12 +29,11 @@ struct TrainResult {
 };
 
 // Trains until train.steps, or until a signal asks to stop, and commits a checkpoint either way, but where the signal
-// comes before the first step. Writes to the run
-// directory, which it owns meanwhile (RunLock): recipe.yaml (resolved), metrics.jsonl, TensorBoard events, checkpoints.
-// Logs, samples and evaluations that fail are said once and end nothing.
-// Throws Error for bad recipes, data and checkpoints, for a run directory that another run owns, for a loss that is not
-// finite under the policy "stop", for data that changed under the run, and when memory runs out or the last checkpoint
-// cannot be written. What could be saved then has been, and the error says so.
+// comes before the first step. Writes to the run directory, which it owns meanwhile (RunLock): recipe.yaml (resolved),
+// metrics.jsonl, TensorBoard events, checkpoints. Logs, samples and evaluations that fail are said once and end
+// nothing. Throws Error for bad recipes, data and checkpoints, for a run directory that another run owns, for a loss
+// that is not finite under the policy "stop", for data that changed under the run, and when memory runs out or the last
+// checkpoint cannot be written. What could be saved then has been, and the error says so.
 //
 // Where the recipe has a mesh, this process is one of as many as the mesh has ranks, which MPI started. The first rank
 // prints, logs and owns the run directory; an error of all is thrown there, and on other ranks SaidElsewhere.

@@ -28,7 +28,8 @@ std::vector<UncutWeights> uncut_weights(const std::vector<Parameter>& parameters
 // The same of the recipe's model on the first rank of its mesh, which need not be here; nothing is allocated.
 std::vector<UncutWeights> uncut_weights(const Recipe& recipe);
 
-// "mesh.fsdp=3 leaves 1.20 GiB of weights and moments whole on each of its 3 ranks: ...".
+// "mesh.fsdp=3 cuts no weight: 1.20 GiB of weights and moments stay whole on each of its ranks, where 410 MiB would do.
+// Whole are ...: none of their sizes is a multiple of 3 times what else cuts it."
 std::string uncut_weights_text(const UncutWeights& uncut);
 
 }  // namespace causeway::train
