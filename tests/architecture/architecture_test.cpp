@@ -100,15 +100,17 @@ TEST(Architecture, NothingButTestsRunsTheReferenceInterpreter) {
   }
 }
 
-// A model family is known to its own file, and as the default.
+// A model family is known to its own file, as the default, and to the table that leads names of the field to ours.
 TEST(Architecture, NothingButItsFileNamesAModelFamily) {
   const std::regex name(R"re("(gemma2|llama|mistral|mpt|olmo2|qwen2|qwen3)")re");
   std::map<std::string, std::set<std::string>> found;
-  for (const fs::path& file : files_under(kRoot / "causeway", {".h", ".cpp"}))
+  for (const fs::path& file : files_under(kRoot / "causeway", {".h", ".cpp"})) {
+    if (path_in_tree(file) == "causeway/base/field_words.cpp") continue;
     for (const std::string& line : lines_of(file)) {
       std::smatch match;
       if (std::regex_search(line, match, name)) found[match[1]].insert(path_in_tree(file));
     }
+  }
   const std::map<std::string, std::set<std::string>> expected = {
       {"gemma2", {"causeway/model/gemma2.cpp"}},   {"llama", {"causeway/model/llama.cpp", "causeway/model/config.h"}},
       {"mistral", {"causeway/model/mistral.cpp"}}, {"mpt", {"causeway/model/mpt.cpp"}},

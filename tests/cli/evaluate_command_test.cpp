@@ -128,14 +128,17 @@ TEST_F(EvaluateCommandTest, AnExportIsJudgedAsItsRun) {
     arguments.insert(arguments.end(), rest.begin(), rest.end());
     return run_json(arguments);
   };
-  expect_failure({"evaluate", "out", "--tasks", "piqa", "--data", "eval"}, 1,
-                 {"out: holds no tokenizer", "Give one with --tokenizer"});
-  const nlohmann::json of_run = judged({"runs/tiny"}), of_export = judged({"out", "--tokenizer", "bytes"});
+  const nlohmann::json of_run = judged({"runs/tiny"}), of_export = judged({"out"});
   EXPECT_EQ(of_export["tasks"], of_run["tasks"]);
   EXPECT_EQ(of_export["precision"], "f32");
   // And is written with.
   EXPECT_EQ(run({"generate", "out", "--tokenizer", "bytes", "--prompt", "the", "--tokens", "8"}).out,
             run({"generate", "runs/tiny", "--prompt", "the", "--tokens", "8"}).out);
+  // Without its tokenizer it says what is missing, and is judged with one that is named.
+  std::filesystem::remove(path("out/tokenizer.json"));
+  expect_failure({"evaluate", "out", "--tasks", "piqa", "--data", "eval"}, 1,
+                 {"out: holds no tokenizer", "Give one with --tokenizer"});
+  EXPECT_EQ(judged({"out", "--tokenizer", "bytes"})["tasks"], of_run["tasks"]);
 }
 
 TEST_F(EvaluateCommandTest, SaysWhatIsWrong) {

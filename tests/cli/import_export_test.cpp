@@ -80,8 +80,8 @@ TEST_F(ImportExportTest, AnExportIsTheModelThatATrainingBeginsFrom) {
   const Outcome imported = run({"import", "sharded", "--output", "whole"});
   ASSERT_EQ(imported.status, 0) << imported.err;
   EXPECT_EQ(imported.out,
-            "imported sharded to whole: llama, 37024 parameters, f32; 145 KiB written\ntokenizer: none\nTrain it "
-            "with: model.from=whole\n");
+            "imported sharded to whole: llama, 37024 parameters, f32; 145 KiB written\n"
+            "tokenizer: tokenizer.json, tokenizer_config.json\nTrain it with: model.from=whole\n");
   EXPECT_EQ(read_text_file(path("whole/model.safetensors")), read_text_file(path("out/model.safetensors")));
 }
 

@@ -432,7 +432,7 @@ TEST(TokenDataset, NamesWhatIsMissing) {
             "the directory holds neither dataset.json nor .bin files");
   directory.write("train.bin", "abcd");
   EXPECT_EQ(caught([&] { data::TokenDataset::open(directory.path(), "validation"); }).message(),
-            "the directory has no .bin file with \"val\" in its name");
+            "the directory has no .bin file with the word \"val\" or \"validation\" or \"valid\" in its name");
   const Error error = caught([&] { data::TokenDataset::open(directory / "trian.bin"); });
   EXPECT_EQ(error.message(), "the token data does not exist");
   EXPECT_EQ(error.hint(), fmt::format("Did you mean \"{}\"?", (directory / "train.bin").string()));

@@ -132,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"%0 = neg(%0) : f32[2]\nreturn", "2, column 1: %0 is defined already"},
         Bad{"%1 = neg(%0.1) : f32[2]\nreturn", "2, column 10: %0 has 1 outputs, there is no output 1"},
         Bad{"%1 = neg(%0) : f32[3]\nreturn", "2, column 16: the type here is f32[2], not f32[3]"},
-        Bad{"%1 = neg(%0) : f33[2]\nreturn", "2, column 16: there is no element type 'f33'\n  did you mean 'f32'?"},
+        Bad{"%1 = neg(%0) : ff32[2]\nreturn", "2, column 16: there is no element type 'ff32'\n  did you mean 'f32'?"},
         Bad{"%1 = neg(%0, %0) : f32[2]\nreturn", "2, column 6: neg takes 1 inputs; it was given (f32[2], f32[2])"},
         Bad{"%1 = neg(%0 : f32[2]\nreturn", "2, column 13: expected ')' after the inputs"},
         Bad{"%1 = neg(%0)\nreturn", "2, column 13: expected ':' before the types"},

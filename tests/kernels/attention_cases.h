@@ -26,92 +26,108 @@ struct Sizes {
   int64_t batch, query_heads, kv_heads, query_length, key_length;
 };
 
-// Score and mask variants. Each is written as a recipe's functions would be traced: positions as 32-bit integers.
-struct Full {
+// What a case's score and mask are, called through one function each, so that kernels are compiled for whether there is
+// a score and a mask, and not for each of these rules. Each is written as a recipe's functions would be traced:
+// positions as 32-bit integers.
+struct Rule {
+  virtual ~Rule() = default;
+  virtual bool mask(int64_t, int64_t, int32_t, int32_t) const { return true; }
+  virtual float score(int64_t, int64_t, int32_t, int32_t, float x) const { return x; }
+  virtual float score_gradient(int64_t, int64_t, int32_t, int32_t, float) const { return 1.0f; }
+};
+
+struct Full : Rule {
   static constexpr bool kHasScore = false, kHasMask = false;
 };
 
-struct Causal {
+struct Causal : Rule {
   static constexpr bool kHasScore = false, kHasMask = true;
-  bool mask(int64_t, int64_t, int32_t t, int32_t s) const { return s <= t; }
+  bool mask(int64_t, int64_t, int32_t t, int32_t s) const override { return s <= t; }
 };
 
 // The last query is aligned with the last key.
-struct CausalAtEnd {
+struct CausalAtEnd : Rule {
   static constexpr bool kHasScore = false, kHasMask = true;
+  explicit CausalAtEnd(int32_t offset) : offset(offset) {}
+  bool mask(int64_t, int64_t, int32_t t, int32_t s) const override { return s <= t + offset; }
   int32_t offset;
-  bool mask(int64_t, int64_t, int32_t t, int32_t s) const { return s <= t + offset; }
 };
 
-struct SlidingWindow {
+struct SlidingWindow : Rule {
   static constexpr bool kHasScore = false, kHasMask = true;
-  int32_t window = 37;
-  bool mask(int64_t, int64_t, int32_t t, int32_t s) const { return s <= t && t - s < window; }
+  SlidingWindow() : window(37) {}
+  explicit SlidingWindow(int32_t window) : window(window) {}
+  bool mask(int64_t, int64_t, int32_t t, int32_t s) const override { return s <= t && t - s < window; }
+  int32_t window;
 };
 
-struct Document {
+struct Document : Rule {
   static constexpr bool kHasScore = false, kHasMask = true;
-  const int32_t* ids;  // [batch][positions]
-  int64_t positions;
-  bool mask(int64_t b, int64_t, int32_t t, int32_t s) const {
+  // [batch][positions]
+  Document(const int32_t* ids, int64_t positions) : ids(ids), positions(positions) {}
+  bool mask(int64_t b, int64_t, int32_t t, int32_t s) const override {
     return s <= t && ids[b * positions + t] == ids[b * positions + s];
   }
+  const int32_t* ids;
+  int64_t positions;
 };
 
-struct Prefix {
+struct Prefix : Rule {
   static constexpr bool kHasScore = false, kHasMask = true;
-  int32_t prefix = 70;
-  bool mask(int64_t, int64_t, int32_t t, int32_t s) const { return s < prefix || s <= t; }
+  bool mask(int64_t, int64_t, int32_t t, int32_t s) const override { return s < 70 || s <= t; }
 };
 
-struct Alibi {
+struct Alibi : Rule {
   static constexpr bool kHasScore = true, kHasMask = true;
-  bool mask(int64_t, int64_t, int32_t t, int32_t s) const { return s <= t; }
-  float score(int64_t, int64_t h, int32_t t, int32_t s, float x) const {
+  bool mask(int64_t, int64_t, int32_t t, int32_t s) const override { return s <= t; }
+  float score(int64_t, int64_t h, int32_t t, int32_t s, float x) const override {
     return x + 0.05f * static_cast<float>(h + 1) * static_cast<float>(s - t);
   }
-  float score_gradient(int64_t, int64_t, int32_t, int32_t, float) const { return 1.0f; }
 };
 
 // x / (1 + |x| / cap): soft-capping with a cap that needs no library call.
-struct SoftCap {
+struct SoftCap : Rule {
   static constexpr bool kHasScore = true, kHasMask = false;
-  float cap = 2.0f;
-  float score(int64_t, int64_t, int32_t, int32_t, float x) const { return x / (1.0f + std::abs(x) / cap); }
-  float score_gradient(int64_t, int64_t, int32_t, int32_t, float x) const {
-    const float scaled = 1.0f + std::abs(x) / cap;
+  static constexpr float kCap = 2.0f;
+  float score(int64_t, int64_t, int32_t, int32_t, float x) const override { return x / (1.0f + std::abs(x) / kCap); }
+  float score_gradient(int64_t, int64_t, int32_t, int32_t, float x) const override {
+    const float scaled = 1.0f + std::abs(x) / kCap;
     return 1.0f / (scaled * scaled);
   }
 };
 
 // Rows 3, 4 and 5 of head 0 and the whole first query block of head 1 attend to nothing.
-struct FullyMasked {
+struct FullyMasked : Rule {
   static constexpr bool kHasScore = false, kHasMask = true;
-  bool mask(int64_t, int64_t h, int32_t t, int32_t) const { return h == 0 ? t < 3 || t > 5 : h != 1 || t >= 64; }
+  bool mask(int64_t, int64_t h, int32_t t, int32_t) const override {
+    return h == 0 ? t < 3 || t > 5 : h != 1 || t >= 64;
+  }
 };
 
 // Only even keys, as a mask that depends on the batch element: the others through a captured bias of -inf.
-struct CapturedBias {
+struct CapturedBias : Rule {
   static constexpr bool kHasScore = true, kHasMask = false;
-  const float* bias;  // [query_length][key_length]
-  int64_t key_length;
-  float score(int64_t, int64_t, int32_t t, int32_t s, float x) const {
+  // [query_length][key_length]
+  CapturedBias(const float* bias, int64_t key_length) : bias(bias), key_length(key_length) {}
+  float score(int64_t, int64_t, int32_t t, int32_t s, float x) const override {
     return x + bias[static_cast<int64_t>(t) * key_length + s];
   }
-  float score_gradient(int64_t, int64_t, int32_t, int32_t, float) const { return 1.0f; }
+  const float* bias;
+  int64_t key_length;
 };
 
 // No query sees the first two blocks of keys.
-struct LateKeys {
+struct LateKeys : Rule {
   static constexpr bool kHasScore = false, kHasMask = true;
-  bool mask(int64_t, int64_t, int32_t t, int32_t s) const { return s >= 128 && s - 128 <= t; }
+  bool mask(int64_t, int64_t, int32_t t, int32_t s) const override { return s >= 128 && s - 128 <= t; }
 };
 
-template <class Function, class OperandType, int kDim, bool kMap, int kBlock>
-struct Problem : Function {
+template <bool kScore, bool kMask, class OperandType, int kDim, bool kMap, int kBlock>
+struct Problem {
   using Operand = OperandType;
+  static constexpr bool kHasScore = kScore, kHasMask = kMask;
   static constexpr int kHeadDim = kDim, kBlockQ = kBlock, kBlockK = kBlock;
-  static constexpr bool kHasBlockMap = kMap && Function::kHasMask;
+  static constexpr bool kHasBlockMap = kMap;
 
   int64_t batch, query_heads, kv_heads, query_length, key_length;
   float scale;
@@ -120,7 +136,13 @@ struct Problem : Function {
   const float *q, *k, *v, *dout;
   float *out, *lse, *delta, *dq, *dk, *dv;
   uint8_t* map;
+  const Rule* rule;
 
+  bool mask(int64_t b, int64_t h, int32_t t, int32_t s) const { return rule->mask(b, h, t, s); }
+  float score(int64_t b, int64_t h, int32_t t, int32_t s, float x) const { return rule->score(b, h, t, s, x); }
+  float score_gradient(int64_t b, int64_t h, int32_t t, int32_t s, float x) const {
+    return rule->score_gradient(b, h, t, s, x);
+  }
   int64_t query_at(int64_t b, int64_t h, int64_t t, int64_t d) const {
     return ((b * query_heads + h) * query_length + t) * kDim + d;
   }
@@ -183,10 +205,11 @@ std::vector<float> random_values(int64_t count, uint32_t seed, bool round) {
 
 template <class Function, class Operand, int kDim, bool kMap = true, int kBlock = 64>
 struct Case {
-  using P = Problem<Function, Operand, kDim, kMap, kBlock>;
+  using P = Problem<Function::kHasScore, Function::kHasMask, Operand, kDim, kMap && Function::kHasMask, kBlock>;
 
-  Case(Sizes sizes, Function function, float scale = 0.0f, bool map_per_head = false)
+  Case(Sizes sizes, const Function& rule, float scale = 0.0f, bool map_per_head = false)
       : sizes(sizes),
+        rule(rule),
         shape{sizes.batch, sizes.query_heads, sizes.kv_heads, sizes.query_length, sizes.key_length, kDim, kBlock,
               kBlock} {
     constexpr bool kRound = sizeof(Operand) == 2;
@@ -203,7 +226,7 @@ struct Case {
     dv.assign(k.size(), nan);
     lse.assign(q.size() / kDim, nan);
     delta.assign(q.size() / kDim, nan);
-    static_cast<Function&>(problem) = function;
+    problem.rule = &this->rule;
     problem.batch = sizes.batch;
     problem.query_heads = sizes.query_heads;
     problem.kv_heads = sizes.kv_heads;
@@ -345,6 +368,7 @@ struct Case {
   }
 
   Sizes sizes;
+  Function rule;
   causeway::codegen::AttentionShape shape;
   P problem{};
   std::vector<float> q, k, v, dout, out, lse, delta, dq, dk, dv;
@@ -361,11 +385,11 @@ ATTENTION_TEST(Causal) { Case<Causal, TypeParam, 64>({1, 3, 3, 200, 200}, {}).ch
 ATTENTION_TEST(CausalWithoutMap) { Case<Causal, TypeParam, 64, false>({1, 2, 2, 130, 130}, {}).check(); }
 
 ATTENTION_TEST(CausalWithMoreKeysThanQueries) {
-  Case<CausalAtEnd, TypeParam, 64>({1, 2, 1, 90, 301}, CausalAtEnd{.offset = 211}).check();
+  Case<CausalAtEnd, TypeParam, 64>({1, 2, 1, 90, 301}, CausalAtEnd(211)).check();
 }
 
 ATTENTION_TEST(CausalWithMoreQueriesThanKeys) {
-  Case<CausalAtEnd, TypeParam, 32>({1, 2, 1, 210, 70}, CausalAtEnd{.offset = -140}).check();
+  Case<CausalAtEnd, TypeParam, 32>({1, 2, 1, 210, 70}, CausalAtEnd(-140)).check();
 }
 
 ATTENTION_TEST(SlidingWindow) { Case<SlidingWindow, TypeParam, 64>({1, 2, 2, 333, 333}, {}).check(); }
@@ -373,7 +397,7 @@ ATTENTION_TEST(SlidingWindow) { Case<SlidingWindow, TypeParam, 64>({1, 2, 2, 333
 ATTENTION_TEST(Document) {
   std::vector<int32_t> ids(2 * 300);
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(i < 300 ? i / 70 : (i * i) / 30000);
-  Case<Document, TypeParam, 64>({2, 2, 2, 300, 300}, Document{.ids = ids.data(), .positions = 300}, 0.0f, true).check();
+  Case<Document, TypeParam, 64>({2, 2, 2, 300, 300}, Document(ids.data(), 300), 0.0f, true).check();
 }
 
 ATTENTION_TEST(Prefix) { Case<Prefix, TypeParam, 64>({1, 2, 2, 190, 190}, {}).check(); }
@@ -385,7 +409,7 @@ ATTENTION_TEST(SoftCap) { Case<SoftCap, TypeParam, 64>({1, 2, 2, 100, 140}, {}).
 ATTENTION_TEST(CapturedBias) {
   std::vector<float> bias = random_values(75 * 83, 9, false);
   for (size_t i = 0; i < bias.size(); i += 3) bias[i] = -kInf;
-  Case<CapturedBias, TypeParam, 64>({1, 2, 2, 75, 83}, CapturedBias{.bias = bias.data(), .key_length = 83}).check();
+  Case<CapturedBias, TypeParam, 64>({1, 2, 2, 75, 83}, CapturedBias(bias.data(), 83)).check();
 }
 
 ATTENTION_TEST(GroupedQueries) {
@@ -406,8 +430,8 @@ ATTENTION_TEST(OtherBlockSizes) {
 }
 
 ATTENTION_TEST(Decoding) {
-  Case<CausalAtEnd, TypeParam, 64>({2, 8, 2, 1, 333}, CausalAtEnd{.offset = 332}).check();
-  Case<CausalAtEnd, TypeParam, 64>({1, 4, 1, 3, 200}, CausalAtEnd{.offset = 197}).check();
+  Case<CausalAtEnd, TypeParam, 64>({2, 8, 2, 1, 333}, CausalAtEnd(332)).check();
+  Case<CausalAtEnd, TypeParam, 64>({1, 4, 1, 3, 200}, CausalAtEnd(197)).check();
   Case<Full, TypeParam, 64, false>({1, 40, 1, 5, 100}, {}).check();
 }
 

@@ -18,7 +18,7 @@ TYPED_TEST_SUITE(AttentionTest, Operands);
 namespace {
 
 TEST(AttentionBlockMap, KindsOfASlidingWindow) {
-  Case<SlidingWindow, float, 16> test({1, 1, 1, 200, 200}, SlidingWindow{.window = 150});
+  Case<SlidingWindow, float, 16> test({1, 1, 1, 200, 200}, SlidingWindow(150));
   const std::vector<uint8_t> expected = {1, 0, 0, 0,  //
                                          2, 1, 0, 0,  //
                                          1, 2, 1, 0,  //
@@ -28,7 +28,7 @@ TEST(AttentionBlockMap, KindsOfASlidingWindow) {
 }
 
 TEST(AttentionBlockMap, EdgesAreJudgedByThePositionsThatExist) {
-  Case<CausalAtEnd, float, 16> test({1, 1, 1, 10, 70}, CausalAtEnd{.offset = 69});
+  Case<CausalAtEnd, float, 16> test({1, 1, 1, 10, 70}, CausalAtEnd(69));
   EXPECT_EQ(test.map, (std::vector<uint8_t>{2, 2}));
 }
 

@@ -290,7 +290,7 @@ void check_thin() {
   constexpr MatmulBlocks kFewRows = thin_blocks<T>(MatmulPath::kThin, kThin, 64);
   constexpr MatmulBlocks kFewColumns = thin_blocks<T>(MatmulPath::kThinSwapped, kThin, 64);
   for (auto [wide, k] : shapes) {
-    auto forward = check_one<Plain, T, kTransposedA, kTransposedB, kFewRows>(2, kThin, wide, k);
+    auto forward = check_one<Prefetching, T, kTransposedA, kTransposedB, kFewRows>(2, kThin, wide, k);
     auto shuffled =
         check_one<Prefetching, T, kTransposedA, kTransposedB, kFewRows>(2, kThin, wide, k, TaskOrder::kShuffled);
     EXPECT_EQ(forward, shuffled);
