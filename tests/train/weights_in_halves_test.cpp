@@ -76,7 +76,7 @@ class WeightsInHalves : public testing::TestWithParam<std::string> {
     on_ranks(
         recipe.mesh,
         [&] {
-          const auto model = LanguageModel::create(recipe.model, own_part(recipe), 5, storage);
+          const auto model = LanguageModel::create(recipe.model, own_part(recipe), 6, storage);
           TrainingStep step(*model, recipe);
           Trained own;
           for (int64_t i = 0; i < 4 && !any_is_half_way(*model); ++i) {
