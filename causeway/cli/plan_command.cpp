@@ -13,6 +13,7 @@
 #include "causeway/cli/progress_report.h"
 #include "causeway/cli/recipe_argument.h"
 #include "causeway/plan/machines.h"
+#include "causeway/plan/plan_search.h"
 #include "causeway/plan/step_plan.h"
 #include "causeway/train/log/progress_line.h"
 #include "causeway/train/step/recomputation.h"
@@ -21,7 +22,7 @@
 namespace causeway::cli {
 namespace {
 
-struct Options {
+struct PlanCommandOptions {
   std::string recipe;
   std::vector<std::string> overrides;
   std::string hardware = "h100";
@@ -165,7 +166,7 @@ class PlanPrinter {
   const bench::DeviceCost* cost_;
 };
 
-void print_search(const std::vector<StepPlan>& plans, const PlanPrinter& printer, const Options& options) {
+void print_search(const std::vector<StepPlan>& plans, const PlanPrinter& printer, const PlanCommandOptions& options) {
   output("fastest of {} plans that fit on {} devices\n\n  {:<28}{:>12}{:>11}{:>12}{:>12}{:>8}{:>12}\n", plans.size(),
          options.devices, "mesh", "micro-batch", "recompute", "a device", "tokens/s", "MFU", "$/1e9");
   const size_t shown = std::min(plans.size(), static_cast<size_t>(options.show));
@@ -192,7 +193,7 @@ std::vector<StepPlan> searched(const Recipe& recipe, const Machine& machine, int
   });
 }
 
-void run(const Options& options) {
+void run_plan(const PlanCommandOptions& options) {
   const Machine& machine = find_machine(options.hardware);
   const Recipe recipe = load_recipe_argument(options.recipe, options.overrides);
   const bench::CostTable costs =
@@ -223,7 +224,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_plan_command(CLI::App& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PlanCommandOptions>();
   CLI::App* command = program.add_subcommand(
       "plan", "What a recipe's step needs and takes on hardware that is not here: memory, collectives, time, dollars");
   command
@@ -245,7 +246,7 @@ void add_plan_command(CLI::App& program) {
   command->footer(
       "Example: causeway plan llama3_8b mesh.fsdp=8 train.micro_batch_size=8 --hardware h100\n"
       "The best of eight devices: causeway plan llama3_8b --search -n 8");
-  command->callback([options] { run(*options); });
+  command->callback([options] { run_plan(*options); });
 }
 
 }  // namespace causeway::cli

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 #include <set>
 
 #include "causeway/base/error.h"
@@ -10,15 +11,18 @@
 namespace causeway::passes {
 namespace {
 
-// The values that depend on `wrt` through differentiable ops.
+// Of what `outputs` are computed from, the values that depend on `wrt` through differentiable ops. Nothing else is
+// looked at: a step's graph holds the other micro-batches too.
 class ActiveValues {
  public:
-  ActiveValues(const Graph& graph, std::span<const Value> wrt, std::span<const Value> stop)
+  ActiveValues(const Graph& graph, std::span<const Value> outputs, std::span<const Value> wrt,
+               std::span<const Value> stop)
       : graph_(graph), wrt_(wrt.begin(), wrt.end()), stop_(stop.begin(), stop.end()), nodes_(graph.nodes().size()) {
-    for (size_t i = 0; i < nodes_.size(); ++i) {
-      const Node& node = graph.nodes()[i];
-      if (gradient_rule(node.op) == nullptr) continue;
-      nodes_[i] = std::any_of(node.inputs.begin(), node.inputs.end(), [&](Value input) { return contains(input); });
+    for (const int32_t index : ancestors(outputs)) {
+      const Node& node = graph.nodes()[static_cast<size_t>(index)];
+      if (std::none_of(node.inputs.begin(), node.inputs.end(), [&](Value input) { return contains(input); })) continue;
+      nodes_[static_cast<size_t>(index)] = true;
+      in_order_.push_back(index);
     }
   }
 
@@ -26,15 +30,33 @@ class ActiveValues {
     if (!is_float(graph_.dtype(value)) || stop_.contains(value)) return false;
     return wrt_.contains(value) || nodes_[static_cast<size_t>(value.node)];
   }
-  // Whether gradients flow on through this node.
-  bool node(size_t index) const { return nodes_[index]; }
+  // The nodes that gradients flow on through, in the graph's order.
+  const std::vector<int32_t>& nodes() const { return in_order_; }
   bool stops(Value value) const { return stop_.contains(value); }
 
  private:
+  // Nodes of differentiable ops, in the graph's order.
+  std::vector<int32_t> ancestors(std::span<const Value> outputs) const {
+    std::vector<bool> seen(graph_.nodes().size());
+    std::vector<int32_t> found;
+    const auto visit = [&](Value value) {
+      const auto index = static_cast<size_t>(value.node);
+      if (seen[index] || gradient_rule(graph_.nodes()[index].op) == nullptr) return;
+      seen[index] = true;
+      found.push_back(value.node);
+    };
+    for (const Value output : outputs) visit(output);
+    for (size_t i = 0; i < found.size(); ++i)
+      for (const Value input : graph_.nodes()[static_cast<size_t>(found[i])].inputs) visit(input);
+    std::sort(found.begin(), found.end());
+    return found;
+  }
+
   const Graph& graph_;
   std::set<Value> wrt_;
   std::set<Value> stop_;
   std::vector<bool> nodes_;
+  std::vector<int32_t> in_order_;
 };
 
 // Restores what the caller had set when the gradient nodes are done.
@@ -76,7 +98,7 @@ std::vector<Value> add_gradients(Graph& graph, std::span<const Value> outputs, s
                   graph.node(value).attributes.name, "differentiate with respect to float tensors only");
   }
 
-  const ActiveValues active(graph, wrt, stop);
+  const ActiveValues active(graph, outputs, wrt, stop);
   std::map<Value, Value> gradients;
   const Builder build(graph);
   const Marking marking(graph);
@@ -85,15 +107,12 @@ std::vector<Value> add_gradients(Graph& graph, std::span<const Value> outputs, s
     if (!inserted) entry->second = build.add(entry->second, gradient);
   };
 
-  int32_t last = -1;
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!active.contains(outputs[i])) continue;
     graph.set_scope(graph.node(outputs[i]).scope);
     accumulate(outputs[i], output_gradients[i]);
-    last = std::max(last, outputs[i].node);
   }
-  for (int32_t index = last; index >= 0; --index) {
-    if (!active.node(static_cast<size_t>(index))) continue;
+  for (const int32_t index : active.nodes() | std::views::reverse) {
     GradientRequest request{graph, build, graph.node(index), {}, {}, {}};
     bool any = false;
     for (int32_t o = 0; o < static_cast<int32_t>(request.node.outputs.size()); ++o) {

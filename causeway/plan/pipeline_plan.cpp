@@ -5,9 +5,11 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "causeway/base/thread_pool.h"
 #include "causeway/device/offline/offline_device.h"
 #include "causeway/device/open_device.h"
 #include "causeway/passes/eliminate_common_subexpressions.h"
@@ -22,8 +24,8 @@ namespace {
 using train::StagePlace;
 
 struct TracedStage {
-  MemoryPlan memory;
-  StepTime time;  // without waiting
+  MemoryPlan memory;  // `exact` says nothing of the layers
+  StepTime time;      // without waiting
   FlopCount flops;
   std::vector<CollectiveTotal> collectives;
 };
@@ -57,6 +59,7 @@ TracedStage trace_stage(const Recipe& recipe, const Machine& machine, int64_t st
       LanguageModel::create(recipe.model, part, std::nullopt, train::weight_storage(recipe));
   const TrainingStep step(*model, recipe, place);
   TracedStage traced;
+  traced.memory.exact = true;
   for (const Parameter& parameter : model->parameters()) traced.memory.weights += parameter.tensor.local_bytes();
   for (const auto& state : step.optimizer_state()) traced.memory.optimizer += state.tensor.local_bytes();
   const Graph graph = step.trace().front();
@@ -86,6 +89,7 @@ void add(FlopCount& sum, const FlopCount& more, double times) {
 }
 
 void add(TracedStage& sum, const TracedStage& more, double times) {
+  sum.memory.exact = sum.memory.exact && more.memory.exact;
   for (int64_t MemoryPlan::* bytes :
        {&MemoryPlan::weights, &MemoryPlan::optimizer, &MemoryPlan::activations, &MemoryPlan::batch})
     sum.memory.*bytes += std::llround(static_cast<double>(more.memory.*bytes) * times);
@@ -116,10 +120,19 @@ int64_t layers_of(const Recipe& recipe, int64_t stage) {
 
 // --- A stage of a long pipeline and of many micro-batches, continued from short ones.
 
+constexpr int64_t kMostWhole = 48;  // micro-batches that are traced all in the end
+
 // How many stages come before and after it, and what it works through.
 struct StageSize {
   StagePlace place;
   int64_t micro_batches = 1;
+
+  bool operator<(const StageSize& other) const {
+    const auto order = [](const StageSize& size) {
+      return std::tuple(size.place.before, size.place.after, size.micro_batches);
+    };
+    return order(*this) < order(other);
+  }
 };
 
 double slope(double first, double second, double steps) { return (second - first) / steps; }
@@ -148,9 +161,13 @@ class ContinuedStage {
         whole_{{stage, recipe.mesh.pp - 1 - stage}, recipe.micro_batches()} {}
 
   // Everything that further stages and micro-batches add was the same twice before it is taken to be so from there on;
-  // where it is not, more is traced.
+  // where it is not, more is traced, or its mean is taken.
   TracedStage run(bool whole) {
     if (whole) return at(whole_);
+    if (has_many_batches()) {
+      if (const std::optional<TracedStage> stage = continued_from(kFewest, kGroup)) return *stage;
+      return about(kFurther);
+    }
     for (int64_t few = kFewest; few <= kMostOfFew; few += few)
       for (const int64_t step : {int64_t{1}, kGroup}) {
         if (const std::optional<TracedStage> stage = continued_from(few, step)) return *stage;
@@ -159,16 +176,57 @@ class ContinuedStage {
     return at(whole_);
   }
 
+  // The same for an estimate, which takes less.
+  TracedStage estimate(bool whole) { return !whole && has_many_batches() ? about(kFurtherOfEstimate) : run(whole); }
+
  private:
   // Sums of gradients are fused in groups, of up to so many micro-batches.
   static constexpr int64_t kGroup = 8, kFewest = 1, kMostOfFew = 32;
+  // How well buffers fill the memory that they are packed into differs by so much of it from size to size.
+  static constexpr double kPacking = 0.005;
+  // Stages whose mean is what a further one adds.
+  static constexpr int64_t kFurther = 8, kFurtherOfEstimate = 2;
 
+  bool has_many_batches() const { return whole_.micro_batches > kMostWhole && !interleaves(); }
   bool interleaves() const { return recipe_.train.pipeline_chunks > 1; }
 
-  TracedStage at(const StageSize& size) const {
+  TracedStage at(const StageSize& size) {
+    if (const auto known = traced_.find(size); known != traced_.end()) return known->second;
     Recipe recipe = recipe_;
     recipe.train.batch_size = size.micro_batches * recipe.train.micro_batch_size;
-    return trace_stage(recipe, machine_, stage_, part_, size.place);
+    return traced_.emplace(size, trace_stage(recipe, machine_, stage_, part_, size.place)).first->second;
+  }
+
+  // Memory as well as it can be told from sizes that are packed a little differently.
+  TracedStage about(int64_t most_further) {
+    StageSize small = whole_;
+    small.place.before = std::min(whole_.place.before, kFewest);
+    small.place.after = std::min(whole_.place.after, kFewest);
+    const auto further = [&](int64_t StagePlace::* side) {
+      return std::min(whole_.place.*side - small.place.*side, most_further);
+    };
+    const int64_t most = std::max(further(&StagePlace::before), further(&StagePlace::after));
+    const int64_t stages = small.place.before + small.place.after + 1 + most;
+    small.micro_batches = start(whole_.micro_batches, stages + kFewest, kGroup);
+    StageSize next = small;
+    next.micro_batches += kGroup;
+    const TracedStage first = at(small);
+    TracedStage of_batches = difference(first, at(next));
+    // Once all stages are under way, further micro-batches take the place of others.
+    int64_t& growth = of_batches.memory.activations;
+    if (std::abs(static_cast<double>(growth)) < kPacking * static_cast<double>(first.memory.activations)) growth = 0;
+    TracedStage sum = first;
+    add(sum, of_batches, steps_between(small, whole_, kGroup));
+    for (int64_t StagePlace::* side : {&StagePlace::before, &StagePlace::after}) {
+      const int64_t number = further(side);
+      if (number == 0) continue;
+      StageSize longer = small;
+      longer.place.*side += number;
+      add(sum, difference(first, at(longer)),
+          static_cast<double>(whole_.place.*side - small.place.*side) / static_cast<double>(number));
+    }
+    sum.memory.exact = false;
+    return sum;
   }
 
   // A number of stages or micro-batches of at least `few` from which whole steps lead to all.
@@ -183,7 +241,7 @@ class ContinuedStage {
     return start(whole_.micro_batches, stages + few, step);
   }
 
-  std::optional<TracedStage> continued_from(int64_t few, int64_t step) const {
+  std::optional<TracedStage> continued_from(int64_t few, int64_t step) {
     StageSize small = whole_;
     small.place.before = start(whole_.place.before, few, 1);
     small.place.after = start(whole_.place.after, few, 1);
@@ -245,6 +303,7 @@ class ContinuedStage {
   int64_t stage_;
   const ModelPart& part_;
   StageSize whole_;
+  std::map<StageSize, TracedStage> traced_;
 };
 
 // --- Estimates
@@ -260,17 +319,50 @@ std::vector<std::pair<int64_t, double>> continued(double size, int64_t small, in
 TracedStage estimate_stage(const Recipe& recipe, const Machine& machine, int64_t stage, bool whole) {
   const int64_t stages = recipe.mesh.pp, chunks = recipe.train.pipeline_chunks;
   TracedStage sum;
+  sum.memory.exact = true;
   const double of_piece = static_cast<double>(layers_of(recipe, stage)) / static_cast<double>(chunks);
-  for (const auto& [layers_of_piece, by_layers] : continued(of_piece, 2, 3)) {
+  // Of many micro-batches fewer layers, which take as long as more layers of a few.
+  const int64_t few = recipe.micro_batches() > kMostWhole ? 1 : 2;
+  for (const auto& [layers_of_piece, by_layers] : continued(of_piece, few, few + 1)) {
     Recipe small = recipe;
     small.model.layers = layers_of_piece * stages * chunks;
     const ModelPart equal(small.model.layers, stages, chunks, stage);
-    add(sum, ContinuedStage(small, machine, stage, equal).run(whole), by_layers);
+    add(sum, ContinuedStage(small, machine, stage, equal).estimate(whole), by_layers);
   }
   return sum;
 }
 
 }  // namespace
+
+StageLook look_at_stages(const Recipe& recipe, const Machine& machine) {
+  const int64_t stages = recipe.mesh.pp, chunks = recipe.train.pipeline_chunks;
+  if (stages == 1) return {};
+  const double layers = static_cast<double>(layers_of(recipe, 0)) / static_cast<double>(chunks);
+  // Stages after it, and two micro-batches for two stages; of an interleaved schedule as many as it has.
+  const auto look = [&](int64_t layers_of_piece, int64_t after) {
+    Recipe small = recipe;
+    small.model.layers = layers_of_piece * stages * chunks;
+    const int64_t most = chunks > 1 ? 2 * stages : after + 1;
+    small.train.batch_size = std::min(recipe.micro_batches(), most) * recipe.train.micro_batch_size;
+    const ModelPart part(small.model.layers, stages, chunks, 0);
+    return trace_stage(small, machine, 0, part, {0, chunks > 1 ? stages - 1 : after});
+  };
+  const auto bytes = [](const TracedStage& stage) { return static_cast<double>(stage.memory.total()); };
+  const TracedStage one = look(1, 1);
+  StageLook about = {bytes(one), one.time.seconds};
+  if (layers >= 2) {
+    const TracedStage two = look(2, 1);
+    about.bytes += (layers - 1) * (bytes(two) - bytes(one));
+    about.seconds += (layers - 1) * (two.time.seconds - one.time.seconds);
+  }
+  // Each stage after it has it keep what it needs for the backward pass of one more micro-batch.
+  if (stages > 2 && chunks == 1 && recipe.micro_batches() >= stages)
+    about.bytes += layers * static_cast<double>(stages - 2) * (bytes(look(1, 2)) - bytes(one));
+  const int64_t looked_at = std::min(recipe.micro_batches(), chunks > 1 ? 2 * stages : 2);
+  about.seconds *= static_cast<double>(recipe.micro_batches()) / static_cast<double>(looked_at) /
+                   (1 - train::pipeline_bubble(recipe));
+  return about;
+}
 
 StepPlan plan_pipelined_step(const Recipe& recipe, const Machine& machine, bool exact_memory, bool whole) {
   StepPlan plan;
@@ -282,11 +374,19 @@ StepPlan plan_pipelined_step(const Recipe& recipe, const Machine& machine, bool 
   const auto end_of = [&](int64_t stage) { return stage == stages - 1 ? 2 : stage == 0 && exact_memory ? 1 : 0; };
   std::map<std::pair<int, int64_t>, std::vector<int64_t>> alike;
   for (int64_t stage = 0; stage < stages; ++stage) alike[{end_of(stage), layers_of(recipe, stage)}].push_back(stage);
-  for (const auto& [kind, those] : alike) {
-    const int64_t stage = those.front();
-    const TracedStage traced =
+  std::vector<int64_t> first_of_alike;
+  for (const auto& [kind, those] : alike) first_of_alike.push_back(those.front());
+  std::vector<TracedStage> of_alike(first_of_alike.size());
+  ThreadPool threads;
+  threads.run(static_cast<int64_t>(of_alike.size()), [&](int64_t task, int) {
+    const int64_t stage = first_of_alike[static_cast<size_t>(task)];
+    of_alike[static_cast<size_t>(task)] =
         exact_memory ? ContinuedStage(recipe, machine, stage, train::part_of_stage(recipe, stage)).run(whole)
                      : estimate_stage(recipe, machine, stage, whole);
+  });
+  auto next = of_alike.begin();
+  for (const auto& [kind, those] : alike) {
+    const TracedStage& traced = *next++;
     add(plan.flops, traced.flops, static_cast<double>(those.size()));
     if (traced.memory.total() > plan.memory.total()) plan.memory = traced.memory;
     if (traced.time.seconds <= plan.time.seconds) continue;
@@ -294,7 +394,7 @@ StepPlan plan_pipelined_step(const Recipe& recipe, const Machine& machine, bool 
     plan.collectives = traced.collectives;
   }
   plan.time.seconds *= straggle_factor(machine, recipe.mesh.ranks()) / (1 - plan.bubble);
-  plan.memory.exact = exact_memory;
+  plan.memory.exact = exact_memory && plan.memory.exact;
   // Weights and two moments, in f32.
   plan.memory.checkpoint = parameter_count(recipe.model) * 3 * static_cast<int64_t>(sizeof(float));
   plan.tokens = static_cast<double>(recipe.train.batch_size * recipe.data.sequence_length);

@@ -16,8 +16,6 @@
 namespace causeway::plan {
 namespace {
 
-double real(int64_t value) { return static_cast<double>(value); }
-
 std::string operand_name(const Graph& graph, const Node& node) {
   const DType dtype = graph.dtype(node.inputs[0]);
   if (dtype == DType::kF8E4M3 || dtype == DType::kF8E5M2) return "fp8";

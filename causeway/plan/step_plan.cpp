@@ -1,10 +1,11 @@
 #include "causeway/plan/step_plan.h"
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "causeway/base/error.h"
 #include "causeway/device/offline/offline_device.h"
@@ -12,7 +13,6 @@
 #include "causeway/plan/pipeline_plan.h"
 #include "causeway/plan/program_work.h"
 #include "causeway/program/context.h"
-#include "causeway/train/log/progress_line.h"
 #include "causeway/train/step/recomputation.h"
 #include "causeway/train/step/training_step.h"
 
@@ -20,11 +20,6 @@ namespace causeway::plan {
 namespace {
 
 constexpr int64_t kFewLayers = 3;
-// Of a micro-batch, in a search.
-constexpr int64_t kMostRowsOfStage = 4;
-// From the least recomputation to the most.
-constexpr std::array<RecomputePolicy, 3> kRecomputePolicies = {RecomputePolicy::kNone, RecomputePolicy::kSelective,
-                                                               RecomputePolicy::kBlock};
 
 // A step of the recipe with that many layers.
 struct TracedStep {
@@ -167,66 +162,24 @@ class Continuation {
   int64_t further_layers_ = 0;
 };
 
-std::vector<int64_t> divisors(int64_t number) {
-  std::vector<int64_t> list;
-  for (int64_t divisor = 1; divisor <= number; ++divisor)
-    if (number % divisor == 0) list.push_back(divisor);
-  return list;
-}
-
-// Stages from two nodes on, whose rows are then cut by dp alone.
-std::vector<Recipe::MeshSizes> candidate_meshes(const Recipe& recipe, const Machine& machine, int64_t devices) {
-  constexpr int64_t kLongSequence = 16384;
-  const ModelConfig& model = recipe.model;
-  const bool several_nodes = devices > machine.devices_per_node;
-  std::vector<Recipe::MeshSizes> meshes;
-  for (const int64_t pp : divisors(devices)) {
-    if (pp > 1 && (!several_nodes || pp * recipe.train.pipeline_chunks > model.layers)) continue;
-    for (const int64_t tp : divisors(devices / pp)) {
-      if (tp > machine.devices_per_node || model.heads % tp || model.kv_heads % tp || model.ffn_width % tp) continue;
-      for (const int64_t cp : divisors(devices / pp / tp)) {
-        if ((cp > 1 && recipe.data.sequence_length < kLongSequence) || recipe.data.sequence_length % (cp * tp))
-          continue;
-        const int64_t rest = devices / pp / tp / cp;
-        for (const int64_t fsdp : divisors(rest)) {
-          const int64_t dp = rest / fsdp;
-          if (fsdp > 1 && (pp > 1 || (dp > 1 && !several_nodes))) continue;
-          if (recipe.train.batch_size % (dp * fsdp * pp) == 0)
-            meshes.push_back({.dp = dp, .fsdp = fsdp, .cp = cp, .tp = tp, .pp = pp});
-        }
-      }
-    }
-  }
-  return meshes;
-}
-
-// Of the first rank of the mesh: weights and two moments. What does not fit by these alone need not be traced.
-int64_t state_bytes(Recipe recipe, const Machine& machine, const Recipe::MeshSizes& sizes) {
-  recipe.mesh = sizes;
-  if (sizes.pp == 1) recipe.train.pipeline_chunks = 1;
-  const Mesh mesh = make_mesh(sizes);
-  const auto device = std::make_shared<OfflineDevice>(parse_target(machine.target));
-  const auto context = std::make_shared<Context>(device, ContextOptions{.mesh = mesh});
-  const ContextScope scope(context);
-  int64_t bytes = 0;
-  const std::unique_ptr<LanguageModel> model =
-      LanguageModel::create(recipe.model, train::part_of_stage(recipe, 0), std::nullopt);
-  for (const Parameter& parameter : model->parameters()) bytes += 3 * parameter.tensor.local_bytes();
-  return bytes;
-}
-
 }  // namespace
 
 StepWork trace_step_work(const Recipe& recipe, const Machine& machine) { return Continuation(recipe, machine).work(); }
 
 StepPlan plan_step(const Recipe& recipe, const Machine& machine, bool exact_memory) {
   if (recipe.train.recompute == "auto") {
-    const auto bytes_of = [&](const Recomputation& recomputation) {
-      return plan_step(train::with_recomputation(recipe, recomputation), machine, exact_memory).memory.total();
-    };
     const auto usable = static_cast<int64_t>(train::kMostOfMemory * machine.memory_bytes);
-    return plan_step(train::with_recomputation(recipe, train::choose_recomputation(recipe, usable, bytes_of)), machine,
-                     exact_memory);
+    std::vector<std::pair<passes::Recomputation, StepPlan>> known;
+    const auto bytes_of = [&](const passes::Recomputation& recomputation) -> int64_t {
+      const Recipe one = train::with_recomputation(recipe, recomputation);
+      if (const StageLook look = look_at_stages(one, machine); !look.may_fit(static_cast<double>(usable)))
+        return std::llround(look.bytes);
+      return known.emplace_back(recomputation, plan_step(one, machine, exact_memory)).second.memory.total();
+    };
+    const passes::Recomputation chosen = train::choose_recomputation(recipe, usable, bytes_of);
+    for (auto& [recomputation, plan] : known)
+      if (recomputation == chosen) return std::move(plan);
+    return plan_step(train::with_recomputation(recipe, chosen), machine, exact_memory);
   }
   if (recipe.mesh.pp > 1) return plan_pipelined_step(recipe, machine, exact_memory);
   const Continuation step(recipe, machine);
@@ -252,73 +205,6 @@ StepPlan plan_step(const Recipe& recipe, const Machine& machine, bool exact_memo
   for (const auto& [operand, flops] : plan.flops.by_operand) at_peak += flops / machine.peak_flops.at(operand);
   plan.flops_utilization = at_peak / static_cast<double>(recipe.mesh.ranks()) / plan.time.seconds;
   return plan;
-}
-
-std::vector<StepPlan> search_plans(const Recipe& recipe, const Machine& machine, int64_t devices,
-                                   const SearchObserver& progress) {
-  const std::vector<Recipe::MeshSizes> meshes = candidate_meshes(recipe, machine, devices);
-  if (meshes.empty())
-    throw Error(ErrorKind::kInvalidArgument,
-                fmt::format("no mesh of size {} divides {} heads, a feed-forward width of {}, sequences of {} tokens "
-                            "and a batch of {}",
-                            devices, recipe.model.heads, recipe.model.ffn_width, recipe.data.sequence_length,
-                            recipe.train.batch_size),
-                "-n", "Choose a number of devices that divides train.batch_size.");
-  std::vector<StepPlan> plans;
-  // The least that any needs; where none was traced, of weights and moments.
-  struct Least {
-    int64_t bytes = 0;
-    Recipe::MeshSizes mesh;
-  };
-  std::optional<Least> least, least_state;
-  const auto remember = [](std::optional<Least>& so_far, const Least& one) {
-    if (!so_far || one.bytes < so_far->bytes) so_far = one;
-  };
-  for (const Recipe::MeshSizes& mesh : meshes) {
-    if (progress != nullptr) progress(static_cast<size_t>(&mesh - meshes.data()), meshes.size());
-    const int64_t state = state_bytes(recipe, machine, mesh);
-    if (static_cast<double>(state) > machine.memory_bytes) {
-      remember(least_state, {state, mesh});
-      continue;
-    }
-    bool fits = true;
-    const int64_t ranks_of_rows = mesh.dp * mesh.fsdp;
-    // Every stage has a micro-batch to work on; few sequences each, so that the ends of the pipeline are short.
-    const int64_t most_rows = mesh.pp > 1 ? kMostRowsOfStage : recipe.train.batch_size;
-    size_t policy = 0;  // more rows need no less recomputation
-    for (int64_t rows = 1; fits && rows <= most_rows && recipe.train.batch_size % (rows * ranks_of_rows * mesh.pp) == 0;
-         rows *= 2) {
-      fits = false;
-      // The least recomputation that fits.
-      for (; policy < kRecomputePolicies.size(); ++policy) {
-        Recipe candidate = train::with_recomputation(recipe, {kRecomputePolicies[policy]});
-        candidate.mesh = mesh;
-        candidate.train.micro_batch_size = rows * ranks_of_rows;
-        if (mesh.pp == 1) candidate.train.pipeline_schedule = Recipe().train.pipeline_schedule;
-        if (mesh.pp == 1) candidate.train.pipeline_chunks = 1;
-        StepPlan plan = plan_step(candidate, machine, false);
-        remember(least, {plan.memory.total(), mesh});
-        if (!plan.fits(machine)) continue;
-        plans.push_back(std::move(plan));
-        fits = true;
-        break;
-      }
-    }
-  }
-  if (plans.empty()) {
-    const Least& one = least ? *least : *least_state;
-    throw Error(
-        ErrorKind::kResource,
-        fmt::format("no mesh of size {} has memory for the step: the least is {} a device{}, on dp {}, fsdp "
-                    "{}, cp {}, tp {}, pp {}, and {} has {}",
-                    devices, format_bytes(static_cast<uint64_t>(one.bytes)),
-                    least ? "" : " for weights and moments alone", one.mesh.dp, one.mesh.fsdp, one.mesh.cp, one.mesh.tp,
-                    one.mesh.pp, machine.product, format_bytes(static_cast<uint64_t>(machine.memory_bytes))),
-        "-n", "Use more devices, or a shorter data.sequence_length.");
-  }
-  std::sort(plans.begin(), plans.end(),
-            [](const StepPlan& a, const StepPlan& b) { return a.time.seconds < b.time.seconds; });
-  return plans;
 }
 
 double dollars_per_billion_tokens(const StepPlan& plan, double dollars_per_hour) {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -56,15 +55,6 @@ StepWork trace_step_work(const Recipe& recipe, const Machine& machine);
 // Layers beyond a few are not traced: each takes what the last traced one does. With `exact_memory` all are, for memory
 // alone. Throws Error(kUnsupported) where the hardware has no peak for the products' type, and as tracing does.
 StepPlan plan_step(const Recipe& recipe, const Machine& machine, bool exact_memory);
-
-// The fastest steps of the recipe that fit on so many devices, fastest first: over meshes, micro-batches of 1, 2, 4,
-// ... sequences a rank, and recomputation. Which meshes: tp within a node, cp from sequences of 16,384 on, dp beside
-// fsdp and stages beside dp from two nodes on. `progress`, if any, is called before each mesh with how many were tried,
-// of how many. Throws Error(kInvalidArgument) where no mesh divides the recipe's sizes and Error(kResource) where none
-// fits, naming the one that needs least.
-using SearchObserver = std::function<void(size_t tried, size_t meshes)>;
-std::vector<StepPlan> search_plans(const Recipe& recipe, const Machine& machine, int64_t devices,
-                                   const SearchObserver& progress = nullptr);
 
 // Dollars for 1e9 tokens at this price of a device's hour.
 double dollars_per_billion_tokens(const StepPlan& plan, double dollars_per_hour);

@@ -5,8 +5,6 @@
 namespace causeway::plan {
 namespace {
 
-double real(int64_t value) { return static_cast<double>(value); }
-
 // Bytes that elementwise kernels, norms and dropout move for each element of a layer's values, in 16 bits, where no
 // compiler fuses them: forward two norms and two residual sums with dropout over the width, biases of three products,
 // and the activation over the feed-forward width.
@@ -209,12 +207,12 @@ class LayerWriter {
   std::vector<int> begins_;  // what had ended when each layer began
 };
 
-constexpr int64_t kFewLayers = 3;
+constexpr int64_t kFewLayersOfStage = 3;
 
 LayeredWork describe_stage(const TransformerShape& shape, const TransformerRun& run, int64_t node, bool ends) {
   const double layers = real(shape.layers) / real(run.pp);
-  return {micro_batch_work(shape, run, kFewLayers, ends, node),
-          micro_batch_work(shape, run, kFewLayers + 1, ends, node), layers - real(kFewLayers)};
+  return {micro_batch_work(shape, run, kFewLayersOfStage, ends, node),
+          micro_batch_work(shape, run, kFewLayersOfStage + 1, ends, node), layers - real(kFewLayersOfStage)};
 }
 
 std::vector<Work> once_a_step(const TransformerShape& shape, const TransformerRun& run, int64_t devices_per_node) {

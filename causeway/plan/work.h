@@ -11,6 +11,8 @@
 
 namespace causeway::plan {
 
+inline double real(int64_t value) { return static_cast<double>(value); }
+
 enum class WorkKind { kProduct, kAttention, kMemory, kAllReduce, kAllGather, kReduceScatter, kAllToAll, kSend };
 
 bool is_collective(WorkKind kind);

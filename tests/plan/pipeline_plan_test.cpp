@@ -54,5 +54,29 @@ TEST(PipelinePlan, ContinuedFiguresAreThoseOfAllMicroBatches) {
   }
 }
 
+// Means of a few sizes where there are many micro-batches: seconds and counts as traced, memory about.
+TEST(PipelinePlan, AnEstimateOfManyMicroBatchesIsAboutThatOfAll) {
+  const Recipe recipe = parse_recipe(
+      "name: small\nmodel: {family: gpt2, vocabulary_size: 512, layers: 5, width: 64, heads: 2, max_sequence_length: "
+      "128}\ndata: {sequence_length: 128}\nmesh: {pp: 5}\ntrain: {batch_size: 64, micro_batch_size: 1, recompute: "
+      "none}\n",
+      "small.yaml", {});
+  const Machine& machine = find_machine("mi250x");
+  const StepPlan about = plan_pipelined_step(recipe, machine, false),
+                 whole = plan_pipelined_step(recipe, machine, false, true);
+  const auto apart = [](double one, double other) { return std::abs(one / other - 1); };
+  EXPECT_LT(apart(static_cast<double>(about.memory.activations), static_cast<double>(whole.memory.activations)), 0.03);
+  EXPECT_EQ(about.memory.batch, whole.memory.batch);
+  EXPECT_LT(apart(about.time.seconds, whole.time.seconds), 0.005);
+  EXPECT_LT(apart(about.flops.total(), whole.flops.total()), 1e-12);
+  ASSERT_EQ(about.collectives.size(), whole.collectives.size());
+  for (size_t i = 0; i < whole.collectives.size(); ++i)
+    EXPECT_EQ(about.collectives[i].number, whole.collectives[i].number) << i;
+  // What a look at the first stage says is within a third of it.
+  const StageLook look = look_at_stages(recipe, machine);
+  EXPECT_LT(apart(look.bytes, static_cast<double>(whole.memory.total())), 0.33);
+  EXPECT_LT(apart(look.seconds, whole.time.seconds), 0.33);
+}
+
 }  // namespace
 }  // namespace causeway::plan

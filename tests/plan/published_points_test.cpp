@@ -78,7 +78,7 @@ TEST(PublishedPoints, TheFitFindsTheConstantsThatStepsWereMadeWith) {
 
 const char* const kShapes = "shapes:\n  tiny: {layers: 4, width: 64, heads: 4, vocabulary: 100, attention: fused}\n";
 
-std::string message_of(const std::string& rows) {
+std::string message_of_points(const std::string& rows) {
   try {
     parse_published_points(std::string(kShapes) + "points:\n  - machine: m\n    source: s\n    rows:\n" + rows, "file");
   } catch (const Error& error) {
@@ -113,25 +113,26 @@ TEST(PublishedPoints, FormulasOfFlopsGiveSeconds) {
 
 TEST(PublishedPoints, BadRowsAreNamed) {
   const std::string good = "sequence: 128, micro_batch: 2, micro_batches: 1";
-  EXPECT_NE(message_of("      - {shape: huge, " + good + ", seconds: 1}\n").find("no shape is called 'huge'"),
+  EXPECT_NE(message_of_points("      - {shape: huge, " + good + ", seconds: 1}\n").find("no shape is called 'huge'"),
             std::string::npos);
-  EXPECT_NE(message_of("      - {shape: tiny, " + good + ", secnds: 1}\n").find("Did you mean seconds?"),
+  EXPECT_NE(message_of_points("      - {shape: tiny, " + good + ", secnds: 1}\n").find("Did you mean seconds?"),
             std::string::npos);
-  EXPECT_NE(message_of("      - {shape: tiny, " + good + ", tflops: 1, flops: mine}\n")
+  EXPECT_NE(message_of_points("      - {shape: tiny, " + good + ", tflops: 1, flops: mine}\n")
                 .find("no formula of FLOPs is called 'mine'"),
             std::string::npos);
-  EXPECT_NE(
-      message_of("      - {shape: tiny, " + good + ", recompute: some, seconds: 1}\n").find("recompute is 'some'"),
-      std::string::npos);
-  EXPECT_NE(message_of("      - {shape: tiny, " + good + ", tp: 1.5, seconds: 1}\n").find("tp must be a whole number"),
+  EXPECT_NE(message_of_points("      - {shape: tiny, " + good + ", recompute: some, seconds: 1}\n")
+                .find("recompute is 'some'"),
             std::string::npos);
-  EXPECT_NE(message_of("      - just text\n").find("a map of keys is expected here"), std::string::npos);
+  EXPECT_NE(
+      message_of_points("      - {shape: tiny, " + good + ", tp: 1.5, seconds: 1}\n").find("tp must be a whole number"),
+      std::string::npos);
+  EXPECT_NE(message_of_points("      - just text\n").find("a map of keys is expected here"), std::string::npos);
 }
 
 // Sizes whose products no 64 bits hold.
 TEST(PublishedPoints, SizesBeyondAllMeasureAreRefused) {
   const std::string good = "shape: tiny, sequence: 128, seconds: 1, ";
-  const auto refusal = [&](const std::string& sizes) { return message_of("      - {" + good + sizes + "}\n"); };
+  const auto refusal = [&](const std::string& sizes) { return message_of_points("      - {" + good + sizes + "}\n"); };
   EXPECT_EQ(refusal("micro_batch: 1, micro_batches: 1, pp: 2, virtual_stages: 2"), "");
   EXPECT_NE(refusal("micro_batch: 1000001, micro_batches: 1").find("micro_batch must be at most 1000000"),
             std::string::npos);

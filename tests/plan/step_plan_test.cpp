@@ -1,3 +1,4 @@
+#include "causeway/plan/plan_search.h"
 #include "causeway/plan/step_plan.h"
 
 #include <gtest/gtest.h>
