@@ -80,7 +80,7 @@ format: check-deps
 format-check: check-deps
 	$(SOURCES) | xargs clang-format-19 --dry-run -Werror
 
-tidy: build check-deps
+tidy: build-deps check-deps
 	bash tools/tidy.sh $(JOBS)
 
 sanitize: build-deps test-deps check-deps

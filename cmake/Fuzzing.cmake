@@ -84,7 +84,7 @@ set(parsers
 
 add_executable(causeway_fuzz EXCLUDE_FROM_ALL tests/fuzz/fuzzer.cpp tests/fuzz/targets.cpp ${parsers})
 # Tools that read compile_commands.json would go through these files twice.
-set_target_properties(causeway_fuzz PROPERTIES EXPORT_COMPILE_COMMANDS OFF
+set_target_properties(causeway_fuzz PROPERTIES EXPORT_COMPILE_COMMANDS OFF UNITY_BUILD OFF
   RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
 set(sanitizers -fsanitize=fuzzer,address,undefined -fno-sanitize=vptr,function -fno-sanitize-recover=undefined)
 target_compile_options(causeway_fuzz PRIVATE ${sanitizers} -O1 -gline-tables-only)

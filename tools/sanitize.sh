@@ -51,7 +51,7 @@ esac
 
 build=build-$kind
 cmake -S . -B "$build" -G Ninja -DCMAKE_C_COMPILER=clang-19 -DCMAKE_CXX_COMPILER=clang++-19 \
-  -DCAUSEWAY_SANITIZE="$kind" -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON || exit 1
+  -DCAUSEWAY_SANITIZE="$kind" -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DCMAKE_UNITY_BUILD=OFF || exit 1
 targets=(causeway_program)
 for run in "${runs[@]}"; do targets+=("${run%% *}"); done
 cmake --build "$build" --parallel "$jobs" --target "${targets[@]}" || exit 1

@@ -19,10 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostLinks = 40;  // as many as the system follows
-
 // A name in an open directory: what a path leads to once the links before it are resolved. It is no link itself.
-struct Place {
+struct EnclosedPlace {
   FileDescriptor parent;
   std::string name;  // "." of the enclosing directory itself
 };
@@ -41,7 +39,7 @@ class Walk {
   }
 
   // Directories on the way that are not there are made, or it fails; the last name need not be there.
-  Place last_place(Missing missing) {
+  EnclosedPlace last_place(Missing missing) {
     while (!left_.empty()) {
       const std::string name = std::move(left_.front());
       left_.pop_front();
@@ -128,7 +126,7 @@ class Walk {
 
 int open_enclosed(const fs::path& directory, const fs::path& below, int flags) {
   Walk walk(directory, below);
-  const Place place = walk.last_place(Walk::Missing::kFails);
+  const EnclosedPlace place = walk.last_place(Walk::Missing::kFails);
   int descriptor = -1;
   do {
     descriptor = ::openat(place.parent.get(), place.name.c_str(), flags | O_NOFOLLOW | O_CLOEXEC, 0644);
@@ -139,7 +137,7 @@ int open_enclosed(const fs::path& directory, const fs::path& below, int flags) {
 
 void create_enclosed_directories(const fs::path& directory, const fs::path& below) {
   Walk walk(directory, below);
-  const Place place = walk.last_place(Walk::Missing::kIsMade);
+  const EnclosedPlace place = walk.last_place(Walk::Missing::kIsMade);
   if (::mkdirat(place.parent.get(), place.name.c_str(), 0777) == 0) return;
   const int code = errno;
   struct stat status{};

@@ -7,6 +7,8 @@
 
 namespace causeway {
 
+constexpr int kMostLinks = 40;  // that a path is followed through, as many as the system follows
+
 class FileDescriptor {
  public:
   // Takes over an open descriptor; -1: none.

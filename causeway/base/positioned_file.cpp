@@ -15,7 +15,7 @@
 namespace causeway {
 namespace {
 
-[[noreturn]] void fail(const std::filesystem::path& path, const char* action, int code) {
+[[noreturn]] void fail_to_access(const std::filesystem::path& path, const char* action, int code) {
   ErrorKind kind = ErrorKind::kIo;
   std::string hint;
   if (code == ENOENT) kind = ErrorKind::kNotFound;
@@ -31,7 +31,7 @@ namespace {
   throw Error(kind, fmt::format("cannot {}: {}", action, std::strerror(code)), path.string(), hint);
 }
 
-int open_retrying(const std::filesystem::path& path, int flags) {
+int open_despite_signals(const std::filesystem::path& path, int flags) {
   int descriptor = -1;
   do {
     descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
@@ -42,20 +42,20 @@ int open_retrying(const std::filesystem::path& path, int flags) {
 }  // namespace
 
 PositionedFile PositionedFile::create(const std::filesystem::path& path) {
-  const int descriptor = open_retrying(path, O_RDWR | O_CREAT | O_TRUNC);
-  if (descriptor < 0) fail(path, "create", errno);
+  const int descriptor = open_despite_signals(path, O_RDWR | O_CREAT | O_TRUNC);
+  if (descriptor < 0) fail_to_access(path, "create", errno);
   return PositionedFile(path, descriptor);
 }
 
 PositionedFile PositionedFile::create_unnamed(const std::filesystem::path& directory) {
-  int descriptor = open_retrying(directory, O_TMPFILE | O_RDWR | O_EXCL);
+  int descriptor = open_despite_signals(directory, O_TMPFILE | O_RDWR | O_EXCL);
   // Not every file system can: there the name goes at once. Kernels before 3.11 take it for the opening of a directory.
   if (descriptor < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
     std::string name = (directory / "causeway-XXXXXX").string();
     descriptor = ::mkostemp(name.data(), O_CLOEXEC);
     if (descriptor >= 0) ::unlink(name.c_str());
   }
-  if (descriptor < 0) fail(directory, "create a file in it", errno);
+  if (descriptor < 0) fail_to_access(directory, "create a file in it", errno);
   return PositionedFile(directory, descriptor);
 }
 
@@ -83,7 +83,7 @@ PositionedFile::~PositionedFile() {
 
 PositionedFile::State PositionedFile::state() const {
   struct stat status{};
-  if (::fstat(descriptor_, &status) != 0) fail(path_, "read the size of", errno);
+  if (::fstat(descriptor_, &status) != 0) fail_to_access(path_, "read the size of", errno);
   return {static_cast<uint64_t>(status.st_size), status.st_mtim};
 }
 
@@ -110,9 +110,9 @@ void PositionedFile::reserve(uint64_t bytes) {
       result = ::fallocate(descriptor_, 0, 0, static_cast<off_t>(bytes));
     } while (result != 0 && errno == EINTR);
     // Not every file system can claim space ahead; there the disk is found full when the data is written.
-    if (result != 0 && errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL) fail(path_, "write", errno);
+    if (result != 0 && errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL) fail_to_access(path_, "write", errno);
   }
-  if (::ftruncate(descriptor_, static_cast<off_t>(bytes)) != 0) fail(path_, "write", errno);
+  if (::ftruncate(descriptor_, static_cast<off_t>(bytes)) != 0) fail_to_access(path_, "write", errno);
 }
 
 void PositionedFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
@@ -120,7 +120,7 @@ void PositionedFile::write_at(uint64_t offset, std::span<const std::byte> bytes)
     const ssize_t count = ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (count < 0) {
       if (errno == EINTR) continue;
-      fail(path_, "write", errno);
+      fail_to_access(path_, "write", errno);
     }
     offset += static_cast<uint64_t>(count);
     bytes = bytes.subspan(static_cast<size_t>(count));
@@ -132,7 +132,7 @@ void PositionedFile::read_at(uint64_t offset, std::span<std::byte> bytes) const 
     const ssize_t count = ::pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (count < 0) {
       if (errno == EINTR) continue;
-      fail(path_, "read", errno);
+      fail_to_access(path_, "read", errno);
     }
     if (count == 0) {
       require_unchanged();
@@ -147,7 +147,7 @@ void PositionedFile::read_at(uint64_t offset, std::span<std::byte> bytes) const 
 }
 
 void PositionedFile::sync() {
-  if (::fsync(descriptor_) != 0) fail(path_, "flush", errno);
+  if (::fsync(descriptor_) != 0) fail_to_access(path_, "flush", errno);
 }
 
 }  // namespace causeway

@@ -25,10 +25,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostLinks = 40;  // as many as the system follows
-
 // `path`: what could not be acted on, on the way to `asked`.
-[[noreturn]] void fail(int code, const std::string& action, const fs::path& path, const fs::path& asked = {}) {
+[[noreturn]] void fail_on_the_way(int code, const std::string& action, const fs::path& path,
+                                  const fs::path& asked = {}) {
   const ErrorKind kind = code == ENOENT                                       ? ErrorKind::kNotFound
                          : code == ENOSPC || code == EDQUOT || code == ENOMEM ? ErrorKind::kResource
                                                                               : ErrorKind::kIo;
@@ -44,7 +43,7 @@ std::string user_name(uid_t user) {
 
 struct stat status_of(int descriptor, const fs::path& path) {
   struct stat status{};
-  if (::fstat(descriptor, &status) != 0) fail(errno, "look at", path);
+  if (::fstat(descriptor, &status) != 0) fail_on_the_way(errno, "look at", path);
   return status;
 }
 
@@ -114,8 +113,8 @@ void put_in_front(std::deque<std::string>& names, const fs::path& path) {
 std::string target_of_link(int link, const fs::path& path) {
   char target[PATH_MAX];
   const ssize_t size = ::readlinkat(link, "", target, sizeof target);
-  if (size < 0) fail(errno, "read the link", path);
-  if (size == 0 || static_cast<size_t>(size) == sizeof target) fail(ENAMETOOLONG, "follow the link", path);
+  if (size < 0) fail_on_the_way(errno, "read the link", path);
+  if (size == 0 || static_cast<size_t>(size) == sizeof target) fail_on_the_way(ENAMETOOLONG, "follow the link", path);
   return {target, static_cast<size_t>(size)};
 }
 
@@ -129,7 +128,7 @@ FileDescriptor walk_to(const fs::path& asked, bool create) {
   put_in_front(left, fs::absolute(asked));
   FileDescriptor at = open_root();
   fs::path reached = "/";
-  if (!at) fail(errno, "open", reached);
+  if (!at) fail_on_the_way(errno, "open", reached);
   check_above(status_of(at.get(), reached), at.get(), reached, asked);
   for (int links = 0; !left.empty();) {
     const std::string name = left.front();
@@ -139,14 +138,14 @@ FileDescriptor walk_to(const fs::path& asked, bool create) {
     if (!next && errno == ENOENT && create) {
       // Another program may make it at the same time.
       if (::mkdirat(at.get(), name.c_str(), 0700) != 0 && errno != EEXIST)
-        fail(errno, "make the directory", path, asked);
+        fail_on_the_way(errno, "make the directory", path, asked);
       next = open_below(at, name);
     }
-    if (!next) fail(errno, "open", path, asked);
+    if (!next) fail_on_the_way(errno, "open", path, asked);
     const struct stat status = status_of(next.get(), path);
     if (S_ISLNK(status.st_mode)) {
       if (status.st_uid != 0 && status.st_uid != ::geteuid()) refuse_owner(status, path, asked);
-      if (++links > kMostLinks) fail(ELOOP, "follow the links of", asked);
+      if (++links > kMostLinks) fail_on_the_way(ELOOP, "follow the links of", asked);
       const fs::path target = target_of_link(next.get(), path);
       put_in_front(left, target);
       if (target.is_absolute()) {
@@ -155,7 +154,7 @@ FileDescriptor walk_to(const fs::path& asked, bool create) {
       }
       continue;
     }
-    if (!S_ISDIR(status.st_mode)) fail(ENOTDIR, "open", path, asked);
+    if (!S_ISDIR(status.st_mode)) fail_on_the_way(ENOTDIR, "open", path, asked);
     check_above(status, next.get(), path, asked);
     at = std::move(next);
     reached = name == ".." ? reached.parent_path() : path;
@@ -169,7 +168,7 @@ int open_own(const fs::path& asked, bool create) {
   const struct stat status = status_of(place.get(), asked);
   check_own(status, place.get(), asked, asked);
   FileDescriptor directory(::openat(place.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!directory) fail(errno, "open", asked);
+  if (!directory) fail_on_the_way(errno, "open", asked);
   if ((status.st_mode & 077) != 0) ::fchmod(directory.get(), status.st_mode & 0700);
   return directory.release();
 }
@@ -198,7 +197,7 @@ void for_each_entry(int directory, const fs::path& path, const Visit& visit) {
   if (entries == nullptr) {
     const int code = errno;
     if (copy >= 0) ::close(copy);
-    fail(code, "read the directory", path);
+    fail_on_the_way(code, "read the directory", path);
   }
   while (const dirent* entry = ::readdir(entries.get())) {
     const std::string name = entry->d_name;
@@ -213,7 +212,7 @@ void walk_below(int directory, const fs::path& path, const Visit& visit) {
   for_each_entry(directory, path, [&](const std::string& name) {
     const FileDescriptor entry(::openat(directory, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     if (!entry && errno == ENOENT) return;
-    if (!entry) fail(errno, "open", path / name);
+    if (!entry) fail_on_the_way(errno, "open", path / name);
     const struct stat status = status_of(entry.get(), path / name);
     if (S_ISDIR(status.st_mode)) walk_below(entry.get(), path / name, visit);
     visit(entry.get(), path / name, status);
@@ -238,11 +237,12 @@ int64_t tree_bytes(int directory, const fs::path& path) {
 void remove_tree(int directory, const fs::path& path) {
   for_each_entry(directory, path, [&](const std::string& name) {
     if (::unlinkat(directory, name.c_str(), 0) == 0 || errno == ENOENT) return;
-    if (errno != EISDIR && errno != EPERM) fail(errno, "remove", path / name);
+    if (errno != EISDIR && errno != EPERM) fail_on_the_way(errno, "remove", path / name);
     const FileDescriptor entry(::openat(directory, name.c_str(), O_PATH | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC));
-    if (!entry) fail(errno, "open", path / name);
+    if (!entry) fail_on_the_way(errno, "open", path / name);
     remove_tree(entry.get(), path / name);
-    if (::unlinkat(directory, name.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT) fail(errno, "remove", path / name);
+    if (::unlinkat(directory, name.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT)
+      fail_on_the_way(errno, "remove", path / name);
   });
 }
 
@@ -272,7 +272,7 @@ std::optional<std::string> PrivateDirectory::read_file(const std::string& name) 
   if (!file && errno == ENOENT) return std::nullopt;
   if (!file && errno == ELOOP)
     throw UntrustedPathError("it is no regular file", (path_ / name).string(), "Move it out of the directory.");
-  if (!file) fail(errno, "open", path_ / name);
+  if (!file) fail_on_the_way(errno, "open", path_ / name);
   const struct stat status = status_of(file.get(), path_ / name);
   check_own_file(status, file.get(), path_ / name);
   std::string content(static_cast<size_t>(status.st_size), '\0');
@@ -280,7 +280,7 @@ std::optional<std::string> PrivateDirectory::read_file(const std::string& name) 
   while (size < content.size()) {
     const ssize_t count = ::read(file.get(), content.data() + size, content.size() - size);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail(errno, "read", path_ / name);
+    if (count < 0) fail_on_the_way(errno, "read", path_ / name);
     if (count == 0) break;
     size += static_cast<size_t>(count);
   }
@@ -292,12 +292,12 @@ void PrivateDirectory::write_file(const std::string& name, std::string_view cont
   const std::string temporary = random_name();
   const auto give_up = [&](int code) {
     ::unlinkat(descriptor_, temporary.c_str(), 0);
-    fail(code, "write", path_ / name);
+    fail_on_the_way(code, "write", path_ / name);
   };
   {
     const FileDescriptor file(
         ::openat(descriptor_, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (!file) fail(errno, "write", path_ / name);
+    if (!file) fail_on_the_way(errno, "write", path_ / name);
     while (!content.empty()) {
       const ssize_t count = ::write(file.get(), content.data(), content.size());
       if (count < 0 && errno == EINTR) continue;
@@ -311,13 +311,13 @@ void PrivateDirectory::write_file(const std::string& name, std::string_view cont
 void PrivateDirectory::create_file(const std::string& name) const {
   const FileDescriptor file(
       ::openat(descriptor_, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!file && errno != EEXIST) fail(errno, "create", path_ / name);
+  if (!file && errno != EEXIST) fail_on_the_way(errno, "create", path_ / name);
 }
 
 bool PrivateDirectory::check_file(const std::string& name) const {
   const FileDescriptor file(::openat(descriptor_, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   if (!file && errno == ENOENT) return false;
-  if (!file) fail(errno, "look at", path_ / name);
+  if (!file) fail_on_the_way(errno, "look at", path_ / name);
   check_own_file(status_of(file.get(), path_ / name), file.get(), path_ / name);
   return true;
 }
@@ -330,7 +330,7 @@ void PrivateDirectory::mark_used(const std::string& name) const {
 
 bool PrivateDirectory::remove_file(const std::string& name) const {
   if (::unlinkat(descriptor_, name.c_str(), 0) == 0) return true;
-  if (errno != ENOENT) fail(errno, "remove", path_ / name);
+  if (errno != ENOENT) fail_on_the_way(errno, "remove", path_ / name);
   return false;
 }
 
@@ -352,7 +352,7 @@ void PrivateDirectory::remove_everything_below() const { remove_tree(descriptor_
 
 int64_t PrivateDirectory::file_system_bytes() const {
   struct statvfs status{};
-  if (::fstatvfs(descriptor_, &status) != 0) fail(errno, "look at", path_);
+  if (::fstatvfs(descriptor_, &status) != 0) fail_on_the_way(errno, "look at", path_);
   return static_cast<int64_t>(status.f_blocks) * static_cast<int64_t>(status.f_frsize);
 }
 

@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kMostBytes = size_t{16} << 20;  // of the text, and of its values with every alias written out
 constexpr int kMostDepth = 32;
 
-struct Place {
+struct YamlPlace {
   const std::string& where;
 
   [[noreturn]] void fail(size_t line, size_t column, const std::string& what, const std::string& hint = {}) const {
@@ -32,7 +32,7 @@ struct Place {
 };
 
 // The parser would replace bytes that are not UTF-8, and end at some control characters as if the file did.
-void check_characters(std::string_view yaml, const Place& place) {
+void check_characters(std::string_view yaml, const YamlPlace& place) {
   size_t line = 1, line_begin = 0;
   for (size_t position = 0; position < yaml.size();) {
     const Utf8Character character = decode_utf8(yaml, position);
@@ -54,7 +54,7 @@ void check_characters(std::string_view yaml, const Place& place) {
 // Follows the parser through the text and refuses what YAML::Load would take in part, or expand without bound.
 class LimitChecker : public YAML::EventHandler {
  public:
-  LimitChecker(std::string_view yaml, const Place& place) : yaml_(yaml), place_(place) {}
+  LimitChecker(std::string_view yaml, const YamlPlace& place) : yaml_(yaml), place_(place) {}
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (documents_++ > 0)
@@ -117,7 +117,7 @@ class LimitChecker : public YAML::EventHandler {
   }
 
   std::string_view yaml_;
-  const Place& place_;
+  const YamlPlace& place_;
   int documents_ = 0;
   int depth_ = 0;
   size_t bytes_ = 0;
@@ -128,7 +128,7 @@ class LimitChecker : public YAML::EventHandler {
 }  // namespace
 
 YAML::Node parse_yaml(const std::string& yaml, const std::string& where) {
-  const Place place{where};
+  const YamlPlace place{where};
   if (yaml.size() > kMostBytes)
     throw Error(ErrorKind::kInvalidArgument,
                 fmt::format("not readable as YAML: {} bytes, and at most {} are read", yaml.size(), kMostBytes), where,

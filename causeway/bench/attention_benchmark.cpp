@@ -183,9 +183,9 @@ double distance(std::vector<double> a, const std::vector<double>& b) {
 double allowed_error(DType dtype) { return dtype == DType::kBF16 ? 0x1p-6 : dtype == DType::kF16 ? 0x1p-9 : 0x1p-12; }
 
 // Rows of one sequence and group of heads, computed in double.
-class Reference {
+class AttentionReference {
  public:
-  Reference(Device& device, const AttentionCase& c, const AttentionBuffers& buffers)
+  AttentionReference(Device& device, const AttentionCase& c, const AttentionBuffers& buffers)
       : device_(device),
         case_(c),
         batch_(c.batch - 1),
@@ -460,8 +460,8 @@ AttentionProvider causeway_attention() {
 namespace {
 
 // All but what is measured.
-Measurement describe(const AttentionCase& c, const AttentionSettings& settings, const std::string& provider,
-                     const std::optional<DevicePeak>& peak) {
+Measurement describe_attention(const AttentionCase& c, const AttentionSettings& settings, const std::string& provider,
+                               const std::optional<DevicePeak>& peak) {
   Measurement m;
   m.benchmark = "attention";
   m.group = c.group();
@@ -513,7 +513,7 @@ std::vector<Measurement> run_attention(Device& device, const AttentionCase& c,
   inputs.v = v.buffer().data();
   if (c.backward) inputs.dout = dout.buffer().data();
   if (has_extra(c)) inputs.extra = extra.buffer().data();
-  const Reference reference(device, c, inputs);
+  const AttentionReference reference(device, c, inputs);
 
   std::vector<Measurement> measurements;
   std::vector<TimedWork> work;
@@ -540,7 +540,7 @@ std::vector<Measurement> run_attention(Device& device, const AttentionCase& c,
       continue;
     }
     results.push_back(buffers);
-    measurements.push_back(describe(c, settings, provider.name, peak));
+    measurements.push_back(describe_attention(c, settings, provider.name, peak));
     work.back()();
     reference.check_rows(results.back(), worst.emplace_back(0));
     reference.check_sums(results.back(), worst.back());

@@ -328,8 +328,8 @@ int64_t standard_stream_elements(bool is_gpu, int64_t cache_bytes, int64_t memor
 namespace {
 
 // All but what is measured.
-Measurement describe(const StreamKernelFacts& facts, int64_t array_bytes, const std::string& provider,
-                     const CopyOptions& options, const std::optional<DevicePeak>& peak) {
+Measurement describe_stream_kernel(const StreamKernelFacts& facts, int64_t array_bytes, const std::string& provider,
+                                   const CopyOptions& options, const std::optional<DevicePeak>& peak) {
   const std::string size_text = workload_size(array_bytes);
   Measurement m;
   m.benchmark = "copy";
@@ -412,7 +412,7 @@ std::vector<Measurement> run_stream(Device& device, int64_t elements, const Stre
       run();
       expected.follow(kernel);
     });
-    measurements.push_back(describe(facts, array_bytes, provider.name, options, peak));
+    measurements.push_back(describe_stream_kernel(facts, array_bytes, provider.name, options, peak));
   }
 
   const double allowed = 100.0 * std::numeric_limits<float>::epsilon();

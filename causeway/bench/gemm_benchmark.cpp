@@ -58,14 +58,14 @@ std::vector<std::vector<double>> read_columns(Device& device, const void* matrix
 }
 
 // The product's elements that are looked at, exact but for the operands' own rounding, with what they may be off.
-struct Reference {
+struct GemmReference {
   std::vector<std::vector<double>> a, b;
   int64_t m, n;
   DType operands, result;
   bool tf32;
   MatmulScales scales;  // empty without
 
-  Reference(Device& device, const MatmulWorkload& w, const void* a_data, const void* b_data)
+  GemmReference(Device& device, const MatmulWorkload& w, const void* a_data, const void* b_data)
       : a((w.a_along_m ? read_columns : read_lines)(device, a_data, w.operands, w.m, w.k)),
         b((w.b_along_n ? read_columns : read_lines)(device, b_data, w.operands, w.n, w.k)),
         m(w.m),
@@ -251,7 +251,7 @@ std::vector<Measurement> run_gemm(Device& device, const GemmCase& gemm,
   }
   void* const a_data = a.buffer().data();
   void* const b_data = b.buffer().data();
-  const Reference reference(device, w, a_data, b_data);
+  const GemmReference reference(device, w, a_data, b_data);
 
   std::vector<Measurement> measurements;
   std::vector<std::unique_ptr<PreparedMatmul>> prepared;

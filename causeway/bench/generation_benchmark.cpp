@@ -21,11 +21,11 @@ namespace causeway::bench {
 namespace {
 
 constexpr int kWarmUpTokens = 3;
-constexpr int kRounds = 10;
+constexpr int kGenerationRounds = 10;
 
 // What a token of each sequence needs at least: every weight that is multiplied, and keys and values so far, of layers
 // with windows those within.
-double least_bytes(const LanguageModel& model, const GenerationCase& one, DType compute, double length) {
+double least_bytes_of_token(const LanguageModel& model, const GenerationCase& one, DType compute, double length) {
   const ModelConfig& config = model.config();
   const double embedding = static_cast<double>(config.vocabulary_size * config.width);
   const double untied = config.tie_embeddings ? 0 : embedding;
@@ -148,8 +148,8 @@ std::optional<Measurement> run_generation(Device& device, const GenerationCase& 
   for (int i = 0; i < kWarmUpTokens; ++i) go_on();
 
   Measurement m;
-  for (int round = 0; round < kRounds; ++round) {
-    const int samples = options.tokens * (round + 1) / kRounds - options.tokens * round / kRounds;
+  for (int round = 0; round < kGenerationRounds; ++round) {
+    const int samples = options.tokens * (round + 1) / kGenerationRounds - options.tokens * round / kGenerationRounds;
     if (samples == 0) continue;
     if (options.clock != nullptr) options.clock->read();
     std::vector<double>& seconds = m.rounds.emplace_back();
@@ -188,7 +188,7 @@ std::optional<Measurement> run_generation(Device& device, const GenerationCase& 
   m.work = static_cast<double>(one.sequences);
   m.unit = "tokens/s";
   const double length = static_cast<double>(one.length) + kWarmUpTokens + options.tokens / 2.0;
-  const double bytes = least_bytes(*model, one, *parse_dtype(one.precision), length);
+  const double bytes = least_bytes_of_token(*model, one, *parse_dtype(one.precision), length);
   const double passes_per_second = headline(m) / m.work;
   m.details["prompts"] =
       fmt::format("{:.0f} tokens/s", static_cast<double>(one.sequences * one.length) / begin_seconds);

@@ -24,7 +24,7 @@ namespace causeway::bench {
 namespace {
 
 constexpr int kWarmUpSteps = 3;
-constexpr int kRounds = 10;
+constexpr int kTrainRounds = 10;
 constexpr int kLeastSteps = 10;
 
 Recipe recipe_of(const TrainCase& train_case, int64_t micro_batch) {
@@ -44,7 +44,7 @@ struct Prepared {
 
 // Of one rank: weights and two moments in f32, and every layer's input in 16 bits: what a step needs whatever is
 // computed again. Known without compiling one.
-double least_bytes(const Recipe& recipe) {
+double least_bytes_of_training(const Recipe& recipe) {
   const auto tokens = static_cast<double>(recipe.train.micro_batch_size * recipe.data.sequence_length);
   // Not every axis cuts all of it.
   return (12.0 * static_cast<double>(parameter_count(recipe.model)) +
@@ -65,7 +65,7 @@ std::unique_ptr<Prepared> prepare(const Ranks& ranks, const TrainCase& train_cas
   for (int64_t micro_batch = train_case.micro_batch; micro_batch > 0; micro_batch /= 2) {
     auto prepared = std::make_unique<Prepared>();
     prepared->recipe = recipe_of(train_case, micro_batch);
-    double needed = least_bytes(prepared->recipe);
+    double needed = least_bytes_of_training(prepared->recipe);
     const char* how = "needs more than";
     if (needed <= kMostOfMemory * limit) {
       try {
@@ -308,8 +308,8 @@ std::optional<Measurement> run_train(Device& device, const TrainCase& train_case
 
   Measurement m;
   const std::optional<double> joules_before = telemetry.energy_joules();
-  for (int round = 0; round < kRounds; ++round) {
-    const int samples = steps * (round + 1) / kRounds - steps * round / kRounds;
+  for (int round = 0; round < kTrainRounds; ++round) {
+    const int samples = steps * (round + 1) / kTrainRounds - steps * round / kTrainRounds;
     if (samples == 0) continue;
     if (options.clock != nullptr) options.clock->read();
     std::vector<double>& seconds = m.rounds.emplace_back();

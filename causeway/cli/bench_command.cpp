@@ -37,7 +37,7 @@
 namespace causeway::cli {
 namespace {
 
-struct Options {
+struct BenchCommandOptions {
   std::string device = "auto";
   std::string store, against;
   int samples = 100;
@@ -73,7 +73,7 @@ std::map<std::string, std::string> parse_libraries(const std::vector<std::string
   return libraries;
 }
 
-TimingOptions timing_of(const BenchmarkSession& session, const Options& options) {
+TimingOptions timing_of(const BenchmarkSession& session, const BenchCommandOptions& options) {
   TimingOptions timing;
   timing.samples = options.samples;
   timing.limit_seconds = options.seconds;
@@ -82,7 +82,7 @@ TimingOptions timing_of(const BenchmarkSession& session, const Options& options)
   return timing;
 }
 
-void run_gemm_cases(BenchmarkSession& session, const Options& options, const std::vector<GemmCase>& cases) {
+void run_gemm_cases(BenchmarkSession& session, const BenchCommandOptions& options, const std::vector<GemmCase>& cases) {
   GemmOptions gemm;
   gemm.inputs = parse_inputs(options.inputs);
   gemm.timing = timing_of(session, options);
@@ -92,7 +92,7 @@ void run_gemm_cases(BenchmarkSession& session, const Options& options, const std
     session.record(run_gemm(session.device(), one, providers, gemm, session.peak(), session.skipped()));
 }
 
-void run_gemms(BenchmarkSession& session, const Options& options) {
+void run_gemms(BenchmarkSession& session, const BenchCommandOptions& options) {
   std::vector<GemmCase> cases;
   for (const std::string& name : options.dtypes) {
     const bool tf32 = name == "tf32", blocks = name == "f8e4m3_block";
@@ -122,7 +122,7 @@ void run_gemms(BenchmarkSession& session, const Options& options) {
   run_gemm_cases(session, options, cases);
 }
 
-void run_copies(BenchmarkSession& session, const Options& options) {
+void run_copies(BenchmarkSession& session, const BenchCommandOptions& options) {
   CopyOptions copy;
   copy.timing = timing_of(session, options);
   copy.cache_bytes = session.cache_bytes();
@@ -153,7 +153,7 @@ void run_copies(BenchmarkSession& session, const Options& options) {
 }
 
 // Ranks of a group: every GPU of the vendor, or threads of the processor, or as many as were asked for.
-int collective_devices(const Options& options) {
+int collective_devices(const BenchCommandOptions& options) {
   if (options.devices > 0) return options.devices;
   const std::string vendor = options.device.substr(0, options.device.find(':'));
   int gpus = 0, threads = 2;
@@ -166,7 +166,7 @@ int collective_devices(const Options& options) {
   return gpus > 0 ? gpus : std::clamp(threads, 2, 8);
 }
 
-std::vector<CollectiveCase> collective_cases(const Options& options, bool is_gpu, int ranks) {
+std::vector<CollectiveCase> collective_cases(const BenchCommandOptions& options, bool is_gpu, int ranks) {
   std::vector<int64_t> sizes;
   for (const std::string& size : options.sizes) sizes.push_back(parse_byte_size(size, "--size"));
   std::vector<CollectiveCase> cases;
@@ -191,7 +191,7 @@ std::vector<CollectiveCase> collective_cases(const Options& options, bool is_gpu
   return cases;
 }
 
-CollectivesOptions collectives_options(const Options& options) {
+CollectivesOptions collectives_options(const BenchCommandOptions& options) {
   CollectivesOptions collectives;
   collectives.timing.samples = options.samples;
   collectives.timing.limit_seconds = options.seconds;
@@ -199,14 +199,14 @@ CollectivesOptions collectives_options(const Options& options) {
   return collectives;
 }
 
-void run_groups(BenchmarkSession& session, const Options& options, const RankGroups& groups) {
+void run_groups(BenchmarkSession& session, const BenchCommandOptions& options, const RankGroups& groups) {
   const std::vector<Measurement> all = run_collectives(
       groups, collective_cases(options, session.is_gpu(), groups.ranks), collectives_options(options), session.peak(),
       session.skipped(), [&](const Measurement& measurement) { session.record({measurement}); });
   if (options.nccl_table) output("\n{}", options.links ? format_link_table(all) : format_nccl_table(all));
 }
 
-void run_all_collectives(BenchmarkSession& session, const Options& options) {
+void run_all_collectives(BenchmarkSession& session, const BenchCommandOptions& options) {
   std::vector<std::shared_ptr<Device>> devices = {session.shared_device()};
   const std::string name = session.device().name();
   for (int i = 1; i < collective_devices(options); ++i)
@@ -215,14 +215,14 @@ void run_all_collectives(BenchmarkSession& session, const Options& options) {
   run_groups(session, options, groups_of(devices, {options.nccl, !options.no_multicast}));
 }
 
-TrainOptions train_options(const Options& options) {
+TrainOptions train_options(const BenchCommandOptions& options) {
   TrainOptions train;
   train.steps = options.samples;
   train.limit_seconds = options.seconds == 0 ? 20 : options.seconds;
   return train;
 }
 
-void run_training(BenchmarkSession& session, const Options& options, const Recipe::MeshSizes& mesh) {
+void run_training(BenchmarkSession& session, const BenchCommandOptions& options, const Recipe::MeshSizes& mesh) {
   TrainOptions train = train_options(options);
   train.clock = session.clock();
   std::unique_ptr<LanguageModel> model;
@@ -236,7 +236,7 @@ void run_training(BenchmarkSession& session, const Options& options, const Recip
     }
 }
 
-void run_generations(BenchmarkSession& session, const Options& options) {
+void run_generations(BenchmarkSession& session, const BenchCommandOptions& options) {
   const GenerationChoice choice{options.models, options.precisions, options.sequences, options.length};
   for (const GenerationCase& one : choose_generation_cases(choice, session.device())) {
     const std::optional<Measurement> measurement =
@@ -249,7 +249,7 @@ void run_generations(BenchmarkSession& session, const Options& options) {
   }
 }
 
-void run_attentions(BenchmarkSession& session, const Options& options) {
+void run_attentions(BenchmarkSession& session, const BenchCommandOptions& options) {
   AttentionSettings settings;
   settings.inputs = parse_inputs(options.inputs);
   settings.timing = timing_of(session, options);
@@ -265,7 +265,7 @@ void run_attentions(BenchmarkSession& session, const Options& options) {
         run_attention(session.device(), one, {causeway_attention()}, settings, session.peak(), session.skipped()));
 }
 
-void run_startups(BenchmarkSession& session, const Options& options) {
+void run_startups(BenchmarkSession& session, const BenchCommandOptions& options) {
   if (!options.build.empty()) check_sources(options.build);
   // What was measured before this holds memory that the program that is started needs.
   session.context().release_memory();
@@ -294,8 +294,8 @@ void run_startups(BenchmarkSession& session, const Options& options) {
 }
 
 // Everything, in minutes: each case has a short time of its own.
-void run_suite(BenchmarkSession& session, const Options& asked) {
-  Options options = asked;
+void run_suite(BenchmarkSession& session, const BenchCommandOptions& asked) {
+  BenchCommandOptions options = asked;
   if (options.seconds == 0) options.seconds = session.is_gpu() ? 1 : 2;
   const double each = options.seconds;
   options.nccl_table = false;
@@ -328,7 +328,7 @@ void run_suite(BenchmarkSession& session, const Options& asked) {
   }
 }
 
-void add_common_options(CLI::App& command, const std::shared_ptr<Options>& options) {
+void add_common_options(CLI::App& command, const std::shared_ptr<BenchCommandOptions>& options) {
   command.add_option("--device", options->device, "cpu, cuda, cuda:1, hip, emulator:sm_90a or auto");
   command.add_option("--samples", options->samples, "Samples of each figure")->check(CLI::Range(1, 1000000));
   command.add_option("--seconds", options->seconds, "Most time for one case; 0: no limit");
@@ -337,9 +337,9 @@ void add_common_options(CLI::App& command, const std::shared_ptr<Options>& optio
                      "Compare with this run or .json file; exits with 1 when something is slower");
 }
 
-using Part = std::function<void(BenchmarkSession&, const Options&)>;
+using Part = std::function<void(BenchmarkSession&, const BenchCommandOptions&)>;
 
-void measure(const std::string& command, const Options& options, const Part& part, int device_count,
+void measure(const std::string& command, const BenchCommandOptions& options, const Part& part, int device_count,
              const std::shared_ptr<Context>& context = nullptr) {
   BenchmarkSession session({.device = options.device,
                             .context = context,
@@ -360,9 +360,9 @@ void measure(const std::string& command, const Options& options, const Part& par
 }
 
 // In one process, or as one of several: then that of rank 0 prints and stores.
-void measure_collectives(const std::string& command, const Options& asked) {
+void measure_collectives(const std::string& command, const BenchCommandOptions& asked) {
   const std::optional<MpiLaunch> launch = find_mpi_launch();
-  Options options = asked;
+  BenchCommandOptions options = asked;
   CollectiveBackend backend;
   std::vector<CollectiveCase> cases;
   try {
@@ -389,12 +389,14 @@ void measure_collectives(const std::string& command, const Options& asked) {
     run_collectives(groups, cases, collectives_options(options), {}, told_by_rank_0);
     return;
   }
-  const auto part = [&](BenchmarkSession& session, const Options&) { run_groups(session, options, groups); };
+  const auto part = [&](BenchmarkSession& session, const BenchCommandOptions&) {
+    run_groups(session, options, groups);
+  };
   measure(command, options, part, world->size());
 }
 
 // In one process, or as one of several: then each is a rank of the mesh, and rank 0 prints and stores.
-void measure_training(const std::string& command, const Options& options) {
+void measure_training(const std::string& command, const BenchCommandOptions& options) {
   const std::optional<MpiLaunch> launch = find_mpi_launch();
   Recipe run;  // of which only the device and the mesh are asked for
   run.device = options.device;
@@ -405,7 +407,9 @@ void measure_training(const std::string& command, const Options& options) {
     if (launch && launch->rank > 0) throw train::SaidElsewhere();
     throw;
   }
-  const auto part = [&](BenchmarkSession& session, const Options& all) { run_training(session, all, run.mesh); };
+  const auto part = [&](BenchmarkSession& session, const BenchCommandOptions& all) {
+    run_training(session, all, run.mesh);
+  };
   train::StartTimes start;
   const std::shared_ptr<Context> context = train::open_run_context(run, start);
   const std::shared_ptr<MeshCommunicators> communicators = context->communicators();
@@ -429,7 +433,7 @@ void measure_training(const std::string& command, const Options& options) {
   }
 }
 
-void add_collectives_options(CLI::App& command, const std::shared_ptr<Options>& options) {
+void add_collectives_options(CLI::App& command, const std::shared_ptr<BenchCommandOptions>& options) {
   command.add_option("--backend", options->backend,
                      "threads, mpi (between the processes that mpirun started, on processors), nccl, rccl (between "
                      "such processes too); without it what the device has, under mpirun mpi unless that is a GPU");
@@ -454,7 +458,7 @@ void add_bench_command(CLI::App& program) {
       program.add_subcommand("bench", "Measure what a device really does, beside its vendor's libraries");
   command->require_subcommand(0, 1);
   command->footer("Example: causeway bench\nOne part, with its options: causeway bench gemm --dtype bf16,f8e4m3");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchCommandOptions>();
   add_common_options(*command, options);
   command->callback([command, options] {
     if (command->get_subcommands().empty()) measure("causeway bench", *options, run_suite, 1);

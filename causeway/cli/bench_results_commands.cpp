@@ -18,21 +18,21 @@
 namespace causeway::cli {
 namespace {
 
-struct Options {
+struct BenchResultsCommandOptions {
   std::string store, before, after = "latest", against, output, costs;
   std::vector<std::string> files;
   std::string run = "latest";
   bool all = false;
 };
 
-std::filesystem::path store_path(const Options& options) {
+std::filesystem::path store_path(const BenchResultsCommandOptions& options) {
   return options.store.empty() ? default_store_path() : std::filesystem::path(options.store);
 }
 
 // Looking at a store makes none.
-bool has_store(const Options& options) { return std::filesystem::exists(store_path(options)); }
+bool has_store(const BenchResultsCommandOptions& options) { return std::filesystem::exists(store_path(options)); }
 
-void list_runs(const Options& options) {
+void list_runs(const BenchResultsCommandOptions& options) {
   if (!has_store(options)) {
     output("There are no results yet: {} does not exist, and `causeway bench` makes it.\n",
            printable(store_path(options).string()));
@@ -51,7 +51,7 @@ bool is_same_run(BenchmarkRun a, const BenchmarkRun& b) {
   return a == b;
 }
 
-void compare_runs(const Options& options) {
+void compare_runs(const BenchResultsCommandOptions& options) {
   const std::string before = options.against.empty() ? options.before : options.against;
   const std::string after = options.against.empty()  ? options.after
                             : options.before.empty() ? "latest"
@@ -90,7 +90,7 @@ std::vector<RegressionMark> regressions(const std::vector<BenchmarkRun>& runs) {
   return marks;
 }
 
-void write_report_page(const Options& options) {
+void write_report_page(const BenchResultsCommandOptions& options) {
   std::vector<BenchmarkRun> runs;
   if (options.files.empty()) {
     if (has_store(options)) runs = ResultsStore(store_path(options)).load_all();
@@ -107,7 +107,7 @@ void write_report_page(const Options& options) {
   output("{}: {} runs. Open it in a browser; it needs no server and no network.\n", page, runs.size());
 }
 
-void export_run(const Options& options) {
+void export_run(const BenchResultsCommandOptions& options) {
   std::vector<BenchmarkRun> runs;
   if (options.run == "all") {
     if (has_store(options)) runs = ResultsStore(store_path(options)).load_all();
@@ -128,7 +128,7 @@ void export_run(const Options& options) {
   output("{}: {} run{}\n", options.output, runs.size(), runs.size() == 1 ? "" : "s");
 }
 
-void import_files(const Options& options) {
+void import_files(const BenchResultsCommandOptions& options) {
   std::vector<std::vector<BenchmarkRun>> runs;
   for (const std::string& file : options.files) runs.push_back(read_results_file(file));
   // After all files are known to be good.
@@ -144,7 +144,7 @@ void import_files(const Options& options) {
 }  // namespace
 
 void add_bench_results_commands(CLI::App& bench) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchResultsCommandOptions>();
   const auto add = [&](const char* name, const char* description, const char* example) {
     CLI::App* command = bench.add_subcommand(name, description);
     command->add_option("--store", options->store, "The results' SQLite file, in place of the usual one");

@@ -51,7 +51,7 @@ void print_checkpoint(const CheckpointReader& checkpoint, bool as_json, bool ten
   }
 }
 
-void inspect(const std::string& path, bool as_json, bool tensors) {
+void inspect_checkpoint(const std::string& path, bool as_json, bool tensors) {
   std::optional<CheckpointReader> opened;
   read_checkpoint(path, [&](const std::filesystem::path& checkpoint) { opened.emplace(checkpoint); });
   print_checkpoint(*opened, as_json, tensors);
@@ -127,7 +127,7 @@ void add_checkpoint_command(CLI::App& program) {
   inspect_command->add_flag("--tensors", *tensors, "List every tensor");
   inspect_command->add_flag("--json", *as_json, "Print as JSON");
   inspect_command->footer("Example: causeway checkpoint inspect runs/shakespeare");
-  inspect_command->callback([=] { inspect(*path, *as_json, *tensors); });
+  inspect_command->callback([=] { inspect_checkpoint(*path, *as_json, *tensors); });
 
   CLI::App* verify_command =
       checkpoint->add_subcommand("verify", "Check every byte; exits with 1 when something is damaged");

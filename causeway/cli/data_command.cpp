@@ -160,7 +160,7 @@ std::string text_of(const DocumentTokens& documents) {
                      documents.read_special_tokens ? ", special tokens read in text" : "");
 }
 
-void inspect(const InspectCommand& command) {
+void inspect_data(const InspectCommand& command) {
   const DatasetInspection inspection = inspect_dataset(command.path, {}, command.dataset);
   const std::vector<SplitDetails> details = details_of_splits(command, inspection);
   auto of_split = details.begin();
@@ -284,7 +284,7 @@ void add_data_command(CLI::App& program) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
   inspect_command->add_flag("--json", inspection->json, "Print as JSON");
   inspect_command->footer("Example: causeway data inspect data/book --samples 3");
-  inspect_command->callback([inspection] { inspect(*inspection); });
+  inspect_command->callback([inspection] { inspect_data(*inspection); });
 }
 
 }  // namespace causeway::cli

@@ -107,7 +107,7 @@ void print_device(const DeviceDescription& device) {
     output("  note        HIP support was never run on an AMD GPU: its kernels are tested on the emulator\n");
 }
 
-void run(bool as_json) {
+void run_doctor(bool as_json) {
   const Target& target = host_target();
   const std::vector<DeviceDescription> devices = examine_devices();
   const CacheState cache = examine_kernel_cache();
@@ -185,7 +185,7 @@ void add_doctor_command(CLI::App& program) {
   CLI::App* command = program.add_subcommand("doctor", "Show what this machine can do, and what is wrong");
   command->add_flag("--json", *as_json, "Print as JSON");
   command->footer("Example: causeway doctor");
-  command->callback([as_json] { run(*as_json); });
+  command->callback([as_json] { run_doctor(*as_json); });
 }
 
 }  // namespace causeway::cli

@@ -23,7 +23,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct EvaluateCommandOptions {
   std::string model, data = "data/eval", examples, tokenizer, precision, documents, device = "auto",
                      device_architecture;
   std::vector<std::string> tasks, texts;
@@ -133,7 +133,7 @@ void say_what_is_left_out(const Task& task, const EncodedTask& encoded) {
 
 class Evaluation {
  public:
-  explicit Evaluation(const Options& options) : options_(options), log_(options.documents) {
+  explicit Evaluation(const EvaluateCommandOptions& options) : options_(options), log_(options.documents) {
     // Tasks before the model: what is missing shows at once.
     for (const std::string& name : options.tasks) {
       tasks_.push_back(load_task(name, options.data));
@@ -194,7 +194,7 @@ class Evaluation {
     };
   }
 
-  const Options& options_;
+  const EvaluateCommandOptions& options_;
   DocumentLog log_;
   std::vector<Task> tasks_, examples_;
   OpenedModel opened_;
@@ -205,7 +205,7 @@ class Evaluation {
   Tables tables_;
 };
 
-void run(const Options& options) {
+void run_evaluate(const EvaluateCommandOptions& options) {
   if (options.tasks.empty() && options.texts.empty())
     throw Error(ErrorKind::kInvalidArgument, "nothing to judge the model by", "evaluate",
                 "Name tasks with --tasks, as arc_easy,piqa, or a text with --text.");
@@ -218,7 +218,7 @@ void run(const Options& options) {
 void add_evaluate_command(CLI::App& program) {
   const CLI::Validator not_negative(
       [](std::string& text) { return std::string(text.starts_with('-') ? "must not be negative" : ""); }, "");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<EvaluateCommandOptions>();
   CLI::App* command = program.add_subcommand("evaluate", "Judge a trained model by tasks and texts");
   command
       ->add_option("model", options->model,
@@ -259,7 +259,7 @@ void add_evaluate_command(CLI::App& program) {
                     "End where a document cannot be judged, as one whose answer is longer than the model reads");
   command->add_flag("--json", options->json, "Print the results as JSON");
   command->footer("Example: causeway evaluate runs/shakespeare --tasks arc_easy,piqa --data data/eval");
-  command->callback([options] { run(*options); });
+  command->callback([options] { run_evaluate(*options); });
 }
 
 }  // namespace causeway::cli

@@ -23,7 +23,7 @@
 namespace causeway::cli {
 namespace {
 
-struct Options {
+struct ExplainCommandOptions {
   std::string recipe;
   std::vector<std::string> overrides;
   bool graph = false;
@@ -166,7 +166,8 @@ void print_pipeline(const Recipe& recipe, int64_t stage) {
 }
 
 // What one more token of each sequence costs, half a longest sequence behind its beginning.
-void explain_generation(const Options& options, const Recipe& recipe, const std::shared_ptr<Context>& context) {
+void explain_generation(const ExplainCommandOptions& options, const Recipe& recipe,
+                        const std::shared_ptr<Context>& context) {
   const std::unique_ptr<LanguageModel> model =
       LanguageModel::create(recipe.model, options.time ? std::optional<uint64_t>(1) : std::nullopt);
   const int64_t length = std::max<int64_t>(recipe.model.max_sequence_length / 2, 1);
@@ -186,7 +187,7 @@ void explain_generation(const Options& options, const Recipe& recipe, const std:
         "one token");
 }
 
-void run(const Options& options) {
+void run_explain(const ExplainCommandOptions& options) {
   const Recipe recipe = load_recipe_argument(options.recipe, options.overrides);
   std::optional<uint64_t> seed;
   int64_t memory_limit = 0;
@@ -263,7 +264,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_explain_command(CLI::App& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExplainCommandOptions>();
   CLI::App* command =
       program.add_subcommand("explain", "Show what a recipe becomes: graph, passes, program, kernels, memory, FLOPs");
   command
@@ -289,7 +290,7 @@ void add_explain_command(CLI::App& program) {
   command->footer(
       "Example: causeway explain recipes/shakespeare.yaml --kernels\n"
       "Hardware that is not here: causeway explain recipes/gpt2_124m.yaml device=cuda:sm_90a --resources");
-  command->callback([options] { run(*options); });
+  command->callback([options] { run_explain(*options); });
 }
 
 }  // namespace causeway::cli

@@ -16,13 +16,13 @@
 namespace causeway::cli {
 namespace {
 
-struct Options {
+struct ExportCommandOptions {
   std::string run, output, tokenizer, device = "auto";
   WeightOptions weights;
   bool json = false;
 };
 
-void run(const Options& options) {
+void run_export(const ExportCommandOptions& options) {
   ExportOptions settings;
   settings.output = options.output;
   settings.overwrite = options.weights.overwrite;
@@ -65,7 +65,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_export_command(CLI::App& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExportCommandOptions>();
   CLI::App* command = program.add_subcommand("export", "Write a trained model as a Hugging Face directory");
   command->add_option("run", options->run, "A run directory (its newest checkpoint), or a checkpoint")->required();
   command->add_option("--output", options->output, "The directory that is written")->required();
@@ -77,7 +77,7 @@ void add_export_command(CLI::App& program) {
       ->capture_default_str();
   command->add_flag("--json", options->json, "Print what was done as JSON");
   command->footer("Example: causeway export runs/shakespeare --output shakespeare-hf --dtype bf16");
-  command->callback([options] { run(*options); });
+  command->callback([options] { run_export(*options); });
 }
 
 }  // namespace causeway::cli

@@ -26,7 +26,7 @@
 namespace causeway::cli {
 namespace {
 
-struct Options {
+struct GenerateCommandOptions {
   std::string run;
   std::string prompt = "\n";
   std::string tokenizer;
@@ -82,7 +82,7 @@ class TextOutput {
 
 class Generation {
  public:
-  explicit Generation(const Options& options)
+  explicit Generation(const GenerateCommandOptions& options)
       : options_(options),
         opened_(open_model(options.run, options.tokenizer, "")),
         generator_(*opened_.model, opened_.pipeline,
@@ -162,7 +162,7 @@ class Generation {
     return results;
   }
 
-  const Options& options_;
+  const GenerateCommandOptions& options_;
   OpenedModel opened_;
   TextGenerator generator_;
   SamplingOptions sampling_;
@@ -170,7 +170,7 @@ class Generation {
 };
 
 // Before the model: what is wrong with them shows at once.
-std::vector<Prompt> prompts_of(const Options& options) {
+std::vector<Prompt> prompts_of(const GenerateCommandOptions& options) {
   if (options.prompt_tokens) return {parse_prompt_tokens(*options.prompt_tokens)};
   if (!options.prompts) return {{options.prompt, {}, false, "--prompt"}};
   if (options.prompts->empty())
@@ -181,7 +181,7 @@ std::vector<Prompt> prompts_of(const Options& options) {
   return read_prompts(*options.prompts, are_objects ? PromptFormat::kJsonLines : PromptFormat::kText);
 }
 
-void run(const Options& options) {
+void run_generate(const GenerateCommandOptions& options) {
   check_sampling(options.sampling);
   const std::vector<Prompt> prompts = prompts_of(options);
   const ContextScope context(Context::open(options.device, {}, options.device_architecture));
@@ -200,7 +200,7 @@ void add_generate_command(CLI::App& program) {
         return std::string(std::isfinite(value) ? "" : "must be a finite number");
       },
       "");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<GenerateCommandOptions>();
   options->sampling.temperature = 0.8;
   CLI::App* command = program.add_subcommand("generate", "Write text with a trained model");
   command
@@ -268,7 +268,7 @@ void add_generate_command(CLI::App& program) {
                     "Compute every token from all before it, instead of keeping their keys and values");
   command->add_flag("--json", options->json, "Print prompt, text and tokens as JSON");
   command->footer("Example: causeway generate runs/shakespeare --prompt 'ROMEO:' --tokens 300");
-  command->callback([options] { run(*options); });
+  command->callback([options] { run_generate(*options); });
 }
 
 }  // namespace causeway::cli

@@ -15,7 +15,7 @@
 namespace causeway::cli {
 namespace {
 
-struct Options {
+struct ImportCommandOptions {
   std::string source, output;
   WeightOptions weights;
   bool json = false;
@@ -30,7 +30,7 @@ std::string types_text(const ImportResult& result) {
   return text;
 }
 
-void run(const Options& options) {
+void run_import(const ImportCommandOptions& options) {
   ImportOptions settings;
   settings.source = options.source;
   settings.output = options.output;
@@ -66,7 +66,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_import_command(CLI::App& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ImportCommandOptions>();
   CLI::App* command = program.add_subcommand("import", "Check a Hugging Face directory and copy what training needs");
   command->add_option("source", options->source, "A directory with config.json and safetensors files")->required();
   command->add_option("--output", options->output, "The directory that is written, for model.from")->required();
@@ -75,7 +75,7 @@ void add_import_command(CLI::App& program) {
   command->footer(
       "model.from takes either directory; an import has been read to the last byte.\n"
       "Example: causeway import Llama-3.2-1B --output models/llama-1b");
-  command->callback([options] { run(*options); });
+  command->callback([options] { run_import(*options); });
 }
 
 }  // namespace causeway::cli

@@ -15,12 +15,12 @@
 namespace causeway::cli {
 namespace {
 
-struct Options {
+struct LaunchCommandOptions {
   int processes = 0;
   std::vector<std::string> words;
 };
 
-void run(const Options& options, const CLI::App& program) {
+void run_launch(const LaunchCommandOptions& options, const CLI::App& program) {
   std::vector<std::string> names;
   for (const CLI::App* command : program.get_subcommands({})) names.push_back(command->get_name());
   std::erase(names, "launch");
@@ -53,7 +53,7 @@ void run(const Options& options, const CLI::App& program) {
 }  // namespace
 
 void add_launch_command(CLI::App& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<LaunchCommandOptions>();
   CLI::App* command =
       program.add_subcommand("launch", "Start several processes of this program, through the MPI that is installed");
   command->add_option("-n,--processes", options->processes, "How many: as many as the recipe's mesh has ranks")
@@ -72,7 +72,7 @@ void add_launch_command(CLI::App& program) {
     // Options of the command to be launched, where they are not after a --.
     for (const std::string& word : command->remaining())
       if (word != "--") options->words.push_back(word);
-    run(*options, program);
+    run_launch(*options, program);
   });
 }
 

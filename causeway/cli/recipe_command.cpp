@@ -15,7 +15,7 @@
 namespace causeway::cli {
 namespace {
 
-struct Options {
+struct RecipeCommandOptions {
   std::vector<std::string> keys;
   bool json = false;
 };
@@ -38,7 +38,7 @@ std::vector<train::RecipeKey> chosen_keys(const std::vector<std::string>& names)
   return chosen;
 }
 
-void print_keys(const Options& options) {
+void print_keys(const RecipeCommandOptions& options) {
   const std::vector<train::RecipeKey> keys = chosen_keys(options.keys);
   if (options.json) {
     nlohmann::ordered_json json = {{"keys", nlohmann::ordered_json::array()}};
@@ -60,7 +60,7 @@ void print_keys(const Options& options) {
 void add_recipe_command(CLI::App& program) {
   CLI::App* command = program.add_subcommand("recipe", "The keys that a recipe may have");
   command->require_subcommand(1);
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RecipeCommandOptions>();
   CLI::App* keys = command->add_subcommand("keys", "Every key with its default, what it takes and what it means");
   keys->add_option("keys", options->keys, "Some of them: a key, or a section such as optimizer");
   keys->add_flag("--json", options->json, "Print them as JSON");

@@ -15,7 +15,7 @@
 namespace causeway::cli {
 namespace {
 
-struct Options {
+struct TrainCommandOptions {
   std::string recipe;
   std::vector<std::string> overrides;
   std::string resume;
@@ -32,7 +32,7 @@ std::string shell_quoted(const std::string& word) {
   return quoted + "'";
 }
 
-void run(const Options& options) {
+void train_as_asked(const TrainCommandOptions& options) {
   TrainOptions train_options;
   train_options.quiet = options.quiet;
   train_options.version = fmt::format("{} ({})", CAUSEWAY_VERSION, program_commit());
@@ -74,7 +74,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_train_command(CLI::App& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TrainCommandOptions>();
   CLI::App* command = program.add_subcommand("train", "Train a model from a recipe");
   command
       ->add_option("recipe", options->recipe,
@@ -93,7 +93,7 @@ void add_train_command(CLI::App& program) {
       "saved, 130 stopped at once by a second Ctrl-C.\n"
       "Several processes, as many as the recipe's mesh has ranks: causeway launch -n 2 -- train RECIPE mesh.fsdp=2\n"
       "Example: causeway train recipes/shakespeare.yaml train.steps=500 optimizer.learning_rate=1e-3");
-  command->callback([options] { run(*options); });
+  command->callback([options] { train_as_asked(*options); });
 }
 
 }  // namespace causeway::cli

@@ -11,7 +11,7 @@
 namespace causeway::communicator {
 namespace {
 
-constexpr int kMeetings = 32;
+constexpr int kClockMeetings = 32;
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -34,7 +34,7 @@ std::vector<ClockOffset> clock_offsets(std::span<const std::vector<Meeting>> mee
 }
 
 std::vector<ClockOffset> align_clocks(Communicator& world) {
-  std::vector<Meeting> own(kMeetings);
+  std::vector<Meeting> own(kClockMeetings);
   for (Meeting& meeting : own) {
     meeting.came = now();
     world.barrier();
@@ -44,7 +44,7 @@ std::vector<ClockOffset> align_clocks(Communicator& world) {
   std::vector<std::vector<Meeting>> meetings;
   for (const std::string& of_rank : world.gather(std::string(reinterpret_cast<const char*>(own.data()), bytes))) {
     CAUSEWAY_CHECK(of_rank.size() == bytes);
-    std::memcpy(meetings.emplace_back(kMeetings).data(), of_rank.data(), bytes);
+    std::memcpy(meetings.emplace_back(kClockMeetings).data(), of_rank.data(), bytes);
   }
   return clock_offsets(meetings, world.gather(host_name()));
 }

@@ -10,7 +10,7 @@
 namespace causeway::communicator {
 namespace {
 
-double seconds(CollectiveRecord::Clock::time_point time) {
+double seconds_of(CollectiveRecord::Clock::time_point time) {
   return std::chrono::duration<double>(time.time_since_epoch()).count();
 }
 
@@ -32,13 +32,13 @@ std::string flight_text(const FlightRecord& record, const FlightOwner& owner) {
                                  {"ranks", owner.ranks},
                                  {"host", host_name()},
                                  {"process", static_cast<int64_t>(::getpid())},
-                                 {"written", seconds(CollectiveRecord::Clock::now())},
+                                 {"written", seconds_of(CollectiveRecord::Clock::now())},
                                  {"step", owner.step},
                                  {"phase", owner.phase},
                                  {"ends_are_known", owner.knows_ends}};
   nlohmann::ordered_json collectives = nlohmann::ordered_json::array();
   for (const CollectiveRecord& one : record.records()) {
-    const auto queued = nlohmann::ordered_json(seconds(one.queued));
+    const auto queued = nlohmann::ordered_json(seconds_of(one.queued));
     collectives.push_back({{"number", one.number},
                            {"step", one.step},
                            {"name", one.name},
@@ -46,7 +46,7 @@ std::string flight_text(const FlightRecord& record, const FlightOwner& owner) {
                            {"bytes", one.bytes},
                            {"queued", queued},
                            {"started", owner.knows_ends ? queued : nlohmann::ordered_json()},
-                           {"ended", one.ended ? nlohmann::ordered_json(seconds(*one.ended)) : nullptr}});
+                           {"ended", one.ended ? nlohmann::ordered_json(seconds_of(*one.ended)) : nullptr}});
   }
   json["collectives"] = std::move(collectives);
   return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";

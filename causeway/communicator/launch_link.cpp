@@ -19,7 +19,7 @@ namespace causeway::communicator {
 namespace {
 
 constexpr std::string_view kGreeting = "causeway launch";
-constexpr size_t kLongestLine = 64;
+constexpr size_t kLongestRequest = 64;
 
 struct NamedSignal {
   int number;
@@ -80,7 +80,7 @@ void LaunchLink::read_lines() {
     }
     for (const char c : std::string_view(piece.data(), static_cast<size_t>(count))) {
       if (c != '\n') {
-        if (line.size() < kLongestLine) line += c;
+        if (line.size() < kLongestRequest) line += c;
         continue;
       }
       if (line == kGreeting) is_greeted = true;

@@ -124,8 +124,8 @@ class MpiProcess {
   bool begun_ = false, failed_ = false;
 };
 
-std::byte* at(void* buffer, int64_t bytes) { return static_cast<std::byte*>(buffer) + bytes; }
-const std::byte* at(const void* buffer, int64_t bytes) { return static_cast<const std::byte*>(buffer) + bytes; }
+std::byte* offset_by(void* buffer, int64_t bytes) { return static_cast<std::byte*>(buffer) + bytes; }
+const std::byte* offset_by(const void* buffer, int64_t bytes) { return static_cast<const std::byte*>(buffer) + bytes; }
 
 struct Ranks {
   int rank = 0;
@@ -208,7 +208,7 @@ class MpiGroup final : public Communicator {
         return in_one ? all_gather(collective, from, to) : all_gather_in_pieces(collective, from, to);
       case CollectiveKind::kReduceScatter: {
         // In place, what is received lies within what is sent, which MPI does not allow.
-        const bool in_place = to == at(from, rank() * bytes);
+        const bool in_place = to == offset_by(from, rank() * bytes);
         if (in_place) part_.resize(static_cast<size_t>(bytes));
         void* sum = in_place ? part_.data() : to;
         in_one ? reduce_scatter(collective, from, sum) : reduce_scatter_in_pieces(collective, from, sum);
@@ -225,8 +225,9 @@ class MpiGroup final : public Communicator {
   void all_reduce(const Collective& c, const void* from, void* to) {
     const auto element = static_cast<int64_t>(size_bytes(c.dtype));
     in_pieces(c.count, [&](int64_t first, int count) {
-      const void* piece = from == to ? process_.abi().in_place : at(from, first * element);
-      check(mpi_.all_reduce(piece, at(to, first * element), count, type_of(c.dtype), sum_of(c.dtype), communicator_),
+      const void* piece = from == to ? process_.abi().in_place : offset_by(from, first * element);
+      check(mpi_.all_reduce(piece, offset_by(to, first * element), count, type_of(c.dtype), sum_of(c.dtype),
+                            communicator_),
             "run all_reduce");
     });
   }
@@ -234,13 +235,13 @@ class MpiGroup final : public Communicator {
   void all_gather(const Collective& c, const void* from, void* to) {
     const auto count = static_cast<int>(c.count);
     const auto bytes = c.count * static_cast<int64_t>(size_bytes(c.dtype));
-    const void* mine = from == at(to, rank() * bytes) ? process_.abi().in_place : from;
+    const void* mine = from == offset_by(to, rank() * bytes) ? process_.abi().in_place : from;
     check(mpi_.all_gather(mine, count, type_of(c.dtype), to, count, type_of(c.dtype), communicator_), "run all_gather");
   }
 
   void all_gather_in_pieces(const Collective& c, const void* from, void* to) {
     const auto bytes = c.count * static_cast<int64_t>(size_bytes(c.dtype));
-    for (int root = 0; root < size(); ++root) broadcast(c.dtype, c.count, root, from, at(to, root * bytes));
+    for (int root = 0; root < size(); ++root) broadcast(c.dtype, c.count, root, from, offset_by(to, root * bytes));
   }
 
   void reduce_scatter(const Collective& c, const void* from, void* to) {
@@ -252,7 +253,7 @@ class MpiGroup final : public Communicator {
     const auto element = static_cast<int64_t>(size_bytes(c.dtype));
     for (int root = 0; root < size(); ++root)
       in_pieces(c.count, [&](int64_t first, int count) {
-        check(mpi_.reduce(at(from, (root * c.count + first) * element), at(to, first * element), count,
+        check(mpi_.reduce(offset_by(from, (root * c.count + first) * element), offset_by(to, first * element), count,
                           type_of(c.dtype), sum_of(c.dtype), root, communicator_),
               "run reduce_scatter");
       });
@@ -267,8 +268,10 @@ class MpiGroup final : public Communicator {
     const auto bytes = c.count * static_cast<int64_t>(size_bytes(c.dtype));
     std::vector<Transfer> transfers;
     for (int other = 0; other < size(); ++other) {
-      transfers.push_back({rank(), other, at(from, other * bytes), at(to, rank() * bytes), c.count, c.dtype});
-      if (other != rank()) transfers.push_back({other, rank(), nullptr, at(to, other * bytes), c.count, c.dtype});
+      transfers.push_back(
+          {rank(), other, offset_by(from, other * bytes), offset_by(to, rank() * bytes), c.count, c.dtype});
+      if (other != rank())
+        transfers.push_back({other, rank(), nullptr, offset_by(to, other * bytes), c.count, c.dtype});
     }
     transfer_now(transfers);
   }
@@ -278,7 +281,8 @@ class MpiGroup final : public Communicator {
     const auto element = static_cast<int64_t>(size_bytes(dtype));
     void* data = rank() == root ? const_cast<void*>(from) : to;
     in_pieces(elements, [&](int64_t first, int count) {
-      check(mpi_.broadcast(at(data, first * element), count, type_of(dtype), root, communicator_), "run broadcast");
+      check(mpi_.broadcast(offset_by(data, first * element), count, type_of(dtype), root, communicator_),
+            "run broadcast");
     });
     if (data != to && rank() == root) std::memcpy(to, from, static_cast<size_t>(elements * element));
   }
@@ -300,12 +304,12 @@ class MpiGroup final : public Communicator {
       const MpiHandle type = type_of(transfer.dtype);
       in_pieces(transfer.count, [&](int64_t first, int count) {
         if (transfer.receiver == rank())
-          check(mpi_.start_receive(at(transfer.to, first * element), count, type, transfer.sender, 0, communicator_,
-                                   &requests.emplace_back(0)),
+          check(mpi_.start_receive(offset_by(transfer.to, first * element), count, type, transfer.sender, 0,
+                                   communicator_, &requests.emplace_back(0)),
                 "receive");
         if (transfer.sender == rank())
-          check(mpi_.start_send(at(transfer.from, first * element), count, type, transfer.receiver, 0, communicator_,
-                                &requests.emplace_back(0)),
+          check(mpi_.start_send(offset_by(transfer.from, first * element), count, type, transfer.receiver, 0,
+                                communicator_, &requests.emplace_back(0)),
                 "send");
       });
     }
@@ -327,7 +331,7 @@ class MpiGroup final : public Communicator {
     sent.bytes.assign(bytes, bytes + message.count * element);
     sent.requests.reserve(static_cast<size_t>(message.count / options_.largest_count + 1));
     in_pieces(message.count, [&](int64_t first, int count) {
-      check(mpi_.start_send(at(sent.bytes.data(), first * element), count, type_of(message.dtype), message.peer,
+      check(mpi_.start_send(offset_by(sent.bytes.data(), first * element), count, type_of(message.dtype), message.peer,
                             tag_of(message), communicator_, &sent.requests.emplace_back(0)),
             "send");
     });
@@ -343,8 +347,8 @@ class MpiGroup final : public Communicator {
     const auto element = static_cast<int64_t>(size_bytes(message.dtype));
     in_pieces(message.count, [&](int64_t first, int count) {
       MpiHandle request = 0;
-      check(mpi_.start_receive(at(to, first * element), count, type_of(message.dtype), message.peer, tag_of(message),
-                               communicator_, &request),
+      check(mpi_.start_receive(offset_by(to, first * element), count, type_of(message.dtype), message.peer,
+                               tag_of(message), communicator_, &request),
             "receive");
       for (int done = 0; done == 0;) {
         check(mpi_.test(&request, &done, process_.abi().ignored_status), "receive");

@@ -9,7 +9,7 @@
 namespace causeway::data {
 namespace {
 
-uint32_t checked_sequence_length(int64_t sequence_length) {
+uint32_t checked_packed_length(int64_t sequence_length) {
   if (sequence_length < 1 || sequence_length > std::numeric_limits<int32_t>::max()) {
     throw Error(ErrorKind::kInvalidArgument, fmt::format("the sequence length is {}", sequence_length),
                 "sequence length", "It must be from 1 to 2147483647.");
@@ -20,7 +20,7 @@ uint32_t checked_sequence_length(int64_t sequence_length) {
 }  // namespace
 
 DocumentPacking::DocumentPacking(const TokenDataset& dataset, size_t source, int64_t sequence_length)
-    : sequence_length_(checked_sequence_length(sequence_length)) {
+    : sequence_length_(checked_packed_length(sequence_length)) {
   const TokenDataset::Source& of = dataset.sources()[source];
   if (!dataset.knows_documents(of)) {
     throw Error(ErrorKind::kInvalidArgument,

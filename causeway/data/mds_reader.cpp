@@ -18,7 +18,7 @@ constexpr const char* kTextColumnHint = "Say with --text-key COLUMN which column
 // "zstd:9" is zstd.
 std::string_view compressor(std::string_view compression) { return compression.substr(0, compression.find(':')); }
 
-bool is_there(const std::filesystem::path& path) {
+bool is_file_there(const std::filesystem::path& path) {
   std::error_code code;
   return std::filesystem::is_regular_file(path, code);
 }
@@ -60,11 +60,11 @@ void require_text_encoding(const MdsColumn& column, const std::string& where) {
 
 std::filesystem::path find_mds_file(const std::filesystem::path& directory, const MdsShard& shard) {
   const std::filesystem::path raw = directory / shard.raw.basename;
-  if (is_there(raw)) {
+  if (is_file_there(raw)) {
     require_size(raw, shard.raw.bytes);
     return raw;
   }
-  if (!shard.compressed || !is_there(directory / shard.compressed->basename)) {
+  if (!shard.compressed || !is_file_there(directory / shard.compressed->basename)) {
     throw Error(ErrorKind::kNotFound, "a shard of the index is missing",
                 (shard.compressed ? directory / shard.compressed->basename : raw).string(),
                 "Copy the whole dataset: its index names every shard.");

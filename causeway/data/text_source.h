@@ -54,6 +54,8 @@ FoundText find_text_files(const std::vector<std::filesystem::path>& inputs, std:
 constexpr size_t kMostBytesAtOnce = size_t{1} << 28;
 // What a block holds where the text can be cut there, about.
 constexpr size_t kTextBlockBytes = size_t{1} << 18;
+// Of text that is read ahead.
+constexpr size_t kBytesInFlightPerThread = 8 * kTextBlockBytes;
 
 struct TextReaderOptions {
   // Takes the bytes as they are; otherwise text must be UTF-8 without zero bytes, and not of a known binary format.

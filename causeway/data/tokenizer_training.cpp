@@ -16,8 +16,6 @@
 namespace causeway::data {
 namespace {
 
-constexpr size_t kBytesInFlightPerThread = 8 * kTextBlockBytes;
-
 // A block of text, and its words once they are counted.
 struct CountedBlock {
   size_t source = 0;

@@ -17,7 +17,7 @@ constexpr uint64_t kFormatVersion = 1;
 
 constexpr const char* kPrepareHint = "Prepare the dataset again with \"causeway data prepare\".";
 
-[[noreturn]] void fail(const std::string& what, const std::string& where) {
+[[noreturn]] void refuse_manifest(const std::string& what, const std::string& where) {
   throw Error(ErrorKind::kCorrupt, what, where, kPrepareHint);
 }
 
@@ -26,32 +26,32 @@ class Fields {
  public:
   Fields(const Json& json, std::string name, const std::string& where)
       : json_(json), name_(std::move(name)), where_(where) {
-    if (!json.is_object()) fail(fmt::format("{} is not a JSON object", name_), where_);
+    if (!json.is_object()) refuse_manifest(fmt::format("{} is not a JSON object", name_), where_);
   }
 
   const Json& at(const char* key) const {
     const auto found = json_.find(key);
-    if (found == json_.end()) fail(fmt::format("{} has no \"{}\"", name_, key), where_);
+    if (found == json_.end()) refuse_manifest(fmt::format("{} has no \"{}\"", name_, key), where_);
     return *found;
   }
 
   std::string text(const char* key) const {
     const Json& value = at(key);
-    if (!value.is_string()) fail(fmt::format("\"{}\" of {} is not a string", key, name_), where_);
+    if (!value.is_string()) refuse_manifest(fmt::format("\"{}\" of {} is not a string", key, name_), where_);
     return value.get<std::string>();
   }
 
   uint64_t count(const char* key, uint64_t most = std::numeric_limits<uint64_t>::max()) const {
     const Json& value = at(key);
     if (!value.is_number_unsigned() || value.get<uint64_t>() > most) {
-      fail(fmt::format("\"{}\" of {} is not a whole number from 0 to {}", key, name_, most), where_);
+      refuse_manifest(fmt::format("\"{}\" of {} is not a whole number from 0 to {}", key, name_, most), where_);
     }
     return value.get<uint64_t>();
   }
 
   const Json& list(const char* key) const {
     const Json& value = at(key);
-    if (!value.is_array()) fail(fmt::format("\"{}\" of {} is not a list", key, name_), where_);
+    if (!value.is_array()) refuse_manifest(fmt::format("\"{}\" of {} is not a list", key, name_), where_);
     return value;
   }
 
@@ -102,13 +102,13 @@ std::optional<DocumentTokens> documents_from_json(const Fields& parent, const Js
     std::vector<int32_t> list;
     for (const Json& id : fields.list(key)) {
       if (!id.is_number_unsigned() || id.get<uint64_t>() >= static_cast<uint64_t>(vocabulary_size))
-        fail(fmt::format("\"{}\" of \"documents\" holds something that is no token", key), where);
+        refuse_manifest(fmt::format("\"{}\" of \"documents\" holds something that is no token", key), where);
       list.push_back(id.get<int32_t>());
     }
     return list;
   };
   const Json& reads = fields.at("read_special_tokens");
-  if (!reads.is_boolean()) fail("\"read_special_tokens\" of \"documents\" is neither true nor false", where);
+  if (!reads.is_boolean()) refuse_manifest("\"read_special_tokens\" of \"documents\" is neither true nor false", where);
   return DocumentTokens{ids("before"), ids("after"), reads.get<bool>()};
 }
 
@@ -145,13 +145,13 @@ SplitEntry split_from_json(const std::string& name, const Json& json, const std:
     const Fields shard(item, fmt::format("a shard of split \"{}\"", name), where);
     ShardEntry entry{shard.text("file"), shard.count("tokens"), shard.text("hash")};
     if (entry.file.empty() || entry.file.find('/') != std::string::npos) {
-      fail(fmt::format("the shard \"{}\" is not a file name in the dataset's directory", entry.file), where);
+      refuse_manifest(fmt::format("the shard \"{}\" is not a file name in the dataset's directory", entry.file), where);
     }
     tokens += entry.tokens;
     split.shards.push_back(std::move(entry));
   }
   if (tokens != split.tokens) {
-    fail(fmt::format("split \"{}\" claims {} tokens, its shards {}", name, split.tokens, tokens), where);
+    refuse_manifest(fmt::format("split \"{}\" claims {} tokens, its shards {}", name, split.tokens, tokens), where);
   }
   return split;
 }
@@ -193,7 +193,7 @@ DatasetManifest parse_manifest(std::string_view text, const std::string& where) 
   const Json json = parse_json(text, {.name = "the description", .where = where, .hint = kPrepareHint});
   const Fields fields(json, "the dataset's description", where);
   if (fields.text("format") != kFormatName) {
-    fail(fmt::format("the format is \"{}\", not \"{}\"", fields.text("format"), kFormatName), where);
+    refuse_manifest(fmt::format("the format is \"{}\", not \"{}\"", fields.text("format"), kFormatName), where);
   }
   if (const uint64_t version = fields.count("version"); version != kFormatVersion) {
     throw Error(ErrorKind::kUnsupported,
@@ -205,7 +205,7 @@ DatasetManifest parse_manifest(std::string_view text, const std::string& where) 
   manifest.documents = documents_from_json(fields, json, manifest.tokenizer.vocabulary_size, where);
   manifest.sources = sources_from_json(fields.list("sources"), where);
   const Json& splits = fields.at("splits");
-  if (!splits.is_object() || splits.empty()) fail("\"splits\" names no split", where);
+  if (!splits.is_object() || splits.empty()) refuse_manifest("\"splits\" names no split", where);
   for (const auto& [name, split] : splits.items()) manifest.splits[name] = split_from_json(name, split, where);
   return manifest;
 }

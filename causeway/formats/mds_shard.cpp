@@ -11,8 +11,8 @@
 namespace causeway::formats {
 namespace {
 
-constexpr const char* kCopyHint = "Copy the shard again from its source.";
-constexpr const char* kPrepareHint =
+constexpr const char* kCopyShardHint = "Copy the shard again from its source.";
+constexpr const char* kPrepareTextHint =
     "Text is prepared first: causeway data prepare DIRECTORY --output DATASET --text-key COLUMN. A column of token ids "
     "(ndarray, bytes) is named with data.column.";
 constexpr const char* kColumnHint =
@@ -30,12 +30,12 @@ bool is_integer(uint8_t dtype) {
   return std::ranges::any_of(kDtypes, [&](const auto& known) { return known.second == dtype && dtype % 8 < 2; });
 }
 
-[[noreturn]] void fail(const std::string& what, const std::string& where) {
-  throw Error(ErrorKind::kCorrupt, what, where, kCopyHint);
+[[noreturn]] void refuse_shard(const std::string& what, const std::string& where) {
+  throw Error(ErrorKind::kCorrupt, what, where, kCopyShardHint);
 }
 
-[[noreturn]] void fail(const std::string& what, const MdsPlace& place) {
-  fail(fmt::format("{} (sample {})", what, place.number), place.where);
+[[noreturn]] void refuse_shard(const std::string& what, const MdsPlace& place) {
+  refuse_shard(fmt::format("{} (sample {})", what, place.number), place.where);
 }
 
 template <typename T>
@@ -71,23 +71,25 @@ std::optional<std::vector<uint32_t>> read_mds_offsets(const MdsShard& shard, con
   uint32_t samples = 0;
   if (!read(std::span(reinterpret_cast<char*>(&samples), sizeof samples))) return std::nullopt;
   if (samples != shard.samples)
-    fail(fmt::format("the shard has {} samples, and {} by its index", samples, shard.samples), where);
+    refuse_shard(fmt::format("the shard has {} samples, and {} by its index", samples, shard.samples), where);
   const uint64_t table_end = sizeof samples + (uint64_t{samples} + 1) * sizeof(uint32_t);
-  if (table_end > shard.raw.bytes) fail("the shard's table of samples is longer than the shard", where);
+  if (table_end > shard.raw.bytes) refuse_shard("the shard's table of samples is longer than the shard", where);
   std::vector<uint32_t> offsets(size_t{samples} + 1);
   if (!read(std::span(reinterpret_cast<char*>(offsets.data()), offsets.size() * sizeof(uint32_t)))) return std::nullopt;
   uint64_t before = table_end;
   for (const uint32_t offset : offsets) {
-    if (offset < before) fail("the shard's samples overlap by its table", where);
+    if (offset < before) refuse_shard("the shard's samples overlap by its table", where);
     before = offset;
   }
   if (before != shard.raw.bytes)
-    fail(fmt::format("the shard's samples end at byte {}, and its index says {}", before, shard.raw.bytes), where);
-  if (offsets.front() - table_end > kMostDescriptionBytes) fail("the shard's description is no description", where);
+    refuse_shard(fmt::format("the shard's samples end at byte {}, and its index says {}", before, shard.raw.bytes),
+                 where);
+  if (offsets.front() - table_end > kMostDescriptionBytes)
+    refuse_shard("the shard's description is no description", where);
   std::string description(offsets.front() - table_end, '\0');
   if (!read(description)) return std::nullopt;
   if (parse_mds_columns(description, where) != shard.columns)
-    fail("the shard has other columns than its index says", where);
+    refuse_shard("the shard has other columns than its index says", where);
   return offsets;
 }
 
@@ -99,7 +101,7 @@ uint64_t mds_sizes_bytes(const MdsShard& shard) {
 void find_mds_columns(const MdsShard& shard, std::string_view head, uint64_t size, const MdsPlace& place,
                       std::vector<MdsSpan>& columns) {
   uint64_t begin = mds_sizes_bytes(shard);
-  if (head.size() < begin) fail("a sample is shorter than the sizes of its columns", place);
+  if (head.size() < begin) refuse_shard("a sample is shorter than the sizes of its columns", place);
   columns.clear();
   for (const MdsColumn& column : shard.columns) {
     uint64_t bytes = column.size.value_or(0);
@@ -107,11 +109,11 @@ void find_mds_columns(const MdsShard& shard, std::string_view head, uint64_t siz
       bytes = value_at<uint32_t>(head.data());
       head.remove_prefix(sizeof(uint32_t));
     }
-    if (begin > size || bytes > size - begin) fail("a sample's columns are longer than the sample", place);
+    if (begin > size || bytes > size - begin) refuse_shard("a sample's columns are longer than the sample", place);
     columns.push_back({begin, bytes});
     begin += bytes;
   }
-  if (begin != size) fail("a sample is longer than its columns", place);
+  if (begin != size) refuse_shard("a sample is longer than its columns", place);
 }
 
 bool is_mds_array(const MdsColumn& column) {
@@ -150,7 +152,7 @@ size_t mds_token_column(const MdsShard& shard, const std::string& name, const st
   try {
     return shard.column(name, where);
   } catch (const Error& error) {
-    throw Error(error.kind(), error.message(), error.where(), fmt::format("{} {}", error.hint(), kPrepareHint));
+    throw Error(error.kind(), error.message(), error.where(), fmt::format("{} {}", error.hint(), kPrepareTextHint));
   }
 }
 
@@ -160,7 +162,7 @@ MdsArrayEncoding mds_token_encoding(const MdsColumn& column, int token_bytes, co
   if (column.encoding != "bytes") {
     throw Error(ErrorKind::kUnsupported,
                 fmt::format("the column \"{}\" is encoded as {}, which holds no token ids", name, encoding), where,
-                kPrepareHint);
+                kPrepareTextHint);
   }
   if (token_bytes == 0) {
     throw Error(ErrorKind::kInvalidArgument,
@@ -177,7 +179,7 @@ MdsArrayEncoding mds_token_encoding(const MdsColumn& column, int token_bytes, co
 
 MdsArray find_mds_array(const MdsArrayEncoding& encoding, std::string_view head, uint64_t bytes,
                         const MdsPlace& place) {
-  const auto damaged = [&] { fail("an array does not fit its bytes", place); };
+  const auto damaged = [&] { refuse_shard("an array does not fit its bytes", place); };
   MdsArray array;
   if (encoding.dtype) {
     array.dtype = *encoding.dtype;

@@ -19,9 +19,9 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "token shards are read as they lie in the file");
 
-constexpr std::string_view kMagic = "CAUSETOK";
-constexpr uint32_t kVersion = 1;
-constexpr size_t kHeaderBytes = 128;
+constexpr std::string_view kTokenShardMagic = "CAUSETOK";
+constexpr uint32_t kTokenShardVersion = 1;
+constexpr size_t kTokenShardHeaderBytes = 128;
 constexpr size_t kHashedHeaderBytes = 80;
 constexpr uint64_t kContinuesFlag = 1;
 
@@ -49,9 +49,9 @@ struct Header {
   uint64_t description_hash[2];
   uint64_t unused_after_hashes[4];
 };
-static_assert(sizeof(Header) == kHeaderBytes);
+static_assert(sizeof(Header) == kTokenShardHeaderBytes);
 
-[[noreturn]] void fail(const std::string& what, const std::filesystem::path& path) {
+[[noreturn]] void refuse_token_shard(const std::string& what, const std::filesystem::path& path) {
   throw Error(ErrorKind::kCorrupt, what, path.string(),
               "Copy the file again from its source, or prepare the dataset again.");
 }
@@ -111,11 +111,11 @@ TokenShard TokenShard::open(const std::filesystem::path& path, int token_bytes) 
   shard.path_ = path;
   shard.file_ = PositionedFile::open(path, PositionedFile::Content::kMustStay);
   std::vector<std::byte> bytes(std::min<uint64_t>(shard.file_.size(), kLlmCHeaderBytes));
-  if (bytes.empty()) fail("the token file is empty", path);
+  if (bytes.empty()) refuse_token_shard("the token file is empty", path);
   shard.file_.read_at(0, bytes);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const int32_t magic = magic_number(bytes);
-  if (text.starts_with(kMagic)) {
+  if (text.starts_with(kTokenShardMagic)) {
     shard.open_causeway(bytes);
   } else if (magic == kLlmCGpt2Magic || magic == kLlmCLlama3Magic) {
     shard.open_llm_c(bytes);
@@ -130,7 +130,8 @@ TokenShard TokenShard::open(const std::filesystem::path& path, int token_bytes) 
     throw Error(ErrorKind::kUnsupported, fmt::format("the file is {}, not a stream of token ids", format),
                 path.string(), "Give a dataset that \"causeway data prepare\" wrote, or a .bin of token ids.");
   } else {
-    fail("the file is not a token shard: it has neither Causeway's nor llm.c's first bytes, and is not a .bin", path);
+    refuse_token_shard(
+        "the file is not a token shard: it has neither Causeway's nor llm.c's first bytes, and is not a .bin", path);
   }
   if (token_bytes != 0 && token_bytes != shard.token_bytes_) {
     throw Error(ErrorKind::kInvalidArgument,
@@ -143,40 +144,43 @@ TokenShard TokenShard::open(const std::filesystem::path& path, int token_bytes) 
 
 void TokenShard::open_causeway(std::span<const std::byte> bytes) {
   format_ = ShardFormat::kCauseway;
-  if (bytes.size() < kHeaderBytes) {
-    fail(fmt::format("the shard is cut short: {} bytes, less than its header of {}", bytes.size(), kHeaderBytes),
-         path_);
+  if (bytes.size() < kTokenShardHeaderBytes) {
+    refuse_token_shard(fmt::format("the shard is cut short: {} bytes, less than its header of {}", bytes.size(),
+                                   kTokenShardHeaderBytes),
+                       path_);
   }
   Header header;
   std::memcpy(&header, bytes.data(), sizeof header);
-  if (header.version != kVersion) {
+  if (header.version != kTokenShardVersion) {
     throw Error(ErrorKind::kUnsupported,
-                fmt::format("the shard has format version {}; this build reads {}", header.version, kVersion),
+                fmt::format("the shard has format version {}; this build reads {}", header.version, kTokenShardVersion),
                 path_.string(), "Read it with the version of Causeway that wrote it, or prepare the dataset again.");
   }
   if (header.token_bytes != 1 && header.token_bytes != 2 && header.token_bytes != 4) {
-    fail(fmt::format("the shard claims {} bytes per token; 1, 2 and 4 are possible", header.token_bytes), path_);
+    refuse_token_shard(fmt::format("the shard claims {} bytes per token; 1, 2 and 4 are possible", header.token_bytes),
+                       path_);
   }
   const uint64_t size = file_.size();
   if (header.tokens > size / header.token_bytes || header.documents > size / sizeof(uint64_t) ||
       header.metadata_bytes > size ||
-      kHeaderBytes + round_up_to_8(header.tokens * header.token_bytes) + header.documents * sizeof(uint64_t) +
+      kTokenShardHeaderBytes + round_up_to_8(header.tokens * header.token_bytes) + header.documents * sizeof(uint64_t) +
               header.metadata_bytes !=
           size) {
-    fail(fmt::format("the shard's size of {} bytes is not what its header claims ({} tokens, {} documents, {} bytes of "
-                     "metadata)",
-                     size, header.tokens, header.documents, header.metadata_bytes),
-         path_);
+    refuse_token_shard(
+        fmt::format("the shard's size of {} bytes is not what its header claims ({} tokens, {} documents, {} bytes of "
+                    "metadata)",
+                    size, header.tokens, header.documents, header.metadata_bytes),
+        path_);
   }
-  if (header.tokens == 0) fail("the shard holds no tokens", path_);
-  const uint64_t documents_offset = kHeaderBytes + round_up_to_8(header.tokens * header.token_bytes);
+  if (header.tokens == 0) refuse_token_shard("the shard holds no tokens", path_);
+  const uint64_t documents_offset = kTokenShardHeaderBytes + round_up_to_8(header.tokens * header.token_bytes);
   std::vector<std::byte> rest(size - documents_offset);
   file_.read_at(documents_offset, rest);
-  const Hash128 description = hash_description(bytes.first(kHeaderBytes), rest);
+  const Hash128 description = hash_description(bytes.first(kTokenShardHeaderBytes), rest);
   if (description != Hash128{header.description_hash[0], header.description_hash[1]}) {
-    fail("the shard's header, document table or metadata is damaged: the hash does not match", path_);
+    refuse_token_shard("the shard's header, document table or metadata is damaged: the hash does not match", path_);
   }
-  tokens_offset_ = kHeaderBytes;
+  tokens_offset_ = kTokenShardHeaderBytes;
   token_count_ = header.tokens;
   token_bytes_ = static_cast<int>(header.token_bytes);
   stored_hash_ = {header.tokens_hash[0], header.tokens_hash[1]};
@@ -189,7 +193,7 @@ void TokenShard::open_causeway(std::span<const std::byte> bytes) {
                                              std::greater_equal<>()) == document_starts_.end();
   if (begins_at_zero == continues || !increasing ||
       (!document_starts_.empty() && document_starts_.back() >= token_count_)) {
-    fail("the shard's document table is not a list of increasing positions in the shard", path_);
+    refuse_token_shard("the shard's document table is not a list of increasing positions in the shard", path_);
   }
   metadata_ = parse_shard_metadata({reinterpret_cast<const char*>(rest.data() + table_bytes), header.metadata_bytes},
                                    path_.string());
@@ -198,9 +202,9 @@ void TokenShard::open_causeway(std::span<const std::byte> bytes) {
 void TokenShard::open_llm_c(std::span<const std::byte> bytes) {
   format_ = ShardFormat::kLlmC;
   if (bytes.size() < kLlmCHeaderBytes) {
-    fail(fmt::format("the llm.c file is cut short: {} bytes, less than its header of {}", bytes.size(),
-                     kLlmCHeaderBytes),
-         path_);
+    refuse_token_shard(fmt::format("the llm.c file is cut short: {} bytes, less than its header of {}", bytes.size(),
+                                   kLlmCHeaderBytes),
+                       path_);
   }
   int32_t header[3];
   std::memcpy(header, bytes.data(), sizeof header);
@@ -215,10 +219,10 @@ void TokenShard::open_llm_c(std::span<const std::byte> bytes) {
   token_bytes_ = llama3 ? 4 : 2;
   delimiter_ = llama3 ? kLlama3BeginOfText : kGpt2EndOfText;
   const uint64_t held = (file_.size() - kLlmCHeaderBytes) / static_cast<uint64_t>(token_bytes_);
-  if (header[2] <= 0) fail(fmt::format("the llm.c file claims {} tokens", header[2]), path_);
+  if (header[2] <= 0) refuse_token_shard(fmt::format("the llm.c file claims {} tokens", header[2]), path_);
   token_count_ = static_cast<uint64_t>(header[2]);
   if (kLlmCHeaderBytes + token_count_ * static_cast<uint64_t>(token_bytes_) != file_.size()) {
-    fail(fmt::format("the llm.c file claims {} tokens but holds {}", token_count_, held), path_);
+    refuse_token_shard(fmt::format("the llm.c file claims {} tokens but holds {}", token_count_, held), path_);
   }
   tokens_offset_ = kLlmCHeaderBytes;
 }
@@ -243,11 +247,12 @@ void TokenShard::open_headerless(int token_bytes) {
                        [&](uint64_t offset, std::span<std::byte> part) { file_.read_at(offset, part); });
   token_bytes_ = token_bytes == 0 ? 2 : token_bytes;
   if (file_.size() % static_cast<uint64_t>(token_bytes_) != 0) {
-    fail(token_bytes == 0
-             ? fmt::format("the file has {} bytes, an odd number; a nanoGPT file is a sequence of 16-bit tokens",
-                           file_.size())
-             : fmt::format("the file has {} bytes, which ids of {} bytes do not divide", file_.size(), token_bytes),
-         path_);
+    refuse_token_shard(
+        token_bytes == 0
+            ? fmt::format("the file has {} bytes, an odd number; a nanoGPT file is a sequence of 16-bit tokens",
+                          file_.size())
+            : fmt::format("the file has {} bytes, which ids of {} bytes do not divide", file_.size(), token_bytes),
+        path_);
   }
   token_count_ = file_.size() / static_cast<uint64_t>(token_bytes_);
   delimiter_ = token_bytes_ == 2 ? kGpt2EndOfText : -1;
@@ -271,11 +276,12 @@ void TokenShard::read_mds_samples(const MdsShard& shard, const std::string& colu
   const size_t index = mds_token_column(shard, column, path_.string());
   const MdsArrayEncoding encoding = mds_token_encoding(shard.columns[index], token_bytes, path_.string());
   if (file_.size() != shard.raw.bytes)
-    fail(fmt::format("the shard has {} bytes, and {} by its index", file_.size(), shard.raw.bytes), path_);
+    refuse_token_shard(fmt::format("the shard has {} bytes, and {} by its index", file_.size(), shard.raw.bytes),
+                       path_);
   uint64_t position = 0;
   const std::optional<std::vector<uint32_t>> offsets =
       read_mds_offsets(shard, path_.string(), [&](std::span<char> bytes) {
-        if (bytes.size() > file_.size() - position) fail("the shard is cut short", path_);
+        if (bytes.size() > file_.size() - position) refuse_token_shard("the shard is cut short", path_);
         file_.read_at(position, std::as_writable_bytes(bytes));
         position += bytes.size();
         return true;
@@ -313,7 +319,7 @@ void TokenShard::read_mds_samples(const MdsShard& shard, const std::string& colu
     token_count_ += array.count;
   }
   token_bytes_ = dtype_ / 8;
-  if (token_count_ == 0) fail("the shard holds no token ids", path_);
+  if (token_count_ == 0) refuse_token_shard("the shard holds no token ids", path_);
 }
 
 void TokenShard::read_mds_tokens(uint64_t position, std::span<int32_t> ids) const {
@@ -450,7 +456,7 @@ void TokenShard::verify() const {
   }
   if (format_ != ShardFormat::kCauseway) return;
   if (hash_tokens() != stored_hash_) {
-    fail("the shard's tokens are damaged: their hash is not the one in the header", path_);
+    refuse_token_shard("the shard's tokens are damaged: their hash is not the one in the header", path_);
   }
 }
 
@@ -459,7 +465,7 @@ int TokenShardBuilder::token_bytes_for(int64_t vocabulary_size) {
 }
 
 TokenShardBuilder::TokenShardBuilder(int token_bytes, bool continues)
-    : token_bytes_(token_bytes), continues_(continues), bytes_(kHeaderBytes) {}
+    : token_bytes_(token_bytes), continues_(continues), bytes_(kTokenShardHeaderBytes) {}
 
 void TokenShardBuilder::start_document() { document_starts_.push_back(token_count_); }
 
@@ -475,7 +481,7 @@ void TokenShardBuilder::append(std::span<const int32_t> ids) {
 
 Hash128 TokenShardBuilder::write(const std::filesystem::path& path, const ShardMetadata& metadata) {
   CAUSEWAY_CHECK(token_count_ > 0);
-  const Hash128 tokens_hash = hash_bytes(std::span(bytes_).subspan(kHeaderBytes));
+  const Hash128 tokens_hash = hash_bytes(std::span(bytes_).subspan(kTokenShardHeaderBytes));
   bytes_.resize(round_up_to_8(bytes_.size()));
   const size_t documents_offset = bytes_.size();
   const std::string text = print_shard_metadata(metadata);
@@ -484,8 +490,8 @@ Hash128 TokenShardBuilder::write(const std::filesystem::path& path, const ShardM
   bytes_.insert(bytes_.end(), starts.begin(), starts.end());
   bytes_.insert(bytes_.end(), description.begin(), description.end());
   Header header{};
-  std::memcpy(header.magic, kMagic.data(), kMagic.size());
-  header.version = kVersion;
+  std::memcpy(header.magic, kTokenShardMagic.data(), kTokenShardMagic.size());
+  header.version = kTokenShardVersion;
   header.token_bytes = static_cast<uint32_t>(token_bytes_);
   header.tokens = token_count_;
   header.documents = document_starts_.size();

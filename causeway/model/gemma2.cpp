@@ -16,17 +16,18 @@ constexpr char kQueryScalar[] = "query_pre_attention_scalar";
 constexpr char kAttentionSoftcap[] = "attention_softcap";
 constexpr char kLogitSoftcap[] = "logit_softcap";
 
-const LlamaVariant kVariant = {.norm_before_attention = "input_layernorm",
-                               .norm_after_attention = "post_attention_layernorm",
-                               .norm_before_mlp = "pre_feedforward_layernorm",
-                               .norm_after_mlp = "post_feedforward_layernorm",
-                               .norm_weights_less_one = true};
+const LlamaVariant kGemma2Variant = {.norm_before_attention = "input_layernorm",
+                                     .norm_after_attention = "post_attention_layernorm",
+                                     .norm_before_mlp = "pre_feedforward_layernorm",
+                                     .norm_after_mlp = "post_feedforward_layernorm",
+                                     .norm_weights_less_one = true};
 
 bool has_window(int64_t layer) { return layer % 2 == 0; }
 
 class Gemma2 final : public Llama {
  public:
-  Gemma2(const ModelConfig& c, const ModelPart& part, const NewWeights& weights) : Llama(c, part, kVariant, weights) {
+  Gemma2(const ModelConfig& c, const ModelPart& part, const NewWeights& weights)
+      : Llama(c, part, kGemma2Variant, weights) {
     const int64_t scalar = c.own_integer(kQueryScalar);
     form_.scale = 1 / std::sqrt(static_cast<double>(scalar == 0 ? c.head_dim : scalar));
     form_.softcap = c.own_number(kAttentionSoftcap);
@@ -96,7 +97,7 @@ void list_windows(HuggingFaceConfig& file, ModelConfig& c) {
 }
 
 // Defaults are Gemma2Config's.
-void list_entries(HuggingFaceConfig& file, ModelConfig& c) {
+void list_gemma2_entries(HuggingFaceConfig& file, ModelConfig& c) {
   file.fixed("hidden_activation", {"gelu_pytorch_tanh", "gelu_new", "gelu_fast"});
   file.without_effect({{"hidden_act", "gelu_pytorch_tanh"}});  // Gemma's, which Gemma 2 does not look at
   file.fixed("attention_bias", false);
@@ -145,7 +146,7 @@ ModelFamily gemma2_family() {
   };
   family.hugging_face.model_type = "gemma2";
   family.hugging_face.architecture = "Gemma2ForCausalLM";
-  family.hugging_face.entries = list_entries;
+  family.hugging_face.entries = list_gemma2_entries;
   family.hugging_face.usual_vocabulary = 256000;
   return family;
 }

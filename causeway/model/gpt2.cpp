@@ -18,7 +18,7 @@ struct Affine {
   Tensor weight, bias;
 };
 
-struct Block {
+struct Gpt2Block {
   Affine attention_norm, qkv, attention_output, mlp_norm, up, down;
 };
 
@@ -42,7 +42,7 @@ class Gpt2 final : public LanguageModel {
     };
     for (int64_t i = 0; i < c.layers; ++i) {
       const std::string name = fmt::format("transformer.h.{}.", i);
-      Block& block = blocks_.emplace_back();
+      Gpt2Block& block = blocks_.emplace_back();
       if (!begin_layer(i)) continue;
       block.attention_norm = norm(name + "ln_1");
       block.qkv = projection(name + "attn.c_attn", width, heads_of_three, Initial::kNormal);
@@ -82,7 +82,7 @@ class Gpt2 final : public LanguageModel {
   }
 
   Tensor run_layer(int64_t layer, const Tensor& x, const ForwardInputs& inputs) const override {
-    const Block& block = blocks_[static_cast<size_t>(layer)];
+    const Gpt2Block& block = blocks_[static_cast<size_t>(layer)];
     const Tensor mixed = residual_stream(x + attention(x, layer, inputs));
     return residual_stream(mixed + mlp(mixed, block, inputs));
   }
@@ -98,7 +98,7 @@ class Gpt2 final : public LanguageModel {
 
   Tensor attention(const Tensor& x, int64_t layer, const ForwardInputs& inputs) const {
     const Scope scope("attention");
-    const Block& block = blocks_[static_cast<size_t>(layer)];
+    const Gpt2Block& block = blocks_[static_cast<size_t>(layer)];
     const std::vector<Tensor> qkv = split(project(norm(x, block.attention_norm), block.qkv), config().width, -1);
     const int64_t heads = config().heads;
     const Tensor mixed = attend(split_heads(qkv[0], heads), split_heads(qkv[1], heads), split_heads(qkv[2], heads),
@@ -106,18 +106,18 @@ class Gpt2 final : public LanguageModel {
     return drop(project(mixed, block.attention_output), inputs);
   }
 
-  Tensor mlp(const Tensor& x, const Block& block, const ForwardInputs& inputs) const {
+  Tensor mlp(const Tensor& x, const Gpt2Block& block, const ForwardInputs& inputs) const {
     const Scope scope("mlp");
     const Tensor inner = gelu(project(norm(x, block.mlp_norm), block.up), GeluApproximation::kTanh);
     return drop(project(inner, block.down), inputs);
   }
 
   Tensor token_embedding_, position_embedding_;
-  std::vector<Block> blocks_;  // of all layers; empty where they are another part's
+  std::vector<Gpt2Block> blocks_;  // of all layers; empty where they are another part's
   Affine final_norm_;
 };
 
-int64_t count_parameters(const ModelConfig& c) {
+int64_t count_gpt2_parameters(const ModelConfig& c) {
   const int64_t embeddings = (c.vocabulary_size + c.max_sequence_length) * c.width;
   const int64_t matrices = 4 * c.width * c.width + 2 * c.width * c.ffn_width;
   const int64_t biases = 4 * c.width + c.ffn_width + c.width;  // qkv and projection, feed-forward
@@ -138,7 +138,7 @@ void list_other_dropouts(HuggingFaceConfig& file, const ModelConfig& c) {
 }
 
 // Defaults are GPT2Config's.
-void list_entries(HuggingFaceConfig& file, ModelConfig& c) {
+void list_gpt2_entries(HuggingFaceConfig& file, ModelConfig& c) {
   file.alias("hidden_size", "n_embd");
   file.alias("max_position_embeddings", "n_positions");
   file.alias("num_attention_heads", "n_head");
@@ -182,14 +182,14 @@ ModelFamily gpt2_family() {
                  {kScaleAttentionByLayer, false, "attention scores of layer i, the first is 1, are divided by i", {}}};
   family.always_tied = true;
   family.usual_ffn_width = [](int64_t width) { return 4 * width; };
-  family.parameter_count = count_parameters;
+  family.parameter_count = count_gpt2_parameters;
   family.build = [](const ModelConfig& config, const ModelPart& part,
                     const NewWeights& weights) -> std::unique_ptr<LanguageModel> {
     return std::make_unique<Gpt2>(config, part, weights);
   };
   family.hugging_face = {.model_type = "gpt2",
                          .architecture = "GPT2LMHeadModel",
-                         .entries = list_entries,
+                         .entries = list_gpt2_entries,
                          .usual_vocabulary = 50257,
                          .optional_prefix = "transformer.",
                          .embedding = "transformer.wte.weight",

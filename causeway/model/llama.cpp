@@ -37,7 +37,7 @@ std::vector<ModelKey> rope_scaling_keys() {
       size_key(kRopeLength, 8192, 1, int64_t{1} << 24, "longest sequence before the stretching")};
 }
 
-int64_t count_parameters(const ModelConfig& c) {
+int64_t count_llama_parameters(const ModelConfig& c) {
   const int64_t embeddings = c.vocabulary_size * c.width * (c.tie_embeddings ? 1 : 2);
   const int64_t query = c.heads * c.head_dim, key = c.kv_heads * c.head_dim;
   const int64_t matrices = 2 * c.width * query + 2 * c.width * key + 3 * c.width * c.ffn_width;
@@ -146,7 +146,7 @@ void list_rope(HuggingFaceConfig& file, ModelConfig& c) {
   c.own[kRopeLength] = static_cast<int64_t>(scaling.original_context);
 }
 
-void list_entries(HuggingFaceConfig& file, ModelConfig& c) {
+void list_entries_of_llama(HuggingFaceConfig& file, ModelConfig& c) {
   file.expected("attention_bias", false);
   file.expected("mlp_bias", false);
   file.without_effect({{"pretraining_tp", 1}});  // in how many pieces products are computed
@@ -331,14 +331,14 @@ ModelFamily llama_family() {
   family.any_head_dim = true;
   family.usual_ffn_width = [](int64_t width) { return (8 * width / 3 + 63) / 64 * 64; };
   family.check = check_positions;
-  family.parameter_count = count_parameters;
+  family.parameter_count = count_llama_parameters;
   family.build = [](const ModelConfig& config, const ModelPart& part,
                     const NewWeights& weights) -> std::unique_ptr<LanguageModel> {
     return std::make_unique<Llama>(config, part, LlamaVariant{}, weights);
   };
   family.hugging_face = {.model_type = "llama",
                          .architecture = "LlamaForCausalLM",
-                         .entries = list_entries,
+                         .entries = list_entries_of_llama,
                          .usual_vocabulary = 32000,
                          .optional_prefix = "model.",
                          .embedding = "model.embed_tokens.weight",

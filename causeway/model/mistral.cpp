@@ -21,7 +21,7 @@ void check_layer_types(HuggingFaceConfig& file, const ModelConfig& c, int64_t wi
                   fmt::format("With this sliding_window only \"{}\" in all layers is implemented.", expected));
 }
 
-void list_entries(HuggingFaceConfig& file, ModelConfig& c) {
+void list_mistral_entries(HuggingFaceConfig& file, ModelConfig& c) {
   list_llama_entries(file, c, {.ffn_width = 14336, .kv_heads = 8, .max_sequence_length = 131072});
   int64_t window = c.own_integer(kSlidingWindow);
   file.optional_or_null(kSlidingWindow, window, 4096);
@@ -41,7 +41,7 @@ ModelFamily mistral_family() {
   };
   family.hugging_face.model_type = "mistral";
   family.hugging_face.architecture = "MistralForCausalLM";
-  family.hugging_face.entries = list_entries;
+  family.hugging_face.entries = list_mistral_entries;
   return family;
 }
 

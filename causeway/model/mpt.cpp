@@ -14,7 +14,7 @@ namespace {
 
 constexpr char kAlibiBiasMax[] = "alibi_bias_max";
 
-struct Block {
+struct MptBlock {
   Tensor attention_norm, qkv, attention_output, mlp_norm, up, down;
 };
 
@@ -34,7 +34,7 @@ class Mpt final : public LanguageModel {
     if (part.holds_embedding() || part.holds_head()) embedding_ = matrix("transformer.wte", vocabulary, width);
     for (int64_t i = 0; i < c.layers; ++i) {
       const std::string name = fmt::format("transformer.blocks.{}.", i);
-      Block& block = blocks_.emplace_back();
+      MptBlock& block = blocks_.emplace_back();
       if (!begin_layer(i)) continue;
       block.attention_norm = norm(name + "norm_1");
       block.qkv = matrix(name + "attn.Wqkv", heads_of_three, width);
@@ -57,14 +57,14 @@ class Mpt final : public LanguageModel {
   }
 
   Tensor run_layer(int64_t layer, const Tensor& x, const ForwardInputs& inputs) const override {
-    const Block& block = blocks_[static_cast<size_t>(layer)];
+    const MptBlock& block = blocks_[static_cast<size_t>(layer)];
     const Tensor mixed = residual_stream(x + attention(x, block, inputs));
     return residual_stream(mixed + mlp(mixed, block, inputs));
   }
 
   Tensor last_norm(const Tensor& x) const override { return norm(x, final_norm_); }
 
-  Tensor attention(const Tensor& x, const Block& block, const ForwardInputs& inputs) const {
+  Tensor attention(const Tensor& x, const MptBlock& block, const ForwardInputs& inputs) const {
     const Scope scope("attention");
     const std::vector<Tensor> qkv = split(linear(norm(x, block.attention_norm), block.qkv), config().width, -1);
     const int64_t heads = config().heads;
@@ -73,18 +73,18 @@ class Mpt final : public LanguageModel {
     return drop(linear(mixed, block.attention_output), inputs);
   }
 
-  Tensor mlp(const Tensor& x, const Block& block, const ForwardInputs& inputs) const {
+  Tensor mlp(const Tensor& x, const MptBlock& block, const ForwardInputs& inputs) const {
     const Scope scope("mlp");
     return drop(linear(gelu(linear(norm(x, block.mlp_norm), block.up)), block.down), inputs);
   }
 
   Tensor embedding_;
-  std::vector<Block> blocks_;  // of all layers; empty where they are another part's
+  std::vector<MptBlock> blocks_;  // of all layers; empty where they are another part's
   Tensor final_norm_;
   Tensor slopes_;  // [H]
 };
 
-int64_t count_parameters(const ModelConfig& c) {
+int64_t count_mpt_parameters(const ModelConfig& c) {
   const int64_t matrices = 4 * c.width * c.width + 2 * c.width * c.ffn_width;
   const int64_t norms = 2 * c.width;
   return c.vocabulary_size * c.width + c.layers * (matrices + norms) + c.width;
@@ -135,7 +135,7 @@ void list_attention(HuggingFaceConfig& file, ModelConfig& c) {
 }
 
 // Defaults are MptConfig's.
-void list_entries(HuggingFaceConfig& file, ModelConfig& c) {
+void list_mpt_entries(HuggingFaceConfig& file, ModelConfig& c) {
   file.alias("hidden_size", "d_model");
   file.alias("num_attention_heads", "n_heads");
   file.alias("num_hidden_layers", "n_layers");
@@ -164,14 +164,14 @@ ModelFamily mpt_family() {
   family.keys = {positive_key(kAlibiBiasMax, 8.0, "largest ALiBi exponent")};
   family.always_tied = true;
   family.usual_ffn_width = [](int64_t width) { return 4 * width; };
-  family.parameter_count = count_parameters;
+  family.parameter_count = count_mpt_parameters;
   family.build = [](const ModelConfig& config, const ModelPart& part,
                     const NewWeights& weights) -> std::unique_ptr<LanguageModel> {
     return std::make_unique<Mpt>(config, part, weights);
   };
   family.hugging_face = {.model_type = "mpt",
                          .architecture = "MptForCausalLM",
-                         .entries = list_entries,
+                         .entries = list_mpt_entries,
                          .usual_vocabulary = 50368,
                          .optional_prefix = "transformer.",
                          .embedding = "transformer.wte.weight"};

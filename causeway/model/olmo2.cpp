@@ -9,13 +9,13 @@
 namespace causeway::model {
 namespace {
 
-const LlamaVariant kVariant = {.query_key_norm = QueryKeyNorm::kProjection,
-                               .norm_before_attention = "",
-                               .norm_after_attention = "post_attention_layernorm",
-                               .norm_before_mlp = "",
-                               .norm_after_mlp = "post_feedforward_layernorm"};
+const LlamaVariant kOlmo2Variant = {.query_key_norm = QueryKeyNorm::kProjection,
+                                    .norm_before_attention = "",
+                                    .norm_after_attention = "post_attention_layernorm",
+                                    .norm_before_mlp = "",
+                                    .norm_after_mlp = "post_feedforward_layernorm"};
 
-void list_entries(HuggingFaceConfig& file, ModelConfig& c) {
+void list_olmo2_entries(HuggingFaceConfig& file, ModelConfig& c) {
   file.fixed("attention_bias", false);
   list_llama_entries(file, c, {.norm_epsilon = 1e-5});
   list_full_attention(file, c);
@@ -28,14 +28,14 @@ ModelFamily olmo2_family() {
   family.name = "olmo2";
   family.build = [](const ModelConfig& config, const ModelPart& part,
                     const NewWeights& weights) -> std::unique_ptr<LanguageModel> {
-    return std::make_unique<Llama>(config, part, kVariant, weights);
+    return std::make_unique<Llama>(config, part, kOlmo2Variant, weights);
   };
   family.parameter_count = [llama = family.parameter_count](const ModelConfig& c) {
     return llama(c) + c.layers * (c.heads + c.kv_heads) * c.head_dim;
   };
   family.hugging_face.model_type = "olmo2";
   family.hugging_face.architecture = "Olmo2ForCausalLM";
-  family.hugging_face.entries = list_entries;
+  family.hugging_face.entries = list_olmo2_entries;
   family.hugging_face.usual_vocabulary = 50304;
   return family;
 }

@@ -8,7 +8,7 @@
 namespace causeway::model {
 namespace {
 
-void list_entries(HuggingFaceConfig& file, ModelConfig& c) {
+void list_qwen3_entries(HuggingFaceConfig& file, ModelConfig& c) {
   file.fixed("attention_bias", false);
   list_llama_entries(file, c, {.ffn_width = 22016, .kv_heads = 32, .head_dim = 128, .max_sequence_length = 32768});
   list_qwen_windows(file, c);
@@ -28,7 +28,7 @@ ModelFamily qwen3_family() {
   };
   family.hugging_face.model_type = "qwen3";
   family.hugging_face.architecture = "Qwen3ForCausalLM";
-  family.hugging_face.entries = list_entries;
+  family.hugging_face.entries = list_qwen3_entries;
   family.hugging_face.usual_vocabulary = 151936;
   return family;
 }

@@ -74,7 +74,7 @@ bool is_view(Op op) {
          op == Op::kConstrainSharding;
 }
 
-int64_t bytes_of(const TensorType& type) {
+int64_t nominal_bytes(const TensorType& type) {
   const Dim count = element_count(type.shape);
   SymbolBindings bindings;
   for (const int32_t symbol : count.symbols()) bindings[symbol] = kNominalSize;
@@ -132,7 +132,7 @@ std::vector<bool> kept_selectively(const Graph& graph) {
     if (node.backward || is_free(node.op)) continue;
     if (once[i]) cut.add_edge(source, vertex, MinimumCut::kUncuttable);
     for (size_t output = 0; output < node.outputs.size(); ++output) {
-      const int64_t bytes = bytes_of(node.outputs[output]);
+      const int64_t bytes = nominal_bytes(node.outputs[output]);
       const bool writes_more = !stored[i] && bytes > kSmallTensor;
       cut.add_edge(vertex, first_value[i] + static_cast<int32_t>(output),
                    is_view(node.op) ? MinimumCut::kUncuttable : kStoredPerByte * bytes + (writes_more ? bytes : 0));

@@ -21,7 +21,7 @@ constexpr double kGatheredWeight = 1e-6;   // a weight where the axis gathers th
 constexpr double kStationaryWeight = 1e6;  // a weight where it does not
 constexpr double kImpossible = 1e300;
 
-double bytes_of(const TensorType& type) {
+double constant_bytes(const TensorType& type) {
   const Dim count = element_count(type.shape);
   return count.is_constant() ? static_cast<double>(count.constant()) * static_cast<double>(size_bytes(type.dtype)) : 0;
 }
@@ -291,11 +291,11 @@ class Sharder {
     }
     // Rows of an embedding, or their gradient, of which ranks have terms are yet to be added up.
     if ((node.op == Op::kGather || node.op == Op::kScatterAdd) && way.outputs[0].is_term())
-      cost += bytes_of(node.outputs[0]);
+      cost += constant_bytes(node.outputs[0]);
     // Where it is cut along the other dimension, each rank looks up all ranks' rows, and they are exchanged then.
     if (node.op == Op::kGather && mesh_.axes[axis].gathers_weights && way.inputs[0].is_cut() &&
         way.inputs[1].is_whole() && known(node.inputs[1]).own[axis].is_cut())
-      cost += bytes_of(node.outputs[0]) / static_cast<double>(ranks(axis));
+      cost += constant_bytes(node.outputs[0]) / static_cast<double>(ranks(axis));
     return cost;
   }
 
@@ -305,7 +305,7 @@ class Sharder {
     if (own == wanted) return 0;
     for (const auto& [layout, made] : known(value).values)
       if (layout[axis] == wanted && !wanted.is_term()) return 0;
-    const double bytes = bytes_of(source_.type(value));
+    const double bytes = constant_bytes(source_.type(value));
     if (wanted.is_term()) {
       const Node& node = source_.node(value);
       return own.is_whole() && node.op == Op::kConstant && node.attributes.value == 0 ? 0 : kImpossible;

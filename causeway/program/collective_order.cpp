@@ -26,7 +26,7 @@ std::vector<Access> accesses_of(const KernelWork& work) {
       .accesses();
 }
 
-int64_t bytes_of(const Collectives& collectives) {
+int64_t bytes_of_first(const Collectives& collectives) {
   const Collective& one = collectives.parts.front().collective;
   return std::max(one.sent(collectives.ranks), one.received(collectives.ranks)) *
          static_cast<int64_t>(size_bytes(one.dtype));
@@ -183,7 +183,7 @@ class CollectiveOrder {
   void join(OpenBucket& open, Range& range) {
     range.bucket = open.bucket;
     buckets_[open.bucket].members.push_back(range.index);
-    open.bytes += bytes_of(collective(range.index));
+    open.bytes += bytes_of_first(collective(range.index));
     open.latest = std::min(open.latest, range.latest);
     if (range.conversion) conversion_of_[range.index] = *range.conversion;
   }
@@ -194,7 +194,7 @@ class CollectiveOrder {
     std::map<std::string, OpenBucket> small_of_group;
     for (auto& [k, range] : ranges_) {
       if (!range.ahead) continue;
-      if (range.earliest > 0 || !range.follows.empty() || bytes_of(collective(k)) > kSmallGatherBytes) {
+      if (range.earliest > 0 || !range.follows.empty() || bytes_of_first(collective(k)) > kSmallGatherBytes) {
         gathers.push_back(&range);
         continue;
       }

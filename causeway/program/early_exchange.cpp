@@ -24,7 +24,7 @@ using AccessLists = std::vector<std::vector<Access>>;  // by kernel
 
 // Without what several kernels write and none reads, each for itself: the counter that they take their tasks from binds
 // none of them to its place.
-AccessLists accesses_of(const std::vector<KernelWork>& kernels) {
+AccessLists lists_of_accesses(const std::vector<KernelWork>& kernels) {
   AccessLists accesses;
   for (const KernelWork& kernel : kernels)
     accesses.push_back(std::visit([](const auto& one) { return Instruction{kComputeQueue, one}.accesses(); }, kernel));
@@ -52,7 +52,7 @@ bool are_bound(const std::vector<Access>& one, const std::vector<Access>& other)
   });
 }
 
-int64_t bytes_of(const Collectives& collectives) {
+int64_t exchanged_bytes(const Collectives& collectives) {
   int64_t bytes = 0;
   for (const Collectives::Part& part : collectives.parts) bytes += larger_bytes(part, collectives.ranks);
   return bytes;
@@ -73,10 +73,11 @@ std::optional<ExchangeAtEnd> find_last_exchange(const std::vector<KernelWork>& k
   std::optional<ExchangeAtEnd> last;
   for (size_t k = 0; k < kernels.size(); ++k) {
     const auto* exchange = std::get_if<Collectives>(&kernels[k]);
-    if (exchange == nullptr || bytes_of(*exchange) < kLargeExchangeBytes) continue;
+    if (exchange == nullptr || exchanged_bytes(*exchange) < kLargeExchangeBytes) continue;
     const auto producer = find_producer(kernels, accesses, k, exchange->parts.front().from.buffer);
-    if (producer && (!last || std::pair(*producer, bytes_of(*exchange)) > std::pair(last->producer, last->bytes)))
-      last = {*producer, bytes_of(*exchange)};
+    if (producer &&
+        (!last || std::pair(*producer, exchanged_bytes(*exchange)) > std::pair(last->producer, last->bytes)))
+      last = {*producer, exchanged_bytes(*exchange)};
   }
   return last;
 }
@@ -114,7 +115,7 @@ std::vector<size_t> places_behind(const std::vector<KernelWork>& kernels, const 
 }
 
 std::vector<KernelWork> send_early(std::vector<KernelWork> kernels) {
-  const std::vector<size_t> places = places_behind(kernels, accesses_of(kernels));
+  const std::vector<size_t> places = places_behind(kernels, lists_of_accesses(kernels));
   std::vector<size_t> order(kernels.size());
   for (size_t k = 0; k < order.size(); ++k) order[k] = k;
   std::ranges::sort(order, {}, [&](size_t k) { return std::pair(places[k], k); });
@@ -129,7 +130,7 @@ std::vector<KernelWork> send_early(std::vector<KernelWork> kernels) {
 std::optional<size_t> find_awaited_producer(const std::vector<KernelWork>& kernels, const AccessLists& accesses,
                                             size_t k) {
   const auto* exchange = std::get_if<Collectives>(&kernels[k]);
-  if (exchange == nullptr || bytes_of(*exchange) < kLargeExchangeBytes) return std::nullopt;
+  if (exchange == nullptr || exchanged_bytes(*exchange) < kLargeExchangeBytes) return std::nullopt;
   const Collectives::Part& part = exchange->parts.front();
   for (size_t i = k + 1; i < std::min(kernels.size(), k + 1 + kAwaitedWithin); ++i)
     if (std::ranges::any_of(accesses[i], [&](const Access& access) {
@@ -143,7 +144,7 @@ std::optional<size_t> find_awaited_producer(const std::vector<KernelWork>& kerne
 class ExchangesFirst {
  public:
   explicit ExchangesFirst(std::vector<KernelWork> kernels)
-      : kernels_(std::move(kernels)), accesses_(accesses_of(kernels_)), is_moved_(kernels_.size()) {}
+      : kernels_(std::move(kernels)), accesses_(lists_of_accesses(kernels_)), is_moved_(kernels_.size()) {}
 
   std::vector<KernelWork> run() {
     if (const auto last = find_last_exchange(kernels_, accesses_)) put_others_behind(last->producer, 0);

@@ -8,7 +8,7 @@
 namespace causeway::tensor {
 namespace {
 
-constexpr uint32_t kInfinity = 0x7f800000, kNan = 0x7fc00000, kMagnitude = 0x7fffffff, kRoundsUp = 0x8000;
+constexpr uint32_t kInfinityBits = 0x7f800000, kNanBits = 0x7fc00000, kMagnitude = 0x7fffffff, kRoundsUp = 0x8000;
 
 template <class T>
 T load(std::span<const std::byte> bytes, size_t index) {
@@ -24,8 +24,8 @@ std::vector<std::byte> split_halves(std::span<const std::byte> elements) {
   std::vector<std::byte> halves(elements.size());
   for (size_t i = 0; i < count; ++i) {
     const auto bits = load<uint32_t>(elements, i);
-    const bool is_nan = (bits & kMagnitude) > kInfinity;
-    const auto upper = static_cast<uint16_t>((is_nan ? kNan : bits + kRoundsUp) >> 16U);
+    const bool is_nan = (bits & kMagnitude) > kInfinityBits;
+    const auto upper = static_cast<uint16_t>((is_nan ? kNanBits : bits + kRoundsUp) >> 16U);
     const auto lower = static_cast<uint16_t>(bits);
     std::memcpy(halves.data() + i * sizeof upper, &upper, sizeof upper);
     std::memcpy(halves.data() + (count + i) * sizeof lower, &lower, sizeof lower);

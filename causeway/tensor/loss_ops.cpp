@@ -11,7 +11,7 @@
 namespace causeway::tensor {
 namespace {
 
-Tensor reduce(const Tensor& loss, Reduction reduction) {
+Tensor reduce_loss(const Tensor& loss, Reduction reduction) {
   switch (reduction) {
     case Reduction::kNone:
       return loss;
@@ -40,7 +40,7 @@ void require_targets(std::string_view function, const Tensor& scores, const Tens
 
 Tensor reduce_targets(const Tensor& loss, const Tensor& counts, Reduction reduction) {
   const Tensor valid = where(counts, loss, 0.0);
-  if (reduction != Reduction::kMean) return reduce(valid, reduction);
+  if (reduction != Reduction::kMean) return reduce_loss(valid, reduction);
   return sum(valid) / sum(cast(counts, DType::kF32));
 }
 
@@ -100,12 +100,12 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
 
 Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
   const std::vector<Tensor> pair = match_targets("mse_loss", x, target);
-  return reduce(square(pair[0] - pair[1]), reduction);
+  return reduce_loss(square(pair[0] - pair[1]), reduction);
 }
 
 Tensor l1_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
   const std::vector<Tensor> pair = match_targets("l1_loss", x, target);
-  return reduce(abs(pair[0] - pair[1]), reduction);
+  return reduce_loss(abs(pair[0] - pair[1]), reduction);
 }
 
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, Reduction reduction, double beta) {
@@ -113,14 +113,14 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, Reduction reduction
   if (beta == 0) return l1_loss(x, target, reduction);
   const std::vector<Tensor> pair = match_targets("smooth_l1_loss", x, target);
   const Tensor distance = pair[0] - pair[1], length = abs(distance);
-  return reduce(where(lt(length, beta), square(distance) * (0.5 / beta), length - 0.5 * beta), reduction);
+  return reduce_loss(where(lt(length, beta), square(distance) * (0.5 / beta), length - 0.5 * beta), reduction);
 }
 
 Tensor huber_loss(const Tensor& x, const Tensor& target, Reduction reduction, double delta) {
   require_argument(delta > 0, "huber_loss", fmt::format("takes a positive delta, not {}", delta), {x, target});
   const std::vector<Tensor> pair = match_targets("huber_loss", x, target);
   const Tensor distance = pair[0] - pair[1], length = abs(distance);
-  return reduce(where(le(length, delta), 0.5 * square(distance), delta * (length - 0.5 * delta)), reduction);
+  return reduce_loss(where(le(length, delta), 0.5 * square(distance), delta * (length - 0.5 * delta)), reduction);
 }
 
 Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target, Reduction reduction,
@@ -129,14 +129,14 @@ Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target, R
   const Tensor &logit = pair[0], &truth = pair[1];
   // -log(1 - sigmoid(x)) = softplus(x) and -log sigmoid(x) = softplus(-x) = softplus(x) - x.
   const Tensor positive = truth * positive_weight;
-  return reduce(positive * softplus(-logit) + (1.0 - truth) * softplus(logit), reduction);
+  return reduce_loss(positive * softplus(-logit) + (1.0 - truth) * softplus(logit), reduction);
 }
 
 Tensor kl_div(const Tensor& x, const Tensor& target, Reduction reduction, bool log_target) {
   const std::vector<Tensor> pair = match_targets("kl_div", x, target);
-  if (log_target) return reduce(exp(pair[1]) * (pair[1] - pair[0]), reduction);
+  if (log_target) return reduce_loss(exp(pair[1]) * (pair[1] - pair[0]), reduction);
   const Tensor positive = gt(pair[1], 0.0);
-  return reduce(where(positive, pair[1] * (log(where(positive, pair[1], 1.0)) - pair[0]), 0.0), reduction);
+  return reduce_loss(where(positive, pair[1] * (log(where(positive, pair[1], 1.0)) - pair[0]), 0.0), reduction);
 }
 
 }  // namespace causeway::tensor

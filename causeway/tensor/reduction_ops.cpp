@@ -11,8 +11,6 @@
 namespace causeway::tensor {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 Tensor with_reduced_axes(const Tensor& reduced, const Shape& shape, const std::vector<int64_t>& axes, bool keepdim) {
   if (!keepdim) return reduced;
   Shape kept = shape;
@@ -20,7 +18,7 @@ Tensor with_reduced_axes(const Tensor& reduced, const Shape& shape, const std::v
   return reshape(reduced, kept);
 }
 
-Tensor reduce(Op op, const Tensor& x, const std::vector<int64_t>& axes, bool keepdim) {
+Tensor reduce_axes(Op op, const Tensor& x, const std::vector<int64_t>& axes, bool keepdim) {
   if (axes.empty()) return x;
   Attributes attributes;
   attributes.axes = axes;
@@ -74,13 +72,13 @@ Tensor softmax_center(const Tensor& x, const std::vector<int64_t>& axes) {
 }  // namespace
 
 Tensor sum(const Tensor& x, const Axes& axes, bool keepdim) {
-  return reduce(Op::kReduceSum, as_accumulator(x), resolve_axes("sum", x, axes), keepdim);
+  return reduce_axes(Op::kReduceSum, as_accumulator(x), resolve_axes("sum", x, axes), keepdim);
 }
 
 Tensor mean(const Tensor& x, const Axes& axes, bool keepdim) {
   const std::vector<int64_t> resolved = resolve_axes("mean", x, axes);
   return compute_in_f32(x, [&](const Tensor& wide) {
-    return average(reduce(Op::kReduceSum, wide, resolved, keepdim), reduced_count(x, resolved));
+    return average(reduce_axes(Op::kReduceSum, wide, resolved, keepdim), reduced_count(x, resolved));
   });
 }
 
@@ -106,7 +104,7 @@ Tensor var(const Tensor& x, const Axes& axes, double correction, bool keepdim) {
   return compute_in_f32(x, [&](const Tensor& wide) {
     if (resolved.empty()) return average(wide - wide, 1, correction);
     const Tensor centered = wide - mean(wide, resolved, true);
-    return average(reduce(Op::kReduceSum, centered * centered, resolved, keepdim), reduced_count(x, resolved),
+    return average(reduce_axes(Op::kReduceSum, centered * centered, resolved, keepdim), reduced_count(x, resolved),
                    correction);
   });
 }
@@ -118,19 +116,19 @@ Tensor std(const Tensor& x, const Axes& axes, double correction, bool keepdim) {
 Tensor amax(const Tensor& x, const Axes& axes, bool keepdim) {
   const std::vector<int64_t> resolved = resolve_axes("amax", x, axes);
   require_elements("amax", x, resolved);
-  return cast(reduce(Op::kReduceMax, bool_as_integer(x), resolved, keepdim), x.dtype());
+  return cast(reduce_axes(Op::kReduceMax, bool_as_integer(x), resolved, keepdim), x.dtype());
 }
 
 Tensor amin(const Tensor& x, const Axes& axes, bool keepdim) {
   const std::vector<int64_t> resolved = resolve_axes("amin", x, axes);
   require_elements("amin", x, resolved);
   const Tensor reversed = reversed_order(bool_as_integer(x));
-  return cast(reversed_order(reduce(Op::kReduceMax, reversed, resolved, keepdim)), x.dtype());
+  return cast(reversed_order(reduce_axes(Op::kReduceMax, reversed, resolved, keepdim)), x.dtype());
 }
 
 Tensor any(const Tensor& x, const Axes& axes, bool keepdim) {
   const Tensor truth = cast(x.dtype() == DType::kBool ? x : ne(x, 0), DType::kI32);
-  return gt(reduce(Op::kReduceMax, truth, resolve_axes("any", x, axes), keepdim), 0);
+  return gt(reduce_axes(Op::kReduceMax, truth, resolve_axes("any", x, axes), keepdim), 0);
 }
 
 Tensor all(const Tensor& x, const Axes& axes, bool keepdim) {
@@ -142,7 +140,7 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, bool keepdim) {
   require_argument(p >= 1, "norm", fmt::format("takes p of at least 1, not {}", p), {x});
   return compute_in_f32(x, [&](const Tensor& wide) {
     if (p == 1) return sum(abs(wide), axes, keepdim);
-    if (p == kInfinity) return amax(abs(wide), axes, keepdim);
+    if (p == std::numeric_limits<double>::infinity()) return amax(abs(wide), axes, keepdim);
     const Tensor total = sum(p == 2 ? wide * wide : pow(abs(wide), p), axes, keepdim);
     const Tensor zero = eq(total, 0.0), safe = where(zero, 1.0, total);
     return where(zero, 0.0, p == 2 ? sqrt(safe) : pow(safe, 1 / p));
@@ -154,7 +152,7 @@ Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdim) {
   return compute_in_f32(x, [&](const Tensor& wide) {
     if (resolved.empty()) return wide;
     const Tensor center = softmax_center(wide, resolved);
-    const Tensor result = log(reduce(Op::kReduceSum, exp(wide - center), resolved, true)) + center;
+    const Tensor result = log(reduce_axes(Op::kReduceSum, exp(wide - center), resolved, true)) + center;
     return keepdim ? result : squeeze(result, resolved);
   });
 }
@@ -166,7 +164,7 @@ Tensor argmax(const Tensor& x, std::optional<int64_t> axis, bool keepdim) {
   }
   const std::vector<int64_t> resolved = {static_cast<int64_t>(resolve_axis("argmax", x, *axis))};
   require_elements("argmax", x, resolved);
-  return reduce(Op::kArgmax, bool_as_integer(x), resolved, keepdim);
+  return reduce_axes(Op::kArgmax, bool_as_integer(x), resolved, keepdim);
 }
 
 Tensor argmin(const Tensor& x, std::optional<int64_t> axis, bool keepdim) {

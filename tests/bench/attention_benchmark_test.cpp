@@ -8,6 +8,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/program/context.h"
+#include "tests/bench/processor.h"
 
 namespace causeway::bench {
 namespace {
@@ -20,8 +21,6 @@ constexpr AttentionPattern kPatterns[] = {AttentionPattern::kCausal,        Atte
                                           AttentionPattern::kSlidingWindow, AttentionPattern::kDocument,
                                           AttentionPattern::kAlibi,         AttentionPattern::kSoftCap};
 const AttentionSettings kShort = {.timing = {.samples = 2, .rounds = 2, .warm_up_seconds = 0}};
-
-Device& processor() { return Context::current()->device(); }
 
 AttentionCase small(AttentionPattern pattern, bool backward, DType dtype = DType::kF32) {
   AttentionCase c;

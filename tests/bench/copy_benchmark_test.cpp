@@ -7,14 +7,13 @@
 #include "causeway/device/open_device.h"
 #include "causeway/program/context.h"
 #include "causeway/train/log/progress_line.h"
+#include "tests/bench/processor.h"
 
 namespace causeway::bench {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-Device& processor() { return Context::current()->device(); }
 
 CopyOptions short_options() {
   CopyOptions options;

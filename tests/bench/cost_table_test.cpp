@@ -11,7 +11,7 @@ namespace {
 
 const std::string kRest = ", source: us, date: 2026-03, tag: primary}\n";
 
-Error error_of(const std::string& yaml) {
+Error error_of_table(const std::string& yaml) {
   try {
     parse_cost_table(yaml, "mine.yaml");
   } catch (const Error& error) {
@@ -64,41 +64,41 @@ TEST(CostTable, AMissingDeviceIsASentence) {
 }
 
 TEST(CostTable, SaysWhatIsWrongAndWhere) {
-  Error error = error_of("costs:\n  - {device: H200, dollars_per_huor: 1" + kRest);
+  Error error = error_of_table("costs:\n  - {device: H200, dollars_per_huor: 1" + kRest);
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   EXPECT_EQ(error.where(), "mine.yaml:2");
   EXPECT_EQ(error.message(), "unknown key 'dollars_per_huor'");
   EXPECT_EQ(error.hint(), "Did you mean dollars_per_hour?");
 
-  error = error_of("costs:\n  - {device: H200" + kRest);
+  error = error_of_table("costs:\n  - {device: H200" + kRest);
   EXPECT_EQ(error.message(), "'dollars_per_hour' is missing");
   EXPECT_EQ(error.where(), "mine.yaml:2");
 
   for (const std::string price : {"0", "-1", "$1.63", "1.63/h", "nan", "inf"}) {
-    error = error_of("costs:\n  - device: H200\n    dollars_per_hour: " + price +
-                     "\n    source: us\n    date: 2026\n    tag: primary\n");
+    error = error_of_table("costs:\n  - device: H200\n    dollars_per_hour: " + price +
+                           "\n    source: us\n    date: 2026\n    tag: primary\n");
     EXPECT_EQ(error.message(), "'dollars_per_hour' must be a number above 0, not '" + price + "'");
     EXPECT_EQ(error.where(), "mine.yaml:3");
   }
 
-  error = error_of("costs:\n  - {device: H200, dollars_per_hour: 1" + kRest + "  - {device: h200, dollars_per_hour: 2" +
-                   kRest);
+  error = error_of_table("costs:\n  - {device: H200, dollars_per_hour: 1" + kRest +
+                         "  - {device: h200, dollars_per_hour: 2" + kRest);
   EXPECT_EQ(error.message(), "h200 is listed twice");
   EXPECT_EQ(error.where(), "mine.yaml:3");
 
-  error = error_of("costs:\n  - {device: H200, dollars_per_hour: 1, source: us, date: May 2025, tag: primary}\n");
+  error = error_of_table("costs:\n  - {device: H200, dollars_per_hour: 1, source: us, date: May 2025, tag: primary}\n");
   EXPECT_EQ(error.message(), "'May 2025' is not a date");
-  error = error_of("costs:\n  - {device: H200, dollars_per_hour: 1, source: us, date: undated, tag: primary}\n");
+  error = error_of_table("costs:\n  - {device: H200, dollars_per_hour: 1, source: us, date: undated, tag: primary}\n");
   EXPECT_EQ(error.message(), "'undated' is not a date");
-  error = error_of("costs:\n  - {device: H200, dollars_per_hour: 1, source: us, date: 2025, tag: primry}\n");
+  error = error_of_table("costs:\n  - {device: H200, dollars_per_hour: 1, source: us, date: 2025, tag: primry}\n");
   EXPECT_EQ(error.hint(), "Did you mean primary?");
-  error = error_of("costs:\n  - {device: H200, device: H100, dollars_per_hour: 1" + kRest);
+  error = error_of_table("costs:\n  - {device: H200, device: H100, dollars_per_hour: 1" + kRest);
   EXPECT_EQ(error.message(), "'device' is given twice");
 
-  EXPECT_EQ(error_of("costs: []\n").message(), "'costs' must be a list that is not empty");
-  EXPECT_EQ(error_of("").message(), "a map of keys is expected here");
-  EXPECT_EQ(error_of("costs:\n  - 3\n").where(), "mine.yaml:2");
-  error = error_of("costs:\n  - {device: H200\n");
+  EXPECT_EQ(error_of_table("costs: []\n").message(), "'costs' must be a list that is not empty");
+  EXPECT_EQ(error_of_table("").message(), "a map of keys is expected here");
+  EXPECT_EQ(error_of_table("costs:\n  - 3\n").where(), "mine.yaml:2");
+  error = error_of_table("costs:\n  - {device: H200\n");
   EXPECT_THAT(error.message(), testing::StartsWith("not readable as YAML"));
   EXPECT_EQ(error.where(), "mine.yaml");
 }

@@ -10,6 +10,7 @@
 #include "causeway/bench/providers/open_providers.h"
 #include "causeway/device/open_device.h"
 #include "causeway/program/context.h"
+#include "tests/bench/processor.h"
 
 namespace causeway::bench {
 namespace {
@@ -19,8 +20,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
-
-Device& processor() { return Context::current()->device(); }
 
 std::string message_of(const std::function<void()>& work) {
   try {

@@ -35,7 +35,7 @@ class ResultsFileTest : public testing::Test {
 };
 
 template <typename Function>
-Error error_of(const Function& function) {
+Error error_of_file(const Function& function) {
   try {
     function();
   } catch (const Error& error) {
@@ -116,7 +116,7 @@ TEST_F(ResultsFileTest, CsvHasALinePerSample) {
 TEST_F(ResultsFileTest, ANewerFileIsRefused) {
   Json json = Json::parse(results_json({}));
   json["version"] = 3;
-  const Error error = error_of([&] { parse_results(json.dump(), "nightly.json"); });
+  const Error error = error_of_file([&] { parse_results(json.dump(), "nightly.json"); });
   EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
   EXPECT_THAT(error.what(), AllOf(HasSubstr("nightly.json"), HasSubstr("written by a newer version of causeway"),
                                   HasSubstr("is version 3"), HasSubstr("Update causeway")));
@@ -124,14 +124,14 @@ TEST_F(ResultsFileTest, ANewerFileIsRefused) {
 
 TEST_F(ResultsFileTest, WhatIsNoResultsFileIsRefused) {
   for (const char* text : {"[]", "{}", "3", R"({"format": "something else", "version": 1, "runs": []})"})
-    EXPECT_THAT(error_of([&] { parse_results(text, "a.json"); }).what(),
+    EXPECT_THAT(error_of_file([&] { parse_results(text, "a.json"); }).what(),
                 AllOf(HasSubstr("a.json"), HasSubstr("does not begin with \"format\": \"causeway-benchmarks\"")));
   const std::string whole = results_json({example_cpu_run()});
-  const Error cut = error_of([&] { parse_results(whole.substr(0, whole.size() / 2), "a.json"); });
+  const Error cut = error_of_file([&] { parse_results(whole.substr(0, whole.size() / 2), "a.json"); });
   EXPECT_EQ(cut.kind(), ErrorKind::kCorrupt);
   EXPECT_THAT(cut.what(), HasSubstr("the file of benchmark results is not valid JSON"));
-  EXPECT_THAT(error_of([&] { parse_results("{\n\n,}", "a.json"); }).what(), HasSubstr("at line 3"));
-  EXPECT_EQ(error_of([&] { read_results_file(folder_ / "none.json"); }).kind(), ErrorKind::kNotFound);
+  EXPECT_THAT(error_of_file([&] { parse_results("{\n\n,}", "a.json"); }).what(), HasSubstr("at line 3"));
+  EXPECT_EQ(error_of_file([&] { read_results_file(folder_ / "none.json"); }).kind(), ErrorKind::kNotFound);
 }
 
 TEST_F(ResultsFileTest, DamagedFieldsAreNamed) {
@@ -139,7 +139,7 @@ TEST_F(ResultsFileTest, DamagedFieldsAreNamed) {
   const auto complaint = [&](const std::function<void(Json&)>& damage) {
     Json json = good;
     damage(json);
-    const Error error = error_of([&] { parse_results(json.dump(), "a.json"); });
+    const Error error = error_of_file([&] { parse_results(json.dump(), "a.json"); });
     EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
     return std::string(error.what());
   };
@@ -182,31 +182,31 @@ TEST_F(ResultsFileTest, DamagedFieldsAreNamed) {
 
 TEST_F(ResultsFileTest, ARunIsFoundByNumberAsLatestOrInAFile) {
   const fs::path store = folder_ / "store.sqlite";
-  const Error none = error_of([&] { load_run_reference(store, "latest"); });
+  const Error none = error_of_file([&] { load_run_reference(store, "latest"); });
   EXPECT_EQ(none.kind(), ErrorKind::kNotFound);
   EXPECT_THAT(none.what(), HasSubstr("no benchmark results are stored yet"));
   EXPECT_FALSE(fs::exists(store));
   {
     ResultsStore results(store);
   }
-  EXPECT_THAT(error_of([&] { load_run_reference(store, "latest"); }).what(), HasSubstr("It holds no runs yet"));
+  EXPECT_THAT(error_of_file([&] { load_run_reference(store, "latest"); }).what(), HasSubstr("It holds no runs yet"));
 
   BenchmarkRun older = example_cpu_run();
   ResultsStore(store).begin_run(example_h200_run());
   ResultsStore(store).begin_run(older);
   EXPECT_EQ(load_run_reference(store, "1").device, "NVIDIA H200");
   EXPECT_EQ(load_run_reference(store, "latest").id, 2);
-  EXPECT_THAT(error_of([&] { load_run_reference(store, "12"); }).what(),
+  EXPECT_THAT(error_of_file([&] { load_run_reference(store, "12"); }).what(),
               AllOf(HasSubstr("there is no run 12"), HasSubstr("Runs there are: 1, 2.")));
 
   const fs::path file = folder_ / "runs.json";
   write_results_json({example_h200_run(), older}, file);
   EXPECT_EQ(load_run_reference(store, file).device, "NVIDIA H200");
-  const Error unknown = error_of([&] { load_run_reference(store, "lastest"); });
+  const Error unknown = error_of_file([&] { load_run_reference(store, "lastest"); });
   EXPECT_EQ(unknown.kind(), ErrorKind::kNotFound);
   EXPECT_THAT(unknown.what(), AllOf(HasSubstr("lastest"), HasSubstr("the number of a stored run, 'latest'")));
   write_results_json({}, file);
-  EXPECT_THAT(error_of([&] { load_run_reference(store, file); }).what(), HasSubstr("holds no run"));
+  EXPECT_THAT(error_of_file([&] { load_run_reference(store, file); }).what(), HasSubstr("holds no run"));
 }
 
 TEST_F(ResultsFileTest, EarlierRunsComeInTheOrderOfTheirStart) {

@@ -90,7 +90,7 @@ void expect_same(const Measurement& a, const Measurement& b) {
 }
 
 template <typename Function>
-Error error_of(const Function& function) {
+Error error_of_store(const Function& function) {
   try {
     function();
   } catch (const Error& error) {
@@ -192,14 +192,14 @@ TEST_F(ResultsStoreTest, RunsAreListedAndKeptApart) {
 
 TEST_F(ResultsStoreTest, AnUnknownRunNamesThoseThereAre) {
   ResultsStore results(store());
-  EXPECT_THAT(error_of([&] { results.load(1); }).what(), HasSubstr("It holds no runs yet"));
+  EXPECT_THAT(error_of_store([&] { results.load(1); }).what(), HasSubstr("It holds no runs yet"));
   for (int i = 0; i < 3; ++i) results.begin_run(full_run());
-  const Error error = error_of([&] { results.load(99); });
+  const Error error = error_of_store([&] { results.load(99); });
   EXPECT_EQ(error.kind(), ErrorKind::kNotFound);
   EXPECT_THAT(error.what(), AllOf(HasSubstr("there is no run 99"), HasSubstr("Runs there are: 1, 2, 3."),
                                   HasSubstr("benchmarks.sqlite")));
   for (int i = 0; i < 30; ++i) results.begin_run(full_run());
-  EXPECT_THAT(error_of([&] { results.load(99); }).what(), HasSubstr("Runs there are: 13 older ones, 14, 15"));
+  EXPECT_THAT(error_of_store([&] { results.load(99); }).what(), HasSubstr("Runs there are: 13 older ones, 14, 15"));
 }
 
 // What was added before a device, and the program with it, went away, is there.
@@ -343,7 +343,7 @@ TEST_F(ResultsStoreTest, AStoreFromANewerProgramIsRefused) {
     ResultsStore results(store());
   }
   SqliteDatabase(store()).execute("PRAGMA user_version = 7");
-  const Error error = error_of([&] { ResultsStore results(store()); });
+  const Error error = error_of_store([&] { ResultsStore results(store()); });
   EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
   EXPECT_THAT(error.what(),
               AllOf(HasSubstr("written by a newer version of causeway"), HasSubstr("is version 7"),
@@ -355,20 +355,20 @@ TEST_F(ResultsStoreTest, FilesThatAreNoStoreAreRefusedAndLeftAlone) {
   fs::create_directories(folder_);
   const fs::path text = folder_ / "notes.txt";
   std::ofstream(text) << std::string(4096, 'x');
-  const Error no_database = error_of([&] { ResultsStore results(text); });
+  const Error no_database = error_of_store([&] { ResultsStore results(text); });
   EXPECT_EQ(no_database.kind(), ErrorKind::kCorrupt);
   EXPECT_THAT(no_database.what(), AllOf(HasSubstr("is not a store of benchmark results"), HasSubstr("notes.txt")));
   EXPECT_EQ(fs::file_size(text), 4096u);
 
   const fs::path foreign = folder_ / "mail.sqlite";
   SqliteDatabase(foreign).execute("CREATE TABLE mails (body TEXT)");
-  const Error other_program = error_of([&] { ResultsStore results(foreign); });
+  const Error other_program = error_of_store([&] { ResultsStore results(foreign); });
   EXPECT_EQ(other_program.kind(), ErrorKind::kCorrupt);
   EXPECT_THAT(other_program.what(), HasSubstr("some other program's database"));
   EXPECT_EQ(SqliteDatabase(foreign).query_integer("SELECT count(*) FROM sqlite_master"), 1);
 
-  EXPECT_EQ(error_of([&] { ResultsStore results(folder_); }).kind(), ErrorKind::kIo);
-  const Error no_folder = error_of([&] { ResultsStore results(text / "store.sqlite"); });
+  EXPECT_EQ(error_of_store([&] { ResultsStore results(folder_); }).kind(), ErrorKind::kIo);
+  const Error no_folder = error_of_store([&] { ResultsStore results(text / "store.sqlite"); });
   EXPECT_EQ(no_folder.kind(), ErrorKind::kIo);
   EXPECT_THAT(no_folder.what(), HasSubstr("the folder of the store of benchmark results cannot be made"));
 }
@@ -397,7 +397,7 @@ TEST_F(ResultsStoreTest, AStoreWhoseTablesAreNoneIsRefused) {
     } catch (const Error&) {
       continue;  // not every SQLite has that kind of virtual table
     }
-    const Error error = error_of([&] { ResultsStore(store()).list(); });
+    const Error error = error_of_store([&] { ResultsStore(store()).list(); });
     EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
     EXPECT_THAT(error.what(), HasSubstr(message));
   }
@@ -407,7 +407,7 @@ TEST_F(ResultsStoreTest, AStatementThatDoesNotEndIsEnded) {
   fs::create_directories(folder_);
   const SqliteDatabase database(folder_ / "any.sqlite");
   const char* endless = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT count(*) FROM c";
-  EXPECT_THAT(error_of([&] { database.query_integer(endless); }).what(),
+  EXPECT_THAT(error_of_store([&] { database.query_integer(endless); }).what(),
               HasSubstr("more steps than a file of its size"));
   EXPECT_EQ(database.query_integer("SELECT 7"), 7);
 }
@@ -417,11 +417,11 @@ TEST_F(ResultsStoreTest, DamageIsFound) {
   results.begin_run(full_run());
   const SqliteDatabase database(store());
   database.execute("UPDATE rounds SET seconds = x'010203'");
-  const Error samples = error_of([&] { results.load(1); });
+  const Error samples = error_of_store([&] { results.load(1); });
   EXPECT_EQ(samples.kind(), ErrorKind::kCorrupt);
   EXPECT_THAT(samples.what(), HasSubstr("3 bytes are no whole number of samples"));
   database.execute("UPDATE measurements SET details = '{'");
-  EXPECT_THAT(error_of([&] { results.load_summaries(); }).what(), HasSubstr("a list in it cannot be read"));
+  EXPECT_THAT(error_of_store([&] { results.load_summaries(); }).what(), HasSubstr("a list in it cannot be read"));
 }
 
 TEST_F(ResultsStoreTest, SamplesThatAreNoneAreRefusedWhole) {
@@ -474,7 +474,7 @@ TEST_F(ResultsStoreTest, TheUsualPlaceFollowsTheEnvironment) {
   setenv("XDG_DATA_HOME", "data", 1);  // relative: none, by the specification
   EXPECT_EQ(default_store_path(), "/home/ada/.local/share/causeway/benchmarks.sqlite");
   unsetenv("HOME");
-  EXPECT_THAT(error_of([] { default_store_path(); }).what(), HasSubstr("--store FILE"));
+  EXPECT_THAT(error_of_store([] { default_store_path(); }).what(), HasSubstr("--store FILE"));
 }
 
 // It is read without having been named: nobody else may have put it there.
@@ -491,7 +491,7 @@ TEST_F(ResultsStoreTest, TheUsualStoreIsTheUsersOwn) {
 
   const auto expect_refused = [&](const std::string& what) {
     for (const Error& error :
-         {error_of([] { check_default_store(); }), error_of([&] { ResultsStore results(path); })}) {
+         {error_of_store([] { check_default_store(); }), error_of_store([&] { ResultsStore results(path); })}) {
       EXPECT_THAT(error.what(), AllOf(HasSubstr("the store of benchmark results is not used"), HasSubstr(what),
                                       HasSubstr("give a file with --store")));
     }

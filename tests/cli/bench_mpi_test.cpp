@@ -8,12 +8,6 @@
 namespace causeway::cli {
 namespace {
 
-size_t count_of(const std::string& text, const std::string& part) {
-  size_t count = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++count;
-  return count;
-}
-
 class BenchMpiTest : public CliTest, public testing::WithParamInterface<const char*> {
  protected:
   void SetUp() override {

@@ -15,12 +15,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-size_t count_of(const std::string& text, const std::string& part) {
-  size_t count = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++count;
-  return count;
-}
-
 class FailingRanksTest : public CliTest, public testing::WithParamInterface<const char*> {
  protected:
   void SetUp() override {

@@ -11,12 +11,6 @@ namespace {
 
 using testing::HasSubstr;
 
-size_t count_of(const std::string& text, const std::string& part) {
-  size_t count = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++count;
-  return count;
-}
-
 // Of the metrics of a run.
 std::map<int64_t, double> losses_in(const std::filesystem::path& metrics) {
   std::map<int64_t, double> losses;

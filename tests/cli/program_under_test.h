@@ -22,6 +22,12 @@
 
 namespace causeway::cli {
 
+inline size_t count_of(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++count;
+  return count;
+}
+
 struct Outcome {
   int status = -1;  // as a shell gives it: 128 + the signal that ended it
   std::string out;

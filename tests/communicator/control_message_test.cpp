@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string refusal(const std::string& line) {
+std::string refusal_of_message(const std::string& line) {
   try {
     parse_control_message(line);
   } catch (const Error& error) {
@@ -41,17 +41,20 @@ TEST(ControlMessageTest, BytesThatAreNoTextAreReplaced) {
 }
 
 TEST(ControlMessageTest, WhatMakesNoSenseIsNamed) {
-  EXPECT_THAT(refusal("GET / HTTP/1.1"), HasSubstr("a rank's message is not valid JSON"));
-  EXPECT_THAT(refusal("[]"), HasSubstr("a rank's message is not an object"));
-  EXPECT_THAT(refusal("{\"rank\": -1}"), HasSubstr("'rank' of a rank's message is not a whole number from 0"));
-  EXPECT_THAT(refusal("{\"rank\": 2147483648}"), HasSubstr("'rank'"));
-  EXPECT_THAT(refusal("{\"rank\": 1.5}"), HasSubstr("'rank'"));
-  EXPECT_THAT(refusal("{\"stop\": -2}"), HasSubstr("'stop' of a rank's message is not a whole number from -1"));
-  EXPECT_THAT(refusal("{\"at\": [1, \"step\", 2, \"\"]}"), HasSubstr("'at' of a rank's message is not a position"));
-  EXPECT_THAT(refusal("{\"at\": [18446744073709551615, \"step\", 2, \"\", 3]}"), HasSubstr("'step'"));
-  EXPECT_THAT(refusal("{\"at\": [1, \"step\", 2, \"\", 9007199254740993]}"), HasSubstr("'marks'"));
-  EXPECT_THAT(refusal("{\"failed\": 3}"), HasSubstr("'failed' of a rank's message is not text"));
-  EXPECT_THAT(refusal("{\"failed\": \"x\", \"consequence\": 1}"), HasSubstr("neither true nor false"));
+  EXPECT_THAT(refusal_of_message("GET / HTTP/1.1"), HasSubstr("a rank's message is not valid JSON"));
+  EXPECT_THAT(refusal_of_message("[]"), HasSubstr("a rank's message is not an object"));
+  EXPECT_THAT(refusal_of_message("{\"rank\": -1}"),
+              HasSubstr("'rank' of a rank's message is not a whole number from 0"));
+  EXPECT_THAT(refusal_of_message("{\"rank\": 2147483648}"), HasSubstr("'rank'"));
+  EXPECT_THAT(refusal_of_message("{\"rank\": 1.5}"), HasSubstr("'rank'"));
+  EXPECT_THAT(refusal_of_message("{\"stop\": -2}"),
+              HasSubstr("'stop' of a rank's message is not a whole number from -1"));
+  EXPECT_THAT(refusal_of_message("{\"at\": [1, \"step\", 2, \"\"]}"),
+              HasSubstr("'at' of a rank's message is not a position"));
+  EXPECT_THAT(refusal_of_message("{\"at\": [18446744073709551615, \"step\", 2, \"\", 3]}"), HasSubstr("'step'"));
+  EXPECT_THAT(refusal_of_message("{\"at\": [1, \"step\", 2, \"\", 9007199254740993]}"), HasSubstr("'marks'"));
+  EXPECT_THAT(refusal_of_message("{\"failed\": 3}"), HasSubstr("'failed' of a rank's message is not text"));
+  EXPECT_THAT(refusal_of_message("{\"failed\": \"x\", \"consequence\": 1}"), HasSubstr("neither true nor false"));
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ TEST(MpiLaunchTest, ReadsTheProcessesOfOneMachine) {
 }
 
 // What is thrown in a process with these variables, or "no error".
-std::string refusal(const std::map<std::string, std::string>& variables) {
+std::string refusal_of_launch(const std::map<std::string, std::string>& variables) {
   const auto expected = find_expected_processes([&](const char* name) -> const char* {
     const auto found = variables.find(name);
     return found == variables.end() ? nullptr : found->second.c_str();
@@ -84,26 +84,27 @@ std::string refusal(const std::map<std::string, std::string>& variables) {
 
 TEST(MpiLaunchTest, RefusesProcessesThatDoNotKnowOfEachOther) {
   // srun without a process manager that the MPI knows.
-  EXPECT_THAT(refusal({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "2"}}),
+  EXPECT_THAT(refusal_of_launch({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "2"}}),
               AllOf(HasSubstr("4 processes were to be started (SLURM_NTASKS), but this one knows of no other"),
                     HasSubstr("srun --mpi=pmix")));
-  EXPECT_THAT(refusal({{"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}}),
+  EXPECT_THAT(refusal_of_launch({{"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}}),
               HasSubstr("2 processes were to be started (SLURM_STEP_NUM_TASKS)"));
-  EXPECT_THAT(refusal({{kProcessesVariable, "2"}}),
+  EXPECT_THAT(refusal_of_launch({{kProcessesVariable, "2"}}),
               AllOf(HasSubstr("2 processes were to be started (CAUSEWAY_PROCESSES), but this one knows of no other"),
                     HasSubstr("causeway launch -n 2")));
-  EXPECT_THAT(refusal({{kProcessesVariable, "4"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "0"}}),
-              HasSubstr("4 processes were to be started (CAUSEWAY_PROCESSES), but the launcher tells each of 2 "
-                        "(OMPI_COMM_WORLD_SIZE)"));
+  EXPECT_THAT(
+      refusal_of_launch({{kProcessesVariable, "4"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "0"}}),
+      HasSubstr("4 processes were to be started (CAUSEWAY_PROCESSES), but the launcher tells each of 2 "
+                "(OMPI_COMM_WORLD_SIZE)"));
   // In good order: alone, in a shell of a job, by mpirun in a job, by srun.
-  EXPECT_EQ(refusal({}), "no error");
-  EXPECT_EQ(refusal({{"SLURM_NTASKS", "4"}}), "no error");
+  EXPECT_EQ(refusal_of_launch({}), "no error");
+  EXPECT_EQ(refusal_of_launch({{"SLURM_NTASKS", "4"}}), "no error");
   EXPECT_EQ(
-      refusal(
+      refusal_of_launch(
           {{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "1"}}),
       "no error");
-  EXPECT_EQ(refusal({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "3"}, {"PMIX_RANK", "3"}}), "no error");
-  EXPECT_EQ(refusal({{kProcessesVariable, "1"}}), "no error");
+  EXPECT_EQ(refusal_of_launch({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "3"}, {"PMIX_RANK", "3"}}), "no error");
+  EXPECT_EQ(refusal_of_launch({{kProcessesVariable, "1"}}), "no error");
 }
 
 TEST(MpiLibraryTest, NamesAreShort) {

@@ -22,7 +22,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::vector<std::shared_ptr<Device>> processors(int ranks) {
+std::vector<std::shared_ptr<Device>> thread_processors(int ranks) {
   std::vector<std::shared_ptr<Device>> devices;
   for (int rank = 0; rank < ranks; ++rank) devices.push_back(std::make_shared<CpuDevice>(1));
   return devices;
@@ -35,7 +35,7 @@ void run_one(Communicator& end, const Collective& collective, const void* from, 
 
 TEST(ThreadRanks, ComputeWhatPlainLoopsCompute) {
   for (const int ranks : {1, 2, 3, 5}) {
-    run_thread_ranks(processors(ranks), [&](const std::shared_ptr<Communicator>& end) {
+    run_thread_ranks(thread_processors(ranks), [&](const std::shared_ptr<Communicator>& end) {
       for (const CollectiveKind kind : kAllCollectives) {
         for (const DType dtype : {DType::kF32, DType::kBF16}) {
           for (const bool in_place : {false, true}) {
@@ -69,7 +69,7 @@ TEST(ThreadRanks, ComputeWhatPlainLoopsCompute) {
 }
 
 TEST(ThreadRanks, DecideAlike) {
-  run_thread_ranks(processors(3), [](const std::shared_ptr<Communicator>& end) {
+  run_thread_ranks(thread_processors(3), [](const std::shared_ptr<Communicator>& end) {
     const int rank = end->first_local();
     EXPECT_TRUE(end->spans_processes());
     EXPECT_EQ(end->local_size(), 1);
@@ -92,7 +92,7 @@ TEST(ThreadRanks, DecideAlike) {
 
 // Who sends goes on at once; what is received comes in the order of its stream, whatever the order between streams.
 TEST(ThreadRanks, MessagesOfAStreamArriveInOrder) {
-  run_thread_ranks(processors(3), [](const std::shared_ptr<Communicator>& end) {
+  run_thread_ranks(thread_processors(3), [](const std::shared_ptr<Communicator>& end) {
     const int rank = end->first_local();
     if (rank == 2) return;  // others' messages are none of its business
     const int other = 1 - rank;
@@ -117,7 +117,7 @@ TEST(ThreadRanks, MessagesOfAStreamArriveInOrder) {
 
 TEST(ThreadRanks, AMessageOfAnotherSizeOrOfNobodyIsAnError) {
   EXPECT_THAT(message_of([] {
-                run_thread_ranks(processors(2), [](const std::shared_ptr<Communicator>& end) {
+                run_thread_ranks(thread_processors(2), [](const std::shared_ptr<Communicator>& end) {
                   float values[8] = {};
                   if (end->first_local() == 0) return end->send({1, 0, 8, DType::kF32}, values);
                   end->receive({0, 0, 4, DType::kF32}, values);
@@ -125,7 +125,7 @@ TEST(ThreadRanks, AMessageOfAnotherSizeOrOfNobodyIsAnError) {
               }),
               HasSubstr("rank 1 was sent 32 bytes by rank 0 where it expected 16"));
   EXPECT_THAT(message_of([] {
-                run_thread_ranks(processors(2), [](const std::shared_ptr<Communicator>& end) {
+                run_thread_ranks(thread_processors(2), [](const std::shared_ptr<Communicator>& end) {
                   float value = 0;
                   if (end->first_local() == 1) end->receive({0, 0, 1, DType::kF32}, &value);
                 });
@@ -149,7 +149,7 @@ TEST(ThreadRanks, WhoWaitsForAMessageHasSentItsOwn) {
 }
 
 TEST(ThreadRanks, GroupsAreInTheOrderOfKeys) {
-  run_thread_ranks(processors(5), [](const std::shared_ptr<Communicator>& end) {
+  run_thread_ranks(thread_processors(5), [](const std::shared_ptr<Communicator>& end) {
     const int rank = end->first_local();
     const std::unique_ptr<Communicator> group = end->split(rank == 4 ? std::nullopt : std::optional(rank % 2), -rank);
     if (rank == 4) {
@@ -166,7 +166,7 @@ TEST(ThreadRanks, GroupsAreInTheOrderOfKeys) {
 // Stages make groups in orders of their own; only what is between stages is everybody's.
 TEST(MeshCommunicators, StagesMakeGroupsWithoutEachOther) {
   const Mesh mesh = {{{"tp", 2, 1, false}, {"dp", 2, 2, true}, {"pp", 2, 4, true, true}}};
-  run_thread_ranks(processors(8), [&](const std::shared_ptr<Communicator>& end) {
+  run_thread_ranks(thread_processors(8), [&](const std::shared_ptr<Communicator>& end) {
     MeshCommunicators communicators(end, mesh);
     const int rank = end->first_local();
     EXPECT_EQ(mesh.stage(rank), rank / 4);
@@ -197,7 +197,7 @@ TEST(MeshCommunicators, StagesMakeGroupsWithoutEachOther) {
 
 TEST(MeshCommunicators, GroupsAreTheMeshs) {
   const Mesh mesh = {{{"cp", 1, 1, true}, {"tp", 2, 1, false}, {"dp", 2, 6, true}, {"fsdp", 3, 2, true}}};
-  run_thread_ranks(processors(12), [&](const std::shared_ptr<Communicator>& end) {
+  run_thread_ranks(thread_processors(12), [&](const std::shared_ptr<Communicator>& end) {
     MeshCommunicators communicators(end, mesh);
     const int rank = communicators.rank();
     for (const std::string name : {"tp", "fsdp", "dp+fsdp", "tp+fsdp", "tp+dp+fsdp"}) {
@@ -212,7 +212,7 @@ TEST(MeshCommunicators, GroupsAreTheMeshs) {
     EXPECT_EQ(communicators.group("cp").size(), 1);
   });
   EXPECT_THAT(message_of([&] {
-                run_thread_ranks(processors(2), [&](const std::shared_ptr<Communicator>& end) {
+                run_thread_ranks(thread_processors(2), [&](const std::shared_ptr<Communicator>& end) {
                   MeshCommunicators communicators(end, mesh);
                 });
               }),
@@ -235,7 +235,7 @@ TEST(ThreadRanks, WhoFailsLeavesNobodyWaiting) {
     }
   };
   EXPECT_THAT(message_of([&] {
-                run_thread_ranks(processors(4), [&](const std::shared_ptr<Communicator>& end) {
+                run_thread_ranks(thread_processors(4), [&](const std::shared_ptr<Communicator>& end) {
                   const int rank = end->first_local();
                   const std::unique_ptr<Communicator> pair = end->split(rank / 2, rank);
                   if (rank == 1) throw Error(ErrorKind::kResource, "rank 1 has had enough", "here");
@@ -250,7 +250,7 @@ TEST(ThreadRanks, WhoFailsLeavesNobodyWaiting) {
         << message;
   others.clear();
   EXPECT_THAT(message_of([&] {
-                run_thread_ranks(processors(3), [&](const std::shared_ptr<Communicator>& end) {
+                run_thread_ranks(thread_processors(3), [&](const std::shared_ptr<Communicator>& end) {
                   if (end->first_local() != 2) wait_in_vain(*end);
                 });
               }),
@@ -261,7 +261,7 @@ TEST(ThreadRanks, WhoFailsLeavesNobodyWaiting) {
 TEST(ThreadRanks, DifferentCollectivesAreAnError) {
   std::atomic<int> told = 0;
   EXPECT_THAT(message_of([&] {
-                run_thread_ranks(processors(3), [&](const std::shared_ptr<Communicator>& end) {
+                run_thread_ranks(thread_processors(3), [&](const std::shared_ptr<Communicator>& end) {
                   std::vector<float> values(16);
                   try {
                     run_one(*end, {CollectiveKind::kAllReduce, DType::kF32, end->first_local() == 2 ? 8 : 16},

@@ -12,12 +12,12 @@
 namespace causeway::data {
 namespace {
 
-std::filesystem::path fixture(const std::string& name) {
+std::filesystem::path reader_fixture(const std::string& name) {
   return std::filesystem::path(CAUSEWAY_SOURCE_DIR) / "tests/fixtures/mds" / name;
 }
 
 std::vector<nlohmann::json> expected_samples(const std::string& name) {
-  std::istringstream lines(read_text_file(fixture(name + ".jsonl")));
+  std::istringstream lines(read_text_file(reader_fixture(name + ".jsonl")));
   std::vector<nlohmann::json> samples;
   for (std::string line; std::getline(lines, line);) samples.push_back(nlohmann::json::parse(line));
   return samples;
@@ -77,7 +77,7 @@ class MdsReaderTest : public testing::Test {
     return caught([&] { prepare(input); });
   }
   std::filesystem::path copy(const std::string& name) {
-    std::filesystem::copy(fixture(name), directory_ / name);
+    std::filesystem::copy(reader_fixture(name), directory_ / name);
     return directory_ / name;
   }
   // A dataset of one shard with these bytes, of which its index says so much.
@@ -106,7 +106,7 @@ TEST_F(MdsReaderTest, TextsAreThoseThatThePackageReads) {
   for (const std::string name : {"text", "zstd", "json", "mixed"}) {
     std::vector<std::string> expected;
     for (const nlohmann::json& sample : expected_samples(name)) expected.push_back(sample["text"]);
-    EXPECT_EQ(prepare(fixture(name)), expected) << name;
+    EXPECT_EQ(prepare(reader_fixture(name)), expected) << name;
     EXPECT_GT(summary_.manifest.sources.size(), 1u);
     // "json" has an md5 alone, "mixed" has none.
     EXPECT_EQ(summary_.unverified_shards, 0u) << name;
@@ -121,11 +121,11 @@ TEST_F(MdsReaderTest, TokensAreThoseThatThePackageReads) {
       expected.emplace_back();
       for (const nlohmann::json& id : sample["tokens"]) expected.back() += static_cast<char>(id.get<int>());
     }
-    EXPECT_EQ(prepare(fixture(name)), expected) << name;
+    EXPECT_EQ(prepare(reader_fixture(name)), expected) << name;
   }
   // The tokenizer's name is believed where the ids fit.
-  const MdsShard shard = read_mds_index(fixture("tokens")).shards.front();
-  MdsReader reader(find_mds_file(fixture("tokens"), shard), shard, "tokens");
+  const MdsShard shard = read_mds_index(reader_fixture("tokens")).shards.front();
+  MdsReader reader(find_mds_file(reader_fixture("tokens"), shard), shard, "tokens");
   std::vector<int32_t> ids;
   ASSERT_TRUE(reader.next_tokens(ids));
   EXPECT_EQ(ids, expected_samples("tokens").front()["tokens"].get<std::vector<int32_t>>());
@@ -160,31 +160,31 @@ TEST_F(MdsReaderTest, TokensThatAreNoneAreNamed) {
 
 TEST_F(MdsReaderTest, TheSameSplitAsOfJsonLines) {
   options_.validation_fraction = 0.3;
-  const std::vector<std::string> of_shards = prepare(fixture("text"));
-  std::string lines = read_text_file(fixture("text.jsonl"));
+  const std::vector<std::string> of_shards = prepare(reader_fixture("text"));
+  std::string lines = read_text_file(reader_fixture("text.jsonl"));
   EXPECT_EQ(prepare(directory_.write("text.jsonl", lines)), of_shards);
 }
 
 TEST_F(MdsReaderTest, ColumnsWithoutTextAreRefusedByNameAndLeftAloneElsewhere) {
   options_.text_key = "blob";
-  const Error pickle = error_of(fixture("mixed"));
+  const Error pickle = error_of(reader_fixture("mixed"));
   EXPECT_EQ(pickle.kind(), ErrorKind::kUnsupported);
   EXPECT_TRUE(
       contains(pickle.message(), "the column \"blob\" is encoded as pkl (Python's pickle), which is not decoded"));
   EXPECT_TRUE(contains(pickle.where(), "shard.00000.mds"));
   options_.text_key = "u8";
-  EXPECT_EQ(error_of(fixture("mixed")).message(),
+  EXPECT_EQ(error_of(reader_fixture("mixed")).message(),
             "the column \"u8\" is encoded as uint8, which is neither text nor token ids");
   options_.text_key = "meta";
-  EXPECT_EQ(error_of(fixture("mixed")).message(),
+  EXPECT_EQ(error_of(reader_fixture("mixed")).message(),
             "\"meta\" is a JSON object, not a string; none of the first 13 here is a document");
   options_.text_key = "txet";
-  const Error absent = error_of(fixture("mixed"));
+  const Error absent = error_of(reader_fixture("mixed"));
   EXPECT_EQ(absent.message(), "the samples have no column \"txet\"");
   EXPECT_EQ(absent.hint(), "Did you mean the column \"text\"? Say with --text-key COLUMN which column holds the text.");
   options_.text_key = "nothing_of_the_kind";
-  EXPECT_TRUE(
-      contains(error_of(fixture("text")).hint(), "They have: \"id\" (int), \"score\" (float32), \"text\" (str)."));
+  EXPECT_TRUE(contains(error_of(reader_fixture("text")).hint(),
+                       "They have: \"id\" (int), \"score\" (float32), \"text\" (str)."));
 }
 
 TEST_F(MdsReaderTest, DamagedShardsAreNamed) {

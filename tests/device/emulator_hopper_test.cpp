@@ -26,7 +26,7 @@ namespace {
 
 // C[64][64] = A[64][depth] B[depth][64]: the first warpgroup computes, a thread of the second loads, in two stages of
 // 64 of depth. sizes: depth, bytes announced per stage, what to leave out.
-const char* kProductText = R"(
+const char* kHopperProductText = R"(
 #include "causeway/kernels/gpu/hopper.h"
 constexpr int kNoFence = 1, kNoWait = 2, kNoBarrierFence = 3, kOneFence = 4;
 template <bool kATransposed, bool kBTransposed>
@@ -228,7 +228,7 @@ class EmulatedHopper : public testing::TestWithParam<bool> {
     device_ = make_emulator_device("sm_90a", options);
     static std::array<std::string, 2> images;
     std::string& image = images[GetParam() ? 1 : 0];
-    if (image.empty()) image = compile_module(kProductText, device_->target());
+    if (image.empty()) image = compile_module(kHopperProductText, device_->target());
     module_ = device_->load(image);
   }
 

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kThreads = 128;
 
-const char* kProductText = R"(
+const char* kMatrixProductText = R"(
 #include "causeway/kernels/gpu/intrinsics.h"
 template <class T, bool kATransposed, bool kBTransposed>
 CAUSEWAY_INLINE void product(void* const* buffers) {
@@ -63,7 +63,8 @@ TEST_P(WaveProduct, EqualsPlainLoops) {
   options.checked = c.dtype == DType::kF16;
   const auto device = make_emulator_device(c.processor, options);
   const Target& target = device->target();
-  const auto module = device->load(compile_module(fmt::format("#define TYPE {}\n{}", c.type, kProductText), target));
+  const auto module =
+      device->load(compile_module(fmt::format("#define TYPE {}\n{}", c.type, kMatrixProductText), target));
   std::mt19937 random(11);
   std::vector<float> a(256), b(256);
   std::vector<std::byte> a_bytes(1024), b_bytes(1024);

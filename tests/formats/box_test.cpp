@@ -9,8 +9,10 @@
 namespace causeway::formats {
 namespace {
 
-std::span<const std::byte> bytes_of(const std::vector<int32_t>& values) { return std::as_bytes(std::span(values)); }
-std::span<std::byte> bytes_of(std::vector<int32_t>& values) { return std::as_writable_bytes(std::span(values)); }
+std::span<const std::byte> bytes_of_list(const std::vector<int32_t>& values) {
+  return std::as_bytes(std::span(values));
+}
+std::span<std::byte> bytes_of_list(std::vector<int32_t>& values) { return std::as_writable_bytes(std::span(values)); }
 
 TEST(Box, VolumeIsCheckedForOverflow) {
   const std::vector<int64_t> scalar;
@@ -92,7 +94,7 @@ TEST(Box, CopyMovesExactlyTheCommonElements) {
     std::vector<int32_t> source(checked_volume(from.shape).value());
     std::iota(source.begin(), source.end(), 1);
     std::vector<int32_t> target(checked_volume(to.shape).value(), -1);
-    copy_common_box(bytes_of(std::as_const(source)), from, bytes_of(target), to, 4);
+    copy_common_box(bytes_of_list(std::as_const(source)), from, bytes_of_list(target), to, 4);
 
     for (size_t linear = 0; linear < target.size(); ++linear) {
       size_t rest = linear;

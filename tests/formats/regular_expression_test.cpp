@@ -16,7 +16,7 @@ Matches matches(std::string_view pattern, std::string_view text) {
   return found;
 }
 
-std::string refusal(std::string_view pattern) {
+std::string refusal_of_pattern(std::string_view pattern) {
   const Error error = caught([&] { RegularExpression(pattern, "here"); });
   EXPECT_EQ(error.where(), "here");
   return error.message();
@@ -47,22 +47,23 @@ TEST(RegularExpression, KnowsUnicode16) {
 }
 
 TEST(RegularExpression, NamesWhatItDoesNotInterpret) {
-  EXPECT_EQ(refusal(R"((a)\1)"), R"("\1" in the regular expression "(a)\1" (byte 4) is not interpreted)");
-  EXPECT_TRUE(contains(refusal(R"([a&&b])"), "an intersection of sets"));
-  EXPECT_TRUE(contains(refusal(R"([a[b]])"), "a set in a set"));
-  EXPECT_TRUE(contains(refusal(R"(\bword)"), "\"\\b\""));
-  EXPECT_TRUE(contains(refusal(R"(\h)"), "\"\\h\""));
-  EXPECT_TRUE(contains(refusal(R"((?<name>a))"), "\"(?<n\""));
-  EXPECT_TRUE(contains(refusal(R"(a{2}+)"), "a quantifier of a quantifier"));
-  EXPECT_TRUE(contains(refusal(R"((?i:ss))"), "compared without regard to case"));
-  EXPECT_TRUE(contains(refusal(R"(\p{Nonsense})"), "cannot be used"));
-  EXPECT_TRUE(contains(refusal("a*"), "matches where there is no character"));
-  EXPECT_TRUE(contains(refusal("(a"), "a group without its end"));
-  EXPECT_TRUE(contains(refusal("[a"), "a set without its end"));
-  EXPECT_TRUE(contains(refusal("a)"), "a closing parenthesis"));
-  EXPECT_TRUE(contains(refusal("*a"), "a quantifier of nothing"));
-  EXPECT_TRUE(contains(refusal(std::string(200, '(') + "a" + std::string(200, ')')), "groups within one another"));
-  EXPECT_TRUE(contains(refusal(std::string(20000, 'a')), "a regular expression of 20000 bytes"));
+  EXPECT_EQ(refusal_of_pattern(R"((a)\1)"), R"("\1" in the regular expression "(a)\1" (byte 4) is not interpreted)");
+  EXPECT_TRUE(contains(refusal_of_pattern(R"([a&&b])"), "an intersection of sets"));
+  EXPECT_TRUE(contains(refusal_of_pattern(R"([a[b]])"), "a set in a set"));
+  EXPECT_TRUE(contains(refusal_of_pattern(R"(\bword)"), "\"\\b\""));
+  EXPECT_TRUE(contains(refusal_of_pattern(R"(\h)"), "\"\\h\""));
+  EXPECT_TRUE(contains(refusal_of_pattern(R"((?<name>a))"), "\"(?<n\""));
+  EXPECT_TRUE(contains(refusal_of_pattern(R"(a{2}+)"), "a quantifier of a quantifier"));
+  EXPECT_TRUE(contains(refusal_of_pattern(R"((?i:ss))"), "compared without regard to case"));
+  EXPECT_TRUE(contains(refusal_of_pattern(R"(\p{Nonsense})"), "cannot be used"));
+  EXPECT_TRUE(contains(refusal_of_pattern("a*"), "matches where there is no character"));
+  EXPECT_TRUE(contains(refusal_of_pattern("(a"), "a group without its end"));
+  EXPECT_TRUE(contains(refusal_of_pattern("[a"), "a set without its end"));
+  EXPECT_TRUE(contains(refusal_of_pattern("a)"), "a closing parenthesis"));
+  EXPECT_TRUE(contains(refusal_of_pattern("*a"), "a quantifier of nothing"));
+  EXPECT_TRUE(
+      contains(refusal_of_pattern(std::string(200, '(') + "a" + std::string(200, ')')), "groups within one another"));
+  EXPECT_TRUE(contains(refusal_of_pattern(std::string(20000, 'a')), "a regular expression of 20000 bytes"));
 }
 
 // By the work for a whole text: at each place of it little may be enough.

@@ -6,6 +6,7 @@
 #include "causeway/formats/tokenizer/gpt2_tokenizer.h"
 #include "causeway/formats/tokenizer/json_tokenizer.h"
 #include "tests/fixtures/data_test_support.h"
+#include "tests/formats/gpt2.h"
 
 namespace causeway::formats {
 namespace {
@@ -29,13 +30,8 @@ json bytes_and_ends() {
 
 JsonTokenizer with(const TokenizerSettingsFiles& files) { return JsonTokenizer::parse(bytes_and_ends().dump(), files); }
 
-std::string refusal(const TokenizerSettingsFiles& files) {
+std::string refusal_of_settings(const TokenizerSettingsFiles& files) {
   return caught([&] { with(files); }).message();
-}
-
-const Gpt2Tokenizer& gpt2() {
-  static const Gpt2Tokenizer tokenizer = Gpt2Tokenizer::load(gpt2_directory());
-  return tokenizer;
 }
 
 Gpt2Tokenizer gpt2_with(const TokenizerSettingsFiles& files) {
@@ -58,9 +54,10 @@ TEST(TokenizerSettings, TokensOfTheDecoderMapAreAdded) {
       "256": {"content": "<s>", "special": true, "normalized": false, "lstrip": true}}})"}});
   EXPECT_EQ(stripping.encode("ab <s>", kAll), (Ids{97, 98, 256}));
   EXPECT_EQ(with({}).encode("ab <s>", kAll), (Ids{97, 98, 32, 256}));
-  EXPECT_EQ(refusal({{"tokenizer_config.json", R"({"added_tokens_decoder": {"300": {"content": "ACME"}}})"}}),
-            "the added token \"ACME\" has the id 300 where 258 is the next one that is free");
-  EXPECT_EQ(refusal({{"tokenizer_config.json", R"({"added_tokens_decoder": {"x": {"content": "ACME"}}})"}}),
+  EXPECT_EQ(
+      refusal_of_settings({{"tokenizer_config.json", R"({"added_tokens_decoder": {"300": {"content": "ACME"}}})"}}),
+      "the added token \"ACME\" has the id 300 where 258 is the next one that is free");
+  EXPECT_EQ(refusal_of_settings({{"tokenizer_config.json", R"({"added_tokens_decoder": {"x": {"content": "ACME"}}})"}}),
             "\"x\" is not the id of a token");
 }
 
@@ -93,7 +90,7 @@ TEST(TokenizerSettings, NamedTokensAreAddedInTheirOrder) {
       with({{"tokenizer_config.json", R"({"bos_token": "<e>"})"},
             {"special_tokens_map.json", R"({"eos_token": {"content": "<e>", "lstrip": true}})"}});
   EXPECT_EQ(twice.encode("a <e>", kAll), (Ids{'a', 258}));
-  EXPECT_EQ(refusal({{"tokenizer_config.json", R"({"image_token": "<i>", "audio_token": "<o>"})"}}),
+  EXPECT_EQ(refusal_of_settings({{"tokenizer_config.json", R"({"image_token": "<i>", "audio_token": "<o>"})"}}),
             "\"<i>\" is not the only token without an id: which one each gets depends on the order of keys");
   // What names tokens that are there changes no id.
   EXPECT_EQ(with({{"tokenizer_config.json", R"({"pad_token": "</s>", "unk_token": null})"}}).fingerprint(),

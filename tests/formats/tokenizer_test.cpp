@@ -8,14 +8,10 @@
 #include "causeway/formats/tokenizer/gpt2_scanner.h"
 #include "causeway/formats/tokenizer/gpt2_tokenizer.h"
 #include "tests/fixtures/data_test_support.h"
+#include "tests/formats/gpt2.h"
 
 namespace causeway::formats {
 namespace {
-
-const Gpt2Tokenizer& gpt2() {
-  static const Gpt2Tokenizer tokenizer = Gpt2Tokenizer::load(gpt2_directory());
-  return tokenizer;
-}
 
 std::vector<std::string> pieces(std::string_view text) {
   std::vector<std::string> result;

@@ -18,13 +18,13 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Pointwise;
-using Values = std::vector<double>;
+using Numbers = std::vector<double>;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-const double kNan = std::nan("");
+constexpr double kInfiniteValue = std::numeric_limits<double>::infinity();
+const double kNanValue = std::nan("");
 
 // The outputs of a graph given as text; inputs take their type and shape from it.
-std::vector<HostTensor> run(const std::string& text, const std::vector<Values>& inputs,
+std::vector<HostTensor> run(const std::string& text, const std::vector<Numbers>& inputs,
                             Rounding rounding = Rounding::kExact, const SymbolBindings& bindings = {}) {
   const Graph graph = parse_graph(text);
   std::vector<HostTensor> tensors;
@@ -36,7 +36,7 @@ std::vector<HostTensor> run(const std::string& text, const std::vector<Values>& 
 }
 
 // One node with inputs of the given types.
-HostTensor apply(const std::string& node, const std::vector<std::string>& types, const std::vector<Values>& inputs,
+HostTensor apply(const std::string& node, const std::vector<std::string>& types, const std::vector<Numbers>& inputs,
                  const std::string& result, Rounding rounding = Rounding::kExact) {
   std::string text, arguments;
   for (size_t i = 0; i < types.size(); ++i) {
@@ -49,13 +49,13 @@ HostTensor apply(const std::string& node, const std::vector<std::string>& types,
   return run(text, inputs, rounding).at(0);
 }
 
-Values unary(const std::string& op, const Values& x, const std::string& dtype = "f32") {
+Numbers unary(const std::string& op, const Numbers& x, const std::string& dtype = "f32") {
   const std::string type = fmt::format("{}[{}]", dtype, x.size());
   return apply(op, {type}, {x}, type).values;
 }
 
-Values binary(const std::string& op, const Values& x, const Values& y, const std::string& dtype = "f32",
-              const std::string& result = "") {
+Numbers binary(const std::string& op, const Numbers& x, const Numbers& y, const std::string& dtype = "f32",
+               const std::string& result = "") {
   const std::string shape = fmt::format("[{}]", x.size());
   return apply(op, {dtype + shape, dtype + shape}, {x, y}, (result.empty() ? dtype : result) + shape).values;
 }
@@ -64,18 +64,18 @@ MATCHER(SameNumber, "") {  // NOLINT(readability-identifier-naming): matchers ar
   const double a = std::get<0>(arg), b = std::get<1>(arg);
   return a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= 1e-15 * std::abs(b);
 }
-auto are(const Values& values) { return Pointwise(SameNumber(), values); }
+auto are(const Numbers& values) { return Pointwise(SameNumber(), values); }
 
 TEST(Interpreter, UnaryFloats) {
-  EXPECT_THAT(unary("neg", {1.5, -0.0, kInfinity}), are({-1.5, 0, -kInfinity}));
-  EXPECT_THAT(unary("abs", {-1.5, 2, -kInfinity, kNan}), are({1.5, 2, kInfinity, kNan}));
-  EXPECT_THAT(unary("exp2", {0, 3, -1, -kInfinity}), are({1, 8, 0.5, 0}));
-  EXPECT_THAT(unary("log2", {8, 1, 0, -1}), are({3, 0, -kInfinity, kNan}));
+  EXPECT_THAT(unary("neg", {1.5, -0.0, kInfiniteValue}), are({-1.5, 0, -kInfiniteValue}));
+  EXPECT_THAT(unary("abs", {-1.5, 2, -kInfiniteValue, kNanValue}), are({1.5, 2, kInfiniteValue, kNanValue}));
+  EXPECT_THAT(unary("exp2", {0, 3, -1, -kInfiniteValue}), are({1, 8, 0.5, 0}));
+  EXPECT_THAT(unary("log2", {8, 1, 0, -1}), are({3, 0, -kInfiniteValue, kNanValue}));
   EXPECT_THAT(unary("sin", {0, 1}), are({0, 0.8414709848078965}));
   EXPECT_THAT(unary("cos", {0, 1}), are({1, 0.5403023058681398}));
-  EXPECT_THAT(unary("sqrt", {9, 2, -1}), are({3, 1.4142135623730951, kNan}));
-  EXPECT_THAT(unary("rsqrt", {4, 0}), are({0.5, kInfinity}));
-  EXPECT_THAT(unary("recip", {4, -0.5, 0}), are({0.25, -2, kInfinity}));
+  EXPECT_THAT(unary("sqrt", {9, 2, -1}), are({3, 1.4142135623730951, kNanValue}));
+  EXPECT_THAT(unary("rsqrt", {4, 0}), are({0.5, kInfiniteValue}));
+  EXPECT_THAT(unary("recip", {4, -0.5, 0}), are({0.25, -2, kInfiniteValue}));
   EXPECT_THAT(unary("tanh", {0, 0.5, 100}), are({0, 0.46211715726000973, 1}));
   EXPECT_THAT(unary("erf", {0, 0.5, -10}), are({0, 0.5204998778130465, -1}));
   EXPECT_THAT(unary("floor", {1.9, -1.1, 3}), are({1, -2, 3}));
@@ -91,11 +91,13 @@ TEST(Interpreter, BinaryFloats) {
   EXPECT_THAT(binary("add", {1, 2}, {0.5, -2}), are({1.5, 0}));
   EXPECT_THAT(binary("sub", {1, 2}, {0.5, -2}), are({0.5, 4}));
   EXPECT_THAT(binary("mul", {3, -2}, {0.5, -2}), are({1.5, 4}));
-  EXPECT_THAT(binary("div", {1, -1, 0}, {4, 0, 0}), are({0.25, -kInfinity, kNan}));
-  EXPECT_THAT(binary("rem", {5.5, -5.5, 1}, {2, 2, 0}), are({1.5, -1.5, kNan}));
+  EXPECT_THAT(binary("div", {1, -1, 0}, {4, 0, 0}), are({0.25, -kInfiniteValue, kNanValue}));
+  EXPECT_THAT(binary("rem", {5.5, -5.5, 1}, {2, 2, 0}), are({1.5, -1.5, kNanValue}));
   EXPECT_THAT(binary("pow", {2, 4, -2, 0}, {10, 0.5, 3, 0}), are({1024, 2, -8, 1}));
-  EXPECT_THAT(binary("max", {1, kNan, 2, -kInfinity}, {2, 1, kNan, 0}), are({2, kNan, kNan, 0}));
-  EXPECT_THAT(binary("min", {1, kNan, 2, -kInfinity}, {2, 1, kNan, 0}), are({1, kNan, kNan, -kInfinity}));
+  EXPECT_THAT(binary("max", {1, kNanValue, 2, -kInfiniteValue}, {2, 1, kNanValue, 0}),
+              are({2, kNanValue, kNanValue, 0}));
+  EXPECT_THAT(binary("min", {1, kNanValue, 2, -kInfiniteValue}, {2, 1, kNanValue, 0}),
+              are({1, kNanValue, kNanValue, -kInfiniteValue}));
 }
 
 TEST(Interpreter, BinaryIntegersWrapAsTheirDType) {
@@ -120,26 +122,27 @@ TEST(Interpreter, BinaryIntegersWrapAsTheirDType) {
 }
 
 TEST(Interpreter, ComparisonsAreFalseForNan) {
-  EXPECT_THAT(binary("lt", {1, 2, kNan}, {2, 2, 1}, "f32", "bool"), are({1, 0, 0}));
-  EXPECT_THAT(binary("le", {1, 2, kNan}, {2, 2, kNan}, "f32", "bool"), are({1, 1, 0}));
-  EXPECT_THAT(binary("eq", {1, 2, kNan}, {2, 2, kNan}, "f32", "bool"), are({0, 1, 0}));
+  EXPECT_THAT(binary("lt", {1, 2, kNanValue}, {2, 2, 1}, "f32", "bool"), are({1, 0, 0}));
+  EXPECT_THAT(binary("le", {1, 2, kNanValue}, {2, 2, kNanValue}, "f32", "bool"), are({1, 1, 0}));
+  EXPECT_THAT(binary("eq", {1, 2, kNanValue}, {2, 2, kNanValue}, "f32", "bool"), are({0, 1, 0}));
   EXPECT_THAT(binary("lt", {-1, 2}, {1, 2}, "i32", "bool"), are({1, 0}));
 }
 
 TEST(Interpreter, SelectAndFma) {
-  EXPECT_THAT(apply("select", {"bool[3]", "f32[3]", "f32[3]"}, {{1, 0, 1}, {1, 2, 3}, {4, kNan, 6}}, "f32[3]").values,
-              are({1, kNan, 3}));
+  EXPECT_THAT(
+      apply("select", {"bool[3]", "f32[3]", "f32[3]"}, {{1, 0, 1}, {1, 2, 3}, {4, kNanValue, 6}}, "f32[3]").values,
+      are({1, kNanValue, 3}));
   EXPECT_THAT(apply("fma", {"f32[2]", "f32[2]", "f32[2]"}, {{2, 3}, {4, 5}, {-1, 0.5}}, "f32[2]").values,
               are({7, 15.5}));
 }
 
 TEST(Interpreter, CastRoundsFloatsOnlyWhenAskedTo) {
-  const Values x = {1.00390625, 3.7, -3.7, kNan};
+  const Numbers x = {1.00390625, 3.7, -3.7, kNanValue};
   EXPECT_THAT(apply("cast", {"f32[4]"}, {x}, "bf16[4]").values, are(x));
   EXPECT_THAT(apply("cast", {"f32[4]"}, {x}, "bf16[4]", Rounding::kRounded).values,
-              are({1, 3.703125, -3.703125, kNan}));
+              are({1, 3.703125, -3.703125, kNanValue}));
   EXPECT_THAT(apply("cast", {"f32[4]"}, {x}, "i32[4]").values, are({1, 3, -3, 0}));
-  EXPECT_THAT(apply("cast", {"f32[4]"}, {{0, -0.0, 0.1, kNan}}, "bool[4]").values, are({0, 0, 1, 1}));
+  EXPECT_THAT(apply("cast", {"f32[4]"}, {{0, -0.0, 0.1, kNanValue}}, "bool[4]").values, are({0, 0, 1, 1}));
   EXPECT_THAT(apply("cast", {"i32[3]"}, {{300, -5, 7}}, "u8[3]").values, are({255, 0, 7}));
   EXPECT_THAT(apply("cast", {"i32[2]"}, {{16777217, 3}}, "f32[2]").values, are({16777217, 3}));
   EXPECT_THAT(apply("cast", {"i32[2]"}, {{16777217, 3}}, "f32[2]", Rounding::kRounded).values, are({16777216, 3}));
@@ -186,31 +189,32 @@ TEST(Interpreter, PhiloxKnownAnswers) {
 }
 
 TEST(Interpreter, RandomBitsAreKeyedBySeedStreamAndStep) {
-  const Values bits = apply("random_bits{stream=7}", {"i64[2]"}, {{0x123456789abc, 0x1000000ff}}, "i32[2, 2]").values;
+  const Numbers bits = apply("random_bits{stream=7}", {"i64[2]"}, {{0x123456789abc, 0x1000000ff}}, "i32[2, 2]").values;
   for (uint32_t i = 0; i < 4; ++i)
     EXPECT_EQ(bits[i], static_cast<int32_t>(philox_4x32_10({i, 0, 7, 0xff}, {0x56789abc, 0x1234})[0]));
   EXPECT_EQ(apply("random_bits", {"i64[2]"}, {{0, 0}}, "i32[1]").values[0], 0x6627e8d5);
 }
 
 TEST(Interpreter, Reductions) {
-  const Values x = {1, 2, 3, 4, 5, 6};
+  const Numbers x = {1, 2, 3, 4, 5, 6};
   EXPECT_THAT(apply("reduce_sum{axes=[1]}", {"f32[2, 3]"}, {x}, "f32[2]").values, are({6, 15}));
   EXPECT_THAT(apply("reduce_sum{axes=[0]}", {"f32[2, 3]"}, {x}, "f32[3]").values, are({5, 7, 9}));
   EXPECT_THAT(apply("reduce_sum{axes=[0, 1]}", {"f32[2, 3]"}, {x}, "f32[]").values, are({21}));
   EXPECT_THAT(apply("reduce_sum{axes=[0, 2]}", {"f32[2, 1, 3]"}, {x}, "f32[1]").values, are({21}));
-  EXPECT_THAT(apply("reduce_max{axes=[1]}", {"f32[2, 3]"}, {{1, kNan, 3, -4, -5, -6}}, "f32[2]").values,
-              are({kNan, -4}));
-  EXPECT_THAT(apply("reduce_max{axes=[0]}", {"f32[0, 2]"}, {{}}, "f32[2]").values, are({-kInfinity, -kInfinity}));
+  EXPECT_THAT(apply("reduce_max{axes=[1]}", {"f32[2, 3]"}, {{1, kNanValue, 3, -4, -5, -6}}, "f32[2]").values,
+              are({kNanValue, -4}));
+  EXPECT_THAT(apply("reduce_max{axes=[0]}", {"f32[0, 2]"}, {{}}, "f32[2]").values,
+              are({-kInfiniteValue, -kInfiniteValue}));
   EXPECT_THAT(apply("reduce_max{axes=[0]}", {"i32[0]"}, {{}}, "i32[]").values, are({-2147483648.0}));
   EXPECT_THAT(apply("reduce_sum{axes=[0]}", {"i32[3]"}, {{2147483647, 1, 5}}, "i32[]").values, are({-2147483643}));
   EXPECT_THAT(apply("reduce_sum{axes=[0]}", {"u8[3]"}, {{200, 100, 5}}, "u8[]").values, are({49}));
   // A bf16 sum is rounded once, at its end.
-  EXPECT_THAT(apply("reduce_sum{axes=[0]}", {"bf16[512]"}, {Values(512, 1)}, "bf16[]", Rounding::kRounded).values,
+  EXPECT_THAT(apply("reduce_sum{axes=[0]}", {"bf16[512]"}, {Numbers(512, 1)}, "bf16[]", Rounding::kRounded).values,
               are({512}));
 }
 
 TEST(Interpreter, ArgmaxTakesTheFirst) {
-  EXPECT_THAT(apply("argmax{axes=[1]}", {"f32[3, 3]"}, {{1, 3, 3, 5, 5, 1, 0, kNan, 9}}, "i32[3]").values,
+  EXPECT_THAT(apply("argmax{axes=[1]}", {"f32[3, 3]"}, {{1, 3, 3, 5, 5, 1, 0, kNanValue, 9}}, "i32[3]").values,
               are({1, 0, 1}));
   EXPECT_THAT(apply("argmax{axes=[0]}", {"f32[2, 2]"}, {{1, 3, 2, 3}}, "i32[2]").values, are({1, 0}));
 }
@@ -224,7 +228,7 @@ TEST(Interpreter, Cumsum) {
 }
 
 TEST(Interpreter, Movement) {
-  const Values x = {1, 2, 3, 4, 5, 6};
+  const Numbers x = {1, 2, 3, 4, 5, 6};
   EXPECT_THAT(apply("reshape", {"f32[2, 3]"}, {x}, "f32[3, 2]").values, are(x));
   EXPECT_THAT(apply("permute{axes=[1, 0]}", {"f32[2, 3]"}, {x}, "f32[3, 2]").values, are({1, 4, 2, 5, 3, 6}));
   EXPECT_THAT(apply("permute{axes=[2, 0, 1]}", {"f32[1, 2, 3]"}, {x}, "f32[3, 1, 2]").values, are({1, 4, 2, 5, 3, 6}));
@@ -242,7 +246,7 @@ TEST(Interpreter, Movement) {
 }
 
 TEST(Interpreter, GatherClampsAndScatterIgnores) {
-  const Values x = {1, 2, 3, 4, 5, 6};
+  const Numbers x = {1, 2, 3, 4, 5, 6};
   EXPECT_THAT(apply("gather{axes=[0]}", {"f32[3, 2]", "i32[4]"}, {x, {2, 0, -5, 9}}, "f32[4, 2]").values,
               are({5, 6, 1, 2, 1, 2, 5, 6}));
   EXPECT_THAT(apply("gather{axes=[1]}", {"f32[3, 2]", "i64[1, 2]"}, {x, {1, 0}}, "f32[3, 1, 2]").values,
@@ -264,15 +268,15 @@ TEST(Interpreter, GatherClampsAndScatterIgnores) {
 TEST(Interpreter, TopkOrdersTiesByIndex) {
   const std::vector<HostTensor> result =
       run("%0 = input \"x\" : f32[2, 4]\n%1:2 = topk(%0) {count=3} : f32[2, 3], i32[2, 3]\nreturn %1, %1.1\n",
-          {{1, 3, 3, 2, -1, kNan, -3, 0}});
-  EXPECT_THAT(result[0].values, are({3, 3, 2, kNan, 0, -1}));
+          {{1, 3, 3, 2, -1, kNanValue, -3, 0}});
+  EXPECT_THAT(result[0].values, are({3, 3, 2, kNanValue, 0, -1}));
   EXPECT_THAT(result[1].values, are({1, 2, 3, 1, 3, 0}));
 }
 
 TEST(Interpreter, DotInAllTransposes) {
-  const Values a = {1, 2, 3, 4, 5, 6}, at = {1, 4, 2, 5, 3, 6};    // [2, 3] and its transpose
-  const Values b = {1, 0, 2, -1, 1, 3}, bt = {1, 2, 1, 0, -1, 3};  // [3, 2] and its transpose
-  const Values c = {8, 7, 20, 13};
+  const Numbers a = {1, 2, 3, 4, 5, 6}, at = {1, 4, 2, 5, 3, 6};    // [2, 3] and its transpose
+  const Numbers b = {1, 0, 2, -1, 1, 3}, bt = {1, 2, 1, 0, -1, 3};  // [3, 2] and its transpose
+  const Numbers c = {8, 7, 20, 13};
   EXPECT_THAT(apply("dot", {"f32[2, 3]", "f32[3, 2]"}, {a, b}, "f32[2, 2]").values, are(c));
   EXPECT_THAT(apply("dot{transpose_a}", {"f32[3, 2]", "f32[3, 2]"}, {at, b}, "f32[2, 2]").values, are(c));
   EXPECT_THAT(apply("dot{transpose_b}", {"f32[2, 3]", "f32[2, 3]"}, {a, bt}, "f32[2, 2]").values, are(c));

@@ -13,8 +13,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-void expect_error(const std::function<void()>& function, ErrorKind kind, const std::string& where,
-                  const std::string& message, const std::string& hint) {
+void expect_error_of_config(const std::function<void()>& function, ErrorKind kind, const std::string& where,
+                            const std::string& message, const std::string& hint) {
   try {
     function();
     ADD_FAILURE() << "no error; expected: " << message;
@@ -45,7 +45,7 @@ TEST(ModelConfig, NamesTheFieldThatCannotBe) {
                          const std::string& message, const std::string& hint = {}) {
     ModelConfig config;
     change(config);
-    expect_error([&] { config.resolved(); }, ErrorKind::kInvalidArgument, where, message, hint);
+    expect_error_of_config([&] { config.resolved(); }, ErrorKind::kInvalidArgument, where, message, hint);
   };
   expect([](ModelConfig& c) { c.heads = 7; }, "model.heads", "7 heads do not divide the width, 256",
          "4 or 8 heads would divide it.");
@@ -259,7 +259,7 @@ TEST(ModelConfig, PositionsThatAreNotImplementedAreRefused) {
                           const std::string& hint) {
     Json json = llama;
     json[key] = value;
-    expect_error([&] { from_hugging_face(json); }, kind, "config.json", message, hint);
+    expect_error_of_config([&] { from_hugging_face(json); }, kind, "config.json", message, hint);
   };
   const std::string kinds = "Only \"default\" and \"llama3\" are implemented.";
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
@@ -276,19 +276,19 @@ TEST(ModelConfig, PositionsThatAreNotImplementedAreRefused) {
   qwen2["model_type"] = "qwen2";
   EXPECT_EQ(from_hugging_face(qwen2).family, "qwen2");
   qwen2.update({{"use_sliding_window", true}, {"max_window_layers", 3}});
-  expect_error([&] { from_hugging_face(qwen2); }, ErrorKind::kUnsupported, "config.json",
-               "use_sliding_window = true with a window in the layers from 3 on",
-               "Only full attention in all layers is implemented.");
+  expect_error_of_config([&] { from_hugging_face(qwen2); }, ErrorKind::kUnsupported, "config.json",
+                         "use_sliding_window = true with a window in the layers from 3 on",
+                         "Only full attention in all layers is implemented.");
   Json olmo2 = llama;
   olmo2.update({{"model_type", "olmo2"}, {"attention_bias", true}});
-  expect_error([&] { from_hugging_face(olmo2); }, ErrorKind::kUnsupported, "config.json", "attention_bias = true",
-               "Only false is implemented.");
+  expect_error_of_config([&] { from_hugging_face(olmo2); }, ErrorKind::kUnsupported, "config.json",
+                         "attention_bias = true", "Only false is implemented.");
   Json qwen3 = llama;
   qwen3["model_type"] = "qwen3";
   EXPECT_EQ(from_hugging_face(qwen3).family, "qwen3");
   qwen3["attention_bias"] = true;
-  expect_error([&] { from_hugging_face(qwen3); }, ErrorKind::kUnsupported, "config.json", "attention_bias = true",
-               "Only false is implemented.");
+  expect_error_of_config([&] { from_hugging_face(qwen3); }, ErrorKind::kUnsupported, "config.json",
+                         "attention_bias = true", "Only false is implemented.");
 }
 
 TEST(ModelConfig, Gemma2SaysWhereItsWindowsAre) {
@@ -314,7 +314,7 @@ TEST(ModelConfig, Gemma2SaysWhereItsWindowsAre) {
   EXPECT_EQ(from_hugging_face(json).own_integer("sliding_window"), 4096);
   const auto expect = [&](const Json& given, ErrorKind kind, const std::string& message, const std::string& hint) {
     json["layer_types"] = given;
-    expect_error([&] { from_hugging_face(json); }, kind, "config.json", message, hint);
+    expect_error_of_config([&] { from_hugging_face(json); }, kind, "config.json", message, hint);
   };
   const std::string implemented =
       "Implemented are sliding_attention and full_attention in turn, and full_attention in all layers.";
@@ -339,8 +339,8 @@ TEST(ModelConfig, Gemma2sCapsMayBeAbsentOrNone) {
     EXPECT_EQ(from_hugging_face(json).own_number(key), 0);
     EXPECT_EQ(to_hugging_face(from_hugging_face(json))[entry], nullptr);
     json[entry] = -1;
-    expect_error([&] { from_hugging_face(json); }, ErrorKind::kInvalidArgument, std::string("model.") + key,
-                 "must be finite and not negative", "");
+    expect_error_of_config([&] { from_hugging_face(json); }, ErrorKind::kInvalidArgument, std::string("model.") + key,
+                           "must be finite and not negative", "");
     json[entry] = 2.5;
     EXPECT_EQ(from_hugging_face(json).own_number(key), 2.5);
   }
@@ -353,8 +353,8 @@ TEST(ModelConfig, OptionsOfGemma2ThatAreNotImplementedAreRefused) {
   const auto expect = [&](const std::string& key, const Json& value, const std::string& hint) {
     Json json = gemma2;
     json[key] = value;
-    expect_error([&] { from_hugging_face(json); }, ErrorKind::kUnsupported, "config.json",
-                 fmt::format("{} = {}", key, value.dump()), hint);
+    expect_error_of_config([&] { from_hugging_face(json); }, ErrorKind::kUnsupported, "config.json",
+                           fmt::format("{} = {}", key, value.dump()), hint);
   };
   expect("hidden_activation", "gelu", "Only \"gelu_pytorch_tanh\" is implemented.");
   expect("attention_bias", true, "Only false is implemented.");
@@ -479,7 +479,7 @@ TEST(ModelConfig, RefusesWhatIsNotImplemented) {
                           const std::string& hint) {
     Json json = llama;
     json[key] = value;
-    expect_error([&] { from_hugging_face(json); }, kind, "config.json", message, hint);
+    expect_error_of_config([&] { from_hugging_face(json); }, kind, "config.json", message, hint);
   };
   expect("model_type", "falcon", ErrorKind::kUnsupported, "model_type 'falcon'",
          "Implemented are gemma2, gpt2, llama, mistral, mpt, olmo2, qwen2 and qwen3.");
@@ -495,12 +495,12 @@ TEST(ModelConfig, RefusesWhatIsNotImplemented) {
     return gpt2.resolved();
   }());
   untied["tie_word_embeddings"] = false;
-  expect_error([&] { from_hugging_face(untied); }, ErrorKind::kUnsupported, "config.json",
-               "tie_word_embeddings = false", "Only true is implemented.");
+  expect_error_of_config([&] { from_hugging_face(untied); }, ErrorKind::kUnsupported, "config.json",
+                         "tie_word_embeddings = false", "Only true is implemented.");
   Json missing = llama;
   missing.erase("model_type");
-  expect_error([&] { from_hugging_face(missing); }, ErrorKind::kInvalidArgument, "config.json",
-               "'model_type' is missing", "");
+  expect_error_of_config([&] { from_hugging_face(missing); }, ErrorKind::kInvalidArgument, "config.json",
+                         "'model_type' is missing", "");
 }
 
 }  // namespace

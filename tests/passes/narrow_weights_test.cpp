@@ -15,7 +15,7 @@ namespace causeway::passes {
 namespace {
 
 // A weight that is multiplied, moved at first, and looked up; one that changes.
-constexpr const char* kText = R"(%0 = input "x" : f32[4, 8]
+constexpr const char* kNarrowText = R"(%0 = input "x" : f32[4, 8]
 %1 = input "weight" : f32[8, 6]
 %2 = input "rows" : i32[3]
 %3 = input "changing" : f32[6, 5]
@@ -39,7 +39,7 @@ int casts_of(const Graph& graph, size_t input) {
 }
 
 TEST(NarrowWeights, ProductsReadAFurtherInput) {
-  const Graph graph = parse_graph(kText);
+  const Graph graph = parse_graph(kNarrowText);
   const NarrowedWeights narrowed = narrow_weights(graph, {false, true, true, false}, DType::kBF16, false);
   narrowed.graph.verify("narrow_weights");
   EXPECT_EQ(narrowed.sources, (std::vector<NarrowedWeights::Source>{{1, false}}));
@@ -98,7 +98,7 @@ return %3, %4
 }
 
 TEST(NarrowWeights, WhatMayChangeStays) {
-  const Graph graph = parse_graph(kText);
+  const Graph graph = parse_graph(kNarrowText);
   const NarrowedWeights narrowed = narrow_weights(graph, {false, false, false, false}, DType::kBF16, false);
   EXPECT_TRUE(narrowed.sources.empty());
   EXPECT_EQ(print_graph(narrowed.graph), print_graph(graph));

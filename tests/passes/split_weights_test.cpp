@@ -18,7 +18,7 @@ namespace causeway::passes {
 namespace {
 
 // A weight that is multiplied as it is and moved, updated and returned; one that is multiplied alone.
-constexpr const char* kText = R"(%0 = input "x" : f32[4, 8]
+constexpr const char* kSplitText = R"(%0 = input "x" : f32[4, 8]
 %1 = input "weight" : f32[8, 6]
 %2 = input "other" : f32[6, 5]
 %3 = input "step" : f32[8, 6]
@@ -54,13 +54,13 @@ HostTensor joined(const HostTensor& upper, const HostTensor& lower) {
   return from_bytes(DType::kF32, upper.shape, all.data());
 }
 
-int casts_of(const Graph& graph, size_t input) {
+int casts_of_input(const Graph& graph, size_t input) {
   return static_cast<int>(std::count_if(graph.nodes().begin(), graph.nodes().end(), [&](const Node& node) {
     return node.op == Op::kCast && node.inputs[0] == graph.inputs()[input];
   }));
 }
 
-Graph mixed(const Graph& graph) {
+Graph in_mixed_precision(const Graph& graph) {
   return eliminate_dead_code(canonicalize(mixed_precision(graph, {DType::kBF16, DType::kF32})));
 }
 
@@ -73,10 +73,10 @@ class SplitWeightsTest : public testing::Test {
   }
 
   std::vector<HostTensor> run_split() const {
-    return interpret(mixed(split_.graph), in_halves(split_, inputs_), {}, Rounding::kRounded);
+    return interpret(in_mixed_precision(split_.graph), in_halves(split_, inputs_), {}, Rounding::kRounded);
   }
 
-  const Graph graph_ = parse_graph(kText);
+  const Graph graph_ = parse_graph(kSplitText);
   const SplitWeights split_ = split_weights(graph_, {false, true, true, false}, true);
   std::vector<HostTensor> inputs_;
 };
@@ -89,11 +89,11 @@ TEST_F(SplitWeightsTest, ProductsReadUpperHalvesAndAllElseBoth) {
   EXPECT_EQ(split_.graph.type(inputs[1]).text(), "bf16[8, 6]");
   EXPECT_EQ(split_.graph.type(inputs[4]).text(), "i16[8, 6]");
   EXPECT_EQ(split_.graph.type(inputs[5]).text(), "i16[6, 5]");
-  const Graph after = mixed(split_.graph);
-  EXPECT_GT(casts_of(mixed(graph_), 1), 0);
-  for (const size_t input : {1, 2}) EXPECT_EQ(casts_of(after, input), 0) << print_graph(after);
+  const Graph after = in_mixed_precision(split_.graph);
+  EXPECT_GT(casts_of_input(in_mixed_precision(graph_), 1), 0);
+  for (const size_t input : {1, 2}) EXPECT_EQ(casts_of_input(after, input), 0) << print_graph(after);
 
-  const std::vector<HostTensor> expected = interpret(mixed(graph_), inputs_, {}, Rounding::kRounded);
+  const std::vector<HostTensor> expected = interpret(in_mixed_precision(graph_), inputs_, {}, Rounding::kRounded);
   const std::vector<HostTensor> actual = run_split();
   ASSERT_EQ(actual.size(), 4u);
   EXPECT_EQ(actual[0].values, expected[0].values);

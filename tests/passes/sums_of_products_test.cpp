@@ -30,7 +30,7 @@ Graph three_products(const std::string& rest) {
 )" + rest);
 }
 
-int64_t count(const Graph& graph, Op op, DType dtype) {
+int64_t count_of(const Graph& graph, Op op, DType dtype) {
   return std::count_if(graph.nodes().begin(), graph.nodes().end(),
                        [&](const Node& node) { return node.op == op && node.outputs[0].dtype == dtype; });
 }
@@ -39,10 +39,10 @@ TEST(SumsOfProducts, AreRoundedOnce) {
   const Graph graph = three_products("return %12\n");
   const Graph joined = eliminate_dead_code(sums_of_products(graph));
   joined.verify("sums_of_products");
-  EXPECT_EQ(count(joined, Op::kDot, DType::kF32), 3) << print_graph(joined);
-  EXPECT_EQ(count(joined, Op::kDot, DType::kBF16), 0);
-  EXPECT_EQ(count(joined, Op::kCast, DType::kBF16), 1);
-  EXPECT_EQ(count(joined, Op::kAdd, DType::kF32), 2);
+  EXPECT_EQ(count_of(joined, Op::kDot, DType::kF32), 3) << print_graph(joined);
+  EXPECT_EQ(count_of(joined, Op::kDot, DType::kBF16), 0);
+  EXPECT_EQ(count_of(joined, Op::kCast, DType::kBF16), 1);
+  EXPECT_EQ(count_of(joined, Op::kAdd, DType::kF32), 2);
 
   std::vector<HostTensor> inputs;
   for (const Value input : graph.inputs())
@@ -59,8 +59,8 @@ TEST(SumsOfProducts, AreRoundedOnce) {
 TEST(SumsOfProducts, LeavesWhatIsReadElsewhere) {
   const Graph graph = three_products("%13 = neg(%10) : f32[4, 6]\nreturn %12, %13\n");
   const Graph joined = eliminate_dead_code(sums_of_products(graph));
-  EXPECT_EQ(count(joined, Op::kDot, DType::kF32), 2) << print_graph(joined);
-  EXPECT_EQ(count(joined, Op::kDot, DType::kBF16), 1);
+  EXPECT_EQ(count_of(joined, Op::kDot, DType::kF32), 2) << print_graph(joined);
+  EXPECT_EQ(count_of(joined, Op::kDot, DType::kBF16), 1);
   const Graph f32 = parse_graph(R"(%0 = input "a" : f32[4, 8]
 %1 = input "w" : f32[8, 6]
 %2 = dot(%0, %1) : f32[4, 6]

@@ -17,9 +17,9 @@ constexpr int64_t kBucketOfTwo = 2 * kCount * 2 * 4;  // bytes that a rank recei
 Access access(int buffer, bool written) { return {{buffer, buffer}, written}; }
 
 // The order over kernels of a list; buffers are numbered.
-class Kernels {
+class OrderedKernels {
  public:
-  Kernels& launch(const std::vector<int>& reads, const std::vector<int>& writes) {
+  OrderedKernels& launch(const std::vector<int>& reads, const std::vector<int>& writes) {
     Launch launch;
     launch.kernel = list_.size();
     for (const int buffer : reads) launch.accesses.push_back(access(buffer, false));
@@ -27,14 +27,14 @@ class Kernels {
     list_.emplace_back(std::move(launch));
     return *this;
   }
-  Kernels& collective(CollectiveKind kind, const std::string& group, int from, int to, int64_t count = kCount) {
+  OrderedKernels& collective(CollectiveKind kind, const std::string& group, int from, int to, int64_t count = kCount) {
     list_.emplace_back(Collectives{group, 2, {{list_.size(), {kind, DType::kF32, count}, {from, from}, {to, to}}}});
     return *this;
   }
-  Kernels& gather(const std::string& group, int from, int to, int64_t count = kCount) {
+  OrderedKernels& gather(const std::string& group, int from, int to, int64_t count = kCount) {
     return collective(CollectiveKind::kAllGather, group, from, to, count);
   }
-  Kernels& scatter(const std::string& group, int from, int to, int64_t count = kCount) {
+  OrderedKernels& scatter(const std::string& group, int from, int to, int64_t count = kCount) {
     return collective(CollectiveKind::kReduceScatter, group, from, to, count);
   }
 
@@ -64,7 +64,7 @@ class Kernels {
 
 // Weights 0, 1, 2, ... of a program, each gathered right before the kernel that uses it.
 TEST(CollectiveOrder, GathersTwoBucketsAhead) {
-  Kernels kernels;
+  OrderedKernels kernels;
   for (int i = 0; i < 4; ++i) kernels.gather("dp", i, 10 + i).launch({10 + i}, {20 + i});
   EXPECT_EQ(kernels.ordered(1), "dp*(0) dp*(2) dp*(4) 1 dp*(6) 3 5 7");
   EXPECT_EQ(kernels.ordered(), "dp*(0 2 4 6) 1 3 5 7");
@@ -72,23 +72,23 @@ TEST(CollectiveOrder, GathersTwoBucketsAhead) {
 
 // Biases and norms.
 TEST(CollectiveOrder, SmallGathersGoTogetherBeforeAllOthers) {
-  Kernels kernels;
+  OrderedKernels kernels;
   for (int i = 0; i < 3; ++i)
     kernels.gather("dp", i, 10 + i).gather("dp", 30 + i, 40 + i, 64).launch({10 + i, 40 + i}, {20 + i});
   kernels.launch({20}, {5}).gather("dp", 5, 6, 64).launch({6}, {7});  // of what a kernel makes
   EXPECT_EQ(kernels.ordered(1), "dp*(1 4 7) dp*(0) dp*(3) dp*(6) 2 5 8 9 dp*(10) 11");
 }
 
-// Kernels wait for the first gathers, beside which nothing runs: few, and the next ones begin with their use.
+// OrderedKernels wait for the first gathers, beside which nothing runs: few, and the next ones begin with their use.
 TEST(CollectiveOrder, TheFirstGathersAreFew) {
   constexpr int64_t kMiB = int64_t{1} << 20;
-  Kernels kernels;
+  OrderedKernels kernels;
   for (int i = 0; i < 6; ++i) kernels.gather("dp", i, 10 + i, kMiB).launch({10 + i}, {20 + i});  // 8 MiB each
   EXPECT_EQ(kernels.ordered(16 * kMiB), "dp*(0) dp*(2 4) dp*(6 8) 1 dp*(10) 3 5 7 9 11");
 }
 
 TEST(CollectiveOrder, ACastOfAWeightComesAlongWithItsGather) {
-  Kernels kernels;
+  OrderedKernels kernels;
   kernels.launch({}, {50});
   kernels.launch({0}, {1}).gather("dp", 1, 2).launch({2}, {3});
   EXPECT_EQ(kernels.ordered(), "1 dp*(2) 0 3");
@@ -96,7 +96,7 @@ TEST(CollectiveOrder, ACastOfAWeightComesAlongWithItsGather) {
 
 // Weights that fsdp and dp cut: what is gathered over dp is gathered over fsdp.
 TEST(CollectiveOrder, AGatherMayReadAnother) {
-  Kernels kernels;
+  OrderedKernels kernels;
   for (int i = 0; i < 3; ++i) kernels.gather("dp", i, 10 + i).gather("fsdp", 10 + i, 20 + i).launch({20 + i}, {30 + i});
   EXPECT_EQ(kernels.ordered(), "dp*(0 3 6) fsdp*(1 4 7) 2 5 8");
   // One bucket each for a weight: a gather over fsdp does not come before the one that it reads.
@@ -105,7 +105,7 @@ TEST(CollectiveOrder, AGatherMayReadAnother) {
 
 TEST(CollectiveOrder, ABucketIsNotJoinedBehindWhatReadsIt) {
   // The third weight does not fit into the first bucket of dp, so the open bucket of fsdp stands before its gather.
-  Kernels kernels;
+  OrderedKernels kernels;
   for (int i = 0; i < 2; ++i) kernels.gather("dp", i, 10 + i).launch({10 + i}, {30 + i});
   kernels.gather("fsdp", 5, 15).launch({15}, {35});
   kernels.gather("dp", 2, 12).gather("fsdp", 12, 22).launch({22}, {32});
@@ -113,23 +113,23 @@ TEST(CollectiveOrder, ABucketIsNotJoinedBehindWhatReadsIt) {
 }
 
 TEST(CollectiveOrder, GroupsGatherWithoutClosingEachOthersBuckets) {
-  Kernels kernels;
+  OrderedKernels kernels;
   for (int i = 0; i < 4; ++i) kernels.gather(i % 2 == 0 ? "dp" : "fsdp", i, 10 + i).launch({10 + i}, {20 + i});
   EXPECT_EQ(kernels.ordered(), "dp*(0 4) fsdp*(2 6) 1 3 5 7");
 }
 
 // What a collective that is no gather of weights needs, or is needed by, stays where it is.
 TEST(CollectiveOrder, GathersOfSumsStayBehindThem) {
-  Kernels kernels;
+  OrderedKernels kernels;
   kernels.launch({}, {0}).scatter("dp", 0, 1).gather("dp", 1, 2).launch({2}, {3});
   EXPECT_EQ(kernels.ordered(), "0 dp(1) dp(2) 3");
-  Kernels read;  // a gathered weight that a reduce-scatter reads
+  OrderedKernels read;  // a gathered weight that a reduce-scatter reads
   read.launch({}, {9}).gather("fsdp", 0, 1).scatter("dp", 1, 2).launch({2}, {3});
   EXPECT_EQ(read.ordered(), "fsdp(1) dp(2) 0 3");
 }
 
 TEST(CollectiveOrder, SumsOfGradientsGoTogetherByGroup) {
-  Kernels kernels;  // gradients of three weights, with a collective of tp between each two
+  OrderedKernels kernels;  // gradients of three weights, with a collective of tp between each two
   for (int i = 0; i < 3; ++i)
     kernels.launch({60}, {60, i, 10 + i}).scatter("dp", i, 20 + i).scatter("tp", 10 + i, 30 + i);
   kernels.launch({20, 21, 22, 30, 31, 32}, {40});
@@ -139,7 +139,7 @@ TEST(CollectiveOrder, SumsOfGradientsGoTogetherByGroup) {
 
 // Matrices' terms are exchanged, and those of biases between them are added up: each kind with its like.
 TEST(CollectiveOrder, KindsDoNotCloseEachOthersBuckets) {
-  Kernels kernels;
+  OrderedKernels kernels;
   for (int i = 0; i < 3; ++i)
     kernels.launch({60}, {60, i, 10 + i})
         .collective(CollectiveKind::kAllToAll, "dp", i, 20 + i)
@@ -151,12 +151,12 @@ TEST(CollectiveOrder, KindsDoNotCloseEachOthersBuckets) {
 
 // Sums over fsdp and then over dp, of weights that both cut.
 TEST(CollectiveOrder, SumsOfSumsGoTogetherToo) {
-  Kernels kernels;
+  OrderedKernels kernels;
   for (int i = 0; i < 3; ++i) kernels.launch({60}, {60, i}).scatter("fsdp", i, 10 + i).scatter("dp", 10 + i, 20 + i);
   kernels.launch({20, 21, 22}, {30});
   EXPECT_EQ(kernels.ordered(), "0 3 6 fsdp(1 4 7) dp(2 5 8) 9");
   // The first is used before the others begin.
-  Kernels used;
+  OrderedKernels used;
   for (int i = 0; i < 2; ++i)
     used.launch({60}, {60, i}).scatter("fsdp", i, 10 + i).scatter("dp", 10 + i, 20 + i).launch({20 + i}, {30 + i});
   EXPECT_EQ(used.ordered(), "0 fsdp(1) dp(2) 3 4 fsdp(5) dp(6) 7");
@@ -165,13 +165,13 @@ TEST(CollectiveOrder, SumsOfSumsGoTogetherToo) {
 // Terms of gradients that were exchanged are added up when two more exchanges have begun behind theirs, those of the
 // last two where they stand: what ranks sent each other is larger than its sum.
 TEST(CollectiveOrder, LaunchesThatReadExchangesAloneComeSoonBehindThem) {
-  Kernels kernels;
+  OrderedKernels kernels;
   for (int i = 0; i < 4; ++i) kernels.launch({60}, {60, i});
   for (int i = 0; i < 4; ++i) kernels.collective(CollectiveKind::kAllToAll, "dp", i, 10 + i).launch({10 + i}, {20 + i});
   kernels.launch({20, 21, 22, 23}, {30});
   EXPECT_EQ(kernels.ordered(1), "0 dp(4) 1 dp(6) 2 5 dp(8) 3 7 dp(10) 9 11 12");
   // One that reads what a kernel gives as well keeps its place.
-  Kernels reads_more;
+  OrderedKernels reads_more;
   for (int i = 0; i < 4; ++i) reads_more.launch({60}, {60, i});
   for (int i = 0; i < 4; ++i)
     reads_more.collective(CollectiveKind::kAllToAll, "dp", i, 10 + i).launch({10 + i, 60}, {20 + i});
@@ -186,7 +186,7 @@ TEST(CollectiveOrder, KeepsEveryDependency) {
   for (int round = 0; round < 2000; ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
     // Buffers below 6 are the program's inputs; each collective writes one of its own, and some are used again.
-    Kernels kernels;
+    OrderedKernels kernels;
     int next = 6;
     for (int k = 0; k < 24; ++k) {
       const int from = draw(next);

@@ -13,9 +13,9 @@ using testing::ElementsAre;
 constexpr int64_t kLarge = 4 << 20, kSmall = 64;
 constexpr int kCounter = 99;  // a buffer of which each kernel makes a content of its own
 
-class Kernels {
+class ExchangedKernels {
  public:
-  Kernels& launch(const std::vector<int>& reads, const std::vector<int>& writes) {
+  ExchangedKernels& launch(const std::vector<int>& reads, const std::vector<int>& writes) {
     Launch launch;
     launch.kernel = list_.size();
     for (const int buffer : reads) launch.accesses.push_back({{buffer, buffer}, false});
@@ -26,12 +26,12 @@ class Kernels {
     list_.emplace_back(std::move(launch));
     return *this;
   }
-  Kernels& exchange(int from, int to, int64_t count) {
+  ExchangedKernels& exchange(int from, int to, int64_t count) {
     const Collective collective{CollectiveKind::kReduceScatter, DType::kF32, count};
     list_.emplace_back(Collectives{"dp", 2, {{list_.size(), collective, {from, from}, {to, to}}}});
     return *this;
   }
-  Kernels& message() {
+  ExchangedKernels& message() {
     StageMessage message;
     message.kernel = list_.size();
     list_.emplace_back(std::move(message));
@@ -56,20 +56,25 @@ class Kernels {
 
 // Inputs' gradients 1, 2, 3, of which each but the first is made of the one before; weights' gradients 11, 12, 13, of
 // which the last is the embedding's, made of the last input's gradient.
-Kernels backward_pass() {
-  return Kernels().launch({0}, {1}).launch({0}, {11}).launch({1}, {2}).launch({1}, {12}).launch({2}, {3}).launch({3},
-                                                                                                                 {13});
+ExchangedKernels backward_pass() {
+  return ExchangedKernels()
+      .launch({0}, {1})
+      .launch({0}, {11})
+      .launch({1}, {2})
+      .launch({1}, {12})
+      .launch({2}, {3})
+      .launch({3}, {13});
 }
 
 TEST(EarlyExchange, GradientsThatTheLastOneDoesNotNeedComeBehind) {
-  Kernels kernels = backward_pass();
+  ExchangedKernels kernels = backward_pass();
   kernels.exchange(13, 23, kLarge).exchange(11, 21, kLarge).exchange(12, 22, kLarge).launch({21, 22, 23}, {30});
   EXPECT_THAT(kernels.ordered(), ElementsAre(0, 2, 4, 5, 1, 3, 6, 7, 8, 9));
 }
 
 // A copy of what kernel 0 makes, which is sent; one that a kernel reads as well keeps its place.
 TEST(EarlyExchange, WhatIsSentComesBehindWhatMakesIt) {
-  Kernels kernels;
+  ExchangedKernels kernels;
   kernels.launch({0}, {1}).launch({0}, {2});
   for (int i = 0; i < 10; ++i) kernels.launch({2}, {40 + i});
   kernels.launch({1}, {5}).exchange(5, 6, kSmall).launch({6, 49}, {7});
@@ -80,7 +85,7 @@ TEST(EarlyExchange, WhatIsSentComesBehindWhatMakesIt) {
 
 // What all of them write and none reads, a counter of tasks, binds nothing.
 TEST(EarlyExchange, WhatNobodyReadsKeepsNothingInItsPlace) {
-  Kernels kernels;
+  ExchangedKernels kernels;
   kernels.launch({0}, {1, kCounter}).launch({0}, {11, kCounter}).launch({1}, {2, kCounter}).launch({1}, {12, kCounter});
   kernels.launch({2}, {3, kCounter}).launch({3}, {13, kCounter});
   kernels.exchange(13, 23, kLarge)
@@ -93,7 +98,7 @@ TEST(EarlyExchange, WhatNobodyReadsKeepsNothingInItsPlace) {
 // Two layers, each an input's gradient that is added up over ranks for the layer before it, with a weight's gradient
 // that comes before what is sent: behind it, and no further back with the second one.
 TEST(EarlyExchange, WeightsGradientsComeBehindWhatIsWaitedFor) {
-  Kernels kernels;
+  ExchangedKernels kernels;
   kernels.launch({0}, {11}).launch({0}, {1}).exchange(1, 2, kLarge);
   kernels.launch({2}, {12}).launch({2}, {3}).exchange(3, 4, kLarge);
   // Far before the step's last exchange, each of the one before it.
@@ -104,7 +109,7 @@ TEST(EarlyExchange, WeightsGradientsComeBehindWhatIsWaitedFor) {
   EXPECT_THAT(order, ElementsAre(1, 0, 2, 4, 3, 5));
 
   // What nobody waits for moves nothing.
-  Kernels gradients;
+  ExchangedKernels gradients;
   gradients.launch({0}, {11}).launch({0}, {1}).exchange(1, 2, kLarge);
   for (int i = 0; i < 40; ++i) gradients.launch({i == 0 ? 0 : 39 + i}, {40 + i});
   gradients.exchange(79, 80, kLarge).launch({80, 11, 2}, {30});
@@ -112,14 +117,14 @@ TEST(EarlyExchange, WeightsGradientsComeBehindWhatIsWaitedFor) {
 }
 
 TEST(EarlyExchange, SmallOnesAndMessagesChangeNothing) {
-  Kernels small = backward_pass();
+  ExchangedKernels small = backward_pass();
   small.exchange(13, 23, kSmall).exchange(11, 21, kSmall);
   EXPECT_THAT(small.ordered(), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
-  Kernels stage;
+  ExchangedKernels stage;
   stage.launch({0}, {1}).launch({0}, {11}).message().launch({1}, {13}).exchange(13, 23, kLarge);
   EXPECT_THAT(stage.ordered(), ElementsAre(0, 1, 2, 3, 4));
   // Nothing is exchanged that kernels make.
-  EXPECT_THAT(Kernels().exchange(0, 1, kLarge).launch({1}, {2}).ordered(), ElementsAre(0, 1));
+  EXPECT_THAT(ExchangedKernels().exchange(0, 1, kLarge).launch({1}, {2}).ordered(), ElementsAre(0, 1));
 }
 
 // One that is gathered again for the gradient stays before it; what overwrites stays behind what reads.
@@ -128,7 +133,7 @@ TEST(EarlyExchange, KeepsEveryDependency) {
   const auto draw = [&](int below) { return static_cast<int>(random() % static_cast<unsigned>(below)); };
   size_t moved = 0;
   for (int round = 0; round < 500; ++round) {
-    Kernels kernels;
+    ExchangedKernels kernels;
     int next = 4;
     for (int k = 0; k < 30; ++k) {
       const int to = draw(6) == 0 ? draw(next) : next;

@@ -20,7 +20,7 @@
 namespace causeway::program {
 namespace {
 
-std::vector<std::string> device_specs() { return devices_under_test({"cpu", "emulator:sm_90a", "emulator:gfx942"}); }
+std::vector<std::string> edge_devices() { return devices_under_test({"cpu", "emulator:sm_90a", "emulator:gfx942"}); }
 
 // What a result may be away from the exact one, in units of the last place of an f32: 0 where it is rounded correctly.
 double allowed_ulps(Op op) {
@@ -147,7 +147,7 @@ class EdgesOnDevice : public testing::TestWithParam<std::string> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Devices, EdgesOnDevice, testing::ValuesIn(device_specs()), named_by_device);
+INSTANTIATE_TEST_SUITE_P(Devices, EdgesOnDevice, testing::ValuesIn(edge_devices()), named_by_device);
 
 TEST_P(EdgesOnDevice, OneOperand) { expect_elementwise(1); }
 TEST_P(EdgesOnDevice, PairsOfOperands) { expect_elementwise(2); }

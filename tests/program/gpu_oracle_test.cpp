@@ -17,7 +17,7 @@
 namespace causeway::program {
 namespace {
 
-std::vector<std::string> device_specs() { return devices_under_test({"emulator:sm_90a", "emulator:gfx942"}); }
+std::vector<std::string> oracle_devices() { return devices_under_test({"emulator:sm_90a", "emulator:gfx942"}); }
 
 ProgramRunner& runner_on(const std::string& spec) {
   static std::map<std::string, std::unique_ptr<ProgramRunner>> runners;
@@ -34,7 +34,7 @@ TEST_P(ElementwiseOnGpu, MatchesTheReference) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ops, ElementwiseOnGpu,
-                         testing::Combine(testing::ValuesIn(device_specs()), testing::ValuesIn(elementwise_ops())),
+                         testing::Combine(testing::ValuesIn(oracle_devices()), testing::ValuesIn(elementwise_ops())),
                          [](const auto& test) {
                            return test_name_of_device(std::get<0>(test.param)) + "_" +
                                   std::string(op_name(std::get<1>(test.param)));
@@ -69,7 +69,7 @@ class KernelsOnGpu : public testing::TestWithParam<std::string> {
   std::vector<std::string> kinds_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Devices, KernelsOnGpu, testing::ValuesIn(device_specs()), named_by_device);
+INSTANTIATE_TEST_SUITE_P(Devices, KernelsOnGpu, testing::ValuesIn(oracle_devices()), named_by_device);
 
 TEST_P(KernelsOnGpu, Conversions) {
   for (const PrimitiveCase& primitive : conversion_cases()) expect_reference(runner(), primitive);

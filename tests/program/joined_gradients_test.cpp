@@ -59,7 +59,7 @@ return %19, %21, %23)" +
          more_results + "\n";
 }
 
-std::string kinds(const Graph& graph, const Target& target) {
+std::string kinds_on_target(const Graph& graph, const Target& target) {
   std::string text;
   for (const KernelRequest& request : fuse(graph, target).kernels)
     text += fmt::format("{} ", kernel_kind_name(request.kind));
@@ -94,7 +94,7 @@ TEST_P(JoinedGradientsTest, AreStoredSideBySide) {
   for (const std::array<int, 3>& first : {std::array{0, 256, 384}, {128, 384, 0}}) {
     const Graph graph = parse_graph(gradient_of_projection(first));
     expect_reference(graph);
-    EXPECT_EQ(kinds(graph, runner_.device().target()), "attention_gradient dot column_reduce ");
+    EXPECT_EQ(kinds_on_target(graph, runner_.device().target()), "attention_gradient dot column_reduce ");
   }
 }
 
@@ -105,7 +105,7 @@ TEST_P(JoinedGradientsTest, AreStoredApartWhereMoreIsDoneWithThem) {
         gradient_of_projection({0, 256, 256}), gradient_of_projection({0, 256, 320})}) {
     const Graph graph = parse_graph(text);
     expect_reference(graph);
-    EXPECT_NE(kinds(graph, runner_.device().target()).find("loop"), std::string::npos) << text;
+    EXPECT_NE(kinds_on_target(graph, runner_.device().target()).find("loop"), std::string::npos) << text;
   }
 }
 

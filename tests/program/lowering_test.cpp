@@ -19,7 +19,7 @@ namespace causeway::program {
 namespace {
 
 constexpr LoweringOptions kEveryCopyAside{.schedule = {.copy_queue_from = 0}};
-constexpr LoweringOptions kOneQueue{};
+constexpr LoweringOptions kLoweredToOneQueue{};
 
 class Lowering : public testing::TestWithParam<std::string> {
  protected:
@@ -83,7 +83,7 @@ return %8
 TEST_P(Lowering, CopiesRunBesideKernels) {
   const LoweredProgram aside = expect_reference(kCleared, kEveryCopyAside);
   EXPECT_FALSE(copies(aside, kCopyQueue).empty());
-  const LoweredProgram in_line = expect_reference(kCleared, kOneQueue);
+  const LoweredProgram in_line = expect_reference(kCleared, kLoweredToOneQueue);
   EXPECT_EQ(copies(in_line, kComputeQueue).size(), 2u);
   EXPECT_TRUE(copies(in_line, kCopyQueue).empty());
   for (const Instruction& instruction : in_line.instructions)
@@ -92,7 +92,7 @@ TEST_P(Lowering, CopiesRunBesideKernels) {
 
 // Two inputs that change places: both old values are kept before either is overwritten.
 TEST_P(Lowering, InputsChangePlaces) {
-  for (const LoweringOptions& options : {kEveryCopyAside, kOneQueue}) {
+  for (const LoweringOptions& options : {kEveryCopyAside, kLoweredToOneQueue}) {
     const LoweredProgram program = expect_reference(R"(%0 = input "a" : f32[48, 48]
 %1 = input "b" : f32[48, 48]
 %2 = dot(%0, %1) : f32[48, 48]
@@ -107,7 +107,7 @@ return %3
 }
 
 TEST_P(Lowering, OutputsThatCoincideAndInputsThatAreOutputs) {
-  for (const LoweringOptions& options : {kEveryCopyAside, kOneQueue}) {
+  for (const LoweringOptions& options : {kEveryCopyAside, kLoweredToOneQueue}) {
     const LoweredProgram program = expect_reference(R"(%0 = input "a" : f32[48, 48]
 %1 = input "b" : f32[48, 48]
 %2 = dot(%0, %1) : f32[48, 48]
@@ -128,7 +128,7 @@ TEST_P(Lowering, AnUpdateOverwritesItsInput) {
 assign %0 = %3
 return
 )",
-                                                  kOneQueue);
+                                                  kLoweredToOneQueue);
   EXPECT_EQ(program.instructions.size(), 1u);
   EXPECT_EQ(program.arena_bytes, 0);
 }
@@ -142,7 +142,7 @@ TEST_P(Lowering, AnUpdateThatReadsElsewhereTooDoesNot) {
 assign %0 = %3
 return
 )",
-                                                  kOneQueue);
+                                                  kLoweredToOneQueue);
   // One kernel computes all of it on a processor.
   if (GetParam() == "cpu") EXPECT_EQ(program.instructions.size(), 2u);
   EXPECT_FALSE(copies(program, kComputeQueue).empty());
@@ -158,7 +158,7 @@ TEST_P(Lowering, ALoopOverRowsOverwritesWhatItsLastPassReads) {
             "%5 = reduce_sum(%4) {axes=[1]} : f32[5]\n" + fmt::format("%6 = constant {} : f32[5]\n", 1.0 / columns) +
             "%7 = mul(%5, %6) : f32[5]\n%8 = rsqrt(%7) : f32[5]\n" + "%9 = broadcast(%8) {axes=[0]} : " + whole +
             "%10 = mul(%3, %9) : " + whole + "assign %0 = %10\nreturn %8\n",
-        kOneQueue);
+        kLoweredToOneQueue);
     EXPECT_EQ(program.instructions.size(), 1u) << columns;
     EXPECT_EQ(program.arena_bytes, 0) << columns;
   }
@@ -176,7 +176,7 @@ TEST_P(Lowering, ALoopOverRowsKeepsWhatALaterPassReads) {
 assign %0 = %3
 return %6
 )",
-                                                  kOneQueue);
+                                                  kLoweredToOneQueue);
   EXPECT_GE(program.instructions.size(), 2u);
   EXPECT_FALSE(copies(program, kComputeQueue).empty());
 }
@@ -187,7 +187,7 @@ TEST_P(Lowering, RandomGraphsGiveTheSameOnOneQueueAndOnTwo) {
   for (uint64_t seed = 100; seed < 124; ++seed) {
     const RandomGraph random = make_random_graph(seed, {});
     std::vector<std::vector<HostTensor>> results;
-    for (const LoweringOptions& options : {kOneQueue, kEveryCopyAside}) {
+    for (const LoweringOptions& options : {kLoweredToOneQueue, kEveryCopyAside}) {
       Program program(random.graph, runner_.device(), runner_.library(), runner_.arena(), options);
       results.push_back(runner_.run(program, random.inputs, random.bindings));
       with_copies_aside += !copies(program.lowered(random.bindings), kCopyQueue).empty();
@@ -203,7 +203,7 @@ TEST_P(Lowering, RandomGraphsGiveTheSameOnOneQueueAndOnTwo) {
 // Memory of another queue's copy is free again only where the compute queue has waited for it.
 TEST_P(Lowering, PlansAreAsSmallOnOneQueue) {
   const int64_t aside = expect_reference(kCleared, kEveryCopyAside).arena_bytes;
-  EXPECT_LE(expect_reference(kCleared, kOneQueue).arena_bytes, aside);
+  EXPECT_LE(expect_reference(kCleared, kLoweredToOneQueue).arena_bytes, aside);
 }
 
 }  // namespace

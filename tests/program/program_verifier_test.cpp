@@ -16,15 +16,15 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 enum Buffer : int { kX, kW, kOut, kSum, kOther, kKept };
-enum Value : int { kOldX, kOldW, kSumValue, kNewW, kOtherValue, kResult };
+enum PlannedValue : int { kOldX, kOldW, kSumValue, kNewW, kOtherValue, kResult };
 
 Instruction launch(std::vector<Access> accesses, Signal sets = kNoSignal) {
   Launch launch;
   launch.accesses = std::move(accesses);
   return {kComputeQueue, launch, sets};
 }
-Access reads(Buffer buffer, Value content) { return {{buffer, content}, false}; }
-Access writes(Buffer buffer, Value content) { return {{buffer, content}, true}; }
+Access reads(Buffer buffer, PlannedValue content) { return {{buffer, content}, false}; }
+Access writes(Buffer buffer, PlannedValue content) { return {{buffer, content}, true}; }
 
 // w is overwritten in place, and its old content copied out beside it: another buffer shares memory with an earlier
 // one.

@@ -43,7 +43,7 @@ std::string norm_and_product(int rows, int k, int n, const std::string& rest) {
          rest;
 }
 
-std::string kinds(const Graph& graph, const std::string& architecture) {
+std::string kinds_with_rows(const Graph& graph, const std::string& architecture) {
   std::string text;
   for (const KernelRequest& request : fuse(graph, gpu_target(architecture)).kernels)
     text += fmt::format("{}{} ", kernel_kind_name(request.kind), request.row_members.empty() ? "" : " with rows");
@@ -74,11 +74,11 @@ class RowsInProducts : public testing::TestWithParam<std::string> {
   ProgramRunner runner_{open_device_under_test(GetParam())};
 };
 
-std::vector<std::string> device_specs() {
+std::vector<std::string> rows_devices() {
   return devices_under_test({"emulator:sm_80", "emulator:sm_90a", "emulator:gfx942"});
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, RowsInProducts, testing::ValuesIn(device_specs()), named_by_device);
+INSTANTIATE_TEST_SUITE_P(Devices, RowsInProducts, testing::ValuesIn(rows_devices()), named_by_device);
 
 // Rows of a wave's team and of a block's, whole and with columns that fill no vector of threads; few columns and many,
 // sums in parts.
@@ -107,18 +107,18 @@ TEST(RowsInProductsPlan, WhereEachBlockCan) {
   const auto graph = [](int rows, int k, const std::string& rest) {
     return parse_graph(norm_and_product(rows, k, 64, rest));
   };
-  EXPECT_EQ(kinds(graph(1, 1600, "return %17\n"), "sm_90a"), "dot with rows ");
-  EXPECT_EQ(kinds(graph(2, 1600, "return %17\n"), "sm_80"), "dot with rows ");
+  EXPECT_EQ(kinds_with_rows(graph(1, 1600, "return %17\n"), "sm_90a"), "dot with rows ");
+  EXPECT_EQ(kinds_with_rows(graph(2, 1600, "return %17\n"), "sm_80"), "dot with rows ");
   // Rows that are many, or long, or that others read too; and other multipliers.
-  EXPECT_EQ(kinds(graph(3, 1600, "return %17\n"), "sm_90a"), "loop dot ");
-  EXPECT_EQ(kinds(graph(1, 16384, "return %17\n"), "sm_90a"), "loop dot ");
-  EXPECT_EQ(kinds(graph(1, 1600, "return %17, %16\n"), "sm_90a"), "loop dot ");
-  EXPECT_EQ(kinds(graph(1, 1600, "return %17\n"), "gfx942"), "loop dot ");
+  EXPECT_EQ(kinds_with_rows(graph(3, 1600, "return %17\n"), "sm_90a"), "loop dot ");
+  EXPECT_EQ(kinds_with_rows(graph(1, 16384, "return %17\n"), "sm_90a"), "loop dot ");
+  EXPECT_EQ(kinds_with_rows(graph(1, 1600, "return %17, %16\n"), "sm_90a"), "loop dot ");
+  EXPECT_EQ(kinds_with_rows(graph(1, 1600, "return %17\n"), "gfx942"), "loop dot ");
   // Rows that the product's own epilogue reads too.
   const std::string residual = "%18 = cast(%16) : f32[1, 64]\n%19 = add(%17, %18) : f32[1, 64]\nreturn %19\n";
-  EXPECT_EQ(kinds(graph(1, 64, residual), "sm_90a"), "loop dot ");
+  EXPECT_EQ(kinds_with_rows(graph(1, 64, residual), "sm_90a"), "loop dot ");
   // A sum that a result is as well.
-  EXPECT_EQ(kinds(graph(1, 1600, "return %17, %9\n"), "sm_90a"), "loop dot ");
+  EXPECT_EQ(kinds_with_rows(graph(1, 1600, "return %17, %9\n"), "sm_90a"), "loop dot ");
 }
 
 }  // namespace

@@ -6,13 +6,13 @@ namespace {
 using List = std::vector<double>;
 using In = const std::vector<Tensor>&;
 
-struct Sizes {
+struct AttentionSizes {
   int64_t batch = 2, queries = 5, keys = 5, heads = 4, key_heads = 2, width = 3;
 };
 
 // Plain loops in double; `score` and `attends` take (batch, head, query, key).
 struct Reference {
-  Sizes sizes = {};
+  AttentionSizes sizes = {};
   std::function<double(int64_t, int64_t, int64_t, int64_t, double)> score = [](int64_t, int64_t, int64_t, int64_t,
                                                                                double s) { return s; };
   std::function<bool(int64_t, int64_t, int64_t, int64_t)> attends = [](int64_t, int64_t, int64_t, int64_t) {
@@ -21,7 +21,7 @@ struct Reference {
   List sink = {};
 
   List operator()(const HostTensor& q, const HostTensor& k, const HostTensor& v) const {
-    const Sizes& n = sizes;
+    const AttentionSizes& n = sizes;
     List out(q.values.size());
     const auto query_at = [&](int64_t b, int64_t t, int64_t h, int64_t d) {
       return static_cast<size_t>(((b * n.queries + t) * n.heads + h) * n.width + d);
@@ -55,7 +55,7 @@ struct Reference {
 class AttentionOps : public testing::Test {
  protected:
   void expect(const AttentionOptions& options, const Reference& reference) {
-    const Sizes& n = reference.sizes;
+    const AttentionSizes& n = reference.sizes;
     const HostTensor q = random_host({n.batch, n.queries, n.heads, n.width}, 1);
     const HostTensor k = random_host({n.batch, n.keys, n.key_heads, n.width}, 2);
     const HostTensor v = random_host({n.batch, n.keys, n.key_heads, n.width}, 3);
@@ -138,7 +138,7 @@ TEST_F(AttentionOps, OwnFunctions) {
 
 TEST_F(AttentionOps, Sink) {
   const HostTensor sink = host({4}, {0.5, -1, 2, 0});
-  const Sizes n;
+  const AttentionSizes n;
   const HostTensor q = random_host({n.batch, n.queries, n.heads, n.width}, 1);
   const HostTensor k = random_host({n.batch, n.keys, n.key_heads, n.width}, 2);
   const HostTensor v = random_host({n.batch, n.keys, n.key_heads, n.width}, 3);

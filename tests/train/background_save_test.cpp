@@ -20,7 +20,7 @@ using State = BackgroundSave::State;
 
 constexpr int64_t kElements = 1000;
 
-CheckpointState state_at(int64_t step) {
+CheckpointState saved_state_at(int64_t step) {
   CheckpointState state;
   state.step = step;
   state.model = {{"family", "test"}};
@@ -38,7 +38,7 @@ State poll_until_done(BackgroundSave& save) {
 
 // A tensor of which each rank has an equal part.
 CheckpointWriter writer_of(const std::filesystem::path& run, int64_t step, const Ranks& ranks, ChunkSource source) {
-  CheckpointWriter writer(run, state_at(step), {.chunk_bytes = 512}, &ranks);
+  CheckpointWriter writer(run, saved_state_at(step), {.chunk_bytes = 512}, &ranks);
   const int64_t each = kElements / ranks.count();
   writer.add_part({"weight", DType::kF32, {kElements}}, {{each * ranks.rank()}, {each}}, std::move(source));
   return writer;

@@ -11,9 +11,9 @@
 namespace causeway::train {
 namespace {
 
-constexpr int64_t kTokens = 256, kSteps = 3;
+constexpr int64_t kTokens = 256, kBlockScaleSteps = 3;
 
-Recipe recipe_of(const std::vector<std::string>& overrides) {
+Recipe block_scales_recipe(const std::vector<std::string>& overrides) {
   return parse_recipe(R"(name: blocks
 model: {family: llama, vocabulary_size: 256, layers: 1, width: 256, heads: 2, ffn_width: 256, max_sequence_length: 64}
 data: {path: data, sequence_length: 64}
@@ -28,7 +28,7 @@ std::vector<StepFigures> train(const std::vector<std::string>& overrides, const 
     for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i * i * 7 % 251);
     return tokens;
   }();
-  const Recipe recipe = recipe_of(overrides);
+  const Recipe recipe = block_scales_recipe(overrides);
   std::vector<StepFigures> figures;
   on_ranks(
       recipe.mesh,
@@ -43,7 +43,7 @@ std::vector<StepFigures> train(const std::vector<std::string>& overrides, const 
         const TrainingBatch batch{
             .inputs = own_tokens(first), .targets = own_tokens(first + 1), .documents = {}, .valid_targets = kTokens};
         std::vector<StepFigures> own;
-        for (int64_t i = 0; i < kSteps; ++i) own.push_back(step.run(batch, i, 1e-3));
+        for (int64_t i = 0; i < kBlockScaleSteps; ++i) own.push_back(step.run(batch, i, 1e-3));
         if (Context::current()->mesh().empty() || Context::current()->rank() == 0) figures = own;
       },
       device);
@@ -99,7 +99,7 @@ TEST(BlockScalesTraining, IsTheSameOverMeshes) {
 // In 8 bits, too, weights are gathered where they are cut, and not activations.
 TEST(BlockScalesTraining, WeightsAreGatheredInEightBits) {
   const auto exchanges = [](const std::string& precision) {
-    const Recipe recipe = recipe_of({"mesh.fsdp=2", "train.precision=" + precision});
+    const Recipe recipe = block_scales_recipe({"mesh.fsdp=2", "train.precision=" + precision});
     std::map<Op, int> counts;
     on_ranks(
         recipe.mesh,

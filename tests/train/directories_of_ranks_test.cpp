@@ -59,7 +59,7 @@ TEST(DirectoriesOfRanks, OneThatIsNotSharedIsFoundBeforeAnythingIsDone) {
   EXPECT_THAT(look(first / ""), Each(""));
 }
 
-constexpr char kRecipe[] = R"(name: small
+constexpr char kRecipeOfRanks[] = R"(name: small
 model: {family: llama, vocabulary_size: 256, layers: 1, width: 8, heads: 1, ffn_width: 16, max_sequence_length: 8}
 data: {path: data, sequence_length: 8}
 train: {batch_size: 2}
@@ -72,7 +72,7 @@ TEST(DirectoriesOfRanks, CheckpointsOfOneStepAndTwoRunsAreRefused) {
   const TokenDataset dataset = TokenDataset::open(directory / "text.bin");
   const auto with_run = [&](const std::vector<std::string>& overrides, uint64_t seed,
                             const std::function<void(const RunParts&)>& work) {
-    const Recipe recipe = parse_recipe(kRecipe, "recipe", overrides);
+    const Recipe recipe = parse_recipe(kRecipeOfRanks, "recipe", overrides);
     const auto model = LanguageModel::create(recipe.model, seed);
     TrainingStep step(*model, recipe);
     work({recipe, dataset, nullptr, *model, step});

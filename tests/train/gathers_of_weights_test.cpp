@@ -19,7 +19,7 @@ constexpr int64_t kLayers = 2, kWidth = 32, kFfn = 64, kVocabulary = 48;
 constexpr int64_t kOfLayers = kLayers * 7, kElementsOfLayers = kLayers * (4 * kWidth * kWidth + 3 * kWidth * kFfn);
 constexpr int64_t kProducts = kOfLayers + 1, kElementsOfProducts = kElementsOfLayers + kVocabulary * kWidth;
 
-Recipe recipe_of(const std::vector<std::string>& overrides) {
+Recipe gathers_recipe(const std::vector<std::string>& overrides) {
   return parse_recipe(R"(name: gathers
 model: {family: llama, vocabulary_size: 48, layers: 2, width: 32, heads: 4, ffn_width: 64, max_sequence_length: 16}
 data: {path: data, sequence_length: 16}
@@ -38,7 +38,7 @@ struct Gathers {
 class GathersOfStep {
  public:
   explicit GathersOfStep(const std::vector<std::string>& overrides) {
-    const Recipe recipe = recipe_of(overrides);
+    const Recipe recipe = gathers_recipe(overrides);
     const ContextScope scope(Context::open("cpu", {.mesh = make_mesh(recipe.mesh)}));
     const auto model = LanguageModel::create(recipe.model, std::nullopt);
     const TrainingStep step(*model, recipe);

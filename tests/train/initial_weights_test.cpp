@@ -23,7 +23,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::filesystem::path fixture(const std::string& name) {
+std::filesystem::path initial_weights_fixture(const std::string& name) {
   return std::filesystem::path(CAUSEWAY_SOURCE_DIR) / "tests/fixtures/parity" / name;
 }
 
@@ -54,7 +54,7 @@ class InitialWeights : public testing::Test {
   std::filesystem::path stored_as(const std::string& name, DType dtype, uint64_t max_file_bytes,
                                   const std::function<void(Tensors&)>& change = {}) {
     const std::filesystem::path path = directory_ / fmt::format("model{}", copies_++);
-    const SafetensorsModel original(fixture(name));
+    const SafetensorsModel original(initial_weights_fixture(name));
     Tensors tensors = tensors_of(original);
     if (change) change(tensors);
     std::vector<NamedTensorSpec> specs;
@@ -69,7 +69,7 @@ class InitialWeights : public testing::Test {
       writer.write(tensor, 0, bytes);
     }
     writer.finish();
-    std::filesystem::copy_file(fixture(name) / "config.json", path / "config.json");
+    std::filesystem::copy_file(initial_weights_fixture(name) / "config.json", path / "config.json");
     return path;
   }
 

@@ -9,7 +9,7 @@
 namespace causeway::train {
 namespace {
 
-Recipe recipe_of(const std::vector<std::string>& overrides) {
+Recipe planned_recipe(const std::vector<std::string>& overrides) {
   return parse_recipe(R"(name: planned
 model: {family: llama, vocabulary_size: 48, layers: 1, width: 32, heads: 2, ffn_width: 64, max_sequence_length: 16}
 data: {path: data, sequence_length: 16}
@@ -48,7 +48,7 @@ TEST(PlannedMemory, OfOneRank) {
              {"data.packing=documents", "train.recompute=block"},
              {"model.layers=2", "train.recompute=block", "train.recompute_layers=1"},
              {"model.layers=2", "train.recompute=selective", "train.recompute_layers=1"}}) {
-      const Recipe recipe = recipe_of(overrides);
+      const Recipe recipe = planned_recipe(overrides);
       const ContextScope scope(Context::open(device));
       expect_as_planned(recipe);
     }
@@ -61,7 +61,7 @@ TEST(PlannedMemory, OfEveryAxis) {
                                              {"mesh.cp=2"},
                                              {"mesh.tp=2"},
                                              {"mesh.fsdp=2", "mesh.tp=2", "train.micro_batch_size=2"}}) {
-    const Recipe recipe = recipe_of(overrides);
+    const Recipe recipe = planned_recipe(overrides);
     on_ranks(recipe.mesh, [&] { expect_as_planned(recipe); });
   }
 }
@@ -80,7 +80,7 @@ class SmallDevice : public CpuDevice {
 TEST(PlannedMemory, ARankHoldsItsShareAlongEveryAxis) {
   for (const char* axis : {"mesh.dp=2", "mesh.fsdp=2", "mesh.cp=2", "mesh.tp=2", "mesh.pp=2"}) {
     SCOPED_TRACE(axis);
-    const Recipe recipe = recipe_of({axis, "model.layers=2", "train.micro_batch_size=2"});
+    const Recipe recipe = planned_recipe({axis, "model.layers=2", "train.micro_batch_size=2"});
     const int64_t weights = parameter_count(recipe.model) * static_cast<int64_t>(sizeof(float)), state = 4 * weights;
     EXPECT_NO_THROW(require_memory_for_weights(SmallDevice(state / 2 + 64), recipe));
     EXPECT_THROW(require_memory_for_weights(SmallDevice(state / 2 - 64), recipe), Error);

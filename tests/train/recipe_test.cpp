@@ -33,7 +33,7 @@ Recipe parse(const std::string& yaml, const std::vector<std::string>& overrides 
 }
 
 // Everything an Error says, or "no error".
-std::string error_of(const std::string& yaml, const std::vector<std::string>& overrides = {}) {
+std::string error_of_recipe(const std::string& yaml, const std::vector<std::string>& overrides = {}) {
   try {
     parse(yaml, overrides);
   } catch (const Error& error) {
@@ -73,10 +73,10 @@ TEST(Recipe, EpochsStandInPlaceOfSteps) {
   for (const std::string zero : {"0", "0.0", "0e3"})
     EXPECT_EQ(parse("train: {epochs: 2, steps: 7}", {"train.epochs=" + zero}).train.steps, 7) << zero;
   for (const std::string epochs : {"-1", "1e300"})
-    EXPECT_TRUE(error_of("train: {epochs: " + epochs + "}").starts_with("file.yaml: train.epochs: ")) << epochs;
-  EXPECT_EQ(error_of("train: {steps: 0}"), "file.yaml: train.steps: must be at least 1 | ");
+    EXPECT_TRUE(error_of_recipe("train: {epochs: " + epochs + "}").starts_with("file.yaml: train.epochs: ")) << epochs;
+  EXPECT_EQ(error_of_recipe("train: {steps: 0}"), "file.yaml: train.steps: must be at least 1 | ");
   EXPECT_EQ(
-      error_of("data: {allow_other_tokenizer: true}"),
+      error_of_recipe("data: {allow_other_tokenizer: true}"),
       "file.yaml: data.allow_other_tokenizer: has no effect without model.from | Delete the key, or choose what it "
       "belongs to.");
 }
@@ -99,7 +99,7 @@ TEST(Recipe, PrintedItReadsBackTheSame) {
 
 TEST(Recipe, AnEmptyFileIsNoRecipe) {
   for (const char* text : {"", "\n", "# a comment\n", "---\n"})
-    EXPECT_EQ(error_of(text),
+    EXPECT_EQ(error_of_recipe(text),
               "file.yaml: the recipe is empty | docs/recipes.md lists the keys; the files under "
               "recipes/ are examples.")
         << text;
@@ -112,34 +112,34 @@ TEST(Recipe, AnIntegerMayHaveAnExponent) {
   EXPECT_EQ(parse(kSmall, {"train.steps=1.5E+3"}).train.steps, 1500);
   EXPECT_EQ(parse("train: {steps: 2e4}").train.steps, 20'000);
   for (const char* text : {"1.5", "1.0", "1e-1", "1.55e1", "1e400", "1e16", "e3", "1e", "0x10", "", " 5"})
-    EXPECT_EQ(error_of(kSmall, {std::string("train.steps=") + text}),
+    EXPECT_EQ(error_of_recipe(kSmall, {std::string("train.steps=") + text}),
               fmt::format("command line: train.steps: '{}' is not an integer | ", text));
 }
 
 TEST(Recipe, NumbersAreFinite) {
   for (const char* text : {"inf", "-inf", "infinity", "nan", "1e400"})
-    EXPECT_EQ(error_of(kSmall, {std::string("optimizer.learning_rate=") + text}),
+    EXPECT_EQ(error_of_recipe(kSmall, {std::string("optimizer.learning_rate=") + text}),
               fmt::format("command line: optimizer.learning_rate: '{}' is not a number | ", text));
   EXPECT_EQ(parse(kSmall, {"optimizer.learning_rate=1e30"}).optimizer.learning_rate, 1e30);
 }
 
 // Who wrote what is wrong: the file, an override of the key, or an override of another.
 TEST(Recipe, ErrorsOfOverridesNameTheOverride) {
-  EXPECT_EQ(error_of("train: {steps: 0}"), "file.yaml: train.steps: must be at least 1 | ");
-  EXPECT_EQ(error_of(kSmall, {"train.steps=0"}), "command line: train.steps: must be at least 1 | ");
-  EXPECT_EQ(error_of("train: {steps: 0}", {"train.seed=3"}), "file.yaml: train.steps: must be at least 1 | ");
-  EXPECT_EQ(error_of("train: {batch_size: 8, micro_batch_size: 2}", {"train.seed=3", "train.batch_size=5"}),
+  EXPECT_EQ(error_of_recipe("train: {steps: 0}"), "file.yaml: train.steps: must be at least 1 | ");
+  EXPECT_EQ(error_of_recipe(kSmall, {"train.steps=0"}), "command line: train.steps: must be at least 1 | ");
+  EXPECT_EQ(error_of_recipe("train: {steps: 0}", {"train.seed=3"}), "file.yaml: train.steps: must be at least 1 | ");
+  EXPECT_EQ(error_of_recipe("train: {batch_size: 8, micro_batch_size: 2}", {"train.seed=3", "train.batch_size=5"}),
             "command line: train.batch_size=5: train.micro_batch_size: 2 does not divide train.batch_size, 5 | ");
-  EXPECT_EQ(error_of(kSmall, {"model.width=30", "train.seed=3"}).substr(0, 46),
+  EXPECT_EQ(error_of_recipe(kSmall, {"model.width=30", "train.seed=3"}).substr(0, 46),
             "command line: model.width=30: model.heads: 4 h");
   // No one of them alone is to blame.
-  EXPECT_EQ(error_of(kSmall, {"model.layers=3", "model.width=65536", "model.heads=64"}),
+  EXPECT_EQ(error_of_recipe(kSmall, {"model.layers=3", "model.width=65536", "model.heads=64"}),
             "command line: model.width=65536, model.heads=64: model.head_dim: 1024 is not between 1 and 512 | ");
-  EXPECT_EQ(error_of("schedule: {warmup_steps: 100}", {"train.steps=50"}),
+  EXPECT_EQ(error_of_recipe("schedule: {warmup_steps: 100}", {"train.steps=50"}),
             "command line: train.steps=50: schedule.warmup_steps: a warm-up of 100 steps does not fit the run's 50 | "
             "Train longer, or set schedule.warmup_steps=5 as well.");
   EXPECT_EQ(
-      error_of("schedule: {kind: wsd, warmup_steps: 10, decay_steps: 100}", {"train.steps=50"}),
+      error_of_recipe("schedule: {kind: wsd, warmup_steps: 10, decay_steps: 100}", {"train.steps=50"}),
       "command line: train.steps=50: schedule.decay_steps: a warm-up of 10 and a decay of 100 steps do not fit the "
       "run's 50 | Train longer, or set schedule.warmup_steps=5 and schedule.decay_steps=5 as well.");
   for (const int steps : {1, 2, 3, 9, 50})
@@ -150,13 +150,13 @@ TEST(Recipe, ErrorsOfOverridesNameTheOverride) {
 
 TEST(Recipe, NamesAreNamesOfDirectories) {
   for (const char* name : {"..", ".", "a/b", "", "a\nb", "\x1b[31m", "a\x7f", "\xff", "\xc2\x9b"}) {
-    const std::string text = error_of(kSmall, {std::string("name=") + name});
+    const std::string text = error_of_recipe(kSmall, {std::string("name=") + name});
     EXPECT_EQ(text.substr(0, 20), "command line: name: ") << name;
     EXPECT_TRUE(is_printable(text)) << text;
   }
-  EXPECT_EQ(error_of("name: \"\\e[2Jx\"\n").substr(0, 25), "file.yaml: name: '\\x1b[2J");
-  EXPECT_NE(error_of(kSmall, {"run_directory=a\nb"}), "no error");
-  EXPECT_NE(error_of(kSmall, {"name=" + std::string(300, 'x')}), "no error");
+  EXPECT_EQ(error_of_recipe("name: \"\\e[2Jx\"\n").substr(0, 25), "file.yaml: name: '\\x1b[2J");
+  EXPECT_NE(error_of_recipe(kSmall, {"run_directory=a\nb"}), "no error");
+  EXPECT_NE(error_of_recipe(kSmall, {"name=" + std::string(300, 'x')}), "no error");
   for (const char* name : {"a b", "...", "..a", "naïve", "x.y"})
     EXPECT_EQ(parse(kSmall, {std::string("name=") + name}).run_directory, std::string("runs/") + name);
 }
@@ -176,8 +176,8 @@ TEST(Recipe, KeysWithoutEffectAreRefused) {
       {{"sampling.temperature=0", "sampling.top_k=3"}, "sampling.top_k: has no effect at sampling.temperature 0"},
   };
   for (const auto& [overrides, expected] : cases)
-    EXPECT_NE(error_of(kSmall, overrides).find(std::string("command line: ") + expected), std::string::npos)
-        << error_of(kSmall, overrides);
+    EXPECT_NE(error_of_recipe(kSmall, overrides).find(std::string("command line: ") + expected), std::string::npos)
+        << error_of_recipe(kSmall, overrides);
   EXPECT_NO_THROW(parse(kSmall, {"model.tie_embeddings=true", "model.rope_theta=10000"}));
   EXPECT_NO_THROW(parse(kSmall, {"model.family=llama", "model.tie_embeddings=false", "model.rope_theta=5e5"}));
   // A run that was saved goes on.
@@ -185,7 +185,7 @@ TEST(Recipe, KeysWithoutEffectAreRefused) {
   const size_t at = saved.find("rope_theta: 10000");
   ASSERT_NE(at, std::string::npos);
   const std::string older = std::string(saved).replace(at, 17, "rope_theta: 50000");
-  EXPECT_NE(error_of(older), "no error");
+  EXPECT_NE(error_of_recipe(older), "no error");
   EXPECT_EQ(parse_saved_recipe(older, "recipe of the checkpoint").model, parse(kSmall).model);
 }
 
@@ -209,12 +209,12 @@ TEST(Recipe, SizesBeyondAllReasonAreRefused) {
                           "data.sequence_length", "train.batch_size", "train.micro_batch_size", "train.steps"})
     for (const char* value :
          {"9223372036854775807", "4611686018427387904", "1000000000000000", "-9223372036854775808"}) {
-      const std::string text = error_of("name: x", {fmt::format("{}={}", key, value)});
+      const std::string text = error_of_recipe("name: x", {fmt::format("{}={}", key, value)});
       EXPECT_NE(text.find(key), std::string::npos) << key << "=" << value << " gave: " << text;
     }
-  EXPECT_EQ(error_of("name: x", {"model.layers=1000000"}),
+  EXPECT_EQ(error_of_recipe("name: x", {"model.layers=1000000"}),
             "command line: model.layers: 1000000 is more than 1024, the largest that can be built | ");
-  EXPECT_NE(error_of("name: x", {"train.batch_size=100000000"}).find("the most of one step"), std::string::npos);
+  EXPECT_NE(error_of_recipe("name: x", {"train.batch_size=100000000"}).find("the most of one step"), std::string::npos);
   // The largest there is can still be counted.
   const Recipe largest = parse(
       "name: x", {"model.vocabulary_size=16777216", "model.layers=1024", "model.width=1048576", "model.heads=65536",
@@ -224,25 +224,27 @@ TEST(Recipe, SizesBeyondAllReasonAreRefused) {
 }
 
 TEST(Recipe, UnknownKeysAreAnsweredWithTheNearest) {
-  EXPECT_EQ(error_of("modle:\n  heads: 2\n"), "file.yaml: modle.heads: unknown key | Did you mean model.heads?");
-  EXPECT_EQ(error_of("heads: 2\n"), "file.yaml: heads: unknown key | Did you mean model.heads?");
-  EXPECT_EQ(error_of("nothing_of_the_kind: 2\n"),
+  EXPECT_EQ(error_of_recipe("modle:\n  heads: 2\n"), "file.yaml: modle.heads: unknown key | Did you mean model.heads?");
+  EXPECT_EQ(error_of_recipe("heads: 2\n"), "file.yaml: heads: unknown key | Did you mean model.heads?");
+  EXPECT_EQ(error_of_recipe("nothing_of_the_kind: 2\n"),
             "file.yaml: nothing_of_the_kind: unknown key | `causeway recipe keys` lists all keys.");
-  EXPECT_EQ(error_of(kSmall, {"train.stesp=3"}), "command line: train.stesp: unknown key | Did you mean train.steps?");
+  EXPECT_EQ(error_of_recipe(kSmall, {"train.stesp=3"}),
+            "command line: train.stesp: unknown key | Did you mean train.steps?");
 }
 
 // What other trainers call it. Names in the table are keys that there are.
 TEST(Recipe, WordsOfTheFieldLeadToTheKey) {
-  EXPECT_EQ(error_of(kSmall, {"lr=1e-3"}), "command line: lr: unknown key | Here that is optimizer.learning_rate.");
-  EXPECT_EQ(error_of(kSmall, {"train.fp16=true"}),
+  EXPECT_EQ(error_of_recipe(kSmall, {"lr=1e-3"}),
+            "command line: lr: unknown key | Here that is optimizer.learning_rate.");
+  EXPECT_EQ(error_of_recipe(kSmall, {"train.fp16=true"}),
             "command line: train.fp16: unknown key | Here that is train.precision. There is no fp16: "
             "train.precision=bf16 has its speed and needs no loss scale.");
-  EXPECT_EQ(error_of("lora:\n  rank: 8\n"),
+  EXPECT_EQ(error_of_recipe("lora:\n  rank: 8\n"),
             "file.yaml: lora.rank: unknown key | There are no adapters: all weights are trained (model.from begins "
             "with a model's).");
-  EXPECT_NE(error_of(kSmall, {"train.precision=fp16"}).find("Here that is bf16."), std::string::npos);
-  EXPECT_NE(error_of(kSmall, {"train.recompute=full"}).find("Here that is block."), std::string::npos);
-  EXPECT_NE(error_of(kSmall, {"model.family=mixtral"}).find("It is not here: its layers have experts"),
+  EXPECT_NE(error_of_recipe(kSmall, {"train.precision=fp16"}).find("Here that is bf16."), std::string::npos);
+  EXPECT_NE(error_of_recipe(kSmall, {"train.recompute=full"}).find("Here that is block."), std::string::npos);
+  EXPECT_NE(error_of_recipe(kSmall, {"model.family=mixtral"}).find("It is not here: its layers have experts"),
             std::string::npos);
   std::set<std::string> keys;
   for (const RecipeKey& key : recipe_keys()) keys.insert(key.key);
@@ -256,13 +258,14 @@ TEST(Recipe, WordsOfTheFieldLeadToTheKey) {
 }
 
 TEST(Recipe, ValuesOfAnotherKindAreErrors) {
-  EXPECT_EQ(error_of("train:\n  steps: 1.5\n"), "file.yaml: train.steps: '1.5' is not an integer | ");
-  EXPECT_EQ(error_of("train:\n  steps: 99999999999999999999\n"),
+  EXPECT_EQ(error_of_recipe("train:\n  steps: 1.5\n"), "file.yaml: train.steps: '1.5' is not an integer | ");
+  EXPECT_EQ(error_of_recipe("train:\n  steps: 99999999999999999999\n"),
             "file.yaml: train.steps: '99999999999999999999' is not an integer | ");
-  EXPECT_EQ(error_of("train:\n  steps: [1, 2]\n"), "file.yaml: train.steps: must be a single value | ");
-  EXPECT_EQ(error_of("train: 3\n"), "file.yaml: train: unknown key | `causeway recipe keys` lists all keys.");
-  EXPECT_EQ(error_of("optimizer:\n  beta1: fast\n"), "file.yaml: optimizer.beta1: 'fast' is not a number | ");
-  EXPECT_EQ(error_of("data:\n  document_mask: 1\n"), "file.yaml: data.document_mask: '1' is not true or false | ");
+  EXPECT_EQ(error_of_recipe("train:\n  steps: [1, 2]\n"), "file.yaml: train.steps: must be a single value | ");
+  EXPECT_EQ(error_of_recipe("train: 3\n"), "file.yaml: train: unknown key | `causeway recipe keys` lists all keys.");
+  EXPECT_EQ(error_of_recipe("optimizer:\n  beta1: fast\n"), "file.yaml: optimizer.beta1: 'fast' is not a number | ");
+  EXPECT_EQ(error_of_recipe("data:\n  document_mask: 1\n"),
+            "file.yaml: data.document_mask: '1' is not true or false | ");
 }
 
 TEST(Recipe, SourcesAreAListOfPathsAndWeights) {
@@ -293,16 +296,17 @@ TEST(Recipe, SourcesAreAListOfPathsAndWeights) {
        "Name it once, with the sum of the weights."},
   };
   for (const auto& [text, message, hint] : wrong)
-    EXPECT_EQ(error_of("name: x", {"data.sources=" + text}), "command line: data.sources: " + message + " | " + hint);
+    EXPECT_EQ(error_of_recipe("name: x", {"data.sources=" + text}),
+              "command line: data.sources: " + message + " | " + hint);
   for (const char* weight : {"0", "-1", "nan", "inf", "1e16", "1e-16", "much", "''", "1 2"})
-    EXPECT_NE(error_of(fmt::format("data: {{sources: [{{path: a, weight: {}}}]}}", weight))
+    EXPECT_NE(error_of_recipe(fmt::format("data: {{sources: [{{path: a, weight: {}}}]}}", weight))
                   .find("not a number from 1e-15 to 1e15"),
               std::string::npos)
         << weight;
-  EXPECT_EQ(error_of(kSmall, {"data.sources=[{path: a}]"}),
+  EXPECT_EQ(error_of_recipe(kSmall, {"data.sources=[{path: a}]"}),
             "command line: data.sources: data.path names the data to train on as well | Give one of the two: "
             "data.path= takes the path back.");
-  EXPECT_NE(error_of("name: x", {"data.sources=[{path: a}"}).find("not readable as YAML"), std::string::npos);
+  EXPECT_NE(error_of_recipe("name: x", {"data.sources=[{path: a}"}).find("not readable as YAML"), std::string::npos);
 }
 
 TEST(Recipe, BoundsAreChecked) {
@@ -329,7 +333,7 @@ TEST(Recipe, BoundsAreChecked) {
   };
   for (const auto& [override_text, expected] : cases) {
     const std::string key = std::string(override_text).substr(0, std::string(override_text).find('='));
-    const std::string text = error_of(kSmall, {override_text});
+    const std::string text = error_of_recipe(kSmall, {override_text});
     EXPECT_NE(text.find(expected), std::string::npos) << override_text << " gave: " << text;
     EXPECT_NE(text.find(key), std::string::npos) << override_text << " gave: " << text;
   }
@@ -340,7 +344,7 @@ TEST(Recipe, TheMeshMustDivideWhatItCuts) {
                                           "model.ffn_width=96"};
   const auto error = [&](std::vector<std::string> overrides) {
     overrides.insert(overrides.begin(), llama.begin(), llama.end());
-    return error_of(kSmall, overrides);
+    return error_of_recipe(kSmall, overrides);
   };
   EXPECT_EQ(error({"mesh.dp=2", "mesh.fsdp=2", "mesh.tp=4", "mesh.cp=4"}), "no error");
   EXPECT_EQ(error({"mesh.dp=0"}), "command line: mesh.dp: must be at least 1 | ");
@@ -370,18 +374,18 @@ TEST(Recipe, TheMeshMustDivideWhatItCuts) {
 }
 
 TEST(Recipe, WhatStagesAddUpOtherwiseIsNotMeshIndependent) {
-  EXPECT_EQ(error_of(kSmall, {"train.mesh_independent=true", "train.precision=bf16", "mesh.dp=2"}), "no error");
-  EXPECT_EQ(error_of(kSmall, {"train.mesh_independent=true", "train.precision=f32", "mesh.pp=2", "model.family=llama",
-                              "model.tie_embeddings=false"}),
+  EXPECT_EQ(error_of_recipe(kSmall, {"train.mesh_independent=true", "train.precision=bf16", "mesh.dp=2"}), "no error");
+  EXPECT_EQ(error_of_recipe(kSmall, {"train.mesh_independent=true", "train.precision=f32", "mesh.pp=2",
+                                     "model.family=llama", "model.tie_embeddings=false"}),
             "no error");
   EXPECT_EQ(
-      error_of(kSmall, {"train.mesh_independent=true", "train.precision=bf16", "mesh.pp=2", "model.family=llama",
-                        "model.tie_embeddings=false"}),
+      error_of_recipe(kSmall, {"train.mesh_independent=true", "train.precision=bf16", "mesh.pp=2", "model.family=llama",
+                               "model.tie_embeddings=false"}),
       "command line: train.mesh_independent: what stages (mesh.pp) send each other is f32 and not rounded as it is "
       "between layers of one device | Set train.precision=f32, or cut over another axis than mesh.pp.");
   EXPECT_EQ(
-      error_of(kSmall, {"train.mesh_independent=true", "train.precision=f32", "mesh.pp=2", "model.family=llama",
-                        "model.tie_embeddings=true"}),
+      error_of_recipe(kSmall, {"train.mesh_independent=true", "train.precision=f32", "mesh.pp=2", "model.family=llama",
+                               "model.tie_embeddings=true"}),
       "command line: train.mesh_independent: the gradient of tied embeddings over stages (mesh.pp) is added up in "
       "another order than on one device | Set model.tie_embeddings=false where the family allows it, or cut over "
       "another axis than mesh.pp.");
@@ -390,7 +394,7 @@ TEST(Recipe, WhatStagesAddUpOtherwiseIsNotMeshIndependent) {
 TEST(Recipe, StagesHaveLayersAndMicroBatches) {
   const auto error = [&](std::vector<std::string> overrides) {
     overrides.insert(overrides.begin(), {"model.layers=6", "train.micro_batch_size=2"});
-    return error_of(kSmall, overrides);
+    return error_of_recipe(kSmall, overrides);
   };
   EXPECT_EQ(error({"mesh.pp=6"}), "no error");
   EXPECT_EQ(error({"mesh.pp=3", "train.pipeline_schedule=zero_bubble"}), "no error");
@@ -475,25 +479,26 @@ TEST(Recipe, TheModelOfADirectory) {
   EXPECT_EQ(parse(text, {"model.kv_heads=0", "model.layers=2", "model.sliding_window=0"}).model.kv_heads, 2);
   const std::string file = directory + "/config.json";
   const std::string hint = " | Delete the key: model.from says what the model is.";
-  EXPECT_EQ(error_of(text, {"model.layers=3"}), "command line: model.layers: is 3 here and 2 in " + file + hint);
-  EXPECT_EQ(error_of(text + "  token_bytes: 1\n", {"model.family=gpt2"}),
+  EXPECT_EQ(error_of_recipe(text, {"model.layers=3"}), "command line: model.layers: is 3 here and 2 in " + file + hint);
+  EXPECT_EQ(error_of_recipe(text + "  token_bytes: 1\n", {"model.family=gpt2"}),
             "command line: model.family: is gpt2 here and llama in " + file + hint);
-  EXPECT_EQ(error_of("model:\n  from: " + directory + "\n  rope_theta: 5e5\n"),
+  EXPECT_EQ(error_of_recipe("model:\n  from: " + directory + "\n  rope_theta: 5e5\n"),
             "file.yaml: model.rope_theta: is 500000 here and 10000 in " + file + hint);
-  EXPECT_EQ(error_of(kSmall, {"model.from=" + directory}).substr(0, 13), "command line:");
+  EXPECT_EQ(error_of_recipe(kSmall, {"model.from=" + directory}).substr(0, 13), "command line:");
   // Longer than the model's: the directory says how long that is.
-  EXPECT_NE(error_of("model:\n  from: " + directory + "\n").find("256 is longer than model.max_sequence_length, 64"),
-            std::string::npos);
-  EXPECT_EQ(error_of("model:\n  from: nowhere\n"),
+  EXPECT_NE(
+      error_of_recipe("model:\n  from: " + directory + "\n").find("256 is longer than model.max_sequence_length, 64"),
+      std::string::npos);
+  EXPECT_EQ(error_of_recipe("model:\n  from: nowhere\n"),
             "file.yaml: model.from: there is no directory nowhere | Give the directory of a downloaded model, with "
             "config.json and safetensors files. A run that has begun needs it no more: causeway train RUN/recipe.yaml "
             "model.from= --resume auto.");
-  EXPECT_NE(error_of("model:\n  from: " CAUSEWAY_SOURCE_DIR "/tests\n")
+  EXPECT_NE(error_of_recipe("model:\n  from: " CAUSEWAY_SOURCE_DIR "/tests\n")
                 .find("model.from: " CAUSEWAY_SOURCE_DIR "/tests/config.json: "),
             std::string::npos);
   TemporaryDirectory checkpoint;
   checkpoint.write("manifest.json", "{}");
-  EXPECT_EQ(error_of("model:\n  from: " + checkpoint.path().string() + "\n"),
+  EXPECT_EQ(error_of_recipe("model:\n  from: " + checkpoint.path().string() + "\n"),
             fmt::format("file.yaml: model.from: {0} is a run of this program or a checkpoint of one, no Hugging Face "
                         "directory | Write its model as one, and name that: causeway export {0} --output MODEL.",
                         checkpoint.path().string()));

@@ -10,7 +10,7 @@
 namespace causeway::train {
 namespace {
 
-Recipe recipe_of(const std::vector<std::string>& overrides) {
+Recipe fitted_recipe(const std::vector<std::string>& overrides) {
   return parse_recipe(R"(name: fitted
 model: {family: llama, vocabulary_size: 48, layers: 40, width: 32, heads: 2, ffn_width: 64, max_sequence_length: 16}
 data: {path: data, sequence_length: 16}
@@ -28,7 +28,7 @@ struct Chooser {
 
   Recomputation choose(int64_t limit, const std::vector<std::string>& overrides = {}) {
     asked.clear();
-    return choose_recomputation(recipe_of(overrides), limit, [&](const Recomputation& recomputation) -> int64_t {
+    return choose_recomputation(fitted_recipe(overrides), limit, [&](const Recomputation& recomputation) -> int64_t {
       asked.push_back(recomputation);
       if (recomputation == kNothing) return 5000;
       if (recomputation == kChains) return 3400;
@@ -66,7 +66,7 @@ TEST(Recomputation, AutoDividesNoStages) {
 }
 
 TEST(Recomputation, RecipesSayIt) {
-  const Recipe recipe = recipe_of({});
+  const Recipe recipe = fitted_recipe({});
   EXPECT_EQ(recipe.train.recompute, "auto");
   EXPECT_EQ(recomputation_of(recipe), kNothing);
   for (const Recomputation& one : {kNothing, kChains, kAll, Recomputation{RecomputePolicy::kBlock, 7},
@@ -79,7 +79,7 @@ TEST(Recomputation, RecipesSayIt) {
 }
 
 TEST(Recomputation, AStepFitsTheLimitThatItIsGiven) {
-  const Recipe recipe = recipe_of({"model.layers=4", "train.batch_size=8"});
+  const Recipe recipe = fitted_recipe({"model.layers=4", "train.batch_size=8"});
   const ContextScope scope(Context::open("cpu"));
   const auto model = LanguageModel::create(recipe.model, 3);
   const std::vector<int32_t> tokens(8 * 16, 5);
@@ -107,13 +107,13 @@ TEST(Recomputation, AStepFitsTheLimitThatItIsGiven) {
 
 // The rank with least to spare decides.
 TEST(Recomputation, RanksComputeTheSameAgain) {
-  const Recipe recipe = recipe_of({"model.layers=2", "train.batch_size=4"});
+  const Recipe recipe = fitted_recipe({"model.layers=2", "train.batch_size=4"});
   const ContextScope scope(Context::open("cpu"));
   const auto model = LanguageModel::create(recipe.model, 3);
   TrainingStep step(*model, recipe);
   step.fit_memory(int64_t{1} << 40, [](const TrainingStep::Bytes& bytes) { return bytes() + (int64_t{1} << 40); });
   EXPECT_EQ(step.recomputation(), kAll);
-  TrainingStep told(*model, recipe_of({"model.layers=2", "train.batch_size=4", "train.recompute=none"}));
+  TrainingStep told(*model, fitted_recipe({"model.layers=2", "train.batch_size=4", "train.recompute=none"}));
   EXPECT_EQ(told.recomputation(), kNothing);
 }
 

@@ -70,14 +70,14 @@ ModelFamily pointwise() {
   return family;
 }
 
-constexpr char kRecipe[] = R"(name: small
+constexpr char kPointwiseRecipe[] = R"(name: small
 model: {family: pointwise, vocabulary_size: 16, layers: 2, width: 8, residual_scale: 0.5, final_norm: true}
 data: {path: data, sequence_length: 8}
 optimizer: {learning_rate: 0.02}
 train: {batch_size: 2, precision: f32}
 )";
 
-std::string error_of(const std::string& yaml, const std::vector<std::string>& overrides = {}) {
+std::string error_of_family(const std::string& yaml, const std::vector<std::string>& overrides = {}) {
   try {
     parse_recipe(yaml, "file.yaml", overrides);
   } catch (const Error& error) {
@@ -95,11 +95,12 @@ TEST(RegisteredFamily, IsKnownToRecipesWhileItIsRegistered) {
   const std::vector<std::string> before = keys();
   {
     const RegisteredFamily registered(pointwise());
-    const Recipe recipe = parse_recipe(kRecipe, "file.yaml", {});
+    const Recipe recipe = parse_recipe(kPointwiseRecipe, "file.yaml", {});
     EXPECT_EQ(recipe.model.own_number("residual_scale"), 0.5);
     EXPECT_TRUE(recipe.model.own_truth("final_norm"));
     EXPECT_EQ(parse_recipe(recipe_text(recipe), "file.yaml", {}).model, recipe.model);
-    EXPECT_EQ(recipe_differences(recipe, parse_recipe(kRecipe, "file.yaml", {"model.residual_scale=2"})).size(), 1u);
+    EXPECT_EQ(
+        recipe_differences(recipe, parse_recipe(kPointwiseRecipe, "file.yaml", {"model.residual_scale=2"})).size(), 1u);
     EXPECT_EQ(keys().size(), before.size() + 2);
     for (const RecipeKey& key : recipe_keys()) {
       if (key.key == "model.family") {
@@ -111,24 +112,25 @@ TEST(RegisteredFamily, IsKnownToRecipesWhileItIsRegistered) {
         EXPECT_EQ(key.default_value, "1");
       }
     }
-    EXPECT_EQ(error_of(kRecipe, {"model.residual_scale=0"}), "command line: model.residual_scale: must be above 0 | ");
-    EXPECT_EQ(error_of("model: {residual_scale: 2}"),
+    EXPECT_EQ(error_of_family(kPointwiseRecipe, {"model.residual_scale=0"}),
+              "command line: model.residual_scale: must be above 0 | ");
+    EXPECT_EQ(error_of_family("model: {residual_scale: 2}"),
               "file.yaml: model.residual_scale: has no effect on llama: it belongs to pointwise | Delete the key, or "
               "choose what it belongs to.");
-    EXPECT_EQ(error_of("model: {family: pointwis}"),
+    EXPECT_EQ(error_of_family("model: {family: pointwis}"),
               "file.yaml: model.family: unknown model family 'pointwis' | Did you mean pointwise?");
   }
   EXPECT_EQ(keys(), before);
-  EXPECT_EQ(error_of("model: {family: pointwise}"),
+  EXPECT_EQ(error_of_family("model: {family: pointwise}"),
             "file.yaml: model.family: unknown model family 'pointwise' | Families are gemma2, gpt2, llama, mistral, "
             "mpt, olmo2, qwen2 and qwen3.");
-  EXPECT_EQ(error_of("model: {residual_scale: 2}"),
+  EXPECT_EQ(error_of_family("model: {residual_scale: 2}"),
             "file.yaml: model.residual_scale: unknown key | `causeway recipe keys` lists all keys.");
 }
 
 TEST(RegisteredFamily, SurvivesHuggingFacesFormat) {
   const RegisteredFamily registered(pointwise());
-  const ModelConfig config = parse_recipe(kRecipe, "file.yaml", {}).model;
+  const ModelConfig config = parse_recipe(kPointwiseRecipe, "file.yaml", {}).model;
   const nlohmann::json json = to_hugging_face(config);
   EXPECT_EQ(json["model_type"], "pointwise_lm");
   EXPECT_EQ(json["architectures"], nlohmann::json::array({"PointwiseForCausalLM"}));
@@ -154,7 +156,7 @@ TEST(RegisteredFamily, SurvivesHuggingFacesFormat) {
 
 TEST(RegisteredFamily, Learns) {
   const RegisteredFamily registered(pointwise());
-  const Recipe recipe = parse_recipe(kRecipe, "file.yaml", {});
+  const Recipe recipe = parse_recipe(kPointwiseRecipe, "file.yaml", {});
   const auto model = LanguageModel::create(recipe.model, 1);
   TrainingStep step(*model, recipe);
   std::vector<int32_t> inputs, targets;

@@ -21,7 +21,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-std::string message_of(const std::function<void()>& action) {
+std::string message_of_lock(const std::function<void()>& action) {
   try {
     action();
   } catch (const Error& error) {
@@ -55,7 +55,7 @@ void kill_and_wait(pid_t child) {
 TEST(RunLock, ASecondOwnerIsToldOfTheFirst) {
   const TemporaryDirectory run;
   const pid_t owner = start_owner(run.path());
-  EXPECT_THAT(message_of([&] { RunLock{run.path()}; }),
+  EXPECT_THAT(message_of_lock([&] { RunLock{run.path()}; }),
               AllOf(HasSubstr(run.path().string() + ": another run owns this run directory: process " +
                               std::to_string(owner) + " on " + host_name() + ", since 2"),
                     HasSubstr("SIGTERM makes it save"), HasSubstr("run_directory")));
@@ -95,7 +95,7 @@ TEST(RunLock, WhereTheFileSystemHasNoLocksTheTextDecides) {
   const auto owned_by = [&](const std::string& process, const std::string& host) {
     std::ofstream(run / kRunLockName) << "{\"process\": " << process << ", \"host\": \"" << host
                                       << "\", \"since\": \"then\", \"process_started\": 0}";
-    return message_of([&] { RunLock(run.path(), no_locks); });
+    return message_of_lock([&] { RunLock(run.path(), no_locks); });
   };
   EXPECT_THAT(owned_by(std::to_string(::getppid()), host_name()), HasSubstr("another run owns this run directory"));
   EXPECT_THAT(owned_by("1", "elsewhere"),
@@ -116,7 +116,7 @@ TEST(RunLock, ADirectoryThatWasDeletedIsMadeAgain) {
   std::filesystem::remove_all(run);
   lock.renew();
   EXPECT_EQ(read_run_owner(run)->process, ::getpid());
-  EXPECT_THAT(message_of([&] { RunLock{run}; }), HasSubstr("another run owns this run directory"));
+  EXPECT_THAT(message_of_lock([&] { RunLock{run}; }), HasSubstr("another run owns this run directory"));
 }
 
 TEST(RunLock, ADirectoryThatAnotherRunMadeAgainIsItsOwn) {
@@ -127,7 +127,7 @@ TEST(RunLock, ADirectoryThatAnotherRunMadeAgainIsItsOwn) {
   std::filesystem::rename(run, parent / "moved");
   std::filesystem::create_directory(run);
   const pid_t owner = start_owner(run);
-  EXPECT_THAT(message_of([&] { lock.renew(); }), HasSubstr("process " + std::to_string(owner)));
+  EXPECT_THAT(message_of_lock([&] { lock.renew(); }), HasSubstr("process " + std::to_string(owner)));
   kill_and_wait(owner);
 }
 
@@ -135,7 +135,7 @@ TEST(RunLock, ALinkIsNotFollowed) {
   const TemporaryDirectory run, other;
   std::ofstream(other / "precious") << "content";
   std::filesystem::create_symlink(other / "precious", run / kRunLockName);
-  EXPECT_THAT(message_of([&] { RunLock{run.path()}; }), HasSubstr("cannot create"));
+  EXPECT_THAT(message_of_lock([&] { RunLock{run.path()}; }), HasSubstr("cannot create"));
   EXPECT_EQ(read_text_file(other / "precious"), "content");
 }
 

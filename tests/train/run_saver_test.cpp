@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Clock = RunSaver::Clock;
 
-constexpr char kRecipe[] = R"(name: small
+constexpr char kSavedRecipe[] = R"(name: small
 model: {family: llama, vocabulary_size: 256, layers: 1, width: 8, heads: 1, ffn_width: 16, max_sequence_length: 8}
 data: {path: data, sequence_length: 8}
 train: {batch_size: 1}
@@ -45,7 +45,7 @@ class RunSaverTest : public ::testing::Test {
   }
 
   TemporaryDirectory directory_;
-  Recipe recipe_ = parse_recipe(kRecipe, "recipe", {});
+  Recipe recipe_ = parse_recipe(kSavedRecipe, "recipe", {});
   std::optional<TokenDataset> dataset_;
   std::unique_ptr<LanguageModel> model_;
   std::optional<TrainingStep> step_;

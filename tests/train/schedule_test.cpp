@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string message_of(const ScheduleConfig& config) {
+std::string message_of_schedule(const ScheduleConfig& config) {
   try {
     const Schedule schedule(config);
   } catch (const Error& error) {
@@ -87,19 +87,22 @@ TEST(Schedule, WarmUpMayTakeTheWholeRun) {
 }
 
 TEST(Schedule, ErrorsNameTheField) {
-  EXPECT_THAT(message_of({ScheduleKind::kCosine, -1, 10}), HasSubstr("schedule.warmup_steps: -1 steps of warm-up"));
-  EXPECT_THAT(message_of({ScheduleKind::kCosine, 0, 0}), HasSubstr("schedule.total_steps: 0 steps are too few"));
-  EXPECT_THAT(message_of({ScheduleKind::kLinear, 11, 10}),
+  EXPECT_THAT(message_of_schedule({ScheduleKind::kCosine, -1, 10}),
+              HasSubstr("schedule.warmup_steps: -1 steps of warm-up"));
+  EXPECT_THAT(message_of_schedule({ScheduleKind::kCosine, 0, 0}),
+              HasSubstr("schedule.total_steps: 0 steps are too few"));
+  EXPECT_THAT(message_of_schedule({ScheduleKind::kLinear, 11, 10}),
               HasSubstr("schedule.warmup_steps: a warm-up of 11 steps does not fit the run's 10"));
-  EXPECT_THAT(message_of({ScheduleKind::kLinear, 0, 10, 0, 1.5}),
+  EXPECT_THAT(message_of_schedule({ScheduleKind::kLinear, 0, 10, 0, 1.5}),
               HasSubstr("schedule.final_factor: 1.5 is not a fraction"));
-  EXPECT_THAT(message_of({ScheduleKind::kLinear, 0, 10, 0, std::nan("")}), HasSubstr("schedule.final_factor: nan"));
-  EXPECT_THAT(message_of({ScheduleKind::kLinear, 0, 10, 5}),
+  EXPECT_THAT(message_of_schedule({ScheduleKind::kLinear, 0, 10, 0, std::nan("")}),
+              HasSubstr("schedule.final_factor: nan"));
+  EXPECT_THAT(message_of_schedule({ScheduleKind::kLinear, 0, 10, 5}),
               HasSubstr("schedule.decay_steps: the linear schedule has no decay_steps"));
-  EXPECT_THAT(message_of({ScheduleKind::kWsd, 0, 10, 0}), HasSubstr("schedule.decay_steps: 0 steps of decay"));
-  EXPECT_THAT(message_of({ScheduleKind::kWsd, 6, 10, 5}),
+  EXPECT_THAT(message_of_schedule({ScheduleKind::kWsd, 0, 10, 0}), HasSubstr("schedule.decay_steps: 0 steps of decay"));
+  EXPECT_THAT(message_of_schedule({ScheduleKind::kWsd, 6, 10, 5}),
               HasSubstr("a warm-up of 6 and a decay of 5 steps do not fit the run's 10"));
-  EXPECT_EQ(message_of({ScheduleKind::kWsd, 5, 10, 5}), "no error");
+  EXPECT_EQ(message_of_schedule({ScheduleKind::kWsd, 5, 10, 5}), "no error");
   EXPECT_THROW(Schedule({ScheduleKind::kConstant}).factor(-1), InternalError);
 }
 

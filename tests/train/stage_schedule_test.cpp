@@ -17,7 +17,7 @@ struct Case {
   PipelineShape shape;
 };
 
-std::vector<Case> cases() {
+std::vector<Case> schedule_cases() {
   std::vector<Case> all;
   for (const int64_t stages : {2, 3, 4, 8}) {
     for (const int64_t batches : {1, 2, 3, 4, 5, 8, 12, 16})
@@ -47,7 +47,7 @@ bool computes(StageWork work) {
 }
 
 TEST(StageSchedule, DoesEverythingOnceAndInOrder) {
-  for (const Case& c : cases()) {
+  for (const Case& c : schedule_cases()) {
     SCOPED_TRACE(text(c));
     const int64_t last_piece = c.shape.stages * c.shape.chunks - 1;
     const auto all = schedules(c);
@@ -181,7 +181,7 @@ class Simulation {
 };
 
 TEST(StageSchedule, NobodyWaitsForEver) {
-  for (const Case& c : cases()) {
+  for (const Case& c : schedule_cases()) {
     EXPECT_TRUE(Simulation(c, false).ends()) << text(c) << ", with messages that are copied";
     EXPECT_TRUE(Simulation(c, true).ends()) << text(c) << ", with ends that wait for each other";
   }
@@ -198,7 +198,7 @@ int64_t most_kept(const std::vector<StageAction>& list) {
 }
 
 TEST(StageSchedule, KeepsTheActivationsOfFewMicroBatches) {
-  for (const Case& c : cases()) {
+  for (const Case& c : schedule_cases()) {
     if (c.schedule == PipelineSchedule::kInterleaved) continue;
     const auto all = schedules(c);
     for (size_t stage = 0; stage < all.size(); ++stage) {

@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 
-std::span<const std::byte> bytes_of(std::string_view text) {
+std::span<const std::byte> bytes_of_text(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
@@ -137,10 +137,10 @@ TEST(TensorboardLog, Hyperparameters) {
 }
 
 TEST(TensorboardLog, Crc32cCheckValues) {
-  EXPECT_EQ(crc32c(bytes_of("123456789")), 0xE3069283u);            // the catalogue's check value
-  EXPECT_EQ(crc32c(bytes_of(std::string(32, '\0'))), 0x8A9136AAu);  // RFC 3720, B.4
+  EXPECT_EQ(crc32c(bytes_of_text("123456789")), 0xE3069283u);            // the catalogue's check value
+  EXPECT_EQ(crc32c(bytes_of_text(std::string(32, '\0'))), 0x8A9136AAu);  // RFC 3720, B.4
   EXPECT_EQ(crc32c({}), 0u);
-  EXPECT_EQ(masked_crc32c(bytes_of("foo")), slow_masked("foo"));
+  EXPECT_EQ(masked_crc32c(bytes_of_text("foo")), slow_masked("foo"));
 }
 
 TEST(TensorboardLog, ScalarsAndText) {

@@ -11,7 +11,7 @@
 namespace causeway::train {
 namespace {
 
-std::filesystem::path fixture(const std::string& name) {
+std::filesystem::path training_step_fixture(const std::string& name) {
   return std::filesystem::path(CAUSEWAY_SOURCE_DIR) / "tests/fixtures/parity" / name;
 }
 
@@ -25,10 +25,10 @@ std::vector<int32_t> as_integers(const HostTensor& tensor) { return {tensor.valu
 class LlamaRun : public testing::Test {
  protected:
   LlamaRun()
-      : file_(fixture("llama") / "expected.safetensors"),
+      : file_(training_step_fixture("llama") / "expected.safetensors"),
         inputs_(as_integers(expected(file_, "input_ids"))),
         targets_(as_integers(expected(file_, "labels"))) {
-    recipe_.model = read_hugging_face_config(fixture("llama"));
+    recipe_.model = read_hugging_face_config(training_step_fixture("llama"));
     recipe_.data.sequence_length = 24;
     recipe_.optimizer = {
         .learning_rate = 1e-3, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1, .gradient_clip = 1.0};
@@ -47,7 +47,7 @@ class LlamaRun : public testing::Test {
 
   // Ten steps and the loss after them, against the fixture's AdamW.
   void expect_fixtures_curve() {
-    const auto model = load_hugging_face_model(fixture("llama"));
+    const auto model = load_hugging_face_model(training_step_fixture("llama"));
     TrainingStep step(*model, recipe_);
     const HostTensor losses = expected(file_, "train.losses"), norms = expected(file_, "train.grad_norms");
     for (int64_t i = 0; i < 10; ++i) {
@@ -74,7 +74,7 @@ class LlamaRun : public testing::Test {
   // steps that do little or nothing show; norms of gradients by a share of themselves, so that one that is missing
   // does.
   void expect_losses_near_the_fixtures(double share_of_fall, double share_of_norm) {
-    const auto model = load_hugging_face_model(fixture("llama"));
+    const auto model = load_hugging_face_model(training_step_fixture("llama"));
     TrainingStep step(*model, recipe_);
     const HostTensor losses = expected(file_, "train.losses"), norms = expected(file_, "train.grad_norms");
     const double fall = losses.values.front() - losses.values.back();
@@ -115,14 +115,14 @@ TEST_F(LlamaRun, StaysNearItInMixedPrecision) {
 // The fixture's embedding is no output layer.
 TEST_F(LlamaRun, GradientsOfMatricesAreRoundedWhereNothingIsAddedToThem) {
   const auto roundings = [&] {
-    const auto model = load_hugging_face_model(fixture("llama"));
+    const auto model = load_hugging_face_model(training_step_fixture("llama"));
     int count = 0;
     for (const Graph& graph : TrainingStep(*model, recipe_).trace())
       for (const Node& node : graph.nodes()) count += node.op == Op::kCast && node.outputs[0].dtype == DType::kBF16;
     return count;
   };
   const auto norm = [&] {
-    const auto model = load_hugging_face_model(fixture("llama"));
+    const auto model = load_hugging_face_model(training_step_fixture("llama"));
     return TrainingStep(*model, recipe_).run(batch(), 0, 1e-3).grad_norm;
   };
   EXPECT_EQ(roundings(), 0);
@@ -144,10 +144,10 @@ TEST_F(LlamaRun, GradientsOfMatricesAreRoundedWhereNothingIsAddedToThem) {
 TEST_F(LlamaRun, StaysNearItInEightBits) {
   // The same graph, compiled for another precision in the same process.
   recipe_.train.precision = "bf16";
-  const auto other = load_hugging_face_model(fixture("llama"));
+  const auto other = load_hugging_face_model(training_step_fixture("llama"));
   const double in_bf16 = TrainingStep(*other, recipe_).run(batch(), 0, 1e-3).loss;
   recipe_.train.precision = "fp8";
-  const auto model = load_hugging_face_model(fixture("llama"));
+  const auto model = load_hugging_face_model(training_step_fixture("llama"));
   EXPECT_NE(TrainingStep(*model, recipe_).run(batch(), 0, 1e-3).loss, in_bf16);
   expect_losses_near_the_fixtures(2.5e-2, 0.12);
 }
@@ -169,7 +169,7 @@ TEST_F(LlamaRun, TheSameStepsGiveTheSameBits) {
 }
 
 TEST_F(LlamaRun, AStepThatIsNotFiniteChangesNothing) {
-  const auto model = load_hugging_face_model(fixture("llama"));
+  const auto model = load_hugging_face_model(training_step_fixture("llama"));
   TrainingStep step(*model, recipe_);
   Tensor weight = model->parameter("model.layers.1.mlp.up_proj.weight").tensor;
   std::vector<double> broken = weight.values();
@@ -189,7 +189,7 @@ TEST_F(LlamaRun, AStepThatIsNotFiniteChangesNothing) {
 }
 
 TEST_F(LlamaRun, CostIsKnownBeforeTheFirstStep) {
-  const auto model = load_hugging_face_model(fixture("llama"));
+  const auto model = load_hugging_face_model(training_step_fixture("llama"));
   TrainingStep step(*model, recipe_);
   const StepCost cost = step.cost();
   EXPECT_EQ(cost.parameter_bytes, 4 * parameter_count(recipe_.model));

@@ -11,17 +11,18 @@
 namespace causeway::train {
 namespace {
 
-constexpr int kSteps = 3;
+constexpr int kContextSteps = 3;
 constexpr int64_t kRows = 2, kLength = 8;
 
-struct Trained {
+struct TrainedInContext {
   std::vector<double> losses;
   std::vector<std::vector<std::byte>> weights;
-  bool operator==(const Trained&) const = default;
+  bool operator==(const TrainedInContext&) const = default;
 };
 
 // `before_step` is called before each step: where threads meet, so that their steps overlap.
-Trained train_on(const std::string& device, const std::string& model_text, const std::function<void()>& before_step) {
+TrainedInContext train_on(const std::string& device, const std::string& model_text,
+                          const std::function<void()>& before_step) {
   const ContextScope scope(Context::open(device));
   const Recipe recipe = parse_recipe("name: small\nmodel: " + model_text +
                                          "\ndata: {path: data, sequence_length: 8}\n"
@@ -31,8 +32,8 @@ Trained train_on(const std::string& device, const std::string& model_text, const
   TrainingStep step(*model, recipe);
   step.prepare();
   std::vector<int32_t> inputs(kRows * kLength), targets(inputs.size());
-  Trained result;
-  for (int i = 0; i < kSteps; ++i) {
+  TrainedInContext result;
+  for (int i = 0; i < kContextSteps; ++i) {
     for (size_t k = 0; k < inputs.size(); ++k) {
       inputs[k] = static_cast<int32_t>((7 * k + static_cast<size_t>(i)) % 50);
       targets[k] = static_cast<int32_t>((7 * k + 7 + static_cast<size_t>(i)) % 50);
@@ -53,14 +54,14 @@ TEST(TwoContexts, TwoThreadsTrainTwoModelsAsEachAloneDoes) {
       "{family: llama, vocabulary_size: 50, layers: 1, width: 16, heads: 2, ffn_width: 24, max_sequence_length: 8}";
   const std::string gpt2 =
       "{family: gpt2, vocabulary_size: 50, layers: 1, width: 16, heads: 1, ffn_width: 32, max_sequence_length: 8}";
-  const Trained llama_alone = train_on("emulator:sm_90a", llama, [] {});
-  const Trained gpt2_alone = train_on("emulator:gfx942", gpt2, [] {});
+  const TrainedInContext llama_alone = train_on("emulator:sm_90a", llama, [] {});
+  const TrainedInContext gpt2_alone = train_on("emulator:gfx942", gpt2, [] {});
   EXPECT_LT(llama_alone.losses.back(), llama_alone.losses.front());
   EXPECT_LT(gpt2_alone.losses.back(), gpt2_alone.losses.front());
 
-  Trained llama_beside, gpt2_beside;
+  TrainedInContext llama_beside, gpt2_beside;
   std::barrier meet(2);
-  const auto run = [&](Trained& result, const std::string& device, const std::string& model) {
+  const auto run = [&](TrainedInContext& result, const std::string& device, const std::string& model) {
     int met = 0;
     try {
       result = train_on(device, model, [&] {
@@ -69,7 +70,7 @@ TEST(TwoContexts, TwoThreadsTrainTwoModelsAsEachAloneDoes) {
       });
     } catch (const std::exception& error) {
       ADD_FAILURE() << device << ": " << error.what();
-      if (met < kSteps) meet.arrive_and_drop();  // the other thread does not wait for this one
+      if (met < kContextSteps) meet.arrive_and_drop();  // the other thread does not wait for this one
     }
   };
   std::thread first(run, std::ref(llama_beside), "emulator:sm_90a", llama);
@@ -84,8 +85,8 @@ TEST(TwoContexts, TwoThreadsTrainTwoModelsAsEachAloneDoes) {
 TEST(TwoContexts, TwoThreadsOnProcessors) {
   const std::string model =
       "{family: llama, vocabulary_size: 50, layers: 1, width: 16, heads: 2, ffn_width: 24, max_sequence_length: 8}";
-  const Trained alone = train_on("cpu", model, [] {});
-  Trained first_result, second_result;
+  const TrainedInContext alone = train_on("cpu", model, [] {});
+  TrainedInContext first_result, second_result;
   std::thread first([&] { first_result = train_on("cpu", model, [] {}); });
   std::thread second([&] { second_result = train_on("cpu", model, [] {}); });
   first.join();

@@ -15,7 +15,7 @@
 namespace causeway::train {
 namespace {
 
-constexpr char kRecipe[] = R"(name: halves
+constexpr char kHalvesRecipe[] = R"(name: halves
 model: {family: llama, vocabulary_size: 256, layers: 2, width: 32, heads: 2, ffn_width: 64, max_sequence_length: 16}
 data: {path: data, sequence_length: 16}
 train: {batch_size: 4, micro_batch_size: 4, precision: bf16}
@@ -65,7 +65,7 @@ class WeightsInHalves : public testing::TestWithParam<std::string> {
   }
 
   Recipe recipe(const std::vector<std::string>& overrides) const {
-    Recipe recipe = parse_recipe(kRecipe, "recipe", overrides);
+    Recipe recipe = parse_recipe(kHalvesRecipe, "recipe", overrides);
     recipe.run_directory = (directory_ / "run").string();
     return recipe;
   }

@@ -52,14 +52,14 @@ struct Functions {
 };
 
 // One library opened on one device.
-struct Opened {
+struct OpenedBlasLt {
   GpuDevice& device;
   BlasLtDialect dialect;
   Functions functions;
   LibraryHandle handle;
   DeviceBuffer workspace;
 
-  Opened(GpuDevice& gpu, const VendorLibrary& library, const BlasLtDialect& speech)
+  OpenedBlasLt(GpuDevice& gpu, const VendorLibrary& library, const BlasLtDialect& speech)
       : device(gpu), dialect(speech), functions(library, speech.prefix), handle(functions.destroy) {
     device.synchronize();  // binds the device to this thread
     check(functions.create(handle.out()), "start");
@@ -71,7 +71,7 @@ struct Opened {
 // The library counts along columns: it is asked for C^T = B A^T.
 class PreparedBlasLt : public PreparedMatmul {
  public:
-  PreparedBlasLt(std::shared_ptr<const Opened> opened, const MatmulWorkload& w, bool fast_accumulation, void* a,
+  PreparedBlasLt(std::shared_ptr<const OpenedBlasLt> opened, const MatmulWorkload& w, bool fast_accumulation, void* a,
                  void* b, void* c)
       : opened_(std::move(opened)),
         a_(a),
@@ -133,7 +133,7 @@ class PreparedBlasLt : public PreparedMatmul {
   }
 
  private:
-  std::shared_ptr<const Opened> opened_;
+  std::shared_ptr<const OpenedBlasLt> opened_;
   void *a_, *b_, *c_;
   std::vector<DeviceBuffer> scales_;
 
@@ -170,7 +170,7 @@ class PreparedBlasLt : public PreparedMatmul {
 class BlasLt : public MatmulProvider {
  public:
   BlasLt(GpuDevice& device, const VendorLibrary& library, const BlasLtDialect& dialect, bool fast_accumulation)
-      : opened_(std::make_shared<Opened>(device, library, dialect)),
+      : opened_(std::make_shared<OpenedBlasLt>(device, library, dialect)),
         fast_accumulation_(fast_accumulation),
         name_(fmt::format("{} {}{}", dialect.library.product, dialect.version(library, opened_->handle.get()),
                           fast_accumulation ? " (fast accumulation)" : "")) {}
@@ -181,7 +181,7 @@ class BlasLt : public MatmulProvider {
   }
 
  private:
-  std::shared_ptr<const Opened> opened_;
+  std::shared_ptr<const OpenedBlasLt> opened_;
   bool fast_accumulation_;
   std::string name_;
 };

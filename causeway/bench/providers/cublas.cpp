@@ -7,10 +7,10 @@
 namespace causeway::bench {
 namespace {
 
-constexpr int kTransposed = 1, kAsItIs = 0;  // CUBLAS_OP_T, CUBLAS_OP_N
-constexpr int kCompute32 = 68;               // CUBLAS_COMPUTE_32F
-constexpr int kComputeTf32 = 77;             // CUBLAS_COMPUTE_32F_FAST_TF32
-constexpr int kDefaultAlgorithm = 99;        // CUBLAS_GEMM_DEFAULT_TENSOR_OP, as PyTorch has it
+constexpr int kCublasTransposed = 1, kCublasAsItIs = 0;  // CUBLAS_OP_T, CUBLAS_OP_N
+constexpr int kCompute32 = 68;                           // CUBLAS_COMPUTE_32F
+constexpr int kComputeTf32 = 77;                         // CUBLAS_COMPUTE_32F_FAST_TF32
+constexpr int kDefaultAlgorithm = 99;                    // CUBLAS_GEMM_DEFAULT_TENSOR_OP, as PyTorch has it
 
 const MatmulLibrary& cublas() {
   static const MatmulLibrary library = {
@@ -22,7 +22,7 @@ const MatmulLibrary& cublas() {
   return library;
 }
 
-void check(int status, const char* doing) { check_call(cublas(), status, doing); }
+void check_cublas(int status, const char* doing) { check_call(cublas(), status, doing); }
 
 // The library opened on one device, in whose queue it works.
 struct Cublas {
@@ -47,11 +47,11 @@ struct Cublas {
     library.bind(gemm, "cublasGemmEx");
     device.synchronize();  // binds the device to this thread
     handle = std::make_unique<LibraryHandle>(destroy);
-    check(create(handle->out()), "start");
-    check(get_version(handle->get(), &version), "tell its version");
-    check(set_stream(handle->get(), device.stream()), "use the queue");
+    check_cublas(create(handle->out()), "start");
+    check_cublas(get_version(handle->get(), &version), "tell its version");
+    check_cublas(set_stream(handle->get(), device.stream()), "use the queue");
     workspace = device.allocate(kMatmulWorkspaceBytes);
-    check(set_workspace(handle->get(), workspace.data(), workspace.bytes), "use the workspace");
+    check_cublas(set_workspace(handle->get(), workspace.data(), workspace.bytes), "use the workspace");
   }
 };
 
@@ -65,8 +65,8 @@ class PreparedCublas : public PreparedMatmul {
         k_(static_cast<int>(w.k)),
         a_leading_(w.a_along_m ? m_ : k_),
         b_leading_(w.b_along_n ? n_ : k_),
-        a_operation_(w.a_along_m ? kTransposed : kAsItIs),
-        b_operation_(w.b_along_n ? kAsItIs : kTransposed),
+        a_operation_(w.a_along_m ? kCublasTransposed : kCublasAsItIs),
+        b_operation_(w.b_along_n ? kCublasAsItIs : kCublasTransposed),
         operands_(gpu_library_type(cublas(), w.operands)),
         result_(gpu_library_type(cublas(), w.result())),
         compute_(w.tf32 ? kComputeTf32 : kCompute32),
@@ -84,9 +84,10 @@ class PreparedCublas : public PreparedMatmul {
  private:
   void multiply() {
     const float one = 1, zero = 0;
-    check(cublas_->gemm(cublas_->handle->get(), b_operation_, a_operation_, n_, m_, k_, &one, b_, operands_, b_leading_,
-                        a_, operands_, a_leading_, &zero, c_, result_, n_, compute_, kDefaultAlgorithm),
-          "multiply");
+    check_cublas(
+        cublas_->gemm(cublas_->handle->get(), b_operation_, a_operation_, n_, m_, k_, &one, b_, operands_, b_leading_,
+                      a_, operands_, a_leading_, &zero, c_, result_, n_, compute_, kDefaultAlgorithm),
+        "multiply");
   }
 
   std::shared_ptr<const Cublas> cublas_;

@@ -7,14 +7,14 @@
 namespace causeway::bench {
 namespace {
 
-std::string version(const VendorLibrary& library, void* handle) {
+std::string cublaslt_version(const VendorLibrary& library, void* handle) {
   size_t (*get)() = nullptr;
   library.bind(get, "cublasLtGetVersion");
   const size_t number = get();
   return fmt::format("{}.{}.{}", number / 10000, number / 100 % 100, number % 100);
 }
 
-BlasLtDialect dialect() {
+BlasLtDialect cublaslt_dialect() {
   BlasLtDialect dialect;
   dialect.library = {"cublaslt",
                      "cuBLASLt",
@@ -35,14 +35,14 @@ BlasLtDialect dialect() {
   dialect.second_scale_mode = 32;  // CUBLASLT_MATMUL_DESC_B_SCALE_MODE
   dialect.scales_along_k = 4;      // CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F
   dialect.scales_of_squares = 5;   // CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F
-  dialect.version = version;
+  dialect.version = cublaslt_version;
   return dialect;
 }
 
 }  // namespace
 
 std::unique_ptr<MatmulProvider> open_cublaslt(Device& device, const std::string& file, bool fast_accumulation) {
-  const BlasLtDialect speech = dialect();
+  const BlasLtDialect speech = cublaslt_dialect();
   GpuDevice& gpu = require_gpu(device, Target::Family::kNvptx, speech.library);
   return make_blas_lt(gpu, open_matmul_library(speech.library, file), speech, fast_accumulation);
 }

@@ -7,15 +7,15 @@
 namespace causeway::bench {
 namespace {
 
-std::string version(const VendorLibrary& library, void* handle) {
+std::string hipblaslt_version(const VendorLibrary& library, void* handle) {
   int (*get)(void* handle, int* version) = nullptr;
   library.bind(get, "hipblasLtGetVersion");
   int number = 0;
   return get(handle, &number) == 0 ? fmt::format("{}.{}.{}", number / 100000, number / 100 % 1000, number % 100)
-                                   : "of unknown version";
+                                   : "of unknown hipblaslt_version";
 }
 
-BlasLtDialect dialect() {
+BlasLtDialect hipblaslt_dialect() {
   BlasLtDialect dialect;
   dialect.library = {"hipblaslt",
                      "hipBLASLt",
@@ -32,14 +32,14 @@ BlasLtDialect dialect() {
   dialect.why_not_8_bit =
       "8-bit operands are in the Open Compute Project's encodings; what hipBLASLt multiplies on CDNA 3 are the FNUZ "
       "encodings, whose values differ";
-  dialect.version = version;
+  dialect.version = hipblaslt_version;
   return dialect;
 }
 
 }  // namespace
 
 std::unique_ptr<MatmulProvider> open_hipblaslt(Device& device, const std::string& file) {
-  const BlasLtDialect speech = dialect();
+  const BlasLtDialect speech = hipblaslt_dialect();
   GpuDevice& gpu = require_gpu(device, Target::Family::kAmdgpu, speech.library);
   return make_blas_lt(gpu, open_matmul_library(speech.library, file), speech);
 }

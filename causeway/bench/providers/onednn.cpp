@@ -26,7 +26,7 @@ const MatmulLibrary& onednn() {
   return library;
 }
 
-void check(int status, const char* doing) { check_call(onednn(), status, doing); }
+void check_onednn(int status, const char* doing) { check_call(onednn(), status, doing); }
 
 struct Version {
   int major, minor, patch;
@@ -118,9 +118,11 @@ class Layout {
   Layout(const OneDnn& dnn, DType dtype, std::array<int64_t, 2> sizes, std::array<int64_t, 2> strides)
       : made_(dnn.layout_destroy) {
     if (dnn.layout_create != nullptr) {
-      check(dnn.layout_create(made_.out(), 2, sizes.data(), data_type(dtype), strides.data()), "describe a matrix");
+      check_onednn(dnn.layout_create(made_.out(), 2, sizes.data(), data_type(dtype), strides.data()),
+                   "describe a matrix");
     } else {
-      check(dnn.layout_init(own_.data(), 2, sizes.data(), data_type(dtype), strides.data()), "describe a matrix");
+      check_onednn(dnn.layout_init(own_.data(), 2, sizes.data(), data_type(dtype), strides.data()),
+                   "describe a matrix");
     }
   }
   const void* get() const { return made_.get() != nullptr ? made_.get() : own_.data(); }
@@ -131,19 +133,20 @@ class Layout {
 };
 
 // One library on the processor.
-struct Opened {
+struct OpenedOnednn {
   OneDnn dnn;
   LibraryHandle engine, stream;
 
-  explicit Opened(const VendorLibrary& library) : dnn(library), engine(dnn.engine_destroy), stream(dnn.stream_destroy) {
-    check(dnn.engine_create(engine.out(), kProcessor, 0), "start");
-    check(dnn.stream_create(stream.out(), engine.get(), kInOrder), "start");
+  explicit OpenedOnednn(const VendorLibrary& library)
+      : dnn(library), engine(dnn.engine_destroy), stream(dnn.stream_destroy) {
+    check_onednn(dnn.engine_create(engine.out(), kProcessor, 0), "start");
+    check_onednn(dnn.stream_create(stream.out(), engine.get(), kInOrder), "start");
   }
 };
 
 class PreparedOneDnn : public PreparedMatmul {
  public:
-  PreparedOneDnn(std::shared_ptr<const Opened> opened, const MatmulWorkload& w, void* a, void* b, void* c)
+  PreparedOneDnn(std::shared_ptr<const OpenedOnednn> opened, const MatmulWorkload& w, void* a, void* b, void* c)
       : opened_(std::move(opened)),
         a_(opened_->dnn.memory_destroy),
         b_(opened_->dnn.memory_destroy),
@@ -161,38 +164,38 @@ class PreparedOneDnn : public PreparedMatmul {
     const Layout c_layout(dnn, w.result(), {w.m, w.n}, {w.n, 1});
     LibraryHandle description(dnn.description_destroy);
     if (dnn.describe_matmul != nullptr) {
-      check(dnn.describe_matmul(description.out(), engine, a_layout.get(), b_layout.get(), nullptr, c_layout.get(),
-                                nullptr),
-            "make such a product");
+      check_onednn(dnn.describe_matmul(description.out(), engine, a_layout.get(), b_layout.get(), nullptr,
+                                       c_layout.get(), nullptr),
+                   "make such a product");
     } else {
       std::array<uint64_t, 512> matmul{};  // dnnl_matmul_desc_t has 2800 bytes
-      check(dnn.matmul_init(matmul.data(), a_layout.get(), b_layout.get(), nullptr, c_layout.get()),
-            "describe a product");
-      check(dnn.describe(description.out(), matmul.data(), nullptr, engine, nullptr), "make such a product");
+      check_onednn(dnn.matmul_init(matmul.data(), a_layout.get(), b_layout.get(), nullptr, c_layout.get()),
+                   "describe a product");
+      check_onednn(dnn.describe(description.out(), matmul.data(), nullptr, engine, nullptr), "make such a product");
     }
     const char* implementation = "";
-    check(dnn.description_query(description.get(), kImplementation, 0, static_cast<void*>(&implementation)),
-          "name its implementation");
+    check_onednn(dnn.description_query(description.get(), kImplementation, 0, static_cast<void*>(&implementation)),
+                 "name its implementation");
     // Plain loops that define the result: what nobody uses says nothing of the library's speed.
     if (std::string_view(implementation).starts_with("ref"))
       throw_no_product(onednn(), fmt::format("oneDNN has no fast product of {} on this processor, only '{}'",
                                              dtype_name(w.operands), implementation));
-    check(dnn.primitive_create(primitive_.out(), description.get()), "make such a product");
-    check(dnn.memory_create(a_.out(), a_layout.get(), engine, a), "use an operand");
-    check(dnn.memory_create(b_.out(), b_layout.get(), engine, b), "use an operand");
-    check(dnn.memory_create(c_.out(), c_layout.get(), engine, c), "use the result");
+    check_onednn(dnn.primitive_create(primitive_.out(), description.get()), "make such a product");
+    check_onednn(dnn.memory_create(a_.out(), a_layout.get(), engine, a), "use an operand");
+    check_onednn(dnn.memory_create(b_.out(), b_layout.get(), engine, b), "use an operand");
+    check_onednn(dnn.memory_create(c_.out(), c_layout.get(), engine, c), "use the result");
     arguments_ = {{{kSource, a_.get()}, {kWeights, b_.get()}, {kResult, c_.get()}}};
   }
 
   void run() override {
-    check(opened_->dnn.execute(primitive_.get(), opened_->stream.get(), static_cast<int>(arguments_.size()),
-                               arguments_.data()),
-          "multiply");
-    check(opened_->dnn.stream_wait(opened_->stream.get()), "multiply");
+    check_onednn(opened_->dnn.execute(primitive_.get(), opened_->stream.get(), static_cast<int>(arguments_.size()),
+                                      arguments_.data()),
+                 "multiply");
+    check_onednn(opened_->dnn.stream_wait(opened_->stream.get()), "multiply");
   }
 
  private:
-  std::shared_ptr<const Opened> opened_;
+  std::shared_ptr<const OpenedOnednn> opened_;
   LibraryHandle a_, b_, c_, primitive_;
   std::array<Argument, 3> arguments_{};
 };
@@ -200,7 +203,7 @@ class PreparedOneDnn : public PreparedMatmul {
 class OneDnnProvider : public MatmulProvider {
  public:
   OneDnnProvider(CpuDevice& device, const VendorLibrary& library)
-      : device_(device), opened_(std::make_shared<Opened>(library)) {}
+      : device_(device), opened_(std::make_shared<OpenedOnednn>(library)) {}
 
   std::string name() const override {
     const Version& version = *opened_->dnn.version();
@@ -217,7 +220,7 @@ class OneDnnProvider : public MatmulProvider {
 
  private:
   CpuDevice& device_;
-  std::shared_ptr<const Opened> opened_;
+  std::shared_ptr<const OpenedOnednn> opened_;
 };
 
 }  // namespace

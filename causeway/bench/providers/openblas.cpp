@@ -9,7 +9,7 @@
 namespace causeway::bench {
 namespace {
 
-constexpr int kRowMajor = 101, kAsItIs = 111, kTransposed = 112;
+constexpr int kRowMajor = 101, kCblasAsItIs = 111, kCblasTransposed = 112;
 constexpr int64_t kMostConverted = int64_t{1} << 30;  // elements in one call: counts are 32 bits wide
 
 const MatmulLibrary& openblas() {
@@ -109,8 +109,8 @@ class OpenBlasProvider : public MatmulProvider {
     const Operands operands = {m,
                                n,
                                k,
-                               w.a_along_m ? kTransposed : kAsItIs,
-                               w.b_along_n ? kAsItIs : kTransposed,
+                               w.a_along_m ? kCblasTransposed : kCblasAsItIs,
+                               w.b_along_n ? kCblasAsItIs : kCblasTransposed,
                                w.a_along_m ? m : k,
                                w.b_along_n ? n : k,
                                a,

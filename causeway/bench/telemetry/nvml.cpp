@@ -10,8 +10,8 @@ namespace {
 
 // Declared after the NVML API reference (driver 525); handles are pointers.
 using Result = int;
-constexpr Result kSuccess = 0;
-constexpr int kGraphicsClock = 0, kMemoryClock = 2;
+constexpr Result kNvmlSuccess = 0;
+constexpr int kGraphicsClock = 0, kNvmlMemoryClock = 2;
 constexpr int kGpuTemperature = 0;
 
 struct Nvml {
@@ -48,7 +48,7 @@ struct Nvml {
 };
 
 // nvmlClocksEventReasons. Those that are settings (application and display clocks) or idleness slow nothing down.
-std::vector<std::string> throttle_words(unsigned long long bits) {
+std::vector<std::string> nvml_throttle_words(unsigned long long bits) {
   constexpr unsigned long long kPowerCap = 0x4, kHardware = 0x8, kSyncBoost = 0x10, kThermalBySoftware = 0x20,
                                kThermalByHardware = 0x40, kPowerBrake = 0x80;
   std::vector<std::string> words;
@@ -71,14 +71,14 @@ class NvmlTelemetry : public TelemetryReader {
                           : bus_id.starts_with("GPU-") || bus_id.starts_with("MIG-")
                               ? nvml_.handle_by_uuid(bus_id.c_str(), &device_)
                               : nvml_.handle_by_bus_id(bus_id.c_str(), &device_);
-    if (result != kSuccess) nvml_.shutdown();
+    if (result != kNvmlSuccess) nvml_.shutdown();
     check(result, bus_id.empty() ? fmt::format("find GPU {}", index) : fmt::format("find GPU {}", bus_id));
   }
   ~NvmlTelemetry() override { nvml_.shutdown(); }
 
  private:
   void check(Result result, const std::string& task) const {
-    if (result == kSuccess) return;
+    if (result == kNvmlSuccess) return;
     throw Error(ErrorKind::kUnsupported, fmt::format("NVML cannot {}: {}", task, nvml_.error_string(result)),
                 "telemetry");
   }
@@ -86,18 +86,18 @@ class NvmlTelemetry : public TelemetryReader {
   Telemetry sample() override {
     Telemetry state;
     unsigned value = 0;
-    if (nvml_.clock(device_, kGraphicsClock, &value) == kSuccess) state.graphics_clock_mhz = value;
-    if (nvml_.clock(device_, kMemoryClock, &value) == kSuccess) state.memory_clock_mhz = value;
-    if (nvml_.power(device_, &value) == kSuccess) state.power_watts = value / 1e3;
-    if (nvml_.temperature(device_, kGpuTemperature, &value) == kSuccess) state.temperature_celsius = value;
-    if (unsigned long long bits = 0; nvml_.throttle_reasons(device_, &bits) == kSuccess)
-      state.throttle_reasons = throttle_words(bits);
+    if (nvml_.clock(device_, kGraphicsClock, &value) == kNvmlSuccess) state.graphics_clock_mhz = value;
+    if (nvml_.clock(device_, kNvmlMemoryClock, &value) == kNvmlSuccess) state.memory_clock_mhz = value;
+    if (nvml_.power(device_, &value) == kNvmlSuccess) state.power_watts = value / 1e3;
+    if (nvml_.temperature(device_, kGpuTemperature, &value) == kNvmlSuccess) state.temperature_celsius = value;
+    if (unsigned long long bits = 0; nvml_.throttle_reasons(device_, &bits) == kNvmlSuccess)
+      state.throttle_reasons = nvml_throttle_words(bits);
     return state;
   }
 
   std::optional<double> sample_energy() override {
     unsigned long long millijoules = 0;
-    if (nvml_.energy == nullptr || nvml_.energy(device_, &millijoules) != kSuccess) return std::nullopt;
+    if (nvml_.energy == nullptr || nvml_.energy(device_, &millijoules) != kNvmlSuccess) return std::nullopt;
     return static_cast<double>(millijoules) / 1e3;
   }
 
@@ -108,7 +108,7 @@ class NvmlTelemetry : public TelemetryReader {
     if (!state.memory_clock_mhz) missing.push_back("memory clock");
     if (!state.power_watts) missing.push_back("power");
     if (!state.temperature_celsius) missing.push_back("temperature");
-    if (unsigned long long bits = 0; nvml_.throttle_reasons(device_, &bits) != kSuccess)
+    if (unsigned long long bits = 0; nvml_.throttle_reasons(device_, &bits) != kNvmlSuccess)
       missing.push_back("throttling");
     if (!sample_energy()) missing.push_back("energy");
     return missing.empty() ? "" : fmt::format("NVML does not tell this GPU's {}.", join_words(missing));

@@ -15,8 +15,8 @@ namespace {
 
 // Declared after rocm_smi.h.
 using Status = int;
-constexpr Status kSuccess = 0;
-constexpr int kSystemClock = 0, kMemoryClock = 4;
+constexpr Status kSmiSuccess = 0;
+constexpr int kSystemClock = 0, kSmiMemoryClock = 4;
 constexpr uint32_t kEdge = 0, kJunction = 1;
 constexpr int kCurrentTemperature = 0;
 
@@ -78,7 +78,7 @@ std::optional<double> current_megahertz(const std::byte* bytes) {
 }
 
 // The kernel's ASIC-independent throttler bits (amdgpu_smu.h): 16 bits a group.
-std::vector<std::string> throttle_words(uint64_t bits) {
+std::vector<std::string> smi_throttle_words(uint64_t bits) {
   std::vector<std::string> words;
   if (bits & 0xffff) words.push_back("power cap");
   if (bits >> 16 & 0xffff) words.push_back("current limit");
@@ -111,9 +111,9 @@ class RocmSmiTelemetry : public TelemetryReader {
 
  private:
   void check(Status status, const std::string& task) const {
-    if (status == kSuccess) return;
+    if (status == kSmiSuccess) return;
     const char* text = nullptr;
-    if (smi_.status_string(status, &text) != kSuccess || text == nullptr) text = "it does not say why";
+    if (smi_.status_string(status, &text) != kSmiSuccess || text == nullptr) text = "it does not say why";
     throw Error(ErrorKind::kUnsupported, fmt::format("ROCm SMI cannot {}: {}", task, text), "telemetry");
   }
 
@@ -132,29 +132,29 @@ class RocmSmiTelemetry : public TelemetryReader {
     }
     const std::optional<uint64_t> wanted = location(bus_id);
     for (device_ = 0; device_ < count; ++device_)
-      if (uint64_t id = 0; smi_.pci_id(device_, &id) == kSuccess && wanted == location(id)) return;
+      if (uint64_t id = 0; smi_.pci_id(device_, &id) == kSmiSuccess && wanted == location(id)) return;
     throw Error(ErrorKind::kNotFound, fmt::format("ROCm SMI shows no GPU at {}", bus_id), "telemetry");
   }
 
   std::optional<double> clock(int kind) const {
     // Larger than the table of any version.
     alignas(8) std::byte bytes[1024] = {};
-    if (smi_.clock(device_, kind, bytes) != kSuccess) return std::nullopt;
+    if (smi_.clock(device_, kind, bytes) != kSmiSuccess) return std::nullopt;
     return before_6_ ? current_megahertz<FrequenciesBefore6>(bytes) : current_megahertz<Frequencies>(bytes);
   }
 
   std::optional<double> power() const {
     uint64_t microwatts = 0;
     int kind = 0;
-    const bool told = (smi_.power != nullptr && smi_.power(device_, &microwatts, &kind) == kSuccess) ||
-                      (smi_.average_power != nullptr && smi_.average_power(device_, 0, &microwatts) == kSuccess);
+    const bool told = (smi_.power != nullptr && smi_.power(device_, &microwatts, &kind) == kSmiSuccess) ||
+                      (smi_.average_power != nullptr && smi_.average_power(device_, 0, &microwatts) == kSmiSuccess);
     return told ? std::optional(static_cast<double>(microwatts) / 1e6) : std::nullopt;
   }
 
   // All ones where the GPU has no such figure.
   std::optional<uint64_t> throttle_status() const {
     uint64_t bits = 0;
-    if (smi_.throttle_status == nullptr || smi_.throttle_status(device_, &bits) != kSuccess || bits == UINT64_MAX)
+    if (smi_.throttle_status == nullptr || smi_.throttle_status(device_, &bits) != kSmiSuccess || bits == UINT64_MAX)
       return std::nullopt;
     return bits;
   }
@@ -162,20 +162,20 @@ class RocmSmiTelemetry : public TelemetryReader {
   Telemetry sample() override {
     Telemetry state;
     state.graphics_clock_mhz = clock(kSystemClock);
-    state.memory_clock_mhz = clock(kMemoryClock);
+    state.memory_clock_mhz = clock(kSmiMemoryClock);
     state.power_watts = power();
     int64_t millidegrees = 0;
-    if (smi_.temperature(device_, kJunction, kCurrentTemperature, &millidegrees) == kSuccess ||
-        smi_.temperature(device_, kEdge, kCurrentTemperature, &millidegrees) == kSuccess)
+    if (smi_.temperature(device_, kJunction, kCurrentTemperature, &millidegrees) == kSmiSuccess ||
+        smi_.temperature(device_, kEdge, kCurrentTemperature, &millidegrees) == kSmiSuccess)
       state.temperature_celsius = static_cast<double>(millidegrees) / 1e3;
-    if (const std::optional<uint64_t> bits = throttle_status()) state.throttle_reasons = throttle_words(*bits);
+    if (const std::optional<uint64_t> bits = throttle_status()) state.throttle_reasons = smi_throttle_words(*bits);
     return state;
   }
 
   std::optional<double> sample_energy() override {
     uint64_t count = 0, nanoseconds = 0;
     float microjoules_per_count = 0;
-    if (smi_.energy == nullptr || smi_.energy(device_, &count, &microjoules_per_count, &nanoseconds) != kSuccess ||
+    if (smi_.energy == nullptr || smi_.energy(device_, &count, &microjoules_per_count, &nanoseconds) != kSmiSuccess ||
         count == 0)
       return std::nullopt;
     return static_cast<double>(count) * microjoules_per_count / 1e6;

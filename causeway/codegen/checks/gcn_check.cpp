@@ -19,7 +19,7 @@ namespace {
 constexpr int kMostVector = 62, kMostShared = 14;
 
 // The accesses that are counted together and end in order, and those that end in any.
-enum Kind { kVector, kShared, kScalar, kFlatVector, kFlatShared, kRecent, kKinds };
+enum GcnKind { kVector, kShared, kScalar, kFlatVector, kFlatShared, kRecent, kKinds };
 
 // Instructions of one kind that may be under way, or close by, each with the fewest that followed it on any path: of
 // kVector and kShared the number of accesses of the same kind, of kRecent of wait states.
@@ -63,7 +63,7 @@ class Track {
   std::vector<Entry> entries_;  // by instruction
 };
 
-using State = std::array<Track, kKinds>;
+using GcnState = std::array<Track, kKinds>;
 
 enum class Memory : uint8_t { kNone, kVector, kShared, kScalar, kFlat };
 
@@ -177,23 +177,23 @@ class FunctionChecker {
   // States at the beginnings of straight pieces grow until none does; then each piece is looked at once.
   void follow_paths() {
     if (count() == 0) return;
-    std::map<uint32_t, State> states;
+    std::map<uint32_t, GcnState> states;
     states[0];
     for (const Facts& facts : facts_)
       if (facts.target) states[*facts.target];
     for (uint32_t i = 0; i + 1 < count(); ++i)
       if (facts_[i].target || !facts_[i].falls_through) states[i + 1];
     std::set<uint32_t> waiting = {0}, reached = {0};
-    const auto pass_on = [&](uint32_t to, const State& state) {
+    const auto pass_on = [&](uint32_t to, const GcnState& state) {
       bool grows = reached.insert(to).second;
-      State& known = states[to];
+      GcnState& known = states[to];
       for (int kind = 0; kind < kKinds; ++kind) grows |= known[kind].merge(state[kind]);
       if (grows) waiting.insert(to);
     };
     while (!waiting.empty()) {
       const uint32_t first = *waiting.begin();
       waiting.erase(waiting.begin());
-      State state = states[first];
+      GcnState state = states[first];
       for (uint32_t i = first;; ++i) {
         apply(i, state);
         if (facts_[i].target) pass_on(*facts_[i].target, state);
@@ -206,7 +206,7 @@ class FunctionChecker {
     }
     for (const auto& [first, known] : states) {
       if (!reached.contains(first)) continue;
-      State state = known;
+      GcnState state = known;
       for (uint32_t i = first;; ++i) {
         look_at(i, state);
         apply(i, state);
@@ -215,7 +215,7 @@ class FunctionChecker {
     }
   }
 
-  void apply(uint32_t index, State& state) const {
+  void apply(uint32_t index, GcnState& state) const {
     const Facts& facts = facts_[index];
     if (facts.is_wait) {
       state[kVector].keep_below(facts.vector_count);
@@ -250,11 +250,11 @@ class FunctionChecker {
     if (facts.reach > 0) state[kRecent].add(index);
   }
 
-  void look_at(uint32_t index, const State& state) {
+  void look_at(uint32_t index, const GcnState& state) {
     const GcnInstruction& instruction = function_.instructions[index];
     const Facts& facts = facts_[index];
     std::vector<uint32_t> shared_accesses;
-    for (const Kind kind : {kVector, kShared, kScalar, kFlatVector, kFlatShared}) {
+    for (const GcnKind kind : {kVector, kShared, kScalar, kFlatVector, kFlatShared}) {
       for (const Track::Entry& entry : state[kind].entries()) {
         const Facts& access = facts_[entry.instruction];
         if (access.accesses_shared) shared_accesses.push_back(entry.instruction);

@@ -28,7 +28,7 @@ struct Use {
     return changed;
   }
 };
-using State = std::vector<Use>;
+using ProductState = std::vector<Use>;
 
 class Products {
  public:
@@ -38,7 +38,7 @@ class Products {
     number_registers();
     if (count_ == 0) return;
     states_.resize(function_.blocks.size());
-    State entry(static_cast<size_t>(count_));
+    ProductState entry(static_cast<size_t>(count_));
     // What a kernel begins with was written by nobody, and the first product needs a fence nevertheless.
     for (Use& use : entry) use.unfenced = 0;
     states_[0] = std::move(entry);
@@ -46,10 +46,10 @@ class Products {
     while (!work.empty()) {
       const int number = work.front();
       work.pop_front();
-      State state = *states_[static_cast<size_t>(number)];
+      ProductState state = *states_[static_cast<size_t>(number)];
       walk(number, state, false);
       for (const int next : function_.blocks[static_cast<size_t>(number)].successors) {
-        std::optional<State>& known = states_[static_cast<size_t>(next)];
+        std::optional<ProductState>& known = states_[static_cast<size_t>(next)];
         bool changed = !known;
         if (!known) {
           known = state;
@@ -61,7 +61,7 @@ class Products {
     }
     for (size_t number = 0; number < states_.size(); ++number) {
       if (!states_[number]) continue;
-      State state = *states_[number];
+      ProductState state = *states_[number];
       walk(static_cast<int>(number), state, true);
     }
   }
@@ -80,7 +80,7 @@ class Products {
     }
   }
 
-  Use* use_of(State& state, int reg) const {
+  Use* use_of(ProductState& state, int reg) const {
     const int index = index_[static_cast<size_t>(reg)];
     return index < 0 ? nullptr : &state[static_cast<size_t>(index)];
   }
@@ -91,7 +91,7 @@ class Products {
     check_.findings.push_back({static_cast<uint64_t>(at(i).line), at(i).text.substr(0, 100), fault});
   }
 
-  void walk(int number, State& state, bool reports) {
+  void walk(int number, ProductState& state, bool reports) {
     const PtxBlock& block = function_.blocks[static_cast<size_t>(number)];
     for (int i = block.begin; i < block.end; ++i) {
       const PtxInstruction& one = at(i);
@@ -119,7 +119,7 @@ class Products {
     }
   }
 
-  void product(int i, State& state, bool reports) {
+  void product(int i, ProductState& state, bool reports) {
     const PtxInstruction& one = at(i);
     for (size_t operand = 0; operand < 2 && operand < one.operands.size(); ++operand) {
       if (one.operands[operand].kind != PtxOperand::Kind::kVector) continue;
@@ -149,7 +149,7 @@ class Products {
         touch(i, one.operands[operand].registers, false, state, reports);
   }
 
-  void other(int i, State& state, bool reports) {
+  void other(int i, ProductState& state, bool reports) {
     const PtxInstruction& one = at(i);
     for (size_t operand = 0; operand < one.operands.size(); ++operand) {
       const bool writes = operand == 0 && one.writes_first && one.operands[0].kind != PtxOperand::Kind::kAddress;
@@ -159,7 +159,7 @@ class Products {
     if (one.predicate >= 0) touch(i, {one.predicate}, false, state, reports);
   }
 
-  void touch(int i, const std::vector<int>& registers, bool writes, State& state, bool reports) {
+  void touch(int i, const std::vector<int>& registers, bool writes, ProductState& state, bool reports) {
     for (const int reg : registers) {
       Use* use = use_of(state, reg);
       if (use == nullptr) continue;
@@ -183,7 +183,7 @@ class Products {
   FunctionCheck& check_;
   std::vector<int> index_;
   int count_ = 0;
-  std::vector<std::optional<State>> states_;
+  std::vector<std::optional<ProductState>> states_;
 };
 
 }  // namespace

@@ -6,12 +6,15 @@
 namespace causeway::codegen {
 namespace {
 
-using Kind = PtxValue::Kind;
 constexpr int64_t kFar = int64_t{1} << 40;  // no address in shared memory, and no sum of such, is further
 
 // One thread's number may be known and another's be another one: `by_lane`.
-PtxValue exactly(int64_t number, bool by_lane = false) { return {Kind::kRange, 0, by_lane, -1, number, number, 0, 0}; }
-PtxValue between(int64_t low, int64_t high, bool by_lane) { return {Kind::kRange, 0, by_lane, -1, low, high, 0, 0}; }
+PtxValue exactly(int64_t number, bool by_lane = false) {
+  return {PtxValue::Kind::kRange, 0, by_lane, -1, number, number, 0, 0};
+}
+PtxValue between(int64_t low, int64_t high, bool by_lane) {
+  return {PtxValue::Kind::kRange, 0, by_lane, -1, low, high, 0, 0};
+}
 
 // As the signed number of so many bits.
 PtxValue narrowed(PtxValue value, int width) {
@@ -38,11 +41,13 @@ PtxValue as_unsigned(PtxValue value, int width) {
 
 int64_t low_mask(int bits) { return bits >= 63 ? INT64_MAX : (int64_t{1} << bits) - 1; }
 // Known bits from the lowest on; 64 of an exact number.
-int known_bits(const PtxValue& value) { return value.exact() ? 64 : value.kind == Kind::kLowBits ? value.bits : 0; }
+int known_bits(const PtxValue& value) {
+  return value.exact() ? 64 : value.kind == PtxValue::Kind::kLowBits ? value.bits : 0;
+}
 PtxValue of_low_bits(int64_t number, int bits, bool by_lane) {
   if (bits <= 0) return {};
   PtxValue value;
-  value.kind = Kind::kLowBits;
+  value.kind = PtxValue::Kind::kLowBits;
   value.bits = static_cast<uint8_t>(std::min(bits, 16));
   value.low = value.high = number & low_mask(value.bits);
   value.by_lane = by_lane;
@@ -377,7 +382,7 @@ void PtxValues::follow(const std::vector<bool>& sinks) {
   const auto count = static_cast<size_t>(function_.registers);
   // Registers that may be known: some instruction that writes them has nothing unknown to go by.
   std::vector<bool> knowable(count);
-  for (size_t reg = 0; reg < count; ++reg) knowable[reg] = constants_[reg].kind != Kind::kUnknown;
+  for (size_t reg = 0; reg < count; ++reg) knowable[reg] = constants_[reg].kind != PtxValue::Kind::kUnknown;
   const auto is_knowable = [&](const PtxOperand& operand) {
     for (const int reg : operand.registers)
       if (!knowable[static_cast<size_t>(reg)]) return false;
@@ -462,7 +467,7 @@ void PtxValues::follow(const std::vector<bool>& sinks) {
   only_compared_.clear();
   for (size_t reg = 0; reg < count; ++reg) {
     if (!knowable[reg] || !(wanted[reg] || compared_times[reg] >= 2)) continue;
-    if (constants_[reg].kind != Kind::kUnknown) continue;
+    if (constants_[reg].kind != PtxValue::Kind::kUnknown) continue;
     only_compared_.push_back(!wanted[reg]);
     index_[reg] = static_cast<int>(followed_.size());
     followed_.push_back(static_cast<int>(reg));
@@ -517,12 +522,14 @@ void PtxValues::assume(int branch, bool truth, State& state) const {
   PtxValue& value = state[static_cast<size_t>(compared_index)];
   const int64_t with = one.operands[2].value;
   // A bound is worth more than the lowest bits.
-  if (value.kind == Kind::kLowBits && !is_unsigned(one)) value = {};
-  if (value.kind == Kind::kLowBits || value.exact() || (is_unsigned(one) && !(value.known() && value.low >= 0))) return;
+  if (value.kind == PtxValue::Kind::kLowBits && !is_unsigned(one)) value = {};
+  if (value.kind == PtxValue::Kind::kLowBits || value.exact() ||
+      (is_unsigned(one) && !(value.known() && value.low >= 0)))
+    return;
   std::string_view how = after_dot(one.opcode).substr(0, 2);
   if (!truth)
     how = how == "lt" ? "ge" : how == "le" ? "gt" : how == "gt" ? "le" : how == "ge" ? "lt" : how == "ne" ? "eq" : "ne";
-  if (value.kind == Kind::kUnknown) value = between(INT64_MIN, INT64_MAX, true);
+  if (value.kind == PtxValue::Kind::kUnknown) value = between(INT64_MIN, INT64_MAX, true);
   if (how == "lt") value.high = std::min(value.high, with - 1);
   if (how == "le") value.high = std::min(value.high, with);
   if (how == "gt") value.low = std::max(value.low, with + 1);

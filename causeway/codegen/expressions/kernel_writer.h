@@ -12,6 +12,8 @@
 
 namespace causeway::codegen {
 
+constexpr int kTaskDepth = 1;  // of a processor task's loop variables
+
 class KernelWriter : public EmitterContext {
  public:
   explicit KernelWriter(const KernelInputs& inputs)

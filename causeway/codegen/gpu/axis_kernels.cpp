@@ -9,11 +9,9 @@
 namespace causeway::codegen {
 namespace {
 
-constexpr int kThreadDepth = 1;
-constexpr int kElementDepth = 2;
 constexpr int kWaveTeam = 32;
 constexpr int64_t kLongLine = 2048;  // elements from which a block walks a line
-constexpr int kSharedBytes = 256;
+constexpr int kAxisSharedBytes = 256;
 constexpr int kScanElements = 4;  // of one thread in one step of a scan
 
 class GpuAxisWriter : public KernelWriter {
@@ -68,7 +66,7 @@ class GpuAxisWriter : public KernelWriter {
       body += greatest_text(node, member, team, extent);
     }
     GeneratedKernel kernel = finish(source_head() + kernel_text("kernel", kLoopThreads, body));
-    kernel.phases = {gpu_phase("kernel", kLoopThreads, team > kWaveTeam ? kSharedBytes : 0,
+    kernel.phases = {gpu_phase("kernel", kLoopThreads, team > kWaveTeam ? kAxisSharedBytes : 0,
                                [lines, lines_per_block](const SymbolBindings& bindings) {
                                  return divide_up(lines.evaluate(bindings), lines_per_block);
                                })};

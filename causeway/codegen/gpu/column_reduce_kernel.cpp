@@ -11,9 +11,6 @@
 namespace causeway::codegen {
 namespace {
 
-constexpr int kThreadDepth = 1;
-constexpr int kReducedDepth = 2;
-constexpr int kLaneDepth = 3;
 // Enough to keep a large GPU busy; constants, so that devices agree in results. Blocks that also store elements run
 // longer and fewer at a time, and the last of them are not to leave most of the GPU idle: five rounds of three for each
 // of 132 multiprocessors, a few less where columns do not divide them.
@@ -22,7 +19,7 @@ constexpr int kUnrolledSteps = 4;
 constexpr int kGroupedSteps = 2;          // of a thread, whose loads all come before their stores
 constexpr int kStoringBlocksPerUnit = 3;  // registers for less would leave too few loads under way
 constexpr int64_t kLeastSteps = 8;        // of a thread in one part
-constexpr int64_t kPartsOfUnknown = 32;
+constexpr int64_t kPartsOfUnknownColumns = 32;
 
 class GpuColumnReduceWriter : public KernelWriter {
  public:
@@ -95,7 +92,7 @@ class GpuColumnReduceWriter : public KernelWriter {
                            : axis.group == Group::kReduced ? "k"
                            : axis.group == Group::kColumn  ? "c"
                                                            : "e";
-      const int depth = axis.group == Group::kReduced ? kReducedDepth
+      const int depth = axis.group == Group::kReduced ? kElementDepth
                         : axis.group == Group::kLane  ? kLaneDepth
                                                       : kThreadDepth;
       axis_variables_.push_back(static_cast<int>(variables_.size()));
@@ -176,7 +173,7 @@ class GpuColumnReduceWriter : public KernelWriter {
       inputs_.push_back(emitter.compute(graph_.node(reduction).inputs[0], position).name);
     top_ = emitter.take_statements(0);
     thread_text_ = emitter.take_statements(kThreadDepth);
-    reduced_text_ = emitter.take_statements(kReducedDepth);
+    reduced_text_ = emitter.take_statements(kElementDepth);
     lane_text_ = emitter.take_statements(kLaneDepth) + updates;
     result_at_ = emitter.index_text(add(scale(group_linear(Group::kOuter), inner_), group_linear(Group::kColumn)));
   }
@@ -191,7 +188,8 @@ class GpuColumnReduceWriter : public KernelWriter {
     if (!outer_.is_constant() || !vectors_.is_constant() || request_.fixed_order) return;
     const int64_t blocks = std::max<int64_t>(1, outer_.constant() * divide_up(vectors_.constant(), block_columns_));
     parts_ = std::max<int64_t>(1, (elements_.empty() ? kManyBlocks : kManyStoringBlocks) / blocks);
-    const int64_t most = reduced_.is_constant() ? reduced_.constant() / (block_rows_ * kLeastSteps) : kPartsOfUnknown;
+    const int64_t most =
+        reduced_.is_constant() ? reduced_.constant() / (block_rows_ * kLeastSteps) : kPartsOfUnknownColumns;
     parts_ = std::clamp<int64_t>(parts_, 1, std::max<int64_t>(1, most));
   }
 

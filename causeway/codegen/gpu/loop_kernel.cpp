@@ -11,7 +11,6 @@
 namespace causeway::codegen {
 namespace {
 
-constexpr int kSharedBytes = GpuLoopNest::kSumsSharedBytes;
 constexpr GpuPartsLaunch kRowSumParts = {.neighbours = 8, .unrolled = 8};  // there are many parts
 constexpr const char* kIncludes =
     "#include \"causeway/kernels/gpu/lanes.h\"\n#include \"causeway/kernels/gpu/reduce.h\"\n";
@@ -39,7 +38,7 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
     const std::optional<Obstacle> planned = nest_.obstacle();
     nest_.reset();
     if (planned || !nest_.has_reductions() || nest_.has_row_sums() || nest_.parts() > 1 ||
-        !request_.rows.is_constant() || !nest_.in_shared().empty() || shared_offset < kSharedBytes)
+        !request_.rows.is_constant() || !nest_.in_shared().empty() || shared_offset < GpuLoopNest::kSumsSharedBytes)
       return std::nullopt;
     write_body();
     check_written(planned);
@@ -214,7 +213,7 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
     for (const auto& [value, offset] : nest_.in_shared()) {
       const std::string name = nest_.in_shared_name(value);
       text += fmt::format("auto* {} = static_cast<{}*>(__builtin_assume_aligned(shared_memory() + {}, 16));\n", name,
-                          storage_type(graph_.dtype(value)), kSharedBytes + offset);
+                          storage_type(graph_.dtype(value)), GpuLoopNest::kSumsSharedBytes + offset);
       const int per_copy = GpuLoopNest::kCopiedBytes / static_cast<int>(size_bytes(graph_.dtype(value)));
       for (int lane = 0; lane < nest_.lanes(); lane += per_copy)
         copies += fmt::format("copy_async_16({0} + vector * {1} + {2}, {3} + ({4}) + {2}, true);\n", name,
@@ -511,8 +510,8 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
     const std::string body = row_body();
     GeneratedKernel kernel = finish(source("kernel", nest_.threads(), body));
     const int64_t per_block = nest_.rows_per_block();
-    const int shared_bytes =
-        (nest_.team() > GpuLoopNest::kWaveTeam ? kSharedBytes : 0) + static_cast<int>(nest_.in_shared_bytes());
+    const int shared_bytes = (nest_.team() > GpuLoopNest::kWaveTeam ? GpuLoopNest::kSumsSharedBytes : 0) +
+                             static_cast<int>(nest_.in_shared_bytes());
     kernel.phases = {gpu_phase(
         "kernel", nest_.threads(), shared_bytes,
         [rows, per_block](const SymbolBindings& bindings) { return divide_up(rows.evaluate(bindings), per_block); })};
@@ -559,7 +558,7 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
                kernel_text("kernel_finish", kLoopThreads,
                            open_workspace + gpu_add_parts(kRowSumParts, index_type_, columns, blocks, sums)));
     constexpr int kBytes = 4;  // of a sum
-    const int64_t shared = std::max<int64_t>(nest_.team() > GpuLoopNest::kWaveTeam ? kSharedBytes : 0,
+    const int64_t shared = std::max<int64_t>(nest_.team() > GpuLoopNest::kWaveTeam ? GpuLoopNest::kSumsSharedBytes : 0,
                                              per_block > 1 ? nest_.threads() * elements * kBytes : 0);
     const int64_t results = request_.columns.constant();
     kernel.phases = {gpu_phase("kernel", nest_.threads(), static_cast<int>(shared),
@@ -591,9 +590,10 @@ class GpuLoopWriter : public LoopWriter<GpuLoopNest> {
     GeneratedKernel kernel =
         finish(source("kernel", kLoopThreads, part_body) + kernel_text("kernel_finish", kLoopThreads, finish_body));
     const int64_t rows = request_.rows.constant(), parts = nest_.parts();
-    kernel.phases = {
-        gpu_phase("kernel", kLoopThreads, kSharedBytes, [rows, parts](const SymbolBindings&) { return rows * parts; }),
-        gpu_phase("kernel_finish", kLoopThreads, kSharedBytes, [rows](const SymbolBindings&) { return rows; })};
+    kernel.phases = {gpu_phase("kernel", kLoopThreads, GpuLoopNest::kSumsSharedBytes,
+                               [rows, parts](const SymbolBindings&) { return rows * parts; }),
+                     gpu_phase("kernel_finish", kLoopThreads, GpuLoopNest::kSumsSharedBytes,
+                               [rows](const SymbolBindings&) { return rows; })};
     int64_t sums = 0;
     for (const Value member : request_.members) sums += nest_.role(member) == Role::kReduction;
     kernel.workspace_bytes = [bytes = sums * rows * parts * 8](const SymbolBindings&) { return bytes; };

@@ -21,8 +21,8 @@ constexpr int64_t kWidestKeptRow = int64_t{kWidestTeam} * kMostKeptElements;
 constexpr size_t kMostCachedTensors = 3;
 constexpr int64_t kLongRow = 65536;  // columns from which a row is cut into parts
 constexpr int64_t kPartColumns = 16384;
-constexpr int64_t kMostParts = 1024;      // of all rows
-constexpr int64_t kPartsOfUnknown = 128;  // of all rows, when their length is not known
+constexpr int64_t kMostParts = 1024;          // of all rows
+constexpr int64_t kPartsOfUnknownRows = 128;  // of all rows, when their length is not known
 // Blocks that share the rows of sums over rows fill this many multiprocessors; a constant, so that devices agree in
 // results.
 constexpr int kRowSumUnits = 132;
@@ -176,7 +176,7 @@ void GpuLoopNest::plan_parts() {
   if (!request_.rows.is_constant() || request_.rows.is_constant(0) || !sums_come_first()) return;
   const int64_t rows = request_.rows.constant();
   if (!request_.columns.is_constant()) {
-    parts_ = std::max<int64_t>(1, kPartsOfUnknown / rows);
+    parts_ = std::max<int64_t>(1, kPartsOfUnknownRows / rows);
   } else if (request_.columns.constant() >= kLongRow) {
     parts_ = std::clamp<int64_t>((request_.columns.constant() + kPartColumns - 1) / kPartColumns, 1,
                                  std::max<int64_t>(1, kMostParts / rows));

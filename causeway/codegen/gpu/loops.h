@@ -13,6 +13,8 @@
 namespace causeway::codegen {
 
 constexpr int kLoopThreads = 256;  // of a block
+// Depths of loop variables: those of a thread, of the elements that it walks, and of neighbours side by side.
+constexpr int kThreadDepth = 1, kElementDepth = 2, kLaneDepth = 3;
 
 // "int32_t" when no tensor that the request reads, writes or passes through has 2^31 elements or more (64-bit division
 // is slow on GPUs); "int64_t" otherwise, or when sizes are not known.

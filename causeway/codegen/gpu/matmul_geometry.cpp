@@ -13,8 +13,8 @@
 namespace causeway::codegen {
 namespace {
 
-constexpr int64_t kLarge = 4096;  // what an unknown size is taken for
-constexpr int64_t kThin = 16;     // sides up to this have tiles of their own
+constexpr int64_t kTakenForUnknown = 4096;  // what an unknown size is taken for
+constexpr int64_t kThin = 16;               // sides up to this have tiles of their own
 constexpr int kMostSplits = 32;
 constexpr int64_t kLeastSplitK = 256;  // less is not worth a part of its own
 constexpr double kLaunch = 3;          // microseconds
@@ -25,9 +25,9 @@ struct Sizes {
 
   Sizes(int64_t batch, int64_t m, int64_t n, int64_t k)
       : batch(batch == kUnknownSize ? 1 : batch),
-        m(m == kUnknownSize ? kLarge : m),
-        n(n == kUnknownSize ? kLarge : n),
-        k(k == kUnknownSize ? kLarge : k),
+        m(m == kUnknownSize ? kTakenForUnknown : m),
+        n(n == kUnknownSize ? kTakenForUnknown : n),
+        k(k == kUnknownSize ? kTakenForUnknown : k),
         all_known(batch != kUnknownSize && m != kUnknownSize && n != kUnknownSize && k != kUnknownSize) {}
 };
 

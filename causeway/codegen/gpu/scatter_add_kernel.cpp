@@ -12,9 +12,6 @@
 namespace causeway::codegen {
 namespace {
 
-constexpr int kThreadDepth = 1;
-constexpr int kElementDepth = 2;
-constexpr int kLaneDepth = 3;
 constexpr int kBaseVectors = 4;  // of one thread
 constexpr int kMostColumns = 32;
 constexpr int64_t kMostBlocksOfFew = 1024;               // in one launch

@@ -7,7 +7,6 @@
 namespace causeway::codegen {
 namespace {
 
-constexpr int kTaskDepth = 1;
 constexpr int64_t kColumnBlock = 128;  // scatter_add: columns of one task
 
 const SizeFunction kNoScratch = [](const SymbolBindings&) { return int64_t{0}; };

@@ -9,8 +9,7 @@
 namespace causeway::codegen {
 namespace {
 
-constexpr int64_t kBlock = 128;  // columns of one task
-constexpr int kTaskDepth = 1;
+constexpr int64_t kColumnsOfTask = 128;
 // Rows lie far from one another: so many ahead, a block's columns are asked for.
 constexpr int64_t kRowsAhead = 8;
 
@@ -99,11 +98,11 @@ class ColumnReduceWriter : public KernelWriter {
         "const int64_t end = minimum(begin + {2}, columns);\n"
         "{3}{4} sums[{2}];\nfor (int64_t i = 0; i < {2}; ++i) sums[i] = {5};\n"
         "{6}for (int64_t c = begin; c < end; ++c) {7}}}\n",
-        prologue(), columns, kBlock, top, type, initial, loops, store);
+        prologue(), columns, kColumnsOfTask, top, type, initial, loops, store);
     GeneratedKernel kernel = finish(source);
     kernel.phases = {{"kernel",
                       [outer, inner](const SymbolBindings& bindings) {
-                        return outer.evaluate(bindings) * divide_up(inner.evaluate(bindings), kBlock);
+                        return outer.evaluate(bindings) * divide_up(inner.evaluate(bindings), kColumnsOfTask);
                       },
                       [](const SymbolBindings&) { return int64_t{0}; }}};
     return kernel;

@@ -12,7 +12,7 @@ namespace causeway::device {
 
 namespace {
 
-constexpr uint64_t kMark = 0x70616d726f736e74;
+constexpr uint64_t kTensorMapMark = 0x70616d726f736e74;
 constexpr int kPieceBytes = 16;
 
 void require(bool condition, std::string what) {
@@ -56,7 +56,7 @@ uint32_t round_to_tf32(uint32_t bits) {
 
 }  // namespace
 
-bool EmulatedTensorMap::is_valid() const { return mark == kMark; }
+bool EmulatedTensorMap::is_valid() const { return mark == kTensorMapMark; }
 
 int EmulatedTensorMap::box_rows() const {
   int rows = 1;
@@ -70,7 +70,7 @@ EmulatedTensorMap encode_tensor_map(const TensorMap& map, void* buffer) {
           fmt::format("elements of {} bytes are not supported", map.element_bytes));
   require(map.element_bytes == 4 || !map.rounds_to_tf32, "elements that are rounded to tf32 have 4 bytes");
   EmulatedTensorMap encoded;
-  encoded.mark = kMark;
+  encoded.mark = kTensorMapMark;
   encoded.base = static_cast<std::byte*>(buffer) + map.offset;
   encoded.rank = static_cast<uint8_t>(map.rank);
   encoded.element_bytes = static_cast<uint8_t>(map.element_bytes);

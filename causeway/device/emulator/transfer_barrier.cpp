@@ -9,7 +9,7 @@ namespace causeway::device {
 namespace {
 
 // The eight bytes: a mark in the uppermost four bits, the phase, the arrivals, the bytes.
-constexpr uint64_t kMark = 0xb;
+constexpr uint64_t kTransferBarrierMark = 0xb;
 constexpr int kCountBits = 19;
 constexpr int kByteBits = 21;
 constexpr uint64_t kCountMask = (uint64_t{1} << kCountBits) - 1;
@@ -33,7 +33,7 @@ TransferBarriers::State TransferBarriers::load(int block_rank, int offset) {
   uint64_t word = 0;
   std::memcpy(&word, host_.shared(block_rank).data() + offset, sizeof(word));
   State state;
-  state.valid = word >> 60 == kMark;
+  state.valid = word >> 60 == kTransferBarrierMark;
   state.phase = static_cast<int>(word >> 59 & 1);
   state.expected = static_cast<int>(word >> (kByteBits + kCountBits) & kCountMask);
   state.pending = static_cast<int>(word >> kByteBits & kCountMask);
@@ -42,7 +42,7 @@ TransferBarriers::State TransferBarriers::load(int block_rank, int offset) {
 }
 
 void TransferBarriers::store(int block_rank, int offset, const State& state) {
-  const uint64_t word = kMark << 60 | static_cast<uint64_t>(state.phase) << 59 |
+  const uint64_t word = kTransferBarrierMark << 60 | static_cast<uint64_t>(state.phase) << 59 |
                         static_cast<uint64_t>(state.expected) << (kByteBits + kCountBits) |
                         static_cast<uint64_t>(state.pending) << kByteBits |
                         static_cast<uint64_t>(state.bytes + kMostBytes);

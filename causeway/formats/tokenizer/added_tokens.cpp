@@ -6,6 +6,7 @@
 #include "causeway/base/error.h"
 #include "causeway/base/utf8.h"
 #include "causeway/formats/tokenizer/encoding_budget.h"
+#include "causeway/formats/tokenizer/tokenizer_part.h"
 #include "causeway/formats/tokenizer/unicode_classes.h"
 #include "causeway/formats/tokenizer/unicode_text.h"
 
@@ -13,7 +14,6 @@ namespace causeway::formats {
 namespace {
 
 constexpr std::string_view kWhere = "tokenizer.json: added_tokens";
-constexpr const char* kHint = "Fetch the tokenizer again, or write it with the program that made it.";
 
 size_t last_character(std::string_view text) {
   size_t start = text.size() - 1;
@@ -84,14 +84,14 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TextNormalizer* n
     const AddedToken& token = tokens_[i];
     const auto fail = [&](const std::string& what) {
       throw Error(ErrorKind::kCorrupt, fmt::format("the added token \"{}\" (id {}) {}", token.content, token.id, what),
-                  where, kHint);
+                  where, kTokenizerHint);
     };
     if (token.content.empty()) fail("has no content");
     if (token.content.size() > kLongestToken)
       throw Error(ErrorKind::kCorrupt,
                   fmt::format("the added token with the id {} has {} bytes; at most {} are read", token.id,
                               token.content.size(), kLongestToken),
-                  where, kHint);
+                  where, kTokenizerHint);
     if (!contents.insert(token.content).second) fail("is there twice");
     const std::string sought =
         token.normalized && normalizer != nullptr ? normalizer->apply(token.content) : token.content;

@@ -15,8 +15,6 @@
 namespace causeway::formats {
 namespace {
 
-constexpr int32_t kNoToken = -1;
-
 class BpeModel final : public TokenModel {
  public:
   BpeModel(const TokenizerPart& part, std::vector<std::string> by_id)

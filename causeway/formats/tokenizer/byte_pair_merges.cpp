@@ -20,7 +20,7 @@ struct Symbol {
   int32_t next;
 };
 
-struct Candidate {
+struct MergeCandidate {
   int32_t rank;
   int32_t position;
   int32_t left;
@@ -28,7 +28,7 @@ struct Candidate {
   int32_t result;
 };
 
-bool comes_later(const Candidate& a, const Candidate& b) {
+bool comes_later(const MergeCandidate& a, const MergeCandidate& b) {
   return a.rank != b.rank ? a.rank > b.rank : a.position > b.position;
 }
 
@@ -59,7 +59,7 @@ MergeTable::Merge MergeTable::find(int32_t left, int32_t right) const {
 void apply_merges(const MergeTable& merges, std::span<const int32_t> symbols, std::vector<int32_t>& ids) {
   const auto count = static_cast<int32_t>(symbols.size());
   thread_local std::vector<Symbol> list;
-  thread_local std::vector<Candidate> heap;
+  thread_local std::vector<MergeCandidate> heap;
   list.clear();
   heap.clear();
   for (int32_t i = 0; i < count; ++i) list.push_back({symbols[static_cast<size_t>(i)], i - 1, i + 1});
@@ -69,17 +69,17 @@ void apply_merges(const MergeTable& merges, std::span<const int32_t> symbols, st
     const int32_t right = at(at(position).next).id;
     const MergeTable::Merge merge = merges.find(left, right);
     found = merge.rank >= 0;
-    return Candidate{merge.rank, position, left, right, merge.result};
+    return MergeCandidate{merge.rank, position, left, right, merge.result};
   };
   for (int32_t i = 0; i + 1 < count; ++i) {
     bool found = false;
-    const Candidate candidate = candidate_at(i, found);
+    const MergeCandidate candidate = candidate_at(i, found);
     if (found) heap.push_back(candidate);
   }
   std::make_heap(heap.begin(), heap.end(), comes_later);
   const auto offer = [&](int32_t position) {
     bool found = false;
-    const Candidate candidate = candidate_at(position, found);
+    const MergeCandidate candidate = candidate_at(position, found);
     if (!found) return;
     heap.push_back(candidate);
     std::push_heap(heap.begin(), heap.end(), comes_later);
@@ -87,7 +87,7 @@ void apply_merges(const MergeTable& merges, std::span<const int32_t> symbols, st
   constexpr int32_t kMergedAway = -1;
   while (!heap.empty()) {
     std::pop_heap(heap.begin(), heap.end(), comes_later);
-    const Candidate best = heap.back();
+    const MergeCandidate best = heap.back();
     heap.pop_back();
     Symbol& left = at(best.position);
     if (left.id != best.left || left.next == count || at(left.next).id != best.right) continue;

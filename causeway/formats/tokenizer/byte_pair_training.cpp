@@ -30,10 +30,10 @@ struct PairUse {
   std::vector<uint32_t> words;  // those that hold or held it, some more than once
 };
 
-struct Candidate {
+struct PairCandidate {
   int64_t count;
   Pair pair;
-  bool operator<(const Candidate& other) const {
+  bool operator<(const PairCandidate& other) const {
     return count != other.count ? count < other.count : pair > other.pair;
   }
 };
@@ -56,7 +56,7 @@ class Trainer {
 
   TrainedBytePairs run(size_t tokens) {
     while (trained_.tokens.size() < tokens && !candidates_.empty()) {
-      const Candidate best = candidates_.top();
+      const PairCandidate best = candidates_.top();
       candidates_.pop();
       // Counts have changed since; the pair was offered anew with the one that it has.
       if (const auto found = uses_.find(best.pair); found == uses_.end() || found->second.count != best.count) continue;
@@ -127,7 +127,7 @@ class Trainer {
   std::vector<Word> words_;
   std::unordered_map<Pair, PairUse, PairHash> uses_;
   std::vector<Pair> changed_;
-  std::priority_queue<Candidate> candidates_;
+  std::priority_queue<PairCandidate> candidates_;
 };
 
 }  // namespace

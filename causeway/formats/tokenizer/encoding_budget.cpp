@@ -7,7 +7,8 @@
 namespace causeway::formats {
 namespace {
 
-constexpr const char* kHint = "Use a tokenizer whose tokens and expressions do not try so many ways, or shorter texts.";
+constexpr const char* kBudgetHint =
+    "Use a tokenizer whose tokens and expressions do not try so many ways, or shorter texts.";
 
 EncodingBudget& of_thread() {
   thread_local EncodingBudget budget;
@@ -41,7 +42,7 @@ void EncodingBudget::throw_spent(std::string_view where) const {
   throw Error(
       ErrorKind::kResource,
       fmt::format("a text of {} bytes takes more than {} steps", text_bytes_, kFreeSteps + kStepsPerByte * text_bytes_),
-      std::string(where), kHint);
+      std::string(where), kBudgetHint);
 }
 
 }  // namespace causeway::formats

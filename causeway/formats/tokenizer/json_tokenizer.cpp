@@ -18,13 +18,13 @@
 #include "causeway/formats/tokenizer/text_normalizer.h"
 #include "causeway/formats/tokenizer/token_decoder.h"
 #include "causeway/formats/tokenizer/token_model.h"
+#include "causeway/formats/tokenizer/tokenizer_part.h"
 #include "causeway/formats/tokenizer/unicode_classes.h"
 #include "causeway/formats/tokenizer/unicode_text.h"
 
 namespace causeway::formats {
 namespace {
 
-constexpr const char* kHint = "Fetch the tokenizer again, or write it with the program that made it.";
 constexpr std::string_view kEndings[] = {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>"};
 
 // Classes of transformers that take everything from tokenizer.json; others build their own from its vocabulary, with
@@ -227,7 +227,7 @@ JsonTokenizer JsonTokenizer::load(const std::filesystem::path& directory) {
 JsonTokenizer JsonTokenizer::parse(std::string json, TokenizerSettingsFiles settings_files, const std::string& name) {
   auto state = std::make_unique<State>();
   nlohmann::json root =
-      parse_json(json, {.name = "the tokenizer", .where = name, .hint = kHint, .keys_may_repeat = false});
+      parse_json(json, {.name = "the tokenizer", .where = name, .hint = kTokenizerHint, .keys_may_repeat = false});
   const std::filesystem::path directory = std::filesystem::path(name).parent_path();
   const TokenizerSettings settings = read_tokenizer_settings(settings_files, directory.string());
   state->json = std::move(json);

@@ -50,7 +50,7 @@ AroundText read_enclosure(const TokenizerPart& part, int64_t vocabulary_size) {
 }
 
 // Each around what those before it have made.
-AroundText read_sequence(const TokenizerPart& part, int64_t vocabulary_size) {
+AroundText read_post_processors(const TokenizerPart& part, int64_t vocabulary_size) {
   part.require_known_keys({"type", "processors"});
   AroundText around;
   std::vector<std::vector<int32_t>> before;
@@ -70,7 +70,7 @@ AroundText read_post_processor(const TokenizerPart& part, int64_t vocabulary_siz
   const std::string type = part.type();
   if (type == "TemplateProcessing") return read_template(part, vocabulary_size);
   if (type == "BertProcessing" || type == "RobertaProcessing") return read_enclosure(part, vocabulary_size);
-  if (type == "Sequence") return read_sequence(part, vocabulary_size);
+  if (type == "Sequence") return read_post_processors(part, vocabulary_size);
   if (type == "ByteLevel") {
     part.require_known_keys({"type", "add_prefix_space", "trim_offsets", "use_regex"});
     return {};

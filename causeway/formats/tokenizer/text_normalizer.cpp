@@ -56,7 +56,7 @@ std::string without_marks(const std::string& text) {
   return kept;
 }
 
-std::unique_ptr<TextNormalizer> read_sequence(const TokenizerPart& part) {
+std::unique_ptr<TextNormalizer> read_normalizers(const TokenizerPart& part) {
   part.require_known_keys({"type", "normalizers"});
   auto steps = std::make_shared<std::vector<std::unique_ptr<TextNormalizer>>>();
   for (const TokenizerPart& one : part.parts("normalizers")) steps->push_back(read_normalizer(one));
@@ -98,7 +98,7 @@ std::unique_ptr<TextNormalizer> read_replace(const TokenizerPart& part) {
 
 std::unique_ptr<TextNormalizer> read_normalizer(const TokenizerPart& part) {
   const std::string type = part.type();
-  if (type == "Sequence") return read_sequence(part);
+  if (type == "Sequence") return read_normalizers(part);
   if (type == "Prepend") return read_prepend(part);
   if (type == "Strip") return read_strip(part);
   if (type == "Replace") return read_replace(part);

@@ -11,6 +11,8 @@
 
 namespace causeway::formats {
 
+constexpr int32_t kNoToken = -1;
+
 class TokenModel {
  public:
   virtual ~TokenModel() = default;

@@ -25,8 +25,7 @@ void TokenizerPart::refuse(const std::string& what) const {
 }
 
 void TokenizerPart::fail(const std::string& what) const {
-  throw Error(ErrorKind::kCorrupt, what, where(),
-              "Fetch the tokenizer again, or write it with the program that made it.");
+  throw Error(ErrorKind::kCorrupt, what, where(), kTokenizerHint);
 }
 
 void TokenizerPart::require_known_keys(std::initializer_list<std::string_view> known) const {

@@ -14,6 +14,9 @@
 
 namespace causeway::formats {
 
+// What to do about a damaged tokenizer.
+constexpr const char* kTokenizerHint = "Fetch the tokenizer again, or write it with the program that made it.";
+
 class TokenizerPart {
  public:
   // Refers to `json`. `path` is the place in the file ("" for all of it), `file` the file's name. Throws

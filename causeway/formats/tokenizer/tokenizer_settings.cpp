@@ -17,7 +17,6 @@
 namespace causeway::formats {
 namespace {
 
-constexpr const char* kHint = "Fetch the tokenizer again, or write it with the program that made it.";
 // In the order in which those that the vocabulary lacks get their ids.
 constexpr std::string_view kNamedTokens[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                              "pad_token", "cls_token", "mask_token"};
@@ -56,7 +55,8 @@ class SettingsReader {
   nlohmann::json parse(const TokenizerSettingsFiles& files, std::string_view name) const {
     const auto file = files.find(std::string(name));
     if (file == files.end() || file->second.empty()) return nlohmann::json::object();
-    return parse_json(file->second, {.name = "the tokenizer's configuration", .where = path(name), .hint = kHint});
+    return parse_json(file->second,
+                      {.name = "the tokenizer's configuration", .where = path(name), .hint = kTokenizerHint});
   }
 
   // A content, or an object around it with flags.

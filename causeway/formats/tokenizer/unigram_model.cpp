@@ -15,7 +15,6 @@
 namespace causeway::formats {
 namespace {
 
-constexpr int32_t kNoToken = -1;
 // How far below the lowest score that of an unknown character is (SentencePiece's kUnkPenalty).
 constexpr double kUnknownPenalty = 10.0;
 

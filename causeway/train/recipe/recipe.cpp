@@ -25,8 +25,8 @@
 namespace causeway::train {
 namespace {
 
-[[noreturn]] void fail(const std::string& where, const std::string& key, const std::string& what,
-                       const std::string& hint = {}) {
+[[noreturn]] void refuse_key(const std::string& where, const std::string& key, const std::string& what,
+                             const std::string& hint = {}) {
   throw Error(ErrorKind::kInvalidArgument, what, where.empty() ? key : where + ": " + key, hint);
 }
 
@@ -307,7 +307,7 @@ void flatten(const YAML::Node& node, const std::string& prefix, const std::strin
     values.emplace_back(prefix, data_sources_text(node));
     return;
   }
-  if (!node.IsScalar()) fail(where, prefix, node.IsNull() ? "has no value" : "must be a single value");
+  if (!node.IsScalar()) refuse_key(where, prefix, node.IsNull() ? "has no value" : "must be a single value");
   values.emplace_back(prefix, node.Scalar());
 }
 
@@ -319,14 +319,15 @@ void set(std::vector<Field>& all, const std::string& where, const std::string& k
       try {
         accepted = candidate.set(value);
       } catch (const Error& error) {
-        fail(where, key, error.message(), error.hint());
+        refuse_key(where, key, error.message(), error.hint());
       }
-      if (!accepted) fail(where, key, fmt::format("'{}' is not {}", value, candidate.kind));
+      if (!accepted) refuse_key(where, key, fmt::format("'{}' is not {}", value, candidate.kind));
       return;
     }
     names.push_back(candidate.key);
   }
-  fail(where, key, "unknown key", name_hint(NameOf::kRecipeKey, key, names, "`causeway recipe keys` lists all keys."));
+  refuse_key(where, key, "unknown key",
+             name_hint(NameOf::kRecipeKey, key, names, "`causeway recipe keys` lists all keys."));
 }
 
 // What resolve() complains of; `where` is the key alone, for who wrote it is found out afterwards.
@@ -674,7 +675,7 @@ std::vector<Setting> settings_in(const std::string& yaml, const std::string& whe
   if (!root.IsDefined() || root.IsNull())
     throw Error(ErrorKind::kInvalidArgument, "the recipe is empty", where,
                 "docs/recipes.md lists the keys; the files under recipes/ are examples.");
-  if (!root.IsMap()) fail(where, "recipe", "is not a map of keys");
+  if (!root.IsMap()) refuse_key(where, "recipe", "is not a map of keys");
   std::vector<std::pair<std::string, std::string>> values;
   try {
     flatten(root, "", where, values);
@@ -685,7 +686,7 @@ std::vector<Setting> settings_in(const std::string& yaml, const std::string& whe
   std::vector<Setting> settings;
   std::set<std::string> seen;
   for (auto& [key, value] : values) {
-    if (!seen.insert(key).second) fail(where, key, "is given twice");
+    if (!seen.insert(key).second) refuse_key(where, key, "is given twice");
     settings.push_back({key, std::move(value), false});
   }
   return settings;
@@ -697,7 +698,7 @@ Recipe parse(const std::string& yaml, const std::string& where, const std::vecto
   for (const std::string& text : overrides) {
     const size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0)
-      fail("", text, "is not of the form key=value", "For example: optimizer.learning_rate=1e-3");
+      refuse_key("", text, "is not of the form key=value", "For example: optimizer.learning_rate=1e-3");
     // A later one replaces an earlier one.
     std::erase_if(settings,
                   [&](const Setting& other) { return other.is_override && other.key == text.substr(0, equals); });

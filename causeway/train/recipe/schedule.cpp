@@ -15,7 +15,7 @@ namespace {
 constexpr ScheduleKind kKinds[] = {ScheduleKind::kConstant, ScheduleKind::kLinear, ScheduleKind::kCosine,
                                    ScheduleKind::kWsd};
 
-[[noreturn]] void fail(const char* field, const std::string& what, const std::string& hint) {
+[[noreturn]] void refuse_schedule(const char* field, const std::string& what, const std::string& hint) {
   throw Error(ErrorKind::kInvalidArgument, what, std::string("schedule.") + field, hint);
 }
 
@@ -50,44 +50,46 @@ ScheduleKind parse_schedule_kind(std::string_view name) {
     if (schedule_kind_name(kind) == name) return kind;
     names.emplace_back(schedule_kind_name(kind));
   }
-  fail("kind", fmt::format("there is no schedule '{}'", name),
-       name_hint(NameOf::kSchedule, name, names, fmt::format("Choose one of {}.", fmt::join(names, ", "))));
+  refuse_schedule("kind", fmt::format("there is no schedule '{}'", name),
+                  name_hint(NameOf::kSchedule, name, names, fmt::format("Choose one of {}.", fmt::join(names, ", "))));
 }
 
 Schedule::Schedule(const ScheduleConfig& config) : config_(config) {
   if (config.warmup_steps < 0) {
-    fail("warmup_steps", fmt::format("{} steps of warm-up cannot be taken", config.warmup_steps),
-         "Give 0 or more steps.");
+    refuse_schedule("warmup_steps", fmt::format("{} steps of warm-up cannot be taken", config.warmup_steps),
+                    "Give 0 or more steps.");
   }
   if (config.kind != ScheduleKind::kWsd && config.decay_steps != 0) {
-    fail("decay_steps", fmt::format("the {} schedule has no decay_steps", schedule_kind_name(config.kind)),
-         "Remove the field, or choose the schedule 'wsd'.");
+    refuse_schedule("decay_steps", fmt::format("the {} schedule has no decay_steps", schedule_kind_name(config.kind)),
+                    "Remove the field, or choose the schedule 'wsd'.");
   }
   if (config.kind == ScheduleKind::kConstant) return;
   if (config.total_steps < 1) {
-    fail("total_steps", fmt::format("{} steps are too few to schedule", config.total_steps), "Give 1 or more steps.");
+    refuse_schedule("total_steps", fmt::format("{} steps are too few to schedule", config.total_steps),
+                    "Give 1 or more steps.");
   }
   if (config.warmup_steps > config.total_steps) {
-    fail("warmup_steps",
-         fmt::format("a warm-up of {} steps does not fit the run's {}", config.warmup_steps, config.total_steps),
-         config.kind == ScheduleKind::kWsd ? longer_or_shorter(config.total_steps)
-                                           : fmt::format("Train longer, or set schedule.warmup_steps={} as well.",
-                                                         fitting_warmup(config.total_steps)));
+    refuse_schedule(
+        "warmup_steps",
+        fmt::format("a warm-up of {} steps does not fit the run's {}", config.warmup_steps, config.total_steps),
+        config.kind == ScheduleKind::kWsd ? longer_or_shorter(config.total_steps)
+                                          : fmt::format("Train longer, or set schedule.warmup_steps={} as well.",
+                                                        fitting_warmup(config.total_steps)));
   }
   if (!(config.final_factor >= 0 && config.final_factor <= 1)) {
-    fail("final_factor", fmt::format("{} is not a fraction of the peak learning rate", config.final_factor),
-         "Give a number from 0 to 1.");
+    refuse_schedule("final_factor", fmt::format("{} is not a fraction of the peak learning rate", config.final_factor),
+                    "Give a number from 0 to 1.");
   }
   if (config.kind != ScheduleKind::kWsd) return;
   if (config.decay_steps < 1) {
-    fail("decay_steps", fmt::format("{} steps of decay are too few", config.decay_steps),
-         "Give 1 or more; a tenth of the run is usual.");
+    refuse_schedule("decay_steps", fmt::format("{} steps of decay are too few", config.decay_steps),
+                    "Give 1 or more; a tenth of the run is usual.");
   }
   if (config.decay_steps > config.total_steps - config.warmup_steps) {
-    fail("decay_steps",
-         fmt::format("a warm-up of {} and a decay of {} steps do not fit the run's {}", config.warmup_steps,
-                     config.decay_steps, config.total_steps),
-         longer_or_shorter(config.total_steps));
+    refuse_schedule("decay_steps",
+                    fmt::format("a warm-up of {} and a decay of {} steps do not fit the run's {}", config.warmup_steps,
+                                config.decay_steps, config.total_steps),
+                    longer_or_shorter(config.total_steps));
   }
 }
 
