@@ -1,4 +1,3 @@
-#include "causeway/plan/plan_search.h"
 #include "causeway/plan/step_plan.h"
 
 #include <gtest/gtest.h>
@@ -9,6 +8,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/plan/machines.h"
+#include "causeway/plan/plan_search.h"
 #include "causeway/plan/transformer_work.h"
 
 namespace causeway::plan {
@@ -247,8 +247,7 @@ TEST(StepPlan, StagesAreContinuedFromFewLayersAndMicroBatches) {
 
 // Stages of 5, 5, 4 and 2 layers; the output layer is as 1.9 of them.
 TEST(StepPlan, FlopsOfUnequalStagesAreThoseOfTheModel) {
-  const std::vector<std::string> sizes = {"model.vocabulary_size=6144", "train.batch_size=16",
-                                          "train.micro_batch_size=2"};
+  const std::vector<std::string> sizes = {"model.vocabulary_size=6144", "train.micro_batch_size=2"};
   std::vector<std::string> staged = sizes;
   staged.emplace_back("mesh.pp=4");
   const StepPlan one = plan_step(recipe(16, sizes), h200(), false);
