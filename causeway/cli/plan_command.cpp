@@ -127,7 +127,10 @@ class PlanPrinter {
     line("gradients, summed up", memory.gradients,
          memory.gradients == 0 ? "of one program: among the activations" : "exact");
     line("optimizer", memory.optimizer, "exact");
-    line("activations, workspaces", memory.activations, memory.exact ? "exact" : "estimated from a few layers");
+    line("activations, workspaces", memory.activations,
+         memory.exact              ? "exact"
+         : plan.recipe.mesh.pp > 1 ? "estimated from a few stages and micro-batches"
+                                   : "estimated from a few layers");
     line("batch and results", memory.batch, "exact");
     line("all", memory.total(),
          fmt::format("{}; the device has {}: the step {}", bytes_text(static_cast<double>(memory.total())),

@@ -120,7 +120,8 @@ int64_t layers_of(const Recipe& recipe, int64_t stage) {
 
 // --- A stage of a long pipeline and of many micro-batches, continued from short ones.
 
-constexpr int64_t kMostWhole = 48;  // micro-batches that are traced all in the end
+// More micro-batches than are traced all in the end.
+bool has_many_batches(const Recipe& recipe) { return recipe.micro_batches() > 48 && recipe.train.pipeline_chunks == 1; }
 
 // How many stages come before and after it, and what it works through.
 struct StageSize {
@@ -187,7 +188,7 @@ class ContinuedStage {
   // Stages whose mean is what a further one adds.
   static constexpr int64_t kFurther = 8, kFurtherOfEstimate = 2;
 
-  bool has_many_batches() const { return whole_.micro_batches > kMostWhole && !interleaves(); }
+  bool has_many_batches() const { return causeway::plan::has_many_batches(recipe_); }
   bool interleaves() const { return recipe_.train.pipeline_chunks > 1; }
 
   TracedStage at(const StageSize& size) {
@@ -212,9 +213,17 @@ class ContinuedStage {
     next.micro_batches += kGroup;
     const TracedStage first = at(small);
     TracedStage of_batches = difference(first, at(next));
-    // Once all stages are under way, further micro-batches take the place of others.
+    // Once all stages are under way, further micro-batches take the place of others; where they do not, each time.
     int64_t& growth = of_batches.memory.activations;
-    if (std::abs(static_cast<double>(growth)) < kPacking * static_cast<double>(first.memory.activations)) growth = 0;
+    const auto is_packing = [&](int64_t bytes) {
+      return static_cast<double>(bytes) < kPacking * static_cast<double>(first.memory.activations);
+    };
+    if (!is_packing(growth)) {
+      StageSize last = next;
+      last.micro_batches += kGroup;
+      growth = std::min(growth, difference(at(next), at(last)).memory.activations);
+    }
+    if (is_packing(growth)) growth = 0;
     TracedStage sum = first;
     add(sum, of_batches, steps_between(small, whole_, kGroup));
     for (int64_t StagePlace::* side : {&StagePlace::before, &StagePlace::after}) {
@@ -322,7 +331,7 @@ TracedStage estimate_stage(const Recipe& recipe, const Machine& machine, int64_t
   sum.memory.exact = true;
   const double of_piece = static_cast<double>(layers_of(recipe, stage)) / static_cast<double>(chunks);
   // Of many micro-batches fewer layers, which take as long as more layers of a few.
-  const int64_t few = recipe.micro_batches() > kMostWhole ? 1 : 2;
+  const int64_t few = has_many_batches(recipe) ? 1 : 2;
   for (const auto& [layers_of_piece, by_layers] : continued(of_piece, few, few + 1)) {
     Recipe small = recipe;
     small.model.layers = layers_of_piece * stages * chunks;
@@ -338,29 +347,31 @@ StageLook look_at_stages(const Recipe& recipe, const Machine& machine) {
   const int64_t stages = recipe.mesh.pp, chunks = recipe.train.pipeline_chunks;
   if (stages == 1) return {};
   const double layers = static_cast<double>(layers_of(recipe, 0)) / static_cast<double>(chunks);
-  // Stages after it, and two micro-batches for two stages; of an interleaved schedule as many as it has.
-  const auto look = [&](int64_t layers_of_piece, int64_t after) {
+  // Micro-batches of an interleaved schedule come in groups of as many as there are stages, all of which it has.
+  const int64_t group = chunks > 1 ? stages : 1;
+  const auto look = [&](int64_t layers_of_piece, int64_t after, int64_t groups) {
     Recipe small = recipe;
     small.model.layers = layers_of_piece * stages * chunks;
-    const int64_t most = chunks > 1 ? 2 * stages : after + 1;
-    small.train.batch_size = std::min(recipe.micro_batches(), most) * recipe.train.micro_batch_size;
+    small.train.batch_size = groups * group * recipe.train.micro_batch_size;
     const ModelPart part(small.model.layers, stages, chunks, 0);
     return trace_stage(small, machine, 0, part, {0, chunks > 1 ? stages - 1 : after});
   };
   const auto bytes = [](const TracedStage& stage) { return static_cast<double>(stage.memory.total()); };
-  const TracedStage one = look(1, 1);
-  StageLook about = {bytes(one), one.time.seconds};
+  const double groups = static_cast<double>(recipe.micro_batches()) / static_cast<double>(group);
+  const auto seconds = [&](const TracedStage& two, const TracedStage& three) {
+    return two.time.seconds + (groups - 2) * (three.time.seconds - two.time.seconds);
+  };
+  const TracedStage one = look(1, 1, 2);
+  StageLook about = {bytes(one), seconds(one, look(1, 1, 3))};
   if (layers >= 2) {
-    const TracedStage two = look(2, 1);
+    const TracedStage two = look(2, 1, 2);
     about.bytes += (layers - 1) * (bytes(two) - bytes(one));
-    about.seconds += (layers - 1) * (two.time.seconds - one.time.seconds);
+    about.seconds += (layers - 1) * (seconds(two, look(2, 1, 3)) - about.seconds);
   }
   // Each stage after it has it keep what it needs for the backward pass of one more micro-batch.
   if (stages > 2 && chunks == 1 && recipe.micro_batches() >= stages)
-    about.bytes += layers * static_cast<double>(stages - 2) * (bytes(look(1, 2)) - bytes(one));
-  const int64_t looked_at = std::min(recipe.micro_batches(), chunks > 1 ? 2 * stages : 2);
-  about.seconds *= static_cast<double>(recipe.micro_batches()) / static_cast<double>(looked_at) /
-                   (1 - train::pipeline_bubble(recipe));
+    about.bytes += layers * static_cast<double>(stages - 2) * (bytes(look(1, 2, 3)) - bytes(look(1, 1, 3)));
+  about.seconds /= 1 - train::pipeline_bubble(recipe);
   return about;
 }
 
@@ -377,7 +388,7 @@ StepPlan plan_pipelined_step(const Recipe& recipe, const Machine& machine, bool 
   std::vector<int64_t> first_of_alike;
   for (const auto& [kind, those] : alike) first_of_alike.push_back(those.front());
   std::vector<TracedStage> of_alike(first_of_alike.size());
-  ThreadPool threads;
+  ThreadPool threads(std::min(available_processors(), static_cast<int>(of_alike.size())));
   threads.run(static_cast<int64_t>(of_alike.size()), [&](int64_t task, int) {
     const int64_t stage = first_of_alike[static_cast<size_t>(task)];
     of_alike[static_cast<size_t>(task)] =
@@ -394,7 +405,7 @@ StepPlan plan_pipelined_step(const Recipe& recipe, const Machine& machine, bool 
     plan.collectives = traced.collectives;
   }
   plan.time.seconds *= straggle_factor(machine, recipe.mesh.ranks()) / (1 - plan.bubble);
-  plan.memory.exact = exact_memory && plan.memory.exact;
+  plan.memory.exact = exact_memory && std::ranges::all_of(of_alike, &MemoryPlan::exact, &TracedStage::memory);
   // Weights and two moments, in f32.
   plan.memory.checkpoint = parameter_count(recipe.model) * 3 * static_cast<int64_t>(sizeof(float));
   plan.tokens = static_cast<double>(recipe.train.batch_size * recipe.data.sequence_length);

@@ -83,65 +83,74 @@ int64_t state_bytes(Recipe recipe, const Machine& machine, const Recipe::MeshSiz
   return bytes;
 }
 
-// Of what was looked at, the mesh that needs least.
-struct Least {
-  int64_t bytes = 0;
-  Recipe::MeshSizes mesh;
-
-  void remember(int64_t other_bytes, const Recipe::MeshSizes& other) {
-    if (bytes == 0 || other_bytes < bytes) *this = {other_bytes, other};
-  }
-};
-
 class PlanSearch {
  public:
-  PlanSearch(const Recipe& recipe, const Machine& machine) : recipe_(recipe), machine_(machine) {}
+  PlanSearch(const Recipe& recipe, const Machine& machine, std::vector<Recipe::MeshSizes> meshes,
+             const SearchObserver& progress)
+      : recipe_(recipe), machine_(machine), progress_(progress), tries_(meshes.size()) {
+    for (size_t i = 0; i < meshes.size(); ++i) tries_[i].mesh = meshes[i];
+  }
 
-  std::vector<StepPlan> run(const std::vector<Recipe::MeshSizes>& meshes, const SearchObserver& progress) {
-    std::vector<std::vector<StepPlan>> plans(meshes.size());
-    std::vector<std::optional<StageLook>> looks(meshes.size());
+  std::vector<StepPlan> run() {
     ThreadPool threads;
-    threads.run(static_cast<int64_t>(meshes.size()), [&](int64_t task, int) {
-      const auto i = static_cast<size_t>(task);
-      if (progress != nullptr) {
-        const std::lock_guard lock(mutex_);
-        progress(tried_++, meshes.size());
-      }
-      const int64_t state = state_bytes(recipe_, machine_, meshes[i]);
-      if (static_cast<double>(state) > machine_.memory_bytes) {
-        const std::lock_guard lock(mutex_);
-        least_state_.remember(state, meshes[i]);
-      } else if (meshes[i].pp == 1) {
-        plans[i] = plans_of(meshes[i], recipe_.train.batch_size);
-      } else {
-        looks[i] = first_that_fits(meshes[i]);
-      }
+    threads.run(static_cast<int64_t>(tries_.size()), [&](int64_t task, int) {
+      Try& one = tries_[static_cast<size_t>(task)];
+      one.state_bytes = state_bytes(recipe_, machine_, one.mesh);
+      const bool may_fit = static_cast<double>(one.state_bytes) <= machine_.memory_bytes;
+      if (may_fit && one.mesh.pp == 1) add_plans(one, recipe_.train.batch_size);
+      if (may_fit && one.mesh.pp > 1) look(one);
+      if (!one.seconds) count_tried(1);
     });
-    std::map<int64_t, size_t> fastest;  // by stages
-    for (size_t i = 0; i < meshes.size(); ++i) {
-      if (!looks[i]) continue;
-      const auto [entry, is_first] = fastest.try_emplace(meshes[i].pp, i);
-      if (!is_first && looks[i]->seconds < looks[entry->second]->seconds) entry->second = i;
-    }
-    std::vector<size_t> chosen;
-    for (const auto& [stages, i] : fastest) chosen.push_back(i);
-    threads.run(static_cast<int64_t>(chosen.size()), [&](int64_t task, int) {
-      const size_t i = chosen[static_cast<size_t>(task)];
-      // Every stage has a micro-batch to work on; few sequences each, so that the ends of the pipeline are short.
-      plans[i] = plans_of(meshes[i], kMostRowsOfStage);
+    std::map<int64_t, std::vector<Try*>> by_stages;
+    for (Try& one : tries_)
+      if (one.seconds) by_stages[one.mesh.pp].push_back(&one);
+    std::vector<std::vector<Try*>> alike;
+    for (auto& [stages, those] : by_stages) alike.push_back(std::move(those));
+    threads.run(static_cast<int64_t>(alike.size()), [&](int64_t task, int) {
+      std::vector<Try*>& those = alike[static_cast<size_t>(task)];
+      std::ranges::sort(those, {}, [](const Try* one) { return *one->seconds; });
+      for (Try* one : those) {
+        // Every stage has a micro-batch to work on; few sequences each, so that the ends of the pipeline are short.
+        add_plans(*one, kMostRowsOfStage);
+        if (!one->plans.empty()) break;
+      }
+      count_tried(those.size());
     });
     std::vector<StepPlan> all;
-    for (std::vector<StepPlan>& of_mesh : plans) std::move(of_mesh.begin(), of_mesh.end(), std::back_inserter(all));
+    for (Try& one : tries_) std::move(one.plans.begin(), one.plans.end(), std::back_inserter(all));
     std::sort(all.begin(), all.end(),
               [](const StepPlan& a, const StepPlan& b) { return a.time.seconds < b.time.seconds; });
     return all;
   }
 
-  // Of what was planned or looked at; and of weights and moments, where that was enough to know.
-  const Least& least() const { return least_; }
-  const Least& least_state() const { return least_state_; }
+  // "72.1 GiB a device, on dp 2, fsdp 1, cp 1, tp 2, pp 1": of the mesh that needs least of those that were planned or
+  // looked at, or else by weights and moments alone.
+  std::string least() const {
+    const bool is_state = std::ranges::all_of(tries_, [](const Try& one) { return one.bytes == 0; });
+    const Try* least = nullptr;
+    const auto bytes = [&](const Try& one) { return is_state ? one.state_bytes : one.bytes; };
+    for (const Try& one : tries_)
+      if (bytes(one) > 0 && (least == nullptr || bytes(one) < bytes(*least))) least = &one;
+    const Recipe::MeshSizes& mesh = least->mesh;
+    return fmt::format("{} a device{}, on dp {}, fsdp {}, cp {}, tp {}, pp {}",
+                       train::format_bytes(static_cast<uint64_t>(bytes(*least))),
+                       is_state ? " for weights and moments alone" : "", mesh.dp, mesh.fsdp, mesh.cp, mesh.tp, mesh.pp);
+  }
 
  private:
+  struct Try {
+    Recipe::MeshSizes mesh;
+    int64_t state_bytes = 0;
+    int64_t bytes = 0;              // the least that was planned or looked at; 0: nothing was
+    std::optional<double> seconds;  // of stages that may fit, by a look
+    std::vector<StepPlan> plans;
+
+    void needs(double more) {
+      const int64_t rounded = std::llround(more);
+      if (bytes == 0 || rounded < bytes) bytes = rounded;
+    }
+  };
+
   Recipe candidate(const Recipe::MeshSizes& mesh, int64_t rows, RecomputePolicy policy) const {
     Recipe one = train::with_recomputation(recipe_, {policy});
     one.mesh = mesh;
@@ -151,50 +160,52 @@ class PlanSearch {
     return one;
   }
 
-  void remember(int64_t bytes, const Recipe::MeshSizes& mesh) {
-    const std::lock_guard lock(mutex_);
-    least_.remember(bytes, mesh);
-  }
-
   // With a row each, and the least recomputation for which there is memory at a first look.
-  std::optional<StageLook> first_that_fits(const Recipe::MeshSizes& mesh) {
+  void look(Try& one) const {
     for (const RecomputePolicy policy : kRecomputePolicies) {
-      const StageLook look = look_at_stages(candidate(mesh, 1, policy), machine_);
-      if (look.may_fit(machine_.memory_bytes)) return look;
-      remember(std::llround(look.bytes), mesh);
+      const StageLook look = look_at_stages(candidate(one.mesh, 1, policy), machine_);
+      one.needs(look.bytes);
+      if (!look.may_fit(machine_.memory_bytes)) continue;
+      one.seconds = look.seconds;
+      return;
     }
-    return std::nullopt;
   }
 
   // With 1, 2, 4, ... rows of a rank in a micro-batch, each with the least recomputation that fits.
-  std::vector<StepPlan> plans_of(const Recipe::MeshSizes& mesh, int64_t most_rows) {
-    std::vector<StepPlan> plans;
-    const int64_t ranks_of_rows = mesh.dp * mesh.fsdp;
+  void add_plans(Try& one, int64_t most_rows) const {
+    const int64_t ranks_of_rows = one.mesh.dp * one.mesh.fsdp;
     bool fits = true;
     size_t policy = 0;  // more rows need no less recomputation
     for (int64_t rows = 1;
-         fits && rows <= most_rows && recipe_.train.batch_size % (rows * ranks_of_rows * mesh.pp) == 0; rows *= 2) {
+         fits && rows <= most_rows && recipe_.train.batch_size % (rows * ranks_of_rows * one.mesh.pp) == 0; rows *= 2) {
       fits = false;
       for (; policy < kRecomputePolicies.size() && !fits; policy += fits ? 0 : 1) {
-        const Recipe one = candidate(mesh, rows, kRecomputePolicies[policy]);
-        if (const StageLook look = look_at_stages(one, machine_); !look.may_fit(machine_.memory_bytes)) {
-          remember(std::llround(look.bytes), mesh);
+        const Recipe tried = candidate(one.mesh, rows, kRecomputePolicies[policy]);
+        if (const StageLook look = look_at_stages(tried, machine_); !look.may_fit(machine_.memory_bytes)) {
+          one.needs(look.bytes);
           continue;
         }
-        StepPlan plan = plan_step(one, machine_, false);
-        remember(plan.memory.total(), mesh);
+        StepPlan plan = plan_step(tried, machine_, false);
+        one.needs(static_cast<double>(plan.memory.total()));
         fits = plan.fits(machine_);
-        if (fits) plans.push_back(std::move(plan));
+        if (fits) one.plans.push_back(std::move(plan));
       }
     }
-    return plans;
+  }
+
+  void count_tried(size_t more) {
+    if (progress_ == nullptr) return;
+    const std::lock_guard lock(mutex_);
+    tried_ += more;
+    progress_(tried_, tries_.size());
   }
 
   const Recipe& recipe_;
   const Machine& machine_;
+  const SearchObserver& progress_;
+  std::vector<Try> tries_;
   std::mutex mutex_;
   size_t tried_ = 0;
-  Least least_, least_state_;
 };
 
 }  // namespace
@@ -209,19 +220,14 @@ std::vector<StepPlan> search_plans(const Recipe& recipe, const Machine& machine,
                             devices, recipe.model.heads, recipe.model.ffn_width, recipe.data.sequence_length,
                             recipe.train.batch_size),
                 "-n", "Choose a number of devices that divides train.batch_size.");
-  PlanSearch search(recipe, machine);
-  std::vector<StepPlan> plans = search.run(meshes, progress);
+  PlanSearch search(recipe, machine, meshes, progress);
+  std::vector<StepPlan> plans = search.run();
   if (plans.empty()) {
-    const bool is_state = search.least().bytes == 0;
-    const Least& one = is_state ? search.least_state() : search.least();
-    throw Error(ErrorKind::kResource,
-                fmt::format("no mesh of size {} has memory for the step: the least is {} a device{}, on dp {}, fsdp "
-                            "{}, cp {}, tp {}, pp {}, and {} has {}",
-                            devices, train::format_bytes(static_cast<uint64_t>(one.bytes)),
-                            is_state ? " for weights and moments alone" : "", one.mesh.dp, one.mesh.fsdp, one.mesh.cp,
-                            one.mesh.tp, one.mesh.pp, machine.product,
-                            train::format_bytes(static_cast<uint64_t>(machine.memory_bytes))),
-                "-n", "Use more devices, or a shorter data.sequence_length.");
+    throw Error(
+        ErrorKind::kResource,
+        fmt::format("no mesh of size {} has memory for the step: the least is {}, and {} has {}", devices,
+                    search.least(), machine.product, train::format_bytes(static_cast<uint64_t>(machine.memory_bytes))),
+        "-n", "Use more devices, or a shorter data.sequence_length.");
   }
   return plans;
 }

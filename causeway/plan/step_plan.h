@@ -30,7 +30,8 @@ struct MemoryPlan {
   int64_t optimizer = 0;    // two moments
   int64_t activations = 0;  // and gradients and workspaces of a micro-batch
   int64_t batch = 0;        // its tokens, what else the step reads, its results
-  // To the byte; otherwise activations are those of a few layers, with what each further one added for the rest.
+  // To the byte; otherwise activations are those of a few layers, or of a few stages and micro-batches, with what each
+  // further one added for the rest.
   bool exact = false;
   int64_t checkpoint = 0;  // weights and moments, of all ranks together
   int64_t total() const { return weights + gradients + optimizer + activations + batch; }
@@ -53,7 +54,8 @@ struct StepPlan {
 StepWork trace_step_work(const Recipe& recipe, const Machine& machine);
 
 // Layers beyond a few are not traced: each takes what the last traced one does. With `exact_memory` all are, for memory
-// alone. Throws Error(kUnsupported) where the hardware has no peak for the products' type, and as tracing does.
+// alone; of long pipelines see pipeline_plan.h. Throws Error(kUnsupported) where the hardware has no peak for the
+// products' type, and as tracing does.
 StepPlan plan_step(const Recipe& recipe, const Machine& machine, bool exact_memory);
 
 // Dollars for 1e9 tokens at this price of a device's hour.

@@ -290,9 +290,9 @@ class Strangers {
 
 // Ends with 0 where rank 1 is met although strangers hold more connections than this process may have files.
 int meet_rank_1_among_strangers() {
-  const rlimit few{100, 100};
+  const rlimit few{1024, 1024};
   if (::setrlimit(RLIMIT_NOFILE, &few) != 0) return 2;
-  const Strangers some(60), more(60);
+  const Strangers some(760), more(760);
   Outcome outcome;
   RawConnection rank;
   run_thread_ranks({std::make_shared<CpuDevice>(1), std::make_shared<CpuDevice>(1)},
