@@ -38,6 +38,7 @@ set(parsers
   causeway/formats/tokenizer/bpe_model.cpp
   causeway/formats/tokenizer/byte_characters.cpp
   causeway/formats/tokenizer/byte_fallback.cpp
+  causeway/formats/tokenizer/byte_level_json.cpp
   causeway/formats/tokenizer/byte_pair_merges.cpp
   causeway/formats/tokenizer/byte_trie.cpp
   causeway/formats/tokenizer/encoding_budget.cpp

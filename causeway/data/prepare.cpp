@@ -25,7 +25,6 @@
 namespace causeway::data {
 namespace {
 
-// Text in memory for each thread that encodes: what it works on, and what waits before and after it.
 // Of a block without text.
 constexpr size_t kBlockWeight = 1024;
 // A document that is hashed for the split begins with a whole block, where it is longer than one.

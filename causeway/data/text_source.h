@@ -54,7 +54,7 @@ FoundText find_text_files(const std::vector<std::filesystem::path>& inputs, std:
 constexpr size_t kMostBytesAtOnce = size_t{1} << 28;
 // What a block holds where the text can be cut there, about.
 constexpr size_t kTextBlockBytes = size_t{1} << 18;
-// Of text that is read ahead.
+// Text in memory for each thread that works on it: what it has at hand, and what waits before and after.
 constexpr size_t kBytesInFlightPerThread = 8 * kTextBlockBytes;
 
 struct TextReaderOptions {

@@ -9,6 +9,7 @@
 #include "causeway/base/thread_pool.h"
 #include "causeway/data/ordered_pipeline.h"
 #include "causeway/data/skipped_lines.h"
+#include "causeway/formats/tokenizer/byte_level_json.h"
 #include "causeway/formats/tokenizer/byte_pair_training.h"
 #include "causeway/formats/tokenizer/gpt2_scanner.h"
 #include "causeway/formats/tokenizer/json_tokenizer.h"

@@ -9,6 +9,7 @@
 #include "causeway/base/error.h"
 #include "causeway/base/json_document.h"
 #include "causeway/formats/box.h"
+#include "causeway/formats/ordered_members.h"
 
 namespace causeway::formats {
 namespace {
@@ -342,9 +343,10 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, const st
                               tensor->name == kMetadataKey ? "reserved by the format" : "given twice"),
                   path.string());
     }
-    json[tensor->name] = {{"dtype", safetensors_dtype_name(tensor->dtype)},
-                          {"shape", tensor->shape},
-                          {"data_offsets", {position, position + bytes}}};
+    append_member(json, tensor->name,
+                  {{"dtype", safetensors_dtype_name(tensor->dtype)},
+                   {"shape", tensor->shape},
+                   {"data_offsets", {position, position + bytes}}});
     position += bytes;
   }
 
@@ -450,8 +452,10 @@ void SafetensorsModelWriter::finish() {
   for (const auto& writer : writers_) writer->finish();
   if (writers_.size() > 1) {
     nlohmann::ordered_json index;
+    nlohmann::ordered_json files = nlohmann::ordered_json::object();
+    for (const auto& [name, file] : file_index_) append_member(files, name, file_names_[file]);
     index["metadata"] = {{"total_size", total_bytes_}};
-    for (const auto& [name, file] : file_index_) index["weight_map"][name] = file_names_[file];
+    index["weight_map"] = std::move(files);
     write_file_atomically(directory_ / kIndexName, index.dump(2) + "\n");
   }
   sync_directory(directory_);

@@ -146,7 +146,7 @@ void list_rope(HuggingFaceConfig& file, ModelConfig& c) {
   c.own[kRopeLength] = static_cast<int64_t>(scaling.original_context);
 }
 
-void list_entries_of_llama(HuggingFaceConfig& file, ModelConfig& c) {
+void list_own_llama_entries(HuggingFaceConfig& file, ModelConfig& c) {
   file.expected("attention_bias", false);
   file.expected("mlp_bias", false);
   file.without_effect({{"pretraining_tp", 1}});  // in how many pieces products are computed
@@ -338,7 +338,7 @@ ModelFamily llama_family() {
   };
   family.hugging_face = {.model_type = "llama",
                          .architecture = "LlamaForCausalLM",
-                         .entries = list_entries_of_llama,
+                         .entries = list_own_llama_entries,
                          .usual_vocabulary = 32000,
                          .optional_prefix = "model.",
                          .embedding = "model.embed_tokens.weight",

@@ -14,6 +14,7 @@
 #include "causeway/data/skipped_lines.h"
 #include "causeway/data/text_source.h"
 #include "causeway/data/token_dataset.h"
+#include "causeway/formats/tokenizer/byte_level_json.h"
 #include "causeway/formats/tokenizer/gpt2_tokenizer.h"
 #include "causeway/formats/tokenizer/json_tokenizer.h"
 #include "tests/fixtures/data_test_support.h"

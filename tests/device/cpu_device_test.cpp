@@ -8,11 +8,10 @@
 #include <vector>
 
 #include "causeway/base/error.h"
+#include "tests/device/mebibyte.h"
 
 namespace causeway::device {
 namespace {
-
-constexpr size_t kMiB = size_t{1} << 20;
 
 TEST(CpuDevice, AllocatesAlignedMemoryAndZeroesOnRequest) {
   CpuDevice device(1);

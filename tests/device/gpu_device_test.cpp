@@ -14,6 +14,7 @@
 #include "causeway/program/arena.h"
 #include "causeway/program/context.h"
 #include "tests/device/gpu_stand_in_library.h"
+#include "tests/device/mebibyte.h"
 
 namespace causeway::device {
 
@@ -21,8 +22,6 @@ using namespace tensor;
 namespace {
 
 using testing::HasSubstr;
-
-constexpr size_t kGpuMiB = size_t{1} << 20;
 
 class GpuDeviceTest : public testing::TestWithParam<std::string> {
  protected:
@@ -64,16 +63,16 @@ TEST_P(GpuDeviceTest, DescribesTheGpu) {
   EXPECT_EQ(device->name(), GetParam() + ":0");
   EXPECT_EQ(info.product, "Stand-in");
   EXPECT_EQ(info.parallel_units, 7);
-  EXPECT_EQ(info.memory_total, 64 * kGpuMiB);
-  EXPECT_EQ(info.memory_free, 64 * kGpuMiB);
+  EXPECT_EQ(info.memory_total, 64 * kMiB);
+  EXPECT_EQ(info.memory_free, 64 * kMiB);
   EXPECT_EQ(device->target().parallel_units, 7);
-  EXPECT_EQ(device->memory_limit(), 64 * kGpuMiB);
+  EXPECT_EQ(device->memory_limit(), 64 * kMiB);
 }
 
 TEST_P(GpuDeviceTest, CopiesOfAnySizeArriveThoughTheGpuIsLate) {
   const auto device = open();
   // Larger than the ring, and not a multiple of a piece.
-  for (const size_t bytes : {size_t{1}, size_t{4096}, 37 * kGpuMiB + 5}) {
+  for (const size_t bytes : {size_t{1}, size_t{4096}, 37 * kMiB + 5}) {
     if (bytes > driver_.memory_total / 2) driver_.memory_total = 4 * bytes;
     std::vector<uint8_t> host(bytes), back(bytes);
     for (size_t i = 0; i < bytes; ++i) host[i] = static_cast<uint8_t>(i * 131 + i / 251);
@@ -151,18 +150,18 @@ TEST_P(GpuDeviceTest, CountsMemoryAsAskedFor) {
   const auto device = open();
   const DeviceBuffer kept = device->allocate(1000);
   {
-    const DeviceBuffer buffer = device->allocate(3 * kGpuMiB);
-    EXPECT_EQ(device->bytes_in_use(), static_cast<int64_t>(3 * kGpuMiB + 1000));
+    const DeviceBuffer buffer = device->allocate(3 * kMiB);
+    EXPECT_EQ(device->bytes_in_use(), static_cast<int64_t>(3 * kMiB + 1000));
   }
   EXPECT_EQ(device->bytes_in_use(), 1000);
-  EXPECT_EQ(device->peak_bytes(), static_cast<int64_t>(3 * kGpuMiB + 1000));
-  EXPECT_EQ(device->pool().cached_bytes(), static_cast<int64_t>(4 * kGpuMiB));
-  EXPECT_EQ(device->reserved_bytes(), static_cast<int64_t>(4 * kGpuMiB + 1024));
+  EXPECT_EQ(device->peak_bytes(), static_cast<int64_t>(3 * kMiB + 1000));
+  EXPECT_EQ(device->pool().cached_bytes(), static_cast<int64_t>(4 * kMiB));
+  EXPECT_EQ(device->reserved_bytes(), static_cast<int64_t>(4 * kMiB + 1024));
   EXPECT_GE(device->occupied_bytes(), device->reserved_bytes());
   device->release_unused_memory();
   EXPECT_EQ(device->pool().cached_bytes(), 0);
   EXPECT_EQ(device->reserved_bytes(), 1024);
-  EXPECT_EQ(device->peak_reserved_bytes(), static_cast<int64_t>(4 * kGpuMiB + 1024));
+  EXPECT_EQ(device->peak_reserved_bytes(), static_cast<int64_t>(4 * kMiB + 1024));
   EXPECT_EQ(driver_.memory_used, 1024u);
 }
 
@@ -170,8 +169,8 @@ TEST_P(GpuDeviceTest, CountsMemoryAsAskedFor) {
 TEST_P(GpuDeviceTest, ReleasedWorkingMemoryIsFreeForOtherProcesses) {
   Context context(open(), {.cache = std::make_shared<KernelCache>("")});
   const size_t before = driver_.memory_used;
-  context.arena().reserve(8 * kGpuMiB);
-  ASSERT_EQ(driver_.memory_used, before + 8 * kGpuMiB);
+  context.arena().reserve(8 * kMiB);
+  ASSERT_EQ(driver_.memory_used, before + 8 * kMiB);
   context.release_memory();
   EXPECT_EQ(driver_.memory_used, before);
 }
@@ -179,18 +178,18 @@ TEST_P(GpuDeviceTest, ReleasedWorkingMemoryIsFreeForOtherProcesses) {
 TEST_P(GpuDeviceTest, FreeBlocksGoBackBeforeMemoryIsSaidToBeOut) {
   const auto device = open();
   {
-    const DeviceBuffer buffer = device->allocate(40 * kGpuMiB);
+    const DeviceBuffer buffer = device->allocate(40 * kMiB);
   }
-  const DeviceBuffer other = device->allocate(50 * kGpuMiB);
+  const DeviceBuffer other = device->allocate(50 * kMiB);
   EXPECT_EQ(driver_.frees, 1);
-  const Error error = error_of([&] { device->allocate(20 * kGpuMiB); });
+  const Error error = error_of([&] { device->allocate(20 * kMiB); });
   EXPECT_EQ(error.kind(), ErrorKind::kResource);
   EXPECT_EQ(error.where(), GetParam() + ":0");
   EXPECT_EQ(error.message(),
             "cannot allocate 20971520 bytes (0.02 GiB) of GPU memory: 0.05 GiB in use here, 0.01 GiB of 0.06 GiB free");
   EXPECT_THAT(error.hint(), HasSubstr("smaller batch"));
   EXPECT_EQ(error_of([&] { device->allocate(SIZE_MAX - 5); }).kind(), ErrorKind::kResource);
-  EXPECT_EQ(device->bytes_in_use(), static_cast<int64_t>(50 * kGpuMiB));
+  EXPECT_EQ(device->bytes_in_use(), static_cast<int64_t>(50 * kMiB));
 }
 
 TEST_P(GpuDeviceTest, BuffersModulesAndRecordingsMayOutliveTheDevice) {

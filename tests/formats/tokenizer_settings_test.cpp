@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "causeway/formats/tokenizer/byte_level_json.h"
 #include "causeway/formats/tokenizer/gpt2_tokenizer.h"
 #include "causeway/formats/tokenizer/json_tokenizer.h"
 #include "tests/fixtures/data_test_support.h"

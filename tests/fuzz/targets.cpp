@@ -28,6 +28,7 @@
 #include "causeway/formats/dataset_manifest.h"
 #include "causeway/formats/mds_index.h"
 #include "causeway/formats/safetensors.h"
+#include "causeway/formats/tokenizer/byte_level_json.h"
 #include "causeway/formats/tokenizer/gpt2_tokenizer.h"
 #include "causeway/formats/tokenizer/json_tokenizer.h"
 #include "causeway/graph/parser.h"

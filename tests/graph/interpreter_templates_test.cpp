@@ -14,7 +14,7 @@
 namespace causeway::graph {
 namespace {
 
-constexpr double kMaskedScore = std::numeric_limits<double>::infinity();
+constexpr double kMaskedScore = -std::numeric_limits<double>::infinity();
 
 const std::string kScore =
     "score={\n%0 = input \"b\" : i32[]\n%1 = input \"h\" : i32[]\n%2 = input \"i\" : i32[]\n%3 = input \"j\" : i32[]\n"
@@ -54,7 +54,7 @@ TEST(InterpreterAttention, RowsThatAttendToNothingAreZero) {
       interpret(graph, {fill_host_tensor(DType::kF32, {1, 2, 1, 1}, 1), fill_host_tensor(DType::kF32, {1, 2, 1, 1}, 1),
                         make_host_tensor(DType::kF32, {1, 2, 1, 1}, {5, 6})});
   EXPECT_EQ(result[0].values, (std::vector<double>{0, 5}));
-  EXPECT_EQ(result[1].values, (std::vector<double>{-kMaskedScore, 1}));
+  EXPECT_EQ(result[1].values, (std::vector<double>{kMaskedScore, 1}));
 }
 
 // Grouped queries, a captured tensor, a score and a mask, T != S is exercised by the sizes.

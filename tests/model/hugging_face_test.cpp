@@ -12,7 +12,7 @@
 namespace causeway::model {
 namespace {
 
-ModelConfig small_model_of_file(const std::string& family) {
+ModelConfig small_model_of_file_config(const std::string& family) {
   ModelConfig config;
   config.family = family;
   config.vocabulary_size = 61;
@@ -74,7 +74,7 @@ SafetensorsModel write(const std::filesystem::path& path, const std::vector<Stor
 TEST(HuggingFace, AModelSurvivesSavingAndLoading) {
   for (const char* family : {"gemma2", "gpt2", "llama", "mistral", "mpt", "olmo2", "qwen2", "qwen3"}) {
     const TemporaryDirectory directory;
-    const auto model = LanguageModel::create(small_model_of_file(family), 3);
+    const auto model = LanguageModel::create(small_model_of_file_config(family), 3);
     // Small files: the weights go to several, with an index.
     save_hugging_face_model(*model, directory / "model", 20'000);
     EXPECT_TRUE(std::filesystem::exists(directory / "model" / "model.safetensors.index.json"));
@@ -86,7 +86,7 @@ TEST(HuggingFace, AModelSurvivesSavingAndLoading) {
 
 TEST(HuggingFace, ReadsNarrowFloatsOldNamesAndTiedCopies) {
   const TemporaryDirectory directory;
-  const auto model = LanguageModel::create(small_model_of_file("gpt2"), 3);
+  const auto model = LanguageModel::create(small_model_of_file_config("gpt2"), 3);
   std::vector<Stored> tensors = stored(*model);
   for (Stored& tensor : tensors) {
     tensor.name = tensor.name.substr(std::string("transformer.").size());
@@ -95,7 +95,7 @@ TEST(HuggingFace, ReadsNarrowFloatsOldNamesAndTiedCopies) {
   tensors.push_back(tensors.front());
   tensors.back().name = "lm_head.weight";
   tensors.push_back({"h.0.attn.bias", DType::kBool, {2, 2}, {1, 0, 1, 1}});
-  const auto loaded = LanguageModel::create(small_model_of_file("gpt2"), std::nullopt);
+  const auto loaded = LanguageModel::create(small_model_of_file_config("gpt2"), std::nullopt);
   load_weights(*loaded, write(directory / "model.safetensors", tensors));
   for (size_t i = 0; i < model->parameters().size(); ++i) {
     std::vector<double> rounded = model->parameters()[i].tensor.values();
@@ -114,7 +114,7 @@ std::string base_name(const std::string& name) {
 TEST(HuggingFace, ReadsBaseModelsAndTiedEmbeddingsUnderTheOtherName) {
   for (const char* family : {"gemma2", "gpt2", "llama", "mistral", "mpt", "olmo2", "qwen2", "qwen3"}) {
     SCOPED_TRACE(family);
-    ModelConfig config = small_model_of_file(family);
+    ModelConfig config = small_model_of_file_config(family);
     config.tie_embeddings = true;
     const TemporaryDirectory directory;
     const auto model = LanguageModel::create(config, 3);
@@ -145,7 +145,7 @@ TEST(HuggingFace, ReadsBaseModelsAndTiedEmbeddingsUnderTheOtherName) {
 
 TEST(HuggingFace, ABaseModelHasNoOutputLayerOfItsOwn) {
   const TemporaryDirectory directory;
-  const auto model = LanguageModel::create(small_model_of_file("llama"), 3);
+  const auto model = LanguageModel::create(small_model_of_file_config("llama"), 3);
   std::vector<Stored> tensors = stored(*model);
   for (Stored& tensor : tensors) tensor.name = base_name(tensor.name);
   tensors.pop_back();
@@ -158,8 +158,8 @@ TEST(HuggingFace, ABaseModelHasNoOutputLayerOfItsOwn) {
 
 TEST(HuggingFace, RoundsF64ToNearestEven) {
   const TemporaryDirectory directory;
-  const auto model = LanguageModel::create(small_model_of_file("mpt"), 3),
-             loaded = LanguageModel::create(small_model_of_file("mpt"), std::nullopt);
+  const auto model = LanguageModel::create(small_model_of_file_config("mpt"), 3),
+             loaded = LanguageModel::create(small_model_of_file_config("mpt"), std::nullopt);
   // By hand: the writer has none of this type.
   nlohmann::json header;
   std::string data;
@@ -194,7 +194,7 @@ TEST(HuggingFace, RoundsF64ToNearestEven) {
 
 TEST(HuggingFace, NamesTheTensorThatDoesNotFit) {
   const TemporaryDirectory directory;
-  const auto model = LanguageModel::create(small_model_of_file("mpt"), 3);
+  const auto model = LanguageModel::create(small_model_of_file_config("mpt"), 3);
   const std::vector<Stored> tensors = stored(*model);
   int files = 0;
   const auto expect = [&](const std::function<void(std::vector<Stored>&)>& change, const std::string& where,

@@ -21,7 +21,7 @@ constexpr int64_t kBlock = 4;
 
 bool has_windows(const std::string& family) { return family == "mistral" || family == "gemma2"; }
 
-ModelConfig small_cached_model(const std::string& family, int64_t window = 6) {
+ModelConfig small_cached_model_config(const std::string& family, int64_t window = 6) {
   ModelConfig config;
   config.family = family;
   config.vocabulary_size = kVocabulary;
@@ -91,7 +91,7 @@ class KeyValueCacheTest : public testing::TestWithParam<std::tuple<std::string, 
 
   std::shared_ptr<Context> context_ = Context::open(std::get<1>(GetParam()));
   ContextScope scope_{context_};
-  std::unique_ptr<LanguageModel> model_ = LanguageModel::create(small_cached_model(family()), 7);
+  std::unique_ptr<LanguageModel> model_ = LanguageModel::create(small_cached_model_config(family()), 7);
 
   // [V] of every position, of the whole sequence.
   std::vector<double> whole_logits(const std::vector<int32_t>& tokens) const {
@@ -171,7 +171,7 @@ TEST_P(KeyValueCacheTest, TokenByTokenIsAsWholeSequences) {
 
 // A program that copied a layer's keys would need memory for them.
 TEST_P(KeyValueCacheTest, IsWrittenInPlace) {
-  const auto model = LanguageModel::create(small_cached_model(family(), 1024), 7);
+  const auto model = LanguageModel::create(small_cached_model_config(family(), 1024), 7);
   KeyValueCache cache(*model, 1, 4096, kBlock, DType::kF32);
   Step next = next_step(*model, cache);
   const Tensor token = integers({0}, {1, 1}), cached = integers({0, 1, 2, 3}, {4});

@@ -13,7 +13,7 @@
 namespace causeway::model {
 namespace {
 
-ModelConfig small_language_model(const std::string& family) {
+ModelConfig small_language_model_config(const std::string& family) {
   ModelConfig config;
   config.family = family;
   config.vocabulary_size = 61;
@@ -35,7 +35,7 @@ std::vector<int32_t> some_tokens(size_t count, int32_t seed) {
 
 class EveryFamily : public testing::TestWithParam<std::string> {
  protected:
-  ModelConfig config() const { return small_language_model(GetParam()); }
+  ModelConfig config() const { return small_language_model_config(GetParam()); }
 };
 
 // The logits [B, T, V] as plain values.
@@ -267,7 +267,7 @@ INSTANTIATE_TEST_SUITE_P(Families, EveryFamily,
                          [](const auto& info) { return info.param; });
 
 TEST(Mistral, SeesOnlyItsWindow) {
-  ModelConfig config = small_language_model("mistral");
+  ModelConfig config = small_language_model_config("mistral");
   config.layers = 1;
   config.own["sliding_window"] = int64_t{3};
   const auto model = LanguageModel::create(config, 7);
@@ -280,7 +280,7 @@ TEST(Mistral, SeesOnlyItsWindow) {
 }
 
 TEST(Gemma2, SeesOnlyItsWindowInEveryOtherLayer) {
-  ModelConfig config = small_language_model("gemma2");
+  ModelConfig config = small_language_model_config("gemma2");
   config.own["sliding_window"] = int64_t{3};
   for (const int64_t layers : {1, 2}) {
     config.layers = layers;
@@ -295,7 +295,7 @@ TEST(Gemma2, SeesOnlyItsWindowInEveryOtherLayer) {
 }
 
 TEST(Gemma2, CapsItsLogitsWhereverTheyAreMade) {
-  ModelConfig config = small_language_model("gemma2");
+  ModelConfig config = small_language_model_config("gemma2");
   config.own["logit_softcap"] = 0.5;
   const auto model = LanguageModel::create(config, 7);
   const ModelFunction function = [&](const std::vector<Tensor>& arguments) -> std::vector<Tensor> {
@@ -312,7 +312,7 @@ TEST(Gemma2, CapsItsLogitsWhereverTheyAreMade) {
 }
 
 TEST(LanguageModel, NamesTheNearestParameter) {
-  const auto model = LanguageModel::create(small_language_model("llama"), std::nullopt);
+  const auto model = LanguageModel::create(small_language_model_config("llama"), std::nullopt);
   EXPECT_EQ(model->parameter("model.layers.1.mlp.up_proj.weight").tensor.shape(), (Shape{48, 32}));
   try {
     model->parameter("model.layers.1.mlp.upproj.weight");
@@ -325,7 +325,7 @@ TEST(LanguageModel, NamesTheNearestParameter) {
 }
 
 TEST(Gpt2, RefusesSequencesLongerThanItsPositionTable) {
-  const auto model = LanguageModel::create(small_language_model("gpt2"), std::nullopt);
+  const auto model = LanguageModel::create(small_language_model_config("gpt2"), std::nullopt);
   try {
     trace_graph(
         [&](const std::vector<Tensor>& arguments) -> std::vector<Tensor> {
@@ -351,7 +351,7 @@ void scale_queries(const LanguageModel& model, int64_t layer, float factor) {
 }
 
 TEST(Gpt2, ScalesAttentionAsItsConfigurationSays) {
-  ModelConfig config = small_language_model("gpt2");
+  ModelConfig config = small_language_model_config("gpt2");
   config.width = 64;  // heads of 16: their root is a power of 2, so that all factors are exact
   config.head_dim = 0;
   config.ffn_width = 0;

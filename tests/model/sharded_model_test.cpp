@@ -23,7 +23,7 @@ Mesh mesh_of(int64_t dp, int64_t fsdp, int64_t cp, int64_t tp) {
   return mesh;
 }
 
-ModelConfig small_sharded_model(const std::string& family) {
+ModelConfig small_sharded_model_config(const std::string& family) {
   ModelConfig config;
   config.family = family;
   config.vocabulary_size = 24;
@@ -97,13 +97,13 @@ class EveryFamilyOnMeshes : public testing::TestWithParam<OnMesh> {
  protected:
   std::unique_ptr<LanguageModel> of_rank(int64_t rank) const {
     const ContextScope scope(Context::open("cpu", {.mesh = GetParam().mesh, .rank = static_cast<int>(rank)}));
-    return LanguageModel::create(small_sharded_model(GetParam().family), 5);
+    return LanguageModel::create(small_sharded_model_config(GetParam().family), 5);
   }
 };
 
 TEST_P(EveryFamilyOnMeshes, RanksMakeTheirPartsOfTheSameValues) {
   const Mesh& mesh = GetParam().mesh;
-  const auto whole = LanguageModel::create(small_sharded_model(GetParam().family), 5);
+  const auto whole = LanguageModel::create(small_sharded_model_config(GetParam().family), 5);
   int64_t bytes = 0, bytes_of_rank = 0;
   for (int64_t rank = 0; rank < mesh.ranks(); ++rank) {
     const auto model = of_rank(rank);
@@ -152,7 +152,7 @@ std::vector<HostTensor> batch() {
 TEST_P(EveryFamilyOnMeshes, LossAndGradientsAreThoseOfOneDevice) {
   const Mesh& mesh = GetParam().mesh;
   const std::vector<HostTensor> arguments = batch();
-  const auto whole = LanguageModel::create(small_sharded_model(GetParam().family), 5);
+  const auto whole = LanguageModel::create(small_sharded_model_config(GetParam().family), 5);
   std::vector<Tensor> on_device;
   for (const HostTensor& argument : arguments)
     on_device.push_back(Tensor::from_values(argument.values, argument.shape, argument.dtype));

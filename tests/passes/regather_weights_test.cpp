@@ -31,7 +31,7 @@ constexpr char kGraph[] = R"(%0 = input "w" : f32[2, 4]
 return %13
 )";
 
-Mesh keeping_over(const std::string& axis, bool keeps_weights) { return {{{axis, 2, 1, true, false, keeps_weights}}}; }
+Mesh mesh_over(const std::string& axis, bool keeps_weights) { return {{{axis, 2, 1, true, false, keeps_weights}}}; }
 
 int64_t gathers(const Graph& graph, bool backward, const std::string& group = {}) {
   return std::count_if(graph.nodes().begin(), graph.nodes().end(), [&](const Node& node) {
@@ -40,7 +40,7 @@ int64_t gathers(const Graph& graph, bool backward, const std::string& group = {}
 }
 
 TEST(RegatherWeights, TheBackwardPassGathersOnceMore) {
-  const Graph graph = parse_graph(kGraph), regathered = regather_weights(graph, keeping_over("fsdp", false));
+  const Graph graph = parse_graph(kGraph), regathered = regather_weights(graph, mesh_over("fsdp", false));
   regathered.verify("regather_weights");
   EXPECT_EQ(gathers(regathered, false), 2);
   EXPECT_EQ(gathers(regathered, true), 1) << print_graph(regathered);
@@ -57,7 +57,7 @@ TEST(RegatherWeights, TheBackwardPassGathersOnceMore) {
 
 TEST(RegatherWeights, KeepsTheValues) {
   const Graph graph = parse_graph(kGraph);
-  const Mesh mesh = keeping_over("fsdp", false);
+  const Mesh mesh = mesh_over("fsdp", false);
   std::vector<std::vector<HostTensor>> inputs;
   for (uint64_t rank = 0; rank < 2; ++rank)
     inputs.push_back(
@@ -69,9 +69,9 @@ TEST(RegatherWeights, KeepsTheValues) {
 
 TEST(RegatherWeights, KeepsWhatIsGatheredOverAxesThatKeepWeights) {
   const Graph graph = parse_graph(kGraph);
-  EXPECT_EQ(print_graph(regather_weights(graph, keeping_over("fsdp", true))), print_graph(graph));
+  EXPECT_EQ(print_graph(regather_weights(graph, mesh_over("fsdp", true))), print_graph(graph));
   // The gathered weight alone; the gathered activation is no weight.
-  const WeightGathers found = find_weight_gathers(graph, keeping_over("fsdp", true));
+  const WeightGathers found = find_weight_gathers(graph, mesh_over("fsdp", true));
   EXPECT_EQ(std::count(found.kept.begin(), found.kept.end(), true), 1);
   EXPECT_TRUE(found.kept[3]);
   EXPECT_EQ(std::count(found.made_again.begin(), found.made_again.end(), true), 0);

@@ -79,7 +79,7 @@ TEST(CollectiveOrder, SmallGathersGoTogetherBeforeAllOthers) {
   EXPECT_EQ(kernels.ordered(1), "dp*(1 4 7) dp*(0) dp*(3) dp*(6) 2 5 8 9 dp*(10) 11");
 }
 
-// OrderedKernels wait for the first gathers, beside which nothing runs: few, and the next ones begin with their use.
+// Kernels wait for the first gathers, beside which nothing runs: few, and the next ones begin with their use.
 TEST(CollectiveOrder, TheFirstGathersAreFew) {
   constexpr int64_t kMiB = int64_t{1} << 20;
   OrderedKernels kernels;

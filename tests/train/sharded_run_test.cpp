@@ -137,7 +137,7 @@ TEST_F(ShardedRun, MeshIndependentRunsAreTheSameBits) {
     std::string device;
     std::vector<std::string> model;
     std::vector<std::vector<std::string>> meshes;
-    int64_t steps = 4;  // the second half is done once more from a checkpoint
+    int64_t steps = 4;  // the second half is done once more from a checkpoint; of two a warm-up leaves little to learn
   };
   const std::vector<Case> cases = {
       {"cpu",

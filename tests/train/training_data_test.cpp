@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "causeway/data/prepare.h"
+#include "causeway/formats/tokenizer/byte_level_json.h"
 #include "causeway/formats/tokenizer/byte_pair_training.h"
 #include "causeway/formats/tokenizer/gpt2_tokenizer.h"
 #include "causeway/formats/tokenizer/json_tokenizer.h"

@@ -12,7 +12,7 @@ std::string hipblaslt_version(const VendorLibrary& library, void* handle) {
   library.bind(get, "hipblasLtGetVersion");
   int number = 0;
   return get(handle, &number) == 0 ? fmt::format("{}.{}.{}", number / 100000, number / 100 % 1000, number % 100)
-                                   : "of unknown hipblaslt_version";
+                                   : "of unknown version";
 }
 
 BlasLtDialect hipblaslt_dialect() {

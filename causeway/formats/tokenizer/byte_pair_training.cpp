@@ -1,12 +1,10 @@
 #include "causeway/formats/tokenizer/byte_pair_training.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <queue>
 #include <unordered_map>
 
 #include "causeway/base/error.h"
-#include "causeway/formats/tokenizer/byte_characters.h"
 
 namespace causeway::formats {
 namespace {
@@ -135,51 +133,6 @@ class Trainer {
 TrainedBytePairs train_byte_pairs(const std::map<std::string, int64_t>& words, size_t tokens) {
   CAUSEWAY_CHECK(tokens >= 256);
   return Trainer(words).run(tokens);
-}
-
-std::string byte_pair_tokenizer_json(const TrainedBytePairs& trained) {
-  using Json = nlohmann::ordered_json;
-  const auto written = [&](size_t id) {
-    std::string text;
-    append_byte_characters(text, trained.tokens[id]);
-    return text;
-  };
-  Json vocabulary = Json::object(), merges = Json::array();
-  // Not vocabulary[token]: an ordered object looks through all its keys for that.
-  auto& entries = vocabulary.get_ref<Json::object_t&>();
-  for (size_t id = 0; id < trained.tokens.size(); ++id)
-    static_cast<std::vector<std::pair<const std::string, Json>>&>(entries).emplace_back(written(id), id);
-  for (const auto& [left, right] : trained.merges)
-    merges.push_back(written(static_cast<size_t>(left)) + " " + written(static_cast<size_t>(right)));
-  const Json byte_level = {
-      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
-  const Json json = {{"version", "1.0"},
-                     {"truncation", nullptr},
-                     {"padding", nullptr},
-                     {"added_tokens",
-                      {{{"id", trained.tokens.size()},
-                        {"content", "<|endoftext|>"},
-                        {"single_word", false},
-                        {"lstrip", false},
-                        {"rstrip", false},
-                        {"normalized", false},
-                        {"special", true}}}},
-                     {"normalizer", nullptr},
-                     {"pre_tokenizer", byte_level},
-                     {"post_processor", byte_level},
-                     {"decoder", byte_level},
-                     {"model",
-                      {{"type", "BPE"},
-                       {"dropout", nullptr},
-                       {"unk_token", nullptr},
-                       {"continuing_subword_prefix", nullptr},
-                       {"end_of_word_suffix", nullptr},
-                       {"fuse_unk", false},
-                       {"byte_fallback", false},
-                       {"ignore_merges", false},
-                       {"vocab", vocabulary},
-                       {"merges", merges}}}};
-  return json.dump(1) + "\n";
 }
 
 }  // namespace causeway::formats

@@ -23,7 +23,4 @@ struct TrainedBytePairs {
 // depends on the words and their counts alone.
 TrainedBytePairs train_byte_pairs(const std::map<std::string, int64_t>& words, size_t tokens);
 
-// The tokenizer.json of a trained vocabulary: GPT-2's splitting, and "<|endoftext|>" as the last id.
-std::string byte_pair_tokenizer_json(const TrainedBytePairs& trained);
-
 }  // namespace causeway::formats

@@ -1,12 +1,11 @@
 #include "causeway/formats/tokenizer/tokenizer.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
 #include "causeway/base/hash.h"
-#include "causeway/formats/tokenizer/byte_characters.h"
+#include "causeway/formats/tokenizer/byte_level_json.h"
 #include "causeway/formats/tokenizer/gpt2_tokenizer.h"
 #include "causeway/formats/tokenizer/json_tokenizer.h"
 
@@ -47,34 +46,6 @@ size_t ByteTokenizer::cut_position(std::string_view text, size_t from, bool /*re
 }
 
 std::string ByteTokenizer::fingerprint() const { return hash_text("bytes").hex(); }
-
-std::string byte_tokenizer_json() {
-  nlohmann::ordered_json vocabulary = nlohmann::ordered_json::object();
-  for (int byte = 0; byte < 256; ++byte)
-    vocabulary[std::string(byte_character(static_cast<unsigned char>(byte)))] = byte;
-  const nlohmann::ordered_json byte_level = {
-      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}};
-  const nlohmann::ordered_json json = {{"version", "1.0"},
-                                       {"truncation", nullptr},
-                                       {"padding", nullptr},
-                                       {"added_tokens", nlohmann::ordered_json::array()},
-                                       {"normalizer", nullptr},
-                                       {"pre_tokenizer", byte_level},
-                                       {"post_processor", nullptr},
-                                       {"decoder", byte_level},
-                                       {"model",
-                                        {{"type", "BPE"},
-                                         {"dropout", nullptr},
-                                         {"unk_token", nullptr},
-                                         {"continuing_subword_prefix", nullptr},
-                                         {"end_of_word_suffix", nullptr},
-                                         {"fuse_unk", false},
-                                         {"byte_fallback", false},
-                                         {"ignore_merges", false},
-                                         {"vocab", vocabulary},
-                                         {"merges", nlohmann::ordered_json::array()}}}};
-  return json.dump(2) + "\n";
-}
 
 namespace {
 

@@ -83,12 +83,9 @@ class ByteTokenizer final : public Tokenizer {
   std::map<std::string, std::string> files() const override { return {}; }
 };
 
-// The tokenizer.json of bytes for other software: a BPE vocabulary of GPT-2's 256 characters for bytes, each at the id
-// of its byte, without merges. Of text in UTF-8 it gives the same ids.
-std::string byte_tokenizer_json();
-
-// "bytes", or a directory: of a tokenizer.json (json_tokenizer.h; bytes where it is that of byte_tokenizer_json() and
-// nothing beside it adds tokens), or else of a GPT-2 vocabulary (gpt2_tokenizer.h). Throws Error when it is neither.
+// "bytes", or a directory: of a tokenizer.json (json_tokenizer.h; bytes where it is that of byte_level_json.h for bytes
+// and nothing beside it adds tokens), or else of a GPT-2 vocabulary (gpt2_tokenizer.h). Throws Error when it is
+// neither.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& name_or_directory);
 
 }  // namespace causeway::formats

@@ -7,6 +7,7 @@
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
 #include "causeway/base/json_document.h"
+#include "causeway/formats/tokenizer/byte_level_json.h"
 #include "causeway/formats/tokenizer/json_tokenizer.h"
 #include "causeway/formats/tokenizer/tokenizer_settings.h"
 
