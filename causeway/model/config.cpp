@@ -82,7 +82,7 @@ T own_value(const ModelConfig& config, const std::string& name) {
 }
 
 // What config.json says of every family; the rest is the family's.
-void list_all_entries(HuggingFaceConfig& file, const ModelFamily& family, ModelConfig& c) {
+void list_entries_of_all(HuggingFaceConfig& file, const ModelFamily& family, ModelConfig& c) {
   file.written("architectures", {family.hugging_face.architecture});
   file.written("model_type", family.hugging_face.model_type);
   file.written("torch_dtype", "float32");
@@ -118,7 +118,7 @@ Json parse_other_entries(const std::string& text) {
 Json config_json(const ModelConfig& config) {
   ModelConfig c = config;
   HuggingFaceConfig file;
-  list_all_entries(file, model_family(config.family), c);
+  list_entries_of_all(file, model_family(config.family), c);
   if (!config.other_entries.empty()) file.merge(parse_other_entries(config.other_entries));
   return file.json();
 }
@@ -131,7 +131,7 @@ void check_other_entries(const ModelConfig& config) {
   try {
     HuggingFaceConfig file(config_json(config));
     ModelConfig read = config;
-    list_all_entries(file, model_family(config.family), read);
+    list_entries_of_all(file, model_family(config.family), read);
     carried = file.carried();
   } catch (const Error& error) {
     require(false, "other_entries", error.message(), error.hint());
@@ -206,7 +206,7 @@ ModelConfig from_hugging_face(const Json& json) {
     if (family->hugging_face.model_type != type) continue;
     ModelConfig c;
     c.family = family->name;
-    list_all_entries(file, *family, c);
+    list_entries_of_all(file, *family, c);
     if (const Json carried = file.carried(); !carried.empty()) c.other_entries = carried.dump();
     return c.resolved();
   }
@@ -219,7 +219,7 @@ ModelConfig from_hugging_face(const Json& json) {
 OtherEntries other_entries_of(const ModelConfig& config) {
   HuggingFaceConfig file(config_json(config));
   ModelConfig read = config;
-  list_all_entries(file, model_family(config.family), read);
+  list_entries_of_all(file, model_family(config.family), read);
   return {file.unknown(), file.only_in_training()};
 }
 

@@ -349,6 +349,7 @@ StageLook look_at_stages(const Recipe& recipe, const Machine& machine) {
   const double layers = static_cast<double>(layers_of(recipe, 0)) / static_cast<double>(chunks);
   // Micro-batches of an interleaved schedule come in groups of as many as there are stages, all of which it has.
   const int64_t group = chunks > 1 ? stages : 1;
+  if (recipe.micro_batches() < 2 * group) return {};
   const auto look = [&](int64_t layers_of_piece, int64_t after, int64_t groups) {
     Recipe small = recipe;
     small.model.layers = layers_of_piece * stages * chunks;

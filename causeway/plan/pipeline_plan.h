@@ -18,7 +18,8 @@ namespace causeway::plan {
 StepPlan plan_pipelined_step(const Recipe& recipe, const Machine& machine, bool exact_memory, bool whole = false);
 
 // What the recipe's first stage needs and takes, about: continued from one and two layers, two stages and three, and
-// two micro-batches and three (an interleaved schedule's come in groups). Of a recipe without stages: nothing.
+// two micro-batches and three (an interleaved schedule's come in groups). Of a recipe without stages or
+// with fewer micro-batches: nothing.
 struct StageLook {
   double bytes = 0;    // of a rank
   double seconds = 0;  // of a step
