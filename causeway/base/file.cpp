@@ -27,11 +27,8 @@ namespace {
   throw Error(kind, fmt::format("cannot {}: {}", action, std::strerror(code)), path.string(), hint);
 }
 
-FileDescriptor open_retrying(const std::filesystem::path& path, int flags, const char* action) {
-  int descriptor = -1;
-  do {
-    descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
-  } while (descriptor < 0 && errno == EINTR);
+FileDescriptor open_or_fail(const std::filesystem::path& path, int flags, const char* action) {
+  const int descriptor = open_despite_signals(path, flags);
   if (descriptor < 0) fail_io(path, action);
   return FileDescriptor(descriptor);
 }
@@ -133,7 +130,7 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view t
 }
 
 void sync_directory(const std::filesystem::path& path) {
-  const FileDescriptor directory = open_retrying(path, O_RDONLY | O_DIRECTORY, "open directory");
+  const FileDescriptor directory = open_or_fail(path, O_RDONLY | O_DIRECTORY, "open directory");
   if (::fsync(directory.get()) != 0 && errno != EINVAL) fail_io(path, "flush directory");
 }
 
@@ -163,7 +160,7 @@ MappedFile::~MappedFile() {
 
 FileWriter::FileWriter(const std::filesystem::path& path, Existing existing) : path_(path) {
   const int how = existing == Existing::kRefuse ? O_EXCL | O_NOFOLLOW : O_TRUNC;
-  descriptor_ = open_retrying(path, O_WRONLY | O_CREAT | how, "create").release();
+  descriptor_ = open_or_fail(path, O_WRONLY | O_CREAT | how, "create").release();
 }
 
 FileWriter::~FileWriter() {

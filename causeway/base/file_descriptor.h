@@ -1,8 +1,11 @@
 // An open file that closes itself.
 #pragma once
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <filesystem>
 #include <utility>
 
 namespace causeway {
@@ -31,5 +34,15 @@ class FileDescriptor {
  private:
   int value_;
 };
+
+// Opens it, once more where a signal comes between, closed in programs that are started; a new file is readable by all.
+// -1 with errno where that fails.
+inline int open_despite_signals(const std::filesystem::path& path, int flags) {
+  int descriptor = -1;
+  do {
+    descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
+  } while (descriptor < 0 && errno == EINTR);
+  return descriptor;
+}
 
 }  // namespace causeway

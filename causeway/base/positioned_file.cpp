@@ -11,6 +11,7 @@
 
 #include "causeway/base/error.h"
 #include "causeway/base/file.h"
+#include "causeway/base/file_descriptor.h"
 
 namespace causeway {
 namespace {
@@ -29,14 +30,6 @@ namespace {
   }
   if (code == EACCES || code == EPERM || code == EROFS) hint = "Check the permissions of the file and its directory.";
   throw Error(kind, fmt::format("cannot {}: {}", action, std::strerror(code)), path.string(), hint);
-}
-
-int open_despite_signals(const std::filesystem::path& path, int flags) {
-  int descriptor = -1;
-  do {
-    descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
-  } while (descriptor < 0 && errno == EINTR);
-  return descriptor;
 }
 
 }  // namespace
